@@ -1,0 +1,29 @@
+# What the system provides. Sets MUSTER_SYSTEM_LIBRARIES (for the library) and MUSTER_PC_LIBS (the same as
+# linker flags, for muster.pc); finds libuv and cJSON for the tool.
+include(CheckFunctionExists)
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+set(MUSTER_SYSTEM_LIBRARIES Threads::Threads)
+set(MUSTER_PC_LIBS -pthread)
+
+# Older C libraries keep these two outside libc.
+check_function_exists(shm_open shm_open_in_libc)
+if(NOT shm_open_in_libc)
+    list(APPEND MUSTER_SYSTEM_LIBRARIES rt)
+    string(APPEND MUSTER_PC_LIBS " -lrt")
+endif()
+check_function_exists(dlopen dlopen_in_libc)
+if(NOT dlopen_in_libc)
+    list(APPEND MUSTER_SYSTEM_LIBRARIES dl)
+    string(APPEND MUSTER_PC_LIBS " -ldl")
+endif()
+
+find_package(PkgConfig)
+if(PKG_CONFIG_FOUND)
+    pkg_check_modules(uv IMPORTED_TARGET libuv)
+    pkg_check_modules(cjson IMPORTED_TARGET libcjson)
+endif()
+if(NOT uv_FOUND OR NOT cjson_FOUND)
+    message(FATAL_ERROR "the muster tool needs pkg-config, libuv and cJSON: run scripts/deps.sh build")
+endif()

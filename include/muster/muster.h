@@ -1,0 +1,13 @@
+/* muster.h - all of muster's public interface. */
+#ifndef MUSTER_H
+#define MUSTER_H
+
+#include <muster/comm.h>
+#include <muster/group.h>
+#include <muster/output.h>
+#include <muster/status.h>
+#include <muster/store.h>
+#include <muster/types.h>
+#include <muster/version.h>
+
+#endif

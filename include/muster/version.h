@@ -1,0 +1,20 @@
+/* version.h - which muster this is, at compile time and at run time. */
+#ifndef MUSTER_VERSION_H
+#define MUSTER_VERSION_H
+
+#define MST_VERSION_MAJOR  0
+#define MST_VERSION_MINOR  1
+#define MST_VERSION_PATCH  0
+#define MST_VERSION_STRING "0.1.0"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of the library that is loaded, as "major.minor.patch". */
+const char *mst_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

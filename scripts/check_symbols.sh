@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# check_symbols.sh [--update] - the library exports just what scripts/symbols.txt lists, and that is just
+# what the installed headers declare. --update rewrites the list from build/lib/libmuster.so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export LC_ALL=C
+list=scripts/symbols.txt
+
+exported() { nm -D --defined-only build/lib/libmuster.so | awk '$2 != "A" { print $3 }' | sort; }
+declared() {
+    echo '#include <muster/muster.h>' | gcc -x c -std=c11 -Iinclude -fsyntax-only -aux-info /dev/stdout - |
+        sed -nE 's,^/\* include/muster/.*[ *](mst_[a-z0-9_]+) \(.*,\1,p' | sort -u
+}
+
+if [[ ${1-} == --update ]]; then exported >"$list"; fi
+diff -u --label "listed in $list" --label "exported by libmuster.so" "$list" <(exported)
+diff -u --label "declared in include/muster" --label "exported by libmuster.so" <(declared) <(exported | sed 's/@.*//')

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# test.sh - everything: release build and all tests, static checks, the sanitizers, clang, the fuzz targets.
+# Goes on after a failing step. The last line counts the tests of all runs; a failing build or check counts
+# as one failed test.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+jobs=$(nproc)
+reports=()
+broken=()
+
+step() { # name, command...
+    local name=$1 start=$SECONDS
+    shift
+    printf '\n== %s\n' "$name"
+    "$@" || broken+=("$name")
+    printf '== %s: %d s\n' "$name" $((SECONDS - start))
+}
+
+configure_and_build() { # preset, build directory, cmake options...
+    local preset=$1 directory=$2
+    shift 2
+    mkdir -p "$directory"
+    if ! { cmake --preset "$preset" "$@" && cmake --build "$directory" -j"$jobs"; } >"$directory/build.log" 2>&1; then
+        tail -n 60 "$directory/build.log"
+        return 1
+    fi
+}
+
+# Failing tests are counted from the report; a run that left none has failed as a whole.
+run_tests() { # preset, build directory
+    local report=$PWD/$2/report.xml
+    rm -f "$report"
+    ctest --preset "$1" -j2 --output-junit "$report" --test-output-size-passed 65536
+    if [[ ! -s $report ]]; then return 1; fi
+    reports+=("$1=$report")
+}
+
+fuzz_briefly() {
+    local target name corpus
+    for target in build-fuzz/bin/fuzz/*; do
+        if [[ ! -x $target ]]; then continue; fi
+        name=${target##*/}
+        corpus=build-fuzz/corpus/$name
+        mkdir -p "$corpus"
+        "$target" -max_total_time=10 -verbosity=0 -print_final_stats=1 -artifact_prefix="build-fuzz/" "$corpus" \
+            "tests/fuzz/seeds/$name" 2>&1 || return 1
+    done
+}
+
+step "packages" scripts/deps.sh test
+if ((${#broken[@]})); then exit 1; fi
+step "release build" configure_and_build release build -DMUSTER_BUILD_TESTS=ON -DMUSTER_WERROR=ON
+step "release tests" run_tests release build
+step "static checks" scripts/check.sh
+step "ASan and UBSan build" configure_and_build asan build-asan
+step "ASan and UBSan tests" run_tests asan build-asan
+step "TSan build" configure_and_build tsan build-tsan
+step "TSan tests" run_tests tsan build-tsan
+step "clang build" configure_and_build clang build-clang
+step "fuzz build" configure_and_build fuzz build-fuzz
+step "fuzz" fuzz_briefly
+
+printf '\n'
+exec python3 -B scripts/summary.py "${reports[@]}" -- "${broken[@]}"

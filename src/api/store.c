@@ -1,0 +1,377 @@
+/* store.c - the public store calls: check the arguments, make a request, hand it on, unpack the reply. */
+#include "store/store.h"
+#include "base/error.h"
+#include "base/options.h"
+#include "wire/cursor.h"
+
+#include <stdlib.h>
+
+enum { DEFAULT_TIMEOUT_MS = 300000 };
+
+void mst_bytes_free(mst_bytes *bytes) {
+    if (!bytes) return;
+    free(bytes->data);
+    *bytes = (mst_bytes){NULL, 0};
+}
+
+void mst_store_free_keys(char **keys) {
+    free(keys);
+}
+
+mst_status mst_store_open_with(const char *url, mst_store **store, const mst_store_options *given) {
+    mst_store_options options;
+    struct msi_settings settings;
+    struct msi_url parsed;
+    msi_call_begin("mst_store_open", given ? &given->site : NULL, msi_call_get_rank());
+    if (!url || !store) return msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", url ? "store" : "url");
+    mst_status st = msi_options_take(&options, sizeof options, given);
+    if (st == MST_OK) st = msi_settings_load(&settings, NULL);
+    if (st == MST_OK) st = msi_url_parse(url, &parsed);
+    if (st != MST_OK) return st;
+    int timeout_ms = options.timeout_ms ? options.timeout_ms : DEFAULT_TIMEOUT_MS;
+    struct msi_wait wait = {msi_deadline(timeout_ms), options.cancel};
+    mst_store *made;
+    st = msi_store_open(&parsed, &settings, &wait, &options, &made);
+    if (st != MST_OK) return st;
+    made->timeout_ms = timeout_ms;
+    *store = made;
+    return MST_OK;
+}
+
+mst_status mst_store_open_prefix(mst_store *base, const char *prefix, mst_store **store) {
+    msi_call_begin("mst_store_open_prefix", NULL, msi_call_get_rank());
+    if (!base || !prefix || !store) return msi_fail(MST_ERR_INVALID, NULL, "base, prefix or store is NULL");
+    return msi_store_open_prefix(base, prefix, store);
+}
+
+void mst_store_free(mst_store *store) {
+    msi_store_free(store);
+}
+
+int mst_store_port(const mst_store *store) {
+    return store ? store->port : 0;
+}
+
+/* What every call below begins with. */
+static mst_status begin(const char *name, const mst_store *store, const mst_store_call *given,
+                        struct msi_wait *wait) {
+    mst_store_call call;
+    msi_call_begin(name, given ? &given->site : NULL, msi_call_get_rank());
+    if (!store) return msi_fail(MST_ERR_INVALID, "open one with mst_store_open", "store is NULL");
+    mst_status st = msi_options_take(&call, sizeof call, given);
+    if (st == MST_OK)
+        *wait = (struct msi_wait){msi_deadline(call.timeout_ms ? call.timeout_ms : store->timeout_ms),
+                                  call.cancel};
+    return st;
+}
+
+static mst_status check_key(const mst_store *store, const char *key) {
+    if (!key) return msi_fail(MST_ERR_INVALID, NULL, "key is NULL");
+    size_t len = strlen(key);
+    if (len >= store->max_key)
+        return msi_fail(MST_ERR_LIMIT,
+                        "shorten it, or raise MUSTER_STORE_MAX_KEY here and where the store is hosted",
+                        "the key '%.40s…' has %zu bytes, the limit is %zu", key, len, store->max_key - 1);
+    return MST_OK;
+}
+
+static mst_status check_value(const mst_store *store, const void *value, size_t len) {
+    if (!value && len) return msi_fail(MST_ERR_INVALID, NULL, "value is NULL but has a length of %zu", len);
+    if (len > store->max_value)
+        return msi_fail(MST_ERR_LIMIT, "raise MUSTER_STORE_MAX_VALUE here and where the store is hosted",
+                        "the value has %zu bytes, the limit is %zu", len, store->max_value);
+    return MST_OK;
+}
+
+static mst_status copy_out(struct msi_str from, mst_bytes *to) {
+    char *data = malloc(from.n + 1);
+    if (!data) return msi_fail_memory();
+    if (from.n) memcpy(data, from.p, from.n);
+    data[from.n] = 0;
+    *to = (mst_bytes){data, from.n};
+    return MST_OK;
+}
+
+/* Runs one request whose reply is a number or nothing. */
+static mst_status run_number(mst_store *store, const struct msi_wait *wait, struct msi_store_req req,
+                             int64_t *number) {
+    struct msi_exchange x = {.req = req};
+    mst_status st = msi_store_exec(store, wait, &x, 1);
+    if (st == MST_OK && number) {
+        struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
+        *number = (int64_t)msi_read_uint(&r, x.reply.len > 8 ? 8 : x.reply.len);
+    }
+    msi_exchange_free(&x, 1);
+    return st;
+}
+
+/* Runs one request whose reply is n values, behind a number where skip is 8. */
+static mst_status run_values(mst_store *store, const struct msi_wait *wait, struct msi_store_req req,
+                             size_t skip, mst_bytes *values, size_t n) {
+    struct msi_exchange x = {.req = req};
+    mst_status st = msi_store_exec(store, wait, &x, 1);
+    struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
+    msi_read_bytes(&r, skip);
+    for (size_t i = 0; i < n && st == MST_OK; i++) {
+        struct msi_str value = msi_read_str(&r);
+        st = r.bad ? msi_fail(MST_ERR_PROTOCOL, NULL, "the store's answer is cut short")
+                   : copy_out(value, &values[i]);
+        if (st != MST_OK)
+            while (i--) mst_bytes_free(&values[i]);
+    }
+    msi_exchange_free(&x, 1);
+    return st;
+}
+
+mst_status mst_store_set_with(mst_store *store, const char *key, const void *value, size_t len,
+                              const mst_store_call *call) {
+    struct msi_wait wait;
+    mst_status st = begin("mst_store_set", store, call, &wait);
+    if (st == MST_OK) st = check_key(store, key);
+    if (st == MST_OK) st = check_value(store, value, len);
+    if (st != MST_OK) return st;
+    return run_number(
+        store, &wait,
+        (struct msi_store_req){.op = MSI_OP_SET, .key = msi_cstr(key), .value = msi_str(value, len)}, NULL);
+}
+
+mst_status mst_store_get_with(mst_store *store, const char *key, mst_bytes *value,
+                              const mst_store_call *call) {
+    struct msi_wait wait;
+    mst_status st = begin("mst_store_get", store, call, &wait);
+    if (st == MST_OK) st = check_key(store, key);
+    if (st == MST_OK && !value) st = msi_fail(MST_ERR_INVALID, NULL, "value is NULL");
+    if (st != MST_OK) return st;
+    struct msi_str name = msi_cstr(key);
+    return run_values(store, &wait, (struct msi_store_req){.op = MSI_OP_WAIT_GET, .n = 1, .keys = &name}, 0,
+                      value, 1);
+}
+
+mst_status mst_store_add_with(mst_store *store, const char *key, int64_t delta, int64_t *result,
+                              const mst_store_call *call) {
+    struct msi_wait wait;
+    mst_status st = begin("mst_store_add", store, call, &wait);
+    if (st == MST_OK) st = check_key(store, key);
+    if (st != MST_OK) return st;
+    return run_number(store, &wait,
+                      (struct msi_store_req){.op = MSI_OP_ADD, .key = msi_cstr(key), .number = delta},
+                      result);
+}
+
+mst_status mst_store_compare_set_with(mst_store *store, const char *key, const void *expected,
+                                      size_t expected_len, const void *desired, size_t desired_len,
+                                      mst_bytes *value, const mst_store_call *call) {
+    struct msi_wait wait;
+    mst_status st = begin("mst_store_compare_set", store, call, &wait);
+    if (st == MST_OK) st = check_key(store, key);
+    if (st == MST_OK) st = check_value(store, expected, expected_len);
+    if (st == MST_OK) st = check_value(store, desired, desired_len);
+    if (st != MST_OK) return st;
+    struct msi_store_req req = {.op = MSI_OP_COMPARE_SET,
+                                .key = msi_cstr(key),
+                                .value = msi_str(expected, expected_len),
+                                .desired = msi_str(desired, desired_len)};
+    mst_bytes unwanted = {NULL, 0};
+    st = run_values(store, &wait, req, 0, value ? value : &unwanted, 1);
+    mst_bytes_free(&unwanted);
+    return st;
+}
+
+/* The keys of a list call as views; the caller frees them. */
+static mst_status take_keys(const mst_store *store, const char *const *keys, size_t n,
+                            struct msi_str **views) {
+    if (!keys && n) return msi_fail(MST_ERR_INVALID, NULL, "keys is NULL");
+    struct msi_str *made = malloc((n + 1) * sizeof *made);
+    if (!made) return msi_fail_memory();
+    for (size_t i = 0; i < n; i++) {
+        mst_status st = check_key(store, keys[i]);
+        if (st != MST_OK) {
+            free(made);
+            return st;
+        }
+        made[i] = msi_cstr(keys[i]);
+    }
+    *views = made;
+    return MST_OK;
+}
+
+/* Runs a list call whose reply is a number or nothing. */
+static mst_status run_keys(const char *name, mst_store *store, enum msi_op op, const char *const *keys,
+                           size_t n, int64_t *number, const mst_store_call *call) {
+    struct msi_wait wait;
+    struct msi_str *views;
+    mst_status st = begin(name, store, call, &wait);
+    if (st == MST_OK) st = take_keys(store, keys, n, &views);
+    if (st != MST_OK) return st;
+    st = run_number(store, &wait, (struct msi_store_req){.op = op, .n = n, .keys = views}, number);
+    free(views);
+    return st;
+}
+
+mst_status mst_store_wait_with(mst_store *store, const char *const *keys, size_t n,
+                               const mst_store_call *call) {
+    return run_keys("mst_store_wait", store, MSI_OP_WAIT, keys, n, NULL, call);
+}
+
+mst_status mst_store_check_with(mst_store *store, const char *const *keys, size_t n, bool *ready,
+                                const mst_store_call *call) {
+    int64_t missing;
+    mst_status st = run_keys("mst_store_check", store, MSI_OP_CHECK, keys, n, &missing, call);
+    if (st == MST_OK && ready) *ready = missing == 0;
+    return st;
+}
+
+mst_status mst_store_delete_key_with(mst_store *store, const char *key, bool *deleted,
+                                     const mst_store_call *call) {
+    struct msi_wait wait;
+    int64_t number;
+    mst_status st = begin("mst_store_delete_key", store, call, &wait);
+    if (st == MST_OK) st = check_key(store, key);
+    if (st == MST_OK)
+        st = run_number(store, &wait, (struct msi_store_req){.op = MSI_OP_DELETE_KEY, .key = msi_cstr(key)},
+                        &number);
+    if (st == MST_OK && deleted) *deleted = number > 0;
+    return st;
+}
+
+mst_status mst_store_num_keys_with(mst_store *store, int64_t *count, const mst_store_call *call) {
+    struct msi_wait wait;
+    mst_status st = begin("mst_store_num_keys", store, call, &wait);
+    return st == MST_OK ? run_number(store, &wait, (struct msi_store_req){.op = MSI_OP_NUM_KEYS}, count) : st;
+}
+
+mst_status mst_store_append_with(mst_store *store, const char *key, const void *value, size_t len,
+                                 const mst_store_call *call) {
+    struct msi_wait wait;
+    mst_status st = begin("mst_store_append", store, call, &wait);
+    if (st == MST_OK) st = check_key(store, key);
+    if (st == MST_OK) st = check_value(store, value, len);
+    if (st != MST_OK) return st;
+    return run_number(
+        store, &wait,
+        (struct msi_store_req){.op = MSI_OP_APPEND, .key = msi_cstr(key), .value = msi_str(value, len)},
+        NULL);
+}
+
+mst_status mst_store_multi_get_with(mst_store *store, const char *const *keys, size_t n, mst_bytes *values,
+                                    const mst_store_call *call) {
+    struct msi_wait wait;
+    struct msi_str *views;
+    mst_status st = begin("mst_store_multi_get", store, call, &wait);
+    if (st == MST_OK && !values && n) st = msi_fail(MST_ERR_INVALID, NULL, "values is NULL");
+    if (st == MST_OK) st = take_keys(store, keys, n, &views);
+    if (st != MST_OK) return st;
+    st = run_values(store, &wait, (struct msi_store_req){.op = MSI_OP_WAIT_GET, .n = n, .keys = views}, 0,
+                    values, n);
+    free(views);
+    return st;
+}
+
+mst_status mst_store_multi_set_with(mst_store *store, const char *const *keys, const mst_bytes *values,
+                                    size_t n, const mst_store_call *call) {
+    struct msi_wait wait;
+    struct msi_str *views;
+    mst_status st = begin("mst_store_multi_set", store, call, &wait);
+    if (st == MST_OK && !values && n) st = msi_fail(MST_ERR_INVALID, NULL, "values is NULL");
+    for (size_t i = 0; i < n && st == MST_OK; i++) st = check_value(store, values[i].data, values[i].len);
+    if (st == MST_OK) st = take_keys(store, keys, n, &views);
+    if (st != MST_OK) return st;
+    struct msi_str *given = malloc((n + 1) * sizeof *given);
+    for (size_t i = 0; given && i < n; i++) given[i] = msi_str(values[i].data, values[i].len);
+    struct msi_store_req req = {.op = MSI_OP_MULTI_SET, .n = n, .keys = views, .values = given};
+    st = given ? run_number(store, &wait, req, NULL) : msi_fail_memory();
+    free(given);
+    free(views);
+    return st;
+}
+
+mst_status mst_store_queue_push_with(mst_store *store, const char *key, const void *value, size_t len,
+                                     const mst_store_call *call) {
+    struct msi_wait wait;
+    mst_status st = begin("mst_store_queue_push", store, call, &wait);
+    if (st == MST_OK) st = check_key(store, key);
+    if (st == MST_OK) st = check_value(store, value, len);
+    if (st != MST_OK) return st;
+    return run_number(
+        store, &wait,
+        (struct msi_store_req){.op = MSI_OP_QUEUE_PUSH, .key = msi_cstr(key), .value = msi_str(value, len)},
+        NULL);
+}
+
+/* Several may wait for one entry: whoever finds the queue empty again waits again. */
+mst_status mst_store_queue_pop_with(mst_store *store, const char *key, mst_bytes *value,
+                                    const mst_store_call *call) {
+    struct msi_wait wait;
+    mst_status st = begin("mst_store_queue_pop", store, call, &wait);
+    if (st == MST_OK) st = check_key(store, key);
+    if (st == MST_OK && !value) st = msi_fail(MST_ERR_INVALID, NULL, "value is NULL");
+    while (st == MST_OK) {
+        struct msi_str name = msi_cstr(key);
+        st = run_number(store, &wait, (struct msi_store_req){.op = MSI_OP_WAIT, .n = 1, .keys = &name}, NULL);
+        if (st != MST_OK) break;
+        struct msi_exchange x = {.req = {.op = MSI_OP_QUEUE_POP, .key = name}};
+        st = msi_store_exec(store, &wait, &x, 1);
+        struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
+        bool popped = st == MST_OK && (int64_t)msi_read_u64(&r) > 0;
+        if (popped) st = copy_out(msi_read_str(&r), value);
+        msi_exchange_free(&x, 1);
+        if (popped) break;
+    }
+    return st;
+}
+
+mst_status mst_store_queue_len_with(mst_store *store, const char *key, int64_t *length,
+                                    const mst_store_call *call) {
+    struct msi_wait wait;
+    mst_status st = begin("mst_store_queue_len", store, call, &wait);
+    if (st == MST_OK) st = check_key(store, key);
+    if (st != MST_OK) return st;
+    return run_number(store, &wait, (struct msi_store_req){.op = MSI_OP_QUEUE_LEN, .key = msi_cstr(key)},
+                      length);
+}
+
+/* Copies a list of keys into one block: pointers first, then the strings. */
+static mst_status copy_keys(const struct msi_buf *reply, char ***keys, size_t *count) {
+    struct msi_reader r = msi_reader(reply->data, reply->len);
+    size_t n = (size_t)msi_read_u64(&r);
+    if (n > reply->len / 8) return msi_fail(MST_ERR_PROTOCOL, NULL, "the store's list of keys is garbled");
+    char **made = malloc((n + 1) * sizeof *made + reply->len);
+    if (!made) return msi_fail_memory();
+    char *at = (char *)(made + n + 1);
+    for (size_t i = 0; i < n; i++) {
+        struct msi_str key = msi_read_str(&r);
+        made[i] = at;
+        if (key.n) memcpy(at, key.p, key.n);
+        at[key.n] = 0;
+        at += key.n + 1;
+    }
+    made[n] = NULL;
+    *keys = made;
+    *count = n;
+    return MST_OK;
+}
+
+mst_status mst_store_list_keys_with(mst_store *store, char ***keys, size_t *n, const mst_store_call *call) {
+    struct msi_wait wait;
+    mst_status st = begin("mst_store_list_keys", store, call, &wait);
+    if (st == MST_OK && (!keys || !n)) st = msi_fail(MST_ERR_INVALID, NULL, "keys or n is NULL");
+    if (st != MST_OK) return st;
+    struct msi_exchange x = {.req = {.op = MSI_OP_LIST_KEYS}};
+    st = msi_store_exec(store, &wait, &x, 1);
+    if (st == MST_OK) st = copy_keys(&x.reply, keys, n);
+    msi_exchange_free(&x, 1);
+    return st;
+}
+
+mst_status mst_store_barrier_with(mst_store *store, const char *key, int64_t world_size,
+                                  const mst_store_call *call) {
+    struct msi_wait wait;
+    mst_status st = begin("mst_store_barrier", store, call, &wait);
+    if (st == MST_OK) st = check_key(store, key);
+    if (st == MST_OK && world_size < 1)
+        st = msi_fail(MST_ERR_INVALID, NULL, "world_size is %lld", (long long)world_size);
+    if (st != MST_OK) return st;
+    return run_number(
+        store, &wait,
+        (struct msi_store_req){.op = MSI_OP_BARRIER, .key = msi_cstr(key), .number = world_size}, NULL);
+}

@@ -1,0 +1,32 @@
+/*
+ * buf.h - a growing byte buffer. Appending never fails at the call: running out of memory sets failed, which
+ * the owner checks once at the end; a failed buffer stays valid and ignores further appends.
+ */
+#ifndef MSI_BASE_BUF_H
+#define MSI_BASE_BUF_H
+
+#include "base/str.h"
+
+#include <stdint.h>
+
+struct msi_buf {
+    uint8_t *data;
+    size_t len, cap;
+    bool failed;
+};
+
+/* Makes room for n more bytes at data + len; false (and failed) without memory. */
+bool msi_buf_reserve(struct msi_buf *buf, size_t n);
+void msi_buf_add(struct msi_buf *buf, const void *data, size_t n);
+void msi_buf_add_u8(struct msi_buf *buf, uint8_t value);
+void msi_buf_add_format(struct msi_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Drops the first n bytes. */
+void msi_buf_drop(struct msi_buf *buf, size_t n);
+/* Frees the memory and empties it. */
+void msi_buf_free(struct msi_buf *buf);
+
+static inline struct msi_str msi_buf_str(const struct msi_buf *buf) {
+    return msi_str(buf->data, buf->len);
+}
+
+#endif

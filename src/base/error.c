@@ -1,0 +1,111 @@
+/* error.c - the thread's last failure. See error.h. */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MESSAGE_MAX = 1024, REMEDY_MAX = 512, LINE_MAX_LENGTH = 2048, OPERATION_MAX = 64 };
+
+struct call {
+    const char *operation;
+    mst_site site;
+    int rank;
+    uint64_t sequence;
+};
+
+struct failure {
+    mst_error_info info;
+    char operation[OPERATION_MAX];
+    char message[MESSAGE_MAX];
+    char remedy[REMEDY_MAX];
+    char line[LINE_MAX_LENGTH];
+};
+
+static _Thread_local struct call call = {.rank = -1};
+static _Thread_local struct failure last = {
+    .info = {.rank = -1, .culprit = -1, .operation = "", .message = "", .remedy = ""}};
+
+void msi_call_begin(const char *operation, const mst_site *site, int rank) {
+    call.operation = operation;
+    call.site = site ? *site : (mst_site){0};
+    call.rank = rank;
+    call.sequence = 0;
+}
+
+void msi_call_rank(int rank) {
+    call.rank = rank;
+}
+
+void msi_call_sequence(uint64_t sequence) {
+    call.sequence = sequence;
+}
+
+int msi_call_get_rank(void) {
+    return call.rank;
+}
+
+static mst_status record(mst_status status, const char *remedy) {
+    snprintf(last.operation, sizeof last.operation, "%s", call.operation ? call.operation : "");
+    snprintf(last.remedy, sizeof last.remedy, "%s", remedy ? remedy : "");
+    last.info = (mst_error_info){
+        .status = status,
+        .rank = call.rank,
+        .culprit = -1,
+        .operation = last.operation,
+        .sequence = call.sequence,
+        .site = call.site,
+        .message = last.message,
+        .remedy = last.remedy,
+    };
+    return status;
+}
+
+mst_status msi_fail(mst_status status, const char *remedy, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(last.message, sizeof last.message, format, args);
+    va_end(args);
+    return record(status, remedy);
+}
+
+mst_status msi_blame(mst_status status, int culprit) {
+    last.info.culprit = culprit;
+    return status;
+}
+
+mst_status msi_fail_memory(void) {
+    return msi_fail(MST_ERR_MEMORY, NULL, "out of memory");
+}
+
+mst_status msi_fail_errno(int error, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(last.message, sizeof last.message, format, args);
+    va_end(args);
+    if (n >= 0 && (size_t)n < sizeof last.message)
+        snprintf(last.message + n, sizeof last.message - (size_t)n, ": %s", strerror(error));
+    return record(error == ENOMEM ? MST_ERR_MEMORY : MST_ERR_SYSTEM, NULL);
+}
+
+const mst_error_info *mst_last_error(void) {
+    return &last.info;
+}
+
+/* "rank 2: mst_barrier #5 (train.c:41, step): what failed; do this" */
+const char *mst_error(void) {
+    const mst_error_info *e = &last.info;
+    if (e->status == MST_OK) return "";
+    char who[32] = "", number[32] = "", where[256] = "";
+    if (e->rank >= 0) snprintf(who, sizeof who, "rank %d: ", e->rank);
+    if (e->sequence) snprintf(number, sizeof number, " #%llu", (unsigned long long)e->sequence);
+    if (e->site.file) {
+        const char *slash = strrchr(e->site.file, '/');
+        snprintf(where, sizeof where, " (%s:%d, %s)", slash ? slash + 1 : e->site.file, e->site.line,
+                 e->site.function ? e->site.function : "?");
+    }
+    snprintf(last.line, sizeof last.line, "%s%s%s%s%s%s%s%s", who, e->operation, number, where,
+             e->operation[0] ? ": " : "", e->message, e->remedy[0] ? "; " : "", e->remedy);
+    return last.line;
+}

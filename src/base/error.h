@@ -1,0 +1,35 @@
+/*
+ * error.h - the thread's last failure, and the call it happened in.
+ *
+ * A public entry point names itself with msi_call_begin; whoever decides that something is an error says so
+ * once, with msi_fail, and passes the status up. Everything here is per thread: no locks, nothing shared.
+ */
+#ifndef MSI_BASE_ERROR_H
+#define MSI_BASE_ERROR_H
+
+#include <muster/status.h>
+
+/* Names the public call that this thread is in. rank is the caller's own, or -1. */
+void msi_call_begin(const char *operation, const mst_site *site, int rank);
+
+/* The same call again, known better by now: its rank, and its sequence number where it has one. */
+void msi_call_rank(int rank);
+void msi_call_sequence(uint64_t sequence);
+
+/* The rank that log lines of this thread carry; -1 for none. */
+int msi_call_get_rank(void);
+
+/* Records a failure and returns status. remedy may be NULL. culprit is reset to -1. */
+mst_status msi_fail(mst_status status, const char *remedy, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The rank to blame for the failure just recorded; returns status. */
+mst_status msi_blame(mst_status status, int culprit);
+
+/* MST_ERR_MEMORY with its message. */
+mst_status msi_fail_memory(void);
+
+/* MST_ERR_SYSTEM for errno-style error, said as "what: text of error". */
+mst_status msi_fail_errno(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

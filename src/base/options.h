@@ -1,0 +1,15 @@
+/*
+ * options.h - options structs as they cross the ABI. Each begins with its size as the caller knew it: a
+ * shorter one is filled up with zeros, a longer one may hold nothing but zeros where this library has no
+ * fields.
+ */
+#ifndef MSI_BASE_OPTIONS_H
+#define MSI_BASE_OPTIONS_H
+
+#include <muster/status.h>
+#include <stddef.h>
+
+/* Copies *given (NULL: all defaults) into *known, which has size bytes. */
+mst_status msi_options_take(void *known, size_t size, const void *given);
+
+#endif

@@ -1,0 +1,129 @@
+/* settings.c - reading MUSTER_* variables by the table in settings.h. */
+#include "base/settings.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define ROW(field, name, kind, preset, least, most, help)                                                    \
+    {name, MSI_SETTING_##kind, preset, least, most, help, offsetof(struct msi_settings, field)},
+const struct msi_setting_row msi_setting_rows[] = {MSI_SETTINGS(ROW)};
+const size_t msi_setting_count = sizeof msi_setting_rows / sizeof *msi_setting_rows;
+
+static const char prefix[] = "MUSTER_";
+
+/* Parses "42", and with suffixes "64M"; false if it is anything else or does not fit. */
+static bool parse_number(const char *text, bool suffixes, int64_t *value) {
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (end == text || errno) return false;
+    int shift = 0;
+    if (suffixes && *end && !end[1]) {
+        static const char letters[] = "KMG";
+        const char *at = strchr(letters, *end & ~0x20);
+        if (!at || !*at) return false;
+        shift = 10 * (int)(at - letters + 1);
+        end++;
+    }
+    if (*end || number < 0 || number > INT64_MAX >> shift) return false;
+    *value = (int64_t)number << shift;
+    return true;
+}
+
+static mst_status take(struct msi_settings *settings, const struct msi_setting_row *row, const char *text) {
+    char *field = (char *)settings + row->offset;
+    if (row->kind == MSI_SETTING_TEXT) {
+        size_t len = strlen(text);
+        if (len >= MSI_SETTING_TEXT_MAX)
+            return msi_fail(MST_ERR_CONFIG, NULL, "%s is longer than %d characters", row->name,
+                            MSI_SETTING_TEXT_MAX - 1);
+        memcpy(field, text, len + 1);
+        return MST_OK;
+    }
+    int64_t value;
+    if (!parse_number(text, row->kind == MSI_SETTING_SIZE, &value) || value < row->least || value > row->most)
+        return msi_fail(MST_ERR_CONFIG, "correct or unset it; `muster info --env` lists all settings",
+                        "%s='%s' is not a whole number%s from %lld to %lld", row->name, text,
+                        row->kind == MSI_SETTING_SIZE ? " (K, M or G may follow)" : "", (long long)row->least,
+                        (long long)row->most);
+    memcpy(field, &value, sizeof value);
+    return MST_OK;
+}
+
+/* The number of single-character edits between a name and another; both are short. */
+static int distance(const char *a, size_t n, const char *b) {
+    enum { WIDEST = 64 };
+    size_t m = strlen(b);
+    if (n >= WIDEST || m >= WIDEST) return WIDEST;
+    int row[WIDEST];
+    for (size_t j = 0; j <= m; j++) row[j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= m; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[m];
+}
+
+static void warn_unknown(const char *name, size_t len) {
+    const char *nearest = NULL;
+    int best = 6;
+    for (size_t i = 0; i < msi_setting_count; i++) {
+        int d = distance(name, len, msi_setting_rows[i].name);
+        if (d < best) {
+            best = d;
+            nearest = msi_setting_rows[i].name;
+        }
+    }
+    if (nearest)
+        msi_log(base, WARN, "%.*s is no setting of muster; did you mean %s?", (int)len, name, nearest);
+    else
+        msi_log(base, WARN, "%.*s is no setting of muster; `muster info --env` lists them", (int)len, name);
+}
+
+static const struct msi_setting_row *find(const char *name, size_t len) {
+    for (size_t i = 0; i < msi_setting_count; i++)
+        if (strlen(msi_setting_rows[i].name) == len && !memcmp(msi_setting_rows[i].name, name, len))
+            return &msi_setting_rows[i];
+    return NULL;
+}
+
+static void warn_all_unknown(char *const *environment) {
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    if (atomic_flag_test_and_set(&said)) return;
+    for (char *const *entry = environment; *entry; entry++) {
+        size_t len = strcspn(*entry, "=");
+        if (!strncmp(*entry, prefix, sizeof prefix - 1) && !find(*entry, len)) warn_unknown(*entry, len);
+    }
+}
+
+mst_status msi_settings_load(struct msi_settings *settings, char *const *environment) {
+    if (!environment) environment = environ;
+    for (size_t i = 0; i < msi_setting_count; i++) {
+        mst_status st = take(settings, &msi_setting_rows[i], msi_setting_rows[i].preset);
+        if (st != MST_OK) return st;
+    }
+    for (char *const *entry = environment; *entry; entry++) {
+        size_t len = strcspn(*entry, "=");
+        const struct msi_setting_row *row = (*entry)[len] ? find(*entry, len) : NULL;
+        if (!row || !(*entry)[len + 1]) continue; /* an empty value stands for the default */
+        mst_status st = take(settings, row, *entry + len + 1);
+        if (st != MST_OK) return st;
+    }
+    char why[160];
+    if (!msi_log_configure(settings->log, why, sizeof why))
+        return msi_fail(MST_ERR_CONFIG, "correct or unset it", "MUSTER_LOG='%s': %s", settings->log, why);
+    warn_all_unknown(environment);
+    return MST_OK;
+}

@@ -1,0 +1,68 @@
+/*
+ * settings.h - every MUSTER_* variable, in one table: it makes the struct, the parser, `muster info --env`
+ * and the manual. The environment is read while a world or a store is opened and at no other time.
+ */
+#ifndef MSI_BASE_SETTINGS_H
+#define MSI_BASE_SETTINGS_H
+
+#include <muster/status.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* X(field, name, kind, default, least, most, help); numbers of kind SIZE take a K, M or G behind them. */
+#define MSI_SETTINGS(X)                                                                                      \
+    X(log, "MUSTER_LOG", TEXT, "warn", 0, 0,                                                                 \
+      "Log level: off, error, warn, info or debug; per room as store=debug,warn.")                           \
+    X(init_timeout_ms, "MUSTER_INIT_TIMEOUT_MS", NUMBER, "300000", 1, 86400000,                              \
+      "Deadline for joining a world, in milliseconds.")                                                      \
+    X(timeout_ms, "MUSTER_TIMEOUT_MS", NUMBER, "1800000", 1, 86400000,                                       \
+      "Default deadline of every other wait, in milliseconds.")                                              \
+    X(socket_ifname, "MUSTER_SOCKET_IFNAME", TEXT, "", 0, 0,                                                 \
+      "Network interface whose address other hosts shall use; default: the one on the route to the master.") \
+    X(advertise_addr, "MUSTER_ADVERTISE_ADDR", TEXT, "", 0, 0,                                               \
+      "Address that other hosts shall use for this rank, where no interface here has it (NAT).")             \
+    X(force_host, "MUSTER_FORCE_HOST", TEXT, "", 0, 0,                                                       \
+      "Ranks with different values count as ranks of different hosts, even where they share memory.")        \
+    X(store_max_key, "MUSTER_STORE_MAX_KEY", SIZE, "8K", 64, 1048576,                                        \
+      "Longest key the store server takes, in bytes.")                                                       \
+    X(store_max_value, "MUSTER_STORE_MAX_VALUE", SIZE, "64M", 64, 4294967296,                                \
+      "Longest value the store server takes, in bytes.")                                                     \
+    X(store_max_total, "MUSTER_STORE_MAX_TOTAL", SIZE, "1G", 65536, 1099511627776,                           \
+      "Most bytes the store server keeps, in all keys, values and unsent replies.")                          \
+    X(store_stall_ms, "MUSTER_STORE_STALL_MS", NUMBER, "30000", 10, 86400000,                                \
+      "How long a store client may leave a message half sent or a reply unread, in milliseconds.")           \
+    X(store_linger_ms, "MUSTER_STORE_LINGER_MS", NUMBER, "30000", 0, 86400000,                               \
+      "How long the rank that hosts the store waits at its end for others to leave, in milliseconds.")
+
+enum { MSI_SETTING_TEXT_MAX = 256 };
+enum msi_setting_kind { MSI_SETTING_TEXT, MSI_SETTING_NUMBER, MSI_SETTING_SIZE };
+
+typedef char msi_setting_TEXT[MSI_SETTING_TEXT_MAX];
+typedef int64_t msi_setting_NUMBER;
+typedef int64_t msi_setting_SIZE;
+
+#define MSI_SETTING_FIELD(field, name, kind, preset, least, most, help) msi_setting_##kind field;
+struct msi_settings {
+    MSI_SETTINGS(MSI_SETTING_FIELD)
+};
+#undef MSI_SETTING_FIELD
+
+/* One row of the table, for those who show it. */
+struct msi_setting_row {
+    const char *name;
+    enum msi_setting_kind kind;
+    const char *preset;
+    int64_t least, most;
+    const char *help;
+    size_t offset;
+};
+extern const struct msi_setting_row msi_setting_rows[];
+extern const size_t msi_setting_count;
+
+/*
+ * Reads the settings from an environment (NULL: the process's) and sets the log levels. A malformed value is
+ * MST_ERR_CONFIG; each MUSTER_* variable that no row has gets a warning, once per process.
+ */
+mst_status msi_settings_load(struct msi_settings *settings, char *const *environment);
+
+#endif

@@ -1,0 +1,51 @@
+/* segment.c - memory that processes of one host share. See segment.h. */
+#include "os/segment.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+mst_status msi_segment_make(const char *name, size_t size, struct msi_segment *segment) {
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) return msi_fail_errno(errno, "cannot make a shared segment of %zu bytes", size);
+    void *base = MAP_FAILED;
+    if (!ftruncate(fd, (off_t)size) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
+        base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) {
+        mst_status st = msi_fail_errno(errno, "cannot map a shared segment of %zu bytes", size);
+        close(fd);
+        return st;
+    }
+    *segment = (struct msi_segment){fd, base, size};
+    return MST_OK;
+}
+
+mst_status msi_segment_attach(int pid, int fd, size_t size, struct msi_segment *segment) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+    int here = open(path, O_RDWR | O_CLOEXEC);
+    if (here < 0) return msi_fail_errno(errno, "cannot open %s", path);
+    struct stat info;
+    void *base = MAP_FAILED;
+    errno = EINVAL;
+    /* Whatever that descriptor is by now, only a file of the right size that cannot shrink is safe to map. */
+    int seals = fcntl(here, F_GET_SEALS);
+    if (seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(here, &info) && info.st_size == (off_t)size)
+        base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, here, 0);
+    int error = errno;
+    close(here);
+    if (base == MAP_FAILED)
+        return msi_fail_errno(error, "cannot map %s as a segment of %zu bytes", path, size);
+    *segment = (struct msi_segment){-1, base, size};
+    return MST_OK;
+}
+
+void msi_segment_close(struct msi_segment *segment) {
+    if (segment->base) munmap(segment->base, segment->size);
+    if (segment->fd >= 0) close(segment->fd);
+    *segment = (struct msi_segment){.fd = -1};
+}

@@ -1,0 +1,161 @@
+/* socket.c - TCP sockets with deadlines. See socket.h. */
+#include "os/socket.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { BACKLOG = 4096, FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 500 };
+
+void msi_socket_tune(int fd) {
+    int on = 1, idle = 10, interval = 5, count = 4;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
+/* getaddrinfo's answer; NULL and the reason in *error. */
+static struct addrinfo *resolve(const struct msi_address *address, int flags, int *error) {
+    char port[16];
+    snprintf(port, sizeof port, "%d", address->port);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags}, *found = NULL;
+    *error = getaddrinfo(address->host, port, &hints, &found);
+    return *error ? NULL : found;
+}
+
+static mst_status bind_failed(const struct msi_address *address, int error) {
+    char where[MSI_ADDRESS_TEXT_MAX], holder[96];
+    msi_address_format(address, where);
+    if (error == EADDRINUSE) {
+        const char *who = msi_port_holder(address->port, holder, sizeof holder);
+        return msi_fail(MST_ERR_PORT_TAKEN,
+                        "choose another port (MASTER_PORT or the url), or port 0 for a free one",
+                        "cannot listen on %s: the port is taken%s%s", where, *who ? " by " : "", who);
+    }
+    if (error == EADDRNOTAVAIL)
+        return msi_fail(MST_ERR_ADDRESS,
+                        "rank 0 must run where the master address is; or name an address of this machine",
+                        "cannot listen on %s: this machine does not have that address", where);
+    return msi_fail(MST_ERR_SYSTEM, error == EACCES ? "ports below 1024 need privileges" : NULL,
+                    "cannot listen on %s: %s", where, strerror(error));
+}
+
+static int port_of(int fd) {
+    struct sockaddr_storage name;
+    socklen_t len = sizeof name;
+    if (getsockname(fd, (struct sockaddr *)&name, &len)) return 0;
+    return ntohs(name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
+                                            : ((struct sockaddr_in *)&name)->sin_port);
+}
+
+mst_status msi_listen(const struct msi_address *address, int *fd, int *port) {
+    int error;
+    struct addrinfo *found = resolve(address, AI_PASSIVE, &error);
+    if (!found)
+        return msi_fail(MST_ERR_ADDRESS, "give an address or a name that resolves here",
+                        "cannot look up '%s': %s", address->host, gai_strerror(error));
+    int made = -1, saved = 0, on = 1;
+    for (struct addrinfo *a = found; a && made < 0; a = a->ai_next) {
+        int s = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (s >= 0) setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        if (s >= 0 && !bind(s, a->ai_addr, a->ai_addrlen) && !listen(s, BACKLOG)) {
+            made = s;
+        } else {
+            saved = errno;
+            if (s >= 0) close(s);
+        }
+    }
+    freeaddrinfo(found);
+    if (made < 0) return bind_failed(address, saved);
+    *port = port_of(made);
+    *fd = made;
+    return MST_OK;
+}
+
+/* One attempt at one address: MST_OK, or *error says why not; the wait's own end is passed on. */
+static mst_status connect_one(const struct addrinfo *a, const struct msi_wait *wait, int *fd, int *error) {
+    int s = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (s < 0) {
+        *error = errno;
+        return MST_ERR_UNREACHABLE;
+    }
+    mst_status st = MST_OK;
+    *error = 0;
+    if (connect(s, a->ai_addr, a->ai_addrlen)) {
+        *error = errno;
+        if (*error == EINPROGRESS) {
+            st = msi_wait_fd(wait, s, POLLOUT, "connecting");
+            socklen_t len = sizeof *error;
+            if (st == MST_OK) getsockopt(s, SOL_SOCKET, SO_ERROR, error, &len);
+            if (st == MST_ERR_TIMEOUT) *error = ETIMEDOUT;
+        }
+    }
+    if (st == MST_OK && *error) st = MST_ERR_UNREACHABLE;
+    if (st != MST_OK) {
+        close(s);
+        return st;
+    }
+    msi_socket_tune(s);
+    *fd = s;
+    return MST_OK;
+}
+
+static mst_status connect_any(const struct addrinfo *found, const struct msi_wait *wait, int *fd,
+                              int *error) {
+    mst_status st = MST_ERR_UNREACHABLE;
+    for (const struct addrinfo *a = found; a; a = a->ai_next) {
+        st = connect_one(a, wait, fd, error);
+        if (st != MST_ERR_UNREACHABLE) return st;
+    }
+    return st;
+}
+
+mst_status msi_connect(const struct msi_address *address, const struct msi_wait *wait, int *fd) {
+    char where[MSI_ADDRESS_TEXT_MAX];
+    msi_address_format(address, where);
+    int64_t begin = msi_now();
+    int pause = FIRST_PAUSE_MS, attempts = 0;
+    for (;;) {
+        int lookup, error = 0;
+        struct addrinfo *found = resolve(address, 0, &lookup);
+        mst_status st = found ? connect_any(found, wait, fd, &error) : MST_ERR_UNREACHABLE;
+        if (found) freeaddrinfo(found);
+        attempts++;
+        if (st == MST_ERR_UNREACHABLE) {
+            msi_log(os, DEBUG, "%s: %s; trying again in %d ms", where,
+                    found ? strerror(error) : gai_strerror(lookup), pause);
+            st = msi_wait_pause(wait, pause, "waiting to connect again");
+            pause = pause * 2 > LONGEST_PAUSE_MS ? LONGEST_PAUSE_MS : pause * 2;
+            if (st == MST_OK) continue;
+        }
+        if (st != MST_ERR_TIMEOUT) return st;
+        return msi_fail(
+            MST_ERR_UNREACHABLE,
+            "is the process that hosts the store started, and are its address and port right here?",
+            "nobody answers at %s (%s; %d attempts in %.1f s)", where,
+            found ? strerror(error) : gai_strerror(lookup), attempts, (double)(msi_now() - begin) / 1e9);
+    }
+}
+
+const char *msi_socket_peer(int fd, char out[MSI_ADDRESS_TEXT_MAX]) {
+    struct sockaddr_storage name;
+    socklen_t len = sizeof name;
+    struct msi_address address = {{0}, 0};
+    char port[16];
+    if (getpeername(fd, (struct sockaddr *)&name, &len) ||
+        getnameinfo((struct sockaddr *)&name, len, address.host, sizeof address.host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV))
+        return strcpy(out, "?");
+    sscanf(port, "%d", &address.port);
+    return msi_address_format(&address, out);
+}

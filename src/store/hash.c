@@ -1,0 +1,104 @@
+/*
+ * hash.c - a store for the threads of one process: the map behind a lock. A thread that must wait sleeps on
+ * an event descriptor of its own, so that its deadline and its cancellation token work as everywhere else.
+ */
+#include "base/error.h"
+#include "store/kv.h"
+#include "store/store.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct hash_store {
+    struct mst_store head;
+    pthread_mutex_t lock;
+    struct msi_kv *kv;
+};
+
+struct sleeper {
+    struct msi_kv_waiter waiter;
+    int fd;
+    bool over;
+};
+
+static void wake(struct msi_kv_waiter *waiter, mst_status status) {
+    (void)status;
+    struct sleeper *sleeper = msi_container(waiter, struct sleeper, waiter);
+    sleeper->over = true;
+    uint64_t one = 1;
+    ssize_t n = write(sleeper->fd, &one, sizeof one);
+    (void)n;
+}
+
+/* Called with the lock held, and returns with it held. */
+static mst_status wait_for(struct hash_store *store, const struct msi_wait *wait, struct msi_exchange *x,
+                           const struct msi_kv_guard *guard) {
+    struct sleeper sleeper = {.waiter = {.wake = wake}, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    if (sleeper.fd < 0) return msi_fail_errno(errno, "cannot make an event descriptor");
+    bool waiting;
+    mst_status st = msi_kv_wait_begin(store->kv, &x->req, guard, &sleeper.waiter, &waiting);
+    if (st == MST_OK && waiting) {
+        pthread_mutex_unlock(&store->lock);
+        st = msi_wait_fd(wait, sleeper.fd, POLLIN, "waiting in the hash store");
+        pthread_mutex_lock(&store->lock);
+        if (!sleeper.over) msi_kv_wait_end(store->kv, &sleeper.waiter);
+        if (sleeper.over) st = sleeper.waiter.status;
+    } else if (st == MST_ERR_LIMIT || st == MST_ERR_MEMORY) {
+        x->status = st;
+        st = MST_OK;
+    }
+    close(sleeper.fd);
+    return st;
+}
+
+static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_exchange *x,
+                       size_t n) {
+    struct hash_store *store = (struct hash_store *)head;
+    struct msi_kv_guard guard = {0};
+    bool guarded = false;
+    mst_status st = MST_OK;
+    pthread_mutex_lock(&store->lock);
+    for (size_t i = 0; i < n && st == MST_OK; i++) {
+        const struct msi_store_req *req = &x[i].req;
+        x[i].status = MST_OK;
+        if (req->op == MSI_OP_GUARD) {
+            guard = (struct msi_kv_guard){req->key, req->number};
+            guarded = true;
+        } else if (req->op != MSI_OP_WILL) { /* threads die together: there is nobody to carry out a will */
+            if (msi_ops[req->op].waits) st = wait_for(store, wait, &x[i], guarded ? &guard : NULL);
+            if (st == MST_OK && x[i].status == MST_OK)
+                x[i].status = msi_kv_apply(store->kv, req, &x[i].reply);
+        }
+        if (x[i].reply.failed) st = msi_fail_memory();
+    }
+    pthread_mutex_unlock(&store->lock);
+    return st;
+}
+
+static void close_store(struct mst_store *head) {
+    struct hash_store *store = (struct hash_store *)head;
+    msi_kv_free(store->kv);
+    pthread_mutex_destroy(&store->lock);
+    free(store);
+}
+
+static const struct msi_store_ops ops = {"hash", exec, close_store};
+
+mst_status msi_store_open_hash(const struct msi_settings *settings, struct mst_store **store) {
+    struct hash_store *made = calloc(1, sizeof *made);
+    if (made) made->kv = msi_kv_new((size_t)settings->store_max_total);
+    if (!made || !made->kv) {
+        free(made);
+        return msi_fail_memory();
+    }
+    made->head.ops = &ops;
+    made->head.max_key = (size_t)settings->store_max_key;
+    made->head.max_value = (size_t)settings->store_max_value;
+    pthread_mutex_init(&made->lock, NULL);
+    *store = &made->head;
+    return MST_OK;
+}

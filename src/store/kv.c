@@ -1,0 +1,342 @@
+/* kv.c - the map: items, values, queues, and the operations on them. See kv.h. */
+#include "base/error.h"
+#include "base/hash.h"
+#include "store/kv_item.h"
+#include "wire/cursor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { FIRST_BUCKETS = 64 };
+
+struct queued {
+    struct msi_list node;
+    size_t len;
+    char data[];
+};
+
+struct msi_kv *msi_kv_new(size_t max_total) {
+    struct msi_kv *kv = calloc(1, sizeof *kv);
+    if (!kv) return NULL;
+    kv->buckets = calloc(FIRST_BUCKETS, sizeof *kv->buckets);
+    if (!kv->buckets) {
+        free(kv);
+        return NULL;
+    }
+    kv->n_buckets = FIRST_BUCKETS;
+    kv->max_total = max_total;
+    msi_random(kv->seed, sizeof kv->seed);
+    return kv;
+}
+
+void msi_kv_set_watch(struct msi_kv *kv, msi_kv_watch *changed, void *context) {
+    kv->changed = changed;
+    kv->context = context;
+}
+
+size_t msi_kv_bytes(const struct msi_kv *kv) {
+    return kv->bytes;
+}
+
+static bool room_for(const struct msi_kv *kv, size_t more) {
+    return more <= kv->max_total && kv->bytes <= kv->max_total - more;
+}
+
+static void grow(struct msi_kv *kv) {
+    size_t n = kv->n_buckets * 2;
+    struct msi_kv_item **buckets = calloc(n, sizeof *buckets);
+    if (!buckets) return; /* longer chains still work */
+    for (size_t i = 0; i < kv->n_buckets; i++)
+        for (struct msi_kv_item *item = kv->buckets[i], *next; item; item = next) {
+            next = item->next;
+            item->next = buckets[item->hash & (n - 1)];
+            buckets[item->hash & (n - 1)] = item;
+        }
+    free(kv->buckets);
+    kv->buckets = buckets;
+    kv->n_buckets = n;
+}
+
+static size_t item_cost(size_t key_len) {
+    return sizeof(struct msi_kv_item) + key_len + 16;
+}
+
+struct msi_kv_item *msi_kv_item(struct msi_kv *kv, struct msi_str key, bool make) {
+    uint64_t hash = msi_hash(key.p, key.n, kv->seed);
+    for (struct msi_kv_item *item = kv->buckets[hash & (kv->n_buckets - 1)]; item; item = item->next)
+        if (item->hash == hash && msi_str_equal(msi_str(item->key, item->key_len), key)) return item;
+    if (!make || !room_for(kv, item_cost(key.n))) return NULL;
+    struct msi_kv_item *item = calloc(1, sizeof *item + key.n);
+    if (!item) return NULL;
+    if (kv->n_items >= kv->n_buckets) grow(kv);
+    item->hash = hash;
+    item->next_target = INT64_MAX;
+    item->key_len = key.n;
+    if (key.n) memcpy(item->key, key.p, key.n);
+    msi_list_init(&item->queue);
+    msi_list_init(&item->links);
+    item->next = kv->buckets[hash & (kv->n_buckets - 1)];
+    kv->buckets[hash & (kv->n_buckets - 1)] = item;
+    kv->n_items++;
+    kv->bytes += item_cost(key.n);
+    return item;
+}
+
+void msi_kv_item_release(struct msi_kv *kv, struct msi_kv_item *item) {
+    if (msi_kv_exists(item) || item->arrived || !msi_list_empty(&item->links)) return;
+    struct msi_kv_item **at = &kv->buckets[item->hash & (kv->n_buckets - 1)];
+    while (*at != item) at = &(*at)->next;
+    *at = item->next;
+    kv->n_items--;
+    kv->bytes -= item_cost(item->key_len);
+    free(item);
+}
+
+static void drop_value(struct msi_kv *kv, struct msi_kv_item *item) {
+    kv->bytes -= item->cap;
+    free(item->value);
+    item->value = NULL;
+    item->len = item->cap = 0;
+    item->has_value = false;
+}
+
+static void drop_queue(struct msi_kv *kv, struct msi_kv_item *item) {
+    while (!msi_list_empty(&item->queue)) {
+        struct queued *first = msi_container(item->queue.next, struct queued, node);
+        msi_list_remove(&first->node);
+        kv->bytes -= sizeof *first + first->len;
+        free(first);
+    }
+    item->queued = 0;
+}
+
+void msi_kv_free(struct msi_kv *kv) {
+    if (!kv) return;
+    for (size_t i = 0; i < kv->n_buckets; i++)
+        for (struct msi_kv_item *item = kv->buckets[i], *next; item; item = next) {
+            next = item->next;
+            drop_value(kv, item);
+            drop_queue(kv, item);
+            free(item);
+        }
+    free(kv->buckets);
+    free(kv);
+}
+
+/* Makes room for a value of len bytes and keeps the present one's first bytes; false at the limit. */
+static bool fit_value(struct msi_kv *kv, struct msi_kv_item *item, size_t len) {
+    if (len <= item->cap && len >= item->cap / 4) return true;
+    size_t cap = len < 16 ? 16 : len;
+    if (cap > item->cap && item->len && len > item->len) cap += cap / 2; /* appended to: grow in steps */
+    if (cap > item->cap && !room_for(kv, cap - item->cap)) return false;
+    char *value = realloc(item->value, cap);
+    if (!value) return false;
+    kv->bytes += cap - item->cap; /* wraps back where it shrinks */
+    item->value = value;
+    item->cap = cap;
+    return true;
+}
+
+static mst_status full(struct msi_kv *kv, struct msi_kv_item *item) {
+    if (item) msi_kv_item_release(kv, item);
+    return MST_ERR_LIMIT;
+}
+
+/* Sets the key's value, or appends to it, and tells those who wait or watch. */
+static mst_status put(struct msi_kv *kv, struct msi_str key, struct msi_str value, bool append) {
+    struct msi_kv_item *item = msi_kv_item(kv, key, true);
+    if (!item) return MST_ERR_LIMIT;
+    struct msi_buf old = {0};
+    bool had = item->has_value, existed = msi_kv_exists(item);
+    if (kv->changed) msi_buf_add(&old, item->value, item->len);
+    size_t keep = append ? item->len : 0;
+    if (!fit_value(kv, item, keep + value.n)) {
+        msi_buf_free(&old);
+        return full(kv, item);
+    }
+    if (value.n) memcpy(item->value + keep, value.p, value.n);
+    item->len = keep + value.n;
+    item->has_value = true;
+    if (!existed) kv->n_keys++;
+    if (kv->changed)
+        kv->changed(kv->context, had ? MSI_KV_UPDATED : MSI_KV_CREATED, key, msi_buf_str(&old),
+                    msi_str(item->value, item->len));
+    msi_buf_free(&old);
+    msi_kv_item_changed(kv, item);
+    return MST_OK;
+}
+
+/* Decimal digits with an optional minus, nothing else. */
+static bool parse_number(struct msi_str text, int64_t *number) {
+    bool minus = text.n && text.p[0] == '-';
+    int64_t value = 0;
+    if (text.n <= (size_t)minus) return false;
+    for (size_t i = minus; i < text.n; i++) {
+        int digit = text.p[i] - '0';
+        if (digit < 0 || digit > 9) return false;
+        if (__builtin_mul_overflow(value, 10, &value)) return false;
+        if (__builtin_add_overflow(value, minus ? -digit : digit, &value)) return false;
+    }
+    *number = value;
+    return true;
+}
+
+static mst_status add(struct msi_kv *kv, const struct msi_store_req *req, struct msi_buf *reply) {
+    struct msi_str now;
+    int64_t number = 0;
+    if (msi_kv_get(kv, req->key, &now) && !parse_number(now, &number)) return MST_ERR_STATE;
+    if (__builtin_add_overflow(number, req->number, &number)) return MST_ERR_STATE;
+    char text[24];
+    int len = snprintf(text, sizeof text, "%lld", (long long)number);
+    mst_status st = put(kv, req->key, msi_str(text, (size_t)len), false);
+    if (st == MST_OK) msi_put_u64(reply, (uint64_t)number);
+    return st;
+}
+
+static mst_status compare_set(struct msi_kv *kv, const struct msi_store_req *req, struct msi_buf *reply) {
+    struct msi_str now;
+    bool found = msi_kv_get(kv, req->key, &now);
+    if (found ? msi_str_equal(now, req->value) : req->value.n == 0) {
+        mst_status st = put(kv, req->key, req->desired, false);
+        if (st == MST_OK) msi_put_str(reply, req->desired);
+        return st;
+    }
+    msi_put_str(reply, found ? now : req->value);
+    return MST_OK;
+}
+
+static mst_status push(struct msi_kv *kv, const struct msi_store_req *req) {
+    struct msi_kv_item *item = msi_kv_item(kv, req->key, true);
+    if (!item) return MST_ERR_LIMIT;
+    struct queued *entry = NULL;
+    if (room_for(kv, sizeof *entry + req->value.n)) entry = malloc(sizeof *entry + req->value.n);
+    if (!entry) return full(kv, item);
+    entry->len = req->value.n;
+    if (entry->len) memcpy(entry->data, req->value.p, entry->len);
+    if (!msi_kv_exists(item)) kv->n_keys++;
+    msi_list_push(&item->queue, &entry->node);
+    item->queued++;
+    kv->bytes += sizeof *entry + entry->len;
+    msi_kv_item_changed(kv, item);
+    return MST_OK;
+}
+
+static void pop(struct msi_kv *kv, struct msi_str key, struct msi_buf *reply) {
+    struct msi_kv_item *item = msi_kv_item(kv, key, false);
+    msi_put_u64(reply, item ? (uint64_t)item->queued : 0);
+    if (!item || item->queued == 0) return;
+    struct queued *first = msi_container(item->queue.next, struct queued, node);
+    msi_put_str(reply, msi_str(first->data, first->len));
+    msi_list_remove(&first->node);
+    kv->bytes -= sizeof *first + first->len;
+    free(first);
+    item->queued--;
+    if (!msi_kv_exists(item)) kv->n_keys--;
+    msi_kv_item_release(kv, item);
+}
+
+static bool delete_key(struct msi_kv *kv, struct msi_str key) {
+    struct msi_kv_item *item = msi_kv_item(kv, key, false);
+    if (!item) return false;
+    bool existed = msi_kv_exists(item);
+    if (item->has_value && kv->changed)
+        kv->changed(kv->context, MSI_KV_DELETED, key, msi_str(item->value, item->len), msi_str("", 0));
+    drop_value(kv, item);
+    drop_queue(kv, item);
+    item->arrived = 0;
+    if (existed) kv->n_keys--;
+    msi_kv_item_release(kv, item);
+    return existed;
+}
+
+bool msi_kv_get(const struct msi_kv *kv, struct msi_str key, struct msi_str *value) {
+    const struct msi_kv_item *item = msi_kv_item((struct msi_kv *)(uintptr_t)kv, key, false);
+    if (!item || !item->has_value) return false;
+    *value = msi_str(item->value, item->len);
+    return true;
+}
+
+static mst_status get_values(struct msi_kv *kv, const struct msi_str *keys, size_t n, struct msi_buf *reply) {
+    size_t start = reply->len;
+    for (size_t i = 0; i < n; i++) {
+        struct msi_str value;
+        if (!msi_kv_get(kv, keys[i], &value)) {
+            reply->len = start;
+            return MST_ERR_NOT_FOUND;
+        }
+        msi_put_str(reply, value);
+    }
+    return MST_OK;
+}
+
+static bool all_exist(struct msi_kv *kv, const struct msi_store_req *req) {
+    for (size_t i = 0; i < req->n; i++) {
+        const struct msi_kv_item *item = msi_kv_item(kv, req->keys[i], false);
+        if (!item || !msi_kv_exists(item)) return false;
+    }
+    return true;
+}
+
+static void list_keys(struct msi_kv *kv, struct msi_buf *reply) {
+    msi_put_u64(reply, (uint64_t)kv->n_keys);
+    for (size_t i = 0; i < kv->n_buckets; i++)
+        for (struct msi_kv_item *item = kv->buckets[i]; item; item = item->next)
+            if (msi_kv_exists(item)) msi_put_str(reply, msi_str(item->key, item->key_len));
+}
+
+static mst_status multi_set(struct msi_kv *kv, const struct msi_store_req *req) {
+    mst_status st = MST_OK;
+    for (size_t i = 0; i < req->n && st == MST_OK; i++) st = put(kv, req->keys[i], req->values[i], false);
+    return st;
+}
+
+static int64_t queue_len(struct msi_kv *kv, struct msi_str key) {
+    const struct msi_kv_item *item = msi_kv_item(kv, key, false);
+    return item ? item->queued : 0;
+}
+
+mst_status msi_kv_apply(struct msi_kv *kv, const struct msi_store_req *req, struct msi_buf *reply) {
+    switch (req->op) {
+    case MSI_OP_SET:
+        return put(kv, req->key, req->value, false);
+    case MSI_OP_APPEND:
+        return put(kv, req->key, req->value, true);
+    case MSI_OP_MULTI_SET:
+        return multi_set(kv, req);
+    case MSI_OP_COMPARE_SET:
+        return compare_set(kv, req, reply);
+    case MSI_OP_ADD:
+        return add(kv, req, reply);
+    case MSI_OP_GET:
+        return get_values(kv, &req->key, 1, reply);
+    case MSI_OP_MULTI_GET:
+    case MSI_OP_WAIT_GET:
+        return get_values(kv, req->keys, req->n, reply);
+    case MSI_OP_QUEUE_PUSH:
+        return push(kv, req);
+    case MSI_OP_CHECK:
+        msi_buf_add_u8(reply, !all_exist(kv, req));
+        return MST_OK;
+    case MSI_OP_WAIT:
+    case MSI_OP_BARRIER:
+        msi_buf_add_u8(reply, 0);
+        return MST_OK;
+    case MSI_OP_NUM_KEYS:
+        msi_put_u64(reply, (uint64_t)kv->n_keys);
+        return MST_OK;
+    case MSI_OP_DELETE_KEY:
+        msi_put_u64(reply, delete_key(kv, req->key));
+        return MST_OK;
+    case MSI_OP_QUEUE_POP:
+        pop(kv, req->key, reply);
+        return MST_OK;
+    case MSI_OP_QUEUE_LEN:
+        msi_put_u64(reply, (uint64_t)queue_len(kv, req->key));
+        return MST_OK;
+    case MSI_OP_LIST_KEYS:
+        list_keys(kv, reply);
+        return MST_OK;
+    default:
+        return MST_ERR_UNSUPPORTED;
+    }
+}

@@ -1,0 +1,147 @@
+/*
+ * kv_wait.c - those who wait on the map. A waiter hangs on each item it needs by a link; a change of an item
+ * goes through its links, collects the waiters whose wait is over, and wakes them once the item is settled.
+ */
+#include "store/kv_item.h"
+
+#include <stdlib.h>
+
+enum link_kind { NEEDS_KEY, NEEDS_ARRIVALS, GUARDS };
+
+struct msi_kv_link {
+    struct msi_list node; /* in the item's links */
+    struct msi_kv_item *item;
+    struct msi_kv_waiter *waiter;
+    enum link_kind kind;
+    int64_t threshold; /* arrivals, or the guard's length */
+};
+
+static bool met(const struct msi_kv_link *link) {
+    const struct msi_kv_item *item = link->item;
+    switch (link->kind) {
+    case NEEDS_KEY:
+        return msi_kv_exists(item);
+    case NEEDS_ARRIVALS:
+        return item->arrived >= link->threshold;
+    default:
+        return item->has_value && (int64_t)item->len > link->threshold;
+    }
+}
+
+void msi_kv_wait_end(struct msi_kv *kv, struct msi_kv_waiter *waiter) {
+    for (size_t i = 0; i < waiter->n_links; i++) {
+        struct msi_kv_item *item = waiter->links[i].item;
+        if (!item) continue;
+        msi_list_remove(&waiter->links[i].node);
+        msi_kv_item_release(kv, item); /* where several links hang on it, only the last one frees it */
+    }
+    kv->bytes -= waiter->n_links * sizeof *waiter->links;
+    free(waiter->links);
+    waiter->links = NULL;
+    waiter->n_links = 0;
+}
+
+/* The item itself stays: it has just been given what makes it exist. */
+void msi_kv_item_changed(struct msi_kv *kv, struct msi_kv_item *item) {
+    struct msi_list ready;
+    msi_list_init(&ready);
+    for (struct msi_list *at = item->links.next, *next; at != &item->links; at = next) {
+        next = at->next;
+        struct msi_kv_link *link = msi_container(at, struct msi_kv_link, node);
+        struct msi_kv_waiter *waiter = link->waiter;
+        if (!met(link)) continue;
+        if (link->kind == GUARDS) {
+            if (waiter->missing) waiter->status = MST_ERR_PEER_LOST;
+        } else {
+            msi_list_remove(&link->node);
+            link->item = NULL;
+            waiter->missing--;
+        }
+        bool over = waiter->missing == 0 || waiter->status != MST_OK;
+        if (over && msi_list_empty(&waiter->ready)) msi_list_push(&ready, &waiter->ready);
+    }
+    while (!msi_list_empty(&ready)) {
+        struct msi_kv_waiter *waiter = msi_container(ready.next, struct msi_kv_waiter, ready);
+        msi_list_remove(&waiter->ready);
+        if (waiter->missing == 0) waiter->status = MST_OK;
+        msi_kv_wait_end(kv, waiter);
+        waiter->wake(waiter, waiter->status);
+    }
+}
+
+static void hang(struct msi_kv_waiter *waiter, struct msi_kv_item *item, enum link_kind kind,
+                 int64_t threshold) {
+    struct msi_kv_link *link = &waiter->links[waiter->n_links++];
+    *link = (struct msi_kv_link){.item = item, .waiter = waiter, .kind = kind, .threshold = threshold};
+    msi_list_push(&item->links, &link->node);
+    if (kind != GUARDS) waiter->missing++;
+}
+
+/* Counts the caller in; *complete: have so many come? */
+static mst_status arrive(struct msi_kv *kv, const struct msi_store_req *req, bool *complete) {
+    struct msi_kv_item *item = msi_kv_item(kv, req->key, true);
+    if (!item) return MST_ERR_LIMIT;
+    item->arrived++;
+    if (item->arrived >= item->next_target) {
+        item->next_target = INT64_MAX;
+        msi_kv_item_changed(kv, item);
+        for (struct msi_list *at = item->links.next; at != &item->links; at = at->next) {
+            const struct msi_kv_link *link = msi_container(at, struct msi_kv_link, node);
+            if (link->kind == NEEDS_ARRIVALS && link->threshold < item->next_target)
+                item->next_target = link->threshold;
+        }
+    }
+    *complete = item->arrived >= req->number;
+    return MST_OK;
+}
+
+static bool tripped(const struct msi_kv *kv, const struct msi_kv_guard *guard) {
+    struct msi_str value;
+    return guard && msi_kv_get(kv, guard->key, &value) && (int64_t)value.n > guard->length;
+}
+
+/* Hangs the waiter on whatever it still needs. */
+static mst_status hang_all(struct msi_kv *kv, const struct msi_store_req *req, struct msi_kv_waiter *waiter) {
+    if (req->op == MSI_OP_BARRIER) {
+        struct msi_kv_item *item = msi_kv_item(kv, req->key, true);
+        hang(waiter, item, NEEDS_ARRIVALS, req->number);
+        if (req->number < item->next_target) item->next_target = req->number;
+        return MST_OK;
+    }
+    for (size_t i = 0; i < req->n; i++) {
+        struct msi_kv_item *item = msi_kv_item(kv, req->keys[i], true);
+        if (!item) return MST_ERR_LIMIT;
+        if (!msi_kv_exists(item)) hang(waiter, item, NEEDS_KEY, 0);
+    }
+    return MST_OK;
+}
+
+mst_status msi_kv_wait_begin(struct msi_kv *kv, const struct msi_store_req *req,
+                             const struct msi_kv_guard *guard, struct msi_kv_waiter *waiter, bool *waiting) {
+    *waiting = false;
+    if (req->op == MSI_OP_BARRIER) {
+        bool complete;
+        mst_status st = arrive(kv, req, &complete);
+        if (st != MST_OK || complete) return st;
+    }
+    size_t n = (req->op == MSI_OP_BARRIER ? 1 : req->n) + (guard != NULL);
+    if (n * sizeof *waiter->links > kv->max_total - (kv->bytes < kv->max_total ? kv->bytes : kv->max_total))
+        return MST_ERR_LIMIT;
+    waiter->links = calloc(n ? n : 1, sizeof *waiter->links);
+    if (!waiter->links) return MST_ERR_MEMORY;
+    waiter->n_links = waiter->missing = 0;
+    waiter->status = MST_OK;
+    msi_list_init(&waiter->ready);
+    mst_status st = hang_all(kv, req, waiter);
+    if (st == MST_OK && waiter->missing && tripped(kv, guard)) st = MST_ERR_PEER_LOST;
+    struct msi_kv_item *watched = NULL;
+    if (st == MST_OK && waiter->missing && guard) {
+        watched = msi_kv_item(kv, guard->key, true);
+        if (!watched) st = MST_ERR_LIMIT;
+    }
+    if (watched) hang(waiter, watched, GUARDS, guard->length);
+    kv->bytes += waiter->n_links * sizeof *waiter->links;
+    *waiting = st == MST_OK && waiter->missing;
+    if (!*waiting) msi_kv_wait_end(kv, waiter);
+    return st;
+}

@@ -1,0 +1,50 @@
+/* prefix.c - a name space inside another store: every key goes down with "prefix/" in front. Keeps no state.
+ */
+#include "base/error.h"
+#include "store/store.h"
+
+#include <stdlib.h>
+
+struct prefix_store {
+    struct mst_store head;
+    struct mst_store *base;
+    size_t len;
+    char prefix[]; /* with its slash */
+};
+
+static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_exchange *x,
+                       size_t n) {
+    struct prefix_store *store = (struct prefix_store *)head;
+    struct msi_str prefix = msi_str(store->prefix, store->len);
+    struct msi_exchange *y = msi_store_prefixed(x, n, prefix);
+    if (!y) return msi_fail_memory();
+    mst_status st = store->base->ops->exec(store->base, wait, y, n);
+    for (size_t i = 0; i < n; i++) {
+        x[i].reply = y[i].reply;
+        x[i].status = y[i].status;
+        if (st == MST_OK && x[i].req.op == MSI_OP_LIST_KEYS && x[i].status == MST_OK)
+            st = msi_store_strip_keys(&x[i].reply, prefix, false);
+    }
+    free(y);
+    return st;
+}
+
+static void close_store(struct mst_store *head) {
+    free(head);
+}
+
+static const struct msi_store_ops ops = {"prefix", exec, close_store};
+
+mst_status msi_store_open_prefix(struct mst_store *base, const char *prefix, struct mst_store **store) {
+    size_t len = strlen(prefix);
+    struct prefix_store *made = calloc(1, sizeof *made + len + 1);
+    if (!made) return msi_fail_memory();
+    made->head = *base;
+    made->head.ops = &ops;
+    made->base = base;
+    made->len = len + 1;
+    memcpy(made->prefix, prefix, len);
+    made->prefix[len] = '/';
+    *store = &made->head;
+    return MST_OK;
+}

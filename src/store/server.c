@@ -1,0 +1,154 @@
+/* server.c - the store server's life cycle and its round. See server.h. */
+#include "store/server.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "os/socket.h"
+#include "store/server_conn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MAX_ITEMS = 128 << 10, MESSAGE_SLACK = 1 << 20 };
+
+/* Out of descriptors: take the caller in on the spare one and turn it away, so that it does not wait for
+ * nothing. */
+static void turn_away(struct msi_server *server) {
+    msi_warn_once(store, "out of descriptors with %zu store clients; turning others away (raise ulimit -n)",
+                  server->n_conns);
+    close(server->spare_fd);
+    int fd = accept4(server->listener.fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0) close(fd);
+    server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void accept_all(struct msi_source *source, uint32_t events) {
+    (void)events;
+    struct msi_server *server = msi_container(source, struct msi_server, listener);
+    for (;;) {
+        int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            msi_conn_open(server, fd);
+        } else if (errno == EMFILE || errno == ENFILE) {
+            turn_away(server);
+            return;
+        } else if (errno != EINTR && errno != ECONNABORTED) {
+            return;
+        }
+    }
+}
+
+/* Sends what this round's requests gave to say. Settling may close a connection, and its will may wake
+ * others. */
+static void send_all(struct msi_server *server) {
+    while (!msi_list_empty(&server->unsent)) {
+        struct msi_conn *conn = msi_container(server->unsent.next, struct msi_conn, unsent);
+        msi_list_remove(&conn->unsent);
+        msi_conn_settle(conn);
+    }
+}
+
+static void end_is_near(struct msi_timer *timer) {
+    (void)timer; /* the round looks at the clock itself */
+}
+
+static void *serve(void *context) {
+    struct msi_server *server = context;
+    struct msi_timer end;
+    msi_timer_init(&end, end_is_near);
+    msi_call_begin(NULL, NULL, server->rank);
+    pthread_setname_np(pthread_self(), "muster-store");
+    for (;;) {
+        int64_t end_at = atomic_load_explicit(&server->end_at, memory_order_acquire);
+        if (end_at && (server->n_conns == 0 || msi_now() >= end_at)) break;
+        if (end_at) msi_timer_set(server->loop, &end, end_at);
+        msi_loop_run_once(server->loop);
+        send_all(server);
+    }
+    msi_timer_clear(&end);
+    return NULL;
+}
+
+/* The thread takes none of the program's signals. */
+static mst_status start_thread(struct msi_server *server) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&server->thread, NULL, serve, server);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error ? msi_fail_errno(error, "cannot start the store's thread") : MST_OK;
+}
+
+static struct msi_server *allocate(const struct msi_settings *settings) {
+    struct msi_server *server = calloc(1, sizeof *server);
+    if (!server) return NULL;
+    server->kv = msi_kv_new((size_t)settings->store_max_total);
+    if (!server->kv) {
+        free(server);
+        return NULL;
+    }
+    msi_kv_set_watch(server->kv, NULL, server);
+    msi_list_init(&server->conns);
+    msi_list_init(&server->ready);
+    msi_list_init(&server->unsent);
+    server->listener = (struct msi_source){accept_all, -1};
+    server->spare_fd = -1;
+    server->rank = msi_call_get_rank();
+    server->max_total = (size_t)settings->store_max_total;
+    server->stall_ns = settings->store_stall_ms * 1000000;
+    server->limits = (struct msi_store_limits){
+        .max_key = (size_t)settings->store_max_key,
+        .max_value = (size_t)settings->store_max_value,
+        .max_items = MAX_ITEMS,
+        .max_message = (size_t)(settings->store_max_value + settings->store_max_key) + MESSAGE_SLACK,
+    };
+    return server;
+}
+
+static void release(struct msi_server *server) {
+    while (!msi_list_empty(&server->conns))
+        msi_conn_close(msi_container(server->conns.next, struct msi_conn, node), false);
+    if (server->listener.fd >= 0) close(server->listener.fd);
+    if (server->spare_fd >= 0) close(server->spare_fd);
+    msi_loop_close(server->loop);
+    msi_kv_free(server->kv);
+    msi_buf_free(&server->views);
+    free(server);
+}
+
+mst_status msi_server_open(const struct msi_address *address, const struct msi_settings *settings,
+                           struct msi_server **server) {
+    struct msi_server *made = allocate(settings);
+    if (!made) return msi_fail_memory();
+    mst_status st = msi_listen(address, &made->listener.fd, &made->port);
+    if (st == MST_OK) st = msi_loop_open(&made->loop);
+    if (st == MST_OK) st = msi_loop_add(made->loop, &made->listener, EPOLLIN);
+    if (st == MST_OK) {
+        made->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        st = start_thread(made);
+    }
+    if (st != MST_OK) {
+        release(made);
+        return st;
+    }
+    msi_log(store, INFO, "serving the store on %s port %d", address->host, made->port);
+    *server = made;
+    return MST_OK;
+}
+
+int msi_server_port(const struct msi_server *server) {
+    return server->port;
+}
+
+void msi_server_close(struct msi_server *server, int64_t linger_ms) {
+    if (!server) return;
+    atomic_store_explicit(&server->end_at, msi_deadline(linger_ms), memory_order_release);
+    msi_loop_wake(server->loop);
+    pthread_join(server->thread, NULL);
+    if (server->n_conns && linger_ms)
+        msi_log(store, WARN, "ending the store with %zu clients still connected", server->n_conns);
+    release(server);
+}

@@ -1,0 +1,24 @@
+/*
+ * server.h - the tcp store's server: one thread, one loop, any number of connections, all dialects at once.
+ *
+ * Runs until it is closed. A connection that breaks the protocol, a limit or the patience of store_stall_ms
+ * ends with a logged reason and touches nobody else; memory stays under store_max_total.
+ */
+#ifndef MSI_STORE_SERVER_H
+#define MSI_STORE_SERVER_H
+
+#include "base/address.h"
+#include "base/settings.h"
+
+struct msi_server;
+
+/* Starts to listen on just that address; port 0 takes a free one. */
+mst_status msi_server_open(const struct msi_address *address, const struct msi_settings *settings,
+                           struct msi_server **server);
+
+int msi_server_port(const struct msi_server *server);
+
+/* Serves on until the last client has gone or linger_ms have passed, then ends. NULL is fine. */
+void msi_server_close(struct msi_server *server, int64_t linger_ms);
+
+#endif

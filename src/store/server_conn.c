@@ -1,0 +1,206 @@
+/* server_conn.c - bytes in and out of one connection of the store server. See server_conn.h. */
+#include "store/server_conn.h"
+#include "base/log.h"
+#include "os/socket.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    READ_STEP = 16 << 10,           /* room made for a read behind a part of a message */
+    QUEUE_WHILE_WAITING = 64 << 10, /* what a client may send ahead while its request waits */
+    KEEP_BUFFER = 4 << 10,          /* larger buffers are given back once empty */
+    COMPLAINTS_MOST = 64,
+};
+
+static void on_stall(struct msi_timer *timer) {
+    struct msi_conn *conn = msi_container(timer, struct msi_conn, stall);
+    msi_conn_doom(conn, conn->out.len ? "it does not read its replies" : "it left a message half sent");
+    msi_conn_settle(conn);
+}
+
+static bool held_back(const struct msi_conn *conn) {
+    return conn->out.len > MSI_SERVER_UNREAD ||
+           (conn->waiting && conn->in.len - conn->request_len > QUEUE_WHILE_WAITING);
+}
+
+static void update_events(struct msi_conn *conn) {
+    uint32_t events = (held_back(conn) ? 0 : EPOLLIN) | (conn->out.len ? EPOLLOUT : 0);
+    if (events == conn->events) return;
+    conn->events = events;
+    msi_loop_change(conn->server->loop, &conn->source, events);
+}
+
+static void update_stall(struct msi_conn *conn, bool progress) {
+    bool owing = conn->out.len || (conn->in.len && !conn->waiting);
+    if (!owing) msi_timer_clear(&conn->stall);
+    if (owing && (progress || !msi_timer_is_set(&conn->stall)))
+        msi_timer_set(conn->server->loop, &conn->stall, msi_now() + conn->server->stall_ns);
+}
+
+static void account(struct msi_conn *conn) {
+    struct msi_server *server = conn->server;
+    if (conn->in.len == 0 && conn->in.cap > KEEP_BUFFER) msi_buf_free(&conn->in);
+    if (conn->out.len == 0 && conn->out.cap > KEEP_BUFFER) msi_buf_free(&conn->out);
+    size_t held = conn->in.cap + conn->out.cap;
+    server->buffered += held - conn->accounted;
+    conn->accounted = held;
+    if (held > KEEP_BUFFER && server->buffered + msi_kv_bytes(server->kv) > server->max_total)
+        msi_conn_doom(conn, "the store is full (MUSTER_STORE_MAX_TOTAL is %zu bytes)", server->max_total);
+    if (conn->in.failed || conn->out.failed) msi_conn_doom(conn, "out of memory");
+}
+
+/* True if some of it went. */
+static bool send_some(struct msi_conn *conn) {
+    size_t sent = 0;
+    while (sent < conn->out.len) {
+        ssize_t n = send(conn->source.fd, conn->out.data + sent, conn->out.len - sent, MSG_NOSIGNAL);
+        if (n > 0) {
+            sent += (size_t)n;
+        } else if (errno != EINTR) {
+            if (errno != EAGAIN) msi_conn_doom(conn, NULL);
+            break;
+        }
+    }
+    if (sent) msi_buf_drop(&conn->out, sent);
+    return sent > 0;
+}
+
+void msi_conn_settle(struct msi_conn *conn) {
+    bool full = conn->out.len > MSI_SERVER_UNREAD;
+    bool progress = conn->out.len && send_some(conn);
+    if (full && conn->out.len <= MSI_SERVER_UNREAD && conn->in.len && !conn->waiting && !conn->doomed) {
+        /* Room again: go on with what was left standing. */
+        size_t done = msi_conn_serve(conn, conn->in.data, conn->in.len);
+        msi_buf_drop(&conn->in, done);
+    }
+    account(conn);
+    if (conn->doomed) {
+        msi_conn_close(conn, true);
+        return;
+    }
+    update_events(conn);
+    update_stall(conn, progress);
+}
+
+void msi_conn_mark_unsent(struct msi_conn *conn) {
+    if (msi_list_empty(&conn->unsent)) msi_list_push(&conn->server->unsent, &conn->unsent);
+}
+
+void msi_conn_doom(struct msi_conn *conn, const char *format, ...) {
+    if (conn->doomed) return;
+    conn->doomed = true;
+    msi_conn_mark_unsent(conn);
+    if (!format || conn->server->complaints > COMPLAINTS_MOST) return;
+    char peer[MSI_ADDRESS_TEXT_MAX], why[200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    if (conn->server->complaints++ < COMPLAINTS_MOST)
+        msi_log(store, WARN, "closing the connection from %s: %s", msi_socket_peer(conn->source.fd, peer),
+                why);
+    else
+        msi_log(store, WARN, "further bad connections to the store are not logged");
+}
+
+/* Serves what came, and keeps what is not complete or has to wait. */
+static void take(struct msi_conn *conn, const uint8_t *p, size_t n) {
+    size_t done = msi_conn_serve(conn, p, n);
+    msi_buf_add(&conn->in, p + done, n - done);
+}
+
+static ssize_t receive(struct msi_conn *conn) {
+    struct msi_server *server = conn->server;
+    if (conn->in.len == 0) {
+        ssize_t n = recv(conn->source.fd, server->scratch, sizeof server->scratch, 0);
+        if (n > 0) take(conn, server->scratch, (size_t)n);
+        return n;
+    }
+    size_t missing = conn->scan.need > conn->in.len ? conn->scan.need - conn->in.len : 0;
+    /* Memory follows what really arrives: a length alone makes nobody allocate. */
+    size_t room = missing < conn->in.len ? missing : conn->in.len;
+    if (room < READ_STEP) room = READ_STEP;
+    if (!msi_buf_reserve(&conn->in, room)) return 1;
+    ssize_t n = recv(conn->source.fd, conn->in.data + conn->in.len, conn->in.cap - conn->in.len, 0);
+    if (n > 0) {
+        conn->in.len += (size_t)n;
+        msi_buf_drop(&conn->in, msi_conn_serve(conn, conn->in.data, conn->in.len));
+    }
+    return n;
+}
+
+static void on_ready(struct msi_source *source, uint32_t events) {
+    struct msi_conn *conn = msi_container(source, struct msi_conn, source);
+    bool progress = false;
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !conn->doomed) {
+        ssize_t n = receive(conn);
+        if (n == 0 && conn->in.len && !conn->waiting)
+            msi_conn_doom(conn, "it hung up in the middle of a message");
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) msi_conn_doom(conn, NULL);
+        progress = n > 0;
+    }
+    if (progress) update_stall(conn, true);
+    msi_conn_mark_unsent(conn);
+    msi_server_resume(conn->server);
+}
+
+void msi_conn_open(struct msi_server *server, int fd) {
+    struct msi_conn *conn = calloc(1, sizeof *conn);
+    if (!conn) {
+        close(fd);
+        return;
+    }
+    conn->server = server;
+    conn->source = (struct msi_source){on_ready, fd};
+    conn->events = EPOLLIN;
+    msi_timer_init(&conn->stall, on_stall);
+    msi_list_init(&conn->ready);
+    msi_list_init(&conn->unsent);
+    if (msi_loop_add(server->loop, &conn->source, EPOLLIN) != MST_OK) {
+        close(fd);
+        free(conn);
+        return;
+    }
+    msi_socket_tune(fd);
+    msi_list_push(&server->conns, &conn->node);
+    server->n_conns++;
+}
+
+static void carry_out_will(struct msi_conn *conn) {
+    struct msi_server *server = conn->server;
+    struct msi_store_req req = {
+        .op = MSI_OP_APPEND, .key = msi_buf_str(&conn->will_key), .value = msi_buf_str(&conn->will_value)};
+    struct msi_buf reply = {0};
+    msi_log(store, INFO, "a client is gone: %.*s", MSI_SHOW(req.value));
+    msi_kv_apply(server->kv, &req, &reply);
+    msi_buf_free(&reply);
+    msi_server_resume(server);
+}
+
+void msi_conn_close(struct msi_conn *conn, bool with_will) {
+    struct msi_server *server = conn->server;
+    if (conn->waiting) msi_kv_wait_end(server->kv, &conn->waiter);
+    conn->waiting = false;
+    msi_loop_remove(server->loop, &conn->source);
+    close(conn->source.fd);
+    msi_timer_clear(&conn->stall);
+    msi_list_remove(&conn->ready);
+    msi_list_remove(&conn->unsent);
+    msi_list_remove(&conn->node);
+    server->n_conns--;
+    server->buffered -= conn->accounted;
+    if (with_will && conn->has_will) carry_out_will(conn);
+    msi_buf_free(&conn->in);
+    msi_buf_free(&conn->out);
+    msi_buf_free(&conn->guard_key);
+    msi_buf_free(&conn->will_key);
+    msi_buf_free(&conn->will_value);
+    msi_buf_free(&conn->watched);
+    free(conn);
+}

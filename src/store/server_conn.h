@@ -1,0 +1,82 @@
+/*
+ * server_conn.h - what the parts of the store server share. All of it runs on the server's thread.
+ *
+ *   server.c        life cycle, listening, the round
+ *   server_conn.c   bytes in and out of one connection, its end
+ *   server_serve.c  requests: dialects, waits, replies
+ */
+#ifndef MSI_STORE_SERVER_CONN_H
+#define MSI_STORE_SERVER_CONN_H
+
+#include "progress/loop.h"
+#include "store/kv.h"
+#include "store/server.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    MSI_SERVER_SCRATCH = 64 << 10,
+    MSI_SERVER_UNREAD =
+        1 << 20, /* bytes of unread replies at which no more requests of a client are served */
+};
+
+struct msi_server {
+    struct msi_loop *loop;
+    struct msi_source listener;
+    int port, spare_fd; /* spare_fd: given up for a moment to turn a caller away when descriptors run out */
+    struct msi_kv *kv;
+    struct msi_store_limits limits;
+    size_t max_total, buffered; /* buffered: bytes that connections hold */
+    int64_t stall_ns;
+    struct msi_list conns, ready, unsent; /* all; whose wait has ended; with replies to send */
+    size_t n_conns;
+    bool resuming;
+    int complaints; /* bad connections logged so far */
+    struct msi_buf views;
+    uint8_t scratch[MSI_SERVER_SCRATCH];
+    pthread_t thread;
+    int rank;               /* of the world that hosts it, for the log */
+    _Atomic int64_t end_at; /* stored (release) by msi_server_close, loaded (acquire) each round; 0: go on */
+};
+
+struct msi_conn {
+    struct msi_source source;
+    struct msi_server *server;
+    struct msi_list node, ready, unsent;
+    enum msi_dialect dialect;
+    bool known;   /* the dialect is */
+    bool waiting; /* the request at the front of in waits */
+    bool doomed;  /* to be closed at the next safe point */
+    uint32_t events;
+    struct msi_buf in, out;
+    size_t accounted; /* its share of the server's buffered */
+    struct msi_scan scan;
+    size_t request_len; /* of the waiting request */
+    struct msi_kv_waiter waiter;
+    struct msi_buf guard_key, will_key, will_value, watched;
+    int64_t guard_length;
+    bool has_guard, has_will;
+    mst_status wait_status;
+    struct msi_timer stall;
+};
+
+/* Takes a fresh socket. */
+void msi_conn_open(struct msi_server *server, int fd);
+/* Ends it; carries out its will unless the server is ending. */
+void msi_conn_close(struct msi_conn *conn, bool with_will);
+/* Ends it at the next safe point, with the reason in the log. */
+void msi_conn_doom(struct msi_conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Has its replies sent at the end of the round. */
+void msi_conn_mark_unsent(struct msi_conn *conn);
+/* Sends what can be sent and updates events, timer and accounting; may close it. */
+void msi_conn_settle(struct msi_conn *conn);
+
+/* Serves the requests at the front of p; returns how many bytes are done with. */
+size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n);
+/* Answers the connections whose wait has ended, and goes on with what they sent meanwhile. */
+void msi_server_resume(struct msi_server *server);
+/* Tells watching connections of a change. */
+msi_kv_watch msi_server_tell_watchers;
+
+#endif

@@ -1,0 +1,242 @@
+/*
+ * server_serve.c - requests of the store server: telling the dialects apart, waiting, answering.
+ *
+ * A request that waits stays at the front of its connection's buffer; when its wait ends it is read again and
+ * answered. Meanwhile dialect C and M clients may send CANCEL_WAIT; what else they send stands behind. A
+ * dialect A client cannot cancel: it just sends its next request, which therefore ends the wait.
+ */
+#include "base/log.h"
+#include "store/server_conn.h"
+#include "wire/cursor.h"
+
+enum { DETECT_BYTES = 5, WATCHING = 3, CANCELLED = 1 };
+
+/* The status byte that opens every reply of dialect M. */
+static void answer_status(struct msi_conn *conn, mst_status st) {
+    if (conn->dialect == MSI_DIALECT_M) msi_buf_add_u8(&conn->out, (uint8_t)st);
+}
+
+/* Answers a request that need not wait any more. */
+static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
+    size_t start = conn->out.len;
+    answer_status(conn, MST_OK);
+    mst_status st = msi_kv_apply(conn->server->kv, req, &conn->out);
+    if (st == MST_OK) return;
+    conn->out.len = start;
+    answer_status(conn, st);
+    if (conn->dialect == MSI_DIALECT_M) return;
+    if (st == MST_ERR_LIMIT)
+        msi_conn_doom(conn, "%s: the store is full (MUSTER_STORE_MAX_TOTAL)", msi_ops[req->op].name);
+    else
+        msi_conn_doom(conn, "%s of '%.*s': %s", msi_ops[req->op].name,
+                      MSI_SHOW(req->n ? req->keys[0] : req->key), mst_status_text(st));
+}
+
+static void woken(struct msi_kv_waiter *waiter, mst_status st) {
+    struct msi_conn *conn = msi_container(waiter, struct msi_conn, waiter);
+    conn->wait_status = st;
+    conn->waiting = false;
+    msi_list_push(&conn->server->ready, &conn->ready);
+}
+
+/* True if the request waits now. */
+static bool begin_wait(struct msi_conn *conn, const struct msi_store_req *req) {
+    struct msi_kv_guard guard = {msi_buf_str(&conn->guard_key), conn->guard_length};
+    conn->waiter.wake = woken;
+    bool waiting;
+    mst_status st =
+        msi_kv_wait_begin(conn->server->kv, req, conn->has_guard ? &guard : NULL, &conn->waiter, &waiting);
+    if (!waiting) conn->has_guard = false;
+    if (waiting) return true;
+    if (st == MST_OK) {
+        answer(conn, req);
+    } else {
+        answer_status(conn, st);
+        if (conn->dialect != MSI_DIALECT_M)
+            msi_conn_doom(conn, "%s: %s", msi_ops[req->op].name, mst_status_text(st));
+    }
+    return false;
+}
+
+static void keep(struct msi_buf *buf, struct msi_str s) {
+    buf->len = 0;
+    msi_buf_add(buf, s.p, s.n);
+}
+
+static void watch(struct msi_conn *conn, struct msi_str key) {
+    msi_put_str(&conn->watched, key);
+    msi_kv_set_watch(conn->server->kv, msi_server_tell_watchers, conn->server);
+    msi_buf_add_u8(&conn->out, WATCHING);
+}
+
+void msi_server_tell_watchers(void *context, enum msi_kv_event event, struct msi_str key,
+                              struct msi_str before, struct msi_str after) {
+    struct msi_server *server = context;
+    for (struct msi_list *at = server->conns.next; at != &server->conns; at = at->next) {
+        struct msi_conn *conn = msi_container(at, struct msi_conn, node);
+        struct msi_reader keys = msi_reader(conn->watched.data, conn->watched.len);
+        while (keys.left) {
+            if (!msi_str_equal(msi_read_str(&keys), key)) continue;
+            msi_buf_add_u8(&conn->out, (uint8_t)event);
+            msi_put_str(&conn->out, key);
+            msi_put_str(&conn->out, before);
+            msi_put_str(&conn->out, after);
+            msi_conn_mark_unsent(conn);
+        }
+    }
+}
+
+static void hello(struct msi_conn *conn) {
+    conn->dialect = MSI_DIALECT_M;
+    answer_status(conn, MST_OK);
+    msi_put_u32(&conn->out, MSI_STORE_PROTOCOL);
+}
+
+static bool asks_for_mark(const struct msi_store_req *req) {
+    return req->n == 1 && msi_str_equal(req->keys[0], msi_cstr(MSI_STORE_MARK_KEY));
+}
+
+/* Carries out one request; false if it waits. */
+static bool perform(struct msi_conn *conn, const struct msi_store_req *req) {
+    if (msi_ops[req->op].waits) return !begin_wait(conn, req);
+    switch (req->op) {
+    case MSI_OP_VALIDATE:
+        if (req->number != MSI_STORE_MAGIC) msi_conn_doom(conn, "its VALIDATE has the wrong number");
+        break;
+    case MSI_OP_HELLO:
+        hello(conn);
+        break;
+    case MSI_OP_PING:
+        answer_status(conn, MST_OK);
+        msi_put_u32(&conn->out, (uint32_t)req->number);
+        break;
+    case MSI_OP_CANCEL_WAIT: /* nothing waits any more: the cancel crossed the answer */
+        if (conn->dialect != MSI_DIALECT_M) msi_buf_add_u8(&conn->out, CANCELLED);
+        break;
+    case MSI_OP_WATCH_KEY:
+        watch(conn, req->key);
+        break;
+    case MSI_OP_WILL:
+        conn->has_will = req->key.n > 0;
+        keep(&conn->will_key, req->key);
+        keep(&conn->will_value, req->value);
+        answer_status(conn, MST_OK);
+        break;
+    case MSI_OP_GUARD:
+        conn->has_guard = true;
+        conn->guard_length = req->number;
+        keep(&conn->guard_key, req->key);
+        answer_status(conn, MST_OK);
+        break;
+    case MSI_OP_CHECK:
+        if (asks_for_mark(req)) {
+            answer_status(conn, MST_OK);
+            msi_buf_add_u8(&conn->out, 0);
+            break;
+        }
+        answer(conn, req);
+        break;
+    default:
+        answer(conn, req);
+        break;
+    }
+    return true;
+}
+
+/* Tells the dialects apart by the first bytes of a connection; false until enough of them are there. */
+static bool detect(struct msi_conn *conn, const uint8_t *p, size_t n) {
+    static const uint8_t validate[DETECT_BYTES] = {0x00, 0xCE, 0xF7, 0x85, 0x3C};
+    size_t same = 0;
+    while (same < n && same < DETECT_BYTES && p[same] == validate[same]) same++;
+    if (same == n && n < DETECT_BYTES) {
+        conn->scan.need = DETECT_BYTES;
+        return false;
+    }
+    conn->known = true;
+    conn->dialect = same == DETECT_BYTES ? MSI_DIALECT_C : MSI_DIALECT_A;
+    return true;
+}
+
+/* What came behind a request that waits: returns true if the wait was called off, leaving *done bytes served.
+ */
+static bool called_off(struct msi_conn *conn, const uint8_t *p, size_t n, size_t *done) {
+    if (n <= conn->request_len) return false;
+    bool a = conn->dialect == MSI_DIALECT_A;
+    if (!a && msi_op_find(conn->dialect, p[conn->request_len]) != MSI_OP_CANCEL_WAIT) return false;
+    msi_kv_wait_end(conn->server->kv, &conn->waiter);
+    conn->waiting = conn->has_guard = false;
+    if (conn->dialect == MSI_DIALECT_M) answer_status(conn, MST_ERR_CANCELLED);
+    if (conn->dialect == MSI_DIALECT_C) msi_buf_add_u8(&conn->out, CANCELLED);
+    *done = conn->request_len + !a;
+    return true;
+}
+
+/* Reads and carries out the request at p; its length, or 0 if it is incomplete, waits or is bad. */
+static size_t serve_one(struct msi_conn *conn, const uint8_t *p, size_t n) {
+    struct msi_server *server = conn->server;
+    enum msi_op op = msi_op_find(conn->dialect, p[0]);
+    if (op == MSI_OP_COUNT) {
+        msi_conn_doom(conn, "%d is no operation of the store's protocol", p[0]);
+        return 0;
+    }
+    if (conn->scan.at == 0) conn->scan = (struct msi_scan){.at = 1};
+    enum msi_scan_result got = msi_store_scan(&conn->scan, msi_ops[op].request, 0, &server->limits, p, n);
+    if (got == MSI_SCAN_BAD) msi_conn_doom(conn, "%s with %s", msi_ops[op].name, conn->scan.why);
+    if (got != MSI_SCAN_DONE) return 0;
+    size_t len = conn->scan.at;
+    conn->scan = (struct msi_scan){0};
+    struct msi_store_req req;
+    if (!msi_store_decode(op, p + 1, len - 1, &server->views, &req)) {
+        msi_conn_doom(conn, "out of memory");
+        return 0;
+    }
+    if (!perform(conn, &req)) {
+        conn->waiting = true;
+        conn->request_len = len;
+        return 0;
+    }
+    msi_server_resume(server);
+    return len;
+}
+
+size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n) {
+    size_t done = 0;
+    if (conn->waiting && !called_off(conn, p, n, &done)) return 0;
+    while (done < n && !conn->doomed && conn->out.len <= MSI_SERVER_UNREAD) {
+        if (!conn->known && !detect(conn, p + done, n - done)) break;
+        size_t len = serve_one(conn, p + done, n - done);
+        if (len == 0) break;
+        done += len;
+    }
+    if (conn->out.len) msi_conn_mark_unsent(conn);
+    return done;
+}
+
+/* Answers one connection whose wait has ended. Its request is still at the front of its buffer. */
+static void resume(struct msi_conn *conn) {
+    struct msi_server *server = conn->server;
+    struct msi_store_req req;
+    enum msi_op op = msi_op_find(conn->dialect, conn->in.data[0]);
+    conn->has_guard = false;
+    if (conn->wait_status != MST_OK) {
+        answer_status(conn, conn->wait_status);
+    } else if (msi_store_decode(op, conn->in.data + 1, conn->request_len - 1, &server->views, &req)) {
+        answer(conn, &req);
+    } else {
+        msi_conn_doom(conn, "out of memory");
+    }
+    msi_buf_drop(&conn->in, conn->request_len);
+    msi_conn_mark_unsent(conn);
+    if (conn->in.len) msi_buf_drop(&conn->in, msi_conn_serve(conn, conn->in.data, conn->in.len));
+}
+
+void msi_server_resume(struct msi_server *server) {
+    if (server->resuming) return;
+    server->resuming = true;
+    while (!msi_list_empty(&server->ready)) {
+        struct msi_conn *conn = msi_container(server->ready.next, struct msi_conn, ready);
+        msi_list_remove(&conn->ready);
+        if (!conn->doomed) resume(conn);
+    }
+    server->resuming = false;
+}

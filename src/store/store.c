@@ -1,0 +1,141 @@
+/* store.c - what all stores share. See store.h. */
+#include "store/store.h"
+#include "base/error.h"
+#include "wire/cursor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+mst_status msi_store_open(const struct msi_url *url, const struct msi_settings *settings,
+                          const struct msi_wait *wait, const mst_store_options *options,
+                          struct mst_store **store) {
+    switch (url->scheme) {
+    case MSI_SCHEME_TCP:
+        return msi_store_open_tcp(&url->address, settings, wait, options, store);
+    case MSI_SCHEME_FILE:
+        return msi_store_open_file(url->path, false, settings, wait, store);
+    case MSI_SCHEME_HASH:
+        return msi_store_open_hash(settings, store);
+    default:
+        return msi_fail(MST_ERR_ADDRESS, "use tcp://host:port, file:///path or hash://",
+                        "env:// is not a store");
+    }
+}
+
+void msi_store_free(struct mst_store *store) {
+    if (store) store->ops->close(store);
+}
+
+void msi_exchange_free(struct msi_exchange *x, size_t n) {
+    for (size_t i = 0; i < n; i++) msi_buf_free(&x[i].reply);
+}
+
+/* The keys of a request as "'a', 'b', …", for people. */
+static const char *show_keys(const struct msi_store_req *req, char *out, size_t size) {
+    size_t n = req->n ? req->n : 1, used = 0;
+    const struct msi_str *keys = req->n ? req->keys : &req->key;
+    out[0] = 0;
+    for (size_t i = 0; i < n && used < size; i++) {
+        if (i == 3) {
+            snprintf(out + used, size - used, " and %zu more", n - i);
+            break;
+        }
+        used += (size_t)snprintf(out + used, size - used, "%s'%.*s'", i ? ", " : "", MSI_SHOW(keys[i]));
+    }
+    return out;
+}
+
+static mst_status explain_request(const struct msi_exchange *x) {
+    char keys[320];
+    const char *op = msi_ops[x->req.op].name;
+    show_keys(&x->req, keys, sizeof keys);
+    switch (x->status) {
+    case MST_ERR_STATE:
+        return msi_fail(x->status, "ADD wants a decimal number", "%s: %s is not a number", op, keys);
+    case MST_ERR_LIMIT:
+        return msi_fail(x->status, "raise MUSTER_STORE_MAX_TOTAL where the store is hosted",
+                        "%s of %s: the store is full", op, keys);
+    case MST_ERR_NOT_FOUND:
+        return msi_fail(x->status, NULL, "%s: there is no key %s", op, keys);
+    default:
+        return msi_fail(x->status, NULL, "%s of %s: %s", op, keys, mst_status_text(x->status));
+    }
+}
+
+static mst_status explain_timeout(const struct msi_exchange *x, int64_t begin) {
+    char keys[320];
+    double seconds = (double)(msi_now() - begin) / 1e9;
+    show_keys(&x->req, keys, sizeof keys);
+    if (x->req.op == MSI_OP_BARRIER)
+        return msi_fail(MST_ERR_TIMEOUT, NULL, "barrier %s: fewer than %lld came within %.3g s", keys,
+                        (long long)x->req.number, seconds);
+    if (msi_ops[x->req.op].waits)
+        return msi_fail(MST_ERR_TIMEOUT, NULL, "%s %s not set within %.3g s",
+                        x->req.n > 1 ? "not all of" : "key", keys, seconds);
+    return msi_fail(MST_ERR_TIMEOUT, NULL, "%s of %s: no answer from the store within %.3g s",
+                    msi_ops[x->req.op].name, keys, seconds);
+}
+
+mst_status msi_store_exec(struct mst_store *store, const struct msi_wait *wait, struct msi_exchange *x,
+                          size_t n) {
+    int64_t begin = msi_now();
+    mst_status st = store->ops->exec(store, wait, x, n);
+    if (st == MST_ERR_TIMEOUT) return explain_timeout(&x[n - 1], begin);
+    if (st == MST_ERR_PEER_LOST) return msi_fail(st, NULL, "a rank died or left while this one waited");
+    for (size_t i = 0; i < n && st == MST_OK; i++)
+        if (x[i].status != MST_OK) st = explain_request(&x[i]);
+    return st;
+}
+
+static struct msi_str put_prefixed(struct msi_str prefix, struct msi_str key, char **at) {
+    struct msi_str made = {*at, prefix.n + key.n};
+    memcpy(*at, prefix.p, prefix.n);
+    if (key.n) memcpy(*at + prefix.n, key.p, key.n);
+    *at += made.n;
+    return made;
+}
+
+struct msi_exchange *msi_store_prefixed(const struct msi_exchange *x, size_t n, struct msi_str prefix) {
+    size_t views = 0, bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        views += x[i].req.n;
+        bytes += prefix.n + x[i].req.key.n;
+        for (size_t k = 0; k < x[i].req.n; k++) bytes += prefix.n + x[i].req.keys[k].n;
+    }
+    struct msi_exchange *y = malloc(n * sizeof *y + views * sizeof(struct msi_str) + bytes);
+    if (!y) return NULL;
+    struct msi_str *view = (struct msi_str *)(y + n);
+    char *at = (char *)(view + views);
+    for (size_t i = 0; i < n; i++) {
+        y[i] = x[i];
+        bool ends_will = x[i].req.op == MSI_OP_WILL && x[i].req.key.n == 0;
+        if (!ends_will) y[i].req.key = put_prefixed(prefix, x[i].req.key, &at);
+        y[i].req.keys = view;
+        for (size_t k = 0; k < x[i].req.n; k++) *view++ = put_prefixed(prefix, x[i].req.keys[k], &at);
+    }
+    return y;
+}
+
+mst_status msi_store_strip_keys(struct msi_buf *reply, struct msi_str prefix, bool keep_others) {
+    struct msi_reader r = msi_reader(reply->data, reply->len);
+    uint64_t n = msi_read_u64(&r), kept = 0;
+    struct msi_buf out = {0};
+    msi_put_u64(&out, 0);
+    for (uint64_t i = 0; i < n && !r.bad; i++) {
+        struct msi_str key = msi_read_str(&r);
+        bool ours = key.n >= prefix.n && !memcmp(key.p, prefix.p, prefix.n);
+        if (ours) key = msi_str(key.p + prefix.n, key.n - prefix.n);
+        if (!ours && !keep_others) continue;
+        msi_put_str(&out, key);
+        kept++;
+    }
+    if (r.bad || out.failed) {
+        msi_buf_free(&out);
+        return r.bad ? msi_fail(MST_ERR_PROTOCOL, NULL, "the store's list of keys is garbled")
+                     : msi_fail_memory();
+    }
+    for (int i = 0; i < 8; i++) out.data[i] = (uint8_t)(kept >> 8 * i);
+    msi_buf_free(reply);
+    *reply = out;
+    return MST_OK;
+}

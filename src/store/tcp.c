@@ -1,0 +1,170 @@
+/*
+ * tcp.c - the tcp store: a client with a few connections, and on the master the server too.
+ *
+ * Each call takes a connection of its own for as long as it lasts, so that a wait in one thread holds up no
+ * other; idle ones are kept for the next call. Users' keys go over the wire with a slash in front, as
+ * PyTorch's do.
+ */
+#include "base/error.h"
+#include "base/log.h"
+#include "store/server.h"
+#include "store/store.h"
+#include "store/tcp_link.h"
+#include "wire/cursor.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { IDLE_MOST = 4 };
+
+struct tcp_store {
+    struct mst_store head;
+    struct msi_address address;
+    struct msi_store_limits limits;
+    struct msi_server *server; /* on the master */
+    int64_t linger_ms;
+    pthread_mutex_t lock; /* of idle and n_idle */
+    struct msi_link *idle;
+    int n_idle;
+};
+
+static bool has_will(const struct msi_exchange *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (x[i].req.op == MSI_OP_WILL) return true;
+    return false;
+}
+
+/* An idle connection, the one with the will where the will is spoken of; or a new one. */
+static mst_status take_link(struct tcp_store *store, const struct msi_wait *wait, bool pinned,
+                            struct msi_link **link) {
+    pthread_mutex_lock(&store->lock);
+    struct msi_link **at = &store->idle, **best = at;
+    for (; *at; at = &(*at)->next)
+        if ((*at)->pinned == pinned) best = at;
+    struct msi_link *found = *best;
+    if (found) {
+        *best = found->next;
+        store->n_idle--;
+    }
+    pthread_mutex_unlock(&store->lock);
+    if (!found) return msi_link_open(&store->address, &store->limits, wait, link);
+    *link = found;
+    return MST_OK;
+}
+
+static void give_link(struct tcp_store *store, struct msi_link *link) {
+    pthread_mutex_lock(&store->lock);
+    bool keep = !link->broken && (link->pinned || store->n_idle < IDLE_MOST);
+    if (keep) {
+        link->next = store->idle;
+        store->idle = link;
+        store->n_idle++;
+    }
+    pthread_mutex_unlock(&store->lock);
+    if (!keep) msi_link_close(link);
+}
+
+static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_exchange *x,
+                       size_t n) {
+    struct tcp_store *store = (struct tcp_store *)head;
+    struct msi_exchange *y = msi_store_prefixed(x, n, msi_cstr("/"));
+    if (!y) return msi_fail_memory();
+    struct msi_link *link;
+    bool will = has_will(x, n);
+    mst_status st = take_link(store, wait, will, &link);
+    if (st == MST_OK) {
+        bool ours = link->dialect == MSI_DIALECT_M;
+        st = (ours ? msi_link_run : msi_link_run_compat)(link, wait, y, n);
+        for (size_t i = 0; i < n; i++) {
+            x[i].reply = y[i].reply;
+            x[i].status = y[i].status;
+            if (y[i].req.op == MSI_OP_WILL) link->pinned = ours && y[i].req.key.n > 0;
+            if (st == MST_OK && x[i].req.op == MSI_OP_LIST_KEYS && x[i].status == MST_OK)
+                st = msi_store_strip_keys(&x[i].reply, msi_cstr("/"), true);
+        }
+        give_link(store, link);
+    }
+    free(y);
+    return st;
+}
+
+static void close_store(struct mst_store *head) {
+    struct tcp_store *store = (struct tcp_store *)head;
+    while (store->idle) {
+        struct msi_link *link = store->idle;
+        store->idle = link->next;
+        msi_link_close(link);
+    }
+    msi_server_close(store->server, store->linger_ms);
+    pthread_mutex_destroy(&store->lock);
+    free(store);
+}
+
+static const struct msi_store_ops ops = {"tcp", exec, close_store};
+
+/* PyTorch's way of waiting for workers: all add 1 to this key, which has no slash, and the master watches it.
+ */
+static mst_status count_in(struct msi_link *link, const struct msi_wait *wait,
+                           const mst_store_options *options) {
+    struct msi_str key = msi_cstr("init/");
+    struct msi_exchange x = {.req = {.op = MSI_OP_ADD, .key = key, .number = 1}};
+    for (;;) {
+        mst_status st = msi_link_run(link, wait, &x, 1);
+        struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
+        int64_t come = st == MST_OK ? (int64_t)msi_read_u64(&r) : 0;
+        msi_buf_free(&x.reply);
+        if (st != MST_OK || !options->is_master || options->no_wait || come >= options->world_size) return st;
+        st = msi_wait_pause(wait, 10, "waiting for workers");
+        if (st == MST_ERR_TIMEOUT)
+            return msi_fail(MST_ERR_MISSING_RANK, "start the others, or ask for no_wait",
+                            "%lld of %d workers came to the store", (long long)come, options->world_size);
+        if (st != MST_OK) return st;
+        x = (struct msi_exchange){.req = {.op = MSI_OP_ADD, .key = key, .number = 0}};
+    }
+}
+
+static mst_status connect_first(struct tcp_store *store, const struct msi_wait *wait,
+                                const mst_store_options *options) {
+    struct msi_link *link;
+    mst_status st = msi_link_open(&store->address, &store->limits, wait, &link);
+    if (st != MST_OK) return st;
+    if (options && options->world_size > 0) st = count_in(link, wait, options);
+    give_link(store, link);
+    return st;
+}
+
+/* The address by which this process itself reaches its server. */
+static void own_address(struct tcp_store *store) {
+    store->address.port = msi_server_port(store->server);
+    if (!strcmp(store->address.host, "0.0.0.0")) strcpy(store->address.host, "127.0.0.1");
+    if (!strcmp(store->address.host, "::")) strcpy(store->address.host, "::1");
+}
+
+mst_status msi_store_open_tcp(const struct msi_address *address, const struct msi_settings *settings,
+                              const struct msi_wait *wait, const mst_store_options *options,
+                              struct mst_store **store) {
+    struct tcp_store *made = calloc(1, sizeof *made);
+    if (!made) return msi_fail_memory();
+    made->head.ops = &ops;
+    made->address = *address;
+    made->linger_ms = settings->store_linger_ms;
+    made->head.max_key = (size_t)settings->store_max_key;
+    made->head.max_value = (size_t)settings->store_max_value;
+    size_t total = (size_t)settings->store_max_total;
+    made->limits = (struct msi_store_limits){made->head.max_key, made->head.max_value, total, total};
+    pthread_mutex_init(&made->lock, NULL);
+    mst_status st = MST_OK;
+    if (options && options->is_master) {
+        st = msi_server_open(address, settings, &made->server);
+        if (st == MST_OK) own_address(made);
+    }
+    if (st == MST_OK) st = connect_first(made, wait, options);
+    if (st != MST_OK) {
+        made->linger_ms = 0;
+        close_store(&made->head);
+        return st;
+    }
+    made->head.port = made->address.port;
+    *store = &made->head;
+    return MST_OK;
+}

@@ -1,0 +1,233 @@
+/* tcp_link.c - one connection of a store client. See tcp_link.h. */
+#include "store/tcp_link.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "os/socket.h"
+#include "wire/cursor.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { READ_STEP = 16 << 10, CANCEL_GRACE_MS = 5000, CANCELLED = 1 };
+
+/* As the start of a dialect A message this nonce makes the key longer than any string can be: refused at
+ * once. */
+#define PING_NONCE 0xFFFFFFFFu
+
+static mst_status lost(struct msi_link *link, int error, const char *doing) {
+    char where[MSI_ADDRESS_TEXT_MAX];
+    link->broken = true;
+    return msi_fail(MST_ERR_STORE_LOST,
+                    "the process that hosts it ended, or closed this connection for the reason in its log",
+                    "the store at %s is gone (%s%s%s)", msi_address_format(link->address, where), doing,
+                    error ? ": " : "", error ? strerror(error) : "");
+}
+
+/* Sends out. Replies that come meanwhile wait in the socket: a batch of ours is never so long that both sides
+ * fill up. */
+static mst_status send_all(struct msi_link *link, const struct msi_wait *wait) {
+    if (link->out.failed) return msi_fail_memory();
+    for (size_t sent = 0; sent < link->out.len;) {
+        ssize_t n = send(link->fd, link->out.data + sent, link->out.len - sent, MSG_NOSIGNAL);
+        if (n > 0) {
+            sent += (size_t)n;
+        } else if (errno == EAGAIN) {
+            mst_status st = msi_wait_fd(wait, link->fd, POLLOUT, "sending to the store");
+            if (st != MST_OK) {
+                link->broken = true;
+                return st;
+            }
+        } else if (errno != EINTR) {
+            return lost(link, errno, "while sending");
+        }
+    }
+    link->out.len = 0;
+    return MST_OK;
+}
+
+/* Reads whatever is there, at least a byte. Memory follows what arrives, not what a length claims. */
+static mst_status receive(struct msi_link *link, const struct msi_wait *wait) {
+    if (!msi_buf_reserve(&link->in, READ_STEP)) return msi_fail_memory();
+    for (;;) {
+        ssize_t n = recv(link->fd, link->in.data + link->in.len, link->in.cap - link->in.len, 0);
+        if (n > 0) {
+            link->in.len += (size_t)n;
+            return MST_OK;
+        }
+        if (n == 0) return lost(link, 0, "it closed the connection");
+        if (errno == EAGAIN) {
+            mst_status st = msi_wait_fd(wait, link->fd, POLLIN, "waiting for the store");
+            if (st != MST_OK) return st;
+        } else if (errno != EINTR) {
+            return lost(link, errno, "while waiting for an answer");
+        }
+    }
+}
+
+/* Reads a reply of that shape and moves it into reply. On an error nothing is taken. */
+static mst_status read_reply(struct msi_link *link, const struct msi_wait *wait, const char *signature,
+                             uint64_t n_values, struct msi_buf *reply) {
+    struct msi_scan scan = {0};
+    for (;;) {
+        enum msi_scan_result got =
+            msi_store_scan(&scan, signature, n_values, link->limits, link->in.data, link->in.len);
+        if (got == MSI_SCAN_DONE) break;
+        if (got == MSI_SCAN_BAD) {
+            link->broken = true;
+            return msi_fail(MST_ERR_PROTOCOL, NULL, "the store answered with %s", scan.why);
+        }
+        mst_status st = receive(link, wait);
+        if (st != MST_OK) return st;
+    }
+    msi_buf_add(reply, link->in.data, scan.at);
+    msi_buf_drop(&link->in, scan.at);
+    return reply->failed ? msi_fail_memory() : MST_OK;
+}
+
+/* A reply of dialect M: its status byte, then the reply of dialect C. */
+static mst_status read_own_reply(struct msi_link *link, const struct msi_wait *wait, struct msi_exchange *x) {
+    while (link->in.len == 0) {
+        mst_status st = receive(link, wait);
+        if (st != MST_OK) return st;
+    }
+    uint8_t status = link->in.data[0];
+    if (status >= MST_STATUS_COUNT) {
+        link->broken = true;
+        return msi_fail(MST_ERR_PROTOCOL, NULL, "the store answered with status %d", status);
+    }
+    if (status != MST_OK) {
+        msi_buf_drop(&link->in, 1);
+        x->status = status;
+        return status == MST_ERR_PEER_LOST ? status : MST_OK;
+    }
+    char signature[4] = "c";
+    strcpy(signature + 1, msi_ops[x->req.op].reply);
+    mst_status st = read_reply(link, wait, signature, x->req.n, &x->reply);
+    if (st == MST_OK) msi_buf_drop(&x->reply, 1);
+    return st;
+}
+
+static mst_status read_one(struct msi_link *link, const struct msi_wait *wait, struct msi_exchange *x) {
+    x->status = MST_OK;
+    if (link->dialect == MSI_DIALECT_M) return read_own_reply(link, wait, x);
+    return read_reply(link, wait, msi_ops[x->req.op].reply, x->req.n, &x->reply);
+}
+
+/*
+ * The last request was not answered in time. A waiting one is called off, so that the connection stays in
+ * step; its answer may cross the cancel, and then it counts. Anything else leaves the connection out of step.
+ */
+static mst_status call_off(struct msi_link *link, mst_status why, struct msi_exchange *x) {
+    if (!msi_ops[x->req.op].waits || link->dialect == MSI_DIALECT_A) {
+        link->broken = true;
+        return why;
+    }
+    struct msi_wait grace = {msi_deadline(CANCEL_GRACE_MS), NULL};
+    struct msi_store_req cancel = {.op = MSI_OP_CANCEL_WAIT};
+    msi_store_encode(&link->out, link->dialect, &cancel);
+    mst_status st = send_all(link, &grace);
+    if (st == MST_OK) st = read_one(link, &grace, x);
+    bool answered = st == MST_OK && x->status == MST_OK;
+    if (st == MST_OK && link->dialect == MSI_DIALECT_C) {
+        answered = x->reply.data[0] == 0;
+        struct msi_exchange second = {.req = cancel};
+        if (answered) st = read_one(link, &grace, &second);
+        msi_buf_free(&second.reply);
+    }
+    if (st != MST_OK && st != MST_ERR_PEER_LOST) link->broken = true;
+    if (answered || st == MST_ERR_PEER_LOST) return st;
+    msi_buf_free(&x->reply);
+    return msi_fail(why, NULL, "%s", mst_status_text(why));
+}
+
+mst_status msi_link_run(struct msi_link *link, const struct msi_wait *wait, struct msi_exchange *x,
+                        size_t n) {
+    struct msi_exchange hello = {.req = {.op = MSI_OP_HELLO, .number = MSI_STORE_PROTOCOL}};
+    bool greeting = link->greeting;
+    link->greeting = false;
+    if (greeting) msi_store_encode(&link->out, MSI_DIALECT_C, &hello.req);
+    for (size_t i = 0; i < n; i++)
+        if (!msi_store_encode(&link->out, link->dialect, &x[i].req)) {
+            link->out.len = 0;
+            link->greeting = greeting;
+            return msi_fail(MST_ERR_UNSUPPORTED, NULL, "this store's server does not know %s",
+                            msi_ops[x[i].req.op].name);
+        }
+    mst_status st = send_all(link, wait);
+    if (st == MST_OK && greeting) st = read_one(link, wait, &hello);
+    msi_buf_free(&hello.reply);
+    for (size_t i = 0; i < n && st == MST_OK; i++) {
+        st = read_one(link, wait, &x[i]);
+        if (st != MST_OK && st != MST_ERR_PEER_LOST && (i + 1 < n || link->in.len)) link->broken = true;
+        if ((st == MST_ERR_TIMEOUT || st == MST_ERR_CANCELLED) && !link->broken)
+            st = call_off(link, st, &x[i]);
+    }
+    return st;
+}
+
+/* What the server said to the probe: its dialect, or MST_ERR_STORE_LOST if it hung up on it. */
+static mst_status probe(struct msi_link *link, const struct msi_wait *wait, enum msi_dialect dialect,
+                        bool ping) {
+    struct msi_str mark = msi_cstr(MSI_STORE_MARK_KEY);
+    struct msi_exchange x[3] = {
+        {.req = {.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC}},
+        {.req = {.op = MSI_OP_PING, .number = PING_NONCE}},
+        {.req = {.op = MSI_OP_CHECK, .n = 1, .keys = &mark}},
+    };
+    link->dialect = dialect;
+    struct msi_exchange part[3];
+    size_t n = 0;
+    if (dialect == MSI_DIALECT_C) part[n++] = x[0];
+    if (ping) part[n++] = x[1];
+    part[n++] = x[2];
+    mst_status st = msi_link_run(link, wait, part, n);
+    struct msi_reader r = msi_reader(part[n - 1].reply.data, part[n - 1].reply.len);
+    bool ours = st == MST_OK && msi_read_u8(&r) == 0 && dialect == MSI_DIALECT_C;
+    if (st == MST_OK && ping) {
+        r = msi_reader(part[1].reply.data, part[1].reply.len);
+        if (msi_read_u32(&r) != PING_NONCE)
+            st = msi_fail(MST_ERR_PROTOCOL, NULL, "its answer to PING is wrong");
+    }
+    msi_exchange_free(part, n);
+    if (ours) link->dialect = MSI_DIALECT_M;
+    link->greeting = ours;
+    return st;
+}
+
+/* A server that does not know a probe hangs up; then the next one is tried on a new connection. */
+mst_status msi_link_open(const struct msi_address *address, const struct msi_store_limits *limits,
+                         const struct msi_wait *wait, struct msi_link **link) {
+    static const struct {
+        enum msi_dialect dialect;
+        bool ping;
+    } tries[] = {{MSI_DIALECT_C, true}, {MSI_DIALECT_A, false}, {MSI_DIALECT_C, false}};
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        struct msi_link *made = calloc(1, sizeof *made);
+        if (!made) return msi_fail_memory();
+        *made = (struct msi_link){.fd = -1, .address = address, .limits = limits};
+        mst_status st = msi_connect(address, wait, &made->fd);
+        if (st == MST_OK) st = probe(made, wait, tries[i].dialect, tries[i].ping);
+        if (st == MST_OK) {
+            msi_log(store, DEBUG, "store client in dialect %c", "ACM"[made->dialect]);
+            *link = made;
+            return MST_OK;
+        }
+        msi_link_close(made);
+        if (st != MST_ERR_STORE_LOST && st != MST_ERR_PROTOCOL) return st;
+    }
+    char where[MSI_ADDRESS_TEXT_MAX];
+    return msi_fail(MST_ERR_PROTOCOL, "is that the port of a store? another program may listen there",
+                    "what listens at %s does not speak the store's protocol",
+                    msi_address_format(address, where));
+}
+
+void msi_link_close(struct msi_link *link) {
+    if (!link) return;
+    if (link->fd >= 0) close(link->fd);
+    msi_buf_free(&link->out);
+    msi_buf_free(&link->in);
+    free(link);
+}

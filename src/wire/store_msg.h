@@ -1,0 +1,125 @@
+/*
+ * store_msg.h - the messages of the TCP store: PyTorch's TCPStore protocol, and muster's own additions to it.
+ *
+ * One table describes every operation: its opcode in each dialect and the fields of its request and reply.
+ * Encoder, scanner and decoder follow the table; nothing else knows a byte of the protocol. All of it is
+ * pure.
+ *
+ *   dialect A   PyTorch 1.13: no hello at all.
+ *   dialect C   PyTorch 2.2 and later: the connection opens with VALIDATE; its later versions only add
+ * operations. dialect M   muster to muster: a C connection that sent HELLO. Opcodes as in C and some more;
+ * every reply, also of operations that have none in C, begins with a status byte, and the C reply follows if
+ * that is 0.
+ *
+ * Signature letters: k key, v value (both u64 length and bytes), i i64, u u32, c one byte, K u64 n and n
+ * keys, P i64 n and n key-value pairs, V as many values as the request named keys, L i64 n and n keys, p i64
+ * and, if it is above 0, a value.
+ */
+#ifndef MSI_WIRE_STORE_MSG_H
+#define MSI_WIRE_STORE_MSG_H
+
+#include "base/buf.h"
+#include "base/str.h"
+
+/* X(name, opcode in A, opcode in C and M, request, reply, may wait); -1: not in that dialect */
+#define MSI_STORE_OPS(X)                                                                                     \
+    X(VALIDATE, -1, 0, "u", "", false)                                                                       \
+    X(SET, 0, 1, "kv", "", false)                                                                            \
+    X(COMPARE_SET, 1, 2, "kvv", "v", false)                                                                  \
+    X(GET, 2, 3, "k", "v", false)                                                                            \
+    X(ADD, 3, 4, "ki", "i", false)                                                                           \
+    X(CHECK, 4, 5, "K", "c", false)                                                                          \
+    X(WAIT, 5, 6, "K", "c", true)                                                                            \
+    X(NUM_KEYS, 6, 7, "", "i", false)                                                                        \
+    X(WATCH_KEY, 7, -1, "k", "c", false)                                                                     \
+    X(DELETE_KEY, 8, 8, "k", "i", false)                                                                     \
+    X(APPEND, -1, 9, "kv", "", false)                                                                        \
+    X(MULTI_GET, -1, 10, "K", "V", false)                                                                    \
+    X(MULTI_SET, -1, 11, "P", "", false)                                                                     \
+    X(CANCEL_WAIT, -1, 12, "", "c", false)                                                                   \
+    X(PING, -1, 13, "u", "u", false)                                                                         \
+    X(QUEUE_PUSH, -1, 14, "kv", "", false)                                                                   \
+    X(QUEUE_POP, -1, 15, "k", "p", false)                                                                    \
+    X(QUEUE_LEN, -1, 16, "k", "i", false)                                                                    \
+    X(LIST_KEYS, -1, 17, "", "L", false)                                                                     \
+    X(BARRIER, -1, 18, "ki", "c", true)                                                                      \
+    X(HELLO, -1, 64, "u", "u", false)                                                                        \
+    X(WILL, -1, 65, "kv", "", false)                                                                         \
+    X(GUARD, -1, 66, "ki", "", false)                                                                        \
+    X(WAIT_GET, -1, 67, "K", "V", true)
+/*
+ * HELLO     begins dialect M; the number is MSI_STORE_PROTOCOL.
+ * WILL      should this connection end without an empty WILL before, append the value to the key.
+ * GUARD     the next request that waits fails with MST_ERR_PEER_LOST once the key's value is longer than the
+ * number. WAIT_GET  WAIT and MULTI_GET in one.
+ */
+
+#define MSI_STORE_OP_ID(name, a, c, request, reply, waits) MSI_OP_##name,
+enum msi_op { MSI_STORE_OPS(MSI_STORE_OP_ID) MSI_OP_COUNT };
+#undef MSI_STORE_OP_ID
+
+enum msi_dialect { MSI_DIALECT_A, MSI_DIALECT_C, MSI_DIALECT_M };
+
+enum { MSI_STORE_PROTOCOL = 1, MSI_STORE_PORT = 29500 };
+#define MSI_STORE_MAGIC 0x3C85F7CEu
+/* Every muster server says that this key exists; a client that checks it knows whom it talks to. */
+#define MSI_STORE_MARK_KEY "\001muster/store"
+
+struct msi_op_row {
+    const char *name;
+    int opcode[2]; /* by dialect A, and C or M */
+    const char *request, *reply;
+    bool waits;
+};
+extern const struct msi_op_row msi_ops[MSI_OP_COUNT];
+
+struct msi_store_limits {
+    size_t max_key, max_value; /* bytes of one */
+    size_t max_items;          /* keys in one message */
+    size_t max_message;        /* bytes of a whole message */
+};
+
+/* One request. Which fields count follows from the operation's signature; views belong to whoever filled them
+ * in. */
+struct msi_store_req {
+    enum msi_op op;
+    struct msi_str key;
+    struct msi_str value;   /* COMPARE_SET: the expected one */
+    struct msi_str desired; /* COMPARE_SET */
+    int64_t number;         /* i or u */
+    size_t n;               /* K, P */
+    const struct msi_str *keys, *values;
+};
+
+/* Which operation an opcode is in a dialect; MSI_OP_COUNT for none. */
+enum msi_op msi_op_find(enum msi_dialect dialect, uint8_t opcode);
+
+/* Appends a request; false if the dialect does not have the operation. */
+bool msi_store_encode(struct msi_buf *out, enum msi_dialect dialect, const struct msi_store_req *req);
+
+/*
+ * Finds the end of a message that arrives in pieces. Start with a zeroed scan; call again with more bytes of
+ * the same message after MSI_SCAN_MORE, and the work already done is not done again.
+ */
+enum msi_scan_result { MSI_SCAN_MORE, MSI_SCAN_DONE, MSI_SCAN_BAD };
+struct msi_scan {
+    size_t at;      /* bytes that were gone through; after DONE, the length of the message */
+    size_t need;    /* after MORE: how many bytes there must be before another call can get further */
+    size_t field;   /* index into the signature */
+    uint64_t items; /* strings left in the list being gone through */
+    bool in_list;
+    const char *why; /* after BAD */
+};
+
+/* Goes through the fields of a signature; n_values is what V stands for. */
+enum msi_scan_result msi_store_scan(struct msi_scan *scan, const char *signature, uint64_t n_values,
+                                    const struct msi_store_limits *limits, const uint8_t *p, size_t n);
+
+/*
+ * Reads a request whose fields msi_store_scan found complete. Lists are put into views, a scratch array of
+ * struct msi_str that grows as needed and that the caller keeps; false without memory.
+ */
+bool msi_store_decode(enum msi_op op, const uint8_t *p, size_t n, struct msi_buf *views,
+                      struct msi_store_req *req);
+
+#endif

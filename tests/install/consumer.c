@@ -1,0 +1,31 @@
+/* consumer.c - a C11 program that knows only the installed headers: a world of one, a barrier, a store. */
+#include <muster/muster.h>
+#include <stdio.h>
+#include <string.h>
+
+#define REQUIRE(condition)                                                                                   \
+    ((condition) ? (void)0 : (void)(failures++, fprintf(stderr, "%s: %s\n", #condition, mst_error())))
+
+int main(void) {
+    int failures = 0;
+    mst_store *store = NULL;
+    mst_bytes value = {0};
+
+    REQUIRE(strcmp(mst_version(), MST_VERSION_STRING) == 0);
+    REQUIRE(mst_init() == MST_OK);
+    REQUIRE(mst_get_rank(NULL) == 0 && mst_get_world_size(NULL) == 1);
+    REQUIRE(mst_barrier() == MST_OK);
+    REQUIRE(mst_barrier(.timeout_ms = 1000) == MST_OK);
+
+    REQUIRE(mst_store_open("hash://", &store) == MST_OK);
+    REQUIRE(mst_store_set(store, "key", "value", 5, .timeout_ms = 1000) == MST_OK);
+    REQUIRE(mst_store_get(store, "key", &value) == MST_OK);
+    REQUIRE(value.len == 5 && memcmp(value.data, "value", 5) == 0);
+    mst_bytes_free(&value);
+
+    REQUIRE(mst_store_get(store, "absent", &value, .timeout_ms = 10) == MST_ERR_TIMEOUT);
+    REQUIRE(mst_last_error()->site.file && strstr(mst_last_error()->site.file, "consumer.c"));
+    mst_store_free(store);
+    REQUIRE(mst_destroy_process_group(NULL) == MST_OK);
+    return failures;
+}

@@ -1,0 +1,36 @@
+// consumer.cpp - the same in C++20, where the calls are overloads that take the options in braces.
+#include <cstdio>
+#include <cstring>
+#include <muster/muster.h>
+
+static int failures;
+
+static void require(bool condition, const char *what) {
+    if (condition) return;
+    failures++;
+    std::fprintf(stderr, "%s: %s\n", what, mst_error());
+}
+
+int main() {
+    mst_store *store = nullptr;
+    mst_bytes value{};
+
+    require(std::strcmp(mst_version(), MST_VERSION_STRING) == 0, "version");
+    require(mst_init({.timeout_ms = 10000}) == MST_OK, "init");
+    require(mst_get_rank(nullptr) == 0 && mst_get_world_size(nullptr) == 1, "world of one");
+    require(mst_barrier() == MST_OK, "barrier");
+    require(mst_barrier({.timeout_ms = 1000}) == MST_OK, "barrier with a deadline");
+
+    require(mst_store_open("hash://", &store) == MST_OK, "open");
+    require(mst_store_set(store, "key", "value", 5, {.timeout_ms = 1000}) == MST_OK, "set");
+    require(mst_store_get(store, "key", &value) == MST_OK, "get");
+    require(value.len == 5 && std::memcmp(value.data, "value", 5) == 0, "value");
+    mst_bytes_free(&value);
+
+    require(mst_store_get(store, "absent", &value, {.timeout_ms = 10}) == MST_ERR_TIMEOUT, "deadline");
+    const char *file = mst_last_error()->site.file;
+    require(file && std::strstr(file, "consumer.cpp"), "call site");
+    mst_store_free(store);
+    require(mst_destroy_process_group(nullptr) == MST_OK, "destroy");
+    return failures;
+}

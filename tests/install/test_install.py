@@ -1,0 +1,130 @@
+"""Installs into a temporary prefix and uses the result as strangers would, each way the library offers."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = HERE.parent.parent
+BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD_DIR", SOURCE / "build"))
+STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+C11 = [os.environ.get("CC", "cc"), "-std=c11", *STRICT]
+CXX20 = [os.environ.get("CXX", "c++"), "-std=c++20", *STRICT]
+LAUNCH_VARIABLES = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+
+
+class Installed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.prefix = pathlib.Path(tempfile.mkdtemp(prefix="muster-install-"))
+        cls.addClassCleanup(shutil.rmtree, cls.prefix)
+        cls.environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in LAUNCH_VARIABLES and not name.startswith("MUSTER_")
+        }
+        cls.run_command("cmake", "--install", BUILD, "--prefix", cls.prefix)
+        cls.library = next(cls.prefix.glob("lib*/**/libmuster.so"))
+        cls.environment["PKG_CONFIG_PATH"] = str(cls.library.parent / "pkgconfig")
+        cls.work = cls.prefix / "work"
+        cls.work.mkdir()
+
+    @classmethod
+    def run_command(cls, *command):
+        done = subprocess.run(
+            [str(word) for word in command],
+            env=cls.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+        )
+        if done.returncode != 0:
+            raise AssertionError(f"{' '.join(map(str, command))}\n{done.stdout}")
+        return done.stdout
+
+    def pkg_config(self, *options):
+        return self.run_command("pkg-config", *options, "muster").split()
+
+    def assert_linked(self, program, shared):
+        """The program runs, and needs the shared library or does not."""
+        self.run_command(program)
+        self.assertEqual("libmuster.so.0" in self.run_command("readelf", "-d", program), shared, program)
+
+    def each_language(self):
+        yield "c", C11, HERE / "consumer.c"
+        yield "cpp", CXX20, HERE / "consumer.cpp"
+
+    def test_headers_compile_alone(self):
+        names = sorted(path.name for path in (SOURCE / "include/muster").glob("*.h"))
+        installed = self.prefix / "include/muster"
+        self.assertEqual(names, sorted(path.name for path in installed.iterdir()))
+        for name in names:
+            for compiler, language in ((C11, "c"), (CXX20, "c++")):
+                unit = self.work / "alone.c"
+                unit.write_text(f"#include <muster/{name}>\n")
+                self.run_command(*compiler, "-x", language, f"-I{self.prefix / 'include'}", "-fsyntax-only", unit)
+
+    def test_manual_and_documents(self):
+        pages = [p.name for pattern in ("*.1", "*.3", "*.7") for p in (SOURCE / "man").glob(pattern)]
+        pages += [p.name for p in (BUILD / "man").glob("*.7")]
+        self.assertTrue(pages)
+        for page in pages:
+            self.assertTrue((self.prefix / f"share/man/man{page[-1]}" / page).is_file(), page)
+        for document in ("README.md", "LICENSE"):
+            self.assertTrue((self.prefix / "share/doc/muster" / document).is_file(), document)
+
+    def test_tool(self):
+        version = self.pkg_config("--modversion")[0]
+        self.assertIn(version, self.run_command(self.prefix / "bin/muster", "--version"))
+
+    def test_pkg_config_shared(self):
+        rpath = f"-Wl,-rpath,{self.library.parent}"
+        for name, compiler, source in self.each_language():
+            program = self.work / f"shared_{name}"
+            self.run_command(*compiler, source, "-o", program, *self.pkg_config("--cflags", "--libs"), rpath)
+            self.assert_linked(program, shared=True)
+
+    def test_pkg_config_static(self):
+        libs = ["-Wl,-Bstatic", *self.pkg_config("--static", "--libs"), "-Wl,-Bdynamic"]
+        for name, compiler, source in self.each_language():
+            program = self.work / f"static_{name}"
+            self.run_command(*compiler, source, "-o", program, *self.pkg_config("--cflags"), *libs)
+            self.assert_linked(program, shared=False)
+
+    def test_cmake_package(self):
+        build = self.work / "project"
+        prefix_path = f"-DCMAKE_PREFIX_PATH={self.prefix}"
+        self.run_command("cmake", "-S", HERE / "project", "-B", build, prefix_path)
+        self.run_command("cmake", "--build", build)
+        for language in ("c", "cpp"):
+            self.assert_linked(build / f"{language}_muster", shared=True)
+            self.assert_linked(build / f"{language}_muster_static", shared=False)
+
+    def test_readme_program(self):
+        """The README's program, built as the README says, run by the installed tool."""
+        source, program = self.work / "hello.c", self.work / "hello"
+        source.write_text(re.search(r"```c\n(.*?)```", (SOURCE / "README.md").read_text(), re.S)[1])
+        rpath = f"-Wl,-rpath,{self.library.parent}"
+        self.run_command(*C11, source, "-o", program, *self.pkg_config("--cflags", "--libs"), rpath)
+        output = self.run_command(self.prefix / "bin/muster", "run", "-n", 3, program)
+        for rank in range(3):
+            self.assertIn(f"rank #{rank}:", output)
+
+    def test_dlopen(self):
+        program = self.work / "dlopen"
+        flags = self.pkg_config("--cflags")
+        self.run_command(*C11, *flags, "-D_GNU_SOURCE", HERE / "dlopen.c", "-o", program, "-ldl")
+        self.run_command(program, self.library)
+
+    def test_ctypes(self):
+        self.run_command(sys.executable, "-B", HERE / "ctypes_consumer.py", self.library)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,241 @@
+/*
+ * job.c - see job.h. One loop on the main thread; the job lives on job_run's stack.
+ *
+ *   RUNNING --first failure, a signal, or nobody reads the output--> STOPPING
+ *   RUNNING or STOPPING --the last worker exits--> DRAINING --all output is written--> end
+ *
+ * STOPPING means that the workers were asked to end. It lasts until they do, or until their time is up or the
+ * user insists: then they are killed.
+ */
+#include "job.h"
+
+#include "commands.h"
+#include "output.h"
+#include "report.h"
+#include "spawn.h"
+#include "workers.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum phase { RUNNING, STOPPING, DRAINING };
+
+struct job {
+    const struct job_options *options;
+    uv_loop_t loop;
+    uv_timer_t deadline;
+    uv_signal_t signals[SPAWN_SIGNALS];
+    int n_signals;
+    struct output *output;
+    struct workers workers;
+    enum phase phase;
+    const struct worker *root; /* the first worker to fail, if that is what ended the job */
+    int stop_signal;           /* the signal to the launcher that ended it */
+    bool reported;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct job *job, const char *format, ...) {
+    char text[1024] = "muster run: ";
+    size_t len = strlen(text);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text + len, sizeof text - len - 1, format, args);
+    va_end(args);
+    output_say(job->output, strcat(text, "\n"));
+}
+
+static void report(struct job *job) {
+    char text[REPORT_MAX], tail[OUTPUT_TAIL];
+
+    job->reported = true;
+    if (job->root == NULL || job->root->exec_error != 0) return;
+    size_t len = output_tail(job->output, job->root->local_rank, tail);
+    report_failure(job->root, tail, len, text);
+    output_say(job->output, text);
+}
+
+/* The report comes last, below whatever the other ranks had to say about the failure. */
+static void on_idle(void *arg) {
+    struct job *job = arg;
+
+    if (!job->reported) report(job);
+    if (output_idle(job->output)) uv_stop(&job->loop);
+}
+
+static void all_gone(struct job *job) {
+    job->phase = DRAINING;
+    uv_timer_stop(&job->deadline);
+    workers_end(&job->workers);
+    output_finish(job->output);
+    if (output_idle(job->output)) on_idle(job);
+}
+
+static void on_deadline(uv_timer_t *timer) {
+    struct job *job = timer->data;
+
+    say(job, "killing %d of %d ranks, still there after %g s", job->workers.running, job->options->n,
+        job->options->shutdown_seconds);
+    workers_signal(&job->workers, SIGKILL);
+}
+
+static void ask_to_end(struct job *job, int signal, bool in_time) {
+    if (job->phase == RUNNING) job->phase = STOPPING;
+    workers_signal(&job->workers, signal);
+    if (in_time && !uv_is_active((uv_handle_t *)&job->deadline))
+        uv_timer_start(&job->deadline, on_deadline, (uint64_t)(job->options->shutdown_seconds * 1000), 0);
+}
+
+static void on_failure(struct job *job, const struct worker *worker) {
+    char text[256];
+
+    job->root = worker;
+    output_catch_up(job->output, worker->local_rank);
+    report_one_line(worker, text, sizeof text);
+    if (worker->exec_error == ENOEXEC)
+        say(job, "cannot run '%s': it is neither a program for this machine nor a script with a #! line",
+            job->options->program);
+    else if (worker->exec_error != 0)
+        say(job, "cannot run '%s': %s", job->options->program, strerror(worker->exec_error));
+    else if (job->workers.running > 0)
+        say(job, "%s; ending the other ranks", text);
+    ask_to_end(job, SIGTERM, true);
+}
+
+static void on_exit_of(struct worker *worker, void *arg) {
+    struct job *job = arg;
+
+    if (job->phase == RUNNING && worker->code != 0) on_failure(job, worker);
+    if (job->workers.running == 0 && job->phase != DRAINING) all_gone(job);
+}
+
+/* As any program in a pipeline: nobody wants the output, so the work is over. */
+static void on_broken(void *arg) {
+    struct job *job = arg;
+
+    if (job->phase != RUNNING) return;
+    job->stop_signal = SIGPIPE;
+    ask_to_end(job, SIGTERM, true);
+}
+
+/* Stopping the launcher from the terminal stops the ranks, which the terminal does not know. */
+static void suspend(struct job *job) {
+    workers_signal(&job->workers, SIGSTOP);
+    raise(SIGSTOP);
+    workers_signal(&job->workers, SIGCONT);
+    uv_update_time(&job->loop);
+}
+
+static void on_interrupt(struct job *job) {
+    if (job->phase == STOPPING) {
+        say(job, "killing %d ranks", job->workers.running);
+        workers_signal(&job->workers, SIGKILL);
+        return;
+    }
+    job->stop_signal = SIGINT;
+    say(job, "interrupted; waiting for %d ranks to end (once more kills them)", job->workers.running);
+    ask_to_end(job, SIGINT, false);
+}
+
+static void on_signal(uv_signal_t *handle, int signal) {
+    struct job *job = handle->data;
+
+    if (job->phase == DRAINING) {
+        output_abandon(job->output);
+        if (job->stop_signal == 0) job->stop_signal = signal;
+        uv_stop(&job->loop);
+    } else if (signal == SIGTSTP) {
+        suspend(job);
+    } else if (signal == SIGUSR1 || signal == SIGUSR2) {
+        workers_signal(&job->workers, signal);
+    } else if (signal == SIGINT) {
+        on_interrupt(job);
+    } else {
+        if (job->phase == RUNNING) job->stop_signal = signal;
+        ask_to_end(job, signal, true);
+    }
+}
+
+static int catch_signals(struct job *job) {
+    for (int i = 0; i < SPAWN_SIGNALS; i++) {
+        int number = spawn_signals[i];
+        uv_signal_t *handle = &job->signals[job->n_signals];
+
+        if (number == SIGCHLD || number == SIGPIPE || spawn_was_ignored(number)) continue;
+        int rc = uv_signal_init(&job->loop, handle);
+        if (rc != 0) return rc;
+        handle->data = job;
+        job->n_signals++;
+        rc = uv_signal_start(handle, on_signal, number);
+        if (rc != 0) return rc;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    return 0;
+}
+
+static int start(struct job *job) {
+    const struct job_options *o = job->options;
+    struct workers_options w = {
+        .loop = &job->loop,
+        .n = o->n,
+        .first_rank = o->first_rank,
+        .program = o->program,
+        .argv = o->argv,
+        .env = o->env,
+        .output = o->prefix ? job->output : NULL,
+        .warden = o->warden,
+        .files = o->files,
+        .on_exit = on_exit_of,
+        .arg = job,
+    };
+    int failed;
+    int rc = workers_start(&job->workers, &w, &failed);
+
+    if (rc != 0)
+        say(job, "cannot start rank %d: %s; 'ulimit -a' shows what may limit it", failed, strerror(-rc));
+    return rc;
+}
+
+static int exit_status(const struct job *job) {
+    if (job->root != NULL && job->root->exec_error != 0) return EXIT_USAGE;
+    if (job->root != NULL) return job->root->signal != 0 ? EXIT_SIGNAL + job->root->signal : job->root->code;
+    return job->stop_signal != 0 ? EXIT_SIGNAL + job->stop_signal : EXIT_DONE;
+}
+
+static void close_handles(struct job *job) {
+    uv_close((uv_handle_t *)&job->deadline, NULL);
+    for (int i = 0; i < job->n_signals; i++) uv_close((uv_handle_t *)&job->signals[i], NULL);
+    if (job->output != NULL) output_close(job->output);
+    uv_run(&job->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&job->loop);
+}
+
+int job_run(const struct job_options *options) {
+    struct job job = {.options = options};
+    struct output_events events = {.on_idle = on_idle, .on_broken = on_broken, .arg = &job};
+    int status = EXIT_USAGE;
+    int rc = uv_loop_init(&job.loop);
+
+    if (rc != 0) {
+        fprintf(stderr, "muster run: cannot make an event loop: %s\n", uv_strerror(rc));
+        return EXIT_USAGE;
+    }
+    uv_timer_init(&job.loop, &job.deadline);
+    job.deadline.data = &job;
+    rc = catch_signals(&job);
+    if (rc == 0)
+        rc = output_open(&job.loop, options->n, options->first_rank + options->n - 1, &events, &job.output);
+    if (rc != 0) {
+        fprintf(stderr, "muster run: cannot set up the launcher: %s\n", uv_strerror(rc));
+    } else if (start(&job) == 0) {
+        uv_run(&job.loop, UV_RUN_DEFAULT);
+        status = exit_status(&job);
+    }
+    close_handles(&job);
+    workers_free(&job.workers);
+    output_free(job.output);
+    return status;
+}

@@ -1,0 +1,307 @@
+/*
+ * output.c - reads the ranks' pipes and writes whole lines; see output.h.
+ *
+ *   rank's stdout --pipe--> source --+--> sink of stdout
+ *   rank's stderr --pipe--> source --+--> sink of stderr (the same sink, if both are one file)
+ *
+ * A full sink stops every source: the pipes fill and the ranks wait, so memory stays bounded.
+ */
+#include "output.h"
+
+#include "sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { READ_SIZE = 64 * 1024, PREFIX_MAX = 24 };
+_Static_assert(SINK_FULL_AT + READ_SIZE * (PREFIX_MAX + 2) + OUTPUT_PIECE + OUTPUT_TAIL <= SINK_CAPACITY,
+               "what one read becomes must fit behind a sink that is almost full");
+
+struct source {
+    uv_poll_t poll;
+    struct output *output;
+    struct sink *sink;
+    int fd;        /* -1: closed */
+    bool reading;  /* poll is active */
+    size_t left;   /* once finishing: bytes still to be read */
+    char *partial; /* a line that has not ended yet */
+    size_t partial_len, partial_cap;
+    char *tail;        /* the last OUTPUT_TAIL bytes as a ring; NULL where none is kept */
+    size_t tail_bytes; /* how many went through the ring */
+    char prefix[PREFIX_MAX];
+    size_t prefix_len;
+};
+
+struct output {
+    uv_loop_t *loop;
+    struct output_events events;
+    struct sink sinks[OUTPUT_STREAMS];
+    struct sink *sink_of[OUTPUT_STREAMS];
+    struct source *sources; /* n ranks by OUTPUT_STREAMS */
+    int n;
+    int rank_width;
+    bool finishing, told_broken;
+    char buffer[READ_SIZE];
+};
+
+static void on_sink_change(void *arg);
+
+static bool same_file(int a, int b) {
+    struct stat sa, sb;
+    return fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
+int output_open(uv_loop_t *loop, int n, int highest_rank, const struct output_events *events,
+                struct output **output) {
+    struct output *o = calloc(1, sizeof *o);
+    int rc = -ENOMEM;
+
+    if (o == NULL) return rc;
+    o->sources = calloc((size_t)n * OUTPUT_STREAMS, sizeof o->sources[0]);
+    if (o->sources == NULL) goto free_output;
+    for (int i = 0; i < n * OUTPUT_STREAMS; i++) o->sources[i].fd = -1;
+    o->loop = loop;
+    o->events = *events;
+    o->n = n;
+    o->rank_width = snprintf(NULL, 0, "%d", highest_rank);
+    rc = sink_open(&o->sinks[OUTPUT_STDOUT], loop, STDOUT_FILENO, on_sink_change, o);
+    if (rc != 0) goto free_sources;
+    o->sink_of[OUTPUT_STDOUT] = o->sink_of[OUTPUT_STDERR] = &o->sinks[OUTPUT_STDOUT];
+    if (!same_file(STDOUT_FILENO, STDERR_FILENO)) {
+        rc = sink_open(&o->sinks[OUTPUT_STDERR], loop, STDERR_FILENO, on_sink_change, o);
+        if (rc != 0) goto close_stdout;
+        o->sink_of[OUTPUT_STDERR] = &o->sinks[OUTPUT_STDERR];
+    }
+    *output = o;
+    return 0;
+
+close_stdout:
+    sink_close(&o->sinks[OUTPUT_STDOUT]);
+free_sources:
+    free(o->sources);
+free_output:
+    free(o);
+    return rc;
+}
+
+static void source_close(struct source *s) {
+    if (s->fd < 0) return;
+    uv_close((uv_handle_t *)&s->poll, NULL);
+    close(s->fd);
+    s->fd = -1;
+    s->reading = false;
+}
+
+void output_close(struct output *o) {
+    for (int i = 0; i < o->n * OUTPUT_STREAMS; i++) source_close(&o->sources[i]);
+    sink_close(&o->sinks[OUTPUT_STDOUT]);
+    sink_close(&o->sinks[OUTPUT_STDERR]);
+}
+
+void output_free(struct output *o) {
+    if (o == NULL) return;
+    for (int i = 0; i < o->n * OUTPUT_STREAMS; i++) {
+        free(o->sources[i].partial);
+        free(o->sources[i].tail);
+    }
+    free(o->sources);
+    free(o);
+}
+
+static void emit_line(struct source *s, const char *end, size_t len) {
+    sink_put(s->sink, s->prefix, s->prefix_len);
+    sink_put(s->sink, s->partial, s->partial_len);
+    sink_put(s->sink, end, len);
+    sink_put(s->sink, "\n", 1);
+    s->partial_len = 0;
+}
+
+/* Remembers the beginning of a line; without memory for that, lets it go as a line. */
+static void keep_partial(struct source *s, const char *data, size_t len) {
+    size_t need = s->partial_len + len;
+
+    if (need > s->partial_cap) {
+        size_t cap = need < 512 ? 1024 : need * 2;
+        char *grown = realloc(s->partial, cap);
+        if (grown == NULL) {
+            emit_line(s, data, len);
+            return;
+        }
+        s->partial = grown;
+        s->partial_cap = cap;
+    }
+    memcpy(s->partial + s->partial_len, data, len);
+    s->partial_len = need;
+}
+
+static void keep_tail(struct source *s, const char *data, size_t len) {
+    if (s->tail == NULL) return;
+    if (len > OUTPUT_TAIL) {
+        s->tail_bytes += len - OUTPUT_TAIL;
+        data += len - OUTPUT_TAIL;
+        len = OUTPUT_TAIL;
+    }
+    size_t at = s->tail_bytes % OUTPUT_TAIL;
+    size_t first = len < OUTPUT_TAIL - at ? len : OUTPUT_TAIL - at;
+    memcpy(s->tail + at, data, first);
+    memcpy(s->tail, data + first, len - first);
+    s->tail_bytes += len;
+}
+
+static void feed(struct source *s, const char *data, size_t len) {
+    keep_tail(s, data, len);
+    while (len > 0) {
+        const char *newline = memchr(data, '\n', len);
+        size_t text = newline != NULL ? (size_t)(newline - data) : len;
+        size_t used = text + (newline != NULL);
+
+        if (s->partial_len + text > OUTPUT_PIECE) {
+            used = OUTPUT_PIECE - s->partial_len;
+            emit_line(s, data, used);
+        } else if (newline != NULL) {
+            emit_line(s, data, text);
+        } else {
+            keep_partial(s, data, text);
+        }
+        data += used;
+        len -= used;
+    }
+}
+
+/* Reads once. False when the source has nothing more to give now, or at all: then it is closed. */
+static bool read_once(struct source *s) {
+    struct output *o = s->output;
+    size_t want = o->finishing && s->left < READ_SIZE ? s->left : READ_SIZE;
+    ssize_t n = want > 0 ? read(s->fd, o->buffer, want) : 0;
+
+    if (n > 0) {
+        feed(s, o->buffer, (size_t)n);
+        s->left -= o->finishing ? (size_t)n : 0;
+        return true;
+    }
+    if (n < 0 && errno == EINTR) return true;
+    if (n < 0 && errno == EAGAIN && !o->finishing) return false;
+    if (s->partial_len > 0) emit_line(s, "", 0);
+    source_close(s);
+    return false;
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events) {
+    struct source *s = poll->data;
+
+    (void)status;
+    (void)events;
+    read_once(s);
+    sink_push(s->sink);
+    if (s->fd >= 0 && sink_full(s->sink)) {
+        uv_poll_stop(poll);
+        s->reading = false;
+    }
+}
+
+static void resume(struct source *s) {
+    if (s->fd < 0 || s->reading || sink_full(s->sink)) return;
+    s->reading = uv_poll_start(&s->poll, UV_READABLE, on_readable) == 0;
+}
+
+/* Reads all that is there while the sink takes it. */
+static void pump(struct source *s) {
+    bool more = true;
+    while (more && s->fd >= 0 && !sink_full(s->sink)) {
+        more = read_once(s);
+        sink_push(s->sink);
+    }
+}
+
+static void on_sink_change(void *arg) {
+    struct output *o = arg;
+
+    if ((o->sink_of[OUTPUT_STDOUT]->broken || o->sink_of[OUTPUT_STDERR]->broken) && !o->told_broken) {
+        o->told_broken = true;
+        o->events.on_broken(o->events.arg);
+    }
+    for (int i = 0; i < o->n * OUTPUT_STREAMS; i++) {
+        if (o->finishing)
+            pump(&o->sources[i]);
+        else
+            resume(&o->sources[i]);
+    }
+    if (o->finishing && output_idle(o)) o->events.on_idle(o->events.arg);
+}
+
+int output_attach(struct output *o, int index, int rank, enum output_stream stream, int fd) {
+    struct source *s = &o->sources[index * OUTPUT_STREAMS + (int)stream];
+    int rc = uv_poll_init(o->loop, &s->poll, fd);
+
+    if (rc != 0) {
+        close(fd);
+        return rc;
+    }
+    s->poll.data = s;
+    s->output = o;
+    s->sink = o->sink_of[stream];
+    s->fd = fd;
+    s->prefix_len = (size_t)snprintf(s->prefix, sizeof s->prefix, "[%*d] ", o->rank_width, rank);
+    if (stream == OUTPUT_STDERR && s->tail == NULL) s->tail = malloc(OUTPUT_TAIL);
+    s->tail_bytes = 0;
+    resume(s);
+    return 0;
+}
+
+void output_catch_up(struct output *o, int index) {
+    for (int i = 0; i < OUTPUT_STREAMS; i++) {
+        struct source *s = &o->sources[index * OUTPUT_STREAMS + i];
+        int waiting = 0;
+
+        if (s->fd < 0 || ioctl(s->fd, FIONREAD, &waiting) != 0) continue;
+        for (int got = 0; got < waiting && s->fd >= 0 && !sink_full(s->sink); got += READ_SIZE) {
+            read_once(s);
+            sink_push(s->sink);
+        }
+    }
+}
+
+void output_finish(struct output *o) {
+    o->finishing = true;
+    for (int i = 0; i < o->n * OUTPUT_STREAMS; i++) {
+        struct source *s = &o->sources[i];
+        int waiting = 0;
+
+        if (s->fd < 0) continue;
+        if (s->reading) uv_poll_stop(&s->poll);
+        s->reading = false;
+        s->left = ioctl(s->fd, FIONREAD, &waiting) == 0 && waiting > 0 ? (size_t)waiting : 0;
+        pump(s);
+    }
+}
+
+bool output_idle(const struct output *o) {
+    for (int i = 0; i < o->n * OUTPUT_STREAMS; i++)
+        if (o->sources[i].fd >= 0) return false;
+    return sink_empty(o->sink_of[OUTPUT_STDOUT]) && sink_empty(o->sink_of[OUTPUT_STDERR]);
+}
+
+void output_abandon(struct output *o) {
+    for (int i = 0; i < o->n * OUTPUT_STREAMS; i++) source_close(&o->sources[i]);
+    for (int i = 0; i < OUTPUT_STREAMS; i++) o->sinks[i].start = o->sinks[i].end = 0;
+}
+
+void output_say(struct output *o, const char *text) {
+    sink_put(o->sink_of[OUTPUT_STDERR], text, strlen(text));
+    sink_push(o->sink_of[OUTPUT_STDERR]);
+}
+
+size_t output_tail(const struct output *o, int index, char *tail) {
+    const struct source *s = &o->sources[index * OUTPUT_STREAMS + OUTPUT_STDERR];
+    size_t len = s->tail_bytes < OUTPUT_TAIL ? s->tail_bytes : OUTPUT_TAIL;
+
+    if (s->tail == NULL) return 0;
+    for (size_t i = 0; i < len; i++) tail[i] = s->tail[(s->tail_bytes - len + i) % OUTPUT_TAIL];
+    return len;
+}

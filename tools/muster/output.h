@@ -1,0 +1,60 @@
+/*
+ * output.h - what the ranks print, gathered line by line onto the launcher's stdout and stderr.
+ *
+ * Every line gets its rank in front and is written in one piece, whoever else prints at the time. A line
+ * longer than OUTPUT_PIECE is broken there; a last line without its newline gets one. The last lines of each
+ * rank's stderr are remembered for the report of a failure. All of it runs on the loop's thread.
+ */
+#ifndef MUSTER_TOOL_OUTPUT_H
+#define MUSTER_TOOL_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <uv.h>
+
+enum { OUTPUT_PIECE = 64 * 1024, OUTPUT_TAIL = 4096 };
+
+enum output_stream { OUTPUT_STDOUT, OUTPUT_STDERR, OUTPUT_STREAMS };
+
+struct output;
+
+/* What the output tells its owner, on the loop's thread. */
+struct output_events {
+    void (*on_idle)(void *arg);   /* after output_finish: everything was read and written */
+    void (*on_broken)(void *arg); /* nobody reads our stdout or stderr any more */
+    void *arg;
+};
+
+/* Makes an output for n ranks whose numbers go up to highest_rank. 0, or a negative errno. */
+int output_open(uv_loop_t *loop, int n, int highest_rank, const struct output_events *events,
+                struct output **output);
+
+/* Run the loop until its handles are closed between output_close and output_free. */
+void output_close(struct output *output);
+void output_free(struct output *output);
+
+/*
+ * Reads fd, a pipe, as stream of the rank that has this index and number. The fd is the output's from then
+ * on, also on failure. 0, or a negative errno.
+ */
+int output_attach(struct output *output, int index, int rank, enum output_stream stream, int fd);
+
+/* Takes in, now, what one rank has written so far. */
+void output_catch_up(struct output *output, int index);
+
+/* Takes in what is still in the pipes and closes them, even if some stranger holds the other end open. */
+void output_finish(struct output *output);
+
+/* Nothing is left to be written. */
+bool output_idle(const struct output *output);
+
+/* Throws away what is waiting to be written. */
+void output_abandon(struct output *output);
+
+/* Writes text of the launcher's own to stderr, in order with what the ranks wrote. */
+void output_say(struct output *output, const char *text);
+
+/* Copies the last bytes of the rank's stderr to tail, OUTPUT_TAIL at most, and returns how many. */
+size_t output_tail(const struct output *output, int index, char *tail);
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * spawn.c - fork and exec of one worker; see spawn.h. Between the two, only calls that are safe in the child
+ * of a process with threads.
+ *
+ * The launcher waits neither for the exec nor for its success: a child that fails to exec says so through a
+ * pipe that all share, so that hundreds of workers are set up side by side.
+ */
+#include "spawn.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+enum { CANNOT_EXEC = 127 };
+
+const int spawn_signals[SPAWN_SIGNALS] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
+                                          SIGUSR2, SIGTSTP, SIGCHLD, SIGPIPE};
+
+static struct sigaction inherited[SPAWN_SIGNALS];
+
+void spawn_prepare(void) {
+    for (int i = 0; i < SPAWN_SIGNALS; i++) sigaction(spawn_signals[i], NULL, &inherited[i]);
+}
+
+int spawn_was_ignored(int signal) {
+    for (int i = 0; i < SPAWN_SIGNALS; i++)
+        if (spawn_signals[i] == signal) return inherited[i].sa_handler == SIG_IGN;
+    return 0;
+}
+
+_Noreturn static void fail(const struct spawn *s) {
+    struct spawn_error error = {.rank = s->rank, .error = errno};
+
+    if (write(s->error_fd, &error, sizeof error) < 0) _exit(CANNOT_EXEC);
+    _exit(CANNOT_EXEC);
+}
+
+_Noreturn static void become_worker(const struct spawn *s, pid_t launcher, const sigset_t *mask) {
+    setsid();
+    atomic_store_explicit(s->group, (int)getpid(), memory_order_relaxed);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != launcher) _exit(CANNOT_EXEC); /* it died before the line above */
+    for (int fd = 0; fd < 3; fd++)
+        if (s->files[fd] != fd && dup2(s->files[fd], fd) < 0) fail(s);
+    setrlimit(RLIMIT_NOFILE, s->open_files);
+    for (int i = 0; i < SPAWN_SIGNALS; i++) sigaction(spawn_signals[i], &inherited[i], NULL);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execve(s->program, s->argv, s->envp);
+    fail(s);
+}
+
+pid_t spawn_worker(const struct spawn *spawn) {
+    pid_t launcher = getpid();
+    sigset_t all, before;
+
+    /* No handler of the launcher's may run in the child. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t pid = fork();
+    if (pid == 0) become_worker(spawn, launcher, &before);
+    int error = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return pid > 0 ? pid : -error;
+}

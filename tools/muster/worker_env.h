@@ -1,0 +1,35 @@
+/*
+ * worker_env.h - the environment of the ranks: the launcher's own with torchrun's variables set.
+ */
+#ifndef MUSTER_TOOL_WORKER_ENV_H
+#define MUSTER_TOOL_WORKER_ENV_H
+
+enum { WORKER_ENV_PER_RANK = 3, WORKER_ENV_TEXT = 32 };
+
+/* What is the same for all ranks of one generation. */
+struct worker_env_facts {
+    int world_size;
+    int local_world_size;
+    int group_rank; /* the node's number */
+    int group_world_size;
+    const char *master_addr;
+    int master_port;
+    int restart_count;
+    int max_restarts;
+    const char *run_id;
+};
+
+struct worker_env {
+    char **vars;  /* NULL-terminated; those of one rank come first */
+    char **owned; /* allocated strings among them, NULL-terminated */
+    char per_rank[WORKER_ENV_PER_RANK][WORKER_ENV_TEXT];
+};
+
+/* 0, or a negative errno. The inherited strings are borrowed from the process's environment. */
+int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts);
+void worker_env_close(struct worker_env *env);
+
+/* The environment of one rank, valid until the next call. */
+char **worker_env_of(struct worker_env *env, int rank, int local_rank);
+
+#endif
