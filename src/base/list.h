@@ -4,12 +4,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct msi_list {
     struct msi_list *next, *prev;
 };
 
-#define msi_container(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+#define msi_container(pointer, type, member) ((type *)((uintptr_t)(pointer)-offsetof(type, member)))
 
 static inline void msi_list_init(struct msi_list *node) {
     node->next = node->prev = node;

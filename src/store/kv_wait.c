@@ -77,21 +77,30 @@ static void hang(struct msi_kv_waiter *waiter, struct msi_kv_item *item, enum li
     if (kind != GUARDS) waiter->missing++;
 }
 
-/* Counts the caller in; *complete: have so many come? */
+static int64_t target_of(const struct msi_store_req *req) {
+    return req->number < 0 ? -req->number : req->number;
+}
+
+/* The fewest arrivals that somebody still waits for. */
+static int64_t next_target(const struct msi_kv_item *item) {
+    int64_t least = INT64_MAX;
+    for (const struct msi_list *at = item->links.next; at != &item->links; at = at->next) {
+        const struct msi_kv_link *link = msi_container(at, const struct msi_kv_link, node);
+        if (link->kind == NEEDS_ARRIVALS && link->threshold < least) least = link->threshold;
+    }
+    return least;
+}
+
+/* Counts the caller in, unless the number is negative; *complete: have so many come? */
 static mst_status arrive(struct msi_kv *kv, const struct msi_store_req *req, bool *complete) {
     struct msi_kv_item *item = msi_kv_item(kv, req->key, true);
     if (!item) return MST_ERR_LIMIT;
-    item->arrived++;
+    item->arrived += req->number >= 0;
     if (item->arrived >= item->next_target) {
-        item->next_target = INT64_MAX;
         msi_kv_item_changed(kv, item);
-        for (struct msi_list *at = item->links.next; at != &item->links; at = at->next) {
-            const struct msi_kv_link *link = msi_container(at, struct msi_kv_link, node);
-            if (link->kind == NEEDS_ARRIVALS && link->threshold < item->next_target)
-                item->next_target = link->threshold;
-        }
+        item->next_target = next_target(item);
     }
-    *complete = item->arrived >= req->number;
+    *complete = item->arrived >= target_of(req);
     return MST_OK;
 }
 
@@ -104,8 +113,8 @@ static bool tripped(const struct msi_kv *kv, const struct msi_kv_guard *guard) {
 static mst_status hang_all(struct msi_kv *kv, const struct msi_store_req *req, struct msi_kv_waiter *waiter) {
     if (req->op == MSI_OP_BARRIER) {
         struct msi_kv_item *item = msi_kv_item(kv, req->key, true);
-        hang(waiter, item, NEEDS_ARRIVALS, req->number);
-        if (req->number < item->next_target) item->next_target = req->number;
+        hang(waiter, item, NEEDS_ARRIVALS, target_of(req));
+        if (target_of(req) < item->next_target) item->next_target = target_of(req);
         return MST_OK;
     }
     for (size_t i = 0; i < req->n; i++) {

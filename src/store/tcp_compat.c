@@ -77,6 +77,12 @@ static mst_status wait_slice(struct msi_link *link, const struct msi_wait *slice
     }
 }
 
+static mst_status finish(struct msi_buf *got, struct msi_buf *reply) {
+    if (reply) msi_buf_add(reply, got->data, got->len);
+    msi_buf_free(got);
+    return MST_OK;
+}
+
 static mst_status wait_keys(struct msi_link *link, const struct msi_wait *wait, const struct guard *guard,
                             const struct msi_str *keys, size_t n, struct msi_buf *reply) {
     struct msi_store_req req = {.op = MSI_OP_WAIT, .n = n, .keys = keys};
@@ -85,10 +91,15 @@ static mst_status wait_keys(struct msi_link *link, const struct msi_wait *wait, 
         int64_t slice_end = msi_deadline(SLICE_MS);
         struct msi_wait slice = {slice_end < wait->deadline ? slice_end : wait->deadline, wait->cancel};
         mst_status st = wait_slice(link, &slice, &req, &got);
-        if (st == MST_OK && reply) msi_buf_add(reply, got.data, got.len);
+        if (st == MST_OK) return finish(&got, reply);
         msi_buf_free(&got);
         if (st != MST_ERR_TIMEOUT || link->broken || msi_now() >= wait->deadline) return st;
         st = look_at_guard(link, wait, guard);
+        if (st == MST_ERR_PEER_LOST) {
+            /* What was waited for may have come before the peer was lost. */
+            struct msi_wait last = {msi_deadline(POLL_MS), wait->cancel};
+            return wait_slice(link, &last, &req, &got) == MST_OK ? finish(&got, reply) : MST_ERR_PEER_LOST;
+        }
         if (st != MST_OK) return st;
     }
 }
@@ -96,14 +107,16 @@ static mst_status wait_keys(struct msi_link *link, const struct msi_wait *wait, 
 static mst_status barrier(struct msi_link *link, const struct msi_wait *wait, const struct guard *guard,
                           struct msi_exchange *x) {
     struct msi_buf done_key = {0}, reply = {0};
-    msi_buf_add_format(&done_key, "%.*s/%lld", (int)x->req.key.n, x->req.key.p, (long long)x->req.number);
+    long long number = x->req.number < 0 ? -x->req.number : x->req.number;
+    msi_buf_add_format(&done_key, "%.*s/%lld", (int)x->req.key.n, x->req.key.p, number);
     if (done_key.failed) return msi_fail_memory();
     struct msi_str key = msi_buf_str(&done_key);
-    mst_status st =
-        run_one(link, wait, (struct msi_store_req){.op = MSI_OP_ADD, .key = x->req.key, .number = 1}, &reply);
+    int64_t more = x->req.number < 0 ? 0 : 1;
+    mst_status st = run_one(
+        link, wait, (struct msi_store_req){.op = MSI_OP_ADD, .key = x->req.key, .number = more}, &reply);
     if (st == MST_OK) {
         struct msi_reader r = msi_reader(reply.data, reply.len);
-        if ((int64_t)msi_read_u64(&r) >= x->req.number)
+        if ((int64_t)msi_read_u64(&r) >= number)
             st = run_one(link, wait,
                          (struct msi_store_req){.op = MSI_OP_SET, .key = key, .value = msi_cstr("1")}, NULL);
         else

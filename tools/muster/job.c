@@ -34,6 +34,7 @@ struct job {
     enum phase phase;
     const struct worker *root; /* the first worker to fail, if that is what ended the job */
     int stop_signal;           /* the signal to the launcher that ended it */
+    bool insisted;             /* the user asked a second time */
     bool reported;
 };
 
@@ -66,17 +67,30 @@ static void on_idle(void *arg) {
     if (output_idle(job->output)) uv_stop(&job->loop);
 }
 
+static void give_up_output(struct job *job) {
+    output_abandon(job->output);
+    uv_stop(&job->loop);
+}
+
+/* What the ranks printed is worth waiting for, unless the launcher was told to end. */
 static void all_gone(struct job *job) {
     job->phase = DRAINING;
-    uv_timer_stop(&job->deadline);
+    if (job->stop_signal == 0) uv_timer_stop(&job->deadline);
     workers_end(&job->workers);
     output_finish(job->output);
-    if (output_idle(job->output)) on_idle(job);
+    if (output_idle(job->output))
+        on_idle(job);
+    else if (job->insisted)
+        give_up_output(job);
 }
 
 static void on_deadline(uv_timer_t *timer) {
     struct job *job = timer->data;
 
+    if (job->phase == DRAINING) {
+        give_up_output(job);
+        return;
+    }
     say(job, "killing %d of %d ranks, still there after %g s", job->workers.running, job->options->n,
         job->options->shutdown_seconds);
     workers_signal(&job->workers, SIGKILL);
@@ -132,6 +146,7 @@ static void suspend(struct job *job) {
 static void on_interrupt(struct job *job) {
     if (job->phase == STOPPING) {
         say(job, "killing %d ranks", job->workers.running);
+        job->insisted = true;
         workers_signal(&job->workers, SIGKILL);
         return;
     }
@@ -144,9 +159,8 @@ static void on_signal(uv_signal_t *handle, int signal) {
     struct job *job = handle->data;
 
     if (job->phase == DRAINING) {
-        output_abandon(job->output);
         if (job->stop_signal == 0) job->stop_signal = signal;
-        uv_stop(&job->loop);
+        give_up_output(job);
     } else if (signal == SIGTSTP) {
         suspend(job);
     } else if (signal == SIGUSR1 || signal == SIGUSR2) {

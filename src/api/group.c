@@ -1,0 +1,193 @@
+/* group.c - the public calls on worlds and groups: check the arguments, hand on. */
+#include "base/error.h"
+#include "base/options.h"
+#include "group/world.h"
+
+#include <muster/comm.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* The world that NULL stands for. Stored (release) under the lock, loaded (acquire) by every call. */
+static _Atomic(mst_group *) default_world;
+static pthread_mutex_t default_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static mst_group *resolve(const mst_group *group) {
+    return group ? (mst_group *)(uintptr_t)group : atomic_load_explicit(&default_world, memory_order_acquire);
+}
+
+static int own_rank(const mst_group *group) {
+    const mst_group *found = resolve(group);
+    return found ? found->world->rank : -1;
+}
+
+/* The group to work on, or NULL with the failure recorded. */
+static mst_group *begin(const char *name, const mst_site *site, const mst_group *group) {
+    msi_call_begin(name, site, own_rank(group));
+    mst_group *found = resolve(group);
+    if (!found) msi_fail(MST_ERR_STATE, "call mst_init first", "there is no world yet");
+    return found;
+}
+
+mst_status mst_world_open(const mst_init_options *given, mst_group **world) {
+    mst_init_options options;
+    msi_call_begin("mst_world_open", given ? &given->site : NULL, -1);
+    if (!world) return msi_fail(MST_ERR_INVALID, NULL, "world is NULL");
+    mst_status st = msi_options_take(&options, sizeof options, given);
+    return st == MST_OK ? msi_world_open(&options, world) : st;
+}
+
+mst_status mst_init_with(const mst_init_options *given) {
+    mst_init_options options;
+    msi_call_begin("mst_init", given ? &given->site : NULL, own_rank(NULL));
+    mst_status st = msi_options_take(&options, sizeof options, given);
+    if (st != MST_OK) return st;
+    pthread_mutex_lock(&default_lock);
+    if (!resolve(NULL)) {
+        mst_group *world;
+        st = msi_world_open(&options, &world);
+        if (st == MST_OK) atomic_store_explicit(&default_world, world, memory_order_release);
+    }
+    pthread_mutex_unlock(&default_lock);
+    return st;
+}
+
+mst_status mst_destroy_process_group(mst_group *group) {
+    mst_group *found = begin("mst_destroy_process_group", NULL, group);
+    if (!found) return MST_ERR_STATE;
+    if (found->ranks) {
+        msi_group_free(found);
+        return MST_OK;
+    }
+    pthread_mutex_lock(&default_lock);
+    if (resolve(NULL) == found) atomic_store_explicit(&default_world, NULL, memory_order_release);
+    pthread_mutex_unlock(&default_lock);
+    msi_world_close(found->world);
+    return MST_OK;
+}
+
+static int compare_ranks(const void *a, const void *b) {
+    int x = *(const int *)a, y = *(const int *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts the ranks and checks that each is there and named once. */
+static mst_status check_ranks(int *ranks, int n, int world_size) {
+    qsort(ranks, (size_t)n, sizeof *ranks, compare_ranks);
+    for (int i = 0; i < n; i++) {
+        if (ranks[i] < 0 || ranks[i] >= world_size)
+            return msi_fail(MST_ERR_INVALID, NULL, "rank %d is not in this world of %d", ranks[i],
+                            world_size);
+        if (i && ranks[i] == ranks[i - 1])
+            return msi_fail(MST_ERR_INVALID, NULL, "rank %d is named twice", ranks[i]);
+    }
+    return MST_OK;
+}
+
+mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const mst_group_options *given) {
+    mst_group_options options;
+    msi_call_begin("mst_new_group", given ? &given->site : NULL, -1);
+    mst_status st = msi_options_take(&options, sizeof options, given);
+    if (st != MST_OK) return st;
+    mst_group *world = begin("mst_new_group", &options.site, options.world);
+    if (!world) return MST_ERR_STATE;
+    if (!ranks || !group || n < 1)
+        return msi_fail(MST_ERR_INVALID, NULL, "%s",
+                        !ranks   ? "ranks is NULL"
+                        : !group ? "group is NULL"
+                                 : "n is not above 0");
+    int *sorted = malloc((size_t)n * sizeof *sorted);
+    if (!sorted) return msi_fail_memory();
+    memcpy(sorted, ranks, (size_t)n * sizeof *sorted);
+    st = check_ranks(sorted, n, world->world->size);
+    if (st == MST_OK) st = msi_group_new(world->world, sorted, n, &options, group);
+    free(sorted);
+    return st;
+}
+
+bool mst_is_available(void) {
+    return true;
+}
+
+bool mst_is_initialized(void) {
+    return resolve(NULL) != NULL;
+}
+
+int mst_get_rank(const mst_group *group) {
+    const mst_group *found = begin("mst_get_rank", NULL, group);
+    return found ? found->rank : -1;
+}
+
+int mst_get_world_size(const mst_group *group) {
+    const mst_group *found = begin("mst_get_world_size", NULL, group);
+    return found && found->rank >= 0 ? found->size : -1;
+}
+
+int mst_get_group_rank(const mst_group *group, int global_rank) {
+    const mst_group *found = begin("mst_get_group_rank", NULL, group);
+    int rank = found ? msi_group_rank_of(found, global_rank) : -1;
+    if (found && rank < 0) msi_fail(MST_ERR_INVALID, NULL, "rank %d is not in the group", global_rank);
+    return rank;
+}
+
+int mst_get_global_rank(const mst_group *group, int group_rank) {
+    const mst_group *found = begin("mst_get_global_rank", NULL, group);
+    int rank = found ? msi_group_global_rank(found, group_rank) : -1;
+    if (found && rank < 0)
+        msi_fail(MST_ERR_INVALID, NULL, "the group has %d ranks; there is no %d", found->size, group_rank);
+    return rank;
+}
+
+int mst_get_process_group_ranks(const mst_group *group, int *ranks, int capacity) {
+    const mst_group *found = begin("mst_get_process_group_ranks", NULL, group);
+    if (!found) return -1;
+    for (int i = 0; ranks && i < found->size && i < capacity; i++) ranks[i] = msi_group_global_rank(found, i);
+    return found->size;
+}
+
+static const struct msi_member *own_member(const mst_group *found) {
+    return &found->world->roster.members[found->world->rank];
+}
+
+int mst_get_local_rank(const mst_group *world) {
+    const mst_group *found = begin("mst_get_local_rank", NULL, world);
+    return found ? own_member(found)->local_rank : -1;
+}
+
+int mst_get_local_size(const mst_group *world) {
+    const mst_group *found = begin("mst_get_local_size", NULL, world);
+    return found ? found->world->roster.local_sizes[own_member(found)->host] : -1;
+}
+
+int mst_get_host_count(const mst_group *world) {
+    const mst_group *found = begin("mst_get_host_count", NULL, world);
+    return found ? found->world->roster.host_count : -1;
+}
+
+mst_status mst_get_rank_info(const mst_group *world, int rank, mst_rank_info *info) {
+    const mst_group *found = begin("mst_get_rank_info", NULL, world);
+    if (!found) return MST_ERR_STATE;
+    const struct msi_roster *roster = &found->world->roster;
+    if (!info) return msi_fail(MST_ERR_INVALID, NULL, "info is NULL");
+    if (rank < 0 || rank >= roster->size)
+        return msi_fail(MST_ERR_INVALID, NULL, "rank %d is not in this world of %d", rank, roster->size);
+    const struct msi_member *m = &roster->members[rank];
+    *info = (mst_rank_info){rank,   m->host,      m->local_rank, roster->local_sizes[m->host],
+                            m->pid, m->host_name, m->address};
+    return MST_OK;
+}
+
+mst_status mst_barrier_with(const mst_call *given) {
+    mst_call call;
+    msi_call_begin("mst_barrier", given ? &given->site : NULL, -1);
+    mst_status st = msi_options_take(&call, sizeof call, given);
+    if (st != MST_OK) return st;
+    mst_group *group = begin("mst_barrier", &call.site, call.group);
+    if (!group) return MST_ERR_STATE;
+    if (group->rank < 0) {
+        char show[96];
+        return msi_fail(MST_ERR_NOT_MEMBER, NULL, "rank %d is not in %s", group->world->rank,
+                        msi_group_show(group, show, sizeof show));
+    }
+    struct msi_wait wait = {msi_deadline(call.timeout_ms ? call.timeout_ms : group->timeout_ms), call.cancel};
+    return msi_group_barrier(group, &wait);
+}

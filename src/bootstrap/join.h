@@ -1,0 +1,51 @@
+/*
+ * join.h - joining a world through a store.
+ *
+ * Round trips per rank, whatever the size: one to learn which world this is (the k-th that this rank opens in
+ * the store), one to leave a will and agree on size, version and host, one to arrive, one to read who all
+ * are.
+ *
+ * Keys, under muster/RUN/:  open/R  how many worlds rank R has opened
+ *   under muster/RUN/K/:    params  size, protocol and rank of the first to come     seg/H  the host's
+ * segment who/R   host and pid of rank R     roster, places, events  see wire/roster.h all     the barrier of
+ * arrival
+ */
+#ifndef MSI_BOOTSTRAP_JOIN_H
+#define MSI_BOOTSTRAP_JOIN_H
+
+#include "bootstrap/discover.h"
+#include "store/store.h"
+
+/* One rank of a world that has formed. Strings belong to the roster. */
+struct msi_member {
+    int pid, host, local_rank;
+    const char *host_name, *address;
+};
+
+struct msi_roster {
+    int size, host_count;
+    struct msi_member *members; /* by rank */
+    int *local_sizes;           /* by host */
+    char *strings;
+};
+
+enum { MSI_PREFIX_MAX = MSI_RUN_MAX + 48 };
+
+/*
+ * Joins and waits until all have. prefix becomes the world's own part of the store ("muster/RUN/K/"). On a
+ * failure this rank has told the others why, as far as the store lets it.
+ */
+mst_status msi_join(struct mst_store *store, const struct msi_place *place,
+                    const struct msi_settings *settings, const struct msi_wait *wait,
+                    char prefix[MSI_PREFIX_MAX], struct msi_roster *roster);
+
+/* Says goodbye: takes the will back and notes that this rank has left. */
+void msi_leave(struct mst_store *store, const char *prefix, int rank);
+
+void msi_roster_free(struct msi_roster *roster);
+
+/* Host and pid of a rank that has joined or tried to, as "host a, pid 12"; "" if it never came. Returns out.
+ */
+const char *msi_join_who(struct mst_store *store, const char *prefix, int rank, char *out, size_t size);
+
+#endif

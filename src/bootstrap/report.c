@@ -1,0 +1,152 @@
+/* report.c - what ranks tell each other when a world cannot form. See report.h. */
+#include "bootstrap/report.h"
+#include "base/error.h"
+#include "wire/cursor.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LISTED_MOST = 16 };
+
+struct msi_str msi_key(char out[MSI_KEY_MAX], const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(out, MSI_KEY_MAX, format, args);
+    va_end(args);
+    return msi_str(out, n < 0 ? 0 : n < MSI_KEY_MAX ? (size_t)n : MSI_KEY_MAX - 1);
+}
+
+/* Swapping nothing for nothing reads a value whether it is there or not. */
+static mst_status read_value(struct mst_store *store, const struct msi_wait *wait, struct msi_str key,
+                             struct msi_buf *value) {
+    struct msi_exchange x = {.req = {.op = MSI_OP_COMPARE_SET, .key = key}};
+    mst_status st = msi_store_exec(store, wait, &x, 1);
+    if (st == MST_OK) {
+        struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
+        struct msi_str text = msi_read_str(&r);
+        msi_buf_add(value, text.p, text.n);
+    }
+    msi_exchange_free(&x, 1);
+    return st;
+}
+
+mst_status msi_events_read(struct mst_store *store, const struct msi_wait *wait, const char *prefix,
+                           struct msi_buf *events) {
+    char key[MSI_KEY_MAX];
+    return read_value(store, wait, msi_key(key, "%sevents", prefix), events);
+}
+
+bool msi_events_mention(struct msi_str events, int rank) {
+    struct msi_event event;
+    while (msi_event_next(&events, &event))
+        if (event.rank == rank) return true;
+    return false;
+}
+
+const char *msi_join_who(struct mst_store *store, const char *prefix, int rank, char *out, size_t size) {
+    char key[MSI_KEY_MAX];
+    struct msi_buf value = {0};
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    out[0] = 0;
+    if (read_value(store, &wait, msi_key(key, "%swho/%d", prefix, rank), &value) == MST_OK)
+        snprintf(out, size, "%.*s", (int)value.len, value.len ? (const char *)value.data : "");
+    msi_buf_free(&value);
+    return out;
+}
+
+mst_status msi_events_explain(struct mst_store *store, const char *prefix, struct msi_str events, int rank) {
+    struct msi_event event;
+    while (msi_event_next(&events, &event)) {
+        char who[MSI_WHO_MAX];
+        if (event.rank == rank && event.kind != 'F') continue;
+        msi_join_who(store, prefix, event.rank, who, sizeof who);
+        if (event.kind == 'F') {
+            mst_status st = msi_fail(event.status, NULL, "rank %d%s%s%s could not join: %.*s", event.rank,
+                                     *who ? " (" : "", who, *who ? ")" : "", (int)event.text.n, event.text.p);
+            return msi_blame(st, event.culprit >= 0 ? event.culprit : event.rank);
+        }
+        mst_status st = msi_fail(MST_ERR_PEER_LOST, "look at that rank's own output",
+                                 "rank %d%s%s%s %s while the world was forming", event.rank, *who ? " (" : "",
+                                 who, *who ? ")" : "", event.kind == 'D' ? "died" : "left");
+        return msi_blame(st, event.rank);
+    }
+    return MST_OK;
+}
+
+mst_status msi_join_explain_loss(struct mst_store *store, const char *prefix, int rank) {
+    struct msi_buf events = {0};
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    mst_status st = msi_events_read(store, &wait, prefix, &events);
+    if (st == MST_OK) st = msi_events_explain(store, prefix, msi_buf_str(&events), rank);
+    if (st == MST_OK) st = msi_fail(MST_ERR_PEER_LOST, NULL, "a rank was lost while the world was forming");
+    msi_buf_free(&events);
+    return st;
+}
+
+void msi_join_post(struct mst_store *store, const char *prefix, int rank, char kind, bool with_will) {
+    const mst_error_info before = *mst_last_error();
+    char key[MSI_KEY_MAX], text[MSI_EVENT_TEXT_MAX], remedy[256];
+    snprintf(text, sizeof text, "%s", before.message);
+    snprintf(remedy, sizeof remedy, "%s", before.remedy);
+    struct msi_event event = {kind, rank, before.status, before.culprit, msi_cstr(text)};
+    struct msi_buf line = {0};
+    msi_event_write(&line, &event);
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_exchange x[] = {
+        {.req = {.op = MSI_OP_APPEND, .key = msi_key(key, "%sevents", prefix), .value = msi_buf_str(&line)}},
+        {.req = {.op = MSI_OP_WILL}},
+    };
+    store->ops->exec(store, &wait, x, with_will ? 2 : 1);
+    msi_exchange_free(x, 2);
+    msi_buf_free(&line);
+    msi_blame(msi_fail(before.status, remedy, "%s", text), before.culprit);
+}
+
+/* Marks the ranks on the roster; returns how many there are. */
+static int mark_arrived(struct mst_store *store, const char *prefix, bool *arrived, int size) {
+    char key[MSI_KEY_MAX];
+    struct msi_buf roster = {0};
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    int count = 0;
+    if (read_value(store, &wait, msi_key(key, "%sroster", prefix), &roster) == MST_OK) {
+        struct msi_str text = msi_buf_str(&roster);
+        struct msi_roster_entry entry;
+        while (msi_roster_next(&text, &entry)) {
+            if (entry.rank >= (uint32_t)size) continue;
+            count += !arrived[entry.rank];
+            arrived[entry.rank] = true;
+        }
+    }
+    msi_buf_free(&roster);
+    return count;
+}
+
+bool msi_join_is_formed(struct mst_store *store, const char *prefix, int world_size) {
+    bool *arrived = calloc((size_t)world_size, sizeof *arrived);
+    bool formed = arrived && mark_arrived(store, prefix, arrived, world_size) == world_size;
+    free(arrived);
+    return formed;
+}
+
+mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,
+                                    const struct msi_place *place) {
+    bool *arrived = calloc((size_t)place->world_size, sizeof *arrived);
+    if (!arrived) return msi_fail_memory();
+    int come = mark_arrived(store, prefix, arrived, place->world_size), listed = 0, culprit = -1;
+    char list[LISTED_MOST * 12 + 32] = "";
+    size_t used = 0;
+    for (int r = 0; r < place->world_size && listed < LISTED_MOST; r++) {
+        if (arrived[r]) continue;
+        if (culprit < 0) culprit = r;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", listed++ ? ", " : "", r);
+    }
+    int missing = place->world_size - come;
+    if (missing > listed) snprintf(list + used, sizeof list - used, " and %d more", missing - listed);
+    free(arrived);
+    mst_status st =
+        msi_fail(MST_ERR_MISSING_RANK, "are they started, and with the same master address and port?",
+                 "%d of %d ranks came in time; missing: rank%s %s", come, place->world_size,
+                 missing == 1 ? "" : "s", list);
+    return msi_blame(st, culprit);
+}

@@ -1,0 +1,76 @@
+/* topology.c - proving who shares a host. See topology.h. */
+#include "bootstrap/topology.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { PLACES = 62 };
+
+/* The shared page. Lock-free 64-bit words only; published by the store, whose round trip orders the first
+ * accesses. */
+struct page {
+    uint64_t magic, host;
+    _Atomic uint64_t places[PLACES]; /* 0: free; taken by compare-exchange, never given back */
+};
+_Static_assert(sizeof(struct page) == 512, "the page's layout is shared between processes");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share these words");
+
+static const uint64_t magic = 0x3172657473756d2aull;
+
+mst_status msi_topology_offer(struct msi_topology *topology, char offer[MSI_OFFER_MAX]) {
+    *topology = (struct msi_topology){.mine = {.fd = -1}, .shared = {.fd = -1}};
+    mst_status st = msi_segment_make("muster-host", sizeof(struct page), &topology->mine);
+    if (st != MST_OK) return st;
+    struct page *page = topology->mine.base;
+    do msi_random(&topology->host, sizeof topology->host);
+    while (topology->host == 0);
+    page->magic = magic;
+    page->host = topology->host;
+    snprintf(offer, MSI_OFFER_MAX, "%d %d %llx", (int)getpid(), topology->mine.fd,
+             (unsigned long long)topology->host);
+    return MST_OK;
+}
+
+void msi_topology_accept(struct msi_topology *topology, struct msi_str offer) {
+    char text[MSI_OFFER_MAX];
+    int pid, fd;
+    unsigned long long host;
+    snprintf(text, sizeof text, "%.*s", MSI_SHOW(offer));
+    if (sscanf(text, "%d %d %llx", &pid, &fd, &host) != 3 || host == topology->host) return;
+    struct msi_segment other;
+    if (msi_segment_attach(pid, fd, sizeof(struct page), &other) != MST_OK) {
+        msi_log(bootstrap, INFO, "sharing no memory with pid %d: %s", pid, mst_last_error()->message);
+        return;
+    }
+    const struct page *page = other.base;
+    if (page->magic != magic || page->host != host) {
+        msi_log(bootstrap, INFO, "the segment of pid %d is not the one that was offered", pid);
+        msi_segment_close(&other);
+        return;
+    }
+    msi_segment_close(&topology->mine);
+    topology->shared = other;
+    topology->host = host;
+}
+
+bool msi_topology_publishes(struct msi_topology *topology, uint64_t place) {
+    struct page *page = topology->shared.base ? topology->shared.base : topology->mine.base;
+    for (int i = 0; i < PLACES; i++) {
+        uint64_t seen = 0;
+        /* Relaxed: only the word itself counts; what the winner publishes goes through the store. */
+        if (atomic_compare_exchange_strong_explicit(&page->places[i], &seen, place, memory_order_relaxed,
+                                                    memory_order_relaxed))
+            return true;
+        if (seen == place) return false;
+    }
+    return true;
+}
+
+void msi_topology_close(struct msi_topology *topology) {
+    msi_segment_close(&topology->mine);
+    msi_segment_close(&topology->shared);
+}

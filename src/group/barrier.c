@@ -1,0 +1,105 @@
+/*
+ * barrier.c - a barrier through the store. Each group has one count that only grows; the b-th barrier is over
+ * when it has reached b times the group's size. Each rank also notes how far it is, so that the late can be
+ * named.
+ */
+#include "base/error.h"
+#include "bootstrap/report.h"
+#include "group/world.h"
+#include "wire/cursor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LISTED_MOST = 8 };
+
+/* One try: arrives (again: only waits) and waits, unless somebody of the world is lost. */
+static mst_status try_once(mst_group *group, const struct msi_wait *wait, bool again) {
+    struct msi_world *world = group->world;
+    char keys[3][MSI_KEY_MAX], text[24];
+    int64_t target = (int64_t)group->barriers * group->size;
+    snprintf(text, sizeof text, "%llu", (unsigned long long)group->barriers);
+    pthread_mutex_lock(&world->lock);
+    int64_t seen = world->events_seen;
+    pthread_mutex_unlock(&world->lock);
+    struct msi_exchange x[] = {
+        {.req = {.op = MSI_OP_SET,
+                 .key = msi_key(keys[0], "%s%s/at/%d", world->prefix, group->id, group->rank),
+                 .value = msi_cstr(text)}},
+        {.req = {.op = MSI_OP_GUARD, .key = msi_key(keys[1], "%sevents", world->prefix), .number = seen}},
+        {.req = {.op = MSI_OP_BARRIER,
+                 .key = msi_key(keys[2], "%s%s/all", world->prefix, group->id),
+                 .number = again ? -target : target}},
+    };
+    mst_status st = msi_store_exec(world->store, wait, x, 3);
+    msi_exchange_free(x, 3);
+    return st;
+}
+
+/* How far each rank of the group is, by asking for all their notes at once. */
+static mst_status read_progress(const mst_group *group, uint64_t *at) {
+    char(*keys)[MSI_KEY_MAX] = calloc((size_t)group->size, sizeof *keys);
+    struct msi_exchange *x = calloc((size_t)group->size, sizeof *x);
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    mst_status st = keys && x ? MST_OK : msi_fail_memory();
+    for (int i = 0; i < group->size && st == MST_OK; i++)
+        x[i].req =
+            (struct msi_store_req){.op = MSI_OP_COMPARE_SET,
+                                   .key = msi_key(keys[i], "%s%s/at/%d", group->world->prefix, group->id, i)};
+    if (st == MST_OK) st = msi_store_exec(group->world->store, &wait, x, (size_t)group->size);
+    for (int i = 0; i < group->size && st == MST_OK; i++) {
+        struct msi_reader r = msi_reader(x[i].reply.data, x[i].reply.len);
+        char text[24];
+        snprintf(text, sizeof text, "%.*s", MSI_SHOW(msi_read_str(&r)));
+        at[i] = strtoull(text, NULL, 10);
+    }
+    if (x) msi_exchange_free(x, (size_t)group->size);
+    free(x);
+    free(keys);
+    return st;
+}
+
+static mst_status say_stalled(const mst_group *group, const uint64_t *at) {
+    char list[512] = "", show[96];
+    size_t used = 0;
+    int late = 0, first = -1;
+    for (int i = 0; i < group->size; i++) {
+        if (at[i] >= group->barriers) continue;
+        int rank = msi_group_global_rank(group, i);
+        const struct msi_member *m = &group->world->roster.members[rank];
+        if (first < 0) first = rank;
+        if (late++ >= LISTED_MOST || used >= sizeof list) continue;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%srank %d (host %s, pid %d)",
+                                 late > 1 ? ", " : "", rank, m->host_name, m->pid);
+    }
+    if (late > LISTED_MOST && used < sizeof list)
+        snprintf(list + used, sizeof list - used, " and %d more", late - LISTED_MOST);
+    mst_status st = msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
+                             "%d of %d ranks of %s came in time; missing: %s", group->size - late,
+                             group->size, msi_group_show(group, show, sizeof show), late ? list : "none");
+    return msi_blame(st, first);
+}
+
+static mst_status explain_stall(mst_group *group) {
+    uint64_t *at = calloc((size_t)group->size, sizeof *at);
+    if (!at) return msi_fail_memory();
+    mst_status st = read_progress(group, at);
+    if (st == MST_OK) st = say_stalled(group, at);
+    free(at);
+    return st;
+}
+
+mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait) {
+    mst_status st = msi_group_check(group, false);
+    if (st != MST_OK) return st;
+    group->barriers++;
+    msi_call_sequence(group->barriers);
+    if (group->size == 1) return MST_OK;
+    st = try_once(group, wait, false);
+    while (st == MST_ERR_PEER_LOST) {
+        st = msi_group_check(group, true);
+        if (st != MST_OK) return st;
+        st = try_once(group, wait, true);
+    }
+    return st == MST_ERR_TIMEOUT ? explain_stall(group) : st;
+}

@@ -1,0 +1,150 @@
+/* group.c - groups of ranks, and what becomes of them when a rank is lost. See world.h. */
+#include "base/error.h"
+#include "base/hash.h"
+#include "bootstrap/report.h"
+#include "group/world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Members that make several groups of the same ranks pair them up by this count. */
+struct msi_group_count {
+    uint64_t hash[2];
+    unsigned count;
+};
+
+static unsigned next_count(struct msi_world *world, const uint64_t hash[2]) {
+    for (size_t i = 0; i < world->n_counts; i++)
+        if (world->counts[i].hash[0] == hash[0] && world->counts[i].hash[1] == hash[1])
+            return ++world->counts[i].count;
+    struct msi_group_count *counts = realloc(world->counts, (world->n_counts + 1) * sizeof *counts);
+    if (!counts) return 0;
+    world->counts = counts;
+    counts[world->n_counts++] = (struct msi_group_count){{hash[0], hash[1]}, 1};
+    return 1;
+}
+
+/* The group's part of the keys: the same on all its members, whatever else each of them has made. */
+static bool name_group(struct msi_world *world, mst_group *group) {
+    static const uint64_t seeds[2][2] = {{1, 2}, {3, 4}};
+    uint64_t hash[2];
+    if (!group->ranks) {
+        snprintf(group->id, sizeof group->id, "g");
+        return true;
+    }
+    for (int i = 0; i < 2; i++)
+        hash[i] = msi_hash(group->ranks, (size_t)group->size * sizeof *group->ranks, seeds[i]);
+    unsigned count = next_count(world, hash);
+    snprintf(group->id, sizeof group->id, "g%016llx%016llx.%u", (unsigned long long)hash[0],
+             (unsigned long long)hash[1], count);
+    return count > 0;
+}
+
+mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const mst_group_options *options,
+                         mst_group **group) {
+    mst_group *made = calloc(1, sizeof *made);
+    if (!made) return msi_fail_memory();
+    made->world = world;
+    made->size = n;
+    made->lost = -1;
+    made->timeout_ms = options->timeout_ms ? options->timeout_ms : world->timeout_ms;
+    if (ranks) {
+        made->ranks = malloc((size_t)n * sizeof *ranks);
+        if (!made->ranks) {
+            free(made);
+            return msi_fail_memory();
+        }
+        memcpy(made->ranks, ranks, (size_t)n * sizeof *ranks);
+    }
+    made->rank = msi_group_rank_of(made, world->rank);
+    snprintf(made->name, sizeof made->name, "%s", options->name ? options->name : "");
+    pthread_mutex_lock(&world->lock);
+    bool named = name_group(world, made);
+    if (named) msi_list_push(&world->groups, &made->node);
+    pthread_mutex_unlock(&world->lock);
+    if (!named) {
+        free(made->ranks);
+        free(made);
+        return msi_fail_memory();
+    }
+    *group = made;
+    return MST_OK;
+}
+
+void msi_group_free(mst_group *group) {
+    pthread_mutex_lock(&group->world->lock);
+    msi_list_remove(&group->node);
+    pthread_mutex_unlock(&group->world->lock);
+    free(group->ranks);
+    free(group);
+}
+
+int msi_group_global_rank(const mst_group *group, int group_rank) {
+    if (group_rank < 0 || group_rank >= group->size) return -1;
+    return group->ranks ? group->ranks[group_rank] : group_rank;
+}
+
+static int compare_ranks(const void *a, const void *b) {
+    int x = *(const int *)a, y = *(const int *)b;
+    return (x > y) - (x < y);
+}
+
+int msi_group_rank_of(const mst_group *group, int global_rank) {
+    if (!group->ranks) return global_rank >= 0 && global_rank < group->size ? global_rank : -1;
+    const int *found =
+        bsearch(&global_rank, group->ranks, (size_t)group->size, sizeof *group->ranks, compare_ranks);
+    return found ? (int)(found - group->ranks) : -1;
+}
+
+const char *msi_group_show(const mst_group *group, char *out, size_t size) {
+    if (!group->ranks)
+        snprintf(out, size, "the world");
+    else if (group->name[0])
+        snprintf(out, size, "group '%s'", group->name);
+    else
+        snprintf(out, size, "a group of %d ranks", group->size);
+    return out;
+}
+
+/* Takes in the events that were added since the last time. */
+static mst_status read_events(struct msi_world *world) {
+    struct msi_buf events = {0};
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    mst_status st = msi_events_read(world->store, &wait, world->prefix, &events);
+    if (st == MST_OK) {
+        pthread_mutex_lock(&world->lock);
+        struct msi_str text = msi_buf_str(&events);
+        struct msi_event event;
+        while (msi_event_next(&text, &event))
+            if (event.rank < world->size && event.rank != world->rank) world->gone[event.rank] = event.kind;
+        world->events_seen = (int64_t)events.len;
+        pthread_mutex_unlock(&world->lock);
+    }
+    msi_buf_free(&events);
+    return st;
+}
+
+static mst_status say_lost(const mst_group *group, int rank, char how) {
+    char show[96];
+    const struct msi_member *m = &group->world->roster.members[rank];
+    mst_status st =
+        msi_fail(MST_ERR_PEER_LOST,
+                 how == 'D' ? "look at that rank's own output; the group must be made anew without it"
+                            : "a rank that has left its world takes part in nothing any more",
+                 "rank %d (host %s, pid %d) %s; %s cannot go on", rank, m->host_name, m->pid,
+                 how == 'D' ? "died" : "has left", msi_group_show(group, show, sizeof show));
+    return msi_blame(st, rank);
+}
+
+mst_status msi_group_check(mst_group *group, bool read) {
+    struct msi_world *world = group->world;
+    mst_status st = read ? read_events(world) : MST_OK;
+    if (st != MST_OK) return st;
+    char how = 0;
+    pthread_mutex_lock(&world->lock);
+    for (int i = 0; i < group->size && group->lost < 0; i++)
+        if (world->gone[msi_group_global_rank(group, i)]) group->lost = msi_group_global_rank(group, i);
+    if (group->lost >= 0) how = world->gone[group->lost];
+    pthread_mutex_unlock(&world->lock);
+    return group->lost >= 0 ? say_lost(group, group->lost, how) : MST_OK;
+}

@@ -1,0 +1,72 @@
+/*
+ * world.h - a world of ranks and the groups in it.
+ *
+ *  1. A world and its groups are used by one thread at a time, except that different groups may be used by
+ * different threads at once: what they share is behind the world's lock.
+ *  2. The world owns its groups; the group of all its ranks is the handle that users have of it.
+ *  3. A group fails when one of its ranks dies or leaves, and stays failed; groups without that rank go on.
+ */
+#ifndef MSI_GROUP_WORLD_H
+#define MSI_GROUP_WORLD_H
+
+#include "base/list.h"
+#include "bootstrap/join.h"
+
+#include <pthread.h>
+
+enum { MSI_GROUP_NAME_MAX = 64 };
+
+struct msi_world {
+    struct mst_store *store;
+    bool owns_store;
+    char prefix[MSI_PREFIX_MAX];
+    int rank, size, timeout_ms;
+    struct msi_roster roster;
+    mst_group *all;       /* the group of all ranks */
+    pthread_mutex_t lock; /* of what follows */
+    struct msi_list groups;
+    struct msi_group_count *counts; /* how many groups were made of the same ranks */
+    size_t n_counts;
+    char *gone;          /* by rank: 'D', 'L', 'F', or 0 while it is there */
+    int64_t events_seen; /* how many bytes of the world's events gone knows of */
+};
+
+struct mst_group {
+    struct msi_list node;
+    struct msi_world *world;
+    int rank, size; /* rank -1: not a member */
+    int *ranks;     /* global, ascending; NULL for the world itself, where they are 0, 1, 2, … */
+    int timeout_ms;
+    uint64_t barriers; /* begun so far */
+    int lost;          /* the rank that ended the group; -1 while it works */
+    char id[48];       /* its part of the world's keys */
+    char name[MSI_GROUP_NAME_MAX];
+};
+
+/* Opens a world and joins it; *world is the group of all its ranks. */
+mst_status msi_world_open(const mst_init_options *options, mst_group **world);
+
+/* Leaves: ends all groups and the world. */
+void msi_world_close(struct msi_world *world);
+
+/* Makes a group of ascending, distinct ranks that are in the world. */
+mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const mst_group_options *options,
+                         mst_group **group);
+void msi_group_free(mst_group *group);
+
+int msi_group_global_rank(const mst_group *group, int group_rank);
+int msi_group_rank_of(const mst_group *group, int global_rank);
+
+/* "group NAME" or "the world", for messages. Returns out. */
+const char *msi_group_show(const mst_group *group, char *out, size_t size);
+
+/* Waits until all ranks of the group have come so far. */
+mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait);
+
+/*
+ * Takes in what became of ranks, as far as the store tells, and fails if that ends the group:
+ * MST_ERR_PEER_LOST blames the rank. read false: only looks at what is known already.
+ */
+mst_status msi_group_check(mst_group *group, bool read);
+
+#endif

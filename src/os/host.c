@@ -1,0 +1,72 @@
+/* host.c - names and processors of this machine. See host.h; interfaces are in netif.c. */
+#include "os/host.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+const char *msi_host_name(char out[MSI_HOST_MAX]) {
+    if (gethostname(out, MSI_HOST_MAX)) strcpy(out, "localhost");
+    out[MSI_HOST_MAX - 1] = 0;
+    return out;
+}
+
+static void read_line(const char *path, char *out, size_t size) {
+    FILE *file = fopen(path, "re");
+    out[0] = 0;
+    if (!file) return;
+    if (!fgets(out, (int)size, file)) out[0] = 0;
+    out[strcspn(out, "\n")] = 0;
+    fclose(file);
+}
+
+const char *msi_host_key(char out[MSI_HOST_KEY_MAX]) {
+    char boot[64];
+    struct stat space = {0};
+    read_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+    if (stat("/proc/self/ns/pid", &space)) space.st_ino = 0;
+    snprintf(out, MSI_HOST_KEY_MAX, "%s.%llu.%u", boot[0] ? boot : "?", (unsigned long long)space.st_ino,
+             (unsigned)getuid());
+    return out;
+}
+
+#if defined(__aarch64__)
+const char *msi_cpu_features(char *out, size_t size) {
+    unsigned long caps = getauxval(AT_HWCAP);
+    snprintf(out, size, "neon%s%s", caps & (1ul << 22) ? " sve" : "", caps & (1ul << 8) ? " atomics" : "");
+    return out;
+}
+#elif defined(__x86_64__)
+const char *msi_cpu_features(char *out, size_t size) {
+    __builtin_cpu_init();
+    snprintf(out, size, "sse2%s%s%s%s", __builtin_cpu_supports("avx") ? " avx" : "",
+             __builtin_cpu_supports("avx2") ? " avx2" : "", __builtin_cpu_supports("fma") ? " fma" : "",
+             __builtin_cpu_supports("avx512f") ? " avx512f" : "");
+    return out;
+}
+#else
+const char *msi_cpu_features(char *out, size_t size) {
+    snprintf(out, size, "none known");
+    return out;
+}
+#endif
+
+const char *msi_cpu_name(char *out, size_t size) {
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    char line[256];
+    snprintf(out, size, "unknown");
+    while (file && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        bool named = !strncmp(line, "model name", 10), part = !strncmp(line, "CPU part", 8);
+        if (!colon || (!named && !part)) continue;
+        colon[strcspn(colon, "\n")] = 0;
+        snprintf(out, size, "%s%s", part ? "ARM part" : "", colon + (part ? 1 : 2));
+        if (named) break;
+    }
+    if (file) fclose(file);
+    return out;
+}

@@ -1,0 +1,18 @@
+/* bench.c - "muster bench": picks the benchmark. */
+#include "bench.h"
+#include "commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int cmd_bench(int argc, char **argv) {
+    if (argc > 1 && !strcmp(argv[1], "store")) return bench_store(argc - 1, argv + 1);
+    if (argc > 1 && !strcmp(argv[1], "init")) return bench_init(argc - 1, argv + 1);
+    bool help = argc > 1 && !strcmp(argv[1], "--help");
+    fprintf(help ? stdout : stderr,
+            "usage: muster bench store|init [option ...]\n"
+            "  store  operations per second of the store, beside PyTorch's server\n"
+            "  init   time from launch to the end of the first barrier, beside both MPIs and torch gloo\n"
+            "`muster bench NAME --help` lists the options.\n");
+    return help ? EXIT_DONE : EXIT_USAGE;
+}

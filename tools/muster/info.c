@@ -1,0 +1,273 @@
+/*
+ * info.c - "muster info": what muster is and what it finds here. Everything is gathered into one JSON object,
+ * which is printed as it is or as text. Starts nothing and talks to nobody.
+ */
+#include "base/error.h"
+#include "base/settings.h"
+#include "bootstrap/discover.h"
+#include "commands.h"
+#include "options.h"
+#include "os/host.h"
+
+#include <cjson/cJSON.h>
+#include <dlfcn.h>
+#include <muster/muster.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+struct info_options {
+    bool json, env, man_table;
+};
+
+static const struct opt options[] = {
+    {"json", 0, OPT_FLAG, NULL, "print JSON", offsetof(struct info_options, json), 0, 0},
+    {"env", 0, OPT_FLAG, NULL, "list every MUSTER_* setting, its value now, its default and what it does",
+     offsetof(struct info_options, env), 0, 0},
+    {"man-table", 0, OPT_FLAG, NULL, "with --env: the list as the manual has it",
+     offsetof(struct info_options, man_table), 0, 0},
+};
+
+static const struct opt_command command = {
+    "muster info",
+    "",
+    "Shows what muster is and what it finds on this machine.",
+    options,
+    sizeof options / sizeof *options,
+    false,
+};
+
+static cJSON *add_object(cJSON *parent, const char *name) {
+    return cJSON_AddObjectToObject(parent, name);
+}
+
+static void add_build(cJSON *root) {
+    cJSON *build = add_object(root, "build");
+    cJSON_AddStringToObject(build, "version", mst_version());
+#if defined(__clang__)
+    cJSON_AddStringToObject(build, "compiler", "clang " __clang_version__);
+#else
+    cJSON_AddStringToObject(build, "compiler", "gcc " __VERSION__);
+#endif
+#ifdef NDEBUG
+    cJSON_AddStringToObject(build, "kind", "release");
+#else
+    cJSON_AddStringToObject(build, "kind", "debug");
+#endif
+}
+
+static void add_machine(cJSON *root) {
+    char text[256];
+    struct utsname system;
+    cJSON *machine = add_object(root, "machine");
+    cJSON_AddStringToObject(machine, "host", msi_host_name(text));
+    if (uname(&system) == 0) {
+        snprintf(text, sizeof text, "%.60s %.100s", system.sysname, system.release);
+        cJSON_AddStringToObject(machine, "system", text);
+        cJSON_AddStringToObject(machine, "architecture", system.machine);
+    }
+    cJSON_AddStringToObject(machine, "cpu", msi_cpu_name(text, sizeof text));
+    cJSON_AddNumberToObject(machine, "cores", (double)sysconf(_SC_NPROCESSORS_ONLN));
+    cJSON_AddStringToObject(machine, "vector", msi_cpu_features(text, sizeof text));
+}
+
+/* The place that discovery finds, or why it finds none. Returns whether there is a master to have a route to.
+ */
+static bool add_discovery(cJSON *root, struct msi_address *master) {
+    static const char *const names[] = {"RANK",
+                                        "WORLD_SIZE",
+                                        "LOCAL_RANK",
+                                        "LOCAL_WORLD_SIZE",
+                                        "MASTER_ADDR",
+                                        "MASTER_PORT",
+                                        "TORCHELASTIC_USE_AGENT_STORE"};
+    cJSON *discovery = add_object(root, "discovery");
+    struct msi_place place;
+    mst_init_options defaults = {.size = sizeof defaults};
+    if (msi_discover(&defaults, &place) != MST_OK) {
+        cJSON_AddStringToObject(discovery, "error", mst_last_error()->message);
+        place.url.scheme = MSI_SCHEME_HASH;
+    } else {
+        char text[MSI_ADDRESS_TEXT_MAX];
+        bool tcp = place.url.scheme == MSI_SCHEME_TCP;
+        cJSON_AddNumberToObject(discovery, "rank", place.rank);
+        cJSON_AddNumberToObject(discovery, "world_size", place.world_size);
+        cJSON_AddStringToObject(discovery, "from", place.source);
+        cJSON_AddStringToObject(discovery, "meets_at",
+                                tcp ? msi_address_format(&place.url.address, text) : "nowhere");
+    }
+    cJSON *variables = add_object(discovery, "variables");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i])) cJSON_AddStringToObject(variables, names[i], getenv(names[i]));
+    *master = place.url.address;
+    return place.url.scheme == MSI_SCHEME_TCP;
+}
+
+static void add_network(cJSON *root, const struct msi_settings *settings, const struct msi_address *master) {
+    struct msi_netif list[64];
+    char chosen[64];
+    const char *why;
+    int n = msi_netif_list(list, 64);
+    cJSON *network = add_object(root, "network");
+    cJSON *interfaces = cJSON_AddArrayToObject(network, "interfaces");
+    for (int i = 0; i < n; i++) {
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddStringToObject(item, "name", list[i].name);
+        cJSON_AddStringToObject(item, "address", list[i].address);
+        cJSON_AddBoolToObject(item, "up", list[i].up);
+        cJSON_AddItemToArray(interfaces, item);
+    }
+    bool found =
+        msi_netif_choose(settings->advertise_addr, settings->socket_ifname, master, chosen, &why) == MST_OK;
+    cJSON_AddStringToObject(network, "address", found ? chosen : "none");
+    cJSON_AddStringToObject(network, "because", found ? why : mst_last_error()->message);
+}
+
+static void add_backend(cJSON *backends, const char *name, const char *library) {
+    char why[160] = "";
+    cJSON *backend = add_object(backends, name);
+    void *handle = library ? dlopen(library, RTLD_LAZY | RTLD_LOCAL) : NULL;
+    if (library)
+        snprintf(why, sizeof why, "this version of muster has no %s backend (%s is %sinstalled)", name,
+                 library, handle ? "" : "not ");
+    else
+        snprintf(why, sizeof why, "always there; of the collectives it has the barrier so far");
+    if (handle) dlclose(handle);
+    cJSON_AddBoolToObject(backend, "usable", !library);
+    cJSON_AddStringToObject(backend, "because", why);
+}
+
+static void add_settings(cJSON *root, const struct msi_settings *settings) {
+    cJSON *all = add_object(root, "settings");
+    for (size_t i = 0; i < msi_setting_count; i++) {
+        const struct msi_setting_row *row = &msi_setting_rows[i];
+        const char *field = (const char *)settings + row->offset;
+        cJSON *item = add_object(all, row->name);
+        int64_t number;
+        memcpy(&number, field, sizeof number);
+        if (row->kind == MSI_SETTING_TEXT)
+            cJSON_AddStringToObject(item, "value", field);
+        else
+            cJSON_AddNumberToObject(item, "value", (double)number);
+        cJSON_AddStringToObject(item, "default", row->preset);
+        cJSON_AddBoolToObject(item, "set", getenv(row->name) != NULL);
+        cJSON_AddStringToObject(item, "help", row->help);
+    }
+}
+
+static cJSON *gather(const struct msi_settings *settings) {
+    cJSON *root = cJSON_CreateObject();
+    struct msi_address master;
+    add_build(root);
+    add_machine(root);
+    bool has_master = add_discovery(root, &master);
+    add_network(root, settings, has_master ? &master : NULL);
+    cJSON *backends = add_object(root, "backends");
+    add_backend(backends, "native", NULL);
+    add_backend(backends, "mpi", "libmpi.so.40");
+    add_backend(backends, "gloo", "libgloo.so.0");
+    add_backend(backends, "nccl", "libnccl.so.2");
+    return root;
+}
+
+static void print_value(const cJSON *item) {
+    if (cJSON_IsString(item))
+        printf("%s", item->valuestring);
+    else if (cJSON_IsBool(item))
+        printf("%s", cJSON_IsTrue(item) ? "yes" : "no");
+    else
+        printf("%.0f", item->valuedouble);
+}
+
+/* Its fields on one line. */
+static void print_fields(const cJSON *object) {
+    const cJSON *field;
+    cJSON_ArrayForEach(field, object) {
+        printf("%s=", field->string);
+        print_value(field);
+        printf("  ");
+    }
+}
+
+/* A section of the object as indented lines; what is nested in it goes on lines of its own. */
+static void print_section(const cJSON *section) {
+    const cJSON *item, *part;
+    printf("%s\n", section->string);
+    cJSON_ArrayForEach(item, section) {
+        bool nested = cJSON_IsObject(item) || cJSON_IsArray(item);
+        if (nested && !item->child) continue;
+        printf("  %-12s ", item->string);
+        if (cJSON_IsArray(item)) {
+            cJSON_ArrayForEach(part, item) {
+                if (part != item->child) printf("\n  %-12s ", "");
+                print_fields(part);
+            }
+        } else if (nested) {
+            print_fields(item);
+        } else {
+            print_value(item);
+        }
+        printf("\n");
+    }
+    printf("\n");
+}
+
+static void print_settings(const cJSON *settings) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, settings) {
+        printf("%s = ", item->string);
+        print_value(cJSON_GetObjectItem(item, "value"));
+        printf("%s\n    %s Default: '%s'.\n", cJSON_IsTrue(cJSON_GetObjectItem(item, "set")) ? "  (set)" : "",
+               cJSON_GetObjectItem(item, "help")->valuestring,
+               cJSON_GetObjectItem(item, "default")->valuestring);
+    }
+}
+
+static void print_man_table(void) {
+    for (size_t i = 0; i < msi_setting_count; i++) {
+        const struct msi_setting_row *row = &msi_setting_rows[i];
+        printf(".It Ev %s\n%s\n", row->name, row->help);
+        if (*row->preset) printf("Default:\n.Ql %s .\n", row->preset);
+    }
+}
+
+static int print_all(const struct info_options *wanted, cJSON *root) {
+    const cJSON *section;
+    if (wanted->json) {
+        char *text = cJSON_Print(root);
+        puts(text ? text : "{}");
+        free(text);
+        return EXIT_DONE;
+    }
+    if (wanted->env)
+        print_settings(cJSON_GetObjectItem(root, "settings"));
+    else
+        cJSON_ArrayForEach(section, root) print_section(section);
+    return EXIT_DONE;
+}
+
+int cmd_info(int argc, char **argv) {
+    struct info_options wanted = {false, false, false};
+    struct msi_settings settings;
+    char **operands;
+    int n;
+    int exit_status = opt_parse(&command, argc, argv, &wanted, &operands, &n);
+    if (exit_status != OPT_PROCEED) return exit_status;
+    if (n) return opt_mistake(&command, "'%s' is not expected here", operands[0]);
+    if (wanted.man_table && wanted.env) {
+        print_man_table();
+        return EXIT_DONE;
+    }
+    msi_call_begin("muster info", NULL, -1);
+    if (msi_settings_load(&settings, NULL) != MST_OK) {
+        fprintf(stderr, "%s\n", mst_error());
+        return EXIT_USAGE;
+    }
+    cJSON *root = wanted.env ? cJSON_CreateObject() : gather(&settings);
+    if (wanted.env || wanted.json) add_settings(root, &settings);
+    exit_status = print_all(&wanted, root);
+    cJSON_Delete(root);
+    return exit_status;
+}
