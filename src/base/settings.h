@@ -23,6 +23,8 @@
       "Address that other hosts shall use for this rank, where no interface here has it (NAT).")             \
     X(force_host, "MUSTER_FORCE_HOST", TEXT, "", 0, 0,                                                       \
       "Ranks with different values count as ranks of different hosts, even where they share memory.")        \
+    X(store_local, "MUSTER_STORE_LOCAL", NUMBER, "1", 0, 1,                                                  \
+      "1: store clients on the server's host use a Unix socket instead of TCP; 0: they do not.")             \
     X(store_max_key, "MUSTER_STORE_MAX_KEY", SIZE, "8K", 64, 1048576,                                        \
       "Longest key the store server takes, in bytes.")                                                       \
     X(store_max_value, "MUSTER_STORE_MAX_VALUE", SIZE, "64M", 64, 4294967296,                                \

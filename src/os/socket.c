@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 enum { BACKLOG = 4096, FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 500 };
@@ -82,6 +83,51 @@ mst_status msi_listen(const struct msi_address *address, int *fd, int *port) {
     return MST_OK;
 }
 
+/* Whether the other end of a Unix socket runs as this user or as root. */
+static bool same_user(int fd) {
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) && (peer.uid == geteuid() || peer.uid == 0);
+}
+
+/* The name of the Unix socket that goes with a TCP address; its length, or 0. */
+static socklen_t local_name(const struct sockaddr *address, socklen_t len, struct sockaddr_un *name) {
+    char host[80], port[16];
+    *name = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (getnameinfo(address, len, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV))
+        return 0;
+    int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "muster-store %s %s", host, port);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+void msi_listen_local(int tcp_fd, int *fd) {
+    struct sockaddr_storage address;
+    struct sockaddr_un name;
+    socklen_t len = sizeof address;
+    *fd = -1;
+    if (getsockname(tcp_fd, (struct sockaddr *)&address, &len)) return;
+    len = local_name((struct sockaddr *)&address, len, &name);
+    int made = len ? socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) : -1;
+    if (made >= 0 && (bind(made, (struct sockaddr *)&name, len) || listen(made, BACKLOG))) {
+        msi_log(os, DEBUG, "no Unix socket beside the store's port: %s", strerror(errno));
+        close(made);
+        made = -1;
+    }
+    *fd = made;
+}
+
+/* A Unix socket to the server of that TCP address, or -1. */
+static int connect_local(const struct addrinfo *a) {
+    struct sockaddr_un name;
+    socklen_t len = local_name(a->ai_addr, a->ai_addrlen, &name);
+    int s = len ? socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) : -1;
+    if (s >= 0 && (connect(s, (struct sockaddr *)&name, len) || !same_user(s))) {
+        close(s);
+        return -1;
+    }
+    return s;
+}
+
 /* One attempt at one address: MST_OK, or *error says why not; the wait's own end is passed on. */
 static mst_status connect_one(const struct addrinfo *a, const struct msi_wait *wait, int *fd, int *error) {
     int s = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -110,17 +156,22 @@ static mst_status connect_one(const struct addrinfo *a, const struct msi_wait *w
     return MST_OK;
 }
 
-static mst_status connect_any(const struct addrinfo *found, const struct msi_wait *wait, int *fd,
+static mst_status connect_any(const struct addrinfo *found, bool local, const struct msi_wait *wait, int *fd,
                               int *error) {
     mst_status st = MST_ERR_UNREACHABLE;
     for (const struct addrinfo *a = found; a; a = a->ai_next) {
+        int s = local ? connect_local(a) : -1;
+        if (s >= 0) {
+            *fd = s;
+            return MST_OK;
+        }
         st = connect_one(a, wait, fd, error);
         if (st != MST_ERR_UNREACHABLE) return st;
     }
     return st;
 }
 
-mst_status msi_connect(const struct msi_address *address, const struct msi_wait *wait, int *fd) {
+mst_status msi_connect(const struct msi_address *address, bool local, const struct msi_wait *wait, int *fd) {
     char where[MSI_ADDRESS_TEXT_MAX];
     msi_address_format(address, where);
     int64_t begin = msi_now();
@@ -128,7 +179,7 @@ mst_status msi_connect(const struct msi_address *address, const struct msi_wait 
     for (;;) {
         int lookup, error = 0;
         struct addrinfo *found = resolve(address, 0, &lookup);
-        mst_status st = found ? connect_any(found, wait, fd, &error) : MST_ERR_UNREACHABLE;
+        mst_status st = found ? connect_any(found, local, wait, fd, &error) : MST_ERR_UNREACHABLE;
         if (found) freeaddrinfo(found);
         attempts++;
         if (st == MST_ERR_UNREACHABLE) {
@@ -152,6 +203,14 @@ const char *msi_socket_peer(int fd, char out[MSI_ADDRESS_TEXT_MAX]) {
     socklen_t len = sizeof name;
     struct msi_address address = {{0}, 0};
     char port[16];
+    struct ucred peer;
+    if (!getpeername(fd, (struct sockaddr *)&name, &len) && name.ss_family == AF_UNIX) {
+        socklen_t size = sizeof peer;
+        bool known = !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+        snprintf(out, MSI_ADDRESS_TEXT_MAX, "pid %d on this host", known ? (int)peer.pid : 0);
+        return out;
+    }
+    len = sizeof name;
     if (getpeername(fd, (struct sockaddr *)&name, &len) ||
         getnameinfo((struct sockaddr *)&name, len, address.host, sizeof address.host, port, sizeof port,
                     NI_NUMERICHOST | NI_NUMERICSERV))

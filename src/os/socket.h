@@ -8,6 +8,8 @@
 #include "base/address.h"
 #include "os/wait.h"
 
+#include <stdbool.h>
+
 /*
  * Listens on just the address that host names. *port is the real port where 0 was asked for.
  * MST_ERR_PORT_TAKEN names the holder where it can be seen; MST_ERR_ADDRESS if host is not an address of
@@ -19,12 +21,20 @@ mst_status msi_listen(const struct msi_address *address, int *fd, int *port);
  * Connects, trying every address of the name again and again with growing pauses, until somebody answers or
  * the wait ends: MST_ERR_UNREACHABLE with the last reason and the number of attempts, or MST_ERR_CANCELLED.
  */
-mst_status msi_connect(const struct msi_address *address, const struct msi_wait *wait, int *fd);
+mst_status msi_connect(const struct msi_address *address, bool local, const struct msi_wait *wait, int *fd);
+
+/*
+ * A server's second door, for clients on the same machine and in the same network namespace: a Unix socket in the
+ * abstract name space, named after the address, which is cheaper than TCP on loopback. msi_connect knocks there first if
+ * local is true, and goes in only if the server runs as the same user or as root. *fd is -1 where the name is taken or
+ * Unix sockets are missing; that is no failure.
+ */
+void msi_listen_local(int tcp_fd, int *fd);
 
 /* Sets the options named above on an accepted socket. */
 void msi_socket_tune(int fd);
 
-/* The other end as "address:port", or "?"; returns out. */
+/* The other end as "address:port" or "pid 12 on this host", or "?"; returns out. */
 const char *msi_socket_peer(int fd, char out[MSI_ADDRESS_TEXT_MAX]);
 
 /* Who listens on a port, as "pid 123 (python3)"; "" if it cannot be seen. Returns out. */

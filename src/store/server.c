@@ -16,29 +16,37 @@ enum { MAX_ITEMS = 128 << 10, MESSAGE_SLACK = 1 << 20 };
 
 /* Out of descriptors: take the caller in on the spare one and turn it away, so that it does not wait for
  * nothing. */
-static void turn_away(struct msi_server *server) {
+static void turn_away(struct msi_server *server, int listener) {
     msi_warn_once(store, "out of descriptors with %zu store clients; turning others away (raise ulimit -n)",
                   server->n_conns);
     close(server->spare_fd);
-    int fd = accept4(server->listener.fd, NULL, NULL, SOCK_CLOEXEC);
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0) close(fd);
     server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static void accept_all(struct msi_source *source, uint32_t events) {
-    (void)events;
-    struct msi_server *server = msi_container(source, struct msi_server, listener);
+static void accept_from(struct msi_server *server, const struct msi_source *source) {
     for (;;) {
         int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             msi_conn_open(server, fd);
         } else if (errno == EMFILE || errno == ENFILE) {
-            turn_away(server);
+            turn_away(server, source->fd);
             return;
         } else if (errno != EINTR && errno != ECONNABORTED) {
             return;
         }
     }
+}
+
+static void accept_tcp(struct msi_source *source, uint32_t events) {
+    (void)events;
+    accept_from(msi_container(source, struct msi_server, listener), source);
+}
+
+static void accept_local(struct msi_source *source, uint32_t events) {
+    (void)events;
+    accept_from(msi_container(source, struct msi_server, local), source);
 }
 
 /* Sends what this round's requests gave to say. Settling may close a connection, and its will may wake
@@ -94,7 +102,8 @@ static struct msi_server *allocate(const struct msi_settings *settings) {
     msi_list_init(&server->conns);
     msi_list_init(&server->ready);
     msi_list_init(&server->unsent);
-    server->listener = (struct msi_source){accept_all, -1};
+    server->listener = (struct msi_source){accept_tcp, -1};
+    server->local = (struct msi_source){accept_local, -1};
     server->spare_fd = -1;
     server->rank = msi_call_get_rank();
     server->max_total = (size_t)settings->store_max_total;
@@ -112,6 +121,7 @@ static void release(struct msi_server *server) {
     while (!msi_list_empty(&server->conns))
         msi_conn_close(msi_container(server->conns.next, struct msi_conn, node), false);
     if (server->listener.fd >= 0) close(server->listener.fd);
+    if (server->local.fd >= 0) close(server->local.fd);
     if (server->spare_fd >= 0) close(server->spare_fd);
     msi_loop_close(server->loop);
     msi_kv_free(server->kv);
@@ -126,6 +136,8 @@ mst_status msi_server_open(const struct msi_address *address, const struct msi_s
     mst_status st = msi_listen(address, &made->listener.fd, &made->port);
     if (st == MST_OK) st = msi_loop_open(&made->loop);
     if (st == MST_OK) st = msi_loop_add(made->loop, &made->listener, EPOLLIN);
+    if (st == MST_OK && settings->store_local) msi_listen_local(made->listener.fd, &made->local.fd);
+    if (st == MST_OK && made->local.fd >= 0) st = msi_loop_add(made->loop, &made->local, EPOLLIN);
     if (st == MST_OK) {
         made->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         st = start_thread(made);

@@ -146,8 +146,10 @@ static void on_ready(struct msi_source *source, uint32_t events) {
         progress = n > 0;
     }
     if (progress) update_stall(conn, true);
-    msi_conn_mark_unsent(conn);
     msi_server_resume(conn->server);
+    /* Its own replies go out now, so that it can work on them while others are served; those it woke come later. */
+    msi_list_remove(&conn->unsent);
+    msi_conn_settle(conn);
 }
 
 void msi_conn_open(struct msi_server *server, int fd) {

@@ -23,6 +23,7 @@ struct tcp_store {
     struct msi_store_limits limits;
     struct msi_server *server; /* on the master */
     int64_t linger_ms;
+    bool local;           /* Unix sockets may be used */
     pthread_mutex_t lock; /* of idle and n_idle */
     struct msi_link *idle;
     int n_idle;
@@ -47,7 +48,7 @@ static mst_status take_link(struct tcp_store *store, const struct msi_wait *wait
         store->n_idle--;
     }
     pthread_mutex_unlock(&store->lock);
-    if (!found) return msi_link_open(&store->address, &store->limits, wait, link);
+    if (!found) return msi_link_open(&store->address, store->local, &store->limits, wait, link);
     *link = found;
     return MST_OK;
 }
@@ -126,7 +127,7 @@ static mst_status count_in(struct msi_link *link, const struct msi_wait *wait,
 static mst_status connect_first(struct tcp_store *store, const struct msi_wait *wait,
                                 const mst_store_options *options) {
     struct msi_link *link;
-    mst_status st = msi_link_open(&store->address, &store->limits, wait, &link);
+    mst_status st = msi_link_open(&store->address, store->local, &store->limits, wait, &link);
     if (st != MST_OK) return st;
     if (options && options->world_size > 0) st = count_in(link, wait, options);
     give_link(store, link);
@@ -148,6 +149,7 @@ mst_status msi_store_open_tcp(const struct msi_address *address, const struct ms
     made->head.ops = &ops;
     made->address = *address;
     made->linger_ms = settings->store_linger_ms;
+    made->local = settings->store_local;
     made->head.max_key = (size_t)settings->store_max_key;
     made->head.max_value = (size_t)settings->store_max_value;
     size_t total = (size_t)settings->store_max_total;

@@ -198,7 +198,7 @@ static mst_status probe(struct msi_link *link, const struct msi_wait *wait, enum
 }
 
 /* A server that does not know a probe hangs up; then the next one is tried on a new connection. */
-mst_status msi_link_open(const struct msi_address *address, const struct msi_store_limits *limits,
+mst_status msi_link_open(const struct msi_address *address, bool local, const struct msi_store_limits *limits,
                          const struct msi_wait *wait, struct msi_link **link) {
     static const struct {
         enum msi_dialect dialect;
@@ -208,7 +208,7 @@ mst_status msi_link_open(const struct msi_address *address, const struct msi_sto
         struct msi_link *made = calloc(1, sizeof *made);
         if (!made) return msi_fail_memory();
         *made = (struct msi_link){.fd = -1, .address = address, .limits = limits};
-        mst_status st = msi_connect(address, wait, &made->fd);
+        mst_status st = msi_connect(address, local, wait, &made->fd);
         if (st == MST_OK) st = probe(made, wait, tries[i].dialect, tries[i].ping);
         if (st == MST_OK) {
             msi_log(store, DEBUG, "store client in dialect %c", "ACM"[made->dialect]);

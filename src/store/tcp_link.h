@@ -19,10 +19,10 @@ struct msi_link {
 };
 
 /*
- * Connects and finds out what the server speaks: M if it is ours, else C or A. MST_ERR_PROTOCOL if it is no
- * store.
+ * Connects, by Unix socket if local is true and the server is on this host, and finds out what the server
+ * speaks: M if it is ours, else C or A. MST_ERR_PROTOCOL if it is no store.
  */
-mst_status msi_link_open(const struct msi_address *address, const struct msi_store_limits *limits,
+mst_status msi_link_open(const struct msi_address *address, bool local, const struct msi_store_limits *limits,
                          const struct msi_wait *wait, struct msi_link **link);
 void msi_link_close(struct msi_link *link);
 
