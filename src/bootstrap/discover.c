@@ -109,7 +109,8 @@ mst_status msi_discover(const mst_init_options *options, struct msi_place *place
     const char *agent = variable("TORCHELASTIC_USE_AGENT_STORE");
     bool agent_hosts =
         place->url.scheme == MSI_SCHEME_TCP && !options->init_method && agent && !strcmp(agent, "True");
-    place->hosts = place->rank == 0 && place->url.scheme == MSI_SCHEME_TCP && !agent_hosts;
+    place->hosted = place->url.scheme == MSI_SCHEME_TCP && !agent_hosts;
+    place->met_by = options->init_method ? options->init_method : "MASTER_ADDR and MASTER_PORT";
     const char *run = agent_hosts ? variable("TORCHELASTIC_RUN_ID") : NULL;
     const char *attempt = agent_hosts ? variable("TORCHELASTIC_RESTART_COUNT") : NULL;
     snprintf(place->run, sizeof place->run, "%.64s.%.16s", run ? run : "job", attempt ? attempt : "0");

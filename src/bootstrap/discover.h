@@ -15,9 +15,10 @@ enum { MSI_RUN_MAX = 100 };
 struct msi_place {
     int rank, world_size;
     struct msi_url url;    /* where to meet; scheme HASH where one process needs to meet nobody */
-    bool hosts;            /* this rank hosts the tcp store */
+    bool hosted;           /* rank 0 hosts the tcp store; else somebody outside the world does */
     char run[MSI_RUN_MAX]; /* tells jobs and attempts in one store apart */
     const char *source;    /* where rank and size came from, for people */
+    const char *met_by;    /* where the url came from, for people */
 };
 
 /*

@@ -50,8 +50,8 @@ static mst_status check_not_taken(struct join *join, int64_t k) {
     msi_exchange_free(&x, 1);
     msi_join_who(join->store, prefix, join->place->rank, who, sizeof who);
     st = msi_fail(MST_ERR_DUPLICATE_RANK, "give every process a rank of its own",
-                  "rank %d of this world is taken by another process%s%s; this one is on host %s, pid %d",
-                  join->place->rank, *who ? ": " : "", who, join->host_name, (int)getpid());
+                  "two processes claim rank %d: %s and host %s, pid %d", join->place->rank,
+                  *who ? who : "one that is joining", join->host_name, (int)getpid());
     msi_blame(st, join->place->rank);
     if (!msi_join_is_formed(join->store, prefix, join->place->world_size))
         msi_join_post(join->store, prefix, join->place->rank, 'F', false);

@@ -31,7 +31,7 @@ static mst_status try_once(mst_group *group, const struct msi_wait *wait, bool a
                  .key = msi_key(keys[2], "%s%s/all", world->prefix, group->id),
                  .number = again ? -target : target}},
     };
-    mst_status st = msi_store_exec(world->store, wait, x, 3);
+    mst_status st = msi_world_exec(world, wait, x, 3);
     msi_exchange_free(x, 3);
     return st;
 }
@@ -46,7 +46,7 @@ static mst_status read_progress(const mst_group *group, uint64_t *at) {
         x[i].req =
             (struct msi_store_req){.op = MSI_OP_COMPARE_SET,
                                    .key = msi_key(keys[i], "%s%s/at/%d", group->world->prefix, group->id, i)};
-    if (st == MST_OK) st = msi_store_exec(group->world->store, &wait, x, (size_t)group->size);
+    if (st == MST_OK) st = msi_world_exec(group->world, &wait, x, (size_t)group->size);
     for (int i = 0; i < group->size && st == MST_OK; i++) {
         struct msi_reader r = msi_reader(x[i].reply.data, x[i].reply.len);
         char text[24];

@@ -11,7 +11,8 @@
 static mst_status open_store(struct msi_world *world, const mst_init_options *options,
                              const struct msi_place *place, const struct msi_settings *settings,
                              const struct msi_wait *wait) {
-    mst_store_options store_options = {.size = sizeof store_options, .is_master = place->hosts};
+    mst_store_options store_options = {.size = sizeof store_options,
+                                       .is_master = place->hosted && place->rank == 0};
     mst_status st;
     if (options->store) {
         world->store = options->store;
@@ -21,6 +22,13 @@ static mst_status open_store(struct msi_world *world, const mst_init_options *op
         st = msi_store_open_file(place->url.path, true, settings, wait, &world->store);
     else
         st = msi_store_open(&place->url, settings, wait, &store_options, &world->store);
+    if (st == MST_ERR_PORT_TAKEN) {
+        char what[400];
+        snprintf(what, sizeof what, "%s", mst_last_error()->message);
+        st = msi_fail(
+            st, "choose another port there, or start the ranks with `muster run`, which finds a free one",
+            "%s; rank 0 was told to host the store there by %s", what, place->met_by);
+    }
     world->owns_store = st == MST_OK;
     return st;
 }
@@ -41,6 +49,7 @@ static mst_status set_up(struct msi_world *world, const mst_init_options *option
     if (st != MST_OK) return st;
     world->rank = place.rank;
     world->size = place.world_size;
+    world->hosted = place.hosted && !options->store;
     world->timeout_ms = options->timeout_ms ? options->timeout_ms : (int)settings->timeout_ms;
     int64_t join_ms = options->timeout_ms ? options->timeout_ms : settings->init_timeout_ms;
     struct msi_wait wait = {msi_deadline(join_ms), options->cancel};
@@ -75,11 +84,29 @@ mst_status msi_world_open(const mst_init_options *options, mst_group **group) {
     return MST_OK;
 }
 
+mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_exchange *x,
+                          size_t n) {
+    mst_status st = MST_ERR_STORE_LOST;
+    if (!atomic_load_explicit(&world->cut_off, memory_order_relaxed))
+        st = msi_store_exec(world->store, wait, x, n);
+    if (st != MST_ERR_STORE_LOST) return st;
+    atomic_store_explicit(&world->cut_off, true, memory_order_relaxed);
+    if (!world->hosted)
+        return msi_fail(st, "see why it ended; the world must be opened anew",
+                        "the store of this world is gone");
+    const struct msi_member *host = &world->roster.members[0];
+    st = msi_fail(st, "look at rank 0's own output; the world must be opened anew",
+                  "rank 0 (host %s, pid %d) died or left, and with it the store of this world",
+                  host->host_name, host->pid);
+    return msi_blame(st, 0);
+}
+
 void msi_world_close(struct msi_world *world) {
     while (!msi_list_empty(&world->groups)) {
         mst_group *group = msi_container(world->groups.next, mst_group, node);
         msi_group_free(group);
     }
-    msi_leave(world->store, world->prefix, world->rank);
+    if (!atomic_load_explicit(&world->cut_off, memory_order_relaxed))
+        msi_leave(world->store, world->prefix, world->rank);
     release(world);
 }

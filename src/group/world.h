@@ -13,6 +13,7 @@
 #include "bootstrap/join.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { MSI_GROUP_NAME_MAX = 64 };
 
@@ -22,6 +23,8 @@ struct msi_world {
     char prefix[MSI_PREFIX_MAX];
     int rank, size, timeout_ms;
     struct msi_roster roster;
+    bool hosted;          /* rank 0 hosts the store */
+    _Atomic bool cut_off; /* the store is lost, and with it everything that needs it */
     mst_group *all;       /* the group of all ranks */
     pthread_mutex_t lock; /* of what follows */
     struct msi_list groups;
@@ -62,6 +65,11 @@ const char *msi_group_show(const mst_group *group, char *out, size_t size);
 
 /* Waits until all ranks of the group have come so far. */
 mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait);
+
+/* Runs requests on the world's store. Once it was lost every call fails at once; where rank 0 hosted it, that
+ * is said. */
+mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_exchange *x,
+                          size_t n);
 
 /*
  * Takes in what became of ranks, as far as the store tells, and fails if that ends the group:

@@ -147,7 +147,8 @@ static void on_ready(struct msi_source *source, uint32_t events) {
     }
     if (progress) update_stall(conn, true);
     msi_server_resume(conn->server);
-    /* Its own replies go out now, so that it can work on them while others are served; those it woke come later. */
+    /* Its own replies go out now, so that it can work on them while others are served; those it woke come
+     * later. */
     msi_list_remove(&conn->unsent);
     msi_conn_settle(conn);
 }

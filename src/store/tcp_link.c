@@ -215,7 +215,9 @@ mst_status msi_link_open(const struct msi_address *address, bool local, const st
             *link = made;
             return MST_OK;
         }
+        bool silent = st == MST_ERR_TIMEOUT && made->fd >= 0;
         msi_link_close(made);
+        if (silent) break;
         if (st != MST_ERR_STORE_LOST && st != MST_ERR_PROTOCOL) return st;
     }
     char where[MSI_ADDRESS_TEXT_MAX];
