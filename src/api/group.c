@@ -55,6 +55,7 @@ mst_status mst_destroy_process_group(mst_group *group) {
     mst_group *found = begin("mst_destroy_process_group", NULL, group);
     if (!found) return MST_ERR_STATE;
     if (found->ranks) {
+        msi_group_forget(found);
         msi_group_free(found);
         return MST_OK;
     }

@@ -25,6 +25,7 @@ struct join {
     char host_name[MSI_HOST_MAX], address[64];
     struct msi_topology topology;
     bool told; /* the failure is one that others have told of */
+    char segment_key[MSI_KEY_MAX];
 };
 
 static struct msi_str reply_str(const struct msi_exchange *x) {
@@ -97,7 +98,7 @@ static mst_status compare_params(const struct join *join, struct msi_str said) {
 /* Leaves a will, compares the world's parameters, and finds the ranks of this host. */
 static mst_status introduce(struct join *join) {
     char who[MSI_WHO_MAX], params[64], will[32], offer[MSI_OFFER_MAX], host[MSI_HOST_KEY_MAX];
-    char keys[4][MSI_KEY_MAX];
+    char keys[3][MSI_KEY_MAX];
     int rank = join->place->rank;
     snprintf(who, sizeof who, "host %s, pid %d", join->host_name, (int)getpid());
     snprintf(params, sizeof params, "%d %d %s %d", join->place->world_size, WORLD_PROTOCOL, mst_version(),
@@ -106,8 +107,8 @@ static mst_status introduce(struct join *join) {
     mst_status st = msi_topology_offer(&join->topology, offer);
     if (st != MST_OK) return st;
     struct msi_str events = msi_key(keys[1], "%sevents", join->prefix);
-    struct msi_str segment =
-        msi_key(keys[3], "%sseg/%s/%s", join->prefix, msi_host_key(host), join->settings->force_host);
+    struct msi_str segment = msi_key(join->segment_key, "%sseg/%s/%s", join->prefix, msi_host_key(host),
+                                     join->settings->force_host);
     struct msi_exchange x[] = {
         {.req = {.op = MSI_OP_SET,
                  .key = msi_key(keys[0], "%swho/%d", join->prefix, rank),
@@ -179,12 +180,17 @@ static mst_status read_roster(struct join *join, struct msi_roster *roster) {
     char keys[2][MSI_KEY_MAX];
     struct msi_str names[2] = {msi_key(keys[0], "%sroster", join->prefix),
                                msi_key(keys[1], "%splaces", join->prefix)};
-    struct msi_exchange x = {.req = {.op = MSI_OP_WAIT_GET, .n = 2, .keys = names}};
-    mst_status st = msi_store_exec(join->store, join->wait, &x, 1);
-    struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
+    struct msi_exchange x[] = {
+        {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_cstr(join->segment_key)}},
+        {.req = {.op = MSI_OP_WAIT_GET, .n = 2, .keys = names}},
+    };
+    /* Everybody has mapped what they could: whoever offered the host's segment takes the offer back. */
+    int skip = join->topology.mine.base ? 0 : 1;
+    mst_status st = msi_store_exec(join->store, join->wait, x + skip, (size_t)(2 - skip));
+    struct msi_reader r = msi_reader(x[1].reply.data, x[1].reply.len);
     struct msi_str entries = msi_read_str(&r), places = msi_read_str(&r);
     if (st == MST_OK) st = msi_roster_build(entries, places, join->place->world_size, roster);
-    msi_exchange_free(&x, 1);
+    msi_exchange_free(x, 2);
     return st;
 }
 

@@ -7,7 +7,7 @@
 #include "bootstrap/join.h"
 #include "wire/roster.h"
 
-enum { MSI_LAST_WORDS_MS = 3000, MSI_KEY_MAX = 512, MSI_WHO_MAX = MSI_HOST_MAX + 32 };
+enum { MSI_LAST_WORDS_MS = 3000, MSI_KEY_MAX = 768, MSI_WHO_MAX = MSI_HOST_MAX + 32 };
 
 /* Writes a key and returns a view of it. */
 struct msi_str msi_key(char out[MSI_KEY_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -30,6 +30,8 @@ static mst_status open_store(struct msi_world *world, const mst_init_options *op
             "%s; rank 0 was told to host the store there by %s", what, place->met_by);
     }
     world->owns_store = st == MST_OK;
+    /* The rank that hosts the store stays until the others have said goodbye. */
+    if (st == MST_OK) world->store->linger_ms = settings->store_linger_ms;
     return st;
 }
 
@@ -104,8 +106,10 @@ mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, 
 void msi_world_close(struct msi_world *world) {
     while (!msi_list_empty(&world->groups)) {
         mst_group *group = msi_container(world->groups.next, mst_group, node);
+        msi_group_forget(group);
         msi_group_free(group);
     }
+    msi_world_forget(world);
     if (!atomic_load_explicit(&world->cut_off, memory_order_relaxed))
         msi_leave(world->store, world->prefix, world->rank);
     release(world);

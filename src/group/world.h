@@ -57,6 +57,10 @@ mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const
                          mst_group **group);
 void msi_group_free(mst_group *group);
 
+/* Counts this rank out of what the group, or the world, has in the store; the last one deletes it. */
+void msi_group_forget(mst_group *group);
+void msi_world_forget(struct msi_world *world);
+
 int msi_group_global_rank(const mst_group *group, int group_rank);
 int msi_group_rank_of(const mst_group *group, int global_rank);
 

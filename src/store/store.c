@@ -70,8 +70,8 @@ static mst_status explain_timeout(const struct msi_exchange *x, int64_t begin) {
         return msi_fail(MST_ERR_TIMEOUT, NULL, "barrier %s: fewer than %lld came within %.3g s", keys,
                         (long long)x->req.number, seconds);
     if (msi_ops[x->req.op].waits)
-        return msi_fail(MST_ERR_TIMEOUT, NULL, "%s %s not set within %.3g s",
-                        x->req.n > 1 ? "not all of" : "key", keys, seconds);
+        return msi_fail(MST_ERR_TIMEOUT, NULL, "%s %s set within %.3g s", keys,
+                        x->req.n > 1 ? "were not all" : "was not", seconds);
     return msi_fail(MST_ERR_TIMEOUT, NULL, "%s of %s: no answer from the store within %.3g s",
                     msi_ops[x->req.op].name, keys, seconds);
 }

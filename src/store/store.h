@@ -38,7 +38,8 @@ struct msi_store_ops {
 struct mst_store {
     const struct msi_store_ops *ops;
     int timeout_ms;
-    int port; /* tcp */
+    int port;          /* tcp */
+    int64_t linger_ms; /* tcp master: how long closing it waits for the last client to go; 0 unless set */
     size_t max_key, max_value;
 };
 

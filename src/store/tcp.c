@@ -22,9 +22,8 @@ struct tcp_store {
     struct msi_address address;
     struct msi_store_limits limits;
     struct msi_server *server; /* on the master */
-    int64_t linger_ms;
-    bool local;           /* Unix sockets may be used */
-    pthread_mutex_t lock; /* of idle and n_idle */
+    bool local;                /* Unix sockets may be used */
+    pthread_mutex_t lock;      /* of idle and n_idle */
     struct msi_link *idle;
     int n_idle;
 };
@@ -96,7 +95,7 @@ static void close_store(struct mst_store *head) {
         store->idle = link->next;
         msi_link_close(link);
     }
-    msi_server_close(store->server, store->linger_ms);
+    msi_server_close(store->server, head->linger_ms);
     pthread_mutex_destroy(&store->lock);
     free(store);
 }
@@ -148,7 +147,6 @@ mst_status msi_store_open_tcp(const struct msi_address *address, const struct ms
     if (!made) return msi_fail_memory();
     made->head.ops = &ops;
     made->address = *address;
-    made->linger_ms = settings->store_linger_ms;
     made->local = settings->store_local;
     made->head.max_key = (size_t)settings->store_max_key;
     made->head.max_value = (size_t)settings->store_max_value;
@@ -162,7 +160,6 @@ mst_status msi_store_open_tcp(const struct msi_address *address, const struct ms
     }
     if (st == MST_OK) st = connect_first(made, wait, options);
     if (st != MST_OK) {
-        made->linger_ms = 0;
         close_store(&made->head);
         return st;
     }
