@@ -12,8 +12,11 @@ step() { # name, command...
     local name=$1 start=$SECONDS
     shift
     printf '\n== %s\n' "$name"
-    "$@" || broken+=("$name")
+    "$@"
+    local status=$?
+    if ((status)); then broken+=("$name"); fi
     printf '== %s: %d s\n' "$name" $((SECONDS - start))
+    return $status
 }
 
 configure_and_build() { # preset, build directory, cmake options...
@@ -47,18 +50,17 @@ fuzz_briefly() {
     done
 }
 
-step "packages" scripts/deps.sh test
-if ((${#broken[@]})); then exit 1; fi
-step "release build" configure_and_build release build -DMUSTER_BUILD_TESTS=ON -DMUSTER_WERROR=ON
-step "release tests" run_tests release build
+step "packages" scripts/deps.sh test || exit 1
+step "release build" configure_and_build release build -DMUSTER_BUILD_TESTS=ON -DMUSTER_WERROR=ON &&
+    step "release tests" run_tests release build
 step "static checks" scripts/check.sh
-step "ASan and UBSan build" configure_and_build asan build-asan
-step "ASan and UBSan tests" run_tests asan build-asan
-step "TSan build" configure_and_build tsan build-tsan
-step "TSan tests" run_tests tsan build-tsan
+step "ASan and UBSan build" configure_and_build asan build-asan &&
+    step "ASan and UBSan tests" run_tests asan build-asan
+step "TSan build" configure_and_build tsan build-tsan &&
+    step "TSan tests" run_tests tsan build-tsan
 step "clang build" configure_and_build clang build-clang
-step "fuzz build" configure_and_build fuzz build-fuzz
-step "fuzz" fuzz_briefly
+step "fuzz build" configure_and_build fuzz build-fuzz &&
+    step "fuzz" fuzz_briefly
 
 printf '\n'
 exec python3 -B scripts/summary.py "${reports[@]}" -- "${broken[@]}"

@@ -3,11 +3,11 @@
  *
  * Lifetimes and threads
  *  1. mst_init opens the world that NULL stands for in every call; mst_destroy_process_group(NULL) ends it.
- *  2. mst_world_open opens a world as an object. Several can live in one process, each used by one thread at
- * a time: that is how thread-ranks work.
+ *  2. mst_world_open opens a world as an object. Several can live in one process, each used by one thread
+ *     at a time: that is how thread-ranks work.
  *  3. A group belongs to its world and ends with it, or earlier by mst_destroy_process_group(group).
- *  4. Ranks are global (in the world) unless a name says group rank. A process outside a group has rank -1
- * there.
+ *  4. Ranks are global (in the world) unless a name says group rank. A process outside a group has rank
+ *     -1 there.
  */
 #ifndef MUSTER_GROUP_H
 #define MUSTER_GROUP_H
@@ -20,9 +20,9 @@ extern "C" {
 
 /*
  * How a world is opened. init_method is one of
- *   "env://"                                     RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; none set: one
- * process "tcp://host:port?rank=R&world_size=N"        rank 0 hosts the store there
- *   "file:///path?rank=R&world_size=N"           a file that all ranks can reach and that no earlier job used
+ *   "env://"                               RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; none set: one process
+ *   "tcp://host:port?rank=R&world_size=N"  rank 0 hosts the store there
+ *   "file:///path?rank=R&world_size=N"     a file that all ranks can reach and that no earlier job used
  * and defaults to env://. rank and world_size may be given here instead; a non-zero world_size says so.
  */
 typedef struct mst_init_options {

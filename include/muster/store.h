@@ -10,7 +10,7 @@
  *     .is_master hosts the server until it frees the handle.
  *  2. A handle may be used by several threads at once; a wait in one does not hold up the others.
  *  3. Keys are strings, values are byte strings. What is passed in is copied before the call returns; what
- * comes out is the caller's, to be freed with mst_bytes_free or mst_store_free_keys.
+ *     comes out is the caller's, to be freed with mst_bytes_free or mst_store_free_keys.
  *  4. Every call ends by its deadline: .timeout_ms, or the handle's own. A call that timed out or was
  *     cancelled leaves the handle usable.
  */

@@ -2,13 +2,17 @@
  * join.h - joining a world through a store.
  *
  * Round trips per rank, whatever the size: one to learn which world this is (the k-th that this rank opens in
- * the store), one to leave a will and agree on size, version and host, one to arrive, one to read who all
- * are.
+ * the store), one to leave a will and agree on size, version and host, one to arrive, one to read who all are.
  *
- * Keys, under muster/RUN/:  open/R  how many worlds rank R has opened
- *   under muster/RUN/K/:    params  size, protocol and rank of the first to come     seg/H  the host's
- * segment who/R   host and pid of rank R     roster, places, events  see wire/roster.h all     the barrier of
- * arrival
+ * Keys under muster/RUN/
+ *   open/R     how many worlds rank R has opened
+ * and under muster/RUN/K/, for the K-th of them
+ *   params     size and version, as the first rank to come sees them
+ *   seg/H      the segment that ranks of host H try to share
+ *   who/R      host and pid of rank R
+ *   roster, places, events    see wire/roster.h
+ *   all        the barrier of arrival
+ *   G/all, G/at/R, G/out      barriers of group G, how far rank R of it is, how many have ended it
  */
 #ifndef MSI_BOOTSTRAP_JOIN_H
 #define MSI_BOOTSTRAP_JOIN_H

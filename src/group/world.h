@@ -2,7 +2,7 @@
  * world.h - a world of ranks and the groups in it.
  *
  *  1. A world and its groups are used by one thread at a time, except that different groups may be used by
- * different threads at once: what they share is behind the world's lock.
+ *     different threads at once: what they share is behind the world's lock.
  *  2. The world owns its groups; the group of all its ranks is the handle that users have of it.
  *  3. A group fails when one of its ranks dies or leaves, and stays failed; groups without that rank go on.
  */

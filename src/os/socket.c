@@ -52,7 +52,7 @@ static mst_status bind_failed(const struct msi_address *address, int error) {
 }
 
 static int port_of(int fd) {
-    struct sockaddr_storage name;
+    struct sockaddr_storage name = {0};
     socklen_t len = sizeof name;
     if (getsockname(fd, (struct sockaddr *)&name, &len)) return 0;
     return ntohs(name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
@@ -101,7 +101,7 @@ static socklen_t local_name(const struct sockaddr *address, socklen_t len, struc
 }
 
 void msi_listen_local(int tcp_fd, int *fd) {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     struct sockaddr_un name;
     socklen_t len = sizeof address;
     *fd = -1;
@@ -199,7 +199,7 @@ mst_status msi_connect(const struct msi_address *address, bool local, const stru
 }
 
 const char *msi_socket_peer(int fd, char out[MSI_ADDRESS_TEXT_MAX]) {
-    struct sockaddr_storage name;
+    struct sockaddr_storage name = {0};
     socklen_t len = sizeof name;
     struct msi_address address = {{0}, 0};
     char port[16];

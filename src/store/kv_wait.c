@@ -78,7 +78,8 @@ static void hang(struct msi_kv_waiter *waiter, struct msi_kv_item *item, enum li
 }
 
 static int64_t target_of(const struct msi_store_req *req) {
-    return req->number < 0 ? -req->number : req->number;
+    if (req->number >= 0) return req->number;
+    return req->number == INT64_MIN ? INT64_MAX : -req->number;
 }
 
 /* The fewest arrivals that somebody still waits for. */

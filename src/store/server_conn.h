@@ -17,8 +17,7 @@
 
 enum {
     MSI_SERVER_SCRATCH = 64 << 10,
-    MSI_SERVER_UNREAD =
-        1 << 20, /* bytes of unread replies at which no more requests of a client are served */
+    MSI_SERVER_UNREAD = 1 << 20, /* unread replies, in bytes, at which a client is served no further */
 };
 
 struct msi_server {

@@ -123,7 +123,7 @@ mst_status msi_store_strip_keys(struct msi_buf *reply, struct msi_str prefix, bo
     msi_put_u64(&out, 0);
     for (uint64_t i = 0; i < n && !r.bad; i++) {
         struct msi_str key = msi_read_str(&r);
-        bool ours = key.n >= prefix.n && !memcmp(key.p, prefix.p, prefix.n);
+        bool ours = key.n && key.n >= prefix.n && !memcmp(key.p, prefix.p, prefix.n);
         if (ours) key = msi_str(key.p + prefix.n, key.n - prefix.n);
         if (!ours && !keep_others) continue;
         msi_put_str(&out, key);

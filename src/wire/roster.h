@@ -4,8 +4,8 @@
  *
  *   roster   16 bytes a rank, in order of arrival: u32 rank, u32 pid, u64 place
  *   places   one entry for each place: u64 place, u64 host, string name, string address
- *   events   one line for each: "D 3\n" rank 3 died, "L 3\n" it left, "F 3 17 5 text\n" it gave up joining
- * with status 17, blames rank 5 (-1: nobody), and says text
+ *   events   one line for each:  "D 3\n" rank 3 died;  "L 3\n" it left;  "F 3 17 5 text\n" it gave up joining
+ *            with status 17, blames rank 5 (-1: nobody), and says text
  */
 #ifndef MSI_WIRE_ROSTER_H
 #define MSI_WIRE_ROSTER_H

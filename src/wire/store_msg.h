@@ -2,18 +2,19 @@
  * store_msg.h - the messages of the TCP store: PyTorch's TCPStore protocol, and muster's own additions to it.
  *
  * One table describes every operation: its opcode in each dialect and the fields of its request and reply.
- * Encoder, scanner and decoder follow the table; nothing else knows a byte of the protocol. All of it is
- * pure.
+ * Encoder, scanner and decoder follow the table; nothing else knows a byte of the protocol. All is pure.
  *
  *   dialect A   PyTorch 1.13: no hello at all.
- *   dialect C   PyTorch 2.2 and later: the connection opens with VALIDATE; its later versions only add
- * operations. dialect M   muster to muster: a C connection that sent HELLO. Opcodes as in C and some more;
- * every reply, also of operations that have none in C, begins with a status byte, and the C reply follows if
- * that is 0.
+ *   dialect C   PyTorch 2.2 and later: the connection opens with VALIDATE; later versions only add operations.
+ *   dialect M   muster to muster: a C connection that sent HELLO. Opcodes as in C and some more; every reply,
+ *               also of operations that have none in C, begins with a status byte, and the C reply follows
+ *               if that is 0.
  *
- * Signature letters: k key, v value (both u64 length and bytes), i i64, u u32, c one byte, K u64 n and n
- * keys, P i64 n and n key-value pairs, V as many values as the request named keys, L i64 n and n keys, p i64
- * and, if it is above 0, a value.
+ * Letters of a signature:
+ *   k  key: u64 length and bytes      v  value, likewise      i  i64      u  u32      c  one byte
+ *   K  u64 n and n keys               P  i64 n and n pairs of key and value
+ *   L  i64 n and n keys               V  as many values as the request named keys
+ *   p  i64 and, if it is above 0, a value
  */
 #ifndef MSI_WIRE_STORE_MSG_H
 #define MSI_WIRE_STORE_MSG_H

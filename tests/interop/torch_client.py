@@ -255,7 +255,6 @@ def gloo(port, size, how):
         dist.all_gather_object(objects, f"rank {rank}")
         equal(objects, [f"rank {i}" for i in range(size)])
         dist.barrier()
-        dist.destroy_process_group()
 
     at_once(size, rank_of, in_process)
 
@@ -267,7 +266,6 @@ def worker():
     dist.all_reduce(tensor)
     equal(tensor.item(), sum(range(dist.get_world_size() + 1)))
     dist.barrier()
-    dist.destroy_process_group()
 
 
 def meet(port, parties, adds):

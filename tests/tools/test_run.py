@@ -1,7 +1,9 @@
 """muster run: environment, output, failures, signals, and that nothing is left behind."""
 
 import ctypes
+import fcntl
 import os
+import pty
 import re
 import resource
 import select
@@ -10,6 +12,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 
 from tool import MUSTER, ToolTest, default_signals, is_alive, wait_until
@@ -38,6 +41,11 @@ def lines_of(data):
 def wait_a_moment():
     """Lets time pass between two looks at the same thing."""
     select.select([], [], [], 0.05)
+
+
+def state_of(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+        return stat.read().rsplit(")", 1)[1].split()[0]
 
 
 class Gate:
@@ -99,7 +107,8 @@ class Environment(ToolTest):
         self.assertEqual(self.variables(2, OMP_NUM_THREADS="4")[1]["OMP_NUM_THREADS"], "4")
 
     def test_the_store_answers_where_the_variables_say(self):
-        script = 'at="--host $MASTER_ADDR --port $MASTER_PORT"; "$0" store set $at k$RANK v && "$0" store wait $at k0 k1'
+        at = "--host $MASTER_ADDR --port $MASTER_PORT"
+        script = f'"$0" store set {at} k$RANK v && "$0" store wait {at} k0 k1'
         rc, _, err = self.muster("run", "-n", 2, "sh", "-c", script, MUSTER)
         self.assertEqual((rc, err), (0, b""))
 
@@ -378,6 +387,51 @@ class Signals(ToolTest):
             self.assertEqual(int(line.split()[-1], 16) & ~(1 << (signal.SIGXFSZ - 1)), 0, line)
 
 
+class Terminal(ToolTest):
+    """The launcher in the foreground of a terminal of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.leader, self.follower = pty.openpty()
+
+    def tearDown(self):
+        os.close(self.leader)
+        os.close(self.follower)
+        super().tearDown()
+
+    def on_terminal(self, *args):
+        def take_terminal():
+            default_signals()
+            os.setsid()
+            fcntl.ioctl(self.follower, termios.TIOCSCTTY, 0)
+
+        return self.begin("run", *args, stdin=self.follower, preexec_fn=take_terminal)
+
+    def test_rank_0_reads_the_terminal(self):
+        run = self.on_terminal("-n", 2, "sh", "-c", "read line; echo got $line")
+        os.write(self.leader, b"hello\n")
+        rc, out, _ = run.finish()
+        self.assertEqual((rc, sorted(out.splitlines())), (0, ["[0] got hello", "[1] got"]))
+
+    def test_interrupt_key(self):
+        script = "trap 'echo bye; exit 0' INT; echo ready; while :; do sleep 0.01; done"
+        run = self.on_terminal("-n", 2, "sh", "-c", script)
+        run.out(), run.out()
+        os.write(self.leader, b"\x03")
+        rc, out, _ = run.finish()
+        self.assertEqual((rc, sorted(out.splitlines())), (130, ["[0] bye", "[1] bye"]))
+
+    def test_stop_key(self):
+        run = self.on_terminal("sh", "-c", "echo $$; read line; echo $line")
+        worker = int(run.out().split()[-1])
+        os.write(self.leader, b"\x1a")
+        wait_until(lambda: state_of(run.pid) == state_of(worker) == "T", "launcher and rank are stopped")
+        run.send(signal.SIGCONT)
+        wait_until(lambda: state_of(worker) != "T", "the rank goes on")
+        os.write(self.leader, b"done\n")
+        self.assertEqual(run.finish()[:2], (0, "[0] done\n"))
+
+
 class Leftovers(ToolTest):
     def test_grandchild_that_holds_the_pipe(self):
         rc, out, _ = self.muster("run", "-n", 2, "sh", "-c", "sleep 1000 & echo $!")
@@ -409,6 +463,17 @@ class Leftovers(ToolTest):
 
     def test_killed_launcher_and_grandchildren(self):
         self.kill_launcher(3, "trap '' HUP TERM; sleep 1000 & echo $!; echo $$; wait", 2)
+
+    def test_killed_launcher_and_warden(self):
+        run = self.begin("run", "-n", 3, "sh", "-c", "echo $$; exec sleep 1000")
+        pids = [int(run.out().split()[-1]) for _ in range(3)]
+        with open(f"/proc/{run.pid}/task/{run.pid}/children", encoding="utf-8") as children:
+            wardens = set(map(int, children.read().split())) - set(pids)
+        self.assertEqual(len(wardens), 1)
+        os.kill(wardens.pop(), signal.SIGKILL)
+        run.send(signal.SIGKILL)
+        run.process.wait()
+        wait_until(lambda: not any(map(is_alive, pids)), "workers of a killed launcher are gone")
 
     def test_killed_while_starting(self):
         for _ in range(5):

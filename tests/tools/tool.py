@@ -14,7 +14,7 @@ import uuid
 
 MUSTER = os.path.abspath(os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "bin", "muster"))
 DEADLINE = 60.0  # seconds; reached only when something is wrong
-MARK = "MUSTER_TOOL_TEST_MARK"
+MARK = "TOOL_TEST_MARK"
 
 
 def wait_until(condition, what, deadline=DEADLINE):
@@ -91,7 +91,8 @@ class ToolTest(unittest.TestCase):
         self.processes = []
 
     def environment(self, extra=None):
-        env = {k: v for k, v in os.environ.items() if k not in ("OMP_NUM_THREADS", "RANK", "WORLD_SIZE")}
+        ours = ("OMP_NUM_THREADS", "RANK", "WORLD_SIZE")
+        env = {k: v for k, v in os.environ.items() if k not in ours and not k.startswith("MUSTER_")}
         env[MARK] = self.mark
         env.update(extra or {})
         return env

@@ -301,9 +301,7 @@ int bench_store(int argc, char **argv) {
     FILE *csv = wanted.csv ? fopen(wanted.csv, "we") : NULL;
     if (wanted.csv && !csv) return opt_mistake(&command, "cannot write to %s", wanted.csv);
     raise_descriptors();
-    static struct bench bench;
-    bench.wanted = &wanted;
-    bench.csv = csv;
+    struct bench bench = {.wanted = &wanted, .csv = csv};
     char dash_c[] = "-c";
     char *python[] = {(char *)(uintptr_t)wanted.python, dash_c, (char *)(uintptr_t)torch_server, NULL};
     bool good = start(&bench.servers[TCP], NULL, serve_muster) && greet(&bench.servers[TCP], version);

@@ -219,7 +219,17 @@ static int exit_status(const struct job *job) {
     return job->stop_signal != 0 ? EXIT_SIGNAL + job->stop_signal : EXIT_DONE;
 }
 
+/* A signal that comes now is too late; it must not cut the cleaning up short. */
+static void block_signals(void) {
+    sigset_t late;
+
+    sigemptyset(&late);
+    for (int i = 0; i < SPAWN_SIGNALS; i++) sigaddset(&late, spawn_signals[i]);
+    pthread_sigmask(SIG_BLOCK, &late, NULL);
+}
+
 static void close_handles(struct job *job) {
+    block_signals();
     uv_close((uv_handle_t *)&job->deadline, NULL);
     for (int i = 0; i < job->n_signals; i++) uv_close((uv_handle_t *)&job->signals[i], NULL);
     if (job->output != NULL) output_close(job->output);

@@ -87,12 +87,12 @@ static int host_store(const struct run_options *o, mst_store **store) {
                        e->remedy);
 }
 
-static int run_with_store(const struct run_options *o, const mst_store *store, struct job_options *job) {
+static int run_with_store(const struct run_options *o, const mst_store *store, struct job_options job) {
     char run_id[2 * RUN_ID_BYTES + 1];
     struct worker_env env;
     struct worker_env_facts facts = {
-        .world_size = job->n,
-        .local_world_size = job->n,
+        .world_size = job.n,
+        .local_world_size = job.n,
         .group_rank = 0,
         .group_world_size = 1,
         .master_addr = master_addr,
@@ -103,10 +103,10 @@ static int run_with_store(const struct run_options *o, const mst_store *store, s
 
     if (rc == 0) rc = worker_env_open(&env, &facts);
     if (rc != 0) return opt_mistake(&command, "cannot set up the environment: %s", strerror(-rc));
-    job->env = &env;
-    job->prefix = !o->no_prefix;
-    job->shutdown_seconds = o->shutdown_timeout;
-    int status = job_run(job);
+    job.env = &env;
+    job.prefix = !o->no_prefix;
+    job.shutdown_seconds = o->shutdown_timeout;
+    int status = job_run(&job);
     worker_env_close(&env);
     return status;
 }
@@ -128,7 +128,7 @@ static int run_program(const struct run_options *o, const char *program, char **
     if (rc != 0) return opt_mistake(&command, "cannot set up the launcher: %s", strerror(-rc));
     int status = host_store(o, &store);
     if (status == OPT_PROCEED) {
-        status = run_with_store(o, store, &job);
+        status = run_with_store(o, store, job);
         mst_store_free(store);
     }
     warden_close(&warden);

@@ -55,7 +55,7 @@ bool sink_empty(const struct sink *sink) {
 }
 
 void sink_put(struct sink *sink, const char *data, size_t len) {
-    if (sink->broken) return;
+    if (sink->broken || len == 0) return;
     if (sink->end + len > SINK_CAPACITY) {
         memmove(sink->data, sink->data + sink->start, sink->end - sink->start);
         sink->end -= sink->start;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,12 +79,14 @@ static void restore_signals(struct store_session *s) {
     mst_cancel_free(s->cancel);
 }
 
-int store_failed(const char *what, mst_status status) {
+int store_failed(mst_status status) {
     const mst_error_info *e = mst_last_error();
 
-    fprintf(stderr, "muster store: %s%s%s%s%s\n", what, what[0] ? ": " : "",
-            status == MST_ERR_CANCELLED ? "interrupted" : e->message, e->remedy[0] ? "; " : "", e->remedy);
-    if (status == MST_ERR_CANCELLED) return EXIT_SIGNAL + SIGINT;
+    if (status == MST_ERR_CANCELLED) {
+        fputs("muster store: interrupted\n", stderr);
+        return EXIT_SIGNAL + SIGINT;
+    }
+    fprintf(stderr, "muster store: %s%s%s\n", e->message, e->remedy[0] ? "; " : "", e->remedy);
     return status == MST_ERR_TIMEOUT ? EXIT_TIMEOUT : EXIT_FAILED;
 }
 
@@ -108,7 +111,7 @@ static int perform(const struct store_action *action, struct store_session *s, c
     }
     mst_status opened = open_store(s, action->serves);
     if (opened != MST_OK) {
-        status = store_failed("", opened);
+        status = store_failed(opened);
     } else {
         status = action->run(s, operands, n);
         mst_store_free(s->store);
@@ -137,6 +140,9 @@ static int run_action(const struct store_action *action, int argc, char **argv) 
         return opt_mistake(&command, "takes %s, not %d argument%s",
                            action->operands[0] != '\0' ? action->operands : "options alone", n,
                            n == 1 ? "" : "s");
+    long long number;
+    if (action->takes_number && !opt_read_number(operands[1], INT64_MIN, INT64_MAX, &number))
+        return opt_mistake(&command, "takes a whole number, not '%s'", operands[1]);
     return perform(action, &s, operands, n);
 }
 

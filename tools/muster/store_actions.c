@@ -63,7 +63,7 @@ static int write_value(struct store_session *s, write_call call, char **operands
     mst_status st =
         call(s->store, operands[0], value.data, value.len, MST_OPTIONS(mst_store_call, .cancel = s->cancel));
     free(value.data);
-    return st == MST_OK ? EXIT_DONE : store_failed(operands[0], st);
+    return st == MST_OK ? EXIT_DONE : store_failed(st);
 }
 
 static int do_set(struct store_session *s, char **operands, int n) {
@@ -86,7 +86,7 @@ static int do_get(struct store_session *s, char **operands, int n) {
     mst_status st = mst_store_get(s->store, operands[0], &value, .cancel = s->cancel);
 
     (void)n;
-    return st == MST_OK ? print_value(&value) : store_failed(operands[0], st);
+    return st == MST_OK ? print_value(&value) : store_failed(st);
 }
 
 static int do_pop(struct store_session *s, char **operands, int n) {
@@ -94,11 +94,11 @@ static int do_pop(struct store_session *s, char **operands, int n) {
     mst_status st = mst_store_queue_pop(s->store, operands[0], &value, .cancel = s->cancel);
 
     (void)n;
-    return st == MST_OK ? print_value(&value) : store_failed(operands[0], st);
+    return st == MST_OK ? print_value(&value) : store_failed(st);
 }
 
-static int print_number(const char *key, mst_status st, int64_t number) {
-    if (st != MST_OK) return store_failed(key, st);
+static int print_number(mst_status st, int64_t number) {
+    if (st != MST_OK) return store_failed(st);
     printf("%lld\n", (long long)number);
     return EXIT_DONE;
 }
@@ -108,12 +108,9 @@ static int do_add(struct store_session *s, char **operands, int n) {
     int64_t sum = 0;
 
     (void)n;
-    if (!opt_read_number(operands[1], LLONG_MIN, LLONG_MAX, &delta)) {
-        fprintf(stderr, "muster store: add takes a whole number, not '%s'\n", operands[1]);
-        return EXIT_USAGE;
-    }
+    if (!opt_read_number(operands[1], INT64_MIN, INT64_MAX, &delta)) return EXIT_USAGE;
     mst_status st = mst_store_add(s->store, operands[0], delta, &sum, .cancel = s->cancel);
-    return print_number(operands[0], st, sum);
+    return print_number(st, sum);
 }
 
 static int do_len(struct store_session *s, char **operands, int n) {
@@ -121,14 +118,14 @@ static int do_len(struct store_session *s, char **operands, int n) {
     mst_status st = mst_store_queue_len(s->store, operands[0], &length, .cancel = s->cancel);
 
     (void)n;
-    return print_number(operands[0], st, length);
+    return print_number(st, length);
 }
 
 static int do_wait(struct store_session *s, char **operands, int n) {
     const char *const *keys = (const char *const *)operands;
     mst_status st = mst_store_wait(s->store, keys, (size_t)n, .cancel = s->cancel);
 
-    return st == MST_OK ? EXIT_DONE : store_failed("", st);
+    return st == MST_OK ? EXIT_DONE : store_failed(st);
 }
 
 static int do_check(struct store_session *s, char **operands, int n) {
@@ -136,7 +133,7 @@ static int do_check(struct store_session *s, char **operands, int n) {
     bool ready = false;
     mst_status st = mst_store_check(s->store, keys, (size_t)n, &ready, .cancel = s->cancel);
 
-    if (st != MST_OK) return store_failed("", st);
+    if (st != MST_OK) return store_failed(st);
     puts(ready ? "yes" : "no");
     return ready ? EXIT_DONE : EXIT_FAILED;
 }
@@ -146,7 +143,7 @@ static int do_del(struct store_session *s, char **operands, int n) {
     mst_status st = mst_store_delete_key(s->store, operands[0], &deleted, .cancel = s->cancel);
 
     (void)n;
-    if (st != MST_OK) return store_failed(operands[0], st);
+    if (st != MST_OK) return store_failed(st);
     puts(deleted ? "deleted" : "not found");
     return deleted ? EXIT_DONE : EXIT_FAILED;
 }
@@ -162,7 +159,7 @@ static int do_list(struct store_session *s, char **operands, int n) {
 
     (void)operands;
     (void)n;
-    if (st != MST_OK) return store_failed("", st);
+    if (st != MST_OK) return store_failed(st);
     if (count > 0) qsort(keys, count, sizeof keys[0], by_name);
     for (size_t i = 0; i < count; i++) puts(keys[i]);
     mst_store_free_keys(keys);
@@ -207,17 +204,17 @@ static int do_serve(struct store_session *s, char **operands, int n) {
 }
 
 const struct store_action store_actions[] = {
-    {"serve", "", 0, 0, true, do_serve, "host a store until a signal ends it"},
-    {"get", "KEY", 1, 1, false, do_get, "print a value, waiting until the key exists"},
-    {"set", "KEY VALUE", 2, 2, false, do_set, "set a key; the value - is read from stdin"},
-    {"add", "KEY N", 2, 2, false, do_add, "add a whole number to a key and print the sum"},
-    {"append", "KEY VALUE", 2, 2, false, do_append, "append to a value"},
-    {"wait", "KEY ...", 1, INT_MAX, false, do_wait, "wait until all the keys exist"},
-    {"check", "KEY ...", 1, INT_MAX, false, do_check, "say whether all the keys exist now"},
-    {"del", "KEY", 1, 1, false, do_del, "delete a key"},
-    {"list", "", 0, 0, false, do_list, "print all keys, sorted"},
-    {"push", "KEY VALUE", 2, 2, false, do_push, "put a value at the end of a queue"},
-    {"pop", "KEY", 1, 1, false, do_pop, "take the first value of a queue, waiting until there is one"},
-    {"len", "KEY", 1, 1, false, do_len, "print how many values a queue holds"},
+    {"serve", "", 0, 0, true, false, do_serve, "host a store until a signal ends it"},
+    {"get", "KEY", 1, 1, false, false, do_get, "print a value, waiting until the key exists"},
+    {"set", "KEY VALUE", 2, 2, false, false, do_set, "set a key; the value - is read from stdin"},
+    {"add", "KEY N", 2, 2, false, true, do_add, "add a whole number to a key and print the sum"},
+    {"append", "KEY VALUE", 2, 2, false, false, do_append, "append to a value"},
+    {"wait", "KEY ...", 1, INT_MAX, false, false, do_wait, "wait until all the keys exist"},
+    {"check", "KEY ...", 1, INT_MAX, false, false, do_check, "say whether all the keys exist now"},
+    {"del", "KEY", 1, 1, false, false, do_del, "delete a key"},
+    {"list", "", 0, 0, false, false, do_list, "print all keys, sorted"},
+    {"push", "KEY VALUE", 2, 2, false, false, do_push, "put a value at the end of a queue"},
+    {"pop", "KEY", 1, 1, false, false, do_pop, "take the first value of a queue, waiting until there is one"},
+    {"len", "KEY", 1, 1, false, false, do_len, "print how many values a queue holds"},
 };
 const size_t store_n_actions = sizeof store_actions / sizeof store_actions[0];

@@ -24,7 +24,8 @@ struct store_action {
     const char *name;
     const char *operands; /* as help shows them */
     int min_operands, max_operands;
-    bool serves; /* hosts the store instead of connecting to one */
+    bool serves;       /* hosts the store instead of connecting to one */
+    bool takes_number; /* as its second operand */
     int (*run)(struct store_session *session, char **operands, int n);
     const char *help;
 };
@@ -32,8 +33,8 @@ struct store_action {
 extern const struct store_action store_actions[];
 extern const size_t store_n_actions;
 
-/* Prints the last failure, after what it was about, and returns the exit status it stands for. */
-int store_failed(const char *what, mst_status status);
+/* Prints the last failure and returns the exit status it stands for. */
+int store_failed(mst_status status);
 
 /* Blocks until a signal that the session handles has come, and returns its number. */
 int store_wait_for_signal(void);

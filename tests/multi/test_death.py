@@ -1,0 +1,408 @@
+"""A rank or a store that dies, stops or leaves, at every phase of a world: who is told what, and how soon."""
+
+import os
+import pathlib
+import random
+import signal
+import time
+
+from ranks import RanksTest, main, wait_until
+
+IN_VAIN = 1200  # milliseconds that a rank waits for one that died before it came
+RUN = "job.0"
+
+
+class DeathTest(RanksTest):
+    """A world over a store that rank 0 hosts (tcp), that another process hosts (env) or in a file."""
+
+    kinds = ("tcp", "env", "file")
+
+    def place(self, kind):
+        """Sets up a meeting place: its url and the process that dies with it, if there is one."""
+        if kind == "file":
+            return f"file://{self.path(f'meet{len(self.processes)}')}", None
+        if kind == "tcp":
+            return f"tcp://127.0.0.1:{self.free_port()}", None
+        store, port = self.serve()
+        return f"tcp://127.0.0.1:{port}", store
+
+    def at(self, kind, url, rank, size, *actions, timeout=None):
+        if kind != "env":
+            return self.tcp(rank, size, url, *actions, timeout=timeout)
+        host, port = url[6:].split(":")
+        limit = [f"timeout={timeout}"] if timeout else []
+        env = {
+            "RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": host, "MASTER_PORT": port,
+            "TORCHELASTIC_USE_AGENT_STORE": "True",
+        }  # fmt: skip
+        return self.rank(*limit, *actions, env=env)
+
+    def each(self, case):
+        """Every kind of place with every victim: one of the ranks, or the store where it is its own process."""
+        for kind in self.kinds:
+            for victim in (0, 1, 2, *(["store"] if kind == "env" else [])):
+                with self.subTest(kind=kind, victim=victim):
+                    case(kind, victim, kind == "tcp" and victim == 0 or victim == "store")
+        self.assert_nothing_left()
+
+    def each_kind(self, case):
+        def case(kind, url):
+            case(kind, url)
+
+        self.each_kind(case)
+
+    def kill(self, victim, ranks, store):
+        return (store if victim == "store" else ranks[victim]).kill()
+
+    def end(self, victim, ranks, store):
+        """All that is left ends by itself, and so does the store when it is told to."""
+        for r, rank in enumerate(ranks):
+            code, out = rank.finish()
+            if r != victim:
+                self.assertEqual(code, 1, out)
+        if store is not None and victim != "store":
+            store.send(signal.SIGTERM)
+            store.finish()
+
+    def assert_told(self, step, victim, ranks, url, store_lost):
+        if store_lost:
+            self.assert_failed(step, "MST_ERR_STORE_LOST", url[6:])
+            return
+        self.assert_failed(step, "MST_ERR_PEER_LOST", rf"rank {victim} \(host .*, pid {ranks[victim].pid}\) died")
+        self.assertEqual(step.culprit, victim)
+
+
+class Deaths(DeathTest):
+    def test_before_connecting(self):
+        def case(kind, victim, store_lost):
+            url, store = self.place(kind)
+            ranks = [
+                self.at(kind, url, r, 3, *(["hold"] if r == victim else []), "init", timeout=IN_VAIN) for r in range(3)
+            ]
+            if victim != "store":
+                ranks[victim].begins("hold")
+            self.kill(victim, ranks, store)
+            for r, rank in enumerate(ranks):
+                if r == victim:
+                    continue
+                step = rank.step("init")
+                if store_lost:  # the store may die before a rank has come, or while it joins
+                    self.assertIn(step.status, ("MST_ERR_UNREACHABLE", "MST_ERR_STORE_LOST"))
+                    self.assertIn(url[6:], step.message)
+                else:
+                    self.assert_failed(step, "MST_ERR_MISSING_RANK", rf"missing: rank {victim}\b")
+                self.assertLess(step.ms, IN_VAIN + 1000)
+            self.end(victim, ranks, store)
+
+        self.each(case)
+
+    def test_while_others_are_awaited(self):
+        def case(kind, victim, store_lost):
+            url, store = self.place(kind)
+            ranks = [self.at(kind, url, r, 4, "init") for r in range(3)]
+            self.joined(url, 0, 1, 2)
+            died = self.kill(victim, ranks, store)
+            for r, rank in enumerate(ranks):
+                if r != victim:
+                    step = rank.step("init")
+                    self.assert_told(step, victim, ranks, url, store_lost)
+                    self.assert_soon(step, died)
+            if kind == "env" and not store_lost:  # whoever comes late is told as well
+                step = self.at(kind, url, 3, 4, "init").step("init")
+                self.assert_told(step, victim, ranks, url, store_lost)
+                self.assertLess(step.ms, 1000)
+            self.end(victim, ranks, store)
+
+        self.each(case)
+
+    def test_in_the_first_barrier(self):
+        """One survivor is in the barrier as well, the other comes when the death is known."""
+
+        def case(kind, victim, store_lost):
+            url, store = self.place(kind)
+            later = 2 if victim == 1 else 1
+            ranks = [
+                self.at(kind, url, r, 3, "init", *(["hold"] if r == later else []), "~barrier", "barriers=2")
+                for r in range(3)
+            ]
+            self.in_barrier(url, *(r for r in range(3) if r != later))
+            died = self.kill(victim, ranks, store)
+            for r, rank in enumerate(ranks):
+                if r not in (victim, later):
+                    step = rank.step("barrier")
+                    self.assert_told(step, victim, ranks, url, store_lost)
+                    self.assert_soon(step, died)
+                    self.assert_told(rank.step("barriers"), victim, ranks, url, store_lost)
+            ranks[later].go()
+            # All have called this barrier, one of them before it died: that may count as complete.
+            step = ranks[later].step("barrier")
+            if step.status != "MST_OK":
+                self.assert_told(step, victim, ranks, url, store_lost)
+            self.assertLess(step.ms, 1000)
+            step = ranks[later].step("barriers")
+            self.assert_told(step, victim, ranks, url, store_lost)
+            self.assertLess(step.ms, 1000)
+            self.end(victim, ranks, store)
+
+        self.each(case)
+
+    def test_between_barriers(self):
+        def case(kind, victim, store_lost):
+            url, store = self.place(kind)
+            ranks = [self.at(kind, url, r, 3, "init", "barrier", "hold", "~barrier", "barriers=1") for r in range(3)]
+            for rank in ranks:
+                self.assert_ok(rank.step("barrier"))
+            died = self.kill(victim, ranks, store)
+            for r, rank in enumerate(ranks):
+                if r != victim:
+                    rank.go()
+            for r, rank in enumerate(ranks):
+                if r != victim:
+                    step = rank.step("barrier")
+                    self.assert_told(step, victim, ranks, url, store_lost)
+                    self.assert_soon(step, died)
+                    step = rank.step("barriers")  # calls after the failure fail at once, too
+                    self.assert_told(step, victim, ranks, url, store_lost)
+                    self.assertLess(step.ms, 1000)
+                    self.assertLess(rank.step("destroy").ms, 1000)
+            self.end(victim, ranks, store)
+
+        self.each(case)
+
+    def test_all_but_one(self):
+        def case(kind, url):
+            ranks = [self.at(kind, url, r, 4, "init", *([] if r else ["hold"]), "~barrier", "barriers=1") for r in range(4)]
+            self.in_barrier(url, 1, 2, 3)
+            for rank in ranks[1:]:
+                rank.kill()
+            ranks[0].go()
+            # All have called the barrier before they died: it may count as complete, and the next does not.
+            step = ranks[0].step("barrier")
+            if step.status != "MST_OK":
+                self.assert_failed(step, "MST_ERR_PEER_LOST", r"rank [123] .* died")
+            self.assertLess(step.ms, 2000)
+            step = ranks[0].step("barriers")
+            self.assert_failed(step, "MST_ERR_PEER_LOST", r"rank [123] .* died")
+            self.assertLess(step.ms, 2000)
+            self.assert_ends(ranks[0], status=1)
+
+        self.each_kind(case)
+
+    def test_at_any_moment(self):
+        """A rank is killed somewhere on its way; nobody hangs, and whoever fails says why."""
+        seed = int(os.environ.get("RANKS_TEST_SEED", time.time_ns() % 1000000))
+        chance = random.Random(seed)
+        for n in range(18):
+            kind = self.kinds[n % 3]
+            url, store = self.place(kind)
+            victim = chance.randrange(3)
+            with self.subTest(seed=seed, n=n, kind=kind, victim=victim):
+                ranks = [self.at(kind, url, r, 3, "init", "barriers=20", "destroy", timeout=800) for r in range(3)]
+                ranks[victim].begins("init")
+                until = time.monotonic() + chance.random() * 0.02
+                while time.monotonic() < until:
+                    pass
+                died = ranks[victim].kill()
+                for r, rank in enumerate(ranks):
+                    if r == victim:
+                        continue
+                    code, out = rank.finish()
+                    self.assertIn(code, (0, 1), out)
+                    if code:
+                        self.assertRegex(
+                            out, "MST_ERR_(PEER_LOST|STORE_LOST|MISSING_RANK|UNREACHABLE|STALLED|STALE)\t", out
+                        )
+                self.assertLess(time.monotonic() - died, 5)
+            if store:
+                store.kill()
+
+
+class Absent(DeathTest):
+    """Ranks that are there but take no part, or leave."""
+
+    def test_stopped_rank(self):
+        def case(kind, url):
+            actions = ["init", "barrier", "hold", "~barrier=600", "hold", "destroy"]
+            ranks = [self.at(kind, url, r, 3, *actions) for r in range(3)]
+            for rank in ranks:
+                self.assert_ok(rank.step("barrier"))
+            ranks[2].send(signal.SIGSTOP)
+            for rank in ranks[:2]:
+                rank.go()
+            for rank in ranks[:2]:
+                step = rank.step("barrier")
+                self.assert_failed(
+                    step, "MST_ERR_STALLED", rf"missing: rank 2 \(host .*, pid {ranks[2].pid}\)", "2 of 3", "#2"
+                )
+                self.assertEqual(step.culprit, 2)
+                self.assertGreaterEqual(step.ms, 600)
+                self.assertLess(step.ms, 1500)
+            ranks[2].kill()
+            for rank in ranks[:2]:
+                rank.go()
+            self.assert_ends(*ranks[:2])
+
+        self.each_kind(case)
+
+    def test_late_rank_after_a_stall(self):
+        """Who was too late finds the count in order: later barriers work for all."""
+
+        def case(kind, url):
+            hasty = self.at(kind, url, 0, 2, "init", "~barrier=200", "barriers=5", "destroy")
+            late = self.at(kind, url, 1, 2, "init", "hold", "barrier", "barriers=5", "destroy")
+            self.assert_failed(hasty.step("barrier"), "MST_ERR_STALLED", "missing: rank 1")
+            late.go()
+            self.assert_ends(hasty, late)
+
+        self.each_kind(case)
+
+    def test_cancelled_barrier(self):
+        def case(kind, url):
+            other = self.at(kind, url, 1, 2, "init", "hold", "destroy")
+            rank = self.at(kind, url, 0, 2, "init", "cancellable", "barrier")
+            self.in_barrier(url, 0)
+            rank.go()
+            step = rank.step("barrier")
+            self.assert_failed(step, "MST_ERR_CANCELLED")
+            other.go()
+            self.assert_ends(other)
+            self.assert_ends(rank, status=1)
+
+        self.each_kind(case)
+
+    def test_stopped_store(self):
+        """Deadlines hold when the store does not answer, and a rank that gave up waiting is not dead."""
+        url, store = self.place("env")
+        ranks = [
+            self.at("env", url, r, 2, "init", "barrier", "hold", "~barrier=300", "hold", "barrier=5000", "destroy")
+            for r in range(2)
+        ]
+        for rank in ranks:
+            self.assert_ok(rank.step("barrier"))
+        store.send(signal.SIGSTOP)
+        ranks[1].go()
+        step = ranks[1].step("barrier")
+        store.send(signal.SIGCONT)
+        self.assertIn(step.status, ("MST_ERR_TIMEOUT", "MST_ERR_STALLED", "MST_ERR_STORE_LOST"), step)
+        self.assertLess(step.ms, 1500)
+        ranks[0].go()  # the other one takes its part in the barrier that rank 1 has given up
+        step = ranks[0].step("barrier")
+        self.assertNotIn("died", step.message)
+        self.assertIn(step.status, ("MST_OK", "MST_ERR_STALLED"), step)
+
+    def test_leaving_rank(self):
+        def case(kind, url):
+            ranks = [self.at(kind, url, r, 3, "init", "~barrier", "barriers=1") for r in range(2)]
+            ranks.append(self.at(kind, url, 2, 3, "init", "hold", "destroy"))
+            self.in_barrier(url, 0, 1)
+            left = time.monotonic()
+            ranks[2].go()
+            for rank in ranks[:2]:
+                step = rank.step("barrier")
+                self.assert_failed(step, "MST_ERR_PEER_LOST", rf"rank 2 \(host .*, pid {ranks[2].pid}\) has left")
+                self.assertEqual(step.culprit, 2)
+                self.assert_soon(step, left)
+                self.assert_failed(rank.step("barriers"), "MST_ERR_PEER_LOST", "rank 2 .* has left")
+            self.assert_ends(ranks[2])
+            for rank in ranks[:2]:
+                rank.finish()
+
+        self.each_kind(case)
+
+    def test_leaving_host_waits_for_the_others(self):
+        """The rank that hosts the store leaves first; the others can still leave in peace."""
+        url, _ = self.place("tcp")
+        others = [self.tcp(r, 3, url, "init", "barrier", "hold", "destroy") for r in (1, 2)]
+        host = self.tcp(0, 3, url, "init", "barrier", "destroy")
+        for rank in others:
+            self.assert_ok(rank.step("barrier"))
+        host.begins("destroy")
+        for rank in others:
+            rank.go()
+        self.assert_ends(host, *others)
+        self.assert_nothing_left()
+
+    def test_group_without_the_dead_rank(self):
+        def case(kind, url):
+            ranks = [
+                self.at(
+                    kind, url, r, 3, "init", "group=0,1", "barriers=10", "hold", "barriers=10", "group=", "barrier"
+                )
+                for r in range(2)
+            ]  # fmt: skip
+            ranks.append(self.at(kind, url, 2, 3, "init", "hold"))
+            ranks[2].begins("hold")
+            for rank in ranks[:2]:
+                self.assert_ok(rank.step("barriers"))
+            ranks[2].kill()
+            for rank in ranks[:2]:
+                rank.go()
+            for rank in ranks[:2]:
+                self.assert_ok(rank.step("barriers"))
+                self.assert_failed(rank.step("barrier"), "MST_ERR_PEER_LOST", "rank 2 .* died")
+            for rank in ranks[:2]:
+                rank.finish()
+
+        self.each_kind(case)
+
+    def arrivals(self, url, rank):
+        """How often the rank has noted that it is at a barrier of a group of some ranks."""
+        return self.keys(url).count(f"/at/{rank}") if url.startswith("file") else 0
+
+    def test_group_whose_wait_a_death_interrupts_counts_right(self):
+        """The death of a rank outside the group interrupts a wait in it; each arrival still counts once."""
+
+        def case(kind, url):
+            first = self.at(kind, url, 0, 3, "init", "group=0,1", "barrier", "hold", "barrier", "destroy")
+            second = self.at(
+                kind, url, 1, 3, "init", "group=0,1", "hold", "barrier", "~barrier=500", "say=on", "barriers=0", "hold",
+                "destroy",
+            )  # fmt: skip
+            outsider = self.at(kind, url, 2, 3, "init", "hold")
+            outsider.begins("hold")
+            group = wait_until(lambda: self.group_key(url), "rank 0 is in the barrier of the group")
+            self.wait_for_key(url, f"{group}/at/0")
+            outsider.kill()
+            if kind == "file":  # rank 0 notes again where it is when it goes on waiting
+                wait_until(lambda: self.arrivals(url, 0) >= 2, "rank 0 waits again")
+            else:
+                self.wait_for_key(url, f"muster/{RUN}/1/events")
+            second.go()
+            self.assert_ok(second.step("barrier"))
+            self.assert_ok(first.step("barrier"))
+            # The second barrier: rank 0 holds, so rank 1 must not get through.
+            self.assert_failed(second.step("barrier"), "MST_ERR_STALLED", "missing: rank 0")
+            first.go()
+            second.go()
+            self.assert_ends(first, second)
+
+        self.each_kind(case)
+
+    def group_key(self, url):
+        """The part of the keys that belongs to the group, once one of its ranks has come to a barrier."""
+        if url.startswith("file"):
+            text = self.keys(url)
+            at = text.find(f"muster/{RUN}/1/g")
+            return text[at : text.index("/at/", at)] if at >= 0 and "/at/" in text else None
+        found = [key for key in self.keys(url) if key.startswith(f"muster/{RUN}/1/g") and "/at/" in key]
+        return found[0].rsplit("/at/", 1)[0] if found else None
+
+
+class Evidence(DeathTest):
+    """Looks at what a job that was killed as a whole leaves behind."""
+
+    def test_whole_job_killed(self):
+        def case(kind, url):
+            ranks = [self.at(kind, url, r, 4, "init", "barrier") for r in range(3)]
+            self.joined(url, 0, 1, 2)
+            for rank in ranks:
+                rank.kill()
+            if kind == "file":  # the one thing that stays, so that the next job can see it
+                for name in (url[7:], url[7:] + ".alive"):
+                    pathlib.Path(name).unlink()
+
+        self.each_kind(case)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+/*
+ * world.c - one rank that does what its arguments say, in order, and reports each step: the drivers' puppet.
+ *
+ *   world [setting ...] action ...
+ *
+ * Settings hold from where they stand: method=URL rank=R size=N timeout=MS of the next init; group=0,2 (a new
+ * group of these ranks), group= (the world) for the next barriers.
+ * Actions: init, open (a world as an object), barrier[=MS], barriers=N, topology, destroy, hold (until a line
+ * comes on standard input), cancellable (from now on a line on standard input cancels), say=WORD.
+ * With ~ in front a failing action is reported and the rank goes on; else it leaves its world and exits
+ * with 1.
+ *
+ * Each action writes one line when it is over, in one piece: its name, status, milliseconds, culprit and
+ * message, with tabs between. A line "name\tBEGIN" comes before each that may wait.
+ */
+#include "os/clock.h"
+
+#include <muster/muster.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct rank {
+    mst_init_options options; /* of the next init */
+    mst_group *world;         /* NULL: the default world, if there is one */
+    mst_group *group;         /* of the next barriers; NULL: the world */
+    mst_cancel *cancel;
+};
+
+static void report(const char *action, mst_status status, int64_t begin) {
+    bool failed = status != MST_OK;
+    dprintf(STDOUT_FILENO, "%s\t%s\t%lld\t%d\t%s\n", action, mst_status_name(status),
+            (long long)((msi_now() - begin) / 1000000), failed ? mst_last_error()->culprit : -1,
+            failed ? mst_error() : "");
+}
+
+/* A byte at a time: what follows the line is for later. */
+static void read_line(void) {
+    char c = 0;
+    while (c != '\n')
+        if (read(STDIN_FILENO, &c, 1) != 1) exit(4); /* the driver is gone */
+}
+
+static void *cancel_on_line(void *cancel) {
+    read_line();
+    mst_cancel_fire(cancel);
+    return NULL;
+}
+
+static mst_status become_cancellable(struct rank *rank) {
+    pthread_t thread;
+    mst_status st = mst_cancel_new(&rank->cancel);
+    if (st == MST_OK && pthread_create(&thread, NULL, cancel_on_line, rank->cancel)) abort();
+    if (st == MST_OK) pthread_detach(thread);
+    rank->options.cancel = rank->cancel;
+    return st;
+}
+
+static mst_status use_group(struct rank *rank, const char *list) {
+    int ranks[64], n = 0;
+    rank->group = rank->world;
+    for (char *at = (char *)(uintptr_t)list; *at && n < 64; at += *at == ',')
+        ranks[n++] = (int)strtol(at, &at, 10);
+    return n ? mst_new_group(ranks, n, &rank->group, .world = rank->world) : MST_OK;
+}
+
+static mst_status barriers(const struct rank *rank, int n, int timeout_ms) {
+    mst_status st = MST_OK;
+    for (int i = 0; i < n && st == MST_OK; i++)
+        st = mst_barrier(.group = rank->group, .timeout_ms = timeout_ms, .cancel = rank->cancel);
+    return st;
+}
+
+static mst_status show_topology(const struct rank *rank) {
+    mst_group *world = rank->world;
+    dprintf(STDOUT_FILENO, "me\t%d\t%d\t%d\t%d\t%d\n", mst_get_rank(world), mst_get_world_size(world),
+            mst_get_local_rank(world), mst_get_local_size(world), mst_get_host_count(world));
+    for (int r = 0; r < mst_get_world_size(world); r++) {
+        mst_rank_info at;
+        mst_status st = mst_get_rank_info(world, r, &at);
+        if (st != MST_OK) return st;
+        dprintf(STDOUT_FILENO, "at\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", at.rank, at.host, at.local_rank,
+                at.local_size, at.pid, at.host_name, at.address);
+    }
+    return MST_OK;
+}
+
+static mst_status destroy(struct rank *rank) {
+    mst_status st = mst_destroy_process_group(rank->world);
+    rank->world = rank->group = NULL;
+    return st;
+}
+
+static mst_status open_world(struct rank *rank) {
+    mst_status st = mst_world_open(&rank->options, &rank->world);
+    rank->group = rank->world;
+    return st;
+}
+
+static mst_status act(struct rank *rank, const char *name, const char *value) {
+    int number = (int)strtol(value, NULL, 10);
+    if (!strcmp(name, "init")) return mst_init_with(&rank->options);
+    if (!strcmp(name, "open")) return open_world(rank);
+    if (!strcmp(name, "barrier")) return barriers(rank, 1, number);
+    if (!strcmp(name, "barriers")) return barriers(rank, number, 0);
+    if (!strcmp(name, "group")) return use_group(rank, value);
+    if (!strcmp(name, "topology")) return show_topology(rank);
+    if (!strcmp(name, "destroy")) return destroy(rank);
+    if (!strcmp(name, "cancellable")) return become_cancellable(rank);
+    if (!strcmp(name, "hold")) read_line();
+    if (!strcmp(name, "hold") || !strcmp(name, "say")) return MST_OK;
+    fprintf(stderr, "world: no action '%s'\n", name);
+    exit(2);
+}
+
+/* True if it was one. */
+static bool take_setting(struct rank *rank, const char *name, const char *value) {
+    int number = (int)strtol(value, NULL, 10);
+    if (!strcmp(name, "method"))
+        rank->options.init_method = value;
+    else if (!strcmp(name, "rank"))
+        rank->options.rank = number;
+    else if (!strcmp(name, "size"))
+        rank->options.world_size = number;
+    else if (!strcmp(name, "timeout"))
+        rank->options.timeout_ms = number;
+    else
+        return false;
+    return true;
+}
+
+int main(int argc, char **argv) {
+    struct rank rank = {.options = {.size = sizeof(mst_init_options), .site = MST_HERE}};
+    for (int i = 1; i < argc; i++) {
+        bool goes_on = argv[i][0] == '~';
+        char *name = argv[i] + goes_on, *equals = strchr(name, '=');
+        const char *value = equals ? equals + 1 : "";
+        if (equals) *equals = 0;
+        if (take_setting(&rank, name, value)) continue;
+        dprintf(STDOUT_FILENO, "%s\tBEGIN\n", name);
+        int64_t begin = msi_now();
+        mst_status st = act(&rank, name, value);
+        report(!strcmp(name, "say") ? value : name, st, begin);
+        if (st == MST_OK || goes_on) continue;
+        if (rank.world || mst_is_initialized()) {
+            begin = msi_now();
+            report("destroy", destroy(&rank), begin);
+        }
+        return 1;
+    }
+    return 0;
+}
