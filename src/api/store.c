@@ -22,9 +22,9 @@ mst_status mst_store_open_with(const char *url, mst_store **store, const mst_sto
     mst_store_options options;
     struct msi_settings settings;
     struct msi_url parsed;
-    msi_call_begin("mst_store_open", given ? &given->site : NULL, msi_call_get_rank());
-    if (!url || !store) return msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", url ? "store" : "url");
-    mst_status st = msi_options_take(&options, sizeof options, given);
+    mst_status st = msi_options_begin("mst_store_open", &options, sizeof options, given);
+    if (st == MST_OK && (!url || !store))
+        st = msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", url ? "store" : "url");
     if (st == MST_OK) st = msi_settings_load(&settings, NULL);
     if (st == MST_OK) st = msi_url_parse(url, &parsed);
     if (st != MST_OK) return st;
@@ -56,9 +56,9 @@ int mst_store_port(const mst_store *store) {
 static mst_status begin(const char *name, const mst_store *store, const mst_store_call *given,
                         struct msi_wait *wait) {
     mst_store_call call;
-    msi_call_begin(name, given ? &given->site : NULL, msi_call_get_rank());
-    if (!store) return msi_fail(MST_ERR_INVALID, "open one with mst_store_open", "store is NULL");
-    mst_status st = msi_options_take(&call, sizeof call, given);
+    mst_status st = msi_options_begin(name, &call, sizeof call, given);
+    if (st == MST_OK && !store)
+        st = msi_fail(MST_ERR_INVALID, "open one with mst_store_open", "store is NULL");
     if (st == MST_OK)
         *wait = (struct msi_wait){msi_deadline(call.timeout_ms ? call.timeout_ms : store->timeout_ms),
                                   call.cancel};
@@ -181,6 +181,9 @@ mst_status mst_store_compare_set_with(mst_store *store, const char *key, const v
 static mst_status take_keys(const mst_store *store, const char *const *keys, size_t n,
                             struct msi_str **views) {
     if (!keys && n) return msi_fail(MST_ERR_INVALID, NULL, "keys is NULL");
+    if (n > store->max_items)
+        return msi_fail(MST_ERR_LIMIT, "use several calls", "%zu keys in one call; the limit is %zu", n,
+                        store->max_items);
     struct msi_str *made = malloc((n + 1) * sizeof *made);
     if (!made) return msi_fail_memory();
     for (size_t i = 0; i < n; i++) {
@@ -273,7 +276,16 @@ mst_status mst_store_multi_set_with(mst_store *store, const char *const *keys, c
     struct msi_str *views;
     mst_status st = begin("mst_store_multi_set", store, call, &wait);
     if (st == MST_OK && !values && n) st = msi_fail(MST_ERR_INVALID, NULL, "values is NULL");
-    for (size_t i = 0; i < n && st == MST_OK; i++) st = check_value(store, values[i].data, values[i].len);
+    size_t total = 0;
+    for (size_t i = 0; i < n && st == MST_OK; i++) {
+        st = check_value(store, values[i].data, values[i].len);
+        if (st == MST_OK && keys && keys[i]) total += values[i].len + strlen(keys[i]) + 32;
+        if (total > store->max_message)
+            st = msi_fail(
+                MST_ERR_LIMIT,
+                "use several calls, or raise MUSTER_STORE_MAX_VALUE here and where the store is hosted",
+                "more than %zu bytes in one call", store->max_message);
+    }
     if (st == MST_OK) st = take_keys(store, keys, n, &views);
     if (st != MST_OK) return st;
     struct msi_str *given = malloc((n + 1) * sizeof *given);

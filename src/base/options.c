@@ -21,3 +21,19 @@ mst_status msi_options_take(void *known, size_t size, const void *given) {
     memcpy(known, given, given_size < size ? given_size : size);
     return MST_OK;
 }
+
+/* What every options struct begins with. */
+struct head {
+    size_t size;
+    mst_site site;
+};
+
+mst_status msi_options_begin(const char *operation, void *known, size_t size, const void *given) {
+    struct head head;
+    msi_call_begin(operation, NULL, msi_call_get_rank());
+    mst_status st = msi_options_take(known, size, given);
+    if (st != MST_OK) return st;
+    memcpy(&head, known, sizeof head);
+    msi_call_begin(operation, &head.site, msi_call_get_rank());
+    return MST_OK;
+}

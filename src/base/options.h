@@ -12,4 +12,10 @@
 /* Copies *given (NULL: all defaults) into *known, which has size bytes. */
 mst_status msi_options_take(void *known, size_t size, const void *given);
 
+/*
+ * The same, and names the public call that this thread is in: all options structs have their site behind the
+ * size. The rank that the thread had stays.
+ */
+mst_status msi_options_begin(const char *operation, void *known, size_t size, const void *given);
+
 #endif

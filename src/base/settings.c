@@ -21,7 +21,7 @@ static bool parse_number(const char *text, bool suffixes, int64_t *value) {
     char *end;
     errno = 0;
     long long number = strtoll(text, &end, 10);
-    if (end == text || errno) return false;
+    if (end == text || errno || text[0] < '0' || text[0] > '9') return false;
     int shift = 0;
     if (suffixes && *end && !end[1]) {
         static const char letters[] = "KMG";

@@ -62,6 +62,11 @@ mst_status msi_wait_fd(const struct msi_wait *wait, int fd, short events, const 
     return wait_until(wait, wait->deadline, fd, events, what);
 }
 
+bool msi_wait_cancelled(const struct msi_wait *wait) {
+    struct pollfd fd = {.fd = wait->cancel ? wait->cancel->fd : -1, .events = POLLIN};
+    return wait->cancel && poll(&fd, 1, 0) > 0;
+}
+
 mst_status msi_wait_pause(const struct msi_wait *wait, int pause_ms, const char *what) {
     int64_t until = msi_deadline(pause_ms);
     return wait_until(wait, until < wait->deadline ? until : wait->deadline, -1, 0, what);

@@ -19,6 +19,9 @@ struct msi_wait {
  */
 mst_status msi_wait_fd(const struct msi_wait *wait, int fd, short events, const char *what);
 
+/* Has the token been fired? */
+bool msi_wait_cancelled(const struct msi_wait *wait);
+
 /* A pause of at most pause_ms: MST_OK when it is over, or as above. */
 mst_status msi_wait_pause(const struct msi_wait *wait, int pause_ms, const char *what);
 

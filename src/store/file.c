@@ -14,7 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FIRST_PAUSE_MS = 1, LONGEST_PAUSE_MS = 20, LOOK_FOR_DEAD_MS = 100, LOCK_PATIENCE_MS = 30000 };
+enum {
+    FIRST_PAUSE_MS = 1,
+    LONGEST_PAUSE_MS = 20,
+    LOOK_FOR_DEAD_MS = 100,
+    LOCK_PATIENCE_MS = 3000,
+    LAST_LOOK_MS = 20
+};
 
 struct file_store {
     struct mst_store head;
@@ -117,18 +123,33 @@ static void look_for_dead(struct file_store *store) {
     msi_buf_free(&slots);
 }
 
+/* Takes both locks, within the wait. The mutex is never held while another process has the file. */
+static mst_status lock_both(struct file_store *store, const struct msi_wait *wait) {
+    for (;;) {
+        bool locked = false;
+        pthread_mutex_lock(&store->lock);
+        mst_status st = store->broken ? msi_fail(MST_ERR_STORE_LOST, "open the store anew",
+                                                 "an earlier write to %s failed", store->log.path)
+                                      : msi_file_log_try_lock(&store->log, &locked);
+        if (st == MST_OK && locked) return MST_OK;
+        pthread_mutex_unlock(&store->lock);
+        if (st == MST_OK)
+            st = msi_wait_pause(wait, FIRST_PAUSE_MS, "waiting for the lock of the store's file");
+        if (st != MST_OK) return st;
+    }
+}
+
 /* Takes both locks and reads on. On an error neither is held. */
 static mst_status enter(struct file_store *store, const struct msi_wait *wait) {
-    pthread_mutex_lock(&store->lock);
-    mst_status st = store->broken ? msi_fail(MST_ERR_STORE_LOST, "open the store anew",
-                                             "an earlier write to %s failed", store->log.path)
-                                  : msi_file_log_lock(&store->log, wait);
+    mst_status st = lock_both(store, wait);
+    if (st != MST_OK) return st;
+    st = msi_file_log_read(&store->log, take_record, store);
     if (st == MST_OK) {
-        st = msi_file_log_read(&store->log, take_record, store);
-        if (st == MST_OK) look_for_dead(store);
-        if (st != MST_OK) msi_file_log_unlock(&store->log);
+        look_for_dead(store);
+        return MST_OK;
     }
-    if (st != MST_OK) pthread_mutex_unlock(&store->lock);
+    msi_file_log_unlock(&store->log);
+    pthread_mutex_unlock(&store->lock);
     return st;
 }
 
@@ -146,9 +167,9 @@ static mst_status look_again(struct file_store *store, const struct msi_wait *wa
     mst_status st = leave(store);
     if (st != MST_OK) return st;
     mst_status late = msi_wait_pause(wait, pause, "waiting in the file store");
-    struct msi_wait patient = {msi_deadline(LOCK_PATIENCE_MS), NULL};
-    st = enter(store, &patient);
-    if (st != MST_OK) return st;
+    struct msi_wait last = {late == MST_OK ? wait->deadline : msi_deadline(LAST_LOOK_MS), NULL};
+    st = enter(store, &last);
+    if (st != MST_OK) return late == MST_OK ? st : late;
     *inside = true;
     return late;
 }
@@ -156,7 +177,7 @@ static mst_status look_again(struct file_store *store, const struct msi_wait *wa
 static mst_status wait_for(struct file_store *store, const struct msi_wait *wait, struct msi_exchange *x,
                            const struct msi_kv_guard *guard, bool *inside) {
     struct sleeper sleeper = {.waiter = {.wake = wake}};
-    if (x->req.op == MSI_OP_BARRIER)
+    if (x->req.op == MSI_OP_BARRIER && x->req.number >= 0)
         msi_file_record_write(&store->log.pending, MSI_FILE_ARRIVE, x->req.key, msi_str(NULL, 0));
     bool waiting;
     x->status = msi_kv_wait_begin(store->kv, &x->req, guard, &sleeper.waiter, &waiting);
@@ -274,22 +295,12 @@ static void close_store(struct mst_store *head) {
 
 static const struct msi_store_ops ops = {"file", exec, close_store};
 
-static int64_t count_keys(struct msi_kv *kv) {
-    struct msi_store_req req = {.op = MSI_OP_NUM_KEYS};
-    struct msi_buf reply = {0};
-    msi_kv_apply(kv, &req, &reply);
-    struct msi_reader r = msi_reader(reply.data, reply.len);
-    int64_t n = (int64_t)msi_read_u64(&r);
-    msi_buf_free(&reply);
-    return n;
-}
-
 /* Reads the file for the first time; a member becomes one, unless only the dead have been here. */
 static mst_status first_look(struct file_store *store, bool member, const struct msi_wait *wait) {
     mst_status st = enter(store, wait);
     if (st != MST_OK) return st;
     if (member) st = msi_file_log_watch(&store->log);
-    if (st == MST_OK && member && count_keys(store->kv) > 0 && !msi_file_log_others(&store->log))
+    if (st == MST_OK && member && store->log.end > 0 && !msi_file_log_others(&store->log))
         st = msi_fail(MST_ERR_STALE, "remove it, and give each job a file of its own",
                       "%s is left over from an earlier job, none of whose ranks is alive", store->log.path);
     if (st == MST_OK && member) {
@@ -304,13 +315,11 @@ mst_status msi_store_open_file(const char *path, bool member, const struct msi_s
                                const struct msi_wait *wait, struct mst_store **store) {
     struct file_store *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
-    made->head.ops = &ops;
-    made->head.max_key = (size_t)settings->store_max_key;
-    made->head.max_value = (size_t)settings->store_max_value;
+    msi_store_init(&made->head, &ops, settings);
     pthread_mutex_init(&made->lock, NULL);
     mst_status st = msi_file_log_open(&made->log, path, made->head.max_key, made->head.max_value);
-    made->kv = msi_kv_new((size_t)settings->store_max_total);
-    made->wills = msi_kv_new((size_t)settings->store_max_total);
+    made->kv = msi_kv_new((size_t)settings->store_max_total, (size_t)settings->store_max_value);
+    made->wills = msi_kv_new((size_t)settings->store_max_total, (size_t)settings->store_max_value);
     if (st == MST_OK && (!made->kv || !made->wills)) st = msi_fail_memory();
     if (st == MST_OK) st = first_look(made, member, wait);
     if (st != MST_OK) {

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PAUSE_MS = 1, MAX_MEMBERS = 65536 };
+enum { MAX_MEMBERS = 65536 };
 
 static int open_file(const char *path) {
     return open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -51,15 +51,15 @@ static bool still_there(const struct msi_file_log *log) {
            here.st_dev == there.st_dev;
 }
 
-mst_status msi_file_log_lock(struct msi_file_log *log, const struct msi_wait *wait) {
+mst_status msi_file_log_try_lock(struct msi_file_log *log, bool *locked) {
+    *locked = false;
     for (;;) {
-        while (flock(log->fd, LOCK_EX | LOCK_NB)) {
+        if (flock(log->fd, LOCK_EX | LOCK_NB)) {
             if (errno == EINTR) continue;
-            if (errno != EWOULDBLOCK) return msi_fail_errno(errno, "cannot lock %s", log->path);
-            mst_status st = msi_wait_pause(wait, PAUSE_MS, "waiting for the lock of the store's file");
-            if (st != MST_OK) return st;
+            return errno == EWOULDBLOCK ? MST_OK : msi_fail_errno(errno, "cannot lock %s", log->path);
         }
-        if (log->end || still_there(log)) return MST_OK;
+        *locked = log->end || still_there(log);
+        if (*locked) return MST_OK;
         close(log->fd); /* its last member removed it between our open and our lock */
         log->fd = open_file(log->path);
         if (log->fd < 0) return msi_fail_errno(errno, "cannot open the store's file %s", log->path);

@@ -26,9 +26,11 @@ struct msi_file_log {
 mst_status msi_file_log_open(struct msi_file_log *log, const char *path, size_t max_key, size_t max_value);
 void msi_file_log_close(struct msi_file_log *log);
 
-/* Takes the lock, within the wait. If the file was removed meanwhile and nothing was read yet, starts anew.
+/*
+ * Tries to take the lock; *locked says whether it did. If the file was removed meanwhile and nothing was read
+ * yet, starts anew.
  */
-mst_status msi_file_log_lock(struct msi_file_log *log, const struct msi_wait *wait);
+mst_status msi_file_log_try_lock(struct msi_file_log *log, bool *locked);
 /* Writes what is pending and lets go of the lock. After a failure nothing of it is in the file. */
 mst_status msi_file_log_unlock(struct msi_file_log *log);
 

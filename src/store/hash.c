@@ -90,14 +90,12 @@ static const struct msi_store_ops ops = {"hash", exec, close_store};
 
 mst_status msi_store_open_hash(const struct msi_settings *settings, struct mst_store **store) {
     struct hash_store *made = calloc(1, sizeof *made);
-    if (made) made->kv = msi_kv_new((size_t)settings->store_max_total);
+    if (made) made->kv = msi_kv_new((size_t)settings->store_max_total, (size_t)settings->store_max_value);
     if (!made || !made->kv) {
         free(made);
         return msi_fail_memory();
     }
-    made->head.ops = &ops;
-    made->head.max_key = (size_t)settings->store_max_key;
-    made->head.max_value = (size_t)settings->store_max_value;
+    msi_store_init(&made->head, &ops, settings);
     pthread_mutex_init(&made->lock, NULL);
     *store = &made->head;
     return MST_OK;

@@ -15,7 +15,7 @@ struct queued {
     char data[];
 };
 
-struct msi_kv *msi_kv_new(size_t max_total) {
+struct msi_kv *msi_kv_new(size_t max_total, size_t max_value) {
     struct msi_kv *kv = calloc(1, sizeof *kv);
     if (!kv) return NULL;
     kv->buckets = calloc(FIRST_BUCKETS, sizeof *kv->buckets);
@@ -25,6 +25,7 @@ struct msi_kv *msi_kv_new(size_t max_total) {
     }
     kv->n_buckets = FIRST_BUCKETS;
     kv->max_total = max_total;
+    kv->max_value = max_value;
     msi_random(kv->seed, sizeof kv->seed);
     return kv;
 }
@@ -123,11 +124,19 @@ void msi_kv_free(struct msi_kv *kv) {
     free(kv);
 }
 
+/* The memory that a value of len bytes shall have, given what it has now: appending grows in steps. */
+static size_t fitting(const struct msi_kv_item *item, size_t len) {
+    if (item && len <= item->cap && len >= item->cap / 4) return item->cap;
+    size_t cap = len < 16 ? 16 : len;
+    if (item && item->len && len > item->len) cap += cap / 2;
+    return cap;
+}
+
 /* Makes room for a value of len bytes and keeps the present one's first bytes; false at the limit. */
 static bool fit_value(struct msi_kv *kv, struct msi_kv_item *item, size_t len) {
-    if (len <= item->cap && len >= item->cap / 4) return true;
-    size_t cap = len < 16 ? 16 : len;
-    if (cap > item->cap && item->len && len > item->len) cap += cap / 2; /* appended to: grow in steps */
+    size_t cap = fitting(item, len);
+    if (len > kv->max_value) return false;
+    if (cap == item->cap) return true;
     if (cap > item->cap && !room_for(kv, cap - item->cap)) return false;
     char *value = realloc(item->value, cap);
     if (!value) return false;
@@ -284,10 +293,31 @@ static void list_keys(struct msi_kv *kv, struct msi_buf *reply) {
             if (msi_kv_exists(item)) msi_put_str(reply, msi_str(item->key, item->key_len));
 }
 
+/* All or nothing: what is new must fit before anything is set. */
 static mst_status multi_set(struct msi_kv *kv, const struct msi_store_req *req) {
     mst_status st = MST_OK;
+    size_t more = 0;
+    for (size_t i = 0; i < req->n; i++) {
+        const struct msi_kv_item *item = msi_kv_item(kv, req->keys[i], false);
+        size_t cap = fitting(item, req->values[i].n), has = item ? item->cap : 0;
+        if (!item) more += item_cost(req->keys[i].n);
+        if (cap > has) more += cap - has;
+        if (req->values[i].n > kv->max_value) return MST_ERR_LIMIT;
+    }
+    if (!room_for(kv, more)) return MST_ERR_LIMIT;
     for (size_t i = 0; i < req->n && st == MST_OK; i++) st = put(kv, req->keys[i], req->values[i], false);
     return st;
+}
+
+size_t msi_kv_reply_size(struct msi_kv *kv, const struct msi_store_req *req) {
+    size_t total = 0;
+    if (req->op == MSI_OP_LIST_KEYS) return kv->bytes; /* every key is in there, with more bytes beside it */
+    if (req->op != MSI_OP_MULTI_GET && req->op != MSI_OP_WAIT_GET) return 0;
+    for (size_t i = 0; i < req->n; i++) {
+        const struct msi_kv_item *item = msi_kv_item(kv, req->keys[i], false);
+        total += 8 + (item ? item->len : 0);
+    }
+    return total;
 }
 
 static int64_t queue_len(struct msi_kv *kv, struct msi_str key) {

@@ -20,7 +20,7 @@ enum msi_kv_event { MSI_KV_UPDATED = 0, MSI_KV_CREATED = 1, MSI_KV_DELETED = 2 }
 typedef void msi_kv_watch(void *context, enum msi_kv_event event, struct msi_str key, struct msi_str before,
                           struct msi_str after);
 
-struct msi_kv *msi_kv_new(size_t max_total);
+struct msi_kv *msi_kv_new(size_t max_total, size_t max_value);
 /* Nobody may be waiting any more. */
 void msi_kv_free(struct msi_kv *kv);
 
@@ -39,6 +39,9 @@ mst_status msi_kv_apply(struct msi_kv *kv, const struct msi_store_req *req, stru
 
 /* A value, for the owner's own use; false if the key has none. */
 bool msi_kv_get(const struct msi_kv *kv, struct msi_str key, struct msi_str *value);
+
+/* How long the reply to a request that asks for values or keys would be; 0 for others. */
+size_t msi_kv_reply_size(struct msi_kv *kv, const struct msi_store_req *req);
 
 /* Somebody who waits. The owner keeps it in place until wake was called or msi_kv_wait_end. */
 struct msi_kv_waiter {

@@ -23,7 +23,7 @@ struct msi_kv {
     struct msi_kv_item **buckets;
     size_t n_buckets, n_items; /* buckets are a power of two */
     int64_t n_keys;            /* items that exist as keys */
-    size_t bytes, max_total;
+    size_t bytes, max_total, max_value;
     uint64_t seed[2];
     msi_kv_watch *changed;
     void *context;

@@ -37,10 +37,15 @@ static const struct msi_store_ops ops = {"prefix", exec, close_store};
 
 mst_status msi_store_open_prefix(struct mst_store *base, const char *prefix, struct mst_store **store) {
     size_t len = strlen(prefix);
+    if (len + 2 > base->max_key)
+        return msi_fail(MST_ERR_LIMIT, "shorten it, or raise MUSTER_STORE_MAX_KEY",
+                        "a prefix of %zu bytes leaves no room for keys, which may have %zu", len,
+                        base->max_key - 1);
     struct prefix_store *made = calloc(1, sizeof *made + len + 1);
     if (!made) return msi_fail_memory();
     made->head = *base;
     made->head.ops = &ops;
+    made->head.max_key = base->max_key - len - 1;
     made->base = base;
     made->len = len + 1;
     memcpy(made->prefix, prefix, len);

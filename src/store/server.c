@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "os/socket.h"
 #include "store/server_conn.h"
+#include "store/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +12,6 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-enum { MAX_ITEMS = 128 << 10, MESSAGE_SLACK = 1 << 20 };
 
 /* Out of descriptors: take the caller in on the spare one and turn it away, so that it does not wait for
  * nothing. */
@@ -93,7 +92,7 @@ static mst_status start_thread(struct msi_server *server) {
 static struct msi_server *allocate(const struct msi_settings *settings) {
     struct msi_server *server = calloc(1, sizeof *server);
     if (!server) return NULL;
-    server->kv = msi_kv_new((size_t)settings->store_max_total);
+    server->kv = msi_kv_new((size_t)settings->store_max_total, (size_t)settings->store_max_value);
     if (!server->kv) {
         free(server);
         return NULL;
@@ -108,12 +107,7 @@ static struct msi_server *allocate(const struct msi_settings *settings) {
     server->rank = msi_call_get_rank();
     server->max_total = (size_t)settings->store_max_total;
     server->stall_ns = settings->store_stall_ms * 1000000;
-    server->limits = (struct msi_store_limits){
-        .max_key = (size_t)settings->store_max_key,
-        .max_value = (size_t)settings->store_max_value,
-        .max_items = MAX_ITEMS,
-        .max_message = (size_t)(settings->store_max_value + settings->store_max_key) + MESSAGE_SLACK,
-    };
+    server->limits = msi_store_limits(settings);
     return server;
 }
 

@@ -47,7 +47,8 @@ static void account(struct msi_conn *conn) {
     struct msi_server *server = conn->server;
     if (conn->in.len == 0 && conn->in.cap > KEEP_BUFFER) msi_buf_free(&conn->in);
     if (conn->out.len == 0 && conn->out.cap > KEEP_BUFFER) msi_buf_free(&conn->out);
-    size_t held = conn->in.cap + conn->out.cap;
+    size_t held = conn->in.cap + conn->out.cap + conn->watched.cap + conn->will_key.cap +
+                  conn->will_value.cap + conn->guard_key.cap;
     server->buffered += held - conn->accounted;
     conn->accounted = held;
     if (held > KEEP_BUFFER && server->buffered + msi_kv_bytes(server->kv) > server->max_total)

@@ -9,18 +9,32 @@
 #include "store/server_conn.h"
 #include "wire/cursor.h"
 
-enum { DETECT_BYTES = 5, WATCHING = 3, CANCELLED = 1 };
+enum {
+    DETECT_BYTES = 5,
+    WATCHING = 3,
+    CANCELLED = 1,
+    WATCHED_MOST = 64 << 10, /* bytes of the keys that a connection watches */
+    WILL_MOST = 64 << 10,
+};
 
 /* The status byte that opens every reply of dialect M. */
 static void answer_status(struct msi_conn *conn, mst_status st) {
     if (conn->dialect == MSI_DIALECT_M) msi_buf_add_u8(&conn->out, (uint8_t)st);
 }
 
+/* Whether the reply can be held beside all else that the server holds. */
+static bool has_room(const struct msi_server *server, const struct msi_store_req *req) {
+    if (req->n < 2 && req->op != MSI_OP_LIST_KEYS) return true;
+    size_t held = server->buffered + msi_kv_bytes(server->kv), more = msi_kv_reply_size(server->kv, req);
+    return more == 0 || (held < server->max_total && more <= (server->max_total - held) / 2);
+}
+
 /* Answers a request that need not wait any more. */
 static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
     size_t start = conn->out.len;
     answer_status(conn, MST_OK);
-    mst_status st = msi_kv_apply(conn->server->kv, req, &conn->out);
+    mst_status st = MST_ERR_LIMIT;
+    if (has_room(conn->server, req)) st = msi_kv_apply(conn->server->kv, req, &conn->out);
     if (st == MST_OK) return;
     conn->out.len = start;
     answer_status(conn, st);
@@ -63,8 +77,19 @@ static void keep(struct msi_buf *buf, struct msi_str s) {
     msi_buf_add(buf, s.p, s.n);
 }
 
+static bool watches(const struct msi_conn *conn, struct msi_str key) {
+    struct msi_reader keys = msi_reader(conn->watched.data, conn->watched.len);
+    while (keys.left)
+        if (msi_str_equal(msi_read_str(&keys), key)) return true;
+    return false;
+}
+
 static void watch(struct msi_conn *conn, struct msi_str key) {
-    msi_put_str(&conn->watched, key);
+    if (conn->watched.len > WATCHED_MOST) {
+        msi_conn_doom(conn, "it watches too many keys");
+        return;
+    }
+    if (!watches(conn, key)) msi_put_str(&conn->watched, key);
     msi_kv_set_watch(conn->server->kv, msi_server_tell_watchers, conn->server);
     msi_buf_add_u8(&conn->out, WATCHING);
 }
@@ -74,16 +99,28 @@ void msi_server_tell_watchers(void *context, enum msi_kv_event event, struct msi
     struct msi_server *server = context;
     for (struct msi_list *at = server->conns.next; at != &server->conns; at = at->next) {
         struct msi_conn *conn = msi_container(at, struct msi_conn, node);
-        struct msi_reader keys = msi_reader(conn->watched.data, conn->watched.len);
-        while (keys.left) {
-            if (!msi_str_equal(msi_read_str(&keys), key)) continue;
-            msi_buf_add_u8(&conn->out, (uint8_t)event);
-            msi_put_str(&conn->out, key);
-            msi_put_str(&conn->out, before);
-            msi_put_str(&conn->out, after);
-            msi_conn_mark_unsent(conn);
+        if (conn->doomed || !watches(conn, key)) continue;
+        if (conn->out.len > MSI_SERVER_UNREAD) {
+            msi_conn_doom(conn, "it does not read of the changes that it watches for");
+            continue;
         }
+        msi_buf_add_u8(&conn->out, (uint8_t)event);
+        msi_put_str(&conn->out, key);
+        msi_put_str(&conn->out, before);
+        msi_put_str(&conn->out, after);
+        msi_conn_mark_unsent(conn);
     }
+}
+
+static void set_will(struct msi_conn *conn, const struct msi_store_req *req) {
+    if (req->value.n > WILL_MOST) {
+        answer_status(conn, MST_ERR_LIMIT);
+        return;
+    }
+    conn->has_will = req->key.n > 0;
+    keep(&conn->will_key, req->key);
+    keep(&conn->will_value, req->value);
+    answer_status(conn, MST_OK);
 }
 
 static void hello(struct msi_conn *conn) {
@@ -117,10 +154,7 @@ static bool perform(struct msi_conn *conn, const struct msi_store_req *req) {
         watch(conn, req->key);
         break;
     case MSI_OP_WILL:
-        conn->has_will = req->key.n > 0;
-        keep(&conn->will_key, req->key);
-        keep(&conn->will_value, req->value);
-        answer_status(conn, MST_OK);
+        set_will(conn, req);
         break;
     case MSI_OP_GUARD:
         conn->has_guard = true;
@@ -201,10 +235,13 @@ static size_t serve_one(struct msi_conn *conn, const uint8_t *p, size_t n) {
 
 size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n) {
     size_t done = 0;
-    if (conn->waiting && !called_off(conn, p, n, &done)) return 0;
     while (done < n && !conn->doomed && conn->out.len <= MSI_SERVER_UNREAD) {
-        if (!conn->known && !detect(conn, p + done, n - done)) break;
-        size_t len = serve_one(conn, p + done, n - done);
+        size_t len = 0;
+        if (!conn->waiting) {
+            if (!conn->known && !detect(conn, p + done, n - done)) break;
+            len = serve_one(conn, p + done, n - done);
+        }
+        if (conn->waiting && !called_off(conn, p + done, n - done, &len)) break;
         if (len == 0) break;
         done += len;
     }

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { MAX_ITEMS = 128 << 10, MESSAGE_SLACK = 1 << 20 };
+
 mst_status msi_store_open(const struct msi_url *url, const struct msi_settings *settings,
                           const struct msi_wait *wait, const mst_store_options *options,
                           struct mst_store **store) {
@@ -20,6 +22,25 @@ mst_status msi_store_open(const struct msi_url *url, const struct msi_settings *
         return msi_fail(MST_ERR_ADDRESS, "use tcp://host:port, file:///path or hash://",
                         "env:// is not a store");
     }
+}
+
+struct msi_store_limits msi_store_limits(const struct msi_settings *settings) {
+    return (struct msi_store_limits){
+        .max_key = (size_t)settings->store_max_key,
+        .max_value = (size_t)settings->store_max_value,
+        .max_items = MAX_ITEMS,
+        .max_message = (size_t)(settings->store_max_value + settings->store_max_key) + MESSAGE_SLACK,
+    };
+}
+
+void msi_store_init(struct mst_store *store, const struct msi_store_ops *ops,
+                    const struct msi_settings *settings) {
+    struct msi_store_limits limits = msi_store_limits(settings);
+    *store = (struct mst_store){.ops = ops,
+                                .max_key = limits.max_key,
+                                .max_value = limits.max_value,
+                                .max_items = limits.max_items,
+                                .max_message = limits.max_message};
 }
 
 void msi_store_free(struct mst_store *store) {
@@ -53,8 +74,9 @@ static mst_status explain_request(const struct msi_exchange *x) {
     case MST_ERR_STATE:
         return msi_fail(x->status, "ADD wants a decimal number", "%s: %s is not a number", op, keys);
     case MST_ERR_LIMIT:
-        return msi_fail(x->status, "raise MUSTER_STORE_MAX_TOTAL where the store is hosted",
-                        "%s of %s: the store is full", op, keys);
+        return msi_fail(
+            x->status, "raise MUSTER_STORE_MAX_TOTAL or MUSTER_STORE_MAX_VALUE where the store is hosted",
+            "%s of %s: the store is full, or the value or the answer would be too large", op, keys);
     case MST_ERR_NOT_FOUND:
         return msi_fail(x->status, NULL, "%s: there is no key %s", op, keys);
     default:
@@ -79,6 +101,7 @@ static mst_status explain_timeout(const struct msi_exchange *x, int64_t begin) {
 mst_status msi_store_exec(struct mst_store *store, const struct msi_wait *wait, struct msi_exchange *x,
                           size_t n) {
     int64_t begin = msi_now();
+    if (msi_wait_cancelled(wait)) return msi_fail(MST_ERR_CANCELLED, NULL, "cancelled by the caller");
     mst_status st = store->ops->exec(store, wait, x, n);
     if (st == MST_ERR_TIMEOUT) return explain_timeout(&x[n - 1], begin);
     if (st == MST_ERR_PEER_LOST) return msi_fail(st, NULL, "a rank died or left while this one waited");

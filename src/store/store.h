@@ -40,8 +40,15 @@ struct mst_store {
     int timeout_ms;
     int port;          /* tcp */
     int64_t linger_ms; /* tcp master: how long closing it waits for the last client to go; 0 unless set */
-    size_t max_key, max_value;
+    size_t max_key, max_value, max_items, max_message; /* see struct msi_store_limits; keys are shorter */
 };
+
+/* What a message may hold under these settings, here and on the server. */
+struct msi_store_limits msi_store_limits(const struct msi_settings *settings);
+
+/* Fills in the head of a store. */
+void msi_store_init(struct mst_store *store, const struct msi_store_ops *ops,
+                    const struct msi_settings *settings);
 
 mst_status msi_store_open_tcp(const struct msi_address *address, const struct msi_settings *settings,
                               const struct msi_wait *wait, const mst_store_options *options,

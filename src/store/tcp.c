@@ -2,7 +2,8 @@
  * tcp.c - the tcp store: a client with a few connections, and on the master the server too.
  *
  * Each call takes a connection of its own for as long as it lasts, so that a wait in one thread holds up no
- * other; idle ones are kept for the next call. Users' keys go over the wire with a slash in front, as
+ * other; idle ones are kept for the next call. A will has a connection to itself, which carries nothing else
+ * and so lives as long as the will is meant to. Users' keys go over the wire with a slash in front, as
  * PyTorch's do.
  */
 #include "base/error.h"
@@ -19,42 +20,32 @@ enum { IDLE_MOST = 4 };
 
 struct tcp_store {
     struct mst_store head;
-    struct msi_address address;
-    struct msi_store_limits limits;
+    struct msi_link_target target;
     struct msi_server *server; /* on the master */
-    bool local;                /* Unix sockets may be used */
     pthread_mutex_t lock;      /* of idle and n_idle */
     struct msi_link *idle;
     int n_idle;
+    pthread_mutex_t will_lock; /* of will */
+    struct msi_link *will;
 };
 
-static bool has_will(const struct msi_exchange *x, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (x[i].req.op == MSI_OP_WILL) return true;
-    return false;
-}
-
-/* An idle connection, the one with the will where the will is spoken of; or a new one. */
-static mst_status take_link(struct tcp_store *store, const struct msi_wait *wait, bool pinned,
-                            struct msi_link **link) {
+/* An idle connection, or a new one. */
+static mst_status take_link(struct tcp_store *store, const struct msi_wait *wait, struct msi_link **link) {
     pthread_mutex_lock(&store->lock);
-    struct msi_link **at = &store->idle, **best = at;
-    for (; *at; at = &(*at)->next)
-        if ((*at)->pinned == pinned) best = at;
-    struct msi_link *found = *best;
+    struct msi_link *found = store->idle;
     if (found) {
-        *best = found->next;
+        store->idle = found->next;
         store->n_idle--;
     }
     pthread_mutex_unlock(&store->lock);
-    if (!found) return msi_link_open(&store->address, store->local, &store->limits, wait, link);
+    if (!found) return msi_link_open(&store->target, wait, link);
     *link = found;
     return MST_OK;
 }
 
 static void give_link(struct tcp_store *store, struct msi_link *link) {
     pthread_mutex_lock(&store->lock);
-    bool keep = !link->broken && (link->pinned || store->n_idle < IDLE_MOST);
+    bool keep = !link->broken && store->n_idle < IDLE_MOST;
     if (keep) {
         link->next = store->idle;
         store->idle = link;
@@ -64,25 +55,50 @@ static void give_link(struct tcp_store *store, struct msi_link *link) {
     if (!keep) msi_link_close(link);
 }
 
+/* Leaves, changes or takes back the will. PyTorch's servers have no such thing. */
+static mst_status set_will(struct tcp_store *store, const struct msi_wait *wait, struct msi_exchange *x) {
+    x->status = MST_OK;
+    if (atomic_load_explicit(&store->target.dialect, memory_order_relaxed) != MSI_DIALECT_M) return MST_OK;
+    mst_status st = MST_OK;
+    pthread_mutex_lock(&store->will_lock);
+    if (!store->will && x->req.key.n) st = msi_link_open(&store->target, wait, &store->will);
+    if (st == MST_OK && store->will) st = msi_link_run(store->will, wait, x, 1);
+    if (store->will && (x->req.key.n == 0 || store->will->broken)) {
+        msi_link_close(store->will);
+        store->will = NULL;
+    }
+    pthread_mutex_unlock(&store->will_lock);
+    return st;
+}
+
+/* Carries out the requests in order; those of a will on its own connection. */
+static mst_status run(struct tcp_store *store, const struct msi_wait *wait, struct msi_exchange *y,
+                      size_t n) {
+    struct msi_link *link;
+    mst_status st = take_link(store, wait, &link);
+    if (st != MST_OK) return st;
+    for (size_t done = 0, i = 0; i <= n && st == MST_OK; i++) {
+        if (i < n && y[i].req.op != MSI_OP_WILL) continue;
+        bool ours = link->dialect == MSI_DIALECT_M;
+        if (i > done) st = (ours ? msi_link_run : msi_link_run_compat)(link, wait, y + done, i - done);
+        if (st == MST_OK && i < n) st = set_will(store, wait, &y[i]);
+        done = i + 1;
+    }
+    give_link(store, link);
+    return st;
+}
+
 static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_exchange *x,
                        size_t n) {
     struct tcp_store *store = (struct tcp_store *)head;
     struct msi_exchange *y = msi_store_prefixed(x, n, msi_cstr("/"));
     if (!y) return msi_fail_memory();
-    struct msi_link *link;
-    bool will = has_will(x, n);
-    mst_status st = take_link(store, wait, will, &link);
-    if (st == MST_OK) {
-        bool ours = link->dialect == MSI_DIALECT_M;
-        st = (ours ? msi_link_run : msi_link_run_compat)(link, wait, y, n);
-        for (size_t i = 0; i < n; i++) {
-            x[i].reply = y[i].reply;
-            x[i].status = y[i].status;
-            if (y[i].req.op == MSI_OP_WILL) link->pinned = ours && y[i].req.key.n > 0;
-            if (st == MST_OK && x[i].req.op == MSI_OP_LIST_KEYS && x[i].status == MST_OK)
-                st = msi_store_strip_keys(&x[i].reply, msi_cstr("/"), true);
-        }
-        give_link(store, link);
+    mst_status st = run(store, wait, y, n);
+    for (size_t i = 0; i < n; i++) {
+        x[i].reply = y[i].reply;
+        x[i].status = y[i].status;
+        if (st == MST_OK && x[i].req.op == MSI_OP_LIST_KEYS && x[i].status == MST_OK)
+            st = msi_store_strip_keys(&x[i].reply, msi_cstr("/"), true);
     }
     free(y);
     return st;
@@ -95,8 +111,10 @@ static void close_store(struct mst_store *head) {
         store->idle = link->next;
         msi_link_close(link);
     }
+    msi_link_close(store->will);
     msi_server_close(store->server, head->linger_ms);
     pthread_mutex_destroy(&store->lock);
+    pthread_mutex_destroy(&store->will_lock);
     free(store);
 }
 
@@ -126,7 +144,7 @@ static mst_status count_in(struct msi_link *link, const struct msi_wait *wait,
 static mst_status connect_first(struct tcp_store *store, const struct msi_wait *wait,
                                 const mst_store_options *options) {
     struct msi_link *link;
-    mst_status st = msi_link_open(&store->address, store->local, &store->limits, wait, &link);
+    mst_status st = msi_link_open(&store->target, wait, &link);
     if (st != MST_OK) return st;
     if (options && options->world_size > 0) st = count_in(link, wait, options);
     give_link(store, link);
@@ -135,9 +153,9 @@ static mst_status connect_first(struct tcp_store *store, const struct msi_wait *
 
 /* The address by which this process itself reaches its server. */
 static void own_address(struct tcp_store *store) {
-    store->address.port = msi_server_port(store->server);
-    if (!strcmp(store->address.host, "0.0.0.0")) strcpy(store->address.host, "127.0.0.1");
-    if (!strcmp(store->address.host, "::")) strcpy(store->address.host, "::1");
+    store->target.address.port = msi_server_port(store->server);
+    if (!strcmp(store->target.address.host, "0.0.0.0")) strcpy(store->target.address.host, "127.0.0.1");
+    if (!strcmp(store->target.address.host, "::")) strcpy(store->target.address.host, "::1");
 }
 
 mst_status msi_store_open_tcp(const struct msi_address *address, const struct msi_settings *settings,
@@ -145,14 +163,14 @@ mst_status msi_store_open_tcp(const struct msi_address *address, const struct ms
                               struct mst_store **store) {
     struct tcp_store *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
-    made->head.ops = &ops;
-    made->address = *address;
-    made->local = settings->store_local;
-    made->head.max_key = (size_t)settings->store_max_key;
-    made->head.max_value = (size_t)settings->store_max_value;
+    msi_store_init(&made->head, &ops, settings);
     size_t total = (size_t)settings->store_max_total;
-    made->limits = (struct msi_store_limits){made->head.max_key, made->head.max_value, total, total};
+    made->target.address = *address;
+    made->target.local = settings->store_local;
+    made->target.limits = (struct msi_store_limits){made->head.max_key, made->head.max_value, total, total};
+    atomic_init(&made->target.dialect, -1);
     pthread_mutex_init(&made->lock, NULL);
+    pthread_mutex_init(&made->will_lock, NULL);
     mst_status st = MST_OK;
     if (options && options->is_master) {
         st = msi_server_open(address, settings, &made->server);
@@ -163,7 +181,7 @@ mst_status msi_store_open_tcp(const struct msi_address *address, const struct ms
         close_store(&made->head);
         return st;
     }
-    made->head.port = made->address.port;
+    made->head.port = made->target.address.port;
     *store = &made->head;
     return MST_OK;
 }

@@ -22,8 +22,8 @@ static mst_status lost(struct msi_link *link, int error, const char *doing) {
     link->broken = true;
     return msi_fail(MST_ERR_STORE_LOST,
                     "the process that hosts it ended, or closed this connection for the reason in its log",
-                    "the store at %s is gone (%s%s%s)", msi_address_format(link->address, where), doing,
-                    error ? ": " : "", error ? strerror(error) : "");
+                    "the store at %s is gone (%s%s%s)", msi_address_format(&link->target->address, where),
+                    doing, error ? ": " : "", error ? strerror(error) : "");
 }
 
 /* Sends out. Replies that come meanwhile wait in the socket: a batch of ours is never so long that both sides
@@ -73,7 +73,7 @@ static mst_status read_reply(struct msi_link *link, const struct msi_wait *wait,
     struct msi_scan scan = {0};
     for (;;) {
         enum msi_scan_result got =
-            msi_store_scan(&scan, signature, n_values, link->limits, link->in.data, link->in.len);
+            msi_store_scan(&scan, signature, n_values, &link->target->limits, link->in.data, link->in.len);
         if (got == MSI_SCAN_DONE) break;
         if (got == MSI_SCAN_BAD) {
             link->broken = true;
@@ -117,38 +117,61 @@ static mst_status read_one(struct msi_link *link, const struct msi_wait *wait, s
 }
 
 /*
- * The last request was not answered in time. A waiting one is called off, so that the connection stays in
- * step; its answer may cross the cancel, and then it counts. Anything else leaves the connection out of step.
+ * A request that waits was not answered in time: it is called off, so that the connection stays in step. Its
+ * answer may cross the cancel, and then it counts.
  */
-static mst_status call_off(struct msi_link *link, mst_status why, struct msi_exchange *x) {
-    if (!msi_ops[x->req.op].waits || link->dialect == MSI_DIALECT_A) {
-        link->broken = true;
+static mst_status call_off(struct msi_link *link, const struct msi_wait *grace, mst_status why,
+                           struct msi_exchange *x) {
+    struct msi_store_req cancel = {.op = MSI_OP_CANCEL_WAIT};
+    if (!msi_store_encode(&link->out, link->dialect, &cancel)) {
+        link->broken = true; /* dialect A cannot call off */
         return why;
     }
-    struct msi_wait grace = {msi_deadline(CANCEL_GRACE_MS), NULL};
-    struct msi_store_req cancel = {.op = MSI_OP_CANCEL_WAIT};
-    msi_store_encode(&link->out, link->dialect, &cancel);
-    mst_status st = send_all(link, &grace);
-    if (st == MST_OK) st = read_one(link, &grace, x);
+    mst_status st = send_all(link, grace);
+    if (st == MST_OK) st = read_one(link, grace, x);
     bool answered = st == MST_OK && x->status == MST_OK;
     if (st == MST_OK && link->dialect == MSI_DIALECT_C) {
         answered = x->reply.data[0] == 0;
         struct msi_exchange second = {.req = cancel};
-        if (answered) st = read_one(link, &grace, &second);
+        if (answered) st = read_one(link, grace, &second);
         msi_buf_free(&second.reply);
     }
     if (st != MST_OK && st != MST_ERR_PEER_LOST) link->broken = true;
     if (answered || st == MST_ERR_PEER_LOST) return st;
     msi_buf_free(&x->reply);
-    return msi_fail(why, NULL, "%s", mst_status_text(why));
+    return why;
+}
+
+/* The caller's time is up with n requests unanswered: takes their answers all the same, to stay in step. */
+static mst_status catch_up(struct msi_link *link, mst_status why, struct msi_exchange *x, size_t n) {
+    struct msi_wait grace = {msi_deadline(CANCEL_GRACE_MS), NULL};
+    mst_status st = MST_OK;
+    for (size_t i = 0; i < n && st == MST_OK && !link->broken; i++) {
+        if (msi_ops[x[i].req.op].waits) return call_off(link, &grace, why, &x[i]);
+        st = read_one(link, &grace, &x[i]);
+    }
+    if (st != MST_OK) link->broken = true;
+    return why;
+}
+
+/* Puts what goes before the first request into out; true if an answer to it will come. */
+static bool greet(struct msi_link *link) {
+    struct msi_store_req validate = {.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC};
+    struct msi_store_req hello = {.op = MSI_OP_HELLO, .number = MSI_STORE_PROTOCOL};
+    enum msi_greeting greeting = link->greeting;
+    link->greeting = MSI_GREET_NONE;
+    if (greeting == MSI_GREET_ALL && link->dialect != MSI_DIALECT_A)
+        msi_store_encode(&link->out, MSI_DIALECT_C, &validate);
+    if (greeting == MSI_GREET_NONE || link->dialect != MSI_DIALECT_M) return false;
+    msi_store_encode(&link->out, MSI_DIALECT_C, &hello);
+    return true;
 }
 
 mst_status msi_link_run(struct msi_link *link, const struct msi_wait *wait, struct msi_exchange *x,
                         size_t n) {
-    struct msi_exchange hello = {.req = {.op = MSI_OP_HELLO, .number = MSI_STORE_PROTOCOL}};
-    bool greeting = link->greeting;
-    link->greeting = false;
-    if (greeting) msi_store_encode(&link->out, MSI_DIALECT_C, &hello.req);
+    struct msi_exchange hello = {.req = {.op = MSI_OP_HELLO}};
+    enum msi_greeting greeting = link->greeting;
+    bool greeted = greet(link);
     for (size_t i = 0; i < n; i++)
         if (!msi_store_encode(&link->out, link->dialect, &x[i].req)) {
             link->out.len = 0;
@@ -157,14 +180,19 @@ mst_status msi_link_run(struct msi_link *link, const struct msi_wait *wait, stru
                             msi_ops[x[i].req.op].name);
         }
     mst_status st = send_all(link, wait);
-    if (st == MST_OK && greeting) st = read_one(link, wait, &hello);
+    if (st == MST_OK && greeted) st = read_one(link, wait, &hello);
+    if (st != MST_OK) link->broken = true;
     msi_buf_free(&hello.reply);
     for (size_t i = 0; i < n && st == MST_OK; i++) {
         st = read_one(link, wait, &x[i]);
-        if (st != MST_OK && st != MST_ERR_PEER_LOST && (i + 1 < n || link->in.len)) link->broken = true;
-        if ((st == MST_ERR_TIMEOUT || st == MST_ERR_CANCELLED) && !link->broken)
-            st = call_off(link, st, &x[i]);
+        if (st == MST_ERR_TIMEOUT || st == MST_ERR_CANCELLED) {
+            st = catch_up(link, st, x + i, n - i);
+            return st == MST_ERR_TIMEOUT || st == MST_ERR_CANCELLED
+                       ? msi_fail(st, NULL, "%s", mst_status_text(st))
+                       : st;
+        }
     }
+    if (st != MST_OK && st != MST_ERR_PEER_LOST) link->broken = true;
     return st;
 }
 
@@ -193,37 +221,64 @@ static mst_status probe(struct msi_link *link, const struct msi_wait *wait, enum
     }
     msi_exchange_free(part, n);
     if (ours) link->dialect = MSI_DIALECT_M;
-    link->greeting = ours;
+    link->greeting = ours ? MSI_GREET_HELLO : MSI_GREET_NONE;
     return st;
 }
 
+static mst_status connect_to(const struct msi_link_target *target, const struct msi_wait *wait,
+                             struct msi_link **link) {
+    struct msi_link *made = calloc(1, sizeof *made);
+    if (!made) return msi_fail_memory();
+    *made = (struct msi_link){.fd = -1, .target = target};
+    mst_status st = msi_connect(&target->address, target->local, wait, &made->fd);
+    if (st != MST_OK) {
+        msi_link_close(made);
+        return st;
+    }
+    *link = made;
+    return MST_OK;
+}
+
 /* A server that does not know a probe hangs up; then the next one is tried on a new connection. */
-mst_status msi_link_open(const struct msi_address *address, bool local, const struct msi_store_limits *limits,
-                         const struct msi_wait *wait, struct msi_link **link) {
+static mst_status open_unknown(const struct msi_link_target *target, const struct msi_wait *wait,
+                               struct msi_link **link) {
     static const struct {
         enum msi_dialect dialect;
         bool ping;
     } tries[] = {{MSI_DIALECT_C, true}, {MSI_DIALECT_A, false}, {MSI_DIALECT_C, false}};
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
-        struct msi_link *made = calloc(1, sizeof *made);
-        if (!made) return msi_fail_memory();
-        *made = (struct msi_link){.fd = -1, .address = address, .limits = limits};
-        mst_status st = msi_connect(address, local, wait, &made->fd);
-        if (st == MST_OK) st = probe(made, wait, tries[i].dialect, tries[i].ping);
+        struct msi_link *made;
+        mst_status st = connect_to(target, wait, &made);
+        if (st != MST_OK) return st;
+        st = probe(made, wait, tries[i].dialect, tries[i].ping);
         if (st == MST_OK) {
-            msi_log(store, DEBUG, "store client in dialect %c", "ACM"[made->dialect]);
             *link = made;
             return MST_OK;
         }
-        bool silent = st == MST_ERR_TIMEOUT && made->fd >= 0;
         msi_link_close(made);
-        if (silent) break;
+        if (st == MST_ERR_TIMEOUT) break;
         if (st != MST_ERR_STORE_LOST && st != MST_ERR_PROTOCOL) return st;
     }
     char where[MSI_ADDRESS_TEXT_MAX];
     return msi_fail(MST_ERR_PROTOCOL, "is that the port of a store? another program may listen there",
-                    "what listens at %s does not speak the store's protocol",
-                    msi_address_format(address, where));
+                    "what listens at %s does not answer as a store does",
+                    msi_address_format(&target->address, where));
+}
+
+mst_status msi_link_open(struct msi_link_target *target, const struct msi_wait *wait,
+                         struct msi_link **link) {
+    /* Relaxed: nothing but the number itself is handed from thread to thread. */
+    int known = atomic_load_explicit(&target->dialect, memory_order_relaxed);
+    mst_status st = known < 0 ? open_unknown(target, wait, link) : connect_to(target, wait, link);
+    if (st != MST_OK) return st;
+    if (known >= 0) {
+        (*link)->dialect = (enum msi_dialect)known;
+        (*link)->greeting = MSI_GREET_ALL;
+    } else {
+        msi_log(store, DEBUG, "store client in dialect %c", "ACM"[(*link)->dialect]);
+        atomic_store_explicit(&target->dialect, (int)(*link)->dialect, memory_order_relaxed);
+    }
+    return MST_OK;
 }
 
 void msi_link_close(struct msi_link *link) {

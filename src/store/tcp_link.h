@@ -6,24 +6,33 @@
 
 #include "store/store.h"
 
+#include <stdatomic.h>
+
+/* A server, as its clients' connections see it. */
+struct msi_link_target {
+    struct msi_address address;
+    bool local; /* a Unix socket may be used where the server is on this host */
+    struct msi_store_limits limits;
+    _Atomic int dialect; /* what it speaks; -1 until a connection has found out */
+};
+
+enum msi_greeting { MSI_GREET_NONE, MSI_GREET_HELLO, MSI_GREET_ALL };
+
 struct msi_link {
     struct msi_link *next; /* in its owner's list */
     int fd;
     enum msi_dialect dialect;
-    bool pinned;   /* carries a will: to be kept until it is taken back */
-    bool greeting; /* HELLO is still to be sent */
-    bool broken;   /* out of step with the server: good for nothing but closing */
-    const struct msi_address *address;
-    const struct msi_store_limits *limits;
+    enum msi_greeting greeting; /* what goes before the first request */
+    bool broken;                /* out of step with the server: good for nothing but closing */
+    const struct msi_link_target *target;
     struct msi_buf out, in;
 };
 
 /*
- * Connects, by Unix socket if local is true and the server is on this host, and finds out what the server
- * speaks: M if it is ours, else C or A. MST_ERR_PROTOCOL if it is no store.
+ * Connects and, the first time, finds out what the server speaks: M if it is ours, else C or A.
+ * MST_ERR_PROTOCOL if it is no store.
  */
-mst_status msi_link_open(const struct msi_address *address, bool local, const struct msi_store_limits *limits,
-                         const struct msi_wait *wait, struct msi_link **link);
+mst_status msi_link_open(struct msi_link_target *target, const struct msi_wait *wait, struct msi_link **link);
 void msi_link_close(struct msi_link *link);
 
 /*

@@ -201,6 +201,26 @@ static void a_barrier_of_sixteen_threads(void **state) {
     assert_ok(mst_store_barrier(s->b, "b", 16, .timeout_ms = 1000)); /* the count stays */
 }
 
+static mst_status arrive(mst_store *store, int64_t number, int timeout_ms) {
+    struct msi_wait wait = {msi_deadline(timeout_ms), NULL};
+    struct msi_exchange x = {.req = {.op = MSI_OP_BARRIER, .key = msi_cstr("b"), .number = number}};
+    mst_status st = msi_store_exec(store, &wait, &x, 1);
+    msi_exchange_free(&x, 1);
+    return st;
+}
+
+/* Groups wait again, after a guard has tripped for nothing, with the number negated. */
+static void a_barrier_with_a_negative_number_counts_nobody(void **state) {
+    struct stores *s = *state;
+    assert_status(arrive(s->a, 3, 30), MST_ERR_TIMEOUT);
+    for (int i = 0; i < 3; i++) assert_status(arrive(s->a, -3, 30), MST_ERR_TIMEOUT);
+    assert_status(arrive(s->b, 3, 30), MST_ERR_TIMEOUT);
+    assert_status(arrive(s->b, -3, 30), MST_ERR_TIMEOUT);
+    assert_ok(arrive(s->b, 3, 1000));
+    assert_ok(arrive(s->a, -3, 1000));
+    assert_status(arrive(s->a, -4, 30), MST_ERR_TIMEOUT);
+}
+
 static void a_pop_waits_for_an_entry(void **state) {
     struct stores *s = *state;
     struct waiter w = {.store = s->a, .key = "q", .timeout_ms = CALL_LIMIT_MS};
@@ -226,6 +246,7 @@ int main(void) {
         cmocka_unit_test(a_handle_is_in_step_after_cancelled_calls),
         cmocka_unit_test(a_handle_is_in_step_after_a_cancelled_first_call),
         cmocka_unit_test(a_barrier_of_sixteen_threads),
+        cmocka_unit_test(a_barrier_with_a_negative_number_counts_nobody),
         cmocka_unit_test(a_pop_waits_for_an_entry),
     };
     return run_over_kinds(tests, COUNT_OF(tests));

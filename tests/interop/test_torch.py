@@ -75,6 +75,12 @@ class EachTorch:
     def test_torchrun_over_our_store(self):
         self.torch.torchrun(self, serve(self), 2).finish()
 
+    def test_its_barrier_and_ours_are_one(self):
+        if "barrier" not in self.torch.methods:
+            self.skipTest("its stores have no barrier")
+        port = serve(self)
+        finish_all([self.torch.start(self, "barrier", port, "both", 2), self.c("barrier", url(port), "both", 2)])
+
     # Our client on its server
 
     def test_our_client_operations(self):

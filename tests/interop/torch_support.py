@@ -1,5 +1,6 @@
 """Processes of test_torch.py, and the interpreters that have torch."""
 
+import ctypes
 import functools
 import json
 import os
@@ -19,6 +20,7 @@ TOOL = BUILD / "bin/muster"
 STORE_CLIENT = BUILD / "bin/tests/store_client"
 TORCH_CLIENT = HERE / "torch_client.py"
 PORT_TAKEN = 98  # exit code of store_client and torch_client
+PR_SET_PDEATHSIG = 1
 PATIENCE = 90  # seconds that a process may take; all of them end by themselves well before
 LAUNCH_VARIABLES = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 
@@ -43,6 +45,11 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def end_with_driver():
+    """For the case that somebody kills the test itself."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 class Child:
     """A process in a session of its own, ended with its test at the latest, with all that it started."""
 
@@ -57,6 +64,7 @@ class Child:
             bufsize=0,
             env=environment(),
             start_new_session=True,
+            preexec_fn=end_with_driver,
         )
         case.addCleanup(self.end)
 
@@ -165,9 +173,8 @@ def find_torches():
         if not python or not os.access(python, os.X_OK):
             reasons.append(f"{python}: no such program")
             continue
-        done = subprocess.run(
-            [python, "-B", TORCH_CLIENT, "about"], capture_output=True, text=True, env=environment(), timeout=PATIENCE
-        )
+        about = [python, "-B", TORCH_CLIENT, "about"]
+        done = subprocess.run(about, capture_output=True, text=True, env=environment(), timeout=PATIENCE)
         if done.returncode != 0:
             reasons.append(f"{python}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
             continue

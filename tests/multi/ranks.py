@@ -6,6 +6,7 @@ not leave on purpose.
 """
 
 import collections
+import contextlib
 import os
 import pathlib
 import select
@@ -301,11 +302,26 @@ class RanksTest(unittest.TestCase):
             new = {name for name in set(os.listdir("/dev/shm")) - self.shared_memory if "muster" in name}
             self.assertEqual(new, set())
 
-    def tearDown(self):
+    @contextlib.contextmanager
+    def ended(self):
+        """Ends what a part of a test has started if that part fails, so that the next one starts afresh."""
+        try:
+            yield
+        except BaseException:
+            self.kill_all()
+            for name in os.listdir(self.directory):
+                os.unlink(self.path(name))
+            raise
+
+    def kill_all(self):
         for process in self.processes:
             if process.poll() is None:
                 process.kill()
             process.wait()
+
+    def tearDown(self):
+        self.kill_all()
+        for process in self.processes:
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
                     try:

@@ -5,7 +5,7 @@ static struct msi_kv *kv;
 
 static int make_map(void **state) {
     (void)state;
-    kv = msi_kv_new(1 << 20);
+    kv = msi_kv_new(1 << 20, SIZE_MAX);
     return kv ? 0 : -1;
 }
 
@@ -173,7 +173,7 @@ static void ten_thousand_keys(void **state) {
     (void)state;
     char name[32], value[32];
     msi_kv_free(kv);
-    kv = msi_kv_new(16 << 20);
+    kv = msi_kv_new(16 << 20, SIZE_MAX);
     for (int i = 0; i < 10000; i++) {
         snprintf(name, sizeof name, "key/%d", i);
         int n = snprintf(value, sizeof value, "%d", i * 3);

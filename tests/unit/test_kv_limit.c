@@ -6,7 +6,7 @@ static char block[TOTAL];
 
 static void values_beyond_the_total_are_refused(void **state) {
     (void)state;
-    struct msi_kv *kv = msi_kv_new(TOTAL);
+    struct msi_kv *kv = msi_kv_new(TOTAL, SIZE_MAX);
     expect(kv, REQ(SET, "k", .value = {block, TOTAL}), MST_ERR_LIMIT, "");
     expect(kv, REQ(APPEND, "k", .value = {block, TOTAL}), MST_ERR_LIMIT, "");
     expect(kv, REQ(QUEUE_PUSH, "k", .value = {block, TOTAL}), MST_ERR_LIMIT, "");
@@ -23,7 +23,7 @@ static void values_beyond_the_total_are_refused(void **state) {
 
 static void a_refused_change_leaves_the_old_value(void **state) {
     (void)state;
-    struct msi_kv *kv = msi_kv_new(TOTAL);
+    struct msi_kv *kv = msi_kv_new(TOTAL, SIZE_MAX);
     struct noted noted;
     expect(kv, REQ(SET, "k", VALUE("old")), MST_OK, "");
     size_t before = msi_kv_bytes(kv);
@@ -41,7 +41,7 @@ static void a_refused_change_leaves_the_old_value(void **state) {
 
 static void a_multi_set_that_does_not_fit_sets_nothing(void **state) {
     (void)state;
-    struct msi_kv *kv = msi_kv_new(TOTAL);
+    struct msi_kv *kv = msi_kv_new(TOTAL, SIZE_MAX);
     struct msi_str values[] = {S("1"), {block, TOTAL}};
     expect(kv, REQ(MULTI_SET, "", LIST(S("a"), S("b")), .values = values), MST_ERR_LIMIT, "");
     assert_missing(kv, "b");
@@ -52,7 +52,7 @@ static void a_multi_set_that_does_not_fit_sets_nothing(void **state) {
 
 static void waits_are_bounded_too(void **state) {
     (void)state;
-    struct msi_kv *kv = msi_kv_new(TOTAL);
+    struct msi_kv *kv = msi_kv_new(TOTAL, SIZE_MAX);
     struct noted noted[1000];
     char name[1000][32];
     int n = 0;
@@ -76,7 +76,7 @@ static void waits_are_bounded_too(void **state) {
 static void a_wait_for_too_many_keys_leaves_nothing_behind(void **state) {
     (void)state;
     enum { N = 2000 };
-    struct msi_kv *kv = msi_kv_new(TOTAL);
+    struct msi_kv *kv = msi_kv_new(TOTAL, SIZE_MAX);
     static struct msi_str keys[N];
     static char name[N][16];
     for (int i = 0; i < N; i++)
@@ -96,7 +96,7 @@ static void a_wait_for_too_many_keys_leaves_nothing_behind(void **state) {
 
 static void barriers_are_bounded_too(void **state) {
     (void)state;
-    struct msi_kv *kv = msi_kv_new(TOTAL);
+    struct msi_kv *kv = msi_kv_new(TOTAL, SIZE_MAX);
     mst_status st = MST_OK;
     int n = 0;
     for (; n < 5000 && st == MST_OK; n++) {
@@ -142,7 +142,7 @@ static void random_request(struct msi_kv *kv) {
 
 static void whatever_happens_the_total_holds_and_emptying_gives_all_back(void **state) {
     (void)state;
-    struct msi_kv *kv = msi_kv_new(TOTAL);
+    struct msi_kv *kv = msi_kv_new(TOTAL, SIZE_MAX);
     random_state = 7;
     size_t most = 0;
     for (int i = 0; i < 50000; i++) {
@@ -163,7 +163,7 @@ static void whatever_happens_the_total_holds_and_emptying_gives_all_back(void **
 
 static void a_value_that_shrinks_gives_memory_back(void **state) {
     (void)state;
-    struct msi_kv *kv = msi_kv_new(TOTAL);
+    struct msi_kv *kv = msi_kv_new(TOTAL, SIZE_MAX);
     expect(kv, REQ(SET, "k", .value = {block, 32768}), MST_OK, "");
     expect(kv, REQ(SET, "k", VALUE("small")), MST_OK, "");
     assert_true(msi_kv_bytes(kv) < 1024);

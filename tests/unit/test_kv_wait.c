@@ -5,7 +5,7 @@ static struct msi_kv *kv;
 
 static int make_map(void **state) {
     (void)state;
-    kv = msi_kv_new(1 << 20);
+    kv = msi_kv_new(1 << 20, SIZE_MAX);
     return kv ? 0 : -1;
 }
 

@@ -164,7 +164,7 @@ static void a_file_that_is_no_stores_is_refused_and_left_alone(void **state) {
     static const char text[] = "#!/bin/sh\necho this is somebody's script, not a store\n";
     write_file(*state, text, sizeof text - 1);
     assert_status(open_path(*state, &store), MST_ERR_STALE);
-    assert_contains(mst_error(), *state);
+    assert_contains(mst_error(), (const char *)*state);
     assert_int_equal(file_size(*state), sizeof text - 1);
 }
 

@@ -1,0 +1,42 @@
+"""Groups of ranks: many, overlapping, repeated, made in different orders."""
+
+from ranks import PROGRAMS, RanksTest, main
+
+GROUPS = PROGRAMS / "groups"
+
+
+class Groups(RanksTest):
+    def run_groups(self, n, count):
+        status, out = self.run_tool("run", "-n", n, GROUPS, count)
+        self.assertEqual(status, 0, out)
+        self.assert_nothing_left()
+
+    def test_alone(self):
+        self.run_groups(1, 100)
+
+    def test_few_ranks(self):
+        for n in (2, 3, 4, 5):
+            with self.subTest(n=n):
+                self.run_groups(n, 120)
+
+    def test_many_groups(self):
+        self.run_groups(8, 500)
+
+    def test_over_a_file(self):
+        url = f"file://{self.path('meet')}"
+        ranks = [self.tcp(r, 3, url, "init", *["group=0,1,2", "barriers=5"] * 5, "destroy") for r in range(3)]
+        self.assert_ends(*ranks)
+
+    def test_names_in_errors(self):
+        url = f"tcp://127.0.0.1:{self.free_port()}"
+        actions = ["group=0,1", "~barrier=200", "group=1", "~barrier", "group=", "barrier", "destroy"]
+        rank = self.tcp(0, 2, url, "init", *actions)
+        other = self.tcp(1, 2, url, "init", "barrier", "destroy")
+        self.assert_failed(rank.step("barrier"), "MST_ERR_STALLED", "a group of 2 ranks", "missing: rank 1", "#1")
+        self.assert_failed(rank.step("barrier"), "MST_ERR_NOT_MEMBER", "rank 0 is not in a group of 1 rank")
+        self.assert_ok(rank.step("barrier"))
+        self.assert_ends(rank, other)
+
+
+if __name__ == "__main__":
+    main()

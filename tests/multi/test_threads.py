@@ -1,0 +1,34 @@
+"""Thread-ranks: 64 worlds' members in one process, over every kind of store."""
+
+from ranks import PROGRAMS, Process, RanksTest, main
+
+THREADS = PROGRAMS / "threads"
+
+
+class Threads(RanksTest):
+    def run_threads(self, *args):
+        process = Process(self.popen(THREADS, *args))
+        status, out = process.finish()
+        self.assertEqual((status, out), (0, "done\n"))
+        self.assert_nothing_left()
+
+    def test_hash(self):
+        self.run_threads(64, 100, "hash")
+
+    def test_tcp(self):
+        self.run_threads(64, 100, f"tcp://127.0.0.1:{self.free_port()}")
+
+    def test_file(self):
+        self.run_threads(64, 5, f"file://{self.path('meet')}")
+
+    def test_file_is_removed_however_they_leave(self):
+        """All leave at the same moment, again and again: the last one is the one that removes the file."""
+        for _ in range(20):
+            self.run_threads(8, 1, f"file://{self.path('meet')}")
+
+    def test_several_worlds_at_once(self):
+        self.run_threads(8, 50, "hash", 8)
+
+
+if __name__ == "__main__":
+    main()
