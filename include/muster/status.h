@@ -35,7 +35,8 @@
     X(21, ERR_STALE, PROCESS, "remains of an earlier job")                                                   \
     X(22, ERR_PEER_LOST, GROUP, "a rank of the group died or left")                                          \
     X(23, ERR_STALLED, GROUP, "ranks of the group did not take part in time")                                \
-    X(24, ERR_INTERNAL, PROCESS, "a fault in muster itself")
+    X(24, ERR_INTERNAL, PROCESS, "a fault in muster itself")                                                 \
+    X(25, ERR_STORE_ENDED, PROCESS, "the process that hosts the store has closed it")
 
 #ifdef __cplusplus
 extern "C" {

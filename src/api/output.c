@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <muster/group.h>
 #include <muster/output.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,7 +27,12 @@ static int forced_rank = -1;
 static int write_all(int fd, const char *text, size_t len) {
     for (size_t done = 0; done < len;) {
         ssize_t n = write(fd, text + done, len - done);
-        if (n < 0 && errno != EINTR) return -1;
+        if (n < 0 && errno == EAGAIN) {
+            struct pollfd room = {.fd = fd, .events = POLLOUT};
+            poll(&room, 1, -1);
+        } else if (n < 0 && errno != EINTR) {
+            return -1;
+        }
         if (n > 0) done += (size_t)n;
     }
     return (int)len;

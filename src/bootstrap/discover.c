@@ -43,6 +43,9 @@ static mst_status take_ranks(const mst_init_options *options, struct msi_place *
         rank = options->rank;
         size = options->world_size;
         place->source = ".rank and .world_size";
+        if (size < 1 || rank < 0 || rank >= size)
+            return msi_fail(MST_ERR_CONFIG, "ranks go from 0 to the world size less 1",
+                            "rank %d does not fit a world of %d (from %s)", rank, size, place->source);
     }
     place->rank = rank;
     place->world_size = size;

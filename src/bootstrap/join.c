@@ -24,8 +24,9 @@ struct join {
     const char *prefix;
     char host_name[MSI_HOST_MAX], address[64];
     struct msi_topology topology;
-    bool told; /* the failure is one that others have told of */
-    char segment_key[MSI_KEY_MAX];
+    bool told;    /* the failure is one that others have told of */
+    bool claimed; /* this rank of the world under prefix is ours */
+    char segment_key[MSI_KEY_MAX], offer[MSI_OFFER_MAX], params[64];
 };
 
 static struct msi_str reply_str(const struct msi_exchange *x) {
@@ -33,46 +34,9 @@ static struct msi_str reply_str(const struct msi_exchange *x) {
     return msi_read_str(&r);
 }
 
-/* Opening the k-th time means that this rank has left the world before: else somebody else has this rank now.
- */
-static mst_status check_not_taken(struct join *join, int64_t k) {
-    char prefix[MSI_PREFIX_MAX], who[MSI_WHO_MAX], open[MSI_KEY_MAX];
-    snprintf(prefix, sizeof prefix, "muster/%s/%lld/", join->place->run, (long long)k - 1);
-    struct msi_buf events = {0};
-    mst_status st = msi_events_read(join->store, join->wait, prefix, &events);
-    bool gone = st == MST_OK && msi_events_mention(msi_buf_str(&events), join->place->rank);
-    msi_buf_free(&events);
-    if (st != MST_OK || gone) return st;
-    struct msi_exchange x = {
-        .req = {.op = MSI_OP_ADD,
-                .key = msi_key(open, "muster/%s/open/%d", join->place->run, join->place->rank),
-                .number = -1}};
-    msi_store_exec(join->store, join->wait, &x, 1);
-    msi_exchange_free(&x, 1);
-    msi_join_who(join->store, prefix, join->place->rank, who, sizeof who);
-    st = msi_fail(MST_ERR_DUPLICATE_RANK, "give every process a rank of its own",
-                  "two processes claim rank %d: %s and host %s, pid %d", join->place->rank,
-                  *who ? who : "one that is joining", join->host_name, (int)getpid());
-    msi_blame(st, join->place->rank);
-    if (!msi_join_is_formed(join->store, prefix, join->place->world_size))
-        msi_join_post(join->store, prefix, join->place->rank, 'F', false);
-    return st;
-}
-
-/* Learns which world this is. */
-static mst_status find_world(struct join *join, char prefix[MSI_PREFIX_MAX]) {
-    char open[MSI_KEY_MAX];
-    struct msi_exchange x = {
-        .req = {.op = MSI_OP_ADD,
-                .key = msi_key(open, "muster/%s/open/%d", join->place->run, join->place->rank),
-                .number = 1}};
-    mst_status st = msi_store_exec(join->store, join->wait, &x, 1);
-    struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
-    int64_t k = (int64_t)msi_read_u64(&r);
-    msi_exchange_free(&x, 1);
-    if (st == MST_OK && k > 1) st = check_not_taken(join, k);
-    if (st == MST_OK) snprintf(prefix, MSI_PREFIX_MAX, "muster/%s/%lld/", join->place->run, (long long)k);
-    return st;
+static int64_t reply_number(const struct msi_exchange *x) {
+    struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
+    return (int64_t)msi_read_u64(&r);
 }
 
 /* What the first rank to come said of the world must be what this rank thinks. */
@@ -95,40 +59,136 @@ static mst_status compare_params(const struct join *join, struct msi_str said) {
     return st == MST_OK ? st : msi_blame(st, rank);
 }
 
-/* Leaves a will, compares the world's parameters, and finds the ranks of this host. */
-static mst_status introduce(struct join *join) {
-    char who[MSI_WHO_MAX], params[64], will[32], offer[MSI_OFFER_MAX], host[MSI_HOST_KEY_MAX];
-    char keys[3][MSI_KEY_MAX];
-    int rank = join->place->rank;
-    snprintf(who, sizeof who, "host %s, pid %d", join->host_name, (int)getpid());
-    snprintf(params, sizeof params, "%d %d %s %d", join->place->world_size, WORLD_PROTOCOL, mst_version(),
-             rank);
-    snprintf(will, sizeof will, "D %d\n", rank);
-    mst_status st = msi_topology_offer(&join->topology, offer);
-    if (st != MST_OK) return st;
-    struct msi_str events = msi_key(keys[1], "%sevents", join->prefix);
+/* How many worlds of this run are over. */
+static mst_status read_ended(const struct join *join, int64_t *ended) {
+    char key[MSI_KEY_MAX];
+    struct msi_exchange x = {
+        .req = {.op = MSI_OP_ADD, .key = msi_key(key, "muster/%s/ended", join->place->run)}};
+    mst_status st = msi_store_exec(join->store, join->wait, &x, 1);
+    if (st == MST_OK) *ended = reply_number(&x);
+    msi_exchange_free(&x, 1);
+    return st;
+}
+
+/* Takes the claim to a world back that turned out to be another job's. all: it was over, nothing of it shall stay. */
+static void unclaim(const struct join *join, bool all) {
+    char keys[4][MSI_KEY_MAX];
+    struct msi_exchange x[] = {
+        {.req = {.op = MSI_OP_DELETE_KEY,
+                 .key = msi_key(keys[0], "%swho/%d", join->prefix, join->place->rank)}},
+        {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_cstr(join->segment_key)}},
+        {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_key(keys[1], "%sparams", join->prefix)}},
+        {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_key(keys[2], "%scome", join->prefix)}},
+        {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_key(keys[3], "%sevents", join->prefix)}},
+    };
+    msi_store_exec(join->store, join->wait, x, all ? 5 : 1);
+    msi_exchange_free(x, 5);
+}
+
+static mst_status say_taken(const struct join *join, bool formed) {
+    char who[MSI_WHO_MAX];
+    msi_join_who(join->store, join->prefix, join->place->rank, who, sizeof who);
+    mst_status st = msi_fail(MST_ERR_DUPLICATE_RANK, "give every process a rank of its own",
+                             "two processes claim rank %d: %s and host %s, pid %d", join->place->rank,
+                             *who ? who : "another", join->host_name, (int)getpid());
+    msi_blame(st, join->place->rank);
+    if (!formed)
+        msi_join_post(join->store, join->prefix, join->place->rank, 'F', false); /* the others wait in vain */
+    return st;
+}
+
+enum claim { CLAIMED, NEXT_WORLD, WORLD_ENDED, REFUSED };
+
+/* What came of the attempt to be this rank of that world. */
+static enum claim judge(struct join *join, struct msi_exchange *x, const char *own, int64_t k,
+                        mst_status *st) {
+    struct msi_str who = reply_str(&x[0]), params = reply_str(&x[1]),
+                   events = msi_value_or_none(reply_str(&x[2]));
+    bool mine = msi_str_equal(who, msi_cstr(own));
+    bool formed = reply_number(&x[3]) >= msi_params_size(params);
+    if (reply_number(&x[4]) + 1 > k) {
+        /* The last rank of that world has ended it while we looked; our claim came before or behind its cleaning. */
+        if (mine) unclaim(join, msi_str_equal(params, msi_cstr(join->params)));
+        return WORLD_ENDED;
+    }
+    if (!mine && msi_events_mention(events, join->place->rank)) return NEXT_WORLD;
+    if (!mine) {
+        *st = say_taken(join, formed);
+        return REFUSED;
+    }
+    if (formed) {
+        /* A world of another size that has formed: over if all its ranks are gone, else somebody is mistaken. */
+        unclaim(join, false);
+        if (msi_events_all(events, msi_params_size(params))) return NEXT_WORLD;
+        *st = compare_params(join, params);
+        return *st == MST_OK ? NEXT_WORLD : REFUSED;
+    }
+    *st = msi_events_explain(join->store, join->prefix, events, join->place->rank);
+    join->told = *st != MST_OK;
+    if (*st == MST_OK) *st = compare_params(join, params);
+    if (*st == MST_OK) msi_topology_accept(&join->topology, reply_str(&x[5]));
+    return CLAIMED;
+}
+
+/* Tries to be this rank of the k-th world; reading how many are over comes behind the claim, on purpose. */
+static enum claim try_claim(struct join *join, const char *own, int64_t k, mst_status *st) {
+    char keys[5][MSI_KEY_MAX], host[MSI_HOST_KEY_MAX];
     struct msi_str segment = msi_key(join->segment_key, "%sseg/%s/%s", join->prefix, msi_host_key(host),
                                      join->settings->force_host);
     struct msi_exchange x[] = {
-        {.req = {.op = MSI_OP_SET,
-                 .key = msi_key(keys[0], "%swho/%d", join->prefix, rank),
-                 .value = msi_cstr(who)}},
-        {.req = {.op = MSI_OP_COMPARE_SET, .key = events}},
-        {.req = {.op = MSI_OP_WILL, .key = events, .value = msi_cstr(will)}},
         {.req = {.op = MSI_OP_COMPARE_SET,
-                 .key = msi_key(keys[2], "%sparams", join->prefix),
-                 .desired = msi_cstr(params)}},
-        {.req = {.op = MSI_OP_COMPARE_SET, .key = segment, .desired = msi_cstr(offer)}},
+                 .key = msi_key(keys[0], "%swho/%d", join->prefix, join->place->rank),
+                 .desired = msi_cstr(own)}},
+        {.req = {.op = MSI_OP_COMPARE_SET,
+                 .key = msi_key(keys[1], "%sparams", join->prefix),
+                 .desired = msi_cstr(join->params)}},
+        {.req = msi_read_request(msi_key(keys[2], "%sevents", join->prefix))},
+        {.req = {.op = MSI_OP_ADD, .key = msi_key(keys[3], "%scome", join->prefix)}},
+        {.req = {.op = MSI_OP_ADD, .key = msi_key(keys[4], "muster/%s/ended", join->place->run)}},
+        {.req = {.op = MSI_OP_COMPARE_SET, .key = segment, .desired = msi_cstr(join->offer)}},
     };
     enum { N = sizeof x / sizeof *x };
-    st = msi_store_exec(join->store, join->wait, x, N);
-    if (st == MST_OK) {
-        st = msi_events_explain(join->store, join->prefix, reply_str(&x[1]), rank);
-        join->told = st != MST_OK;
-    }
-    if (st == MST_OK) st = compare_params(join, reply_str(&x[3]));
-    if (st == MST_OK) msi_topology_accept(&join->topology, reply_str(&x[4]));
+    enum claim outcome = REFUSED;
+    *st = msi_store_exec(join->store, join->wait, x, N);
+    if (*st == MST_OK) outcome = judge(join, x, own, k, st);
     msi_exchange_free(x, N);
+    return outcome;
+}
+
+/* Finds the world that is forming now, and claims this rank of it. */
+static mst_status find_world(struct join *join, char prefix[MSI_PREFIX_MAX]) {
+    char own[MSI_WHO_MAX];
+    uint64_t nonce;
+    msi_random(&nonce, sizeof nonce);
+    snprintf(own, sizeof own, "%016llx host %s, pid %d", (unsigned long long)nonce, join->host_name,
+             (int)getpid());
+    snprintf(join->params, sizeof join->params, "%d %d %s %d", join->place->world_size, WORLD_PROTOCOL,
+             mst_version(), join->place->rank);
+    mst_status st = msi_topology_offer(&join->topology, join->offer);
+    int64_t k = 0;
+    if (st == MST_OK) st = read_ended(join, &k);
+    for (k++; st == MST_OK;) {
+        snprintf(prefix, MSI_PREFIX_MAX, "muster/%s/%lld/", join->place->run, (long long)k);
+        enum claim outcome = try_claim(join, own, k, &st);
+        join->claimed = outcome == CLAIMED;
+        if (outcome == CLAIMED || outcome == REFUSED) break;
+        if (outcome == NEXT_WORLD) k++;
+        if (outcome == WORLD_ENDED) {
+            st = read_ended(join, &k);
+            k++;
+        }
+    }
+    return st;
+}
+
+/* Leaves the will: should this rank die from now on, the others are told. */
+static mst_status leave_will(struct join *join) {
+    char key[MSI_KEY_MAX], will[32];
+    snprintf(will, sizeof will, "D %d\n", join->place->rank);
+    struct msi_exchange x = {
+        .req = {.op = MSI_OP_WILL, .key = msi_key(key, "%sevents", join->prefix), .value = msi_cstr(will)}};
+    mst_status st = msi_store_exec(join->store, join->wait, &x, 1);
+    msi_exchange_free(&x, 1);
     return st;
 }
 
@@ -144,7 +204,7 @@ static uint64_t place_of(const struct join *join) {
 
 /* Adds this rank to the roster and waits until everybody is on it. */
 static mst_status arrive(struct join *join) {
-    char keys[4][MSI_KEY_MAX];
+    char keys[5][MSI_KEY_MAX];
     struct msi_roster_entry me = {(uint32_t)join->place->rank, (uint32_t)getpid(), place_of(join)};
     struct msi_place_entry place = {me.place, join->topology.host, msi_cstr(join->host_name),
                                     msi_cstr(join->address)};
@@ -158,6 +218,7 @@ static mst_status arrive(struct join *join) {
         {.req = {.op = MSI_OP_APPEND,
                  .key = msi_key(keys[1], "%sroster", join->prefix),
                  .value = msi_buf_str(&entry)}},
+        {.req = {.op = MSI_OP_ADD, .key = msi_key(keys[4], "%scome", join->prefix), .number = 1}},
         {.req = {.op = MSI_OP_GUARD, .key = msi_key(keys[2], "%sevents", join->prefix)}},
         {.req = {.op = MSI_OP_BARRIER,
                  .key = msi_key(keys[3], "%sall", join->prefix),
@@ -198,17 +259,19 @@ static mst_status run(struct join *join, char prefix[MSI_PREFIX_MAX], struct msi
     const char *why;
     bool tcp = join->place->url.scheme == MSI_SCHEME_TCP;
     msi_host_name(join->host_name);
-    mst_status st = msi_netif_choose(join->settings->advertise_addr, join->settings->socket_ifname,
-                                     tcp ? &join->place->url.address : NULL, join->address, &why);
-    if (st == MST_OK) st = find_world(join, prefix);
-    if (st != MST_OK) return st;
-    msi_log(bootstrap, DEBUG, "joining %s as %d of %d; others reach this host at %s (%s)", prefix,
-            join->place->rank, join->place->world_size, join->address, why);
     join->prefix = prefix;
-    st = introduce(join);
-    if (st == MST_OK) st = arrive(join);
+    mst_status st = find_world(join, prefix);
+    if (st == MST_OK) st = leave_will(join);
+    if (st == MST_OK)
+        st = msi_netif_choose(join->settings->advertise_addr, join->settings->socket_ifname,
+                              tcp ? &join->place->url.address : NULL, join->address, &why);
+    if (st == MST_OK) {
+        msi_log(bootstrap, DEBUG, "joining %s as %d of %d; others reach this host at %s (%s)", prefix,
+                join->place->rank, join->place->world_size, join->address, why);
+        st = arrive(join);
+    }
     if (st == MST_OK) st = read_roster(join, roster);
-    if (st != MST_OK && st != MST_ERR_STORE_LOST)
+    if (st != MST_OK && st != MST_ERR_STORE_LOST && join->claimed)
         msi_join_post(join->store, prefix, join->place->rank, join->told ? 'L' : 'F', true);
     return st;
 }
@@ -221,16 +284,4 @@ mst_status msi_join(struct mst_store *store, const struct msi_place *place,
     mst_status st = run(&join, prefix, roster);
     msi_topology_close(&join.topology);
     return st;
-}
-
-void msi_leave(struct mst_store *store, const char *prefix, int rank) {
-    char key[MSI_KEY_MAX], line[32];
-    snprintf(line, sizeof line, "L %d\n", rank);
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
-    struct msi_exchange x[] = {
-        {.req = {.op = MSI_OP_APPEND, .key = msi_key(key, "%sevents", prefix), .value = msi_cstr(line)}},
-        {.req = {.op = MSI_OP_WILL}},
-    };
-    msi_store_exec(store, &wait, x, 2);
-    msi_exchange_free(x, 2);
 }

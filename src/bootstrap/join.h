@@ -1,18 +1,20 @@
 /*
  * join.h - joining a world through a store.
  *
- * Round trips per rank, whatever the size: one to learn which world this is (the k-th that this rank opens in
- * the store), one to leave a will and agree on size, version and host, one to arrive, one to read who all are.
+ * Round trips per rank, whatever the size: one to learn which world is forming, one to claim the rank, agree on
+ * size and version and find the others of this host, one to leave a will, one to arrive, one to read who all are.
  *
  * Keys under muster/RUN/
- *   open/R     how many worlds rank R has opened
+ *   ended      how many worlds are over; only ever grows
  * and under muster/RUN/K/, for the K-th of them
+ *   who/R      who has claimed rank R: a random number, host and pid
  *   params     size and version, as the first rank to come sees them
- *   seg/H      the segment that ranks of host H try to share
- *   who/R      host and pid of rank R
- *   roster, places, events    see wire/roster.h
+ *   come       how many have arrived; as many as the size: the world has formed, and takes nobody any more
+ *   seg/H      the segment that ranks of host H try to share, while the world forms
  *   all        the barrier of arrival
+ *   roster, places, events    see wire/roster.h
  *   G/all, G/at/R, G/out      barriers of group G, how far rank R of it is, how many have ended it
+ *   out        how many ranks have left; the last one counts the world as ended and deletes all its keys
  */
 #ifndef MSI_BOOTSTRAP_JOIN_H
 #define MSI_BOOTSTRAP_JOIN_H
@@ -42,9 +44,6 @@ enum { MSI_PREFIX_MAX = MSI_RUN_MAX + 48 };
 mst_status msi_join(struct mst_store *store, const struct msi_place *place,
                     const struct msi_settings *settings, const struct msi_wait *wait,
                     char prefix[MSI_PREFIX_MAX], struct msi_roster *roster);
-
-/* Says goodbye: takes the will back and notes that this rank has left. */
-void msi_leave(struct mst_store *store, const char *prefix, int rank);
 
 void msi_roster_free(struct msi_roster *roster);
 

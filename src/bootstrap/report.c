@@ -17,14 +17,32 @@ struct msi_str msi_key(char out[MSI_KEY_MAX], const char *format, ...) {
     return msi_str(out, n < 0 ? 0 : n < MSI_KEY_MAX ? (size_t)n : MSI_KEY_MAX - 1);
 }
 
-/* Swapping nothing for nothing reads a value whether it is there or not. */
+/* Swapping a value that no key ever has for itself reads a key and changes nothing, in every dialect. */
+static const char nothing[] = "\001nothing";
+
+struct msi_store_req msi_read_request(struct msi_str key) {
+    struct msi_str none = msi_cstr(nothing);
+    return (struct msi_store_req){.op = MSI_OP_COMPARE_SET, .key = key, .value = none, .desired = none};
+}
+
+struct msi_str msi_value_or_none(struct msi_str reply) {
+    return msi_str_equal(reply, msi_cstr(nothing)) ? msi_str(NULL, 0) : reply;
+}
+
+int64_t msi_params_size(struct msi_str params) {
+    char text[24];
+    int size = 0;
+    snprintf(text, sizeof text, "%.*s", MSI_SHOW(params));
+    return sscanf(text, "%d", &size) == 1 && size > 0 ? size : INT64_MAX;
+}
+
 static mst_status read_value(struct mst_store *store, const struct msi_wait *wait, struct msi_str key,
                              struct msi_buf *value) {
-    struct msi_exchange x = {.req = {.op = MSI_OP_COMPARE_SET, .key = key}};
+    struct msi_exchange x = {.req = msi_read_request(key)};
     mst_status st = msi_store_exec(store, wait, &x, 1);
     if (st == MST_OK) {
         struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
-        struct msi_str text = msi_read_str(&r);
+        struct msi_str text = msi_value_or_none(msi_read_str(&r));
         msi_buf_add(value, text.p, text.n);
     }
     msi_exchange_free(&x, 1);
@@ -44,13 +62,20 @@ bool msi_events_mention(struct msi_str events, int rank) {
     return false;
 }
 
+bool msi_events_all(struct msi_str events, int64_t size) {
+    for (int rank = 0; rank < size; rank++)
+        if (!msi_events_mention(events, rank)) return false;
+    return true;
+}
+
 const char *msi_join_who(struct mst_store *store, const char *prefix, int rank, char *out, size_t size) {
     char key[MSI_KEY_MAX];
     struct msi_buf value = {0};
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
     out[0] = 0;
     if (read_value(store, &wait, msi_key(key, "%swho/%d", prefix, rank), &value) == MST_OK)
-        snprintf(out, size, "%.*s", (int)value.len, value.len ? (const char *)value.data : "");
+        snprintf(out, size, "%.*s", value.len > 17 ? (int)value.len - 17 : 0,
+                 value.len > 17 ? (const char *)value.data + 17 : "");
     msi_buf_free(&value);
     return out;
 }
@@ -128,13 +153,6 @@ static int mark_arrived(struct mst_store *store, const char *prefix, bool *arriv
     }
     msi_buf_free(&roster);
     return count;
-}
-
-bool msi_join_is_formed(struct mst_store *store, const char *prefix, int world_size) {
-    bool *arrived = calloc((size_t)world_size, sizeof *arrived);
-    bool formed = arrived && mark_arrived(store, prefix, arrived, world_size) == world_size;
-    free(arrived);
-    return formed;
 }
 
 mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,

@@ -7,16 +7,25 @@
 #include "bootstrap/join.h"
 #include "wire/roster.h"
 
-enum { MSI_LAST_WORDS_MS = 3000, MSI_KEY_MAX = 768, MSI_WHO_MAX = MSI_HOST_MAX + 32 };
+enum { MSI_LAST_WORDS_MS = 1000, MSI_KEY_MAX = 768, MSI_WHO_MAX = MSI_HOST_MAX + 32 };
 
 /* Writes a key and returns a view of it. */
 struct msi_str msi_key(char out[MSI_KEY_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A request that reads a value which may be missing, without making it; and its reply without the stand-in. */
+struct msi_store_req msi_read_request(struct msi_str key);
+struct msi_str msi_value_or_none(struct msi_str reply);
+
+/* The world size in a "params" value; a number that nobody reaches if it is none. */
+int64_t msi_params_size(struct msi_str params);
 
 /* The world's events so far, which may be none. */
 mst_status msi_events_read(struct mst_store *store, const struct msi_wait *wait, const char *prefix,
                            struct msi_buf *events);
 /* Has the rank died, left or given up? */
 bool msi_events_mention(struct msi_str events, int rank);
+/* Have ranks 0 to size - 1 all? */
+bool msi_events_all(struct msi_str events, int64_t size);
 /* MST_OK if nothing in there keeps a world from forming; else the failure it tells of, as seen by rank. */
 mst_status msi_events_explain(struct mst_store *store, const char *prefix, struct msi_str events, int rank);
 
@@ -25,9 +34,6 @@ mst_status msi_events_explain(struct mst_store *store, const char *prefix, struc
  * because others failed. with_will: takes this rank's will back. The thread's last failure stays what it was.
  */
 void msi_join_post(struct mst_store *store, const char *prefix, int rank, char kind, bool with_will);
-
-/* Has every rank of that world arrived? */
-bool msi_join_is_formed(struct mst_store *store, const char *prefix, int world_size);
 
 /* The failure to record when a guard ended the wait, or the deadline did. */
 mst_status msi_join_explain_loss(struct mst_store *store, const char *prefix, int rank);

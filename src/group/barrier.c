@@ -13,14 +13,15 @@
 
 enum { LISTED_MOST = 8 };
 
-/* One try: arrives (again: only waits) and waits, unless somebody of the world is lost. */
-static mst_status try_once(mst_group *group, const struct msi_wait *wait, bool again) {
+/* One try: FIRST arrives and waits, AGAIN only waits, both until somebody of the world is lost; PEEK does not wait. */
+enum attempt { FIRST, AGAIN, PEEK };
+static mst_status try_once(mst_group *group, const struct msi_wait *wait, enum attempt attempt) {
     struct msi_world *world = group->world;
     char keys[3][MSI_KEY_MAX], text[24];
     int64_t target = (int64_t)group->barriers * group->size;
     snprintf(text, sizeof text, "%llu", (unsigned long long)group->barriers);
     pthread_mutex_lock(&world->lock);
-    int64_t seen = world->events_seen;
+    int64_t seen = attempt == PEEK ? -1 : world->events_seen;
     pthread_mutex_unlock(&world->lock);
     struct msi_exchange x[] = {
         {.req = {.op = MSI_OP_SET,
@@ -29,7 +30,7 @@ static mst_status try_once(mst_group *group, const struct msi_wait *wait, bool a
         {.req = {.op = MSI_OP_GUARD, .key = msi_key(keys[1], "%sevents", world->prefix), .number = seen}},
         {.req = {.op = MSI_OP_BARRIER,
                  .key = msi_key(keys[2], "%s%s/all", world->prefix, group->id),
-                 .number = again ? -target : target}},
+                 .number = attempt == FIRST ? target : -target}},
     };
     mst_status st = msi_world_exec(world, wait, x, 3);
     msi_exchange_free(x, 3);
@@ -49,8 +50,9 @@ static mst_status read_progress(const mst_group *group, uint64_t *at) {
     if (st == MST_OK) st = msi_world_exec(group->world, &wait, x, (size_t)group->size);
     for (int i = 0; i < group->size && st == MST_OK; i++) {
         struct msi_reader r = msi_reader(x[i].reply.data, x[i].reply.len);
+        struct msi_str value = msi_value_or_none(msi_read_str(&r));
         char text[24];
-        snprintf(text, sizeof text, "%.*s", MSI_SHOW(msi_read_str(&r)));
+        snprintf(text, sizeof text, "%.*s", MSI_SHOW(value));
         at[i] = strtoull(text, NULL, 10);
     }
     if (x) msi_exchange_free(x, (size_t)group->size);
@@ -95,11 +97,15 @@ mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait) {
     group->barriers++;
     msi_call_sequence(group->barriers);
     if (group->size == 1) return MST_OK;
-    st = try_once(group, wait, false);
+    st = try_once(group, wait, FIRST);
     while (st == MST_ERR_PEER_LOST) {
         st = msi_group_check(group, true);
-        if (st != MST_OK) return st;
-        st = try_once(group, wait, true);
+        if (st == MST_OK) st = try_once(group, wait, AGAIN);
+        /* Whoever is gone may have been here before it went: then this barrier is complete all the same. */
+        else if (st == MST_ERR_PEER_LOST && try_once(group, wait, PEEK) == MST_OK)
+            return MST_OK;
+        else if (st == MST_ERR_PEER_LOST)
+            return msi_group_check(group, false);
     }
     return st == MST_ERR_TIMEOUT ? explain_stall(group) : st;
 }

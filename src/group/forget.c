@@ -1,13 +1,16 @@
 /*
- * forget.c - what a group has in the store goes with its last member: each counts itself out, and whoever
- * finds that it was the last deletes the keys. Where a member died before, they stay until the store ends.
+ * forget.c - leaving. What a group or a world has in the store goes with its last member: each counts itself
+ * out, and whoever finds that it was the last deletes the keys. Where a member died before, they stay until the
+ * store ends.
  */
+#include "base/log.h"
 #include "bootstrap/report.h"
 #include "group/world.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Counts this rank out under prefix; true if all size ranks are out now. */
 static bool count_out(struct msi_world *world, const char *id, int size) {
@@ -54,8 +57,86 @@ void msi_group_forget(mst_group *group) {
     delete_keys(group->world, (const char *const[]){all, out}, 2, at, group->size);
 }
 
-void msi_world_forget(struct msi_world *world) {
-    static const char *const names[] = {"params", "roster", "places", "all", "w/out"};
-    if (world->size > 1 && count_out(world, "w", world->size))
+/* Counts the world as ended; true if that was so far the last but one. The prefix is "muster/RUN/K/". */
+static bool count_ended(struct msi_world *world) {
+    char key[MSI_KEY_MAX], before[24], after[24];
+    size_t run = strlen(world->prefix) - 1;
+    while (world->prefix[run - 1] != '/') run--;
+    long long k = atoll(world->prefix + run);
+    snprintf(before, sizeof before, "%lld", k - 1);
+    snprintf(after, sizeof after, "%lld", k);
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_exchange x = {.req = {.op = MSI_OP_COMPARE_SET,
+                                     .key = msi_key(key, "%.*sended", (int)run, world->prefix),
+                                     .value = msi_cstr(before),
+                                     .desired = msi_cstr(after)}};
+    bool counted = false;
+    if (msi_world_exec(world, &wait, &x, 1) == MST_OK) {
+        struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
+        counted = msi_str_equal(msi_read_str(&r), msi_cstr(after));
+    }
+    msi_exchange_free(&x, 1);
+    return counted;
+}
+
+/* Says goodbye; true if everybody has now. */
+static bool say_goodbye(struct msi_world *world) {
+    char keys[2][MSI_KEY_MAX], line[32];
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    snprintf(line, sizeof line, "L %d\n", world->rank);
+    struct msi_exchange x[] = {
+        {.req = {.op = MSI_OP_APPEND,
+                 .key = msi_key(keys[0], "%sevents", world->prefix),
+                 .value = msi_cstr(line)}},
+        {.req = {.op = MSI_OP_ADD, .key = msi_key(keys[1], "%sout", world->prefix), .number = 1}},
+        {.req = {.op = MSI_OP_WILL}},
+    };
+    bool last = false;
+    if (msi_world_exec(world, &wait, x, 3) == MST_OK) {
+        struct msi_reader r = msi_reader(x[1].reply.data, x[1].reply.len);
+        last = (int64_t)msi_read_u64(&r) >= world->size;
+    }
+    msi_exchange_free(x, 3);
+    return last;
+}
+
+static int count_gone(struct msi_world *world) {
+    int gone = 0;
+    pthread_mutex_lock(&world->lock);
+    for (int r = 0; r < world->size; r++) gone += r == world->rank || world->gone[r].order;
+    pthread_mutex_unlock(&world->lock);
+    return gone;
+}
+
+/* The rank that hosts the store stays until the others have left or died: it waits for a key that never comes. */
+static void wait_for_others(struct msi_world *world) {
+    char keys[2][MSI_KEY_MAX];
+    struct msi_wait wait = {msi_deadline(world->linger_ms), NULL};
+    mst_status st = msi_world_read_events(world, &wait);
+    while (st == MST_OK && count_gone(world) < world->size) {
+        struct msi_str never = msi_key(keys[0], "%snever", world->prefix);
+        struct msi_exchange x[] = {
+            {.req = {.op = MSI_OP_GUARD,
+                     .key = msi_key(keys[1], "%sevents", world->prefix),
+                     .number = world->events_seen}},
+            {.req = {.op = MSI_OP_WAIT, .n = 1, .keys = &never}},
+        };
+        st = msi_world_exec(world, &wait, x, 2);
+        msi_exchange_free(x, 2);
+        if (st == MST_ERR_PEER_LOST) st = msi_world_read_events(world, &wait);
+    }
+    if (count_gone(world) < world->size)
+        msi_log(group, WARN, "ending the store that others still use: %d of %d ranks have not left",
+                world->size - count_gone(world), world->size);
+}
+
+void msi_world_leave(struct msi_world *world) {
+    static const char *const names[] = {"params", "come", "roster", "places", "all", "events", "out"};
+    bool last = say_goodbye(world);
+    if (world->hosted) { /* the keys go with rank 0, who hosts them and goes last */
+        if (!last && world->rank == 0) wait_for_others(world);
+        return;
+    }
+    if (last && count_ended(world))
         delete_keys(world, names, sizeof names / sizeof *names, "who/", world->size);
 }

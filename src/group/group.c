@@ -107,16 +107,16 @@ const char *msi_group_show(const mst_group *group, char *out, size_t size) {
 }
 
 /* Takes in the events that were added since the last time. */
-static mst_status read_events(struct msi_world *world) {
+mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait *wait) {
     struct msi_buf events = {0};
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
-    mst_status st = msi_events_read(world->store, &wait, world->prefix, &events);
+    mst_status st = msi_events_read(world->store, wait, world->prefix, &events);
     if (st == MST_OK) {
         pthread_mutex_lock(&world->lock);
         struct msi_str text = msi_buf_str(&events);
         struct msi_event event;
-        while (msi_event_next(&text, &event))
-            if (event.rank < world->size && event.rank != world->rank) world->gone[event.rank] = event.kind;
+        for (int order = 1; msi_event_next(&text, &event); order++)
+            if (event.rank < world->size && event.rank != world->rank && !world->gone[event.rank].order)
+                world->gone[event.rank] = (struct msi_gone){event.kind, order};
         world->events_seen = (int64_t)events.len;
         pthread_mutex_unlock(&world->lock);
     }
@@ -136,15 +136,26 @@ static mst_status say_lost(const mst_group *group, int rank, char how) {
     return msi_blame(st, rank);
 }
 
+/* The rank of the group that was lost first: others may have left because of it. -1 for none. */
+static int first_lost(const mst_group *group) {
+    const struct msi_gone *gone = group->world->gone;
+    int first = -1;
+    for (int i = 0; i < group->size; i++) {
+        int rank = msi_group_global_rank(group, i);
+        if (gone[rank].order && (first < 0 || gone[rank].order < gone[first].order)) first = rank;
+    }
+    return first;
+}
+
 mst_status msi_group_check(mst_group *group, bool read) {
     struct msi_world *world = group->world;
-    mst_status st = read ? read_events(world) : MST_OK;
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    mst_status st = read ? msi_world_read_events(world, &wait) : MST_OK;
     if (st != MST_OK) return st;
     char how = 0;
     pthread_mutex_lock(&world->lock);
-    for (int i = 0; i < group->size && group->lost < 0; i++)
-        if (world->gone[msi_group_global_rank(group, i)]) group->lost = msi_group_global_rank(group, i);
-    if (group->lost >= 0) how = world->gone[group->lost];
+    if (group->lost < 0) group->lost = first_lost(group);
+    if (group->lost >= 0) how = world->gone[group->lost].how;
     pthread_mutex_unlock(&world->lock);
     return group->lost >= 0 ? say_lost(group, group->lost, how) : MST_OK;
 }

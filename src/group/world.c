@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { REOPEN_MS = 1000, LAST_WORDS_MS = 2000 };
+
 /* Opens the store that the place names: the given one, that of the url, or one of our own for a single
  * process. */
 static mst_status open_store(struct msi_world *world, const mst_init_options *options,
@@ -30,9 +32,28 @@ static mst_status open_store(struct msi_world *world, const mst_init_options *op
             "%s; rank 0 was told to host the store there by %s", what, place->met_by);
     }
     world->owns_store = st == MST_OK;
-    /* The rank that hosts the store stays until the others have said goodbye. */
-    if (st == MST_OK) world->store->linger_ms = settings->store_linger_ms;
     return st;
+}
+
+/*
+ * The store that rank 0 hosted was lost while this rank was joining. Rank 0 may have been leaving an earlier world
+ * whose store this was, and will open the next: closed in good order, it is waited for as at the start; just gone, it
+ * gets a moment.
+ */
+static mst_status reopen_store(struct msi_world *world, const mst_init_options *options,
+                               const struct msi_place *place, const struct msi_settings *settings,
+                               const struct msi_wait *wait, mst_status why) {
+    struct msi_wait again = *wait;
+    int64_t moment = msi_deadline(REOPEN_MS);
+    if (why == MST_ERR_STORE_LOST && moment < again.deadline) again.deadline = moment;
+    msi_store_free(world->store);
+    world->owns_store = false;
+    mst_status st = open_store(world, options, place, settings, &again);
+    if (st != MST_ERR_UNREACHABLE || why != MST_ERR_STORE_LOST) return st;
+    return msi_blame(msi_fail(why, "look at rank 0's own output",
+                              "rank 0 died or left while the world was forming, and with it the store at %s",
+                              world->where),
+                     0);
 }
 
 static void release(struct msi_world *world) {
@@ -52,13 +73,25 @@ static mst_status set_up(struct msi_world *world, const mst_init_options *option
     world->rank = place.rank;
     world->size = place.world_size;
     world->hosted = place.hosted && !options->store;
+    if (place.url.scheme == MSI_SCHEME_TCP)
+        msi_address_format(&place.url.address, world->where);
+    else
+        snprintf(world->where, sizeof world->where, "%.*s", MSI_HOST_MAX, place.url.path);
     world->timeout_ms = options->timeout_ms ? options->timeout_ms : (int)settings->timeout_ms;
     int64_t join_ms = options->timeout_ms ? options->timeout_ms : settings->init_timeout_ms;
     struct msi_wait wait = {msi_deadline(join_ms), options->cancel};
-    world->gone = calloc((size_t)world->size, 1);
+    world->gone = calloc((size_t)world->size, sizeof *world->gone);
     if (!world->gone) return msi_fail_memory();
+    world->linger_ms = settings->store_linger_ms;
     st = open_store(world, options, &place, settings, &wait);
-    if (st == MST_OK) st = msi_join(world->store, &place, settings, &wait, world->prefix, &world->roster);
+    while (st == MST_OK) {
+        st = msi_join(world->store, &place, settings, &wait, world->prefix, &world->roster);
+        if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED) break;
+        if (!world->hosted || world->rank == 0) break;
+        st = reopen_store(world, options, &place, settings, &wait, st);
+        if (st == MST_OK) continue;
+        break;
+    }
     return st;
 }
 
@@ -74,9 +107,11 @@ mst_status msi_world_open(const mst_init_options *options, mst_group **group) {
     if (st == MST_OK) {
         mst_group_options all = {.name = "world"};
         st = msi_group_new(world, NULL, world->size, &all, &world->all);
-        if (st != MST_OK) msi_leave(world->store, world->prefix, world->rank);
+        if (st != MST_OK) msi_world_leave(world);
     }
     if (st != MST_OK) {
+        /* The others shall be able to read why. */
+        if (world->owns_store) world->store->linger_ms = LAST_WORDS_MS;
         release(world);
         return st;
     }
@@ -91,11 +126,12 @@ mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, 
     mst_status st = MST_ERR_STORE_LOST;
     if (!atomic_load_explicit(&world->cut_off, memory_order_relaxed))
         st = msi_store_exec(world->store, wait, x, n);
-    if (st != MST_ERR_STORE_LOST) return st;
+    if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED) return st;
+    st = MST_ERR_STORE_LOST;
     atomic_store_explicit(&world->cut_off, true, memory_order_relaxed);
     if (!world->hosted)
         return msi_fail(st, "see why it ended; the world must be opened anew",
-                        "the store of this world is gone");
+                        "the store of this world at %s is gone", world->where);
     const struct msi_member *host = &world->roster.members[0];
     st = msi_fail(st, "look at rank 0's own output; the world must be opened anew",
                   "rank 0 (host %s, pid %d) died or left, and with it the store of this world",
@@ -109,8 +145,6 @@ void msi_world_close(struct msi_world *world) {
         msi_group_forget(group);
         msi_group_free(group);
     }
-    msi_world_forget(world);
-    if (!atomic_load_explicit(&world->cut_off, memory_order_relaxed))
-        msi_leave(world->store, world->prefix, world->rank);
+    msi_world_leave(world);
     release(world);
 }

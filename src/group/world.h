@@ -17,11 +17,19 @@
 
 enum { MSI_GROUP_NAME_MAX = 64 };
 
+/* What became of a rank: how ('D' died, 'L' left, 'F' failed to join), and as the how many-th; 0 while it is there. */
+struct msi_gone {
+    char how;
+    int order;
+};
+
 struct msi_world {
     struct mst_store *store;
     bool owns_store;
     char prefix[MSI_PREFIX_MAX];
+    char where[MSI_ADDRESS_TEXT_MAX]; /* its store, for messages */
     int rank, size, timeout_ms;
+    int64_t linger_ms; /* how long the rank that hosts the store waits for the others at its end */
     struct msi_roster roster;
     bool hosted;          /* rank 0 hosts the store */
     _Atomic bool cut_off; /* the store is lost, and with it everything that needs it */
@@ -30,8 +38,8 @@ struct msi_world {
     struct msi_list groups;
     struct msi_group_count *counts; /* how many groups were made of the same ranks */
     size_t n_counts;
-    char *gone;          /* by rank: 'D', 'L', 'F', or 0 while it is there */
-    int64_t events_seen; /* how many bytes of the world's events gone knows of */
+    struct msi_gone *gone; /* by rank */
+    int64_t events_seen;   /* how many bytes of the world's events gone knows of */
 };
 
 struct mst_group {
@@ -57,9 +65,10 @@ mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const
                          mst_group **group);
 void msi_group_free(mst_group *group);
 
-/* Counts this rank out of what the group, or the world, has in the store; the last one deletes it. */
+/* Counts this rank out of what the group has in the store; the last one deletes it. */
 void msi_group_forget(mst_group *group);
-void msi_world_forget(struct msi_world *world);
+/* The same for the world, and tells the others that this rank has left. */
+void msi_world_leave(struct msi_world *world);
 
 int msi_group_global_rank(const mst_group *group, int group_rank);
 int msi_group_rank_of(const mst_group *group, int global_rank);
@@ -74,6 +83,9 @@ mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait);
  * is said. */
 mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_exchange *x,
                           size_t n);
+
+/* Reads what became of ranks. */
+mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait *wait);
 
 /*
  * Takes in what became of ranks, as far as the store tells, and fails if that ends the group:

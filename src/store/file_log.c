@@ -118,6 +118,8 @@ mst_status msi_file_log_read(struct msi_file_log *log,
         struct msi_file_record record;
         enum msi_file_result got = msi_file_record_read(rest.data + at, rest.len - at, log->max_key,
                                                         log->max_value, &record, &length);
+        if (got == MSI_FILE_TORN && log->end == 0 && at == 0)
+            got = MSI_FILE_GARBAGE; /* not even one record: leave it alone */
         if (got == MSI_FILE_TORN) {
             msi_log(store, WARN, "%s ends in half a record of a rank that died; cutting it off", log->path);
             if (ftruncate(log->fd, log->end + (off_t)at))

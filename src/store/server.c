@@ -62,20 +62,26 @@ static void end_is_near(struct msi_timer *timer) {
     (void)timer; /* the round looks at the clock itself */
 }
 
+static bool is_over(struct msi_server *server, struct msi_timer *end) {
+    int64_t end_at = atomic_load_explicit(&server->end_at, memory_order_acquire);
+    if (end_at == 0) return false;
+    msi_timer_set(server->loop, end, end_at);
+    return server->n_own == 0 || msi_now() >= end_at;
+}
+
 static void *serve(void *context) {
     struct msi_server *server = context;
     struct msi_timer end;
     msi_timer_init(&end, end_is_near);
     msi_call_begin(NULL, NULL, server->rank);
     pthread_setname_np(pthread_self(), "muster-store");
-    for (;;) {
-        int64_t end_at = atomic_load_explicit(&server->end_at, memory_order_acquire);
-        if (end_at && (server->n_conns == 0 || msi_now() >= end_at)) break;
-        if (end_at) msi_timer_set(server->loop, &end, end_at);
+    while (!is_over(server, &end)) {
         msi_loop_run_once(server->loop);
         send_all(server);
     }
     msi_timer_clear(&end);
+    for (struct msi_list *at = server->conns.next; at != &server->conns; at = at->next)
+        msi_conn_say_ended(msi_container(at, struct msi_conn, node));
     return NULL;
 }
 
@@ -154,7 +160,5 @@ void msi_server_close(struct msi_server *server, int64_t linger_ms) {
     atomic_store_explicit(&server->end_at, msi_deadline(linger_ms), memory_order_release);
     msi_loop_wake(server->loop);
     pthread_join(server->thread, NULL);
-    if (server->n_conns && linger_ms)
-        msi_log(store, WARN, "ending the store with %zu clients still connected", server->n_conns);
     release(server);
 }

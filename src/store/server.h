@@ -18,7 +18,10 @@ mst_status msi_server_open(const struct msi_address *address, const struct msi_s
 
 int msi_server_port(const struct msi_server *server);
 
-/* Serves on until the last client has gone or linger_ms have passed, then ends. NULL is fine. */
+/*
+ * Serves on until the last client of ours has gone, at most for linger_ms, and ends. Clients of ours that then still
+ * wait are told MST_ERR_STORE_ENDED; others find the connection closed. NULL is fine.
+ */
 void msi_server_close(struct msi_server *server, int64_t linger_ms);
 
 #endif

@@ -198,6 +198,7 @@ void msi_conn_close(struct msi_conn *conn, bool with_will) {
     msi_list_remove(&conn->unsent);
     msi_list_remove(&conn->node);
     server->n_conns--;
+    server->n_own -= conn->dialect == MSI_DIALECT_M;
     server->buffered -= conn->accounted;
     if (with_will && conn->has_will) carry_out_will(conn);
     msi_buf_free(&conn->in);

@@ -29,7 +29,7 @@ struct msi_server {
     size_t max_total, buffered; /* buffered: bytes that connections hold */
     int64_t stall_ns;
     struct msi_list conns, ready, unsent; /* all; whose wait has ended; with replies to send */
-    size_t n_conns;
+    size_t n_conns, n_own;                /* n_own: those in dialect M */
     bool resuming;
     int complaints; /* bad connections logged so far */
     struct msi_buf views;
@@ -75,6 +75,8 @@ void msi_conn_settle(struct msi_conn *conn);
 size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n);
 /* Answers the connections whose wait has ended, and goes on with what they sent meanwhile. */
 void msi_server_resume(struct msi_server *server);
+/* Tells a connection of ours that waits that the store is ending. */
+void msi_conn_say_ended(struct msi_conn *conn);
 /* Tells watching connections of a change. */
 msi_kv_watch msi_server_tell_watchers;
 

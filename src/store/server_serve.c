@@ -9,6 +9,8 @@
 #include "store/server_conn.h"
 #include "wire/cursor.h"
 
+#include <sys/socket.h>
+
 enum {
     DETECT_BYTES = 5,
     WATCHING = 3,
@@ -124,6 +126,7 @@ static void set_will(struct msi_conn *conn, const struct msi_store_req *req) {
 }
 
 static void hello(struct msi_conn *conn) {
+    conn->server->n_own += conn->dialect != MSI_DIALECT_M;
     conn->dialect = MSI_DIALECT_M;
     answer_status(conn, MST_OK);
     msi_put_u32(&conn->out, MSI_STORE_PROTOCOL);
@@ -247,6 +250,13 @@ size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n) {
     }
     if (conn->out.len) msi_conn_mark_unsent(conn);
     return done;
+}
+
+void msi_conn_say_ended(struct msi_conn *conn) {
+    if (!conn->waiting || conn->dialect != MSI_DIALECT_M) return;
+    uint8_t ended = MST_ERR_STORE_ENDED;
+    ssize_t n = send(conn->source.fd, &ended, 1, MSG_NOSIGNAL);
+    (void)n;
 }
 
 /* Answers one connection whose wait has ended. Its request is still at the front of its buffer. */

@@ -39,7 +39,7 @@ struct mst_store {
     const struct msi_store_ops *ops;
     int timeout_ms;
     int port;          /* tcp */
-    int64_t linger_ms; /* tcp master: how long closing it waits for the last client to go; 0 unless set */
+    int64_t linger_ms; /* tcp master: how long closing it waits for our clients to go; 0 unless set */
     size_t max_key, max_value, max_items, max_message; /* see struct msi_store_limits; keys are shorter */
 };
 

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { READ_STEP = 16 << 10, CANCEL_GRACE_MS = 5000, CANCELLED = 1 };
+enum { READ_STEP = 16 << 10, CANCEL_GRACE_MS = 250, CANCELLED = 1 };
 
 /* As the start of a dialect A message this nonce makes the key longer than any string can be: refused at
  * once. */
@@ -101,6 +101,10 @@ static mst_status read_own_reply(struct msi_link *link, const struct msi_wait *w
     if (status != MST_OK) {
         msi_buf_drop(&link->in, 1);
         x->status = status;
+        if (status == MST_ERR_STORE_ENDED) {
+            link->broken = true;
+            return msi_fail(MST_ERR_STORE_ENDED, NULL, "the process that hosts the store has closed it");
+        }
         return status == MST_ERR_PEER_LOST ? status : MST_OK;
     }
     char signature[4] = "c";
@@ -145,7 +149,7 @@ static mst_status call_off(struct msi_link *link, const struct msi_wait *grace, 
 /* The caller's time is up with n requests unanswered: takes their answers all the same, to stay in step. */
 static mst_status catch_up(struct msi_link *link, mst_status why, struct msi_exchange *x, size_t n) {
     struct msi_wait grace = {msi_deadline(CANCEL_GRACE_MS), NULL};
-    mst_status st = MST_OK;
+    mst_status st = why == MST_ERR_TIMEOUT && !msi_ops[x[n - 1].req.op].waits ? why : MST_OK;
     for (size_t i = 0; i < n && st == MST_OK && !link->broken; i++) {
         if (msi_ops[x[i].req.op].waits) return call_off(link, &grace, why, &x[i]);
         st = read_one(link, &grace, &x[i]);
@@ -213,7 +217,11 @@ static mst_status probe(struct msi_link *link, const struct msi_wait *wait, enum
     part[n++] = x[2];
     mst_status st = msi_link_run(link, wait, part, n);
     struct msi_reader r = msi_reader(part[n - 1].reply.data, part[n - 1].reply.len);
-    bool ours = st == MST_OK && msi_read_u8(&r) == 0 && dialect == MSI_DIALECT_C;
+    uint8_t missing = st == MST_OK ? msi_read_u8(&r) : 1;
+    bool ours = missing == 0 && dialect == MSI_DIALECT_C;
+    /* A stranger that talks unasked must not pass for a store. */
+    if (st == MST_OK && (missing > 1 || link->in.len))
+        st = msi_fail(MST_ERR_PROTOCOL, NULL, "its answer to CHECK is wrong");
     if (st == MST_OK && ping) {
         r = msi_reader(part[1].reply.data, part[1].reply.len);
         if (msi_read_u32(&r) != PING_NONCE)

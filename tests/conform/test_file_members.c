@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <muster/muster.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -108,23 +109,53 @@ static void each_thread_has_its_own_deadline(void **state) {
     assert_status(patient.status, MST_OK);
 }
 
-static void a_wait_ends_at_its_deadline_though_the_file_got_locked_meanwhile(void **state) {
-    (void)state;
-    mst_store *store = open_plain();
-    struct call c = {.store = store, .timeout_ms = 400, .barrier = true};
-    pthread_t thread = start_thread(make_call, &c);
+/* Starts a barrier that nobody else comes to, and takes the lock once it has arrived and waits. */
+static pthread_t wait_then_lock(struct call *c, int *fd) {
     struct stat info = {.st_size = 0};
-    while (info.st_size == 0) assert_int_equal(stat(path, &info), 0); /* it has arrived */
-    int fd = hold_lock();
+    c->barrier = true;
+    pthread_t thread = start_thread(make_call, c);
+    while (info.st_size == 0) assert_int_equal(stat(path, &info), 0);
+    *fd = hold_lock();
+    return thread;
+}
+
+/* Whether the thread ends within five seconds; joins it in any case, with the lock let go. */
+static bool ends_in_time(pthread_t thread, int fd) {
     struct timespec limit;
     clock_gettime(CLOCK_REALTIME, &limit);
     limit.tv_sec += 5;
     int late = pthread_timedjoin_np(thread, NULL, &limit);
     close(fd);
     if (late) join_thread(thread);
+    return !late;
+}
+
+static void a_wait_ends_at_its_deadline_though_the_file_got_locked_meanwhile(void **state) {
+    (void)state;
+    mst_store *store = open_plain();
+    struct call c = {.store = store, .timeout_ms = 400};
+    int fd;
+    pthread_t thread = wait_then_lock(&c, &fd);
+    bool in_time = ends_in_time(thread, fd);
     mst_store_free(store);
-    assert_int_equal(late, 0);
+    assert_true(in_time);
     assert_status(c.status, MST_ERR_TIMEOUT);
+}
+
+static void a_wait_can_be_cancelled_though_the_file_got_locked_meanwhile(void **state) {
+    (void)state;
+    mst_store *store = open_plain();
+    struct call c = {.store = store, .timeout_ms = 20000};
+    int fd;
+    assert_ok(mst_cancel_new(&c.cancel));
+    pthread_t thread = wait_then_lock(&c, &fd);
+    poll(NULL, 0, 60); /* so that it is likely found trying for the lock; sooner must do as well */
+    mst_cancel_fire(c.cancel);
+    bool in_time = ends_in_time(thread, fd);
+    mst_cancel_free(c.cancel);
+    mst_store_free(store);
+    assert_true(in_time);
+    assert_status(c.status, MST_ERR_CANCELLED);
 }
 
 static void a_locked_files_wait_can_be_cancelled(void **state) {
@@ -219,6 +250,7 @@ int main(void) {
         with_dir(a_call_ends_at_its_deadline_while_the_file_is_locked),
         with_dir(each_thread_has_its_own_deadline),
         with_dir(a_wait_ends_at_its_deadline_though_the_file_got_locked_meanwhile),
+        with_dir(a_wait_can_be_cancelled_though_the_file_got_locked_meanwhile),
         with_dir(a_locked_files_wait_can_be_cancelled),
         with_dir(the_last_member_removes_the_file),
         with_dir(what_a_dead_job_left_is_not_joined),

@@ -182,6 +182,55 @@ static void watching_one_key_many_times_over(void **state) {
     assert_true(server_peak_kb(&server) < PEAK_KB);
 }
 
+/* Opens n connections that each send the same and read one reply of a byte; -1 where nothing is to be read. */
+static void connect_many(int *fds, int n, const struct msi_buf *out, int reply) {
+    for (int i = 0; i < n; i++) {
+        char byte = 0;
+        fds[i] = connect_raw(&server);
+        send_bytes(fds[i], out->data, out->len);
+        if (reply < 0) continue;
+        assert_int_equal(recv(fds[i], &byte, 1, 0), 1);
+        assert_int_equal(byte, reply);
+    }
+}
+
+static void many_clients_watching_one_large_value(void **state) {
+    (void)state;
+    enum { N = 600 };
+    int fds[N];
+    struct msi_buf out = {0};
+    msi_buf_add_u8(&out, 7);
+    msi_put_str(&out, msi_cstr("/big"));
+    connect_many(fds, N, &out, 3);
+    msi_buf_free(&out);
+    store_block("big", MIB);
+    assert_serves_others(&server);
+    for (int i = 0; i < N; i++) close(fds[i]);
+    assert_serves_others(&server);
+    assert_true(server_peak_kb(&server) < PEAK_KB);
+}
+
+/* WAIT_GET, as our clients' get: all are answered in the round in which the key comes. */
+static void many_clients_waiting_for_one_large_value(void **state) {
+    (void)state;
+    enum { N = 600 };
+    int fds[N];
+    struct msi_buf out = {0};
+    struct msi_str key = msi_cstr("/big");
+    struct msi_store_req req = {.op = MSI_OP_WAIT_GET, .n = 1, .keys = &key};
+    put_validate(&out);
+    put_request(&out, (struct msi_store_req){.op = MSI_OP_HELLO, .number = MSI_STORE_PROTOCOL});
+    assert_true(msi_store_encode(&out, MSI_DIALECT_M, &req));
+    connect_many(fds, N, &out, -1);
+    msi_buf_free(&out);
+    assert_serves_others(&server);
+    store_block("big", MIB);
+    assert_serves_others(&server);
+    for (int i = 0; i < N; i++) close(fds[i]);
+    assert_serves_others(&server);
+    assert_true(server_peak_kb(&server) < PEAK_KB);
+}
+
 /* Reads and forgets replies as long as they come. */
 static void drain(int fd) {
     char bytes[65536];
@@ -274,6 +323,8 @@ int main(void) {
         with_server(a_length_alone_allocates_nothing),
         with_server(asking_for_one_value_many_times_over),
         with_server(watching_one_key_many_times_over),
+        with_server(many_clients_watching_one_large_value),
+        with_server(many_clients_waiting_for_one_large_value),
         with_server(watching_ever_more_keys),
         with_server(leaving_large_wills),
         with_server(more_clients_than_descriptors),

@@ -4,6 +4,7 @@
  *   operations URL [queue] [list]   every operation; those not named must be MST_ERR_UNSUPPORTED
  *   waits URL                       deadlines and cancellation, and that the handle survives them
  *   barrier URL KEY N               one of N who meet
+ *   append URL TIMES                append the same byte to "c/shared"
  *   join URL WORLD [master]         be counted as a worker; the master waits for all, then for its stdin's
  * end meet URL PARTIES ADDS           add to "meet/sum", then a barrier made of add and wait open URL TIMES
  * connect again and again, one handle after the other
@@ -141,6 +142,8 @@ static void queue(mst_store *store, bool known) {
     OK(mst_store_queue_pop(store, "c/q", &got));
     CHECK(got.len == 0);
     mst_bytes_free(&got);
+    OK(mst_store_set(store, "c/plain", "", 0)); /* exists, but is no queue */
+    FAILS(mst_store_queue_pop(store, "c/plain", &got, .timeout_ms = SHORT_MS), MST_ERR_TIMEOUT);
 }
 
 static void list(mst_store *store, bool known) {
@@ -235,7 +238,8 @@ static void join(const char *url, int world, bool master) {
     if (st == MST_ERR_PORT_TAKEN) exit(PORT_TAKEN);
     OK(st);
     OK(mst_store_add(store, "joined", 1, &(int64_t){0}));
-    mst_store_free(store); /* the master's server stays until the last client has left */
+    if (master) CHECK(getchar() == EOF); /* the others may still need the server */
+    mst_store_free(store);
 }
 
 static void meet(const char *url, int parties, int adds) {
@@ -269,6 +273,11 @@ int main(int argc, char **argv) {
     } else if (!strcmp(command, "meet")) {
         CHECK(argc == 5);
         meet(url, first, atoi(argv[4]));
+    } else if (!strcmp(command, "append")) {
+        mst_store *store = open_store(url);
+        for (int i = 0; i < first; i++) OK(mst_store_append(store, "c/shared", "x", 1));
+        OK(mst_store_num_keys(store, &(int64_t){0})); /* has an answer: what was before it is done */
+        mst_store_free(store);
     } else if (!strcmp(command, "open")) {
         for (int i = 0; i < first; i++) mst_store_free(open_store(url));
     } else {

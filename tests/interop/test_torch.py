@@ -114,6 +114,13 @@ class EachTorch:
                 master, port = self.master(backend)
                 finish_all([self.c("barrier", url(port), "three", 3) for _ in range(3)])
 
+    def test_our_appends_are_all_kept(self):
+        for backend in self.torch.backends:
+            with self.subTest(libuv=backend):
+                master, port = self.master(backend)
+                finish_all([self.c("append", url(port), 50) for _ in range(3)])
+                self.assertEqual(master.ask("get", "c/shared"), "x" * 150)
+
     def test_our_clients_are_counted(self):
         for backend in self.torch.backends:
             with self.subTest(libuv=backend):

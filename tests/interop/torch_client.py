@@ -7,7 +7,6 @@ should. Waits end by themselves after TIMEOUT; whoever started a job kills it if
 import datetime
 import json
 import os
-import socket
 import sys
 import threading
 import traceback
@@ -15,12 +14,13 @@ import traceback
 import torch
 import torch.distributed as dist
 
+from torch_support import PORT_TAKEN, free_port
+
 TIMEOUT = datetime.timedelta(seconds=30)
 SHORT = datetime.timedelta(milliseconds=200)
 LARGE = bytes(range(256)) * (8 << 12)  # 8 MiB
 ODD_KEYS = ["", " ", "a b", "/", "a//b", "../x", "ключ", "new\nline", "nul\0inside", "%s", "-/k", "init/"]
 ODD_KEYS += ["k" * 8000]
-PORT_TAKEN = 98  # exit code
 
 
 def store(port, is_master=False, world=None, libuv="default"):
@@ -297,9 +297,7 @@ def master(libuv, world):
     methods that stdin names, a line of JSON each: [method, argument…]."""
     world, port = int(world), 0
     if world:  # whoever comes must know the port before the store is there
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         print(port, flush=True)
     try:
         s = store(port, True, world or None, libuv)

@@ -30,7 +30,7 @@ def environment():
     kept = {
         name: value
         for name, value in os.environ.items()
-        if name not in LAUNCH_VARIABLES and not name.startswith(("MUSTER_", "TORCHELASTIC_", "PYTHON"))
+        if name not in LAUNCH_VARIABLES and not name.startswith(("MUSTER_", "TORCHELASTIC_"))
     }
     return {**kept, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 

@@ -1,12 +1,14 @@
 """Rank-gated printing: exact bytes, on a pipe and on a terminal, and that nothing of it stays when undone."""
 
+import fcntl
 import os
 import pty
 import select
 import subprocess
+import termios
 import time
 
-from ranks import DEADLINE, PROGRAMS, RanksTest, main
+from ranks import DEADLINE, PROGRAMS, RanksTest, main, wait_until
 
 OUTPUT = PROGRAMS / "output"
 
@@ -121,6 +123,8 @@ class OnAPipe(OutputTest):
         text = "y" * 130000
         process = self.popen(OUTPUT, f"all={text}", "err=on", stdout=write, stderr=subprocess.PIPE)
         os.close(write)
+        waiting = bytearray(4)
+        wait_until(lambda: not fcntl.ioctl(read, termios.FIONREAD, waiting) and waiting[2], "the pipe is full")
         got, end = b"", time.monotonic() + DEADLINE
         while select.select([read], [], [], max(0, end - time.monotonic()))[0]:
             data = os.read(read, 4096)

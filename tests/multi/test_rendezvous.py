@@ -307,7 +307,7 @@ class NoMaster(RanksTest):
         self.addCleanup(listener.close)
         rank = self.tcp(1, 2, listener.url, "init", timeout=SHORT)
         step = rank.step("init")
-        self.assert_failed(step, "MST_ERR_PROTOCOL", f"127.0.0.1:{listener.port}", "does not speak")
+        self.assert_failed(step, "MST_ERR_PROTOCOL", f"127.0.0.1:{listener.port}", "does not (speak|answer)")
         self.assertLess(step.ms, limit_ms)
         self.assert_ends(rank, status=1)
 
@@ -395,15 +395,22 @@ class Disagreement(RanksTest):
             "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": 1,
             "TORCHELASTIC_USE_AGENT_STORE": "True",
         }  # fmt: skip
-        for attempt in range(1, 9):
-            ranks = [self.rank("timeout=5000", "init", env=env) for _ in range(4)]
-            for rank in ranks:
-                self.assert_failed(rank.step("init"), "MST_ERR_DUPLICATE_RANK", "rank 1", "pid")
+        for attempt in range(1, 5):
+            ranks = [self.rank("timeout=700", "init", env=env) for _ in range(4)]
+            steps = [rank.step("init") for rank in ranks]
+            # Whoever comes when that world has failed already is the first of the next one, and alone there.
+            self.assertLessEqual({step.status for step in steps}, {"MST_ERR_DUPLICATE_RANK", "MST_ERR_MISSING_RANK"})
+            duplicates = [step for step in steps if step.status == "MST_ERR_DUPLICATE_RANK"]
+            self.assertGreaterEqual(len(duplicates), 2)
+            for step in duplicates:
+                self.assert_failed(step, "MST_ERR_DUPLICATE_RANK", "rank 1", "pid")
             self.assert_ends(*ranks, status=1)
-            # They have left nothing that would spoil the next world.
             env["TORCHELASTIC_RESTART_COUNT"] = attempt
-        keys = [key for key in self.keys(url) if re.search(r"/job\.\d+/[2-9]/events$", key)]
-        self.assertEqual(keys, [])
+        # Nothing is said of worlds that nobody has opened: it would spoil them for those who will.
+        keys = self.keys(url)
+        for key in keys:
+            if key.endswith("/events"):
+                self.assertIn(key.replace("/events", "/who/1"), keys)
 
     def test_intruder_into_a_running_world(self):
         for url in self.meeting_places():
@@ -429,8 +436,10 @@ class Disagreement(RanksTest):
                 ranks = [self.tcp(r, 2, url, "init", "barrier", "hold", "barriers=20", "destroy") for r in range(2)]
                 for rank in ranks:
                     self.assert_ok(rank.step("barrier"))
-                stranger = self.tcp(5, 8, url, "init")
-                self.assert_failed(stranger.step("init"), "MST_ERR_WORLD_SIZE", "rank 5", "8", "2")
+                # It may be told of the size, or wait for a world of its own that never comes.
+                stranger = self.tcp(5, 8, url, "init", timeout=500)
+                step = stranger.step("init")
+                self.assertIn(step.status, ("MST_ERR_WORLD_SIZE", "MST_ERR_MISSING_RANK"), step)
                 for rank in ranks:
                     rank.go()
                 for rank in ranks:
@@ -496,18 +505,22 @@ class Disagreement(RanksTest):
         self.assert_failed(self.rank("init", env=env).step("init"), "MST_ERR_PROTOCOL", "garbage")
 
     def test_a_rank_that_cannot_say_its_address_tells_the_others(self):
-        """A rank that fails after it has reached the store must not leave the others waiting."""
-        for culprit in (1, 0):
-            url = f"tcp://127.0.0.1:{self.free_port()}"
-            env = [{}, {}]
-            env[culprit] = {"MUSTER_SOCKET_IFNAME": "nosuch0"}
-            ranks = [self.tcp(r, 2, url, "init", env=env[r], timeout=8000) for r in range(2)]
-            step = ranks[culprit].step("init")
-            self.assert_failed(step, "MST_ERR_CONFIG", "nosuch0")
-            self.assertLess(step.ms, 2000)
-            told = ranks[1 - culprit].step("init")
-            self.assertIn(told.status, ("MST_ERR_CONFIG", "MST_ERR_STORE_LOST"), told)
-            self.assertLess(told.ms, 4000)
+        """A rank that fails when it has reached the store does not leave the others waiting."""
+        url = f"tcp://127.0.0.1:{self.free_port()}"
+        waiting = self.tcp(0, 2, url, "init")
+        self.joined(url, 0)
+        failing = self.tcp(1, 2, url, "init", env={"MUSTER_SOCKET_IFNAME": "nosuch0"})
+        self.assert_failed(failing.step("init"), "MST_ERR_CONFIG", "nosuch0")
+        step = waiting.step("init")
+        self.assert_failed(step, "MST_ERR_CONFIG", "rank 1", "nosuch0")
+
+    def test_a_host_that_cannot_say_its_address_ends_at_once(self):
+        url = f"tcp://127.0.0.1:{self.free_port()}"
+        other = self.tcp(1, 2, url, "init", timeout=1000)
+        step = self.tcp(0, 2, url, "init", env={"MUSTER_SOCKET_IFNAME": "nosuch0"}).step("init")
+        self.assert_failed(step, "MST_ERR_CONFIG", "nosuch0")
+        self.assertLess(step.ms, 2000)
+        self.assertNotEqual(other.step("init").status, "MST_OK")
 
 
 class FileLeftOver(RanksTest):
@@ -637,10 +650,10 @@ class Again(RanksTest):
         ranks = [self.tcp(r, size, url, *(late if r == slow else fast), timeout=20000) for r in range(size)]
         self.assert_ok(ranks[slow].step("barrier"))
         others = [r for r in range(size) if r != slow]
-        if url.startswith("tcp") and 0 in others:
-            ranks[others[-1]].step("destroy")
-            ranks[others[-1]].begins("init")
-        else:
+        for r in others[1:] if url.startswith("tcp") else []:  # the host itself may wait for the slow one
+            self.assert_ok(ranks[r].step("destroy"))
+            ranks[r].begins("init")
+        if url.startswith("file"):
             self.joined(url, *others, world=2)
         begin = time.monotonic()
         ranks[slow].go()
