@@ -227,6 +227,8 @@ static mst_status probe(struct msi_link *link, const struct msi_wait *wait, enum
         if (msi_read_u32(&r) != PING_NONCE)
             st = msi_fail(MST_ERR_PROTOCOL, NULL, "its answer to PING is wrong");
     }
+    /* One of ours after all: the first probe must have met a server that was just ending. */
+    if (st == MST_OK && missing == 0 && !ours) st = MST_ERR_STATE;
     msi_exchange_free(part, n);
     if (ours) link->dialect = MSI_DIALECT_M;
     link->greeting = ours ? MSI_GREET_HELLO : MSI_GREET_NONE;
@@ -265,6 +267,10 @@ static mst_status open_unknown(const struct msi_link_target *target, const struc
         }
         msi_link_close(made);
         if (st == MST_ERR_TIMEOUT) break;
+        if (st == MST_ERR_STATE) {
+            i = (size_t)-1; /* from the beginning */
+            continue;
+        }
         if (st != MST_ERR_STORE_LOST && st != MST_ERR_PROTOCOL) return st;
     }
     char where[MSI_ADDRESS_TEXT_MAX];
