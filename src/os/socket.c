@@ -52,11 +52,14 @@ static mst_status bind_failed(const struct msi_address *address, int error) {
 }
 
 static int port_of(int fd) {
-    struct sockaddr_storage name = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } name = {.six = {0}};
     socklen_t len = sizeof name;
-    if (getsockname(fd, (struct sockaddr *)&name, &len)) return 0;
-    return ntohs(name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
-                                            : ((struct sockaddr_in *)&name)->sin_port);
+    if (getsockname(fd, &name.any, &len)) return 0;
+    return ntohs(name.any.sa_family == AF_INET6 ? name.six.sin6_port : name.four.sin_port);
 }
 
 mst_status msi_listen(const struct msi_address *address, int *fd, int *port) {

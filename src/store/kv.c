@@ -163,7 +163,7 @@ static mst_status put(struct msi_kv *kv, struct msi_str key, struct msi_str valu
         msi_buf_free(&old);
         return full(kv, item);
     }
-    if (value.n) memcpy(item->value + keep, value.p, value.n);
+    if (value.n && item->value) memcpy(item->value + keep, value.p, value.n);
     item->len = keep + value.n;
     item->has_value = true;
     if (!existed) kv->n_keys++;

@@ -5,9 +5,9 @@
  *   waits URL                       deadlines and cancellation, and that the handle survives them
  *   barrier URL KEY N               one of N who meet
  *   append URL TIMES                append the same byte to "c/shared"
- *   join URL WORLD [master]         be counted as a worker; the master waits for all, then for its stdin's
- * end meet URL PARTIES ADDS           add to "meet/sum", then a barrier made of add and wait open URL TIMES
- * connect again and again, one handle after the other
+ *   join URL WORLD [master]         be counted; the master waits for all, then for its stdin to end
+ *   meet URL PARTIES ADDS           add to "meet/sum", then a barrier made of add and wait
+ *   open URL TIMES                  connect again and again, one handle after the other
  *
  * Exits 0 if all went as it should, else says on stderr what did not.
  */

@@ -3,6 +3,7 @@
 #include "os/socket.h"
 
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -19,7 +20,8 @@ bool bare_prepare(void) {
     return expected != MAP_FAILED;
 }
 
-void bare_expect(size_t request, size_t reply) {
+void bare_expect(size_t request, size_t reply, size_t greeting) {
+    atomic_store(&expected->greeting, greeting);
     atomic_store(&expected->request, request);
     atomic_store(&expected->reply, reply);
 }
@@ -32,8 +34,8 @@ static void echo(int epoll, int fd, size_t *got) {
         close(fd);
         return;
     }
-    *got += (size_t)n;
-    if (*got < atomic_load(&expected->request)) return;
+    *got += (size_t)n; /* from below zero where a greeting comes first */
+    if (*got < atomic_load(&expected->request) || *got > SIZE_MAX / 2) return;
     *got = 0;
     if (send(fd, bytes, atomic_load(&expected->reply), MSG_NOSIGNAL) < 0) close(fd);
 }
@@ -57,7 +59,7 @@ void bare_serve(void) {
             int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
             if (fd < 0 || fd >= DESCRIPTORS) continue;
             msi_socket_tune(fd);
-            got[fd] = 0;
+            got[fd] = (size_t)0 - atomic_load(&expected->greeting);
             event.data.fd = fd;
             epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
         }

@@ -10,8 +10,8 @@
 
 /* Makes the memory through which the server, forked off later, learns what to expect. */
 bool bare_prepare(void);
-/* From now on each request has so many bytes and each reply so many. */
-void bare_expect(size_t request, size_t reply);
+/* From now on each request has so many bytes and each reply so many; greeting bytes come before the first. */
+void bare_expect(size_t request, size_t reply, size_t greeting);
 /* Prints a port and serves it until the process is killed. */
 void bare_serve(void);
 

@@ -25,10 +25,22 @@ static int connect_one(int port, bool local) {
     return fd;
 }
 
-bool load_connect(struct load_clients *clients, int port, bool local, int n) {
-    *clients = (struct load_clients){.epoll = epoll_create1(EPOLL_CLOEXEC),
+static bool send_all(int fd, const struct msi_buf *request) {
+    return send(fd, request->data, request->len, MSG_NOSIGNAL) == (ssize_t)request->len;
+}
+
+static void encode(struct msi_buf *out, enum msi_dialect dialect, struct msi_store_req req) {
+    out->len = 0;
+    msi_store_encode(out, dialect, &req);
+}
+
+bool load_connect(struct load_clients *clients, int port, bool local, enum msi_dialect dialect, int n) {
+    *clients = (struct load_clients){.dialect = dialect,
+                                     .epoll = epoll_create1(EPOLL_CLOEXEC),
                                      .fds = calloc((size_t)n, sizeof *clients->fds)};
     if (clients->epoll < 0 || !clients->fds) return false;
+    struct msi_buf hello = {0};
+    encode(&hello, MSI_DIALECT_C, (struct msi_store_req){.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC});
     for (; clients->n < n; clients->n++) {
         int fd = connect_one(port, local);
         struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)clients->n};
@@ -36,10 +48,13 @@ bool load_connect(struct load_clients *clients, int port, bool local, int n) {
             fprintf(stderr, "muster bench store: client %d cannot connect: %s\n", clients->n, mst_error());
             if (fd >= 0) close(fd);
             load_close(clients);
+            msi_buf_free(&hello);
             return false;
         }
         clients->fds[clients->n] = fd;
+        if (dialect == MSI_DIALECT_C) send_all(fd, &hello);
     }
+    msi_buf_free(&hello);
     return true;
 }
 
@@ -48,10 +63,6 @@ void load_close(struct load_clients *clients) {
     if (clients->epoll >= 0) close(clients->epoll);
     free(clients->fds);
     *clients = (struct load_clients){.epoll = -1};
-}
-
-static bool send_all(int fd, const struct msi_buf *request) {
-    return send(fd, request->data, request->len, MSG_NOSIGNAL) == (ssize_t)request->len;
 }
 
 static double failed(const char *what) {
@@ -93,30 +104,24 @@ done:
     return rate > 0 ? rate : failed("the load broke off");
 }
 
-static void encode(struct msi_buf *out, enum msi_dialect dialect, struct msi_store_req req) {
-    out->len = 0;
-    msi_store_encode(out, dialect, &req);
-}
-
 /* The requests of one barrier: what everybody sends first, and in two steps what comes then. */
 struct steps {
     struct msi_buf first, wait, open;
     size_t first_reply;
 };
 
-static void make_steps(struct steps *s, int n, int round, bool two_steps) {
+static void make_steps(struct steps *s, enum msi_dialect dialect, int n, int round, bool two_steps) {
     char key[64], done[64];
     struct msi_str name = msi_str(key, (size_t)snprintf(key, sizeof key, "barrier/%d/%d", n, round));
     struct msi_str done_name = msi_str(done, (size_t)snprintf(done, sizeof done, "done/%d/%d", n, round));
     s->first_reply = two_steps ? 8 : 1;
     if (!two_steps) {
-        encode(&s->first, MSI_DIALECT_C,
-               (struct msi_store_req){.op = MSI_OP_BARRIER, .key = name, .number = n});
+        encode(&s->first, dialect, (struct msi_store_req){.op = MSI_OP_BARRIER, .key = name, .number = n});
         return;
     }
-    encode(&s->first, MSI_DIALECT_A, (struct msi_store_req){.op = MSI_OP_ADD, .key = name, .number = 1});
-    encode(&s->wait, MSI_DIALECT_A, (struct msi_store_req){.op = MSI_OP_WAIT, .n = 1, .keys = &done_name});
-    encode(&s->open, MSI_DIALECT_A,
+    encode(&s->first, dialect, (struct msi_store_req){.op = MSI_OP_ADD, .key = name, .number = 1});
+    encode(&s->wait, dialect, (struct msi_store_req){.op = MSI_OP_WAIT, .n = 1, .keys = &done_name});
+    encode(&s->open, dialect,
            (struct msi_store_req){.op = MSI_OP_SET, .key = done_name, .value = msi_cstr("1")});
 }
 
@@ -137,7 +142,7 @@ static double one_barrier(struct load_clients *clients, int round, bool two_step
     struct steps s = {0};
     struct epoll_event events[EVENTS];
     double seconds = 0;
-    make_steps(&s, clients->n, round, two_steps);
+    make_steps(&s, clients->dialect, clients->n, round, two_steps);
     memset(second, 0, (size_t)clients->n * sizeof *second);
     int64_t begin = msi_now();
     int left = clients->n;
@@ -169,12 +174,9 @@ double load_barrier(struct load_clients *clients, int rounds, bool two_steps) {
     static int round; /* keys are never used twice */
     double *times = calloc((size_t)rounds, sizeof *times), median = 0;
     bool *second = calloc((size_t)clients->n, sizeof *second);
-    struct msi_buf hello = {0};
     errno = 0;
-    encode(&hello, MSI_DIALECT_C, (struct msi_store_req){.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC});
     if (times && second) {
         int i = 0;
-        for (int c = 0; !two_steps && c < clients->n; c++) send_all(clients->fds[c], &hello);
         for (; i < rounds; i++) {
             times[i] = one_barrier(clients, round++, two_steps, second);
             if (times[i] == 0) break;
@@ -182,7 +184,6 @@ double load_barrier(struct load_clients *clients, int rounds, bool two_steps) {
         qsort(times, (size_t)i, sizeof *times, compare);
         median = i == rounds ? times[rounds / 2] : failed("the barrier broke off");
     }
-    msi_buf_free(&hello);
     free(times);
     free(second);
     return median;

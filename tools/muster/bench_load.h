@@ -5,19 +5,20 @@
 #ifndef MUSTER_TOOL_BENCH_LOAD_H
 #define MUSTER_TOOL_BENCH_LOAD_H
 
-#include "base/buf.h"
+#include "wire/store_msg.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
 
 struct load_clients {
     int epoll, n;
+    enum msi_dialect dialect;
     int *fds;
 };
 
 /* Connects n clients to a port of this machine, or to the Unix socket beside it; false with the reason on
  * stderr. */
-bool load_connect(struct load_clients *clients, int port, bool local, int n);
+bool load_connect(struct load_clients *clients, int port, bool local, enum msi_dialect dialect, int n);
 void load_close(struct load_clients *clients);
 
 /*

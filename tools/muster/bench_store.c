@@ -117,13 +117,14 @@ static void stop(struct server *server) {
 /* What one turn measures: a request of some operations, and how long its reply is. */
 struct load {
     const char *name;
+    enum msi_dialect dialect;
     struct msi_buf request;
     size_t reply;
     int ops;
 };
 
 static void add_request(struct load *load, struct msi_store_req req, size_t reply, int times) {
-    for (int i = 0; i < times; i++) msi_store_encode(&load->request, MSI_DIALECT_A, &req);
+    for (int i = 0; i < times; i++) msi_store_encode(&load->request, load->dialect, &req);
     load->reply += reply * (size_t)times;
     load->ops += times;
 }
@@ -133,26 +134,26 @@ static void add_request(struct load *load, struct msi_store_req req, size_t repl
  * the loads with 16 do that, and end with an operation that is answered.
  */
 enum { LOADS = 6, ROW = 16 };
-static void make_loads(struct load *loads) {
+static void make_loads(struct load *loads, enum msi_dialect dialect) {
     static char value[64];
     memset(value, 'v', sizeof value);
     struct msi_store_req add = {.op = MSI_OP_ADD, .key = msi_cstr("/bench/counter"), .number = 1};
     struct msi_store_req set = {
         .op = MSI_OP_SET, .key = msi_cstr("/bench/value"), .value = msi_str(value, sizeof value)};
     struct msi_store_req get = {.op = MSI_OP_GET, .key = msi_cstr("/bench/value")};
-    loads[0] = (struct load){.name = "SET, then ADD"};
+    loads[0] = (struct load){.name = "SET, then ADD", .dialect = dialect};
     add_request(&loads[0], set, 0, 1);
     add_request(&loads[0], add, 8, 1);
-    loads[1] = (struct load){.name = "ADD"};
+    loads[1] = (struct load){.name = "ADD", .dialect = dialect};
     add_request(&loads[1], add, 8, 1);
-    loads[2] = (struct load){.name = "GET"};
+    loads[2] = (struct load){.name = "GET", .dialect = dialect};
     add_request(&loads[2], get, 8 + sizeof value, 1);
-    loads[3] = (struct load){.name = "SET, 16 in a row"};
+    loads[3] = (struct load){.name = "SET, 16 in a row", .dialect = dialect};
     add_request(&loads[3], set, 0, ROW - 1);
     add_request(&loads[3], add, 8, 1);
-    loads[4] = (struct load){.name = "ADD, 16 in a row"};
+    loads[4] = (struct load){.name = "ADD, 16 in a row", .dialect = dialect};
     add_request(&loads[4], add, 8, ROW);
-    loads[5] = (struct load){.name = "GET, 16 in a row"};
+    loads[5] = (struct load){.name = "GET, 16 in a row", .dialect = dialect};
     add_request(&loads[5], get, 8 + sizeof value, ROW);
 }
 
@@ -164,6 +165,7 @@ struct bench {
     const struct bench_options *wanted;
     struct server servers[SIDES]; /* LOCAL and TCP: the same */
     FILE *csv;
+    enum msi_dialect dialect; /* the one that torch's server speaks */
     double rate[SIDES][ROUNDS_MOST], cpu[SIDES][ROUNDS_MOST];
 };
 
@@ -180,8 +182,9 @@ static double median(double *values, long n) {
 static bool measure_one(struct bench *bench, enum side side, const struct load *load, long round) {
     const struct server *server = &bench->servers[side];
     struct load_clients clients;
-    if (side == BARE) bare_expect(load->request.len, load->reply);
-    if (!load_connect(&clients, server->port, side == LOCAL, (int)bench->wanted->clients)) return false;
+    if (side == BARE) bare_expect(load->request.len, load->reply, bench->dialect == MSI_DIALECT_A ? 0 : 5);
+    if (!load_connect(&clients, server->port, side == LOCAL, bench->dialect, (int)bench->wanted->clients))
+        return false;
     double before = load_cpu_seconds(server->pid);
     double rate = load_run(&clients, &load->request, load->reply, load->ops, bench->wanted->seconds);
     double used = load_cpu_seconds(server->pid) - before;
@@ -237,7 +240,8 @@ static bool measure_barriers(struct bench *bench) {
             struct load_clients clients;
             const struct server *server = &bench->servers[ways[w].side];
             if (server->pid <= 0) continue;
-            if (!load_connect(&clients, server->port, ways[w].side == LOCAL, (int)wanted->barrier))
+            if (!load_connect(&clients, server->port, ways[w].side == LOCAL,
+                              ways[w].two_steps ? bench->dialect : MSI_DIALECT_C, (int)wanted->barrier))
                 return false;
             times[w][round] = load_barrier(&clients, 5, ways[w].two_steps);
             load_close(&clients);
@@ -275,7 +279,7 @@ static void print_head(const struct bench_options *wanted, const char *torch) {
 static bool run(struct bench *bench) {
     struct load loads[LOADS];
     bool good = true;
-    make_loads(loads);
+    make_loads(loads, bench->dialect);
     for (int i = 0; i < LOADS; i++) {
         if (good) good = measure(bench, &loads[i]);
         if (good) print_row(bench, loads[i].name);
@@ -313,6 +317,7 @@ int bench_store(int argc, char **argv) {
         fprintf(stderr, "muster bench store: %s has no torch; measuring without it\n", wanted.python);
         stop(&bench.servers[TORCH]);
     }
+    bench.dialect = !*torch || !strncmp(torch, "1.", 2) ? MSI_DIALECT_A : MSI_DIALECT_C;
     if (good) {
         print_head(&wanted, torch);
         good = run(&bench);
