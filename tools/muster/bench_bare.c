@@ -13,7 +13,10 @@
 
 enum { EVENTS = 256, DESCRIPTORS = 65536 };
 
-static struct expected { _Atomic size_t request, reply; /* set while no client is connected */ } * expected;
+struct expected {
+    _Atomic size_t request, reply, greeting; /* set while no client is connected */
+};
+static struct expected *expected;
 
 bool bare_prepare(void) {
     expected = mmap(NULL, sizeof *expected, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
