@@ -167,7 +167,8 @@ static mst_status look_again(struct file_store *store, const struct msi_wait *wa
     mst_status st = leave(store);
     if (st != MST_OK) return st;
     mst_status late = msi_wait_pause(wait, pause, "waiting in the file store");
-    struct msi_wait last = {late == MST_OK ? wait->deadline : msi_deadline(LAST_LOOK_MS), NULL};
+    struct msi_wait last = {late == MST_OK ? wait->deadline : msi_deadline(LAST_LOOK_MS),
+                            late == MST_OK ? wait->cancel : NULL};
     st = enter(store, &last);
     if (st != MST_OK) return late == MST_OK ? st : late;
     *inside = true;

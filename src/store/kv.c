@@ -80,6 +80,7 @@ struct msi_kv_item *msi_kv_item(struct msi_kv *kv, struct msi_str key, bool make
     kv->buckets[hash & (kv->n_buckets - 1)] = item;
     kv->n_items++;
     kv->bytes += item_cost(key.n);
+    kv->key_bytes += 8 + key.n;
     return item;
 }
 
@@ -90,6 +91,7 @@ void msi_kv_item_release(struct msi_kv *kv, struct msi_kv_item *item) {
     *at = item->next;
     kv->n_items--;
     kv->bytes -= item_cost(item->key_len);
+    kv->key_bytes -= 8 + item->key_len;
     free(item);
 }
 
@@ -311,7 +313,7 @@ static mst_status multi_set(struct msi_kv *kv, const struct msi_store_req *req) 
 
 size_t msi_kv_reply_size(struct msi_kv *kv, const struct msi_store_req *req) {
     size_t total = 0;
-    if (req->op == MSI_OP_LIST_KEYS) return kv->bytes; /* every key is in there, with more bytes beside it */
+    if (req->op == MSI_OP_LIST_KEYS) return 8 + kv->key_bytes;
     if (req->op != MSI_OP_MULTI_GET && req->op != MSI_OP_WAIT_GET) return 0;
     for (size_t i = 0; i < req->n; i++) {
         const struct msi_kv_item *item = msi_kv_item(kv, req->keys[i], false);

@@ -24,6 +24,7 @@ struct msi_kv {
     size_t n_buckets, n_items; /* buckets are a power of two */
     int64_t n_keys;            /* items that exist as keys */
     size_t bytes, max_total, max_value;
+    size_t key_bytes; /* of all keys, with their lengths, as LIST_KEYS sends them */
     uint64_t seed[2];
     msi_kv_watch *changed;
     void *context;

@@ -43,7 +43,7 @@ static void update_stall(struct msi_conn *conn, bool progress) {
         msi_timer_set(conn->server->loop, &conn->stall, msi_now() + conn->server->stall_ns);
 }
 
-static void account(struct msi_conn *conn) {
+void msi_conn_account(struct msi_conn *conn) {
     struct msi_server *server = conn->server;
     if (conn->in.len == 0 && conn->in.cap > KEEP_BUFFER) msi_buf_free(&conn->in);
     if (conn->out.len == 0 && conn->out.cap > KEEP_BUFFER) msi_buf_free(&conn->out);
@@ -51,8 +51,12 @@ static void account(struct msi_conn *conn) {
                   conn->will_value.cap + conn->guard_key.cap;
     server->buffered += held - conn->accounted;
     conn->accounted = held;
-    if (held > KEEP_BUFFER && server->buffered + msi_kv_bytes(server->kv) > server->max_total)
+    if (held > KEEP_BUFFER && server->buffered + msi_kv_bytes(server->kv) > server->max_total) {
         msi_conn_doom(conn, "the store is full (MUSTER_STORE_MAX_TOTAL is %zu bytes)", server->max_total);
+        server->buffered -= conn->out.cap;
+        conn->accounted -= conn->out.cap;
+        msi_buf_free(&conn->out);
+    }
     if (conn->in.failed || conn->out.failed) msi_conn_doom(conn, "out of memory");
 }
 
@@ -80,7 +84,7 @@ void msi_conn_settle(struct msi_conn *conn) {
         size_t done = msi_conn_serve(conn, conn->in.data, conn->in.len);
         msi_buf_drop(&conn->in, done);
     }
-    account(conn);
+    msi_conn_account(conn);
     if (conn->doomed) {
         msi_conn_close(conn, true);
         return;

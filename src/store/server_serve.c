@@ -15,6 +15,8 @@ enum {
     DETECT_BYTES = 5,
     WATCHING = 3,
     CANCELLED = 1,
+    SMALL_REPLY =
+        64 << 10, /* such replies may wait for the end of the round, and are given also by a full store */
     WATCHED_MOST = 64 << 10, /* bytes of the keys that a connection watches */
     WILL_MOST = 64 << 10,
 };
@@ -28,7 +30,7 @@ static void answer_status(struct msi_conn *conn, mst_status st) {
 static bool has_room(const struct msi_server *server, const struct msi_store_req *req) {
     if (req->n < 2 && req->op != MSI_OP_LIST_KEYS) return true;
     size_t held = server->buffered + msi_kv_bytes(server->kv), more = msi_kv_reply_size(server->kv, req);
-    return more == 0 || (held < server->max_total && more <= (server->max_total - held) / 2);
+    return more <= SMALL_REPLY || (held < server->max_total && more <= (server->max_total - held) / 2);
 }
 
 /* Answers a request that need not wait any more. */
@@ -38,7 +40,7 @@ static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
     mst_status st = MST_ERR_LIMIT;
     if (has_room(conn->server, req)) st = msi_kv_apply(conn->server->kv, req, &conn->out);
     if (st == MST_OK) return;
-    conn->out.len = start;
+    if (conn->out.len > start) conn->out.len = start;
     answer_status(conn, st);
     if (conn->dialect == MSI_DIALECT_M) return;
     if (st == MST_ERR_LIMIT)
@@ -110,6 +112,7 @@ void msi_server_tell_watchers(void *context, enum msi_kv_event event, struct msi
         msi_put_str(&conn->out, key);
         msi_put_str(&conn->out, before);
         msi_put_str(&conn->out, after);
+        msi_conn_account(conn);
         msi_conn_mark_unsent(conn);
     }
 }
@@ -275,6 +278,7 @@ static void resume(struct msi_conn *conn) {
     msi_buf_drop(&conn->in, conn->request_len);
     msi_conn_mark_unsent(conn);
     if (conn->in.len) msi_buf_drop(&conn->in, msi_conn_serve(conn, conn->in.data, conn->in.len));
+    if (conn->out.len > SMALL_REPLY) msi_conn_settle(conn); /* many may wait for one large value */
 }
 
 void msi_server_resume(struct msi_server *server) {

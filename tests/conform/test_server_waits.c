@@ -237,6 +237,62 @@ static void a_thousand_clients_wait_for_one_key(void **state) {
     }
 }
 
+static mst_store *open_fresh(void) {
+    char url[64];
+    mst_store *handle;
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", server.port);
+    assert_ok(mst_store_open(url, &handle, .timeout_ms = REPLY_LIMIT_MS));
+    return handle;
+}
+
+static void stand_still(void) {
+    int status;
+    kill(server.pid, SIGSTOP);
+    assert_int_equal(waitpid(server.pid, &status, WUNTRACED), server.pid);
+    assert_true(WIFSTOPPED(status));
+}
+
+/* The answer to a call that timed out comes later, and must not be taken for another's. */
+static void a_handle_is_in_step_after_the_server_stood_still(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        char key[16];
+        mst_store *handle = open_fresh();
+        int64_t n = 0;
+        snprintf(key, sizeof key, "step/%d", i);
+        if (i % 2) assert_ok(mst_store_set(handle, "used before", "v", 1));
+        stand_still();
+        mst_status st = mst_store_add(handle, "other", 77, &n, .timeout_ms = 50);
+        kill(server.pid, SIGCONT);
+        assert_status(st, MST_ERR_TIMEOUT);
+        for (int k = 1; k < 5; k++) {
+            assert_ok(mst_store_add(handle, key, 1, &n));
+            assert_int_equal(n, k);
+        }
+        mst_store_free(handle);
+    }
+}
+
+static void a_wait_ends_near_its_deadline_though_the_server_stands_still(void **state) {
+    (void)state;
+    const char *never = "never";
+    for (int i = 0; i < 2; i++) {
+        mst_store *handle = open_fresh();
+        int64_t n = 0;
+        if (i) assert_ok(mst_store_set(handle, "used before", "v", 1));
+        stand_still();
+        int64_t begin = msi_now();
+        mst_status st = mst_store_wait(handle, &never, 1, .timeout_ms = 100);
+        int64_t took = ms_since(begin);
+        kill(server.pid, SIGCONT);
+        assert_status(st, MST_ERR_TIMEOUT);
+        assert_in_range(took, 99, 2000);
+        assert_ok(mst_store_add(handle, "n", 1, &n));
+        assert_int_equal(n, i + 1);
+        mst_store_free(handle);
+    }
+}
+
 int main(void) {
     alarm(110);
 #define with_server(test) cmocka_unit_test_setup_teardown(test, start, stop)
@@ -252,6 +308,8 @@ int main(void) {
         with_server(a_waiting_client_that_floods_is_held_back_and_then_served),
         with_server(waiting_clients_that_vanish_leave_nothing),
         with_server(a_thousand_clients_wait_for_one_key),
+        with_server(a_handle_is_in_step_after_the_server_stood_still),
+        with_server(a_wait_ends_near_its_deadline_though_the_server_stands_still),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,6 +40,8 @@ static void a_wait_ends_at_its_deadline_and_the_handle_lives_on(void **state) {
     }
     assert_status(mst_store_get(s->b, "never", &value, .timeout_ms = 50), MST_ERR_TIMEOUT);
     assert_status(mst_store_multi_get(s->b, keys, 1, &value, .timeout_ms = 50), MST_ERR_TIMEOUT);
+    put(s->b, "never", "after all"); /* nobody hangs there any more */
+    assert_get(s->a, "never", "after all");
     assert_get(s->b, "k", "v");
 }
 

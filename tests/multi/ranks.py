@@ -339,17 +339,18 @@ class RanksTest(unittest.TestCase):
             self.fail(f"processes left behind: {left}")
 
 
-def give_up(*_):
+def give_up(number, _):
     for process in started:
         if process.poll() is None:
             process.kill()
-    print(f"the driver took more than {LIMIT} s", file=sys.stderr)
+    print("told to end" if number == signal.SIGTERM else f"the driver took more than {LIMIT} s", file=sys.stderr)
     os._exit(1)
 
 
 def main():
     """Runs the tests of the calling driver; only skipped tests make it a skipped driver."""
     signal.signal(signal.SIGALRM, give_up)
+    signal.signal(signal.SIGTERM, give_up)
     signal.alarm(LIMIT)
     result = unittest.main(exit=False).result
     if result.wasSuccessful() and result.testsRun and len(result.skipped) == result.testsRun:

@@ -132,7 +132,8 @@ static bool take_setting(struct rank *rank, const char *name, const char *value)
 }
 
 int main(int argc, char **argv) {
-    struct rank rank = {.options = {.size = sizeof(mst_init_options), .site = MST_HERE}};
+    static struct rank rank; /* static: what it refers to at the end is not lost */
+    rank.options = (mst_init_options){.size = sizeof(mst_init_options), .site = MST_HERE};
     for (int i = 1; i < argc; i++) {
         bool goes_on = argv[i][0] == '~';
         char *name = argv[i] + goes_on, *equals = strchr(name, '=');

@@ -38,6 +38,7 @@ static const struct row rows[] = {
     {22, "MST_ERR_PEER_LOST", MST_SCOPE_GROUP},
     {23, "MST_ERR_STALLED", MST_SCOPE_GROUP},
     {24, "MST_ERR_INTERNAL", MST_SCOPE_PROCESS},
+    {25, "MST_ERR_STORE_ENDED", MST_SCOPE_PROCESS},
 };
 
 static void every_row_has_its_number_name_and_scope(void **state) {

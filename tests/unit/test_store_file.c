@@ -159,6 +159,26 @@ static void half_a_record_at_the_end_is_cut_off(void **state) {
     mst_store_free(store);
 }
 
+static void what_stands_before_half_a_record_is_kept(void **state) {
+    static const char bytes[] = "\3\0\0\0/k1\2\0\0\0v1"
+                                "\3\0\0\0/k2\2\0\0\0v2"
+                                "\3\0\0\0/k3\2\0";
+    mst_store *store;
+    mst_bytes value;
+    write_file(*state, bytes, sizeof bytes - 1);
+    struct caught_stderr caught = begin_stderr();
+    assert_ok(open_path(*state, &store));
+    free(end_stderr(caught));
+    assert_int_equal(file_size(*state), 26);
+    assert_ok(mst_store_set(store, "k4", "v4", 2));
+    mst_store_free(store);
+    assert_ok(open_path(*state, &store));
+    assert_ok(mst_store_get(store, "k2", &value, .timeout_ms = 1000));
+    assert_string_equal(value.data, "v2");
+    mst_bytes_free(&value);
+    mst_store_free(store);
+}
+
 static void a_file_that_is_no_stores_is_refused_and_left_alone(void **state) {
     mst_store *store;
     static const char text[] = "#!/bin/sh\necho this is somebody's script, not a store\n";
@@ -225,6 +245,7 @@ int main(void) {
         cmocka_unit_test(every_cut_of_a_record_is_torn),
         cmocka_unit_test(lengths_beyond_the_limits_are_garbage),
         with_path(half_a_record_at_the_end_is_cut_off),
+        with_path(what_stands_before_half_a_record_is_kept),
         with_path(a_file_that_is_no_stores_is_refused_and_left_alone),
         with_path(garbage_in_the_middle_ends_the_call_not_the_process),
         with_path(a_file_cut_short_by_somebody_else_is_noticed),
