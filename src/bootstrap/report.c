@@ -136,13 +136,14 @@ void msi_join_post(struct mst_store *store, const char *prefix, int rank, char k
     msi_blame(msi_fail(before.status, remedy, "%s", text), before.culprit);
 }
 
-/* Marks the ranks on the roster; returns how many there are. */
+/* Marks the ranks on the roster; returns how many there are, or -1 if the store does not say. */
 static int mark_arrived(struct mst_store *store, const char *prefix, bool *arrived, int size) {
     char key[MSI_KEY_MAX];
     struct msi_buf roster = {0};
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
-    int count = 0;
+    int count = -1;
     if (read_value(store, &wait, msi_key(key, "%sroster", prefix), &roster) == MST_OK) {
+        count = 0;
         struct msi_str text = msi_buf_str(&roster);
         struct msi_roster_entry entry;
         while (msi_roster_next(&text, &entry)) {
@@ -160,6 +161,14 @@ mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,
     bool *arrived = calloc((size_t)place->world_size, sizeof *arrived);
     if (!arrived) return msi_fail_memory();
     int come = mark_arrived(store, prefix, arrived, place->world_size), listed = 0, culprit = -1;
+    if (come < 0) {
+        char where[MSI_ADDRESS_TEXT_MAX];
+        free(arrived);
+        return msi_fail(MST_ERR_STORE_LOST, "is its host still there, and the network between?",
+                        "the store at %s has stopped answering",
+                        place->url.scheme == MSI_SCHEME_TCP ? msi_address_format(&place->url.address, where)
+                                                            : place->url.path);
+    }
     char list[LISTED_MOST * 12 + 32] = "";
     size_t used = 0;
     for (int r = 0; r < place->world_size && listed < LISTED_MOST; r++) {

@@ -60,7 +60,8 @@ static bool route_to(const struct msi_address *target, char out[64]) {
 static const struct msi_netif *pick(const struct msi_netif *list, int n, const char *ifname) {
     for (int six = 0; six < 2; six++)
         for (int i = 0; i < n; i++) {
-            if (list[i].six != (six == 1) || !list[i].up) continue;
+            bool link_local = strchr(list[i].address, '%'); /* means nothing on another host */
+            if (list[i].six != (six == 1) || !list[i].up || link_local) continue;
             if (*ifname ? !strcmp(list[i].name, ifname) : !list[i].loopback) return &list[i];
         }
     return NULL;

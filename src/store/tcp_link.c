@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { READ_STEP = 16 << 10, CANCEL_GRACE_MS = 250, CANCELLED = 1 };
+enum { READ_STEP = 16 << 10, PROBE_ROUNDS = 4, PROBE_PAUSE_MS = 60, CANCEL_GRACE_MS = 250, CANCELLED = 1 };
 
 /* As the start of a dialect A message this nonce makes the key longer than any string can be: refused at
  * once. */
@@ -249,16 +249,17 @@ static mst_status connect_to(const struct msi_link_target *target, const struct 
     return MST_OK;
 }
 
-/* A server that does not know a probe hangs up; then the next one is tried on a new connection. */
-static mst_status open_unknown(const struct msi_link_target *target, const struct msi_wait *wait,
-                               struct msi_link **link) {
+/* One attempt with every probe: a server that does not know one hangs up, and the next is tried on a new connection. */
+static mst_status try_probes(const struct msi_link_target *target, const struct msi_wait *wait,
+                             struct msi_link **link) {
     static const struct {
         enum msi_dialect dialect;
         bool ping;
     } tries[] = {{MSI_DIALECT_C, true}, {MSI_DIALECT_A, false}, {MSI_DIALECT_C, false}};
+    mst_status st = MST_OK;
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
         struct msi_link *made;
-        mst_status st = connect_to(target, wait, &made);
+        st = connect_to(target, wait, &made);
         if (st != MST_OK) return st;
         st = probe(made, wait, tries[i].dialect, tries[i].ping);
         if (st == MST_OK) {
@@ -266,12 +267,22 @@ static mst_status open_unknown(const struct msi_link_target *target, const struc
             return MST_OK;
         }
         msi_link_close(made);
-        if (st == MST_ERR_TIMEOUT) break;
-        if (st == MST_ERR_STATE) {
-            i = (size_t)-1; /* from the beginning */
-            continue;
-        }
         if (st != MST_ERR_STORE_LOST && st != MST_ERR_PROTOCOL) return st;
+    }
+    return st;
+}
+
+/* A server that is just ending hangs up too: only one that goes on doing so is no store. */
+static mst_status open_unknown(const struct msi_link_target *target, const struct msi_wait *wait,
+                               struct msi_link **link) {
+    mst_status st = MST_OK;
+    for (int round = 0; round < PROBE_ROUNDS; round++) {
+        st = try_probes(target, wait, link);
+        if (st == MST_ERR_TIMEOUT) break;
+        if (st != MST_ERR_STORE_LOST && st != MST_ERR_PROTOCOL && st != MST_ERR_STATE) return st;
+        mst_status pause = msi_wait_pause(wait, PROBE_PAUSE_MS, "waiting to ask the store again");
+        if (pause == MST_ERR_CANCELLED) return pause;
+        if (pause != MST_OK) break;
     }
     char where[MSI_ADDRESS_TEXT_MAX];
     return msi_fail(MST_ERR_PROTOCOL, "is that the port of a store? another program may listen there",

@@ -256,7 +256,7 @@ static void stand_still(void) {
 static void a_handle_is_in_step_after_the_server_stood_still(void **state) {
     (void)state;
     for (int i = 0; i < 6; i++) {
-        char key[16];
+        char key[32];
         mst_store *handle = open_fresh();
         int64_t n = 0;
         snprintf(key, sizeof key, "step/%d", i);
