@@ -55,6 +55,19 @@ const char *msi_cpu_features(char *out, size_t size) {
 }
 #endif
 
+/* /proc/cpuinfo gives ARM cores as numbers; these are the ones that servers have. */
+static const char *arm_name(const char *part) {
+    static const struct {
+        const char *part, *name;
+    } known[] = {{"0xd0c", "Neoverse N1"},
+                 {"0xd40", "Neoverse V1"},
+                 {"0xd49", "Neoverse N2"},
+                 {"0xd4f", "Neoverse V2"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(part, known[i].part)) return known[i].name;
+    return NULL;
+}
+
 const char *msi_cpu_name(char *out, size_t size) {
     FILE *file = fopen("/proc/cpuinfo", "re");
     char line[256];
@@ -64,7 +77,11 @@ const char *msi_cpu_name(char *out, size_t size) {
         bool named = !strncmp(line, "model name", 10), part = !strncmp(line, "CPU part", 8);
         if (!colon || (!named && !part)) continue;
         colon[strcspn(colon, "\n")] = 0;
-        snprintf(out, size, "%s%s", part ? "ARM part" : "", colon + (part ? 1 : 2));
+        const char *arm = part ? arm_name(colon + 2) : NULL;
+        if (part && !arm)
+            snprintf(out, size, "ARM part %s", colon + 2);
+        else
+            snprintf(out, size, "%s", arm ? arm : colon + 2);
         if (named) break;
     }
     if (file) fclose(file);

@@ -32,7 +32,7 @@ MARK = "RANKS_TEST_MARK"
 SKIPPED = 77
 LIMIT = int(os.environ.get("RANKS_TEST_LIMIT", "170"))  # seconds for a whole driver, less than CTest's
 
-started = []  # every process, for the case that the driver itself is stuck
+started, directories = [], []  # for the case that the driver itself is stuck or told to end
 
 Step = collections.namedtuple("Step", "action status ms culprit message at")
 Place = collections.namedtuple("Place", "rank host local_rank local_size pid name address")
@@ -182,6 +182,7 @@ class RanksTest(unittest.TestCase):
         self.reserved = []
         self.ports = []
         self.directory = tempfile.mkdtemp(prefix="muster-ranks-")
+        directories.append(self.directory)
         self.shared_memory = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
 
     # Starting things
@@ -343,6 +344,8 @@ def give_up(number, _):
     for process in started:
         if process.poll() is None:
             process.kill()
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
     print("told to end" if number == signal.SIGTERM else f"the driver took more than {LIMIT} s", file=sys.stderr)
     os._exit(1)
 
