@@ -170,6 +170,43 @@ static void threads_do_not_read_each_others_replies(void **state) {
     mst_store_free_keys(keys);
 }
 
+enum { READERS = 16, LARGE = 1 << 20 };
+
+static void *get_large(void *context) {
+    struct worker *w = context;
+    mst_bytes value = {NULL, 0};
+    w->status = mst_store_get(store_of(w), "large", &value, .timeout_ms = CALL_LIMIT_MS);
+    if (w->status == MST_OK && value.len != LARGE) w->status = MST_ERR_INTERNAL;
+    mst_bytes_free(&value);
+    return NULL;
+}
+
+/* The default limits, both divided by 64: a value of the longest kind, wanted by many at once. */
+static void many_get_the_longest_value_at_once(void **state) {
+    struct stores *s = *state;
+    setenv("MUSTER_STORE_MAX_VALUE", "1M", 1);
+    setenv("MUSTER_STORE_MAX_TOTAL", "16M", 1);
+    void *inner = (void *)(uintptr_t)s->kind;
+    assert_int_equal(open_stores(&inner), 0);
+    unsetenv("MUSTER_STORE_MAX_VALUE");
+    unsetenv("MUSTER_STORE_MAX_TOTAL");
+    struct stores *small = inner;
+    struct worker workers[READERS];
+    pthread_t threads[READERS];
+    for (int i = 0; i < READERS; i++) {
+        workers[i] = (struct worker){.stores = small, .id = i};
+        threads[i] = start_thread(get_large, &workers[i]);
+    }
+    char *value = calloc(1, LARGE);
+    assert_non_null(value);
+    mst_status st = mst_store_set(small->a, "large", value, LARGE);
+    free(value);
+    for (int i = 0; i < READERS; i++) join_thread(threads[i]);
+    assert_int_equal(close_stores(&inner), 0);
+    assert_status(st, MST_OK);
+    for (int i = 0; i < READERS; i++) assert_status(workers[i].status, MST_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eight_threads_add_a_thousand_times_each),
@@ -177,6 +214,7 @@ int main(void) {
         cmocka_unit_test(appended_pieces_stay_whole),
         cmocka_unit_test(competing_pops_take_each_entry_once),
         cmocka_unit_test(threads_do_not_read_each_others_replies),
+        cmocka_unit_test(many_get_the_longest_value_at_once),
     };
     return run_over_kinds(tests, COUNT_OF(tests));
 }

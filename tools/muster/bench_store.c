@@ -117,10 +117,10 @@ static void stop(struct server *server) {
 /* What one turn measures: a request of some operations, and how long its reply is. */
 struct load {
     const char *name;
-    enum msi_dialect dialect;
     struct msi_buf request;
     size_t reply;
     int ops;
+    enum msi_dialect dialect;
 };
 
 static void add_request(struct load *load, struct msi_store_req req, size_t reply, int times) {
