@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
@@ -21,8 +22,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int kept = -1; /* the real standard output while it is suppressed */
 static int kept_flags;
-static bool undecided; /* stdio had not chosen its buffering yet */
-static int forced_rank = -1;
+static bool undecided;             /* stdio had not chosen its buffering yet */
+static _Atomic int last_rank = -1; /* what mst_suppress_output was told, or the world said */
 
 static int write_all(int fd, const char *text, size_t len) {
     for (size_t done = 0; done < len;) {
@@ -56,7 +57,8 @@ static int print(const char *prefix, const char *format, va_list args) {
 }
 
 static int current_rank(void) {
-    return mst_is_initialized() ? mst_get_rank(NULL) : forced_rank;
+    if (mst_is_initialized()) last_rank = mst_get_rank(NULL);
+    return last_rank; /* the last one known: a program may print after its world has ended */
 }
 
 int mst_printf(const char *format, ...) {
@@ -101,7 +103,7 @@ mst_status mst_suppress_output(int rank) {
     if (rank < 0) return msi_fail(MST_ERR_INVALID, NULL, "rank is %d", rank);
     mst_status st = MST_OK;
     pthread_mutex_lock(&lock);
-    forced_rank = rank;
+    last_rank = rank;
     if (rank > 0 && kept < 0) st = suppress();
     pthread_mutex_unlock(&lock);
     return st;

@@ -20,7 +20,7 @@ static mst_status take_number(const char *name, int least, int most, int *value)
     char *end;
     errno = 0;
     long number = strtol(text, &end, 10);
-    if (*end || errno || number < least || number > most)
+    if (text[0] < '0' || text[0] > '9' || *end || errno || number < least || number > most)
         return msi_fail(MST_ERR_CONFIG, NULL, "%s='%s' is not a whole number from %d to %d", name, text,
                         least, most);
     *value = (int)number;

@@ -285,6 +285,7 @@ static void close_store(struct mst_store *head) {
     struct msi_wait wait = {msi_deadline(LOCK_PATIENCE_MS), NULL};
     if (store->log.slot >= 0 && enter(store, &wait) == MST_OK) {
         if (!msi_file_log_others(&store->log)) msi_file_log_remove(&store->log);
+        msi_file_log_resign(&store->log); /* before the next one asks whether it is the last */
         leave(store);
     }
     msi_file_log_close(&store->log);

@@ -175,6 +175,11 @@ bool msi_file_log_others(const struct msi_file_log *log) {
     return locked(log, 0, MAX_MEMBERS);
 }
 
+void msi_file_log_resign(struct msi_file_log *log) {
+    if (log->alive_fd >= 0) close(log->alive_fd);
+    log->alive_fd = log->slot = -1;
+}
+
 void msi_file_log_remove(struct msi_file_log *log) {
     unlink(log->alive_path);
     unlink(log->path);

@@ -47,6 +47,8 @@ mst_status msi_file_log_join(struct msi_file_log *log);
 bool msi_file_log_alive(const struct msi_file_log *log, int slot);
 /* With the lock held: is any member alive but ourselves? */
 bool msi_file_log_others(const struct msi_file_log *log);
+/* With the lock held: is no member any more. */
+void msi_file_log_resign(struct msi_file_log *log);
 /* With the lock held: removes the files. */
 void msi_file_log_remove(struct msi_file_log *log);
 

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -51,8 +52,9 @@ int store_wait_for_signal(void) {
     char byte;
     ssize_t n;
 
-    do n = read(wake_pipe[0], &byte, 1);
-    while (n < 0 && errno == EINTR);
+    struct pollfd ready = {.fd = wake_pipe[0], .events = POLLIN};
+    while (poll(&ready, 1, -1) < 0 && errno == EINTR) continue;
+    n = read(wake_pipe[0], &byte, 1);
     return n == 1 ? byte : 0;
 }
 
