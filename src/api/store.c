@@ -310,7 +310,8 @@ mst_status mst_store_queue_push_with(mst_store *store, const char *key, const vo
         NULL);
 }
 
-/* Several may wait for one entry: whoever finds the queue empty again waits again. */
+/* Several may wait for one entry: whoever finds the queue empty again waits again. The pause keeps the deadline
+ * where the key holds a value and no queue, so that the wait for it ends at once. */
 mst_status mst_store_queue_pop_with(mst_store *store, const char *key, mst_bytes *value,
                                     const mst_store_call *call) {
     struct msi_wait wait;
@@ -328,6 +329,7 @@ mst_status mst_store_queue_pop_with(mst_store *store, const char *key, mst_bytes
         if (popped) st = copy_out(msi_read_str(&r), value);
         msi_exchange_free(&x, 1);
         if (popped) break;
+        if (st == MST_OK) st = msi_wait_pause(&wait, 1, "waiting for the queue");
     }
     return st;
 }

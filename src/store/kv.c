@@ -314,9 +314,9 @@ static mst_status multi_set(struct msi_kv *kv, const struct msi_store_req *req) 
 size_t msi_kv_reply_size(struct msi_kv *kv, const struct msi_store_req *req) {
     size_t total = 0;
     if (req->op == MSI_OP_LIST_KEYS) return 8 + kv->key_bytes;
-    if (req->op != MSI_OP_MULTI_GET && req->op != MSI_OP_WAIT_GET) return 0;
-    for (size_t i = 0; i < req->n; i++) {
-        const struct msi_kv_item *item = msi_kv_item(kv, req->keys[i], false);
+    bool one = req->op == MSI_OP_GET, several = req->op == MSI_OP_MULTI_GET || req->op == MSI_OP_WAIT_GET;
+    for (size_t i = 0; i < (one ? 1 : several ? req->n : 0); i++) {
+        const struct msi_kv_item *item = msi_kv_item(kv, one ? req->key : req->keys[i], false);
         total += 8 + (item ? item->len : 0);
     }
     return total;

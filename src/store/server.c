@@ -77,7 +77,10 @@ static void *serve(void *context) {
     pthread_setname_np(pthread_self(), "muster-store");
     while (!is_over(server, &end)) {
         msi_loop_run_once(server->loop);
-        send_all(server);
+        do {
+            send_all(server);
+            msi_server_resume(server);
+        } while (!msi_list_empty(&server->unsent));
     }
     msi_timer_clear(&end);
     for (struct msi_list *at = server->conns.next; at != &server->conns; at = at->next)

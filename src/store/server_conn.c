@@ -43,6 +43,12 @@ static void update_stall(struct msi_conn *conn, bool progress) {
         msi_timer_set(conn->server->loop, &conn->stall, msi_now() + conn->server->stall_ns);
 }
 
+/* A quarter of the memory is the connections' own, so that a full store can still be read. */
+bool msi_server_has_room(const struct msi_server *server, size_t more) {
+    size_t held = server->buffered + more;
+    return held <= server->max_total / 4 || held + msi_kv_bytes(server->kv) <= server->max_total;
+}
+
 void msi_conn_account(struct msi_conn *conn) {
     struct msi_server *server = conn->server;
     if (conn->in.len == 0 && conn->in.cap > KEEP_BUFFER) msi_buf_free(&conn->in);
@@ -51,7 +57,7 @@ void msi_conn_account(struct msi_conn *conn) {
                   conn->will_value.cap + conn->guard_key.cap;
     server->buffered += held - conn->accounted;
     conn->accounted = held;
-    if (held > KEEP_BUFFER && server->buffered + msi_kv_bytes(server->kv) > server->max_total) {
+    if (held > KEEP_BUFFER && !msi_server_has_room(server, 0)) {
         msi_conn_doom(conn, "the store is full (MUSTER_STORE_MAX_TOTAL is %zu bytes)", server->max_total);
         server->buffered -= conn->out.cap;
         conn->accounted -= conn->out.cap;

@@ -68,6 +68,8 @@ void msi_conn_close(struct msi_conn *conn, bool with_will);
 void msi_conn_doom(struct msi_conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Has its replies sent at the end of the round. */
 void msi_conn_mark_unsent(struct msi_conn *conn);
+/* Can connections hold so many bytes more? */
+bool msi_server_has_room(const struct msi_server *server, size_t more);
 /* Counts what the connection holds; if that is too much for the server, drops its replies and dooms it. */
 void msi_conn_account(struct msi_conn *conn);
 /* Sends what can be sent and updates events, timer and accounting; may close it. */

@@ -26,19 +26,14 @@ static void answer_status(struct msi_conn *conn, mst_status st) {
     if (conn->dialect == MSI_DIALECT_M) msi_buf_add_u8(&conn->out, (uint8_t)st);
 }
 
-/* Whether the reply can be held beside all else that the server holds. */
-static bool has_room(const struct msi_server *server, const struct msi_store_req *req) {
-    if (req->n < 2 && req->op != MSI_OP_LIST_KEYS) return true;
-    size_t held = server->buffered + msi_kv_bytes(server->kv), more = msi_kv_reply_size(server->kv, req);
-    return more <= SMALL_REPLY || (held < server->max_total && more <= (server->max_total - held) / 2);
-}
-
 /* Answers a request that need not wait any more. */
 static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
     size_t start = conn->out.len;
     answer_status(conn, MST_OK);
-    mst_status st = MST_ERR_LIMIT;
-    if (has_room(conn->server, req)) st = msi_kv_apply(conn->server->kv, req, &conn->out);
+    size_t reply = msi_kv_reply_size(conn->server->kv, req);
+    bool fits =
+        reply <= SMALL_REPLY || msi_server_has_room(conn->server, 2 * reply); /* buffers grow by doubling */
+    mst_status st = fits ? msi_kv_apply(conn->server->kv, req, &conn->out) : MST_ERR_LIMIT;
     if (st == MST_OK) return;
     if (conn->out.len > start) conn->out.len = start;
     answer_status(conn, st);
@@ -57,6 +52,22 @@ static void woken(struct msi_kv_waiter *waiter, mst_status st) {
     msi_list_push(&conn->server->ready, &conn->ready);
 }
 
+/*
+ * Answers, unless the reply must wait until others have read theirs: then true, and the request stays in front. One
+ * that would not fit into the memory of an idle server is refused by answer().
+ */
+static bool answer_or_defer(struct msi_conn *conn, const struct msi_store_req *req) {
+    struct msi_server *server = conn->server;
+    size_t reply = msi_kv_reply_size(server->kv, req), idle = server->max_total / 4;
+    if (reply <= SMALL_REPLY || 2 * reply > idle || msi_server_has_room(server, 2 * reply)) {
+        answer(conn, req);
+        return false;
+    }
+    conn->wait_status = MST_OK;
+    msi_list_push(&server->ready, &conn->ready);
+    return true;
+}
+
 /* True if the request waits now. */
 static bool begin_wait(struct msi_conn *conn, const struct msi_store_req *req) {
     struct msi_kv_guard guard = {msi_buf_str(&conn->guard_key), conn->guard_length};
@@ -67,7 +78,7 @@ static bool begin_wait(struct msi_conn *conn, const struct msi_store_req *req) {
     if (!waiting) conn->has_guard = false;
     if (waiting) return true;
     if (st == MST_OK) {
-        answer(conn, req);
+        return answer_or_defer(conn, req);
     } else {
         answer_status(conn, st);
         if (conn->dialect != MSI_DIALECT_M)
@@ -177,8 +188,7 @@ static bool perform(struct msi_conn *conn, const struct msi_store_req *req) {
         answer(conn, req);
         break;
     default:
-        answer(conn, req);
-        break;
+        return !answer_or_defer(conn, req);
     }
     return true;
 }
@@ -231,7 +241,7 @@ static size_t serve_one(struct msi_conn *conn, const uint8_t *p, size_t n) {
         return 0;
     }
     if (!perform(conn, &req)) {
-        conn->waiting = true;
+        conn->waiting = msi_list_empty(&conn->ready); /* else it is deferred */
         conn->request_len = len;
         return 0;
     }
@@ -241,6 +251,7 @@ static size_t serve_one(struct msi_conn *conn, const uint8_t *p, size_t n) {
 
 size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n) {
     size_t done = 0;
+    if (!msi_list_empty(&conn->ready)) return 0; /* the request in front is still to be answered */
     while (done < n && !conn->doomed && conn->out.len <= MSI_SERVER_UNREAD) {
         size_t len = 0;
         if (!conn->waiting) {
@@ -284,7 +295,9 @@ static void resume(struct msi_conn *conn) {
 void msi_server_resume(struct msi_server *server) {
     if (server->resuming) return;
     server->resuming = true;
-    while (!msi_list_empty(&server->ready)) {
+    /* Where many wait for one large value, some are answered when others have read theirs. */
+    while (!msi_list_empty(&server->ready) &&
+           (server->buffered < server->max_total / 8 || msi_server_has_room(server, server->max_total / 4))) {
         struct msi_conn *conn = msi_container(server->ready.next, struct msi_conn, ready);
         msi_list_remove(&conn->ready);
         if (!conn->doomed) resume(conn);

@@ -5,15 +5,19 @@
  *   BARRIER    ADD 1; whoever reaches the number sets key/number, the others wait for that
  *   GUARD      the wait behind it is done in slices, with a look at the guard's key between them
  *   WILL       nothing: such a server does not notice that a client is gone
+ *   QUEUE_*, LIST_KEYS: MST_ERR_UNSUPPORTED where the server is too old for them
  *   APPEND, MULTI_GET, MULTI_SET in dialect A: by COMPARE_SET, GET and SET
  */
 #include "base/error.h"
+#include "base/hash.h"
+#include "os/socket.h"
 #include "store/tcp_link.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
-enum { SLICE_MS = 200, POLL_MS = 20 };
+enum { SLICE_MS = 200, POLL_MS = 20, PATIENT_MS = 30000 };
 
 struct guard {
     struct msi_str key;
@@ -68,7 +72,7 @@ static mst_status wait_slice(struct msi_link *link, const struct msi_wait *slice
     struct msi_store_req check_req = *wait_req;
     check_req.op = MSI_OP_CHECK;
     for (;;) {
-        struct msi_wait patient = {msi_deadline(30000), slice->cancel};
+        struct msi_wait patient = {msi_deadline(PATIENT_MS), slice->cancel};
         mst_status st = run_one(link, &patient, check_req, reply);
         if (st != MST_OK || reply->data[0] == 0) return st;
         msi_buf_free(reply);
@@ -150,8 +154,8 @@ static mst_status set_all(struct msi_link *link, const struct msi_wait *wait,
 }
 
 /* Replaces the value by itself and the addition, again if somebody else was faster. */
-static mst_status append(struct msi_link *link, const struct msi_wait *wait,
-                         const struct msi_store_req *req) {
+static mst_status append_in_turn(struct msi_link *link, const struct msi_wait *wait,
+                                 const struct msi_store_req *req) {
     struct msi_buf before = {0}, after = {0};
     for (mst_status st = MST_OK;;) {
         bool exists = false;
@@ -180,6 +184,65 @@ static mst_status append(struct msi_link *link, const struct msi_wait *wait,
     }
 }
 
+/* Waits until the key is missing and puts a mark of our own there. */
+static mst_status take_turn(struct msi_link *link, const struct msi_wait *wait, struct msi_str key) {
+    uint8_t bytes[16];
+    msi_random(bytes, sizeof bytes);
+    struct msi_str mark = msi_str((const char *)bytes, sizeof bytes);
+    struct msi_store_req swap = {.op = MSI_OP_COMPARE_SET, .key = key, .desired = mark};
+    for (;;) {
+        struct msi_buf reply = {0};
+        mst_status st = run_one(link, wait, swap, &reply);
+        bool ours = st == MST_OK && msi_str_equal(msi_str(reply.data + 8, reply.len - 8), mark);
+        msi_buf_free(&reply);
+        if (st != MST_OK || ours) return st;
+        st = msi_wait_pause(wait, 1, "waiting for others who append");
+        if (st != MST_OK) return st;
+    }
+}
+
+/*
+ * When two append the same bytes, what COMPARE_SET answers does not say whose swap it was. So those who append
+ * to a key take turns.
+ */
+static mst_status append(struct msi_link *link, const struct msi_wait *wait,
+                         const struct msi_store_req *req) {
+    struct msi_buf name = {0};
+    msi_buf_add(&name, req->key.p, req->key.n);
+    msi_buf_add(&name, "\001turn", 5);
+    if (name.failed) return msi_fail_memory();
+    struct msi_str turn = msi_buf_str(&name);
+    mst_status st = take_turn(link, wait, turn);
+    if (st == MST_OK) {
+        st = append_in_turn(link, wait, req);
+        struct msi_wait patient = {msi_deadline(PATIENT_MS), NULL};
+        mst_status end =
+            run_one(link, &patient, (struct msi_store_req){.op = MSI_OP_DELETE_KEY, .key = turn}, NULL);
+        if (st == MST_OK) st = end;
+    }
+    msi_buf_free(&name);
+    return st;
+}
+
+/*
+ * An operation that only later versions have: a server that does not know it hangs up. If it still takes in
+ * others, that was the reason. A push has no answer, so that of a length behind it has to do.
+ */
+static mst_status run_recent(struct msi_link *link, const struct msi_wait *wait, struct msi_exchange *x) {
+    struct msi_exchange pair[2] = {{.req = x->req}, {.req = {.op = MSI_OP_QUEUE_LEN, .key = x->req.key}}};
+    mst_status st = msi_link_run(link, wait, pair, x->req.op == MSI_OP_QUEUE_PUSH ? 2 : 1);
+    x->reply = pair[0].reply;
+    msi_buf_free(&pair[1].reply);
+    if (st != MST_ERR_STORE_LOST) return st;
+    struct msi_wait brief = {msi_deadline(SLICE_MS), wait->cancel};
+    int fd;
+    if (msi_connect(&link->target->address, false, &brief, &fd) != MST_OK)
+        return msi_fail(st, NULL, "the store is gone (during %s)", msi_ops[x->req.op].name);
+    close(fd);
+    return msi_fail(MST_ERR_UNSUPPORTED, NULL, "this store's server does not know %s",
+                    msi_ops[x->req.op].name);
+}
+
 static mst_status run(struct msi_link *link, const struct msi_wait *wait, struct guard *guard,
                       struct msi_exchange *x) {
     bool a = link->dialect == MSI_DIALECT_A;
@@ -204,6 +267,11 @@ static mst_status run(struct msi_link *link, const struct msi_wait *wait, struct
         return a ? set_all(link, wait, &x->req) : msi_link_run(link, wait, x, 1);
     case MSI_OP_APPEND:
         return a ? append(link, wait, &x->req) : msi_link_run(link, wait, x, 1);
+    case MSI_OP_QUEUE_PUSH:
+    case MSI_OP_QUEUE_POP:
+    case MSI_OP_QUEUE_LEN:
+    case MSI_OP_LIST_KEYS:
+        return run_recent(link, wait, x);
     default:
         return msi_link_run(link, wait, x, 1);
     }

@@ -13,9 +13,12 @@
 
 enum { READ_STEP = 16 << 10, PROBE_ROUNDS = 4, PROBE_PAUSE_MS = 60, CANCEL_GRACE_MS = 250, CANCELLED = 1 };
 
-/* As the start of a dialect A message this nonce makes the key longer than any string can be: refused at
- * once. */
+/*
+ * To a server of dialect A the VALIDATE of a probe and the bytes behind it are the length of a key. This nonce
+ * makes it longer than any string can be, three NUM_KEYS, a byte each, longer than any memory: refused at once.
+ */
 #define PING_NONCE 0xFFFFFFFFu
+enum { PADDING = 3 };
 
 static mst_status lost(struct msi_link *link, int error, const char *doing) {
     char where[MSI_ADDRESS_TEXT_MAX];
@@ -204,32 +207,28 @@ mst_status msi_link_run(struct msi_link *link, const struct msi_wait *wait, stru
 static mst_status probe(struct msi_link *link, const struct msi_wait *wait, enum msi_dialect dialect,
                         bool ping) {
     struct msi_str mark = msi_cstr(MSI_STORE_MARK_KEY);
-    struct msi_exchange x[3] = {
-        {.req = {.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC}},
-        {.req = {.op = MSI_OP_PING, .number = PING_NONCE}},
-        {.req = {.op = MSI_OP_CHECK, .n = 1, .keys = &mark}},
-    };
+    struct msi_exchange x[2 + PADDING] = {{.req = {.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC}}};
+    size_t n = dialect == MSI_DIALECT_C;
     link->dialect = dialect;
-    struct msi_exchange part[3];
-    size_t n = 0;
-    if (dialect == MSI_DIALECT_C) part[n++] = x[0];
-    if (ping) part[n++] = x[1];
-    part[n++] = x[2];
-    mst_status st = msi_link_run(link, wait, part, n);
-    struct msi_reader r = msi_reader(part[n - 1].reply.data, part[n - 1].reply.len);
+    if (ping) x[n++].req = (struct msi_store_req){.op = MSI_OP_PING, .number = PING_NONCE};
+    if (n && !ping)
+        while (n <= PADDING) x[n++].req = (struct msi_store_req){.op = MSI_OP_NUM_KEYS};
+    x[n++].req = (struct msi_store_req){.op = MSI_OP_CHECK, .n = 1, .keys = &mark};
+    mst_status st = msi_link_run(link, wait, x, n);
+    struct msi_reader r = msi_reader(x[n - 1].reply.data, x[n - 1].reply.len);
     uint8_t missing = st == MST_OK ? msi_read_u8(&r) : 1;
     bool ours = missing == 0 && dialect == MSI_DIALECT_C;
     /* A stranger that talks unasked must not pass for a store. */
     if (st == MST_OK && (missing > 1 || link->in.len))
         st = msi_fail(MST_ERR_PROTOCOL, NULL, "its answer to CHECK is wrong");
     if (st == MST_OK && ping) {
-        r = msi_reader(part[1].reply.data, part[1].reply.len);
+        r = msi_reader(x[1].reply.data, x[1].reply.len);
         if (msi_read_u32(&r) != PING_NONCE)
             st = msi_fail(MST_ERR_PROTOCOL, NULL, "its answer to PING is wrong");
     }
     /* One of ours after all: the first probe must have met a server that was just ending. */
     if (st == MST_OK && missing == 0 && !ours) st = MST_ERR_STATE;
-    msi_exchange_free(part, n);
+    msi_exchange_free(x, n);
     if (ours) link->dialect = MSI_DIALECT_M;
     link->greeting = ours ? MSI_GREET_HELLO : MSI_GREET_NONE;
     return st;
@@ -249,13 +248,16 @@ static mst_status connect_to(const struct msi_link_target *target, const struct 
     return MST_OK;
 }
 
-/* One attempt with every probe: a server that does not know one hangs up, and the next is tried on a new connection. */
+/*
+ * One attempt with every probe: a server that does not know one hangs up, and the next is tried on a new
+ * connection. Dialect A comes last: PyTorch's libuv servers neither answer nor hang up on it.
+ */
 static mst_status try_probes(const struct msi_link_target *target, const struct msi_wait *wait,
                              struct msi_link **link) {
     static const struct {
         enum msi_dialect dialect;
         bool ping;
-    } tries[] = {{MSI_DIALECT_C, true}, {MSI_DIALECT_A, false}, {MSI_DIALECT_C, false}};
+    } tries[] = {{MSI_DIALECT_C, true}, {MSI_DIALECT_C, false}, {MSI_DIALECT_A, false}};
     mst_status st = MST_OK;
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
         struct msi_link *made;

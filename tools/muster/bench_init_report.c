@@ -8,7 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-enum { COLUMN = 25, CELL_MAX = 64 };
+enum { COLUMN = 25, CELL_MAX = 160 };
 
 const char *const init_outcome_names[] = {"fine", "too slow", "failed"};
 
