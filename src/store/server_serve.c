@@ -31,8 +31,9 @@ static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
     size_t start = conn->out.len;
     answer_status(conn, MST_OK);
     size_t reply = msi_kv_reply_size(conn->server->kv, req);
-    bool fits =
-        reply <= SMALL_REPLY || msi_server_has_room(conn->server, 2 * reply); /* buffers grow by doubling */
+    bool fits = reply <= SMALL_REPLY || msi_server_has_room(conn->server, 2 * reply); /* buffers double */
+    /* What was taken in can be got again, whatever the limits. */
+    if (req->n < 2 && conn->server->buffered < conn->server->max_total / 8) fits = true;
     mst_status st = fits ? msi_kv_apply(conn->server->kv, req, &conn->out) : MST_ERR_LIMIT;
     if (st == MST_OK) return;
     if (conn->out.len > start) conn->out.len = start;
