@@ -123,16 +123,31 @@ static mst_status run_values(mst_store *store, const struct msi_wait *wait, stru
     return st;
 }
 
-mst_status mst_store_set_with(mst_store *store, const char *key, const void *value, size_t len,
-                              const mst_store_call *call) {
+/* Runs a call that gives a key a value. */
+static mst_status run_put(const char *name, mst_store *store, enum msi_op op, const char *key,
+                          const void *value, size_t len, const mst_store_call *call) {
     struct msi_wait wait;
-    mst_status st = begin("mst_store_set", store, call, &wait);
+    mst_status st = begin(name, store, call, &wait);
     if (st == MST_OK) st = check_key(store, key);
     if (st == MST_OK) st = check_value(store, value, len);
     if (st != MST_OK) return st;
-    return run_number(
-        store, &wait,
-        (struct msi_store_req){.op = MSI_OP_SET, .key = msi_cstr(key), .value = msi_str(value, len)}, NULL);
+    struct msi_store_req req = {.op = op, .key = msi_cstr(key), .value = msi_str(value, len)};
+    return run_number(store, &wait, req, NULL);
+}
+
+mst_status mst_store_set_with(mst_store *store, const char *key, const void *value, size_t len,
+                              const mst_store_call *call) {
+    return run_put("mst_store_set", store, MSI_OP_SET, key, value, len, call);
+}
+
+mst_status mst_store_append_with(mst_store *store, const char *key, const void *value, size_t len,
+                                 const mst_store_call *call) {
+    return run_put("mst_store_append", store, MSI_OP_APPEND, key, value, len, call);
+}
+
+mst_status mst_store_queue_push_with(mst_store *store, const char *key, const void *value, size_t len,
+                                     const mst_store_call *call) {
+    return run_put("mst_store_queue_push", store, MSI_OP_QUEUE_PUSH, key, value, len, call);
 }
 
 mst_status mst_store_get_with(mst_store *store, const char *key, mst_bytes *value,
@@ -243,19 +258,6 @@ mst_status mst_store_num_keys_with(mst_store *store, int64_t *count, const mst_s
     return st == MST_OK ? run_number(store, &wait, (struct msi_store_req){.op = MSI_OP_NUM_KEYS}, count) : st;
 }
 
-mst_status mst_store_append_with(mst_store *store, const char *key, const void *value, size_t len,
-                                 const mst_store_call *call) {
-    struct msi_wait wait;
-    mst_status st = begin("mst_store_append", store, call, &wait);
-    if (st == MST_OK) st = check_key(store, key);
-    if (st == MST_OK) st = check_value(store, value, len);
-    if (st != MST_OK) return st;
-    return run_number(
-        store, &wait,
-        (struct msi_store_req){.op = MSI_OP_APPEND, .key = msi_cstr(key), .value = msi_str(value, len)},
-        NULL);
-}
-
 mst_status mst_store_multi_get_with(mst_store *store, const char *const *keys, size_t n, mst_bytes *values,
                                     const mst_store_call *call) {
     struct msi_wait wait;
@@ -295,19 +297,6 @@ mst_status mst_store_multi_set_with(mst_store *store, const char *const *keys, c
     free(given);
     free(views);
     return st;
-}
-
-mst_status mst_store_queue_push_with(mst_store *store, const char *key, const void *value, size_t len,
-                                     const mst_store_call *call) {
-    struct msi_wait wait;
-    mst_status st = begin("mst_store_queue_push", store, call, &wait);
-    if (st == MST_OK) st = check_key(store, key);
-    if (st == MST_OK) st = check_value(store, value, len);
-    if (st != MST_OK) return st;
-    return run_number(
-        store, &wait,
-        (struct msi_store_req){.op = MSI_OP_QUEUE_PUSH, .key = msi_cstr(key), .value = msi_str(value, len)},
-        NULL);
 }
 
 /* Several may wait for one entry: whoever finds the queue empty again waits again. The pause keeps the deadline
