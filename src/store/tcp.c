@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { IDLE_MOST = 4 };
+enum { IDLE_MOST = 4, IDLE_BUFFER = 64 << 10 };
 
 struct tcp_store {
     struct mst_store head;
@@ -44,6 +44,8 @@ static mst_status take_link(struct tcp_store *store, const struct msi_wait *wait
 }
 
 static void give_link(struct tcp_store *store, struct msi_link *link) {
+    if (link->in.cap > IDLE_BUFFER && link->in.len == 0) msi_buf_free(&link->in);
+    if (link->out.cap > IDLE_BUFFER) msi_buf_free(&link->out);
     pthread_mutex_lock(&store->lock);
     bool keep = !link->broken && store->n_idle < IDLE_MOST;
     if (keep) {

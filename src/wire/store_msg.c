@@ -155,7 +155,8 @@ static bool decode_list(struct msi_reader *r, bool pairs, struct msi_buf *views,
     size_t each = pairs ? 2 : 1;
     if (count > r->left / (8 * each)) r->bad = true;
     views->len = 0;
-    if (r->bad || !msi_buf_reserve(views, (size_t)count * each * sizeof(struct msi_str))) return false;
+    /* One more than needed, so that there is an array even for an empty list. */
+    if (r->bad || !msi_buf_reserve(views, ((size_t)count * each + 1) * sizeof(struct msi_str))) return false;
     struct msi_str *keys = (struct msi_str *)(void *)views->data, *values = keys + count;
     for (size_t i = 0; i < count; i++) {
         keys[i] = msi_read_str(r);
