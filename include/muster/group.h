@@ -51,7 +51,10 @@ mst_status mst_init_with(const mst_init_options *options);
 /* Opens a world as an object; *world is the group of all its ranks. */
 mst_status mst_world_open(const mst_init_options *options, mst_group **world);
 
-/* Ends a group, or for a world (NULL: the default one) the world and all its groups. */
+/*
+ * Ends a group, or for a world (NULL: the default one) the world and all its groups. Where rank 0 hosts the store
+ * it leaves last: there the call waits for the others, at most MUSTER_STORE_LINGER_MS.
+ */
 mst_status mst_destroy_process_group(mst_group *group);
 
 /*
@@ -73,7 +76,7 @@ int mst_get_global_rank(const mst_group *group, int group_rank);
 int mst_get_process_group_ranks(const mst_group *group, int *ranks, int capacity);
 
 /*
- * Where ranks sit. Two ranks share a host if each can map the other's memory, which is tried, not guessed.
+ * Where ranks sit. Ranks share a host if they can map one rank's memory, which is tried, not guessed.
  * Local ranks count a host's ranks in ascending global rank; hosts are numbered by their lowest rank.
  */
 int mst_get_local_rank(const mst_group *world);

@@ -271,7 +271,8 @@ static mst_status run(struct join *join, char prefix[MSI_PREFIX_MAX], struct msi
         st = arrive(join);
     }
     if (st == MST_OK) st = read_roster(join, roster);
-    if (st != MST_OK && st != MST_ERR_STORE_LOST && join->claimed)
+    bool store_gone = st == MST_ERR_STORE_LOST || st == MST_ERR_STORE_ENDED; /* the next there is another's */
+    if (st != MST_OK && !store_gone && join->claimed)
         msi_join_post(join->store, prefix, join->place->rank, join->told ? 'L' : 'F', true);
     return st;
 }

@@ -49,8 +49,9 @@ static mst_status read_value(struct mst_store *store, const struct msi_wait *wai
     return st;
 }
 
-mst_status msi_events_read(struct mst_store *store, const struct msi_wait *wait, const char *prefix,
-                           struct msi_buf *events) {
+/* The world's events so far, which may be none. */
+static mst_status read_events(struct mst_store *store, const struct msi_wait *wait, const char *prefix,
+                              struct msi_buf *events) {
     char key[MSI_KEY_MAX];
     return read_value(store, wait, msi_key(key, "%sevents", prefix), events);
 }
@@ -110,7 +111,7 @@ mst_status msi_events_explain(struct mst_store *store, const char *prefix, struc
 mst_status msi_join_explain_loss(struct mst_store *store, const char *prefix, int rank) {
     struct msi_buf events = {0};
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
-    mst_status st = msi_events_read(store, &wait, prefix, &events);
+    mst_status st = read_events(store, &wait, prefix, &events);
     if (st == MST_OK) st = msi_events_explain(store, prefix, msi_buf_str(&events), rank);
     if (st == MST_OK) st = msi_fail(MST_ERR_PEER_LOST, NULL, "a rank was lost while the world was forming");
     msi_buf_free(&events);

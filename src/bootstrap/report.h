@@ -19,9 +19,6 @@ struct msi_str msi_value_or_none(struct msi_str reply);
 /* The world size in a "params" value; a number that nobody reaches if it is none. */
 int64_t msi_params_size(struct msi_str params);
 
-/* The world's events so far, which may be none. */
-mst_status msi_events_read(struct mst_store *store, const struct msi_wait *wait, const char *prefix,
-                           struct msi_buf *events);
 /* Has the rank died, left or given up? */
 bool msi_events_mention(struct msi_str events, int rank);
 /* Have ranks 0 to size - 1 all? */

@@ -13,7 +13,7 @@
 
 struct msi_topology {
     struct msi_segment mine;   /* made here; kept while others may still want to map it */
-    struct msi_segment shared; /* the host's, mine or another's */
+    struct msi_segment shared; /* the host's, if another rank made it; else the host's is mine */
     uint64_t host;             /* the number inside: ranks with the same one share a host */
 };
 

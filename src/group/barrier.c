@@ -44,9 +44,7 @@ static mst_status read_progress(const mst_group *group, uint64_t *at) {
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
     mst_status st = keys && x ? MST_OK : msi_fail_memory();
     for (int i = 0; i < group->size && st == MST_OK; i++)
-        x[i].req =
-            (struct msi_store_req){.op = MSI_OP_COMPARE_SET,
-                                   .key = msi_key(keys[i], "%s%s/at/%d", group->world->prefix, group->id, i)};
+        x[i].req = msi_read_request(msi_key(keys[i], "%s%s/at/%d", group->world->prefix, group->id, i));
     if (st == MST_OK) st = msi_world_exec(group->world, &wait, x, (size_t)group->size);
     for (int i = 0; i < group->size && st == MST_OK; i++) {
         struct msi_reader r = msi_reader(x[i].reply.data, x[i].reply.len);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counts this rank out under prefix; true if all size ranks are out now. */
+/* Counts this rank out of the group with that id; true if all its ranks are out now. */
 static bool count_out(struct msi_world *world, const char *id, int size) {
     char key[MSI_KEY_MAX];
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
@@ -57,7 +57,7 @@ void msi_group_forget(mst_group *group) {
     delete_keys(group->world, (const char *const[]){all, out}, 2, at, group->size);
 }
 
-/* Counts the world as ended; true if that was so far the last but one. The prefix is "muster/RUN/K/". */
+/* Counts the world as ended, once all before it are; true if it was counted now. The prefix is "muster/RUN/K/". */
 static bool count_ended(struct msi_world *world) {
     char key[MSI_KEY_MAX], before[24], after[24];
     size_t run = strlen(world->prefix) - 1;

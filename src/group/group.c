@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "bootstrap/report.h"
 #include "group/world.h"
+#include "wire/cursor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,21 +107,23 @@ const char *msi_group_show(const mst_group *group, char *out, size_t size) {
     return out;
 }
 
-/* Takes in the events that were added since the last time. */
+/* Reads all events again; ranks that are known to be gone stay as they are. */
 mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait *wait) {
-    struct msi_buf events = {0};
-    mst_status st = msi_events_read(world->store, wait, world->prefix, &events);
+    char key[MSI_KEY_MAX];
+    struct msi_exchange x = {.req = msi_read_request(msi_key(key, "%sevents", world->prefix))};
+    mst_status st = msi_world_exec(world, wait, &x, 1);
     if (st == MST_OK) {
+        struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
+        struct msi_str events = msi_value_or_none(msi_read_str(&r)), text = events;
         pthread_mutex_lock(&world->lock);
-        struct msi_str text = msi_buf_str(&events);
         struct msi_event event;
         for (int order = 1; msi_event_next(&text, &event); order++)
             if (event.rank < world->size && event.rank != world->rank && !world->gone[event.rank].order)
                 world->gone[event.rank] = (struct msi_gone){event.kind, order};
-        world->events_seen = (int64_t)events.len;
+        world->events_seen = (int64_t)events.n;
         pthread_mutex_unlock(&world->lock);
     }
-    msi_buf_free(&events);
+    msi_exchange_free(&x, 1);
     return st;
 }
 

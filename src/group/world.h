@@ -67,7 +67,7 @@ void msi_group_free(mst_group *group);
 
 /* Counts this rank out of what the group has in the store; the last one deletes it. */
 void msi_group_forget(mst_group *group);
-/* The same for the world, and tells the others that this rank has left. */
+/* The same for the world, and tells the others; a rank 0 that hosts the store waits for them, at most linger_ms. */
 void msi_world_leave(struct msi_world *world);
 
 int msi_group_global_rank(const mst_group *group, int group_rank);

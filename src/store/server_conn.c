@@ -26,7 +26,7 @@ static void on_stall(struct msi_timer *timer) {
 
 static bool held_back(const struct msi_conn *conn) {
     return conn->out.len > MSI_SERVER_UNREAD ||
-           (conn->waiting && conn->in.len - conn->request_len > QUEUE_WHILE_WAITING);
+           (msi_conn_pending(conn) && conn->in.len - conn->request_len > QUEUE_WHILE_WAITING);
 }
 
 static void update_events(struct msi_conn *conn) {
@@ -37,7 +37,7 @@ static void update_events(struct msi_conn *conn) {
 }
 
 static void update_stall(struct msi_conn *conn, bool progress) {
-    bool owing = conn->out.len || (conn->in.len && !conn->waiting);
+    bool owing = conn->out.len || (conn->in.len && !msi_conn_pending(conn));
     if (!owing) msi_timer_clear(&conn->stall);
     if (owing && (progress || !msi_timer_is_set(&conn->stall)))
         msi_timer_set(conn->server->loop, &conn->stall, msi_now() + conn->server->stall_ns);
@@ -151,17 +151,18 @@ static void on_ready(struct msi_source *source, uint32_t events) {
     bool progress = false;
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !conn->doomed) {
         ssize_t n = receive(conn);
-        if (n == 0 && conn->in.len && !conn->waiting)
+        if (n == 0 && conn->in.len && !msi_conn_pending(conn))
             msi_conn_doom(conn, "it hung up in the middle of a message");
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) msi_conn_doom(conn, NULL);
         progress = n > 0;
     }
+    struct msi_server *server = conn->server;
     if (progress) update_stall(conn, true);
-    msi_server_resume(conn->server);
     /* Its own replies go out now, so that it can work on them while others are served; those it woke come
-     * later. */
+     * later. Both calls may free the connection. */
     msi_list_remove(&conn->unsent);
     msi_conn_settle(conn);
+    msi_server_resume(server);
 }
 
 void msi_conn_open(struct msi_server *server, int fd) {

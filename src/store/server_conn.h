@@ -28,8 +28,9 @@ struct msi_server {
     struct msi_store_limits limits;
     size_t max_total, buffered; /* buffered: bytes that connections hold */
     int64_t stall_ns;
-    struct msi_list conns, ready, unsent; /* all; whose wait has ended; with replies to send */
-    size_t n_conns, n_own;                /* n_own: those in dialect M */
+    struct msi_list conns, ready,
+        unsent;            /* all; to be answered after a wait or a deferral; with replies to send */
+    size_t n_conns, n_own; /* n_own: those in dialect M */
     bool resuming;
     int complaints; /* bad connections logged so far */
     struct msi_buf views;
@@ -51,7 +52,7 @@ struct msi_conn {
     struct msi_buf in, out;
     size_t accounted; /* its share of the server's buffered */
     struct msi_scan scan;
-    size_t request_len; /* of the waiting request */
+    size_t request_len; /* of the request in front that waits or is deferred */
     struct msi_kv_waiter waiter;
     struct msi_buf guard_key, will_key, will_value, watched;
     int64_t guard_length;
@@ -59,6 +60,11 @@ struct msi_conn {
     mst_status wait_status;
     struct msi_timer stall;
 };
+
+/* Is the request at the front of in still to be answered: because it waits, or because its reply is deferred? */
+static inline bool msi_conn_pending(const struct msi_conn *conn) {
+    return conn->waiting || !msi_list_empty(&conn->ready);
+}
 
 /* Takes a fresh socket. */
 void msi_conn_open(struct msi_server *server, int fd);
@@ -77,7 +83,10 @@ void msi_conn_settle(struct msi_conn *conn);
 
 /* Serves the requests at the front of p; returns how many bytes are done with. */
 size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n);
-/* Answers the connections whose wait has ended, and goes on with what they sent meanwhile. */
+/*
+ * Answers connections whose wait has ended or whose reply was deferred, as far as memory allows, and goes on with
+ * what they sent meanwhile. May close any connection.
+ */
 void msi_server_resume(struct msi_server *server);
 /* Tells a connection of ours that waits that the store is ending. */
 void msi_conn_say_ended(struct msi_conn *conn);

@@ -4,6 +4,9 @@
  * A request that waits stays at the front of its connection's buffer; when its wait ends it is read again and
  * answered. Meanwhile dialect C and M clients may send CANCEL_WAIT; what else they send stands behind. A
  * dialect A client cannot cancel: it just sends its next request, which therefore ends the wait.
+ *
+ * A large reply for which there is no memory now is deferred: its request stays in front too, until others have
+ * read theirs.
  */
 #include "base/log.h"
 #include "store/server_conn.h"
@@ -32,8 +35,9 @@ static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
     answer_status(conn, MST_OK);
     size_t reply = msi_kv_reply_size(conn->server->kv, req);
     bool fits = reply <= SMALL_REPLY || msi_server_has_room(conn->server, 2 * reply); /* buffers double */
-    /* What was taken in can be got again, whatever the limits. */
-    if (req->n < 2 && conn->server->buffered < conn->server->max_total / 8) fits = true;
+    /* What was taken in can be got again, also from a full store, while others hold little. */
+    size_t idle = conn->server->max_total / 4;
+    if ((req->n < 2 || 2 * reply <= idle) && conn->server->buffered < idle / 2) fits = true;
     mst_status st = fits ? msi_kv_apply(conn->server->kv, req, &conn->out) : MST_ERR_LIMIT;
     if (st == MST_OK) return;
     if (conn->out.len > start) conn->out.len = start;
@@ -69,7 +73,7 @@ static bool answer_or_defer(struct msi_conn *conn, const struct msi_store_req *r
     return true;
 }
 
-/* True if the request waits now. */
+/* True if the request waits or is deferred now. */
 static bool begin_wait(struct msi_conn *conn, const struct msi_store_req *req) {
     struct msi_kv_guard guard = {msi_buf_str(&conn->guard_key), conn->guard_length};
     conn->waiter.wake = woken;
@@ -151,7 +155,7 @@ static bool asks_for_mark(const struct msi_store_req *req) {
     return req->n == 1 && msi_str_equal(req->keys[0], msi_cstr(MSI_STORE_MARK_KEY));
 }
 
-/* Carries out one request; false if it waits. */
+/* Carries out one request; false if it waits or is deferred. */
 static bool perform(struct msi_conn *conn, const struct msi_store_req *req) {
     if (msi_ops[req->op].waits) return !begin_wait(conn, req);
     switch (req->op) {
@@ -268,7 +272,7 @@ size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n) {
 }
 
 void msi_conn_say_ended(struct msi_conn *conn) {
-    if (!conn->waiting || conn->dialect != MSI_DIALECT_M) return;
+    if (!msi_conn_pending(conn) || conn->dialect != MSI_DIALECT_M) return;
     uint8_t ended = MST_ERR_STORE_ENDED;
     ssize_t n = send(conn->source.fd, &ended, 1, MSG_NOSIGNAL);
     (void)n;

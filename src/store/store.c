@@ -90,7 +90,7 @@ static mst_status explain_timeout(const struct msi_exchange *x, int64_t begin) {
     show_keys(&x->req, keys, sizeof keys);
     if (x->req.op == MSI_OP_BARRIER)
         return msi_fail(MST_ERR_TIMEOUT, NULL, "barrier %s: fewer than %lld came within %.3g s", keys,
-                        (long long)x->req.number, seconds);
+                        (long long)(x->req.number < 0 ? -x->req.number : x->req.number), seconds);
     if (msi_ops[x->req.op].waits)
         return msi_fail(MST_ERR_TIMEOUT, NULL, "%s %s set within %.3g s", keys,
                         x->req.n > 1 ? "were not all" : "was not", seconds);

@@ -26,11 +26,13 @@ struct msi_store_ops {
      * that waits; a GUARD stands for the request behind it. MST_OK: all were carried out and each has its
      * status. Otherwise those behind the first that was not carried out have none: MST_ERR_TIMEOUT,
      * MST_ERR_CANCELLED (the store stays usable), MST_ERR_PEER_LOST (the guard), MST_ERR_STORE_LOST,
+     * MST_ERR_STORE_ENDED (its host closed it in good order), MST_ERR_UNREACHABLE (no new connection),
+     * MST_ERR_PROTOCOL, MST_ERR_UNSUPPORTED (a server of PyTorch's lacks it),
      * MST_ERR_MEMORY, MST_ERR_SYSTEM. Records its failures, except that of a guard and of single requests.
      */
     mst_status (*exec)(struct mst_store *store, const struct msi_wait *wait, struct msi_exchange *x,
                        size_t n);
-    /* Frees it. A will that was not taken back is carried out. */
+    /* Frees it. A will that was not taken back is carried out, where there are wills: tcp among ours, file. */
     void (*close)(struct mst_store *store);
 };
 

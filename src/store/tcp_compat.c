@@ -4,7 +4,6 @@
  *   WAIT_GET   WAIT, then GET of each key
  *   BARRIER    ADD 1; whoever reaches the number sets key/number, the others wait for that
  *   GUARD      the wait behind it is done in slices, with a look at the guard's key between them
- *   WILL       nothing: such a server does not notice that a client is gone
  *   QUEUE_*, LIST_KEYS: MST_ERR_UNSUPPORTED where the server is too old for them
  *   APPEND, MULTI_GET, MULTI_SET in dialect A: by COMPARE_SET, GET and SET
  */
@@ -113,7 +112,10 @@ static mst_status barrier(struct msi_link *link, const struct msi_wait *wait, co
     struct msi_buf done_key = {0}, reply = {0};
     long long number = x->req.number < 0 ? -x->req.number : x->req.number;
     msi_buf_add_format(&done_key, "%.*s/%lld", (int)x->req.key.n, x->req.key.p, number);
-    if (done_key.failed) return msi_fail_memory();
+    if (done_key.failed) {
+        msi_buf_free(&done_key);
+        return msi_fail_memory();
+    }
     struct msi_str key = msi_buf_str(&done_key);
     int64_t more = x->req.number < 0 ? 0 : 1;
     mst_status st = run_one(
@@ -210,7 +212,10 @@ static mst_status append(struct msi_link *link, const struct msi_wait *wait,
     struct msi_buf name = {0};
     msi_buf_add(&name, req->key.p, req->key.n);
     msi_buf_add(&name, "\001turn", 5);
-    if (name.failed) return msi_fail_memory();
+    if (name.failed) {
+        msi_buf_free(&name);
+        return msi_fail_memory();
+    }
     struct msi_str turn = msi_buf_str(&name);
     mst_status st = take_turn(link, wait, turn);
     if (st == MST_OK) {
@@ -237,7 +242,8 @@ static mst_status run_recent(struct msi_link *link, const struct msi_wait *wait,
     struct msi_wait brief = {msi_deadline(SLICE_MS), wait->cancel};
     int fd;
     if (msi_connect(&link->target->address, false, &brief, &fd) != MST_OK)
-        return msi_fail(st, NULL, "the store is gone (during %s)", msi_ops[x->req.op].name);
+        return msi_fail(st, "is its host still there?", "the store is gone (during %s)",
+                        msi_ops[x->req.op].name);
     close(fd);
     return msi_fail(MST_ERR_UNSUPPORTED, NULL, "this store's server does not know %s",
                     msi_ops[x->req.op].name);
@@ -248,8 +254,6 @@ static mst_status run(struct msi_link *link, const struct msi_wait *wait, struct
     bool a = link->dialect == MSI_DIALECT_A;
     x->status = MST_OK;
     switch (x->req.op) {
-    case MSI_OP_WILL:
-        return MST_OK;
     case MSI_OP_GUARD:
         *guard = (struct guard){x->req.key, x->req.number, true};
         return MST_OK;

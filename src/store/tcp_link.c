@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { READ_STEP = 16 << 10, PROBE_ROUNDS = 4, PROBE_PAUSE_MS = 60, CANCEL_GRACE_MS = 250, CANCELLED = 1 };
+enum { READ_STEP = 16 << 10, PROBE_ROUNDS = 4, PROBE_PAUSE_MS = 60, CANCEL_GRACE_MS = 250 };
 
 /*
  * To a server of dialect A the VALIDATE of a probe and the bytes behind it are the length of a key. This nonce
@@ -106,7 +106,10 @@ static mst_status read_own_reply(struct msi_link *link, const struct msi_wait *w
         x->status = status;
         if (status == MST_ERR_STORE_ENDED) {
             link->broken = true;
-            return msi_fail(MST_ERR_STORE_ENDED, NULL, "the process that hosts the store has closed it");
+            char where[MSI_ADDRESS_TEXT_MAX];
+            return msi_fail(MST_ERR_STORE_ENDED, "see why its host closed it, and open it anew",
+                            "the process that hosts the store at %s has closed it",
+                            msi_address_format(&link->target->address, where));
         }
         return status == MST_ERR_PEER_LOST ? status : MST_OK;
     }
@@ -203,7 +206,10 @@ mst_status msi_link_run(struct msi_link *link, const struct msi_wait *wait, stru
     return st;
 }
 
-/* What the server said to the probe: its dialect, or MST_ERR_STORE_LOST if it hung up on it. */
+/*
+ * Asks the server in that dialect. MST_OK: the link's dialect is known now. MST_ERR_STORE_LOST: it hung up.
+ * MST_ERR_STATE: it is one of ours, to be asked again from the start.
+ */
 static mst_status probe(struct msi_link *link, const struct msi_wait *wait, enum msi_dialect dialect,
                         bool ping) {
     struct msi_str mark = msi_cstr(MSI_STORE_MARK_KEY);
