@@ -6,6 +6,7 @@
 #include <muster/comm.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* The world that NULL stands for. Stored (release) under the lock, loaded (acquire) by every call. */
 static _Atomic(mst_group *) default_world;
@@ -24,7 +25,14 @@ static int own_rank(const mst_group *group) {
 static mst_group *begin(const char *name, const mst_site *site, const mst_group *group) {
     msi_call_begin(name, site, own_rank(group));
     mst_group *found = resolve(group);
-    if (!found) msi_fail(MST_ERR_STATE, "call mst_init first", "there is no world yet");
+    if (!found) {
+        msi_fail(MST_ERR_STATE, "call mst_init first",
+                 "there is no world: none was opened, or it has been ended");
+    } else if (found->world->pid != (int)getpid()) {
+        msi_fail(MST_ERR_STATE, "only the parent may use it; start more ranks with `muster run`",
+                 "this process was forked after the world was opened, and is no rank of it");
+        found = NULL;
+    }
     return found;
 }
 

@@ -96,7 +96,7 @@ mst_status msi_events_explain(struct mst_store *store, const char *prefix, struc
             return msi_blame(st, event.culprit);
         }
         if (event.kind == 'F') {
-            mst_status st = msi_fail(event.status, NULL, "rank %d%s%s%s could not join: %.*s", event.rank,
+            mst_status st = msi_fail(event.status, NULL, "rank %d%s%s%s gave up: %.*s", event.rank,
                                      *who ? " (" : "", who, *who ? ")" : "", (int)event.text.n, event.text.p);
             return msi_blame(st, event.culprit >= 0 ? event.culprit : event.rank);
         }
@@ -180,9 +180,11 @@ mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,
     int missing = place->world_size - come;
     if (missing > listed) snprintf(list + used, sizeof list - used, " and %d more", missing - listed);
     free(arrived);
-    mst_status st =
-        msi_fail(MST_ERR_MISSING_RANK, "are they started, and with the same master address and port?",
-                 "%d of %d ranks came in time; missing: rank%s %s", come, place->world_size,
-                 missing == 1 ? "" : "s", list);
+    mst_status st = msi_fail(MST_ERR_MISSING_RANK,
+                             place->url.scheme == MSI_SCHEME_TCP
+                                 ? "are they started, and with the same master address and port?"
+                                 : "are they started, and told to meet at the same place?",
+                             "%d of %d ranks came in time; missing: rank%s %s", come, place->world_size,
+                             missing == 1 ? "" : "s", list);
     return msi_blame(st, culprit);
 }

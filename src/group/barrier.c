@@ -76,7 +76,8 @@ static mst_status say_stalled(const mst_group *group, const uint64_t *at) {
         snprintf(list + used, sizeof list - used, " and %d more", late - LISTED_MOST);
     mst_status st = msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
                              "%d of %d ranks of %s came in time; missing: %s", group->size - late,
-                             group->size, msi_group_show(group, show, sizeof show), late ? list : "none");
+                             group->size, msi_group_show(group, show, sizeof show),
+                             late ? list : "nobody, but the answer did not come in time");
     return msi_blame(st, first);
 }
 

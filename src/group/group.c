@@ -135,7 +135,8 @@ static mst_status say_lost(const mst_group *group, int rank, char how) {
                  how == 'D' ? "look at that rank's own output; the group must be made anew without it"
                             : "a rank that has left its world takes part in nothing any more",
                  "rank %d (host %s, pid %d) %s; %s cannot go on", rank, m->host_name, m->pid,
-                 how == 'D' ? "died" : "has left", msi_group_show(group, show, sizeof show));
+                 how == 'D' ? "died, or ended without mst_destroy_process_group" : "has left",
+                 msi_group_show(group, show, sizeof show));
     return msi_blame(st, rank);
 }
 

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { REOPEN_MS = 1000, LAST_WORDS_MS = 2000 };
 
@@ -72,6 +73,7 @@ static mst_status set_up(struct msi_world *world, const mst_init_options *option
     if (st != MST_OK) return st;
     world->rank = place.rank;
     world->size = place.world_size;
+    world->pid = (int)getpid();
     world->hosted = place.hosted && !options->store;
     if (place.url.scheme == MSI_SCHEME_TCP)
         msi_address_format(&place.url.address, world->where);

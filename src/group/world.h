@@ -29,6 +29,7 @@ struct msi_world {
     char prefix[MSI_PREFIX_MAX];
     char where[MSI_ADDRESS_TEXT_MAX]; /* its store, for messages */
     int rank, size, timeout_ms;
+    int pid;           /* of the process that opened it: a forked child is no rank */
     int64_t linger_ms; /* how long the rank that hosts the store waits for the others at its end */
     struct msi_roster roster;
     bool hosted;          /* rank 0 hosts the store */

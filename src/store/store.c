@@ -72,7 +72,9 @@ static mst_status explain_request(const struct msi_exchange *x) {
     show_keys(&x->req, keys, sizeof keys);
     switch (x->status) {
     case MST_ERR_STATE:
-        return msi_fail(x->status, "ADD wants a decimal number", "%s: %s is not a number", op, keys);
+        return msi_fail(x->status, NULL,
+                        "%s: the value of %s is not a decimal number, or the sum has more than 64 bits", op,
+                        keys);
     case MST_ERR_LIMIT:
         return msi_fail(
             x->status, "raise MUSTER_STORE_MAX_TOTAL or MUSTER_STORE_MAX_VALUE where the store is hosted",

@@ -27,6 +27,10 @@ class Groups(RanksTest):
         ranks = [self.tcp(r, 3, url, "init", *["group=0,1,2", "barriers=5"] * 5, "destroy") for r in range(3)]
         self.assert_ends(*ranks)
 
+    def test_forked_child_is_no_rank(self):
+        status, out = self.run_tool("run", "-n", 2, PROGRAMS / "forked")
+        self.assertEqual((status, out.count("done")), (0, 2), out)
+
     def test_names_in_errors(self):
         url = f"tcp://127.0.0.1:{self.free_port()}"
         actions = ["group=0,1", "~barrier=200", "group=1", "~barrier", "group=", "barrier", "destroy"]

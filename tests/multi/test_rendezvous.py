@@ -192,7 +192,7 @@ class Alone(RanksTest):
         self.assert_ok(rank.step("destroy"))
         self.assertEqual(rank.step("topology").status, "MST_OK")
         self.assertEqual(rank.me, (-1, -1, -1, -1, -1))
-        self.assert_failed(rank.step("destroy"), "MST_ERR_STATE", "no world yet")
+        self.assert_failed(rank.step("destroy"), "MST_ERR_STATE", "there is no world")
         self.assert_ends(rank, status=0)
 
     def test_barrier_without_a_world(self):
