@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-bool msi_buf_reserve(struct msi_buf *buf, size_t n) {
+bool msi_buf_grow(struct msi_buf *buf, size_t n) {
     if (buf->failed) return false;
-    if (n <= buf->cap - buf->len) return true;
     size_t cap = buf->cap ? buf->cap : 64;
     while (cap - buf->len < n && cap <= SIZE_MAX / 2) cap *= 2;
     uint8_t *data = cap - buf->len < n ? NULL : realloc(buf->data, cap);
@@ -18,16 +17,6 @@ bool msi_buf_reserve(struct msi_buf *buf, size_t n) {
     buf->data = data;
     buf->cap = cap;
     return true;
-}
-
-void msi_buf_add(struct msi_buf *buf, const void *data, size_t n) {
-    if (n == 0 || !msi_buf_reserve(buf, n)) return;
-    memcpy(buf->data + buf->len, data, n);
-    buf->len += n;
-}
-
-void msi_buf_add_u8(struct msi_buf *buf, uint8_t value) {
-    msi_buf_add(buf, &value, 1);
 }
 
 void msi_buf_add_format(struct msi_buf *buf, const char *format, ...) {

@@ -15,10 +15,24 @@ struct msi_buf {
     bool failed;
 };
 
+/* msi_buf_reserve where the memory does not suffice. */
+bool msi_buf_grow(struct msi_buf *buf, size_t n);
+
 /* Makes room for n more bytes at data + len; false (and failed) without memory. */
-bool msi_buf_reserve(struct msi_buf *buf, size_t n);
-void msi_buf_add(struct msi_buf *buf, const void *data, size_t n);
-void msi_buf_add_u8(struct msi_buf *buf, uint8_t value);
+static inline bool msi_buf_reserve(struct msi_buf *buf, size_t n) {
+    return (n <= buf->cap - buf->len && !buf->failed) || msi_buf_grow(buf, n);
+}
+
+static inline void msi_buf_add(struct msi_buf *buf, const void *data, size_t n) {
+    if (n == 0 || !msi_buf_reserve(buf, n)) return;
+    memcpy(buf->data + buf->len, data, n);
+    buf->len += n;
+}
+
+static inline void msi_buf_add_u8(struct msi_buf *buf, uint8_t value) {
+    msi_buf_add(buf, &value, 1);
+}
+
 void msi_buf_add_format(struct msi_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Drops the first n bytes. */
 void msi_buf_drop(struct msi_buf *buf, size_t n);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -220,4 +221,12 @@ const char *msi_socket_peer(int fd, char out[MSI_ADDRESS_TEXT_MAX]) {
         return strcpy(out, "?");
     sscanf(port, "%d", &address.port);
     return msi_address_format(&address, out);
+}
+
+ssize_t msi_recv(int fd, void *data, size_t n) {
+    return syscall(SYS_recvfrom, fd, data, n, 0, NULL, NULL);
+}
+
+ssize_t msi_send(int fd, const void *data, size_t n) {
+    return syscall(SYS_sendto, fd, data, n, MSG_NOSIGNAL, NULL, 0);
 }

@@ -9,6 +9,7 @@
 #include "os/wait.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /*
  * Listens on just the address that host names. *port is the real port where 0 was asked for.
@@ -39,5 +40,9 @@ const char *msi_socket_peer(int fd, char out[MSI_ADDRESS_TEXT_MAX]);
 
 /* Who listens on a port, as "pid 123 (python3)"; "" if it cannot be seen. Returns out. */
 const char *msi_port_holder(int port, char *out, size_t size);
+
+/* recv and send, but no cancellation points of threads: those cost two atomic operations a call. */
+ssize_t msi_recv(int fd, void *data, size_t n);
+ssize_t msi_send(int fd, const void *data, size_t n);
 
 #endif

@@ -4,10 +4,9 @@
 #include "store/kv_item.h"
 #include "wire/cursor.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
-enum { FIRST_BUCKETS = 64 };
+enum { FIRST_BUCKETS = 64, NUMBER_MAX = 24 };
 
 struct queued {
     struct msi_list node;
@@ -63,9 +62,11 @@ static size_t item_cost(size_t key_len) {
 }
 
 struct msi_kv_item *msi_kv_item(struct msi_kv *kv, struct msi_str key, bool make) {
+    if (kv->recent && msi_str_equal(msi_str(kv->recent->key, kv->recent->key_len), key)) return kv->recent;
     uint64_t hash = msi_hash(key.p, key.n, kv->seed);
     for (struct msi_kv_item *item = kv->buckets[hash & (kv->n_buckets - 1)]; item; item = item->next)
-        if (item->hash == hash && msi_str_equal(msi_str(item->key, item->key_len), key)) return item;
+        if (item->hash == hash && msi_str_equal(msi_str(item->key, item->key_len), key))
+            return kv->recent = item;
     if (!make || !room_for(kv, item_cost(key.n))) return NULL;
     struct msi_kv_item *item = calloc(1, sizeof *item + key.n);
     if (!item) return NULL;
@@ -81,7 +82,7 @@ struct msi_kv_item *msi_kv_item(struct msi_kv *kv, struct msi_str key, bool make
     kv->n_items++;
     kv->bytes += item_cost(key.n);
     kv->key_bytes += 8 + key.n;
-    return item;
+    return kv->recent = item;
 }
 
 void msi_kv_item_release(struct msi_kv *kv, struct msi_kv_item *item) {
@@ -89,6 +90,7 @@ void msi_kv_item_release(struct msi_kv *kv, struct msi_kv_item *item) {
     struct msi_kv_item **at = &kv->buckets[item->hash & (kv->n_buckets - 1)];
     while (*at != item) at = &(*at)->next;
     *at = item->next;
+    if (kv->recent == item) kv->recent = NULL;
     kv->n_items--;
     kv->bytes -= item_cost(item->key_len);
     kv->key_bytes -= 8 + item->key_len;
@@ -153,10 +155,8 @@ static mst_status full(struct msi_kv *kv, struct msi_kv_item *item) {
     return MST_ERR_LIMIT;
 }
 
-/* Sets the key's value, or appends to it, and tells those who wait or watch. */
-static mst_status put(struct msi_kv *kv, struct msi_str key, struct msi_str value, bool append) {
-    struct msi_kv_item *item = msi_kv_item(kv, key, true);
-    if (!item) return MST_ERR_LIMIT;
+/* Sets the item's value, or appends to it, and tells those who wait or watch. */
+static mst_status put_item(struct msi_kv *kv, struct msi_kv_item *item, struct msi_str value, bool append) {
     struct msi_buf old = {0};
     bool had = item->has_value, existed = msi_kv_exists(item);
     if (kv->changed) msi_buf_add(&old, item->value, item->len);
@@ -170,11 +170,26 @@ static mst_status put(struct msi_kv *kv, struct msi_str key, struct msi_str valu
     item->has_value = true;
     if (!existed) kv->n_keys++;
     if (kv->changed)
-        kv->changed(kv->context, had ? MSI_KV_UPDATED : MSI_KV_CREATED, key, msi_buf_str(&old),
-                    msi_str(item->value, item->len));
+        kv->changed(kv->context, had ? MSI_KV_UPDATED : MSI_KV_CREATED, msi_str(item->key, item->key_len),
+                    msi_buf_str(&old), msi_str(item->value, item->len));
     msi_buf_free(&old);
     msi_kv_item_changed(kv, item);
     return MST_OK;
+}
+
+static mst_status put(struct msi_kv *kv, struct msi_str key, struct msi_str value, bool append) {
+    struct msi_kv_item *item = msi_kv_item(kv, key, true);
+    return item ? put_item(kv, item, value, append) : MST_ERR_LIMIT;
+}
+
+/* The number in decimal digits at the end of text; returns where they begin. */
+static const char *format_number(char text[static NUMBER_MAX], int64_t number) {
+    char *at = text + NUMBER_MAX;
+    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    do *--at = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (number < 0) *--at = '-';
+    return at;
 }
 
 /* Decimal digits with an optional minus, nothing else. */
@@ -193,13 +208,14 @@ static bool parse_number(struct msi_str text, int64_t *number) {
 }
 
 static mst_status add(struct msi_kv *kv, const struct msi_store_req *req, struct msi_buf *reply) {
-    struct msi_str now;
+    struct msi_kv_item *item = msi_kv_item(kv, req->key, true);
     int64_t number = 0;
-    if (msi_kv_get(kv, req->key, &now) && !parse_number(now, &number)) return MST_ERR_STATE;
+    if (!item) return MST_ERR_LIMIT;
+    if (item->has_value && !parse_number(msi_str(item->value, item->len), &number)) return MST_ERR_STATE;
     if (__builtin_add_overflow(number, req->number, &number)) return MST_ERR_STATE;
-    char text[24];
-    int len = snprintf(text, sizeof text, "%lld", (long long)number);
-    mst_status st = put(kv, req->key, msi_str(text, (size_t)len), false);
+    char text[NUMBER_MAX];
+    const char *digits = format_number(text, number);
+    mst_status st = put_item(kv, item, msi_str(digits, (size_t)(text + NUMBER_MAX - digits)), false);
     if (st == MST_OK) msi_put_u64(reply, (uint64_t)number);
     return st;
 }

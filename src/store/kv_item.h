@@ -21,8 +21,9 @@ struct msi_kv_item {
 
 struct msi_kv {
     struct msi_kv_item **buckets;
-    size_t n_buckets, n_items; /* buckets are a power of two */
-    int64_t n_keys;            /* items that exist as keys */
+    size_t n_buckets, n_items;  /* buckets are a power of two */
+    struct msi_kv_item *recent; /* the last one looked up: one request asks for its key several times */
+    int64_t n_keys;             /* items that exist as keys */
     size_t bytes, max_total, max_value;
     size_t key_bytes; /* of all keys, with their lengths, as LIST_KEYS sends them */
     uint64_t seed[2];

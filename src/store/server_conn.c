@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 enum {
@@ -29,10 +28,12 @@ static bool held_back(const struct msi_conn *conn) {
            (msi_conn_pending(conn) && conn->in.len - conn->request_len > QUEUE_WHILE_WAITING);
 }
 
+/* Events come once for each change (EPOLLET); to be told again of what is still there, the loop is asked anew. */
 static void update_events(struct msi_conn *conn) {
-    uint32_t events = (held_back(conn) ? 0 : EPOLLIN) | (conn->out.len ? EPOLLOUT : 0);
-    if (events == conn->events) return;
+    uint32_t events = EPOLLET | EPOLLRDHUP | (held_back(conn) ? 0 : EPOLLIN) | (conn->out.len ? EPOLLOUT : 0);
+    if (events == conn->events && !conn->undrained) return;
     conn->events = events;
+    conn->undrained = false;
     msi_loop_change(conn->server->loop, &conn->source, events);
 }
 
@@ -53,8 +54,7 @@ void msi_conn_account(struct msi_conn *conn) {
     struct msi_server *server = conn->server;
     if (conn->in.len == 0 && conn->in.cap > KEEP_BUFFER) msi_buf_free(&conn->in);
     if (conn->out.len == 0 && conn->out.cap > KEEP_BUFFER) msi_buf_free(&conn->out);
-    size_t held = conn->in.cap + conn->out.cap + conn->watched.cap + conn->will_key.cap +
-                  conn->will_value.cap + conn->guard_key.cap;
+    size_t held = conn->in.cap + conn->out.cap + conn->kept;
     server->buffered += held - conn->accounted;
     conn->accounted = held;
     if (held > KEEP_BUFFER && !msi_server_has_room(server, 0)) {
@@ -70,7 +70,7 @@ void msi_conn_account(struct msi_conn *conn) {
 static bool send_some(struct msi_conn *conn) {
     size_t sent = 0;
     while (sent < conn->out.len) {
-        ssize_t n = send(conn->source.fd, conn->out.data + sent, conn->out.len - sent, MSG_NOSIGNAL);
+        ssize_t n = msi_send(conn->source.fd, conn->out.data + sent, conn->out.len - sent);
         if (n > 0) {
             sent += (size_t)n;
         } else if (errno != EINTR) {
@@ -82,9 +82,10 @@ static bool send_some(struct msi_conn *conn) {
     return sent > 0;
 }
 
-void msi_conn_settle(struct msi_conn *conn) {
+/* As msi_conn_settle; received: something came from the client just now. */
+static void settle(struct msi_conn *conn, bool received) {
     bool full = conn->out.len > MSI_SERVER_UNREAD;
-    bool progress = conn->out.len && send_some(conn);
+    bool sent = conn->out.len && send_some(conn);
     if (full && conn->out.len <= MSI_SERVER_UNREAD && conn->in.len && !conn->waiting && !conn->doomed) {
         /* Room again: go on with what was left standing. */
         size_t done = msi_conn_serve(conn, conn->in.data, conn->in.len);
@@ -96,7 +97,11 @@ void msi_conn_settle(struct msi_conn *conn) {
         return;
     }
     update_events(conn);
-    update_stall(conn, progress);
+    update_stall(conn, received || sent);
+}
+
+void msi_conn_settle(struct msi_conn *conn) {
+    settle(conn, false);
 }
 
 void msi_conn_mark_unsent(struct msi_conn *conn) {
@@ -126,10 +131,12 @@ static void take(struct msi_conn *conn, const uint8_t *p, size_t n) {
     msi_buf_add(&conn->in, p + done, n - done);
 }
 
+/* One read; where it filled all the room it had, there may be more. */
 static ssize_t receive(struct msi_conn *conn) {
     struct msi_server *server = conn->server;
     if (conn->in.len == 0) {
-        ssize_t n = recv(conn->source.fd, server->scratch, sizeof server->scratch, 0);
+        ssize_t n = msi_recv(conn->source.fd, server->scratch, sizeof server->scratch);
+        conn->undrained = n == (ssize_t)sizeof server->scratch || (n < 0 && errno == EINTR);
         if (n > 0) take(conn, server->scratch, (size_t)n);
         return n;
     }
@@ -138,7 +145,9 @@ static ssize_t receive(struct msi_conn *conn) {
     size_t room = missing < conn->in.len ? missing : conn->in.len;
     if (room < READ_STEP) room = READ_STEP;
     if (!msi_buf_reserve(&conn->in, room)) return 1;
-    ssize_t n = recv(conn->source.fd, conn->in.data + conn->in.len, conn->in.cap - conn->in.len, 0);
+    room = conn->in.cap - conn->in.len;
+    ssize_t n = msi_recv(conn->source.fd, conn->in.data + conn->in.len, room);
+    conn->undrained = n == (ssize_t)room || (n < 0 && errno == EINTR);
     if (n > 0) {
         conn->in.len += (size_t)n;
         msi_buf_drop(&conn->in, msi_conn_serve(conn, conn->in.data, conn->in.len));
@@ -149,19 +158,22 @@ static ssize_t receive(struct msi_conn *conn) {
 static void on_ready(struct msi_source *source, uint32_t events) {
     struct msi_conn *conn = msi_container(source, struct msi_conn, source);
     bool progress = false;
-    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !conn->doomed) {
+    uint32_t hung_up = events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
+    if ((events & EPOLLIN || hung_up) && !conn->doomed) {
         ssize_t n = receive(conn);
+        if (hung_up) conn->undrained = true; /* behind the last bytes comes the end */
         if (n == 0 && conn->in.len && !msi_conn_pending(conn))
             msi_conn_doom(conn, "it hung up in the middle of a message");
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) msi_conn_doom(conn, NULL);
         progress = n > 0;
     }
     struct msi_server *server = conn->server;
-    if (progress) update_stall(conn, true);
-    /* Its own replies go out now, so that it can work on them while others are served; those it woke come
-     * later. Both calls may free the connection. */
+    if (conn->out.len && conn->out.len <= KEEP_BUFFER && !conn->undrained) {
+        msi_conn_mark_unsent(conn); /* goes out when all who are ready have been served */
+        return;
+    }
     msi_list_remove(&conn->unsent);
-    msi_conn_settle(conn);
+    settle(conn, progress); /* this and the next may free the connection */
     msi_server_resume(server);
 }
 
@@ -173,11 +185,11 @@ void msi_conn_open(struct msi_server *server, int fd) {
     }
     conn->server = server;
     conn->source = (struct msi_source){on_ready, fd};
-    conn->events = EPOLLIN;
+    conn->events = EPOLLET | EPOLLRDHUP | EPOLLIN;
     msi_timer_init(&conn->stall, on_stall);
     msi_list_init(&conn->ready);
     msi_list_init(&conn->unsent);
-    if (msi_loop_add(server->loop, &conn->source, EPOLLIN) != MST_OK) {
+    if (msi_loop_add(server->loop, &conn->source, conn->events) != MST_OK) {
         close(fd);
         free(conn);
         return;

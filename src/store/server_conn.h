@@ -40,25 +40,30 @@ struct msi_server {
     _Atomic int64_t end_at; /* stored (release) by msi_server_close, loaded (acquire) each round; 0: go on */
 };
 
+/* What every request touches stands first, close together. */
 struct msi_conn {
     struct msi_source source;
     struct msi_server *server;
-    struct msi_list node, ready, unsent;
-    enum msi_dialect dialect;
-    bool known;   /* the dialect is */
-    bool waiting; /* the request at the front of in waits */
-    bool doomed;  /* to be closed at the next safe point */
+    struct msi_list unsent, ready;
     uint32_t events;
+    enum msi_dialect dialect;
+    bool known;     /* the dialect is */
+    bool waiting;   /* the request at the front of in waits */
+    bool doomed;    /* to be closed at the next safe point */
+    bool undrained; /* the last read may have left something in the socket */
+    bool has_guard, has_will;
     struct msi_buf in, out;
-    size_t accounted; /* its share of the server's buffered */
+    struct msi_timer stall;
     struct msi_scan scan;
     size_t request_len; /* of the request in front that waits or is deferred */
+    size_t accounted;   /* its share of the server's buffered */
+
+    mst_status wait_status;
     struct msi_kv_waiter waiter;
     struct msi_buf guard_key, will_key, will_value, watched;
+    size_t kept; /* bytes of these four */
     int64_t guard_length;
-    bool has_guard, has_will;
-    mst_status wait_status;
-    struct msi_timer stall;
+    struct msi_list node;
 };
 
 /* Is the request at the front of in still to be answered: because it waits, or because its reply is deferred? */

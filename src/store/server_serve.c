@@ -29,16 +29,19 @@ static void answer_status(struct msi_conn *conn, mst_status st) {
     if (conn->dialect == MSI_DIALECT_M) msi_buf_add_u8(&conn->out, (uint8_t)st);
 }
 
+/* Is there memory for the reply? What was taken in can be got again, also from a full store, while others hold little.
+ */
+static bool fits(const struct msi_server *server, const struct msi_store_req *req) {
+    size_t reply = msi_kv_reply_size(server->kv, req), idle = server->max_total / 4;
+    return reply <= SMALL_REPLY || msi_server_has_room(server, 2 * reply) /* buffers double */ ||
+           ((req->n < 2 || 2 * reply <= idle) && server->buffered < idle / 2);
+}
+
 /* Answers a request that need not wait any more. */
 static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
     size_t start = conn->out.len;
     answer_status(conn, MST_OK);
-    size_t reply = msi_kv_reply_size(conn->server->kv, req);
-    bool fits = reply <= SMALL_REPLY || msi_server_has_room(conn->server, 2 * reply); /* buffers double */
-    /* What was taken in can be got again, also from a full store, while others hold little. */
-    size_t idle = conn->server->max_total / 4;
-    if ((req->n < 2 || 2 * reply <= idle) && conn->server->buffered < idle / 2) fits = true;
-    mst_status st = fits ? msi_kv_apply(conn->server->kv, req, &conn->out) : MST_ERR_LIMIT;
+    mst_status st = fits(conn->server, req) ? msi_kv_apply(conn->server->kv, req, &conn->out) : MST_ERR_LIMIT;
     if (st == MST_OK) return;
     if (conn->out.len > start) conn->out.len = start;
     answer_status(conn, st);
@@ -92,9 +95,14 @@ static bool begin_wait(struct msi_conn *conn, const struct msi_store_req *req) {
     return false;
 }
 
-static void keep(struct msi_buf *buf, struct msi_str s) {
+static void count_kept(struct msi_conn *conn) {
+    conn->kept = conn->guard_key.cap + conn->will_key.cap + conn->will_value.cap + conn->watched.cap;
+}
+
+static void keep(struct msi_conn *conn, struct msi_buf *buf, struct msi_str s) {
     buf->len = 0;
     msi_buf_add(buf, s.p, s.n);
+    count_kept(conn);
 }
 
 static bool watches(const struct msi_conn *conn, struct msi_str key) {
@@ -110,6 +118,7 @@ static void watch(struct msi_conn *conn, struct msi_str key) {
         return;
     }
     if (!watches(conn, key)) msi_put_str(&conn->watched, key);
+    count_kept(conn);
     msi_kv_set_watch(conn->server->kv, msi_server_tell_watchers, conn->server);
     msi_buf_add_u8(&conn->out, WATCHING);
 }
@@ -139,8 +148,8 @@ static void set_will(struct msi_conn *conn, const struct msi_store_req *req) {
         return;
     }
     conn->has_will = req->key.n > 0;
-    keep(&conn->will_key, req->key);
-    keep(&conn->will_value, req->value);
+    keep(conn, &conn->will_key, req->key);
+    keep(conn, &conn->will_value, req->value);
     answer_status(conn, MST_OK);
 }
 
@@ -181,7 +190,7 @@ static bool perform(struct msi_conn *conn, const struct msi_store_req *req) {
     case MSI_OP_GUARD:
         conn->has_guard = true;
         conn->guard_length = req->number;
-        keep(&conn->guard_key, req->key);
+        keep(conn, &conn->guard_key, req->key);
         answer_status(conn, MST_OK);
         break;
     case MSI_OP_CHECK:

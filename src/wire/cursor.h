@@ -8,6 +8,8 @@
 
 #include "base/buf.h"
 
+#include <endian.h>
+
 struct msi_reader {
     const uint8_t *p;
     size_t left;
@@ -33,8 +35,8 @@ static inline const uint8_t *msi_read_bytes(struct msi_reader *r, size_t n) {
 static inline uint64_t msi_read_uint(struct msi_reader *r, size_t bytes) {
     const uint8_t *p = msi_read_bytes(r, bytes);
     uint64_t value = 0;
-    for (size_t i = 0; p && i < bytes; i++) value |= (uint64_t)p[i] << 8 * i;
-    return value;
+    if (p) memcpy(&value, p, bytes);
+    return le64toh(value);
 }
 
 static inline uint8_t msi_read_u8(struct msi_reader *r) {
@@ -58,9 +60,8 @@ static inline struct msi_str msi_read_str(struct msi_reader *r) {
 }
 
 static inline void msi_put_uint(struct msi_buf *out, uint64_t value, size_t bytes) {
-    uint8_t p[8];
-    for (size_t i = 0; i < bytes; i++) p[i] = (uint8_t)(value >> 8 * i);
-    msi_buf_add(out, p, bytes);
+    value = htole64(value);
+    msi_buf_add(out, &value, bytes);
 }
 
 static inline void msi_put_u32(struct msi_buf *out, uint32_t value) {

@@ -14,6 +14,8 @@ static int opcode_of(enum msi_op op, enum msi_dialect dialect) {
 }
 
 enum msi_op msi_op_find(enum msi_dialect dialect, uint8_t opcode) {
+    enum msi_op guess = opcode + (dialect == MSI_DIALECT_A); /* true of the common ones */
+    if (guess < MSI_OP_WATCH_KEY && opcode_of(guess, dialect) == opcode) return guess;
     for (int op = 0; op < MSI_OP_COUNT; op++)
         if (opcode_of(op, dialect) == opcode) return op;
     return MSI_OP_COUNT;

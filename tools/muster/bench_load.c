@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { EVENTS = 256, GIVE_UP_MS = 20000 };
+enum { EVENTS = 256, GIVE_UP_MS = 20000, HELLO_REPLY = 5 };
 
 static int connect_one(int port, bool local) {
     struct msi_address to = {"127.0.0.1", port};
@@ -40,7 +40,10 @@ bool load_connect(struct load_clients *clients, int port, bool local, enum msi_d
                                      .fds = calloc((size_t)n, sizeof *clients->fds)};
     if (clients->epoll < 0 || !clients->fds) return false;
     struct msi_buf hello = {0};
-    encode(&hello, MSI_DIALECT_C, (struct msi_store_req){.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC});
+    struct msi_store_req validate = {.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC};
+    struct msi_store_req own = {.op = MSI_OP_HELLO, .number = MSI_STORE_PROTOCOL};
+    if (dialect != MSI_DIALECT_A) msi_store_encode(&hello, MSI_DIALECT_C, &validate);
+    if (dialect == MSI_DIALECT_M) msi_store_encode(&hello, MSI_DIALECT_M, &own);
     for (; clients->n < n; clients->n++) {
         int fd = connect_one(port, local);
         struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)clients->n};
@@ -52,7 +55,9 @@ bool load_connect(struct load_clients *clients, int port, bool local, enum msi_d
             return false;
         }
         clients->fds[clients->n] = fd;
-        if (dialect == MSI_DIALECT_C) send_all(fd, &hello);
+        if (hello.len) send_all(fd, &hello);
+        char welcome[HELLO_REPLY];
+        if (dialect == MSI_DIALECT_M) recv(fd, welcome, sizeof welcome, MSG_WAITALL);
     }
     msi_buf_free(&hello);
     return true;
@@ -70,17 +75,21 @@ static double failed(const char *what) {
     return 0;
 }
 
-double load_run(struct load_clients *clients, const struct msi_buf *request, size_t reply_len, int ops,
-                double seconds) {
-    size_t *got = calloc((size_t)clients->n, sizeof *got);
-    if (!got) return 0;
+struct client_state {
+    int step;
+    size_t got; /* bytes of the step's reply */
+};
+
+double load_run(struct load_clients *clients, const struct load_step *steps, int n_steps, double seconds) {
+    struct client_state *states = calloc((size_t)clients->n, sizeof *states);
+    if (!states) return 0;
     struct epoll_event events[EVENTS];
     char reply[65536];
     int64_t begin = msi_now(), end = begin + (int64_t)(seconds * 1e9), rounds = 0;
     int busy = 0;
     double rate = 0;
     for (int i = 0; i < clients->n; i++, busy++)
-        if (!send_all(clients->fds[i], request)) goto done;
+        if (!send_all(clients->fds[i], &steps[0].request)) goto done;
     while (busy) {
         errno = 0;
         int n = epoll_wait(clients->epoll, events, EVENTS, GIVE_UP_MS);
@@ -88,19 +97,23 @@ double load_run(struct load_clients *clients, const struct msi_buf *request, siz
         bool more = msi_now() < end;
         for (int i = 0; i < n; i++) {
             uint32_t c = events[i].data.u32;
+            struct client_state *state = &states[c];
             ssize_t len = recv(clients->fds[c], reply, sizeof reply, 0);
             if (len <= 0) goto done;
-            got[c] += (size_t)len;
-            if (got[c] < reply_len) continue;
-            got[c] = 0;
-            rounds++;
-            if (!more) busy--;
-            if (more && !send_all(clients->fds[c], request)) goto done;
+            state->got += (size_t)len;
+            if (state->got < steps[state->step].reply) continue;
+            state->got = 0;
+            state->step = (state->step + 1) % n_steps;
+            rounds += state->step == 0;
+            if (state->step == 0 && !more)
+                busy--;
+            else if (!send_all(clients->fds[c], &steps[state->step].request))
+                goto done;
         }
     }
-    rate = (double)rounds * ops / ((double)(msi_now() - begin) / 1e9);
+    rate = (double)rounds / ((double)(msi_now() - begin) / 1e9);
 done:
-    free(got);
+    free(states);
     return rate > 0 ? rate : failed("the load broke off");
 }
 

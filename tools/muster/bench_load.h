@@ -1,6 +1,6 @@
 /*
- * bench_load.h - many clients of a store server in one thread, for `muster bench store`. They speak raw
- * dialect A, which both servers understand, so that both get the same bytes from the same driver.
+ * bench_load.h - many clients of a store server in one thread, for `muster bench store`. They send raw bytes, so that
+ * every server gets the same from the same driver.
  */
 #ifndef MUSTER_TOOL_BENCH_LOAD_H
 #define MUSTER_TOOL_BENCH_LOAD_H
@@ -21,13 +21,18 @@ struct load_clients {
 bool load_connect(struct load_clients *clients, int port, bool local, enum msi_dialect dialect, int n);
 void load_close(struct load_clients *clients);
 
+/* A request of some operations, and how long its reply is. */
+struct load_step {
+    struct msi_buf request;
+    size_t reply;
+    int ops;
+};
+
 /*
- * Every client sends the request, waits for as many bytes as the reply has, and begins again, for so many
- * seconds. ops is how many operations one request holds. Returns operations per second; 0 with the reason on
- * stderr.
+ * Every client sends the first step's request, waits for its reply, goes on with the next step and begins again, for so
+ * many seconds. Returns how often all steps were taken in a second, by all clients; 0 with the reason on stderr.
  */
-double load_run(struct load_clients *clients, const struct msi_buf *request, size_t reply_len, int ops,
-                double seconds);
+double load_run(struct load_clients *clients, const struct load_step *steps, int n_steps, double seconds);
 
 /*
  * All clients send at once and wait until the last answer is there; the answer is a byte, and only comes when

@@ -114,52 +114,63 @@ static void stop(struct server *server) {
     server->pid = 0;
 }
 
-/* What one turn measures: a request of some operations, and how long its reply is. */
+/* The sides that take turns. Those of muster are one server, reached in two ways. */
+enum side { LOCAL, TCP, TORCH, BARE, SIDES };
+enum { ROUNDS_MOST = 100 };
+
+/* What one turn measures. Where own is set, muster's clients do the same in another way: in one step, in dialect M. */
 struct load {
     const char *name;
-    struct msi_buf request;
-    size_t reply;
-    int ops;
-    enum msi_dialect dialect;
+    struct load_step steps[2], own;
+    int n_steps;
 };
 
-static void add_request(struct load *load, struct msi_store_req req, size_t reply, int times) {
-    for (int i = 0; i < times; i++) msi_store_encode(&load->request, load->dialect, &req);
-    load->reply += reply * (size_t)times;
-    load->ops += times;
+static void add_request(struct load_step *step, enum msi_dialect dialect, struct msi_store_req req,
+                        size_t reply, int times) {
+    for (int i = 0; i < times; i++) msi_store_encode(&step->request, dialect, &req);
+    step->reply += reply * (size_t)times;
+    step->ops += times;
 }
 
 /*
  * PyTorch's clients send SET without waiting, so a client that publishes several keys sends them in a row;
- * the loads with 16 do that, and end with an operation that is answered.
+ * the loads with 16 do that, and end with an operation that is answered. Their get is a WAIT and a GET.
  */
-enum { LOADS = 6, ROW = 16 };
+enum { LOADS = 7, ROW = 16 };
 static void make_loads(struct load *loads, enum msi_dialect dialect) {
     static char value[64];
+    static struct msi_str key;
+    key = msi_cstr("/bench/value");
     memset(value, 'v', sizeof value);
     struct msi_store_req add = {.op = MSI_OP_ADD, .key = msi_cstr("/bench/counter"), .number = 1};
-    struct msi_store_req set = {
-        .op = MSI_OP_SET, .key = msi_cstr("/bench/value"), .value = msi_str(value, sizeof value)};
-    struct msi_store_req get = {.op = MSI_OP_GET, .key = msi_cstr("/bench/value")};
-    loads[0] = (struct load){.name = "SET, then ADD", .dialect = dialect};
-    add_request(&loads[0], set, 0, 1);
-    add_request(&loads[0], add, 8, 1);
-    loads[1] = (struct load){.name = "ADD", .dialect = dialect};
-    add_request(&loads[1], add, 8, 1);
-    loads[2] = (struct load){.name = "GET", .dialect = dialect};
-    add_request(&loads[2], get, 8 + sizeof value, 1);
-    loads[3] = (struct load){.name = "SET, 16 in a row", .dialect = dialect};
-    add_request(&loads[3], set, 0, ROW - 1);
-    add_request(&loads[3], add, 8, 1);
-    loads[4] = (struct load){.name = "ADD, 16 in a row", .dialect = dialect};
-    add_request(&loads[4], add, 8, ROW);
-    loads[5] = (struct load){.name = "GET, 16 in a row", .dialect = dialect};
-    add_request(&loads[5], get, 8 + sizeof value, ROW);
+    struct msi_store_req set = {.op = MSI_OP_SET, .key = key, .value = msi_str(value, sizeof value)};
+    struct msi_store_req get = {.op = MSI_OP_GET, .key = key};
+    struct msi_store_req wait = {.op = MSI_OP_WAIT, .n = 1, .keys = &key};
+    struct msi_store_req wait_get = {.op = MSI_OP_WAIT_GET, .n = 1, .keys = &key};
+    static const char *const names[LOADS] = {
+        "SET, then ADD",   "ADD", "GET", "a client's get()", "SET, 16 in a row", "ADD, 16 in a row",
+        "GET, 16 in a row"};
+    for (int i = 0; i < LOADS; i++) loads[i] = (struct load){.name = names[i], .n_steps = 1};
+    add_request(&loads[0].steps[0], dialect, set, 0, 1);
+    add_request(&loads[0].steps[0], dialect, add, 8, 1);
+    add_request(&loads[1].steps[0], dialect, add, 8, 1);
+    add_request(&loads[2].steps[0], dialect, get, 8 + sizeof value, 1);
+    loads[3].n_steps = 2;
+    add_request(&loads[3].steps[0], dialect, wait, 1, 1);
+    add_request(&loads[3].steps[1], dialect, get, 8 + sizeof value, 1);
+    loads[3].steps[0].ops = 0; /* both together are one */
+    add_request(&loads[3].own, MSI_DIALECT_M, wait_get, 1 + 8 + sizeof value, 1);
+    add_request(&loads[4].steps[0], dialect, set, 0, ROW - 1);
+    add_request(&loads[4].steps[0], dialect, add, 8, 1);
+    add_request(&loads[5].steps[0], dialect, add, 8, ROW);
+    add_request(&loads[6].steps[0], dialect, get, 8 + sizeof value, ROW);
 }
 
-/* The sides that take turns. Those of muster are one server, reached in two ways. */
-enum side { LOCAL, TCP, TORCH, BARE, SIDES };
-enum { ROUNDS_MOST = 100 };
+static void free_load(struct load *load) {
+    msi_buf_free(&load->steps[0].request);
+    msi_buf_free(&load->steps[1].request);
+    msi_buf_free(&load->own.request);
+}
 
 struct bench {
     const struct bench_options *wanted;
@@ -182,11 +193,16 @@ static double median(double *values, long n) {
 static bool measure_one(struct bench *bench, enum side side, const struct load *load, long round) {
     const struct server *server = &bench->servers[side];
     struct load_clients clients;
-    if (side == BARE) bare_expect(load->request.len, load->reply, bench->dialect == MSI_DIALECT_A ? 0 : 5);
-    if (!load_connect(&clients, server->port, side == LOCAL, bench->dialect, (int)bench->wanted->clients))
+    bool own = load->own.ops && side <= TCP;
+    enum msi_dialect dialect = own ? MSI_DIALECT_M : bench->dialect;
+    const struct load_step *steps = own ? &load->own : load->steps;
+    int n_steps = own ? 1 : load->n_steps;
+    if (side == BARE && n_steps > 1) return true;
+    if (side == BARE) bare_expect(steps->request.len, steps->reply, bench->dialect == MSI_DIALECT_A ? 0 : 5);
+    if (!load_connect(&clients, server->port, side == LOCAL, dialect, (int)bench->wanted->clients))
         return false;
     double before = load_cpu_seconds(server->pid);
-    double rate = load_run(&clients, &load->request, load->reply, load->ops, bench->wanted->seconds);
+    double rate = load_run(&clients, steps, n_steps, bench->wanted->seconds) * steps[n_steps - 1].ops;
     double used = load_cpu_seconds(server->pid) - before;
     load_close(&clients);
     bench->rate[side][round] = rate;
@@ -195,6 +211,8 @@ static bool measure_one(struct bench *bench, enum side side, const struct load *
 }
 
 static bool measure(struct bench *bench, const struct load *load) {
+    memset(bench->rate, 0, sizeof bench->rate);
+    memset(bench->cpu, 0, sizeof bench->cpu);
     for (long round = 0; round < bench->wanted->rounds; round++)
         for (enum side s = 0; s < SIDES; s++)
             if (bench->servers[s].pid > 0 && !measure_one(bench, s, load, round)) return false;
@@ -209,7 +227,11 @@ static void print_row(struct bench *bench, const char *name) {
         cpu[s] = median(bench->cpu[s], bench->wanted->rounds);
     }
     printf("%-17s", name);
-    for (enum side s = 0; s < SIDES; s++) printf(" %9.0f %6.2f", rate[s], cpu[s]);
+    for (enum side s = 0; s < SIDES; s++)
+        if (rate[s] > 0)
+            printf(" %9.0f %6.2f", rate[s], cpu[s]);
+        else
+            printf(" %9s %6s", "-", "-");
     if (rate[TORCH] > 0) printf("   %6.2fx %6.2fx", rate[LOCAL] / rate[TORCH], rate[TCP] / rate[TORCH]);
     printf("\n");
     fflush(stdout);
@@ -283,7 +305,7 @@ static bool run(struct bench *bench) {
     for (int i = 0; i < LOADS; i++) {
         if (good) good = measure(bench, &loads[i]);
         if (good) print_row(bench, loads[i].name);
-        msi_buf_free(&loads[i].request);
+        free_load(&loads[i]);
     }
     return good && measure_barriers(bench);
 }
