@@ -40,6 +40,7 @@ mst_status mst_world_open(const mst_init_options *given, mst_group **world) {
     mst_init_options options;
     msi_call_rank(-1);
     mst_status st = msi_options_begin("mst_world_open", &options, sizeof options, given);
+    if (st == MST_OK) st = msi_check_timeout(options.timeout_ms);
     if (st == MST_OK && !world) st = msi_fail(MST_ERR_INVALID, NULL, "world is NULL");
     return st == MST_OK ? msi_world_open(&options, world) : st;
 }
@@ -48,6 +49,7 @@ mst_status mst_init_with(const mst_init_options *given) {
     mst_init_options options;
     msi_call_rank(own_rank(NULL));
     mst_status st = msi_options_begin("mst_init", &options, sizeof options, given);
+    if (st == MST_OK) st = msi_check_timeout(options.timeout_ms);
     if (st != MST_OK) return st;
     pthread_mutex_lock(&default_lock);
     if (!resolve(NULL)) {
@@ -95,6 +97,7 @@ static mst_status check_ranks(int *ranks, int n, int world_size) {
 mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const mst_group_options *given) {
     mst_group_options options;
     mst_status st = msi_options_begin("mst_new_group", &options, sizeof options, given);
+    if (st == MST_OK) st = msi_check_timeout(options.timeout_ms);
     if (st != MST_OK) return st;
     mst_group *world = begin("mst_new_group", &options.site, options.world);
     if (!world) return MST_ERR_STATE;
@@ -187,6 +190,7 @@ mst_status mst_get_rank_info(const mst_group *world, int rank, mst_rank_info *in
 mst_status mst_barrier_with(const mst_call *given) {
     mst_call call;
     mst_status st = msi_options_begin("mst_barrier", &call, sizeof call, given);
+    if (st == MST_OK) st = msi_check_timeout(call.timeout_ms);
     if (st != MST_OK) return st;
     mst_group *group = begin("mst_barrier", &call.site, call.group);
     if (!group) return MST_ERR_STATE;

@@ -25,6 +25,7 @@ mst_status mst_store_open_with(const char *url, mst_store **store, const mst_sto
     mst_status st = msi_options_begin("mst_store_open", &options, sizeof options, given);
     if (st == MST_OK && (!url || !store))
         st = msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", url ? "store" : "url");
+    if (st == MST_OK) st = msi_check_timeout(options.timeout_ms);
     if (st == MST_OK) st = msi_settings_load(&settings, NULL);
     if (st == MST_OK) st = msi_url_parse(url, &parsed);
     if (st != MST_OK) return st;
@@ -59,6 +60,7 @@ static mst_status begin(const char *name, const mst_store *store, const mst_stor
     mst_status st = msi_options_begin(name, &call, sizeof call, given);
     if (st == MST_OK && !store)
         st = msi_fail(MST_ERR_INVALID, "open one with mst_store_open", "store is NULL");
+    if (st == MST_OK) st = msi_check_timeout(call.timeout_ms);
     if (st == MST_OK)
         *wait = (struct msi_wait){msi_deadline(call.timeout_ms ? call.timeout_ms : store->timeout_ms),
                                   call.cancel};

@@ -37,3 +37,9 @@ mst_status msi_options_begin(const char *operation, void *known, size_t size, co
     msi_call_begin(operation, &head.site, msi_call_get_rank());
     return MST_OK;
 }
+
+mst_status msi_check_timeout(int timeout_ms) {
+    if (timeout_ms >= 0) return MST_OK;
+    return msi_fail(MST_ERR_INVALID, "give milliseconds, or leave it out for the default",
+                    ".timeout_ms is %d", timeout_ms);
+}

@@ -18,4 +18,7 @@ mst_status msi_options_take(void *known, size_t size, const void *given);
  */
 mst_status msi_options_begin(const char *operation, void *known, size_t size, const void *given);
 
+/* A call's .timeout_ms: not negative. 0 stands for the default. */
+mst_status msi_check_timeout(int timeout_ms);
+
 #endif

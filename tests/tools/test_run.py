@@ -578,6 +578,20 @@ class Mistakes(ToolTest):
         with open("/dev/full", "wb") as full:
             self.assertEqual(self.muster("--help", stdout=full)[0], 1)
 
+    def test_output_to_a_full_disk_is_said(self):
+        with open("/dev/full", "wb") as full:
+            rc, _, err = self.muster("run", "-n", "2", "sh", "-c", "echo hello; sleep 20", stdout=full)
+        self.assertEqual(rc, 1)
+        self.assertIn(b"cannot write the ranks' output: No space left on device", err)
+
+    def test_the_others_say_whom_they_lost(self):
+        world = os.path.join(os.path.dirname(MUSTER), "tests", "world")
+        script = 'if [ "$RANK" = 2 ]; then (sleep 0.3; kill -9 $$) & fi; exec "$0" "$@"'
+        rc, out, err = self.muster("run", "-n", "4", "sh", "-c", script, world, "init", "barriers=1000000")
+        self.assertEqual(rc, 137)
+        for rank in (0, 1, 3):
+            self.assertRegex(out + err, rb"(?m)^\[%d\].*rank 2" % rank)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -4,10 +4,11 @@ import os
 import pty
 import signal
 import socket
+import subprocess
 import tempfile
 import unittest
 
-from tool import DEADLINE, ToolTest, wait_until
+from tool import DEADLINE, MUSTER, ToolTest, wait_until
 
 
 def has_socket(pid):
@@ -101,6 +102,12 @@ class Values(StoreTest):
         data = bytes(range(256)) * 1000 + b"\n"
         self.check(b"", "set", "blob", "-", data=data)
         self.check(data, "get", "blob")
+
+    def test_closed_stdin_is_no_empty_value(self):
+        command = f'exec "{MUSTER}" store set --port {self.port} closed - <&-'
+        done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(b"Bad file descriptor", done.stderr)
 
     def test_value_that_looks_like_an_option(self):
         self.check(b"", "set", "--", "key", "--value")

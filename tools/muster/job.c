@@ -4,7 +4,7 @@
  *   RUNNING --first failure, a signal, or nobody reads the output--> STOPPING
  *   RUNNING or STOPPING --the last worker exits--> DRAINING --all output is written--> end
  *
- * STOPPING means that the workers were asked to end. It lasts until they do, or until their time is up or the
+ * STOPPING means that the workers were asked to end, or will be in a moment. It lasts until they do, or until their time is up or the
  * user insists: then they are killed.
  */
 #include "job.h"
@@ -22,6 +22,7 @@
 #include <string.h>
 
 enum phase { RUNNING, STOPPING, DRAINING };
+enum { HEAR_MS = 500 };
 
 struct job {
     const struct job_options *options;
@@ -34,7 +35,9 @@ struct job {
     enum phase phase;
     const struct worker *root; /* the first worker to fail, if that is what ended the job */
     int stop_signal;           /* the signal to the launcher that ended it */
-    bool insisted;             /* the user asked a second time */
+    bool hearing;              /* the other ranks have not been asked to end yet */
+    bool output_failed;
+    bool insisted; /* the user asked a second time */
     bool reported;
 };
 
@@ -99,8 +102,22 @@ static void on_deadline(uv_timer_t *timer) {
 static void ask_to_end(struct job *job, int signal, bool in_time) {
     if (job->phase == RUNNING) job->phase = STOPPING;
     workers_signal(&job->workers, signal);
-    if (in_time && !uv_is_active((uv_handle_t *)&job->deadline))
+    if (in_time && (job->hearing || !uv_is_active((uv_handle_t *)&job->deadline)))
         uv_timer_start(&job->deadline, on_deadline, (uint64_t)(job->options->shutdown_seconds * 1000), 0);
+}
+
+static void on_heard(uv_timer_t *timer) {
+    struct job *job = timer->data;
+
+    ask_to_end(job, SIGTERM, true);
+    job->hearing = false;
+}
+
+/* The others have a moment to find out by themselves, and to say in which call. */
+static void hear_the_others(struct job *job) {
+    job->phase = STOPPING;
+    job->hearing = true;
+    uv_timer_start(&job->deadline, on_heard, HEAR_MS, 0);
 }
 
 static void on_failure(struct job *job, const struct worker *worker) {
@@ -116,7 +133,10 @@ static void on_failure(struct job *job, const struct worker *worker) {
         say(job, "cannot run '%s': %s", job->options->program, strerror(worker->exec_error));
     else if (job->workers.running > 0)
         say(job, "%s; ending the other ranks", text);
-    ask_to_end(job, SIGTERM, true);
+    if (worker->exec_error != 0)
+        ask_to_end(job, SIGTERM, true);
+    else
+        hear_the_others(job);
 }
 
 static void on_exit_of(struct worker *worker, void *arg) {
@@ -126,12 +146,16 @@ static void on_exit_of(struct worker *worker, void *arg) {
     if (job->workers.running == 0 && job->phase != DRAINING) all_gone(job);
 }
 
-/* As any program in a pipeline: nobody wants the output, so the work is over. */
-static void on_broken(void *arg) {
+/* As any program in a pipeline: nobody wants the output, so the work is over. A full disk is worth a word. */
+static void on_broken(void *arg, int error) {
     struct job *job = arg;
 
     if (job->phase != RUNNING) return;
-    job->stop_signal = SIGPIPE;
+    if (error == EPIPE)
+        job->stop_signal = SIGPIPE;
+    else
+        say(job, "cannot write the ranks' output: %s; ending them", strerror(error));
+    job->output_failed = true;
     ask_to_end(job, SIGTERM, true);
 }
 
@@ -216,7 +240,8 @@ static int start(struct job *job) {
 static int exit_status(const struct job *job) {
     if (job->root != NULL && job->root->exec_error != 0) return EXIT_USAGE;
     if (job->root != NULL) return job->root->signal != 0 ? EXIT_SIGNAL + job->root->signal : job->root->code;
-    return job->stop_signal != 0 ? EXIT_SIGNAL + job->stop_signal : EXIT_DONE;
+    if (job->stop_signal != 0) return EXIT_SIGNAL + job->stop_signal;
+    return job->output_failed ? EXIT_FAILED : EXIT_DONE;
 }
 
 /* A signal that comes now is too late; it must not cut the cleaning up short. */

@@ -8,6 +8,7 @@
 #include <muster/version.h>
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,13 +46,15 @@ static int unknown(const char *name) {
     return EXIT_USAGE;
 }
 
-/* Descriptors 0 to 2 must be taken, or a pipe or socket would be opened there and mistaken for them. */
-static void fill_standard_descriptors(void) {
-    int fd;
+/*
+ * Descriptors 0 to 2 must be taken, or a pipe or socket would be opened there and mistaken for them. What takes the
+ * place of a closed one fails as that would: nothing can be read from 0, nor written to 1.
+ */
+static void fill_standard_descriptors(bool forgiving) {
+    static const int modes[] = {O_WRONLY, O_RDONLY, O_RDWR};
 
-    do fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0) close(fd);
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0) open("/dev/null", forgiving ? O_RDWR : modes[fd]);
 }
 
 static int finish(int status) {
@@ -61,7 +64,8 @@ static int finish(int status) {
 }
 
 int main(int argc, char **argv) {
-    fill_standard_descriptors();
+    /* A launcher without a terminal may well have neither input nor output. */
+    fill_standard_descriptors(argc > 1 && strcmp(argv[1], "run") == 0);
     if (argc < 2) {
         print_help(stderr);
         return EXIT_USAGE;

@@ -222,9 +222,11 @@ static void pump(struct source *s) {
 static void on_sink_change(void *arg) {
     struct output *o = arg;
 
-    if ((o->sink_of[OUTPUT_STDOUT]->broken || o->sink_of[OUTPUT_STDERR]->broken) && !o->told_broken) {
+    int error = o->sink_of[OUTPUT_STDOUT]->broken;
+    if (error == 0) error = o->sink_of[OUTPUT_STDERR]->broken;
+    if (error != 0 && !o->told_broken) {
         o->told_broken = true;
-        o->events.on_broken(o->events.arg);
+        o->events.on_broken(o->events.arg, error);
     }
     for (int i = 0; i < o->n * OUTPUT_STREAMS; i++) {
         if (o->finishing)

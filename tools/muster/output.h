@@ -20,8 +20,8 @@ struct output;
 
 /* What the output tells its owner, on the loop's thread. */
 struct output_events {
-    void (*on_idle)(void *arg);   /* after output_finish: everything was read and written */
-    void (*on_broken)(void *arg); /* nobody reads our stdout or stderr any more */
+    void (*on_idle)(void *arg);              /* after output_finish: everything was read and written */
+    void (*on_broken)(void *arg, int error); /* our stdout or stderr takes nothing any more */
     void *arg;
 };
 

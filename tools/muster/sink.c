@@ -66,8 +66,8 @@ void sink_put(struct sink *sink, const char *data, size_t len) {
     sink->end += len;
 }
 
-static void give_up(struct sink *sink) {
-    sink->broken = true;
+static void give_up(struct sink *sink, int error) {
+    sink->broken = error;
     sink->start = sink->end = 0;
     if (sink->may_poll) uv_poll_stop(&sink->poll);
     sink->on_change(sink->arg);
@@ -79,7 +79,7 @@ static void on_writable(uv_poll_t *poll, int status, int events) {
 
     (void)events;
     if (status < 0) {
-        give_up(sink);
+        give_up(sink, -status);
         return;
     }
     sink_push(sink);
@@ -97,7 +97,7 @@ void sink_push(struct sink *sink) {
             uv_poll_start(&sink->poll, UV_WRITABLE, on_writable);
             return;
         } else if (errno != EINTR && errno != EAGAIN) {
-            give_up(sink);
+            give_up(sink, errno);
             return;
         }
     }

@@ -20,7 +20,7 @@ struct sink {
     int fd;
     bool own_fd;    /* fd is a second, non-blocking opening of the descriptor that was given */
     bool may_poll;  /* poll is a live handle */
-    bool broken;    /* nobody reads any more: what is put in is thrown away */
+    int broken;     /* why nobody reads any more (errno): what is put in is thrown away; else 0 */
     uv_poll_t poll; /* active while the descriptor takes no more */
     char *data;     /* SINK_CAPACITY bytes, of which [start, end) are waiting */
     size_t start, end;
