@@ -107,7 +107,7 @@ class Values(StoreTest):
         command = f'exec "{MUSTER}" store set --port {self.port} closed - <&-'
         done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn(b"Bad file descriptor", done.stderr)
+        self.assertIn(b"cannot take the value from stdin", done.stderr)
 
     def test_value_that_looks_like_an_option(self):
         self.check(b"", "set", "--", "key", "--value")
