@@ -1,0 +1,71 @@
+/* dtype.h - what tensors are made of, and how they are reduced. */
+#ifndef MUSTER_DTYPE_H
+#define MUSTER_DTYPE_H
+
+#include <muster/status.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*  X(number, name, bytes, text). Numbers never change. */
+#define MST_DTYPE_TABLE(X)                                                                                   \
+    X(1, F64, 8, "f64")                                                                                      \
+    X(2, F32, 4, "f32")                                                                                      \
+    X(3, F16, 2, "f16")                                                                                      \
+    X(4, BF16, 2, "bf16")                                                                                    \
+    X(5, F8E4M3, 1, "f8e4m3")                                                                                \
+    X(6, F8E5M2, 1, "f8e5m2")                                                                                \
+    X(7, I8, 1, "i8")                                                                                        \
+    X(8, U8, 1, "u8")                                                                                        \
+    X(9, I16, 2, "i16")                                                                                      \
+    X(10, U16, 2, "u16")                                                                                     \
+    X(11, I32, 4, "i32")                                                                                     \
+    X(12, U32, 4, "u32")                                                                                     \
+    X(13, I64, 8, "i64")                                                                                     \
+    X(14, U64, 8, "u64")                                                                                     \
+    X(15, BOOL, 1, "bool")
+
+#define MST_DTYPE_ENTRY(number, name, bytes, text) MST_##name = (number),
+typedef enum mst_dtype { MST_DTYPE_TABLE(MST_DTYPE_ENTRY) MST_DTYPE_COUNT } mst_dtype;
+#undef MST_DTYPE_ENTRY
+
+/*
+ * f8e4m3 is the variant without infinities (OCP E4M3, torch's float8_e4m3fn): what is too large becomes NaN.
+ * A bool is one byte that is 0 or 1; any other value counts as 1.
+ */
+
+/*  X(number, name, text) */
+#define MST_OP_TABLE(X)                                                                                      \
+    X(0, SUM, "SUM")                                                                                         \
+    X(1, AVG, "AVG")                                                                                         \
+    X(2, PRODUCT, "PRODUCT")                                                                                 \
+    X(3, MIN, "MIN")                                                                                         \
+    X(4, MAX, "MAX")                                                                                         \
+    X(5, BAND, "BAND")                                                                                       \
+    X(6, BOR, "BOR")                                                                                         \
+    X(7, BXOR, "BXOR")                                                                                       \
+    X(8, PREMUL_SUM, "PREMUL_SUM")
+
+#define MST_OP_ENTRY(number, name, text) MST_##name = (number),
+typedef enum mst_op { MST_OP_TABLE(MST_OP_ENTRY) MST_OP_COUNT } mst_op;
+#undef MST_OP_ENTRY
+
+/*
+ * How values are combined. f16, bf16 and the f8 types are added up in f32 and rounded once, to nearest even.
+ * Integers wrap. NaN passes through MIN and MAX. AVG is SUM divided by the number of ranks, for integers toward
+ * zero; PREMUL_SUM multiplies each rank's input by .factor first and takes floats only; the bitwise operations take
+ * integers and bool; for bool SUM and MAX are "or", PRODUCT and MIN are "and", and AVG has no meaning.
+ */
+
+/* Bytes of one element; 0 for a number that is no dtype. */
+size_t mst_dtype_size(mst_dtype dtype);
+/* "f32", "SUM"; "?" for a number that is none. */
+const char *mst_dtype_name(mst_dtype dtype);
+const char *mst_op_name(mst_op op);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
