@@ -9,6 +9,7 @@ mst_status msi_call_open(const char *name, enum msi_kind kind, const mst_call *g
     mst_status st = msi_options_begin(name, &call->options, sizeof call->options, given);
     if (st == MST_OK) st = msi_check_timeout(call->options.timeout_ms);
     if (st != MST_OK) return st;
+    call->name = name;
     call->kind = kind;
     call->dtype = 0;
     call->element = 0;
@@ -90,14 +91,14 @@ mst_status msi_call_take(struct msi_call *call, size_t count, uint64_t extra) {
     const mst_call *o = &call->options;
     struct msi_comm *comm;
     mst_status st = msi_group_comm(call->group, &comm);
+    msi_call_sequence(++call->group->operations);
     int timeout_ms = o->timeout_ms ? o->timeout_ms : call->group->timeout_ms;
     struct msi_wait wait = {msi_deadline(timeout_ms), o->cancel};
-    if (st == MST_OK) st = msi_comm_take(comm, &wait, &call->work);
+    if (st == MST_OK) st = msi_comm_take(comm, &wait, call->name, &call->work);
     if (st != MST_OK) return st;
     mst_work *work = call->work;
     struct msi_host_op *host = &work->host;
     work->begin = msi_host_exchange;
-    work->name = msi_kind_name(call->kind);
     work->site = o->site;
     host->element = call->element;
     host->told = (struct msi_told){

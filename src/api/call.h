@@ -7,6 +7,7 @@
 
 /* A call that is being put together. */
 struct msi_call {
+    const char *name;
     mst_call options;
     mst_group *group;
     mst_work *work; /* NULL before it is known that all arguments make sense */

@@ -15,7 +15,6 @@ static mst_status barrier(const char *name, const mst_call *given, bool monitore
     if (st == MST_OK) st = msi_call_take(&call, 0, 0);
     if (st != MST_OK) return st;
     call.work->host.nothing = true;
-    call.work->name = name;
     call.work->name_first = monitored && !call.options.wait_all_ranks;
     return msi_call_go(&call);
 }

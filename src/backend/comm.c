@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+enum { LAST_WORDS_MS = 1000 };
+
 static int processors(void) {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
@@ -118,6 +120,18 @@ static struct mst_work *spare_op(struct msi_comm *comm) {
     return op ? op : new_op(comm);
 }
 
+static void clear(struct mst_work *op, const struct msi_wait *wait) {
+    op->begun = op->done = op->abandoned = op->name_first = false;
+    op->failure.status = MST_OK;
+    op->callback = NULL;
+    op->wait = *wait;
+    op->host = (struct msi_host_op){.board = op->comm->board,
+                                    .publisher = -1,
+                                    .reader = -1,
+                                    .sources = op->sources,
+                                    .targets = op->targets};
+}
+
 void msi_comm_return(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     lock(comm);
@@ -125,91 +139,60 @@ void msi_comm_return(struct mst_work *op) {
     unlock(comm);
 }
 
-/* The first rank makes the board and says in the store where it is. */
+static struct msi_str board_key(const struct msi_comm *comm, char out[768]) {
+    snprintf(out, 768, "%s/board", comm->key);
+    return msi_cstr(out);
+}
+
+/* Whoever comes first makes the board, and says in the store where it is. */
 static mst_status find_board(struct msi_comm *comm, const struct msi_wait *wait) {
-    char offer[MSI_BOARD_OFFER_MAX] = "", key[768];
-    snprintf(key, sizeof key, "%s/board", comm->key);
-    struct msi_str name = msi_cstr(key);
-    if (comm->size == 1) return msi_board_make(0, 1, &comm->board, offer);
-    if (comm->rank == 0) {
-        mst_status st = msi_board_make(0, comm->size, &comm->board, offer);
-        struct msi_exchange x = {.req = {.op = MSI_OP_SET, .key = name, .value = msi_cstr(offer)}};
-        if (st == MST_OK) st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
-        msi_exchange_free(&x, 1);
-        return st;
-    }
-    struct msi_exchange x = {.req = {.op = MSI_OP_WAIT_GET, .n = 1, .keys = &name}};
-    mst_status st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
-    if (st == MST_OK) {
-        struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
-        struct msi_str value = msi_read_str(&r);
-        snprintf(offer, sizeof offer, "%.*s", MSI_SHOW(value));
-        st = msi_board_attach(offer, comm->rank, comm->size, &comm->board);
-    }
-    msi_exchange_free(&x, 1);
-    return st;
-}
-
-static void forget_board(struct msi_comm *comm, const struct msi_wait *wait) {
-    char key[768];
-    snprintf(key, sizeof key, "%s/board", comm->key);
-    struct msi_exchange x = {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_cstr(key)}};
-    comm->hooks.exec(comm->hooks.context, wait, &x, 1); /* a key that stays does no harm */
-    msi_exchange_free(&x, 1);
-}
-
-/* All open the board; when they have met on it, nobody needs to find it any more. */
-static mst_status meet(struct msi_comm *comm, const struct msi_wait *wait) {
+    char offer[MSI_BOARD_OFFER_MAX], found[MSI_BOARD_OFFER_MAX], key[768];
     if (!comm->one_host)
         return msi_fail(MST_ERR_UNSUPPORTED, "keep such a group's ranks on one host",
                         "the ranks of this group are on several hosts, which this version cannot do yet");
-    mst_status st = find_board(comm, wait);
-    if (st != MST_OK) return st;
-    struct mst_work *op = spare_op(comm);
-    if (!op) return msi_fail_memory();
-    op->name = msi_kind_name(MSI_KIND_MEET);
-    op->begin = msi_host_exchange;
-    op->wait = *wait;
-    op->host = (struct msi_host_op){.board = comm->board,
-                                    .told = {.kind = MSI_KIND_MEET},
-                                    .signature = MSI_KIND_MEET,
-                                    .nothing = true,
-                                    .publisher = -1,
-                                    .reader = -1};
-    st = msi_comm_run(op);
-    if (st != MST_OK) return st;
+    mst_status st = msi_board_make(comm->rank, comm->size, &comm->board, offer);
+    if (st != MST_OK || comm->size == 1) return st;
+    struct msi_exchange x = {
+        .req = {.op = MSI_OP_COMPARE_SET, .key = board_key(comm, key), .desired = msi_cstr(offer)}};
+    st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
+    if (st == MST_OK) st = x.status;
+    struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
+    struct msi_str value = st == MST_OK ? msi_read_str(&r) : msi_cstr("");
+    snprintf(found, sizeof found, "%.*s", MSI_SHOW(value));
+    msi_exchange_free(&x, 1);
+    if (st == MST_OK && strcmp(found, offer) == 0) return MST_OK;
+    msi_board_close(comm->board);
+    comm->board = NULL;
+    return st == MST_OK ? msi_board_attach(found, comm->rank, comm->size, &comm->board) : st;
+}
+
+void msi_comm_met(struct msi_comm *comm) {
+    comm->met = true;
+    if (comm->board->segment.fd < 0 || comm->size == 1) return;
+    char key[768];
+    struct msi_wait wait = {msi_deadline(LAST_WORDS_MS), NULL};
+    struct msi_exchange x = {.req = {.op = MSI_OP_DELETE_KEY, .key = board_key(comm, key)}};
+    comm->hooks.exec(comm->hooks.context, &wait, &x, 1); /* a key that stays does no harm */
+    msi_exchange_free(&x, 1);
     msi_board_seal(comm->board);
-    if (comm->rank == 0 && comm->size > 1) forget_board(comm, wait);
-    return MST_OK;
 }
 
 mst_status msi_comm_check(struct msi_comm *comm) {
-    const struct msi_failure *f = &comm->failure;
     lock(comm);
-    mst_status st = f->status;
+    mst_status st = comm->failure.status;
     unlock(comm); /* a failure that is there does not change any more */
-    return st == MST_OK ? MST_OK : msi_blame(msi_fail(st, f->remedy, "%s", f->message), f->culprit);
+    return st == MST_OK ? MST_OK : msi_comm_repeat(comm, &comm->failure);
 }
 
-mst_status msi_comm_take(struct msi_comm *comm, const struct msi_wait *wait, struct mst_work **op) {
-    mst_status failed = msi_comm_check(comm);
-    if (failed != MST_OK) return failed;
-    if (!comm->board) {
-        mst_status st = meet(comm, wait);
-        if (st != MST_OK) return st;
-    }
+mst_status msi_comm_take(struct msi_comm *comm, const struct msi_wait *wait, const char *name,
+                         struct mst_work **op) {
+    mst_status st = msi_comm_check(comm);
+    if (st == MST_OK && !comm->board) st = find_board(comm, wait);
+    if (st != MST_OK) return st;
     struct mst_work *found = spare_op(comm);
     if (!found) return msi_fail_memory();
-    found->begun = found->done = found->abandoned = false;
-    found->status = MST_OK;
-    found->callback = NULL;
-    found->name_first = false;
-    found->host = (struct msi_host_op){.board = comm->board,
-                                       .publisher = -1,
-                                       .reader = -1,
-                                       .sources = found->sources,
-                                       .targets = found->targets};
-    found->wait = *wait;
+    clear(found, wait);
+    found->name = name;
     *op = found;
     return MST_OK;
 }

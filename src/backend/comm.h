@@ -6,7 +6,8 @@
  *  2. A blocking operation runs on its caller's thread. The first non-blocking one starts the comm's own thread, and from
  *     then on everything below happens under the lock; before, one thread at a time uses the comm and nothing is locked.
  *  3. The first failure that leaves ranks in different places (a death, a deadline, a disagreement) ends the comm: what was
- *     under way and what comes later fails with the same words, and the others are told.
+ *     under way and what comes later fails with the same words, and the others are told. A barrier moves nothing: where
+ *     one only ran out of time or was cancelled, the comm goes on.
  *  4. Nothing is allocated once as many operations have been under way at a time as ever will be.
  */
 #ifndef MSI_BACKEND_COMM_H
@@ -36,7 +37,7 @@ struct msi_comm_hooks {
     mst_status (*say_lost)(void *context, int rank);
     /* Its global rank. */
     int (*global)(void *context, int rank);
-    /* "rank 3 (host a, pid 12)"; returns out. */
+    /* "rank 3 (host a, pid 12)", or for -1 the group itself; returns out. */
     const char *(*show)(void *context, int rank, char *out, size_t size);
 };
 
@@ -49,6 +50,13 @@ struct msi_comm_place {
 };
 
 struct msi_comm;
+
+struct msi_failure {
+    mst_status status; /* MST_OK: none */
+    int culprit;       /* group rank; -1: none is known */
+    char message[600];
+    char remedy[200];
+};
 
 /* One operation. Whoever fills it in leaves what is below the line alone. */
 struct mst_work {
@@ -64,7 +72,7 @@ struct mst_work {
     struct msi_comm *comm;
     bool begun, done;
     bool abandoned; /* nobody will wait for it */
-    mst_status status;
+    struct msi_failure failure;
     void (*callback)(mst_status status, void *arg);
     void *arg;
     /* Room for an entry per rank. */
@@ -82,7 +90,8 @@ void msi_comm_free(struct msi_comm *comm);
 mst_status msi_comm_check(struct msi_comm *comm);
 
 /* An operation to fill in: zeroed but for its arrays. Joins the ranks of the group first, if they have not met yet. */
-mst_status msi_comm_take(struct msi_comm *comm, const struct msi_wait *wait, struct mst_work **op);
+mst_status msi_comm_take(struct msi_comm *comm, const struct msi_wait *wait, const char *name,
+                         struct mst_work **op);
 /* Gives back one that was not submitted. */
 void msi_comm_return(struct mst_work *op);
 

@@ -4,20 +4,14 @@
 
 #include "backend/comm.h"
 
-struct msi_failure {
-    mst_status status; /* MST_OK: none */
-    int culprit;
-    char message[600];
-    char remedy[200];
-};
-
 struct msi_comm {
     int rank, size;
     int *pids;
     char *key;
     bool one_host, crowded; /* crowded: more ranks than processors on this host */
     struct msi_comm_hooks hooks;
-    struct msi_board *board; /* NULL before the ranks have met */
+    struct msi_board *board; /* NULL before it was found */
+    bool met;                /* all ranks have opened it */
     struct msi_failure failure;
     struct msi_list queue; /* of struct mst_work under way; the first one is being run */
     struct msi_list spare;
@@ -39,6 +33,9 @@ struct msi_idle {
     int sleep_ms;
 };
 
+/* All ranks have opened the board: nobody needs to find it any more. */
+void msi_comm_met(struct msi_comm *comm);
+
 /* Advances the first operation and all that can follow; true if anything moved or ended. */
 bool msi_comm_advance(struct msi_comm *comm);
 
@@ -48,15 +45,19 @@ bool msi_comm_advance(struct msi_comm *comm);
  */
 void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep);
 
-/* Ends the comm with the thread's last failure, and tells the others; MST_OK is not among the statuses. */
-void msi_comm_fail(struct msi_comm *comm, mst_status status);
+/*
+ * Ends the operation with the thread's last failure, which blames a group rank or nobody (-1), and with it the comm, unless
+ * rule 3 spares it; the others are told.
+ */
+void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status, int culprit);
+/* Fails this thread with a failure that was kept. */
+mst_status msi_comm_repeat(const struct msi_comm *comm, const struct msi_failure *failure);
 
 /* Words for what a rank announced: "mst_all_reduce of 17 f32 (SUM) at train.c:33"; returns out. */
 const char *msi_told_show(const struct msi_told *told, char *out, size_t size);
 
-/* Fails with what the host operation found; the ranks concerned are named. */
-mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op);
-/* Fails with who has not come, at a deadline. */
-mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op);
+/* Fail with what the host operation found, and with who has not come at a deadline. *culprit is a group rank or -1. */
+mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int *culprit);
+mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op, int *culprit);
 
 #endif

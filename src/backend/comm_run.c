@@ -10,30 +10,46 @@ static struct mst_work *first(struct msi_comm *comm) {
 }
 
 /* It is over, well or not. */
-static void end(struct mst_work *op, mst_status status) {
+static void end(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     msi_list_remove(&op->node);
-    op->status = status;
     op->done = true;
-    if (op->callback) op->callback(status, op->arg);
+    if (op->callback) op->callback(op->failure.status, op->arg);
     if (op->abandoned) msi_list_push(&comm->spare, &op->node);
     if (comm->threaded) pthread_cond_broadcast(&comm->changed);
+}
+
+static void fail(struct mst_work *op) {
+    int culprit;
+    mst_status st = msi_comm_say(op->comm, &op->host, &culprit);
+    msi_comm_fail(op->comm, op, st, culprit);
+}
+
+/* The first operation is over only when all have begun theirs: they have the board then, and its maker may go. */
+static enum msi_advance step(struct mst_work *op) {
+    struct msi_comm *comm = op->comm;
+    enum msi_advance got = op->host.advance(&op->host);
+    if (got != MSI_DONE || comm->met) return got;
+    if (msi_host_missing(comm->board, op->host.seq, NULL, 0)) return MSI_BLOCKED;
+    msi_comm_met(comm);
+    return MSI_DONE;
 }
 
 bool msi_comm_advance(struct msi_comm *comm) {
     bool moved = false;
     for (struct mst_work *op; (op = first(comm)); moved = true) {
-        if (comm->failure.status != MST_OK) {
-            end(op, comm->failure.status);
+        if (comm->failure.status != MST_OK && op->failure.status == MST_OK) op->failure = comm->failure;
+        if (op->failure.status != MST_OK) {
+            end(op);
             continue;
         }
         if (!op->begun) {
             op->begin(&op->host);
             op->begun = true;
         }
-        enum msi_advance got = op->host.advance(&op->host);
-        if (got == MSI_FAILED) msi_comm_fail(comm, msi_comm_say(comm, &op->host));
-        if (got == MSI_DONE) end(op, MST_OK);
+        enum msi_advance got = step(op);
+        if (got == MSI_FAILED) fail(op);
+        if (got == MSI_DONE) end(op);
         if (got == MSI_BLOCKED) break;
     }
     return moved;
@@ -71,9 +87,7 @@ static mst_status start_thread(struct msi_comm *comm) {
 }
 
 mst_status msi_comm_explain(const struct mst_work *op) {
-    const struct msi_failure *f = &op->comm->failure;
-    if (op->status == MST_OK) return MST_OK;
-    return msi_blame(msi_fail(op->status, f->remedy, "%s", f->message), f->culprit);
+    return op->failure.status == MST_OK ? MST_OK : msi_comm_repeat(op->comm, &op->failure);
 }
 
 /* Alone on the comm: no lock, no queue. */
@@ -84,15 +98,14 @@ static mst_status run_here(struct mst_work *op) {
     op->begun = true;
     msi_list_push(&comm->queue, &op->node);
     for (;;) {
-        enum msi_advance got = op->host.advance(&op->host);
+        enum msi_advance got = step(op);
         if (got == MSI_DONE) break;
-        if (got == MSI_FAILED) msi_comm_fail(comm, msi_comm_say(comm, &op->host));
+        if (got == MSI_FAILED) fail(op);
         if (got == MSI_BLOCKED) msi_comm_idle(comm, &idle, true);
         if (got == MSI_MOVED) idle = (struct msi_idle){0};
-        if (comm->failure.status != MST_OK) break;
+        if (op->failure.status != MST_OK) break;
     }
     msi_list_remove(&op->node);
-    op->status = comm->failure.status;
     mst_status st = msi_comm_explain(op);
     msi_list_push(&comm->spare, &op->node);
     return st;
@@ -165,7 +178,7 @@ bool msi_comm_test(struct mst_work *op, mst_status *status) {
     pthread_mutex_lock(&comm->lock);
     if (!op->done) msi_comm_advance(comm);
     bool done = op->done;
-    if (status && done) *status = op->status;
+    if (status && done) *status = op->failure.status;
     pthread_mutex_unlock(&comm->lock);
     return done;
 }
@@ -185,5 +198,5 @@ void msi_comm_on_done(struct mst_work *op, void (*callback)(mst_status, void *),
     op->callback = callback;
     op->arg = arg;
     pthread_mutex_unlock(&comm->lock);
-    if (done) callback(op->status, arg);
+    if (done) callback(op->failure.status, arg);
 }

@@ -39,46 +39,65 @@ static struct mst_work *head(struct msi_comm *comm) {
     return msi_container(comm->queue.next, struct mst_work, node);
 }
 
+/* Was the process of that rank seen to end? */
+static bool has_ended(const struct msi_comm *comm, int rank) {
+    return comm->watched && comm->watched[FIRST_PEER + rank].events == 0;
+}
+
 /* Rank that is gone and that the operation needs; -1 for none. */
 static int lost_peer(struct msi_comm *comm, const struct mst_work *op) {
-    for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && comm->hooks.is_gone(comm->hooks.context, r) && op->host.needs(&op->host, r))
-            return r;
+    for (int r = 0; r < comm->size; r++) {
+        if (r == comm->rank || !op->host.needs(&op->host, r)) continue;
+        if (has_ended(comm, r) || comm->hooks.is_gone(comm->hooks.context, r)) return r;
+    }
     return -1;
+}
+
+static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
+    char who[200], what[200];
+    const struct msi_slot *slot = &comm->board->areas[rank].slots[(gave_up >> 32) % MSI_SLOTS];
+    mst_status status = (mst_status)(gave_up & 0xff);
+    int culprit = (int)(gave_up >> 8 & 0xffff) - 1;
+    void *context = comm->hooks.context;
+    if (culprit < 0 || culprit >= comm->size || culprit == comm->rank) culprit = rank;
+    if (status == MST_ERR_PEER_LOST) {
+        comm->hooks.refresh(context);
+        comm->hooks.say_lost(context, culprit);
+    } else {
+        msi_fail(status, "look at that rank's own message; the group must be made anew", "%s gave up %s: %s",
+                 comm->hooks.show(context, rank, who, sizeof who),
+                 msi_told_show(&slot->told, what, sizeof what), mst_status_text(status));
+    }
+    msi_comm_fail(comm, head(comm), status, culprit);
 }
 
 /* Has another rank given up? Then nobody waits for it. */
 static bool heard_bad_news(struct msi_comm *comm) {
     for (int r = 0; r < comm->size; r++) {
-        const struct msi_area *area = &comm->board->areas[r];
         /* From msi_comm_fail. */
-        uint64_t gave_up = atomic_load_explicit(&area->gave_up, memory_order_acquire);
+        uint64_t gave_up = atomic_load_explicit(&comm->board->areas[r].gave_up, memory_order_acquire);
         if (r == comm->rank || gave_up == 0) continue;
-        char who[200], what[200];
-        const struct msi_slot *slot = &area->slots[(gave_up >> 8) % MSI_SLOTS];
-        mst_status status = (mst_status)(gave_up & 0xff);
-        comm->hooks.show(comm->hooks.context, r, who, sizeof who);
-        msi_fail(status, "look at that rank's own message; the group must be made anew", "%s gave up %s: %s",
-                 who, msi_told_show(&slot->told, what, sizeof what), mst_status_text(status));
-        msi_comm_fail(comm, msi_blame(status, comm->hooks.global(comm->hooks.context, r)));
+        tell_bad_news(comm, r, gave_up);
         return true;
     }
     return false;
 }
 
+static bool ran_out(struct msi_comm *comm, struct mst_work *op, int64_t now) {
+    int culprit = -1;
+    mst_status st = MST_OK;
+    if (now >= op->wait.deadline)
+        st = msi_comm_say_stalled(comm, op, &culprit);
+    else if (msi_wait_cancelled(&op->wait))
+        st = msi_fail(MST_ERR_CANCELLED, NULL, "%s: cancelled by the caller", op->name);
+    if (st != MST_OK) msi_comm_fail(comm, op, st, culprit);
+    return st != MST_OK;
+}
+
 /* What can end a wait besides what is waited for. True if it has. */
 static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
     struct mst_work *op = head(comm);
-    if (now >= op->wait.deadline) {
-        msi_comm_fail(comm, msi_comm_say_stalled(comm, op));
-        return true;
-    }
-    if (msi_wait_cancelled(&op->wait)) {
-        msi_comm_fail(
-            comm, msi_fail(MST_ERR_CANCELLED, "the group must be made anew", "%s was cancelled", op->name));
-        return true;
-    }
-    if (heard_bad_news(comm)) return true;
+    if (ran_out(comm, op, now) || heard_bad_news(comm)) return true;
     if (now - idle->looked < ASK_NS) return false;
     idle->looked = now;
     comm->hooks.refresh(comm->hooks.context); /* a store that is gone is found out by the deadline */
@@ -86,7 +105,7 @@ static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t no
     if (lost < 0) return false;
     /* It may have done its part before it went. */
     if (op->host.advance(&op->host) != MSI_BLOCKED || !op->host.needs(&op->host, lost)) return false;
-    msi_comm_fail(comm, comm->hooks.say_lost(comm->hooks.context, lost));
+    msi_comm_fail(comm, op, comm->hooks.say_lost(comm->hooks.context, lost), lost);
     return true;
 }
 
@@ -109,7 +128,7 @@ static bool somebody_ended(struct msi_comm *comm) {
         struct pollfd *p = &comm->watched[FIRST_PEER + r];
         if (p->fd < 0 || !p->revents) continue;
         close(p->fd);
-        p->fd = -1;
+        *p = (struct pollfd){-1, 0, 0};
         any = true;
     }
     return any;

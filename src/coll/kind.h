@@ -4,7 +4,6 @@
 
 #define MSI_KINDS(X)                                                                                         \
     X(NONE, "nothing")                                                                                       \
-    X(MEET, "the first meeting of the group")                                                                \
     X(BARRIER, "mst_barrier")                                                                                \
     X(BROADCAST, "mst_broadcast")                                                                            \
     X(ALL_REDUCE, "mst_all_reduce")                                                                          \

@@ -36,9 +36,10 @@ static int global(void *context, int rank) {
 
 static const char *show(void *context, int rank, char *out, size_t size) {
     const mst_group *group = context;
-    int global = msi_group_global_rank(group, rank);
-    const struct msi_member *m = &group->world->roster.members[global];
-    snprintf(out, size, "rank %d (host %s, pid %d)", global, m->host_name, m->pid);
+    if (rank < 0) return msi_group_show(group, out, size);
+    int number = msi_group_global_rank(group, rank);
+    const struct msi_member *m = &group->world->roster.members[number];
+    snprintf(out, size, "rank %d (host %s, pid %d)", number, m->host_name, m->pid);
     return out;
 }
 

@@ -143,7 +143,8 @@ static int open_bell(const struct msi_board *board, int rank) {
     char path[64];
     if (where == 0) return -1;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)(where >> 32), (int)(uint32_t)where - 1);
-    return open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    return open(path, O_RDWR | O_NONBLOCK |
+                          O_CLOEXEC); /* a reader too: writing to one that is gone raises no signal */
 }
 
 static void ring(const struct msi_board *board, int rank) {
