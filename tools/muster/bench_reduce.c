@@ -24,7 +24,7 @@ static const struct opt options[] = {
      offsetof(struct bench_options, dtypes), 0, 0},
     {"op", 'o', OPT_STRING, "OP", "the operation (default SUM)", offsetof(struct bench_options, op), 0, 0},
     {"inputs", 'n', OPT_NUMBER, "N", "how many arrays are combined (default 2)",
-     offsetof(struct bench_options, inputs), 1, 64},
+     offsetof(struct bench_options, inputs), 2, 64},
     {"variant", 'v', OPT_STRING, "NAME", "the kernels to use (default: the best that run here)",
      offsetof(struct bench_options, variant), 0, 0},
     {"rounds", 'r', OPT_NUMBER, "N", "how often each takes its turn (default 15)",
