@@ -43,7 +43,7 @@ static const struct variant {
 #ifdef __aarch64__
     {&msi_reduce_bf16, has_bf16},     {&msi_reduce_neon, always},
 #endif
-    {&msi_reduce_base, always},       {&msi_reduce_scalar, always},
+    {&msi_reduce_scalar, always}, /* the last */
 };
 
 static const char *const names[] = {
@@ -53,7 +53,7 @@ static const char *const names[] = {
 #ifdef __aarch64__
     "neon-bf16", "neon",
 #endif
-    "scalar",    NULL,
+    "scalar",    NULL, /* the last */
 };
 
 /* The place of the best variant in the lists. */
