@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum {
@@ -130,6 +131,7 @@ static int descriptor(const struct msi_link *link, short *events) {
 
 static void close_tcp(struct msi_link *link) {
     struct tcp *tcp = msi_container(link, struct tcp, link);
+    shutdown(tcp->fd, SHUT_RDWR); /* a forked child that has the socket too shall not keep the peer waiting */
     close(tcp->fd);
     free(tcp);
 }
