@@ -187,7 +187,7 @@ static inline void over_all(void (*body)(struct ends *ends, const struct link_ba
     }
 }
 
-/* Moves both ends until done(transfer); the second end may be NULL. */
+/* Moves both ends until the transfer is done; the second end may be NULL. */
 static inline void run_until_done(struct msi_link *a, struct msi_link *b,
                                   const struct msi_transfer *transfer) {
     int64_t limit = msi_deadline(LIMIT_MS);
@@ -199,10 +199,12 @@ static inline void run_until_done(struct msi_link *a, struct msi_link *b,
     }
 }
 
-static inline void run_until_failed(struct msi_link *link) {
+/* Likewise until the first has failed. */
+static inline void run_until_failed(struct msi_link *link, struct msi_link *other) {
     int64_t limit = msi_deadline(LIMIT_MS);
     while (link->status == MST_OK) {
         advance(link);
+        if (other) advance(other);
         assert_true(msi_now() < limit);
     }
     assert_false(advance(link));
