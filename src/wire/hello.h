@@ -19,7 +19,7 @@ struct msi_hello {
     uint32_t channel;  /* which of the connections between the two */
 };
 
-/* X(number, name, text); a byte of the hello itself is none of them, should a socket ever be connected to itself */
+/* X(number, name, text); the first byte of a hello is no answer, should a socket ever be connected to itself */
 #define MSI_HELLO_ANSWERS(X)                                                                                 \
     X(1, WELCOME, "welcome")                                                                                 \
     X(2, MALFORMED, "it takes this for no muster connection")                                                \
