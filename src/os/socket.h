@@ -43,8 +43,8 @@ const char *msi_socket_peer(int fd, char out[MSI_ADDRESS_TEXT_MAX]);
 const char *msi_port_holder(int port, char *out, size_t size);
 
 /*
- * Begins to connect and does not wait: *fd has POLLOUT once that succeeded or failed, and msi_socket_error tells which.
- * Only the first address of a name is tried; looking up a name, unlike an address, may block.
+ * Begins to connect and does not wait: *fd has POLLOUT once that succeeded or failed, and msi_socket_error
+ * tells which. Only the first address of a name is tried; looking up a name, unlike an address, may block.
  */
 mst_status msi_connect_begin(const struct msi_address *address, int *fd);
 

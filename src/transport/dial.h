@@ -1,6 +1,6 @@
 /*
- * dial.h - connects to another rank's listener without ever waiting: begin, make progress until it is no longer pending,
- * end. Who dials keeps the deadline and decides whether to try again.
+ * dial.h - connects to another rank's listener without ever waiting: begin, make progress until it is no
+ * longer pending, end. Who dials keeps the deadline and decides whether to try again.
  */
 #ifndef MSI_TRANSPORT_DIAL_H
 #define MSI_TRANSPORT_DIAL_H
@@ -15,8 +15,8 @@ enum msi_dial_state { MSI_DIAL_PENDING, MSI_DIAL_DONE, MSI_DIAL_FAILED };
 /* Belongs to one thread. Only status and why are for its owner to read. */
 struct msi_dial {
     enum msi_dial_state state;
-    /* After FAILED. UNREACHABLE may pass, so begin again after a pause; SYSTEM is trouble of this process; anything else
-     * is for good: the other side has refused. */
+    /* After FAILED. UNREACHABLE may pass, so begin again after a pause; SYSTEM is trouble of this process;
+     * anything else is for good: the other side has refused. */
     mst_status status;
     char why[160];
 

@@ -1,8 +1,8 @@
 /*
  * fault.c - a link that misbehaves. See fault.h.
  *
- * Each way is a lane. It posts one piece of its queue's first transfer to the inner link and, when that is done, the next;
- * what moved of a piece is added to the transfer it is part of.
+ * Each way is a lane. It posts one piece of its queue's first transfer to the inner link and, when that is
+ * done, the next; what moved of a piece is added to the transfer it is part of.
  */
 #include "transport/fault.h"
 #include "base/error.h"

@@ -1,9 +1,10 @@
 /*
- * fault.h - a link that misbehaves, for tests: it wraps another link and holds its transfers back, cuts them into pieces
- * or loses the peer. What it does follows from the seed and the calls made on it, except where microseconds are asked for.
+ * fault.h - a link that misbehaves, for tests: it wraps another link and holds its transfers back, cuts them
+ * into pieces or loses the peer. What it does follows from the seed and the calls made on it, except where
+ * microseconds are asked for.
  *
- * While it holds something back, progress says that something moved: nobody shall go to sleep on a link that will move
- * without any event.
+ * While it holds something back, progress says that something moved: nobody shall go to sleep on a link that
+ * will move without any event.
  */
 #ifndef MSI_TRANSPORT_FAULT_H
 #define MSI_TRANSPORT_FAULT_H
@@ -13,15 +14,14 @@
 /* Zero switches a fault off. */
 struct msi_faults {
     uint64_t seed;
-    size_t most_bytes; /* one progress moves at most 1 to so many bytes each way */
+    size_t most_bytes;    /* one progress moves at most 1 to so many bytes each way */
+    unsigned delay_calls; /* a transfer waits for 0 to so many progress calls at the head of its queue */
+    unsigned delay_us;    /* likewise for microseconds */
     unsigned
-        delay_calls;   /* a transfer moves only after 0 to so many progress calls at the head of its queue */
-    unsigned delay_us; /* likewise in microseconds */
-    unsigned
-        stall_percent; /* how many calls in a hundred begin a stall of the whole link, so that links overtake one */
-    unsigned stall_calls; /* another, for 1 to so many calls */
+        stall_percent;    /* how many calls in a hundred begin a stall, so that links overtake each other, */
+    unsigned stall_calls; /* in which the whole link stands still for 1 to so many calls */
     uint64_t
-        lose_after; /* once so many bytes have moved, in both ways together, the link is lost for both ends */
+        lose_after; /* once so many bytes have moved, both ways together, the link is lost for both ends */
 };
 
 /* Owns inner from now on, unless it fails. Nobody else may have posted to inner. */

@@ -1,8 +1,8 @@
 /*
  * listener.c - the one door of a rank. See listener.h.
  *
- * A connection is a guest: first among the strangers, oldest first, watched by the epoll descriptor; once its hello is
- * good, among the known, where nobody reads from it until it is taken.
+ * A connection is a guest: first among the strangers, oldest first, watched by the epoll descriptor; once its
+ * hello is good, among the known, where nobody reads from it until it is taken.
  */
 #include "transport/listener.h"
 #include "base/error.h"
@@ -47,7 +47,7 @@ static void dismiss(struct msi_listener *l, struct guest *guest, const char *why
                      msi_socket_peer(guest->fd, who), why);
     msi_list_remove(&guest->node);
     l->count--;
-    /* Closing alone would leave it watched, with a pointer to nothing, where a forked child has the socket too. */
+    /* Closing alone would leave it watched, with a dangling pointer, where a forked child has it too. */
     epoll_ctl(l->epoll, EPOLL_CTL_DEL, guest->fd, NULL);
     close(guest->fd);
     free(guest);
@@ -142,7 +142,7 @@ static bool let_in(struct msi_listener *l) {
     return true;
 }
 
-/* Guests come before new connections: an event of a guest that making room had freed would otherwise follow. */
+/* Guests come before new connections, whose need for room may free guests that have events here. */
 static bool one_round(struct msi_listener *l) {
     struct epoll_event events[EVENTS];
     bool knocked = false;

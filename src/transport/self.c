@@ -1,6 +1,6 @@
 /*
- * self.c - a link from a rank to itself. A send and a receive that meet are one copy; a send that nobody receives just
- * waits, as it would on any other link.
+ * self.c - a link from a rank to itself. A send and a receive that meet are one copy; a send that nobody
+ * receives just waits, as it would on any other link.
  */
 #include "base/error.h"
 #include "transport/link.h"

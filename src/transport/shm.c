@@ -4,16 +4,19 @@
  *   ring       cell 0      cell 1      ...  cell 15
  *              head bytes  head bytes
  *
- * A cell's head holds the number of the cell and how many bytes follow it, and is written last: whoever reads the number
- * that is next sees the bytes too. A small message lies in the head's own cache line, so that it costs one hand-over of one
- * line and nothing else. Nobody acknowledges a message: the receiver counts the cells it has emptied on a line of its
- * own, a few at a time, and the sender looks there only when it has filled all that it knows to be free.
+ * A cell's head holds the number of the cell and how many bytes follow it, and is written last: whoever reads
+ * the number that is next sees the bytes too. A small message lies in the head's own cache line, so that it
+ * costs one hand-over of one line and nothing else. Nobody acknowledges a message: the receiver counts the
+ * cells it has emptied on a line of its own, a few at a time, and the sender looks there only when it has
+ * filled all that it knows to be free.
  *
- * All loads and stores of what both sides touch are sequentially consistent, which costs no more than acquire and release
- * but for one fenced store a cell on x86. So sleepers can be woken without loss: one side says that it will sleep and then
- * looks at the ring, the other changes the ring and then looks for sleepers, and one of the two sees the other.
+ * All loads and stores of what both sides touch are sequentially consistent, which costs no more than acquire
+ * and release but for one fenced store a cell on x86. So sleepers can be woken without loss: one side says
+ * that it will sleep and then looks at the ring, the other changes the ring and then looks for sleepers, and
+ * one of the two sees the other.
  *
- * What the other side writes is not trusted: counts and lengths are bounded, and the cells' places never come from there.
+ * What the other side writes is not trusted: counts and lengths are bounded, and the cells' places never come
+ * from there.
  */
 #include "base/error.h"
 #include "transport/link.h"
@@ -50,8 +53,9 @@ struct region {
     struct ring rings[2]; /* by the side that sends */
 };
 
-_Static_assert(sizeof(_Atomic uint64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2,
-               "atomics that processes share must be plain words");
+_Static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic uint32_t) == 4, "atomics must be plain words");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share these: 64 bits without a lock");
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "processes share these: 32 bits without a lock");
 _Static_assert(offsetof(struct cell, bytes) == 8 && sizeof(struct cell) == 16512, "layout of a cell");
 _Static_assert(sizeof(struct cell) % LINE == 0 && sizeof(struct cell) % 4096 != 0, "places of the cells");
 _Static_assert(offsetof(struct ring, cells) == LINE && offsetof(struct region, rings) == LINE, "own lines");
@@ -92,7 +96,7 @@ static char *bytes_of(struct cell *cell, size_t len) {
 /* Whether the next cell is free. */
 static bool has_room(struct shm *shm) {
     if (shm->filled - shm->known_emptied < CELLS) return true;
-    /* Acquires what close_cell released: the receiver has read the cells that are filled anew from here on. */
+    /* Acquires what close_cell released: the receiver has read the cells that are filled anew now. */
     uint64_t emptied = atomic_load_explicit(&shm->out->emptied, memory_order_seq_cst);
     if (emptied - shm->known_emptied > CELLS) {
         msi_link_fail(&shm->link, MST_ERR_PROTOCOL, "the other side emptied more cells than were filled");

@@ -1,8 +1,9 @@
 /*
- * tcp.c - a link over a connected socket. Bytes go between the socket and the posted buffers with nothing in between, for
- * several transfers with one system call; no byte is read that nobody has asked for.
+ * tcp.c - a link over a connected socket. Bytes go between the socket and the posted buffers with nothing in
+ * between, for several transfers with one system call; no byte is read that nobody has asked for.
  *
- * A progress that has nothing to receive would not notice that the peer hung up, so it asks the system now and then.
+ * A progress that has nothing to receive would not notice that the peer hung up, so it asks the system now
+ * and then.
  */
 #include "base/error.h"
 #include "os/socket.h"
@@ -107,7 +108,7 @@ static bool progress(struct msi_link *link) {
         tcp->unread = false;
         moved = true;
     }
-    /* What the peer sent before it hung up comes first, so a failed send waits until there is no more of it. */
+    /* What the peer sent before it hung up comes first, so a failed send waits until that has come. */
     if (receive_error)
         fail(tcp, receive_error > 0 ? receive_error : 0);
     else if (send_error && !moved)

@@ -1,7 +1,7 @@
 /*
  * hello.h - the first words on a connection between two ranks. Pure codecs.
  *
- *   hello    u32 magic, u32 version, u64 world, u64 group, u32 from, u32 to, u32 channel; little-endian, always 36 bytes
+ *   hello    36 bytes, little-endian: u32 magic, u32 version, u64 world, u64 group, u32 from, u32 to, u32 channel
  *   answer   one byte; after WELCOME the connection belongs to the group, after any other it is closed
  */
 #ifndef MSI_WIRE_HELLO_H
@@ -19,7 +19,7 @@ struct msi_hello {
     uint32_t channel;  /* which of the connections between the two */
 };
 
-/* X(number, name, text); the first byte of a hello is no answer, should a socket ever be connected to itself */
+/* X(number, name, text); no hello begins with one of these, should a socket ever be connected to itself */
 #define MSI_HELLO_ANSWERS(X)                                                                                 \
     X(1, WELCOME, "welcome")                                                                                 \
     X(2, MALFORMED, "it takes this for no muster connection")                                                \

@@ -1,6 +1,6 @@
 /*
- * link_kit.h - runs a case over every kind of link, plain and misbehaving, and checks streams of bytes between two ends.
- * A new transport gets all its tests by an entry in link_bases.
+ * link_kit.h - runs a case over every kind of link, plain and misbehaving, and checks streams of bytes
+ * between two ends. A new transport gets all its tests by an entry in link_bases.
  */
 #ifndef TESTS_LINK_KIT_H
 #define TESTS_LINK_KIT_H
@@ -15,6 +15,13 @@
 #include <sys/socket.h>
 
 enum { LIMIT_MS = 50000, PLAIN_AND_FAULTS = 6 };
+
+/* How much less is done where the sanitizers take their time. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { SLOWER = 4 };
+#else
+enum { SLOWER = 1 };
+#endif
 
 /* The two ends of a link; for a link to oneself both are the same. */
 struct ends {

@@ -161,7 +161,7 @@ static void a_bad_buffer_is_not_the_peers_fault(void **state) {
     close_ends(&ends);
 }
 
-/* Where things lie in a region: a line of flags, then for each side a line with a count and 16 cells of 16512 bytes. */
+/* Where things lie in a region: a line of flags, then for each side a line with a count, and the cells. */
 enum { LINE = 128, CELLS = 16, CELL = 16512, CELL_BYTES = 16384 };
 
 static _Atomic uint64_t *word_at(const struct ends *ends, size_t offset) {

@@ -1,16 +1,10 @@
 /*
- * test_link_pairs.c - two threads, or two processes, with a link between them: full duplex, as fast as they can, round
- * and round the ring of cells. Both roll the same dice, so each knows what the other sends.
+ * test_link_pairs.c - two threads, or two processes, with a link between them: full duplex, as fast as they
+ * can, round and round the ring of cells. Both roll the same dice, so each knows what the other sends.
  */
 #include "link_kit.h"
 
 #include <sched.h>
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-enum { SLOWER = 4 };
-#else
-enum { SLOWER = 1 };
-#endif
 
 enum { BATCH = 24 };
 
@@ -21,7 +15,7 @@ struct side {
     bool ok;
 };
 
-/* A batch of up to BATCH messages each way; the sizes come from the dice, the bytes from the places in the streams. */
+/* A batch of messages one way; the sizes come from the dice, the bytes from their places in the stream. */
 struct batch {
     size_t n, total;
     size_t sizes[BATCH];
@@ -113,7 +107,7 @@ static void play_as_processes(const struct link_base *base, int rounds, size_t l
     close_ends(&ends);
 }
 
-/* About 12 messages a batch, 300 or fewer bytes each: at least a cell a batch, so the ring goes round thousands of times. */
+/* At least a cell a batch: the ring goes round thousands of times. */
 static void threads_go_round_the_ring(void **state) {
     (void)state;
     play_as_threads(&link_bases[1], 0, 60000, 300);

@@ -1,4 +1,4 @@
-/* test_listener.c - ranks that connect to one another's listeners, and strangers that do what they should not. */
+/* test_listener.c - ranks that connect to one another's listeners, and strangers that misbehave there. */
 #include "harness.h"
 
 #include "os/socket.h"
