@@ -14,14 +14,12 @@
 /* Zero switches a fault off. */
 struct msi_faults {
     uint64_t seed;
-    size_t most_bytes;    /* one progress moves at most 1 to so many bytes each way */
-    unsigned delay_calls; /* a transfer waits for 0 to so many progress calls at the head of its queue */
-    unsigned delay_us;    /* likewise for microseconds */
-    unsigned
-        stall_percent;    /* how many calls in a hundred begin a stall, so that links overtake each other, */
-    unsigned stall_calls; /* in which the whole link stands still for 1 to so many calls */
-    uint64_t
-        lose_after; /* once so many bytes have moved, both ways together, the link is lost for both ends */
+    size_t most_bytes;      /* one progress moves at most 1 to so many bytes each way */
+    unsigned delay_calls;   /* a transfer waits for 0 to so many progress calls at the head of its queue */
+    unsigned delay_us;      /* likewise for microseconds */
+    unsigned stall_percent; /* how many calls in a hundred begin a stall: links overtake each other */
+    unsigned stall_calls;   /* for 1 to so many calls the whole link stands still */
+    uint64_t lose_after;    /* once so many bytes have moved, both ways, the link is lost for both ends */
 };
 
 /* Owns inner from now on, unless it fails. Nobody else may have posted to inner. */

@@ -1,7 +1,7 @@
 /*
  * hello.h - the first words on a connection between two ranks. Pure codecs.
  *
- *   hello    36 bytes, little-endian: u32 magic, u32 version, u64 world, u64 group, u32 from, u32 to, u32 channel
+ *   hello    36 bytes: u32 magic, u32 version, u64 world, u64 group, u32 from, u32 to, u32 channel
  *   answer   one byte; after WELCOME the connection belongs to the group, after any other it is closed
  */
 #ifndef MSI_WIRE_HELLO_H
