@@ -4,15 +4,25 @@
  */
 #include "link_kit.h"
 
+#include <poll.h>
 #include <sched.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
 
 enum { BATCH = 24 };
+
+/* Where a side sleeps that would rather not spin. */
+struct bed {
+    _Atomic int asleep;
+    int bell;
+};
 
 struct side {
     struct msi_link *link;
     int number, rounds;
     size_t largest;
     bool ok;
+    struct bed *bed; /* NULL: it yields */
 };
 
 /* A batch of messages one way; the sizes come from the dice, the bytes from their places in the stream. */
@@ -40,8 +50,35 @@ static bool all_done(const struct batch *b) {
     return b->n == 0 || msi_transfer_done(&b->transfers[b->n - 1]);
 }
 
+/* What the other side's link calls: rings if this side may be asleep. */
+static void ring(void *arg) {
+    struct bed *bed = arg;
+    uint64_t one = 1;
+    if (atomic_load(&bed->asleep) && atomic_exchange(&bed->asleep, 0))
+        (void)!write(bed->bell, &one, sizeof one);
+}
+
+/* Sleeps until the bell rings, unless the link moved after all. False if it never rang. */
+static bool sleep_on(struct msi_link *link, struct bed *bed) {
+    struct pollfd ask = {.fd = bed->bell, .events = POLLIN};
+    uint64_t rung;
+    atomic_store(&bed->asleep, 1);
+    bool moved = advance(link);
+    if (moved && atomic_exchange(&bed->asleep, 0)) return true;
+    return poll(&ask, 1, LIMIT_MS) == 1 && read(bed->bell, &rung, sizeof rung) == sizeof rung;
+}
+
+/* Moves the link, or rests. */
+static bool move_or_rest(const struct side *side) {
+    if (advance(side->link)) return true;
+    if (side->bed) return sleep_on(side->link, side->bed);
+    sched_yield();
+    return true;
+}
+
 /* Without asserts: cmocka has no place for them in threads and children. */
-static bool exchange(struct msi_link *link, struct batch *send, struct batch *receive, int64_t limit) {
+static bool exchange(const struct side *side, struct batch *send, struct batch *receive, int64_t limit) {
+    struct msi_link *link = side->link;
     size_t at = 0;
     for (size_t i = 0; i < receive->n; at += receive->sizes[i++])
         msi_link_receive(link, &receive->transfers[i], receive->data + at, receive->sizes[i]);
@@ -49,7 +86,7 @@ static bool exchange(struct msi_link *link, struct batch *send, struct batch *re
     for (size_t i = 0; i < send->n; at += send->sizes[i++])
         msi_link_send(link, &send->transfers[i], send->data + at, send->sizes[i]);
     while (msi_link_busy(link)) {
-        if (!advance(link)) sched_yield();
+        if (!move_or_rest(side)) return false;
         if (link->status != MST_OK || msi_now() > limit) return false;
     }
     return all_done(send) && all_done(receive);
@@ -67,7 +104,7 @@ static void *play(void *context) {
         struct batch *send = &batches[side->number], *receive = &batches[1 - side->number];
         fill(send->data, send->total, (uint64_t)side->number, at[side->number]);
         side->ok =
-            exchange(side->link, send, receive, limit) &&
+            exchange(side, send, receive, limit) &&
             same_bytes(receive->data, receive->total, 1 - (uint64_t)side->number, at[1 - side->number]);
         for (int j = 0; j < 2; j++) {
             at[j] += batches[j].total;
@@ -83,7 +120,7 @@ static void play_as_threads(const struct link_base *base, int fault, int rounds,
     struct side sides[2] = {{.number = 0}, {.number = 1}};
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) {
-        sides[i] = (struct side){ends.end[i], i, rounds / SLOWER, largest, false};
+        sides[i] = (struct side){ends.end[i], i, rounds / SLOWER, largest, false, NULL};
         threads[i] = start_thread(play, &sides[i]);
     }
     for (int i = 0; i < 2; i++) join_thread(threads[i]);
@@ -96,7 +133,7 @@ static void play_as_processes(const struct link_base *base, int rounds, size_t l
     struct ends ends;
     if (!open_ends(base, 0, &ends)) return;
     pid_t pid = fork();
-    struct side side = {ends.end[pid == 0], pid == 0, rounds / SLOWER, largest, false};
+    struct side side = {ends.end[pid == 0], pid == 0, rounds / SLOWER, largest, false, NULL};
     if (pid == 0) alarm(JOIN_LIMIT_S);
     play(&side);
     if (pid == 0) _exit(side.ok ? 0 : 1);
@@ -123,6 +160,32 @@ static void threads_exchange_under_faults(void **state) {
     for (size_t i = 1; i < COUNT_OF(link_bases); i++)
         for (int fault = 1; fault < PLAIN_AND_FAULTS; fault++)
             play_as_threads(&link_bases[i], fault, 40, 400);
+}
+
+/* Both sleep whenever nothing moves, for bytes as well as for room: a wake-up that is lost once ends the test. */
+static void no_wake_up_is_lost(void **state) {
+    (void)state;
+    struct ends ends = {.memory = NULL};
+    struct bed beds[2];
+    struct side sides[2];
+    open_shm(&ends);
+    for (int i = 0; i < 2; i++) {
+        atomic_init(&beds[i].asleep, 0);
+        beds[i].bell = eventfd(0, EFD_CLOEXEC);
+        close_link(ends.end[i]);
+    }
+    memset(ends.memory, 0, msi_link_shm_bytes());
+    for (int i = 0; i < 2; i++) {
+        assert_ok(msi_link_open_shm(ends.memory, i, ring, &beds[1 - i], &ends.end[i]));
+        sides[i] = (struct side){ends.end[i], i, 3000 / SLOWER, 200000, false, &beds[i]};
+    }
+    pthread_t thread = start_thread(play, &sides[1]);
+    play(&sides[0]);
+    join_thread(thread);
+    assert_true(sides[0].ok && sides[1].ok);
+    close_ends(&ends);
+    close(beds[0].bell);
+    close(beds[1].bell);
 }
 
 static void processes_exchange(void **state) {
@@ -157,8 +220,8 @@ static void threads_take_turns(void **state) {
     for (size_t i = 1; i < COUNT_OF(link_bases); i++) {
         struct ends ends;
         if (!open_ends(&link_bases[i], 0, &ends)) continue;
-        struct side here = {ends.end[0], 0, 20000 / SLOWER, 0, false},
-                    there = {ends.end[1], 1, 20000 / SLOWER, 0, false};
+        struct side here = {.link = ends.end[0], .number = 0, .rounds = 20000 / SLOWER},
+                    there = {.link = ends.end[1], .number = 1, .rounds = 20000 / SLOWER};
         pthread_t thread = start_thread(echo, &there);
         echo(&here);
         join_thread(thread);
@@ -172,6 +235,7 @@ int main(void) {
         cmocka_unit_test(threads_go_round_the_ring),
         cmocka_unit_test(threads_exchange_all_sizes),
         cmocka_unit_test(threads_exchange_under_faults),
+        cmocka_unit_test(no_wake_up_is_lost),
         cmocka_unit_test(processes_exchange),
         cmocka_unit_test(threads_take_turns),
     };
