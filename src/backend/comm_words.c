@@ -30,6 +30,7 @@ mst_status msi_comm_repeat(const struct msi_comm *comm, const struct msi_failure
 }
 
 static bool spares_the_comm(const struct mst_work *op, mst_status status) {
+    if (!op->begin) return status != MST_ERR_PEER_LOST; /* mail knows whether the link can still be used */
     return op->host.nothing && (status == MST_ERR_STALLED || status == MST_ERR_CANCELLED);
 }
 
@@ -76,4 +77,15 @@ mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op
                     "%d of %d ranks of %s came to %s in time; missing: %s", comm->size - late, comm->size,
                     comm->hooks.show(comm->hooks.context, -1, group, sizeof group), op->name,
                     late ? list : "nobody, but some did not get through");
+}
+
+mst_status msi_comm_say_unmet(struct msi_comm *comm, const struct mst_work *op, int *culprit) {
+    const struct msi_message *m = &op->message;
+    char who[200] = "any rank";
+    *culprit = m->met ? m->from : m->peer;
+    if (*culprit >= 0) comm->hooks.show(comm->hooks.context, *culprit, who, sizeof who);
+    return msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
+                    m->send ? "%s has not received the message with tag %d in time"
+                            : "no message of %s with tag %d came in time",
+                    who, m->tag);
 }
