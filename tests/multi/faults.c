@@ -1,9 +1,10 @@
 /*
- * faults.c - one rank of a world in which something goes wrong: the puppet of test_faults.py.
+ * faults.c - one rank of a world in which something goes wrong: the puppet of test_faults.py. It finds
+ * its world in the environment.
  *
- *   faults METHOD differ WHAT [work]    ranks call different things; rank 1 is the one that differs
- *   faults METHOD loop OPERATION        the same operation again and again, until it fails
- *   faults METHOD absent OPERATION MS   rank 2 and above do not come; the others wait so long
+ *   faults differ WHAT [work]    ranks call different things; rank 1 is the one that differs
+ *   faults loop OPERATION        the same operation again and again, until it fails
+ *   faults absent OPERATION MS   rank 2 and above do not come; the others wait so long
  *
  * Each step writes one line, as tests/multi/world.c does: its name, status, milliseconds, culprit and message, with tabs
  * between. A loop writes "loop\tBEGIN" once it is well under way. Ranks that do not come wait for their input to end.
@@ -167,20 +168,20 @@ static void absent(const char *what, int ms) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 4) return 2;
+    if (argc < 3) return 2;
     in = calloc((size_t)RANKS_MAX * LARGE, sizeof *in);
     out = calloc((size_t)RANKS_MAX * LARGE, sizeof *out);
     int64_t begin = msi_now();
-    mst_status st = in && out ? mst_init(.init_method = argv[1], .timeout_ms = PATIENCE_MS) : MST_ERR_MEMORY;
+    mst_status st = in && out ? mst_init(.timeout_ms = PATIENCE_MS) : MST_ERR_MEMORY;
     if (st == MST_OK) {
         me = mst_get_rank(NULL);
         size = mst_get_world_size(NULL);
         st = mst_all_reduce(out, SMALL, MST_F32, .timeout_ms = PATIENCE_MS);
     }
     report("init", st, begin);
-    if (st == MST_OK && !strcmp(argv[2], "differ")) differ(argv[3], argc > 4);
-    if (st == MST_OK && !strcmp(argv[2], "loop")) loop(argv[3]);
-    if (st == MST_OK && !strcmp(argv[2], "absent")) absent(argv[3], argc > 4 ? atoi(argv[4]) : 500);
+    if (st == MST_OK && !strcmp(argv[1], "differ")) differ(argv[2], argc > 3);
+    if (st == MST_OK && !strcmp(argv[1], "loop")) loop(argv[2]);
+    if (st == MST_OK && !strcmp(argv[1], "absent")) absent(argv[2], argc > 3 ? atoi(argv[3]) : 500);
     if (mst_is_initialized()) mst_destroy_process_group(NULL);
     free(in);
     free(out);
