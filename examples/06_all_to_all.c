@@ -17,6 +17,11 @@ static void check(mst_status status) {
     exit(1);
 }
 
+static void *need(void *memory) {
+    if (!memory) exit(1);
+    return memory;
+}
+
 static int compare(const void *a, const void *b) {
     int x = *(const int *)a, y = *(const int *)b;
     return (x > y) - (x < y);
@@ -25,9 +30,9 @@ static int compare(const void *a, const void *b) {
 int main(void) {
     check(mst_init());
     int rank = mst_get_rank(NULL), size = mst_get_world_size(NULL);
-    size_t *give = calloc((size_t)size, sizeof *give), *take = calloc((size_t)size, sizeof *take), total = 0;
-    int *mine = malloc(NUMBERS * sizeof *mine);
-    if (!give || !take || !mine) return 1;
+    size_t *give = need(calloc((size_t)size, sizeof *give)), *take = need(calloc((size_t)size, sizeof *take));
+    int *mine = need(malloc(NUMBERS * sizeof *mine));
+    size_t total = 0;
 
     /* Sorted, what goes to rank 0 comes first, then what goes to rank 1, and so on: just as all_to_all wants it. */
     unsigned state = 1u + (unsigned)rank;
@@ -38,8 +43,7 @@ int main(void) {
     /* First everybody tells everybody how many will come (one number each), then the numbers themselves. */
     check(mst_all_to_all_single(take, give, 1, MST_U64));
     for (int r = 0; r < size; r++) total += take[r];
-    int *sorted = malloc((total + 1) * sizeof *sorted);
-    if (!sorted) return 1;
+    int *sorted = need(malloc((total + 1) * sizeof *sorted));
     check(mst_all_to_all_single(sorted, mine, 0, MST_I32, .out_splits = take, .in_splits = give));
     qsort(sorted, total, sizeof *sorted, compare);
 

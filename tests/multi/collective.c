@@ -87,6 +87,19 @@ static void read_options(int argc, char **argv) {
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) read_option(option);
 }
 
+/* A name that is none would make a run that proves nothing. */
+static void check_names(void) {
+    bool known = !suite.only || is_scenario(suite.only), dtype = !suite.dtype;
+    for (const struct operation *o = next_operation(NULL); o && !known; o = next_operation(o))
+        known = !strcmp(o->name, suite.only);
+    for (int d = 1; d < MST_DTYPE_COUNT && !dtype; d++)
+        dtype = !strcmp(mst_dtype_name((mst_dtype)d), suite.dtype);
+    if (known && dtype) return;
+    fprintf(stderr, "collective: there is no %s '%s'\n", known ? "dtype" : "operation or scenario",
+            known ? suite.dtype : suite.only);
+    exit(2);
+}
+
 /* A world that the library cannot serve yet is no failure of the suite. */
 static void skip_if_unsupported(void) {
     int word = 1;
@@ -99,8 +112,23 @@ static void skip_if_unsupported(void) {
     expect_status(st, MST_OK, "the first mst_all_reduce");
 }
 
+static void run_mode(void) {
+    if (suite.only_case >= 0) {
+        run_one((uint64_t)suite.only_case);
+    } else if (mode == SOAK) {
+        run_soak(seconds, calls);
+    } else {
+        if (!suite.dtype) run_scenarios();
+        if (mode == ALL)
+            run_all();
+        else
+            run_quick();
+    }
+}
+
 int main(int argc, char **argv) {
     read_options(argc, argv);
+    check_names();
     EXPECT_OK(mst_init(.timeout_ms = PATIENCE_MS));
     suite.me = mst_get_rank(NULL);
     suite.size = mst_get_world_size(NULL);
@@ -114,15 +142,7 @@ int main(int argc, char **argv) {
     skip_if_unsupported();
     make_layouts();
     int64_t begin = msi_now();
-    if (mode == SOAK) {
-        run_soak(seconds, calls);
-    } else {
-        if (suite.only_case < 0 && !suite.dtype) run_scenarios();
-        if (mode == ALL)
-            run_all();
-        else
-            run_quick();
-    }
+    run_mode();
     EXPECT_OK(mst_barrier(.timeout_ms = PATIENCE_MS));
     end_layouts();
     mst_printf("collective: ok: %llu cases in %.1f s, seed %llu\n", (unsigned long long)suite.cases,

@@ -18,10 +18,9 @@ class CollectiveNet(test_netns.NetnsTest):
         ranks = []
         for rank, space in enumerate(spaces):
             place = {"RANK": rank, "WORLD_SIZE": len(spaces), "MASTER_ADDR": host, "MASTER_PORT": test_netns.PORT}
-            forced = {"MUSTER_FORCE_HOST": (hosts or spaces)[rank]}
-            ranks.append(
-                Process(self.popen(*self.spaces.inside(space), COLLECTIVE, *arguments, env={**place, **forced, **(env or {})}))
-            )
+            settings = {"MUSTER_FORCE_HOST": (hosts or spaces)[rank], **(env or {})}
+            command = [*self.spaces.inside(space), COLLECTIVE, *arguments]
+            ranks.append(Process(self.popen(*command, env={**place, **settings})))
         texts = [rank.process.communicate(timeout=LIMIT)[0].decode(errors="replace") for rank in ranks]
         codes = [rank.process.returncode for rank in ranks]
         if SKIPPED in codes:

@@ -8,6 +8,8 @@
 enum {
     LARGE = 64 * 1024 + 1,
     HUGE_COUNT = 5 * 1000 * 1000,
+    ALL_FIRST = 1000000, /* the numbers of cases of --quick begin at 0 */
+    SOAK_FIRST = 2000000,
     SOAK_CHUNK = 128,      /* cases between two looks at the clock */
     GROWTH_MAX = 32 << 20, /* bytes that a soak may grow by after its first quarter */
     WHOLE_MAX = 256 << 20, /* bytes of the largest buffer of a case */
@@ -82,7 +84,7 @@ static void all_counts(const struct operation *operation, mst_dtype dtype, mst_o
 
 void run_all(void) {
     run_quick();
-    next_id = 1000000;
+    next_id = ALL_FIRST;
     each_pair(all_counts);
     end_wave();
 }
@@ -135,12 +137,23 @@ static void check_counts(void) {
     }
 }
 
+/* The case of that number, whichever mode it comes from. */
+void run_one(uint64_t id) {
+    if (id >= SOAK_FIRST)
+        random_case(id);
+    else if (id >= ALL_FIRST)
+        run_all();
+    else
+        run_quick();
+    end_wave();
+}
+
 /* Until the seconds are over or, if calls is not 0, so many cases were run. */
 void run_soak(double seconds, uint64_t calls) {
     int64_t begin = msi_now();
     size_t early = 0, late;
     double elapsed = 0, part = 0;
-    for (uint64_t id = 2000000; goes_on(part < 1); id += SOAK_CHUNK) {
+    for (uint64_t id = SOAK_FIRST; goes_on(part < 1); id += SOAK_CHUNK) {
         for (uint64_t i = 0; i < SOAK_CHUNK && !(calls && suite.cases >= calls); i++) random_case(id + i);
         end_wave();
         elapsed = (double)(msi_now() - begin) / 1e9;

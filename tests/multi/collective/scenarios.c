@@ -179,16 +179,23 @@ static void names(void) {
     mst_has_all_reduce_coalesced();
 }
 
+static const struct {
+    const char *name;
+    void (*body)(void);
+} scenarios[] = {{"names", names},           {"memory", memory},   {"barriers", barriers},
+                 {"mixed", mixed},           {"many", many_works}, {"freed", freed_works},
+                 {"wait_twice", wait_twice}, {"threads", threads}, {"deterministic", deterministic}};
+
+bool is_scenario(const char *name) {
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
+        if (!strcmp(scenarios[i].name, name)) return true;
+    return false;
+}
+
 void run_scenarios(void) {
-    static const struct {
-        const char *name;
-        void (*body)(void);
-    } all[] = {{"names", names},           {"memory", memory},   {"barriers", barriers},
-               {"mixed", mixed},           {"many", many_works}, {"freed", freed_works},
-               {"wait_twice", wait_twice}, {"threads", threads}, {"deterministic", deterministic}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (suite.only && strcmp(suite.only, all[i].name)) continue;
-        if (suite.verbose) fprintf(stderr, "scenario %s\n", all[i].name);
-        all[i].body();
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
+        if (suite.only && strcmp(suite.only, scenarios[i].name)) continue;
+        if (suite.verbose) fprintf(stderr, "scenario %s\n", scenarios[i].name);
+        scenarios[i].body();
     }
 }

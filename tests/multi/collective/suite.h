@@ -171,6 +171,8 @@ void expect_status(mst_status got, mst_status wanted, const char *what);
 void run_quick(void);
 void run_all(void);
 void run_soak(double seconds, uint64_t calls);
+void run_one(uint64_t id);
 void run_scenarios(void);
+bool is_scenario(const char *name);
 
 #endif
