@@ -12,13 +12,18 @@ HERE = r"faults\.c:\d+"
 
 
 class FaultsTest(RanksTest):
+    hosts = None  # which pretended host each rank is on; None: all on this one
+
     def world(self, n, *arguments):
         """n ranks over a store that outlives them all, past their first call together."""
         store, port = self.serve()
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
-        ranks = [
-            Rank(self.popen(FAULTS, *arguments, env={"RANK": r, "WORLD_SIZE": n, **place})) for r in range(n)
-        ]
+        ranks = []
+        for r in range(n):
+            env = {"RANK": r, "WORLD_SIZE": n, **place}
+            if self.hosts:
+                env["MUSTER_FORCE_HOST"] = self.hosts[r]
+            ranks.append(Rank(self.popen(FAULTS, *arguments, env=env)))
         for rank in ranks:
             step = rank.step("init")
             if step.status == "MST_ERR_UNSUPPORTED":
@@ -116,6 +121,16 @@ class Deaths(FaultsTest):
         self.assert_nothing_left()
 
 
+class DeathsHere(Deaths):
+    pass
+
+
+class DeathsOverTcp(Deaths):
+    """Rank 0 and rank 1 share a host, rank 2 has one of its own."""
+
+    hosts = "aab"
+
+
 class Absences(FaultsTest):
     """A rank that does not come: the deadline holds and names it."""
 
@@ -148,7 +163,9 @@ def add_tests():
         "all_to_all_single waited coalesced bytes recv"
     )
     for name in loops.split():
-        setattr(Deaths, f"test_{name}", lambda self, name=name: self.die(name))
+        setattr(DeathsHere, f"test_{name}", lambda self, name=name: self.die(name))
+    for name in ("all_reduce", "broadcast", "ring", "waited"):
+        setattr(DeathsOverTcp, f"test_{name}", lambda self, name=name: self.die(name))
     for name in waits.split():
         setattr(Absences, f"test_{name}", lambda self, name=name: self.be_absent(name))
 
