@@ -69,6 +69,15 @@ static void count_callback(mst_status status, void *arg) {
     atomic_fetch_add_explicit(&run->called, 1, memory_order_release); /* acquired by finish_one */
 }
 
+/* As a group rank where that can be said, else as a global one. */
+static void set_root(const struct run *run, mst_call *call) {
+    bool source = run->shape.operation->traits & ROOT_SRC;
+    if (run->shape.root && run->shape.id % 2)
+        *(source ? &call->group_src : &call->group_dst) = run->shape.root;
+    else
+        *(source ? &call->src : &call->dst) = run->layout->ranks[run->shape.root];
+}
+
 static void begin(struct run *run) {
     const struct shape *shape = &run->shape;
     unsigned traits = shape->operation->traits;
@@ -78,12 +87,7 @@ static void begin(struct run *run) {
                      .timeout_ms = PATIENCE_MS,
                      .op = shape->op,
                      .factor = shape->factor};
-    if (shape->root && shape->id % 2) {
-        *(traits & ROOT_SRC ? &call.group_src : &call.group_dst) =
-            traits & (ROOT_SRC | ROOT_DST) ? shape->root : 0;
-    } else if (traits & (ROOT_SRC | ROOT_DST)) {
-        *(traits & ROOT_SRC ? &call.src : &call.dst) = run->layout->ranks[shape->root];
-    }
+    if (traits & (ROOT_SRC | ROOT_DST)) set_root(run, &call);
     if (shape->how != BLOCKING && !(traits & (OWN_WORKS | BLOCKS_ONLY))) {
         call.work = &run->works[0];
         run->n_works = 1;

@@ -109,13 +109,12 @@ enum trait {
     REDUCES = 1,
     ROOT_SRC = 2,
     ROOT_DST = 4,
-    IN_PLACE = 8,       /* has a form in place */
-    UNEVEN = 16,        /* has a form with a count for each rank */
-    BLOCKS_ONLY = 32,   /* takes no .work */
-    OWN_WORKS = 64,     /* begins its works itself */
-    BYTES_ONLY = 128,   /* has no dtype */
-    ALIKE = 256,        /* the result is the same on all ranks */
-    ALWAYS_PLACED = 512 /* has no form out of place */
+    IN_PLACE = 8,     /* has a form in place */
+    UNEVEN = 16,      /* has a form with a count for each rank */
+    BLOCKS_ONLY = 32, /* takes no .work */
+    OWN_WORKS = 64,   /* begins its works itself */
+    BYTES_ONLY = 128, /* has no dtype */
+    ALIKE = 256,      /* the result is the same on all ranks */
 };
 
 struct operation {
