@@ -2,8 +2,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/options.h"
-
-#include <sys/mman.h>
+#include "transport/arena.h"
 
 mst_status mst_alloc_with(size_t bytes, void **memory, const mst_call *given) {
     mst_call call;
@@ -12,9 +11,9 @@ mst_status mst_alloc_with(size_t bytes, void **memory, const mst_call *given) {
     mst_group *group = msi_api_group("mst_alloc", &call.site, call.group);
     if (!group) return MST_ERR_STATE;
     if (!memory) return msi_fail(MST_ERR_INVALID, NULL, "memory is NULL");
-    return msi_arena_alloc(&group->world->arenas, bytes, memory);
+    return msi_arena_alloc(bytes, memory);
 }
 
 void mst_free(void *memory) {
-    msi_arena_free(memory);
+    if (memory) msi_arena_free(memory);
 }
