@@ -7,7 +7,7 @@
 /* The caller's options as far as they concern these calls, which never give back a work. */
 static mst_status open_bytes(const char *name, const mst_call *given, bool rooted, bool source,
                              struct msi_call *call) {
-    mst_status st = msi_call_open(name, MSI_KIND_NONE, given, call);
+    mst_status st = msi_call_open_as(name, MSI_KIND_NONE, given, call);
     if (st == MST_OK && call->options.work)
         st = msi_fail(MST_ERR_UNSUPPORTED, "leave .work out",
                       "calls on byte strings do not run by themselves");

@@ -22,7 +22,7 @@ static mst_status check_tag(int tag) {
 /* A message that is described but for its buffer. */
 static mst_status open_message(const char *name, bool send, const mst_call *given, struct msi_call *call,
                                int *peer) {
-    mst_status st = msi_call_open(name, send ? MSI_KIND_SEND : MSI_KIND_RECV, given, call);
+    mst_status st = msi_call_open_as(name, send ? MSI_KIND_SEND : MSI_KIND_RECV, given, call);
     if (st == MST_OK) st = check_tag(call->options.tag);
     if (st == MST_OK) st = find_peer(call, send, peer);
     return st;
@@ -80,7 +80,7 @@ mst_status mst_irecv_with(void *buf, size_t count, mst_dtype dtype, const mst_ca
 
 mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **works, const mst_call *given) {
     struct msi_call call;
-    mst_status st = msi_call_open("mst_batch_isend_irecv", MSI_KIND_SEND, given, &call);
+    mst_status st = msi_call_open_as("mst_batch_isend_irecv", MSI_KIND_SEND, given, &call);
     if (st == MST_OK && n && (!ops || !works))
         st = msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", ops ? "works" : "ops");
     if (st != MST_OK) return st;
@@ -91,6 +91,11 @@ mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **w
     size_t begun = 0;
     for (; begun < n && st == MST_OK; begun++) {
         const mst_p2p *op = &ops[begun];
+        if (msi_group_rank_of(call.group, op->peer) < 0 && (op->send || op->peer != MST_ANY_SOURCE)) {
+            st = msi_fail(MST_ERR_INVALID, NULL, "ops[%zu].peer is rank %d, which is not in the group", begun,
+                          op->peer);
+            break;
+        }
         each.src = each.dst = op->peer;
         each.tag = op->tag;
         each.work = &works[begun];

@@ -13,8 +13,10 @@ const char *msi_told_show(const struct msi_told *told, char *out, size_t size) {
     if (told->dtype && at < size)
         at += (size_t)snprintf(out + at, size - at, " of %llu %s", (unsigned long long)told->count,
                                mst_dtype_name((mst_dtype)told->dtype));
-    bool reduces = told->kind == MSI_KIND_ALL_REDUCE || told->kind == MSI_KIND_REDUCE ||
-                   told->kind == MSI_KIND_REDUCE_SCATTER;
+    enum msi_kind family = msi_kind_family(told->kind);
+    bool reduces =
+        family == MSI_KIND_ALL_REDUCE || family == MSI_KIND_REDUCE || family == MSI_KIND_REDUCE_SCATTER;
+    if (told->flags && at < size) at += (size_t)snprintf(out + at, size - at, " with splits");
     if (reduces && at < size)
         at += (size_t)snprintf(out + at, size - at, " (%s)", mst_op_name((mst_op)told->op));
     if (told->root >= 0 && at < size)
@@ -54,11 +56,14 @@ mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int
     char who[200], theirs[200], ours[200];
     *culprit = op->culprit;
     if (op->culprit < 0) return msi_fail(op->status, NULL, "%s", op->what);
-    const struct msi_slot *slot = &comm->board->areas[op->culprit].slots[op->seq % MSI_SLOTS];
+    uint64_t seq = op->differing ? op->differing : op->seq;
+    const struct msi_told *own =
+        seq == op->seq ? &op->told : &msi_board_own(comm->board)->slots[seq % MSI_SLOTS].told;
+    const struct msi_slot *slot = &comm->board->areas[op->culprit].slots[seq % MSI_SLOTS];
     comm->hooks.show(comm->hooks.context, op->culprit, who, sizeof who);
     return msi_fail(op->status, "all ranks of a group must make the same calls in the same order",
                     "as operation %llu of the group this rank called %s, but %s called %s: %s",
-                    (unsigned long long)op->seq - 1, msi_told_show(&op->told, ours, sizeof ours), who,
+                    (unsigned long long)seq, msi_told_show(own, ours, sizeof ours), who,
                     msi_told_show(&slot->told, theirs, sizeof theirs), op->what);
 }
 

@@ -90,13 +90,15 @@ struct msi_board {
     struct msi_board_head *head;
     struct msi_area *areas; /* by rank */
     int rank, size;
-    bool shares_mapping; /* with the maker, in the same process */
-    uint64_t seq;        /* the last operation that this rank has announced */
-    uint64_t synced;     /* all ranks have begun this one */
-    uint64_t big_seq;    /* the last one whose big cells this rank filled */
-    int big_reader;      /* who read them: a rank, or -1 for all */
-    int bell[2];         /* the pipe that wakes this rank; -1 before it is needed */
-    int *bells;          /* by rank: descriptors to wake others with; -1 before they are needed */
+    bool shares_mapping;            /* with the maker, in the same process */
+    uint64_t seq;                   /* the last operation that this rank has announced */
+    uint64_t synced;                /* all ranks have begun this one */
+    uint64_t verified;              /* up to this one all were seen to have called the same */
+    uint32_t signatures[MSI_SLOTS]; /* of this rank's last operations */
+    uint64_t big_seq;               /* the last one whose big cells this rank filled */
+    int big_reader;                 /* who read them: a rank, or -1 for all */
+    int bell[2];                    /* the pipe that wakes this rank; -1 before it is needed */
+    int *bells;                     /* by rank: descriptors to wake others with; -1 before they are needed */
 };
 
 enum { MSI_BOARD_OFFER_MAX = 96 };
@@ -154,6 +156,12 @@ enum { MSI_ALL_ROUNDS = 0xffffff };
  * May this rank announce operation seq (rule 4)? Looks around if it does not know yet.
  */
 bool msi_board_may_announce(struct msi_board *board, uint64_t seq);
+
+/*
+ * A rank that called something else as one of the operations before seq, which it has begun; -1 for none. Operations in which
+ * this rank did not wait for the others are checked here, later. *differing is the operation.
+ */
+int msi_board_verify(struct msi_board *board, uint64_t seq, uint64_t *differing);
 
 /* Sleeping: says so, and then the caller looks once more before it polls the descriptor; awake takes it back. */
 mst_status msi_board_asleep(struct msi_board *board, int *descriptor);
