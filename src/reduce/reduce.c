@@ -21,15 +21,11 @@ static bool has_avx512(void) {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
-#define BASE_NAME "sse2"
 #elif defined __aarch64__
 static bool has_bf16(void) {
     const unsigned long half = 1ul << 10, bf16 = 1ul << 14; /* HWCAP_ASIMDHP, HWCAP2_BF16 */
     return (getauxval(AT_HWCAP) & half) && (getauxval(AT_HWCAP2) & bf16);
 }
-#define BASE_NAME "neon"
-#else
-#define BASE_NAME "vector"
 #endif
 
 static bool always(void) {
@@ -45,9 +41,9 @@ static const struct variant {
     {&msi_reduce_avx512, has_avx512}, {&msi_reduce_avx2, has_avx2},
 #endif
 #ifdef __aarch64__
-    {&msi_reduce_bf16, has_bf16},
+    {&msi_reduce_bf16, has_bf16},     {&msi_reduce_neon, always},
 #endif
-    {&msi_reduce_base, always},       {&msi_reduce_scalar, always},
+    {&msi_reduce_scalar, always}, /* the last */
 };
 
 static const char *const names[] = {
@@ -55,9 +51,9 @@ static const char *const names[] = {
     "avx512",    "avx2",
 #endif
 #ifdef __aarch64__
-    "neon-bf16",
+    "neon-bf16", "neon",
 #endif
-    BASE_NAME,   "scalar", NULL,
+    "scalar",    NULL, /* the last */
 };
 
 /* The place of the best variant in the lists. */

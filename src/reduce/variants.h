@@ -12,15 +12,13 @@ struct msi_reduce_table {
 };
 
 extern const struct msi_reduce_table msi_reduce_scalar; /* an element at a time */
-extern const struct msi_reduce_table
-    msi_reduce_base; /* 16 bytes, with what every processor of the kind has */
 #ifdef __x86_64__
-extern const struct msi_reduce_table msi_reduce_avx2;
+extern const struct msi_reduce_table msi_reduce_avx2; /* and F16C */
 extern const struct msi_reduce_table msi_reduce_avx512;
 #endif
 #ifdef __aarch64__
-extern const struct msi_reduce_table
-    msi_reduce_bf16; /* with half-precision sums and bf16 rounding in hardware */
+extern const struct msi_reduce_table msi_reduce_neon;
+extern const struct msi_reduce_table msi_reduce_bf16; /* adds halves and rounds to bf16 in hardware */
 #endif
 
 #endif
