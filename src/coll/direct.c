@@ -37,7 +37,7 @@ static void fold_all(struct msi_plan *plan, struct msi_ref out, struct msi_span 
     for (int r = 0; r < n; r++) sources[r] = msi_ref_plus(all, (size_t)(r < me ? r : r - 1) * part.count);
     sources[me] = msi_ref(MSI_IN, part.at);
     for (int s = 1; s < n; s++) {
-        int from = msi_minus(me, s, n);
+        int from = msi_plus(me, s, n);
         msi_emit_recv(plan, from, sources[from], part.count);
     }
     msi_emit_fold(plan, out, sources, n, part.count);

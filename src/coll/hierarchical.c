@@ -170,9 +170,7 @@ void msi_plan_hierarchical_reduce_scatter(struct msi_plan *plan) {
     if (!look_around(plan, &house)) return;
     struct msi_span mine = msi_plan_share(plan, house.me);
     struct msi_ref sum = msi_emit_scratch(plan, MSI_ACC, mine.count);
-    for (int s = 0; s < house.n; s++) {
-        int r =
-            msi_plus(house.me, s, house.n); /* everyone begins with its own, and nobody waits for rank 0 */
+    for (int r = 0; r < house.n; r++) {
         int who = handler(&house, house.host, r);
         struct msi_span block = msi_plan_share(plan, r);
         struct msi_ref acc = sum;

@@ -70,6 +70,8 @@ static void vary(struct sim *sim, const struct msi_planner *planner, size_t *lis
     q->count = odd_count(q->size, which);
     if ((shares && n > 12) || blocks) q->count %= n > 64 ? 3 : 11;
     q->chunk = chunks[choose(COUNT_OF(chunks))];
+    size_t most = shares || blocks ? n * q->count : q->count;
+    if (n > 24 && q->chunk && q->chunk < most / 8) q->chunk = most / 8 + 1;
     q->in_place = !blocks && choose(2);
     q->radix = choose(4) ? 0 : 2 + (int)choose(4);
     q->counts = NULL;
@@ -122,11 +124,22 @@ static void every_size(void **state) {
     for (size_t p = 0; p < msi_planner_count; p++)
         for (int size = 1; size <= EVERY_SIZE; size++) {
             bool root = has_root(msi_planners[p].kind);
-            check_size(&sim, &msi_planners[p], size, !root ? 1 : size <= 20 ? size : 6, root ? 3 : 8);
+            check_size(&sim, &msi_planners[p], size, !root ? 1 : size <= 20 ? size : 6, root ? 2 : 6);
         }
     sim_free(&sim);
     print_message("%zu (algorithm, size, root) triples up to %d ranks, %zu runs\n", triples, EVERY_SIZE,
                   runs);
+}
+
+/* Has it n messages per rank, so that the world's plans grow with the square? */
+static bool has_square(const struct msi_planner *planner) {
+    static const char *const frugal[] = {"doubling",      "halving", "bruck",
+                                         "dissemination", "tree",    "wide_tree"};
+    if (planner->kind == MSI_BROADCAST || planner->kind == MSI_GATHER || planner->kind == MSI_SCATTER)
+        return false;
+    for (size_t i = 0; i < COUNT_OF(frugal); i++)
+        if (!strcmp(planner->name, frugal[i])) return false;
+    return true;
 }
 
 static void large_sizes(void **state) {
@@ -136,11 +149,7 @@ static void large_sizes(void **state) {
     struct sim sim = {0};
     for (size_t p = 0; p < msi_planner_count; p++)
         for (size_t i = 0; i < COUNT_OF(sizes) && sizes[i] <= LARGEST; i++) {
-            /* Plans with n messages per rank grow with the square. */
-            const char *name = msi_planners[p].name;
-            bool square = !has_root(msi_planners[p].kind) && strcmp(name, "doubling") &&
-                          strcmp(name, "halving") && strcmp(name, "bruck") && strcmp(name, "dissemination");
-            if (square && sizes[i] > 260 && sizes[i] != 509) continue;
+            if (has_square(&msi_planners[p]) && sizes[i] > 260) continue;
             check_size(&sim, &msi_planners[p], sizes[i], has_root(msi_planners[p].kind) ? 2 : 1, 1);
         }
     sim_free(&sim);
