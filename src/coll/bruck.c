@@ -6,7 +6,7 @@
  *      round 2   0 ◀─ 4 ◀─ 3 ◀─ 2 ◀─ 1 ◀─ 0        (one block: all that is missing)
  *
  *  all_gather  rank r has the blocks r … r + 2^k - 1 and sends what rank r - 2^k lacks; where the ranks wrap around, in
- *              two messages.                           ceil log2 n rounds, (n-1) m elements
+ *              two messages.                           log2 n rounds, up to one more, (n-1) m elements
  *  all_to_all  the block for rank r + j is put at place j; in round k the places whose bit k is set move on by 2^k, packed
  *              into one message. Blocks of one size only.  ceil log2 n rounds, about (n/2) m log2 n elements
  */
@@ -81,11 +81,13 @@ void msi_price_bruck_all_gather(const struct msi_request *request, struct msi_fo
     bool remote = request->hosts.n > 1;
     for (int have = 1; have < n; have *= 2) {
         int give = have < n - have ? have : n - have, far = have < local ? have : local;
-        f->rounds++;
+        /* The last round need not wait for what it does not pass on. */
+        int round = have == give ? msi_log2_floor(have) + 1 : 1 + msi_log2_ceil(give);
+        if (round > f->rounds) f->rounds = round;
         /* Some rank wraps around in every round but the first. */
         f->messages += msi_pieces(request, give * count) + (give > 1 ? 1 : 0);
         f->raw += give * count;
-        if (remote) f->remote_rounds++;
+        if (remote) f->remote_rounds = f->rounds;
         if (remote) f->host_raw += far * give * count;
     }
     if (!request->in_place) f->copied = count;

@@ -80,7 +80,8 @@ void msi_price_halving_reduce_scatter(const struct msi_request *request, struct 
 void msi_price_doubling_all_gather(const struct msi_request *request, struct msi_formula *f) {
     struct shape s = shape_of(request);
     double share = (double)request->count, all = share * request->size;
-    f->rounds = s.rounds + (s.rest ? 2 : 0);
+    /* A guest's block has further to go the more there are. */
+    f->rounds = s.rounds + (s.rest ? 1 : 0) + (s.rest > s.p / 2 ? 1 : 0);
     f->remote_rounds = s.rounds - s.near;
     /* Its own and its guest's, to begin with; what the others have grows the same way where all have guests. */
     double have = s.rest ? 2 : 1;
@@ -108,6 +109,7 @@ void msi_price_dissemination(const struct msi_request *request, struct msi_formu
     f->rounds = f->messages = f->raw = msi_log2_ceil(request->size);
     if (request->hosts.n > 1) {
         f->remote_rounds = f->rounds;
-        f->host_raw = f->rounds * request->hosts.largest;
+        for (int d = 1; d < request->size; d *= 2)
+            f->host_raw += d < request->hosts.largest ? d : request->hosts.largest;
     }
 }

@@ -15,7 +15,7 @@ struct msi_formula {
     double remote_rounds;      /* those of them that leave a host */
     double messages;           /* sent, or received, by the busiest rank */
     double raw, acc;           /* elements that the busiest rank sends or receives, by type */
-    double host_raw, host_acc; /* elements that leave the busiest host; 0 on one host */
+    double host_raw, host_acc; /* elements that leave, or reach, the busiest host; 0 on one host */
     double combined;           /* elements that the busiest rank combines with others */
     double copied;             /* elements that it copies, scales or rounds */
     double fill;               /* elements that pass before a pipeline of several hops is full */

@@ -161,6 +161,7 @@ void msi_price_ring_broadcast(const struct msi_request *request, struct msi_form
     f->messages = msi_pieces(request, count);
     f->raw = count;
     f->fill = (n - 2) * chunk;
+    if (!request->in_place) f->copied = count;
     f->remote_rounds = request->hosts.n - 1;
     f->host_raw = request->hosts.n > 1 ? count : 0;
 }

@@ -2,12 +2,12 @@
  * tree.c - k-nomial trees: write a rank's distance v from the root in base k; its parent is v without the last digit that
  * is not 0. Below, k = 2 (binomial) and 8 ranks:
  *
- *      0 ─┬─ 4 ─┬─ 6 ── 7         n ranks, m elements; L = ceil(log_k n) levels
- *         ├─ 2  └─ 5              the subtree of v is v … v + w - 1, where w is the weight of that digit
- *         │  └─ 3
+ *      0 ─┬─ 4 ─┬─ 6 ── 7         n ranks, m elements; L = the most digits other
+ *         ├─ 2  └─ 5              than 0 of a number below n, at most log_k n;
+ *         │  └─ 3                 the subtree of v is v … v + w - 1, where w is the weight of that digit
  *         └─ 1
  *
- *  broadcast  down the tree.                          L rounds, the root sends m for each child, up to (k-1) L m
+ *  broadcast  down the tree.                          L rounds, the root sends m for each child, up to (k-1) ceil(log_k n) m
  *  reduce     up the tree; leaves send raw inputs, inner ranks partial sums.      L rounds, the root receives the same
  *  gather     up the tree, subtrees as one message (two where the ranks wrap around).
  *  scatter    down the tree.                          L rounds, the root sends all but its share
@@ -162,14 +162,21 @@ void msi_plan_tree_scatter(struct msi_plan *plan) {
     msi_emit(plan, MSI_COPY, msi_ref(MSI_OUT, 0), own, mine.count);
 }
 
+/* The longest way down: the most digits, none of them 0, that a number below n has. */
+static int depth_of(int n, int k) {
+    int depth = 0;
+    for (int64_t ones = 1; ones < n; ones = ones * k + 1) depth++;
+    return depth;
+}
+
 /* Walks the root's children, for all costs are greatest there. Remote rounds: hosts filled one after the other. */
 static void price(const struct msi_request *request, int k, bool up, struct msi_formula *f) {
     if (request->radix >= 2) k = request->radix;
     struct node root = node_of(0, request->size, k, 0);
     double count = (double)request->count;
     int hosts = request->hosts.n, local = request->hosts.largest;
-    for (int w = 1; w < root.n; w *= k) f->rounds++;
-    for (int w = 1; w < hosts; w *= k) f->remote_rounds++;
+    f->rounds = depth_of(root.n, k);
+    f->remote_rounds = depth_of(hosts, k);
     for_each_child(&root, child, width) {
         bool acc = up && !is_leaf(&root, child, width);
         f->messages += msi_pieces(request, count);

@@ -24,8 +24,8 @@ struct sim_rank {
     uint8_t *posted, *done;
     size_t steps_cap;
     uint32_t left;
-    bool held;                                                                   /* not started yet */
-    uint64_t sent[2], received[2], sends, receives, combined, copied, leaves[2]; /* [acc] */
+    bool held; /* not started yet */
+    uint64_t sent[2], received[2], sends, receives, combined, copied, leaves[2], enters[2]; /* [acc] */
 };
 
 struct sim_event {
@@ -338,7 +338,10 @@ static inline void sim_count(struct sim *sim, int rank, const struct msi_step *s
     b->received[acc] += s->count;
     a->sends++;
     b->receives++;
-    if (of && of[rank] != of[s->peer]) a->leaves[acc] += s->count;
+    if (of && of[rank] != of[s->peer]) {
+        a->leaves[acc] += s->count;
+        b->enters[acc] += s->count;
+    }
 }
 
 static inline void sim_catch(struct sim *sim, int rank, uint32_t step) {
@@ -411,7 +414,7 @@ static inline void sim_prepare(struct sim *sim, int rank) {
     }
     r->left = n;
     r->sends = r->receives = r->combined = r->copied = 0;
-    for (int t = 0; t < 2; t++) r->sent[t] = r->received[t] = r->leaves[t] = 0;
+    for (int t = 0; t < 2; t++) r->sent[t] = r->received[t] = r->leaves[t] = r->enters[t] = 0;
 }
 
 /* Makes the plans of all ranks. */

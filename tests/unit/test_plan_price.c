@@ -21,10 +21,13 @@ static double busiest(const struct sim *sim, unsigned raw, unsigned acc) {
 }
 
 static double busiest_host(const struct sim *sim, unsigned raw, unsigned acc) {
-    uint64_t bytes[64] = {0}, most = 0;
-    for (int r = 0; r < sim->request.size; r++)
-        bytes[sim->request.hosts.of[r]] += sim->ranks[r].leaves[0] * raw + sim->ranks[r].leaves[1] * acc;
-    for (int h = 0; h < sim->request.hosts.n; h++) most = max_u64(most, bytes[h]);
+    uint64_t leave[64] = {0}, enter[64] = {0}, most = 0;
+    for (int r = 0; r < sim->request.size; r++) {
+        const struct sim_rank *k = &sim->ranks[r];
+        leave[sim->request.hosts.of[r]] += k->leaves[0] * raw + k->leaves[1] * acc;
+        enter[sim->request.hosts.of[r]] += k->enters[0] * raw + k->enters[1] * acc;
+    }
+    for (int h = 0; h < sim->request.hosts.n; h++) most = max_u64(most, max_u64(leave[h], enter[h]));
     return (double)most;
 }
 
