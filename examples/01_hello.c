@@ -16,7 +16,7 @@ static void check(mst_status status) {
 }
 
 static void print_table(void) {
-    printf("%4s  %4s  %5s  %7s  %-20s %s\n", "rank", "host", "local", "pid", "name", "address");
+    printf("%4s  %4s  %6s  %7s  %-20s %s\n", "rank", "host", "local", "pid", "name", "address");
     for (int rank = 0; rank < mst_get_world_size(NULL); rank++) {
         mst_rank_info at;
         check(mst_get_rank_info(NULL, rank, &at));

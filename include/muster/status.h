@@ -36,7 +36,8 @@
     X(22, ERR_PEER_LOST, GROUP, "a rank of the group died or left")                                          \
     X(23, ERR_STALLED, GROUP, "ranks of the group did not take part in time")                                \
     X(24, ERR_INTERNAL, PROCESS, "a fault in muster itself")                                                 \
-    X(25, ERR_STORE_ENDED, PROCESS, "the process that hosts the store has closed it")
+    X(25, ERR_STORE_ENDED, PROCESS, "the process that hosts the store has closed it")                        \
+    X(26, ERR_MISMATCH, GROUP, "ranks of the group called different things")
 
 #ifdef __cplusplus
 extern "C" {

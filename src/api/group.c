@@ -1,7 +1,8 @@
 /* group.c - the public calls on worlds and groups: check the arguments, hand on. */
+#include "api/api.h"
 #include "base/error.h"
 #include "base/options.h"
-#include "group/world.h"
+#include "os/host.h"
 
 #include <muster/comm.h>
 #include <stdatomic.h>
@@ -21,14 +22,13 @@ static int own_rank(const mst_group *group) {
     return found ? found->world->rank : -1;
 }
 
-/* The group to work on, or NULL with the failure recorded. */
-static mst_group *begin(const char *name, const mst_site *site, const mst_group *group) {
-    msi_call_begin(name, site, own_rank(group));
+mst_group *msi_api_group(const char *name, const mst_site *site, const mst_group *group) {
     mst_group *found = resolve(group);
+    msi_call_begin(name, site, found ? found->world->rank : -1);
     if (!found) {
         msi_fail(MST_ERR_STATE, "call mst_init first",
                  "there is no world: none was opened, or it has been ended");
-    } else if (found->world->pid != (int)getpid()) {
+    } else if (found->world->forks != msi_forks()) {
         msi_fail(MST_ERR_STATE, "only the parent may use it; start more ranks with `muster run`",
                  "this process was forked after the world was opened, and is no rank of it");
         found = NULL;
@@ -62,7 +62,7 @@ mst_status mst_init_with(const mst_init_options *given) {
 }
 
 mst_status mst_destroy_process_group(mst_group *group) {
-    mst_group *found = begin("mst_destroy_process_group", NULL, group);
+    mst_group *found = msi_api_group("mst_destroy_process_group", NULL, group);
     if (!found) return MST_ERR_STATE;
     if (found->ranks) {
         msi_group_forget(found);
@@ -99,7 +99,7 @@ mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const 
     mst_status st = msi_options_begin("mst_new_group", &options, sizeof options, given);
     if (st == MST_OK) st = msi_check_timeout(options.timeout_ms);
     if (st != MST_OK) return st;
-    mst_group *world = begin("mst_new_group", &options.site, options.world);
+    mst_group *world = msi_api_group("mst_new_group", &options.site, options.world);
     if (!world) return MST_ERR_STATE;
     if (!ranks || !group || n < 1)
         return msi_fail(MST_ERR_INVALID, NULL, "%s",
@@ -124,24 +124,24 @@ bool mst_is_initialized(void) {
 }
 
 int mst_get_rank(const mst_group *group) {
-    const mst_group *found = begin("mst_get_rank", NULL, group);
+    const mst_group *found = msi_api_group("mst_get_rank", NULL, group);
     return found ? found->rank : -1;
 }
 
 int mst_get_world_size(const mst_group *group) {
-    const mst_group *found = begin("mst_get_world_size", NULL, group);
+    const mst_group *found = msi_api_group("mst_get_world_size", NULL, group);
     return found && found->rank >= 0 ? found->size : -1;
 }
 
 int mst_get_group_rank(const mst_group *group, int global_rank) {
-    const mst_group *found = begin("mst_get_group_rank", NULL, group);
+    const mst_group *found = msi_api_group("mst_get_group_rank", NULL, group);
     int rank = found ? msi_group_rank_of(found, global_rank) : -1;
     if (found && rank < 0) msi_fail(MST_ERR_INVALID, NULL, "rank %d is not in the group", global_rank);
     return rank;
 }
 
 int mst_get_global_rank(const mst_group *group, int group_rank) {
-    const mst_group *found = begin("mst_get_global_rank", NULL, group);
+    const mst_group *found = msi_api_group("mst_get_global_rank", NULL, group);
     int rank = found ? msi_group_global_rank(found, group_rank) : -1;
     if (found && rank < 0)
         msi_fail(MST_ERR_INVALID, NULL, "the group has %d ranks; there is no %d", found->size, group_rank);
@@ -149,7 +149,7 @@ int mst_get_global_rank(const mst_group *group, int group_rank) {
 }
 
 int mst_get_process_group_ranks(const mst_group *group, int *ranks, int capacity) {
-    const mst_group *found = begin("mst_get_process_group_ranks", NULL, group);
+    const mst_group *found = msi_api_group("mst_get_process_group_ranks", NULL, group);
     if (!found) return -1;
     for (int i = 0; ranks && i < found->size && i < capacity; i++) ranks[i] = msi_group_global_rank(found, i);
     return found->size;
@@ -160,22 +160,22 @@ static const struct msi_member *own_member(const mst_group *found) {
 }
 
 int mst_get_local_rank(const mst_group *world) {
-    const mst_group *found = begin("mst_get_local_rank", NULL, world);
+    const mst_group *found = msi_api_group("mst_get_local_rank", NULL, world);
     return found ? own_member(found)->local_rank : -1;
 }
 
 int mst_get_local_size(const mst_group *world) {
-    const mst_group *found = begin("mst_get_local_size", NULL, world);
+    const mst_group *found = msi_api_group("mst_get_local_size", NULL, world);
     return found ? found->world->roster.local_sizes[own_member(found)->host] : -1;
 }
 
 int mst_get_host_count(const mst_group *world) {
-    const mst_group *found = begin("mst_get_host_count", NULL, world);
+    const mst_group *found = msi_api_group("mst_get_host_count", NULL, world);
     return found ? found->world->roster.host_count : -1;
 }
 
 mst_status mst_get_rank_info(const mst_group *world, int rank, mst_rank_info *info) {
-    const mst_group *found = begin("mst_get_rank_info", NULL, world);
+    const mst_group *found = msi_api_group("mst_get_rank_info", NULL, world);
     if (!found) return MST_ERR_STATE;
     const struct msi_roster *roster = &found->world->roster;
     if (!info) return msi_fail(MST_ERR_INVALID, NULL, "info is NULL");
@@ -185,20 +185,4 @@ mst_status mst_get_rank_info(const mst_group *world, int rank, mst_rank_info *in
     *info = (mst_rank_info){rank,   m->host,      m->local_rank, roster->local_sizes[m->host],
                             m->pid, m->host_name, m->address};
     return MST_OK;
-}
-
-mst_status mst_barrier_with(const mst_call *given) {
-    mst_call call;
-    mst_status st = msi_options_begin("mst_barrier", &call, sizeof call, given);
-    if (st == MST_OK) st = msi_check_timeout(call.timeout_ms);
-    if (st != MST_OK) return st;
-    mst_group *group = begin("mst_barrier", &call.site, call.group);
-    if (!group) return MST_ERR_STATE;
-    if (group->rank < 0) {
-        char show[96];
-        return msi_fail(MST_ERR_NOT_MEMBER, NULL, "rank %d is not in %s", group->world->rank,
-                        msi_group_show(group, show, sizeof show));
-    }
-    struct msi_wait wait = {msi_deadline(call.timeout_ms ? call.timeout_ms : group->timeout_ms), call.cancel};
-    return msi_group_barrier(group, &wait);
 }

@@ -41,6 +41,14 @@ static bool name_group(struct msi_world *world, mst_group *group) {
     return count > 0;
 }
 
+static bool shares_host(const mst_group *group) {
+    const struct msi_roster *roster = &group->world->roster;
+    int host = roster->members[group->world->rank].host;
+    for (int r = 0; r < group->size; r++)
+        if (roster->members[msi_group_global_rank(group, r)].host != host) return false;
+    return true;
+}
+
 mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const mst_group_options *options,
                          mst_group **group) {
     mst_group *made = calloc(1, sizeof *made);
@@ -58,6 +66,7 @@ mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const
         memcpy(made->ranks, ranks, (size_t)n * sizeof *ranks);
     }
     made->rank = msi_group_rank_of(made, world->rank);
+    made->one_host = shares_host(made);
     snprintf(made->name, sizeof made->name, "%s", options->name ? options->name : "");
     pthread_mutex_lock(&world->lock);
     bool named = name_group(world, made);
@@ -76,6 +85,7 @@ void msi_group_free(mst_group *group) {
     pthread_mutex_lock(&group->world->lock);
     msi_list_remove(&group->node);
     pthread_mutex_unlock(&group->world->lock);
+    msi_comm_free(group->comm);
     free(group->ranks);
     free(group);
 }
@@ -127,7 +137,7 @@ mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait 
     return st;
 }
 
-static mst_status say_lost(const mst_group *group, int rank, char how) {
+mst_status msi_group_say_lost(const mst_group *group, int rank, char how) {
     char show[96];
     const struct msi_member *m = &group->world->roster.members[rank];
     mst_status st =
@@ -161,5 +171,5 @@ mst_status msi_group_check(mst_group *group, bool read) {
     if (group->lost < 0) group->lost = first_lost(group);
     if (group->lost >= 0) how = world->gone[group->lost].how;
     pthread_mutex_unlock(&world->lock);
-    return group->lost >= 0 ? say_lost(group, group->lost, how) : MST_OK;
+    return group->lost >= 0 ? msi_group_say_lost(group, group->lost, how) : MST_OK;
 }

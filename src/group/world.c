@@ -2,6 +2,7 @@
 #include "group/world.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "os/host.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +74,7 @@ static mst_status set_up(struct msi_world *world, const mst_init_options *option
     if (st != MST_OK) return st;
     world->rank = place.rank;
     world->size = place.world_size;
-    world->pid = (int)getpid();
+    world->forks = msi_forks();
     world->hosted = place.hosted && !options->store;
     if (place.url.scheme == MSI_SCHEME_TCP)
         msi_address_format(&place.url.address, world->where);

@@ -9,6 +9,7 @@
 #ifndef MSI_GROUP_WORLD_H
 #define MSI_GROUP_WORLD_H
 
+#include "backend/comm.h"
 #include "base/list.h"
 #include "bootstrap/join.h"
 
@@ -29,7 +30,7 @@ struct msi_world {
     char prefix[MSI_PREFIX_MAX];
     char where[MSI_ADDRESS_TEXT_MAX]; /* its store, for messages */
     int rank, size, timeout_ms;
-    int pid;           /* of the process that opened it: a forked child is no rank */
+    int forks;         /* msi_forks() when it was opened: a forked child is no rank */
     int64_t linger_ms; /* how long the rank that hosts the store waits for the others at its end */
     struct msi_roster roster;
     bool hosted;          /* rank 0 hosts the store */
@@ -49,9 +50,12 @@ struct mst_group {
     int rank, size; /* rank -1: not a member */
     int *ranks;     /* global, ascending; NULL for the world itself, where they are 0, 1, 2, … */
     int timeout_ms;
-    uint64_t barriers; /* begun so far */
-    int lost;          /* the rank that ended the group; -1 while it works */
-    char id[48];       /* its part of the world's keys */
+    uint64_t operations;   /* begun so far */
+    uint64_t barriers;     /* those among them that went through the store */
+    int lost;              /* the rank that ended the group; -1 while it works */
+    bool one_host;         /* all its ranks share this rank's host */
+    struct msi_comm *comm; /* NULL before the first operation */
+    char id[48];           /* its part of the world's keys */
     char name[MSI_GROUP_NAME_MAX];
 };
 
@@ -77,6 +81,9 @@ int msi_group_rank_of(const mst_group *group, int global_rank);
 /* "group NAME" or "the world", for messages. Returns out. */
 const char *msi_group_show(const mst_group *group, char *out, size_t size);
 
+/* The group's engine, made at its first use. */
+mst_status msi_group_comm(mst_group *group, struct msi_comm **comm);
+
 /* Waits until all ranks of the group have come so far. */
 mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait);
 
@@ -93,5 +100,8 @@ mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait 
  * MST_ERR_PEER_LOST blames the rank. read false: only looks at what is known already.
  */
 mst_status msi_group_check(mst_group *group, bool read);
+
+/* Fails with what became of a global rank: how is as in struct msi_gone. */
+mst_status msi_group_say_lost(const mst_group *group, int rank, char how);
 
 #endif

@@ -1,6 +1,7 @@
 /* host.c - names and processors of this machine. See host.h; interfaces are in netif.c. */
 #include "os/host.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -86,4 +87,21 @@ const char *msi_cpu_name(char *out, size_t size) {
     }
     if (file) fclose(file);
     return out;
+}
+
+/* Changed in a child only, before it has threads. */
+static int forks;
+
+static void count_fork(void) {
+    forks++;
+}
+
+static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, count_fork);
+}
+
+int msi_forks(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    return forks;
 }

@@ -19,6 +19,12 @@ const char *msi_host_name(char out[MSI_HOST_MAX]);
 enum { MSI_HOST_KEY_MAX = 160 };
 const char *msi_host_key(char out[MSI_HOST_KEY_MAX]);
 
+/*
+ * How often this process's line was forked since it first asked: a child finds another number than its parent. Cheaper than
+ * getpid, which is a system call.
+ */
+int msi_forks(void);
+
 /* The instruction sets that matter to reductions, as "avx2 avx512f"; returns out. */
 const char *msi_cpu_features(char *out, size_t size);
 /* The processor's name, or its architecture; returns out. */

@@ -202,6 +202,33 @@ mst_status msi_connect(const struct msi_address *address, bool local, const stru
     }
 }
 
+mst_status msi_connect_begin(const struct msi_address *address, int *fd) {
+    int error;
+    struct addrinfo *found = resolve(address, 0, &error);
+    if (!found)
+        return msi_fail(MST_ERR_UNREACHABLE, "give an address or a name that resolves here",
+                        "cannot look up '%s': %s", address->host, gai_strerror(error));
+    int s = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool begun = s >= 0 && (!connect(s, found->ai_addr, found->ai_addrlen) || errno == EINPROGRESS);
+    error = errno;
+    freeaddrinfo(found);
+    if (!begun) {
+        char where[MSI_ADDRESS_TEXT_MAX];
+        if (s >= 0) close(s);
+        return msi_fail(s < 0 ? MST_ERR_SYSTEM : MST_ERR_UNREACHABLE, NULL, "cannot connect to %s: %s",
+                        msi_address_format(address, where), strerror(error));
+    }
+    msi_socket_tune(s);
+    *fd = s;
+    return MST_OK;
+}
+
+int msi_socket_error(int fd) {
+    int error = 0;
+    socklen_t len = sizeof error;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) ? errno : error;
+}
+
 const char *msi_socket_peer(int fd, char out[MSI_ADDRESS_TEXT_MAX]) {
     struct sockaddr_storage name = {0};
     socklen_t len = sizeof name;
@@ -229,4 +256,18 @@ ssize_t msi_recv(int fd, void *data, size_t n) {
 
 ssize_t msi_send(int fd, const void *data, size_t n) {
     return syscall(SYS_sendto, fd, data, n, MSG_NOSIGNAL, NULL, 0);
+}
+
+ssize_t msi_recv_vector(int fd, struct iovec *parts, size_t n) {
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = n};
+    return syscall(SYS_recvmsg, fd, &message, 0);
+}
+
+ssize_t msi_send_vector(int fd, struct iovec *parts, size_t n) {
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = n};
+    return syscall(SYS_sendmsg, fd, &message, MSG_NOSIGNAL);
+}
+
+ssize_t msi_recv_peek(int fd, void *data, size_t n) {
+    return syscall(SYS_recvfrom, fd, data, n, MSG_PEEK, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 /*
  * Listens on just the address that host names. *port is the real port where 0 was asked for.
@@ -41,8 +42,22 @@ const char *msi_socket_peer(int fd, char out[MSI_ADDRESS_TEXT_MAX]);
 /* Who listens on a port, as "pid 123 (python3)"; "" if it cannot be seen. Returns out. */
 const char *msi_port_holder(int port, char *out, size_t size);
 
+/*
+ * Begins to connect and does not wait: *fd has POLLOUT once that succeeded or failed, and msi_socket_error
+ * tells which. Only the first address of a name is tried; looking up a name, unlike an address, may block.
+ */
+mst_status msi_connect_begin(const struct msi_address *address, int *fd);
+
+/* The error that is pending at a socket, as errno has them; 0 for none. */
+int msi_socket_error(int fd);
+
 /* recv and send, but no cancellation points of threads: those cost two atomic operations a call. */
 ssize_t msi_recv(int fd, void *data, size_t n);
 ssize_t msi_send(int fd, const void *data, size_t n);
+
+/* The same with several buffers, and a look at what there is to receive. */
+ssize_t msi_recv_vector(int fd, struct iovec *parts, size_t n);
+ssize_t msi_send_vector(int fd, struct iovec *parts, size_t n);
+ssize_t msi_recv_peek(int fd, void *data, size_t n);
 
 #endif

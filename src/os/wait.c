@@ -41,6 +41,10 @@ void mst_cancel_free(mst_cancel *cancel) {
     free(cancel);
 }
 
+int msi_cancel_fd(const mst_cancel *cancel) {
+    return cancel ? cancel->fd : -1;
+}
+
 /* MST_OK also when the pause is over, unless it ended because the deadline passed. */
 static mst_status wait_until(const struct msi_wait *wait, int64_t until, int fd, short events,
                              const char *what) {

@@ -22,6 +22,9 @@ mst_status msi_wait_fd(const struct msi_wait *wait, int fd, short events, const 
 /* Has the token been fired? */
 bool msi_wait_cancelled(const struct msi_wait *wait);
 
+/* A descriptor that becomes readable when the token is fired; -1 for NULL. */
+int msi_cancel_fd(const mst_cancel *cancel);
+
 /* A pause of at most pause_ms: MST_OK when it is over, or as above. */
 mst_status msi_wait_pause(const struct msi_wait *wait, int pause_ms, const char *what);
 

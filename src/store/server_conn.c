@@ -19,6 +19,7 @@ enum {
 
 static void on_stall(struct msi_timer *timer) {
     struct msi_conn *conn = msi_container(timer, struct msi_conn, stall);
+    if (!msi_list_empty(&conn->unsent)) return; /* it is the server that is late: settling sets it again */
     msi_conn_doom(conn, conn->out.len ? "it does not read its replies" : "it left a message half sent");
     msi_conn_settle(conn);
 }
@@ -170,6 +171,7 @@ static void on_ready(struct msi_source *source, uint32_t events) {
     struct msi_server *server = conn->server;
     if (conn->out.len && conn->out.len <= KEEP_BUFFER && !conn->undrained) {
         msi_conn_mark_unsent(conn); /* goes out when all who are ready have been served */
+        if (msi_timer_is_set(&conn->stall)) update_stall(conn, true);
         return;
     }
     msi_list_remove(&conn->unsent);

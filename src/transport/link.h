@@ -1,13 +1,17 @@
 /*
- * link.h - bytes between two ranks: an ordered, reliable stream each way, between buffers that its users post.
+ * link.h - bytes between two ranks: an ordered, reliable stream each way, between buffers that users post.
  *
  *  1. A link belongs to one group and is used under that group's lock: nothing here locks or blocks.
- *  2. Sends and receives are queues of posted transfers. The bytes of the sends flow, in order and without frames, into
- *     the receives of the other side: both sides know the sizes. No byte is copied between a socket and the posted buffer.
- *  3. A posted transfer and its buffer stay in place until it is done (done == len) or the link has failed or is closed.
- *  4. A failed link stays failed: status and why say what happened, transfers that were not done never will be.
- *  5. Transports differ in moving bytes alone: self, shm (a ring of cells in a region that both have mapped), tcp (a
- *     connected socket), and decorators that wrap another link (fault).
+ *  2. Sends and receives are queues of posted transfers. The bytes of the sends flow, in order and without
+ *     frames, into the receives of the other side: both sides know the sizes. No byte is copied between a
+ *     socket and the posted buffer.
+ *  3. A posted transfer and its buffer stay in place until it is done (done == len) or the link has failed or
+ *     is closed. A transfer of 0 bytes is done as soon as it is posted.
+ *  4. A failed link stays failed: status and why say what happened, transfers that were not done never will
+ *     be. Its queues are empty, and what is posted from then on is left out of them, so their owners may free
+ *     them.
+ *  5. Transports differ in moving bytes alone: self, shm (a ring of cells in a region that both have mapped),
+ *     tcp (a connected socket), and decorators that wrap another link (fault).
  */
 #ifndef MSI_TRANSPORT_LINK_H
 #define MSI_TRANSPORT_LINK_H
@@ -32,16 +36,25 @@ struct msi_link_ops {
     const char *name; /* "self", "shm", "tcp", "fault" */
 
     /*
-     * Moves what can be moved now, both ways, and takes transfers that are done off their queues. Never blocks. True if
-     * anything moved. On a failure sets the link's status and why.
+     * Moves what can be moved now, both ways, and takes transfers that are done off their queues; a long
+     * transfer may take several calls even where nothing is in its way. Never blocks. True if anything moved.
+     * On a failure sets the link's status and why, also where nothing is posted and the other side has
+     * closed; bytes that it sent before can still be received.
      */
     bool (*progress)(struct msi_link *link);
 
-    /* For a link that can be slept on: its descriptor and the poll events that would let progress move something. -1: a
-     * link in memory, whose peer wakes sleepers by other means. */
+    /*
+     * For a link that can be slept on: its descriptor and the poll events that would let progress move
+     * something or notice that the peer hung up. -1: a link in memory, whose peer wakes sleepers by other
+     * means, or a failed link.
+     */
     int (*descriptor)(const struct msi_link *link, short *events);
 
-    /* Gives up what the link holds and frees it. Queued transfers are just forgotten. */
+    /*
+     * Gives up what the link holds and frees it. Queued transfers are just forgotten. The other side's link
+     * fails with MST_ERR_PEER_LOST once it has received what was sent before; over tcp some of that may be
+     * lost if this side leaves bytes unread.
+     */
     void (*close)(struct msi_link *link);
 };
 
@@ -66,7 +79,24 @@ static inline bool msi_link_busy(const struct msi_link *link) {
     return !msi_list_empty(&link->sends) || !msi_list_empty(&link->receives);
 }
 
-/* Records the failure, once. */
+/* For transports: the first of a queue that is not empty, what is left of it, and n more bytes of it done. */
+static inline struct msi_transfer *msi_link_first(const struct msi_list *queue) {
+    return msi_container(queue->next, struct msi_transfer, node);
+}
+
+static inline size_t msi_transfer_left(const struct msi_transfer *transfer) {
+    return transfer->len - transfer->done;
+}
+
+static inline void msi_link_advance(struct msi_transfer *transfer, size_t n) {
+    transfer->done += n;
+    if (msi_transfer_done(transfer)) msi_list_remove(&transfer->node);
+}
+
+/* For transports: a link with empty queues. */
+void msi_link_init(struct msi_link *link, const struct msi_link_ops *ops);
+
+/* Records the failure, if it is the first, and empties the queues. For transports. */
 void msi_link_fail(struct msi_link *link, mst_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -77,9 +107,12 @@ mst_status msi_link_open_self(struct msi_link **link);
 mst_status msi_link_open_tcp(int fd, struct msi_link **link);
 
 /*
- * A link through memory of msi_link_shm_bytes() bytes that both ranks have mapped, zeroed before the first opens it.
- * side is 0 at one end and 1 at the other. The memory belongs to the caller and outlives the link. *posted, if not NULL,
- * is called after bytes were made visible to the other side, so that a sleeper can be woken.
+ * A link through memory of msi_link_shm_bytes() bytes that both ranks have mapped, zeroed before the first
+ * opens it. side is 0 at one end and 1 at the other. The memory, which begins at a multiple of 128, belongs
+ * to the caller and outlives the link. *posted, if not NULL, is called after a sequentially consistent store
+ * that lets the other side move: bytes came, cells became free, or the link was closed. So a sleeper can be
+ * woken: who announces its sleep with such a store, calls progress and moves nothing is seen by such a load
+ * in *posted. A peer that dies without closing is not noticed here.
  */
 size_t msi_link_shm_bytes(void);
 mst_status msi_link_open_shm(void *memory, int side, void (*posted)(void *arg), void *arg,

@@ -72,14 +72,14 @@ def listens(port):
     return any("@muster-store" in name and name[-1] == str(port) for name in names)
 
 
-def segments(pid):
+def segments(pid, kind="muster"):
     """How many of muster's shared segments the process has open or mapped."""
     try:
         fds = [os.readlink(entry) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
         maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return 0
-    return sum("muster" in fd for fd in fds if fd.startswith("/memfd:")) + maps.count("/memfd:muster")
+    return sum(kind in fd for fd in fds if fd.startswith("/memfd:")) + maps.count("/memfd:" + kind)
 
 
 def environment(extra=None):

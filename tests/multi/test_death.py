@@ -13,7 +13,10 @@ RUN = "job.0"
 
 
 class DeathTest(RanksTest):
-    """A world over a store that rank 0 hosts (tcp), that another process hosts (env) or in a file."""
+    """A world over a store that rank 0 hosts (tcp), that another process hosts (env) or in a file.
+
+    Each rank pretends to be on a host of its own, so that barriers go through the store.
+    """
 
     kinds = ("tcp", "env", "file")
 
@@ -27,13 +30,14 @@ class DeathTest(RanksTest):
         return f"tcp://127.0.0.1:{port}", store
 
     def at(self, kind, url, rank, size, *actions, timeout=None):
+        apart = {"MUSTER_FORCE_HOST": rank}
         if kind != "env":
-            return self.tcp(rank, size, url, *actions, timeout=timeout)
+            return self.tcp(rank, size, url, *actions, timeout=timeout, env=apart)
         host, port = url[6:].split(":")
         limit = [f"timeout={timeout}"] if timeout else []
         env = {
             "RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": host, "MASTER_PORT": port,
-            "TORCHELASTIC_USE_AGENT_STORE": "True",
+            "TORCHELASTIC_USE_AGENT_STORE": "True", **apart,
         }  # fmt: skip
         return self.rank(*limit, *actions, env=env)
 

@@ -139,7 +139,7 @@ class Meeting(RanksTest):
         for rank in ranks:
             self.assert_ok(rank.step("barrier"))
         for rank in ranks:
-            self.assertEqual(segments(rank.pid), 0)
+            self.assertEqual(segments(rank.pid, "muster-host"), 0)
             rank.go()
         self.assert_ends(*ranks)
 

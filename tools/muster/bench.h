@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 int bench_store(int argc, char **argv);
+int bench_reduce(int argc, char **argv);
 int bench_init(int argc, char **argv);
 
 #endif

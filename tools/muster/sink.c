@@ -79,7 +79,7 @@ static void on_writable(uv_poll_t *poll, int status, int events) {
 
     (void)events;
     if (status < 0) {
-        give_up(sink, -status);
+        give_up(sink, EPIPE);
         return;
     }
     sink_push(sink);

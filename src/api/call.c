@@ -1,0 +1,118 @@
+/* call.c - how a public communication call begins and ends. See call.h. */
+#include "api/call.h"
+#include "base/error.h"
+#include "base/options.h"
+
+#include <stdio.h>
+
+mst_status msi_call_open(const char *name, enum msi_kind kind, const mst_call *given, struct msi_call *call) {
+    mst_status st = msi_options_begin(name, &call->options, sizeof call->options, given);
+    if (st == MST_OK) st = msi_check_timeout(call->options.timeout_ms);
+    if (st != MST_OK) return st;
+    call->name = name;
+    call->kind = kind;
+    call->dtype = 0;
+    call->element = 0;
+    call->root = -1;
+    call->group = msi_api_group(name, &call->options.site, call->options.group);
+    if (!call->group) return MST_ERR_STATE;
+    if (call->group->rank >= 0) return MST_OK;
+    char show[96];
+    return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks may call", "rank %d is not in %s",
+                    call->group->world->rank, msi_group_show(call->group, show, sizeof show));
+}
+
+mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dtype dtype) {
+    size_t bytes;
+    call->dtype = dtype;
+    call->element = mst_dtype_size(dtype);
+    if (call->element == 0)
+        return msi_fail(MST_ERR_INVALID, "give one of MST_F32, MST_BF16, …", "dtype is %d, which is none",
+                        (int)dtype);
+    if (__builtin_mul_overflow(count, n, &bytes) || __builtin_mul_overflow(bytes, call->element, &bytes) ||
+        bytes > SIZE_MAX / 2)
+        return msi_fail(MST_ERR_INVALID, NULL, "count is %zu, which is more than any memory holds", count);
+    return MST_OK;
+}
+
+mst_status msi_call_buffer(const char *name, const void *buffer, size_t count) {
+    return buffer || count == 0 ? MST_OK : msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", name);
+}
+
+mst_status msi_call_root(struct msi_call *call, bool source) {
+    const mst_call *o = &call->options;
+    const char *name = source ? "src" : "dst";
+    int global = source ? o->src : o->dst, local = source ? o->group_src : o->group_dst;
+    char show[96];
+    if (local > 0 && local < call->group->size) {
+        call->root = local;
+        return MST_OK;
+    }
+    msi_group_show(call->group, show, sizeof show);
+    if (local != 0)
+        return msi_fail(MST_ERR_INVALID, NULL, ".group_%s is %d, but %s has ranks 0 to %d", name, local, show,
+                        call->group->size - 1);
+    call->root = msi_group_rank_of(call->group, global);
+    if (call->root >= 0) return MST_OK;
+    return msi_fail(MST_ERR_INVALID, "the first rank of a group is mst_get_global_rank(group, 0)",
+                    ".%s is rank %d, which is not in %s", name, global, show);
+}
+
+mst_status msi_call_reducer(struct msi_call *call) {
+    mst_op op = call->options.op;
+    if ((unsigned)op >= MST_OP_COUNT)
+        return msi_fail(MST_ERR_INVALID, "give one of MST_SUM, MST_AVG, …", ".op is %d, which is none",
+                        (int)op);
+    if (msi_reducer_get(call->dtype, op)) return MST_OK;
+    return msi_fail(MST_ERR_INVALID, NULL, "%s of %s has no meaning", mst_op_name(op),
+                    mst_dtype_name(call->dtype));
+}
+
+static void tell_site(struct msi_told *told, const mst_site *site) {
+    size_t len = site->file ? strlen(site->file) : 0, most = sizeof told->file;
+    const char *tail = len ? site->file + (len > most ? len - most : 0) : "";
+    size_t n = len < most ? len : most;
+    memcpy(told->file, tail, n);
+    told->line = site->line > 0 ? (uint32_t)site->line : 0;
+}
+
+/* A few multiplications: what differs anywhere differs, nearly surely, in the signature. */
+static uint32_t sign(const struct msi_told *told, uint64_t extra) {
+    uint64_t head = (uint64_t)told->kind | (uint64_t)told->dtype << 8 | (uint64_t)told->op << 16 |
+                    (uint64_t)told->flags << 24 | (uint64_t)(uint32_t)told->root << 32;
+    uint64_t mixed =
+        head * 0x9E3779B97F4A7C15u ^ (told->count + 1) * 0xC2B2AE3D27D4EB4Fu ^ extra * 0x165667B19E3779F9u;
+    mixed ^= mixed >> 29;
+    mixed *= 0xBF58476D1CE4E5B9u;
+    return (uint32_t)(mixed >> 32);
+}
+
+mst_status msi_call_take(struct msi_call *call, size_t count, uint64_t extra) {
+    const mst_call *o = &call->options;
+    struct msi_comm *comm;
+    mst_status st = msi_group_comm(call->group, &comm);
+    msi_call_sequence(++call->group->operations);
+    int timeout_ms = o->timeout_ms ? o->timeout_ms : call->group->timeout_ms;
+    struct msi_wait wait = {msi_deadline(timeout_ms), o->cancel};
+    if (st == MST_OK) st = msi_comm_take(comm, &wait, call->name, &call->work);
+    if (st != MST_OK) return st;
+    mst_work *work = call->work;
+    struct msi_host_op *host = &work->host;
+    work->begin = msi_host_exchange;
+    work->site = o->site;
+    host->element = call->element;
+    host->told = (struct msi_told){
+        .kind = (uint8_t)call->kind, .dtype = (uint8_t)call->dtype, .op = (uint8_t)o->op, .root = call->root};
+    host->told.count = count;
+    tell_site(&host->told, &o->site);
+    host->signature = sign(&host->told, extra);
+    host->scale = (struct msi_reduce_scale){o->factor != 0 ? o->factor : 1, call->group->size};
+    return MST_OK;
+}
+
+mst_status msi_call_go(struct msi_call *call) {
+    if (!call->options.work) return msi_comm_run(call->work);
+    mst_status st = msi_comm_submit(call->work);
+    if (st == MST_OK) *call->options.work = call->work;
+    return st;
+}

@@ -1,0 +1,37 @@
+/* call.h - how a public communication call begins and ends. */
+#ifndef MSI_API_CALL_H
+#define MSI_API_CALL_H
+
+#include "api/api.h"
+#include "coll/kind.h"
+
+/* A call that is being put together. */
+struct msi_call {
+    const char *name;
+    mst_call options;
+    mst_group *group;
+    mst_work *work; /* NULL before it is known that all arguments make sense */
+    enum msi_kind kind;
+    mst_dtype dtype;
+    size_t element; /* bytes of one */
+    int root;       /* group rank; -1: none */
+};
+
+/* Takes the options and finds the group; fails if the caller is not in it. */
+mst_status msi_call_open(const char *name, enum msi_kind kind, const mst_call *given, struct msi_call *call);
+
+/* dtype and count make sense, and so does the number of bytes of n times count. */
+mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dtype dtype);
+/* A buffer that is not NULL, unless it has no elements. */
+mst_status msi_call_buffer(const char *name, const void *buffer, size_t count);
+/* The root, from .src or .dst. */
+mst_status msi_call_root(struct msi_call *call, bool source);
+/* The reducer for .op. */
+mst_status msi_call_reducer(struct msi_call *call);
+
+/* Gets call->work, described by what the call is about; count and extra go into what ranks compare. */
+mst_status msi_call_take(struct msi_call *call, size_t count, uint64_t extra);
+/* Runs call->work, or lets it run where .work asks for that. */
+mst_status msi_call_go(struct msi_call *call);
+
+#endif

@@ -1,0 +1,195 @@
+/* comm_lists.c - the public collectives on lists of buffers, on blocks of different sizes, and on several tensors. */
+#include "api/call.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+/* Elements of a rank's block in all_gather and reduce_scatter. */
+static size_t count_of(const struct msi_call *call, int rank, size_t count) {
+    return call->options.counts ? call->options.counts[rank] : count;
+}
+
+/* Counts that all ranks must have given alike, as one number. */
+static uint64_t hash_counts(const size_t *counts, int n) {
+    static const uint64_t key[2] = {1, 2};
+    return counts ? msi_hash(counts, (size_t)n * sizeof *counts, key) : 0;
+}
+
+static mst_status check_list(const char *name, const void *const *list, const struct msi_call *call,
+                             size_t count, const size_t *counts) {
+    if (!list) return msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", name);
+    for (int r = 0; r < call->group->size; r++)
+        if (!list[r] && (counts ? counts[r] : count) > 0)
+            return msi_fail(MST_ERR_INVALID, NULL, "%s[%d] is NULL", name, r);
+    return MST_OK;
+}
+
+/* Checks that all counts together make sense. */
+static mst_status check_counts(struct msi_call *call, const size_t *counts, size_t count, mst_dtype dtype) {
+    size_t sum = 0;
+    for (int r = 0; r < call->group->size; r++)
+        if (__builtin_add_overflow(sum, counts ? counts[r] : count, &sum)) sum = SIZE_MAX;
+    return msi_call_tensor(call, 1, sum, dtype);
+}
+
+/* Fills in blocks of a rank each: from a list, or one behind the other from base. */
+static void set_blocks(struct msi_blocks *blocks, const void *base, const void *const *list,
+                       const size_t *counts, size_t count, const struct msi_call *call, char **list_room,
+                       size_t *lens, size_t *starts) {
+    size_t at = 0;
+    int n = call->group->size;
+    *blocks = (struct msi_blocks){.base = (char *)(uintptr_t)base, .each = count * call->element};
+    for (int r = 0; r < n && list; r++) list_room[r] = (char *)(uintptr_t)list[r];
+    if (list) blocks->list = list_room;
+    for (int r = 0; r < n && counts; r++) {
+        lens[r] = counts[r] * call->element;
+        starts[r] = at;
+        at += lens[r];
+    }
+    if (counts) {
+        blocks->lens = lens;
+        blocks->starts = starts;
+    }
+}
+
+mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, mst_dtype dtype,
+                               const mst_call *given) {
+    struct msi_call call;
+    mst_status st = msi_call_open("mst_all_gather", MSI_KIND_ALL_GATHER, given, &call);
+    const size_t *counts = call.options.counts;
+    if (st == MST_OK) st = check_counts(&call, counts, count, dtype);
+    if (st == MST_OK) st = check_list("outs", (const void *const *)outs, &call, count, counts);
+    if (st == MST_OK) st = msi_call_buffer("in", in, count_of(&call, call.group->rank, count));
+    if (st == MST_OK)
+        st = msi_call_take(&call, counts ? 0 : count, counts ? hash_counts(counts, call.group->size) : 0);
+    if (st != MST_OK) return st;
+    mst_work *w = call.work;
+    w->host.uneven = counts != NULL;
+    w->host.in = (struct msi_blocks){.base = (char *)(uintptr_t)in,
+                                     .each = count_of(&call, call.group->rank, count) * call.element};
+    set_blocks(&w->host.out, NULL, (const void *const *)outs, counts, count, &call, w->out_list, w->out_lens,
+               w->out_starts);
+    return msi_call_go(&call);
+}
+
+mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t count, mst_dtype dtype,
+                                   const mst_call *given) {
+    struct msi_call call;
+    mst_status st = msi_call_open("mst_reduce_scatter", MSI_KIND_REDUCE_SCATTER, given, &call);
+    const size_t *counts = call.options.counts;
+    if (st == MST_OK) st = check_counts(&call, counts, count, dtype);
+    if (st == MST_OK) st = check_list("ins", ins, &call, count, counts);
+    if (st == MST_OK) st = msi_call_buffer("out", out, count_of(&call, call.group->rank, count));
+    if (st == MST_OK) st = msi_call_reducer(&call);
+    if (st == MST_OK)
+        st = msi_call_take(&call, counts ? 0 : count, counts ? hash_counts(counts, call.group->size) : 0);
+    if (st != MST_OK) return st;
+    mst_work *w = call.work;
+    w->host.uneven = counts != NULL;
+    w->host.parts = true;
+    w->host.reducer = msi_reducer_get(dtype, call.options.op);
+    w->host.out =
+        (struct msi_blocks){.base = out, .each = count_of(&call, call.group->rank, count) * call.element};
+    set_blocks(&w->host.in, NULL, ins, counts, count, &call, w->in_list, w->in_lens, w->in_starts);
+    return msi_call_go(&call);
+}
+
+/* Both forms of all_to_all: bases or lists. */
+static mst_status all_to_all(struct msi_call *call, void *out, void *const *outs, const void *in,
+                             const void *const *ins, size_t count, mst_dtype dtype) {
+    const size_t *to = call->options.in_splits, *from = call->options.out_splits;
+    bool uneven = to || from;
+    if (uneven && !(to && from))
+        return msi_fail(MST_ERR_INVALID, "give both, or none", "%s is missing",
+                        to ? ".out_splits" : ".in_splits");
+    mst_status st = check_counts(call, to, count, dtype);
+    if (st == MST_OK) st = check_counts(call, from, count, dtype);
+    if (st == MST_OK) st = msi_call_take(call, uneven ? 0 : count, uneven);
+    if (st != MST_OK) return st;
+    mst_work *w = call->work;
+    w->host.uneven = uneven;
+    w->host.parts = true;
+    set_blocks(&w->host.in, in, ins, to, count, call, w->in_list, w->in_lens, w->in_starts);
+    set_blocks(&w->host.out, out, (const void *const *)outs, from, count, call, w->out_list, w->out_lens,
+               w->out_starts);
+    return msi_call_go(call);
+}
+
+static bool any(const size_t *counts, int n) {
+    for (int i = 0; i < n; i++)
+        if (counts[i]) return true;
+    return false;
+}
+
+mst_status mst_all_to_all_single_with(void *out, const void *in, size_t count, mst_dtype dtype,
+                                      const mst_call *given) {
+    struct msi_call call;
+    mst_status st = msi_call_open("mst_all_to_all_single", MSI_KIND_ALL_TO_ALL, given, &call);
+    if (st != MST_OK) return st;
+    const size_t *to = call.options.in_splits, *from = call.options.out_splits;
+    int n = call.group->size;
+    st = msi_call_buffer("out", out, from ? any(from, n) : count);
+    if (st == MST_OK) st = msi_call_buffer("in", in, to ? any(to, n) : count);
+    return st == MST_OK ? all_to_all(&call, out, NULL, in, NULL, count, dtype) : st;
+}
+
+mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t count, mst_dtype dtype,
+                               const mst_call *given) {
+    struct msi_call call;
+    mst_status st = msi_call_open("mst_all_to_all", MSI_KIND_ALL_TO_ALL, given, &call);
+    if (st == MST_OK)
+        st = check_list("outs", (const void *const *)outs, &call, count, call.options.out_splits);
+    if (st == MST_OK) st = check_list("ins", ins, &call, count, call.options.in_splits);
+    return st == MST_OK ? all_to_all(&call, NULL, outs, NULL, ins, count, dtype) : st;
+}
+
+/*
+ * Several tensors are several operations of which only the last is waited for: a group's operations run in order, and when
+ * one fails so do those behind it.
+ */
+typedef mst_status (*one_tensor)(void *out, const void *in, size_t count, mst_dtype dtype,
+                                 const mst_call *call);
+
+static mst_status one_all_reduce(void *out, const void *in, size_t count, mst_dtype dtype,
+                                 const mst_call *call) {
+    (void)in;
+    return mst_all_reduce_with(out, count, dtype, call);
+}
+
+static mst_status coalesced(one_tensor one, void *const *outs, const void *const *ins, const size_t *counts,
+                            size_t n, mst_dtype dtype, const mst_call *given) {
+    mst_call call = {0};
+    msi_call_begin("a coalesced operation", given ? &given->site : NULL, msi_call_get_rank());
+    if (n && (!outs || !counts))
+        return msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", outs ? "counts" : "outs");
+    if (n && one != one_all_reduce && !ins) return msi_fail(MST_ERR_INVALID, NULL, "ins is NULL");
+    if (given) memcpy(&call, given, given->size < sizeof call ? given->size : sizeof call);
+    call.size = sizeof call;
+    mst_work **work = call.work, *between;
+    mst_status st = MST_OK;
+    for (size_t i = 0; i < n && st == MST_OK; i++) {
+        bool last = i + 1 == n;
+        call.work = work ? (last ? work : &between) : NULL;
+        st = one(outs[i], ins ? ins[i] : NULL, counts[i], dtype, &call);
+        if (st == MST_OK && work && !last) mst_work_free(between);
+    }
+    if (n == 0) { /* something must be given back to wait for */
+        call.work = work;
+        st = mst_barrier_with(&call);
+    }
+    return st;
+}
+
+mst_status mst_all_reduce_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
+                                         const mst_call *call) {
+    return coalesced(one_all_reduce, bufs, NULL, counts, n, dtype, call);
+}
+
+mst_status mst_all_gather_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
+                                         size_t n, mst_dtype dtype, const mst_call *call) {
+    return coalesced(mst_all_gather_into_tensor_with, outs, ins, counts, n, dtype, call);
+}
+
+mst_status mst_reduce_scatter_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
+                                             size_t n, mst_dtype dtype, const mst_call *call) {
+    return coalesced(mst_reduce_scatter_tensor_with, outs, ins, counts, n, dtype, call);
+}

@@ -1,0 +1,50 @@
+/* work.c - the public calls on works. */
+#include "backend/comm.h"
+#include "base/error.h"
+#include "base/options.h"
+
+static mst_status check(const mst_work *work) {
+    return work ? MST_OK
+                : msi_fail(MST_ERR_INVALID, "a work comes from a call that was given .work", "work is NULL");
+}
+
+mst_status mst_wait_with(mst_work *work, const mst_wait_options *given) {
+    mst_wait_options options;
+    mst_status st = msi_options_begin("mst_wait", &options, sizeof options, given);
+    if (st == MST_OK) st = msi_check_timeout(options.timeout_ms);
+    if (st == MST_OK) st = check(work);
+    if (st != MST_OK) return st;
+    /* Without a time of its own it lasts as long as the operation, which fails at its own deadline. */
+    struct msi_wait wait = {options.timeout_ms ? msi_deadline(options.timeout_ms) : INT64_MAX,
+                            options.cancel};
+    return msi_comm_finish(work, &wait);
+}
+
+mst_status mst_test(mst_work *work, bool *done) {
+    msi_call_begin("mst_test", NULL, msi_call_get_rank());
+    mst_status st = check(work);
+    if (st == MST_OK && !done) st = msi_fail(MST_ERR_INVALID, NULL, "done is NULL");
+    if (st == MST_OK) *done = msi_comm_test(work, NULL);
+    return st;
+}
+
+mst_status mst_work_result(mst_work *work) {
+    msi_call_begin("mst_work_result", NULL, msi_call_get_rank());
+    mst_status st = check(work);
+    if (st != MST_OK) return st;
+    if (!msi_comm_test(work, NULL))
+        return msi_fail(MST_ERR_STATE, "wait for it, or test it first", "it is not done yet");
+    return msi_comm_explain(work);
+}
+
+mst_status mst_work_on_done(mst_work *work, void (*callback)(mst_status, void *), void *arg) {
+    msi_call_begin("mst_work_on_done", NULL, msi_call_get_rank());
+    mst_status st = check(work);
+    if (st == MST_OK && !callback) st = msi_fail(MST_ERR_INVALID, NULL, "callback is NULL");
+    if (st == MST_OK) msi_comm_on_done(work, callback, arg);
+    return st;
+}
+
+void mst_work_free(mst_work *work) {
+    if (work) msi_comm_abandon(work);
+}

@@ -1,0 +1,198 @@
+/* comm.c - making a comm, meeting its ranks, and the operations it keeps. See comm.h. */
+#include "backend/comm_internal.h"
+#include "base/error.h"
+#include "wire/cursor.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { LAST_WORDS_MS = 1000 };
+
+static int processors(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+}
+
+mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_comm_hooks *hooks,
+                        struct msi_comm **comm) {
+    struct msi_comm *made = calloc(1, sizeof *made);
+    if (!made) return msi_fail_memory();
+    size_t n = (size_t)place->size;
+    made->pids = malloc(n * sizeof *made->pids);
+    made->key = strdup(place->key);
+    if (!made->pids || !made->key) {
+        free(made->pids);
+        free(made->key);
+        free(made);
+        return msi_fail_memory();
+    }
+    memcpy(made->pids, place->pids, n * sizeof *made->pids);
+    made->rank = place->rank;
+    made->size = place->size;
+    made->one_host = place->one_host;
+    made->crowded = place->local_ranks > processors();
+    made->hooks = *hooks;
+    msi_list_init(&made->queue);
+    msi_list_init(&made->spare);
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&made->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    *comm = made;
+    return MST_OK;
+}
+
+static void free_ops(struct msi_list *list) {
+    while (!msi_list_empty(list)) {
+        struct mst_work *op = msi_container(list->next, struct mst_work, node);
+        msi_list_remove(&op->node);
+        free(op);
+    }
+}
+
+static void close_watched(struct msi_comm *comm) {
+    if (!comm->watched) return;
+    for (int i = 0; i < comm->size; i++)
+        if (comm->watched[2 + i].fd >= 0) close(comm->watched[2 + i].fd);
+    free(comm->watched);
+}
+
+void msi_comm_free(struct msi_comm *comm) {
+    if (!comm) return;
+    if (comm->threaded) {
+        pthread_mutex_lock(&comm->lock);
+        comm->ending = true;
+        pthread_cond_broadcast(&comm->changed);
+        pthread_mutex_unlock(&comm->lock);
+        pthread_join(comm->thread, NULL);
+    }
+    free_ops(&comm->queue);
+    free_ops(&comm->spare);
+    close_watched(comm);
+    msi_board_close(comm->board);
+    pthread_cond_destroy(&comm->changed);
+    pthread_mutex_destroy(&comm->lock);
+    free(comm->pids);
+    free(comm->key);
+    free(comm);
+}
+
+/* One piece of memory: the operation, and behind it its arrays. */
+static struct mst_work *new_op(struct msi_comm *comm) {
+    size_t n = (size_t)comm->size;
+    struct mst_work *op = calloc(1, sizeof *op + 8 * n * sizeof(void *));
+    if (!op) return NULL;
+    void **room = (void **)(void *)(op + 1);
+    op->comm = comm;
+    op->sources = (const void **)(uintptr_t)room;
+    op->targets = room + n;
+    op->in_list = (char **)(void *)(room + 2 * n);
+    op->out_list = (char **)(void *)(room + 3 * n);
+    op->in_lens = (size_t *)(void *)(room + 4 * n);
+    op->out_lens = (size_t *)(void *)(room + 5 * n);
+    op->in_starts = (size_t *)(void *)(room + 6 * n);
+    op->out_starts = (size_t *)(void *)(room + 7 * n);
+    msi_list_init(&op->node);
+    return op;
+}
+_Static_assert(sizeof(size_t) == sizeof(void *), "the arrays of an operation have entries of one size");
+
+static void lock(struct msi_comm *comm) {
+    if (comm->threaded) pthread_mutex_lock(&comm->lock);
+}
+
+static void unlock(struct msi_comm *comm) {
+    if (comm->threaded) pthread_mutex_unlock(&comm->lock);
+}
+
+static struct mst_work *spare_op(struct msi_comm *comm) {
+    struct mst_work *op = NULL;
+    lock(comm);
+    if (!msi_list_empty(&comm->spare)) {
+        op = msi_container(comm->spare.next, struct mst_work, node);
+        msi_list_remove(&op->node);
+    }
+    unlock(comm);
+    return op ? op : new_op(comm);
+}
+
+static void clear(struct mst_work *op, const struct msi_wait *wait) {
+    op->begun = op->done = op->abandoned = op->name_first = false;
+    op->failure.status = MST_OK;
+    op->callback = NULL;
+    op->wait = *wait;
+    op->host = (struct msi_host_op){.board = op->comm->board,
+                                    .publisher = -1,
+                                    .reader = -1,
+                                    .sources = op->sources,
+                                    .targets = op->targets};
+}
+
+void msi_comm_return(struct mst_work *op) {
+    struct msi_comm *comm = op->comm;
+    lock(comm);
+    msi_list_push(&comm->spare, &op->node);
+    unlock(comm);
+}
+
+static struct msi_str board_key(const struct msi_comm *comm, char out[768]) {
+    snprintf(out, 768, "%s/board", comm->key);
+    return msi_cstr(out);
+}
+
+/* Whoever comes first makes the board, and says in the store where it is. */
+static mst_status find_board(struct msi_comm *comm, const struct msi_wait *wait) {
+    char offer[MSI_BOARD_OFFER_MAX], found[MSI_BOARD_OFFER_MAX], key[768];
+    if (!comm->one_host)
+        return msi_fail(MST_ERR_UNSUPPORTED, "keep such a group's ranks on one host",
+                        "the ranks of this group are on several hosts, which this version cannot do yet");
+    mst_status st = msi_board_make(comm->rank, comm->size, &comm->board, offer);
+    if (st != MST_OK || comm->size == 1) return st;
+    struct msi_exchange x = {
+        .req = {.op = MSI_OP_COMPARE_SET, .key = board_key(comm, key), .desired = msi_cstr(offer)}};
+    st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
+    if (st == MST_OK) st = x.status;
+    struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
+    struct msi_str value = st == MST_OK ? msi_read_str(&r) : msi_cstr("");
+    snprintf(found, sizeof found, "%.*s", MSI_SHOW(value));
+    msi_exchange_free(&x, 1);
+    if (st == MST_OK && strcmp(found, offer) == 0) return MST_OK;
+    msi_board_close(comm->board);
+    comm->board = NULL;
+    return st == MST_OK ? msi_board_attach(found, comm->rank, comm->size, &comm->board) : st;
+}
+
+void msi_comm_met(struct msi_comm *comm) {
+    comm->met = true;
+    if (comm->board->segment.fd < 0 || comm->size == 1) return;
+    char key[768];
+    struct msi_wait wait = {msi_deadline(LAST_WORDS_MS), NULL};
+    struct msi_exchange x = {.req = {.op = MSI_OP_DELETE_KEY, .key = board_key(comm, key)}};
+    comm->hooks.exec(comm->hooks.context, &wait, &x, 1); /* a key that stays does no harm */
+    msi_exchange_free(&x, 1);
+    msi_board_seal(comm->board);
+}
+
+mst_status msi_comm_check(struct msi_comm *comm) {
+    lock(comm);
+    mst_status st = comm->failure.status;
+    unlock(comm); /* a failure that is there does not change any more */
+    return st == MST_OK ? MST_OK : msi_comm_repeat(comm, &comm->failure);
+}
+
+mst_status msi_comm_take(struct msi_comm *comm, const struct msi_wait *wait, const char *name,
+                         struct mst_work **op) {
+    mst_status st = msi_comm_check(comm);
+    if (st == MST_OK && !comm->board) st = find_board(comm, wait);
+    if (st != MST_OK) return st;
+    struct mst_work *found = spare_op(comm);
+    if (!found) return msi_fail_memory();
+    clear(found, wait);
+    found->name = name;
+    *op = found;
+    return MST_OK;
+}

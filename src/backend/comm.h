@@ -1,0 +1,112 @@
+/*
+ * comm.h - a group's engine: it takes operations, runs them in order, and knows how to wait.
+ *
+ *  1. Operations of a comm run one after the other, in the order of their submission; different comms know nothing of each
+ *     other.
+ *  2. A blocking operation runs on its caller's thread. The first non-blocking one starts the comm's own thread, and from
+ *     then on everything below happens under the lock; before, one thread at a time uses the comm and nothing is locked.
+ *  3. The first failure that leaves ranks in different places (a death, a deadline, a disagreement) ends the comm: what was
+ *     under way and what comes later fails with the same words, and the others are told. A barrier moves nothing: where
+ *     one only ran out of time or was cancelled, the comm goes on.
+ *  4. Nothing is allocated once as many operations have been under way at a time as ever will be.
+ */
+#ifndef MSI_BACKEND_COMM_H
+#define MSI_BACKEND_COMM_H
+
+#include "base/list.h"
+#include "coll/host.h"
+#include "coll/kind.h"
+#include "os/wait.h"
+#include "store/store.h"
+
+#include <muster/comm.h>
+
+#include <poll.h>
+#include <pthread.h>
+
+/* What a comm asks of its group. */
+struct msi_comm_hooks {
+    void *context; /* given to all of them */
+    /* Runs requests on the world's store. */
+    mst_status (*exec)(void *context, const struct msi_wait *wait, struct msi_exchange *x, size_t n);
+    /* Learns from the store what became of ranks. */
+    mst_status (*refresh)(void *context);
+    /* Is the group rank known to be gone? */
+    bool (*is_gone)(void *context, int rank);
+    /* Fails with MST_ERR_PEER_LOST and says what became of the group rank. */
+    mst_status (*say_lost)(void *context, int rank);
+    /* Its global rank. */
+    int (*global)(void *context, int rank);
+    /* "rank 3 (host a, pid 12)", or for -1 the group itself; returns out. */
+    const char *(*show)(void *context, int rank, char *out, size_t size);
+};
+
+struct msi_comm_place {
+    int rank, size;
+    const int *pids; /* by group rank; copied */
+    const char *key; /* prefix of the group's keys in the store; copied */
+    bool one_host;   /* do all members share this host? */
+    int local_ranks; /* ranks of the world on this host */
+};
+
+struct msi_comm;
+
+struct msi_failure {
+    mst_status status; /* MST_OK: none */
+    int culprit;       /* group rank; -1: none is known */
+    char message[600];
+    char remedy[200];
+};
+
+/* One operation. Whoever fills it in leaves what is below the line alone. */
+struct mst_work {
+    struct msi_host_op host;
+    void (*begin)(struct msi_host_op *host);
+    const char *name; /* of the public call */
+    mst_site site;
+    struct msi_wait wait;
+    bool name_first; /* at the deadline name only the first rank that is missing */
+
+    /* ---- */
+    struct msi_list node; /* in the comm's queue or among the spare ones */
+    struct msi_comm *comm;
+    bool begun, done;
+    bool abandoned; /* nobody will wait for it */
+    struct msi_failure failure;
+    void (*callback)(mst_status status, void *arg);
+    void *arg;
+    /* Room for an entry per rank. */
+    const void **sources;
+    void **targets;
+    char **in_list, **out_list;
+    size_t *in_lens, *out_lens, *in_starts, *out_starts;
+};
+
+mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_comm_hooks *hooks,
+                        struct msi_comm **comm);
+void msi_comm_free(struct msi_comm *comm);
+
+/* Fails as the comm has, if it has. */
+mst_status msi_comm_check(struct msi_comm *comm);
+
+/* An operation to fill in: zeroed but for its arrays. Joins the ranks of the group first, if they have not met yet. */
+mst_status msi_comm_take(struct msi_comm *comm, const struct msi_wait *wait, const char *name,
+                         struct mst_work **op);
+/* Gives back one that was not submitted. */
+void msi_comm_return(struct mst_work *op);
+
+/* Runs it to its end, and takes it back. */
+mst_status msi_comm_run(struct mst_work *op);
+/* Lets it run by itself; until msi_comm_finish or msi_comm_abandon it stays. */
+mst_status msi_comm_submit(struct mst_work *op);
+/* Waits for its end and takes it back; MST_ERR_TIMEOUT or MST_ERR_CANCELLED leave it as it was. */
+mst_status msi_comm_finish(struct mst_work *op, const struct msi_wait *wait);
+/* Is it done? Helps it along if not. *status, if not NULL, is how it went. */
+bool msi_comm_test(struct mst_work *op, mst_status *status);
+void msi_comm_abandon(struct mst_work *op);
+/* Calls back when it is done, or now. */
+void msi_comm_on_done(struct mst_work *op, void (*callback)(mst_status, void *), void *arg);
+/* Fails with the words of the operation's failure. */
+mst_status msi_comm_explain(const struct mst_work *op);
+
+#endif

@@ -1,0 +1,63 @@
+/* comm_internal.h - what the files of a comm share. See comm.h. */
+#ifndef MSI_BACKEND_COMM_INTERNAL_H
+#define MSI_BACKEND_COMM_INTERNAL_H
+
+#include "backend/comm.h"
+
+struct msi_comm {
+    int rank, size;
+    int *pids;
+    char *key;
+    bool one_host, crowded; /* crowded: more ranks than processors on this host */
+    struct msi_comm_hooks hooks;
+    struct msi_board *board; /* NULL before it was found */
+    bool met;                /* all ranks have opened it */
+    struct msi_failure failure;
+    struct msi_list queue; /* of struct mst_work under way; the first one is being run */
+    struct msi_list spare;
+
+    pthread_mutex_t lock; /* rule 2 */
+    pthread_cond_t changed;
+    bool threaded, ending;
+    pthread_t thread;
+
+    struct pollfd *
+        watched; /* the bell, a cancellation, and the processes of the other ranks; NULL before it is needed */
+};
+
+/* How long a wait has gone on. */
+struct msi_idle {
+    uint32_t turns;
+    int64_t since;  /* 0 before the clock was looked at */
+    int64_t looked; /* when the store was last asked */
+    int sleep_ms;
+};
+
+/* All ranks have opened the board: nobody needs to find it any more. */
+void msi_comm_met(struct msi_comm *comm);
+
+/* Advances the first operation and all that can follow; true if anything moved or ended. */
+bool msi_comm_advance(struct msi_comm *comm);
+
+/*
+ * Nothing moved: waits a little, in whatever way is best by now. Fails the comm if the first operation's deadline has
+ * passed, it was cancelled or a rank that it needs is gone. may_sleep false: only spins or yields.
+ */
+void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep);
+
+/*
+ * Ends the operation with the thread's last failure, which blames a group rank or nobody (-1), and with it the comm, unless
+ * rule 3 spares it; the others are told.
+ */
+void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status, int culprit);
+/* Fails this thread with a failure that was kept. */
+mst_status msi_comm_repeat(const struct msi_comm *comm, const struct msi_failure *failure);
+
+/* Words for what a rank announced: "mst_all_reduce of 17 f32 (SUM) at train.c:33"; returns out. */
+const char *msi_told_show(const struct msi_told *told, char *out, size_t size);
+
+/* Fail with what the host operation found, and with who has not come at a deadline. *culprit is a group rank or -1. */
+mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int *culprit);
+mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op, int *culprit);
+
+#endif

@@ -1,0 +1,202 @@
+/* comm_run.c - running a comm's operations: on the caller's thread, or on its own. See comm.h. */
+#include "backend/comm_internal.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <signal.h>
+
+static struct mst_work *first(struct msi_comm *comm) {
+    return msi_list_empty(&comm->queue) ? NULL : msi_container(comm->queue.next, struct mst_work, node);
+}
+
+/* It is over, well or not. */
+static void end(struct mst_work *op) {
+    struct msi_comm *comm = op->comm;
+    msi_list_remove(&op->node);
+    op->done = true;
+    if (op->callback) op->callback(op->failure.status, op->arg);
+    if (op->abandoned) msi_list_push(&comm->spare, &op->node);
+    if (comm->threaded) pthread_cond_broadcast(&comm->changed);
+}
+
+static void fail(struct mst_work *op) {
+    int culprit;
+    mst_status st = msi_comm_say(op->comm, &op->host, &culprit);
+    msi_comm_fail(op->comm, op, st, culprit);
+}
+
+/* The first operation is over only when all have begun theirs: they have the board then, and its maker may go. */
+static enum msi_advance step(struct mst_work *op) {
+    struct msi_comm *comm = op->comm;
+    enum msi_advance got = op->host.advance(&op->host);
+    if (got != MSI_DONE || comm->met) return got;
+    if (msi_host_missing(comm->board, op->host.seq, NULL, 0)) return MSI_BLOCKED;
+    msi_comm_met(comm);
+    return MSI_DONE;
+}
+
+bool msi_comm_advance(struct msi_comm *comm) {
+    bool moved = false;
+    for (struct mst_work *op; (op = first(comm)); moved = true) {
+        if (comm->failure.status != MST_OK && op->failure.status == MST_OK) op->failure = comm->failure;
+        if (op->failure.status != MST_OK) {
+            end(op);
+            continue;
+        }
+        if (!op->begun) {
+            op->begin(&op->host);
+            op->begun = true;
+        }
+        enum msi_advance got = step(op);
+        if (got == MSI_FAILED) fail(op);
+        if (got == MSI_DONE) end(op);
+        if (got == MSI_BLOCKED) break;
+    }
+    return moved;
+}
+
+/* The comm's own thread: there while operations run by themselves. It takes none of the program's signals. */
+static void *work(void *context) {
+    struct msi_comm *comm = context;
+    pthread_setname_np(pthread_self(), "muster-comm");
+    pthread_mutex_lock(&comm->lock);
+    struct msi_idle idle = {0};
+    while (!comm->ending) {
+        if (msi_comm_advance(comm)) idle = (struct msi_idle){0};
+        if (msi_list_empty(&comm->queue)) {
+            pthread_cond_wait(&comm->changed, &comm->lock);
+            idle = (struct msi_idle){0};
+        } else {
+            msi_comm_idle(comm, &idle, true);
+        }
+    }
+    pthread_mutex_unlock(&comm->lock);
+    return NULL;
+}
+
+static mst_status start_thread(struct msi_comm *comm) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    comm->threaded = true;
+    int error = pthread_create(&comm->thread, NULL, work, comm);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error) return MST_OK;
+    comm->threaded = false;
+    return msi_fail_errno(error, "cannot start a thread for operations that run by themselves");
+}
+
+mst_status msi_comm_explain(const struct mst_work *op) {
+    return op->failure.status == MST_OK ? MST_OK : msi_comm_repeat(op->comm, &op->failure);
+}
+
+/* Alone on the comm: no lock, no queue. */
+static mst_status run_here(struct mst_work *op) {
+    struct msi_comm *comm = op->comm;
+    struct msi_idle idle = {0};
+    op->begin(&op->host);
+    op->begun = true;
+    msi_list_push(&comm->queue, &op->node);
+    for (;;) {
+        enum msi_advance got = step(op);
+        if (got == MSI_DONE) break;
+        if (got == MSI_FAILED) fail(op);
+        if (got == MSI_BLOCKED) msi_comm_idle(comm, &idle, true);
+        if (got == MSI_MOVED) idle = (struct msi_idle){0};
+        if (op->failure.status != MST_OK) break;
+    }
+    msi_list_remove(&op->node);
+    mst_status st = msi_comm_explain(op);
+    msi_list_push(&comm->spare, &op->node);
+    return st;
+}
+
+mst_status msi_comm_run(struct mst_work *op) {
+    struct msi_comm *comm = op->comm;
+    if (!comm->threaded) return run_here(op);
+    struct msi_wait wait = op->wait;
+    mst_status st = msi_comm_submit(op);
+    /* The operation's own deadline ends it; this wait only has to outlast it. */
+    wait.deadline += 5000000000;
+    wait.cancel = NULL;
+    return st == MST_OK ? msi_comm_finish(op, &wait) : st;
+}
+
+mst_status msi_comm_submit(struct mst_work *op) {
+    struct msi_comm *comm = op->comm;
+    mst_status st = comm->threaded ? MST_OK : start_thread(comm);
+    if (st != MST_OK) {
+        msi_comm_return(op);
+        return st;
+    }
+    pthread_mutex_lock(&comm->lock);
+    bool idle = msi_list_empty(&comm->queue);
+    msi_list_push(&comm->queue, &op->node);
+    if (idle) {
+        msi_comm_advance(comm); /* what can be done at once is */
+        pthread_cond_broadcast(&comm->changed);
+    }
+    pthread_mutex_unlock(&comm->lock);
+    return MST_OK;
+}
+
+static bool sleep_until_changed(struct msi_comm *comm, const struct msi_wait *wait) {
+    int64_t until =
+        wait->cancel ? msi_deadline(10) : wait->deadline; /* a cancellation has no condition variable */
+    if (until > wait->deadline) until = wait->deadline;
+    struct timespec at = {until / 1000000000, until % 1000000000};
+    pthread_cond_timedwait(&comm->changed, &comm->lock, &at);
+    return msi_now() < wait->deadline;
+}
+
+mst_status msi_comm_finish(struct mst_work *op, const struct msi_wait *wait) {
+    struct msi_comm *comm = op->comm;
+    mst_status st = MST_OK;
+    struct msi_idle idle = {0};
+    pthread_mutex_lock(&comm->lock);
+    while (!op->done && st == MST_OK) {
+        if (msi_comm_advance(comm)) {
+            idle = (struct msi_idle){0};
+        } else if (idle.turns < 2000) {
+            msi_comm_idle(comm, &idle, false);
+        } else if (!sleep_until_changed(comm, wait)) {
+            st = msi_fail(MST_ERR_TIMEOUT, "wait again, or give .timeout_ms", "%s is not done yet", op->name);
+        }
+        if (!op->done && st == MST_OK && msi_wait_cancelled(wait))
+            st = msi_fail(MST_ERR_CANCELLED, NULL, "waiting for %s was cancelled", op->name);
+    }
+    if (op->done) {
+        st = msi_comm_explain(op);
+        msi_list_push(&comm->spare, &op->node);
+    }
+    pthread_mutex_unlock(&comm->lock);
+    return st;
+}
+
+bool msi_comm_test(struct mst_work *op, mst_status *status) {
+    struct msi_comm *comm = op->comm;
+    pthread_mutex_lock(&comm->lock);
+    if (!op->done) msi_comm_advance(comm);
+    bool done = op->done;
+    if (status && done) *status = op->failure.status;
+    pthread_mutex_unlock(&comm->lock);
+    return done;
+}
+
+void msi_comm_abandon(struct mst_work *op) {
+    struct msi_comm *comm = op->comm;
+    pthread_mutex_lock(&comm->lock);
+    op->abandoned = true;
+    if (op->done) msi_list_push(&comm->spare, &op->node);
+    pthread_mutex_unlock(&comm->lock);
+}
+
+void msi_comm_on_done(struct mst_work *op, void (*callback)(mst_status, void *), void *arg) {
+    struct msi_comm *comm = op->comm;
+    pthread_mutex_lock(&comm->lock);
+    bool done = op->done;
+    op->callback = callback;
+    op->arg = arg;
+    pthread_mutex_unlock(&comm->lock);
+    if (done) callback(op->failure.status, arg);
+}

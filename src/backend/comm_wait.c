@@ -1,0 +1,186 @@
+/*
+ * comm_wait.c - waiting for other ranks: first by looking again and again, then by giving the processor away, then asleep.
+ *
+ *   spin    while an answer is likely to come sooner than a system call would take; with more ranks than processors hardly
+ *   yield   for some milliseconds: another rank may need this processor
+ *   sleep   until a rank rings the board's bell, a process ends, or a moment has passed
+ */
+#include "backend/comm_internal.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    SPINS = 4000,
+    SPINS_CROWDED = 20,
+    LOOK_EVERY = 64, /* turns between looks at the clock */
+    YIELD_NS = 2000000,
+    SLEEP_MS = 5,
+    SLEEP_MOST_MS = 50,
+    ASK_NS = 200000000, /* between questions to the store */
+    BELL = 0,
+    CANCEL = 1,
+    FIRST_PEER = 2,
+};
+
+static inline void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static struct mst_work *head(struct msi_comm *comm) {
+    return msi_container(comm->queue.next, struct mst_work, node);
+}
+
+/* Was the process of that rank seen to end? */
+static bool has_ended(const struct msi_comm *comm, int rank) {
+    return comm->watched && comm->watched[FIRST_PEER + rank].events == 0;
+}
+
+/* Rank that is gone and that the operation needs; -1 for none. */
+static int lost_peer(struct msi_comm *comm, const struct mst_work *op) {
+    for (int r = 0; r < comm->size; r++) {
+        if (r == comm->rank || !op->host.needs(&op->host, r)) continue;
+        if (has_ended(comm, r) || comm->hooks.is_gone(comm->hooks.context, r)) return r;
+    }
+    return -1;
+}
+
+static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
+    char who[200], what[200];
+    const struct msi_slot *slot = &comm->board->areas[rank].slots[(gave_up >> 32) % MSI_SLOTS];
+    mst_status status = (mst_status)(gave_up & 0xff);
+    int culprit = (int)(gave_up >> 8 & 0xffff) - 1;
+    void *context = comm->hooks.context;
+    if (culprit < 0 || culprit >= comm->size || culprit == comm->rank) culprit = rank;
+    if (status == MST_ERR_PEER_LOST) {
+        comm->hooks.refresh(context);
+        comm->hooks.say_lost(context, culprit);
+    } else {
+        msi_fail(status, "look at that rank's own message; the group must be made anew", "%s gave up %s: %s",
+                 comm->hooks.show(context, rank, who, sizeof who),
+                 msi_told_show(&slot->told, what, sizeof what), mst_status_text(status));
+    }
+    msi_comm_fail(comm, head(comm), status, culprit);
+}
+
+/* Has another rank given up? Then nobody waits for it. */
+static bool heard_bad_news(struct msi_comm *comm) {
+    for (int r = 0; r < comm->size; r++) {
+        /* From msi_comm_fail. */
+        uint64_t gave_up = atomic_load_explicit(&comm->board->areas[r].gave_up, memory_order_acquire);
+        if (r == comm->rank || gave_up == 0) continue;
+        tell_bad_news(comm, r, gave_up);
+        return true;
+    }
+    return false;
+}
+
+static bool ran_out(struct msi_comm *comm, struct mst_work *op, int64_t now) {
+    int culprit = -1;
+    mst_status st = MST_OK;
+    if (now >= op->wait.deadline)
+        st = msi_comm_say_stalled(comm, op, &culprit);
+    else if (msi_wait_cancelled(&op->wait))
+        st = msi_fail(MST_ERR_CANCELLED, NULL, "%s: cancelled by the caller", op->name);
+    if (st != MST_OK) msi_comm_fail(comm, op, st, culprit);
+    return st != MST_OK;
+}
+
+/* What can end a wait besides what is waited for. True if it has. */
+static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
+    struct mst_work *op = head(comm);
+    if (ran_out(comm, op, now) || heard_bad_news(comm)) return true;
+    if (now - idle->looked < ASK_NS) return false;
+    idle->looked = now;
+    comm->hooks.refresh(comm->hooks.context); /* a store that is gone is found out by the deadline */
+    int lost = lost_peer(comm, op);
+    if (lost < 0) return false;
+    /* It may have done its part before it went. */
+    if (op->host.advance(&op->host) != MSI_BLOCKED || !op->host.needs(&op->host, lost)) return false;
+    msi_comm_fail(comm, op, comm->hooks.say_lost(comm->hooks.context, lost), lost);
+    return true;
+}
+
+static mst_status watch_peers(struct msi_comm *comm) {
+    size_t n = FIRST_PEER + (size_t)comm->size;
+    comm->watched = malloc(n * sizeof *comm->watched);
+    if (!comm->watched) return msi_fail_memory();
+    for (size_t i = 0; i < n; i++) comm->watched[i] = (struct pollfd){-1, POLLIN, 0};
+    int own = comm->pids[comm->rank];
+    for (int r = 0; r < comm->size; r++)
+        if (comm->pids[r] != own)
+            comm->watched[FIRST_PEER + r].fd = (int)syscall(SYS_pidfd_open, comm->pids[r], 0);
+    return MST_OK;
+}
+
+/* A process that has ended is not watched any more; the store will say how it ended. */
+static bool somebody_ended(struct msi_comm *comm) {
+    bool any = false;
+    for (int r = 0; r < comm->size; r++) {
+        struct pollfd *p = &comm->watched[FIRST_PEER + r];
+        if (p->fd < 0 || !p->revents) continue;
+        close(p->fd);
+        *p = (struct pollfd){-1, 0, 0};
+        any = true;
+    }
+    return any;
+}
+
+static void doze(struct msi_comm *comm, struct msi_idle *idle) {
+    struct mst_work *op = head(comm);
+    int bell;
+    if (!comm->watched && watch_peers(comm) != MST_OK) return;
+    if (msi_board_asleep(comm->board, &bell) != MST_OK) {
+        sched_yield();
+        return;
+    }
+    if (op->host.advance(&op->host) == MSI_BLOCKED) {
+        comm->watched[BELL].fd = bell;
+        comm->watched[CANCEL].fd = msi_cancel_fd(op->wait.cancel);
+        int64_t left = msi_ms_until(op->wait.deadline);
+        int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
+        if (comm->threaded) pthread_mutex_unlock(&comm->lock);
+        int n = poll(comm->watched, (nfds_t)(FIRST_PEER + comm->size), left < most ? (int)left : most);
+        if (comm->threaded) pthread_mutex_lock(&comm->lock);
+        if (n > 0 && somebody_ended(comm)) idle->looked = 0;
+        idle->sleep_ms = most * 2 < SLEEP_MOST_MS ? most * 2 : SLEEP_MOST_MS;
+    }
+    msi_board_awake(comm->board);
+}
+
+/* Under the lock others must get a chance. */
+static void pause_a_little(struct msi_comm *comm, bool yield) {
+    if (comm->threaded) pthread_mutex_unlock(&comm->lock);
+    if (yield)
+        sched_yield();
+    else
+        relax();
+    if (comm->threaded) pthread_mutex_lock(&comm->lock);
+}
+
+void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep) {
+    uint32_t spins = comm->crowded ? SPINS_CROWDED : SPINS;
+    if (++idle->turns < spins) {
+        pause_a_little(comm, false);
+        return;
+    }
+    if (idle->turns % LOOK_EVERY && idle->since == 0) {
+        pause_a_little(comm, true);
+        return;
+    }
+    int64_t now = msi_now();
+    if (idle->since == 0) idle->since = idle->looked = now;
+    if (msi_list_empty(&comm->queue) || look_around(comm, idle, now)) return;
+    if (!may_sleep || now - idle->since < YIELD_NS)
+        pause_a_little(comm, true);
+    else
+        doze(comm, idle);
+}

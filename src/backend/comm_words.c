@@ -1,0 +1,79 @@
+/* comm_words.c - what a comm says when an operation fails. See comm.h. */
+#include "backend/comm_internal.h"
+#include "base/error.h"
+
+#include <muster/dtype.h>
+#include <stdio.h>
+
+enum { LISTED_MOST = 8 };
+
+const char *msi_told_show(const struct msi_told *told, char *out, size_t size) {
+    int used = snprintf(out, size, "%s", msi_kind_name(told->kind));
+    size_t at = used < 0 ? 0 : (size_t)used;
+    if (told->dtype && at < size)
+        at += (size_t)snprintf(out + at, size - at, " of %llu %s", (unsigned long long)told->count,
+                               mst_dtype_name((mst_dtype)told->dtype));
+    bool reduces = told->kind == MSI_KIND_ALL_REDUCE || told->kind == MSI_KIND_REDUCE ||
+                   told->kind == MSI_KIND_REDUCE_SCATTER;
+    if (reduces && at < size)
+        at += (size_t)snprintf(out + at, size - at, " (%s)", mst_op_name((mst_op)told->op));
+    if (told->root >= 0 && at < size)
+        at += (size_t)snprintf(out + at, size - at, " with root %d", told->root);
+    if (told->line && at < size)
+        snprintf(out + at, size - at, " at %.*s:%u", (int)sizeof told->file, told->file, told->line);
+    return out;
+}
+
+mst_status msi_comm_repeat(const struct msi_comm *comm, const struct msi_failure *f) {
+    mst_status st = msi_fail(f->status, f->remedy, "%s", f->message);
+    return msi_blame(st, f->culprit < 0 ? -1 : comm->hooks.global(comm->hooks.context, f->culprit));
+}
+
+static bool spares_the_comm(const struct mst_work *op, mst_status status) {
+    return op->host.nothing && (status == MST_ERR_STALLED || status == MST_ERR_CANCELLED);
+}
+
+void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status, int culprit) {
+    const mst_error_info *info = mst_last_error();
+    struct msi_failure *f = &op->failure;
+    if (f->status != MST_OK) return;
+    f->culprit = culprit;
+    snprintf(f->message, sizeof f->message, "%s", info->message);
+    snprintf(f->remedy, sizeof f->remedy, "%s", info->remedy);
+    f->status = status;
+    if (spares_the_comm(op, status) || comm->failure.status != MST_OK) return;
+    comm->failure = *f;
+    /* Read by heard_bad_news of the others. */
+    if (comm->board)
+        msi_board_post(comm->board, &msi_board_own(comm->board)->gave_up,
+                       comm->board->seq << 32 | (uint64_t)(culprit + 1) << 8 | (uint64_t)status);
+}
+
+mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int *culprit) {
+    char who[200], theirs[200], ours[200];
+    *culprit = op->culprit;
+    if (op->culprit < 0) return msi_fail(op->status, NULL, "%s", op->what);
+    const struct msi_slot *slot = &comm->board->areas[op->culprit].slots[op->seq % MSI_SLOTS];
+    comm->hooks.show(comm->hooks.context, op->culprit, who, sizeof who);
+    return msi_fail(op->status, "all ranks of a group must make the same calls in the same order",
+                    "as operation %llu of the group this rank called %s, but %s called %s: %s",
+                    (unsigned long long)op->seq - 1, msi_told_show(&op->told, ours, sizeof ours), who,
+                    msi_told_show(&slot->told, theirs, sizeof theirs), op->what);
+}
+
+mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op, int *culprit) {
+    int ranks[LISTED_MOST], late = msi_host_missing(comm->board, op->host.seq, ranks, LISTED_MOST);
+    int listed = op->name_first && late > 1 ? 1 : late < LISTED_MOST ? late : LISTED_MOST;
+    char list[800] = "", who[200], group[96];
+    size_t used = 0;
+    for (int i = 0; i < listed && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
+                                 comm->hooks.show(comm->hooks.context, ranks[i], who, sizeof who));
+    if (late > listed && used < sizeof list)
+        snprintf(list + used, sizeof list - used, " and %d more", late - listed);
+    *culprit = late ? ranks[0] : -1;
+    return msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
+                    "%d of %d ranks of %s came to %s in time; missing: %s", comm->size - late, comm->size,
+                    comm->hooks.show(comm->hooks.context, -1, group, sizeof group), op->name,
+                    late ? list : "nobody, but some did not get through");
+}

@@ -1,0 +1,116 @@
+/*
+ * host.h - collectives among ranks of one host, straight through the board they share.
+ *
+ * Nearly all of them are one thing, an exchange: some ranks publish their input, all of it or a part for each reader, and
+ * some ranks read what was published and copy or fold it.
+ *
+ *                    publishers   layout   readers   action
+ *   broadcast        root         whole    all       copy
+ *   scatter          root         parts    all       copy
+ *   gather           all          whole    root      copy
+ *   all_gather       all          whole    all       copy
+ *   all_to_all       all          parts    all       copy
+ *   reduce           all          whole    root      fold
+ *   all_reduce       all          whole    all       fold       small ones; large ones: host_all_reduce.c
+ *   reduce_scatter   all          parts    all       fold
+ *   barrier          all          nothing  all       –
+ *
+ * What is published lies in the slot itself, in a small cell, in big cells that are filled and drained round by round, or
+ * stays where it is if that is memory that the others can map. Folding is always in rank order, by the rank that needs the
+ * result or once for all: every rank gets the same bits.
+ *
+ * An operation is advanced until it is done; it never blocks, so blocking and non-blocking calls are the same code. Bytes
+ * moved per rank, n ranks, p bytes published: p in and the p of every publisher out; one hand-over of a line per publisher
+ * for what fits into a slot.
+ */
+#ifndef MSI_COLL_HOST_H
+#define MSI_COLL_HOST_H
+
+#include "reduce/reduce.h"
+#include "transport/board.h"
+
+enum msi_advance {
+    MSI_BLOCKED, /* nothing to do before another rank does something */
+    MSI_MOVED,
+    MSI_DONE,
+    MSI_FAILED, /* status and culprit say how */
+};
+
+/* One block for each rank, or a single one. */
+struct msi_blocks {
+    char *base;        /* block r begins r * each behind it … */
+    size_t each;       /* … and has so many bytes, unless */
+    char *const *list; /* not NULL: where block r is */
+    const size_t *
+        lens; /* not NULL: how many bytes it has; with base, blocks then lie one behind the other, see starts */
+    const size_t *starts;
+};
+
+static inline char *msi_block(const struct msi_blocks *blocks, int rank) {
+    if (blocks->list) return blocks->list[rank];
+    return blocks->base + (blocks->starts ? blocks->starts[rank] : (size_t)rank * blocks->each);
+}
+
+static inline size_t msi_block_len(const struct msi_blocks *blocks, int rank) {
+    return blocks->lens ? blocks->lens[rank] : blocks->each;
+}
+
+enum msi_host_phase { MSI_ANNOUNCE, MSI_MEET, MSI_MOVE, MSI_SETTLE };
+
+struct msi_host_op {
+    enum msi_advance (*advance)(struct msi_host_op *op);
+    bool (*needs)(const struct msi_host_op *op, int rank); /* something of that rank, still? */
+    struct msi_board *board;
+
+    /* What it is; set by whoever begins it. */
+    struct msi_told told;
+    uint32_t signature; /* of what all ranks must have called alike */
+    bool parts;         /* a part for each reader is published, else the whole */
+    bool nothing;       /* barrier */
+    bool uneven;        /* the blocks differ in length, by in.lens or out.lens */
+    bool direct; /* in (and out, where that matters) can be mapped by the others, as arena and offsets say */
+    int publisher;         /* -1: all */
+    int reader;            /* -1: all */
+    struct msi_blocks in;  /* whole: in.base and in.each; parts: a block for each reader */
+    struct msi_blocks out; /* copy: a block for each publisher, where there are several; fold: one block */
+    const struct msi_reducer *reducer; /* NULL: copy */
+    struct msi_reduce_scale scale;
+    size_t element; /* bytes; what is folded is cut only between elements */
+    uint64_t arena, in_offset, out_offset;
+    const void **sources; /* room for a pointer per rank */
+    void **targets;       /* likewise */
+    /* Gives the address of another rank's memory; NULL if it cannot be mapped. */
+    void *(*map)(void *context, int rank, uint64_t arena, uint64_t offset, size_t len);
+    void *context;
+
+    /* How far it is. */
+    uint64_t seq;
+    enum msi_host_phase phase;
+    enum msi_slot_mode mode; /* of what this rank publishes */
+    size_t chunk;            /* bytes of a block that one round moves */
+    uint32_t rounds, filled; /* of what this rank publishes */
+    uint32_t drained, to_drain;
+    int peer;       /* how many of the publishers this round has seen */
+    bool must_tell; /* a publisher waits to hear how far this rank has read */
+    mst_status status;
+    int culprit;
+    const char *what; /* of a failure */
+};
+
+/* Begins an exchange as described, as the board's next operation. */
+void msi_host_exchange(struct msi_host_op *op);
+
+/* Begins a large all_reduce, or with a reader a large reduce: in.base, out.base and in.each count. */
+void msi_host_all_reduce(struct msi_host_op *op);
+
+/* Ranks that have not begun the operation: writes at most max and returns how many there are. */
+int msi_host_missing(const struct msi_board *board, uint64_t seq, int *ranks, int max);
+
+/* For this room alone. */
+/* Has everybody read what this rank last put into its big cells? */
+bool msi_host_big_free(const struct msi_board *board);
+enum msi_advance msi_host_fail(struct msi_host_op *op, mst_status status, int culprit, const char *what);
+/* Has the rank announced the same call? MSI_MOVED, MSI_BLOCKED or MSI_FAILED. */
+enum msi_advance msi_host_see(struct msi_host_op *op, int rank);
+
+#endif

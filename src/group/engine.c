@@ -1,0 +1,100 @@
+/* engine.c - what a group's comm asks of its group: the store, and what became of ranks. See backend/comm.h. */
+#include "base/error.h"
+#include "bootstrap/report.h"
+#include "group/world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static mst_status refresh(void *context) {
+    mst_group *group = context;
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    return msi_world_read_events(group->world, &wait);
+}
+
+static char how_gone(const mst_group *group, int rank) {
+    struct msi_world *world = group->world;
+    pthread_mutex_lock(&world->lock);
+    char how = world->gone[msi_group_global_rank(group, rank)].how;
+    pthread_mutex_unlock(&world->lock);
+    return how;
+}
+
+static bool is_gone(void *context, int rank) {
+    return how_gone(context, rank) != 0;
+}
+
+static mst_status say_lost(void *context, int rank) {
+    const mst_group *group = context;
+    char how = how_gone(group, rank);
+    return msi_group_say_lost(group, msi_group_global_rank(group, rank), how ? how : 'D');
+}
+
+static int global(void *context, int rank) {
+    return msi_group_global_rank(context, rank);
+}
+
+static const char *show(void *context, int rank, char *out, size_t size) {
+    const mst_group *group = context;
+    if (rank < 0) return msi_group_show(group, out, size);
+    int number = msi_group_global_rank(group, rank);
+    const struct msi_member *m = &group->world->roster.members[number];
+    snprintf(out, size, "rank %d (host %s, pid %d)", number, m->host_name, m->pid);
+    return out;
+}
+
+/* A request that waits ends when a rank of the group is lost. */
+static mst_status exec(void *context, const struct msi_wait *wait, struct msi_exchange *x, size_t n) {
+    mst_group *group = context;
+    struct msi_world *world = group->world;
+    if (n != 1 || !msi_ops[x->req.op].waits) return msi_world_exec(world, wait, x, n);
+    char key[MSI_KEY_MAX];
+    for (;;) {
+        pthread_mutex_lock(&world->lock);
+        int64_t seen = world->events_seen;
+        pthread_mutex_unlock(&world->lock);
+        struct msi_exchange both[] = {
+            {.req = {.op = MSI_OP_GUARD, .key = msi_key(key, "%sevents", world->prefix), .number = seen}},
+            {.req = x->req}};
+        mst_status st = msi_world_exec(world, wait, both, 2);
+        x->reply = both[1].reply;
+        both[1].reply = (struct msi_buf){0};
+        msi_exchange_free(both, 2);
+        if (st != MST_ERR_PEER_LOST) return st;
+        st = msi_group_check(group, true);
+        if (st != MST_OK) return st;
+        msi_exchange_free(x, 1);
+    }
+}
+
+static mst_status make_comm(mst_group *group) {
+    struct msi_world *world = group->world;
+    const struct msi_roster *roster = &world->roster;
+    char key[MSI_KEY_MAX];
+    int *pids = calloc((size_t)group->size, sizeof *pids);
+    if (!pids) return msi_fail_memory();
+    int host = roster->members[world->rank].host;
+    snprintf(key, sizeof key, "%s%s", world->prefix, group->id);
+    struct msi_comm_place place = {.rank = group->rank,
+                                   .size = group->size,
+                                   .pids = pids,
+                                   .key = key,
+                                   .one_host = group->one_host,
+                                   .local_ranks = roster->local_sizes[host]};
+    for (int r = 0; r < group->size; r++) pids[r] = roster->members[msi_group_global_rank(group, r)].pid;
+    struct msi_comm_hooks hooks = {group, exec, refresh, is_gone, say_lost, global, show};
+    mst_status st = msi_comm_new(&place, &hooks, &group->comm);
+    free(pids);
+    return st;
+}
+
+mst_status msi_group_comm(mst_group *group, struct msi_comm **comm) {
+    if (group->rank < 0) {
+        char text[96];
+        return msi_fail(MST_ERR_NOT_MEMBER, NULL, "rank %d is not in %s", group->world->rank,
+                        msi_group_show(group, text, sizeof text));
+    }
+    mst_status st = group->comm ? MST_OK : make_comm(group);
+    if (st == MST_OK) *comm = group->comm;
+    return st;
+}

@@ -1,0 +1,8 @@
+/* kernels_avx512.c - for x86-64 processors with AVX-512 F, BW, DQ and VL. */
+#include "reduce/variants.h"
+
+#ifdef __x86_64__
+#define VARIANT avx512
+#define WIDTH   64
+#include "reduce/kernels.inc"
+#endif

@@ -1,0 +1,86 @@
+/* reduce.c - which kernels this processor gets. Chosen on the first call; the choice is the same for every thread. */
+#include "reduce/reduce.h"
+#include "reduce/variants.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
+
+#ifdef __x86_64__
+static bool has_avx2(void) {
+    unsigned a, b, c, d;
+    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+static bool has_avx512(void) {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+#elif defined __aarch64__
+static bool has_bf16(void) {
+    const unsigned long half = 1ul << 10, bf16 = 1ul << 14; /* HWCAP_ASIMDHP, HWCAP2_BF16 */
+    return (getauxval(AT_HWCAP) & half) && (getauxval(AT_HWCAP2) & bf16);
+}
+#endif
+
+static bool always(void) {
+    return true;
+}
+
+/* Best first; a processor that runs one also runs all that follow. */
+static const struct variant {
+    const struct msi_reduce_table *table;
+    bool (*runs_here)(void);
+} variants[] = {
+#ifdef __x86_64__
+    {&msi_reduce_avx512, has_avx512}, {&msi_reduce_avx2, has_avx2},
+#endif
+#ifdef __aarch64__
+    {&msi_reduce_bf16, has_bf16},     {&msi_reduce_neon, always},
+#endif
+    {&msi_reduce_scalar, always}, /* the last */
+};
+
+static const char *const names[] = {
+#ifdef __x86_64__
+    "avx512",    "avx2",
+#endif
+#ifdef __aarch64__
+    "neon-bf16", "neon",
+#endif
+    "scalar",    NULL, /* the last */
+};
+
+/* The place of the best variant in the lists. */
+static int best(void) {
+    static atomic_int known = -1; /* every thread finds the same, so nothing needs ordering */
+    int place = atomic_load_explicit(&known, memory_order_relaxed);
+    if (place >= 0) return place;
+    for (place = 0; !variants[place].runs_here();) place++;
+    atomic_store_explicit(&known, place, memory_order_relaxed);
+    return place;
+}
+
+static const struct msi_reducer *look_up(int place, mst_dtype dtype, mst_op op) {
+    if ((unsigned)dtype >= MST_DTYPE_COUNT || (unsigned)op >= MST_OP_COUNT) return NULL;
+    return variants[place].table->at[dtype][op];
+}
+
+const struct msi_reducer *msi_reducer_get(mst_dtype dtype, mst_op op) {
+    return look_up(best(), dtype, op);
+}
+
+const char *const *msi_reduce_variants(void) {
+    return names + best();
+}
+
+const struct msi_reducer *msi_reducer_variant(const char *variant, mst_dtype dtype, mst_op op) {
+    for (int i = best(); names[i]; i++)
+        if (!strcmp(names[i], variant)) return look_up(i, dtype, op);
+    return NULL;
+}

@@ -1,0 +1,24 @@
+/*
+ * variants.h - the tables of kernels, one per instruction set. Each is kernels.inc compiled with other flags (see
+ * cmake/kernels.cmake); those for other architectures are left out.
+ */
+#ifndef MSI_REDUCE_VARIANTS_H
+#define MSI_REDUCE_VARIANTS_H
+
+#include "reduce/reduce.h"
+
+struct msi_reduce_table {
+    const struct msi_reducer *at[MST_DTYPE_COUNT][MST_OP_COUNT];
+};
+
+extern const struct msi_reduce_table msi_reduce_scalar; /* an element at a time */
+#ifdef __x86_64__
+extern const struct msi_reduce_table msi_reduce_avx2; /* and F16C */
+extern const struct msi_reduce_table msi_reduce_avx512;
+#endif
+#ifdef __aarch64__
+extern const struct msi_reduce_table msi_reduce_neon;
+extern const struct msi_reduce_table msi_reduce_bf16; /* adds halves and rounds to bf16 in hardware */
+#endif
+
+#endif

@@ -1,0 +1,154 @@
+/*
+ * board.h - the memory that all ranks of a group on one host share, and how they wait on it.
+ *
+ *   head            who sleeps
+ *   area of rank 0  slots: one per operation, in turn, with small payloads inside
+ *                   filled, drained: how far this rank is within a large operation
+ *                   gave_up: the operation that it has given up, and why
+ *                   cells: payloads that do not fit into a slot
+ *   area of rank 1  …
+ *
+ *  1. Each rank writes only its own area (and its bit in head); all read all of it. What is read is checked like any
+ *     other input before it is used as an index or a length.
+ *  2. Operations are numbered from 1. Operation s of a rank is announced in its slot s % MSI_SLOTS by a flag that holds the
+ *     number and a signature of the call; whoever reads the slot sees at once whether both called the same thing.
+ *  3. Every store of a flag, filled or drained is sequentially consistent, and so is a sleeper's store of its bit: either
+ *     the sleeper sees the flag or the writer sees the bit. Loads of them acquire what was written before.
+ *  4. A rank that is about to announce s knows that all have begun s - MSI_SLOTS + 1, so that nobody still reads the slot.
+ */
+#ifndef MSI_TRANSPORT_BOARD_H
+#define MSI_TRANSPORT_BOARD_H
+
+#include "os/segment.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    MSI_SLOTS = 8,
+    MSI_SLOT_PAYLOAD = 72,
+    MSI_SMALL_CELLS = 16,
+    MSI_SMALL_CELL = 8 << 10,
+    MSI_BIG_CELLS = 1 << 20, /* bytes; each operation divides them as it likes */
+    MSI_BOARD_RANKS = 1024,
+    MSI_LINE = 128, /* two cache lines on x86-64, which fetches them in pairs */
+};
+
+/* Where the payload of an operation is. */
+enum msi_slot_mode { MSI_SLOT_NOTHING, MSI_SLOT_INLINE, MSI_SLOT_SMALL, MSI_SLOT_BIG, MSI_SLOT_DIRECT };
+
+/* What a rank called and where, for the message when ranks disagree. */
+struct msi_told {
+    uint8_t kind, dtype, op, flags; /* kind: see coll/kind.h */
+    int32_t root;
+    uint64_t count;
+    uint32_t line;
+    char file[20]; /* the end of its name, without a NUL if it is as long as this */
+};
+_Static_assert(sizeof(struct msi_told) == 40, "processes share its layout");
+
+struct msi_slot {
+    _Alignas(MSI_LINE) _Atomic uint64_t flag; /* number << 32 | signature */
+    uint32_t mode;
+    uint32_t padding;
+    struct msi_told told;
+    union {
+        unsigned char bytes[MSI_SLOT_PAYLOAD];
+        struct {
+            uint64_t arena, in, out; /* where this rank's buffers lie in memory that all can map */
+        } direct;
+    };
+};
+_Static_assert(sizeof(struct msi_slot) == MSI_LINE, "a slot is one line");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share these words");
+
+struct msi_area {
+    struct msi_slot slots[MSI_SLOTS];
+    _Alignas(MSI_LINE) _Atomic uint64_t filled;  /* number << 24 | rounds of it whose cells are filled */
+    _Alignas(MSI_LINE) _Atomic uint64_t drained; /* number << 24 | rounds of it that this rank has read */
+    _Alignas(MSI_LINE) _Atomic uint64_t
+        bell; /* pid << 32 | descriptor + 1 of a pipe that wakes this rank; 0: none */
+    _Alignas(MSI_LINE) _Atomic uint64_t gave_up; /* number << 8 | status; 0: it has not */
+    _Alignas(4096) unsigned char small[MSI_SMALL_CELLS][MSI_SMALL_CELL];
+    unsigned char big[MSI_BIG_CELLS];
+};
+
+struct msi_board_head {
+    uint64_t magic;
+    uint32_t size, padding;
+    _Atomic uint32_t users; /* ranks that have it open and share one mapping with the process that made it */
+    _Alignas(MSI_LINE) _Atomic uint64_t asleep[MSI_BOARD_RANKS / 64]; /* bit per rank */
+};
+
+/* One rank's view. */
+struct msi_board {
+    struct msi_segment segment;
+    struct msi_board_head *head;
+    struct msi_area *areas; /* by rank */
+    int rank, size;
+    bool shares_mapping; /* with the maker, in the same process */
+    uint64_t seq;        /* the last operation that this rank has announced */
+    uint64_t synced;     /* all ranks have begun this one */
+    uint64_t big_seq;    /* the last one whose big cells this rank filled */
+    int big_reader;      /* who read them: a rank, or -1 for all */
+    int bell[2];         /* the pipe that wakes this rank; -1 before it is needed */
+    int *bells;          /* by rank: descriptors to wake others with; -1 before they are needed */
+};
+
+enum { MSI_BOARD_OFFER_MAX = 96 };
+
+/* Makes the board of a group of so many ranks, and the text by which others find it. */
+mst_status msi_board_make(int rank, int size, struct msi_board **board, char offer[MSI_BOARD_OFFER_MAX]);
+/* Opens one that another rank has made. */
+mst_status msi_board_attach(const char *offer, int rank, int size, struct msi_board **board);
+/* The maker's descriptor is not needed any more: all have it open. */
+void msi_board_seal(struct msi_board *board);
+void msi_board_close(struct msi_board *board);
+
+static inline struct msi_area *msi_board_own(const struct msi_board *board) {
+    return &board->areas[board->rank];
+}
+
+/* Rings those who sleep; slow path of what follows. */
+void msi_board_wake(const struct msi_board *board);
+
+/* Makes what was written before visible, by raising a word of the own area; wakes sleepers. */
+static inline void msi_board_post(const struct msi_board *board, _Atomic uint64_t *word, uint64_t value) {
+    /* Rule 3. Pairs with the acquire loads in msi_board_begun, msi_board_reached and msi_slot_read. */
+    atomic_store_explicit(word, value, memory_order_seq_cst);
+    uint64_t asleep = 0;
+    int words = (board->size + 63) / 64;
+    for (int i = 0; i < words; i++)
+        asleep |= atomic_load_explicit(&board->head->asleep[i], memory_order_seq_cst);
+    if (asleep) msi_board_wake(board);
+}
+
+/* Has the rank begun operation seq (or a later one, within the slots)? */
+static inline bool msi_board_begun(const struct msi_board *board, int rank, uint64_t seq) {
+    const struct msi_slot *slot = &board->areas[rank].slots[seq % MSI_SLOTS];
+    uint64_t flag = atomic_load_explicit(&slot->flag, memory_order_acquire);
+    return (int32_t)((uint32_t)(flag >> 32) - (uint32_t)seq) >= 0;
+}
+
+/* Is a counter at least so far? Pairs with msi_board_post. */
+static inline bool msi_board_reached(const _Atomic uint64_t *word, uint64_t value) {
+    return atomic_load_explicit(word, memory_order_acquire) >= value;
+}
+
+/* The value of filled and drained after some rounds of an operation, and after all. */
+static inline uint64_t msi_rounds_done(uint64_t seq, uint64_t rounds) {
+    return seq << 24 | rounds;
+}
+enum { MSI_ALL_ROUNDS = 0xffffff };
+
+/*
+ * May this rank announce operation seq (rule 4)? Looks around if it does not know yet.
+ */
+bool msi_board_may_announce(struct msi_board *board, uint64_t seq);
+
+/* Sleeping: says so, and then the caller looks once more before it polls the descriptor; awake takes it back. */
+mst_status msi_board_asleep(struct msi_board *board, int *descriptor);
+void msi_board_awake(struct msi_board *board);
+
+#endif

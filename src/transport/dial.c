@@ -1,0 +1,100 @@
+/* dial.c - connects to another rank's listener without waiting. See dial.h. */
+#include "transport/dial.h"
+#include "os/socket.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+__attribute__((format(printf, 3, 4))) static void fail(struct msi_dial *dial, mst_status status,
+                                                       const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(dial->why, sizeof dial->why, format, args);
+    va_end(args);
+    msi_dial_end(dial);
+    dial->status = status;
+    dial->state = MSI_DIAL_FAILED;
+}
+
+static void fail_errno(struct msi_dial *dial, int error) {
+    fail(dial, MST_ERR_UNREACHABLE, "%s: %s", dial->where, strerror(error));
+}
+
+void msi_dial_begin(struct msi_dial *dial, const struct msi_address *address, const struct msi_hello *hello) {
+    *dial = (struct msi_dial){.state = MSI_DIAL_PENDING, .fd = -1};
+    msi_address_format(address, dial->where);
+    msi_hello_write(hello, dial->hello);
+    mst_status st = msi_connect_begin(address, &dial->fd);
+    if (st != MST_OK) fail(dial, st, "%s", mst_last_error()->message);
+}
+
+static void connect_on(struct msi_dial *dial) {
+    struct pollfd ask = {.fd = dial->fd, .events = POLLOUT};
+    if (poll(&ask, 1, 0) <= 0) return;
+    int error = msi_socket_error(dial->fd);
+    if (error)
+        fail_errno(dial, error);
+    else
+        dial->step = MSI_DIAL_GREETING;
+}
+
+static void greet(struct msi_dial *dial) {
+    ssize_t n = msi_send(dial->fd, dial->hello + dial->at, MSI_HELLO_BYTES - dial->at);
+    if (n < 0) {
+        if (errno != EAGAIN && errno != EINTR) fail_errno(dial, errno);
+        return;
+    }
+    dial->at += (size_t)n;
+    if (dial->at == MSI_HELLO_BYTES) dial->step = MSI_DIAL_LISTENING;
+}
+
+static mst_status status_of(uint8_t answer) {
+    switch (answer) {
+    case MSI_HELLO_BUSY:
+        return MST_ERR_UNREACHABLE;
+    case MSI_HELLO_VERSION:
+        return MST_ERR_VERSION;
+    default:
+        return MST_ERR_PROTOCOL;
+    }
+}
+
+static void hear(struct msi_dial *dial) {
+    uint8_t answer;
+    ssize_t n = msi_recv(dial->fd, &answer, 1);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (n < 0)
+        fail_errno(dial, errno);
+    else if (n == 0)
+        fail(dial, MST_ERR_UNREACHABLE, "%s closed the connection without an answer", dial->where);
+    else if (answer != MSI_HELLO_WELCOME)
+        fail(dial, status_of(answer), "%s refused the connection: %s", dial->where,
+             msi_hello_answer_text(answer));
+    else
+        dial->state = MSI_DIAL_DONE;
+}
+
+enum msi_dial_state msi_dial_progress(struct msi_dial *dial, int *fd) {
+    if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_CONNECTING) connect_on(dial);
+    if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_GREETING) greet(dial);
+    if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_LISTENING) hear(dial);
+    if (dial->state == MSI_DIAL_DONE && dial->fd >= 0) {
+        *fd = dial->fd;
+        dial->fd = -1;
+    }
+    return dial->state;
+}
+
+int msi_dial_descriptor(const struct msi_dial *dial, short *events) {
+    *events = dial->step == MSI_DIAL_LISTENING ? POLLIN : POLLOUT;
+    return dial->fd;
+}
+
+void msi_dial_end(struct msi_dial *dial) {
+    if (dial->fd >= 0) close(dial->fd);
+    dial->fd = -1;
+}

@@ -1,0 +1,45 @@
+/* link.c - what all links share: posting and failing. See link.h. */
+#include "transport/link.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static void post(const struct msi_link *link, struct msi_list *queue, struct msi_transfer *transfer,
+                 char *data, size_t len) {
+    transfer->data = data;
+    transfer->len = len;
+    transfer->done = 0;
+    msi_list_init(&transfer->node);
+    if (len && link->status == MST_OK) msi_list_push(queue, &transfer->node);
+}
+
+void msi_link_send(struct msi_link *link, struct msi_transfer *transfer, const void *data, size_t len) {
+    union {
+        const void *read;
+        char *any;
+    } pointer = {data}; /* one struct serves both ways; nobody writes through a send's pointer */
+    post(link, &link->sends, transfer, pointer.any, len);
+}
+
+void msi_link_receive(struct msi_link *link, struct msi_transfer *transfer, void *data, size_t len) {
+    post(link, &link->receives, transfer, data, len);
+}
+
+void msi_link_init(struct msi_link *link, const struct msi_link_ops *ops) {
+    link->ops = ops;
+    link->status = MST_OK;
+    link->why[0] = 0;
+    msi_list_init(&link->sends);
+    msi_list_init(&link->receives);
+}
+
+void msi_link_fail(struct msi_link *link, mst_status status, const char *format, ...) {
+    if (link->status != MST_OK) return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(link->why, sizeof link->why, format, args);
+    va_end(args);
+    link->status = status;
+    while (!msi_list_empty(&link->sends)) msi_list_remove(link->sends.next);
+    while (!msi_list_empty(&link->receives)) msi_list_remove(link->receives.next);
+}

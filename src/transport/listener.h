@@ -1,0 +1,53 @@
+/*
+ * listener.h - the one door of a rank: other ranks connect to it, say who they are, and are kept until the
+ * group that they mean asks for them.
+ *
+ *  1. Each world of a process has one listener, opened when the first group needs it. Any thread may use it:
+ *     one lock, held briefly, and only while connections are made.
+ *  2. Nothing here blocks. Connections come in and are checked in msi_listener_progress; who waits for one
+ *     calls that, asks msi_listener_take, and polls msi_listener_fd in between.
+ *  3. Whoever connects is a stranger until its hello is checked (see wire/hello.h). Strangers that say
+ *     nothing or something wrong are dismissed and stand in nobody's way; a stranger sees nothing but one
+ *     byte.
+ *  4. At most 4 * size + 64 connections are kept. Beyond that the strangers that have been silent for longest
+ *     go first; where all are known and nobody asks for them, new ones are turned away and may try again.
+ */
+#ifndef MSI_TRANSPORT_LISTENER_H
+#define MSI_TRANSPORT_LISTENER_H
+
+#include "base/address.h"
+
+#include <muster/status.h>
+#include <stdint.h>
+
+struct msi_listener;
+
+enum { MSI_LISTENER_STALL_MS = 10000 };
+
+/* Listens on the address; port 0 takes a free one. world is the number that all ranks of the world know. */
+mst_status msi_listener_open(const struct msi_address *address, uint64_t world, int rank, int size,
+                             struct msi_listener **listener);
+
+/* The port that it really listens on. */
+int msi_listener_port(const struct msi_listener *listener);
+
+/* Has POLLIN when progress would have something to do. It stays the listener's. */
+int msi_listener_fd(const struct msi_listener *listener);
+
+/* How long a stranger may take to say its hello, instead of MSI_LISTENER_STALL_MS. */
+void msi_listener_set_stall(struct msi_listener *listener, int stall_ms);
+
+/* Accepts, reads hellos and answers them; dismisses who took too long. */
+void msi_listener_progress(struct msi_listener *listener);
+
+/*
+ * The connection that rank "from" opened for this group and channel: a non-blocking socket that is the
+ * caller's from now on, or -1 if none has come so far. Of several, the one that came last: a rank connects
+ * again only where it has given up the connection before.
+ */
+int msi_listener_take(struct msi_listener *listener, uint64_t group, int from, int channel);
+
+/* Closes the door and all connections that nobody took. NULL is fine. */
+void msi_listener_close(struct msi_listener *listener);
+
+#endif

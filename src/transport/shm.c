@@ -1,0 +1,232 @@
+/*
+ * shm.c - a link through memory that both ranks have mapped: a ring of cells each way.
+ *
+ *   ring       cell 0      cell 1      ...  cell 15
+ *              head bytes  head bytes
+ *
+ * A cell's head holds the number of the cell and how many bytes follow it, and is written last: whoever reads
+ * the number that is next sees the bytes too. A small message lies in the head's own cache line, so that it
+ * costs one hand-over of one line and nothing else. Nobody acknowledges a message: the receiver counts the
+ * cells it has emptied on a line of its own, a few at a time, and the sender looks there only when it has
+ * filled all that it knows to be free.
+ *
+ * All loads and stores of what both sides touch are sequentially consistent, which costs no more than acquire
+ * and release but for one fenced store a cell on x86. So sleepers can be woken without loss: one side says
+ * that it will sleep and then looks at the ring, the other changes the ring and then looks for sleepers, and
+ * one of the two sees the other.
+ *
+ * What the other side writes is not trusted: counts and lengths are bounded, and the cells' places never come
+ * from there.
+ */
+#include "base/error.h"
+#include "transport/link.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LINE = 128, /* what two cores may hand to each other at once: processors fetch lines of 64 in pairs */
+    CELLS = 16,
+    CELL_BYTES = 16384,
+    SMALL = 56,         /* as much fits into the first 64 bytes */
+    REPORT = CELLS / 8, /* emptied cells that the sender is told about together */
+    BURST = 4,          /* cells moved in one way before the other way has its turn */
+};
+
+/* Bytes of up to SMALL begin right behind the head, more at the next line, where copying is faster. */
+struct cell {
+    _Atomic uint64_t head; /* number << 32 | length */
+    char bytes[SMALL + CELL_BYTES];
+    char pad[64]; /* cells at multiples of 4 KiB would compete for the same places in a cache */
+};
+
+struct ring {
+    _Atomic uint64_t emptied; /* by the receiver, who alone writes it */
+    char pad[LINE - 8];
+    struct cell cells[CELLS];
+};
+
+struct region {
+    _Atomic uint32_t closed[2]; /* by side; written once */
+    char pad[LINE - 8];
+    struct ring rings[2]; /* by the side that sends */
+};
+
+_Static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic uint32_t) == 4, "atomics must be plain words");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share these: 64 bits without a lock");
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "processes share these: 32 bits without a lock");
+_Static_assert(offsetof(struct cell, bytes) == 8 && sizeof(struct cell) == 16512, "layout of a cell");
+_Static_assert(sizeof(struct cell) % LINE == 0 && sizeof(struct cell) % 4096 != 0, "places of the cells");
+_Static_assert(offsetof(struct ring, cells) == LINE && offsetof(struct region, rings) == LINE, "own lines");
+_Static_assert(sizeof(struct region) == LINE + 2 * (LINE + CELLS * sizeof(struct cell)),
+               "layout of a region");
+
+struct shm {
+    struct msi_link link;
+    struct region *region;
+    struct ring *out, *in;
+    int side;
+    void (*posted)(void *arg);
+    void *arg;
+    uint64_t filled, known_emptied; /* cells of out; filled - known_emptied <= CELLS */
+    uint64_t taken, reported;       /* cells of in; taken - reported < REPORT */
+    uint32_t at, len;               /* of the cell of in that is being emptied; len 0: none is */
+};
+
+static void wake(const struct shm *shm) {
+    if (shm->posted) shm->posted(shm->arg);
+}
+
+/* Bytes in the queue, as far as limit. */
+static size_t queued(const struct msi_list *queue, size_t limit) {
+    size_t n = 0;
+    for (const struct msi_list *node = queue->next; node != queue; node = node->next) {
+        size_t left = msi_transfer_left(msi_container(node, struct msi_transfer, node));
+        if (left >= limit - n) return limit;
+        n += left;
+    }
+    return n;
+}
+
+static char *bytes_of(struct cell *cell, size_t len) {
+    return len > SMALL ? cell->bytes + SMALL : cell->bytes;
+}
+
+/* Whether the next cell is free. */
+static bool has_room(struct shm *shm) {
+    if (shm->filled - shm->known_emptied < CELLS) return true;
+    /* Acquires what close_cell released: the receiver has read the cells that are filled anew now. */
+    uint64_t emptied = atomic_load_explicit(&shm->out->emptied, memory_order_seq_cst);
+    if (emptied - shm->known_emptied > CELLS) {
+        msi_link_fail(&shm->link, MST_ERR_PROTOCOL, "the other side emptied more cells than were filled");
+        return false;
+    }
+    shm->known_emptied = emptied;
+    return shm->filled - emptied < CELLS;
+}
+
+static void fill_cell(struct shm *shm) {
+    struct cell *cell = &shm->out->cells[shm->filled % CELLS];
+    size_t len = queued(&shm->link.sends, CELL_BYTES);
+    char *to = bytes_of(cell, len);
+    for (size_t at = 0, n; at < len; at += n) {
+        struct msi_transfer *from = msi_link_first(&shm->link.sends);
+        n = msi_transfer_left(from) < len - at ? msi_transfer_left(from) : len - at;
+        memcpy(to + at, from->data + from->done, n);
+        msi_link_advance(from, n);
+    }
+    shm->filled++;
+    /* Released to open_cell. */
+    atomic_store_explicit(&cell->head, (uint64_t)(uint32_t)shm->filled << 32 | len, memory_order_seq_cst);
+    wake(shm);
+}
+
+static bool fill_cells(struct shm *shm) {
+    int n = 0;
+    for (; n < BURST && !msi_list_empty(&shm->link.sends) && has_room(shm); n++) fill_cell(shm);
+    return n > 0;
+}
+
+/* Whether there is a cell to empty. */
+static bool open_cell(struct shm *shm) {
+    if (shm->len) return true;
+    const struct cell *cell = &shm->in->cells[shm->taken % CELLS];
+    /* Acquires what fill_cell released: the bytes of the cell. */
+    uint64_t head = atomic_load_explicit(&cell->head, memory_order_seq_cst);
+    if ((uint32_t)(head >> 32) != (uint32_t)(shm->taken + 1)) return false;
+    uint32_t len = (uint32_t)head;
+    if (len == 0 || len > CELL_BYTES) {
+        msi_link_fail(&shm->link, MST_ERR_PROTOCOL, "a cell of %u bytes, where %d is the limit", len,
+                      CELL_BYTES);
+        return false;
+    }
+    shm->len = len;
+    shm->at = 0;
+    return true;
+}
+
+static void close_cell(struct shm *shm) {
+    shm->len = 0;
+    shm->taken++;
+    if (shm->taken - shm->reported < REPORT) return;
+    shm->reported = shm->taken;
+    /* Released to has_room. */
+    atomic_store_explicit(&shm->in->emptied, shm->taken, memory_order_seq_cst);
+    wake(shm);
+}
+
+static bool take_cells(struct shm *shm) {
+    bool moved = false;
+    for (int i = 0; i < BURST && !msi_list_empty(&shm->link.receives) && open_cell(shm); i++) {
+        struct cell *cell = &shm->in->cells[shm->taken % CELLS];
+        const char *from = bytes_of(cell, shm->len);
+        while (shm->at < shm->len && !msi_list_empty(&shm->link.receives)) {
+            struct msi_transfer *to = msi_link_first(&shm->link.receives);
+            size_t n =
+                msi_transfer_left(to) < shm->len - shm->at ? msi_transfer_left(to) : shm->len - shm->at;
+            memcpy(to->data + to->done, from + shm->at, n);
+            shm->at += (uint32_t)n;
+            msi_link_advance(to, n);
+        }
+        if (shm->at == shm->len) close_cell(shm);
+        moved = true;
+    }
+    return moved;
+}
+
+/* After nothing moved: has the other side closed, and is all received that it sent before? */
+static void look_for_end(struct shm *shm) {
+    /* Acquires what close_shm released: the last cells that were filled. */
+    if (!atomic_load_explicit(&shm->region->closed[1 - shm->side], memory_order_seq_cst)) return;
+    if (open_cell(shm) && (msi_list_empty(&shm->link.sends) || !msi_list_empty(&shm->link.receives))) return;
+    msi_link_fail(&shm->link, MST_ERR_PEER_LOST, "the other side closed the link");
+}
+
+static bool progress(struct msi_link *link) {
+    struct shm *shm = msi_container(link, struct shm, link);
+    if (link->status != MST_OK) return false;
+    bool moved = fill_cells(shm);
+    if (take_cells(shm)) moved = true;
+    if (!moved) look_for_end(shm);
+    return moved;
+}
+
+static int descriptor(const struct msi_link *link, short *events) {
+    (void)link;
+    *events = 0;
+    return -1;
+}
+
+static void close_shm(struct msi_link *link) {
+    struct shm *shm = msi_container(link, struct shm, link);
+    /* Released to look_for_end. */
+    atomic_store_explicit(&shm->region->closed[shm->side], 1, memory_order_seq_cst);
+    wake(shm);
+    free(shm);
+}
+
+static const struct msi_link_ops ops = {"shm", progress, descriptor, close_shm};
+
+size_t msi_link_shm_bytes(void) {
+    return sizeof(struct region);
+}
+
+mst_status msi_link_open_shm(void *memory, int side, void (*posted)(void *arg), void *arg,
+                             struct msi_link **link) {
+    if ((uintptr_t)memory % LINE || side < 0 || side > 1)
+        return msi_fail(MST_ERR_INVALID, NULL,
+                        "a link's memory at %p for side %d: not a multiple of %d, or no side", memory, side,
+                        LINE);
+    struct shm *shm = calloc(1, sizeof *shm);
+    if (!shm) return msi_fail_memory();
+    msi_link_init(&shm->link, &ops);
+    shm->region = memory;
+    shm->side = side;
+    shm->out = &shm->region->rings[side];
+    shm->in = &shm->region->rings[1 - side];
+    shm->posted = posted;
+    shm->arg = arg;
+    *link = &shm->link;
+    return MST_OK;
+}

@@ -1,0 +1,292 @@
+/* test_link.c - what every link promises while both sides are well: bytes, in order, where they belong. */
+#include "link_kit.h"
+
+#include <poll.h>
+#include <sys/ioctl.h>
+
+enum { QUEUE = 40 };
+
+/* Transfers of one way at one end, in the order they were posted. Each has a buffer of just its size. */
+struct posts {
+    struct msi_link *link;
+    struct msi_transfer slots[QUEUE];
+    unsigned first, count;
+    uint64_t stream, at, end; /* places in the stream: the next to be posted, its last */
+    uint64_t settled;         /* bytes of transfers that are done and checked */
+    bool receives;
+};
+
+static void post_next(struct posts *p, size_t n) {
+    struct msi_transfer *t = &p->slots[(p->first + p->count++) % QUEUE];
+    char *data = malloc(n ? n : 1);
+    assert_non_null(data);
+    if (p->receives) {
+        msi_link_receive(p->link, t, data, n);
+    } else {
+        fill(data, n, p->stream, p->at);
+        msi_link_send(p->link, t, data, n);
+    }
+    p->at += n;
+}
+
+/* Takes transfers off that are done; those behind one that is not done are not done either. */
+static void settle(struct posts *p) {
+    while (p->count && msi_transfer_done(&p->slots[p->first])) {
+        struct msi_transfer *t = &p->slots[p->first];
+        if (p->receives) check_bytes(t->data, t->len, p->stream, p->settled);
+        p->settled += t->len;
+        free(t->data);
+        p->first = (p->first + 1) % QUEUE;
+        p->count--;
+    }
+    for (unsigned i = 1; i < p->count; i++) {
+        const struct msi_transfer *t = &p->slots[(p->first + i) % QUEUE];
+        assert_true(t->done == 0 || msi_transfer_done(&p->slots[(p->first + i - 1) % QUEUE]));
+    }
+}
+
+static bool all_settled(const struct posts *p, int n) {
+    for (int i = 0; i < n; i++)
+        if (p[i].settled < p[i].end || p[i].count) return false;
+    return true;
+}
+
+/*
+ * Streams of total bytes each way, cut anew for the senders and the receivers, posted and moved in random
+ * order. Every way has two posts: who sends and who receives.
+ */
+static void run_streams(struct ends *ends, int ways, uint64_t total, size_t largest, uint64_t seed) {
+    struct posts posts[4] = {{.link = NULL}};
+    struct dice dice = {seed};
+    int64_t limit = msi_deadline(LIMIT_MS);
+    for (int i = 0; i < 2 * ways; i++) {
+        posts[i].link = ends->end[i / 2 ^ i % 2];
+        posts[i].receives = i % 2;
+        posts[i].stream = seed * 2 + (uint64_t)i / 2;
+        posts[i].end = total;
+    }
+    while (!all_settled(posts, 2 * ways)) {
+        struct posts *p = &posts[roll(&dice, 2 * (uint64_t)ways)];
+        for (uint64_t i = roll(&dice, 6); i > 0 && p->count < QUEUE && p->at < p->end; i--) {
+            size_t n = roll_size(&dice, largest);
+            post_next(p, n < p->end - p->at ? n : (size_t)(p->end - p->at));
+        }
+        for (uint64_t i = roll(&dice, 4); i > 0; i--) advance(ends->end[roll(&dice, 2)]);
+        for (int i = 0; i < 2 * ways; i++) settle(&posts[i]);
+        assert_status(ends->end[0]->status, MST_OK);
+        assert_status(ends->end[1]->status, MST_OK);
+        assert_true(msi_now() < limit);
+    }
+    assert_false(msi_link_busy(ends->end[0]) || msi_link_busy(ends->end[1]));
+}
+
+static void streams(struct ends *ends, const struct link_base *base, int fault) {
+    size_t most = faults_of(fault).most_bytes;
+    bool slow = fault && most && most < 10000;
+    run_streams(ends, base->two_ends ? 2 : 1, (slow ? 60000 : 3000000) / SLOWER, slow ? 5000 : 300000,
+                17 + (uint64_t)fault);
+}
+
+static void bytes_arrive_in_order_however_they_are_cut(void **state) {
+    (void)state;
+    over_all(streams, true);
+}
+
+/* Transfers much longer than anything that a link holds by itself. */
+static void long_transfers(void **state) {
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(link_bases); i++) {
+        struct ends ends;
+        for (int fault = 0; fault <= 2; fault += 2) {
+            if (!open_ends(&link_bases[i], fault, &ends)) continue;
+            run_streams(&ends, link_bases[i].two_ends ? 2 : 1, (24u << 20) / SLOWER, 9u << 20, 5);
+            close_ends(&ends);
+        }
+    }
+}
+
+static void three_pieces_as_seven(struct ends *ends, const struct link_base *base, int fault) {
+    (void)base;
+    (void)fault;
+    static const size_t sent[3] = {5, 40000, 2000}, taken[7] = {1, 2, 30000, 0, 9000, 3001, 1};
+    static char out[42005], in[42006];
+    struct msi_transfer sends[3], receives[7];
+    size_t at = 0;
+    fill(out, sizeof out, 3, 0);
+    memset(in, 0x55, sizeof in);
+    for (int i = 0; i < 3; at += sent[i++]) msi_link_send(ends->end[0], &sends[i], out + at, sent[i]);
+    at = 0;
+    for (int i = 0; i < 7; at += taken[i++]) msi_link_receive(ends->end[1], &receives[i], in + at, taken[i]);
+    assert_int_equal(at, sizeof out);
+    run_until_done(ends->end[1], ends->end[0], &receives[6]);
+    for (int i = 0; i < 3; i++) assert_true(msi_transfer_done(&sends[i]));
+    check_bytes(in, sizeof out, 3, 0);
+    assert_int_equal(in[sizeof out], 0x55);
+}
+
+static void sends_need_not_match_receives(void **state) {
+    (void)state;
+    over_all(three_pieces_as_seven, true);
+}
+
+static void take_four_of_ten(struct ends *ends, const struct link_base *base, int fault) {
+    (void)base;
+    (void)fault;
+    char in[16];
+    struct msi_transfer send, first, second;
+    memset(in, '-', sizeof in);
+    msi_link_send(ends->end[0], &send, "0123456789", 10);
+    msi_link_receive(ends->end[1], &first, in, 4);
+    run_until_done(ends->end[1], ends->end[0], &first);
+    for (int i = 0; i < 200; i++) {
+        advance(ends->end[0]);
+        advance(ends->end[1]);
+    }
+    assert_memory_equal(in, "0123------------", 16);
+    assert_status(ends->end[1]->status, MST_OK);
+    msi_link_receive(ends->end[1], &second, in + 4, 6);
+    run_until_done(ends->end[1], ends->end[0], &second);
+    assert_memory_equal(in, "0123456789------", 16);
+    run_until_done(ends->end[0], ends->end[1], &send);
+}
+
+static void nothing_is_taken_that_nobody_asked_for(void **state) {
+    (void)state;
+    over_all(take_four_of_ten, true);
+}
+
+/* What was not asked for stays in the socket: a link buffers nothing of its own. */
+static void tcp_reads_no_further_than_posted(void **state) {
+    (void)state;
+    struct ends ends = {.memory = NULL};
+    char in[4];
+    int left = 0;
+    short events;
+    struct msi_transfer send, receive;
+    assert_true(open_tcp4(&ends));
+    msi_link_send(ends.end[0], &send, "0123456789", 10);
+    msi_link_receive(ends.end[1], &receive, in, 4);
+    run_until_done(ends.end[1], ends.end[0], &receive);
+    for (int i = 0; i < 500; i++) advance(ends.end[1]);
+    assert_int_equal(ioctl(ends.end[1]->ops->descriptor(ends.end[1], &events), FIONREAD, &left), 0);
+    assert_int_equal(left, 6);
+    close_ends(&ends);
+}
+
+static void empty_transfers(struct ends *ends, const struct link_base *base, int fault) {
+    (void)base;
+    (void)fault;
+    struct msi_transfer transfer;
+    msi_link_send(ends->end[0], &transfer, NULL, 0);
+    assert_true(msi_transfer_done(&transfer));
+    msi_link_receive(ends->end[0], &transfer, NULL, 0);
+    assert_true(msi_transfer_done(&transfer));
+    assert_false(msi_link_busy(ends->end[0]));
+    assert_false(advance(ends->end[0]));
+}
+
+static void nothing_is_done_as_soon_as_it_is_posted(void **state) {
+    (void)state;
+    over_all(empty_transfers, true);
+}
+
+/* Moves a link only when poll says so, as a sleeper does. */
+static void advance_when_ready(struct msi_link *const end[2]) {
+    struct pollfd ask[2];
+    for (int i = 0; i < 2; i++) ask[i].fd = end[i]->ops->descriptor(end[i], &ask[i].events);
+    assert_true(ask[0].fd >= 0 && ask[1].fd >= 0);
+    assert_true(poll(ask, 2, LIMIT_MS) > 0);
+    for (int i = 0; i < 2; i++)
+        if (ask[i].revents) advance(end[i]);
+}
+
+static void a_link_with_a_descriptor_can_be_slept_on(void **state) {
+    (void)state;
+    for (int fault = 0; fault < PLAIN_AND_FAULTS; fault++) {
+        static char out[300000], in[300000];
+        size_t n = fault == 1 || fault == 5 ? 5000 : sizeof out;
+        struct ends ends;
+        struct msi_transfer sends[2], receives[2];
+        assert_true(open_ends(&link_bases[2], fault, &ends));
+        fill(out, n, 9, 0);
+        for (int way = 0; way < 2; way++) {
+            memset(in, 0, n);
+            msi_link_send(ends.end[way], &sends[way], out, n);
+            msi_link_receive(ends.end[1 - way], &receives[way], in, n);
+            while (!msi_transfer_done(&receives[way])) advance_when_ready(ends.end);
+            check_bytes(in, n, 9, 0);
+        }
+        close_ends(&ends);
+    }
+}
+
+static void a_link_in_memory_has_no_descriptor(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct ends ends;
+        short events;
+        open_ends(&link_bases[i], 0, &ends);
+        assert_int_equal(ends.end[0]->ops->descriptor(ends.end[0], &events), -1);
+        close_ends(&ends);
+    }
+}
+
+static void count(void *arg) {
+    ++*(int *)arg;
+}
+
+static void a_shm_link_tells_when_the_other_side_may_move(void **state) {
+    (void)state;
+    struct ends ends;
+    struct msi_link *link;
+    struct msi_transfer send, receive;
+    char data[1000];
+    int posted = 0, before = 0;
+    assert_true(open_ends(&link_bases[1], 0, &ends));
+    assert_ok(msi_link_open_shm(ends.memory, 0, count, &posted,
+                                &link)); /* in the place of end 0, which is unused */
+    memset(data, 0, sizeof data);
+    msi_link_send(link, &send, data, sizeof data);
+    advance(link);
+    assert_int_equal(posted, 1);
+    for (int i = 0; i < 64; i++) { /* a message in each cell, several rounds */
+        msi_link_send(ends.end[1], &send, data, sizeof data);
+        advance(ends.end[1]);
+        assert_true(msi_transfer_done(&send));
+        msi_link_receive(link, &receive, data, sizeof data);
+        before = posted;
+        advance(link);
+        assert_true(msi_transfer_done(&receive));
+        assert_in_range(posted - before, 0, 1);
+    }
+    assert_in_range(posted, 1 + 64 / 16, 1 + 64); /* at least once a round: cells became free */
+    before = posted;
+    close_link(link);
+    assert_int_equal(posted, before + 1);
+    close_ends(&ends);
+}
+
+static void a_misplaced_shm_link_is_refused(void **state) {
+    (void)state;
+    static _Alignas(128) char memory[256];
+    struct msi_link *link = NULL;
+    assert_status(msi_link_open_shm(memory + 64, 0, NULL, NULL, &link), MST_ERR_INVALID);
+    assert_status(msi_link_open_shm(memory, 2, NULL, NULL, &link), MST_ERR_INVALID);
+    assert_null(link);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_arrive_in_order_however_they_are_cut),
+        cmocka_unit_test(long_transfers),
+        cmocka_unit_test(sends_need_not_match_receives),
+        cmocka_unit_test(nothing_is_taken_that_nobody_asked_for),
+        cmocka_unit_test(tcp_reads_no_further_than_posted),
+        cmocka_unit_test(nothing_is_done_as_soon_as_it_is_posted),
+        cmocka_unit_test(a_link_with_a_descriptor_can_be_slept_on),
+        cmocka_unit_test(a_link_in_memory_has_no_descriptor),
+        cmocka_unit_test(a_shm_link_tells_when_the_other_side_may_move),
+        cmocka_unit_test(a_misplaced_shm_link_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,378 @@
+/* test_listener.c - ranks that connect to one another's listeners, and strangers that misbehave there. */
+#include "harness.h"
+
+#include "os/socket.h"
+#include "transport/dial.h"
+#include "transport/listener.h"
+
+#include <muster/status.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+enum { LIMIT_MS = 50000, SIZE = 4, ME = 1, KEPT = 4 * SIZE + 64 };
+
+static const uint64_t world = 0xfeedfacecafebeef;
+static struct msi_listener *listener;
+static struct msi_address address;
+
+static int open_listener(void **state) {
+    (void)state;
+    address = (struct msi_address){.host = "127.0.0.1"};
+    if (msi_listener_open(&address, world, ME, SIZE, &listener) != MST_OK) return -1;
+    address.port = msi_listener_port(listener);
+    return 0;
+}
+
+static int close_listener(void **state) {
+    (void)state;
+    msi_listener_close(listener);
+    listener = NULL;
+    return 0;
+}
+
+static struct msi_hello hello_from(int from, uint64_t group, int channel) {
+    return (struct msi_hello){world, group, (uint32_t)from, ME, (uint32_t)channel};
+}
+
+/* Dials until it is decided; the listener works meanwhile. The socket, or -1. */
+static int dial(struct msi_dial *d, const struct msi_hello *hello) {
+    int fd = -1;
+    int64_t limit = msi_deadline(LIMIT_MS);
+    msi_dial_begin(d, &address, hello);
+    while (msi_dial_progress(d, &fd) == MSI_DIAL_PENDING) {
+        if (listener) msi_listener_progress(listener);
+        assert_true(msi_now() < limit);
+    }
+    msi_dial_end(d);
+    return fd;
+}
+
+static int dial_well(int from, uint64_t group, int channel) {
+    struct msi_dial d;
+    struct msi_hello hello = hello_from(from, group, channel);
+    int fd = dial(&d, &hello);
+    if (fd < 0) fail_msg("%s", d.why);
+    return fd;
+}
+
+/* A connection that says nothing yet. */
+static int connect_plainly(void) {
+    struct msi_wait wait = {msi_deadline(LIMIT_MS), NULL};
+    int fd = -1;
+    assert_ok(msi_connect(&address, false, &wait, &fd));
+    return fd;
+}
+
+/* What the listener answers: a byte, 0 if it hangs up without a word. */
+static int answer_to(int fd) {
+    int64_t limit = msi_deadline(LIMIT_MS);
+    for (;;) {
+        uint8_t byte;
+        ssize_t n = msi_recv(fd, &byte, 1);
+        if (n >= 0) return n == 1 ? byte : 0;
+        if (errno == ECONNRESET) return 0;
+        assert_int_equal(errno, EAGAIN);
+        msi_listener_progress(listener);
+        assert_true(msi_now() < limit);
+    }
+}
+
+static void expect_connected(int a, int b) {
+    struct pollfd ask = {.fd = b, .events = POLLIN};
+    char byte = 0;
+    assert_true(a >= 0 && b >= 0);
+    assert_int_equal(msi_send(a, "x", 1), 1);
+    assert_int_equal(poll(&ask, 1, LIMIT_MS), 1);
+    assert_int_equal(msi_recv(b, &byte, 1), 1);
+    assert_int_equal(byte, 'x');
+    close(a);
+    close(b);
+}
+
+static void a_connection_is_given_to_who_asks_for_it(void **state) {
+    (void)state;
+    assert_int_equal(msi_listener_take(listener, 5, 2, 0), -1);
+    int there = dial_well(2, 5, 0);
+    assert_int_equal(msi_listener_take(listener, 6, 2, 0), -1);
+    assert_int_equal(msi_listener_take(listener, 5, 3, 0), -1);
+    assert_int_equal(msi_listener_take(listener, 5, 2, 1), -1);
+    int here = msi_listener_take(listener, 5, 2, 0);
+    assert_int_equal(msi_listener_take(listener, 5, 2, 0), -1);
+    expect_connected(there, here);
+}
+
+static void groups_ranks_and_channels_are_kept_apart(void **state) {
+    (void)state;
+    int fds[3][2][2], n = 0;
+    for (int from = 0; from < 3; from++)
+        for (int group = 0; group < 2; group++)
+            for (int channel = 0; channel < 2; channel++)
+                fds[from][group][channel] = dial_well(from, (uint64_t)group, channel);
+    for (int from = 2; from >= 0; from--)
+        for (int channel = 0; channel < 2; channel++)
+            for (int group = 0; group < 2; group++, n++)
+                expect_connected(msi_listener_take(listener, (uint64_t)group, from, channel),
+                                 fds[from][group][channel]);
+    assert_int_equal(n, 12);
+}
+
+static void the_last_connection_of_several_counts(void **state) {
+    (void)state;
+    int first = dial_well(0, 1, 0), second = dial_well(0, 1, 0);
+    assert_int_equal(answer_to(first), 0); /* it was given up */
+    expect_connected(second, msi_listener_take(listener, 1, 0, 0));
+    assert_int_equal(msi_listener_take(listener, 1, 0, 0), -1);
+    close(first);
+}
+
+/* Bytes behind the hello belong to the link. */
+static void a_hello_may_come_in_pieces_and_is_not_overread(void **state) {
+    (void)state;
+    struct msi_hello hello = hello_from(3, 9, 2);
+    uint8_t bytes[MSI_HELLO_BYTES];
+    char rest[8] = {0};
+    int there = connect_plainly(), here;
+    msi_hello_write(&hello, bytes);
+    for (int i = 0; i < MSI_HELLO_BYTES; i++) {
+        assert_int_equal(msi_listener_take(listener, 9, 3, 2), -1);
+        if (i == MSI_HELLO_BYTES - 1)
+            assert_int_equal(msi_send(there, (uint8_t[]){bytes[i], 'r', 'e', 's', 't'}, 5), 5);
+        else
+            assert_int_equal(msi_send(there, bytes + i, 1), 1);
+        struct pollfd ask = {.fd = msi_listener_fd(listener), .events = POLLIN};
+        assert_int_equal(poll(&ask, 1, LIMIT_MS), 1);
+        msi_listener_progress(listener);
+    }
+    assert_int_equal(answer_to(there), MSI_HELLO_WELCOME);
+    here = msi_listener_take(listener, 9, 3, 2);
+    assert_true(here >= 0);
+    assert_int_equal(msi_recv(here, rest, sizeof rest), 4);
+    assert_string_equal(rest, "rest");
+    close(here);
+    close(there);
+}
+
+static void a_wrong_hello_is_answered_and_closed(void **state) {
+    (void)state;
+    struct {
+        size_t at;
+        uint8_t value;
+        int answer;
+    } wrong[] = {{0, 'm', MSI_HELLO_MALFORMED}, {4, 2, MSI_HELLO_VERSION},  {8, 0, MSI_HELLO_WORLD},
+                 {24, SIZE, MSI_HELLO_RANK},    {27, 0x80, MSI_HELLO_RANK}, {28, ME + 1, MSI_HELLO_RANK}};
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        struct msi_hello hello = hello_from(0, 1, 0);
+        uint8_t bytes[MSI_HELLO_BYTES];
+        int fd = connect_plainly();
+        msi_hello_write(&hello, bytes);
+        bytes[wrong[i].at] = wrong[i].value;
+        assert_int_equal(msi_send(fd, bytes, sizeof bytes), sizeof bytes);
+        assert_int_equal(answer_to(fd), wrong[i].answer);
+        assert_int_equal(answer_to(fd), 0);
+        assert_int_equal(msi_listener_take(listener, 1, 0, 0), -1);
+        close(fd);
+    }
+}
+
+static void a_short_hello_harms_nobody(void **state) {
+    (void)state;
+    for (int n = 0; n < MSI_HELLO_BYTES; n += 7) {
+        struct msi_hello hello = hello_from(0, 1, 0);
+        uint8_t bytes[MSI_HELLO_BYTES];
+        int fd = connect_plainly();
+        msi_hello_write(&hello, bytes);
+        if (n) assert_int_equal(msi_send(fd, bytes, (size_t)n), n);
+        shutdown(fd, SHUT_WR);
+        assert_int_equal(answer_to(fd), 0);
+        close(fd);
+    }
+    expect_connected(dial_well(0, 1, 0), msi_listener_take(listener, 1, 0, 0));
+}
+
+static void the_silent_are_dismissed_and_hold_nobody_up(void **state) {
+    (void)state;
+    int silent = connect_plainly();
+    msi_listener_progress(listener);
+    expect_connected(dial_well(2, 1, 0),
+                     msi_listener_take(listener, 1, 2, 0)); /* with the usual stall time */
+    msi_listener_set_stall(listener, 20);
+    int64_t begin = msi_now();
+    assert_int_equal(answer_to(silent), 0);
+    assert_true(ms_since(begin) < 5000);
+    close(silent);
+}
+
+static void a_flood_of_strangers_leaves_room(void **state) {
+    (void)state;
+    int fds[KEPT + 20];
+    for (size_t i = 0; i < COUNT_OF(fds); i++) {
+        fds[i] = connect_plainly();
+        if (i % 10 == 0) msi_listener_progress(listener);
+    }
+    expect_connected(dial_well(2, 1, 0), msi_listener_take(listener, 1, 2, 0));
+    assert_int_equal(answer_to(fds[0]), 0); /* the oldest had to go */
+    for (size_t i = 0; i < COUNT_OF(fds); i++) close(fds[i]);
+}
+
+static void too_many_that_nobody_asks_for_are_turned_away(void **state) {
+    (void)state;
+    int fds[KEPT];
+    struct msi_dial d;
+    struct msi_hello hello = hello_from(0, 77, 0);
+    struct caught_stderr caught = begin_stderr();
+    for (int i = 0; i < KEPT; i++) fds[i] = dial_well(i % SIZE, 1, i);
+    int more = dial(&d, &hello);
+    free(end_stderr(caught));
+    assert_int_equal(more, -1);
+    assert_status(d.status, MST_ERR_UNREACHABLE);
+    expect_connected(msi_listener_take(listener, 1, 2, 2), fds[2]);
+    expect_connected(dial(&d, &hello), msi_listener_take(listener, 77, 0, 0));
+    for (int i = 0; i < KEPT; i++)
+        if (i != 2) close(fds[i]);
+}
+
+static void a_refused_dial_says_why(void **state) {
+    (void)state;
+    struct msi_dial d;
+    struct msi_hello hello = hello_from(0, 1, 0);
+    hello.world++;
+    assert_int_equal(dial(&d, &hello), -1);
+    assert_status(d.status, MST_ERR_PROTOCOL);
+    assert_contains(d.why, "another world");
+    hello = hello_from(SIZE, 1, 0);
+    assert_int_equal(dial(&d, &hello), -1);
+    assert_contains(d.why, "no such rank");
+}
+
+static void a_dial_to_nobody_may_be_tried_again(void **state) {
+    (void)state;
+    struct msi_dial d;
+    struct msi_hello hello = hello_from(0, 1, 0);
+    msi_listener_close(listener);
+    listener = NULL;
+    assert_int_equal(dial(&d, &hello), -1);
+    assert_status(d.status, MST_ERR_UNREACHABLE);
+    assert_contains(d.why, "127.0.0.1:");
+    assert_ok(msi_listener_open(&address, world, ME, SIZE, &listener));
+    expect_connected(dial(&d, &hello), msi_listener_take(listener, 1, 0, 0));
+}
+
+/* Answers one connection with a byte, or hangs up. */
+static void dial_somebody_else(int byte, const char *why) {
+    struct msi_dial d;
+    struct msi_hello hello = hello_from(0, 1, 0);
+    struct msi_address other = {.host = "127.0.0.1"};
+    int door, fd = -1, accepted = -1;
+    int64_t limit = msi_deadline(LIMIT_MS);
+    assert_ok(msi_listen(&other, &door, &other.port));
+    msi_dial_begin(&d, &other, &hello);
+    while (msi_dial_progress(&d, &fd) == MSI_DIAL_PENDING) {
+        uint8_t out = (uint8_t)byte, in[MSI_HELLO_BYTES];
+        if (accepted < 0)
+            accepted = accept4(door, NULL, NULL, SOCK_CLOEXEC);
+        else if (byte >= 0)
+            (void)!msi_send(accepted, &out, 1);
+        else if (recv(accepted, in, sizeof in, MSG_DONTWAIT) > 0)
+            shutdown(accepted, SHUT_RDWR);
+        assert_true(msi_now() < limit);
+    }
+    msi_dial_end(&d);
+    assert_int_equal(d.state, MSI_DIAL_FAILED);
+    assert_contains(d.why, why);
+    close(accepted);
+    close(door);
+}
+
+static void a_dial_takes_only_a_welcome(void **state) {
+    (void)state;
+    dial_somebody_else(0, "no answer");
+    dial_somebody_else('M', "no answer");
+    dial_somebody_else(MSI_HELLO_VERSION, "another version");
+    dial_somebody_else(-1, "without an answer");
+}
+
+/* Each thread is a rank that dials for its own groups, takes nothing, and checks its connections. */
+enum { DIALERS = 4, DIALS = 25 };
+struct dialer {
+    int from;
+    int fds[DIALS];
+};
+
+static void *dial_many(void *context) {
+    struct dialer *me = context;
+    int64_t limit = msi_deadline(LIMIT_MS);
+    for (int i = 0; i < DIALS; i++) {
+        struct msi_dial d;
+        struct msi_hello hello = hello_from(me->from, (uint64_t)i % 3, i);
+        me->fds[i] = -1;
+        msi_dial_begin(&d, &address, &hello);
+        while (msi_dial_progress(&d, &me->fds[i]) == MSI_DIAL_PENDING && msi_now() < limit) {
+            struct pollfd ask;
+            ask.fd = msi_dial_descriptor(&d, &ask.events);
+            poll(&ask, 1, 1000);
+        }
+        msi_dial_end(&d);
+    }
+    return NULL;
+}
+
+/* Two threads let connections in and take those of one half of the ranks each. */
+struct taker {
+    int first, fds[DIALERS / 2][DIALS];
+};
+
+static void *take_many(void *context) {
+    struct taker *me = context;
+    int64_t limit = msi_deadline(LIMIT_MS);
+    for (int left = DIALERS / 2 * DIALS; left > 0 && msi_now() < limit;) {
+        struct pollfd ask = {.fd = msi_listener_fd(listener), .events = POLLIN};
+        msi_listener_progress(listener);
+        for (int r = 0; r < DIALERS / 2; r++)
+            for (int i = 0; i < DIALS; i++) {
+                if (me->fds[r][i] >= 0) continue;
+                me->fds[r][i] = msi_listener_take(listener, (uint64_t)i % 3, me->first + r, i);
+                left -= me->fds[r][i] >= 0;
+            }
+        poll(&ask, 1, 1);
+    }
+    return NULL;
+}
+
+static void many_dial_and_take_at_once(void **state) {
+    (void)state;
+    struct dialer dialers[DIALERS];
+    struct taker takers[2] = {{.first = 0}, {.first = DIALERS / 2}};
+    pthread_t threads[DIALERS + 2];
+    for (int i = 0; i < 2; i++) {
+        memset(takers[i].fds, -1, sizeof takers[i].fds);
+        threads[i] = start_thread(take_many, &takers[i]);
+    }
+    for (int i = 0; i < DIALERS; i++) {
+        dialers[i].from = i;
+        threads[2 + i] = start_thread(dial_many, &dialers[i]);
+    }
+    for (int i = 0; i < DIALERS + 2; i++) join_thread(threads[i]);
+    for (int r = 0; r < DIALERS; r++)
+        for (int i = 0; i < DIALS; i++) expect_connected(dialers[r].fds[i], takers[r / 2].fds[r % 2][i]);
+}
+
+#define door_test(name) cmocka_unit_test_setup_teardown(name, open_listener, close_listener)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        door_test(a_connection_is_given_to_who_asks_for_it),
+        door_test(groups_ranks_and_channels_are_kept_apart),
+        door_test(the_last_connection_of_several_counts),
+        door_test(a_hello_may_come_in_pieces_and_is_not_overread),
+        door_test(a_wrong_hello_is_answered_and_closed),
+        door_test(a_short_hello_harms_nobody),
+        door_test(the_silent_are_dismissed_and_hold_nobody_up),
+        door_test(a_flood_of_strangers_leaves_room),
+        door_test(too_many_that_nobody_asks_for_are_turned_away),
+        door_test(a_refused_dial_says_why),
+        door_test(a_dial_to_nobody_may_be_tried_again),
+        door_test(a_dial_takes_only_a_welcome),
+        door_test(many_dial_and_take_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

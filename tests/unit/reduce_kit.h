@@ -1,0 +1,135 @@
+/*
+ * reduce_kit.h - for the tests of reductions: a slow reference made of double arithmetic and tables of values, data
+ * full of special values, and what it means that two elements are the same.
+ */
+#ifndef TESTS_UNIT_REDUCE_KIT_H
+#define TESTS_UNIT_REDUCE_KIT_H
+
+#include "harness.h"
+
+#include "reduce/reduce.h"
+
+#include <float.h>
+#include <math.h>
+
+/* A float format: bits of exponent and mantissa; whether the largest exponent holds numbers. */
+struct kit_format {
+    int exponent, mantissa;
+    bool no_infinity;
+};
+
+static inline const struct kit_format *kit_format(mst_dtype dtype) {
+    static const struct kit_format formats[MST_DTYPE_COUNT] = {
+        [MST_F64] = {11, 52, false}, [MST_F32] = {8, 23, false},  [MST_F16] = {5, 10, false},
+        [MST_BF16] = {8, 7, false},  [MST_F8E4M3] = {4, 3, true}, [MST_F8E5M2] = {5, 2, false},
+    };
+    return formats[dtype].exponent ? &formats[dtype] : NULL;
+}
+
+static inline bool kit_is_small(mst_dtype dtype) {
+    return kit_format(dtype) && mst_dtype_size(dtype) < 4;
+}
+
+/* The code of the least value that is no number: infinity, or NaN where there is none. */
+static inline uint64_t kit_end(const struct kit_format *f) {
+    return f->no_infinity ? (1ull << (f->exponent + f->mantissa)) - 1
+                          : ((1ull << f->exponent) - 1) << f->mantissa;
+}
+
+/* What a code without its sign would be worth if all exponents held numbers. */
+static inline double kit_magnitude(const struct kit_format *f, uint64_t code) {
+    int exponent = (int)(code >> f->mantissa), bias = (1 << (f->exponent - 1)) - 1;
+    double mantissa = (double)(code & ((1ull << f->mantissa) - 1));
+    if (exponent == 0) return ldexp(mantissa, 1 - bias - f->mantissa);
+    return ldexp(mantissa + ldexp(1, f->mantissa), exponent - bias - f->mantissa);
+}
+
+static inline double kit_decode(mst_dtype dtype, uint64_t code) {
+    const struct kit_format *f = kit_format(dtype);
+    uint64_t top = 1ull << (f->exponent + f->mantissa), size = code & (top - 1);
+    double value = size < kit_end(f)                       ? kit_magnitude(f, size)
+                   : size == kit_end(f) && !f->no_infinity ? INFINITY
+                                                           : NAN;
+    return code & top ? -value : value;
+}
+
+/* Rounds to the nearest of all values, of two the even one. */
+static inline uint64_t kit_encode(mst_dtype dtype, double value) {
+    const struct kit_format *f = kit_format(dtype);
+    uint64_t sign = signbit(value) ? 1ull << (f->exponent + f->mantissa) : 0, low = 0, high = kit_end(f);
+    if (value != value) return sign | (kit_end(f) + !f->no_infinity);
+    value = fabs(value);
+    if (value >= kit_magnitude(f, high)) return sign | high;
+    while (high - low > 1) { /* low <= value < high */
+        uint64_t middle = (low + high) / 2;
+        if (value < kit_magnitude(f, middle))
+            high = middle;
+        else
+            low = middle;
+    }
+    double below = value - kit_magnitude(f, low), above = kit_magnitude(f, high) - value;
+    return sign | (below < above || (below == above && low % 2 == 0) ? low : high);
+}
+
+static inline uint64_t kit_read(const void *from, size_t size) {
+    uint64_t code = 0;
+    memcpy(&code, from, size); /* little-endian, as all machines that muster runs on */
+    return code;
+}
+
+static inline double kit_value(mst_dtype dtype, uint64_t code) {
+    double d;
+    float f;
+    uint32_t half = (uint32_t)code;
+    if (dtype == MST_F64) return memcpy(&d, &code, 8), d;
+    if (dtype == MST_F32) return memcpy(&f, &half, 4), (double)f;
+    return kit_decode(dtype, code);
+}
+
+/* The same bits; but one NaN is as good as another. */
+static inline bool kit_same(mst_dtype dtype, const void *a, const void *b) {
+    size_t size = mst_dtype_size(dtype);
+    if (!memcmp(a, b, size)) return true;
+    if (!kit_format(dtype)) return false;
+    double x = kit_value(dtype, kit_read(a, size)), y = kit_value(dtype, kit_read(b, size));
+    return x != x && y != y;
+}
+
+static inline void kit_assert_same(const char *what, mst_dtype dtype, const void *a, const void *b,
+                                   size_t count) {
+    size_t size = mst_dtype_size(dtype);
+    for (size_t i = 0; i < count * size; i += size)
+        if (!kit_same(dtype, (const char *)a + i, (const char *)b + i))
+            fail_msg("%s, %s: element %zu of %zu is %#llx, not %#llx", what, mst_dtype_name(dtype), i / size,
+                     count, (unsigned long long)kit_read((const char *)a + i, size),
+                     (unsigned long long)kit_read((const char *)b + i, size));
+}
+
+static inline uint64_t kit_random(void) {
+    static uint64_t state = 0x9e3779b97f4a7c15u;
+    state ^= state << 13;
+    state ^= state >> 7;
+    return state ^= state << 17;
+}
+
+/* Random bits; every other element of floats near 1, so that sums mean something, or special. */
+static inline void kit_fill(mst_dtype dtype, void *to, size_t count) {
+    size_t size = mst_dtype_size(dtype);
+    const struct kit_format *f = kit_format(dtype);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t code = kit_random();
+        if (f && code % 2) {
+            uint64_t one = ((1ull << (f->exponent - 1)) - 1) << f->mantissa,
+                     top = 1ull << (f->exponent + f->mantissa);
+            const uint64_t special[] = {
+                0, 1, 1ull << f->mantissa, kit_end(f) - 1, kit_end(f), kit_end(f) | 1};
+            code = (code & top) | (code % 16 == 1 ? special[code / 16 % 6]
+                                                  : one ^ (code >> 5 & ((1ull << (f->mantissa + 1)) - 1)));
+        } else if (dtype == MST_BOOL && code % 4) {
+            code %= 2;
+        }
+        memcpy((char *)to + i * size, &code, size);
+    }
+}
+
+#endif
