@@ -121,14 +121,15 @@ static void check_size(struct sim *sim, const struct msi_planner *planner, int s
 static void every_size(void **state) {
     (void)state;
     struct sim sim = {0};
+    int64_t start = msi_now();
     for (size_t p = 0; p < msi_planner_count; p++)
         for (int size = 1; size <= EVERY_SIZE; size++) {
             bool root = has_root(msi_planners[p].kind);
             check_size(&sim, &msi_planners[p], size, !root ? 1 : size <= 20 ? size : 6, root ? 2 : 6);
         }
     sim_free(&sim);
-    print_message("%zu (algorithm, size, root) triples up to %d ranks, %zu runs\n", triples, EVERY_SIZE,
-                  runs);
+    print_message("%zu (algorithm, size, root) triples up to %d ranks, %zu runs, %lld ms\n", triples,
+                  EVERY_SIZE, runs, (long long)ms_since(start));
 }
 
 /* Has it n messages per rank, so that the world's plans grow with the square? */
@@ -147,14 +148,15 @@ static void large_sizes(void **state) {
     static const int sizes[] = {65,  96,  100, 127, 128, 129,  200,  255,
                                 256, 257, 509, 512, 700, 1000, 1023, 1024};
     struct sim sim = {0};
+    int64_t start = msi_now();
     for (size_t p = 0; p < msi_planner_count; p++)
         for (size_t i = 0; i < COUNT_OF(sizes) && sizes[i] <= LARGEST; i++) {
             if (has_square(&msi_planners[p]) && sizes[i] > 260) continue;
             check_size(&sim, &msi_planners[p], sizes[i], has_root(msi_planners[p].kind) ? 2 : 1, 1);
         }
     sim_free(&sim);
-    print_message("%zu (algorithm, size, root) triples in all, up to %d ranks, %zu runs\n", triples, LARGEST,
-                  runs);
+    print_message("%zu (algorithm, size, root) triples in all, up to %d ranks, %zu runs, %lld ms\n", triples,
+                  LARGEST, runs, (long long)ms_since(start));
 }
 
 /* Sums that depend on how they are formed must still be the same everywhere: all ranks have the same bits. */
