@@ -8,7 +8,13 @@ struct msi_comm {
     int rank, size;
     int *pids;
     char *key;
-    bool one_host, crowded; /* crowded: more ranks than processors on this host */
+    bool crowded; /* more ranks than processors on this host */
+    struct msi_hosts hosts;
+    const struct msi_algo *algo;
+    struct msi_door *door;
+    struct msi_net *net;    /* where the ranks are on several hosts; NULL before they have met … */
+    int *ports;             /* … at these ports, by rank */
+    struct pollfd *net_fds; /* room for what a sleeper polls for */
     struct msi_comm_hooks hooks;
     struct msi_board *board; /* NULL before it was found */
     bool met;                /* all ranks have opened it */

@@ -42,7 +42,7 @@ static void note(struct msi_hazards *h, uint32_t step, uint32_t self) {
 
 /* The index of the segment that begins at a place, which is cut out of the one around it if need be. */
 static size_t cut(struct msi_hazards *h, int space, size_t at) {
-    struct msi_segment *list = h->segments[space];
+    struct msi_stretch *list = h->segments[space];
     size_t low = 0, high = h->n[space];
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
@@ -65,7 +65,7 @@ static size_t cut(struct msi_hazards *h, int space, size_t at) {
 static size_t find(struct msi_hazards *h, int space, size_t at, size_t count, size_t *first) {
     if (h->n[space] == 0) {
         if (!msi_grow(&h->segments[space], &h->cap[space], 1, sizeof **h->segments, &h->failed)) return 0;
-        h->segments[space][0] = (struct msi_segment){0, UINT32_MAX, UINT32_MAX};
+        h->segments[space][0] = (struct msi_stretch){0, UINT32_MAX, UINT32_MAX};
         h->n[space] = 1;
     }
     *first = cut(h, space, at);
@@ -76,10 +76,10 @@ static size_t find(struct msi_hazards *h, int space, size_t at, size_t count, si
 void msi_hazards_read(struct msi_hazards *h, int space, size_t at, size_t count, uint32_t step) {
     size_t first = 0, end = find(h, space, at, count, &first);
     for (size_t i = first; i < end; i++) {
-        struct msi_segment *segment = &h->segments[space][i];
+        struct msi_stretch *segment = &h->segments[space][i];
         note(h, segment->writer, step);
         if (!msi_grow(&h->readers, &h->readers_cap, h->n_readers + 1, sizeof *h->readers, &h->failed)) return;
-        h->readers[h->n_readers] = (struct msi_reader){step, segment->readers};
+        h->readers[h->n_readers] = (struct msi_hazard_reader){step, segment->readers};
         segment->readers = (uint32_t)h->n_readers++;
     }
 }
@@ -87,7 +87,7 @@ void msi_hazards_read(struct msi_hazards *h, int space, size_t at, size_t count,
 void msi_hazards_write(struct msi_hazards *h, int space, size_t at, size_t count, uint32_t step) {
     size_t first = 0, end = find(h, space, at, count, &first);
     if (end == 0) return;
-    struct msi_segment *list = h->segments[space];
+    struct msi_stretch *list = h->segments[space];
     for (size_t i = first; i < end; i++) {
         /* Those who have read it waited for its writer already. */
         bool read_by_others = false;
@@ -97,7 +97,7 @@ void msi_hazards_write(struct msi_hazards *h, int space, size_t at, size_t count
         }
         if (!read_by_others) note(h, list[i].writer, step);
     }
-    list[first] = (struct msi_segment){at, step, UINT32_MAX};
+    list[first] = (struct msi_stretch){at, step, UINT32_MAX};
     memmove(list + first + 1, list + end, (h->n[space] - end) * sizeof *list);
     h->n[space] -= end - first - 1;
 }

@@ -14,22 +14,22 @@ struct msi_edge {
     uint32_t from, to;
 };
 
-struct msi_segment {
+struct msi_stretch {
     size_t begin;     /* it ends where the next one begins */
     uint32_t writer;  /* UINT32_MAX: none */
     uint32_t readers; /* a list in the readers; UINT32_MAX: none */
 };
 
-struct msi_reader {
+struct msi_hazard_reader {
     uint32_t step, next;
 };
 
 enum { MSI_HAZARD_SPACES = 4 };
 
 struct msi_hazards {
-    struct msi_segment *segments[MSI_HAZARD_SPACES];
+    struct msi_stretch *segments[MSI_HAZARD_SPACES];
     size_t n[MSI_HAZARD_SPACES], cap[MSI_HAZARD_SPACES];
-    struct msi_reader *readers;
+    struct msi_hazard_reader *readers;
     size_t n_readers, readers_cap;
     /* The steps that the last access must wait for; an entry may occur twice. */
     uint32_t *found;
