@@ -16,7 +16,7 @@ static const char *needs_equal_blocks(const struct msi_request *request) {
 }
 
 #define ROW(kind, name, ordered, function, refuses)                                                          \
-    { MSI_##kind, name, ordered, msi_plan_##function, msi_price_##function, refuses }
+    { name, msi_plan_##function, msi_price_##function, refuses, MSI_##kind, ordered }
 
 const struct msi_planner msi_planners[] = {
     ROW(ALL_REDUCE, "ring", false, ring_all_reduce, NULL),

@@ -209,12 +209,40 @@ static void a_barrier_waits_for_all(void **state) {
     sim_free(&sim);
 }
 
+/* Plans are made again and again in the same memory. */
+static void making_it_again_allocates_nothing(void **state) {
+    (void)state;
+    struct msi_plan plan = {0};
+    int of[24];
+    for (int r = 0; r < 24; r++) of[r] = r / 6;
+    for (size_t p = 0; p < msi_planner_count; p++) {
+        struct msi_request request = {
+            .kind = msi_planners[p].kind, .size = 24, .rank = 5, .count = 480, .chunk = 7};
+        request.hosts = (struct msi_hosts){4, 6, of};
+        if (msi_planner_refuses(&msi_planners[p], &request)) continue;
+        assert_ok(msi_plan_make(&plan, &msi_planners[p], &request));
+        uint32_t steps = plan.n, edges = plan.n_edges;
+        struct msi_plan before = plan;
+        for (int i = 0; i < 3; i++) assert_ok(msi_plan_make(&plan, &msi_planners[p], &request));
+        assert_int_equal(plan.n, steps);
+        assert_int_equal(plan.n_edges, edges);
+        assert_ptr_equal(plan.steps, before.steps);
+        assert_ptr_equal(plan.after, before.after);
+        assert_ptr_equal(plan.edges, before.edges);
+        assert_ptr_equal(plan.sources, before.sources);
+        assert_memory_equal(plan.hazards.cap, before.hazards.cap, sizeof plan.hazards.cap);
+        assert_int_equal(plan.hazards.readers_cap, before.hazards.readers_cap);
+    }
+    msi_plan_free(&plan);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size),
         cmocka_unit_test(large_sizes),
         cmocka_unit_test(all_ranks_get_the_same_bits),
         cmocka_unit_test(a_barrier_waits_for_all),
+        cmocka_unit_test(making_it_again_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
