@@ -27,7 +27,7 @@ struct msi_planner {
     void (*price)(const struct msi_request *request, struct msi_formula *formula);
     /* Why it cannot do this request, as "needs …"; NULL if it can. Where the function is NULL, it always can. */
     const char *(*refuses)(const struct msi_request *request);
-    enum msi_coll kind;
+    enum msi_kind kind;
     bool
         rank_ordered; /* combines as ((r0 op r1) op r2) …: the bits of the result depend on the inputs alone */
 };
@@ -36,7 +36,9 @@ extern const struct msi_planner msi_planners[];
 extern const size_t msi_planner_count;
 
 /* NULL where there is none of that name. */
-const struct msi_planner *msi_planner_find(enum msi_coll kind, const char *name);
+const struct msi_planner *msi_planner_find(enum msi_kind kind, const char *name);
+/* Is there any for this kind? */
+bool msi_planner_any(enum msi_kind kind);
 /* Why not; NULL if it can. */
 const char *msi_planner_refuses(const struct msi_planner *planner, const struct msi_request *request);
 

@@ -35,12 +35,14 @@ static void choose_hosts(struct msi_hosts *hosts, int *of, int size) {
     }
 }
 
-static bool has_root(enum msi_coll kind) {
-    return kind == MSI_REDUCE || kind == MSI_BROADCAST || kind == MSI_GATHER || kind == MSI_SCATTER;
+static bool has_root(enum msi_kind kind) {
+    return kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST || kind == MSI_KIND_GATHER ||
+           kind == MSI_KIND_SCATTER;
 }
 
-static bool can_differ(enum msi_coll kind) {
-    return kind == MSI_ALL_GATHER || kind == MSI_GATHER || kind == MSI_SCATTER || kind == MSI_REDUCE_SCATTER;
+static bool can_differ(enum msi_kind kind) {
+    return kind == MSI_KIND_ALL_GATHER || kind == MSI_KIND_GATHER || kind == MSI_KIND_SCATTER ||
+           kind == MSI_KIND_REDUCE_SCATTER;
 }
 
 static void run(struct sim *sim, const struct msi_planner *planner, bool results) {
@@ -66,7 +68,7 @@ static size_t odd_count(int size, size_t which) {
 static void vary(struct sim *sim, const struct msi_planner *planner, size_t *lists, int *of, size_t which) {
     struct msi_request *q = &sim->request;
     size_t n = (size_t)q->size, chunks[] = {0, 0, 1, 2, 5, 16};
-    bool shares = can_differ(q->kind), blocks = q->kind == MSI_ALL_TO_ALL;
+    bool shares = can_differ(q->kind), blocks = q->kind == MSI_KIND_ALL_TO_ALL;
     q->count = odd_count(q->size, which);
     if ((shares && n > 12) || blocks) q->count %= n > 64 ? 3 : 11;
     q->chunk = chunks[choose(COUNT_OF(chunks))];
@@ -104,7 +106,7 @@ static void check_size(struct sim *sim, const struct msi_planner *planner, int s
             vary(sim, planner, lists, of, first + k);
             sim->op = planner->rank_ordered ? SIM_ORDERED : SIM_SUM;
             if (size > 1 && msi_planner_refuses(planner, &sim->request)) {
-                if (planner->kind == MSI_REDUCE_SCATTER && sim->request.hosts.n > 1)
+                if (planner->kind == MSI_KIND_REDUCE_SCATTER && sim->request.hosts.n > 1)
                     break; /* never this size */
                 continue;
             }
@@ -136,7 +138,8 @@ static void every_size(void **state) {
 static bool has_square(const struct msi_planner *planner) {
     static const char *const frugal[] = {"doubling",      "halving", "bruck",
                                          "dissemination", "tree",    "wide_tree"};
-    if (planner->kind == MSI_BROADCAST || planner->kind == MSI_GATHER || planner->kind == MSI_SCATTER)
+    if (planner->kind == MSI_KIND_BROADCAST || planner->kind == MSI_KIND_GATHER ||
+        planner->kind == MSI_KIND_SCATTER)
         return false;
     for (size_t i = 0; i < COUNT_OF(frugal); i++)
         if (!strcmp(planner->name, frugal[i])) return false;
@@ -165,8 +168,8 @@ static void all_ranks_get_the_same_bits(void **state) {
     int of[64];
     size_t unused[64];
     for (size_t p = 0; p < msi_planner_count; p++)
-        for (int size = 2; size <= 40 && msi_planners[p].kind == MSI_ALL_REDUCE; size++) {
-            sim.request = (struct msi_request){.kind = MSI_ALL_REDUCE, .size = size};
+        for (int size = 2; size <= 40 && msi_planners[p].kind == MSI_KIND_ALL_REDUCE; size++) {
+            sim.request = (struct msi_request){.kind = MSI_KIND_ALL_REDUCE, .size = size};
             vary(&sim, &msi_planners[p], unused, of, (size_t)size);
             sim.op = SIM_ORDERED;
             if (msi_planner_refuses(&msi_planners[p], &sim.request)) continue;
@@ -187,10 +190,11 @@ static void all_ranks_get_the_same_bits(void **state) {
 static void a_barrier_waits_for_all(void **state) {
     (void)state;
     struct sim sim = {0};
-    const struct msi_planner *planner = msi_planner_find(MSI_BARRIER, "dissemination");
+    const struct msi_planner *planner = msi_planner_find(MSI_KIND_BARRIER, "dissemination");
     for (int size = 2; size <= 40; size++)
         for (int late = 0; late < size; late++) {
-            sim.request = (struct msi_request){.kind = MSI_BARRIER, .size = size, .hosts = {1, size, NULL}};
+            sim.request =
+                (struct msi_request){.kind = MSI_KIND_BARRIER, .size = size, .hosts = {1, size, NULL}};
             sim.eager = late % 2;
             sim.seed = sim_random(&choices);
             snprintf(sim.what, sizeof sim.what, "barrier of %d, rank %d late", size, late);
