@@ -19,6 +19,8 @@ static size_t choose(size_t n) {
 
 /* Hosts of many shapes: alike, uneven, ranks dealt out like cards, or at random. */
 static void choose_hosts(struct msi_hosts *hosts, int *of, int size) {
+    *hosts = (struct msi_hosts){1, size, NULL};
+    if (size < 2) return;
     int n = 2 + (int)choose((size_t)(size > 8 ? 6 : size - 1)), shape = (int)choose(4);
     int count[16] = {0};
     if (n > size) n = size;
