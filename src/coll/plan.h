@@ -76,7 +76,7 @@ enum msi_step_kind {
     MSI_FOLD,  /* dst (raw) = sources[0] op sources[1] op …, rounded */
 };
 
-enum { MSI_NO_STEP = UINT32_MAX };
+#define MSI_NO_STEP UINT32_MAX
 
 struct msi_step {
     uint8_t kind;
