@@ -5,7 +5,12 @@
 
 #include <stdio.h>
 
-mst_status msi_call_open(const char *name, enum msi_kind kind, const mst_call *given, struct msi_call *call) {
+mst_status msi_call_open(enum msi_kind kind, const mst_call *given, struct msi_call *call) {
+    return msi_call_open_as(msi_kind_name(kind), kind, given, call);
+}
+
+mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call *given,
+                            struct msi_call *call) {
     mst_status st = msi_options_begin(name, &call->options, sizeof call->options, given);
     if (st == MST_OK) st = msi_check_timeout(call->options.timeout_ms);
     if (st != MST_OK) return st;
@@ -78,8 +83,9 @@ static void tell_site(struct msi_told *told, const mst_site *site) {
 
 /* A few multiplications: what differs anywhere differs, nearly surely, in the signature. */
 static uint32_t sign(const struct msi_told *told, uint64_t extra) {
-    uint64_t head = (uint64_t)told->kind | (uint64_t)told->dtype << 8 | (uint64_t)told->op << 16 |
-                    (uint64_t)told->flags << 24 | (uint64_t)(uint32_t)told->root << 32;
+    uint64_t head = (uint64_t)msi_kind_family(told->kind) | (uint64_t)told->dtype << 8 |
+                    (uint64_t)told->op << 16 | (uint64_t)told->flags << 24 |
+                    (uint64_t)(uint32_t)told->root << 32;
     uint64_t mixed =
         head * 0x9E3779B97F4A7C15u ^ (told->count + 1) * 0xC2B2AE3D27D4EB4Fu ^ extra * 0x165667B19E3779F9u;
     mixed ^= mixed >> 29;

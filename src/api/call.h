@@ -7,10 +7,10 @@
 
 /* A call that is being put together. */
 struct msi_call {
-    const char *name;
     mst_call options;
     mst_group *group;
     mst_work *work; /* NULL before it is known that all arguments make sense */
+    const char *name;
     enum msi_kind kind;
     mst_dtype dtype;
     size_t element; /* bytes of one */
@@ -18,7 +18,10 @@ struct msi_call {
 };
 
 /* Takes the options and finds the group; fails if the caller is not in it. */
-mst_status msi_call_open(const char *name, enum msi_kind kind, const mst_call *given, struct msi_call *call);
+mst_status msi_call_open(enum msi_kind kind, const mst_call *given, struct msi_call *call);
+/* The same for a call that has another name than its kind. */
+mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call *given,
+                            struct msi_call *call);
 
 /* dtype and count make sense, and so does the number of bytes of n times count. */
 mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dtype dtype);

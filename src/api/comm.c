@@ -4,9 +4,9 @@
 
 enum { FLAT_MOST = 128 << 10 }; /* bytes up to which each rank folds all of an all_reduce by itself */
 
-static mst_status barrier(const char *name, const mst_call *given, bool monitored) {
+static mst_status barrier(enum msi_kind kind, const mst_call *given) {
     struct msi_call call;
-    mst_status st = msi_call_open(name, MSI_KIND_BARRIER, given, &call);
+    mst_status st = msi_call_open(kind, given, &call);
     if (st == MST_OK && !call.group->one_host && !call.options.work) {
         int timeout_ms = call.options.timeout_ms ? call.options.timeout_ms : call.group->timeout_ms;
         struct msi_wait wait = {msi_deadline(timeout_ms), call.options.cancel};
@@ -15,16 +15,16 @@ static mst_status barrier(const char *name, const mst_call *given, bool monitore
     if (st == MST_OK) st = msi_call_take(&call, 0, 0);
     if (st != MST_OK) return st;
     call.work->host.nothing = true;
-    call.work->name_first = monitored && !call.options.wait_all_ranks;
+    call.work->name_first = kind == MSI_KIND_MONITORED_BARRIER && !call.options.wait_all_ranks;
     return msi_call_go(&call);
 }
 
 mst_status mst_barrier_with(const mst_call *given) {
-    return barrier("mst_barrier", given, false);
+    return barrier(MSI_KIND_BARRIER, given);
 }
 
 mst_status mst_monitored_barrier_with(const mst_call *given) {
-    return barrier("mst_monitored_barrier", given, true);
+    return barrier(MSI_KIND_MONITORED_BARRIER, given);
 }
 
 /* Sets the block that a rank has for itself. */
@@ -34,7 +34,7 @@ static void set_single(struct msi_blocks *blocks, const void *base, size_t bytes
 
 mst_status mst_broadcast_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
     struct msi_call call;
-    mst_status st = msi_call_open("mst_broadcast", MSI_KIND_BROADCAST, given, &call);
+    mst_status st = msi_call_open(MSI_KIND_BROADCAST, given, &call);
     if (st == MST_OK) st = msi_call_tensor(&call, 1, count, dtype);
     if (st == MST_OK) st = msi_call_buffer("buf", buf, count);
     if (st == MST_OK) st = msi_call_root(&call, true);
@@ -67,33 +67,33 @@ static mst_status reduce(struct msi_call *call, void *buf, size_t count, mst_dty
 
 mst_status mst_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
     struct msi_call call;
-    mst_status st = msi_call_open("mst_all_reduce", MSI_KIND_ALL_REDUCE, given, &call);
+    mst_status st = msi_call_open(MSI_KIND_ALL_REDUCE, given, &call);
     return st == MST_OK ? reduce(&call, buf, count, dtype, false) : st;
 }
 
 mst_status mst_inference_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
     struct msi_call call;
-    mst_status st = msi_call_open("mst_inference_all_reduce", MSI_KIND_ALL_REDUCE, given, &call);
+    mst_status st = msi_call_open(MSI_KIND_INFERENCE_ALL_REDUCE, given, &call);
     return st == MST_OK ? reduce(&call, buf, count, dtype, false) : st;
 }
 
 mst_status mst_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
     struct msi_call call;
-    mst_status st = msi_call_open("mst_reduce", MSI_KIND_REDUCE, given, &call);
+    mst_status st = msi_call_open(MSI_KIND_REDUCE, given, &call);
     return st == MST_OK ? reduce(&call, buf, count, dtype, true) : st;
 }
 
 /* What the calls below have in common: an input and an output of which one has a block for each rank. */
-static mst_status open_pair(const char *name, enum msi_kind kind, void *out, const void *in, size_t count,
-                            mst_dtype dtype, const mst_call *given, struct msi_call *call) {
-    mst_status st = msi_call_open(name, kind, given, call);
+static mst_status open_pair(enum msi_kind kind, void *out, const void *in, size_t count, mst_dtype dtype,
+                            const mst_call *given, struct msi_call *call) {
+    mst_status st = msi_call_open(kind, given, call);
     if (st == MST_OK) st = msi_call_tensor(call, (size_t)call->group->size, count, dtype);
     bool gather = kind == MSI_KIND_GATHER, scatter = kind == MSI_KIND_SCATTER;
     if (st == MST_OK && (gather || scatter)) st = msi_call_root(call, scatter);
     bool rooted_elsewhere = call->root >= 0 && call->root != call->group->rank;
     if (st == MST_OK && !(gather && rooted_elsewhere)) st = msi_call_buffer("out", out, count);
     if (st == MST_OK && !(scatter && rooted_elsewhere)) st = msi_call_buffer("in", in, count);
-    if (st == MST_OK && kind == MSI_KIND_REDUCE_SCATTER) st = msi_call_reducer(call);
+    if (st == MST_OK && kind == MSI_KIND_REDUCE_SCATTER_TENSOR) st = msi_call_reducer(call);
     if (st == MST_OK) st = msi_call_take(call, count, 0);
     if (st != MST_OK) return st;
     set_single(&call->work->host.in, in, count * call->element);
@@ -104,16 +104,14 @@ static mst_status open_pair(const char *name, enum msi_kind kind, void *out, con
 mst_status mst_all_gather_into_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                            const mst_call *given) {
     struct msi_call call;
-    mst_status st =
-        open_pair("mst_all_gather_into_tensor", MSI_KIND_ALL_GATHER, out, in, count, dtype, given, &call);
+    mst_status st = open_pair(MSI_KIND_ALL_GATHER_INTO_TENSOR, out, in, count, dtype, given, &call);
     return st == MST_OK ? msi_call_go(&call) : st;
 }
 
 mst_status mst_reduce_scatter_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                           const mst_call *given) {
     struct msi_call call;
-    mst_status st =
-        open_pair("mst_reduce_scatter_tensor", MSI_KIND_REDUCE_SCATTER, out, in, count, dtype, given, &call);
+    mst_status st = open_pair(MSI_KIND_REDUCE_SCATTER_TENSOR, out, in, count, dtype, given, &call);
     if (st != MST_OK) return st;
     call.work->host.parts = true;
     call.work->host.reducer = msi_reducer_get(dtype, call.options.op);
@@ -122,7 +120,7 @@ mst_status mst_reduce_scatter_tensor_with(void *out, const void *in, size_t coun
 
 mst_status mst_gather_with(void *out, const void *in, size_t count, mst_dtype dtype, const mst_call *given) {
     struct msi_call call;
-    mst_status st = open_pair("mst_gather", MSI_KIND_GATHER, out, in, count, dtype, given, &call);
+    mst_status st = open_pair(MSI_KIND_GATHER, out, in, count, dtype, given, &call);
     if (st != MST_OK) return st;
     call.work->host.reader = call.root;
     return msi_call_go(&call);
@@ -130,7 +128,7 @@ mst_status mst_gather_with(void *out, const void *in, size_t count, mst_dtype dt
 
 mst_status mst_scatter_with(void *out, const void *in, size_t count, mst_dtype dtype, const mst_call *given) {
     struct msi_call call;
-    mst_status st = open_pair("mst_scatter", MSI_KIND_SCATTER, out, in, count, dtype, given, &call);
+    mst_status st = open_pair(MSI_KIND_SCATTER, out, in, count, dtype, given, &call);
     if (st != MST_OK) return st;
     call.work->host.parts = true;
     call.work->host.publisher = call.root;

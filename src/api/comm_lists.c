@@ -54,7 +54,7 @@ static void set_blocks(struct msi_blocks *blocks, const void *base, const void *
 mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, mst_dtype dtype,
                                const mst_call *given) {
     struct msi_call call;
-    mst_status st = msi_call_open("mst_all_gather", MSI_KIND_ALL_GATHER, given, &call);
+    mst_status st = msi_call_open(MSI_KIND_ALL_GATHER, given, &call);
     const size_t *counts = call.options.counts;
     if (st == MST_OK) st = check_counts(&call, counts, count, dtype);
     if (st == MST_OK) st = check_list("outs", (const void *const *)outs, &call, count, counts);
@@ -74,7 +74,7 @@ mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, 
 mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t count, mst_dtype dtype,
                                    const mst_call *given) {
     struct msi_call call;
-    mst_status st = msi_call_open("mst_reduce_scatter", MSI_KIND_REDUCE_SCATTER, given, &call);
+    mst_status st = msi_call_open(MSI_KIND_REDUCE_SCATTER, given, &call);
     const size_t *counts = call.options.counts;
     if (st == MST_OK) st = check_counts(&call, counts, count, dtype);
     if (st == MST_OK) st = check_list("ins", ins, &call, count, counts);
@@ -101,12 +101,18 @@ static mst_status all_to_all(struct msi_call *call, void *out, void *const *outs
     if (uneven && !(to && from))
         return msi_fail(MST_ERR_INVALID, "give both, or none", "%s is missing",
                         to ? ".out_splits" : ".in_splits");
+    int me = call->group->rank;
+    if (uneven && to[me] != from[me])
+        return msi_fail(MST_ERR_INVALID, NULL,
+                        "rank %d sends itself .in_splits %zu and takes .out_splits %zu from itself",
+                        msi_group_global_rank(call->group, me), to[me], from[me]);
     mst_status st = check_counts(call, to, count, dtype);
     if (st == MST_OK) st = check_counts(call, from, count, dtype);
     if (st == MST_OK) st = msi_call_take(call, uneven ? 0 : count, uneven);
     if (st != MST_OK) return st;
     mst_work *w = call->work;
     w->host.uneven = uneven;
+    w->host.told.flags = uneven;
     w->host.parts = true;
     set_blocks(&w->host.in, in, ins, to, count, call, w->in_list, w->in_lens, w->in_starts);
     set_blocks(&w->host.out, out, (const void *const *)outs, from, count, call, w->out_list, w->out_lens,
@@ -123,7 +129,7 @@ static bool any(const size_t *counts, int n) {
 mst_status mst_all_to_all_single_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                       const mst_call *given) {
     struct msi_call call;
-    mst_status st = msi_call_open("mst_all_to_all_single", MSI_KIND_ALL_TO_ALL, given, &call);
+    mst_status st = msi_call_open(MSI_KIND_ALL_TO_ALL_SINGLE, given, &call);
     if (st != MST_OK) return st;
     const size_t *to = call.options.in_splits, *from = call.options.out_splits;
     int n = call.group->size;
@@ -135,7 +141,7 @@ mst_status mst_all_to_all_single_with(void *out, const void *in, size_t count, m
 mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t count, mst_dtype dtype,
                                const mst_call *given) {
     struct msi_call call;
-    mst_status st = msi_call_open("mst_all_to_all", MSI_KIND_ALL_TO_ALL, given, &call);
+    mst_status st = msi_call_open(MSI_KIND_ALL_TO_ALL, given, &call);
     if (st == MST_OK)
         st = check_list("outs", (const void *const *)outs, &call, count, call.options.out_splits);
     if (st == MST_OK) st = check_list("ins", ins, &call, count, call.options.in_splits);
@@ -160,7 +166,10 @@ static mst_status coalesced(one_tensor one, void *const *outs, const void *const
     mst_call call = {0};
     msi_call_begin("a coalesced operation", given ? &given->site : NULL, msi_call_get_rank());
     if (n && (!outs || !counts))
-        return msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", outs ? "counts" : "outs");
+        return msi_fail(MST_ERR_INVALID, NULL, "%s is NULL",
+                        outs                    ? "counts"
+                        : one == one_all_reduce ? "bufs"
+                                                : "outs");
     if (n && one != one_all_reduce && !ins) return msi_fail(MST_ERR_INVALID, NULL, "ins is NULL");
     if (given) memcpy(&call, given, given->size < sizeof call ? given->size : sizeof call);
     call.size = sizeof call;

@@ -1,5 +1,6 @@
 /* comm.c - making a comm, meeting its ranks, and the operations it keeps. See comm.h. */
 #include "backend/comm_internal.h"
+#include "backend/mail.h"
 #include "base/error.h"
 #include "wire/cursor.h"
 
@@ -35,6 +36,7 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
     made->crowded = place->local_ranks > processors();
     made->hooks = *hooks;
     msi_list_init(&made->queue);
+    msi_list_init(&made->messages);
     msi_list_init(&made->spare);
     pthread_mutex_init(&made->lock, NULL);
     pthread_condattr_t attributes;
@@ -71,7 +73,10 @@ void msi_comm_free(struct msi_comm *comm) {
         pthread_join(comm->thread, NULL);
     }
     free_ops(&comm->queue);
+    free_ops(&comm->messages);
     free_ops(&comm->spare);
+    msi_mail_free(comm->mail);
+    if (comm->board && !comm->met) msi_comm_met(comm); /* who comes now shall not look for what is gone */
     close_watched(comm);
     msi_board_close(comm->board);
     pthread_cond_destroy(&comm->changed);

@@ -18,6 +18,7 @@
 #include "coll/kind.h"
 #include "os/wait.h"
 #include "store/store.h"
+#include "transport/link.h"
 
 #include <muster/comm.h>
 
@@ -58,10 +59,31 @@ struct msi_failure {
     char remedy[200];
 };
 
+enum { MSI_MESSAGE_HEAD = 16 };
+
+/* A message to or from another rank. */
+struct msi_message {
+    bool send;
+    void *buf; /* only read, if it is sent */
+    size_t bytes;
+    mst_dtype dtype;
+    int tag, peer;       /* peer: group rank; -1: any */
+    mst_bytes *allocate; /* receive: a byte string of whatever length comes */
+    int *sender;         /* receive: where its global rank shall go */
+
+    /* The rest is mail's. */
+    struct msi_list node;
+    bool met, through;
+    int from;
+    unsigned char head[MSI_MESSAGE_HEAD];
+    struct msi_transfer head_transfer, body_transfer;
+};
+
 /* One operation. Whoever fills it in leaves what is below the line alone. */
 struct mst_work {
     struct msi_host_op host;
-    void (*begin)(struct msi_host_op *host);
+    void (*begin)(struct msi_host_op *host); /* NULL: it is a message */
+    struct msi_message message;
     const char *name; /* of the public call */
     mst_site site;
     struct msi_wait wait;

@@ -13,7 +13,9 @@ struct msi_comm {
     struct msi_board *board; /* NULL before it was found */
     bool met;                /* all ranks have opened it */
     struct msi_failure failure;
-    struct msi_list queue; /* of struct mst_work under way; the first one is being run */
+    struct msi_list queue;    /* of struct mst_work under way; the first one is being run */
+    struct msi_list messages; /* likewise, all at a time */
+    struct msi_mail *mail;    /* NULL before the first message */
     struct msi_list spare;
 
     pthread_mutex_t lock; /* rule 2 */
@@ -59,5 +61,7 @@ const char *msi_told_show(const struct msi_told *told, char *out, size_t size);
 /* Fail with what the host operation found, and with who has not come at a deadline. *culprit is a group rank or -1. */
 mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int *culprit);
 mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op, int *culprit);
+/* The same for a message. */
+mst_status msi_comm_say_unmet(struct msi_comm *comm, const struct mst_work *op, int *culprit);
 
 #endif

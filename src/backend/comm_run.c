@@ -1,5 +1,6 @@
 /* comm_run.c - running a comm's operations: on the caller's thread, or on its own. See comm.h. */
 #include "backend/comm_internal.h"
+#include "backend/mail.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -35,7 +36,8 @@ static enum msi_advance step(struct mst_work *op) {
     return MSI_DONE;
 }
 
-bool msi_comm_advance(struct msi_comm *comm) {
+/* Collectives: the first one, and all that can follow. */
+static bool advance_queue(struct msi_comm *comm) {
     bool moved = false;
     for (struct mst_work *op; (op = first(comm)); moved = true) {
         if (comm->failure.status != MST_OK && op->failure.status == MST_OK) op->failure = comm->failure;
@@ -43,16 +45,54 @@ bool msi_comm_advance(struct msi_comm *comm) {
             end(op);
             continue;
         }
-        if (!op->begun) {
-            op->begin(&op->host);
-            op->begun = true;
-        }
+        if (!op->begun) op->begin(&op->host);
+        op->begun = true;
         enum msi_advance got = step(op);
         if (got == MSI_FAILED) fail(op);
         if (got == MSI_DONE) end(op);
         if (got == MSI_BLOCKED) break;
     }
     return moved;
+}
+
+static bool advance_messages(struct msi_comm *comm) {
+    bool moved = comm->failure.status == MST_OK && msi_mail_advance(comm->mail);
+    for (struct msi_list *at = comm->messages.next, *next; at != &comm->messages; at = next) {
+        struct mst_work *op = msi_container(at, struct mst_work, node);
+        next = at->next;
+        if (op->message.through) {
+            if (op->message.sender)
+                *op->message.sender = comm->hooks.global(comm->hooks.context, op->message.from);
+        } else {
+            if (comm->failure.status != MST_OK && op->failure.status == MST_OK) op->failure = comm->failure;
+            if (op->failure.status == MST_OK) continue;
+            bool clean = msi_mail_withdraw(comm->mail, op);
+            if (!clean && comm->failure.status == MST_OK) comm->failure = op->failure;
+        }
+        end(op);
+        moved = true;
+    }
+    return moved;
+}
+
+bool msi_comm_advance(struct msi_comm *comm) {
+    bool moved = advance_queue(comm);
+    if (!msi_list_empty(&comm->messages)) moved |= advance_messages(comm);
+    return moved;
+}
+
+/* Puts an operation among those under way. */
+static mst_status begin(struct mst_work *op) {
+    struct msi_comm *comm = op->comm;
+    if (op->begin) {
+        msi_list_push(&comm->queue, &op->node);
+        return MST_OK;
+    }
+    mst_status st = comm->mail ? MST_OK : msi_mail_new(comm, &comm->mail);
+    if (st != MST_OK) return st;
+    msi_list_push(&comm->messages, &op->node);
+    msi_mail_begin(comm->mail, op);
+    return MST_OK;
 }
 
 /* The comm's own thread: there while operations run by themselves. It takes none of the program's signals. */
@@ -63,7 +103,7 @@ static void *work(void *context) {
     struct msi_idle idle = {0};
     while (!comm->ending) {
         if (msi_comm_advance(comm)) idle = (struct msi_idle){0};
-        if (msi_list_empty(&comm->queue)) {
+        if (msi_list_empty(&comm->queue) && msi_list_empty(&comm->messages)) {
             pthread_cond_wait(&comm->changed, &comm->lock);
             idle = (struct msi_idle){0};
         } else {
@@ -90,23 +130,18 @@ mst_status msi_comm_explain(const struct mst_work *op) {
     return op->failure.status == MST_OK ? MST_OK : msi_comm_repeat(op->comm, &op->failure);
 }
 
-/* Alone on the comm: no lock, no queue. */
+/* Alone on the comm: no lock. */
 static mst_status run_here(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     struct msi_idle idle = {0};
-    op->begin(&op->host);
-    op->begun = true;
-    msi_list_push(&comm->queue, &op->node);
-    for (;;) {
-        enum msi_advance got = step(op);
-        if (got == MSI_DONE) break;
-        if (got == MSI_FAILED) fail(op);
-        if (got == MSI_BLOCKED) msi_comm_idle(comm, &idle, true);
-        if (got == MSI_MOVED) idle = (struct msi_idle){0};
-        if (op->failure.status != MST_OK) break;
+    mst_status st = begin(op);
+    while (st == MST_OK && !op->done) {
+        if (msi_comm_advance(comm))
+            idle = (struct msi_idle){0};
+        else
+            msi_comm_idle(comm, &idle, true);
     }
-    msi_list_remove(&op->node);
-    mst_status st = msi_comm_explain(op);
+    if (st == MST_OK) st = msi_comm_explain(op);
     msi_list_push(&comm->spare, &op->node);
     return st;
 }
@@ -130,14 +165,15 @@ mst_status msi_comm_submit(struct mst_work *op) {
         return st;
     }
     pthread_mutex_lock(&comm->lock);
-    bool idle = msi_list_empty(&comm->queue);
-    msi_list_push(&comm->queue, &op->node);
-    if (idle) {
+    st = begin(op);
+    if (st == MST_OK) {
         msi_comm_advance(comm); /* what can be done at once is */
         pthread_cond_broadcast(&comm->changed);
+    } else {
+        msi_list_push(&comm->spare, &op->node);
     }
     pthread_mutex_unlock(&comm->lock);
-    return MST_OK;
+    return st;
 }
 
 static bool sleep_until_changed(struct msi_comm *comm, const struct msi_wait *wait) {

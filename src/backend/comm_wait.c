@@ -6,6 +6,7 @@
  *   sleep   until a rank rings the board's bell, a process ends, or a moment has passed
  */
 #include "backend/comm_internal.h"
+#include "backend/mail.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -35,8 +36,15 @@ static inline void relax(void) {
 #endif
 }
 
-static struct mst_work *head(struct msi_comm *comm) {
-    return msi_container(comm->queue.next, struct mst_work, node);
+/*
+ * The operations that are being waited for, one after the other: the first collective and all messages. Begins with NULL,
+ * and ends with it.
+ */
+static struct mst_work *next_active(struct msi_comm *comm, struct mst_work *op) {
+    struct msi_list *at = comm->messages.next;
+    if (!op && !msi_list_empty(&comm->queue)) return msi_container(comm->queue.next, struct mst_work, node);
+    if (op && !op->begin) at = op->node.next;
+    return at == &comm->messages ? NULL : msi_container(at, struct mst_work, node);
 }
 
 /* Was the process of that rank seen to end? */
@@ -44,10 +52,18 @@ static bool has_ended(const struct msi_comm *comm, int rank) {
     return comm->watched && comm->watched[FIRST_PEER + rank].events == 0;
 }
 
+/* Does the operation still need that rank? A message for whoever sends needs the last that is left. */
+static bool needs(const struct mst_work *op, int rank) {
+    if (op->begin) return !op->done && op->host.needs(&op->host, rank);
+    const struct msi_message *m = &op->message;
+    int from = m->met ? m->from : m->peer;
+    return !op->done && (from == rank || (from < 0 && op->comm->size == 2));
+}
+
 /* Rank that is gone and that the operation needs; -1 for none. */
 static int lost_peer(struct msi_comm *comm, const struct mst_work *op) {
     for (int r = 0; r < comm->size; r++) {
-        if (r == comm->rank || !op->host.needs(&op->host, r)) continue;
+        if (r == comm->rank || !needs(op, r)) continue;
         if (has_ended(comm, r) || comm->hooks.is_gone(comm->hooks.context, r)) return r;
     }
     return -1;
@@ -68,7 +84,10 @@ static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
                  comm->hooks.show(context, rank, who, sizeof who),
                  msi_told_show(&slot->told, what, sizeof what), mst_status_text(status));
     }
-    msi_comm_fail(comm, head(comm), status, culprit);
+    struct mst_work *op = next_active(comm, NULL);
+    msi_comm_fail(comm, op, status, culprit);
+    if (comm->failure.status == MST_OK)
+        comm->failure = op->failure; /* whatever it was here, the group is over */
 }
 
 /* Has another rank given up? Then nobody waits for it. */
@@ -87,26 +106,34 @@ static bool ran_out(struct msi_comm *comm, struct mst_work *op, int64_t now) {
     int culprit = -1;
     mst_status st = MST_OK;
     if (now >= op->wait.deadline)
-        st = msi_comm_say_stalled(comm, op, &culprit);
+        st = op->begin ? msi_comm_say_stalled(comm, op, &culprit) : msi_comm_say_unmet(comm, op, &culprit);
     else if (msi_wait_cancelled(&op->wait))
         st = msi_fail(MST_ERR_CANCELLED, NULL, "%s: cancelled by the caller", op->name);
     if (st != MST_OK) msi_comm_fail(comm, op, st, culprit);
     return st != MST_OK;
 }
 
+/* What a lost rank means for an operation. It may have done its part before it went. */
+static bool lost_somebody(struct msi_comm *comm, struct mst_work *op) {
+    int lost = lost_peer(comm, op);
+    if (lost < 0) return false;
+    if (msi_comm_advance(comm)) return true;
+    msi_comm_fail(comm, op, comm->hooks.say_lost(comm->hooks.context, lost), lost);
+    return true;
+}
+
 /* What can end a wait besides what is waited for. True if it has. */
 static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
-    struct mst_work *op = head(comm);
-    if (ran_out(comm, op, now) || heard_bad_news(comm)) return true;
+    for (struct mst_work *op = NULL; (op = next_active(comm, op));)
+        if (ran_out(comm, op, now)) return true;
+    if (heard_bad_news(comm)) return true;
+    msi_mail_answer(comm);
     if (now - idle->looked < ASK_NS) return false;
     idle->looked = now;
     comm->hooks.refresh(comm->hooks.context); /* a store that is gone is found out by the deadline */
-    int lost = lost_peer(comm, op);
-    if (lost < 0) return false;
-    /* It may have done its part before it went. */
-    if (op->host.advance(&op->host) != MSI_BLOCKED || !op->host.needs(&op->host, lost)) return false;
-    msi_comm_fail(comm, op, comm->hooks.say_lost(comm->hooks.context, lost), lost);
-    return true;
+    for (struct mst_work *op = NULL; (op = next_active(comm, op));)
+        if (lost_somebody(comm, op)) return true;
+    return false;
 }
 
 static mst_status watch_peers(struct msi_comm *comm) {
@@ -135,14 +162,14 @@ static bool somebody_ended(struct msi_comm *comm) {
 }
 
 static void doze(struct msi_comm *comm, struct msi_idle *idle) {
-    struct mst_work *op = head(comm);
     int bell;
     if (!comm->watched && watch_peers(comm) != MST_OK) return;
     if (msi_board_asleep(comm->board, &bell) != MST_OK) {
         sched_yield();
         return;
     }
-    if (op->host.advance(&op->host) == MSI_BLOCKED) {
+    struct mst_work *op = msi_comm_advance(comm) ? NULL : next_active(comm, NULL);
+    if (op) {
         comm->watched[BELL].fd = bell;
         comm->watched[CANCEL].fd = msi_cancel_fd(op->wait.cancel);
         int64_t left = msi_ms_until(op->wait.deadline);
@@ -178,7 +205,7 @@ void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep)
     }
     int64_t now = msi_now();
     if (idle->since == 0) idle->since = idle->looked = now;
-    if (msi_list_empty(&comm->queue) || look_around(comm, idle, now)) return;
+    if (!next_active(comm, NULL) || look_around(comm, idle, now)) return;
     if (!may_sleep || now - idle->since < YIELD_NS)
         pause_a_little(comm, true);
     else

@@ -13,8 +13,10 @@ const char *msi_told_show(const struct msi_told *told, char *out, size_t size) {
     if (told->dtype && at < size)
         at += (size_t)snprintf(out + at, size - at, " of %llu %s", (unsigned long long)told->count,
                                mst_dtype_name((mst_dtype)told->dtype));
-    bool reduces = told->kind == MSI_KIND_ALL_REDUCE || told->kind == MSI_KIND_REDUCE ||
-                   told->kind == MSI_KIND_REDUCE_SCATTER;
+    enum msi_kind family = msi_kind_family(told->kind);
+    bool reduces =
+        family == MSI_KIND_ALL_REDUCE || family == MSI_KIND_REDUCE || family == MSI_KIND_REDUCE_SCATTER;
+    if (told->flags && at < size) at += (size_t)snprintf(out + at, size - at, " with splits");
     if (reduces && at < size)
         at += (size_t)snprintf(out + at, size - at, " (%s)", mst_op_name((mst_op)told->op));
     if (told->root >= 0 && at < size)
@@ -30,6 +32,7 @@ mst_status msi_comm_repeat(const struct msi_comm *comm, const struct msi_failure
 }
 
 static bool spares_the_comm(const struct mst_work *op, mst_status status) {
+    if (!op->begin) return status != MST_ERR_PEER_LOST; /* mail knows whether the link can still be used */
     return op->host.nothing && (status == MST_ERR_STALLED || status == MST_ERR_CANCELLED);
 }
 
@@ -53,11 +56,14 @@ mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int
     char who[200], theirs[200], ours[200];
     *culprit = op->culprit;
     if (op->culprit < 0) return msi_fail(op->status, NULL, "%s", op->what);
-    const struct msi_slot *slot = &comm->board->areas[op->culprit].slots[op->seq % MSI_SLOTS];
+    uint64_t seq = op->differing ? op->differing : op->seq;
+    const struct msi_told *own =
+        seq == op->seq ? &op->told : &msi_board_own(comm->board)->slots[seq % MSI_SLOTS].told;
+    const struct msi_slot *slot = &comm->board->areas[op->culprit].slots[seq % MSI_SLOTS];
     comm->hooks.show(comm->hooks.context, op->culprit, who, sizeof who);
     return msi_fail(op->status, "all ranks of a group must make the same calls in the same order",
                     "as operation %llu of the group this rank called %s, but %s called %s: %s",
-                    (unsigned long long)op->seq - 1, msi_told_show(&op->told, ours, sizeof ours), who,
+                    (unsigned long long)seq, msi_told_show(own, ours, sizeof ours), who,
                     msi_told_show(&slot->told, theirs, sizeof theirs), op->what);
 }
 
@@ -76,4 +82,15 @@ mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op
                     "%d of %d ranks of %s came to %s in time; missing: %s", comm->size - late, comm->size,
                     comm->hooks.show(comm->hooks.context, -1, group, sizeof group), op->name,
                     late ? list : "nobody, but some did not get through");
+}
+
+mst_status msi_comm_say_unmet(struct msi_comm *comm, const struct mst_work *op, int *culprit) {
+    const struct msi_message *m = &op->message;
+    char who[200] = "any rank";
+    *culprit = m->met ? m->from : m->peer;
+    if (*culprit >= 0) comm->hooks.show(comm->hooks.context, *culprit, who, sizeof who);
+    return msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
+                    m->send ? "%s has not received the message with tag %d in time"
+                            : "no message of %s with tag %d came in time",
+                    who, m->tag);
 }

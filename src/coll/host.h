@@ -94,7 +94,8 @@ struct msi_host_op {
     bool must_tell; /* a publisher waits to hear how far this rank has read */
     mst_status status;
     int culprit;
-    const char *what; /* of a failure */
+    uint64_t differing; /* the operation in which ranks differ, where that is an earlier one */
+    const char *what;   /* of a failure */
 };
 
 /* Begins an exchange as described, as the board's next operation. */
@@ -110,6 +111,10 @@ int msi_host_missing(const struct msi_board *board, uint64_t seq, int *ranks, in
 /* Has everybody read what this rank last put into its big cells? */
 bool msi_host_big_free(const struct msi_board *board);
 enum msi_advance msi_host_fail(struct msi_host_op *op, mst_status status, int culprit, const char *what);
+/* This rank has announced the operation. */
+void msi_host_announced(const struct msi_host_op *op);
+/* All ranks were seen to have announced it: notes that, and checks earlier ones. MSI_MOVED or MSI_FAILED. */
+enum msi_advance msi_host_all_came(struct msi_host_op *op);
 /* Has the rank announced the same call? MSI_MOVED, MSI_BLOCKED or MSI_FAILED. */
 enum msi_advance msi_host_see(struct msi_host_op *op, int rank);
 

@@ -175,7 +175,7 @@ static enum msi_advance meet_all(struct msi_host_op *op) {
         if (seen != MSI_MOVED) return seen;
     }
     for (int r = 0; r < op->board->size; r++) direct = direct && slot_of(op, r)->mode == MSI_SLOT_DIRECT;
-    op->board->synced = op->seq;
+    if (msi_host_all_came(op) == MSI_FAILED) return MSI_FAILED;
     op->mode = direct ? MSI_SLOT_DIRECT : MSI_SLOT_BIG;
     op->phase = MSI_MOVE;
     op->peer = 0;
@@ -195,7 +195,7 @@ static enum msi_advance announce(struct msi_host_op *op) {
     slot->direct.in = op->in_offset;
     slot->direct.out = op->out_offset;
     msi_board_post(board, &slot->flag, op->seq << 32 | op->signature);
-    board->seq = op->seq;
+    msi_host_announced(op);
     op->phase = MSI_MEET;
     return MSI_MOVED;
 }

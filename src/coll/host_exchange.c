@@ -30,6 +30,22 @@ enum msi_advance msi_host_see(struct msi_host_op *op, int rank) {
     return MSI_MOVED;
 }
 
+void msi_host_announced(const struct msi_host_op *op) {
+    op->board->seq = op->seq;
+    op->board->signatures[op->seq % MSI_SLOTS] = op->signature;
+}
+
+enum msi_advance msi_host_all_came(struct msi_host_op *op) {
+    struct msi_board *board = op->board;
+    board->synced = op->seq;
+    if (board->verified + 1 < op->seq) {
+        int rank = msi_board_verify(board, op->seq, &op->differing);
+        if (rank >= 0) return msi_host_fail(op, MST_ERR_MISMATCH, rank, "ranks called different things");
+    }
+    board->verified = op->seq;
+    return MSI_MOVED;
+}
+
 int msi_host_missing(const struct msi_board *board, uint64_t seq, int *ranks, int max) {
     int n = 0;
     for (int rank = 0; rank < board->size; rank++) {
@@ -173,7 +189,7 @@ static enum msi_advance announce(struct msi_host_op *op) {
     stage_first(op, slot);
     op->filled = 1;
     msi_board_post(board, &slot->flag, op->seq << 32 | op->signature);
-    board->seq = op->seq;
+    msi_host_announced(op);
     copy_own(op);
     op->phase = MSI_MOVE;
     return MSI_MOVED;
@@ -234,8 +250,9 @@ static enum msi_advance meet(struct msi_host_op *op, int rank) {
     if (seen != MSI_MOVED) return seen;
     if (op->nothing) return MSI_MOVED;
     if (!lengths_agree(op, rank))
-        return msi_host_fail(op, MST_ERR_MISMATCH, rank,
-                             "it sends a part of another length than is expected here");
+        return msi_host_fail(
+            op, MST_ERR_MISMATCH, rank,
+            "what the one sends, by its .in_splits, is not what the other expects, by its .out_splits");
     enum msi_slot_mode mode = slot_of(op, rank)->mode;
     uint32_t rounds = rounds_for(op, expected(op, rank), mode);
     if (rounds > op->to_drain) op->to_drain = rounds;
@@ -297,7 +314,7 @@ static enum msi_advance drain_round(struct msi_host_op *op) {
         if (got != MSI_MOVED) return got;
         if (op->publisher >= 0) break;
     }
-    if (op->drained == 0 && op->publisher < 0) board->synced = op->seq;
+    if (op->drained == 0 && op->publisher < 0 && msi_host_all_came(op) == MSI_FAILED) return MSI_FAILED;
     if (op->reducer && (op->to_drain || board->size == 1)) fold(op);
     op->drained++;
     op->peer = 1;

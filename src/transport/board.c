@@ -126,6 +126,23 @@ bool msi_board_may_announce(struct msi_board *board, uint64_t seq) {
     return true;
 }
 
+int msi_board_verify(struct msi_board *board, uint64_t seq, uint64_t *differing) {
+    uint64_t q = board->verified + 1;
+    if (q + MSI_SLOTS <= seq) q = seq - MSI_SLOTS + 1; /* earlier ones are overwritten */
+    for (; q < seq; q++) {
+        uint64_t expected = q << 32 | board->signatures[q % MSI_SLOTS];
+        for (int rank = 0; rank < board->size; rank++) {
+            const struct msi_slot *slot = &board->areas[rank].slots[q % MSI_SLOTS];
+            uint64_t flag = atomic_load_explicit(&slot->flag, memory_order_acquire);
+            if ((uint32_t)(flag >> 32) != (uint32_t)q || flag == expected) continue;
+            *differing = q;
+            return rank;
+        }
+    }
+    board->verified = seq - 1;
+    return -1;
+}
+
 /* A pipe whose writing end others open through /proc, as they do with segments. */
 static mst_status make_bell(struct msi_board *board) {
     if (pipe2(board->bell, O_CLOEXEC | O_NONBLOCK)) {

@@ -69,6 +69,9 @@ struct msi_area {
     _Alignas(MSI_LINE) _Atomic uint64_t drained; /* number << 24 | rounds of it that this rank has read */
     _Alignas(MSI_LINE) _Atomic uint64_t
         bell; /* pid << 32 | descriptor + 1 of a pipe that wakes this rank; 0: none */
+    _Alignas(MSI_LINE) _Atomic uint64_t
+        offers[MSI_BOARD_RANKS];                 /* pid << 32 | descriptor + 1 of a link to that rank */
+    _Atomic uint64_t accepted[MSI_BOARD_RANKS];  /* 1: has opened the link that that rank offers */
     _Alignas(MSI_LINE) _Atomic uint64_t gave_up; /* number << 8 | status; 0: it has not */
     _Alignas(4096) unsigned char small[MSI_SMALL_CELLS][MSI_SMALL_CELL];
     unsigned char big[MSI_BIG_CELLS];
@@ -87,13 +90,15 @@ struct msi_board {
     struct msi_board_head *head;
     struct msi_area *areas; /* by rank */
     int rank, size;
-    bool shares_mapping; /* with the maker, in the same process */
-    uint64_t seq;        /* the last operation that this rank has announced */
-    uint64_t synced;     /* all ranks have begun this one */
-    uint64_t big_seq;    /* the last one whose big cells this rank filled */
-    int big_reader;      /* who read them: a rank, or -1 for all */
-    int bell[2];         /* the pipe that wakes this rank; -1 before it is needed */
-    int *bells;          /* by rank: descriptors to wake others with; -1 before they are needed */
+    bool shares_mapping;            /* with the maker, in the same process */
+    uint64_t seq;                   /* the last operation that this rank has announced */
+    uint64_t synced;                /* all ranks have begun this one */
+    uint64_t verified;              /* up to this one all were seen to have called the same */
+    uint32_t signatures[MSI_SLOTS]; /* of this rank's last operations */
+    uint64_t big_seq;               /* the last one whose big cells this rank filled */
+    int big_reader;                 /* who read them: a rank, or -1 for all */
+    int bell[2];                    /* the pipe that wakes this rank; -1 before it is needed */
+    int *bells;                     /* by rank: descriptors to wake others with; -1 before they are needed */
 };
 
 enum { MSI_BOARD_OFFER_MAX = 96 };
@@ -113,15 +118,20 @@ static inline struct msi_area *msi_board_own(const struct msi_board *board) {
 /* Rings those who sleep; slow path of what follows. */
 void msi_board_wake(const struct msi_board *board);
 
-/* Makes what was written before visible, by raising a word of the own area; wakes sleepers. */
-static inline void msi_board_post(const struct msi_board *board, _Atomic uint64_t *word, uint64_t value) {
-    /* Rule 3. Pairs with the acquire loads in msi_board_begun, msi_board_reached and msi_slot_read. */
-    atomic_store_explicit(word, value, memory_order_seq_cst);
+/* Wakes sleepers after something else became visible by a sequentially consistent store. */
+static inline void msi_board_nudge(const struct msi_board *board) {
     uint64_t asleep = 0;
     int words = (board->size + 63) / 64;
     for (int i = 0; i < words; i++)
         asleep |= atomic_load_explicit(&board->head->asleep[i], memory_order_seq_cst);
     if (asleep) msi_board_wake(board);
+}
+
+/* Makes what was written before visible, by raising a word of the own area; wakes sleepers. */
+static inline void msi_board_post(const struct msi_board *board, _Atomic uint64_t *word, uint64_t value) {
+    /* Rule 3. Pairs with the acquire loads in msi_board_begun, msi_board_reached and msi_slot_read. */
+    atomic_store_explicit(word, value, memory_order_seq_cst);
+    msi_board_nudge(board);
 }
 
 /* Has the rank begun operation seq (or a later one, within the slots)? */
@@ -146,6 +156,12 @@ enum { MSI_ALL_ROUNDS = 0xffffff };
  * May this rank announce operation seq (rule 4)? Looks around if it does not know yet.
  */
 bool msi_board_may_announce(struct msi_board *board, uint64_t seq);
+
+/*
+ * A rank that called something else as one of the operations before seq, which it has begun; -1 for none. Operations in which
+ * this rank did not wait for the others are checked here, later. *differing is the operation.
+ */
+int msi_board_verify(struct msi_board *board, uint64_t seq, uint64_t *differing);
 
 /* Sleeping: says so, and then the caller looks once more before it polls the descriptor; awake takes it back. */
 mst_status msi_board_asleep(struct msi_board *board, int *descriptor);

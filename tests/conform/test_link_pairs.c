@@ -177,7 +177,7 @@ static void no_wake_up_is_lost(void **state) {
     memset(ends.memory, 0, msi_link_shm_bytes());
     for (int i = 0; i < 2; i++) {
         assert_ok(msi_link_open_shm(ends.memory, i, ring, &beds[1 - i], &ends.end[i]));
-        sides[i] = (struct side){ends.end[i], i, 3000 / SLOWER, 200000, false, &beds[i]};
+        sides[i] = (struct side){ends.end[i], i, 1000 / SLOWER, 200000, false, &beds[i]};
     }
     pthread_t thread = start_thread(play, &sides[1]);
     play(&sides[0]);

@@ -1,0 +1,345 @@
+/* mail.c - messages between two ranks of a comm. See mail.h. */
+#include "backend/mail.h"
+#include "base/error.h"
+#include "wire/cursor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* A message that nobody has asked for yet. */
+struct stray {
+    struct msi_list node;
+    int peer, tag;
+    mst_dtype dtype;
+    size_t bytes;
+    bool complete;
+    struct mst_work *taker; /* asked for it while it was coming */
+    struct msi_transfer body;
+    char data[];
+};
+
+/* What there is with one other rank. */
+struct peer {
+    struct msi_link *out, *in;                /* NULL before there is a message that way */
+    struct msi_segment out_memory, in_memory; /* the links' */
+    bool accepted;                            /* the other side has opened out */
+    unsigned char head[MSI_MESSAGE_HEAD];     /* of the message that comes in */
+    struct msi_transfer head_in;
+    bool in_body;               /* its head is there, its body not yet … */
+    struct mst_work *receiving; /* … and goes to this receive, */
+    struct stray *keeping;      /* or is kept */
+};
+
+struct msi_mail {
+    struct msi_comm *comm;
+    struct msi_list posted;  /* receives that no message has met, by message.node */
+    struct msi_list sending; /* sends under way */
+    struct msi_list strays;
+    struct peer peers[];
+};
+
+mst_status msi_mail_new(struct msi_comm *comm, struct msi_mail **mail) {
+    struct msi_mail *made = calloc(1, sizeof *made + (size_t)comm->size * sizeof *made->peers);
+    if (!made) return msi_fail_memory();
+    made->comm = comm;
+    msi_list_init(&made->posted);
+    msi_list_init(&made->sending);
+    msi_list_init(&made->strays);
+    for (int r = 0; r < comm->size; r++) made->peers[r].out_memory.fd = made->peers[r].in_memory.fd = -1;
+    *mail = made;
+    return MST_OK;
+}
+
+void msi_mail_free(struct msi_mail *mail) {
+    if (!mail) return;
+    while (!msi_list_empty(&mail->strays)) {
+        struct stray *stray = msi_container(mail->strays.next, struct stray, node);
+        msi_list_remove(&stray->node);
+        free(stray);
+    }
+    for (int r = 0; r < mail->comm->size; r++) {
+        struct peer *p = &mail->peers[r];
+        if (p->out) p->out->ops->close(p->out);
+        if (p->in && p->in != p->out) p->in->ops->close(p->in);
+        free(p->keeping);
+        msi_segment_close(&p->out_memory);
+        msi_segment_close(&p->in_memory);
+    }
+    free(mail);
+}
+
+static void posted(void *arg) {
+    msi_board_nudge(arg);
+}
+
+/* Makes the link to a rank and offers it on the board. */
+static mst_status open_out(struct msi_mail *mail, int rank) {
+    struct peer *p = &mail->peers[rank];
+    struct msi_board *board = mail->comm->board;
+    if (rank == mail->comm->rank) {
+        mst_status st = msi_link_open_self(&p->out);
+        p->in = p->out;
+        p->accepted = true;
+        return st;
+    }
+    mst_status st = msi_segment_make("muster-link", msi_link_shm_bytes(), &p->out_memory);
+    if (st == MST_OK) st = msi_link_open_shm(p->out_memory.base, 0, posted, board, &p->out);
+    if (st != MST_OK) return st;
+    uint64_t offer = (uint64_t)(uint32_t)getpid() << 32 | (uint32_t)(p->out_memory.fd + 1);
+    msi_board_post(board, &msi_board_own(board)->offers[rank], offer); /* read by open_in */
+    return MST_OK;
+}
+
+/* Opens the link that a rank has offered, if it has. */
+static mst_status open_in(struct msi_mail *mail, int rank) {
+    struct peer *p = &mail->peers[rank];
+    struct msi_board *board = mail->comm->board;
+    uint64_t offer = atomic_load_explicit(&board->areas[rank].offers[mail->comm->rank], memory_order_acquire);
+    if (offer == 0) return MST_OK;
+    mst_status st =
+        msi_segment_attach((int)(offer >> 32), (int)(uint32_t)offer - 1, msi_link_shm_bytes(), &p->in_memory);
+    if (st == MST_OK) st = msi_link_open_shm(p->in_memory.base, 1, posted, board, &p->in);
+    if (st == MST_OK)
+        msi_board_post(board, &msi_board_own(board)->accepted[rank], 1); /* read by is_accepted */
+    return st;
+}
+
+static bool is_accepted(struct msi_mail *mail, int rank) {
+    struct peer *p = &mail->peers[rank];
+    const struct msi_area *area = &mail->comm->board->areas[rank];
+    if (!p->accepted)
+        p->accepted = atomic_load_explicit(&area->accepted[mail->comm->rank], memory_order_acquire) != 0;
+    return p->accepted;
+}
+
+static void write_head(struct mst_work *op) {
+    struct msi_buf head = {op->message.head, 0, sizeof op->message.head, false};
+    msi_put_u64(&head, op->message.bytes);
+    msi_put_u32(&head, (uint32_t)op->message.tag);
+    msi_put_u32(&head, (uint32_t)op->message.dtype);
+}
+
+static void send(struct msi_mail *mail, struct mst_work *op) {
+    struct msi_message *m = &op->message;
+    struct peer *p = &mail->peers[m->peer];
+    mst_status st = p->out ? MST_OK : open_out(mail, m->peer);
+    if (st != MST_OK) {
+        msi_comm_fail(mail->comm, op, st, m->peer);
+        return;
+    }
+    write_head(op);
+    msi_link_send(p->out, &m->head_transfer, m->head, sizeof m->head);
+    msi_link_send(p->out, &m->body_transfer, m->buf, m->bytes);
+    msi_list_push(&mail->sending, &m->node);
+}
+
+static bool fits(const struct msi_message *m, int peer, int tag) {
+    return (m->peer < 0 || m->peer == peer) && m->tag == tag;
+}
+
+/* The message is known now: is it what the receiver expects? Makes room where that was left to us. */
+static bool meet(struct msi_mail *mail, struct mst_work *op, int peer, size_t bytes, mst_dtype dtype) {
+    struct msi_message *m = &op->message;
+    char who[200];
+    m->met = true;
+    m->from = peer;
+    if (m->allocate) {
+        char *data = malloc(bytes + 1);
+        if (!data) {
+            msi_comm_fail(mail->comm, op, msi_fail_memory(), -1);
+            return false;
+        }
+        data[bytes] = 0;
+        *m->allocate = (mst_bytes){data, bytes};
+        m->buf = data;
+        m->bytes = bytes;
+        return true;
+    }
+    if (bytes == m->bytes && dtype == m->dtype) return true;
+    size_t element = mst_dtype_size(dtype);
+    mst_status st = msi_fail(MST_ERR_MISMATCH, "send and receive the same number of the same dtype",
+                             "the message with tag %d of %s has %zu %s, this receive takes %zu %s", m->tag,
+                             mail->comm->hooks.show(mail->comm->hooks.context, peer, who, sizeof who),
+                             element ? bytes / element : bytes, mst_dtype_name(dtype),
+                             m->bytes / mst_dtype_size(m->dtype), mst_dtype_name(m->dtype));
+    msi_comm_fail(mail->comm, op, st, peer);
+    return false;
+}
+
+static void deliver(struct stray *stray, struct mst_work *op) {
+    if (stray->bytes) memcpy(op->message.buf, stray->data, stray->bytes);
+    op->message.through = true;
+    free(stray);
+}
+
+/* A message that came before it was asked for. */
+static bool take_stray(struct msi_mail *mail, struct mst_work *op) {
+    for (struct msi_list *at = mail->strays.next; at != &mail->strays; at = at->next) {
+        struct stray *stray = msi_container(at, struct stray, node);
+        if (stray->taker || !fits(&op->message, stray->peer, stray->tag)) continue;
+        if (!meet(mail, op, stray->peer, stray->bytes, stray->dtype)) {
+            stray->tag = -1; /* nobody gets it */
+        } else if (stray->complete) {
+            msi_list_remove(&stray->node);
+            deliver(stray, op);
+        } else {
+            stray->taker = op;
+        }
+        return true;
+    }
+    return false;
+}
+
+void msi_mail_begin(struct msi_mail *mail, struct mst_work *op) {
+    op->message.through = op->message.met = false;
+    msi_list_init(&op->message.node);
+    if (op->message.send)
+        send(mail, op);
+    else if (!take_stray(mail, op))
+        msi_list_push(&mail->posted, &op->message.node);
+}
+
+static struct mst_work *find_posted(struct msi_mail *mail, int peer, int tag) {
+    for (struct msi_list *at = mail->posted.next; at != &mail->posted; at = at->next) {
+        struct mst_work *op = msi_container(at, struct mst_work, message.node);
+        if (fits(&op->message, peer, tag)) return op;
+    }
+    return NULL;
+}
+
+static bool keep(struct msi_mail *mail, struct peer *p, int peer, int tag, size_t bytes, mst_dtype dtype) {
+    struct stray *stray = bytes <= SIZE_MAX / 2 ? calloc(1, sizeof *stray + bytes) : NULL;
+    if (!stray) return false;
+    stray->peer = peer;
+    stray->tag = tag;
+    stray->bytes = bytes;
+    stray->dtype = dtype;
+    p->keeping = stray;
+    msi_list_push(&mail->strays, &stray->node);
+    msi_link_receive(p->in, &stray->body, stray->data, bytes);
+    return true;
+}
+
+/* The head of a message is there: finds out whose it is, and lets the body come. */
+static bool open_message(struct msi_mail *mail, int peer) {
+    struct peer *p = &mail->peers[peer];
+    struct msi_reader r = msi_reader(p->head, sizeof p->head);
+    uint64_t bytes = msi_read_u64(&r);
+    int tag = (int)msi_read_u32(&r);
+    mst_dtype dtype = (mst_dtype)msi_read_u32(&r);
+    struct mst_work *op = find_posted(mail, peer, tag);
+    p->in_body = true;
+    if (op) {
+        msi_list_remove(&op->message.node);
+        if (meet(mail, op, peer, (size_t)bytes, dtype)) {
+            p->receiving = op;
+            msi_link_receive(p->in, &op->message.body_transfer, op->message.buf, (size_t)bytes);
+            return true;
+        }
+        tag = -1; /* comes in all the same, and is thrown away */
+    }
+    return keep(mail, p, peer, tag, (size_t)bytes, dtype);
+}
+
+/* The body has come. */
+static void close_message(struct msi_mail *mail, int peer) {
+    struct peer *p = &mail->peers[peer];
+    struct stray *stray = p->keeping;
+    if (p->receiving) p->receiving->message.through = true;
+    if (stray) {
+        stray->complete = true;
+        if (stray->taker || stray->tag < 0) msi_list_remove(&stray->node);
+        if (stray->taker)
+            deliver(stray, stray->taker);
+        else if (stray->tag < 0)
+            free(stray);
+    }
+    (void)mail;
+    p->receiving = NULL;
+    p->keeping = NULL;
+    p->in_body = false;
+}
+
+static bool body_is_there(const struct peer *p) {
+    return msi_transfer_done(p->receiving ? &p->receiving->message.body_transfer : &p->keeping->body);
+}
+
+/* All messages of a rank that have come so far. False if the link is of no use any more. */
+static bool read_peer(struct msi_mail *mail, int peer, bool *moved) {
+    struct peer *p = &mail->peers[peer];
+    for (;;) {
+        if (!p->in_body && p->head_in.data == NULL) {
+            p->head_in.data = (char *)p->head;
+            msi_link_receive(p->in, &p->head_in, p->head, sizeof p->head);
+        }
+        if (p->in->ops->progress(p->in)) *moved = true;
+        if (!p->in_body) {
+            if (!msi_transfer_done(&p->head_in)) return p->in->status == MST_OK;
+            p->head_in.data = NULL;
+            if (!open_message(mail, peer)) return false;
+            *moved = true;
+            p->in->ops->progress(p->in);
+        }
+        if (!body_is_there(p)) return p->in->status == MST_OK;
+        close_message(mail, peer);
+    }
+}
+
+static void check_sends(struct msi_mail *mail, bool *moved) {
+    for (struct msi_list *at = mail->sending.next, *next; at != &mail->sending; at = next) {
+        struct mst_work *op = msi_container(at, struct mst_work, message.node);
+        struct msi_message *m = &op->message;
+        struct peer *p = &mail->peers[m->peer];
+        next = at->next;
+        if (p->out->ops->progress(p->out)) *moved = true;
+        if (p->out->status != MST_OK) {
+            msi_list_remove(&m->node);
+            msi_comm_fail(mail->comm, op, mail->comm->hooks.say_lost(mail->comm->hooks.context, m->peer),
+                          m->peer);
+        } else if (msi_transfer_done(&m->head_transfer) && msi_transfer_done(&m->body_transfer) &&
+                   is_accepted(mail, m->peer)) {
+            msi_list_remove(&m->node);
+            m->through = true;
+            *moved = true;
+        }
+    }
+}
+
+bool msi_mail_advance(struct msi_mail *mail) {
+    bool moved = false;
+    check_sends(mail, &moved);
+    for (int r = 0; r < mail->comm->size; r++) {
+        struct peer *p = &mail->peers[r];
+        if (!p->in && r != mail->comm->rank) open_in(mail, r);
+        if (p->in) read_peer(mail, r, &moved);
+    }
+    return moved;
+}
+
+void msi_mail_answer(struct msi_comm *comm) {
+    const struct msi_area *areas = comm->board->areas;
+    for (int r = 0; r < comm->size; r++) {
+        if (atomic_load_explicit(&areas[r].offers[comm->rank], memory_order_relaxed) == 0) continue;
+        if (!comm->mail && msi_mail_new(comm, &comm->mail) != MST_OK) return;
+        if (!comm->mail->peers[r].in) open_in(comm->mail, r);
+    }
+}
+
+bool msi_mail_withdraw(struct msi_mail *mail, struct mst_work *op) {
+    struct msi_message *m = &op->message;
+    msi_list_remove(&m->node);
+    if (m->send) {
+        bool untouched = m->head_transfer.done == 0;
+        msi_list_remove(&m->head_transfer.node);
+        msi_list_remove(&m->body_transfer.node);
+        return untouched;
+    }
+    for (struct msi_list *at = mail->strays.next; at != &mail->strays; at = at->next) {
+        struct stray *stray = msi_container(at, struct stray, node);
+        if (stray->taker == op) stray->taker = NULL;
+    }
+    for (int r = 0; r < mail->comm->size; r++)
+        if (mail->peers[r].receiving == op) return false;
+    return true;
+}

@@ -1,0 +1,33 @@
+/*
+ * mail.h - messages between two ranks of a comm.
+ *
+ * From each rank to each other there is a link, opened by the sender at its first message; a message is a head (length,
+ * tag, dtype) and a body. A receive that is posted takes the first message that fits, and its body then goes straight into
+ * the receiver's buffer. A message that nobody has asked for yet is taken off the link into memory of its own, so that none
+ * stands in the way of another.
+ *
+ * The first message on a link is sent only when the other side has opened it too; later ones when the link has taken them.
+ */
+#ifndef MSI_BACKEND_MAIL_H
+#define MSI_BACKEND_MAIL_H
+
+#include "backend/comm_internal.h"
+
+struct msi_mail;
+
+mst_status msi_mail_new(struct msi_comm *comm, struct msi_mail **mail);
+void msi_mail_free(struct msi_mail *mail);
+
+/* Begins a message that is described in the operation. */
+void msi_mail_begin(struct msi_mail *mail, struct mst_work *op);
+
+/* Moves what can be moved; operations that are through are marked (message.through) or failed. True if anything moved. */
+bool msi_mail_advance(struct msi_mail *mail);
+
+/* Opens the links that others have offered, also where this rank awaits no message: their first one waits for that. */
+void msi_mail_answer(struct msi_comm *comm);
+
+/* Takes back an operation that failed. False if some of it has gone over the link already, which is useless then. */
+bool msi_mail_withdraw(struct msi_mail *mail, struct mst_work *op);
+
+#endif

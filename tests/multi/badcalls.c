@@ -1,0 +1,273 @@
+/*
+ * badcalls.c - calls that must be refused: the status, that the message names the argument, and that the group works
+ * as before. Every rank makes the same calls, so that nobody waits for anybody in them. Run under a launcher; says all
+ * that is wrong, and exits with 1 if anything was.
+ */
+#include <ctype.h>
+#include <muster/muster.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANKS_MAX = 64, PATIENCE_MS = 20000 };
+
+static int me, size, wrong;
+static float in[RANKS_MAX * 4], out[RANKS_MAX * 4];
+static void *outs[RANKS_MAX];
+static const void *ins[RANKS_MAX];
+static const size_t counts[RANKS_MAX] = {1, 1, 1, 1};
+
+static void complain(const char *what, const char *why) {
+    fprintf(stderr, "badcalls: rank %d: %s: %s\n", me, what, why);
+    wrong++;
+}
+
+static bool is_part(char c) {
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* A word by itself, so that "out" is not found in "out_splits". */
+static bool contains(const char *text, const char *word) {
+    size_t len = strlen(word);
+    for (const char *at = text; (at = strstr(at, word)); at++)
+        if ((at == text || !is_part(at[-1])) && !is_part(at[len])) return true;
+    return false;
+}
+
+static bool has_word(const char *word) {
+    const mst_error_info *error = mst_last_error();
+    return !*word || contains(error->message, word) || contains(error->remedy, word);
+}
+
+/* The status, and the words in the message; "" asks for none. */
+static void refused(mst_status got, mst_status wanted, const char *word, const char *word2,
+                    const char *what) {
+    char text[1024];
+    snprintf(text, sizeof text, "%s, expected %s with '%s' and '%s': %s", mst_status_name(got),
+             mst_status_name(wanted), word, word2, got == MST_OK ? "" : mst_error());
+    if (got != wanted || !has_word(word) || !has_word(word2)) complain(what, text);
+}
+#define REFUSED(wanted, word, call)         refused(call, wanted, word, "", #call)
+#define REFUSED2(wanted, word, word2, call) refused(call, wanted, word, word2, #call)
+#define INVALID(word, call)                 refused(call, MST_ERR_INVALID, word, "", #call)
+
+static void still_works(const char *after) {
+    int32_t value = me, wanted = size * (size - 1) / 2;
+    mst_status st = mst_all_reduce(&value, 1, MST_I32, .timeout_ms = PATIENCE_MS);
+    if (st != MST_OK) complain(after, mst_error());
+    if (st == MST_OK && value != wanted) complain(after, "the sum afterwards is wrong");
+    if (st != MST_OK) exit(1);
+}
+
+static void no_world(void) {
+    mst_work *work = NULL;
+    float one = 1;
+    REFUSED(MST_ERR_STATE, "mst_init", mst_all_reduce(&one, 1, MST_F32));
+    REFUSED(MST_ERR_STATE, "mst_init", mst_broadcast(&one, 1, MST_F32));
+    REFUSED(MST_ERR_STATE, "mst_init", mst_send(&one, 1, MST_F32));
+    REFUSED(MST_ERR_STATE, "mst_init", mst_irecv(&one, 1, MST_F32, .work = &work));
+    REFUSED(MST_ERR_STATE, "mst_init", mst_monitored_barrier(.timeout_ms = 100));
+    if (work) complain("mst_irecv without a world", "a work was given back");
+}
+
+static void null_buffers(void) {
+    INVALID("buf", mst_all_reduce(NULL, 4, MST_F32));
+    INVALID("buf", mst_inference_all_reduce(NULL, 4, MST_F32));
+    INVALID("buf", mst_broadcast(NULL, 4, MST_F32));
+    INVALID("buf", mst_reduce(NULL, 4, MST_F32));
+    INVALID("out", mst_all_gather_into_tensor(NULL, in, 4, MST_F32));
+    INVALID("in", mst_all_gather_into_tensor(out, NULL, 4, MST_F32));
+    INVALID("out", mst_allgather_fn(NULL, in, 4, MST_F32));
+    INVALID("out", mst_reduce_scatter_tensor(NULL, in, 4, MST_F32));
+    INVALID("in", mst_reduce_scatter_tensor(out, NULL, 4, MST_F32));
+    INVALID("in", mst_reduce_scatter_fn(out, NULL, 4, MST_F32));
+    INVALID("in", mst_gather(out, NULL, 4, MST_F32));
+    INVALID("out", mst_scatter(NULL, in, 4, MST_F32));
+    INVALID("out", mst_all_to_all_single(NULL, in, 4, MST_F32));
+    INVALID("in", mst_all_to_all_single(out, NULL, 4, MST_F32));
+    INVALID("buf", mst_send(NULL, 4, MST_F32, .dst = me));
+    INVALID("buf", mst_recv(NULL, 4, MST_F32, .src = me));
+    still_works("NULL buffers");
+}
+
+static void null_lists(void) {
+    void *holes[RANKS_MAX];
+    const void *in_holes[RANKS_MAX];
+    memcpy(holes, outs, sizeof holes);
+    memcpy(in_holes, ins, sizeof in_holes);
+    holes[size - 1] = NULL;
+    in_holes[size - 1] = NULL;
+    INVALID("outs", mst_all_gather(NULL, in, 1, MST_F32));
+    INVALID("outs", mst_all_gather(holes, in, 1, MST_F32));
+    INVALID("in", mst_all_gather(outs, NULL, 1, MST_F32));
+    INVALID("out", mst_reduce_scatter(NULL, ins, 1, MST_F32));
+    INVALID("ins", mst_reduce_scatter(out, NULL, 1, MST_F32));
+    INVALID("ins", mst_reduce_scatter(out, in_holes, 1, MST_F32));
+    INVALID("outs", mst_all_to_all(NULL, ins, 1, MST_F32));
+    INVALID("ins", mst_all_to_all(outs, NULL, 1, MST_F32));
+    INVALID("bufs", mst_all_reduce_coalesced(NULL, counts, 2, MST_F32));
+    INVALID("counts", mst_all_reduce_coalesced(outs, NULL, 2, MST_F32));
+    INVALID("outs", mst_all_gather_coalesced(NULL, ins, counts, 2, MST_F32));
+    INVALID("ins", mst_reduce_scatter_coalesced(outs, NULL, counts, 2, MST_F32));
+    INVALID("bytes", mst_broadcast_bytes(NULL));
+    INVALID("outs", mst_all_gather_bytes(NULL, in, 4));
+    INVALID("data", mst_all_gather_bytes((mst_bytes[RANKS_MAX]){{0}}, NULL, 4));
+    INVALID("out", mst_scatter_bytes(NULL, (mst_bytes[RANKS_MAX]){{0}}));
+    INVALID("data", mst_send_bytes(NULL, 4, .dst = me));
+    INVALID("out", mst_recv_bytes(NULL, .src = me));
+    still_works("NULL lists");
+}
+
+static void types_and_operations(void) {
+    INVALID("dtype", mst_all_reduce(out, 4, (mst_dtype)0));
+    INVALID("dtype", mst_all_reduce(out, 4, MST_DTYPE_COUNT));
+    INVALID("dtype", mst_broadcast(out, 4, (mst_dtype)1000));
+    INVALID("dtype", mst_all_gather_into_tensor(out, in, 4, (mst_dtype)-1));
+    INVALID("dtype", mst_send(out, 4, (mst_dtype)16, .dst = me));
+    INVALID("op", mst_all_reduce(out, 4, MST_F32, .op = MST_OP_COUNT));
+    INVALID("op", mst_reduce(out, 4, MST_F32, .op = (mst_op)-1));
+    REFUSED2(MST_ERR_INVALID, "BAND", "f32", mst_all_reduce(out, 4, MST_F32, .op = MST_BAND));
+    REFUSED2(MST_ERR_INVALID, "BXOR", "bf16", mst_reduce(out, 4, MST_BF16, .op = MST_BXOR));
+    REFUSED2(MST_ERR_INVALID, "AVG", "bool", mst_all_reduce(out, 4, MST_BOOL, .op = MST_AVG));
+    REFUSED2(MST_ERR_INVALID, "PREMUL_SUM", "i32",
+             mst_reduce_scatter_tensor(out, in, 1, MST_I32, .op = MST_PREMUL_SUM));
+    still_works("dtypes and operations");
+}
+
+static void ranks_and_times(void) {
+    mst_work *work = NULL;
+    INVALID("src", mst_broadcast(out, 4, MST_F32, .src = size));
+    INVALID("src", mst_broadcast(out, 4, MST_F32, .src = -1));
+    INVALID("group_src", mst_scatter(out, in, 1, MST_F32, .group_src = size));
+    INVALID("dst", mst_reduce(out, 4, MST_F32, .dst = size));
+    INVALID("dst", mst_gather(out, in, 1, MST_F32, .dst = -2));
+    INVALID("group_dst", mst_gather(out, in, 1, MST_F32, .group_dst = size + 3));
+    INVALID("dst", mst_send(out, 4, MST_F32, .dst = size));
+    INVALID("dst", mst_send(out, 4, MST_F32, .dst = MST_ANY_SOURCE));
+    INVALID("src", mst_recv(out, 4, MST_F32, .src = size));
+    INVALID("src", mst_recv(out, 4, MST_F32, .src = -2));
+    INVALID("timeout_ms", mst_all_reduce(out, 4, MST_F32, .timeout_ms = -5));
+    INVALID("timeout_ms", mst_monitored_barrier(.timeout_ms = -1));
+    INVALID("timeout_ms", mst_recv(out, 4, MST_F32, .src = me, .timeout_ms = -1));
+    INVALID("work", mst_isend(out, 4, MST_F32, .dst = me));
+    INVALID("work", mst_irecv(out, 4, MST_F32, .src = me));
+    INVALID("timeout_ms", mst_all_reduce(out, 4, MST_F32, .timeout_ms = -5, .work = &work));
+    if (work) complain("a call that was refused", "a work was given back");
+    still_works("ranks and times");
+}
+
+static void sizes(void) {
+    size_t splits[RANKS_MAX];
+    for (int r = 0; r < RANKS_MAX; r++) splits[r] = 1;
+    INVALID("out_splits", mst_all_to_all_single(out, in, 1, MST_F32, .in_splits = splits));
+    INVALID("in_splits", mst_all_to_all_single(out, in, 1, MST_F32, .out_splits = splits));
+    INVALID("in_splits", mst_all_to_all(outs, ins, 1, MST_F32, .out_splits = splits));
+    splits[me] = 2; /* what a rank sends to itself it must receive from itself */
+    INVALID("in_splits",
+            mst_all_to_all_single(out, in, 1, MST_F32, .in_splits = splits, .out_splits = counts));
+    mst_status st = mst_all_gather_into_tensor(out, in, SIZE_MAX / 2, MST_F64);
+    if (st != MST_ERR_INVALID && st != MST_ERR_LIMIT) complain("SIZE_MAX / 2 elements", mst_status_name(st));
+    if (!has_word("count")) complain("SIZE_MAX / 2 elements: no word of count", mst_error());
+    still_works("sizes");
+}
+
+static void works_and_memory(void) {
+    mst_work *works[2] = {NULL};
+    bool done = false;
+    mst_p2p one = {.send = true, .buf = out, .count = 1, .dtype = MST_F32, .peer = size};
+    INVALID("work", mst_wait((mst_work *)NULL));
+    INVALID("work", mst_test(NULL, &done));
+    INVALID("work", mst_work_result(NULL));
+    INVALID("work", mst_work_on_done(NULL, NULL, NULL));
+    INVALID("memory", mst_alloc(10, (void **)NULL));
+    INVALID("ops", mst_batch_isend_irecv(NULL, 1, works));
+    INVALID("works", mst_batch_isend_irecv(&one, 1, (mst_work **)NULL));
+    INVALID("peer", mst_batch_isend_irecv(&one, 1, works));
+    one.peer = me;
+    one.buf = NULL;
+    INVALID("buf", mst_batch_isend_irecv(&one, 1, works));
+    if (works[0]) complain("a batch that was refused", "a work was given back");
+    still_works("works and memory");
+}
+
+/* A group of one other rank, in a world of more than one. */
+static void other_peoples_groups(void) {
+    mst_group *group;
+    int other = (me + 1) % size;
+    if (size == 1) return;
+    REFUSED(MST_OK, "", mst_new_group(&other, 1, &group));
+    REFUSED(MST_ERR_NOT_MEMBER, "", mst_all_reduce(out, 4, MST_F32, .group = group));
+    REFUSED(MST_ERR_NOT_MEMBER, "", mst_broadcast(out, 4, MST_F32, .group = group, .src = other));
+    REFUSED(MST_ERR_NOT_MEMBER, "", mst_send(out, 4, MST_F32, .group = group, .dst = other));
+    REFUSED(MST_ERR_NOT_MEMBER, "", mst_monitored_barrier(.group = group, .timeout_ms = 100));
+    REFUSED(MST_OK, "", mst_destroy_process_group(group));
+    REFUSED(MST_OK, "", mst_new_group(&me, 1, &group));
+    INVALID("src", mst_broadcast(out, 4, MST_F32, .group = group, .src = other));
+    INVALID("dst", mst_send(out, 4, MST_F32, .group = group, .dst = other));
+    REFUSED(MST_OK, "", mst_destroy_process_group(group));
+    still_works("other people's groups");
+}
+
+static bool is_late(mst_status st) {
+    return st == MST_ERR_TIMEOUT || st == MST_ERR_STALLED;
+}
+
+/* Nobody comes: the deadline holds, and other groups go on. */
+static void in_vain(void) {
+    enum { LARGE = 1 << 22 };
+    static char large[LARGE];
+    mst_group *group;
+    mst_cancel *cancel;
+    mst_status st;
+    REFUSED(MST_OK, "", mst_new_group(&me, 1, &group, .name = "alone"));
+    st = mst_recv(large, 1, MST_U8, .src = me, .group = group, .timeout_ms = 100);
+    if (!is_late(st)) complain("a receive of what nobody sends", mst_status_name(st));
+    REFUSED(MST_OK, "", mst_destroy_process_group(group));
+    REFUSED(MST_OK, "", mst_new_group(&me, 1, &group, .name = "alone"));
+    REFUSED(MST_OK, "", mst_cancel_new(&cancel));
+    mst_cancel_fire(cancel);
+    REFUSED(MST_ERR_CANCELLED, "", mst_recv(large, 1, MST_U8, .src = me, .group = group, .cancel = cancel));
+    mst_cancel_free(cancel);
+    REFUSED(MST_OK, "", mst_destroy_process_group(group));
+    still_works("waits in vain");
+}
+
+/* Below 0 a tag is refused with its name, or it is a tag like any other. */
+static void negative_tag(void) {
+    mst_work *work = NULL;
+    int32_t sent = 5, received = 0;
+    mst_status st = mst_isend(&sent, 1, MST_I32, .dst = me, .tag = -3, .work = &work);
+    if (st == MST_OK) {
+        REFUSED(MST_OK, "", mst_recv(&received, 1, MST_I32, .src = me, .tag = -3, .timeout_ms = PATIENCE_MS));
+        REFUSED(MST_OK, "", mst_wait(work));
+        if (received != sent) complain("a negative tag", "not what was sent");
+    } else {
+        refused(st, MST_ERR_INVALID, "tag", "", "a negative tag");
+    }
+    still_works("a negative tag");
+}
+
+int main(void) {
+    no_world();
+    if (mst_init(.timeout_ms = PATIENCE_MS) != MST_OK) {
+        fprintf(stderr, "badcalls: %s\n", mst_error());
+        return 1;
+    }
+    me = mst_get_rank(NULL);
+    size = mst_get_world_size(NULL);
+    for (int r = 0; r < RANKS_MAX; r++) outs[r] = out + r, ins[r] = in + r;
+    still_works("the beginning");
+    null_buffers();
+    null_lists();
+    types_and_operations();
+    ranks_and_times();
+    sizes();
+    works_and_memory();
+    other_peoples_groups();
+    in_vain();
+    negative_tag();
+    mst_destroy_process_group(NULL);
+    REFUSED(MST_ERR_STATE, "", mst_all_reduce(out, 1, MST_F32));
+    return wrong != 0;
+}

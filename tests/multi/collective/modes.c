@@ -1,0 +1,174 @@
+/* modes.c - which cases a run consists of. Numbers of cases do not depend on what is left out. */
+#include "suite.h"
+
+#include "os/clock.h"
+
+#include <unistd.h>
+
+enum {
+    LARGE = 64 * 1024 + 1,
+    HUGE_COUNT = 5 * 1000 * 1000,
+    ALL_FIRST = 1000000, /* the numbers of cases of --quick begin at 0 */
+    SOAK_FIRST = 2000000,
+    SOAK_CHUNK = 128,      /* cases between two looks at the clock */
+    GROWTH_MAX = 32 << 20, /* bytes that a soak may grow by after its first quarter */
+    WHOLE_MAX = 256 << 20, /* bytes of the largest buffer of a case */
+};
+
+static uint64_t next_id;
+
+static bool has_pair(const struct operation *operation, mst_dtype dtype, mst_op op) {
+    if (operation->traits & BYTES_ONLY && dtype != MST_U8) return false;
+    return operation->traits & REDUCES ? op_applies(dtype, op) : op == MST_SUM;
+}
+
+/* Calls back with each operation, dtype and op that fit together. */
+static void each_pair(void (*body)(const struct operation *operation, mst_dtype dtype, mst_op op)) {
+    for (const struct operation *o = next_operation(NULL); o; o = next_operation(o))
+        for (int dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
+            for (int op = 0; op < MST_OP_COUNT; op++)
+                if (has_pair(o, (mst_dtype)dtype, (mst_op)op)) body(o, (mst_dtype)dtype, (mst_op)op);
+}
+
+static void one_drawn(const struct operation *operation, mst_dtype dtype, mst_op op) {
+    struct shape shape = shape_of(next_id++, operation, dtype, op);
+    run_case(&shape);
+}
+
+static void with_count(const struct operation *operation, mst_dtype dtype, mst_op op, size_t count,
+                       bool blocking, bool in_place) {
+    struct shape shape = shape_of(next_id++, operation, dtype, op);
+    shape.count = count;
+    if (blocking) shape.how = BLOCKING;
+    if (!blocking && shape.how == BLOCKING && !(operation->traits & BLOCKS_ONLY)) shape.how = WAITED;
+    shape.in_place = in_place && operation->traits & IN_PLACE;
+    if (count >= HUGE_COUNT) shape.layout = 0;
+    if (count >= HUGE_COUNT) shape.root = (int)(shape.id % (unsigned)suite.size);
+    if (count >= HUGE_COUNT) shape.last = true;
+    run_case(&shape);
+}
+
+/* Every pair once with arguments at random, then every operation with every count in the world, both ways. */
+void run_quick(void) {
+    static const size_t counts[] = {0, 1, 3, 17, 1024, LARGE};
+    next_id = 0;
+    each_pair(one_drawn);
+    for (const struct operation *o = next_operation(NULL); o; o = next_operation(o))
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+            for (int way = 0; way < 2; way++)
+                with_count(o,
+                           o->traits & BYTES_ONLY ? MST_U8
+                           : way                  ? MST_F32
+                                                  : MST_BF16,
+                           MST_SUM, counts[c], way, (int)c % 2 == way);
+    end_wave();
+}
+
+static void all_counts(const struct operation *operation, mst_dtype dtype, mst_op op) {
+    static const size_t counts[] = {0, 1, 3, 17, 1024, LARGE, HUGE_COUNT};
+    bool large = op == MST_SUM || dtype == MST_F32;
+    bool huge = op == MST_SUM && (dtype == MST_F32 || dtype == MST_BF16 || dtype == MST_U8);
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        size_t bytes = counts[c] * mst_dtype_size(dtype) * (unsigned)suite.size;
+        for (int way = 0; way < 4; way++) {
+            bool skipped =
+                (counts[c] == LARGE && !large) ||
+                (counts[c] == HUGE_COUNT && (!huge || way != 1 + (int)dtype % 2 || bytes > WHOLE_MAX));
+            if (skipped)
+                next_id++;
+            else
+                with_count(operation, dtype, op, counts[c], way & 1, way & 2);
+        }
+    }
+}
+
+void run_all(void) {
+    run_quick();
+    next_id = ALL_FIRST;
+    each_pair(all_counts);
+    end_wave();
+}
+
+static void random_case(uint64_t id) {
+    uint64_t state = mix(suite.seed + 1, id);
+    const struct operation *operation = NULL;
+    mst_dtype dtype;
+    mst_op op;
+    do {
+        uint64_t skip = draw(&state, 64);
+        for (uint64_t i = 0; i <= skip; i++) operation = next_operation(operation);
+        if (suite.only)
+            while (!operation || strcmp(operation->name, suite.only)) operation = next_operation(operation);
+        if (!operation) operation = next_operation(NULL);
+        dtype = (mst_dtype)(1 + draw(&state, MST_DTYPE_COUNT - 1));
+        op = (mst_op)draw(&state, MST_OP_COUNT);
+        if (!(operation->traits & REDUCES)) op = MST_SUM;
+        if (operation->traits & BYTES_ONLY) dtype = MST_U8;
+    } while (!has_pair(operation, dtype, op));
+    struct shape shape = shape_of(id, operation, dtype, op);
+    if (draw(&state, 64) == 0) shape.count = draw(&state, LARGE);
+    if (draw(&state, 4)) shape.last = false;
+    run_case(&shape);
+}
+
+static size_t resident(void) {
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%*u %lu", &pages) != 1) pages = 0;
+    if (file) fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Rank 0's word, so that all ranks end at the same case. */
+static bool goes_on(bool mine) {
+    int word = mine;
+    EXPECT_OK(mst_broadcast(&word, 1, MST_I32, .src = 0, .timeout_ms = PATIENCE_MS));
+    return word;
+}
+
+static void check_counts(void) {
+    uint64_t counts[RANKS_MAX];
+    EXPECT_OK(mst_all_gather_into_tensor(counts, &suite.cases, 1, MST_U64, .timeout_ms = PATIENCE_MS));
+    for (int r = 0; r < suite.size; r++) {
+        if (counts[r] == suite.cases) continue;
+        fprintf(stderr, "collective: FAILED: rank %d ran %llu cases, rank %d %llu\n", suite.me,
+                (unsigned long long)suite.cases, r, (unsigned long long)counts[r]);
+        exit(1);
+    }
+}
+
+/* The case of that number, whichever mode it comes from. */
+void run_one(uint64_t id) {
+    if (id >= SOAK_FIRST)
+        random_case(id);
+    else if (id >= ALL_FIRST)
+        run_all();
+    else
+        run_quick();
+    end_wave();
+}
+
+/* Until the seconds are over or, if calls is not 0, so many cases were run. */
+void run_soak(double seconds, uint64_t calls) {
+    int64_t begin = msi_now();
+    size_t early = 0, late;
+    double elapsed = 0, part = 0;
+    for (uint64_t id = SOAK_FIRST; goes_on(part < 1); id += SOAK_CHUNK) {
+        for (uint64_t i = 0; i < SOAK_CHUNK && !(calls && suite.cases >= calls); i++) random_case(id + i);
+        end_wave();
+        elapsed = (double)(msi_now() - begin) / 1e9;
+        part = calls ? (double)suite.cases / (double)calls : elapsed / seconds;
+        if (!early && part >= 0.25) early = resident();
+    }
+    check_counts();
+    late = resident();
+    if (early && late > early + GROWTH_MAX) {
+        fprintf(stderr, "collective: FAILED: rank %d grew from %zu to %zu KiB\n", suite.me, early >> 10,
+                late >> 10);
+        exit(1);
+    }
+    mst_printf("collective: soak: %llu cases in %.1f s, %.0f calls per second on each rank, resident %zu KiB "
+               "then %zu KiB\n",
+               (unsigned long long)suite.cases, elapsed, (double)suite.calls / elapsed, early >> 10,
+               late >> 10);
+}

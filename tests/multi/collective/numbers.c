@@ -1,0 +1,133 @@
+/* numbers.c - random numbers that all ranks share, and what the bits of each dtype mean. */
+#include "suite.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+uint64_t mix(uint64_t a, uint64_t b) {
+    uint64_t x = a + 0x9e3779b97f4a7c15u * (b + 1);
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+uint64_t draw(uint64_t *state, uint64_t limit) {
+    *state = mix(*state, 0);
+    return *state % limit;
+}
+
+bool is_float(mst_dtype dtype) {
+    return dtype >= MST_F64 && dtype <= MST_F8E5M2;
+}
+
+bool is_signed(mst_dtype dtype) {
+    return dtype == MST_I8 || dtype == MST_I16 || dtype == MST_I32 || dtype == MST_I64;
+}
+
+bool op_applies(mst_dtype dtype, mst_op op) {
+    if (op == MST_AVG) return dtype != MST_BOOL;
+    if (op == MST_PREMUL_SUM) return is_float(dtype);
+    return !is_float(dtype) || (op != MST_BAND && op != MST_BOR && op != MST_BXOR);
+}
+
+/* The floats that C has no type for: sign, exponent, mantissa. */
+struct format {
+    int exponent_bits, mantissa_bits;
+    bool infinite; /* else the topmost code alone is NaN, and all others of that exponent are numbers */
+};
+
+static const struct format *format_of(mst_dtype dtype) {
+    static const struct format f16 = {5, 10, true}, bf16 = {8, 7, true}, e4m3 = {4, 3, false},
+                               e5m2 = {5, 2, true};
+    return dtype == MST_F16 ? &f16 : dtype == MST_BF16 ? &bf16 : dtype == MST_F8E4M3 ? &e4m3 : &e5m2;
+}
+
+static double decode(const struct format *f, unsigned code) {
+    int bias = (1 << (f->exponent_bits - 1)) - 1, top = (1 << f->exponent_bits) - 1;
+    unsigned mantissa = code & ((1u << f->mantissa_bits) - 1);
+    int exponent = (int)(code >> f->mantissa_bits) & top;
+    bool negative = code >> (f->mantissa_bits + f->exponent_bits) & 1;
+    double value;
+    if (exponent == top && f->infinite)
+        value = mantissa ? NAN : INFINITY;
+    else if (exponent == top && mantissa == (1u << f->mantissa_bits) - 1)
+        value = NAN;
+    else if (exponent == 0)
+        value = ldexp(mantissa, 1 - bias - f->mantissa_bits);
+    else
+        value = ldexp(mantissa | 1u << f->mantissa_bits, exponent - bias - f->mantissa_bits);
+    return negative ? -value : value;
+}
+
+/* To nearest even, of a value that is a float already. */
+static unsigned encode(const struct format *f, double value) {
+    int bias = (1 << (f->exponent_bits - 1)) - 1, least = 1 - bias, exponent;
+    unsigned sign = (unsigned)(signbit(value) != 0) << (f->mantissa_bits + f->exponent_bits);
+    unsigned ones = (1u << (f->mantissa_bits + f->exponent_bits)) - 1;
+    unsigned infinity = ones - ((1u << f->mantissa_bits) - 1);
+    unsigned largest = f->infinite ? infinity - 1 : ones - 1;
+    if (isnan(value)) return sign | ones;
+    value = fabs(value);
+    if (value == 0) return sign;
+    if (isinf(value)) return sign | (f->infinite ? infinity : ones);
+    frexp(value, &exponent);
+    exponent = exponent - 1 < least ? least : exponent - 1;
+    double steps = nearbyint(ldexp(value, f->mantissa_bits - exponent));
+    /* A carry into the next power of two comes out right: the codes of all numbers are in one sequence. */
+    unsigned code = ((unsigned)(exponent - least) << f->mantissa_bits) + (unsigned)steps;
+    return sign | (code <= largest ? code : f->infinite ? infinity : ones);
+}
+
+double to_double(mst_dtype dtype, const void *element) {
+    uint8_t byte;
+    uint16_t half;
+    float single;
+    double value;
+    switch (mst_dtype_size(dtype)) {
+    case 1:
+        memcpy(&byte, element, 1);
+        return decode(format_of(dtype), byte);
+    case 2:
+        memcpy(&half, element, 2);
+        return decode(format_of(dtype), half);
+    case 4:
+        memcpy(&single, element, 4);
+        return (double)single;
+    default:
+        memcpy(&value, element, 8);
+        return value;
+    }
+}
+
+void from_double(mst_dtype dtype, double value, void *element) {
+    float single = (float)value;
+    if (dtype == MST_F64) {
+        memcpy(element, &value, 8);
+    } else if (dtype == MST_F32) {
+        memcpy(element, &single, 4);
+    } else {
+        unsigned code = encode(format_of(dtype), (double)single);
+        uint16_t half = (uint16_t)code;
+        uint8_t byte = (uint8_t)code;
+        memcpy(element, mst_dtype_size(dtype) == 2 ? (void *)&half : (void *)&byte, mst_dtype_size(dtype));
+    }
+}
+
+int64_t to_integer(mst_dtype dtype, const void *element) {
+    size_t bits = 8 * mst_dtype_size(dtype);
+    uint64_t value = 0;
+    memcpy(&value, element, bits / 8);
+    if (is_signed(dtype) && bits < 64 && value >> (bits - 1)) value |= ~(uint64_t)0 << bits;
+    return (int64_t)value;
+}
+
+void show_element(mst_dtype dtype, const void *element, char *text, size_t size) {
+    uint64_t bits = 0;
+    memcpy(&bits, element, mst_dtype_size(dtype));
+    if (is_float(dtype))
+        snprintf(text, size, "%.17g (0x%" PRIx64 ")", to_double(dtype, element), bits);
+    else if (is_signed(dtype))
+        snprintf(text, size, "%" PRId64, to_integer(dtype, element));
+    else
+        snprintf(text, size, "%" PRIu64, bits);
+}

@@ -1,0 +1,158 @@
+/*
+ * reference.c - the inputs of every rank, and what must come of them.
+ *
+ * Operations that move data get any bytes. For those that reduce, floats are chosen so that every order of folding gives
+ * the same number: for sums, integers of a few bits times a power of two that belongs to the index, from the smallest
+ * numbers of the type up to where the sum is too large for it; for products, powers of two and one factor 1.5. So the
+ * result is known to the bit, and that f16, bf16 and f8 are rounded once can be seen.
+ */
+#include "suite.h"
+
+#include <float.h>
+#include <math.h>
+
+static bool is_sum(mst_op op) {
+    return op == MST_SUM || op == MST_AVG || op == MST_PREMUL_SUM;
+}
+
+/* Numbers for sums are up to limit, in units of 2^low to 2^high. */
+static const struct range {
+    int limit, low, high;
+} ranges[] = {
+    [MST_F64] = {1 << 20, -100, 100}, [MST_F32] = {1 << 12, -20, 20}, [MST_F16] = {255, -24, 8},
+    [MST_BF16] = {255, -20, 20},      [MST_F8E4M3] = {15, -9, 4},     [MST_F8E5M2] = {7, -16, 13},
+};
+
+static double float_input(const struct run *run, uint64_t hash, int rank, size_t i) {
+    const struct shape *shape = &run->shape;
+    const struct range *range = &ranges[shape->dtype];
+    uint64_t shared = mix(suite.seed ^ shape->id, i);
+    if (shape->rough) return ldexp((double)(int64_t)hash, -61);
+    if (shape->op == MST_PRODUCT) {
+        double power = ldexp(hash & 4 ? -1 : 1, (int)(hash % 3) - 1);
+        return rank == (int)(shared % (unsigned)run->n) ? power * 1.5 : power;
+    }
+    uint64_t scale = is_sum(shape->op) ? shared : hash >> 20;
+    int number = (int)((hash >> 33) % (2 * (unsigned)range->limit + 1)) - range->limit;
+    if (!is_sum(shape->op) && hash % 64 == 1) return NAN;
+    if (!is_sum(shape->op) && hash % 64 == 2 && shape->dtype != MST_F8E4M3)
+        return hash & 128 ? INFINITY : -INFINITY;
+    return number == 0 ? 0
+                       : ldexp(number, range->low + (int)(scale % (unsigned)(range->high - range->low + 1)));
+}
+
+static uint64_t integer_input(const struct run *run, uint64_t hash) {
+    mst_dtype dtype = run->shape.dtype;
+    mst_op op = run->shape.op;
+    if (dtype == MST_BOOL) {
+        static const uint8_t truths[] = {1, 2, 255, 1};
+        bool conjunction = op == MST_PRODUCT || op == MST_MIN || op == MST_BAND;
+        return hash % 8 < (conjunction ? 7 : 2) ? truths[hash >> 8 & 3] : 0;
+    }
+    if (op != MST_AVG) return hash;
+    size_t bits = 8 * mst_dtype_size(dtype) - (is_signed(dtype) ? 1 : 0);
+    uint64_t limit = (~(uint64_t)0 >> (64 - bits)) / (unsigned)run->n; /* no sum of averages wraps */
+    uint64_t number = hash % limit;
+    return is_signed(dtype) && hash >> 63 ? (uint64_t)0 - number : number;
+}
+
+void input_at(const struct run *run, int rank, size_t i, void *element) {
+    const struct shape *shape = &run->shape;
+    uint64_t hash = mix(mix(suite.seed + shape->id, (uint64_t)rank), i);
+    if (!(shape->operation->traits & REDUCES)) {
+        if (shape->dtype == MST_BOOL) hash &= 1;
+        memcpy(element, &hash, run->element);
+    } else if (is_float(shape->dtype)) {
+        from_double(shape->dtype, float_input(run, hash, rank, i), element);
+    } else {
+        hash = integer_input(run, hash);
+        memcpy(element, &hash, run->element);
+    }
+}
+
+static double fold_float(mst_op op, double a, double b) {
+    if (is_sum(op)) return a + b;
+    if (op == MST_PRODUCT) return a * b;
+    if (isnan(a) || isnan(b)) return NAN;
+    return (op == MST_MIN) == (a < b) ? a : b;
+}
+
+static void reduced_float(const struct run *run, size_t i, void *element) {
+    mst_dtype dtype = run->shape.dtype;
+    mst_op op = run->shape.op;
+    double factor = op == MST_PREMUL_SUM && run->shape.factor != 0 ? run->shape.factor : 1, result = 0;
+    for (int r = 0; r < run->n; r++) {
+        input_at(run, r, i, element);
+        double value = to_double(dtype, element) * factor;
+        result = r ? fold_float(op, result, value) : value;
+    }
+    if (op == MST_AVG && dtype == MST_F64)
+        result /= run->n;
+    else if (op == MST_AVG)
+        result = (double)((float)result / (float)run->n);
+    from_double(dtype, result, element);
+}
+
+static uint64_t fold_integer(mst_op op, bool sign, uint64_t a, uint64_t b) {
+    bool less = sign ? (int64_t)a < (int64_t)b : a < b;
+    switch (op) {
+    case MST_PRODUCT:
+        return a * b;
+    case MST_MIN:
+        return less ? a : b;
+    case MST_MAX:
+        return less ? b : a;
+    case MST_BAND:
+        return a & b;
+    case MST_BOR:
+        return a | b;
+    case MST_BXOR:
+        return a ^ b;
+    default:
+        return a + b;
+    }
+}
+
+static void reduced_integer(const struct run *run, size_t i, void *element) {
+    mst_dtype dtype = run->shape.dtype;
+    mst_op op = dtype == MST_BOOL && run->shape.op == MST_SUM ? MST_MAX : run->shape.op;
+    bool sign = is_signed(dtype);
+    uint64_t result = 0;
+    for (int r = 0; r < run->n; r++) {
+        input_at(run, r, i, element);
+        uint64_t value = (uint64_t)to_integer(dtype, element);
+        if (dtype == MST_BOOL) value = value != 0;
+        result = r ? fold_integer(op, sign, result, value) : value;
+    }
+    if (op == MST_AVG && sign)
+        result = (uint64_t)((int64_t)result / run->n);
+    else if (op == MST_AVG)
+        result /= (unsigned)run->n;
+    memcpy(element, &result, run->element);
+}
+
+void reduced_at(const struct run *run, size_t i, void *element) {
+    if (is_float(run->shape.dtype))
+        reduced_float(run, i, element);
+    else
+        reduced_integer(run, i, element);
+}
+
+/* Within what one rounding to the type and one in the accumulation type for each rank can do. */
+static bool is_near(const struct run *run, double got, double wanted) {
+    static const double steps[] = {[MST_F64] = DBL_EPSILON, [MST_F32] = FLT_EPSILON, [MST_F16] = 0x1p-10,
+                                   [MST_BF16] = 0x1p-7,     [MST_F8E4M3] = 0x1p-3,   [MST_F8E5M2] = 0x1p-2};
+    double inside = run->shape.dtype == MST_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
+    double most = 4.0 * run->n; /* rough inputs are below 4 */
+    return fabs(got - wanted) <=
+           steps[run->shape.dtype] * fabs(wanted) + inside * run->n * most + 0x1p-9 * (run->element == 1);
+}
+
+bool is_right(const struct run *run, const struct piece *piece, const void *got, const void *wanted) {
+    if (!memcmp(got, wanted, run->element)) return true;
+    if (piece->content != REDUCED || !is_float(run->shape.dtype)) return false;
+    double a = to_double(run->shape.dtype, got), b = to_double(run->shape.dtype, wanted);
+    if (isnan(a) || isnan(b)) return isnan(a) && isnan(b);
+    if (a == 0 && b == 0) return true; /* -0 is as good */
+    return run->shape.rough && is_near(run, a, b);
+}

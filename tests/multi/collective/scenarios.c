@@ -1,0 +1,201 @@
+/* scenarios.c - what no single case shows: works by the hundred, works let go, threads, order, memory. */
+#include "suite.h"
+
+#include "os/clock.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+enum { MANY = 100, ROUNDS = 50, VECTOR = 3000 };
+
+static void require(bool holds, const char *what) {
+    if (holds) return;
+    fprintf(stderr, "collective: FAILED on rank %d: not so: %s\ncollective: seed %llu\n", suite.me, what,
+            (unsigned long long)suite.seed);
+    exit(1);
+}
+#define REQUIRE(condition) require(condition, #condition)
+
+/* Works by the hundred, spread over all groups, waited for in this rank's own order. */
+static void many_works(void) {
+    static mst_work *works[MANY];
+    static int64_t values[MANY], wanted[MANY];
+    uint64_t state = mix(suite.seed, (uint64_t)suite.me);
+    int order[MANY], n = 0;
+    for (int i = 0; i < MANY; i++) {
+        const struct layout *at = &layouts[i % n_layouts];
+        if (at->me < 0) continue;
+        values[n] = at->me + i;
+        wanted[n] = (int64_t)at->n * (at->n - 1) / 2 + (int64_t)at->n * i;
+        EXPECT_OK(mst_all_reduce(&values[n], 1, MST_I64, .group = at->group, .work = &works[n],
+                                 .timeout_ms = PATIENCE_MS));
+        order[n] = n;
+        n++;
+    }
+    for (int i = n - 1; i > 0; i--) {
+        int j = (int)draw(&state, (uint64_t)i + 1), kept = order[i];
+        order[i] = order[j];
+        order[j] = kept;
+    }
+    for (int i = 0; i < n; i++) EXPECT_OK(mst_wait(works[order[i]]));
+    for (int i = 0; i < n; i++) REQUIRE(values[i] == wanted[i]);
+}
+
+static void note(mst_status status, void *arg) {
+    REQUIRE(status == MST_OK);
+    atomic_store_explicit((_Atomic int *)arg, 1, memory_order_release); /* acquired by freed_works */
+}
+
+/* Works that nobody waits for come to their end while the group is used for other things. */
+static void freed_works(void) {
+    static _Atomic int done;
+    static double sums[VECTOR];
+    mst_work *work;
+    int all = 0;
+    atomic_store_explicit(&done, 0, memory_order_relaxed);
+    for (int i = 0; i < VECTOR; i++) sums[i] = i + suite.me;
+    EXPECT_OK(mst_all_reduce(sums, VECTOR, MST_F64, .work = &work, .timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_work_on_done(work, note, &done));
+    mst_work_free(work);
+    for (int64_t deadline = msi_deadline(PATIENCE_MS); !all;) {
+        all = atomic_load_explicit(&done, memory_order_acquire);
+        REQUIRE(msi_now() < deadline);
+        EXPECT_OK(mst_all_reduce(&all, 1, MST_I32, .op = MST_MIN, .timeout_ms = PATIENCE_MS));
+    }
+    for (int i = 0; i < VECTOR; i++)
+        REQUIRE(sums[i] == (double)i * suite.size + (double)suite.size * (suite.size - 1) / 2);
+}
+
+/* A wait that gives up leaves the work alive. */
+static void wait_twice(void) {
+    int last = suite.size - 1, value = 0, sent = 41 + suite.size;
+    mst_work *receive = NULL, *send = NULL;
+    if (suite.me == 0) {
+        EXPECT_OK(mst_irecv(&value, 1, MST_I32, .src = last, .tag = 7, .work = &receive,
+                            .timeout_ms = PATIENCE_MS));
+        expect_status(mst_work_result(receive), MST_ERR_STATE, "the result of a work under way");
+        expect_status(mst_wait(receive, .timeout_ms = 30), MST_ERR_TIMEOUT,
+                      "a wait for what was not sent yet");
+    }
+    EXPECT_OK(mst_barrier(.timeout_ms = PATIENCE_MS));
+    if (suite.me == last) EXPECT_OK(mst_isend(&sent, 1, MST_I32, .dst = 0, .tag = 7, .work = &send));
+    if (suite.me == 0) {
+        EXPECT_OK(mst_wait(receive));
+        REQUIRE(value == sent);
+    }
+    if (send) EXPECT_OK(mst_wait(send));
+}
+
+/* With .deterministic the bits follow from the inputs, whatever the count and whichever call. */
+static void deterministic(void) {
+    static float whole[VECTOR], part[VECTOR], shares[VECTOR];
+    const int counts[] = {1, 17, VECTOR / 2};
+    uint64_t state = mix(suite.seed, 4242 + (uint64_t)suite.me);
+    float inputs[VECTOR];
+    for (int i = 0; i < VECTOR; i++)
+        inputs[i] = (float)draw(&state, 1 << 30) / (float)(1 + draw(&state, 1000));
+    EXPECT_OK(mst_all_reduce(whole, VECTOR, MST_F32, .in = inputs, .deterministic = true,
+                             .timeout_ms = PATIENCE_MS));
+    for (int c = 0; c < 3; c++) {
+        EXPECT_OK(mst_all_reduce(part, (size_t)counts[c], MST_F32, .in = inputs, .deterministic = true,
+                                 .timeout_ms = PATIENCE_MS));
+        REQUIRE(!memcmp(part, whole, (size_t)counts[c] * sizeof *part));
+    }
+    EXPECT_OK(mst_inference_all_reduce(part, VECTOR, MST_F32, .in = inputs, .deterministic = true,
+                                       .timeout_ms = PATIENCE_MS));
+    REQUIRE(!memcmp(part, whole, sizeof whole));
+    size_t share = VECTOR / (size_t)suite.size;
+    EXPECT_OK(mst_reduce_scatter_tensor(shares, inputs, share, MST_F32, .deterministic = true,
+                                        .timeout_ms = PATIENCE_MS));
+    REQUIRE(!memcmp(shares, whole + (size_t)suite.me * share, share * sizeof *shares));
+}
+
+static void *use_group(void *group) {
+    for (int round = 0; round < ROUNDS; round++) {
+        int64_t value = suite.me + round;
+        EXPECT_OK(mst_all_reduce(&value, 1, MST_I64, .group = group, .timeout_ms = PATIENCE_MS));
+        REQUIRE(value == (int64_t)suite.size * (suite.size - 1) / 2 + (int64_t)suite.size * round);
+    }
+    return NULL;
+}
+
+/* Different groups by different threads at once. */
+static void threads(void) {
+    enum { THREADS = 3 };
+    pthread_t ids[THREADS];
+    mst_group *groups[THREADS];
+    for (int i = 0; i < THREADS; i++) EXPECT_OK(mst_new_group(layouts[0].ranks, suite.size, &groups[i]));
+    for (int i = 0; i < THREADS; i++) REQUIRE(!pthread_create(&ids[i], NULL, use_group, groups[i]));
+    for (int i = 0; i < THREADS; i++) pthread_join(ids[i], NULL);
+    for (int i = 0; i < THREADS; i++) EXPECT_OK(mst_destroy_process_group(groups[i]));
+}
+
+/* Blocking calls while works of the same group are under way. */
+static void mixed(void) {
+    int32_t first = suite.me, second[RANKS_MAX], third = suite.me == 0 ? 99 : 0;
+    mst_work *works[2];
+    EXPECT_OK(
+        mst_all_reduce(&first, 1, MST_I32, .op = MST_MAX, .work = &works[0], .timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_broadcast(&third, 1, MST_I32, .work = &works[1], .timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_all_gather_into_tensor(second, &suite.me, 1, MST_I32, .timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_barrier(.timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_wait(works[1]));
+    EXPECT_OK(mst_wait(works[0]));
+    REQUIRE(first == suite.size - 1 && third == 99);
+    for (int r = 0; r < suite.size; r++) REQUIRE(second[r] == r);
+}
+
+static void barriers(void) {
+    for (int i = 0; i < n_layouts; i++) {
+        if (layouts[i].me < 0) continue;
+        EXPECT_OK(mst_barrier(.group = layouts[i].group, .timeout_ms = PATIENCE_MS));
+        EXPECT_OK(mst_monitored_barrier(.group = layouts[i].group, .timeout_ms = PATIENCE_MS));
+        EXPECT_OK(mst_monitored_barrier(.group = layouts[i].group, .timeout_ms = PATIENCE_MS,
+                                        .wait_all_ranks = true));
+    }
+}
+
+static void memory(void) {
+    const size_t sizes[] = {1, 4096, 100000};
+    for (int i = 0; i < 3; i++) {
+        void *block = NULL;
+        EXPECT_OK(mst_alloc(sizes[i], &block));
+        REQUIRE((uintptr_t)block % (uintptr_t)sysconf(_SC_PAGESIZE) == 0);
+        for (size_t b = 0; b < sizes[i]; b++) REQUIRE(((char *)block)[b] == 0);
+        memset(block, 1, sizes[i]);
+        mst_free(block);
+    }
+    mst_free(NULL);
+    mst_work_free(NULL);
+}
+
+static void names(void) {
+    REQUIRE(mst_dtype_size(MST_BF16) == 2 && mst_dtype_size((mst_dtype)0) == 0);
+    REQUIRE(mst_dtype_size(MST_DTYPE_COUNT) == 0 && mst_dtype_size((mst_dtype)1000) == 0);
+    REQUIRE(!strcmp(mst_dtype_name(MST_F8E4M3), "f8e4m3") && !strcmp(mst_dtype_name((mst_dtype)99), "?"));
+    REQUIRE(!strcmp(mst_op_name(MST_PREMUL_SUM), "PREMUL_SUM") && !strcmp(mst_op_name(MST_OP_COUNT), "?"));
+    mst_has_reduce_scatter_tensor();
+    mst_has_all_gather_into_tensor();
+    mst_has_all_reduce_coalesced();
+}
+
+static const struct {
+    const char *name;
+    void (*body)(void);
+} scenarios[] = {{"names", names},           {"memory", memory},   {"barriers", barriers},
+                 {"mixed", mixed},           {"many", many_works}, {"freed", freed_works},
+                 {"wait_twice", wait_twice}, {"threads", threads}, {"deterministic", deterministic}};
+
+bool is_scenario(const char *name) {
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
+        if (!strcmp(scenarios[i].name, name)) return true;
+    return false;
+}
+
+void run_scenarios(void) {
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
+        if (suite.only && strcmp(suite.only, scenarios[i].name)) continue;
+        if (suite.verbose) fprintf(stderr, "scenario %s\n", scenarios[i].name);
+        scenarios[i].body();
+    }
+}

@@ -1,0 +1,38 @@
+"""What the drivers of the suite of communication calls share: tests/multi/collective.c under the launcher."""
+
+import subprocess
+
+from ranks import PROGRAMS, SKIPPED, TOOL, RanksTest
+
+COLLECTIVE = PROGRAMS / "collective"
+LIMIT = 150.0  # seconds for one run; reached only when something is wrong
+
+
+class CollectiveTest(RanksTest):
+    def run_suite(self, n, *arguments, hosts=None, program=COLLECTIVE):
+        """Runs n ranks; hosts says which pretended host each is on. Skips where the library cannot do this yet."""
+        command = [program, *arguments]
+        if hosts:
+            pick = " ".join(f"{rank}) host={host};;" for rank, host in enumerate(hosts))
+            script = f'case $RANK in {pick} esac; MUSTER_FORCE_HOST=$host exec "$0" "$@"'
+            command = ["sh", "-c", script, *command]
+        process = self.popen(TOOL, "run", "-n", n, *command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+        out, _ = process.communicate(timeout=LIMIT)
+        out = out.decode(errors="replace")
+        if process.returncode == SKIPPED and hosts:
+            reason = next((line for line in out.splitlines() if "skipped: " in line), "groups that span hosts")
+            self.skipTest(reason.split("skipped: ", 1)[-1])
+        self.assertEqual(process.returncode, 0, out[-8000:])
+        self.assert_nothing_left()
+        return out
+
+    def run_size(self, n):
+        """The quick run of n ranks that share memory."""
+        out = self.run_suite(n, "--quick", "--seed", 1000 + n)
+        self.assertIn(f"collective: {n} ranks on 1 hosts, seed {1000 + n}\n", out)
+        self.assertRegex(out, r"collective: ok: \d{4,} cases")
+
+    def run_hosts(self, hosts):
+        """The quick run of one rank for each letter, on the pretended host of that name."""
+        out = self.run_suite(len(hosts), "--quick", "--seed", 1000 + len(hosts), hosts=hosts)
+        self.assertIn(f"{len(hosts)} ranks on {len(set(hosts))} hosts", out)

@@ -1,0 +1,191 @@
+/*
+ * faults.c - one rank of a world in which something goes wrong: the puppet of test_faults.py. It finds
+ * its world in the environment.
+ *
+ *   faults differ WHAT [work]    ranks call different things; rank 1 is the one that differs
+ *   faults loop OPERATION        the same operation again and again, until it fails
+ *   faults absent OPERATION MS   rank 2 and above do not come; the others wait so long
+ *
+ * Each step writes one line, as tests/multi/world.c does: its name, status, milliseconds, culprit and message, with tabs
+ * between. A loop writes "loop\tBEGIN" once it is well under way. Ranks that do not come wait for their input to end.
+ */
+#include "os/clock.h"
+
+#include <muster/muster.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { RANKS_MAX = 8, SMALL = 8, LARGE = 300000, PATIENCE_MS = 15000, ROUNDS = 20 };
+
+static int me, size;
+static float *in, *out; /* RANKS_MAX shares of LARGE */
+
+static void report(const char *step, mst_status status, int64_t begin) {
+    bool failed = status != MST_OK;
+    dprintf(STDOUT_FILENO, "%s\t%s\t%lld\t%d\t%s\n", step, mst_status_name(status),
+            (long long)((msi_now() - begin) / 1000000), failed ? mst_last_error()->culprit : -1,
+            failed ? mst_error() : "");
+}
+
+static mst_status ring(size_t count, int timeout_ms) {
+    mst_work *work;
+    mst_status st =
+        mst_isend(in, count, MST_F32, .dst = (me + 1) % size, .work = &work, .timeout_ms = timeout_ms);
+    if (st != MST_OK) return st;
+    st = mst_recv(out, count, MST_F32, .src = (me + size - 1) % size, .timeout_ms = timeout_ms);
+    if (st == MST_OK) return mst_wait(work);
+    mst_work_free(work);
+    return st;
+}
+
+static mst_status waited(size_t count, int timeout_ms) {
+    mst_work *work;
+    mst_status st = mst_all_reduce(out, count, MST_F32, .work = &work, .timeout_ms = timeout_ms);
+    return st == MST_OK ? mst_wait(work) : st;
+}
+
+static mst_status polled(size_t count, int timeout_ms) {
+    mst_work *work;
+    bool done = false;
+    mst_status st = mst_all_reduce(out, count, MST_F32, .work = &work, .timeout_ms = timeout_ms);
+    while (st == MST_OK && !done) st = mst_test(work, &done);
+    return st == MST_OK ? mst_wait(work) : st;
+}
+
+static mst_status coalesced(size_t count, int timeout_ms) {
+    void *bufs[] = {out, out + count};
+    size_t counts[] = {count, count};
+    return mst_all_reduce_coalesced(bufs, counts, 2, MST_F32, .timeout_ms = timeout_ms);
+}
+
+static mst_status gathered_bytes(size_t count, int timeout_ms) {
+    mst_bytes bytes[RANKS_MAX] = {{0}};
+    mst_status st = mst_all_gather_bytes(bytes, in, count, .timeout_ms = timeout_ms);
+    for (int r = 0; r < size && st == MST_OK; r++) mst_bytes_free(&bytes[r]);
+    return st;
+}
+
+/* One call; every operation that makes each rank wait for the others sooner or later. */
+static mst_status perform(const char *what, size_t count, int ms) {
+    if (!strcmp(what, "barrier")) return mst_barrier(.timeout_ms = ms);
+    if (!strcmp(what, "monitored_barrier")) return mst_monitored_barrier(.timeout_ms = ms);
+    if (!strcmp(what, "monitored_barrier_all"))
+        return mst_monitored_barrier(.timeout_ms = ms, .wait_all_ranks = true);
+    if (!strcmp(what, "all_reduce")) return mst_all_reduce(out, count, MST_F32, .timeout_ms = ms);
+    if (!strcmp(what, "inference_all_reduce"))
+        return mst_inference_all_reduce(out, count, MST_F32, .timeout_ms = ms);
+    if (!strcmp(what, "broadcast")) return mst_broadcast(out, count, MST_F32, .src = 0, .timeout_ms = ms);
+    if (!strcmp(what, "reduce")) return mst_reduce(out, count, MST_F32, .dst = 0, .timeout_ms = ms);
+    if (!strcmp(what, "all_gather_into_tensor"))
+        return mst_all_gather_into_tensor(out, in, count, MST_F32, .timeout_ms = ms);
+    if (!strcmp(what, "reduce_scatter_tensor"))
+        return mst_reduce_scatter_tensor(out, in, count, MST_F32, .timeout_ms = ms);
+    if (!strcmp(what, "gather")) return mst_gather(out, in, count, MST_F32, .dst = 0, .timeout_ms = ms);
+    if (!strcmp(what, "scatter")) return mst_scatter(out, in, count, MST_F32, .src = 0, .timeout_ms = ms);
+    if (!strcmp(what, "all_to_all_single"))
+        return mst_all_to_all_single(out, in, count, MST_F32, .timeout_ms = ms);
+    if (!strcmp(what, "ring")) return ring(count, ms);
+    if (!strcmp(what, "recv")) return mst_recv(out, count, MST_F32, .src = 2, .timeout_ms = ms);
+    if (!strcmp(what, "waited")) return waited(count, ms);
+    if (!strcmp(what, "polled")) return polled(count, ms);
+    if (!strcmp(what, "coalesced")) return coalesced(count, ms);
+    if (!strcmp(what, "bytes")) return gathered_bytes(count, ms);
+    fprintf(stderr, "faults: no operation '%s'\n", what);
+    exit(2);
+}
+
+/* Each rank its own call; odd is rank 1. work is NULL for a blocking call. */
+static mst_status call_differently(const char *what, mst_work **work) {
+    bool odd = me == 1;
+    const size_t mine[RANKS_MAX] = {2, 2, 2, 2}, others[RANKS_MAX] = {3, 2, 2, 2};
+    if (!strcmp(what, "operation") && odd)
+        return mst_broadcast(out, SMALL, MST_F32, .work = work, .timeout_ms = PATIENCE_MS);
+    if (!strcmp(what, "barrier") && odd) return mst_barrier(.timeout_ms = PATIENCE_MS);
+    if (!strcmp(what, "root"))
+        return mst_broadcast(out, SMALL, MST_F32, .src = odd, .work = work, .timeout_ms = PATIENCE_MS);
+    if (!strcmp(what, "splits"))
+        return mst_all_to_all_single(out, in, 0, MST_F32, .in_splits = mine,
+                                     .out_splits = odd ? others : mine, .work = work,
+                                     .timeout_ms = PATIENCE_MS);
+    if (!strcmp(what, "counts")) {
+        void *outs[RANKS_MAX];
+        for (int r = 0; r < RANKS_MAX; r++) outs[r] = out + 4 * r;
+        return mst_all_gather(outs, in, 0, MST_F32, .counts = odd ? others : mine, .work = work,
+                              .timeout_ms = PATIENCE_MS);
+    }
+    mst_dtype dtype = !strcmp(what, "dtype") && odd ? MST_I32 : MST_F32;
+    mst_op op = !strcmp(what, "op") && odd ? MST_MAX : MST_SUM;
+    size_t count = !strncmp(what, "large", 5) ? LARGE : SMALL;
+    if ((!strcmp(what, "count") || !strcmp(what, "large_count")) && odd) count++;
+    return mst_all_reduce(out, count, dtype, .op = op, .work = work, .timeout_ms = PATIENCE_MS);
+}
+
+/* Two operations, which rank 1 calls the other way round. */
+static mst_status call_in_another_order(void) {
+    for (int i = 0; i < 2; i++) {
+        mst_status st = (i == 0) == (me != 1)
+                            ? mst_all_reduce(out, SMALL, MST_F32, .timeout_ms = PATIENCE_MS)
+                            : mst_all_gather_into_tensor(out, in, SMALL, MST_F32, .timeout_ms = PATIENCE_MS);
+        if (st != MST_OK) return st;
+    }
+    return MST_OK;
+}
+
+/* Rank 1 sends more than rank 0 receives; the others only watch. */
+static mst_status send_too_much(void) {
+    if (me == 1) return mst_send(in, SMALL + 1, MST_F32, .dst = 0, .timeout_ms = PATIENCE_MS);
+    return me ? MST_OK : mst_recv(out, SMALL, MST_F32, .src = 1, .timeout_ms = PATIENCE_MS);
+}
+
+static void differ(const char *what, bool with_work) {
+    mst_work *work = NULL;
+    int64_t begin = msi_now();
+    mst_status st = !strcmp(what, "order")     ? call_in_another_order()
+                    : !strcmp(what, "message") ? send_too_much()
+                                               : call_differently(what, with_work ? &work : NULL);
+    if (st == MST_OK && work) st = mst_wait(work, .timeout_ms = PATIENCE_MS);
+    /* A rank that had nothing to wait for learns of it in its next operation. */
+    if (st == MST_OK && strcmp(what, "message")) st = mst_barrier(.timeout_ms = PATIENCE_MS);
+    report("differ", st, begin);
+}
+
+static void loop(const char *what) {
+    mst_status st = MST_OK;
+    for (long round = 0; st == MST_OK; round++) {
+        if (round == ROUNDS) dprintf(STDOUT_FILENO, "loop\tBEGIN\n");
+        st = perform(what, round % 2 ? SMALL : LARGE, PATIENCE_MS);
+    }
+    report("loop", st, msi_now());
+}
+
+static void absent(const char *what, int ms) {
+    char c;
+    if (me < 2) {
+        int64_t begin = msi_now();
+        report("absent", perform(what, SMALL, ms), begin);
+    }
+    while (read(STDIN_FILENO, &c, 1) > 0) continue;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) return 2;
+    in = calloc((size_t)RANKS_MAX * LARGE, sizeof *in);
+    out = calloc((size_t)RANKS_MAX * LARGE, sizeof *out);
+    int64_t begin = msi_now();
+    mst_status st = in && out ? mst_init(.timeout_ms = PATIENCE_MS) : MST_ERR_MEMORY;
+    if (st == MST_OK) {
+        me = mst_get_rank(NULL);
+        size = mst_get_world_size(NULL);
+        st = mst_all_reduce(out, SMALL, MST_F32, .timeout_ms = PATIENCE_MS);
+    }
+    report("init", st, begin);
+    if (st == MST_OK && !strcmp(argv[1], "differ")) differ(argv[2], argc > 3);
+    if (st == MST_OK && !strcmp(argv[1], "loop")) loop(argv[2]);
+    if (st == MST_OK && !strcmp(argv[1], "absent")) absent(argv[2], argc > 3 ? atoi(argv[3]) : 500);
+    if (mst_is_initialized()) mst_destroy_process_group(NULL);
+    free(in);
+    free(out);
+    return st != MST_OK;
+}

@@ -1,0 +1,22 @@
+"""Every communication call against a naive reference, over shared memory, in worlds of more ranks than processors."""
+
+from collective_kit import CollectiveTest
+from ranks import main
+
+
+class OneHost(CollectiveTest):
+    def test_5(self):
+        self.run_size(5)
+
+    def test_6(self):
+        self.run_size(6)
+
+    def test_7(self):
+        self.run_size(7)
+
+    def test_8(self):
+        self.run_size(8)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Communication that cannot succeed: ranks that call different things, die in the middle of a call, or never come.
+
+Everybody is told, soon, who it was; nobody hangs.
+"""
+
+from ranks import DEADLINE, PROGRAMS, Rank, RanksTest, main
+
+FAULTS = PROGRAMS / "faults"
+SOON = 1.0  # seconds within which survivors know of a death
+WAIT = 400  # milliseconds that ranks wait for one that does not come
+HERE = r"faults\.c:\d+"
+
+
+class FaultsTest(RanksTest):
+    hosts = None  # which pretended host each rank is on; None: all on this one
+
+    def world(self, n, *arguments):
+        """n ranks over a store that outlives them all, past their first call together."""
+        store, port = self.serve()
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
+        ranks = []
+        for r in range(n):
+            env = {"RANK": r, "WORLD_SIZE": n, **place}
+            if self.hosts:
+                env["MUSTER_FORCE_HOST"] = self.hosts[r]
+            ranks.append(Rank(self.popen(FAULTS, *arguments, env=env)))
+        for rank in ranks:
+            step = rank.step("init")
+            if step.status == "MST_ERR_UNSUPPORTED":
+                self.skipTest(step.message)
+            self.assert_ok(step)
+        return store, ranks
+
+    def end(self, store, ranks):
+        for rank in ranks:
+            rank.process.communicate(timeout=DEADLINE)
+        store.kill()
+
+
+class Differences(FaultsTest):
+    """All ranks call something, but not the same."""
+
+    def differ(self, what, *parts, work=False):
+        store, ranks = self.world(3, "differ", what, *(["work"] if work else []))
+        steps = [rank.step("differ") for rank in ranks]
+        for step in steps:
+            self.assert_failed(step, "MST_ERR_MISMATCH", *parts, r"rank 1\b", HERE)
+            self.assertLess(step.ms, 5000)
+        self.end(store, ranks)
+
+    def both_ways(self, what, *parts):
+        for work in (False, True):
+            with self.subTest(what=what, work=work), self.ended():
+                self.differ(what, *parts, work=work)
+        self.assert_nothing_left()
+
+    def test_operation(self):
+        self.both_ways("operation", "all_reduce", "broadcast")
+
+    def test_barrier(self):
+        self.both_ways("barrier", "all_reduce", "barrier")
+
+    def test_dtype(self):
+        self.both_ways("dtype", "f32", "i32")
+
+    def test_op(self):
+        self.both_ways("op", "SUM", "MAX")
+
+    def test_count(self):
+        self.both_ways("count", r"\b8\b", r"\b9\b")
+
+    def test_large_count(self):
+        self.both_ways("large_count", r"\b300000\b", r"\b300001\b")
+
+    def test_root(self):
+        self.both_ways("root", "broadcast")
+
+    def test_counts(self):
+        self.both_ways("counts", "all_gather")
+
+    def test_order(self):
+        self.differ("order", "all_reduce", "all_gather_into_tensor")
+
+    def test_splits(self):
+        """Rank 1 expects more from rank 0 than that sends: both learn of it, who else depends on the way."""
+        store, ranks = self.world(3, "differ", "splits")
+        steps = [rank.step("differ") for rank in ranks]
+        self.assertIn("MST_ERR_MISMATCH", [step.status for step in steps])
+        for step in steps[:2]:
+            self.assert_failed(step, "MST_ERR_MISMATCH", "all_to_all_single", "splits")
+        self.end(store, ranks)
+
+    def test_message(self):
+        """Nine elements sent, eight received: the receiver is told both numbers, and nothing hangs."""
+        store, ranks = self.world(2, "differ", "message")
+        step = ranks[0].step("differ")
+        self.assertIn(step.status, ("MST_ERR_MISMATCH", "MST_ERR_INVALID", "MST_ERR_LIMIT"), step)
+        for part in (r"\b(9|36)\b", r"\b(8|32)\b", r"rank 1\b"):
+            self.assertRegex(step.message, part)
+        ranks[1].step("differ")
+        self.end(store, ranks)
+
+
+class Deaths(FaultsTest):
+    """kill -9 of one rank in the middle of a loop."""
+
+    def die(self, operation):
+        for victim in (0, 1):
+            with self.subTest(operation=operation, victim=victim), self.ended():
+                store, ranks = self.world(3, "loop", operation)
+                for rank in ranks:
+                    rank.begins("loop")
+                died = ranks[victim].kill()
+                for rank in (r for n, r in enumerate(ranks) if n != victim):
+                    step = rank.step("loop")
+                    pid = ranks[victim].pid
+                    self.assert_failed(step, "MST_ERR_PEER_LOST", rf"rank {victim} \(host .*, pid {pid}\) died")
+                    self.assertEqual(step.culprit, victim)
+                    self.assert_soon(step, died, SOON)
+                self.end(store, ranks)
+        self.assert_nothing_left()
+
+
+class DeathsHere(Deaths):
+    pass
+
+
+class DeathsOverTcp(Deaths):
+    """Rank 0 and rank 1 share a host, rank 2 has one of its own."""
+
+    hosts = "aab"
+
+
+class Absences(FaultsTest):
+    """A rank that does not come: the deadline holds and names it."""
+
+    def be_absent(self, operation, *parts, n=3):
+        with self.subTest(operation=operation), self.ended():
+            store, ranks = self.world(n, "absent", operation, WAIT)
+            for rank in ranks[:1] if operation == "recv" else ranks[:2]:
+                step = rank.step("absent")
+                self.assertIn(step.status, ("MST_ERR_STALLED", "MST_ERR_TIMEOUT"), step)
+                for part in (r"rank 2\b", *parts):
+                    self.assertRegex(step.message, part)
+                self.assertEqual(step.culprit, 2)
+                self.assertGreaterEqual(step.ms, WAIT - 50)
+                self.assertLess(step.ms, WAIT + 2000)
+            self.end(store, ranks)
+        self.assert_nothing_left()
+
+    def test_all_missing_ranks_are_named(self):
+        self.be_absent("monitored_barrier_all", r"rank 3\b", n=4)
+
+
+def add_tests():
+    """A test for each operation, so that each can be run and fails by itself."""
+    loops = (
+        "barrier all_reduce inference_all_reduce broadcast reduce all_gather_into_tensor reduce_scatter_tensor gather "
+        "scatter all_to_all_single ring waited polled coalesced bytes"
+    )
+    waits = (
+        "barrier monitored_barrier all_reduce inference_all_reduce all_gather_into_tensor reduce_scatter_tensor "
+        "all_to_all_single waited coalesced bytes recv"
+    )
+    for name in loops.split():
+        setattr(DeathsHere, f"test_{name}", lambda self, name=name: self.die(name))
+    for name in ("all_reduce", "broadcast", "ring", "waited"):
+        setattr(DeathsOverTcp, f"test_{name}", lambda self, name=name: self.die(name))
+    for name in waits.split():
+        setattr(Absences, f"test_{name}", lambda self, name=name: self.be_absent(name))
+
+
+add_tests()
+
+if __name__ == "__main__":
+    main()
