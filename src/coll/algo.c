@@ -12,8 +12,10 @@ static struct msi_str trim(const char *p, size_t n) {
 }
 
 static int find_kind(struct msi_str name) {
-    for (int kind = 0; kind < MSI_COLL_COUNT; kind++)
-        if (msi_str_equal(name, msi_cstr(msi_coll_name((enum msi_coll)kind)))) return kind;
+    for (int kind = 0; kind < MSI_KIND_COUNT; kind++)
+        if (msi_planner_any((enum msi_kind)kind) &&
+            msi_str_equal(name, msi_cstr(msi_coll_name((enum msi_kind)kind))))
+            return kind;
     return -1;
 }
 
@@ -28,10 +30,10 @@ static const struct msi_planner *find_planner(int kind, struct msi_str name) {
 static const char *list_known(int kind, char *text, size_t size) {
     size_t used = 0;
     text[0] = 0;
-    int n = kind < 0 ? MSI_COLL_COUNT : (int)msi_planner_count;
+    int n = kind < 0 ? MSI_KIND_COUNT : (int)msi_planner_count;
     for (int i = 0; i < n && used < size; i++) {
-        if (kind >= 0 && (int)msi_planners[i].kind != kind) continue;
-        const char *name = kind < 0 ? msi_coll_name((enum msi_coll)i) : msi_planners[i].name;
+        if (kind < 0 ? !msi_planner_any((enum msi_kind)i) : (int)msi_planners[i].kind != kind) continue;
+        const char *name = kind < 0 ? msi_coll_name((enum msi_kind)i) : msi_planners[i].name;
         used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", name);
     }
     return text;
@@ -53,7 +55,7 @@ static mst_status parse_entry(struct msi_str entry, struct msi_algo *algo) {
     const struct msi_planner *planner = find_planner(kind, name);
     if (!planner)
         return msi_fail(MST_ERR_CONFIG, "use one of the algorithms named",
-                        "%s has no algorithm '%.*s'; it has %s", msi_coll_name((enum msi_coll)kind),
+                        "%s has no algorithm '%.*s'; it has %s", msi_coll_name((enum msi_kind)kind),
                         MSI_SHOW(name), list_known(kind, known, sizeof known));
     algo->of[kind] = planner;
     return MST_OK;

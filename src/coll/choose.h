@@ -28,7 +28,7 @@ extern const struct msi_model msi_model_default;
 
 /* Algorithms that somebody asked for: of each kind one, or NULL. */
 struct msi_algo {
-    const struct msi_planner *of[MSI_COLL_COUNT];
+    const struct msi_planner *of[MSI_KIND_COUNT];
 };
 
 /*

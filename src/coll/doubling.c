@@ -87,7 +87,7 @@ void msi_plan_doubling_all_reduce(struct msi_plan *plan) {
 
 /* What the places first … end-1 care for, in the whole. */
 static struct msi_span part_of(const struct msi_plan *plan, const struct place *at, int first, int end) {
-    if (plan->request.kind == MSI_REDUCE_SCATTER) return msi_plan_shares(plan, first, end);
+    if (plan->request.kind == MSI_KIND_REDUCE_SCATTER) return msi_plan_shares(plan, first, end);
     return msi_parts(plan->request.count, at->p, first, end);
 }
 

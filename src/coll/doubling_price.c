@@ -44,8 +44,9 @@ void msi_price_doubling_all_reduce(const struct msi_request *request, struct msi
 /* Halving: a half, a quarter, … of the whole; the first of them, the largest, is raw where the sender has no guest. */
 static void add_halving(const struct msi_request *request, const struct shape *s, double count,
                         struct msi_formula *f) {
-    double part = count / 2, here = s->rest ? count : count / 2;
-    for (int k = 0; k < s->rounds; k++, part /= 2) {
+    double here = s->rest ? count : count / 2;
+    for (int k = 0; k < s->rounds; k++) {
+        double part = count / (2 << k);
         bool raw = k == 0 && s->rest == 0, leaves = s->remote && k < s->rounds - s->near;
         f->messages += msi_pieces(request, part);
         *(raw ? &f->raw : &f->acc) += part;
@@ -59,9 +60,10 @@ static void add_halving(const struct msi_request *request, const struct shape *s
 
 void msi_price_halving_all_reduce(const struct msi_request *request, struct msi_formula *f) {
     struct shape s = shape_of(request);
-    double count = (double)request->count, part = count / 2;
+    double count = (double)request->count;
     add_halving(request, &s, count, f);
-    for (int k = 0; k < s.rounds; k++, part /= 2) {
+    for (int k = 0; k < s.rounds; k++) {
+        double part = count / (2 << k);
         f->messages += msi_pieces(request, part);
         f->raw += part;
         if (s.remote && k < s.rounds - s.near) f->host_raw += s.local * part;

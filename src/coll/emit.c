@@ -8,12 +8,12 @@ static struct msi_ref true_name(const struct msi_plan *plan, struct msi_ref ref)
     const struct msi_request *request = &plan->request;
     if (!request->in_place) return ref;
     switch (request->kind) {
-    case MSI_ALL_GATHER:
-    case MSI_GATHER:
+    case MSI_KIND_ALL_GATHER:
+    case MSI_KIND_GATHER:
         if (ref.space == MSI_IN) return msi_ref(MSI_OUT, ref.at + msi_plan_share(plan, request->rank).at);
         return ref;
-    case MSI_REDUCE_SCATTER:
-    case MSI_SCATTER:
+    case MSI_KIND_REDUCE_SCATTER:
+    case MSI_KIND_SCATTER:
         if (ref.space == MSI_OUT) return msi_ref(MSI_IN, ref.at + msi_plan_share(plan, request->rank).at);
         return ref;
     default:

@@ -167,9 +167,12 @@ static bool notice_done(struct msi_exec *e) {
 }
 
 bool msi_exec_advance(struct msi_exec *e) {
-    bool moved = false;
-    while (e->status == MST_OK && (start_ready(e) | notice_done(e))) moved = true;
-    return moved;
+    bool any = false;
+    for (bool moved = true; moved && e->status == MST_OK; any |= moved) {
+        moved = start_ready(e);
+        moved |= notice_done(e);
+    }
+    return any;
 }
 
 bool msi_exec_poll(struct msi_exec *e) {

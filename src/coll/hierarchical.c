@@ -33,6 +33,7 @@ struct house {
 static bool look_around(struct msi_plan *plan, struct house *house) {
     int n = plan->request.size, hosts = plan->request.hosts.n;
     const int *of = plan->request.hosts.of;
+    if (hosts < 1) return false; /* the planner has refused */
     if (!msi_grow(&plan->ranks, &plan->ranks_cap, 2 * (size_t)n + (size_t)hosts + 1, sizeof *plan->ranks,
                   &plan->failed))
         return false;

@@ -8,18 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {
-#define MSI_COLL_TEXT(name, text) text,
-    MSI_COLL_TABLE(MSI_COLL_TEXT)
-#undef MSI_COLL_TEXT
-};
-
-const char *msi_coll_name(enum msi_coll kind) {
-    return kind < MSI_COLL_COUNT ? names[kind] : "?";
+const char *msi_coll_name(enum msi_kind kind) {
+    const char *call = msi_kind_name(kind), *prefix = "mst_";
+    return strncmp(call, prefix, strlen(prefix)) ? call : call + strlen(prefix);
 }
 
-bool msi_coll_reduces(enum msi_coll kind) {
-    return kind == MSI_ALL_REDUCE || kind == MSI_REDUCE || kind == MSI_REDUCE_SCATTER;
+bool msi_coll_reduces(enum msi_kind kind) {
+    return kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_REDUCE_SCATTER;
 }
 
 /* Writes where blocks of the given sizes begin, and where the last one ends. */
@@ -35,7 +30,7 @@ static bool lay_out(struct msi_plan *plan) {
         return false;
     if (!msi_grow(&plan->last, &plan->last_cap, 2 * n, sizeof *plan->last, &plan->failed)) return false;
     for (size_t i = 0; i < 2 * n; i++) plan->last[i] = MSI_NO_STEP;
-    if (request->kind == MSI_ALL_TO_ALL) {
+    if (request->kind == MSI_KIND_ALL_TO_ALL) {
         sum_up(plan->starts, request->to, request->count, request->size);
         sum_up(plan->starts + n + 1, request->from, request->count, request->size);
     } else {
@@ -47,9 +42,9 @@ static bool lay_out(struct msi_plan *plan) {
 struct msi_span msi_plan_shares(const struct msi_plan *plan, int first, int end) {
     const struct msi_request *request = &plan->request;
     switch (request->kind) {
-    case MSI_ALL_REDUCE:
-    case MSI_REDUCE:
-    case MSI_BROADCAST:
+    case MSI_KIND_ALL_REDUCE:
+    case MSI_KIND_REDUCE:
+    case MSI_KIND_BROADCAST:
         return msi_parts(request->count, request->size, first, end);
     default:
         return (struct msi_span){plan->starts[first], plan->starts[end] - plan->starts[first]};
@@ -73,7 +68,7 @@ struct msi_span msi_plan_from(const struct msi_plan *plan, int rank) {
 static void plan_alone(struct msi_plan *plan) {
     const struct msi_request *request = &plan->request;
     struct msi_ref in = msi_ref(MSI_IN, 0), out = msi_ref(MSI_OUT, 0);
-    if (request->kind == MSI_BARRIER) return;
+    if (request->kind == MSI_KIND_BARRIER) return;
     if (msi_coll_reduces(request->kind)) {
         msi_emit_fold(plan, out, &in, 1, msi_plan_share(plan, 0).count);
         return;

@@ -18,31 +18,17 @@
 #define MSI_COLL_PLAN_H
 
 #include "coll/hazard.h"
+#include "coll/kind.h"
 
 #include <muster/status.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/*  X(name, text) */
-#define MSI_COLL_TABLE(X)                                                                                    \
-    X(ALL_REDUCE, "all_reduce")                                                                              \
-    X(REDUCE, "reduce")                                                                                      \
-    X(REDUCE_SCATTER, "reduce_scatter")                                                                      \
-    X(BROADCAST, "broadcast")                                                                                \
-    X(ALL_GATHER, "all_gather")                                                                              \
-    X(GATHER, "gather")                                                                                      \
-    X(SCATTER, "scatter")                                                                                    \
-    X(ALL_TO_ALL, "all_to_all")                                                                              \
-    X(BARRIER, "barrier")
-
-#define MSI_COLL_ENTRY(name, text) MSI_##name,
-enum msi_coll { MSI_COLL_TABLE(MSI_COLL_ENTRY) MSI_COLL_COUNT };
-#undef MSI_COLL_ENTRY
-
-const char *msi_coll_name(enum msi_coll kind);
+/* "all_reduce" */
+const char *msi_coll_name(enum msi_kind kind);
 /* Does it combine values, and so know ACC elements? */
-bool msi_coll_reduces(enum msi_coll kind);
+bool msi_coll_reduces(enum msi_kind kind);
 
 /* Which ranks share a host. */
 struct msi_hosts {
@@ -53,7 +39,7 @@ struct msi_hosts {
 
 /* What is wanted. Pointers are borrowed while the plan is made. */
 struct msi_request {
-    enum msi_coll kind;
+    enum msi_kind kind;
     int rank, size;
     int root;
     size_t count;         /* as comm.h says: the whole buffer, or one rank's share */
@@ -90,7 +76,7 @@ enum msi_step_kind {
     MSI_FOLD,  /* dst (raw) = sources[0] op sources[1] op …, rounded */
 };
 
-enum { MSI_NO_STEP = UINT32_MAX };
+#define MSI_NO_STEP UINT32_MAX
 
 struct msi_step {
     uint8_t kind;

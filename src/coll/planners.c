@@ -16,7 +16,7 @@ static const char *needs_equal_blocks(const struct msi_request *request) {
 }
 
 #define ROW(kind, name, ordered, function, refuses)                                                          \
-    { MSI_##kind, name, ordered, msi_plan_##function, msi_price_##function, refuses }
+    { name, msi_plan_##function, msi_price_##function, refuses, MSI_KIND_##kind, ordered }
 
 const struct msi_planner msi_planners[] = {
     ROW(ALL_REDUCE, "ring", false, ring_all_reduce, NULL),
@@ -55,10 +55,16 @@ const struct msi_planner msi_planners[] = {
 };
 const size_t msi_planner_count = sizeof msi_planners / sizeof *msi_planners;
 
-const struct msi_planner *msi_planner_find(enum msi_coll kind, const char *name) {
+const struct msi_planner *msi_planner_find(enum msi_kind kind, const char *name) {
     for (size_t i = 0; i < msi_planner_count; i++)
         if (msi_planners[i].kind == kind && !strcmp(msi_planners[i].name, name)) return &msi_planners[i];
     return NULL;
+}
+
+bool msi_planner_any(enum msi_kind kind) {
+    for (size_t i = 0; i < msi_planner_count; i++)
+        if (msi_planners[i].kind == kind) return true;
+    return false;
 }
 
 const char *msi_planner_refuses(const struct msi_planner *planner, const struct msi_request *request) {

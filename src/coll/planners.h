@@ -22,21 +22,23 @@ struct msi_formula {
 };
 
 struct msi_planner {
-    enum msi_coll kind;
     const char *name; /* "ring" */
-    bool
-        rank_ordered; /* combines as ((r0 op r1) op r2) …: the bits of the result depend on the inputs alone */
     void (*plan)(struct msi_plan *plan);
     void (*price)(const struct msi_request *request, struct msi_formula *formula);
     /* Why it cannot do this request, as "needs …"; NULL if it can. Where the function is NULL, it always can. */
     const char *(*refuses)(const struct msi_request *request);
+    enum msi_kind kind;
+    bool
+        rank_ordered; /* combines as ((r0 op r1) op r2) …: the bits of the result depend on the inputs alone */
 };
 
 extern const struct msi_planner msi_planners[];
 extern const size_t msi_planner_count;
 
 /* NULL where there is none of that name. */
-const struct msi_planner *msi_planner_find(enum msi_coll kind, const char *name);
+const struct msi_planner *msi_planner_find(enum msi_kind kind, const char *name);
+/* Is there any for this kind? */
+bool msi_planner_any(enum msi_kind kind);
 /* Why not; NULL if it can. */
 const char *msi_planner_refuses(const struct msi_planner *planner, const struct msi_request *request);
 

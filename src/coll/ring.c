@@ -162,6 +162,6 @@ void msi_price_ring_broadcast(const struct msi_request *request, struct msi_form
     f->raw = count;
     f->fill = (n - 2) * chunk;
     if (!request->in_place) f->copied = count;
-    f->remote_rounds = request->hosts.n - 1;
+    f->remote_rounds = request->hosts.n > 1 ? request->hosts.n - 1 : 0;
     f->host_raw = request->hosts.n > 1 ? count : 0;
 }

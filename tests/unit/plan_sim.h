@@ -319,7 +319,7 @@ static inline void sim_check(struct sim *sim, bool results) {
                       k->plan.steps[i].kind, k->plan.steps[i].peer);
         }
         for (size_t i = 0; i < k->room[MSI_OUT] && results && !sim->failed; i++) {
-            bool known = r > 0 && sim->request.kind == MSI_ALL_REDUCE;
+            bool known = r > 0 && sim->request.kind == MSI_KIND_ALL_REDUCE;
             uint32_t wanted = known ? sim->ranks[0].memory[MSI_OUT][i] : sim_wanted(sim, r, i);
             if (k->memory[MSI_OUT][i] != wanted)
                 sim_fault(sim, "rank %d has %x at %zu, should be %x", r, k->memory[MSI_OUT][i], i, wanted);

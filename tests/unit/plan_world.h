@@ -98,7 +98,7 @@ static inline void *sim_room(void *old, size_t n, size_t size) {
 static inline size_t sim_total(const struct sim *sim, int rank, bool in) {
     const struct msi_request *q = &sim->request;
     size_t all = 0, n = (size_t)q->size;
-    if (q->kind == MSI_ALL_TO_ALL) {
+    if (q->kind == MSI_KIND_ALL_TO_ALL) {
         if (!sim->splits) return n * q->count;
         for (size_t r = 0; r < n; r++) all += sim->splits[in ? (size_t)rank * n + r : r * n + (size_t)rank];
         return all;
@@ -106,19 +106,19 @@ static inline size_t sim_total(const struct sim *sim, int rank, bool in) {
     for (size_t r = 0; r < n; r++) all += q->counts ? q->counts[r] : q->count;
     size_t own = q->counts ? q->counts[rank] : q->count;
     switch (q->kind) {
-    case MSI_ALL_REDUCE:
+    case MSI_KIND_ALL_REDUCE:
         return q->count;
-    case MSI_REDUCE:
+    case MSI_KIND_REDUCE:
         return in || rank == q->root ? q->count : 0;
-    case MSI_BROADCAST:
+    case MSI_KIND_BROADCAST:
         return in && rank != q->root ? 0 : q->count;
-    case MSI_ALL_GATHER:
+    case MSI_KIND_ALL_GATHER:
         return in ? own : all;
-    case MSI_GATHER:
+    case MSI_KIND_GATHER:
         return in ? own : rank == q->root ? all : 0;
-    case MSI_REDUCE_SCATTER:
+    case MSI_KIND_REDUCE_SCATTER:
         return in ? all : own;
-    case MSI_SCATTER:
+    case MSI_KIND_SCATTER:
         return in ? (rank == q->root ? all : 0) : own;
     default:
         return 0;
@@ -135,12 +135,12 @@ static inline size_t sim_start(const struct sim *sim, int rank) {
 /* In place: the smaller buffer is its own place in the larger. */
 static inline void sim_alias(struct sim *sim, int rank) {
     struct sim_rank *r = &sim->ranks[rank];
-    enum msi_coll kind = sim->request.kind;
+    enum msi_kind kind = sim->request.kind;
     size_t in = sim_total(sim, rank, true), out = sim_total(sim, rank, false);
-    if (kind == MSI_REDUCE_SCATTER || kind == MSI_SCATTER) {
+    if (kind == MSI_KIND_REDUCE_SCATTER || kind == MSI_KIND_SCATTER) {
         if (in) r->memory[MSI_OUT] = r->memory[MSI_IN] + sim_start(sim, rank);
     } else if (out && in) {
-        bool whole = kind == MSI_ALL_REDUCE || kind == MSI_REDUCE || kind == MSI_BROADCAST;
+        bool whole = kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST;
         r->memory[MSI_IN] = r->memory[MSI_OUT] + (whole ? 0 : sim_start(sim, rank));
     }
 }
@@ -165,8 +165,8 @@ static inline void sim_lay_out(struct sim *sim, int rank) {
 
 static inline void sim_drop(struct sim *sim, int rank) {
     struct sim_rank *r = &sim->ranks[rank];
-    enum msi_coll kind = sim->request.kind;
-    bool in_out = kind == MSI_REDUCE_SCATTER || kind == MSI_SCATTER;
+    enum msi_kind kind = sim->request.kind;
+    bool in_out = kind == MSI_KIND_REDUCE_SCATTER || kind == MSI_KIND_SCATTER;
     bool shared =
         sim->request.in_place && sim_total(sim, rank, true) && (in_out || sim_total(sim, rank, false));
     if (!shared || in_out) free(r->memory[MSI_IN]);
@@ -181,9 +181,9 @@ static inline uint32_t sim_wanted(const struct sim *sim, int rank, size_t i) {
     size_t at = i;
     int r = 0;
     bool even = !q->counts && !sim->splits;
-    if (q->kind == MSI_ALL_TO_ALL && even)
+    if (q->kind == MSI_KIND_ALL_TO_ALL && even)
         return sim_value((int)(i / q->count), (size_t)rank * q->count + i % q->count);
-    if (q->kind == MSI_ALL_TO_ALL) {
+    if (q->kind == MSI_KIND_ALL_TO_ALL) {
         size_t n = (size_t)q->size, before = 0;
         for (;; r++) {
             size_t block = sim->splits[(size_t)r * n + (size_t)rank];
@@ -193,14 +193,14 @@ static inline uint32_t sim_wanted(const struct sim *sim, int rank, size_t i) {
         for (size_t k = 0; k < (size_t)rank; k++) before += sim->splits[(size_t)r * n + k];
         return sim_value(r, before + at);
     }
-    if (q->kind == MSI_BROADCAST) return sim_value(q->root, i);
-    if (q->kind == MSI_SCATTER) return sim_value(q->root, sim_start(sim, rank) + i);
-    if (q->kind == MSI_ALL_GATHER || q->kind == MSI_GATHER) {
+    if (q->kind == MSI_KIND_BROADCAST) return sim_value(q->root, i);
+    if (q->kind == MSI_KIND_SCATTER) return sim_value(q->root, sim_start(sim, rank) + i);
+    if (q->kind == MSI_KIND_ALL_GATHER || q->kind == MSI_KIND_GATHER) {
         if (even) return sim_value((int)(i / q->count), i % q->count);
         for (; at >= q->counts[r]; r++) at -= q->counts[r];
         return sim_value(r, at);
     }
-    if (q->kind == MSI_REDUCE_SCATTER) at = sim_start(sim, rank) + i;
+    if (q->kind == MSI_KIND_REDUCE_SCATTER) at = sim_start(sim, rank) + i;
     uint64_t acc = sim_begin(sim_value(0, at));
     for (r = 1; r < q->size; r++) acc = sim_add(sim->op, acc, sim_value(r, at));
     return sim_end(acc);

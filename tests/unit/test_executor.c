@@ -88,17 +88,17 @@ static bool take_turns(struct world *world) {
 }
 
 static int32_t wanted(const struct msi_request *q, int rank, size_t i) {
-    size_t at = q->kind == MSI_REDUCE_SCATTER ? (size_t)rank * q->count + i : i;
+    size_t at = q->kind == MSI_KIND_REDUCE_SCATTER ? (size_t)rank * q->count + i : i;
     uint32_t sum = 0;
     switch (q->kind) {
-    case MSI_BROADCAST:
+    case MSI_KIND_BROADCAST:
         return value(q->root, i);
-    case MSI_SCATTER:
+    case MSI_KIND_SCATTER:
         return value(q->root, (size_t)rank * q->count + i);
-    case MSI_ALL_GATHER:
-    case MSI_GATHER:
+    case MSI_KIND_ALL_GATHER:
+    case MSI_KIND_GATHER:
         return value((int)(i / q->count), i % q->count);
-    case MSI_ALL_TO_ALL:
+    case MSI_KIND_ALL_TO_ALL:
         return value((int)(i / q->count), (size_t)rank * q->count + i % q->count);
     default:
         for (int r = 0; r < q->size; r++) sum += (uint32_t)value(r, at);
@@ -109,14 +109,14 @@ static int32_t wanted(const struct msi_request *q, int rank, size_t i) {
 static size_t out_count(const struct msi_request *q, int rank) {
     size_t n = (size_t)q->size;
     switch (q->kind) {
-    case MSI_REDUCE:
+    case MSI_KIND_REDUCE:
         return rank == q->root ? q->count : 0;
-    case MSI_GATHER:
+    case MSI_KIND_GATHER:
         return rank == q->root ? n * q->count : 0;
-    case MSI_ALL_GATHER:
-    case MSI_ALL_TO_ALL:
+    case MSI_KIND_ALL_GATHER:
+    case MSI_KIND_ALL_TO_ALL:
         return n * q->count;
-    case MSI_BARRIER:
+    case MSI_KIND_BARRIER:
         return 0;
     default:
         return q->count;
@@ -187,8 +187,9 @@ static void small_floats_are_rounded_once(void **state) {
         memset(out, 0, sizeof out);
         for (int r = 0; r < 4; r++) {
             struct msi_request request = {
-                .kind = MSI_ALL_REDUCE, .rank = r, .size = 4, .count = 64, .hosts = {1, 4, NULL}};
-            assert_ok(msi_plan_make(&world->plans[r], msi_planner_find(MSI_ALL_REDUCE, names[k]), &request));
+                .kind = MSI_KIND_ALL_REDUCE, .rank = r, .size = 4, .count = 64, .hosts = {1, 4, NULL}};
+            assert_ok(
+                msi_plan_make(&world->plans[r], msi_planner_find(MSI_KIND_ALL_REDUCE, names[k]), &request));
             struct msi_exec_run run = {&world->plans[r],
                                        world->links[r],
                                        in[r],
@@ -211,8 +212,9 @@ static void a_lost_peer_ends_the_run(void **state) {
     struct world *world = calloc(1, sizeof *world);
     assert_non_null(world);
     open_links(world, 3, false);
-    struct msi_request request = {.kind = MSI_ALL_REDUCE, .size = 3, .count = 3000, .hosts = {1, 3, NULL}};
-    begin(world, msi_planner_find(MSI_ALL_REDUCE, "direct"), request);
+    struct msi_request request = {
+        .kind = MSI_KIND_ALL_REDUCE, .size = 3, .count = 3000, .hosts = {1, 3, NULL}};
+    begin(world, msi_planner_find(MSI_KIND_ALL_REDUCE, "direct"), request);
     for (int b = 0; b < 2; b++) {
         world->links[2][b]->ops->close(world->links[2][b]);
         world->links[2][b] = NULL;

@@ -64,10 +64,10 @@ static void compare(struct sim *sim, const struct msi_formula *f) {
 }
 
 /* A count that every planner can cut into equal blocks. */
-static size_t even_count(enum msi_coll kind, int size) {
+static size_t even_count(enum msi_kind kind, int size) {
     int p = 1 << msi_log2_floor(size);
-    bool whole = kind == MSI_ALL_REDUCE || kind == MSI_REDUCE || kind == MSI_BROADCAST;
-    return kind == MSI_BARRIER ? 0 : whole ? (size_t)size * (size_t)p * 2 : 6;
+    bool whole = kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST;
+    return kind == MSI_KIND_BARRIER ? 0 : whole ? (size_t)size * (size_t)p * 2 : 6;
 }
 
 static void formulas_match_plans(void **state) {
@@ -150,7 +150,7 @@ static void formulas_count_pieces(void **state) {
     assert_int_equal(wrong, 0);
 }
 
-static const char *chosen(enum msi_coll kind, int size, size_t count, struct msi_hosts hosts,
+static const char *chosen(enum msi_kind kind, int size, size_t count, struct msi_hosts hosts,
                           bool deterministic, const char *spec) {
     struct msi_algo algo;
     assert_ok(msi_algo_parse(spec, &algo));
@@ -165,20 +165,21 @@ static const char *chosen(enum msi_coll kind, int size, size_t count, struct msi
 static void the_choice_depends_on_the_size(void **state) {
     (void)state;
     struct msi_hosts one = {1, 16, NULL};
-    const char *small = chosen(MSI_ALL_REDUCE, 16, 1, one, false, NULL);
-    const char *large = chosen(MSI_ALL_REDUCE, 16, 64 << 20, one, false, NULL);
+    const char *small = chosen(MSI_KIND_ALL_REDUCE, 16, 1, one, false, NULL);
+    const char *large = chosen(MSI_KIND_ALL_REDUCE, 16, 64 << 20, one, false, NULL);
     assert_string_not_equal(small, large);
-    assert_string_equal(chosen(MSI_BROADCAST, 16, 256 << 20, one, false, ""), "ring");
-    assert_string_not_equal(chosen(MSI_BROADCAST, 16, 1, one, false, ""), "ring");
+    assert_string_equal(chosen(MSI_KIND_BROADCAST, 16, 256 << 20, one, false, ""), "ring");
+    assert_string_not_equal(chosen(MSI_KIND_BROADCAST, 16, 1, one, false, ""), "ring");
     for (int size = 1; size <= 1024; size = size * 2 + 1)
-        for (int kind = 0; kind < MSI_COLL_COUNT; kind++)
-            for (size_t count = 0; count < (size_t)1 << 40; count = count * 32 + 1)
-                chosen((enum msi_coll)kind, size, count, (struct msi_hosts){1, size, NULL}, false, NULL);
+        for (int kind = 0; kind < MSI_KIND_COUNT; kind++)
+            for (size_t count = 0; count < (size_t)1 << 40 && msi_planner_any((enum msi_kind)kind);
+                 count = count * 32 + 1)
+                chosen((enum msi_kind)kind, size, count, (struct msi_hosts){1, size, NULL}, false, NULL);
 }
 
 static void rank_order_is_kept_when_asked(void **state) {
     (void)state;
-    static const enum msi_coll kinds[] = {MSI_ALL_REDUCE, MSI_REDUCE, MSI_REDUCE_SCATTER};
+    static const enum msi_kind kinds[] = {MSI_KIND_ALL_REDUCE, MSI_KIND_REDUCE, MSI_KIND_REDUCE_SCATTER};
     for (size_t k = 0; k < COUNT_OF(kinds); k++)
         for (size_t count = 1; count < (size_t)1 << 32; count *= 64) {
             const char *name =
@@ -191,9 +192,9 @@ static void what_is_asked_for_is_done(void **state) {
     (void)state;
     struct msi_hosts one = {1, 6, NULL};
     const char *spec = " all_reduce:direct, broadcast : tree ,reduce_scatter:halving,";
-    assert_string_equal(chosen(MSI_ALL_REDUCE, 6, 1 << 20, one, false, spec), "direct");
-    assert_string_equal(chosen(MSI_BROADCAST, 6, 1 << 20, one, false, spec), "tree");
-    assert_string_not_equal(chosen(MSI_REDUCE_SCATTER, 6, 1 << 20, one, false, spec), "halving");
+    assert_string_equal(chosen(MSI_KIND_ALL_REDUCE, 6, 1 << 20, one, false, spec), "direct");
+    assert_string_equal(chosen(MSI_KIND_BROADCAST, 6, 1 << 20, one, false, spec), "tree");
+    assert_string_not_equal(chosen(MSI_KIND_REDUCE_SCATTER, 6, 1 << 20, one, false, spec), "halving");
 }
 
 static void a_bad_specification_is_explained(void **state) {
@@ -204,7 +205,7 @@ static void a_bad_specification_is_explained(void **state) {
     assert_contains(mst_error(), "ring, halving, doubling");
     assert_status(msi_algo_parse("allreduce:ring", &algo), MST_ERR_CONFIG);
     assert_contains(mst_error(), "'allreduce'");
-    assert_contains(mst_error(), "all_reduce, reduce, reduce_scatter");
+    assert_contains(mst_error(), "all_reduce, reduce, all_gather");
     assert_status(msi_algo_parse("ring", &algo), MST_ERR_CONFIG);
     assert_contains(mst_error(), "no colon");
     assert_status(msi_algo_parse("broadcast:", &algo), MST_ERR_CONFIG);

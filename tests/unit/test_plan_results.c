@@ -19,6 +19,8 @@ static size_t choose(size_t n) {
 
 /* Hosts of many shapes: alike, uneven, ranks dealt out like cards, or at random. */
 static void choose_hosts(struct msi_hosts *hosts, int *of, int size) {
+    *hosts = (struct msi_hosts){1, size, NULL};
+    if (size < 2) return;
     int n = 2 + (int)choose((size_t)(size > 8 ? 6 : size - 1)), shape = (int)choose(4);
     int count[16] = {0};
     if (n > size) n = size;
@@ -35,12 +37,14 @@ static void choose_hosts(struct msi_hosts *hosts, int *of, int size) {
     }
 }
 
-static bool has_root(enum msi_coll kind) {
-    return kind == MSI_REDUCE || kind == MSI_BROADCAST || kind == MSI_GATHER || kind == MSI_SCATTER;
+static bool has_root(enum msi_kind kind) {
+    return kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST || kind == MSI_KIND_GATHER ||
+           kind == MSI_KIND_SCATTER;
 }
 
-static bool can_differ(enum msi_coll kind) {
-    return kind == MSI_ALL_GATHER || kind == MSI_GATHER || kind == MSI_SCATTER || kind == MSI_REDUCE_SCATTER;
+static bool can_differ(enum msi_kind kind) {
+    return kind == MSI_KIND_ALL_GATHER || kind == MSI_KIND_GATHER || kind == MSI_KIND_SCATTER ||
+           kind == MSI_KIND_REDUCE_SCATTER;
 }
 
 static void run(struct sim *sim, const struct msi_planner *planner, bool results) {
@@ -66,7 +70,7 @@ static size_t odd_count(int size, size_t which) {
 static void vary(struct sim *sim, const struct msi_planner *planner, size_t *lists, int *of, size_t which) {
     struct msi_request *q = &sim->request;
     size_t n = (size_t)q->size, chunks[] = {0, 0, 1, 2, 5, 16};
-    bool shares = can_differ(q->kind), blocks = q->kind == MSI_ALL_TO_ALL;
+    bool shares = can_differ(q->kind), blocks = q->kind == MSI_KIND_ALL_TO_ALL;
     q->count = odd_count(q->size, which);
     if ((shares && n > 12) || blocks) q->count %= n > 64 ? 3 : 11;
     q->chunk = chunks[choose(COUNT_OF(chunks))];
@@ -97,14 +101,14 @@ static void check_size(struct sim *sim, const struct msi_planner *planner, int s
     int *of = malloc((size_t)size * sizeof *of);
     assert_true(lists && of);
     for (int i = 0; i < roots; i++) {
-        size_t first = choose(8);
+        size_t first = choose(8), before = runs;
         for (size_t k = 0; k < rounds; k++) {
             sim->request = (struct msi_request){.kind = planner->kind, .size = size};
             if (has_root(planner->kind)) sim->request.root = roots == size ? i : (int)choose((size_t)size);
             vary(sim, planner, lists, of, first + k);
             sim->op = planner->rank_ordered ? SIM_ORDERED : SIM_SUM;
             if (size > 1 && msi_planner_refuses(planner, &sim->request)) {
-                if (planner->kind == MSI_REDUCE_SCATTER && sim->request.hosts.n > 1)
+                if (planner->kind == MSI_KIND_REDUCE_SCATTER && sim->request.hosts.n > 1)
                     break; /* never this size */
                 continue;
             }
@@ -112,7 +116,7 @@ static void check_size(struct sim *sim, const struct msi_planner *planner, int s
             sim_end_run(sim);
             assert_false(sim->failed);
         }
-        triples++;
+        triples += runs > before;
     }
     free(lists);
     free(of);
@@ -136,7 +140,8 @@ static void every_size(void **state) {
 static bool has_square(const struct msi_planner *planner) {
     static const char *const frugal[] = {"doubling",      "halving", "bruck",
                                          "dissemination", "tree",    "wide_tree"};
-    if (planner->kind == MSI_BROADCAST || planner->kind == MSI_GATHER || planner->kind == MSI_SCATTER)
+    if (planner->kind == MSI_KIND_BROADCAST || planner->kind == MSI_KIND_GATHER ||
+        planner->kind == MSI_KIND_SCATTER)
         return false;
     for (size_t i = 0; i < COUNT_OF(frugal); i++)
         if (!strcmp(planner->name, frugal[i])) return false;
@@ -145,8 +150,7 @@ static bool has_square(const struct msi_planner *planner) {
 
 static void large_sizes(void **state) {
     (void)state;
-    static const int sizes[] = {65,  96,  100, 127, 128, 129,  200,  255,
-                                256, 257, 509, 512, 700, 1000, 1023, 1024};
+    static const int sizes[] = {65, 100, 127, 128, 200, 257, 509, 512, 1000, 1024};
     struct sim sim = {0};
     int64_t start = msi_now();
     for (size_t p = 0; p < msi_planner_count; p++)
@@ -166,8 +170,8 @@ static void all_ranks_get_the_same_bits(void **state) {
     int of[64];
     size_t unused[64];
     for (size_t p = 0; p < msi_planner_count; p++)
-        for (int size = 2; size <= 40 && msi_planners[p].kind == MSI_ALL_REDUCE; size++) {
-            sim.request = (struct msi_request){.kind = MSI_ALL_REDUCE, .size = size};
+        for (int size = 2; size <= 40 && msi_planners[p].kind == MSI_KIND_ALL_REDUCE; size++) {
+            sim.request = (struct msi_request){.kind = MSI_KIND_ALL_REDUCE, .size = size};
             vary(&sim, &msi_planners[p], unused, of, (size_t)size);
             sim.op = SIM_ORDERED;
             if (msi_planner_refuses(&msi_planners[p], &sim.request)) continue;
@@ -188,10 +192,11 @@ static void all_ranks_get_the_same_bits(void **state) {
 static void a_barrier_waits_for_all(void **state) {
     (void)state;
     struct sim sim = {0};
-    const struct msi_planner *planner = msi_planner_find(MSI_BARRIER, "dissemination");
+    const struct msi_planner *planner = msi_planner_find(MSI_KIND_BARRIER, "dissemination");
     for (int size = 2; size <= 40; size++)
         for (int late = 0; late < size; late++) {
-            sim.request = (struct msi_request){.kind = MSI_BARRIER, .size = size, .hosts = {1, size, NULL}};
+            sim.request =
+                (struct msi_request){.kind = MSI_KIND_BARRIER, .size = size, .hosts = {1, size, NULL}};
             sim.eager = late % 2;
             sim.seed = sim_random(&choices);
             snprintf(sim.what, sizeof sim.what, "barrier of %d, rank %d late", size, late);
@@ -210,12 +215,40 @@ static void a_barrier_waits_for_all(void **state) {
     sim_free(&sim);
 }
 
+/* Plans are made again and again in the same memory. */
+static void making_it_again_allocates_nothing(void **state) {
+    (void)state;
+    struct msi_plan plan = {0};
+    int of[24];
+    for (int r = 0; r < 24; r++) of[r] = r / 6;
+    for (size_t p = 0; p < msi_planner_count; p++) {
+        struct msi_request request = {
+            .kind = msi_planners[p].kind, .size = 24, .rank = 5, .count = 480, .chunk = 7};
+        request.hosts = (struct msi_hosts){4, 6, of};
+        if (msi_planner_refuses(&msi_planners[p], &request)) continue;
+        assert_ok(msi_plan_make(&plan, &msi_planners[p], &request));
+        uint32_t steps = plan.n, edges = plan.n_edges;
+        struct msi_plan before = plan;
+        for (int i = 0; i < 3; i++) assert_ok(msi_plan_make(&plan, &msi_planners[p], &request));
+        assert_int_equal(plan.n, steps);
+        assert_int_equal(plan.n_edges, edges);
+        assert_ptr_equal(plan.steps, before.steps);
+        assert_ptr_equal(plan.after, before.after);
+        assert_ptr_equal(plan.edges, before.edges);
+        assert_ptr_equal(plan.sources, before.sources);
+        assert_memory_equal(plan.hazards.cap, before.hazards.cap, sizeof plan.hazards.cap);
+        assert_int_equal(plan.hazards.readers_cap, before.hazards.readers_cap);
+    }
+    msi_plan_free(&plan);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size),
         cmocka_unit_test(large_sizes),
         cmocka_unit_test(all_ranks_get_the_same_bits),
         cmocka_unit_test(a_barrier_waits_for_all),
+        cmocka_unit_test(making_it_again_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,13 @@ static const struct element *find_element(const char *name) {
     return NULL;
 }
 
+static int find_kind(const char *name) {
+    for (int kind = 0; kind < MSI_KIND_COUNT; kind++)
+        if (msi_planner_any((enum msi_kind)kind) && !strcmp(name, msi_coll_name((enum msi_kind)kind)))
+            return kind;
+    return -1;
+}
+
 /* "64", "64K", "1M", "2G": powers of 1024. */
 static bool read_bytes(const char *text, size_t *bytes) {
     char *end;
@@ -161,9 +168,8 @@ int info_plan(const struct opt_command *command, const struct plan_options *want
     struct msi_request request = {
         .size = (int)wanted->ranks, .rank = (int)wanted->rank, .root = (int)wanted->root};
     size_t bytes;
-    int kind = 0;
-    while (kind < MSI_COLL_COUNT && strcmp(wanted->kind, msi_coll_name((enum msi_coll)kind)) != 0) kind++;
-    if (kind == MSI_COLL_COUNT) return opt_mistake(command, "there is no collective '%s'", wanted->kind);
+    int kind = find_kind(wanted->kind);
+    if (kind < 0) return opt_mistake(command, "there is no collective '%s'", wanted->kind);
     if (!element) return opt_mistake(command, "there is no dtype '%s'", wanted->dtype);
     if (!read_bytes(wanted->bytes, &bytes))
         return opt_mistake(command, "'%s' is no number of bytes; write 4096, 64K, 1M or 2G", wanted->bytes);
@@ -173,7 +179,7 @@ int info_plan(const struct opt_command *command, const struct plan_options *want
         return opt_mistake(command, "%ld ranks do not fill %ld hosts", wanted->ranks, wanted->hosts);
     if (msi_algo_parse(wanted->algo, &algo) != MST_OK)
         return opt_mistake(command, "%s", mst_last_error()->message);
-    request.kind = (enum msi_coll)kind;
+    request.kind = (enum msi_kind)kind;
     request.count = bytes / element->raw;
     int *of = fill_hosts(wanted, &request.hosts);
     if (!of) return EXIT_FAILED;
