@@ -216,7 +216,7 @@ mst_status msi_comm_check(struct msi_comm *comm) {
     lock(comm);
     mst_status st = comm->failure.status;
     unlock(comm); /* a failure that is there does not change any more */
-    return st == MST_OK ? MST_OK : msi_comm_repeat(comm, &comm->failure);
+    return st == MST_OK ? MST_OK : msi_comm_repeat(&comm->failure);
 }
 
 mst_status msi_comm_take(struct msi_comm *comm, const struct msi_wait *wait, const char *name,

@@ -62,6 +62,7 @@ struct msi_comm;
 struct msi_failure {
     mst_status status; /* MST_OK: none */
     int culprit;       /* group rank; -1: none is known */
+    int global;        /* the rank that the message blames; -1: none */
     char message[600];
     char remedy[200];
 };

@@ -129,7 +129,7 @@ static mst_status start_thread(struct msi_comm *comm) {
 }
 
 mst_status msi_comm_explain(const struct mst_work *op) {
-    return op->failure.status == MST_OK ? MST_OK : msi_comm_repeat(op->comm, &op->failure);
+    return op->failure.status == MST_OK ? MST_OK : msi_comm_repeat(&op->failure);
 }
 
 /* Alone on the comm: no lock. */

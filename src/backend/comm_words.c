@@ -27,9 +27,9 @@ const char *msi_told_show(const struct msi_told *told, char *out, size_t size) {
     return out;
 }
 
-mst_status msi_comm_repeat(const struct msi_comm *comm, const struct msi_failure *f) {
+mst_status msi_comm_repeat(const struct msi_failure *f) {
     mst_status st = msi_fail(f->status, f->remedy, "%s", f->message);
-    return msi_blame(st, f->culprit < 0 ? -1 : comm->hooks.global(comm->hooks.context, f->culprit));
+    return msi_blame(st, f->global);
 }
 
 static bool spares_the_comm(const struct mst_work *op, mst_status status) {
@@ -42,6 +42,8 @@ void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status
     struct msi_failure *f = &op->failure;
     if (f->status != MST_OK) return;
     f->culprit = culprit;
+    f->global = info->culprit;
+    if (f->global < 0 && culprit >= 0) f->global = comm->hooks.global(comm->hooks.context, culprit);
     snprintf(f->message, sizeof f->message, "%s", info->message);
     snprintf(f->remedy, sizeof f->remedy, "%s", info->remedy);
     f->status = status;

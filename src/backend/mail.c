@@ -137,9 +137,11 @@ static mst_status open_in(struct msi_mail *mail, int rank) {
 
 static bool is_accepted(struct msi_mail *mail, int rank) {
     struct peer *p = &mail->peers[rank];
-    const struct msi_area *area = &mail->comm->board->areas[rank];
-    if (!p->accepted)
-        p->accepted = atomic_load_explicit(&area->accepted[mail->comm->rank], memory_order_acquire) != 0;
+    const struct msi_board *board =
+        mail->comm->board; /* without one, there is no link before it is accepted */
+    if (!p->accepted && board)
+        p->accepted =
+            atomic_load_explicit(&board->areas[rank].accepted[mail->comm->rank], memory_order_acquire) != 0;
     return p->accepted;
 }
 
@@ -223,12 +225,10 @@ static bool take_stray(struct msi_mail *mail, struct mst_work *op) {
 void msi_mail_begin(struct msi_mail *mail, struct mst_work *op) {
     op->message.through = op->message.met = op->message.posted = false;
     msi_list_init(&op->message.node);
-    if (op->message.send) {
+    if (op->message.send)
         msi_list_push(&mail->sending, &op->message.node);
-        send(mail, op);
-    } else if (!take_stray(mail, op)) {
+    else if (!take_stray(mail, op))
         msi_list_push(&mail->posted, &op->message.node);
-    }
 }
 
 static struct mst_work *find_posted(struct msi_mail *mail, int peer, int tag) {

@@ -151,7 +151,7 @@ static void find_peers(struct msi_net *net) {
 
 static bool same_request(const struct msi_request *a, const struct msi_request *b) {
     return a->kind == b->kind && a->root == b->root && a->count == b->count && a->chunk == b->chunk &&
-           a->in_place == b->in_place && !a->counts && !b->counts && !a->to && !b->to;
+           a->in_place == b->in_place && !b->counts && !b->to;
 }
 
 static enum msi_advance make_plan(struct msi_net *net, struct mst_work *op) {
@@ -171,7 +171,8 @@ static enum msi_advance make_plan(struct msi_net *net, struct mst_work *op) {
     net->planner = NULL;
     st = msi_plan_make(&net->plan, choice.planner, &request);
     if (st != MST_OK) return msi_host_fail(&op->host, st, -1, "out of memory");
-    net->planner = choice.planner;
+    bool again = !request.counts && !request.to; /* those are borrowed: a plan with them is not used again */
+    net->planner = again ? choice.planner : NULL;
     return MSI_MOVED;
 }
 

@@ -4,14 +4,6 @@
 
 #include <stdlib.h>
 
-static const enum msi_coll colls[MSI_KIND_COUNT] = {
-    [MSI_KIND_BARRIER] = MSI_BARRIER,       [MSI_KIND_BROADCAST] = MSI_BROADCAST,
-    [MSI_KIND_ALL_REDUCE] = MSI_ALL_REDUCE, [MSI_KIND_REDUCE] = MSI_REDUCE,
-    [MSI_KIND_ALL_GATHER] = MSI_ALL_GATHER, [MSI_KIND_REDUCE_SCATTER] = MSI_REDUCE_SCATTER,
-    [MSI_KIND_ALL_TO_ALL] = MSI_ALL_TO_ALL, [MSI_KIND_GATHER] = MSI_GATHER,
-    [MSI_KIND_SCATTER] = MSI_SCATTER,
-};
-
 /* Memory for n bytes that stays for the next time; NULL without memory. */
 static char *packed(struct msi_net_layout *layout, int which, size_t n) {
     if (layout->room[which] < n || !layout->packed[which]) {
@@ -75,8 +67,8 @@ static mst_status make_room(struct msi_net_layout *layout, int size) {
 /* One tensor on each rank: broadcast, all_reduce, reduce. They run in place, in the output. */
 static void lay_tensor(struct msi_net_layout *layout, const struct msi_host_op *host,
                        struct msi_request *request) {
-    bool reduces_elsewhere = request->kind == MSI_REDUCE && request->root != request->rank;
-    bool sends = request->kind != MSI_BROADCAST || request->root == request->rank;
+    bool reduces_elsewhere = request->kind == MSI_KIND_REDUCE && request->root != request->rank;
+    bool sends = request->kind != MSI_KIND_BROADCAST || request->root == request->rank;
     request->in_place = true;
     layout->out = host->out.base;
     if (reduces_elsewhere) {
@@ -93,9 +85,10 @@ static void lay_blocks(struct msi_net_layout *layout, const struct msi_host_op *
                        struct msi_request *request) {
     int n = request->size;
     bool in_blocks = host->parts, root = request->root == request->rank;
-    bool out_blocks =
-        request->kind == MSI_ALL_GATHER || request->kind == MSI_ALL_TO_ALL || request->kind == MSI_GATHER;
-    bool has_in = request->kind != MSI_SCATTER || root, has_out = request->kind != MSI_GATHER || root;
+    bool out_blocks = request->kind == MSI_KIND_ALL_GATHER || request->kind == MSI_KIND_ALL_TO_ALL ||
+                      request->kind == MSI_KIND_GATHER;
+    bool has_in = request->kind != MSI_KIND_SCATTER || root,
+         has_out = request->kind != MSI_KIND_GATHER || root;
     layout->out = out_blocks && has_out ? output_of(layout, &host->out, n) : host->out.base;
     layout->in = in_blocks && has_in ? input_of(layout, &host->in, n) : host->in.base;
     size_t in_bytes = in_blocks ? total(&host->in, n) : host->in.each;
@@ -105,9 +98,11 @@ static void lay_blocks(struct msi_net_layout *layout, const struct msi_host_op *
     const struct msi_blocks *shares = in_blocks ? &host->in : &host->out;
     count_elements(layout->counts, shares, n, host->element);
     request->counts = layout->counts;
-    if (request->kind != MSI_ALL_TO_ALL) return;
+    request->count = total(shares, n) / host->element / (size_t)n; /* all ranks must choose alike */
+    if (request->kind != MSI_KIND_ALL_TO_ALL) return;
     count_elements(layout->counts + n, &host->out, n, host->element);
     request->counts = NULL;
+    request->count = 1;
     request->to = layout->counts;
     request->from = layout->counts + n;
 }
@@ -116,16 +111,16 @@ mst_status msi_net_layout_begin(struct msi_net_layout *layout, const struct mst_
                                 struct msi_request *request) {
     const struct msi_host_op *host = &op->host;
     layout->unpack = false;
-    request->kind = colls[msi_kind_family(host->told.kind)];
+    request->kind = msi_kind_family(host->told.kind);
     request->root = host->publisher >= 0 ? host->publisher : host->reader >= 0 ? host->reader : 0;
     mst_status st = make_room(layout, request->size);
-    if (st != MST_OK || request->kind == MSI_BARRIER) return st;
+    if (st != MST_OK || request->kind == MSI_KIND_BARRIER) return st;
     request->count = (host->parts            ? host->in.each
                       : host->publisher >= 0 ? host->out.each
                                              : host->in.each) /
                      host->element;
-    bool one_tensor =
-        request->kind == MSI_BROADCAST || request->kind == MSI_ALL_REDUCE || request->kind == MSI_REDUCE;
+    bool one_tensor = request->kind == MSI_KIND_BROADCAST || request->kind == MSI_KIND_ALL_REDUCE ||
+                      request->kind == MSI_KIND_REDUCE;
     if (one_tensor)
         lay_tensor(layout, host, request);
     else

@@ -25,7 +25,10 @@ static bool is_gone(void *context, int rank) {
 }
 
 static mst_status say_lost(void *context, int rank) {
-    const mst_group *group = context;
+    mst_group *group = context;
+    mst_status st =
+        msi_group_check(group, false); /* the first that was lost: others may have left because of it */
+    if (st != MST_OK) return st;
     char how = how_gone(group, rank);
     return msi_group_say_lost(group, msi_group_global_rank(group, rank), how ? how : 'D');
 }
