@@ -152,17 +152,27 @@ static void write_head(struct mst_work *op) {
     msi_put_u32(&head, (uint32_t)op->message.dtype);
 }
 
-/* Posts a message that is to be sent, once there is a link for it; those to one rank in their order. */
-static void send(struct msi_mail *mail, struct mst_work *op) {
+static void post(struct mst_work *op, struct msi_link *link) {
     struct msi_message *m = &op->message;
-    struct peer *p = &mail->peers[m->peer];
-    mst_status st = p->out ? MST_OK : open_out(mail, m->peer);
-    if (st != MST_OK) msi_comm_fail(mail->comm, op, st, m->peer);
-    if (!p->out) return;
     write_head(op);
-    msi_link_send(p->out, &m->head_transfer, m->head, sizeof m->head);
-    msi_link_send(p->out, &m->body_transfer, m->buf, m->bytes);
+    msi_link_send(link, &m->head_transfer, m->head, sizeof m->head);
+    msi_link_send(link, &m->body_transfer, m->buf, m->bytes);
     m->posted = true;
+}
+
+/* Posts messages as soon as there is a link for them. First the links, then the messages: those to one rank keep their order. */
+static void post_sends(struct msi_mail *mail) {
+    for (struct msi_list *at = mail->sending.next; at != &mail->sending; at = at->next) {
+        struct mst_work *op = msi_container(at, struct mst_work, message.node);
+        int peer = op->message.peer;
+        mst_status st = op->message.posted || mail->peers[peer].out ? MST_OK : open_out(mail, peer);
+        if (st != MST_OK) msi_comm_fail(mail->comm, op, st, peer);
+    }
+    for (struct msi_list *at = mail->sending.next; at != &mail->sending; at = at->next) {
+        struct mst_work *op = msi_container(at, struct mst_work, message.node);
+        struct msi_link *link = mail->peers[op->message.peer].out;
+        if (!op->message.posted && link) post(op, link);
+    }
 }
 
 static bool fits(const struct msi_message *m, int peer, int tag) {
@@ -323,7 +333,6 @@ static void check_sends(struct msi_mail *mail, bool *moved) {
         struct msi_message *m = &op->message;
         struct peer *p = &mail->peers[m->peer];
         next = at->next;
-        if (!m->posted) send(mail, op);
         if (!m->posted) continue;
         if (p->out->ops->progress(p->out)) *moved = true;
         bool taken = msi_transfer_done(&m->head_transfer) && msi_transfer_done(&m->body_transfer);
@@ -341,6 +350,7 @@ static void check_sends(struct msi_mail *mail, bool *moved) {
 
 bool msi_mail_advance(struct msi_mail *mail) {
     bool moved = false;
+    post_sends(mail);
     check_sends(mail, &moved);
     for (int r = 0; r < mail->comm->size; r++) {
         struct peer *p = &mail->peers[r];
