@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -99,13 +100,26 @@ static bool is_litter(int dir, const char *name, time_t since) {
     return litter;
 }
 
-/* An MPI rank that is killed leaves its shared memory behind. */
+/* Is this what the OpenMP of a process leaves that is gone? Its name has the process's number. */
+static bool is_registration(int dir, const char *name, time_t since) {
+    static const char prefix[] = "__KMP_REGISTERED_LIB_";
+    struct stat info;
+
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return false;
+    long pid = strtol(name + sizeof prefix - 1, NULL, 10);
+    if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH) return false;
+    return fstatat(dir, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_uid == getuid() &&
+           info.st_ctime >= since;
+}
+
+/* A rank that is killed leaves its shared memory behind. */
 static void remove_segments(time_t since) {
     DIR *dir = opendir("/dev/shm");
     const struct dirent *entry;
 
     while (dir != NULL && (entry = readdir(dir)) != NULL)
-        if (is_litter(dirfd(dir), entry->d_name, since)) unlinkat(dirfd(dir), entry->d_name, 0);
+        if (is_litter(dirfd(dir), entry->d_name, since) || is_registration(dirfd(dir), entry->d_name, since))
+            unlinkat(dirfd(dir), entry->d_name, 0);
     if (dir != NULL) closedir(dir);
 }
 
