@@ -106,6 +106,7 @@ mst_status msi_call_take(struct msi_call *call, size_t count, uint64_t extra) {
     struct msi_host_op *host = &work->host;
     work->begin = msi_host_exchange;
     work->site = o->site;
+    work->deterministic = o->deterministic;
     host->element = call->element;
     host->told = (struct msi_told){
         .kind = (uint8_t)call->kind, .dtype = (uint8_t)call->dtype, .op = (uint8_t)o->op, .root = call->root};

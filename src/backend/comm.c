@@ -1,6 +1,7 @@
 /* comm.c - making a comm, meeting its ranks, and the operations it keeps. See comm.h. */
 #include "backend/comm_internal.h"
 #include "backend/mail.h"
+#include "backend/net.h"
 #include "base/error.h"
 #include "wire/cursor.h"
 
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { LAST_WORDS_MS = 1000 };
+enum { LAST_WORDS_MS = 1000, FDS_BESIDES = 2 };
 
 static int processors(void) {
     cpu_set_t set;
@@ -21,7 +22,7 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
     struct msi_comm *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
     size_t n = (size_t)place->size;
-    made->pids = malloc(n * sizeof *made->pids);
+    made->pids = malloc(3 * n * sizeof *made->pids);
     made->key = strdup(place->key);
     if (!made->pids || !made->key) {
         free(made->pids);
@@ -29,10 +30,16 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
         free(made);
         return msi_fail_memory();
     }
+    made->ports = made->pids + n;
+    int *hosts = made->ports + n;
     memcpy(made->pids, place->pids, n * sizeof *made->pids);
+    memset(made->ports, 0, n * sizeof *made->ports);
+    memcpy(hosts, place->hosts, n * sizeof *hosts);
+    made->hosts = (struct msi_hosts){place->n_hosts, place->largest, hosts};
+    made->door = place->door;
+    made->algo = place->algo;
     made->rank = place->rank;
     made->size = place->size;
-    made->one_host = place->one_host;
     made->crowded = place->local_ranks > processors();
     made->hooks = *hooks;
     msi_list_init(&made->queue);
@@ -76,6 +83,8 @@ void msi_comm_free(struct msi_comm *comm) {
     free_ops(&comm->messages);
     free_ops(&comm->spare);
     msi_mail_free(comm->mail);
+    msi_net_free(comm->net);
+    free(comm->net_fds);
     if (comm->board && !comm->met) msi_comm_met(comm); /* who comes now shall not look for what is gone */
     close_watched(comm);
     msi_board_close(comm->board);
@@ -126,7 +135,7 @@ static struct mst_work *spare_op(struct msi_comm *comm) {
 }
 
 static void clear(struct mst_work *op, const struct msi_wait *wait) {
-    op->begun = op->done = op->abandoned = op->name_first = false;
+    op->begun = op->done = op->abandoned = op->name_first = op->deterministic = false;
     op->failure.status = MST_OK;
     op->callback = NULL;
     op->wait = *wait;
@@ -152,9 +161,6 @@ static struct msi_str board_key(const struct msi_comm *comm, char out[768]) {
 /* Whoever comes first makes the board, and says in the store where it is. */
 static mst_status find_board(struct msi_comm *comm, const struct msi_wait *wait) {
     char offer[MSI_BOARD_OFFER_MAX], found[MSI_BOARD_OFFER_MAX], key[768];
-    if (!comm->one_host)
-        return msi_fail(MST_ERR_UNSUPPORTED, "keep such a group's ranks on one host",
-                        "the ranks of this group are on several hosts, which this version cannot do yet");
     mst_status st = msi_board_make(comm->rank, comm->size, &comm->board, offer);
     if (st != MST_OK || comm->size == 1) return st;
     struct msi_exchange x = {
@@ -169,6 +175,30 @@ static mst_status find_board(struct msi_comm *comm, const struct msi_wait *wait)
     msi_board_close(comm->board);
     comm->board = NULL;
     return st == MST_OK ? msi_board_attach(found, comm->rank, comm->size, &comm->board) : st;
+}
+
+/* Opens this rank's door, and learns where those of the others are, which must have come for that. */
+static mst_status find_doors(struct msi_comm *comm, const struct msi_wait *wait) {
+    void *context = comm->hooks.context;
+    char who[200], group[96];
+    mst_status st = msi_door_open(comm->door, comm->hooks.exec, context, wait);
+    for (int r = 0; r < comm->size && st == MST_OK; r++) {
+        if (r == comm->rank || comm->ports[r]) continue;
+        int global = comm->hooks.global(context, r);
+        st = msi_door_find(comm->door, global, comm->hooks.exec, context, wait, &comm->ports[r]);
+        if (st != MST_ERR_TIMEOUT) continue;
+        st = msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
+                      "not all ranks of %s came in time; missing: %s",
+                      comm->hooks.show(context, -1, group, sizeof group),
+                      comm->hooks.show(context, r, who, sizeof who));
+        msi_blame(st, global);
+    }
+    size_t fds = FDS_BESIDES + 3 * (size_t)comm->size;
+    if (st == MST_OK && !comm->net_fds) {
+        comm->net_fds = calloc(fds, sizeof *comm->net_fds);
+        if (!comm->net_fds) st = msi_fail_memory();
+    }
+    return st == MST_OK ? msi_net_new(comm, &comm->net) : st;
 }
 
 void msi_comm_met(struct msi_comm *comm) {
@@ -186,13 +216,14 @@ mst_status msi_comm_check(struct msi_comm *comm) {
     lock(comm);
     mst_status st = comm->failure.status;
     unlock(comm); /* a failure that is there does not change any more */
-    return st == MST_OK ? MST_OK : msi_comm_repeat(comm, &comm->failure);
+    return st == MST_OK ? MST_OK : msi_comm_repeat(&comm->failure);
 }
 
 mst_status msi_comm_take(struct msi_comm *comm, const struct msi_wait *wait, const char *name,
                          struct mst_work **op) {
     mst_status st = msi_comm_check(comm);
-    if (st == MST_OK && !comm->board) st = find_board(comm, wait);
+    if (st == MST_OK && !comm->board && !comm->net)
+        st = comm->hosts.n == 1 ? find_board(comm, wait) : find_doors(comm, wait);
     if (st != MST_OK) return st;
     struct mst_work *found = spare_op(comm);
     if (!found) return msi_fail_memory();

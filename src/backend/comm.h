@@ -13,7 +13,9 @@
 #ifndef MSI_BACKEND_COMM_H
 #define MSI_BACKEND_COMM_H
 
+#include "backend/door.h"
 #include "base/list.h"
+#include "coll/choose.h"
 #include "coll/host.h"
 #include "coll/kind.h"
 #include "os/wait.h"
@@ -38,16 +40,21 @@ struct msi_comm_hooks {
     mst_status (*say_lost)(void *context, int rank);
     /* Its global rank. */
     int (*global)(void *context, int rank);
+    /* The address it is reached at from other hosts. */
+    const char *(*address)(void *context, int rank);
     /* "rank 3 (host a, pid 12)", or for -1 the group itself; returns out. */
     const char *(*show)(void *context, int rank, char *out, size_t size);
 };
 
 struct msi_comm_place {
     int rank, size;
-    const int *pids; /* by group rank; copied */
-    const char *key; /* prefix of the group's keys in the store; copied */
-    bool one_host;   /* do all members share this host? */
-    int local_ranks; /* ranks of the world on this host */
+    const int *pids;             /* by group rank; copied */
+    const char *key;             /* prefix of the group's keys in the store; copied */
+    const int *hosts;            /* by group rank: its host, from 0 up without gaps; copied */
+    int n_hosts, largest;        /* hosts, and ranks of the group on the fullest */
+    struct msi_door *door;       /* the world's */
+    const struct msi_algo *algo; /* borrowed */
+    int local_ranks;             /* ranks of the world on this host */
 };
 
 struct msi_comm;
@@ -55,6 +62,7 @@ struct msi_comm;
 struct msi_failure {
     mst_status status; /* MST_OK: none */
     int culprit;       /* group rank; -1: none is known */
+    int global;        /* the rank that the message blames; -1: none */
     char message[600];
     char remedy[200];
 };
@@ -73,7 +81,7 @@ struct msi_message {
 
     /* The rest is mail's. */
     struct msi_list node;
-    bool met, through;
+    bool posted, met, through;
     int from;
     unsigned char head[MSI_MESSAGE_HEAD];
     struct msi_transfer head_transfer, body_transfer;
@@ -87,7 +95,8 @@ struct mst_work {
     const char *name; /* of the public call */
     mst_site site;
     struct msi_wait wait;
-    bool name_first; /* at the deadline name only the first rank that is missing */
+    bool deterministic; /* the bits of a result depend on the inputs alone */
+    bool name_first;    /* at the deadline name only the first rank that is missing */
 
     /* ---- */
     struct msi_list node; /* in the comm's queue or among the spare ones */

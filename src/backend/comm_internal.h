@@ -8,7 +8,13 @@ struct msi_comm {
     int rank, size;
     int *pids;
     char *key;
-    bool one_host, crowded; /* crowded: more ranks than processors on this host */
+    bool crowded; /* more ranks than processors on this host */
+    struct msi_hosts hosts;
+    const struct msi_algo *algo;
+    struct msi_door *door;
+    struct msi_net *net;    /* where the ranks are on several hosts; NULL before they have met … */
+    int *ports;             /* … at these ports, by rank */
+    struct pollfd *net_fds; /* room for what a sleeper polls for */
     struct msi_comm_hooks hooks;
     struct msi_board *board; /* NULL before it was found */
     bool met;                /* all ranks have opened it */
@@ -53,7 +59,7 @@ void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep)
  */
 void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status, int culprit);
 /* Fails this thread with a failure that was kept. */
-mst_status msi_comm_repeat(const struct msi_comm *comm, const struct msi_failure *failure);
+mst_status msi_comm_repeat(const struct msi_failure *failure);
 
 /* Words for what a rank announced: "mst_all_reduce of 17 f32 (SUM) at train.c:33"; returns out. */
 const char *msi_told_show(const struct msi_told *told, char *out, size_t size);

@@ -1,6 +1,7 @@
 /* comm_run.c - running a comm's operations: on the caller's thread, or on its own. See comm.h. */
 #include "backend/comm_internal.h"
 #include "backend/mail.h"
+#include "backend/net.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -29,6 +30,7 @@ static void fail(struct mst_work *op) {
 /* The first operation is over only when all have begun theirs: they have the board then, and its maker may go. */
 static enum msi_advance step(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
+    if (comm->net) return msi_net_advance(comm->net, op);
     enum msi_advance got = op->host.advance(&op->host);
     if (got != MSI_DONE || comm->met) return got;
     if (msi_host_missing(comm->board, op->host.seq, NULL, 0)) return MSI_BLOCKED;
@@ -45,7 +47,7 @@ static bool advance_queue(struct msi_comm *comm) {
             end(op);
             continue;
         }
-        if (!op->begun) op->begin(&op->host);
+        if (!op->begun && !comm->net) op->begin(&op->host);
         op->begun = true;
         enum msi_advance got = step(op);
         if (got == MSI_FAILED) fail(op);
@@ -127,7 +129,7 @@ static mst_status start_thread(struct msi_comm *comm) {
 }
 
 mst_status msi_comm_explain(const struct mst_work *op) {
-    return op->failure.status == MST_OK ? MST_OK : msi_comm_repeat(op->comm, &op->failure);
+    return op->failure.status == MST_OK ? MST_OK : msi_comm_repeat(&op->failure);
 }
 
 /* Alone on the comm: no lock. */

@@ -7,6 +7,7 @@
  */
 #include "backend/comm_internal.h"
 #include "backend/mail.h"
+#include "backend/net.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -54,6 +55,7 @@ static bool has_ended(const struct msi_comm *comm, int rank) {
 
 /* Does the operation still need that rank? A message for whoever sends needs the last that is left. */
 static bool needs(const struct mst_work *op, int rank) {
+    if (op->begin && op->comm->net) return !op->done && msi_net_needs(op->comm->net, rank);
     if (op->begin) return !op->done && op->host.needs(&op->host, rank);
     const struct msi_message *m = &op->message;
     int from = m->met ? m->from : m->peer;
@@ -70,7 +72,7 @@ static int lost_peer(struct msi_comm *comm, const struct mst_work *op) {
 }
 
 static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
-    char who[200], what[200];
+    char who[200], what[200], here[200];
     const struct msi_slot *slot = &comm->board->areas[rank].slots[(gave_up >> 32) % MSI_SLOTS];
     mst_status status = (mst_status)(gave_up & 0xff);
     int culprit = (int)(gave_up >> 8 & 0xffff) - 1;
@@ -80,9 +82,13 @@ static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
         comm->hooks.refresh(context);
         comm->hooks.say_lost(context, culprit);
     } else {
-        msi_fail(status, "look at that rank's own message; the group must be made anew", "%s gave up %s: %s",
+        struct msi_told nothing = {.root = -1};
+        const struct mst_work *own = next_active(comm, NULL);
+        msi_fail(status, "look at that rank's own message; the group must be made anew",
+                 "%s gave up %s (%s) while this rank was in %s",
                  comm->hooks.show(context, rank, who, sizeof who),
-                 msi_told_show(&slot->told, what, sizeof what), mst_status_text(status));
+                 msi_told_show(&slot->told, what, sizeof what), mst_status_text(status),
+                 msi_told_show(own->begin ? &own->host.told : &nothing, here, sizeof here));
     }
     struct mst_work *op = next_active(comm, NULL);
     msi_comm_fail(comm, op, status, culprit);
@@ -126,7 +132,7 @@ static bool lost_somebody(struct msi_comm *comm, struct mst_work *op) {
 static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
     for (struct mst_work *op = NULL; (op = next_active(comm, op));)
         if (ran_out(comm, op, now)) return true;
-    if (heard_bad_news(comm)) return true;
+    if (comm->board && heard_bad_news(comm)) return true;
     msi_mail_answer(comm);
     if (now - idle->looked < ASK_NS) return false;
     idle->looked = now;
@@ -183,6 +189,22 @@ static void doze(struct msi_comm *comm, struct msi_idle *idle) {
     msi_board_awake(comm->board);
 }
 
+/* The same where all that can come comes over connections. */
+static void doze_on_links(struct msi_comm *comm, struct msi_idle *idle) {
+    const struct mst_work *op = next_active(comm, NULL);
+    struct pollfd *fds = comm->net_fds;
+    fds[0] = (struct pollfd){msi_listener_fd(comm->door->listener), POLLIN, 0};
+    fds[1] = (struct pollfd){msi_cancel_fd(op->wait.cancel), POLLIN, 0};
+    int n = 2 + msi_net_descriptors(comm->net, fds + 2, comm->size);
+    n += msi_mail_descriptors(comm->mail, fds + n, 2 * comm->size);
+    int64_t left = msi_ms_until(op->wait.deadline);
+    int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
+    if (comm->threaded) pthread_mutex_unlock(&comm->lock);
+    poll(fds, (nfds_t)n, left < most ? (int)left : most);
+    if (comm->threaded) pthread_mutex_lock(&comm->lock);
+    idle->sleep_ms = most * 2 < SLEEP_MOST_MS ? most * 2 : SLEEP_MOST_MS;
+}
+
 /* Under the lock others must get a chance. */
 static void pause_a_little(struct msi_comm *comm, bool yield) {
     if (comm->threaded) pthread_mutex_unlock(&comm->lock);
@@ -208,6 +230,8 @@ void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep)
     if (!next_active(comm, NULL) || look_around(comm, idle, now)) return;
     if (!may_sleep || now - idle->since < YIELD_NS)
         pause_a_little(comm, true);
+    else if (comm->net)
+        doze_on_links(comm, idle);
     else
         doze(comm, idle);
 }

@@ -1,11 +1,12 @@
 /* comm_words.c - what a comm says when an operation fails. See comm.h. */
 #include "backend/comm_internal.h"
+#include "backend/net.h"
 #include "base/error.h"
 
 #include <muster/dtype.h>
 #include <stdio.h>
 
-enum { LISTED_MOST = 8 };
+enum { LISTED_MOST = 8, CUT_OFF_MS = 300 };
 
 const char *msi_told_show(const struct msi_told *told, char *out, size_t size) {
     int used = snprintf(out, size, "%s", msi_kind_name(told->kind));
@@ -26,9 +27,9 @@ const char *msi_told_show(const struct msi_told *told, char *out, size_t size) {
     return out;
 }
 
-mst_status msi_comm_repeat(const struct msi_comm *comm, const struct msi_failure *f) {
+mst_status msi_comm_repeat(const struct msi_failure *f) {
     mst_status st = msi_fail(f->status, f->remedy, "%s", f->message);
-    return msi_blame(st, f->culprit < 0 ? -1 : comm->hooks.global(comm->hooks.context, f->culprit));
+    return msi_blame(st, f->global);
 }
 
 static bool spares_the_comm(const struct mst_work *op, mst_status status) {
@@ -41,6 +42,8 @@ void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status
     struct msi_failure *f = &op->failure;
     if (f->status != MST_OK) return;
     f->culprit = culprit;
+    f->global = info->culprit;
+    if (f->global < 0 && culprit >= 0) f->global = comm->hooks.global(comm->hooks.context, culprit);
     snprintf(f->message, sizeof f->message, "%s", info->message);
     snprintf(f->remedy, sizeof f->remedy, "%s", info->remedy);
     f->status = status;
@@ -52,23 +55,38 @@ void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status
                        comm->board->seq << 32 | (uint64_t)(culprit + 1) << 8 | (uint64_t)status);
 }
 
+/* A connection ended. What became of the rank is known to the store soon after. */
+static mst_status say_cut_off(struct msi_comm *comm, int rank, const char *why) {
+    void *context = comm->hooks.context;
+    char who[200];
+    struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
+    do comm->hooks.refresh(context);
+    while (!comm->hooks.is_gone(context, rank) && msi_wait_pause(&wait, CUT_OFF_MS / 10, "") == MST_OK);
+    if (comm->hooks.is_gone(context, rank)) return comm->hooks.say_lost(context, rank);
+    return msi_fail(MST_ERR_PEER_LOST, "look at that rank's own message; the group must be made anew",
+                    "%s has given up this group: %s", comm->hooks.show(context, rank, who, sizeof who), why);
+}
+
 mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int *culprit) {
     char who[200], theirs[200], ours[200];
     *culprit = op->culprit;
     if (op->culprit < 0) return msi_fail(op->status, NULL, "%s", op->what);
+    if (op->status == MST_ERR_PEER_LOST) return say_cut_off(comm, op->culprit, op->what);
     uint64_t seq = op->differing ? op->differing : op->seq;
-    const struct msi_told *own =
-        seq == op->seq ? &op->told : &msi_board_own(comm->board)->slots[seq % MSI_SLOTS].told;
-    const struct msi_slot *slot = &comm->board->areas[op->culprit].slots[seq % MSI_SLOTS];
+    const struct msi_told *own = &op->told, *other = comm->net ? msi_net_told(comm->net, op->culprit) : NULL;
+    if (!other) other = &comm->board->areas[op->culprit].slots[seq % MSI_SLOTS].told;
+    if (seq != op->seq) own = &msi_board_own(comm->board)->slots[seq % MSI_SLOTS].told;
     comm->hooks.show(comm->hooks.context, op->culprit, who, sizeof who);
     return msi_fail(op->status, "all ranks of a group must make the same calls in the same order",
                     "as operation %llu of the group this rank called %s, but %s called %s: %s",
                     (unsigned long long)seq, msi_told_show(own, ours, sizeof ours), who,
-                    msi_told_show(&slot->told, theirs, sizeof theirs), op->what);
+                    msi_told_show(other, theirs, sizeof theirs), op->what);
 }
 
 mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op, int *culprit) {
-    int ranks[LISTED_MOST], late = msi_host_missing(comm->board, op->host.seq, ranks, LISTED_MOST);
+    int ranks[LISTED_MOST], late = comm->net
+                                       ? msi_net_missing(comm->net, ranks, LISTED_MOST)
+                                       : msi_host_missing(comm->board, op->host.seq, ranks, LISTED_MOST);
     int listed = op->name_first && late > 1 ? 1 : late < LISTED_MOST ? late : LISTED_MOST;
     char list[800] = "", who[200], group[96];
     size_t used = 0;

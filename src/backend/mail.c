@@ -1,11 +1,15 @@
 /* mail.c - messages between two ranks of a comm. See mail.h. */
 #include "backend/mail.h"
+#include "backend/net.h"
 #include "base/error.h"
+#include "transport/dial.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+enum { MESSAGES = 1 }; /* the channel of connections for messages */
 
 /* A message that nobody has asked for yet. */
 struct stray {
@@ -24,7 +28,9 @@ struct peer {
     struct msi_link *out, *in;                /* NULL before there is a message that way */
     struct msi_segment out_memory, in_memory; /* the links' */
     bool accepted;                            /* the other side has opened out */
-    unsigned char head[MSI_MESSAGE_HEAD];     /* of the message that comes in */
+    bool dialling;                            /* to another host */
+    struct msi_dial dial;
+    unsigned char head[MSI_MESSAGE_HEAD]; /* of the message that comes in */
     struct msi_transfer head_in;
     bool in_body;               /* its head is there, its body not yet … */
     struct mst_work *receiving; /* … and goes to this receive, */
@@ -62,6 +68,7 @@ void msi_mail_free(struct msi_mail *mail) {
         struct peer *p = &mail->peers[r];
         if (p->out) p->out->ops->close(p->out);
         if (p->in && p->in != p->out) p->in->ops->close(p->in);
+        if (p->dialling) msi_dial_end(&p->dial);
         free(p->keeping);
         msi_segment_close(&p->out_memory);
         msi_segment_close(&p->in_memory);
@@ -73,10 +80,29 @@ static void posted(void *arg) {
     msi_board_nudge(arg);
 }
 
+/* Calls a rank of another host; out is there when it has answered. */
+static mst_status call_out(struct msi_mail *mail, int rank) {
+    struct peer *p = &mail->peers[rank];
+    int fd = -1;
+    if (!p->dialling) msi_net_call(mail->comm->net, rank, MESSAGES, &p->dial);
+    p->dialling = true;
+    enum msi_dial_state state = msi_dial_progress(&p->dial, &fd);
+    if (state == MSI_DIAL_PENDING) return MST_OK;
+    p->dialling = false;
+    if (state == MSI_DIAL_FAILED) {
+        msi_dial_end(&p->dial);
+        if (p->dial.status == MST_ERR_UNREACHABLE) return MST_OK; /* again, until the deadline */
+        return msi_fail(p->dial.status, NULL, "%s", p->dial.why);
+    }
+    p->accepted = true;
+    return msi_link_open_tcp(fd, &p->out);
+}
+
 /* Makes the link to a rank and offers it on the board. */
 static mst_status open_out(struct msi_mail *mail, int rank) {
     struct peer *p = &mail->peers[rank];
     struct msi_board *board = mail->comm->board;
+    if (!board && rank != mail->comm->rank) return call_out(mail, rank);
     if (rank == mail->comm->rank) {
         mst_status st = msi_link_open_self(&p->out);
         p->in = p->out;
@@ -95,6 +121,10 @@ static mst_status open_out(struct msi_mail *mail, int rank) {
 static mst_status open_in(struct msi_mail *mail, int rank) {
     struct peer *p = &mail->peers[rank];
     struct msi_board *board = mail->comm->board;
+    if (!board) {
+        int fd = msi_net_take(mail->comm->net, rank, MESSAGES);
+        return fd < 0 ? MST_OK : msi_link_open_tcp(fd, &p->in);
+    }
     uint64_t offer = atomic_load_explicit(&board->areas[rank].offers[mail->comm->rank], memory_order_acquire);
     if (offer == 0) return MST_OK;
     mst_status st =
@@ -107,9 +137,11 @@ static mst_status open_in(struct msi_mail *mail, int rank) {
 
 static bool is_accepted(struct msi_mail *mail, int rank) {
     struct peer *p = &mail->peers[rank];
-    const struct msi_area *area = &mail->comm->board->areas[rank];
-    if (!p->accepted)
-        p->accepted = atomic_load_explicit(&area->accepted[mail->comm->rank], memory_order_acquire) != 0;
+    const struct msi_board *board =
+        mail->comm->board; /* without one, there is no link before it is accepted */
+    if (!p->accepted && board)
+        p->accepted =
+            atomic_load_explicit(&board->areas[rank].accepted[mail->comm->rank], memory_order_acquire) != 0;
     return p->accepted;
 }
 
@@ -120,18 +152,17 @@ static void write_head(struct mst_work *op) {
     msi_put_u32(&head, (uint32_t)op->message.dtype);
 }
 
+/* Posts a message that is to be sent, once there is a link for it; those to one rank in their order. */
 static void send(struct msi_mail *mail, struct mst_work *op) {
     struct msi_message *m = &op->message;
     struct peer *p = &mail->peers[m->peer];
     mst_status st = p->out ? MST_OK : open_out(mail, m->peer);
-    if (st != MST_OK) {
-        msi_comm_fail(mail->comm, op, st, m->peer);
-        return;
-    }
+    if (st != MST_OK) msi_comm_fail(mail->comm, op, st, m->peer);
+    if (!p->out) return;
     write_head(op);
     msi_link_send(p->out, &m->head_transfer, m->head, sizeof m->head);
     msi_link_send(p->out, &m->body_transfer, m->buf, m->bytes);
-    msi_list_push(&mail->sending, &m->node);
+    m->posted = true;
 }
 
 static bool fits(const struct msi_message *m, int peer, int tag) {
@@ -192,10 +223,10 @@ static bool take_stray(struct msi_mail *mail, struct mst_work *op) {
 }
 
 void msi_mail_begin(struct msi_mail *mail, struct mst_work *op) {
-    op->message.through = op->message.met = false;
+    op->message.through = op->message.met = op->message.posted = false;
     msi_list_init(&op->message.node);
     if (op->message.send)
-        send(mail, op);
+        msi_list_push(&mail->sending, &op->message.node);
     else if (!take_stray(mail, op))
         msi_list_push(&mail->posted, &op->message.node);
 }
@@ -292,6 +323,8 @@ static void check_sends(struct msi_mail *mail, bool *moved) {
         struct msi_message *m = &op->message;
         struct peer *p = &mail->peers[m->peer];
         next = at->next;
+        if (!m->posted) send(mail, op);
+        if (!m->posted) continue;
         if (p->out->ops->progress(p->out)) *moved = true;
         if (p->out->status != MST_OK) {
             msi_list_remove(&m->node);
@@ -318,6 +351,11 @@ bool msi_mail_advance(struct msi_mail *mail) {
 }
 
 void msi_mail_answer(struct msi_comm *comm) {
+    if (!comm->board) {
+        msi_listener_progress(
+            comm->door->listener); /* answers; the group takes them when it asks for messages */
+        return;
+    }
     const struct msi_area *areas = comm->board->areas;
     for (int r = 0; r < comm->size; r++) {
         if (atomic_load_explicit(&areas[r].offers[comm->rank], memory_order_relaxed) == 0) continue;
@@ -326,9 +364,24 @@ void msi_mail_answer(struct msi_comm *comm) {
     }
 }
 
+int msi_mail_descriptors(const struct msi_mail *mail, struct pollfd *fds, int max) {
+    int n = 0;
+    for (int r = 0; mail && r < mail->comm->size && n + 1 < max; r++) {
+        const struct peer *p = &mail->peers[r];
+        struct pollfd out = {.fd = -1}, in = {.fd = -1};
+        if (p->dialling) out.fd = msi_dial_descriptor(&p->dial, &out.events);
+        if (p->out && !msi_list_empty(&p->out->sends)) out.fd = p->out->ops->descriptor(p->out, &out.events);
+        if (p->in) in.fd = p->in->ops->descriptor(p->in, &in.events);
+        if (out.fd >= 0) fds[n++] = out;
+        if (in.fd >= 0) fds[n++] = in;
+    }
+    return n;
+}
+
 bool msi_mail_withdraw(struct msi_mail *mail, struct mst_work *op) {
     struct msi_message *m = &op->message;
     msi_list_remove(&m->node);
+    if (m->send && !m->posted) return true;
     if (m->send) {
         bool untouched = m->head_transfer.done == 0;
         msi_list_remove(&m->head_transfer.node);

@@ -27,6 +27,9 @@ bool msi_mail_advance(struct msi_mail *mail);
 /* Opens the links that others have offered, also where this rank awaits no message: their first one waits for that. */
 void msi_mail_answer(struct msi_comm *comm);
 
+/* What a sleeper polls for; writes at most max entries and returns how many. NULL has none. */
+int msi_mail_descriptors(const struct msi_mail *mail, struct pollfd *fds, int max);
+
 /* Takes back an operation that failed. False if some of it has gone over the link already, which is useless then. */
 bool msi_mail_withdraw(struct msi_mail *mail, struct mst_work *op);
 

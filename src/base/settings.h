@@ -21,6 +21,8 @@
       "Network interface whose address other hosts shall use; default: the one on the route to the master.") \
     X(advertise_addr, "MUSTER_ADVERTISE_ADDR", TEXT, "", 0, 0,                                               \
       "Address that other hosts shall use for this rank, where no interface here has it (NAT).")             \
+    X(algo, "MUSTER_ALGO", TEXT, "", 0, 0,                                                                   \
+      "Algorithms between hosts, as all_reduce:ring,broadcast:tree; alike on all ranks.")                    \
     X(force_host, "MUSTER_FORCE_HOST", TEXT, "", 0, 0,                                                       \
       "Ranks with different values count as ranks of different hosts, even where they share memory.")        \
     X(store_local, "MUSTER_STORE_LOCAL", NUMBER, "1", 0, 1,                                                  \

@@ -25,13 +25,21 @@ static bool is_gone(void *context, int rank) {
 }
 
 static mst_status say_lost(void *context, int rank) {
-    const mst_group *group = context;
+    mst_group *group = context;
+    mst_status st =
+        msi_group_check(group, false); /* the first that was lost: others may have left because of it */
+    if (st != MST_OK) return st;
     char how = how_gone(group, rank);
     return msi_group_say_lost(group, msi_group_global_rank(group, rank), how ? how : 'D');
 }
 
 static int global(void *context, int rank) {
     return msi_group_global_rank(context, rank);
+}
+
+static const char *address(void *context, int rank) {
+    const mst_group *group = context;
+    return group->world->roster.members[msi_group_global_rank(group, rank)].address;
 }
 
 static const char *show(void *context, int rank, char *out, size_t size) {
@@ -67,23 +75,42 @@ static mst_status exec(void *context, const struct msi_wait *wait, struct msi_ex
     }
 }
 
+/* The hosts of the group's ranks, numbered from 0 in the order of their first rank; returns how many. */
+static int number_hosts(const mst_group *group, int *hosts, int *largest) {
+    const struct msi_roster *roster = &group->world->roster;
+    int *number = calloc((size_t)roster->host_count, 2 * sizeof *number), n = 0;
+    *largest = 0;
+    for (int r = 0; number && r < group->size; r++) {
+        int host = roster->members[msi_group_global_rank(group, r)].host,
+            *ranks = &number[roster->host_count + host];
+        if (number[host] == 0) number[host] = ++n;
+        hosts[r] = number[host] - 1;
+        if (++*ranks > *largest) *largest = *ranks;
+    }
+    free(number);
+    return n;
+}
+
 static mst_status make_comm(mst_group *group) {
     struct msi_world *world = group->world;
     const struct msi_roster *roster = &world->roster;
     char key[MSI_KEY_MAX];
-    int *pids = calloc((size_t)group->size, sizeof *pids);
+    size_t n = (size_t)group->size;
+    int *pids = calloc(n, 2 * sizeof *pids), *hosts = pids + n;
     if (!pids) return msi_fail_memory();
-    int host = roster->members[world->rank].host;
     snprintf(key, sizeof key, "%s%s", world->prefix, group->id);
     struct msi_comm_place place = {.rank = group->rank,
                                    .size = group->size,
                                    .pids = pids,
                                    .key = key,
-                                   .one_host = group->one_host,
-                                   .local_ranks = roster->local_sizes[host]};
+                                   .hosts = hosts,
+                                   .door = &world->door,
+                                   .algo = &world->algo,
+                                   .local_ranks = roster->local_sizes[roster->members[world->rank].host]};
     for (int r = 0; r < group->size; r++) pids[r] = roster->members[msi_group_global_rank(group, r)].pid;
-    struct msi_comm_hooks hooks = {group, exec, refresh, is_gone, say_lost, global, show};
-    mst_status st = msi_comm_new(&place, &hooks, &group->comm);
+    place.n_hosts = number_hosts(group, hosts, &place.largest);
+    struct msi_comm_hooks hooks = {group, exec, refresh, is_gone, say_lost, global, address, show};
+    mst_status st = place.n_hosts ? msi_comm_new(&place, &hooks, &group->comm) : msi_fail_memory();
     free(pids);
     return st;
 }

@@ -59,6 +59,7 @@ static mst_status reopen_store(struct msi_world *world, const mst_init_options *
 }
 
 static void release(struct msi_world *world) {
+    msi_door_close(&world->door);
     msi_roster_free(&world->roster);
     if (world->owns_store) msi_store_free(world->store);
     pthread_mutex_destroy(&world->lock);
@@ -106,7 +107,11 @@ mst_status msi_world_open(const mst_init_options *options, mst_group **group) {
     if (!world) return msi_fail_memory();
     pthread_mutex_init(&world->lock, NULL);
     msi_list_init(&world->groups);
-    st = set_up(world, options, &settings);
+    st = msi_algo_parse(settings.algo, &world->algo);
+    if (st == MST_OK) st = set_up(world, options, &settings);
+    if (st == MST_OK)
+        st = msi_door_init(&world->door, world->rank, world->size, world->prefix,
+                           world->roster.members[world->rank].address);
     if (st == MST_OK) {
         mst_group_options all = {.name = "world"};
         st = msi_group_new(world, NULL, world->size, &all, &world->all);

@@ -78,7 +78,7 @@ struct msi_area {
 };
 
 struct msi_board_head {
-    uint64_t magic;
+    _Alignas(4096) uint64_t magic;
     uint32_t size, padding;
     _Atomic uint32_t users; /* ranks that have it open and share one mapping with the process that made it */
     _Alignas(MSI_LINE) _Atomic uint64_t asleep[MSI_BOARD_RANKS / 64]; /* bit per rank */

@@ -6,6 +6,7 @@
 #include "base/settings.h"
 #include "bootstrap/discover.h"
 #include "commands.h"
+#include "info_plan.h"
 #include "options.h"
 #include "os/host.h"
 
@@ -20,7 +21,10 @@
 
 struct info_options {
     bool json, env, man_table;
+    struct plan_options plan;
 };
+
+#define PLAN_OFFSET(field) (offsetof(struct info_options, plan) + offsetof(struct plan_options, field))
 
 static const struct opt options[] = {
     {"json", 0, OPT_FLAG, NULL, "print JSON", offsetof(struct info_options, json), 0, 0},
@@ -28,6 +32,21 @@ static const struct opt options[] = {
      offsetof(struct info_options, env), 0, 0},
     {"man-table", 0, OPT_FLAG, NULL, "with --env: the list as the manual has it",
      offsetof(struct info_options, man_table), 0, 0},
+    {"plan", 0, OPT_STRING, "COLLECTIVE",
+     "show the algorithm for a collective such as all_reduce, why it\n"
+     "is chosen, and one rank's steps",
+     PLAN_OFFSET(kind), 0, 0},
+    {"ranks", 0, OPT_NUMBER, "N", "with --plan: among N ranks (default 4)", PLAN_OFFSET(ranks), 1, 100000},
+    {"hosts", 0, OPT_NUMBER, "N", "on N hosts (default 1)", PLAN_OFFSET(hosts), 1, 100000},
+    {"bytes", 0, OPT_STRING, "SIZE", "of a tensor of this size, as 64K or 1M (default 1M)",
+     PLAN_OFFSET(bytes), 0, 0},
+    {"dtype", 0, OPT_STRING, "NAME", "whose elements are these (default f32)", PLAN_OFFSET(dtype), 0, 0},
+    {"rank", 0, OPT_NUMBER, "R", "the steps of rank R (default 0)", PLAN_OFFSET(rank), 0, 99999},
+    {"root", 0, OPT_NUMBER, "R", "with this root (default 0)", PLAN_OFFSET(root), 0, 99999},
+    {"algo", 0, OPT_STRING, "LIST", "as if these were asked for, as all_reduce:ring,broadcast:tree",
+     PLAN_OFFSET(algo), 0, 0},
+    {"deterministic", 0, OPT_FLAG, NULL, "only algorithms that add up in rank order",
+     PLAN_OFFSET(deterministic), 0, 0},
 };
 
 static const struct opt_command command = {
@@ -249,13 +268,14 @@ static int print_all(const struct info_options *wanted, cJSON *root) {
 }
 
 int cmd_info(int argc, char **argv) {
-    struct info_options wanted = {false, false, false};
+    struct info_options wanted = {.plan = {.bytes = "1M", .dtype = "f32", .ranks = 4, .hosts = 1}};
     struct msi_settings settings;
     char **operands;
     int n;
     int exit_status = opt_parse(&command, argc, argv, &wanted, &operands, &n);
     if (exit_status != OPT_PROCEED) return exit_status;
     if (n) return opt_mistake(&command, "'%s' is not expected here", operands[0]);
+    if (wanted.plan.kind) return info_plan(&command, &wanted.plan);
     if (wanted.man_table && wanted.env) {
         print_man_table();
         return EXIT_DONE;

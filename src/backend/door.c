@@ -1,0 +1,125 @@
+/* door.c - how ranks of other hosts reach this one. See door.h. */
+#include "backend/door.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "wire/cursor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { KEY_MAX = 768, NUMBER_MAX = 24 };
+
+mst_status msi_door_init(struct msi_door *door, int rank, int size, const char *prefix, const char *address) {
+    *door = (struct msi_door){.rank = rank, .size = size, .prefix = prefix, .address = address};
+    door->ports = calloc((size_t)size, sizeof *door->ports);
+    if (!door->ports) return msi_fail_memory();
+    pthread_mutex_init(&door->lock, NULL);
+    return MST_OK;
+}
+
+void msi_door_close(struct msi_door *door) {
+    if (!door->ports) return;
+    msi_listener_close(door->listener);
+    pthread_mutex_destroy(&door->lock);
+    free(door->ports);
+    door->ports = NULL;
+}
+
+static struct msi_str key_of(const struct msi_door *door, const char *name, char out[KEY_MAX]) {
+    snprintf(out, KEY_MAX, "%sdoor/%s", door->prefix, name);
+    return msi_cstr(out);
+}
+
+static mst_status read_number(const struct msi_exchange *x, int base, unsigned long long *number) {
+    char text[NUMBER_MAX];
+    struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
+    struct msi_str value = msi_read_str(&r);
+    snprintf(text, sizeof text, "%.*s", MSI_SHOW(value));
+    *number = strtoull(text, NULL, base);
+    if (r.bad || *number == 0)
+        return msi_fail(MST_ERR_PROTOCOL, NULL, "'%s' is not what a rank writes there", text);
+    return MST_OK;
+}
+
+/* All ranks must agree on the world's number: the first one to come draws it. */
+static mst_status agree(struct msi_door *door, msi_door_exec *exec, void *context,
+                        const struct msi_wait *wait) {
+    char key[KEY_MAX], text[NUMBER_MAX];
+    uint64_t drawn;
+    unsigned long long number;
+    do msi_random(&drawn, sizeof drawn);
+    while (drawn == 0);
+    snprintf(text, sizeof text, "%llx", (unsigned long long)drawn);
+    struct msi_exchange x = {
+        .req = {.op = MSI_OP_COMPARE_SET, .key = key_of(door, "id", key), .desired = msi_cstr(text)}};
+    mst_status st = exec(context, wait, &x, 1);
+    if (st == MST_OK) st = x.status;
+    if (st == MST_OK) st = read_number(&x, 16, &number);
+    if (st == MST_OK) door->world = number;
+    msi_exchange_free(&x, 1);
+    return st;
+}
+
+static mst_status tell(struct msi_door *door, int port, msi_door_exec *exec, void *context,
+                       const struct msi_wait *wait) {
+    char key[KEY_MAX], text[NUMBER_MAX], name[NUMBER_MAX];
+    snprintf(text, sizeof text, "%d", port);
+    snprintf(name, sizeof name, "%d", door->rank);
+    struct msi_exchange x = {
+        .req = {.op = MSI_OP_SET, .key = key_of(door, name, key), .value = msi_cstr(text)}};
+    mst_status st = exec(context, wait, &x, 1);
+    msi_exchange_free(&x, 1);
+    return st;
+}
+
+static mst_status open_locked(struct msi_door *door, msi_door_exec *exec, void *context,
+                              const struct msi_wait *wait) {
+    struct msi_address address = {.port = 0};
+    snprintf(address.host, sizeof address.host, "%s", door->address);
+    mst_status st = agree(door, exec, context, wait);
+    if (st == MST_OK) st = msi_listener_open(&address, door->world, door->rank, door->size, &door->listener);
+    if (st == MST_ERR_ADDRESS) { /* the others reach us by an address that is not ours: a translated one */
+        snprintf(address.host, sizeof address.host, "%s", strchr(door->address, ':') ? "::" : "0.0.0.0");
+        st = msi_listener_open(&address, door->world, door->rank, door->size, &door->listener);
+    }
+    if (st != MST_OK) return st;
+    st = tell(door, msi_listener_port(door->listener), exec, context, wait);
+    if (st == MST_OK) {
+        msi_log(backend, INFO, "listening on %s port %d", address.host, msi_listener_port(door->listener));
+        return MST_OK;
+    }
+    msi_listener_close(door->listener);
+    door->listener = NULL;
+    return st;
+}
+
+mst_status msi_door_open(struct msi_door *door, msi_door_exec *exec, void *context,
+                         const struct msi_wait *wait) {
+    pthread_mutex_lock(&door->lock);
+    mst_status st = door->listener ? MST_OK : open_locked(door, exec, context, wait);
+    pthread_mutex_unlock(&door->lock);
+    return st;
+}
+
+mst_status msi_door_find(struct msi_door *door, int rank, msi_door_exec *exec, void *context,
+                         const struct msi_wait *wait, int *port) {
+    pthread_mutex_lock(&door->lock);
+    *port = door->ports[rank];
+    pthread_mutex_unlock(&door->lock);
+    if (*port) return MST_OK;
+    char key[KEY_MAX], name[NUMBER_MAX];
+    unsigned long long number;
+    snprintf(name, sizeof name, "%d", rank);
+    struct msi_str wanted = key_of(door, name, key);
+    struct msi_exchange x = {.req = {.op = MSI_OP_WAIT_GET, .n = 1, .keys = &wanted}};
+    mst_status st = exec(context, wait, &x, 1);
+    if (st == MST_OK) st = read_number(&x, 10, &number);
+    msi_exchange_free(&x, 1);
+    if (st != MST_OK) return st;
+    *port = (int)number;
+    pthread_mutex_lock(&door->lock);
+    door->ports[rank] = *port;
+    pthread_mutex_unlock(&door->lock);
+    return MST_OK;
+}

@@ -1,0 +1,41 @@
+/*
+ * door.h - how ranks of other hosts reach this one: a listener, opened when the first group needs it, and where those of
+ * the others are. One for each world; any thread may use it.
+ *
+ * Keys, under the world's prefix: door/id, the world's number, which the first rank draws; door/R, the port of rank R.
+ */
+#ifndef MSI_BACKEND_DOOR_H
+#define MSI_BACKEND_DOOR_H
+
+#include "os/wait.h"
+#include "store/store.h"
+#include "transport/listener.h"
+
+#include <pthread.h>
+
+/* Runs requests on the world's store. */
+typedef mst_status msi_door_exec(void *context, const struct msi_wait *wait, struct msi_exchange *x,
+                                 size_t n);
+
+struct msi_door {
+    pthread_mutex_t lock; /* of opening */
+    struct msi_listener *listener;
+    uint64_t world; /* the world's number */
+    int rank, size;
+    const char *prefix, *address; /* the world's; this rank's, as others reach it */
+    int *ports;                   /* by global rank; 0: not known yet */
+};
+
+/* The strings are borrowed. */
+mst_status msi_door_init(struct msi_door *door, int rank, int size, const char *prefix, const char *address);
+void msi_door_close(struct msi_door *door);
+
+/* Opens it, if it is not open, and tells the others. */
+mst_status msi_door_open(struct msi_door *door, msi_door_exec *exec, void *context,
+                         const struct msi_wait *wait);
+
+/* Where the door of a rank is; waits until it is open. */
+mst_status msi_door_find(struct msi_door *door, int rank, msi_door_exec *exec, void *context,
+                         const struct msi_wait *wait, int *port);
+
+#endif

@@ -1,0 +1,196 @@
+/*
+ * executor.c - see executor.h. A step is released once for each step that it waits for; the last release puts it into the
+ * queue of those that may start. Messages to one peer are done in the order in which they were posted, and so are those
+ * from it, so of each of these streams only the oldest is looked at.
+ */
+#include "coll/executor.h"
+
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a message: is it posted, and is every earlier one of its stream done? */
+enum { POSTED = 1, LEADS = 2 };
+
+enum { SCRATCH_ALIGNMENT = 64 };
+
+static size_t aligned(size_t bytes) {
+    return (bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
+}
+
+static bool make_room(struct msi_exec *e) {
+    const struct msi_plan *plan = e->run.plan;
+    bool failed = false;
+    size_t n = plan->n, raw = aligned(plan->scratch[MSI_RAW] * e->size[MSI_RAW]), most = 0;
+    size_t scratch = raw + aligned(plan->scratch[MSI_ACC] * e->size[MSI_ACC]) + SCRATCH_ALIGNMENT;
+    for (uint32_t i = 0; i < plan->n; i++)
+        if (plan->steps[i].kind == MSI_FOLD && (size_t)plan->steps[i].peer > most)
+            most = (size_t)plan->steps[i].peer;
+    bool ok = msi_grow(&e->waits, &e->waits_cap, n, sizeof *e->waits, &failed) &&
+              msi_grow(&e->state, &e->state_cap, n, sizeof *e->state, &failed) &&
+              msi_grow(&e->transfers, &e->transfers_cap, n, sizeof *e->transfers, &failed) &&
+              msi_grow(&e->ready, &e->ready_cap, n, sizeof *e->ready, &failed) &&
+              msi_grow(&e->heads, &e->heads_cap, n, sizeof *e->heads, &failed) &&
+              msi_grow(&e->sources, &e->sources_cap, most, sizeof *e->sources, &failed) &&
+              msi_grow(&e->scratch, &e->scratch_cap, scratch, 1, &failed);
+    if (!ok) return false;
+    size_t skip = aligned((uintptr_t)e->scratch) - (uintptr_t)e->scratch;
+    e->base[MSI_RAW] = e->scratch + skip;
+    e->base[MSI_ACC] = e->scratch + skip + raw;
+    return true;
+}
+
+mst_status msi_exec_begin(struct msi_exec *e, const struct msi_exec_run *run) {
+    const struct msi_plan *plan = run->plan;
+    union {
+        const void *read;
+        char *any;
+    } in = {run->in}; /* no step writes IN, except in place, where the caller gave it as OUT */
+    e->run = *run;
+    e->status = MST_OK;
+    e->culprit = -1;
+    e->left = plan->n;
+    e->first_ready = e->end_ready = e->n_heads = 0;
+    for (int space = 0; space < MSI_SPACES; space++) e->size[space] = run->raw_size;
+    if (run->reducer) e->size[MSI_ACC] = run->reducer->acc_size;
+    e->base[MSI_IN] = in.any;
+    e->base[MSI_OUT] = run->out;
+    if (!make_room(e)) {
+        e->left = 0;
+        return msi_fail_memory();
+    }
+    for (uint32_t i = 0; i < plan->n; i++) {
+        e->waits[i] = plan->steps[i].waits;
+        e->state[i] = LEADS;
+        if (e->waits[i] == 0) e->ready[e->end_ready++] = i;
+    }
+    for (uint32_t i = 0; i < plan->n; i++)
+        if (plan->steps[i].chain != MSI_NO_STEP) e->state[plan->steps[i].chain] = 0;
+    return MST_OK;
+}
+
+static char *place(const struct msi_exec *e, struct msi_ref ref) {
+    return e->base[ref.space] + ref.at * e->size[ref.space];
+}
+
+static void release(struct msi_exec *e, uint32_t step) {
+    if (--e->waits[step] == 0) e->ready[e->end_ready++] = step;
+}
+
+static void finish(struct msi_exec *e, uint32_t step) {
+    const struct msi_step *s = &e->run.plan->steps[step];
+    for (uint32_t i = 0; i < s->n_after; i++) release(e, e->run.plan->after[s->after + i]);
+    e->left--;
+}
+
+static void post(struct msi_exec *e, uint32_t step) {
+    const struct msi_step *s = &e->run.plan->steps[step];
+    struct msi_link *link = e->run.links[s->peer];
+    if (s->kind == MSI_SEND)
+        msi_link_send(link, &e->transfers[step], place(e, s->src), s->count * e->size[s->src.space]);
+    else
+        msi_link_receive(link, &e->transfers[step], place(e, s->dst), s->count * e->size[s->dst.space]);
+    if (e->state[step] & LEADS) e->heads[e->n_heads++] = step;
+    e->state[step] |= POSTED;
+    if (s->chain != MSI_NO_STEP) release(e, s->chain);
+}
+
+static void work(struct msi_exec *e, const struct msi_step *s) {
+    const struct msi_reducer *reducer = e->run.reducer;
+    char *dst = place(e, s->dst), *src = place(e, s->src);
+    switch ((enum msi_step_kind)s->kind) {
+    case MSI_COPY:
+        memmove(dst, src, s->count * e->run.raw_size);
+        break;
+    case MSI_BEGIN:
+        reducer->begin(dst, src, s->count, &e->run.scale);
+        break;
+    case MSI_ADD:
+        reducer->add(dst, src, s->count, &e->run.scale);
+        break;
+    case MSI_MERGE:
+        reducer->merge(dst, src, s->count);
+        break;
+    case MSI_END:
+        reducer->end(dst, src, s->count, &e->run.scale);
+        break;
+    default:
+        for (int i = 0; i < s->peer; i++)
+            e->sources[i] = place(e, e->run.plan->sources[s->sources + (uint32_t)i]);
+        reducer->fold(dst, NULL, e->sources, s->peer, s->count, &e->run.scale);
+    }
+}
+
+static bool start_ready(struct msi_exec *e) {
+    bool any = e->first_ready < e->end_ready;
+    while (e->first_ready < e->end_ready) {
+        uint32_t step = e->ready[e->first_ready++];
+        const struct msi_step *s = &e->run.plan->steps[step];
+        if (s->kind == MSI_SEND || s->kind == MSI_RECV) {
+            post(e, step);
+        } else {
+            work(e, s);
+            finish(e, step);
+        }
+    }
+    return any;
+}
+
+/* Follows a stream from its oldest message on. Returns the first that is not done, or MSI_NO_STEP. */
+static uint32_t follow(struct msi_exec *e, uint32_t step) {
+    while (msi_transfer_done(&e->transfers[step])) {
+        uint32_t next = e->run.plan->steps[step].chain;
+        finish(e, step);
+        if (next == MSI_NO_STEP) return next;
+        e->state[next] |= LEADS;
+        if (!(e->state[next] & POSTED)) return MSI_NO_STEP;
+        step = next;
+    }
+    return step;
+}
+
+static bool notice_done(struct msi_exec *e) {
+    uint32_t kept = 0, left = e->left;
+    for (uint32_t i = 0; i < e->n_heads; i++) {
+        uint32_t step = follow(e, e->heads[i]);
+        if (step == MSI_NO_STEP) continue;
+        e->heads[kept++] = step;
+        int peer = e->run.plan->steps[step].peer;
+        if (e->status == MST_OK && e->run.links[peer]->status != MST_OK) {
+            e->status = e->run.links[peer]->status;
+            e->culprit = peer;
+        }
+    }
+    e->n_heads = kept;
+    return e->left < left;
+}
+
+bool msi_exec_advance(struct msi_exec *e) {
+    bool any = false;
+    for (bool moved = true; moved && e->status == MST_OK; any |= moved) {
+        moved = start_ready(e);
+        moved |= notice_done(e);
+    }
+    return any;
+}
+
+bool msi_exec_poll(struct msi_exec *e) {
+    bool moved = msi_exec_advance(e);
+    for (uint32_t i = 0; i < e->n_heads && e->status == MST_OK; i++) {
+        struct msi_link *link = e->run.links[e->run.plan->steps[e->heads[i]].peer];
+        if (msi_link_busy(link)) moved |= link->ops->progress(link);
+    }
+    return msi_exec_advance(e) || moved;
+}
+
+void msi_exec_free(struct msi_exec *e) {
+    free(e->scratch);
+    free(e->waits);
+    free(e->state);
+    free(e->transfers);
+    free(e->sources);
+    free(e->ready);
+    free(e->heads);
+    memset(e, 0, sizeof *e);
+}

@@ -1,0 +1,240 @@
+/* test_executor.c - plans of all kinds, run over real links by ranks that take turns in one thread. */
+#include "harness.h"
+
+#include "coll/executor.h"
+#include "coll/planners.h"
+#include "transport/fault.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+enum { MOST_RANKS = 7, MOST_ELEMENTS = 4000 };
+
+struct world {
+    int size;
+    struct msi_link *links[MOST_RANKS][MOST_RANKS];
+    struct msi_plan plans[MOST_RANKS];
+    struct msi_exec execs[MOST_RANKS];
+    int32_t in[MOST_RANKS][MOST_ELEMENTS], out[MOST_RANKS][MOST_ELEMENTS];
+};
+
+static void open_links(struct world *world, int size, bool faults) {
+    world->size = size;
+    for (int a = 0; a < size; a++)
+        for (int b = a + 1; b < size; b++) {
+            int fds[2];
+            assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+            assert_ok(msi_link_open_tcp(fds[0], &world->links[a][b]));
+            assert_ok(msi_link_open_tcp(fds[1], &world->links[b][a]));
+            if (!faults) continue;
+            struct msi_faults fault = {
+                .seed = (uint64_t)(a * size + b), .most_bytes = 700, .stall_percent = 20, .stall_calls = 5};
+            assert_ok(msi_link_open_fault(world->links[a][b], &fault, &world->links[a][b]));
+        }
+}
+
+static void close_links(struct world *world) {
+    for (int a = 0; a < world->size; a++)
+        for (int b = 0; b < world->size; b++) {
+            if (world->links[a][b]) world->links[a][b]->ops->close(world->links[a][b]);
+            world->links[a][b] = NULL;
+        }
+}
+
+static void free_world(struct world *world) {
+    close_links(world);
+    for (int r = 0; r < MOST_RANKS; r++) {
+        msi_plan_free(&world->plans[r]);
+        msi_exec_free(&world->execs[r]);
+    }
+    free(world);
+}
+
+static int32_t value(int rank, size_t i) {
+    return (int32_t)((uint32_t)(rank + 1) * 2654435761u ^ (uint32_t)i * 40503u);
+}
+
+static void begin(struct world *world, const struct msi_planner *planner, struct msi_request request) {
+    for (int r = 0; r < world->size; r++) {
+        request.rank = r;
+        assert_ok(msi_plan_make(&world->plans[r], planner, &request));
+        for (size_t i = 0; i < MOST_ELEMENTS; i++) {
+            world->in[r][i] = value(r, i);
+            world->out[r][i] = -1;
+        }
+        struct msi_exec_run run = {.plan = &world->plans[r],
+                                   .links = world->links[r],
+                                   .in = world->in[r],
+                                   .out = world->out[r],
+                                   .raw_size = sizeof(int32_t),
+                                   .scale = {.ranks = world->size}};
+        if (msi_coll_reduces(request.kind)) run.reducer = msi_reducer_get(MST_I32, MST_SUM);
+        assert_ok(msi_exec_begin(&world->execs[r], &run));
+    }
+}
+
+/* True when all are over. */
+static bool take_turns(struct world *world) {
+    int64_t start = msi_now();
+    bool over = false;
+    while (!over && ms_since(start) < 20000) {
+        over = true;
+        for (int r = 0; r < world->size; r++) {
+            msi_exec_poll(&world->execs[r]);
+            over &= msi_exec_over(&world->execs[r]);
+        }
+    }
+    return over;
+}
+
+static int32_t wanted(const struct msi_request *q, int rank, size_t i) {
+    size_t at = q->kind == MSI_KIND_REDUCE_SCATTER ? (size_t)rank * q->count + i : i;
+    uint32_t sum = 0;
+    switch (q->kind) {
+    case MSI_KIND_BROADCAST:
+        return value(q->root, i);
+    case MSI_KIND_SCATTER:
+        return value(q->root, (size_t)rank * q->count + i);
+    case MSI_KIND_ALL_GATHER:
+    case MSI_KIND_GATHER:
+        return value((int)(i / q->count), i % q->count);
+    case MSI_KIND_ALL_TO_ALL:
+        return value((int)(i / q->count), (size_t)rank * q->count + i % q->count);
+    default:
+        for (int r = 0; r < q->size; r++) sum += (uint32_t)value(r, at);
+        return (int32_t)sum;
+    }
+}
+
+static size_t out_count(const struct msi_request *q, int rank) {
+    size_t n = (size_t)q->size;
+    switch (q->kind) {
+    case MSI_KIND_REDUCE:
+        return rank == q->root ? q->count : 0;
+    case MSI_KIND_GATHER:
+        return rank == q->root ? n * q->count : 0;
+    case MSI_KIND_ALL_GATHER:
+    case MSI_KIND_ALL_TO_ALL:
+        return n * q->count;
+    case MSI_KIND_BARRIER:
+        return 0;
+    default:
+        return q->count;
+    }
+}
+
+static void check(struct world *world, const struct msi_request *q, const char *name) {
+    for (int r = 0; r < q->size; r++) {
+        assert_status(world->execs[r].status, MST_OK);
+        size_t n = out_count(q, r);
+        for (size_t i = 0; i < MOST_ELEMENTS; i++)
+            if (world->out[r][i] != (i < n ? wanted(q, r, i) : -1))
+                fail_msg("%s:%s of %d ranks: rank %d is wrong at %zu", msi_coll_name(q->kind), name, q->size,
+                         r, i);
+    }
+}
+
+static void run_all(bool faults) {
+    static const int of[MOST_RANKS] = {0, 0, 1, 0, 1, 2, 2};
+    struct world *world = calloc(1, sizeof *world);
+    assert_non_null(world);
+    for (int size = 1; size <= MOST_RANKS; size++) {
+        open_links(world, size, faults);
+        for (size_t p = 0; p < msi_planner_count; p++)
+            for (size_t chunk = 0; chunk < 200; chunk = chunk * 12 + 7) {
+                struct msi_request request = {.kind = msi_planners[p].kind, .size = size, .chunk = chunk};
+                request.root = size / 2;
+                request.count = chunk ? 500 : 13;
+                request.hosts = (struct msi_hosts){size < 3   ? 1
+                                                   : size < 6 ? 2
+                                                              : 3,
+                                                   size < 3   ? size
+                                                   : size < 4 ? 2
+                                                              : 3,
+                                                   of};
+                if (size > 1 && msi_planner_refuses(&msi_planners[p], &request)) continue;
+                begin(world, &msi_planners[p], request);
+                assert_true(take_turns(world));
+                check(world, &request, msi_planners[p].name);
+            }
+        close_links(world);
+    }
+    free_world(world);
+}
+
+static void every_planner_over_sockets(void **state) {
+    (void)state;
+    run_all(false);
+}
+
+static void over_links_that_stutter(void **state) {
+    (void)state;
+    run_all(true);
+}
+
+/* Sums of 16-bit floats travel as f32: the result is that of one rounding. */
+static void small_floats_are_rounded_once(void **state) {
+    (void)state;
+    struct world *world = calloc(1, sizeof *world);
+    assert_non_null(world);
+    open_links(world, 4, false);
+    static uint16_t in[4][64], out[4][64];
+    /* 256 + 1 + 1 + 1 in bf16, whose neighbours are 256, 258, 260: rounded at every step it would stay 256. */
+    for (int r = 0; r < 4; r++)
+        for (int i = 0; i < 64; i++) in[r][i] = r == 0 ? 0x4380 : 0x3f80;
+    const char *names[] = {"ring", "doubling", "halving", "direct", "oneshot"};
+    for (size_t k = 0; k < COUNT_OF(names); k++) {
+        memset(out, 0, sizeof out);
+        for (int r = 0; r < 4; r++) {
+            struct msi_request request = {
+                .kind = MSI_KIND_ALL_REDUCE, .rank = r, .size = 4, .count = 64, .hosts = {1, 4, NULL}};
+            assert_ok(
+                msi_plan_make(&world->plans[r], msi_planner_find(MSI_KIND_ALL_REDUCE, names[k]), &request));
+            struct msi_exec_run run = {&world->plans[r],
+                                       world->links[r],
+                                       in[r],
+                                       out[r],
+                                       2,
+                                       msi_reducer_get(MST_BF16, MST_SUM),
+                                       {0, 4}};
+            assert_ok(msi_exec_begin(&world->execs[r], &run));
+        }
+        assert_true(take_turns(world));
+        for (int r = 0; r < 4; r++)
+            for (int i = 0; i < 64; i++)
+                assert_int_equal(out[r][i], 0x4382); /* 259 is halfway: to even, 260 */
+    }
+    free_world(world);
+}
+
+static void a_lost_peer_ends_the_run(void **state) {
+    (void)state;
+    struct world *world = calloc(1, sizeof *world);
+    assert_non_null(world);
+    open_links(world, 3, false);
+    struct msi_request request = {
+        .kind = MSI_KIND_ALL_REDUCE, .size = 3, .count = 3000, .hosts = {1, 3, NULL}};
+    begin(world, msi_planner_find(MSI_KIND_ALL_REDUCE, "direct"), request);
+    for (int b = 0; b < 2; b++) {
+        world->links[2][b]->ops->close(world->links[2][b]);
+        world->links[2][b] = NULL;
+    }
+    world->size = 2;
+    assert_true(take_turns(world));
+    for (int r = 0; r < 2; r++) {
+        assert_status(world->execs[r].status, MST_ERR_PEER_LOST);
+        assert_int_equal(world->execs[r].culprit, 2);
+    }
+    world->size = 3;
+    free_world(world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_planner_over_sockets),
+        cmocka_unit_test(over_links_that_stutter),
+        cmocka_unit_test(small_floats_are_rounded_once),
+        cmocka_unit_test(a_lost_peer_ends_the_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,228 @@
+/* test_plan_price.c - the formulas say what the plans do, and the chooser goes by them. */
+#include "plan_sim.h"
+
+#include "coll/choose.h"
+
+#include <math.h>
+
+static uint64_t max_u64(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* Bytes of the busiest rank, of elements of these sizes. */
+static double busiest(const struct sim *sim, unsigned raw, unsigned acc) {
+    uint64_t most = 0;
+    for (int r = 0; r < sim->request.size; r++) {
+        const struct sim_rank *k = &sim->ranks[r];
+        most = max_u64(most, k->sent[0] * raw + k->sent[1] * acc);
+        most = max_u64(most, k->received[0] * raw + k->received[1] * acc);
+    }
+    return (double)most;
+}
+
+static double busiest_host(const struct sim *sim, unsigned raw, unsigned acc) {
+    uint64_t leave[64] = {0}, enter[64] = {0}, most = 0;
+    for (int r = 0; r < sim->request.size; r++) {
+        const struct sim_rank *k = &sim->ranks[r];
+        leave[sim->request.hosts.of[r]] += k->leaves[0] * raw + k->leaves[1] * acc;
+        enter[sim->request.hosts.of[r]] += k->enters[0] * raw + k->enters[1] * acc;
+    }
+    for (int h = 0; h < sim->request.hosts.n; h++) most = max_u64(most, max_u64(leave[h], enter[h]));
+    return (double)most;
+}
+
+static void run(struct sim *sim, const struct msi_planner *planner) {
+    const struct msi_request *q = &sim->request;
+    snprintf(sim->what, sizeof sim->what, "%s:%s size %d root %d count %zu chunk %zu hosts %d",
+             msi_coll_name(q->kind), planner->name, q->size, q->root, q->count, q->chunk, q->hosts.n);
+    sim->op = SIM_SUM;
+    sim_plan(sim, planner);
+    sim_go(sim);
+    sim_check(sim, false);
+}
+
+#define must_equal(sim, name, built, formula)                                                                \
+    do {                                                                                                     \
+        if (fabs((double)(built) - (double)(formula)) > 1e-6 * (1 + (double)(built)))                        \
+            sim_fault(sim, "%s: plans %g, formula %g", name, (double)(built), (double)(formula));            \
+    } while (0)
+
+static void compare(struct sim *sim, const struct msi_formula *f) {
+    uint64_t messages = 0, combined = 0, copied = 0;
+    for (int r = 0; r < sim->request.size; r++) {
+        const struct sim_rank *k = &sim->ranks[r];
+        messages = max_u64(messages, max_u64(k->sends, k->receives));
+        combined = max_u64(combined, k->combined);
+        copied = max_u64(copied, k->copied);
+    }
+    if (!sim->request.chunk) must_equal(sim, "rounds", sim->depth, f->rounds);
+    must_equal(sim, "messages", messages, f->messages);
+    must_equal(sim, "elements", busiest(sim, 1, 1), f->raw + f->acc);
+    must_equal(sim, "bytes", busiest(sim, 2, 4), 2 * f->raw + 4 * f->acc);
+    must_equal(sim, "combined", combined, f->combined);
+    must_equal(sim, "copied", copied, f->copied);
+}
+
+/* A count that every planner can cut into equal blocks. */
+static size_t even_count(enum msi_kind kind, int size) {
+    int p = 1 << msi_log2_floor(size);
+    bool whole = kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST;
+    return kind == MSI_KIND_BARRIER ? 0 : whole ? (size_t)size * (size_t)p * 2 : 6;
+}
+
+static void formulas_match_plans(void **state) {
+    (void)state;
+    struct sim sim = {0};
+    int checked = 0, wrong = 0;
+    for (size_t p = 0; p < msi_planner_count; p++)
+        for (int size = 2; size <= 40; size++) {
+            const struct msi_planner *planner = &msi_planners[p];
+            struct msi_formula formula = {0};
+            sim.request = (struct msi_request){.kind = planner->kind, .size = size, .hosts = {1, size, NULL}};
+            sim.request.count = even_count(planner->kind, size);
+            if (msi_planner_refuses(planner, &sim.request)) continue;
+            planner->price(&sim.request, &formula);
+            run(&sim, planner);
+            compare(&sim, &formula);
+            sim_end_run(&sim);
+            wrong += sim.failed;
+            checked++;
+        }
+    sim_free(&sim);
+    print_message("%d formulas compared with plans\n", checked);
+    assert_int_equal(wrong, 0);
+}
+
+/* Hosts of equal size, filled one after the other. */
+static void formulas_know_hosts(void **state) {
+    (void)state;
+    static const int shapes[][2] = {{2, 2}, {2, 4}, {4, 2}, {4, 4}, {3, 4}, {2, 8}, {3, 3}, {5, 3}};
+    struct sim sim = {0};
+    int wrong = 0, of[64];
+    for (size_t p = 0; p < msi_planner_count; p++)
+        for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+            const struct msi_planner *planner = &msi_planners[p];
+            struct msi_formula f = {0};
+            int hosts = shapes[i][0], local = shapes[i][1];
+            for (int r = 0; r < hosts * local; r++) of[r] = r / local;
+            sim.request = (struct msi_request){
+                .kind = planner->kind, .size = hosts * local, .hosts = {hosts, local, of}};
+            sim.request.count = even_count(planner->kind, hosts * local);
+            if (msi_planner_refuses(planner, &sim.request)) continue;
+            planner->price(&sim.request, &f);
+            run(&sim, planner);
+            bool power = !(hosts & (hosts - 1)) && !(local & (local - 1));
+            if (power && !strcmp(planner->name, "hierarchical")) compare(&sim, &f);
+            double built = busiest_host(&sim, 2, 4), formula = 2 * f.host_raw + 4 * f.host_acc;
+            /* Exactly where all hosts and rounds are alike, else near enough to choose by. */
+            double slack = power || !strcmp(planner->name, "hierarchical") ? 1.4 : 2.5;
+            if (formula > built * slack || built > formula * slack)
+                sim_fault(&sim, "%dx%d: %g leave a host, formula %g", hosts, local, built, formula);
+            if (f.remote_rounds > f.rounds) sim_fault(&sim, "more rounds leave than there are");
+            sim_end_run(&sim);
+            wrong += sim.failed;
+        }
+    sim_free(&sim);
+    assert_int_equal(wrong, 0);
+}
+
+/* Cut into pieces, the busiest rank has as many messages as the formula says. */
+static void formulas_count_pieces(void **state) {
+    (void)state;
+    struct sim sim = {0};
+    int wrong = 0;
+    for (size_t p = 0; p < msi_planner_count; p++)
+        for (int size = 2; size <= 16; size *= 2) {
+            const struct msi_planner *planner = &msi_planners[p];
+            struct msi_formula formula = {0};
+            sim.request = (struct msi_request){
+                .kind = planner->kind, .size = size, .chunk = 2, .hosts = {1, size, NULL}};
+            sim.request.count = even_count(planner->kind, size) * 2;
+            if (msi_planner_refuses(planner, &sim.request)) continue;
+            if (!strcmp(planner->name, "bruck")) continue; /* an upper bound, where ranks wrap around */
+            planner->price(&sim.request, &formula);
+            run(&sim, planner);
+            compare(&sim, &formula);
+            sim_end_run(&sim);
+            wrong += sim.failed;
+        }
+    sim_free(&sim);
+    assert_int_equal(wrong, 0);
+}
+
+static const char *chosen(enum msi_kind kind, int size, size_t count, struct msi_hosts hosts,
+                          bool deterministic, const char *spec) {
+    struct msi_algo algo;
+    assert_ok(msi_algo_parse(spec, &algo));
+    struct msi_question question = {&msi_model_default, &algo, 4, 4, deterministic};
+    struct msi_request request = {.kind = kind, .size = size, .count = count, .hosts = hosts};
+    struct msi_choice choice;
+    msi_choose(&question, &request, &choice);
+    assert_non_null(choice.planner);
+    return choice.planner->name;
+}
+
+static void the_choice_depends_on_the_size(void **state) {
+    (void)state;
+    struct msi_hosts one = {1, 16, NULL};
+    const char *small = chosen(MSI_KIND_ALL_REDUCE, 16, 1, one, false, NULL);
+    const char *large = chosen(MSI_KIND_ALL_REDUCE, 16, 64 << 20, one, false, NULL);
+    assert_string_not_equal(small, large);
+    assert_string_equal(chosen(MSI_KIND_BROADCAST, 16, 256 << 20, one, false, ""), "ring");
+    assert_string_not_equal(chosen(MSI_KIND_BROADCAST, 16, 1, one, false, ""), "ring");
+    for (int size = 1; size <= 1024; size = size * 2 + 1)
+        for (int kind = 0; kind < MSI_KIND_COUNT; kind++)
+            for (size_t count = 0; count < (size_t)1 << 40 && msi_planner_any((enum msi_kind)kind);
+                 count = count * 32 + 1)
+                chosen((enum msi_kind)kind, size, count, (struct msi_hosts){1, size, NULL}, false, NULL);
+}
+
+static void rank_order_is_kept_when_asked(void **state) {
+    (void)state;
+    static const enum msi_kind kinds[] = {MSI_KIND_ALL_REDUCE, MSI_KIND_REDUCE, MSI_KIND_REDUCE_SCATTER};
+    for (size_t k = 0; k < COUNT_OF(kinds); k++)
+        for (size_t count = 1; count < (size_t)1 << 32; count *= 64) {
+            const char *name =
+                chosen(kinds[k], 24, count, (struct msi_hosts){1, 24, NULL}, true, "all_reduce:ring");
+            assert_true(msi_planner_find(kinds[k], name)->rank_ordered);
+        }
+}
+
+static void what_is_asked_for_is_done(void **state) {
+    (void)state;
+    struct msi_hosts one = {1, 6, NULL};
+    const char *spec = " all_reduce:direct, broadcast : tree ,reduce_scatter:halving,";
+    assert_string_equal(chosen(MSI_KIND_ALL_REDUCE, 6, 1 << 20, one, false, spec), "direct");
+    assert_string_equal(chosen(MSI_KIND_BROADCAST, 6, 1 << 20, one, false, spec), "tree");
+    assert_string_not_equal(chosen(MSI_KIND_REDUCE_SCATTER, 6, 1 << 20, one, false, spec), "halving");
+}
+
+static void a_bad_specification_is_explained(void **state) {
+    (void)state;
+    struct msi_algo algo = {{msi_planners}};
+    assert_status(msi_algo_parse("all_reduce:rong", &algo), MST_ERR_CONFIG);
+    assert_contains(mst_error(), "'rong'");
+    assert_contains(mst_error(), "ring, halving, doubling");
+    assert_status(msi_algo_parse("allreduce:ring", &algo), MST_ERR_CONFIG);
+    assert_contains(mst_error(), "'allreduce'");
+    assert_contains(mst_error(), "all_reduce, reduce, all_gather");
+    assert_status(msi_algo_parse("ring", &algo), MST_ERR_CONFIG);
+    assert_contains(mst_error(), "no colon");
+    assert_status(msi_algo_parse("broadcast:", &algo), MST_ERR_CONFIG);
+    assert_ptr_equal(algo.of[0], msi_planners); /* written on success only */
+    assert_ok(msi_algo_parse(NULL, &algo));
+    assert_null(algo.of[0]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(formulas_match_plans),
+        cmocka_unit_test(formulas_know_hosts),
+        cmocka_unit_test(formulas_count_pieces),
+        cmocka_unit_test(the_choice_depends_on_the_size),
+        cmocka_unit_test(rank_order_is_kept_when_asked),
+        cmocka_unit_test(what_is_asked_for_is_done),
+        cmocka_unit_test(a_bad_specification_is_explained),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
