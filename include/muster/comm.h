@@ -115,12 +115,12 @@ mst_status mst_irecv_with(void *buf, size_t count, mst_dtype dtype, const mst_ca
 
 /* One of several messages that are begun together. */
 typedef struct mst_p2p {
-    bool send; /* else receive */
     void *buf; /* read only, if it is sent */
     size_t count;
     mst_dtype dtype;
     int peer; /* global rank */
     int tag;
+    bool send; /* else receive */
 } mst_p2p;
 /* Begins them all, in an order in which they cannot block one another; works has n entries. Takes .group alone. */
 mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **works, const mst_call *call);

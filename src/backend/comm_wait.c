@@ -33,7 +33,7 @@ static inline void relax(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
-    __asm__ volatile("yield");
+    __asm__("yield" ::: "memory");
 #endif
 }
 
@@ -181,7 +181,7 @@ static void doze(struct msi_comm *comm, struct msi_idle *idle) {
         int64_t left = msi_ms_until(op->wait.deadline);
         int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
         if (comm->threaded) pthread_mutex_unlock(&comm->lock);
-        int n = poll(comm->watched, (nfds_t)(FIRST_PEER + comm->size), left < most ? (int)left : most);
+        int n = poll(comm->watched, FIRST_PEER + (nfds_t)comm->size, left < most ? (int)left : most);
         if (comm->threaded) pthread_mutex_lock(&comm->lock);
         if (n > 0 && somebody_ended(comm)) idle->looked = 0;
         idle->sleep_ms = most * 2 < SLEEP_MOST_MS ? most * 2 : SLEEP_MOST_MS;

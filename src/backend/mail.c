@@ -326,15 +326,15 @@ static void check_sends(struct msi_mail *mail, bool *moved) {
         if (!m->posted) send(mail, op);
         if (!m->posted) continue;
         if (p->out->ops->progress(p->out)) *moved = true;
-        if (p->out->status != MST_OK) {
-            msi_list_remove(&m->node);
-            msi_comm_fail(mail->comm, op, mail->comm->hooks.say_lost(mail->comm->hooks.context, m->peer),
-                          m->peer);
-        } else if (msi_transfer_done(&m->head_transfer) && msi_transfer_done(&m->body_transfer) &&
-                   is_accepted(mail, m->peer)) {
+        bool taken = msi_transfer_done(&m->head_transfer) && msi_transfer_done(&m->body_transfer);
+        if (taken && is_accepted(mail, m->peer)) { /* also where the other side has closed since */
             msi_list_remove(&m->node);
             m->through = true;
             *moved = true;
+        } else if (p->out->status != MST_OK) {
+            mst_status st = mail->comm->hooks.say_lost(mail->comm->hooks.context, m->peer);
+            msi_list_remove(&m->node);
+            msi_comm_fail(mail->comm, op, st, m->peer);
         }
     }
 }

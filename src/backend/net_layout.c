@@ -52,7 +52,7 @@ static void *output_of(struct msi_net_layout *layout, const struct msi_blocks *b
 static const void *aside(struct msi_net_layout *layout, const void *in, size_t bytes, const void *out,
                          size_t out_bytes) {
     uintptr_t a = (uintptr_t)in, b = (uintptr_t)out;
-    if (a + bytes <= b || b + out_bytes <= a) return in;
+    if (in == layout->packed[0] || a + bytes <= b || b + out_bytes <= a) return in;
     char *piece = packed(layout, 0, bytes);
     if (piece && bytes) memcpy(piece, in, bytes);
     return piece;
