@@ -17,9 +17,10 @@ test: ## install what the tests need, build, run everything
 check: build ## static checks only
 	@scripts/check.sh
 
-bench: build ## how fast the store and the start-up are
+bench: build ## how fast the store, the start-up and the collectives are
 	build/bin/muster bench store
 	build/bin/muster bench init
+	build/bin/muster bench coll
 
 install: build ## install into PREFIX (default /usr/local)
 	cmake --install build --prefix $(PREFIX)

@@ -7,5 +7,6 @@
 int bench_store(int argc, char **argv);
 int bench_reduce(int argc, char **argv);
 int bench_init(int argc, char **argv);
+int bench_coll(int argc, char **argv);
 
 #endif

@@ -5,11 +5,11 @@
  */
 #include "bench_init.h"
 #include "bench.h"
+#include "bench_launch.h"
 #include "commands.h"
 #include "options.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -53,20 +53,11 @@ static const struct opt_command command = {
     false,
 };
 
-/* Copies the next word of a comma-separated list; false at its end. */
-static bool next_word(const char **list, char word[32]) {
-    if (**list == '\0') return false;
-    size_t len = strcspn(*list, ",");
-    snprintf(word, 32, "%.*s", (int)len, *list);
-    *list += len + ((*list)[len] == ',');
-    return true;
-}
-
 static int read_sizes(struct init_bench *b, const char *list) {
     char word[32];
     long long n;
 
-    while (next_word(&list, word)) {
+    while (peers_next_word(&list, word)) {
         if (!opt_read_number(word, 1, RANKS_MOST, &n))
             return opt_mistake(&command, "--ranks takes numbers from 1 to %d, not '%s'", RANKS_MOST, word);
         if (b->n_sizes == INIT_SIZES_MOST)
@@ -79,7 +70,7 @@ static int read_sizes(struct init_bench *b, const char *list) {
 static int read_peers(struct init_bench *b, const char *list) {
     char word[32];
 
-    while (next_word(&list, word)) {
+    while (peers_next_word(&list, word)) {
         int who = 0;
         while (who < INIT_PEERS && strcmp(b->peers[who].name, word) != 0) who++;
         if (who == INIT_PEERS)
@@ -90,7 +81,7 @@ static int read_peers(struct init_bench *b, const char *list) {
 }
 
 static int read_options(struct init_bench *b, const struct init_options *o) {
-    static const struct init_peer all[INIT_WHO_COUNT] = {
+    static const struct bench_peer all[INIT_WHO_COUNT] = {
         [INIT_MUSTER] = {.name = "muster", .label = "muster", .most = RANKS_MOST},
         [INIT_OPENMPI] = {.name = "openmpi", .label = "Open MPI", .most = RANKS_MOST},
         [INIT_MPICH] = {.name = "mpich", .label = "MPICH", .most = RANKS_MOST},
@@ -109,7 +100,7 @@ static int read_options(struct init_bench *b, const struct init_options *o) {
 }
 
 static void add_case(struct init_bench *b, enum init_who who, int ranks) {
-    const struct init_peer *peer = &b->peers[who];
+    const struct bench_peer *peer = &b->peers[who];
 
     if (!peer->wanted || peer->why_not[0] != '\0') return;
     b->cases[b->n_cases++] = (struct init_case){.who = who, .ranks = ranks};
@@ -148,7 +139,7 @@ static bool take_marks(struct init_case *c, const char *marks, double wall) {
 
 /* One run of one case; false if the user wants to end. */
 static bool run_case(struct init_bench *b, struct init_case *c, int turn) {
-    char marks[96], output[96], number[16], line[INIT_WHY_MAX];
+    char marks[96], output[96], number[16], line[BENCH_WHY_MAX];
     const char *argv[INIT_ARGV_MAX];
 
     if (c->outcome != INIT_FINE || (c->runs > 0 && c->spent >= b->patience)) return true;
@@ -158,14 +149,14 @@ static bool run_case(struct init_bench *b, struct init_case *c, int turn) {
     snprintf(marks, sizeof marks, "%s/marks.%d.%d", b->dir, (int)(c - b->cases), turn);
     snprintf(output, sizeof output, "%s/output", b->dir);
     init_peer_command(b, c, marks, number, argv);
-    struct init_result result = init_launch(argv, output, b->limit);
+    struct launch_result result = launch_run(argv, output, b->limit);
     c->spent += result.wall;
-    if (result.end == INIT_STOPPED) return false;
-    if (result.end == INIT_TIME_UP) {
+    if (result.end == LAUNCH_STOPPED) return false;
+    if (result.end == LAUNCH_TIME_UP) {
         c->outcome = INIT_TOO_SLOW;
-    } else if (result.end == INIT_NOT_STARTED || result.status != 0) {
+    } else if (result.end == LAUNCH_NOT_STARTED || result.status != 0) {
         c->outcome = INIT_FAILED;
-        snprintf(c->why, sizeof c->why, "%s", init_last_line(output, line, sizeof line));
+        snprintf(c->why, sizeof c->why, "%s", launch_last_line(output, line, sizeof line));
     } else if (!take_marks(c, marks, result.wall)) {
         c->outcome = INIT_FAILED;
     }
@@ -194,25 +185,18 @@ static void raise_file_limit(const struct init_bench *b) {
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info;
-    (void)kind;
-    (void)place;
-    return remove(path);
-}
-
 static int measure(struct init_bench *b, const struct init_options *o) {
     raise_file_limit(b);
-    init_launch_open();
+    launch_open();
     bool proceed = init_peers_prepare(b, o->python);
     bool listed = proceed && list_cases(b, (int)o->threads);
     if (listed) proceed = run_all(b);
-    nftw(b->dir, remove_entry, FILES_BESIDES / 4, FTW_DEPTH | FTW_PHYS);
-    init_launch_close();
+    peers_remove_dir(b->dir);
+    launch_close();
     if (proceed && !listed) return opt_mistake(&command, "out of memory");
     if (!proceed) {
         fprintf(stderr, "muster bench init: interrupted\n");
-        return EXIT_SIGNAL + init_launch_signal();
+        return EXIT_SIGNAL + launch_signal();
     }
     int status = EXIT_DONE;
     for (int i = 0; i < b->n_cases; i++)
@@ -245,8 +229,7 @@ int bench_init(int argc, char **argv) {
     FILE *csv = o.csv != NULL ? fopen(o.csv, "we") : NULL;
     if (o.csv != NULL && csv == NULL)
         return opt_mistake(&command, "cannot write to %s: %s", o.csv, strerror(errno));
-    strcpy(b.dir, "/tmp/muster-bench-XXXXXX");
-    if (mkdtemp(b.dir) == NULL) return opt_mistake(&command, "cannot make %s: %s", b.dir, strerror(errno));
+    if (!peers_open_dir(b.dir)) return opt_mistake(&command, "cannot make %s: %s", b.dir, strerror(errno));
     status = measure(&b, &o);
     if (b.cases != NULL && status < EXIT_SIGNAL) {
         (o.json ? init_print_json : init_print_tables)(&b);

@@ -2,8 +2,7 @@
  * bench_init.h - what the parts of "muster bench init" share.
  *
  *   bench_init.c         the command line, and who runs when
- *   bench_init_peers.c   who can be measured here: finds peers, builds their programs, knows their commands
- *   bench_init_launch.c  one command: started, timed, ended with everything that it has started
+ *   bench_init_peers.c   who is measured, and with which command
  *   bench_init_worker.c  what muster's own ranks run
  *   bench_init_report.c  the tables, CSV and JSON
  *
@@ -14,12 +13,14 @@
 #ifndef MUSTER_TOOL_BENCH_INIT_H
 #define MUSTER_TOOL_BENCH_INIT_H
 
+#include "bench_peers.h"
+
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
-enum { INIT_RUNS_MOST = 100, INIT_SIZES_MOST = 16, INIT_WHY_MAX = 300 };
+enum { INIT_RUNS_MOST = 100, INIT_SIZES_MOST = 16 };
 
 /* Who is measured. Those below INIT_PEERS start processes and are compared with each other. */
 enum init_who {
@@ -31,16 +32,6 @@ enum init_who {
     INIT_THREADS_HASH = INIT_PEERS,
     INIT_THREADS_TCP,
     INIT_WHO_COUNT,
-};
-
-struct init_peer {
-    const char *name;  /* on the command line and in CSV and JSON */
-    const char *label; /* in tables */
-    int most;          /* ranks */
-    bool wanted;
-    char version[64];
-    char why_not[INIT_WHY_MAX]; /* why it cannot be measured; empty if it can */
-    char launcher[PATH_MAX], program[PATH_MAX];
 };
 
 enum init_outcome { INIT_FINE, INIT_TOO_SLOW, INIT_FAILED };
@@ -55,7 +46,7 @@ struct init_case {
     double wall[INIT_RUNS_MOST]; /* of the whole command */
     double spent;                /* seconds, failed runs included */
     enum init_outcome outcome;
-    char why[INIT_WHY_MAX]; /* it failed */
+    char why[BENCH_WHY_MAX]; /* it failed */
 };
 
 struct init_bench {
@@ -63,36 +54,12 @@ struct init_bench {
     double limit; /* seconds that one command may take */
     double patience;
     int sizes[INIT_SIZES_MOST], n_sizes;
-    struct init_peer peers[INIT_WHO_COUNT];
+    struct bench_peer peers[INIT_WHO_COUNT];
     struct init_case *cases;
     int n_cases;
-    char self[PATH_MAX]; /* the muster program */
-    char dir[64];        /* a temporary directory of our own */
+    char self[PATH_MAX];     /* the muster program */
+    char dir[BENCH_DIR_MAX]; /* a temporary directory of our own */
 };
-
-/* Commands. Between open and close, signals that would end the benchmark end the command under way instead.
- */
-void init_launch_open(void);
-void init_launch_close(void);
-/* The signal that told the benchmark to end, or 0. */
-int init_launch_signal(void);
-
-enum init_end { INIT_ENDED, INIT_TIME_UP, INIT_STOPPED, INIT_NOT_STARTED };
-
-struct init_result {
-    enum init_end end;
-    int status; /* as waitpid has it, if it ended */
-    double wall;
-};
-
-/*
- * Runs argv, its output going to the file output, and waits for it; whatever is left of it and its
- * descendants is killed before this returns. INIT_STOPPED: the user wants the benchmark to end.
- */
-struct init_result init_launch(const char *const *argv, const char *output, double limit);
-
-/* The last line of a command's output that is not empty, for people; returns out. */
-const char *init_last_line(const char *path, char *out, size_t size);
 
 /* Makes the wanted peers ready, or notes why one cannot be; false if the user wants to end. */
 bool init_peers_prepare(struct init_bench *bench, const char *python);

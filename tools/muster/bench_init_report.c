@@ -1,12 +1,9 @@
 /* bench_init_report.c - what "muster bench init" found, as tables, CSV and JSON; see bench_init.h. */
 #include "bench_init.h"
-#include "os/host.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 enum { COLUMN = 25, CELL_MAX = 160 };
 
@@ -146,15 +143,6 @@ static void print_threads(const struct init_bench *b) {
     }
 }
 
-static void write_machine(char *out, size_t size) {
-    char cpu[128];
-    struct utsname system = {0};
-
-    uname(&system);
-    snprintf(out, size, "%s (%s), %ld cores, %s %s", msi_cpu_name(cpu, sizeof cpu), system.machine,
-             sysconf(_SC_NPROCESSORS_ONLN), system.sysname, system.release);
-}
-
 static void print_notes(const struct init_bench *b) {
     bool torch = shown(b, INIT_TORCH);
 
@@ -176,7 +164,7 @@ static void print_notes(const struct init_bench *b) {
 void init_print_tables(const struct init_bench *b) {
     char machine[300];
 
-    write_machine(machine, sizeof machine);
+    peers_write_machine(machine, sizeof machine);
     printf("start-up on %s\n", machine);
     for (int who = 0; who < INIT_PEERS; who++)
         if (shown(b, who)) printf("%s %s; ", b->peers[who].label, b->peers[who].version);
@@ -192,7 +180,7 @@ void init_write_csv(const struct init_bench *b, FILE *file) {
     for (int i = 0; i < b->n_cases; i++)
         for (int m = 0; m < N_METRICS; m++) {
             const struct init_case *c = &b->cases[i];
-            const struct init_peer *peer = &b->peers[c->who];
+            const struct bench_peer *peer = &b->peers[c->who];
 
             fprintf(file, "%s,%s,%d,%s,", peer->name, peer->version, c->ranks, metrics[m].name);
             if (c->runs > 0) {
@@ -224,7 +212,7 @@ void init_print_json(const struct init_bench *b) {
     cJSON *root = cJSON_CreateObject();
     char machine[300];
 
-    write_machine(machine, sizeof machine);
+    peers_write_machine(machine, sizeof machine);
     cJSON_AddStringToObject(root, "machine", machine);
     cJSON *peers = cJSON_AddObjectToObject(root, "peers");
     for (int who = 0; who < INIT_PEERS; who++) {

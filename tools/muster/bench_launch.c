@@ -1,17 +1,20 @@
 /*
- * bench_init_launch.c - runs one command to its end, or ends it; see bench_init.h.
+ * bench_launch.c - runs one command to its end, or ends it; see bench_launch.h.
  *
  * MPI's launchers start daemons and put ranks into process groups of their own, so killing a group would not
  * reach them all. Instead this process adopts every orphan among its descendants (PR_SET_CHILD_SUBREAPER):
  * once it has no children left, nothing is left behind.
  */
-#include "bench_init.h"
+#include "bench_launch.h"
+#include "bench_peers.h"
 #include "os/clock.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -23,7 +26,7 @@ enum { GRACE_MS = 5000, KILL_MS = 10000, NAP_MS = 20, CANNOT_EXEC = 127 };
 static sigset_t awaited, before; /* what the wait takes in; the mask that commands get */
 static int stopped_by;           /* the signal that ended a wait */
 
-void init_launch_open(void) {
+void launch_open(void) {
     static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
 
     sigemptyset(&awaited);
@@ -32,12 +35,12 @@ void init_launch_open(void) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-void init_launch_close(void) {
+void launch_close(void) {
     prctl(PR_SET_CHILD_SUBREAPER, 0);
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-int init_launch_signal(void) {
+int launch_signal(void) {
     return stopped_by;
 }
 
@@ -97,13 +100,26 @@ static bool is_litter(int dir, const char *name, time_t since) {
     return litter;
 }
 
-/* An MPI rank that is killed leaves its shared memory behind. */
+/* Is this what the OpenMP of a process leaves that is gone? Its name has the process's number. */
+static bool is_registration(int dir, const char *name, time_t since) {
+    static const char prefix[] = "__KMP_REGISTERED_LIB_";
+    struct stat info;
+
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return false;
+    long pid = strtol(name + sizeof prefix - 1, NULL, 10);
+    if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH) return false;
+    return fstatat(dir, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_uid == getuid() &&
+           info.st_ctime >= since;
+}
+
+/* A rank that is killed leaves its shared memory behind. */
 static void remove_segments(time_t since) {
     DIR *dir = opendir("/dev/shm");
     const struct dirent *entry;
 
     while (dir != NULL && (entry = readdir(dir)) != NULL)
-        if (is_litter(dirfd(dir), entry->d_name, since)) unlinkat(dirfd(dir), entry->d_name, 0);
+        if (is_litter(dirfd(dir), entry->d_name, since) || is_registration(dirfd(dir), entry->d_name, since))
+            unlinkat(dirfd(dir), entry->d_name, 0);
     if (dir != NULL) closedir(dir);
 }
 
@@ -132,19 +148,19 @@ static pid_t start(const char *const *argv, const char *output) {
     return pid;
 }
 
-static enum init_end wait_for(pid_t pid, int64_t deadline, int *status) {
+static enum launch_end wait_for(pid_t pid, int64_t deadline, int *status) {
     for (;;) {
-        if (waitpid(pid, status, WNOHANG) == pid) return INIT_ENDED;
+        if (waitpid(pid, status, WNOHANG) == pid) return LAUNCH_ENDED;
         int number = next_signal(deadline);
-        if (number == 0) return INIT_TIME_UP;
+        if (number == 0) return LAUNCH_TIME_UP;
         if (number == SIGCHLD) continue;
         stopped_by = number;
-        return INIT_STOPPED;
+        return LAUNCH_STOPPED;
     }
 }
 
-struct init_result init_launch(const char *const *argv, const char *output, double limit) {
-    struct init_result result = {.end = INIT_NOT_STARTED};
+struct launch_result launch_run(const char *const *argv, const char *output, double limit) {
+    struct launch_result result = {.end = LAUNCH_NOT_STARTED};
     time_t since = time(NULL);
     int64_t begin = msi_now();
     pid_t pid = start(argv, output);
@@ -152,15 +168,15 @@ struct init_result init_launch(const char *const *argv, const char *output, doub
     if (pid < 0) return result;
     result.end = wait_for(pid, begin + (int64_t)(limit * 1e9), &result.status);
     result.wall = (double)(msi_now() - begin) / 1e9;
-    if (result.end != INIT_ENDED) kill(pid, SIGTERM); /* a launcher can tidy up better than we can */
+    if (result.end != LAUNCH_ENDED) kill(pid, SIGTERM); /* a launcher can tidy up better than we can */
     end_rest();
-    if (result.end != INIT_ENDED || result.status != 0) remove_segments(since);
+    if (result.end != LAUNCH_ENDED || result.status != 0) remove_segments(since);
     return result;
 }
 
-const char *init_last_line(const char *path, char *out, size_t size) {
+const char *launch_last_line(const char *path, char *out, size_t size) {
     FILE *file = fopen(path, "re");
-    char line[INIT_WHY_MAX];
+    char line[BENCH_WHY_MAX];
 
     snprintf(out, size, "it said nothing");
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
