@@ -72,7 +72,7 @@ static int lost_peer(struct msi_comm *comm, const struct mst_work *op) {
 }
 
 static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
-    char who[200], what[200], here[200];
+    char who[200], what[200], here[200], blamed[200];
     const struct msi_slot *slot = &comm->board->areas[rank].slots[(gave_up >> 32) % MSI_SLOTS];
     mst_status status = (mst_status)(gave_up & 0xff);
     int culprit = (int)(gave_up >> 8 & 0xffff) - 1;
@@ -84,10 +84,12 @@ static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
     } else {
         struct msi_told nothing = {.root = -1};
         const struct mst_work *own = next_active(comm, NULL);
+        bool other = culprit != rank;
         msi_fail(status, "look at that rank's own message; the group must be made anew",
-                 "%s gave up %s (%s) while this rank was in %s",
+                 "%s gave up %s (%s%s%s) while this rank was in %s",
                  comm->hooks.show(context, rank, who, sizeof who),
-                 msi_told_show(&slot->told, what, sizeof what), mst_status_text(status),
+                 msi_told_show(&slot->told, what, sizeof what), mst_status_text(status), other ? ": " : "",
+                 other ? comm->hooks.show(context, culprit, blamed, sizeof blamed) : "",
                  msi_told_show(own->begin ? &own->host.told : &nothing, here, sizeof here));
     }
     struct mst_work *op = next_active(comm, NULL);

@@ -69,7 +69,6 @@ void msi_mail_free(struct msi_mail *mail) {
         if (p->out) p->out->ops->close(p->out);
         if (p->in && p->in != p->out) p->in->ops->close(p->in);
         if (p->dialling) msi_dial_end(&p->dial);
-        free(p->keeping);
         msi_segment_close(&p->out_memory);
         msi_segment_close(&p->in_memory);
     }
