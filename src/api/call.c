@@ -53,12 +53,12 @@ mst_status msi_call_root(struct msi_call *call, bool source) {
         call->root = local;
         return MST_OK;
     }
+    if (local == 0) call->root = msi_group_rank_of(call->group, global);
+    if (local == 0 && call->root >= 0) return MST_OK;
     msi_group_show(call->group, show, sizeof show);
     if (local != 0)
         return msi_fail(MST_ERR_INVALID, NULL, ".group_%s is %d, but %s has ranks 0 to %d", name, local, show,
                         call->group->size - 1);
-    call->root = msi_group_rank_of(call->group, global);
-    if (call->root >= 0) return MST_OK;
     return msi_fail(MST_ERR_INVALID, "the first rank of a group is mst_get_global_rank(group, 0)",
                     ".%s is rank %d, which is not in %s", name, global, show);
 }
@@ -99,8 +99,7 @@ mst_status msi_call_take(struct msi_call *call, size_t count, uint64_t extra) {
     mst_status st = msi_group_comm(call->group, &comm);
     msi_call_sequence(++call->group->operations);
     int timeout_ms = o->timeout_ms ? o->timeout_ms : call->group->timeout_ms;
-    struct msi_wait wait = {msi_deadline(timeout_ms), o->cancel};
-    if (st == MST_OK) st = msi_comm_take(comm, &wait, call->name, &call->work);
+    if (st == MST_OK) st = msi_comm_take(comm, timeout_ms, o->cancel, call->name, &call->work);
     if (st != MST_OK) return st;
     mst_work *work = call->work;
     struct msi_host_op *host = &work->host;

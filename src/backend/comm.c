@@ -134,11 +134,12 @@ static struct mst_work *spare_op(struct msi_comm *comm) {
     return op ? op : new_op(comm);
 }
 
-static void clear(struct mst_work *op, const struct msi_wait *wait) {
+static void clear(struct mst_work *op, int timeout_ms, mst_cancel *cancel) {
     op->begun = op->done = op->abandoned = op->name_first = op->deterministic = false;
     op->failure.status = MST_OK;
     op->callback = NULL;
-    op->wait = *wait;
+    op->timeout_ms = timeout_ms;
+    op->wait = (struct msi_wait){MSI_NO_DEADLINE, cancel};
     op->host = (struct msi_host_op){.board = op->comm->board,
                                     .publisher = -1,
                                     .reader = -1,
@@ -219,15 +220,17 @@ mst_status msi_comm_check(struct msi_comm *comm) {
     return st == MST_OK ? MST_OK : msi_comm_repeat(&comm->failure);
 }
 
-mst_status msi_comm_take(struct msi_comm *comm, const struct msi_wait *wait, const char *name,
+mst_status msi_comm_take(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
                          struct mst_work **op) {
     mst_status st = msi_comm_check(comm);
-    if (st == MST_OK && !comm->board && !comm->net)
-        st = comm->hosts.n == 1 ? find_board(comm, wait) : find_doors(comm, wait);
+    if (st == MST_OK && !comm->board && !comm->net) {
+        struct msi_wait wait = {msi_deadline(timeout_ms), cancel};
+        st = comm->hosts.n == 1 ? find_board(comm, &wait) : find_doors(comm, &wait);
+    }
     if (st != MST_OK) return st;
     struct mst_work *found = spare_op(comm);
     if (!found) return msi_fail_memory();
-    clear(found, wait);
+    clear(found, timeout_ms, cancel);
     found->name = name;
     *op = found;
     return MST_OK;

@@ -94,7 +94,9 @@ struct mst_work {
     struct msi_message message;
     const char *name; /* of the public call */
     mst_site site;
-    struct msi_wait wait;
+    int timeout_ms;
+    struct msi_wait
+        wait; /* its deadline is set when the clock is first looked at: a short operation never does */
     bool deterministic; /* the bits of a result depend on the inputs alone */
     bool name_first;    /* at the deadline name only the first rank that is missing */
 
@@ -121,7 +123,7 @@ void msi_comm_free(struct msi_comm *comm);
 mst_status msi_comm_check(struct msi_comm *comm);
 
 /* An operation to fill in: zeroed but for its arrays. Joins the ranks of the group first, if they have not met yet. */
-mst_status msi_comm_take(struct msi_comm *comm, const struct msi_wait *wait, const char *name,
+mst_status msi_comm_take(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
                          struct mst_work **op);
 /* Gives back one that was not submitted. */
 void msi_comm_return(struct mst_work *op);

@@ -33,6 +33,9 @@ struct msi_comm {
         watched; /* the bell, a cancellation, and the processes of the other ranks; NULL before it is needed */
 };
 
+/* Of a wait whose clock does not run yet. */
+#define MSI_NO_DEADLINE INT64_MAX
+
 /* How long a wait has gone on. */
 struct msi_idle {
     uint32_t turns;

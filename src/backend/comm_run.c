@@ -151,11 +151,8 @@ static mst_status run_here(struct mst_work *op) {
 mst_status msi_comm_run(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     if (!comm->threaded) return run_here(op);
-    struct msi_wait wait = op->wait;
+    struct msi_wait wait = {INT64_MAX, NULL}; /* the operation's own deadline ends it */
     mst_status st = msi_comm_submit(op);
-    /* The operation's own deadline ends it; this wait only has to outlast it. */
-    wait.deadline += 5000000000;
-    wait.cancel = NULL;
     return st == MST_OK ? msi_comm_finish(op, &wait) : st;
 }
 

@@ -113,6 +113,7 @@ static bool heard_bad_news(struct msi_comm *comm) {
 static bool ran_out(struct msi_comm *comm, struct mst_work *op, int64_t now) {
     int culprit = -1;
     mst_status st = MST_OK;
+    if (op->wait.deadline == MSI_NO_DEADLINE) op->wait.deadline = now + (int64_t)op->timeout_ms * 1000000;
     if (now >= op->wait.deadline)
         st = op->begin ? msi_comm_say_stalled(comm, op, &culprit) : msi_comm_say_unmet(comm, op, &culprit);
     else if (msi_wait_cancelled(&op->wait))
