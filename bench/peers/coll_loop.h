@@ -95,16 +95,20 @@ static inline float loop_value(int rank, size_t i) {
     return (float)(rank + 1 + (int)(i % LOOP_PRIME));
 }
 
+/* The sum of that over all ranks. */
+static inline float loop_sum(int size, size_t i) {
+    return (float)(size * (size + 1) / 2 + size * (int)(i % LOOP_PRIME));
+}
+
 static inline float loop_expected(const struct loop_call *c, size_t i) {
     size_t mine = (size_t)c->rank * c->block;
     int peer = c->rank ^ 1;
 
     switch (c->op) {
     case LOOP_REDUCE_SCATTER:
-        i += mine;
-        /* fall through */
+        return loop_sum(c->size, i + mine);
     case LOOP_ALL_REDUCE:
-        return (float)(c->size * (c->size + 1) / 2 + c->size * (int)(i % LOOP_PRIME));
+        return loop_sum(c->size, i);
     case LOOP_ALL_GATHER:
         return loop_value((int)(i / c->block), i % c->block);
     case LOOP_ALL_TO_ALL:

@@ -103,7 +103,7 @@ void msi_loop_run_once(struct msi_loop *loop) {
         if (source) source->ready(source, loop->batch[loop->at].events);
     }
     loop->count = 0;
-    int64_t now = msi_now();
+    int64_t now = first_timer(loop) ? msi_now() : 0;
     while ((timer = first_timer(loop)) && timer->at <= now) {
         msi_list_remove(&timer->node);
         timer->due(timer);

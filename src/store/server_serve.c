@@ -235,6 +235,21 @@ static bool called_off(struct msi_conn *conn, const uint8_t *p, size_t n, size_t
     return true;
 }
 
+/* A request of any kind, which may come in pieces: its length, or 0 if it is not complete or bad. */
+static size_t scan_and_decode(struct msi_conn *conn, enum msi_op op, const uint8_t *p, size_t n,
+                              struct msi_store_req *req) {
+    struct msi_server *server = conn->server;
+    if (conn->scan.at == 0) conn->scan = (struct msi_scan){.at = 1};
+    enum msi_scan_result got = msi_store_scan(&conn->scan, msi_ops[op].request, 0, &server->limits, p, n);
+    if (got == MSI_SCAN_BAD) msi_conn_doom(conn, "%s with %s", msi_ops[op].name, conn->scan.why);
+    if (got != MSI_SCAN_DONE) return 0;
+    size_t len = conn->scan.at;
+    conn->scan = (struct msi_scan){0};
+    if (msi_store_decode(op, p + 1, len - 1, &server->views, req)) return len;
+    msi_conn_doom(conn, "out of memory");
+    return 0;
+}
+
 /* Reads and carries out the request at p; its length, or 0 if it is incomplete, waits or is bad. */
 static size_t serve_one(struct msi_conn *conn, const uint8_t *p, size_t n) {
     struct msi_server *server = conn->server;
@@ -243,17 +258,10 @@ static size_t serve_one(struct msi_conn *conn, const uint8_t *p, size_t n) {
         msi_conn_doom(conn, "%d is no operation of the store's protocol", p[0]);
         return 0;
     }
-    if (conn->scan.at == 0) conn->scan = (struct msi_scan){.at = 1};
-    enum msi_scan_result got = msi_store_scan(&conn->scan, msi_ops[op].request, 0, &server->limits, p, n);
-    if (got == MSI_SCAN_BAD) msi_conn_doom(conn, "%s with %s", msi_ops[op].name, conn->scan.why);
-    if (got != MSI_SCAN_DONE) return 0;
-    size_t len = conn->scan.at;
-    conn->scan = (struct msi_scan){0};
     struct msi_store_req req;
-    if (!msi_store_decode(op, p + 1, len - 1, &server->views, &req)) {
-        msi_conn_doom(conn, "out of memory");
-        return 0;
-    }
+    size_t len = conn->scan.at == 0 ? msi_store_read(op, p, n, &server->limits, &req) : 0;
+    if (len == 0) len = scan_and_decode(conn, op, p, n, &req);
+    if (len == 0) return 0;
     if (!perform(conn, &req)) {
         conn->waiting = msi_list_empty(&conn->ready); /* else it is deferred */
         conn->request_len = len;

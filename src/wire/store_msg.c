@@ -196,3 +196,25 @@ bool msi_store_decode(enum msi_op op, const uint8_t *p, size_t n, struct msi_buf
     }
     return !r.bad;
 }
+
+size_t msi_store_read(enum msi_op op, const uint8_t *p, size_t n, const struct msi_store_limits *limits,
+                      struct msi_store_req *req) {
+    if (n > limits->max_message) return 0;
+    *req = (struct msi_store_req){.op = op};
+    struct msi_reader r = msi_reader(p + 1, n - 1);
+    struct msi_str *value = &req->value;
+    for (const char *s = msi_ops[op].request; *s; s++) {
+        if (*s == 'k') {
+            req->key = msi_read_str(&r);
+        } else if (*s == 'v') {
+            *value = msi_read_str(&r);
+            if (value->n > limits->max_value) return 0;
+            value = &req->desired;
+        } else if (*s == 'i') {
+            req->number = (int64_t)msi_read_u64(&r);
+        } else {
+            return 0;
+        }
+    }
+    return r.bad || req->key.n > limits->max_key ? 0 : n - r.left;
+}

@@ -117,6 +117,13 @@ enum msi_scan_result msi_store_scan(struct msi_scan *scan, const char *signature
                                     const struct msi_store_limits *limits, const uint8_t *p, size_t n);
 
 /*
+ * Scanning and decoding in one, for a request without lists that is there as a whole: its length, opcode included. 0 if it
+ * is anything else; then msi_store_scan will say what.
+ */
+size_t msi_store_read(enum msi_op op, const uint8_t *p, size_t n, const struct msi_store_limits *limits,
+                      struct msi_store_req *req);
+
+/*
  * Reads a request whose fields msi_store_scan found complete. Lists are put into views, a scratch array of
  * struct msi_str that grows as needed and that the caller keeps; false without memory.
  */
