@@ -67,7 +67,8 @@ static mst_status reduce(struct msi_call *call, void *buf, size_t count, mst_dty
     host->reducer = msi_reducer_get(dtype, call->options.op);
     set_single(&host->in, call->options.in ? call->options.in : buf, bytes);
     set_single(&host->out, buf, bytes);
-    if (call->group->size > 1 && bytes > flat_most(call->group->size)) call->work->begin = msi_host_all_reduce;
+    if (call->group->size > 1 && bytes > flat_most(call->group->size))
+        call->work->begin = msi_host_all_reduce;
     return msi_call_go(call);
 }
 
