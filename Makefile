@@ -8,8 +8,9 @@ build: ## build the library, the tool and the examples into build/
 	cmake --preset release
 	cmake --build build -j$(JOBS)
 
-demo: build ## four processes meet and say where they are
+demo: build ## four processes meet, say where they are, and train a model together
 	build/bin/muster run -n 4 build/bin/examples/01_hello
+	build/bin/muster run -n 4 build/bin/examples/02_all_reduce
 
 test: ## install what the tests need, build, run everything
 	@scripts/test.sh

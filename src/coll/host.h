@@ -108,6 +108,9 @@ void msi_host_all_reduce(struct msi_host_op *op);
 int msi_host_missing(const struct msi_board *board, uint64_t seq, int *ranks, int max);
 
 /* For this room alone. */
+static inline struct msi_slot *msi_host_slot(const struct msi_host_op *op, int rank) {
+    return &op->board->areas[rank].slots[op->seq % MSI_SLOTS];
+}
 /* Has everybody read what this rank last put into its big cells? */
 bool msi_host_big_free(const struct msi_board *board);
 enum msi_advance msi_host_fail(struct msi_host_op *op, mst_status status, int culprit, const char *what);

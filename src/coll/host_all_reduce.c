@@ -24,10 +24,6 @@ enum {
     GRAIN = 64,       /* elements; parts begin at multiples */
 };
 
-static struct msi_slot *slot_of(const struct msi_host_op *op, int rank) {
-    return &op->board->areas[rank].slots[op->seq % MSI_SLOTS];
-}
-
 /* Where the part of a rank begins among n elements; that of rank size is the end. */
 static size_t part_start(const struct msi_host_op *op, size_t n, int rank) {
     if (rank == op->board->size) return n;
@@ -124,7 +120,7 @@ static enum msi_advance advance_staged(struct msi_host_op *op) {
 /* The other ranks' tensors; false if one of them cannot be mapped after all. */
 static bool map_all(struct msi_host_op *op, const void **ins, void **outs, size_t at, size_t len) {
     for (int r = 0; r < op->board->size; r++) {
-        const struct msi_slot *slot = slot_of(op, r);
+        const struct msi_slot *slot = msi_host_slot(op, r);
         if (r == op->board->rank) continue;
         ins[r] = op->map(op->context, r, slot->direct.arena, slot->direct.in + at, len);
         outs[r] = op->map(op->context, r, slot->direct.arena, slot->direct.out + at, len);
@@ -174,7 +170,8 @@ static enum msi_advance meet_all(struct msi_host_op *op) {
         enum msi_advance seen = op->peer == op->board->rank ? MSI_MOVED : msi_host_see(op, op->peer);
         if (seen != MSI_MOVED) return seen;
     }
-    for (int r = 0; r < op->board->size; r++) direct = direct && slot_of(op, r)->mode == MSI_SLOT_DIRECT;
+    for (int r = 0; r < op->board->size; r++)
+        direct = direct && msi_host_slot(op, r)->mode == MSI_SLOT_DIRECT;
     if (msi_host_all_came(op) == MSI_FAILED) return MSI_FAILED;
     op->mode = direct ? MSI_SLOT_DIRECT : MSI_SLOT_BIG;
     op->phase = MSI_MOVE;
@@ -188,7 +185,7 @@ static enum msi_advance meet_all(struct msi_host_op *op) {
 static enum msi_advance announce(struct msi_host_op *op) {
     struct msi_board *board = op->board;
     if (!msi_board_may_announce(board, op->seq) || !msi_host_big_free(board)) return MSI_BLOCKED;
-    struct msi_slot *slot = slot_of(op, board->rank);
+    struct msi_slot *slot = msi_host_slot(op, board->rank);
     slot->mode = op->direct ? MSI_SLOT_DIRECT : MSI_SLOT_BIG;
     slot->told = op->told;
     slot->direct.arena = op->arena;

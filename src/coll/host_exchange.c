@@ -18,12 +18,9 @@ enum msi_advance msi_host_fail(struct msi_host_op *op, mst_status status, int cu
     return MSI_FAILED;
 }
 
-static struct msi_slot *slot_of(const struct msi_host_op *op, int rank) {
-    return &op->board->areas[rank].slots[op->seq % MSI_SLOTS];
-}
-
 enum msi_advance msi_host_see(struct msi_host_op *op, int rank) {
-    uint64_t flag = atomic_load_explicit(&slot_of(op, rank)->flag, memory_order_acquire); /* from announce */
+    uint64_t flag =
+        atomic_load_explicit(&msi_host_slot(op, rank)->flag, memory_order_acquire); /* from announce */
     if ((uint32_t)(flag >> 32) != (uint32_t)op->seq) return MSI_BLOCKED;
     if ((uint32_t)flag != op->signature)
         return msi_host_fail(op, MST_ERR_MISMATCH, rank, "ranks called different things");
@@ -183,7 +180,7 @@ static enum msi_advance announce(struct msi_host_op *op) {
     struct msi_board *board = op->board;
     if (!msi_board_may_announce(board, op->seq)) return MSI_BLOCKED;
     if (op->mode == MSI_SLOT_BIG && !msi_host_big_free(board)) return MSI_BLOCKED;
-    struct msi_slot *slot = slot_of(op, board->rank);
+    struct msi_slot *slot = msi_host_slot(op, board->rank);
     slot->mode = op->mode;
     slot->told = op->told;
     stage_first(op, slot);
@@ -225,7 +222,7 @@ static bool lengths_agree(struct msi_host_op *op, int rank) {
 /* Address of what a rank has published for this one, of a round that is there; NULL if that makes no sense. */
 static const char *source(struct msi_host_op *op, int rank, uint32_t round) {
     const struct msi_area *area = &op->board->areas[rank];
-    const struct msi_slot *slot = slot_of(op, rank);
+    const struct msi_slot *slot = msi_host_slot(op, rank);
     size_t len = expected(op, rank), part = op->parts ? (size_t)op->board->rank : 0;
     const char *base;
     switch (slot->mode) {
@@ -253,7 +250,7 @@ static enum msi_advance meet(struct msi_host_op *op, int rank) {
         return msi_host_fail(
             op, MST_ERR_MISMATCH, rank,
             "what the one sends, by its .in_splits, is not what the other expects, by its .out_splits");
-    enum msi_slot_mode mode = slot_of(op, rank)->mode;
+    enum msi_slot_mode mode = msi_host_slot(op, rank)->mode;
     uint32_t rounds = rounds_for(op, expected(op, rank), mode);
     if (rounds > op->to_drain) op->to_drain = rounds;
     if (mode == MSI_SLOT_DIRECT || mode == MSI_SLOT_BIG) op->must_tell = true;
@@ -265,7 +262,7 @@ static enum msi_advance look(struct msi_host_op *op, int rank) {
     if (op->drained == 0) {
         enum msi_advance met = meet(op, rank);
         if (met != MSI_MOVED) return met;
-    } else if (slot_of(op, rank)->mode == MSI_SLOT_BIG &&
+    } else if (msi_host_slot(op, rank)->mode == MSI_SLOT_BIG &&
                op->drained < rounds_for(op, expected(op, rank), MSI_SLOT_BIG) &&
                !msi_board_reached(&op->board->areas[rank].filled,
                                   msi_rounds_done(op->seq, op->drained + 1))) {
@@ -276,7 +273,7 @@ static enum msi_advance look(struct msi_host_op *op, int rank) {
 
 /* How many bytes the present round has from a rank, and where they go in its block. */
 static size_t piece(const struct msi_host_op *op, int rank, size_t *at) {
-    enum msi_slot_mode mode = slot_of(op, rank)->mode;
+    enum msi_slot_mode mode = msi_host_slot(op, rank)->mode;
     size_t len = expected(op, rank),
            chunk = mode == MSI_SLOT_BIG || mode == MSI_SLOT_DIRECT ? op->chunk : len;
     *at = (size_t)op->drained * chunk;
@@ -365,7 +362,8 @@ static bool needs(const struct msi_host_op *op, int rank) {
     bool held = op->mode == MSI_SLOT_BIG || op->mode == MSI_SLOT_DIRECT;
     if (is_reader && held && !msi_board_reached(&area->drained, msi_rounds_done(op->seq, MSI_ALL_ROUNDS)))
         return true;
-    if (!reads_anything(op) || !publishes(op, rank) || slot_of(op, rank)->mode != MSI_SLOT_BIG) return false;
+    if (!reads_anything(op) || !publishes(op, rank) || msi_host_slot(op, rank)->mode != MSI_SLOT_BIG)
+        return false;
     uint32_t rounds = rounds_for(op, expected(op, rank), MSI_SLOT_BIG);
     return rounds > 1 && !msi_board_reached(&area->filled, msi_rounds_done(op->seq, rounds));
 }

@@ -5,10 +5,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+/* Boards that this process has made and that others may still look for. */
+static struct msi_list made_here = {&made_here, &made_here};
+static pthread_mutex_t made_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const uint64_t magic = 0x6472616f426d756dull;
 
@@ -34,6 +39,7 @@ static mst_status view(int rank, int size, const struct msi_segment *segment, st
                                .big_reader = -1,
                                .bell = {-1, -1},
                                .bells = bells};
+    msi_list_init(&made->made);
     *board = made;
     return MST_OK;
 }
@@ -55,28 +61,39 @@ mst_status msi_board_make(int rank, int size, struct msi_board **board, char off
     head->size = (uint32_t)size;
     atomic_init(&head->users, 1);
     (*board)->shares_mapping = true;
-    snprintf(offer, MSI_BOARD_OFFER_MAX, "%d %d %llx", (int)getpid(), segment.fd,
-             (unsigned long long)(uintptr_t)segment.base);
+    snprintf(offer, MSI_BOARD_OFFER_MAX, "%d %d", (int)getpid(), segment.fd);
+    pthread_mutex_lock(&made_lock);
+    msi_list_push(&made_here, &(*board)->made);
+    pthread_mutex_unlock(&made_lock);
     return MST_OK;
 }
 
-/* Ranks that are threads of one process share the maker's mapping, so that race detectors can see what they do. */
-static bool join_mapping(int pid, unsigned long long base, int size, struct msi_segment *segment) {
+/*
+ * Ranks that are threads of one process share the maker's mapping, so that race detectors can see what they do. What is mapped
+ * here is known here: an address from the store is only looked up.
+ */
+static bool join_mapping(int pid, int fd, int size, struct msi_segment *segment) {
+    bool found = false;
     if (pid != getpid()) return false;
-    *segment = (struct msi_segment){-1, (void *)(uintptr_t)base, board_bytes(size)};
-    struct msi_board_head *head = segment->base;
-    /* The maker keeps it mapped until all have come; who leaves last unmaps. */
-    atomic_fetch_add_explicit(&head->users, 1, memory_order_relaxed);
-    return true;
+    pthread_mutex_lock(&made_lock);
+    for (struct msi_list *at = made_here.next; at != &made_here && !found; at = at->next) {
+        const struct msi_board *board = msi_container(at, struct msi_board, made);
+        found = board->segment.fd == fd && board->size == size;
+        if (!found) continue;
+        *segment = (struct msi_segment){-1, board->segment.base, board->segment.size};
+        /* The maker is in the list, so it has not closed it; who leaves last unmaps. */
+        atomic_fetch_add_explicit(&board->head->users, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&made_lock);
+    return found;
 }
 
 mst_status msi_board_attach(const char *offer, int rank, int size, struct msi_board **board) {
     int pid, fd;
-    unsigned long long base;
     struct msi_segment segment;
-    if (sscanf(offer, "%d %d %llx", &pid, &fd, &base) != 3)
+    if (sscanf(offer, "%d %d", &pid, &fd) != 2)
         return msi_fail(MST_ERR_PROTOCOL, NULL, "'%.60s' is no offer of shared memory", offer);
-    bool joined = join_mapping(pid, base, size, &segment);
+    bool joined = join_mapping(pid, fd, size, &segment);
     mst_status st = joined ? MST_OK : msi_segment_attach(pid, fd, board_bytes(size), &segment);
     if (st != MST_OK) return st;
     const struct msi_board_head *head = segment.base;
@@ -93,6 +110,9 @@ mst_status msi_board_attach(const char *offer, int rank, int size, struct msi_bo
 }
 
 void msi_board_seal(struct msi_board *board) {
+    pthread_mutex_lock(&made_lock);
+    msi_list_remove(&board->made);
+    pthread_mutex_unlock(&made_lock);
     if (board->segment.fd >= 0) close(board->segment.fd);
     board->segment.fd = -1;
 }

@@ -19,6 +19,7 @@
 #ifndef MSI_TRANSPORT_BOARD_H
 #define MSI_TRANSPORT_BOARD_H
 
+#include "base/list.h"
 #include "os/segment.h"
 
 #include <stdatomic.h>
@@ -90,10 +91,11 @@ struct msi_board {
     struct msi_board_head *head;
     struct msi_area *areas; /* by rank */
     int rank, size;
-    bool shares_mapping;            /* with the maker, in the same process */
-    uint64_t seq;                   /* the last operation that this rank has announced */
-    uint64_t synced;                /* all ranks have begun this one */
-    uint64_t verified;              /* up to this one all were seen to have called the same */
+    bool shares_mapping;  /* with the maker, in the same process */
+    struct msi_list made; /* among the boards that this process has made and that others may still look for */
+    uint64_t seq;         /* the last operation that this rank has announced */
+    uint64_t synced;      /* all ranks have begun this one */
+    uint64_t verified;    /* up to this one all were seen to have called the same */
     uint32_t signatures[MSI_SLOTS]; /* of this rank's last operations */
     uint64_t big_seq;               /* the last one whose big cells this rank filled */
     int big_reader;                 /* who read them: a rank, or -1 for all */

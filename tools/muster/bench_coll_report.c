@@ -1,5 +1,6 @@
 /* bench_coll_report.c - what "muster bench coll" found: tables, the summary and CSV; see bench_coll.h. */
 #include "bench_coll.h"
+#include "bench_median.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,11 +12,6 @@ bool coll_shown(const struct coll_bench *b, int side) {
     return b->peers[side].wanted && b->peers[side].why_not[0] == '\0';
 }
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Microseconds; 0 if there are none. */
 static double median(const struct coll_cell *cell) {
     double sorted[COLL_ROUNDS_MOST];
@@ -23,7 +19,7 @@ static double median(const struct coll_cell *cell) {
 
     if (n == 0) return 0;
     memcpy(sorted, cell->us, (size_t)n * sizeof sorted[0]);
-    qsort(sorted, (size_t)n, sizeof sorted[0], compare);
+    qsort(sorted, (size_t)n, sizeof sorted[0], bench_compare);
     return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
 }
 

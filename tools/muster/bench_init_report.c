@@ -1,5 +1,6 @@
 /* bench_init_report.c - what "muster bench init" found, as tables, CSV and JSON; see bench_init.h. */
 #include "bench_init.h"
+#include "bench_median.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -26,11 +27,6 @@ struct summary {
     double median, min, max; /* milliseconds */
 };
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static const double *samples(const struct init_case *c, const struct metric *m) {
     return (const double *)(const void *)((const char *)c + m->offset);
 }
@@ -40,7 +36,7 @@ static struct summary summarise(const struct init_case *c, const struct metric *
     int n = c->runs;
 
     memcpy(sorted, samples(c, m), (size_t)n * sizeof sorted[0]);
-    qsort(sorted, (size_t)n, sizeof sorted[0], compare);
+    qsort(sorted, (size_t)n, sizeof sorted[0], bench_compare);
     double median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
     return (struct summary){median * 1e3, sorted[0] * 1e3, sorted[n - 1] * 1e3};
 }

@@ -1,5 +1,6 @@
 /* bench_load.c - many clients of a store server in one thread. See bench_load.h. */
 #include "bench_load.h"
+#include "bench_median.h"
 #include "os/clock.h"
 #include "os/socket.h"
 #include "wire/cursor.h"
@@ -178,11 +179,6 @@ done:
     return seconds;
 }
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double load_barrier(struct load_clients *clients, int rounds, bool two_steps) {
     static int round; /* keys are never used twice */
     double *times = calloc((size_t)rounds, sizeof *times), median = 0;
@@ -194,7 +190,7 @@ double load_barrier(struct load_clients *clients, int rounds, bool two_steps) {
             times[i] = one_barrier(clients, round++, two_steps, second);
             if (times[i] == 0) break;
         }
-        qsort(times, (size_t)i, sizeof *times, compare);
+        qsort(times, (size_t)i, sizeof *times, bench_compare);
         median = i == rounds ? times[rounds / 2] : failed("the barrier broke off");
     }
     free(times);

@@ -3,6 +3,7 @@
  * bytes of f32, which is what memory and processor allow. All sides take turns.
  */
 #include "bench.h"
+#include "bench_median.h"
 #include "commands.h"
 #include "options.h"
 #include "os/host.h"
@@ -86,16 +87,6 @@ static double turn(struct bench *bench, void (*work)(struct bench *, size_t), si
     return times * (double)bytes / (end - start);
 }
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, long n) {
-    qsort(values, (size_t)n, sizeof *values, compare);
-    return values[n / 2];
-}
-
 static void measure(struct bench *bench, const char *name) {
     static double ours[ROUNDS_MOST], limit[ROUNDS_MOST];
     printf("%-8s", name);
@@ -104,7 +95,7 @@ static void measure(struct bench *bench, const char *name) {
             limit[round] = turn(bench, plain, sizes[s]);
             ours[round] = turn(bench, fold, sizes[s]);
         }
-        double ceiling = median(limit, bench->rounds), rate = median(ours, bench->rounds);
+        double ceiling = bench_median(limit, bench->rounds), rate = bench_median(ours, bench->rounds);
         printf("  %7.1f %7.1f %5.2f", rate, ceiling, rate / ceiling);
         fflush(stdout);
     }

@@ -6,6 +6,7 @@
 #include "bench.h"
 #include "bench_bare.h"
 #include "bench_load.h"
+#include "bench_median.h"
 #include "commands.h"
 #include "options.h"
 #include "os/host.h"
@@ -180,16 +181,6 @@ struct bench {
     double rate[SIDES][ROUNDS_MOST], cpu[SIDES][ROUNDS_MOST];
 };
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, long n) {
-    qsort(values, (size_t)n, sizeof *values, compare);
-    return values[n / 2];
-}
-
 static bool measure_one(struct bench *bench, enum side side, const struct load *load, long round) {
     const struct server *server = &bench->servers[side];
     struct load_clients clients;
@@ -223,8 +214,8 @@ static void print_row(struct bench *bench, const char *name) {
     double rate[SIDES] = {0}, cpu[SIDES] = {0};
     for (enum side s = 0; s < SIDES; s++) {
         if (bench->servers[s].pid <= 0) continue;
-        rate[s] = median(bench->rate[s], bench->wanted->rounds);
-        cpu[s] = median(bench->cpu[s], bench->wanted->rounds);
+        rate[s] = bench_median(bench->rate[s], bench->wanted->rounds);
+        cpu[s] = bench_median(bench->cpu[s], bench->wanted->rounds);
     }
     printf("%-17s", name);
     for (enum side s = 0; s < SIDES; s++)
@@ -269,10 +260,10 @@ static bool measure_barriers(struct bench *bench) {
             load_close(&clients);
             if (times[w][round] == 0) return false;
         }
-    double torch = median(times[WAYS - 1], wanted->rounds);
+    double torch = bench_median(times[WAYS - 1], wanted->rounds);
     printf("\nbarrier of %ld clients\n", wanted->barrier);
     for (int w = 0; w < WAYS; w++) {
-        double seconds = median(times[w], wanted->rounds);
+        double seconds = bench_median(times[w], wanted->rounds);
         if (seconds == 0) continue;
         printf("  %-30s %8.2f ms", ways[w].name, seconds * 1e3);
         if (torch > 0) printf("   %5.2fx", torch / seconds);
