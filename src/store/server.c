@@ -1,6 +1,7 @@
 /* server.c - the store server's life cycle and its round. See server.h. */
 #include "store/server.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "os/socket.h"
 #include "store/server_conn.h"
@@ -113,6 +114,8 @@ static struct msi_server *allocate(const struct msi_settings *settings) {
     server->listener = (struct msi_source){accept_tcp, -1};
     server->local = (struct msi_source){accept_local, -1};
     server->spare_fd = -1;
+    do msi_random(&server->identity, sizeof server->identity);
+    while (server->identity == 0);
     server->rank = msi_call_get_rank();
     server->max_total = (size_t)settings->store_max_total;
     server->stall_ns = settings->store_stall_ms * 1000000;

@@ -153,11 +153,17 @@ static void set_will(struct msi_conn *conn, const struct msi_store_req *req) {
     answer_status(conn, MST_OK);
 }
 
-static void hello(struct msi_conn *conn) {
-    conn->server->n_own += conn->dialect != MSI_DIALECT_M;
+/* A client whose server this is not began with an earlier one at this address: what it asks was meant for that. */
+static void hello(struct msi_conn *conn, int64_t meant) {
+    struct msi_server *server = conn->server;
+    bool welcome = meant == 0 || meant == server->identity;
+    server->n_own += conn->dialect != MSI_DIALECT_M;
     conn->dialect = MSI_DIALECT_M;
-    answer_status(conn, MST_OK);
-    msi_put_u32(&conn->out, MSI_STORE_PROTOCOL);
+    answer_status(conn, welcome ? MST_OK : MST_ERR_STORE_ENDED);
+    if (welcome)
+        msi_put_u64(&conn->out, (uint64_t)server->identity);
+    else
+        msi_conn_doom(conn, NULL);
 }
 
 static bool asks_for_mark(const struct msi_store_req *req) {
@@ -172,7 +178,7 @@ static bool perform(struct msi_conn *conn, const struct msi_store_req *req) {
         if (req->number != MSI_STORE_MAGIC) msi_conn_doom(conn, "its VALIDATE has the wrong number");
         break;
     case MSI_OP_HELLO:
-        hello(conn);
+        hello(conn, req->number);
         break;
     case MSI_OP_PING:
         answer_status(conn, MST_OK);

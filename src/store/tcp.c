@@ -171,6 +171,7 @@ mst_status msi_store_open_tcp(const struct msi_address *address, const struct ms
     made->target.local = settings->store_local;
     made->target.limits = (struct msi_store_limits){made->head.max_key, made->head.max_value, total, total};
     atomic_init(&made->target.dialect, -1);
+    atomic_init(&made->target.identity, 0);
     pthread_mutex_init(&made->lock, NULL);
     pthread_mutex_init(&made->will_lock, NULL);
     mst_status st = MST_OK;

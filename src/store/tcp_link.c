@@ -167,7 +167,7 @@ static mst_status catch_up(struct msi_link *link, mst_status why, struct msi_exc
 /* Puts what goes before the first request into out; true if an answer to it will come. */
 static bool greet(struct msi_link *link) {
     struct msi_store_req validate = {.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC};
-    struct msi_store_req hello = {.op = MSI_OP_HELLO, .number = MSI_STORE_PROTOCOL};
+    struct msi_store_req hello = {.op = MSI_OP_HELLO, .number = atomic_load(&link->target->identity)};
     enum msi_greeting greeting = link->greeting;
     link->greeting = MSI_GREET_NONE;
     if (greeting == MSI_GREET_ALL && link->dialect != MSI_DIALECT_A)
@@ -177,9 +177,22 @@ static bool greet(struct msi_link *link) {
     return true;
 }
 
+/* All connections of a client lead to the server that answered first, not to a later one at its address. */
+static mst_status read_hello(struct msi_link *link, const struct msi_wait *wait) {
+    struct msi_exchange hello = {.req = {.op = MSI_OP_HELLO}};
+    int64_t unknown = 0;
+    mst_status st = read_one(link, wait, &hello);
+    struct msi_reader r = msi_reader(hello.reply.data, hello.reply.len);
+    int64_t identity = st == MST_OK ? (int64_t)msi_read_u64(&r) : 0;
+    msi_buf_free(&hello.reply);
+    if (st == MST_OK && !atomic_compare_exchange_strong(&link->target->identity, &unknown, identity) &&
+        unknown != identity)
+        return lost(link, 0, "another one is in its place");
+    return st;
+}
+
 mst_status msi_link_run(struct msi_link *link, const struct msi_wait *wait, struct msi_exchange *x,
                         size_t n) {
-    struct msi_exchange hello = {.req = {.op = MSI_OP_HELLO}};
     enum msi_greeting greeting = link->greeting;
     bool greeted = greet(link);
     for (size_t i = 0; i < n; i++)
@@ -190,9 +203,8 @@ mst_status msi_link_run(struct msi_link *link, const struct msi_wait *wait, stru
                             msi_ops[x[i].req.op].name);
         }
     mst_status st = send_all(link, wait);
-    if (st == MST_OK && greeted) st = read_one(link, wait, &hello);
+    if (st == MST_OK && greeted) st = read_hello(link, wait);
     if (st != MST_OK) link->broken = true;
-    msi_buf_free(&hello.reply);
     for (size_t i = 0; i < n && st == MST_OK; i++) {
         st = read_one(link, wait, &x[i]);
         if (st == MST_ERR_TIMEOUT || st == MST_ERR_CANCELLED) {
@@ -240,7 +252,7 @@ static mst_status probe(struct msi_link *link, const struct msi_wait *wait, enum
     return st;
 }
 
-static mst_status connect_to(const struct msi_link_target *target, const struct msi_wait *wait,
+static mst_status connect_to(struct msi_link_target *target, const struct msi_wait *wait,
                              struct msi_link **link) {
     struct msi_link *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
@@ -258,7 +270,7 @@ static mst_status connect_to(const struct msi_link_target *target, const struct 
  * One attempt with every probe: a server that does not know one hangs up, and the next is tried on a new
  * connection. Dialect A comes last: PyTorch's libuv servers neither answer nor hang up on it.
  */
-static mst_status try_probes(const struct msi_link_target *target, const struct msi_wait *wait,
+static mst_status try_probes(struct msi_link_target *target, const struct msi_wait *wait,
                              struct msi_link **link) {
     static const struct {
         enum msi_dialect dialect;
@@ -281,7 +293,7 @@ static mst_status try_probes(const struct msi_link_target *target, const struct 
 }
 
 /* A server that is just ending hangs up too: only one that goes on doing so is no store. */
-static mst_status open_unknown(const struct msi_link_target *target, const struct msi_wait *wait,
+static mst_status open_unknown(struct msi_link_target *target, const struct msi_wait *wait,
                                struct msi_link **link) {
     mst_status st = MST_OK;
     for (int round = 0; round < PROBE_ROUNDS; round++) {

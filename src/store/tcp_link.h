@@ -13,7 +13,8 @@ struct msi_link_target {
     struct msi_address address;
     bool local; /* a Unix socket may be used where the server is on this host */
     struct msi_store_limits limits;
-    _Atomic int dialect; /* what it speaks; -1 until a connection has found out */
+    _Atomic int dialect;      /* what it speaks; -1 until a connection has found out */
+    _Atomic int64_t identity; /* of a server of ours; 0 until a connection has heard it */
 };
 
 enum msi_greeting { MSI_GREET_NONE, MSI_GREET_HELLO, MSI_GREET_ALL };
@@ -24,7 +25,7 @@ struct msi_link {
     enum msi_dialect dialect;
     enum msi_greeting greeting; /* what goes before the first request */
     bool broken;                /* out of step with the server: good for nothing but closing */
-    const struct msi_link_target *target;
+    struct msi_link_target *target;
     struct msi_buf out, in;
 };
 

@@ -44,15 +44,16 @@
     X(QUEUE_LEN, -1, 16, "k", "i", false)                                                                    \
     X(LIST_KEYS, -1, 17, "", "L", false)                                                                     \
     X(BARRIER, -1, 18, "ki", "c", true)                                                                      \
-    X(HELLO, -1, 64, "u", "u", false)                                                                        \
+    X(HELLO, -1, 64, "i", "i", false)                                                                        \
     X(WILL, -1, 65, "kv", "", false)                                                                         \
     X(GUARD, -1, 66, "ki", "", false)                                                                        \
     X(WAIT_GET, -1, 67, "K", "V", true)
 /*
- * HELLO     begins dialect M; the number is MSI_STORE_PROTOCOL.
+ * HELLO     begins dialect M. Both numbers are the server's identity; the client's is 0 while it does not know it.
+ *           A server that is not the one meant answers MST_ERR_STORE_ENDED and nothing else on that connection.
  * WILL      should this connection end without an empty WILL before, append the value to the key.
- * GUARD     the next request that waits fails with MST_ERR_PEER_LOST once the key's value is longer than the
- * number. WAIT_GET  WAIT and MULTI_GET in one.
+ * GUARD     the next request that waits fails with MST_ERR_PEER_LOST once the key's value is longer than the number.
+ * WAIT_GET  WAIT and MULTI_GET in one.
  */
 
 #define MSI_STORE_OP_ID(name, a, c, request, reply, waits) MSI_OP_##name,
@@ -61,10 +62,11 @@ enum msi_op { MSI_STORE_OPS(MSI_STORE_OP_ID) MSI_OP_COUNT };
 
 enum msi_dialect { MSI_DIALECT_A, MSI_DIALECT_C, MSI_DIALECT_M };
 
-enum { MSI_STORE_PROTOCOL = 1, MSI_STORE_PORT = 29500 };
+enum { MSI_STORE_PORT = 29500 };
 #define MSI_STORE_MAGIC 0x3C85F7CEu
-/* Every muster server says that this key exists; a client that checks it knows whom it talks to. */
-#define MSI_STORE_MARK_KEY "\001muster/store"
+/* Every muster server says that this key exists, so a client that checks it knows whom it talks to. The number is
+ * that of dialect M: with a server of another one a client speaks dialect C. */
+#define MSI_STORE_MARK_KEY "\001muster/store/2"
 
 struct msi_op_row {
     const char *name;

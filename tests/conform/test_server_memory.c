@@ -219,7 +219,7 @@ static void many_clients_waiting_for_one_large_value(void **state) {
     struct msi_str key = msi_cstr("/big");
     struct msi_store_req req = {.op = MSI_OP_WAIT_GET, .n = 1, .keys = &key};
     put_validate(&out);
-    put_request(&out, (struct msi_store_req){.op = MSI_OP_HELLO, .number = MSI_STORE_PROTOCOL});
+    put_request(&out, (struct msi_store_req){.op = MSI_OP_HELLO});
     assert_true(msi_store_encode(&out, MSI_DIALECT_M, &req));
     connect_many(fds, N, &out, -1);
     msi_buf_free(&out);
@@ -265,14 +265,15 @@ static void leaving_large_wills(void **state) {
     int fds[N], kept = 0;
     bool taken[N];
     put_validate(&out);
-    put_request(&out, (struct msi_store_req){.op = MSI_OP_HELLO, .number = MSI_STORE_PROTOCOL});
+    put_request(&out, (struct msi_store_req){.op = MSI_OP_HELLO});
     struct msi_store_req will = {.op = MSI_OP_WILL, .key = msi_cstr("/will"), .value = {block, sizeof block}};
     assert_true(msi_store_encode(&out, MSI_DIALECT_M, &will));
     for (int i = 0; i < N; i++) {
-        char reply[6] = {1, 1, 1, 1, 1, 1};
+        char reply[10]; /* to HELLO: a status and an i64; to WILL: a status */
+        memset(reply, 1, sizeof reply);
         fds[i] = connect_raw(&server);
         send_all_it_takes(fds[i], &out, 1);
-        taken[i] = recv(fds[i], reply, 6, MSG_WAITALL) == 6 && reply[5] == MST_OK;
+        taken[i] = recv(fds[i], reply, sizeof reply, MSG_WAITALL) == sizeof reply && reply[9] == MST_OK;
     }
     msi_buf_free(&out);
     assert_serves_others(&server);

@@ -241,6 +241,32 @@ static void wills_and_guards_stay_inside_a_prefix(void **state) {
     m->a = open_member(m);
 }
 
+/* On the port of a store that has ended there is another soon: what was meant for the first must not reach it. */
+static void a_client_does_not_move_to_the_next_server(void **state) {
+    struct members *m = *state;
+    mst_store *with_will = open_member(m);
+    char url[64];
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", mst_store_port(m->host));
+    assert_ok(leave_will(with_will, "dead", "rank 2"));
+    put(m->a, "k", "v");
+    mst_store_free(m->b);
+    m->b = NULL;
+    mst_store_free(m->host);
+    assert_ok(mst_store_open(url, &m->host, .is_master = true, .timeout_ms = CALL_LIMIT_MS));
+    for (int i = 0; i < 3; i++) {
+        mst_status st = leave_will(m->a, "dead", "rank 1");
+        assert_true(st == MST_ERR_STORE_LOST || st == MST_ERR_STORE_ENDED);
+        st = mst_store_set(m->a, "k", "v", 1);
+        assert_true(st == MST_ERR_STORE_LOST || st == MST_ERR_STORE_ENDED);
+    }
+    mst_store_free(with_will);
+    mst_store_free(m->a);
+    m->a = open_member(m);
+    for (int i = 0; i < 5; i++) put(m->a, "other", "v");
+    assert_false(has_key(m->a, "dead"));
+    assert_false(has_key(m->a, "k"));
+}
+
 int main(void) {
 #define over_both(test)                                                                                      \
     {#test " (tcp)", test, open_tcp, close_members, NULL}, {                                                 \
@@ -256,6 +282,7 @@ int main(void) {
         over_both(a_cancelled_call_does_not_carry_out_the_will),
         over_both(a_will_is_taken_back_while_other_threads_wait),
         over_both(wills_and_guards_stay_inside_a_prefix),
+        cmocka_unit_test_setup_teardown(a_client_does_not_move_to_the_next_server, open_tcp, close_members),
     };
     setenv("MUSTER_STORE_LINGER_MS", "1000", 1);
     alarm(110);

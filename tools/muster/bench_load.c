@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { EVENTS = 256, GIVE_UP_MS = 20000, HELLO_REPLY = 5 };
+enum { EVENTS = 256, GIVE_UP_MS = 20000, HELLO_REPLY = 9 };
 
 static int connect_one(int port, bool local) {
     struct msi_address to = {"127.0.0.1", port};
@@ -42,7 +42,7 @@ bool load_connect(struct load_clients *clients, int port, bool local, enum msi_d
     if (clients->epoll < 0 || !clients->fds) return false;
     struct msi_buf hello = {0};
     struct msi_store_req validate = {.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC};
-    struct msi_store_req own = {.op = MSI_OP_HELLO, .number = MSI_STORE_PROTOCOL};
+    struct msi_store_req own = {.op = MSI_OP_HELLO};
     if (dialect != MSI_DIALECT_A) msi_store_encode(&hello, MSI_DIALECT_C, &validate);
     if (dialect == MSI_DIALECT_M) msi_store_encode(&hello, MSI_DIALECT_M, &own);
     for (; clients->n < n; clients->n++) {
