@@ -4,7 +4,7 @@
  *  1. Every operation of a group is called by all its ranks, in the same order, with arguments that fit together; ranks
  *     that disagree get an error that says who called what. Point-to-point calls involve only their two ranks.
  *  2. Buffers are borrowed until the call returns or, with .work, until the work is done. They need no alignment. Those
- *     from mst_alloc can be mapped by the other ranks of the host, which this version does not make use of yet.
+ *     from mst_alloc are read and reduced in place by the other ranks of the host, which is faster.
  *  3. A group is used by one thread at a time; different groups by different threads at once.
  *  4. count is in elements and may be 0. Outputs come first, then inputs, then the count, then the dtype; the rest by
  *     name: mst_all_reduce(grad, n, MST_F32, .op = MST_AVG, .group = dp).
@@ -154,7 +154,9 @@ mst_status mst_work_on_done(mst_work *work, void (*callback)(mst_status status, 
 void mst_work_free(mst_work *work);
 
 /*
- * Memory that the other ranks of this host can map. Page-aligned and zeroed.
+ * Memory that the other ranks of this host read and reduce in place: no copy is made of an input of more than some KiB, and a
+ * large all_reduce whose tensors all lie in such memory works on nothing else. Page-aligned and zeroed. Free it when no
+ * operation on it is under way.
  */
 mst_status mst_alloc_with(size_t bytes, void **memory, const mst_call *call);
 void mst_free(void *memory);

@@ -1,6 +1,7 @@
 /* comm.c - making a comm, meeting its ranks, and the operations it keeps. See comm.h. */
 #include "backend/comm_internal.h"
 #include "backend/mail.h"
+#include "backend/maps.h"
 #include "backend/net.h"
 #include "base/error.h"
 #include "wire/cursor.h"
@@ -87,6 +88,7 @@ void msi_comm_free(struct msi_comm *comm) {
     free(comm->net_fds);
     if (comm->board && !comm->met) msi_comm_met(comm); /* who comes now shall not look for what is gone */
     close_watched(comm);
+    msi_maps_free(comm->maps);
     msi_board_close(comm->board);
     pthread_cond_destroy(&comm->changed);
     pthread_mutex_destroy(&comm->lock);
@@ -144,7 +146,9 @@ static void clear(struct mst_work *op, int timeout_ms, mst_cancel *cancel) {
                                     .publisher = -1,
                                     .reader = -1,
                                     .sources = op->sources,
-                                    .targets = op->targets};
+                                    .targets = op->targets,
+                                    .map = msi_maps_find,
+                                    .context = op->comm->maps};
 }
 
 void msi_comm_return(struct mst_work *op) {
@@ -162,6 +166,8 @@ static struct msi_str board_key(const struct msi_comm *comm, char out[768]) {
 /* Whoever comes first makes the board, and says in the store where it is. */
 static mst_status find_board(struct msi_comm *comm, const struct msi_wait *wait) {
     char offer[MSI_BOARD_OFFER_MAX], found[MSI_BOARD_OFFER_MAX], key[768];
+    if (!comm->maps) comm->maps = msi_maps_new(comm->size);
+    if (!comm->maps) return msi_fail_memory();
     mst_status st = msi_board_make(comm->rank, comm->size, &comm->board, offer);
     if (st != MST_OK || comm->size == 1) return st;
     struct msi_exchange x = {

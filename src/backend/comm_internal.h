@@ -18,6 +18,7 @@ struct msi_comm {
     struct msi_comm_hooks hooks;
     struct msi_board *board; /* NULL before it was found */
     bool met;                /* all ranks have opened it */
+    struct msi_maps *maps;   /* of other ranks' memory */
     struct msi_failure failure;
     struct msi_list queue;    /* of struct mst_work under way; the first one is being run */
     struct msi_list messages; /* likewise, all at a time */

@@ -55,23 +55,28 @@ void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status
                        comm->board->seq << 32 | (uint64_t)(culprit + 1) << 8 | (uint64_t)status);
 }
 
-/* A connection ended. What became of the rank is known to the store soon after. */
-static mst_status say_cut_off(struct msi_comm *comm, int rank, const char *why) {
+/* A connection ended, or memory cannot be mapped. If the rank has died, the store knows soon after. */
+static mst_status say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why) {
     void *context = comm->hooks.context;
     char who[200];
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
     do comm->hooks.refresh(context);
     while (!comm->hooks.is_gone(context, rank) && msi_wait_pause(&wait, CUT_OFF_MS / 10, "") == MST_OK);
     if (comm->hooks.is_gone(context, rank)) return comm->hooks.say_lost(context, rank);
-    return msi_fail(MST_ERR_PEER_LOST, "look at that rank's own message; the group must be made anew",
-                    "%s has given up this group: %s", comm->hooks.show(context, rank, who, sizeof who), why);
+    comm->hooks.show(context, rank, who, sizeof who);
+    if (status == MST_ERR_SYSTEM)
+        return msi_fail(status, "see this process's limits on memory, mappings and descriptors",
+                        "no way to %s: %s", who, why);
+    return msi_fail(status, "look at that rank's own message; the group must be made anew",
+                    "%s has given up this group: %s", who, why);
 }
 
 mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int *culprit) {
     char who[200], theirs[200], ours[200];
     *culprit = op->culprit;
     if (op->culprit < 0) return msi_fail(op->status, NULL, "%s", op->what);
-    if (op->status == MST_ERR_PEER_LOST) return say_cut_off(comm, op->culprit, op->what);
+    if (op->status == MST_ERR_PEER_LOST || op->status == MST_ERR_SYSTEM)
+        return say_cut_off(comm, op->status, op->culprit, op->what);
     uint64_t seq = op->differing ? op->differing : op->seq;
     const struct msi_told *own = &op->told, *other = comm->net ? msi_net_told(comm->net, op->culprit) : NULL;
     if (!other) other = &comm->board->areas[op->culprit].slots[seq % MSI_SLOTS].told;

@@ -64,11 +64,10 @@ struct msi_host_op {
 
     /* What it is; set by whoever begins it. */
     struct msi_told told;
-    uint32_t signature; /* of what all ranks must have called alike */
-    bool parts;         /* a part for each reader is published, else the whole */
-    bool nothing;       /* barrier */
-    bool uneven;        /* the blocks differ in length, by in.lens or out.lens */
-    bool direct; /* in (and out, where that matters) can be mapped by the others, as arena and offsets say */
+    uint32_t signature;    /* of what all ranks must have called alike */
+    bool parts;            /* a part for each reader is published, else the whole */
+    bool nothing;          /* barrier */
+    bool uneven;           /* the blocks differ in length, by in.lens or out.lens */
     int publisher;         /* -1: all */
     int reader;            /* -1: all */
     struct msi_blocks in;  /* whole: in.base and in.each; parts: a block for each reader */
@@ -76,11 +75,12 @@ struct msi_host_op {
     const struct msi_reducer *reducer; /* NULL: copy */
     struct msi_reduce_scale scale;
     size_t element; /* bytes; what is folded is cut only between elements */
-    uint64_t arena, in_offset, out_offset;
+    /* Where in (and for a large all_reduce out) lie, if the others may use them in place until the operation is over. */
+    struct msi_where in_where, out_where;
     const void **sources; /* room for a pointer per rank */
     void **targets;       /* likewise */
     /* Gives the address of another rank's memory; NULL if it cannot be mapped. */
-    void *(*map)(void *context, int rank, uint64_t arena, uint64_t offset, size_t len);
+    void *(*map)(void *context, int rank, const struct msi_where *where, size_t skip, size_t len);
     void *context;
 
     /* How far it is. */

@@ -117,16 +117,17 @@ static enum msi_advance advance_staged(struct msi_host_op *op) {
     return MSI_DONE;
 }
 
-/* The other ranks' tensors; false if one of them cannot be mapped after all. */
-static bool map_all(struct msi_host_op *op, const void **ins, void **outs, size_t at, size_t len) {
+/* The other ranks' tensors. */
+static enum msi_advance map_all(struct msi_host_op *op, const void **ins, void **outs, size_t at, size_t len) {
     for (int r = 0; r < op->board->size; r++) {
         const struct msi_slot *slot = msi_host_slot(op, r);
         if (r == op->board->rank) continue;
-        ins[r] = op->map(op->context, r, slot->direct.arena, slot->direct.in + at, len);
-        outs[r] = op->map(op->context, r, slot->direct.arena, slot->direct.out + at, len);
-        if (!ins[r] || !outs[r]) return false;
+        ins[r] = op->map(op->context, r, &slot->direct.in, at, len);
+        outs[r] = op->map(op->context, r, &slot->direct.out, at, len);
+        if (!ins[r] || !outs[r])
+            return msi_host_fail(op, MST_ERR_SYSTEM, r, "a tensor that it offered cannot be mapped");
     }
-    return true;
+    return MSI_MOVED;
 }
 
 static enum msi_advance fold_direct(struct msi_host_op *op) {
@@ -136,15 +137,15 @@ static enum msi_advance fold_direct(struct msi_host_op *op) {
     size_t from = start + op->drained * per;
     if (from >= end) return MSI_DONE;
     size_t count = end - from < per ? end - from : per, at = from * op->element, len = count * op->element;
-    if (!map_all(op, op->sources, op->targets, at, len))
-        return msi_host_fail(op, MST_ERR_PROTOCOL, -1, "a tensor that was offered cannot be mapped");
+    if (map_all(op, op->sources, op->targets, at, len) == MSI_FAILED) return MSI_FAILED;
     op->sources[me] = op->in.base + at;
     op->targets[me] = op->out.base + at;
-    int first = op->reader < 0 ? me : op->reader, second = op->reader < 0 && n > 1 ? (me + 1) % n : -1;
-    op->reducer->fold(op->targets[first], second >= 0 ? op->targets[second] : NULL, op->sources, n, count,
+    /* One more output is filled on the way, unless it is an input too. */
+    int second = n > 1 && op->targets[(me + 1) % n] != op->sources[(me + 1) % n] ? (me + 1) % n : -1;
+    op->reducer->fold(op->targets[me], second >= 0 ? op->targets[second] : NULL, op->sources, n, count,
                       &op->scale);
-    for (int r = 0; r < n && op->reader < 0; r++)
-        if (r != first && r != second) memcpy(op->targets[r], op->targets[first], len);
+    for (int r = 0; r < n; r++)
+        if (r != me && r != second) memcpy(op->targets[r], op->targets[me], len);
     op->drained++;
     return MSI_MOVED;
 }
@@ -186,11 +187,10 @@ static enum msi_advance announce(struct msi_host_op *op) {
     struct msi_board *board = op->board;
     if (!msi_board_may_announce(board, op->seq) || !msi_host_big_free(board)) return MSI_BLOCKED;
     struct msi_slot *slot = msi_host_slot(op, board->rank);
-    slot->mode = op->direct ? MSI_SLOT_DIRECT : MSI_SLOT_BIG;
+    slot->mode = op->in_where.number && op->out_where.number ? MSI_SLOT_DIRECT : MSI_SLOT_BIG;
     slot->told = op->told;
-    slot->direct.arena = op->arena;
-    slot->direct.in = op->in_offset;
-    slot->direct.out = op->out_offset;
+    slot->direct.in = op->in_where;
+    slot->direct.out = op->out_where;
     msi_board_post(board, &slot->flag, op->seq << 32 | op->signature);
     msi_host_announced(op);
     op->phase = MSI_MEET;

@@ -124,7 +124,7 @@ static void choose_mode(struct msi_host_op *op) {
     else if (layout_known && all <= MSI_SMALL_CELL)
         op->mode = MSI_SLOT_SMALL;
     else
-        op->mode = op->direct && layout_known && len >= DIRECT_FROM ? MSI_SLOT_DIRECT : MSI_SLOT_BIG;
+        op->mode = op->in_where.number && layout_known && len >= DIRECT_FROM ? MSI_SLOT_DIRECT : MSI_SLOT_BIG;
     op->rounds = rounds_for(op, len, op->mode);
 }
 
@@ -157,9 +157,7 @@ static void stage_first(struct msi_host_op *op, struct msi_slot *slot) {
         op->board->big_reader = op->reader;
         break;
     case MSI_SLOT_DIRECT:
-        slot->direct.arena = op->arena;
-        slot->direct.in = op->in_offset;
-        slot->direct.out = op->out_offset;
+        slot->direct.in = op->in_where;
         break;
     default:
         break;
@@ -234,8 +232,8 @@ static const char *source(struct msi_host_op *op, int rank, uint32_t round) {
     case MSI_SLOT_BIG:
         return (const char *)area->big + (round % cells(op) * blocks_in_cell(op) + part) * op->chunk;
     case MSI_SLOT_DIRECT:
-        base = op->map(op->context, rank, slot->direct.arena, slot->direct.in, len * (part + 1));
-        return base ? base + part * len + (size_t)round * op->chunk : NULL;
+        base = op->map(op->context, rank, &slot->direct.in, part * len, len);
+        return base ? base + (size_t)round * op->chunk : NULL;
     default:
         return NULL;
     }
@@ -285,7 +283,7 @@ static enum msi_advance read_one(struct msi_host_op *op, int rank) {
     size_t at, len = piece(op, rank, &at);
     if (op->nothing || len == 0) return MSI_MOVED;
     const char *from = source(op, rank, op->drained);
-    if (!from) return msi_host_fail(op, MST_ERR_PROTOCOL, rank, "what it published cannot be read");
+    if (!from) return msi_host_fail(op, MST_ERR_SYSTEM, rank, "what it published cannot be mapped");
     if (op->reducer)
         op->sources[rank] = from;
     else

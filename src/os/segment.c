@@ -44,6 +44,10 @@ mst_status msi_segment_attach(int pid, int fd, size_t size, struct msi_segment *
     return MST_OK;
 }
 
+void msi_segment_empty(struct msi_segment *segment) {
+    fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)segment->size);
+}
+
 void msi_segment_close(struct msi_segment *segment) {
     if (segment->base) munmap(segment->base, segment->size);
     if (segment->fd >= 0) close(segment->fd);

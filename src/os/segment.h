@@ -22,6 +22,9 @@ mst_status msi_segment_make(const char *name, size_t size, struct msi_segment *s
 /* Maps another process's segment of exactly size bytes; MST_ERR_SYSTEM if this process cannot reach it. */
 mst_status msi_segment_attach(int pid, int fd, size_t size, struct msi_segment *segment);
 
+/* Gives its memory back to the system, whoever maps it still: they read zeros from then on. For its maker. */
+void msi_segment_empty(struct msi_segment *segment);
+
 /* Ends this process's view of it. A zeroed struct with fd -1 is fine. */
 void msi_segment_close(struct msi_segment *segment);
 

@@ -2,6 +2,7 @@
 #include "transport/arena.h"
 #include "base/error.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +10,8 @@
 /* Sorted by address. Read by every call with a large buffer, written by those who allocate and free. */
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct msi_piece *pieces;
-static size_t n_pieces, room;
+static size_t room;
+static _Atomic size_t n_pieces; /* read without the lock to see that there are none */
 static uint64_t last_number;
 
 /* Index of the first piece that begins behind the address. */
@@ -65,14 +67,18 @@ bool msi_arena_free(void *memory) {
         n_pieces--;
     }
     pthread_rwlock_unlock(&lock);
-    if (found) msi_segment_close(&segment);
+    if (found) {
+        msi_segment_empty(&segment); /* others may have it mapped still */
+        msi_segment_close(&segment);
+    }
     return found;
 }
 
 struct msi_where msi_arena_find(const void *memory, size_t bytes) {
     struct msi_where where = {0};
+    if (atomic_load_explicit(&n_pieces, memory_order_relaxed) == 0) return where;
     pthread_rwlock_rdlock(&lock);
-    size_t at = n_pieces ? behind(memory) : 0;
+    size_t at = behind(memory);
     if (at > 0) {
         const struct msi_piece *piece = &pieces[at - 1];
         size_t offset = (uintptr_t)memory - (uintptr_t)piece->segment.base;

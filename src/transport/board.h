@@ -21,6 +21,7 @@
 
 #include "base/list.h"
 #include "os/segment.h"
+#include "transport/arena.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -57,8 +58,8 @@ struct msi_slot {
     union {
         unsigned char bytes[MSI_SLOT_PAYLOAD];
         struct {
-            uint64_t arena, in, out; /* where this rank's buffers lie in memory that all can map */
-        } direct;
+            struct msi_where in, out;
+        } direct; /* where this rank's buffers lie, in memory that all can map */
     };
 };
 _Static_assert(sizeof(struct msi_slot) == MSI_LINE, "a slot is one line");

@@ -67,6 +67,21 @@ static mst_status gathered_bytes(size_t count, int timeout_ms) {
     return st;
 }
 
+/* Memory that the others have to map first, each time anew. */
+static mst_status in_fresh_memory(size_t count, int timeout_ms) {
+    void *sums, *all;
+    mst_status st = mst_alloc(count * sizeof(float), &sums);
+    if (st != MST_OK) return st;
+    st = mst_all_reduce(sums, count, MST_F32, .timeout_ms = timeout_ms);
+    if (st == MST_OK) st = mst_alloc((size_t)size * count * sizeof(float), &all);
+    if (st == MST_OK) {
+        st = mst_all_gather_into_tensor(all, sums, count, MST_F32, .timeout_ms = timeout_ms);
+        mst_free(all);
+    }
+    mst_free(sums);
+    return st;
+}
+
 /* One call; every operation that makes each rank wait for the others sooner or later. */
 static mst_status perform(const char *what, size_t count, int ms) {
     if (!strcmp(what, "barrier")) return mst_barrier(.timeout_ms = ms);
@@ -91,6 +106,7 @@ static mst_status perform(const char *what, size_t count, int ms) {
     if (!strcmp(what, "waited")) return waited(count, ms);
     if (!strcmp(what, "polled")) return polled(count, ms);
     if (!strcmp(what, "coalesced")) return coalesced(count, ms);
+    if (!strcmp(what, "alloc")) return in_fresh_memory(count, ms);
     if (!strcmp(what, "bytes")) return gathered_bytes(count, ms);
     fprintf(stderr, "faults: no operation '%s'\n", what);
     exit(2);

@@ -17,6 +17,10 @@ class OneHost(CollectiveTest):
     def test_8(self):
         self.run_size(8)
 
+    def test_large(self):
+        """Tensors that are divided among the ranks, and those from mst_alloc in place."""
+        self.run_suite(3, "--all", "--dtype", "f32", "--max-count", 70000)
+
 
 if __name__ == "__main__":
     main()

@@ -156,7 +156,7 @@ def add_tests():
     """A test for each operation, so that each can be run and fails by itself."""
     loops = (
         "barrier all_reduce inference_all_reduce broadcast reduce all_gather_into_tensor reduce_scatter_tensor gather "
-        "scatter all_to_all_single ring waited polled coalesced bytes"
+        "scatter all_to_all_single ring waited polled coalesced bytes alloc"
     )
     waits = (
         "barrier monitored_barrier all_reduce inference_all_reduce all_gather_into_tensor reduce_scatter_tensor "
