@@ -14,9 +14,12 @@ mst_status msi_call_open(enum msi_kind kind, const mst_call *given, struct msi_c
 
 mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call *given,
                             struct msi_call *call) {
-    mst_status st = msi_options_begin(name, &call->options, sizeof call->options, given);
-    if (st == MST_OK) st = msi_check_timeout(call->options.timeout_ms);
-    if (st != MST_OK) return st;
+    if (given && given->size == sizeof *given) {
+        call->options = *given;
+    } else { /* of another version, or none */
+        mst_status st = msi_options_begin(name, &call->options, sizeof call->options, given);
+        if (st != MST_OK) return st;
+    }
     call->name = name;
     call->kind = kind;
     call->dtype = 0;
@@ -24,7 +27,7 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->root = -1;
     call->group = msi_api_group(name, &call->options.site, call->options.group);
     if (!call->group) return MST_ERR_STATE;
-    if (call->group->rank >= 0) return MST_OK;
+    if (call->group->rank >= 0) return msi_check_timeout(call->options.timeout_ms);
     char show[96];
     return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks may call", "rank %d is not in %s",
                     call->group->world->rank, msi_group_show(call->group, show, sizeof show));

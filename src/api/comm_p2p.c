@@ -29,12 +29,16 @@ static mst_status open_message(const char *name, bool send, const mst_call *give
 }
 
 static mst_status begin_message(struct msi_call *call, bool send, int peer, struct msi_message message) {
-    mst_status st = msi_call_take(call, message.bytes, 0);
-    if (st != MST_OK) return st;
     message.send = send;
     message.peer = peer;
     message.tag = call->options.tag;
     message.sender = send ? NULL : call->options.sender;
+    if (!call->options.work && msi_comm_message_now(call->group->comm, &message)) {
+        call->group->operations++;
+        return MST_OK;
+    }
+    mst_status st = msi_call_take(call, message.bytes, 0);
+    if (st != MST_OK) return st;
     call->work->begin = NULL;
     call->work->message = message;
     return msi_call_go(call);

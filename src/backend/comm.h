@@ -128,6 +128,12 @@ mst_status msi_comm_take(struct msi_comm *comm, int timeout_ms, mst_cancel *canc
 /* Gives back one that was not submitted. */
 void msi_comm_return(struct mst_work *op);
 
+/*
+ * A blocking message that needs no operation: one that fits, whole, into what the link has free, or that has come, whole, or
+ * comes while it is looked for. True: it is through. False: nothing has happened, and an operation is needed.
+ */
+bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *message);
+
 /* Runs it to its end, and takes it back. */
 mst_status msi_comm_run(struct mst_work *op);
 /* Lets it run by itself; until msi_comm_finish or msi_comm_abandon it stays. */

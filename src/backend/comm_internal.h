@@ -45,6 +45,20 @@ struct msi_idle {
     int sleep_ms;
 };
 
+/* How often to look for something before anything else is done about it: about as long as a system call takes. */
+static inline uint32_t msi_comm_spins(const struct msi_comm *comm) {
+    return comm->crowded ? 20 : 4000;
+}
+
+/* Between two looks. */
+static inline void msi_relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__("yield" ::: "memory");
+#endif
+}
+
 /* All ranks have opened the board: nobody needs to find it any more. */
 void msi_comm_met(struct msi_comm *comm);
 

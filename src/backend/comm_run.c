@@ -148,6 +148,11 @@ static mst_status run_here(struct mst_work *op) {
     return st;
 }
 
+bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *message) {
+    if (!comm || comm->threaded || !comm->mail || comm->failure.status != MST_OK) return false;
+    return message->send ? msi_mail_send_now(comm->mail, message) : msi_mail_receive_now(comm->mail, message);
+}
+
 mst_status msi_comm_run(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     if (!comm->threaded) return run_here(op);

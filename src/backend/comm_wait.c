@@ -17,8 +17,6 @@
 #include <unistd.h>
 
 enum {
-    SPINS = 4000,
-    SPINS_CROWDED = 20,
     LOOK_EVERY = 64, /* turns between looks at the clock */
     YIELD_NS = 2000000,
     SLEEP_MS = 5,
@@ -28,14 +26,6 @@ enum {
     CANCEL = 1,
     FIRST_PEER = 2,
 };
-
-static inline void relax(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__("yield" ::: "memory");
-#endif
-}
 
 /*
  * The operations that are being waited for, one after the other: the first collective and all messages. Begins with NULL,
@@ -214,13 +204,12 @@ static void pause_a_little(struct msi_comm *comm, bool yield) {
     if (yield)
         sched_yield();
     else
-        relax();
+        msi_relax();
     if (comm->threaded) pthread_mutex_lock(&comm->lock);
 }
 
 void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep) {
-    uint32_t spins = comm->crowded ? SPINS_CROWDED : SPINS;
-    if (++idle->turns < spins) {
+    if (++idle->turns < msi_comm_spins(comm)) {
         pause_a_little(comm, false);
         return;
     }

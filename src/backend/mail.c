@@ -145,16 +145,22 @@ static bool is_accepted(struct msi_mail *mail, int rank) {
     return p->accepted;
 }
 
-static void write_head(struct mst_work *op) {
-    struct msi_buf head = {op->message.head, 0, sizeof op->message.head, false};
-    msi_put_u64(&head, op->message.bytes);
-    msi_put_u32(&head, (uint32_t)op->message.tag);
-    msi_put_u32(&head, (uint32_t)op->message.dtype);
+/* The head of a message: bytes, tag, dtype. */
+static void write_head(const struct msi_message *m, unsigned char out[MSI_MESSAGE_HEAD]) {
+    uint64_t words[] = {htole64(m->bytes), htole64((uint64_t)m->dtype << 32 | (uint32_t)m->tag)};
+    memcpy(out, words, sizeof words);
+}
+
+static void read_head(const void *in, uint64_t *bytes, int *tag, mst_dtype *dtype) {
+    struct msi_reader r = msi_reader(in, MSI_MESSAGE_HEAD);
+    *bytes = msi_read_u64(&r);
+    *tag = (int)msi_read_u32(&r);
+    *dtype = (mst_dtype)msi_read_u32(&r);
 }
 
 static void post(struct mst_work *op, struct msi_link *link) {
     struct msi_message *m = &op->message;
-    write_head(op);
+    write_head(m, m->head);
     msi_link_send(link, &m->head_transfer, m->head, sizeof m->head);
     msi_link_send(link, &m->body_transfer, m->buf, m->bytes);
     m->posted = true;
@@ -241,6 +247,43 @@ void msi_mail_begin(struct msi_mail *mail, struct mst_work *op) {
         msi_list_push(&mail->posted, &op->message.node);
 }
 
+bool msi_mail_send_now(struct msi_mail *mail, const struct msi_message *m) {
+    const struct peer *p = &mail->peers[m->peer];
+    unsigned char head[MSI_MESSAGE_HEAD];
+    if (!p->out || !p->out->ops->send_whole || !is_accepted(mail, m->peer)) return false;
+    write_head(m, head);
+    return p->out->ops->send_whole(p->out, head, sizeof head, m->buf, m->bytes);
+}
+
+/* Is nothing under way that a message of that rank could have to do with, besides a receive of it? */
+static bool expects_nothing(const struct msi_mail *mail, const struct peer *p) {
+    bool between_messages = !p->in_body && (p->head_in.data == NULL || p->head_in.done == 0);
+    return between_messages && msi_list_empty(&mail->strays) && msi_list_empty(&mail->posted);
+}
+
+bool msi_mail_receive_now(struct msi_mail *mail, const struct msi_message *m) {
+    if (m->peer < 0 || m->allocate) return false;
+    struct peer *p = &mail->peers[m->peer];
+    if (!p->in || !p->in->ops->look || !expects_nothing(mail, p)) return false;
+    size_t n;
+    const char *came = p->in->ops->look(p->in, &n);
+    for (uint32_t i = msi_comm_spins(mail->comm); !came && i > 0; i--) {
+        msi_relax();
+        came = p->in->ops->look(p->in, &n);
+    }
+    if (!came || n < MSI_MESSAGE_HEAD) return false;
+    uint64_t bytes;
+    int tag;
+    mst_dtype dtype;
+    read_head(came, &bytes, &tag, &dtype);
+    bool wanted = tag == m->tag && dtype == m->dtype && bytes == m->bytes;
+    if (!wanted || bytes > n - MSI_MESSAGE_HEAD) return false;
+    memcpy(m->buf, came + MSI_MESSAGE_HEAD, bytes);
+    p->in->ops->drop(p->in, MSI_MESSAGE_HEAD + bytes);
+    if (m->sender) *m->sender = mail->comm->hooks.global(mail->comm->hooks.context, m->peer);
+    return true;
+}
+
 static struct mst_work *find_posted(struct msi_mail *mail, int peer, int tag) {
     for (struct msi_list *at = mail->posted.next; at != &mail->posted; at = at->next) {
         struct mst_work *op = msi_container(at, struct mst_work, message.node);
@@ -265,10 +308,10 @@ static bool keep(struct msi_mail *mail, struct peer *p, int peer, int tag, size_
 /* The head of a message is there: finds out whose it is, and lets the body come. */
 static bool open_message(struct msi_mail *mail, int peer) {
     struct peer *p = &mail->peers[peer];
-    struct msi_reader r = msi_reader(p->head, sizeof p->head);
-    uint64_t bytes = msi_read_u64(&r);
-    int tag = (int)msi_read_u32(&r);
-    mst_dtype dtype = (mst_dtype)msi_read_u32(&r);
+    uint64_t bytes;
+    int tag;
+    mst_dtype dtype;
+    read_head(p->head, &bytes, &tag, &dtype);
     struct mst_work *op = find_posted(mail, peer, tag);
     p->in_body = true;
     mail->incoming++;

@@ -21,6 +21,10 @@ void msi_mail_free(struct msi_mail *mail);
 /* Begins a message that is described in the operation. */
 void msi_mail_begin(struct msi_mail *mail, struct mst_work *op);
 
+/* As msi_comm_message_now, for a message of each kind. */
+bool msi_mail_send_now(struct msi_mail *mail, const struct msi_message *m);
+bool msi_mail_receive_now(struct msi_mail *mail, const struct msi_message *m);
+
 /* Moves what can be moved; operations that are through are marked (message.through) or failed. True if anything moved. */
 bool msi_mail_advance(struct msi_mail *mail);
 

@@ -148,7 +148,7 @@ static void close_fault(struct msi_link *link) {
     free(fault);
 }
 
-static const struct msi_link_ops ops = {"fault", progress, descriptor, close_fault};
+static const struct msi_link_ops ops = {"fault", progress, descriptor, close_fault, NULL, NULL, NULL};
 
 mst_status msi_link_open_fault(struct msi_link *inner, const struct msi_faults *faults,
                                struct msi_link **link) {

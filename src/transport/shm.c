@@ -106,6 +106,14 @@ static bool has_room(struct shm *shm) {
     return shm->filled - emptied < CELLS;
 }
 
+/* Hands the next cell over. */
+static void publish_cell(struct shm *shm, struct cell *cell, size_t len) {
+    shm->filled++;
+    /* Released to open_cell. */
+    atomic_store_explicit(&cell->head, (uint64_t)(uint32_t)shm->filled << 32 | len, memory_order_seq_cst);
+    wake(shm);
+}
+
 static void fill_cell(struct shm *shm) {
     struct cell *cell = &shm->out->cells[shm->filled % CELLS];
     size_t len = queued(&shm->link.sends, CELL_BYTES);
@@ -116,10 +124,7 @@ static void fill_cell(struct shm *shm) {
         memcpy(to + at, from->data + from->done, n);
         msi_link_advance(from, n);
     }
-    shm->filled++;
-    /* Released to open_cell. */
-    atomic_store_explicit(&cell->head, (uint64_t)(uint32_t)shm->filled << 32 | len, memory_order_seq_cst);
-    wake(shm);
+    publish_cell(shm, cell, len);
 }
 
 static bool fill_cells(struct shm *shm) {
@@ -206,7 +211,34 @@ static void close_shm(struct msi_link *link) {
     free(shm);
 }
 
-static const struct msi_link_ops ops = {"shm", progress, descriptor, close_shm};
+static bool send_whole(struct msi_link *link, const void *head, size_t head_len, const void *body,
+                       size_t body_len) {
+    struct shm *shm = msi_container(link, struct shm, link);
+    if (body_len > CELL_BYTES - head_len || !msi_list_empty(&link->sends) || link->status != MST_OK ||
+        !has_room(shm))
+        return false;
+    struct cell *cell = &shm->out->cells[shm->filled % CELLS];
+    char *to = bytes_of(cell, head_len + body_len);
+    memcpy(to, head, head_len);
+    memcpy(to + head_len, body, body_len);
+    publish_cell(shm, cell, head_len + body_len);
+    return true;
+}
+
+static const char *look(struct msi_link *link, size_t *n) {
+    struct shm *shm = msi_container(link, struct shm, link);
+    if (link->status != MST_OK || !open_cell(shm)) return NULL;
+    *n = shm->len - shm->at;
+    return bytes_of(&shm->in->cells[shm->taken % CELLS], shm->len) + shm->at;
+}
+
+static void drop(struct msi_link *link, size_t n) {
+    struct shm *shm = msi_container(link, struct shm, link);
+    shm->at += (uint32_t)n;
+    if (shm->at == shm->len) close_cell(shm);
+}
+
+static const struct msi_link_ops ops = {"shm", progress, descriptor, close_shm, send_whole, look, drop};
 
 size_t msi_link_shm_bytes(void) {
     return sizeof(struct region);
