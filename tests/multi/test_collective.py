@@ -4,6 +4,7 @@ from collective_kit import CollectiveTest
 from ranks import PROGRAMS, main
 
 BADCALLS = PROGRAMS / "badcalls"
+LETTERS = PROGRAMS / "letters"
 
 
 class OneHost(CollectiveTest):
@@ -22,6 +23,20 @@ class OneHost(CollectiveTest):
     def test_soak(self):
         out = self.run_suite(4, "--soak", 3, "--seed", 77)
         self.assertRegex(out, r"soak: \d+ cases in .* calls per second")
+
+
+class Letters(CollectiveTest):
+    """Blocking messages in a program without works."""
+
+    def test_pair(self):
+        for seed in range(5):
+            self.assertIn("letters: ok", self.run_suite(2, seed, program=LETTERS))
+
+    def test_pairs(self):
+        self.run_suite(5, 99, program=LETTERS)
+
+    def test_hosts(self):
+        self.run_suite(2, 7, hosts="ab", program=LETTERS)
 
 
 class BadCalls(CollectiveTest):
