@@ -8,7 +8,8 @@ struct msi_comm {
     int rank, size;
     int *pids;
     char *key;
-    bool crowded; /* more ranks than processors on this host */
+    uint64_t number; /* made of the key: in hellos to other hosts it stands for the group */
+    bool crowded;    /* more ranks than processors on this host */
     struct msi_hosts hosts;
     const struct msi_algo *algo;
     struct msi_door *door;
