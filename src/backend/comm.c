@@ -4,6 +4,7 @@
 #include "backend/maps.h"
 #include "backend/net.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "wire/cursor.h"
 
 #include <sched.h>
@@ -20,6 +21,7 @@ static int processors(void) {
 
 mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_comm_hooks *hooks,
                         struct msi_comm **comm) {
+    static const uint64_t hash_key[2] = {3, 4};
     struct msi_comm *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
     size_t n = (size_t)place->size;
@@ -31,6 +33,7 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
         free(made);
         return msi_fail_memory();
     }
+    made->number = msi_hash(made->key, strlen(made->key), hash_key);
     made->ports = made->pids + n;
     int *hosts = made->ports + n;
     memcpy(made->pids, place->pids, n * sizeof *made->pids);

@@ -4,11 +4,20 @@
 
 #include "backend/comm.h"
 
+/* How long a wait has gone on. */
+struct msi_idle {
+    uint32_t turns;
+    int64_t since;  /* 0 before the clock was looked at */
+    int64_t looked; /* when the store was last asked */
+    int sleep_ms;
+};
+
 struct msi_comm {
     int rank, size;
     int *pids;
     char *key;
-    bool crowded; /* more ranks than processors on this host */
+    uint64_t number; /* made of the key: in hellos to other hosts it stands for the group */
+    bool crowded;    /* more ranks than processors on this host */
     struct msi_hosts hosts;
     const struct msi_algo *algo;
     struct msi_door *door;
@@ -29,6 +38,7 @@ struct msi_comm {
     pthread_cond_t changed;
     bool threaded, ending;
     pthread_t thread;
+    struct msi_idle polled; /* how long msi_comm_test has found nothing */
 
     struct pollfd *
         watched; /* the bell, a cancellation, and the processes of the other ranks; NULL before it is needed */
@@ -36,14 +46,6 @@ struct msi_comm {
 
 /* Of a wait whose clock does not run yet. */
 #define MSI_NO_DEADLINE INT64_MAX
-
-/* How long a wait has gone on. */
-struct msi_idle {
-    uint32_t turns;
-    int64_t since;  /* 0 before the clock was looked at */
-    int64_t looked; /* when the store was last asked */
-    int sleep_ms;
-};
 
 /* How often to look for something before anything else is done about it: about as long as a system call takes. */
 static inline uint32_t msi_comm_spins(const struct msi_comm *comm) {

@@ -216,7 +216,11 @@ mst_status msi_comm_finish(struct mst_work *op, const struct msi_wait *wait) {
 bool msi_comm_test(struct mst_work *op, mst_status *status) {
     struct msi_comm *comm = op->comm;
     pthread_mutex_lock(&comm->lock);
-    if (!op->done) msi_comm_advance(comm);
+    if (op->done || msi_comm_advance(comm))
+        comm->polled = (struct msi_idle){0};
+    else
+        msi_comm_idle(comm, &comm->polled,
+                      false); /* who polls may keep the comm's own thread from looking around */
     bool done = op->done;
     if (status && done) *status = op->failure.status;
     pthread_mutex_unlock(&comm->lock);

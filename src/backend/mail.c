@@ -1,15 +1,11 @@
 /* mail.c - messages between two ranks of a comm. See mail.h. */
 #include "backend/mail.h"
-#include "backend/net.h"
+#include "backend/way.h"
 #include "base/error.h"
-#include "transport/dial.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
-
-enum { MESSAGES = 1 }; /* the channel of connections for messages */
 
 /* A message that nobody has asked for yet. */
 struct stray {
@@ -25,11 +21,7 @@ struct stray {
 
 /* What there is with one other rank. */
 struct peer {
-    struct msi_link *out, *in;                /* NULL before there is a message that way */
-    struct msi_segment out_memory, in_memory; /* the links' */
-    bool accepted;                            /* the other side has opened out */
-    bool dialling;                            /* to another host */
-    struct msi_dial dial;
+    struct msi_way out, in;               /* without a link before there is a message that way */
     unsigned char head[MSI_MESSAGE_HEAD]; /* of the message that comes in */
     struct msi_transfer head_in;
     bool in_body;               /* its head is there, its body not yet … */
@@ -53,7 +45,6 @@ mst_status msi_mail_new(struct msi_comm *comm, struct msi_mail **mail) {
     msi_list_init(&made->posted);
     msi_list_init(&made->sending);
     msi_list_init(&made->strays);
-    for (int r = 0; r < comm->size; r++) made->peers[r].out_memory.fd = made->peers[r].in_memory.fd = -1;
     *mail = made;
     return MST_OK;
 }
@@ -67,82 +58,21 @@ void msi_mail_free(struct msi_mail *mail) {
     }
     for (int r = 0; r < mail->comm->size; r++) {
         struct peer *p = &mail->peers[r];
-        if (p->out) p->out->ops->close(p->out);
-        if (p->in && p->in != p->out) p->in->ops->close(p->in);
-        if (p->dialling) msi_dial_end(&p->dial);
-        msi_segment_close(&p->out_memory);
-        msi_segment_close(&p->in_memory);
+        if (r == mail->comm->rank) p->in.link = NULL; /* it is out's */
+        msi_way_close(&p->out);
+        msi_way_close(&p->in);
     }
     free(mail);
 }
 
-static void posted(void *arg) {
-    msi_board_nudge(arg);
-}
-
-/* Calls a rank of another host; out is there when it has answered. */
-static mst_status call_out(struct msi_mail *mail, int rank) {
-    struct peer *p = &mail->peers[rank];
-    int fd = -1;
-    if (!p->dialling) msi_net_call(mail->comm->net, rank, MESSAGES, &p->dial);
-    p->dialling = true;
-    enum msi_dial_state state = msi_dial_progress(&p->dial, &fd);
-    if (state == MSI_DIAL_PENDING) return MST_OK;
-    p->dialling = false;
-    if (state == MSI_DIAL_FAILED) {
-        msi_dial_end(&p->dial);
-        if (p->dial.status == MST_ERR_UNREACHABLE) return MST_OK; /* again, until the deadline */
-        return msi_fail(p->dial.status, NULL, "%s", p->dial.why);
-    }
-    p->accepted = true;
-    return msi_link_open_tcp(fd, &p->out);
-}
-
-/* Makes the link to a rank and offers it on the board. */
+/* One step toward a link on which this rank sends. */
 static mst_status open_out(struct msi_mail *mail, int rank) {
     struct peer *p = &mail->peers[rank];
-    struct msi_board *board = mail->comm->board;
-    if (!board && rank != mail->comm->rank) return call_out(mail, rank);
-    if (rank == mail->comm->rank) {
-        mst_status st = msi_link_open_self(&p->out);
-        p->in = p->out;
-        p->accepted = true;
-        return st;
-    }
-    mst_status st = msi_segment_make("muster-link", msi_link_shm_bytes(), &p->out_memory);
-    if (st == MST_OK) st = msi_link_open_shm(p->out_memory.base, 0, posted, board, &p->out);
-    if (st != MST_OK) return st;
-    uint64_t offer = (uint64_t)(uint32_t)getpid() << 32 | (uint32_t)(p->out_memory.fd + 1);
-    msi_board_post(board, &msi_board_own(board)->offers[rank], offer); /* read by open_in */
-    return MST_OK;
-}
-
-/* Opens the link that a rank has offered, if it has. */
-static mst_status open_in(struct msi_mail *mail, int rank) {
-    struct peer *p = &mail->peers[rank];
-    struct msi_board *board = mail->comm->board;
-    if (!board) {
-        int fd = msi_net_take(mail->comm->net, rank, MESSAGES);
-        return fd < 0 ? MST_OK : msi_link_open_tcp(fd, &p->in);
-    }
-    uint64_t offer = atomic_load_explicit(&board->areas[rank].offers[mail->comm->rank], memory_order_acquire);
-    if (offer == 0) return MST_OK;
-    mst_status st =
-        msi_segment_attach((int)(offer >> 32), (int)(uint32_t)offer - 1, msi_link_shm_bytes(), &p->in_memory);
-    if (st == MST_OK) st = msi_link_open_shm(p->in_memory.base, 1, posted, board, &p->in);
-    if (st == MST_OK)
-        msi_board_post(board, &msi_board_own(board)->accepted[rank], 1); /* read by is_accepted */
+    if (rank != mail->comm->rank) return msi_way_call(mail->comm, rank, MSI_MESSAGES, &p->out);
+    mst_status st = p->out.link ? MST_OK : msi_link_open_self(&p->out.link);
+    p->in.link = p->out.link;
+    p->out.open = p->in.open = st == MST_OK;
     return st;
-}
-
-static bool is_accepted(struct msi_mail *mail, int rank) {
-    struct peer *p = &mail->peers[rank];
-    const struct msi_board *board =
-        mail->comm->board; /* without one, there is no link before it is accepted */
-    if (!p->accepted && board)
-        p->accepted =
-            atomic_load_explicit(&board->areas[rank].accepted[mail->comm->rank], memory_order_acquire) != 0;
-    return p->accepted;
 }
 
 /* The head of a message: bytes, tag, dtype. */
@@ -171,12 +101,12 @@ static void post_sends(struct msi_mail *mail) {
     for (struct msi_list *at = mail->sending.next; at != &mail->sending; at = at->next) {
         struct mst_work *op = msi_container(at, struct mst_work, message.node);
         int peer = op->message.peer;
-        mst_status st = op->message.posted || mail->peers[peer].out ? MST_OK : open_out(mail, peer);
+        mst_status st = op->message.posted || mail->peers[peer].out.link ? MST_OK : open_out(mail, peer);
         if (st != MST_OK) msi_comm_fail(mail->comm, op, st, peer);
     }
     for (struct msi_list *at = mail->sending.next; at != &mail->sending; at = at->next) {
         struct mst_work *op = msi_container(at, struct mst_work, message.node);
-        struct msi_link *link = mail->peers[op->message.peer].out;
+        struct msi_link *link = mail->peers[op->message.peer].out.link;
         if (!op->message.posted && link) post(op, link);
     }
 }
@@ -248,11 +178,11 @@ void msi_mail_begin(struct msi_mail *mail, struct mst_work *op) {
 }
 
 bool msi_mail_send_now(struct msi_mail *mail, const struct msi_message *m) {
-    const struct peer *p = &mail->peers[m->peer];
+    const struct msi_way *out = &mail->peers[m->peer].out;
     unsigned char head[MSI_MESSAGE_HEAD];
-    if (!p->out || !p->out->ops->send_whole || !is_accepted(mail, m->peer)) return false;
+    if (!out->open || !out->link->ops->send_whole) return false;
     write_head(m, head);
-    return p->out->ops->send_whole(p->out, head, sizeof head, m->buf, m->bytes);
+    return out->link->ops->send_whole(out->link, head, sizeof head, m->buf, m->bytes);
 }
 
 /* Is nothing under way that a message of that rank could have to do with, besides a receive of it? */
@@ -263,13 +193,14 @@ static bool expects_nothing(const struct msi_mail *mail, const struct peer *p) {
 
 bool msi_mail_receive_now(struct msi_mail *mail, const struct msi_message *m) {
     if (m->peer < 0 || m->allocate) return false;
-    struct peer *p = &mail->peers[m->peer];
-    if (!p->in || !p->in->ops->look || !expects_nothing(mail, p)) return false;
+    const struct peer *p = &mail->peers[m->peer];
+    struct msi_link *in = p->in.link;
+    if (!in || !in->ops->look || !expects_nothing(mail, p)) return false;
     size_t n;
-    const char *came = p->in->ops->look(p->in, &n);
+    const char *came = in->ops->look(in, &n);
     for (uint32_t i = msi_comm_spins(mail->comm); !came && i > 0; i--) {
         msi_relax();
-        came = p->in->ops->look(p->in, &n);
+        came = in->ops->look(in, &n);
     }
     if (!came || n < MSI_MESSAGE_HEAD) return false;
     uint64_t bytes;
@@ -279,7 +210,7 @@ bool msi_mail_receive_now(struct msi_mail *mail, const struct msi_message *m) {
     bool wanted = tag == m->tag && dtype == m->dtype && bytes == m->bytes;
     if (!wanted || bytes > n - MSI_MESSAGE_HEAD) return false;
     memcpy(m->buf, came + MSI_MESSAGE_HEAD, bytes);
-    p->in->ops->drop(p->in, MSI_MESSAGE_HEAD + bytes);
+    in->ops->drop(in, MSI_MESSAGE_HEAD + bytes);
     if (m->sender) *m->sender = mail->comm->hooks.global(mail->comm->hooks.context, m->peer);
     return true;
 }
@@ -301,7 +232,7 @@ static bool keep(struct msi_mail *mail, struct peer *p, int peer, int tag, size_
     stray->dtype = dtype;
     p->keeping = stray;
     msi_list_push(&mail->strays, &stray->node);
-    msi_link_receive(p->in, &stray->body, stray->data, bytes);
+    msi_link_receive(p->in.link, &stray->body, stray->data, bytes);
     return true;
 }
 
@@ -319,7 +250,7 @@ static bool open_message(struct msi_mail *mail, int peer) {
         msi_list_remove(&op->message.node);
         if (meet(mail, op, peer, (size_t)bytes, dtype)) {
             p->receiving = op;
-            msi_link_receive(p->in, &op->message.body_transfer, op->message.buf, (size_t)bytes);
+            msi_link_receive(p->in.link, &op->message.body_transfer, op->message.buf, (size_t)bytes);
             return true;
         }
         tag = -1; /* comes in all the same, and is thrown away */
@@ -353,20 +284,21 @@ static bool body_is_there(const struct peer *p) {
 /* All messages of a rank that have come so far. False if the link is of no use any more. */
 static bool read_peer(struct msi_mail *mail, int peer, bool *moved) {
     struct peer *p = &mail->peers[peer];
+    struct msi_link *in = p->in.link;
     for (;;) {
         if (!p->in_body && p->head_in.data == NULL) {
             p->head_in.data = (char *)p->head;
-            msi_link_receive(p->in, &p->head_in, p->head, sizeof p->head);
+            msi_link_receive(in, &p->head_in, p->head, sizeof p->head);
         }
-        if (p->in->ops->progress(p->in)) *moved = true;
+        if (in->ops->progress(in)) *moved = true;
         if (!p->in_body) {
-            if (!msi_transfer_done(&p->head_in)) return p->in->status == MST_OK;
+            if (!msi_transfer_done(&p->head_in)) return in->status == MST_OK;
             p->head_in.data = NULL;
             if (!open_message(mail, peer)) return false;
             *moved = true;
-            p->in->ops->progress(p->in);
+            in->ops->progress(in);
         }
-        if (!body_is_there(p)) return p->in->status == MST_OK;
+        if (!body_is_there(p)) return in->status == MST_OK;
         close_message(mail, peer);
     }
 }
@@ -375,16 +307,17 @@ static void check_sends(struct msi_mail *mail, bool *moved) {
     for (struct msi_list *at = mail->sending.next, *next; at != &mail->sending; at = next) {
         struct mst_work *op = msi_container(at, struct mst_work, message.node);
         struct msi_message *m = &op->message;
-        struct peer *p = &mail->peers[m->peer];
+        struct msi_way *out = &mail->peers[m->peer].out;
         next = at->next;
         if (!m->posted) continue;
-        if (p->out->ops->progress(p->out)) *moved = true;
+        if (out->link->ops->progress(out->link)) *moved = true;
         bool taken = msi_transfer_done(&m->head_transfer) && msi_transfer_done(&m->body_transfer);
-        if (taken && is_accepted(mail, m->peer)) { /* also where the other side has closed since */
+        if (taken) open_out(mail, m->peer); /* finds out whether it is open */
+        if (taken && out->open) {           /* also where the other side has closed since */
             msi_list_remove(&m->node);
             m->through = true;
             *moved = true;
-        } else if (p->out->status != MST_OK) {
+        } else if (out->link->status != MST_OK) {
             mst_status st = mail->comm->hooks.say_lost(mail->comm->hooks.context, m->peer);
             msi_list_remove(&m->node);
             msi_comm_fail(mail->comm, op, st, m->peer);
@@ -400,8 +333,8 @@ bool msi_mail_advance(struct msi_mail *mail) {
     if (msi_list_empty(&mail->sending) && msi_list_empty(&mail->posted) && mail->incoming == 0) return moved;
     for (int r = 0; r < mail->comm->size; r++) {
         struct peer *p = &mail->peers[r];
-        if (!p->in && r != mail->comm->rank) open_in(mail, r);
-        if (p->in) read_peer(mail, r, &moved);
+        if (r != mail->comm->rank) msi_way_answer(mail->comm, r, MSI_MESSAGES, &p->in);
+        if (p->in.link) read_peer(mail, r, &moved);
     }
     return moved;
 }
@@ -412,11 +345,10 @@ void msi_mail_answer(struct msi_comm *comm) {
             comm->door->listener); /* answers; the group takes them when it asks for messages */
         return;
     }
-    const struct msi_area *areas = comm->board->areas;
     for (int r = 0; r < comm->size; r++) {
-        if (atomic_load_explicit(&areas[r].offers[comm->rank], memory_order_relaxed) == 0) continue;
+        if (!msi_way_offered(comm, r, MSI_MESSAGES)) continue;
         if (!comm->mail && msi_mail_new(comm, &comm->mail) != MST_OK) return;
-        if (!comm->mail->peers[r].in) open_in(comm->mail, r);
+        msi_way_answer(comm, r, MSI_MESSAGES, &comm->mail->peers[r].in);
     }
 }
 
@@ -425,9 +357,10 @@ int msi_mail_descriptors(const struct msi_mail *mail, struct pollfd *fds, int ma
     for (int r = 0; mail && r < mail->comm->size && n + 1 < max; r++) {
         const struct peer *p = &mail->peers[r];
         struct pollfd out = {.fd = -1}, in = {.fd = -1};
-        if (p->dialling) out.fd = msi_dial_descriptor(&p->dial, &out.events);
-        if (p->out && !msi_list_empty(&p->out->sends)) out.fd = p->out->ops->descriptor(p->out, &out.events);
-        if (p->in) in.fd = p->in->ops->descriptor(p->in, &in.events);
+        const struct msi_link *to = p->out.link, *from = p->in.link;
+        out.fd = msi_way_descriptor(&p->out, &out.events);
+        if (to && !msi_list_empty(&to->sends)) out.fd = to->ops->descriptor(to, &out.events);
+        if (from) in.fd = from->ops->descriptor(from, &in.events);
         if (out.fd >= 0) fds[n++] = out;
         if (in.fd >= 0) fds[n++] = in;
     }

@@ -1,24 +1,19 @@
 /* net.c - collectives over links between hosts. See net.h. */
 #include "backend/net.h"
-#include "backend/door.h"
 #include "backend/net_layout.h"
+#include "backend/way.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "coll/choose.h"
 #include "coll/executor.h"
-#include "transport/dial.h"
 #include "wire/cursor.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
-enum { COLLECTIVES = 0, HEAD_BYTES = 16 + 40 };
+enum { HEAD_BYTES = 16 + 40 };
 
 /* What there is with one other rank. */
 struct peer {
-    struct msi_link *link;
-    struct msi_dial dial;
-    bool dialling;
+    struct msi_way way;
     bool sends, receives; /* does the plan send to it, receive from it? */
     bool checked;         /* its head was right */
     unsigned char head_out[HEAD_BYTES], head_in[HEAD_BYTES];
@@ -34,74 +29,35 @@ struct msi_net {
     struct msi_plan plan;
     struct msi_exec exec;
     enum phase phase;
-    uint64_t group, seq;
+    uint64_t seq;
     const struct msi_planner *planner; /* of the plan; NULL before there is one */
     struct peer peers[];
 };
 
 mst_status msi_net_new(struct msi_comm *comm, struct msi_net **net) {
-    static const uint64_t key[2] = {3, 4};
     struct msi_net *made = calloc(1, sizeof *made + (size_t)comm->size * sizeof *made->peers);
     if (!made) return msi_fail_memory();
     made->comm = comm;
-    made->group = msi_hash(comm->key, strlen(comm->key), key);
     *net = made;
     return MST_OK;
 }
 
 void msi_net_free(struct msi_net *net) {
     if (!net) return;
-    for (int r = 0; r < net->comm->size; r++) {
-        struct peer *p = &net->peers[r];
-        if (p->link) p->link->ops->close(p->link);
-        if (p->dialling) msi_dial_end(&p->dial);
-    }
+    for (int r = 0; r < net->comm->size; r++) msi_way_close(&net->peers[r].way);
     msi_exec_free(&net->exec);
     msi_plan_free(&net->plan);
     msi_net_layout_free(&net->layout);
     free(net);
 }
 
-void msi_net_call(struct msi_net *net, int rank, uint32_t channel, struct msi_dial *dial) {
-    struct msi_comm *comm = net->comm;
-    void *context = comm->hooks.context;
-    struct msi_address to = {.port = comm->ports[rank]};
-    struct msi_hello hello = {comm->door->world, net->group,
-                              (uint32_t)comm->hooks.global(context, comm->rank),
-                              (uint32_t)comm->hooks.global(context, rank), channel};
-    snprintf(to.host, sizeof to.host, "%s", comm->hooks.address(context, rank));
-    msi_dial_begin(dial, &to, &hello);
-}
-
-int msi_net_take(struct msi_net *net, int rank, uint32_t channel) {
-    struct msi_comm *comm = net->comm;
-    msi_listener_progress(comm->door->listener);
-    return msi_listener_take(comm->door->listener, net->group, comm->hooks.global(comm->hooks.context, rank),
-                             (int)channel);
-}
-
 /* One step toward a link with the rank. MSI_DONE: there it is. */
 static enum msi_advance connect_peer(struct msi_net *net, struct mst_work *op, int rank) {
-    struct peer *p = &net->peers[rank];
-    int fd = -1;
-    if (p->link) return MSI_DONE;
-    if (net->comm->rank > rank) {
-        fd = msi_net_take(net, rank, COLLECTIVES);
-    } else {
-        if (!p->dialling) msi_net_call(net, rank, COLLECTIVES, &p->dial);
-        p->dialling = true;
-        enum msi_dial_state state = msi_dial_progress(&p->dial, &fd);
-        if (state == MSI_DIAL_FAILED) {
-            msi_dial_end(&p->dial);
-            p->dialling = false; /* and again, where that may help */
-            if (p->dial.status != MST_ERR_UNREACHABLE)
-                return msi_host_fail(&op->host, p->dial.status, rank, p->dial.why);
-        }
-        if (state == MSI_DIAL_DONE) p->dialling = false;
-    }
-    if (fd < 0) return MSI_BLOCKED;
-    mst_status st = msi_link_open_tcp(fd, &p->link);
-    return st == MST_OK ? MSI_DONE : msi_host_fail(&op->host, st, rank, "no link");
+    struct msi_way *way = &net->peers[rank].way;
+    mst_status st = net->comm->rank < rank ? msi_way_call(net->comm, rank, MSI_COLLECTIVES, way)
+                                           : msi_way_answer(net->comm, rank, MSI_COLLECTIVES, way);
+    if (st != MST_OK) return msi_host_fail(&op->host, st, rank, way->why);
+    return way->open ? MSI_DONE : MSI_BLOCKED;
 }
 
 static void write_head(const struct mst_work *op, uint64_t seq, unsigned char out[HEAD_BYTES]) {
@@ -199,12 +155,12 @@ static enum msi_advance connect_all(struct msi_net *net, struct mst_work *op) {
 static enum msi_advance start(struct msi_net *net, struct mst_work *op) {
     for (int r = 0; r < net->comm->size; r++) {
         struct peer *p = &net->peers[r];
-        net->layout.links[r] = p->link;
+        net->layout.links[r] = p->way.link;
         if (p->sends) {
             write_head(op, net->seq, p->head_out);
-            msi_link_send(p->link, &p->out, p->head_out, HEAD_BYTES);
+            msi_link_send(p->way.link, &p->out, p->head_out, HEAD_BYTES);
         }
-        if (p->receives) msi_link_receive(p->link, &p->in, p->head_in, HEAD_BYTES);
+        if (p->receives) msi_link_receive(p->way.link, &p->in, p->head_in, HEAD_BYTES);
     }
     struct msi_exec_run run = {.plan = &net->plan,
                                .links = net->layout.links,
@@ -242,7 +198,7 @@ static enum msi_advance run(struct msi_net *net, struct mst_work *op) {
     if (heads == MSI_FAILED) return heads;
     if (net->exec.status != MST_OK) {
         int culprit = net->exec.culprit;
-        return msi_host_fail(&op->host, net->exec.status, culprit, net->peers[culprit].link->why);
+        return msi_host_fail(&op->host, net->exec.status, culprit, net->peers[culprit].way.link->why);
     }
     if (heads == MSI_DONE && msi_exec_over(&net->exec)) {
         msi_net_layout_end(&net->layout, op);
@@ -267,7 +223,8 @@ int msi_net_missing(const struct msi_net *net, int *ranks, int max) {
     for (int r = 0; r < net->comm->size; r++) {
         const struct peer *p = &net->peers[r];
         bool waits = p->receives || p->sends;
-        if (!waits || (net->phase == CONNECT && p->link) || (net->phase == RUN && !msi_link_busy(p->link)))
+        if (!waits || (net->phase == CONNECT && p->way.open) ||
+            (net->phase == RUN && !msi_link_busy(p->way.link)))
             continue;
         if (n < max) ranks[n] = r;
         n++;
@@ -278,12 +235,12 @@ int msi_net_missing(const struct msi_net *net, int *ranks, int max) {
 int msi_net_descriptors(const struct msi_net *net, struct pollfd *fds, int max) {
     int n = 0;
     for (int r = 0; r < net->comm->size && n < max; r++) {
-        const struct peer *p = &net->peers[r];
+        const struct msi_way *way = &net->peers[r].way;
         struct pollfd fd = {.fd = -1};
-        if (p->link && msi_link_busy(p->link))
-            fd.fd = p->link->ops->descriptor(p->link, &fd.events);
-        else if (p->dialling)
-            fd.fd = msi_dial_descriptor(&p->dial, &fd.events);
+        if (way->link && msi_link_busy(way->link))
+            fd.fd = way->link->ops->descriptor(way->link, &fd.events);
+        else
+            fd.fd = msi_way_descriptor(way, &fd.events);
         if (fd.fd >= 0) fds[n++] = fd;
     }
     return n;

@@ -34,9 +34,4 @@ int msi_net_descriptors(const struct msi_net *net, struct pollfd *fds, int max);
 /* What the culprit of a disagreement told. */
 const struct msi_told *msi_net_told(const struct msi_net *net, int rank);
 
-/* The door's listener, for messages. */
-struct msi_dial;
-void msi_net_call(struct msi_net *net, int rank, uint32_t channel, struct msi_dial *dial);
-int msi_net_take(struct msi_net *net, int rank, uint32_t channel);
-
 #endif

@@ -184,7 +184,7 @@ static int open_bell(const struct msi_board *board, int rank) {
                           O_CLOEXEC); /* a reader too: writing to one that is gone raises no signal */
 }
 
-static void ring(const struct msi_board *board, int rank) {
+void msi_board_ring(const struct msi_board *board, int rank) {
     char byte = 0;
     if (board->bells[rank] < 0) board->bells[rank] = open_bell(board, rank);
     if (board->bells[rank] < 0) return; /* it is gone, and wakes by itself otherwise */
@@ -197,7 +197,7 @@ void msi_board_wake(const struct msi_board *board) {
         uint64_t bits = atomic_load_explicit(&board->head->asleep[i], memory_order_seq_cst);
         for (; bits; bits &= bits - 1) {
             int rank = i * 64 + __builtin_ctzll(bits);
-            if (rank < board->size && rank != board->rank) ring(board, rank);
+            if (rank < board->size && rank != board->rank) msi_board_ring(board, rank);
         }
     }
 }

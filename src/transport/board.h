@@ -34,7 +34,8 @@ enum {
     MSI_SMALL_CELL = 8 << 10,
     MSI_BIG_CELLS = 1 << 20, /* bytes; each operation divides them as it likes */
     MSI_BOARD_RANKS = 1024,
-    MSI_LINE = 128, /* two cache lines on x86-64, which fetches them in pairs */
+    MSI_BOARD_CHANNELS = 2, /* links between the same two ranks, at most */
+    MSI_LINE = 128,         /* two cache lines on x86-64, which fetches them in pairs */
 };
 
 /* Where the payload of an operation is. */
@@ -71,9 +72,10 @@ struct msi_area {
     _Alignas(MSI_LINE) _Atomic uint64_t drained; /* number << 24 | rounds of it that this rank has read */
     _Alignas(MSI_LINE) _Atomic uint64_t
         bell; /* pid << 32 | descriptor + 1 of a pipe that wakes this rank; 0: none */
-    _Alignas(MSI_LINE) _Atomic uint64_t
-        offers[MSI_BOARD_RANKS];                 /* pid << 32 | descriptor + 1 of a link to that rank */
-    _Atomic uint64_t accepted[MSI_BOARD_RANKS];  /* 1: has opened the link that that rank offers */
+    /* pid << 32 | descriptor + 1 of a link to that rank */
+    _Alignas(MSI_LINE) _Atomic uint64_t offers[MSI_BOARD_CHANNELS][MSI_BOARD_RANKS];
+    /* 1: has opened the link that that rank offers */
+    _Atomic uint64_t accepted[MSI_BOARD_CHANNELS][MSI_BOARD_RANKS];
     _Alignas(MSI_LINE) _Atomic uint64_t gave_up; /* number << 8 | status; 0: it has not */
     _Alignas(4096) unsigned char small[MSI_SMALL_CELLS][MSI_SMALL_CELL];
     unsigned char big[MSI_BIG_CELLS];
@@ -128,6 +130,13 @@ static inline void msi_board_nudge(const struct msi_board *board) {
     for (int i = 0; i < words; i++)
         asleep |= atomic_load_explicit(&board->head->asleep[i], memory_order_seq_cst);
     if (asleep) msi_board_wake(board);
+}
+
+/* Wakes one rank, if it sleeps, after such a store. */
+void msi_board_ring(const struct msi_board *board, int rank);
+static inline void msi_board_nudge_one(const struct msi_board *board, int rank) {
+    uint64_t asleep = atomic_load_explicit(&board->head->asleep[rank / 64], memory_order_seq_cst);
+    if (asleep >> rank % 64 & 1) msi_board_ring(board, rank);
 }
 
 /* Makes what was written before visible, by raising a word of the own area; wakes sleepers. */
