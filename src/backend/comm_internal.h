@@ -47,9 +47,9 @@ struct msi_comm {
 /* Of a wait whose clock does not run yet. */
 #define MSI_NO_DEADLINE INT64_MAX
 
-/* How often to look for something before anything else is done about it: about as long as a system call takes. */
+/* How often to look for something before the processor is given away: about as long as a system call takes. */
 static inline uint32_t msi_comm_spins(const struct msi_comm *comm) {
-    return comm->crowded ? 20 : 4000;
+    return comm->crowded ? 1 : 4000;
 }
 
 /* Between two looks. */

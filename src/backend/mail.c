@@ -4,8 +4,11 @@
 #include "base/error.h"
 #include "wire/cursor.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+enum { YIELDS = 64 }; /* for a message that is expected at any moment */
 
 /* A message that nobody has asked for yet. */
 struct stray {
@@ -198,8 +201,12 @@ bool msi_mail_receive_now(struct msi_mail *mail, const struct msi_message *m) {
     if (!in || !in->ops->look || !expects_nothing(mail, p)) return false;
     size_t n;
     const char *came = in->ops->look(in, &n);
-    for (uint32_t i = msi_comm_spins(mail->comm); !came && i > 0; i--) {
-        msi_relax();
+    bool crowded = mail->comm->crowded; /* then the sender may need this processor */
+    for (uint32_t i = crowded ? YIELDS : msi_comm_spins(mail->comm); !came && i > 0; i--) {
+        if (crowded)
+            sched_yield();
+        else
+            msi_relax();
         came = in->ops->look(in, &n);
     }
     if (!came || n < MSI_MESSAGE_HEAD) return false;
