@@ -102,7 +102,7 @@ static void drop_value(struct msi_kv *kv, struct msi_kv_item *item) {
     free(item->value);
     item->value = NULL;
     item->len = item->cap = 0;
-    item->has_value = false;
+    item->has_value = item->counts = false;
 }
 
 static void drop_queue(struct msi_kv *kv, struct msi_kv_item *item) {
@@ -168,6 +168,7 @@ static mst_status put_item(struct msi_kv *kv, struct msi_kv_item *item, struct m
     if (value.n && item->value) memcpy(item->value + keep, value.p, value.n);
     item->len = keep + value.n;
     item->has_value = true;
+    item->counts = false;
     if (!existed) kv->n_keys++;
     if (kv->changed)
         kv->changed(kv->context, had ? MSI_KV_UPDATED : MSI_KV_CREATED, msi_str(item->key, item->key_len),
@@ -211,13 +212,19 @@ static mst_status add(struct msi_kv *kv, const struct msi_store_req *req, struct
     struct msi_kv_item *item = msi_kv_item(kv, req->key, true);
     int64_t number = 0;
     if (!item) return MST_ERR_LIMIT;
-    if (item->has_value && !parse_number(msi_str(item->value, item->len), &number)) return MST_ERR_STATE;
+    if (item->counts)
+        number = item->count;
+    else if (item->has_value && !parse_number(msi_str(item->value, item->len), &number))
+        return MST_ERR_STATE;
     if (__builtin_add_overflow(number, req->number, &number)) return MST_ERR_STATE;
     char text[NUMBER_MAX];
     const char *digits = format_number(text, number);
     mst_status st = put_item(kv, item, msi_str(digits, (size_t)(text + NUMBER_MAX - digits)), false);
-    if (st == MST_OK) msi_put_u64(reply, (uint64_t)number);
-    return st;
+    if (st != MST_OK) return st;
+    item->counts = true;
+    item->count = number;
+    msi_put_u64(reply, (uint64_t)number);
+    return MST_OK;
 }
 
 static mst_status compare_set(struct msi_kv *kv, const struct msi_store_req *req, struct msi_buf *reply) {

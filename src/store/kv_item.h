@@ -10,6 +10,8 @@ struct msi_kv_item {
     char *value;
     size_t len, cap;
     bool has_value;
+    bool counts;           /* ADD wrote the value, which is … */
+    int64_t count;         /* … this number */
     struct msi_list queue; /* of struct queued, in kv.c */
     int64_t queued;
     int64_t arrived;       /* calls of BARRIER */

@@ -44,6 +44,7 @@ void msi_kv_wait_end(struct msi_kv *kv, struct msi_kv_waiter *waiter) {
 /* The item itself stays: it has just been given what makes it exist. */
 void msi_kv_item_changed(struct msi_kv *kv, struct msi_kv_item *item) {
     struct msi_list ready;
+    if (msi_list_empty(&item->links)) return;
     msi_list_init(&ready);
     for (struct msi_list *at = item->links.next, *next; at != &item->links; at = next) {
         next = at->next;

@@ -56,6 +56,7 @@ void msi_conn_account(struct msi_conn *conn) {
     if (conn->in.len == 0 && conn->in.cap > KEEP_BUFFER) msi_buf_free(&conn->in);
     if (conn->out.len == 0 && conn->out.cap > KEEP_BUFFER) msi_buf_free(&conn->out);
     size_t held = conn->in.cap + conn->out.cap + conn->kept;
+    if (held == conn->accounted && !conn->in.failed && !conn->out.failed) return;
     server->buffered += held - conn->accounted;
     conn->accounted = held;
     if (held > KEEP_BUFFER && !msi_server_has_room(server, 0)) {

@@ -29,10 +29,16 @@ static void answer_status(struct msi_conn *conn, mst_status st) {
     if (conn->dialect == MSI_DIALECT_M) msi_buf_add_u8(&conn->out, (uint8_t)st);
 }
 
+/* How long the reply is at most: no single value is longer than all that is stored. */
+static size_t reply_most(const struct msi_server *server, const struct msi_store_req *req) {
+    size_t stored = msi_kv_bytes(server->kv);
+    return req->n < 2 && stored <= SMALL_REPLY ? stored : msi_kv_reply_size(server->kv, req);
+}
+
 /* Is there memory for the reply? What was taken in can be got again, also from a full store, while others hold little.
  */
 static bool fits(const struct msi_server *server, const struct msi_store_req *req) {
-    size_t reply = msi_kv_reply_size(server->kv, req), idle = server->max_total / 4;
+    size_t reply = reply_most(server, req), idle = server->max_total / 4;
     return reply <= SMALL_REPLY || msi_server_has_room(server, 2 * reply) /* buffers double */ ||
            ((req->n < 2 || 2 * reply <= idle) && server->buffered < idle / 2);
 }
@@ -66,7 +72,7 @@ static void woken(struct msi_kv_waiter *waiter, mst_status st) {
  */
 static bool answer_or_defer(struct msi_conn *conn, const struct msi_store_req *req) {
     struct msi_server *server = conn->server;
-    size_t reply = msi_kv_reply_size(server->kv, req), idle = server->max_total / 4;
+    size_t reply = reply_most(server, req), idle = server->max_total / 4;
     if (reply <= SMALL_REPLY || 2 * reply > idle || msi_server_has_room(server, 2 * reply)) {
         answer(conn, req);
         return false;
@@ -273,7 +279,7 @@ static size_t serve_one(struct msi_conn *conn, const uint8_t *p, size_t n) {
         conn->request_len = len;
         return 0;
     }
-    msi_server_resume(server);
+    if (!msi_list_empty(&server->ready)) msi_server_resume(server);
     return len;
 }
 
