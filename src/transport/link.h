@@ -127,6 +127,9 @@ mst_status msi_link_open_tcp(int fd, struct msi_link **link);
  * in *posted. A peer that dies without closing is not noticed here.
  */
 size_t msi_link_shm_bytes(void);
+/* Whether large sends go by the receiver reading this process's memory; judged: where it can and where that was faster. */
+enum msi_pulling { MSI_PULLING_JUDGED, MSI_PULLING_ALWAYS, MSI_PULLING_NEVER };
+void msi_link_shm_pulling(struct msi_link *link, enum msi_pulling pulling);
 mst_status msi_link_open_shm(void *memory, int side, void (*posted)(void *arg), void *arg,
                              struct msi_link **link);
 

@@ -10,6 +10,10 @@
  * cells it has emptied on a line of its own, a few at a time, and the sender looks there only when it has
  * filled all that it knows to be free.
  *
+ * A large message need not go through cells: the sender lends its buffer, by a cell that says where it is, and the receiver
+ * pulls the bytes out of the sender's memory and empties the cell, which gives the buffer back. Whether this process may do
+ * that is tried when the link is opened; for which sizes it pays is measured by the receiver, who tells the sender.
+ *
  * All loads and stores of what both sides touch are sequentially consistent, which costs no more than acquire
  * and release but for one fenced store a cell on x86. So sleepers can be woken without loss: one side says
  * that it will sleep and then looks at the ring, the other changes the ring and then looks for sleepers, and
@@ -19,11 +23,16 @@
  * from there.
  */
 #include "base/error.h"
+#include "base/hash.h"
+#include "os/clock.h"
 #include "transport/link.h"
+#include "transport/pull.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     LINE = 128, /* what two cores may hand to each other at once: processors fetch lines of 64 in pairs */
@@ -32,7 +41,10 @@ enum {
     SMALL = 56,         /* as much fits into the first 64 bytes */
     REPORT = CELLS / 8, /* emptied cells that the sender is told about together */
     BURST = 4,          /* cells moved in one way before the other way has its turn */
+    PULL_STEP = 1 << 20 /* bytes pulled before the other way has its turn */
 };
+
+#define LENT 0x80000000u /* in a cell's length: it holds a struct loan */
 
 /* Bytes of up to SMALL begin right behind the head, more at the next line, where copying is faster. */
 struct cell {
@@ -47,9 +59,25 @@ struct ring {
     struct cell cells[CELLS];
 };
 
+/* What the sender of a large message puts into a cell. */
+struct loan {
+    uint64_t from, bytes;
+};
+
+/* What a side says of itself. */
+struct side {
+    _Atomic uint32_t closed;
+    _Atomic uint32_t ready; /* pid, address and mark are there: who can pull the mark can pull anything */
+    _Atomic uint32_t pulls; /* it can pull from the other side … */
+    _Atomic uint32_t
+        verdict[MSI_PULL_CLASSES]; /* … and wants to, for messages of a class: enum msi_pull_verdict */
+    int32_t pid;
+    uint64_t address, mark;
+    char pad[LINE - 56];
+};
+
 struct region {
-    _Atomic uint32_t closed[2]; /* by side; written once */
-    char pad[LINE - 8];
+    struct side sides[2];
     struct ring rings[2]; /* by the side that sends */
 };
 
@@ -58,8 +86,8 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share these: 64 bits with
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "processes share these: 32 bits without a lock");
 _Static_assert(offsetof(struct cell, bytes) == 8 && sizeof(struct cell) == 16512, "layout of a cell");
 _Static_assert(sizeof(struct cell) % LINE == 0 && sizeof(struct cell) % 4096 != 0, "places of the cells");
-_Static_assert(offsetof(struct ring, cells) == LINE && offsetof(struct region, rings) == LINE, "own lines");
-_Static_assert(sizeof(struct region) == LINE + 2 * (LINE + CELLS * sizeof(struct cell)),
+_Static_assert(sizeof(struct side) == LINE && offsetof(struct ring, cells) == LINE, "own lines");
+_Static_assert(sizeof(struct region) == 2 * LINE + 2 * (LINE + CELLS * sizeof(struct cell)),
                "layout of a region");
 
 struct shm {
@@ -71,18 +99,30 @@ struct shm {
     void *arg;
     uint64_t filled, known_emptied; /* cells of out; filled - known_emptied <= CELLS */
     uint64_t taken, reported;       /* cells of in; taken - reported < REPORT */
-    uint32_t at, len;               /* of the cell of in that is being emptied; len 0: none is */
+    size_t at, len;                 /* of the cell of in that is being emptied; len 0: none is */
+    bool borrowed;                  /* those bytes are in the other side's memory … */
+    uint64_t from;                  /* … from there on */
+
+    uint64_t lent; /* number of the cell by which the first send is lent; 0: it is not */
+    unsigned turns[MSI_PULL_CLASSES];
+    enum msi_pulling pulling;
+    uint64_t mark;
+    bool introduced, tried; /* to pull the other side's mark */
+    struct msi_pull_trials trials;
+    int64_t begun; /* when the first byte of the large receive came that is under way */
 };
 
 static void wake(const struct shm *shm) {
     if (shm->posted) shm->posted(shm->arg);
 }
 
-/* Bytes in the queue, as far as limit. */
+/* Bytes in the queue, as far as limit, and as far as those that may be lent. */
 static size_t queued(const struct msi_list *queue, size_t limit) {
     size_t n = 0;
     for (const struct msi_list *node = queue->next; node != queue; node = node->next) {
-        size_t left = msi_transfer_left(msi_container(node, struct msi_transfer, node));
+        const struct msi_transfer *transfer = msi_container(node, struct msi_transfer, node);
+        size_t left = msi_transfer_left(transfer);
+        if (n && transfer->done == 0 && left >= MSI_PULL_FROM) break;
         if (left >= limit - n) return limit;
         n += left;
     }
@@ -127,10 +167,71 @@ static void fill_cell(struct shm *shm) {
     publish_cell(shm, cell, len);
 }
 
+/* Is the first send one that the other side shall pull? While it is being found out what pays, every other one is. */
+static bool may_lend(struct shm *shm) {
+    const struct msi_transfer *first = msi_link_first(&shm->link.sends);
+    int class = first->done == 0 ? msi_pull_class(first->len) : -1;
+    if (class < 0 || shm->pulling == MSI_PULLING_NEVER) return false;
+    struct side *other = &shm->region->sides[1 - shm->side];
+    if (!atomic_load_explicit(&other->pulls, memory_order_relaxed)) return false;
+    if (shm->pulling == MSI_PULLING_ALWAYS) return true;
+    uint32_t verdict = atomic_load_explicit(&other->verdict[class], memory_order_relaxed);
+    return verdict == MSI_PULL_UNDECIDED ? shm->turns[class]++ % 2 : verdict == MSI_PULL_PULLED;
+}
+
+static void lend(struct shm *shm) {
+    struct cell *cell = &shm->out->cells[shm->filled % CELLS];
+    const struct msi_transfer *first = msi_link_first(&shm->link.sends);
+    struct loan loan = {(uintptr_t)first->data, first->len};
+    memcpy(cell->bytes, &loan, sizeof loan);
+    publish_cell(shm, cell, LENT | sizeof loan);
+    shm->lent = shm->filled;
+}
+
+/* Has what was lent come back? */
+static bool take_back(struct shm *shm) {
+    /* Acquires what close_cell released: the receiver has read all of it. */
+    uint64_t emptied = atomic_load_explicit(&shm->out->emptied, memory_order_seq_cst);
+    if (emptied < shm->lent || msi_list_empty(&shm->link.sends)) return false;
+    struct msi_transfer *first = msi_link_first(&shm->link.sends);
+    msi_link_advance(first, msi_transfer_left(first));
+    shm->lent = 0;
+    return true;
+}
+
 static bool fill_cells(struct shm *shm) {
     int n = 0;
-    for (; n < BURST && !msi_list_empty(&shm->link.sends) && has_room(shm); n++) fill_cell(shm);
+    if (shm->lent && !take_back(shm)) return false;
+    for (; n < BURST && !shm->lent && !msi_list_empty(&shm->link.sends) && has_room(shm); n++) {
+        if (may_lend(shm))
+            lend(shm);
+        else
+            fill_cell(shm);
+    }
     return n > 0;
+}
+
+/* Says, once, where the other side finds a mark in this process's memory: not before the process that uses the link does. */
+static void introduce(struct shm *shm) {
+    struct side *own = &shm->region->sides[shm->side];
+    msi_random(&shm->mark, sizeof shm->mark);
+    own->pid = (int32_t)getpid();
+    own->address = (uintptr_t)&shm->mark;
+    own->mark = shm->mark;
+    atomic_store_explicit(&own->ready, 1, memory_order_release); /* to try_to_pull */
+    shm->introduced = true;
+}
+
+/* Finds out, once, whether this process can read the other one's memory. */
+static void try_to_pull(struct shm *shm) {
+    const struct side *other = &shm->region->sides[1 - shm->side];
+    uint64_t mark = 0;
+    if (!shm->introduced) introduce(shm);
+    /* Acquires what introduce released: the fields of the other side. */
+    if (!atomic_load_explicit(&other->ready, memory_order_acquire)) return;
+    shm->tried = true;
+    if (!msi_pull(other->pid, other->address, &mark, sizeof mark) || mark != other->mark) return;
+    atomic_store_explicit(&shm->region->sides[shm->side].pulls, 1, memory_order_relaxed);
 }
 
 /* Whether there is a cell to empty. */
@@ -141,38 +242,71 @@ static bool open_cell(struct shm *shm) {
     uint64_t head = atomic_load_explicit(&cell->head, memory_order_seq_cst);
     if ((uint32_t)(head >> 32) != (uint32_t)(shm->taken + 1)) return false;
     uint32_t len = (uint32_t)head;
-    if (len == 0 || len > CELL_BYTES) {
-        msi_link_fail(&shm->link, MST_ERR_PROTOCOL, "a cell of %u bytes, where %d is the limit", len,
-                      CELL_BYTES);
-        return false;
+    shm->borrowed = len == (LENT | sizeof(struct loan)) && shm->tried;
+    if (shm->borrowed) {
+        struct loan loan;
+        memcpy(&loan, cell->bytes, sizeof loan);
+        shm->from = loan.from;
+        shm->len = loan.bytes;
+    } else if (len <= CELL_BYTES) {
+        shm->len = len;
     }
-    shm->len = len;
     shm->at = 0;
-    return true;
+    if (shm->len) return true;
+    msi_link_fail(&shm->link, MST_ERR_PROTOCOL, "a cell of %u bytes, where %d is the limit", len, CELL_BYTES);
+    return false;
 }
 
 static void close_cell(struct shm *shm) {
     shm->len = 0;
     shm->taken++;
-    if (shm->taken - shm->reported < REPORT) return;
+    if (shm->taken - shm->reported < REPORT && !shm->borrowed) return;
     shm->reported = shm->taken;
     /* Released to has_room. */
     atomic_store_explicit(&shm->in->emptied, shm->taken, memory_order_seq_cst);
     wake(shm);
 }
 
+/* How fast large receives are served is measured from their first byte, if that comes first in its cell, to their last. */
+static void begin_trial(struct shm *shm, const struct msi_transfer *to) {
+    if (to->len >= MSI_PULL_FROM) shm->begun = shm->at == 0 ? msi_now() : 0;
+}
+
+static void end_trial(struct shm *shm, const struct msi_transfer *to) {
+    if (to->len < MSI_PULL_FROM || shm->begun == 0) return;
+    int class = msi_pull_class(to->len);
+    uint32_t verdict = msi_pull_judge(&shm->trials, class, shm->borrowed, to->len, msi_now() - shm->begun);
+    atomic_store_explicit(&shm->region->sides[shm->side].verdict[class], verdict, memory_order_relaxed);
+}
+
+/* Moves bytes of the open cell, or of what it lends, into the first receive; false if they cannot be read. */
+static bool take_bytes(struct shm *shm, size_t most) {
+    struct msi_transfer *to = msi_link_first(&shm->link.receives);
+    size_t n = msi_transfer_left(to) < most ? msi_transfer_left(to) : most;
+    bool judged = shm->pulling == MSI_PULLING_JUDGED;
+    if (judged && to->done == 0) begin_trial(shm, to);
+    if (!shm->borrowed) {
+        memcpy(to->data + to->done, bytes_of(&shm->in->cells[shm->taken % CELLS], shm->len) + shm->at, n);
+    } else if (!msi_pull(shm->region->sides[1 - shm->side].pid, shm->from + shm->at, to->data + to->done,
+                         n)) {
+        msi_link_fail(&shm->link, MST_ERR_PEER_LOST, "what the other side lent cannot be read: %s",
+                      strerror(errno));
+        return false;
+    }
+    if (judged && msi_transfer_left(to) == n) end_trial(shm, to);
+    shm->at += n;
+    msi_link_advance(to, n);
+    return true;
+}
+
 static bool take_cells(struct shm *shm) {
     bool moved = false;
     for (int i = 0; i < BURST && !msi_list_empty(&shm->link.receives) && open_cell(shm); i++) {
-        struct cell *cell = &shm->in->cells[shm->taken % CELLS];
-        const char *from = bytes_of(cell, shm->len);
-        while (shm->at < shm->len && !msi_list_empty(&shm->link.receives)) {
-            struct msi_transfer *to = msi_link_first(&shm->link.receives);
-            size_t n =
-                msi_transfer_left(to) < shm->len - shm->at ? msi_transfer_left(to) : shm->len - shm->at;
-            memcpy(to->data + to->done, from + shm->at, n);
-            shm->at += (uint32_t)n;
-            msi_link_advance(to, n);
+        size_t pulled = 0;
+        while (shm->at < shm->len && !msi_list_empty(&shm->link.receives) && pulled < PULL_STEP) {
+            size_t before = shm->at, left = shm->len - shm->at;
+            if (!take_bytes(shm, shm->borrowed && left > PULL_STEP ? PULL_STEP : left)) return moved;
+            if (shm->borrowed) pulled += shm->at - before;
         }
         if (shm->at == shm->len) close_cell(shm);
         moved = true;
@@ -183,7 +317,7 @@ static bool take_cells(struct shm *shm) {
 /* After nothing moved: has the other side closed, and is all received that it sent before? */
 static void look_for_end(struct shm *shm) {
     /* Acquires what close_shm released: the last cells that were filled. */
-    if (!atomic_load_explicit(&shm->region->closed[1 - shm->side], memory_order_seq_cst)) return;
+    if (!atomic_load_explicit(&shm->region->sides[1 - shm->side].closed, memory_order_seq_cst)) return;
     if (open_cell(shm) && (msi_list_empty(&shm->link.sends) || !msi_list_empty(&shm->link.receives))) return;
     msi_link_fail(&shm->link, MST_ERR_PEER_LOST, "the other side closed the link");
 }
@@ -191,6 +325,7 @@ static void look_for_end(struct shm *shm) {
 static bool progress(struct msi_link *link) {
     struct shm *shm = msi_container(link, struct shm, link);
     if (link->status != MST_OK) return false;
+    if (!shm->tried) try_to_pull(shm);
     bool moved = fill_cells(shm);
     if (take_cells(shm)) moved = true;
     if (!moved) look_for_end(shm);
@@ -206,7 +341,7 @@ static int descriptor(const struct msi_link *link, short *events) {
 static void close_shm(struct msi_link *link) {
     struct shm *shm = msi_container(link, struct shm, link);
     /* Released to look_for_end. */
-    atomic_store_explicit(&shm->region->closed[shm->side], 1, memory_order_seq_cst);
+    atomic_store_explicit(&shm->region->sides[shm->side].closed, 1, memory_order_seq_cst);
     wake(shm);
     free(shm);
 }
@@ -227,18 +362,22 @@ static bool send_whole(struct msi_link *link, const void *head, size_t head_len,
 
 static const char *look(struct msi_link *link, size_t *n) {
     struct shm *shm = msi_container(link, struct shm, link);
-    if (link->status != MST_OK || !open_cell(shm)) return NULL;
+    if (link->status != MST_OK || !open_cell(shm) || shm->borrowed) return NULL;
     *n = shm->len - shm->at;
     return bytes_of(&shm->in->cells[shm->taken % CELLS], shm->len) + shm->at;
 }
 
 static void drop(struct msi_link *link, size_t n) {
     struct shm *shm = msi_container(link, struct shm, link);
-    shm->at += (uint32_t)n;
+    shm->at += n;
     if (shm->at == shm->len) close_cell(shm);
 }
 
 static const struct msi_link_ops ops = {"shm", progress, descriptor, close_shm, send_whole, look, drop};
+
+void msi_link_shm_pulling(struct msi_link *link, enum msi_pulling pulling) {
+    msi_container(link, struct shm, link)->pulling = pulling;
+}
 
 size_t msi_link_shm_bytes(void) {
     return sizeof(struct region);

@@ -93,6 +93,13 @@ static inline bool open_shm(struct ends *ends) {
     return true;
 }
 
+/* The same, with large messages pulled out of the sender's memory wherever that is allowed. */
+static inline bool open_pulled(struct ends *ends) {
+    open_shm(ends);
+    for (int i = 0; i < 2; i++) msi_link_shm_pulling(ends->end[i], MSI_PULLING_ALWAYS);
+    return true;
+}
+
 /* Two connected sockets; false where the machine has no such address. */
 static inline bool connect_sockets(const char *host, int fds[2]) {
     struct msi_address address = {.port = 0};
@@ -130,10 +137,9 @@ struct link_base {
     bool two_ends;
 };
 static const struct link_base link_bases[] = {
-    {"self", open_self, false},
-    {"shm", open_shm, true},
-    {"tcp over IPv4", open_tcp4, true},
-    {"tcp over IPv6", open_tcp6, true},
+    {"self", open_self, false},         {"shm", open_shm, true},
+    {"tcp over IPv4", open_tcp4, true}, {"tcp over IPv6", open_tcp6, true},
+    {"shm, pulled", open_pulled, true},
 };
 
 /* 0: none. */

@@ -1,8 +1,16 @@
 /* test_link.c - what every link promises while both sides are well: bytes, in order, where they belong. */
 #include "link_kit.h"
 
+#include "transport/pull.h"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 enum { QUEUE = 40 };
 
@@ -266,6 +274,103 @@ static void a_shm_link_tells_when_the_other_side_may_move(void **state) {
     close_ends(&ends);
 }
 
+/* How many cells end 1 says that it has emptied; it says so for two at a time. */
+static uint64_t cells_used(const struct ends *ends) {
+    return atomic_load((_Atomic uint64_t *)((char *)ends->memory + 2 * 128));
+}
+
+/* One message each way, and back how many cells it took. */
+static uint64_t cells_for(const struct ends *ends, size_t bytes) {
+    static char from[2 << 20], to[2 << 20];
+    struct msi_transfer send, receive;
+    uint64_t before = cells_used(ends);
+    fill(from, bytes, 1, bytes);
+    memset(to, 0, bytes);
+    msi_link_send(ends->end[0], &send, from, bytes);
+    msi_link_receive(ends->end[1], &receive, to, bytes);
+    int64_t limit = msi_deadline(LIMIT_MS);
+    while (!msi_transfer_done(&send) || !msi_transfer_done(&receive)) {
+        advance(ends->end[0]);
+        advance(ends->end[1]);
+        assert_true(msi_now() < limit);
+    }
+    check_bytes(to, bytes, 1, bytes);
+    return cells_used(ends) - before;
+}
+
+static bool can_pull(void) {
+    int64_t from = 7, to = 0;
+    return msi_pull((int)getpid(), (uintptr_t)&from, &to, sizeof to) && to == 7;
+}
+
+static void a_large_message_is_pulled_where_that_is_allowed(void **state) {
+    (void)state;
+    struct ends ends;
+    if (!can_pull()) skip();
+    assert_true(open_pulled(&ends));
+    for (int i = 0; i < 2; i++) cells_for(&ends, 1); /* each side learns that the other can */
+    assert_int_equal(cells_for(&ends, 1 << 20), 1);
+    assert_int_equal(cells_for(&ends, MSI_PULL_FROM), 1);
+    assert_true(cells_for(&ends, MSI_PULL_FROM - 1) > 1);
+    close_ends(&ends);
+}
+
+/* A container may forbid it: then everything goes through cells. */
+static void a_large_message_goes_through_cells_where_pulling_is_forbidden(void **state) {
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct sock_filter filter[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        struct sock_fprog program = {COUNT_OF(filter), filter};
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+            _exit(77);
+        struct ends ends;
+        bool through_cells =
+            !can_pull() && open_pulled(&ends) && cells_for(&ends, 2) < 2 && cells_for(&ends, 1 << 20) > 1;
+        _exit(through_cells ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) skip();
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Both ways are tried, and then one of them is kept to. */
+static void what_is_faster_is_found_out(void **state) {
+    (void)state;
+    struct ends ends;
+    if (!can_pull()) skip();
+    assert_true(open_ends(&link_bases[1], 0, &ends));
+    for (int i = 0; i < 2; i++) cells_for(&ends, 1);
+    int pulled = 0, last = -1;
+    for (int i = 0; i < 6; i++) pulled += cells_for(&ends, 1 << 20) == 1;
+    assert_int_equal(pulled, 3);
+    for (int i = 0; i < 6; i++) {
+        int now = cells_for(&ends, 1 << 20) == 1;
+        assert_true(last < 0 || now == last);
+        last = now;
+    }
+    close_ends(&ends);
+}
+
+static void trials_are_judged_by_their_best(void **state) {
+    (void)state;
+    struct msi_pull_trials trials = {0};
+    assert_int_equal(msi_pull_class(MSI_PULL_FROM - 1), -1);
+    assert_int_equal(msi_pull_class(MSI_PULL_FROM), 0);
+    assert_int_equal(msi_pull_class(4 * MSI_PULL_FROM), 1);
+    assert_int_equal(msi_pull_class(SIZE_MAX), MSI_PULL_CLASSES - 1);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(msi_pull_judge(&trials, 2, i % 2, 1000, 100 + i), MSI_PULL_UNDECIDED);
+    assert_int_equal(msi_pull_judge(&trials, 2, true, 1000, 50), MSI_PULL_PULLED);
+    assert_int_equal(msi_pull_judge(&trials, 2, false, 1000, 0), MSI_PULL_STAGED);
+}
+
 static void a_misplaced_shm_link_is_refused(void **state) {
     (void)state;
     static _Alignas(128) char memory[256];
@@ -286,6 +391,10 @@ int main(void) {
         cmocka_unit_test(a_link_with_a_descriptor_can_be_slept_on),
         cmocka_unit_test(a_link_in_memory_has_no_descriptor),
         cmocka_unit_test(a_shm_link_tells_when_the_other_side_may_move),
+        cmocka_unit_test(a_large_message_is_pulled_where_that_is_allowed),
+        cmocka_unit_test(a_large_message_goes_through_cells_where_pulling_is_forbidden),
+        cmocka_unit_test(what_is_faster_is_found_out),
+        cmocka_unit_test(trials_are_judged_by_their_best),
         cmocka_unit_test(a_misplaced_shm_link_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -161,7 +161,7 @@ static void a_bad_buffer_is_not_the_peers_fault(void **state) {
     close_ends(&ends);
 }
 
-/* Where things lie in a region: a line of flags, then for each side a line with a count, and the cells. */
+/* Where things lie in a region: a line of flags for each side, then for each a line with a count, and the cells. */
 enum { LINE = 128, CELLS = 16, CELL = 16512, CELL_BYTES = 16384 };
 
 static _Atomic uint64_t *word_at(const struct ends *ends, size_t offset) {
@@ -175,8 +175,8 @@ static void a_cell_with_a_wrong_length_breaks_the_link(void **state) {
         struct ends ends;
         struct msi_transfer receive;
         assert_true(open_ends(&link_bases[1], 0, &ends));
-        assert_int_equal(msi_link_shm_bytes(), LINE + 2 * (LINE + CELLS * CELL));
-        atomic_store(word_at(&ends, (size_t)2 * LINE), (uint64_t)1 << 32 | wrong[i]);
+        assert_int_equal(msi_link_shm_bytes(), 2 * LINE + 2 * (LINE + CELLS * CELL));
+        atomic_store(word_at(&ends, (size_t)3 * LINE), (uint64_t)1 << 32 | wrong[i]);
         msi_link_receive(ends.end[1], &receive, in, sizeof in);
         run_until_failed(ends.end[1], NULL);
         assert_status(ends.end[1]->status, MST_ERR_PROTOCOL);
@@ -192,7 +192,7 @@ static void a_wrong_count_of_emptied_cells_breaks_the_link(void **state) {
         struct ends ends;
         struct msi_transfer send;
         assert_true(open_ends(&link_bases[1], 0, &ends));
-        atomic_store(word_at(&ends, LINE), wrong[i]);
+        atomic_store(word_at(&ends, (size_t)2 * LINE), wrong[i]);
         msi_link_send(ends.end[0], &send, out, sizeof out);
         run_until_failed(ends.end[0], NULL);
         assert_status(ends.end[0]->status, MST_ERR_PROTOCOL);
