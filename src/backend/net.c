@@ -141,8 +141,22 @@ static enum msi_advance begin(struct msi_net *net, struct mst_work *op) {
     return MSI_MOVED;
 }
 
+/* A rank of this host that has not opened the board yet: until then its maker must not be done and go. */
+static bool is_awaited(const struct msi_comm *comm, int rank) {
+    return comm->board && !comm->met && comm->places[rank] >= 0 &&
+           !msi_board_here(comm->board, comm->places[rank]);
+}
+
+static bool host_has_met(struct msi_comm *comm) {
+    if (!comm->board || comm->met) return true;
+    for (int r = 0; r < comm->size; r++)
+        if (is_awaited(comm, r)) return false;
+    msi_comm_met(comm);
+    return true;
+}
+
 static enum msi_advance connect_all(struct msi_net *net, struct mst_work *op) {
-    enum msi_advance all = MSI_DONE;
+    enum msi_advance all = host_has_met(net->comm) ? MSI_DONE : MSI_BLOCKED;
     for (int r = 0; r < net->comm->size; r++) {
         if (!net->peers[r].sends && !net->peers[r].receives) continue;
         enum msi_advance got = connect_peer(net, op, r);
@@ -218,14 +232,17 @@ enum msi_advance msi_net_advance(struct msi_net *net, struct mst_work *op) {
     return got == MSI_MOVED ? run(net, op) : got;
 }
 
+static bool is_missing(const struct msi_net *net, int rank) {
+    const struct peer *p = &net->peers[rank];
+    if (net->phase == CONNECT && is_awaited(net->comm, rank)) return true;
+    if (!p->receives && !p->sends) return false;
+    return !(net->phase == CONNECT && p->way.open) && !(net->phase == RUN && !msi_link_busy(p->way.link));
+}
+
 int msi_net_missing(const struct msi_net *net, int *ranks, int max) {
     int n = 0;
     for (int r = 0; r < net->comm->size; r++) {
-        const struct peer *p = &net->peers[r];
-        bool waits = p->receives || p->sends;
-        if (!waits || (net->phase == CONNECT && p->way.open) ||
-            (net->phase == RUN && !msi_link_busy(p->way.link)))
-            continue;
+        if (!is_missing(net, r)) continue;
         if (n < max) ranks[n] = r;
         n++;
     }
