@@ -31,6 +31,7 @@ struct msi_comm {
     pthread_mutex_t lock; /* rule 2 */
     pthread_cond_t changed;
     bool threaded, ending;
+    bool dozing; /* that thread sleeps until something that it knew of happens */
     pthread_t thread;
 
     struct pollfd *watched; /* what a sleeper polls for; NULL before it is needed */

@@ -83,6 +83,17 @@ bool msi_comm_advance(struct msi_comm *comm) {
     return moved;
 }
 
+static void rouse(const struct msi_comm *comm) {
+    if (comm->dozing && comm->net) msi_net_rouse(comm->net);
+}
+
+/* On another thread than the comm's own, which, if it sleeps, does not know what there is to wait for now. */
+static bool help(struct msi_comm *comm) {
+    bool moved = msi_comm_advance(comm);
+    if (moved) rouse(comm);
+    return moved;
+}
+
 /* Puts an operation among those under way. */
 static mst_status begin(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
@@ -166,6 +177,7 @@ mst_status msi_comm_submit(struct mst_work *op) {
     pthread_mutex_lock(&comm->lock);
     st = begin(op);
     if (st == MST_OK) {
+        rouse(comm);
         msi_comm_advance(comm); /* what can be done at once is */
         pthread_cond_broadcast(&comm->changed);
     } else {
@@ -190,7 +202,7 @@ mst_status msi_comm_finish(struct mst_work *op, const struct msi_wait *wait) {
     struct msi_idle idle = {0};
     pthread_mutex_lock(&comm->lock);
     while (!op->done && st == MST_OK) {
-        if (msi_comm_advance(comm)) {
+        if (help(comm)) {
             idle = (struct msi_idle){0};
         } else if (idle.turns < 2000) {
             msi_comm_idle(comm, &idle, false);
@@ -211,7 +223,7 @@ mst_status msi_comm_finish(struct mst_work *op, const struct msi_wait *wait) {
 bool msi_comm_test(struct mst_work *op, mst_status *status) {
     struct msi_comm *comm = op->comm;
     pthread_mutex_lock(&comm->lock);
-    if (!op->done) msi_comm_advance(comm);
+    if (!op->done) help(comm);
     bool done = op->done;
     if (status && done) *status = op->failure.status;
     pthread_mutex_unlock(&comm->lock);

@@ -19,6 +19,7 @@
 
 enum {
     SPINS = 4000,
+    SPINS_LINKS = 200, /* a turn over connections takes system calls */
     SPINS_CROWDED = 20,
     LOOK_EVERY = 64, /* turns between looks at the clock */
     YIELD_NS = 2000000,
@@ -147,7 +148,7 @@ static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t no
 }
 
 static mst_status watch_peers(struct msi_comm *comm) {
-    size_t n = FIRST_PEER + (size_t)comm->size * (comm->net ? 4 : 1);
+    size_t n = FIRST_PEER + (size_t)comm->size * (comm->net ? 4 : 1) + 1;
     comm->watched = malloc(n * sizeof *comm->watched);
     if (!comm->watched) return msi_fail_memory();
     for (size_t i = 0; i < n; i++) comm->watched[i] = (struct pollfd){-1, POLLIN, 0};
@@ -186,7 +187,7 @@ static nfds_t watch(struct msi_comm *comm, const struct mst_work *op, int bell) 
     fds[CANCEL].fd = msi_cancel_fd(op->wait.cancel);
     if (!comm->net) return (nfds_t)n;
     fds[DOOR].fd = msi_listener_fd(comm->door->listener);
-    n += msi_net_descriptors(comm->net, fds + n, comm->size);
+    n += msi_net_descriptors(comm->net, fds + n);
     n += msi_mail_descriptors(comm->mail, fds + n, 2 * comm->size);
     return (nfds_t)n;
 }
@@ -195,9 +196,12 @@ static void sleep_on(struct msi_comm *comm, const struct mst_work *op, int bell,
     nfds_t fds = watch(comm, op, bell);
     int64_t left = msi_ms_until(op->wait.deadline);
     int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
+    comm->dozing = true;
     if (comm->threaded) pthread_mutex_unlock(&comm->lock);
     int n = poll(comm->watched, fds, left < most ? (int)left : most);
     if (comm->threaded) pthread_mutex_lock(&comm->lock);
+    comm->dozing = false;
+    if (comm->net) msi_net_awake(comm->net);
     if (n > 0 && somebody_ended(comm)) idle->looked = 0;
     idle->sleep_ms = most * 2 < SLEEP_MOST_MS ? most * 2 : SLEEP_MOST_MS;
 }
@@ -228,7 +232,7 @@ static void pause_a_little(struct msi_comm *comm, bool yield) {
 }
 
 void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep) {
-    uint32_t spins = comm->crowded ? SPINS_CROWDED : SPINS;
+    uint32_t spins = comm->crowded ? SPINS_CROWDED : comm->net ? SPINS_LINKS : SPINS;
     if (++idle->turns < spins) {
         pause_a_little(comm, false);
         return;

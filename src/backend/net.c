@@ -7,7 +7,10 @@
 #include "coll/executor.h"
 #include "wire/cursor.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 enum { HEAD_BYTES = 16 + 40 };
 
@@ -25,6 +28,8 @@ enum phase { IDLE, CONNECT, RUN };
 
 struct msi_net {
     struct msi_comm *comm;
+    struct msi_listener_bell
+        bell; /* ends this rank's sleep: it was called, or has other things to wait for */
     struct msi_net_layout layout;
     struct msi_plan plan;
     struct msi_exec exec;
@@ -38,12 +43,21 @@ mst_status msi_net_new(struct msi_comm *comm, struct msi_net **net) {
     struct msi_net *made = calloc(1, sizeof *made + (size_t)comm->size * sizeof *made->peers);
     if (!made) return msi_fail_memory();
     made->comm = comm;
+    made->bell =
+        (struct msi_listener_bell){.group = comm->number, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    if (made->bell.fd < 0) {
+        free(made);
+        return msi_fail_errno(errno, "cannot make an eventfd");
+    }
+    msi_listener_watch(comm->door->listener, &made->bell);
     *net = made;
     return MST_OK;
 }
 
 void msi_net_free(struct msi_net *net) {
     if (!net) return;
+    msi_listener_unwatch(net->comm->door->listener, &net->bell);
+    close(net->bell.fd);
     for (int r = 0; r < net->comm->size; r++) msi_way_close(&net->peers[r].way);
     msi_exec_free(&net->exec);
     msi_plan_free(&net->plan);
@@ -206,8 +220,18 @@ static enum msi_advance check_heads(struct msi_net *net, struct mst_work *op) {
     return all ? MSI_DONE : MSI_BLOCKED;
 }
 
+/* Also links that the plan has not come to yet: a head may lie there, and who sleeps on it would wake at once for ever. */
+static bool move_bytes(struct msi_net *net) {
+    bool moved = msi_exec_advance(&net->exec);
+    for (int r = 0; r < net->comm->size; r++) {
+        struct msi_link *link = net->peers[r].way.link;
+        if (link && msi_link_busy(link)) moved |= link->ops->progress(link);
+    }
+    return msi_exec_advance(&net->exec) || moved;
+}
+
 static enum msi_advance run(struct msi_net *net, struct mst_work *op) {
-    bool moved = msi_exec_poll(&net->exec);
+    bool moved = move_bytes(net);
     enum msi_advance heads = check_heads(net, op);
     if (heads == MSI_FAILED) return heads;
     if (net->exec.status != MST_OK) {
@@ -249,9 +273,22 @@ int msi_net_missing(const struct msi_net *net, int *ranks, int max) {
     return n;
 }
 
-int msi_net_descriptors(const struct msi_net *net, struct pollfd *fds, int max) {
+void msi_net_rouse(const struct msi_net *net) {
+    const uint64_t one = 1;
+    ssize_t n = write(net->bell.fd, &one, sizeof one);
+    (void)n; /* one that is full has rung */
+}
+
+void msi_net_awake(const struct msi_net *net) {
+    uint64_t rings;
+    ssize_t n = read(net->bell.fd, &rings, sizeof rings);
+    (void)n;
+}
+
+int msi_net_descriptors(const struct msi_net *net, struct pollfd *fds) {
     int n = 0;
-    for (int r = 0; r < net->comm->size && n < max; r++) {
+    fds[n++] = (struct pollfd){net->bell.fd, POLLIN, 0};
+    for (int r = 0; r < net->comm->size; r++) {
         const struct msi_way *way = &net->peers[r].way;
         struct pollfd fd = {.fd = -1};
         if (way->link && msi_link_busy(way->link))
