@@ -4,6 +4,14 @@
 
 #include "backend/comm.h"
 
+/* How long a wait has gone on. */
+struct msi_idle {
+    uint32_t turns;
+    int64_t since;  /* 0 before the clock was looked at */
+    int64_t looked; /* when the store was last asked */
+    int sleep_ms;
+};
+
 struct msi_comm {
     int rank, size;
     int *pids;
@@ -31,7 +39,8 @@ struct msi_comm {
     pthread_mutex_t lock; /* rule 2 */
     pthread_cond_t changed;
     bool threaded, ending;
-    bool dozing; /* that thread sleeps until something that it knew of happens */
+    struct msi_idle tests; /* of whoever asks again and again whether an operation is done */
+    bool dozing;           /* that thread sleeps until something that it knew of happens */
     pthread_t thread;
 
     struct pollfd *watched; /* what a sleeper polls for; NULL before it is needed */
@@ -39,14 +48,6 @@ struct msi_comm {
 
 /* Of a wait whose clock does not run yet. */
 #define MSI_NO_DEADLINE INT64_MAX
-
-/* How long a wait has gone on. */
-struct msi_idle {
-    uint32_t turns;
-    int64_t since;  /* 0 before the clock was looked at */
-    int64_t looked; /* when the store was last asked */
-    int sleep_ms;
-};
 
 /* All ranks of this host have opened the board: nobody needs to find it any more. */
 void msi_comm_met(struct msi_comm *comm);

@@ -223,7 +223,11 @@ mst_status msi_comm_finish(struct mst_work *op, const struct msi_wait *wait) {
 bool msi_comm_test(struct mst_work *op, mst_status *status) {
     struct msi_comm *comm = op->comm;
     pthread_mutex_lock(&comm->lock);
-    if (!op->done) help(comm);
+    if (op->done || help(comm))
+        comm->tests = (struct msi_idle){0};
+    else
+        msi_comm_idle(comm, &comm->tests,
+                      false); /* a loop of tests keeps the comm's thread from looking around */
     bool done = op->done;
     if (status && done) *status = op->failure.status;
     pthread_mutex_unlock(&comm->lock);

@@ -274,7 +274,7 @@ static void check_sends(struct msi_mail *mail, bool *moved) {
             m->through = true;
             *moved = true;
         } else if (out->link->status != MST_OK) {
-            mst_status st = mail->comm->hooks.say_lost(mail->comm->hooks.context, m->peer);
+            mst_status st = msi_comm_say_cut_off(mail->comm, MST_ERR_PEER_LOST, m->peer, out->link->why);
             msi_list_remove(&m->node);
             msi_comm_fail(mail->comm, op, st, m->peer);
         }

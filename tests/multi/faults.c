@@ -92,6 +92,8 @@ static mst_status perform(const char *what, size_t count, int ms) {
     if (!strcmp(what, "inference_all_reduce"))
         return mst_inference_all_reduce(out, count, MST_F32, .timeout_ms = ms);
     if (!strcmp(what, "broadcast")) return mst_broadcast(out, count, MST_F32, .src = 0, .timeout_ms = ms);
+    if (!strcmp(what, "broadcast_from_absent"))
+        return mst_broadcast(out, count, MST_F32, .src = 2, .timeout_ms = ms);
     if (!strcmp(what, "reduce")) return mst_reduce(out, count, MST_F32, .dst = 0, .timeout_ms = ms);
     if (!strcmp(what, "all_gather_into_tensor"))
         return mst_all_gather_into_tensor(out, in, count, MST_F32, .timeout_ms = ms);

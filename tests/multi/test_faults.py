@@ -104,8 +104,10 @@ class Differences(FaultsTest):
 class Deaths(FaultsTest):
     """kill -9 of one rank in the middle of a loop."""
 
+    victims = (0, 1)
+
     def die(self, operation):
-        for victim in (0, 1):
+        for victim in self.victims:
             with self.subTest(operation=operation, victim=victim), self.ended():
                 store, ranks = self.world(3, "loop", operation)
                 for rank in ranks:
@@ -125,10 +127,11 @@ class DeathsHere(Deaths):
     pass
 
 
-class DeathsOverTcp(Deaths):
+class DeathsOnHosts(Deaths):
     """Rank 0 and rank 1 share a host, rank 2 has one of its own."""
 
     hosts = "aab"
+    victims = (0, 1, 2)
 
 
 class Absences(FaultsTest):
@@ -164,8 +167,8 @@ def add_tests():
     )
     for name in loops.split():
         setattr(DeathsHere, f"test_{name}", lambda self, name=name: self.die(name))
-    for name in ("all_reduce", "broadcast", "ring", "waited"):
-        setattr(DeathsOverTcp, f"test_{name}", lambda self, name=name: self.die(name))
+    for name in ("all_reduce", "broadcast", "gather", "all_to_all_single", "ring", "waited", "polled", "bytes"):
+        setattr(DeathsOnHosts, f"test_{name}", lambda self, name=name: self.die(name))
     for name in waits.split():
         setattr(Absences, f"test_{name}", lambda self, name=name: self.be_absent(name))
 
