@@ -44,6 +44,7 @@ static bool advance_queue(struct msi_comm *comm) {
     for (struct mst_work *op; (op = first(comm)); moved = true) {
         if (comm->failure.status != MST_OK && op->failure.status == MST_OK) op->failure = comm->failure;
         if (op->failure.status != MST_OK) {
+            if (op->begun && comm->net && comm->failure.status == MST_OK) msi_net_leave(comm->net, op);
             end(op);
             continue;
         }

@@ -36,6 +36,8 @@ struct msi_net {
     enum phase phase;
     uint64_t seq;
     const struct msi_planner *planner; /* of the plan; NULL before there is one */
+    int owed;             /* barriers that this rank has given up; the first may be under way … */
+    struct mst_work left; /* … and all are like this one */
     struct peer peers[];
 };
 
@@ -246,7 +248,7 @@ static enum msi_advance run(struct msi_net *net, struct mst_work *op) {
     return moved ? MSI_MOVED : MSI_BLOCKED;
 }
 
-enum msi_advance msi_net_advance(struct msi_net *net, struct mst_work *op) {
+static enum msi_advance advance(struct msi_net *net, struct mst_work *op) {
     enum msi_advance got = MSI_MOVED;
     if (net->phase == IDLE) got = begin(net, op);
     if (got == MSI_MOVED && net->phase == CONNECT) {
@@ -254,6 +256,30 @@ enum msi_advance msi_net_advance(struct msi_net *net, struct mst_work *op) {
         if (got == MSI_DONE) got = start(net, op);
     }
     return got == MSI_MOVED ? run(net, op) : got;
+}
+
+/* What went wrong in a barrier that was given up is said of the operation that comes after it. */
+static void blame_left(const struct msi_host_op *left, struct msi_host_op *host) {
+    host->status = left->status;
+    host->culprit = left->culprit;
+    host->what = left->what;
+    host->told = left->told;
+    host->seq = left->seq;
+}
+
+enum msi_advance msi_net_advance(struct msi_net *net, struct mst_work *op) {
+    while (net->owed) {
+        enum msi_advance got = advance(net, &net->left);
+        if (got == MSI_FAILED) blame_left(&net->left.host, &op->host);
+        if (got != MSI_DONE) return got;
+        net->owed--;
+    }
+    return advance(net, op);
+}
+
+void msi_net_leave(struct msi_net *net, const struct mst_work *op) {
+    net->left = *op;
+    net->owed++;
 }
 
 static bool is_missing(const struct msi_net *net, int rank) {

@@ -20,6 +20,9 @@ void msi_net_free(struct msi_net *net);
 /* As a host operation is advanced. */
 enum msi_advance msi_net_advance(struct msi_net *net, struct mst_work *op);
 
+/* This rank gives up a barrier, and the comm goes on: the others still need its part, so that comes before anything else. */
+void msi_net_leave(struct msi_net *net, const struct mst_work *op);
+
 /* Ranks that the operation still waits for: writes at most max and returns how many there are. */
 int msi_net_missing(const struct msi_net *net, int *ranks, int max);
 static inline bool msi_net_needs(const struct msi_net *net, int rank) {

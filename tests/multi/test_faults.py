@@ -155,6 +155,29 @@ class Absences(FaultsTest):
         self.be_absent("monitored_barrier_all", r"rank 3\b", n=4)
 
 
+class Late(FaultsTest):
+    """A barrier with .work that a rank gave up goes on counting: whoever comes late finds everything in order."""
+
+    def come_late(self):
+        store, ranks = self.world(3, "late", 200)
+        for _ in range(2):
+            self.assert_failed(ranks[0].step("stall"), "MST_ERR_STALLED", r"missing: .*rank \d")
+        for rank in ranks[1:]:
+            rank.go()
+        for rank in ranks:
+            self.assert_ok(rank.step("late"))
+        self.end(store, ranks)
+        self.assert_nothing_left()
+
+    def test_here(self):
+        self.come_late()
+
+    def test_on_hosts(self):
+        for self.hosts in ("aab", "aba", "abc"):
+            with self.subTest(hosts=self.hosts), self.ended():
+                self.come_late()
+
+
 def add_tests():
     """A test for each operation, so that each can be run and fails by itself."""
     loops = (
