@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { LAST_WORDS_MS = 1000, FDS_BESIDES = 2 };
+enum { LAST_WORDS_MS = 1000 };
 
 static int processors(void) {
     cpu_set_t set;
@@ -25,7 +25,7 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
     struct msi_comm *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
     size_t n = (size_t)place->size;
-    made->pids = malloc(3 * n * sizeof *made->pids);
+    made->pids = malloc(4 * n * sizeof *made->pids);
     made->key = strdup(place->key);
     if (!made->pids || !made->key) {
         free(made->pids);
@@ -35,7 +35,8 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
     }
     made->number = msi_hash(made->key, strlen(made->key), hash_key);
     made->ports = made->pids + n;
-    int *hosts = made->ports + n;
+    made->places = made->ports + n;
+    int *hosts = made->places + n;
     memcpy(made->pids, place->pids, n * sizeof *made->pids);
     memset(made->ports, 0, n * sizeof *made->ports);
     memcpy(hosts, place->hosts, n * sizeof *hosts);
@@ -44,6 +45,8 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
     made->algo = place->algo;
     made->rank = place->rank;
     made->size = place->size;
+    for (int r = 0; r < place->size; r++)
+        made->places[r] = hosts[r] == hosts[place->rank] ? made->local++ : -1;
     made->crowded = place->local_ranks > processors();
     made->hooks = *hooks;
     msi_list_init(&made->queue);
@@ -67,13 +70,6 @@ static void free_ops(struct msi_list *list) {
     }
 }
 
-static void close_watched(struct msi_comm *comm) {
-    if (!comm->watched) return;
-    for (int i = 0; i < comm->size; i++)
-        if (comm->watched[2 + i].fd >= 0) close(comm->watched[2 + i].fd);
-    free(comm->watched);
-}
-
 void msi_comm_free(struct msi_comm *comm) {
     if (!comm) return;
     if (comm->threaded) {
@@ -88,9 +84,8 @@ void msi_comm_free(struct msi_comm *comm) {
     free_ops(&comm->spare);
     msi_mail_free(comm->mail);
     msi_net_free(comm->net);
-    free(comm->net_fds);
     if (comm->board && !comm->met) msi_comm_met(comm); /* who comes now shall not look for what is gone */
-    close_watched(comm);
+    msi_comm_stop_watching(comm);
     msi_maps_free(comm->maps);
     msi_board_close(comm->board);
     pthread_cond_destroy(&comm->changed);
@@ -162,17 +157,27 @@ void msi_comm_return(struct mst_work *op) {
 }
 
 static struct msi_str board_key(const struct msi_comm *comm, char out[768]) {
-    snprintf(out, 768, "%s/board", comm->key);
+    snprintf(out, 768, "%s/board/%d", comm->key, comm->hosts.of[comm->rank]);
     return msi_cstr(out);
 }
 
-/* Whoever comes first makes the board, and says in the store where it is. */
+/* Opens the board that another rank of this host has offered, which may have died since. */
+static mst_status attach(struct msi_comm *comm, const char *offer) {
+    mst_status st = msi_board_attach(offer, comm->places[comm->rank], comm->local, &comm->board);
+    if (st != MST_ERR_SYSTEM) return st;
+    char why[200];
+    snprintf(why, sizeof why, "%s", mst_last_error()->message);
+    for (int r = 0; r < comm->size; r++)
+        if (comm->places[r] >= 0 && r != comm->rank && comm->pids[r] == atoi(offer))
+            return msi_comm_say_cut_off(comm, st, r, why);
+    return st;
+}
+
+/* Whoever comes first makes the board of this host, and says in the store where it is. */
 static mst_status find_board(struct msi_comm *comm, const struct msi_wait *wait) {
     char offer[MSI_BOARD_OFFER_MAX], found[MSI_BOARD_OFFER_MAX], key[768];
-    if (!comm->maps) comm->maps = msi_maps_new(comm->size);
-    if (!comm->maps) return msi_fail_memory();
-    mst_status st = msi_board_make(comm->rank, comm->size, &comm->board, offer);
-    if (st != MST_OK || comm->size == 1) return st;
+    mst_status st = msi_board_make(comm->places[comm->rank], comm->local, &comm->board, offer);
+    if (st != MST_OK || comm->local == 1) return st;
     struct msi_exchange x = {
         .req = {.op = MSI_OP_COMPARE_SET, .key = board_key(comm, key), .desired = msi_cstr(offer)}};
     st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
@@ -181,10 +186,13 @@ static mst_status find_board(struct msi_comm *comm, const struct msi_wait *wait)
     struct msi_str value = st == MST_OK ? msi_read_str(&r) : msi_cstr("");
     snprintf(found, sizeof found, "%.*s", MSI_SHOW(value));
     msi_exchange_free(&x, 1);
-    if (st == MST_OK && strcmp(found, offer) == 0) return MST_OK;
-    msi_board_close(comm->board);
-    comm->board = NULL;
-    return st == MST_OK ? msi_board_attach(found, comm->rank, comm->size, &comm->board) : st;
+    if (st != MST_OK || strcmp(found, offer) != 0) {
+        msi_board_close(comm->board);
+        comm->board = NULL;
+        if (st == MST_OK) st = attach(comm, found);
+    }
+    if (st == MST_OK) msi_board_arrive(comm->board);
+    return st;
 }
 
 /* Opens this rank's door, and learns where those of the others are, which must have come for that. */
@@ -203,17 +211,23 @@ static mst_status find_doors(struct msi_comm *comm, const struct msi_wait *wait)
                       comm->hooks.show(context, r, who, sizeof who));
         msi_blame(st, global);
     }
-    size_t fds = FDS_BESIDES + 3 * (size_t)comm->size;
-    if (st == MST_OK && !comm->net_fds) {
-        comm->net_fds = calloc(fds, sizeof *comm->net_fds);
-        if (!comm->net_fds) st = msi_fail_memory();
-    }
     return st == MST_OK ? msi_net_new(comm, &comm->net) : st;
+}
+
+/* What is needed before the first operation, as far as it is not there yet. */
+static mst_status meet(struct msi_comm *comm, const struct msi_wait *wait) {
+    bool one_host = comm->hosts.n == 1;
+    if (one_host && !comm->maps) comm->maps = msi_maps_new(comm->size);
+    if (one_host && !comm->maps) return msi_fail_memory();
+    mst_status st = MST_OK;
+    if (!comm->board && (one_host || comm->local > 1)) st = find_board(comm, wait);
+    if (st == MST_OK && !one_host && !comm->net) st = find_doors(comm, wait);
+    return st;
 }
 
 void msi_comm_met(struct msi_comm *comm) {
     comm->met = true;
-    if (comm->board->segment.fd < 0 || comm->size == 1) return;
+    if (comm->board->segment.fd < 0 || comm->local == 1) return;
     char key[768];
     struct msi_wait wait = {msi_deadline(LAST_WORDS_MS), NULL};
     struct msi_exchange x = {.req = {.op = MSI_OP_DELETE_KEY, .key = board_key(comm, key)}};
@@ -232,9 +246,9 @@ mst_status msi_comm_check(struct msi_comm *comm) {
 mst_status msi_comm_take(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
                          struct mst_work **op) {
     mst_status st = msi_comm_check(comm);
-    if (st == MST_OK && !comm->board && !comm->net) {
+    if (st == MST_OK && !(comm->hosts.n == 1 ? comm->board != NULL : comm->net != NULL)) {
         struct msi_wait wait = {msi_deadline(timeout_ms), cancel};
-        st = comm->hosts.n == 1 ? find_board(comm, &wait) : find_doors(comm, &wait);
+        st = meet(comm, &wait);
     }
     if (st != MST_OK) return st;
     struct mst_work *found = spare_op(comm);

@@ -21,13 +21,15 @@ struct msi_comm {
     struct msi_hosts hosts;
     const struct msi_algo *algo;
     struct msi_door *door;
-    struct msi_net *net;    /* where the ranks are on several hosts; NULL before they have met … */
-    int *ports;             /* … at these ports, by rank */
-    struct pollfd *net_fds; /* room for what a sleeper polls for */
+    struct msi_net *net; /* where the ranks are on several hosts; NULL before they have met … */
+    int *ports;          /* … at these ports, by rank */
     struct msi_comm_hooks hooks;
-    struct msi_board *board; /* NULL before it was found */
-    bool met;                /* all ranks have opened it */
-    struct msi_maps *maps;   /* of other ranks' memory */
+    int local;   /* ranks on this host */
+    int *places; /* by rank: which of them it is; -1: it is on another host */
+    struct msi_board
+        *board; /* theirs; NULL before it was found, and where there is no other rank on a host of several */
+    bool met;   /* all of them have opened it */
+    struct msi_maps *maps; /* of other ranks' memory */
     struct msi_failure failure;
     struct msi_list queue;    /* of struct mst_work under way; the first one is being run */
     struct msi_list messages; /* likewise, all at a time */
@@ -37,19 +39,20 @@ struct msi_comm {
     pthread_mutex_t lock; /* rule 2 */
     pthread_cond_t changed;
     bool threaded, ending;
+    struct msi_idle tests; /* of whoever asks again and again whether an operation is done */
+    bool dozing;           /* that thread sleeps until something that it knew of happens */
     pthread_t thread;
-    struct msi_idle polled; /* how long msi_comm_test has found nothing */
 
-    struct pollfd *
-        watched; /* the bell, a cancellation, and the processes of the other ranks; NULL before it is needed */
+    struct pollfd *watched; /* what a sleeper polls for; NULL before it is needed */
 };
 
 /* Of a wait whose clock does not run yet. */
 #define MSI_NO_DEADLINE INT64_MAX
 
-/* How often to look for something before the processor is given away: about as long as a system call takes. */
+/* How often to look for something before the processor is given away: where others need it, at once; looks over connections
+ * are system calls themselves. */
 static inline uint32_t msi_comm_spins(const struct msi_comm *comm) {
-    return comm->crowded ? 1 : 4000;
+    return comm->crowded ? 1 : comm->net ? 200 : 4000;
 }
 
 /* Between two looks. */
@@ -61,7 +64,7 @@ static inline void msi_relax(void) {
 #endif
 }
 
-/* All ranks have opened the board: nobody needs to find it any more. */
+/* All ranks of this host have opened the board: nobody needs to find it any more. */
 void msi_comm_met(struct msi_comm *comm);
 
 /* Advances the first operation and all that can follow; true if anything moved or ended. */
@@ -72,6 +75,9 @@ bool msi_comm_advance(struct msi_comm *comm);
  * passed, it was cancelled or a rank that it needs is gone. may_sleep false: only spins or yields.
  */
 void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep);
+
+/* Ends what was begun to watch other ranks while this one sleeps. */
+void msi_comm_stop_watching(struct msi_comm *comm);
 
 /*
  * Ends the operation with the thread's last failure, which blames a group rank or nobody (-1), and with it the comm, unless
@@ -84,6 +90,8 @@ mst_status msi_comm_repeat(const struct msi_failure *failure);
 /* Words for what a rank announced: "mst_all_reduce of 17 f32 (SUM) at train.c:33"; returns out. */
 const char *msi_told_show(const struct msi_told *told, char *out, size_t size);
 
+/* Fails with what became of a rank that cannot be reached any more, and why. */
+mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why);
 /* Fail with what the host operation found, and with who has not come at a deadline. *culprit is a group rank or -1. */
 mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int *culprit);
 mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op, int *culprit);

@@ -44,6 +44,7 @@ static bool advance_queue(struct msi_comm *comm) {
     for (struct mst_work *op; (op = first(comm)); moved = true) {
         if (comm->failure.status != MST_OK && op->failure.status == MST_OK) op->failure = comm->failure;
         if (op->failure.status != MST_OK) {
+            if (op->begun && comm->net && comm->failure.status == MST_OK) msi_net_leave(comm->net, op);
             end(op);
             continue;
         }
@@ -80,6 +81,17 @@ static bool advance_messages(struct msi_comm *comm) {
 bool msi_comm_advance(struct msi_comm *comm) {
     bool moved = advance_queue(comm);
     if (!msi_list_empty(&comm->messages)) moved |= advance_messages(comm);
+    return moved;
+}
+
+static void rouse(const struct msi_comm *comm) {
+    if (comm->dozing && comm->net) msi_net_rouse(comm->net);
+}
+
+/* On another thread than the comm's own, which, if it sleeps, does not know what there is to wait for now. */
+static bool help(struct msi_comm *comm) {
+    bool moved = msi_comm_advance(comm);
+    if (moved) rouse(comm);
     return moved;
 }
 
@@ -171,6 +183,7 @@ mst_status msi_comm_submit(struct mst_work *op) {
     pthread_mutex_lock(&comm->lock);
     st = begin(op);
     if (st == MST_OK) {
+        rouse(comm);
         msi_comm_advance(comm); /* what can be done at once is */
         pthread_cond_broadcast(&comm->changed);
     } else {
@@ -195,7 +208,7 @@ mst_status msi_comm_finish(struct mst_work *op, const struct msi_wait *wait) {
     struct msi_idle idle = {0};
     pthread_mutex_lock(&comm->lock);
     while (!op->done && st == MST_OK) {
-        if (msi_comm_advance(comm)) {
+        if (help(comm)) {
             idle = (struct msi_idle){0};
         } else if (idle.turns < 2000) {
             msi_comm_idle(comm, &idle, false);
@@ -216,11 +229,11 @@ mst_status msi_comm_finish(struct mst_work *op, const struct msi_wait *wait) {
 bool msi_comm_test(struct mst_work *op, mst_status *status) {
     struct msi_comm *comm = op->comm;
     pthread_mutex_lock(&comm->lock);
-    if (op->done || msi_comm_advance(comm))
-        comm->polled = (struct msi_idle){0};
+    if (op->done || help(comm))
+        comm->tests = (struct msi_idle){0};
     else
-        msi_comm_idle(comm, &comm->polled,
-                      false); /* who polls may keep the comm's own thread from looking around */
+        msi_comm_idle(comm, &comm->tests,
+                      false); /* a loop of tests keeps the comm's thread from looking around */
     bool done = op->done;
     if (status && done) *status = op->failure.status;
     pthread_mutex_unlock(&comm->lock);

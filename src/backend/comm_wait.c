@@ -3,7 +3,8 @@
  *
  *   spin    while an answer is likely to come sooner than a system call would take; with more ranks than processors hardly
  *   yield   for some milliseconds: another rank may need this processor
- *   sleep   until a rank rings the board's bell, a process ends, or a moment has passed
+ *   sleep   until a rank of this host rings the board's bell or its process ends, a connection has something, or a moment
+ *           has passed
  */
 #include "backend/comm_internal.h"
 #include "backend/mail.h"
@@ -22,10 +23,10 @@ enum {
     SLEEP_MS = 5,
     SLEEP_MOST_MS = 50,
     ASK_NS = 200000000, /* between questions to the store */
-    BELL = 0,
-    CANCEL = 1,
-    FIRST_PEER = 2,
 };
+
+/* What a sleeper polls for; behind the processes of the ranks come connections, where there are any. */
+enum { BELL, CANCEL, DOOR, FIRST_PEER };
 
 /*
  * The operations that are being waited for, one after the other: the first collective and all messages. Begins with NULL,
@@ -125,7 +126,7 @@ static bool lost_somebody(struct msi_comm *comm, struct mst_work *op) {
 static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
     for (struct mst_work *op = NULL; (op = next_active(comm, op));)
         if (ran_out(comm, op, now)) return true;
-    if (comm->board && heard_bad_news(comm)) return true;
+    if (!comm->net && heard_bad_news(comm)) return true;
     msi_mail_answer(comm);
     if (now - idle->looked < ASK_NS) return false;
     idle->looked = now;
@@ -136,15 +137,22 @@ static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t no
 }
 
 static mst_status watch_peers(struct msi_comm *comm) {
-    size_t n = FIRST_PEER + (size_t)comm->size;
+    size_t n = FIRST_PEER + (size_t)comm->size * (comm->net ? 4 : 1) + 1;
     comm->watched = malloc(n * sizeof *comm->watched);
     if (!comm->watched) return msi_fail_memory();
     for (size_t i = 0; i < n; i++) comm->watched[i] = (struct pollfd){-1, POLLIN, 0};
     int own = comm->pids[comm->rank];
     for (int r = 0; r < comm->size; r++)
-        if (comm->pids[r] != own)
+        if (comm->places[r] >= 0 && comm->pids[r] != own)
             comm->watched[FIRST_PEER + r].fd = (int)syscall(SYS_pidfd_open, comm->pids[r], 0);
     return MST_OK;
+}
+
+void msi_comm_stop_watching(struct msi_comm *comm) {
+    if (!comm->watched) return;
+    for (int r = 0; r < comm->size; r++)
+        if (comm->watched[FIRST_PEER + r].fd >= 0) close(comm->watched[FIRST_PEER + r].fd);
+    free(comm->watched);
 }
 
 /* A process that has ended is not watched any more; the store will say how it ended. */
@@ -160,42 +168,46 @@ static bool somebody_ended(struct msi_comm *comm) {
     return any;
 }
 
+/* Fills in what may end the sleep of a rank that waits for an operation; returns how many entries there are. */
+static nfds_t watch(struct msi_comm *comm, const struct mst_work *op, int bell) {
+    struct pollfd *fds = comm->watched;
+    int n = FIRST_PEER + comm->size;
+    fds[BELL].fd = bell;
+    fds[CANCEL].fd = msi_cancel_fd(op->wait.cancel);
+    if (!comm->net) return (nfds_t)n;
+    fds[DOOR].fd = msi_listener_fd(comm->door->listener);
+    n += msi_net_descriptors(comm->net, fds + n);
+    n += msi_mail_descriptors(comm->mail, fds + n, 2 * comm->size);
+    return (nfds_t)n;
+}
+
+static void sleep_on(struct msi_comm *comm, const struct mst_work *op, int bell, struct msi_idle *idle) {
+    nfds_t fds = watch(comm, op, bell);
+    int64_t left = msi_ms_until(op->wait.deadline);
+    int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
+    comm->dozing = true;
+    if (comm->threaded) pthread_mutex_unlock(&comm->lock);
+    int n = poll(comm->watched, fds, left < most ? (int)left : most);
+    if (comm->threaded) pthread_mutex_lock(&comm->lock);
+    comm->dozing = false;
+    if (comm->net) msi_net_awake(comm->net);
+    if (n > 0 && somebody_ended(comm)) idle->looked = 0;
+    idle->sleep_ms = most * 2 < SLEEP_MOST_MS ? most * 2 : SLEEP_MOST_MS;
+}
+
+/* Whoever says on the board that it sleeps looks once more: others ring only for what they do after that. */
 static void doze(struct msi_comm *comm, struct msi_idle *idle) {
-    int bell;
+    int bell = -1;
     if (!comm->watched && watch_peers(comm) != MST_OK) return;
-    if (msi_board_asleep(comm->board, &bell) != MST_OK) {
+    if (comm->board && msi_board_asleep(comm->board, &bell) != MST_OK) {
         sched_yield();
         return;
     }
-    struct mst_work *op = msi_comm_advance(comm) ? NULL : next_active(comm, NULL);
-    if (op) {
-        comm->watched[BELL].fd = bell;
-        comm->watched[CANCEL].fd = msi_cancel_fd(op->wait.cancel);
-        int64_t left = msi_ms_until(op->wait.deadline);
-        int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
-        if (comm->threaded) pthread_mutex_unlock(&comm->lock);
-        int n = poll(comm->watched, FIRST_PEER + (nfds_t)comm->size, left < most ? (int)left : most);
-        if (comm->threaded) pthread_mutex_lock(&comm->lock);
-        if (n > 0 && somebody_ended(comm)) idle->looked = 0;
-        idle->sleep_ms = most * 2 < SLEEP_MOST_MS ? most * 2 : SLEEP_MOST_MS;
-    }
-    msi_board_awake(comm->board);
-}
-
-/* The same where all that can come comes over connections. */
-static void doze_on_links(struct msi_comm *comm, struct msi_idle *idle) {
-    const struct mst_work *op = next_active(comm, NULL);
-    struct pollfd *fds = comm->net_fds;
-    fds[0] = (struct pollfd){msi_listener_fd(comm->door->listener), POLLIN, 0};
-    fds[1] = (struct pollfd){msi_cancel_fd(op->wait.cancel), POLLIN, 0};
-    int n = 2 + msi_net_descriptors(comm->net, fds + 2, comm->size);
-    n += msi_mail_descriptors(comm->mail, fds + n, 2 * comm->size);
-    int64_t left = msi_ms_until(op->wait.deadline);
-    int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
-    if (comm->threaded) pthread_mutex_unlock(&comm->lock);
-    poll(fds, (nfds_t)n, left < most ? (int)left : most);
-    if (comm->threaded) pthread_mutex_lock(&comm->lock);
-    idle->sleep_ms = most * 2 < SLEEP_MOST_MS ? most * 2 : SLEEP_MOST_MS;
+    if (comm->board) msi_mail_answer(comm);
+    bool moved = comm->board && msi_comm_advance(comm);
+    const struct mst_work *op = moved ? NULL : next_active(comm, NULL);
+    if (op) sleep_on(comm, op, bell, idle);
+    if (comm->board) msi_board_awake(comm->board);
 }
 
 /* Under the lock others must get a chance. */
@@ -222,8 +234,6 @@ void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep)
     if (!next_active(comm, NULL) || look_around(comm, idle, now)) return;
     if (!may_sleep || now - idle->since < YIELD_NS)
         pause_a_little(comm, true);
-    else if (comm->net)
-        doze_on_links(comm, idle);
     else
         doze(comm, idle);
 }

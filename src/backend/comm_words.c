@@ -50,13 +50,13 @@ void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status
     if (spares_the_comm(op, status) || comm->failure.status != MST_OK) return;
     comm->failure = *f;
     /* Read by heard_bad_news of the others. */
-    if (comm->board)
+    if (comm->board && !comm->net)
         msi_board_post(comm->board, &msi_board_own(comm->board)->gave_up,
                        comm->board->seq << 32 | (uint64_t)(culprit + 1) << 8 | (uint64_t)status);
 }
 
 /* A connection ended, or memory cannot be mapped. If the rank has died, the store knows soon after. */
-static mst_status say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why) {
+mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why) {
     void *context = comm->hooks.context;
     char who[200];
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
@@ -76,7 +76,7 @@ mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int
     *culprit = op->culprit;
     if (op->culprit < 0) return msi_fail(op->status, NULL, "%s", op->what);
     if (op->status == MST_ERR_PEER_LOST || op->status == MST_ERR_SYSTEM)
-        return say_cut_off(comm, op->status, op->culprit, op->what);
+        return msi_comm_say_cut_off(comm, op->status, op->culprit, op->what);
     uint64_t seq = op->differing ? op->differing : op->seq;
     const struct msi_told *own = &op->told, *other = comm->net ? msi_net_told(comm->net, op->culprit) : NULL;
     if (!other) other = &comm->board->areas[op->culprit].slots[seq % MSI_SLOTS].told;

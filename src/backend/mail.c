@@ -325,7 +325,7 @@ static void check_sends(struct msi_mail *mail, bool *moved) {
             m->through = true;
             *moved = true;
         } else if (out->link->status != MST_OK) {
-            mst_status st = mail->comm->hooks.say_lost(mail->comm->hooks.context, m->peer);
+            mst_status st = msi_comm_say_cut_off(mail->comm, MST_ERR_PEER_LOST, m->peer, out->link->why);
             msi_list_remove(&m->node);
             msi_comm_fail(mail->comm, op, st, m->peer);
         }
@@ -347,11 +347,8 @@ bool msi_mail_advance(struct msi_mail *mail) {
 }
 
 void msi_mail_answer(struct msi_comm *comm) {
-    if (!comm->board) {
-        msi_listener_progress(
-            comm->door->listener); /* answers; the group takes them when it asks for messages */
-        return;
-    }
+    /* The door's answer is enough; who called there is taken in when this rank asks for messages. */
+    if (comm->net) msi_listener_progress(comm->door->listener);
     for (int r = 0; r < comm->size; r++) {
         if (!msi_way_offered(comm, r, MSI_MESSAGES)) continue;
         if (!comm->mail && msi_mail_new(comm, &comm->mail) != MST_OK) return;

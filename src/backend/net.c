@@ -7,7 +7,10 @@
 #include "coll/executor.h"
 #include "wire/cursor.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 enum { HEAD_BYTES = 16 + 40 };
 
@@ -25,12 +28,16 @@ enum phase { IDLE, CONNECT, RUN };
 
 struct msi_net {
     struct msi_comm *comm;
+    struct msi_listener_bell
+        bell; /* ends this rank's sleep: it was called, or has other things to wait for */
     struct msi_net_layout layout;
     struct msi_plan plan;
     struct msi_exec exec;
     enum phase phase;
     uint64_t seq;
     const struct msi_planner *planner; /* of the plan; NULL before there is one */
+    int owed;             /* barriers that this rank has given up; the first may be under way … */
+    struct mst_work left; /* … and all are like this one */
     struct peer peers[];
 };
 
@@ -38,12 +45,21 @@ mst_status msi_net_new(struct msi_comm *comm, struct msi_net **net) {
     struct msi_net *made = calloc(1, sizeof *made + (size_t)comm->size * sizeof *made->peers);
     if (!made) return msi_fail_memory();
     made->comm = comm;
+    made->bell =
+        (struct msi_listener_bell){.group = comm->number, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    if (made->bell.fd < 0) {
+        free(made);
+        return msi_fail_errno(errno, "cannot make an eventfd");
+    }
+    msi_listener_watch(comm->door->listener, &made->bell);
     *net = made;
     return MST_OK;
 }
 
 void msi_net_free(struct msi_net *net) {
     if (!net) return;
+    msi_listener_unwatch(net->comm->door->listener, &net->bell);
+    close(net->bell.fd);
     for (int r = 0; r < net->comm->size; r++) msi_way_close(&net->peers[r].way);
     msi_exec_free(&net->exec);
     msi_plan_free(&net->plan);
@@ -141,8 +157,22 @@ static enum msi_advance begin(struct msi_net *net, struct mst_work *op) {
     return MSI_MOVED;
 }
 
+/* A rank of this host that has not opened the board yet: until then its maker must not be done and go. */
+static bool is_awaited(const struct msi_comm *comm, int rank) {
+    return comm->board && !comm->met && comm->places[rank] >= 0 &&
+           !msi_board_here(comm->board, comm->places[rank]);
+}
+
+static bool host_has_met(struct msi_comm *comm) {
+    if (!comm->board || comm->met) return true;
+    for (int r = 0; r < comm->size; r++)
+        if (is_awaited(comm, r)) return false;
+    msi_comm_met(comm);
+    return true;
+}
+
 static enum msi_advance connect_all(struct msi_net *net, struct mst_work *op) {
-    enum msi_advance all = MSI_DONE;
+    enum msi_advance all = host_has_met(net->comm) ? MSI_DONE : MSI_BLOCKED;
     for (int r = 0; r < net->comm->size; r++) {
         if (!net->peers[r].sends && !net->peers[r].receives) continue;
         enum msi_advance got = connect_peer(net, op, r);
@@ -192,8 +222,18 @@ static enum msi_advance check_heads(struct msi_net *net, struct mst_work *op) {
     return all ? MSI_DONE : MSI_BLOCKED;
 }
 
+/* Also links that the plan has not come to yet: a head may lie there, and who sleeps on it would wake at once for ever. */
+static bool move_bytes(struct msi_net *net) {
+    bool moved = msi_exec_advance(&net->exec);
+    for (int r = 0; r < net->comm->size; r++) {
+        struct msi_link *link = net->peers[r].way.link;
+        if (link && msi_link_busy(link)) moved |= link->ops->progress(link);
+    }
+    return msi_exec_advance(&net->exec) || moved;
+}
+
 static enum msi_advance run(struct msi_net *net, struct mst_work *op) {
-    bool moved = msi_exec_poll(&net->exec);
+    bool moved = move_bytes(net);
     enum msi_advance heads = check_heads(net, op);
     if (heads == MSI_FAILED) return heads;
     if (net->exec.status != MST_OK) {
@@ -208,7 +248,7 @@ static enum msi_advance run(struct msi_net *net, struct mst_work *op) {
     return moved ? MSI_MOVED : MSI_BLOCKED;
 }
 
-enum msi_advance msi_net_advance(struct msi_net *net, struct mst_work *op) {
+static enum msi_advance advance(struct msi_net *net, struct mst_work *op) {
     enum msi_advance got = MSI_MOVED;
     if (net->phase == IDLE) got = begin(net, op);
     if (got == MSI_MOVED && net->phase == CONNECT) {
@@ -218,23 +258,63 @@ enum msi_advance msi_net_advance(struct msi_net *net, struct mst_work *op) {
     return got == MSI_MOVED ? run(net, op) : got;
 }
 
+/* What went wrong in a barrier that was given up is said of the operation that comes after it. */
+static void blame_left(const struct msi_host_op *left, struct msi_host_op *host) {
+    host->status = left->status;
+    host->culprit = left->culprit;
+    host->what = left->what;
+    host->told = left->told;
+    host->seq = left->seq;
+}
+
+enum msi_advance msi_net_advance(struct msi_net *net, struct mst_work *op) {
+    while (net->owed) {
+        enum msi_advance got = advance(net, &net->left);
+        if (got == MSI_FAILED) blame_left(&net->left.host, &op->host);
+        if (got != MSI_DONE) return got;
+        net->owed--;
+    }
+    return advance(net, op);
+}
+
+void msi_net_leave(struct msi_net *net, const struct mst_work *op) {
+    net->left = *op;
+    net->owed++;
+}
+
+static bool is_missing(const struct msi_net *net, int rank) {
+    const struct peer *p = &net->peers[rank];
+    if (net->phase == CONNECT && is_awaited(net->comm, rank)) return true;
+    if (!p->receives && !p->sends) return false;
+    return !(net->phase == CONNECT && p->way.open) && !(net->phase == RUN && !msi_link_busy(p->way.link));
+}
+
 int msi_net_missing(const struct msi_net *net, int *ranks, int max) {
     int n = 0;
     for (int r = 0; r < net->comm->size; r++) {
-        const struct peer *p = &net->peers[r];
-        bool waits = p->receives || p->sends;
-        if (!waits || (net->phase == CONNECT && p->way.open) ||
-            (net->phase == RUN && !msi_link_busy(p->way.link)))
-            continue;
+        if (!is_missing(net, r)) continue;
         if (n < max) ranks[n] = r;
         n++;
     }
     return n;
 }
 
-int msi_net_descriptors(const struct msi_net *net, struct pollfd *fds, int max) {
+void msi_net_rouse(const struct msi_net *net) {
+    const uint64_t one = 1;
+    ssize_t n = write(net->bell.fd, &one, sizeof one);
+    (void)n; /* one that is full has rung */
+}
+
+void msi_net_awake(const struct msi_net *net) {
+    uint64_t rings;
+    ssize_t n = read(net->bell.fd, &rings, sizeof rings);
+    (void)n;
+}
+
+int msi_net_descriptors(const struct msi_net *net, struct pollfd *fds) {
     int n = 0;
-    for (int r = 0; r < net->comm->size && n < max; r++) {
+    fds[n++] = (struct pollfd){net->bell.fd, POLLIN, 0};
+    for (int r = 0; r < net->comm->size; r++) {
         const struct msi_way *way = &net->peers[r].way;
         struct pollfd fd = {.fd = -1};
         if (way->link && msi_link_busy(way->link))

@@ -1,7 +1,8 @@
 /*
- * net.h - collectives of a comm whose ranks are on several hosts: plans, run over links of their own.
+ * net.h - collectives of a comm whose ranks are on several hosts: plans, run over links of their own (see way.h).
  *
- *  1. Links are made when a plan first needs them; the rank with the lower number connects.
+ *  1. Links are made when a plan first needs them; the rank with the lower number calls. The first operation is over only
+ *     when all ranks of the host have opened their board.
  *  2. Before anything else each link carries, in each operation that uses it, a head that says what the sender called; who
  *     called something else is found out there.
  *  3. One operation is under way at a time, so that there is one plan, one run and one set of heads.
@@ -19,6 +20,9 @@ void msi_net_free(struct msi_net *net);
 /* As a host operation is advanced. */
 enum msi_advance msi_net_advance(struct msi_net *net, struct mst_work *op);
 
+/* This rank gives up a barrier, and the comm goes on: the others still need its part, so that comes before anything else. */
+void msi_net_leave(struct msi_net *net, const struct mst_work *op);
+
 /* Ranks that the operation still waits for: writes at most max and returns how many there are. */
 int msi_net_missing(const struct msi_net *net, int *ranks, int max);
 static inline bool msi_net_needs(const struct msi_net *net, int rank) {
@@ -28,8 +32,12 @@ static inline bool msi_net_needs(const struct msi_net *net, int rank) {
     return false;
 }
 
-/* What a sleeper polls for; writes at most max entries and returns how many. */
-int msi_net_descriptors(const struct msi_net *net, struct pollfd *fds, int max);
+/* Ends the sleep of the thread that polls for the descriptors below: what it waits for is something else by now. */
+void msi_net_rouse(const struct msi_net *net);
+/* Takes that back, once awake. */
+void msi_net_awake(const struct msi_net *net);
+/* What a sleeper polls for, one entry and one for each rank at most; returns how many. */
+int msi_net_descriptors(const struct msi_net *net, struct pollfd *fds);
 
 /* What the culprit of a disagreement told. */
 const struct msi_told *msi_net_told(const struct msi_net *net, int rank);

@@ -94,13 +94,8 @@ static mst_status dial(struct msi_comm *comm, int rank, enum msi_channel channel
     return fail(way, msi_fail(way->dial.status, NULL, "%s", way->dial.why));
 }
 
-/* The rank's place on this host's board; -1: it is on another host. */
-static int place_of(const struct msi_comm *comm, int rank) {
-    return comm->board ? rank : -1;
-}
-
 mst_status msi_way_call(struct msi_comm *comm, int rank, enum msi_channel channel, struct msi_way *way) {
-    int place = place_of(comm, rank);
+    int place = comm->places[rank];
     if (way->open) return MST_OK;
     if (place < 0) return dial(comm, rank, channel, way);
     if (!way->link) return offer(comm, place, channel, way);
@@ -109,7 +104,7 @@ mst_status msi_way_call(struct msi_comm *comm, int rank, enum msi_channel channe
 }
 
 mst_status msi_way_answer(struct msi_comm *comm, int rank, enum msi_channel channel, struct msi_way *way) {
-    int place = place_of(comm, rank);
+    int place = comm->places[rank];
     if (way->open) return MST_OK;
     if (place >= 0) return accept(comm, place, channel, way);
     msi_listener_progress(comm->door->listener);
@@ -119,8 +114,8 @@ mst_status msi_way_answer(struct msi_comm *comm, int rank, enum msi_channel chan
 }
 
 bool msi_way_offered(const struct msi_comm *comm, int rank, enum msi_channel channel) {
-    int place = place_of(comm, rank);
-    if (place < 0) return false;
+    int place = comm->places[rank];
+    if (!comm->board || place < 0) return false;
     const struct msi_board *board = comm->board;
     return atomic_load_explicit(&board->areas[place].offers[channel][board->rank], memory_order_relaxed) != 0;
 }

@@ -1,5 +1,7 @@
 /*
- * board.h - the memory that all ranks of a group on one host share, and how they wait on it.
+ * board.h - the memory that the ranks of a group on one host share, and how they wait on it. They are numbered from 0 up
+ * there; where a group spans hosts, each host's ranks have a board of their own, and use no slots and cells but only what
+ * is needed to open links and to sleep.
  *
  *   head            who sleeps
  *   area of rank 0  slots: one per operation, in turn, with small payloads inside
@@ -71,7 +73,8 @@ struct msi_area {
     _Alignas(MSI_LINE) _Atomic uint64_t filled;  /* number << 24 | rounds of it whose cells are filled */
     _Alignas(MSI_LINE) _Atomic uint64_t drained; /* number << 24 | rounds of it that this rank has read */
     _Alignas(MSI_LINE) _Atomic uint64_t
-        bell; /* pid << 32 | descriptor + 1 of a pipe that wakes this rank; 0: none */
+        bell;              /* pid << 32 | descriptor + 1 of a pipe that wakes this rank; 0: none */
+    _Atomic uint64_t here; /* 1: it has opened the board */
     /* pid << 32 | descriptor + 1 of a link to that rank */
     _Alignas(MSI_LINE) _Atomic uint64_t offers[MSI_BOARD_CHANNELS][MSI_BOARD_RANKS];
     /* 1: has opened the link that that rank offers */
@@ -144,6 +147,14 @@ static inline void msi_board_post(const struct msi_board *board, _Atomic uint64_
     /* Rule 3. Pairs with the acquire loads in msi_board_begun, msi_board_reached and msi_slot_read. */
     atomic_store_explicit(word, value, memory_order_seq_cst);
     msi_board_nudge(board);
+}
+
+/* Says that this rank has opened the board, and so may its maker close its descriptor as far as this rank goes. */
+static inline void msi_board_arrive(const struct msi_board *board) {
+    msi_board_post(board, &msi_board_own(board)->here, 1); /* read by msi_board_here */
+}
+static inline bool msi_board_here(const struct msi_board *board, int rank) {
+    return atomic_load_explicit(&board->areas[rank].here, memory_order_acquire) != 0;
 }
 
 /* Has the rank begun operation seq (or a later one, within the slots)? */

@@ -37,6 +37,7 @@ struct msi_listener {
     uint32_t rank, size;
     int64_t stall;                    /* nanoseconds */
     struct msi_list strangers, known; /* of struct guest */
+    struct msi_list bells;            /* of struct msi_listener_bell */
     size_t count, limit;              /* of both together */
 };
 
@@ -62,6 +63,15 @@ static struct guest *find(const struct msi_listener *l, uint64_t group, uint32_t
     return NULL;
 }
 
+static void ring(const struct msi_listener *l, uint64_t group) {
+    const uint64_t one = 1;
+    for (struct msi_list *node = l->bells.next; node != &l->bells; node = node->next) {
+        const struct msi_listener_bell *bell = msi_container(node, struct msi_listener_bell, node);
+        ssize_t n = bell->group == group ? write(bell->fd, &one, sizeof one) : 0;
+        (void)n; /* one that is full has rung */
+    }
+}
+
 /* The hello is complete: the guest becomes known, or has to go. */
 static void answer(struct msi_listener *l, struct guest *guest) {
     struct msi_hello hello = {0};
@@ -80,6 +90,7 @@ static void answer(struct msi_listener *l, struct guest *guest) {
     epoll_ctl(l->epoll, EPOLL_CTL_DEL, guest->fd, NULL);
     msi_list_remove(&guest->node);
     msi_list_push(&l->known, &guest->node);
+    ring(l, hello.group);
 }
 
 /* Reads what there is of a stranger's hello and not a byte more. */
@@ -188,6 +199,18 @@ int msi_listener_take(struct msi_listener *l, uint64_t group, int from, int chan
     return fd;
 }
 
+void msi_listener_watch(struct msi_listener *l, struct msi_listener_bell *bell) {
+    pthread_mutex_lock(&l->lock);
+    msi_list_push(&l->bells, &bell->node);
+    pthread_mutex_unlock(&l->lock);
+}
+
+void msi_listener_unwatch(struct msi_listener *l, struct msi_listener_bell *bell) {
+    pthread_mutex_lock(&l->lock);
+    msi_list_remove(&bell->node);
+    pthread_mutex_unlock(&l->lock);
+}
+
 int msi_listener_port(const struct msi_listener *l) {
     return l->port;
 }
@@ -232,6 +255,7 @@ mst_status msi_listener_open(const struct msi_address *address, uint64_t world, 
     l->limit = (size_t)size * KEPT_PER_RANK + KEPT_MORE;
     msi_list_init(&l->strangers);
     msi_list_init(&l->known);
+    msi_list_init(&l->bells);
     *listener = l;
     return MST_OK;
 }

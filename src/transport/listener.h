@@ -5,7 +5,7 @@
  *  1. Each world of a process has one listener, opened when the first group needs it. Any thread may use it:
  *     one lock, held briefly, and only while connections are made.
  *  2. Nothing here blocks. Connections come in and are checked in msi_listener_progress; who waits for one
- *     calls that, asks msi_listener_take, and polls msi_listener_fd in between.
+ *     calls that, asks msi_listener_take, and polls msi_listener_fd and a bell of its own in between.
  *  3. Whoever connects is a stranger until its hello is checked (see wire/hello.h). Strangers that say
  *     nothing or something wrong are dismissed and stand in nobody's way; a stranger sees nothing but one
  *     byte.
@@ -16,6 +16,7 @@
 #define MSI_TRANSPORT_LISTENER_H
 
 #include "base/address.h"
+#include "base/list.h"
 
 #include <muster/status.h>
 #include <stdint.h>
@@ -36,6 +37,18 @@ int msi_listener_fd(const struct msi_listener *listener);
 
 /* How long a stranger may take to say its hello, instead of MSI_LISTENER_STALL_MS. */
 void msi_listener_set_stall(struct msi_listener *listener, int stall_ms);
+
+/*
+ * Somebody who sleeps until a connection for its group is there. Polling msi_listener_fd alone is not enough: another thread
+ * may have taken it in. From watch to unwatch the number 1 is written to fd, an eventfd, each time one comes.
+ */
+struct msi_listener_bell {
+    struct msi_list node;
+    uint64_t group;
+    int fd;
+};
+void msi_listener_watch(struct msi_listener *listener, struct msi_listener_bell *bell);
+void msi_listener_unwatch(struct msi_listener *listener, struct msi_listener_bell *bell);
 
 /* Accepts, reads hellos and answers them; dismisses who took too long. */
 void msi_listener_progress(struct msi_listener *listener);

@@ -7,7 +7,9 @@
 
 #include <muster/status.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum { LIMIT_MS = 50000, SIZE = 4, ME = 1, KEPT = 4 * SIZE + 64 };
 
@@ -99,6 +101,30 @@ static void a_connection_is_given_to_who_asks_for_it(void **state) {
     int here = msi_listener_take(listener, 5, 2, 0);
     assert_int_equal(msi_listener_take(listener, 5, 2, 0), -1);
     expect_connected(there, here);
+}
+
+/* What was written to a bell so far. */
+static uint64_t rings(const struct msi_listener_bell *bell) {
+    uint64_t n = 0;
+    return read(bell->fd, &n, sizeof n) == sizeof n ? n : 0;
+}
+
+static void a_bell_rings_for_its_group_alone(void **state) {
+    (void)state;
+    struct msi_listener_bell bell = {.group = 5, .fd = eventfd(0, EFD_NONBLOCK)};
+    assert_true(bell.fd >= 0);
+    msi_listener_watch(listener, &bell);
+    int other = dial_well(2, 6, 0);
+    assert_int_equal(rings(&bell), 0);
+    int there = dial_well(2, 5, 0);
+    assert_int_equal(rings(&bell), 1);
+    msi_listener_unwatch(listener, &bell);
+    int later = dial_well(3, 5, 0);
+    assert_int_equal(rings(&bell), 0);
+    close(bell.fd);
+    close(other);
+    close(there);
+    close(later);
 }
 
 static void groups_ranks_and_channels_are_kept_apart(void **state) {
@@ -361,6 +387,7 @@ static void many_dial_and_take_at_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         door_test(a_connection_is_given_to_who_asks_for_it),
+        door_test(a_bell_rings_for_its_group_alone),
         door_test(groups_ranks_and_channels_are_kept_apart),
         door_test(the_last_connection_of_several_counts),
         door_test(a_hello_may_come_in_pieces_and_is_not_overread),

@@ -5,6 +5,7 @@
  *   faults differ WHAT [work]    ranks call different things; rank 1 is the one that differs
  *   faults loop OPERATION        the same operation again and again, until it fails
  *   faults absent OPERATION MS   rank 2 and above do not come; the others wait so long
+ *   faults late MS               rank 0 gives up a barrier twice; the others come when they get a line
  *
  * Each step writes one line, as tests/multi/world.c does: its name, status, milliseconds, culprit and message, with tabs
  * between. A loop writes "loop\tBEGIN" once it is well under way. Ranks that do not come wait for their input to end.
@@ -92,6 +93,8 @@ static mst_status perform(const char *what, size_t count, int ms) {
     if (!strcmp(what, "inference_all_reduce"))
         return mst_inference_all_reduce(out, count, MST_F32, .timeout_ms = ms);
     if (!strcmp(what, "broadcast")) return mst_broadcast(out, count, MST_F32, .src = 0, .timeout_ms = ms);
+    if (!strcmp(what, "broadcast_from_absent"))
+        return mst_broadcast(out, count, MST_F32, .src = 2, .timeout_ms = ms);
     if (!strcmp(what, "reduce")) return mst_reduce(out, count, MST_F32, .dst = 0, .timeout_ms = ms);
     if (!strcmp(what, "all_gather_into_tensor"))
         return mst_all_gather_into_tensor(out, in, count, MST_F32, .timeout_ms = ms);
@@ -185,6 +188,25 @@ static void absent(const char *what, int ms) {
     while (read(STDIN_FILENO, &c, 1) > 0) continue;
 }
 
+static mst_status barrier_with_work(int ms) {
+    mst_work *work;
+    mst_status st = mst_barrier(.work = &work, .timeout_ms = ms);
+    return st == MST_OK ? mst_wait(work) : st;
+}
+
+/* Three barriers and a sum. Rank 0 gives up the first two, which count all the same. */
+static void late(int ms) {
+    char c;
+    mst_status st = MST_OK;
+    int64_t begin = msi_now();
+    for (int i = 0; i < 2 && me == 0; i++) report("stall", barrier_with_work(ms), begin);
+    if (me != 0 && read(STDIN_FILENO, &c, 1) != 1) return;
+    for (int i = me ? 0 : 2; i < 3 && st == MST_OK; i++) st = barrier_with_work(PATIENCE_MS);
+    out[0] = 1;
+    if (st == MST_OK) st = mst_all_reduce(out, 1, MST_F32, .timeout_ms = PATIENCE_MS);
+    report(out[0] == (float)size ? "late" : "wrong", st, begin);
+}
+
 int main(int argc, char **argv) {
     if (argc < 3) return 2;
     in = calloc((size_t)RANKS_MAX * LARGE, sizeof *in);
@@ -200,6 +222,7 @@ int main(int argc, char **argv) {
     if (st == MST_OK && !strcmp(argv[1], "differ")) differ(argv[2], argc > 3);
     if (st == MST_OK && !strcmp(argv[1], "loop")) loop(argv[2]);
     if (st == MST_OK && !strcmp(argv[1], "absent")) absent(argv[2], argc > 3 ? atoi(argv[3]) : 500);
+    if (st == MST_OK && !strcmp(argv[1], "late")) late(atoi(argv[2]));
     if (mst_is_initialized()) mst_destroy_process_group(NULL);
     free(in);
     free(out);

@@ -104,8 +104,10 @@ class Differences(FaultsTest):
 class Deaths(FaultsTest):
     """kill -9 of one rank in the middle of a loop."""
 
+    victims = (0, 1)
+
     def die(self, operation):
-        for victim in (0, 1):
+        for victim in self.victims:
             with self.subTest(operation=operation, victim=victim), self.ended():
                 store, ranks = self.world(3, "loop", operation)
                 for rank in ranks:
@@ -125,10 +127,11 @@ class DeathsHere(Deaths):
     pass
 
 
-class DeathsOverTcp(Deaths):
+class DeathsOnHosts(Deaths):
     """Rank 0 and rank 1 share a host, rank 2 has one of its own."""
 
     hosts = "aab"
+    victims = (0, 1, 2)
 
 
 class Absences(FaultsTest):
@@ -152,6 +155,29 @@ class Absences(FaultsTest):
         self.be_absent("monitored_barrier_all", r"rank 3\b", n=4)
 
 
+class Late(FaultsTest):
+    """A barrier with .work that a rank gave up goes on counting: whoever comes late finds everything in order."""
+
+    def come_late(self):
+        store, ranks = self.world(3, "late", 200)
+        for _ in range(2):
+            self.assert_failed(ranks[0].step("stall"), "MST_ERR_STALLED", r"missing: .*rank \d")
+        for rank in ranks[1:]:
+            rank.go()
+        for rank in ranks:
+            self.assert_ok(rank.step("late"))
+        self.end(store, ranks)
+        self.assert_nothing_left()
+
+    def test_here(self):
+        self.come_late()
+
+    def test_on_hosts(self):
+        for self.hosts in ("aab", "aba", "abc"):
+            with self.subTest(hosts=self.hosts), self.ended():
+                self.come_late()
+
+
 def add_tests():
     """A test for each operation, so that each can be run and fails by itself."""
     loops = (
@@ -164,8 +190,8 @@ def add_tests():
     )
     for name in loops.split():
         setattr(DeathsHere, f"test_{name}", lambda self, name=name: self.die(name))
-    for name in ("all_reduce", "broadcast", "ring", "waited"):
-        setattr(DeathsOverTcp, f"test_{name}", lambda self, name=name: self.die(name))
+    for name in ("all_reduce", "broadcast", "gather", "all_to_all_single", "ring", "waited", "polled", "bytes"):
+        setattr(DeathsOnHosts, f"test_{name}", lambda self, name=name: self.die(name))
     for name in waits.split():
         setattr(Absences, f"test_{name}", lambda self, name=name: self.be_absent(name))
 
