@@ -4,7 +4,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     set(kernel_flags_avx2 -mavx2 -mf16c)
     set(kernel_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mf16c)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
-    set(kernel_flags_bf16 -march=armv8.2-a+fp16+bf16)
+    set(kernel_flags_bf16 -march=armv8.2-a+fp16+fp16fml+bf16)
 endif()
 foreach(variant scalar neon bf16 avx2 avx512)
     set_source_files_properties(src/reduce/kernels_${variant}.c PROPERTIES

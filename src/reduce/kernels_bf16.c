@@ -1,4 +1,4 @@
-/* kernels_bf16.c - for ARM processors that add halves and round to bf16 in hardware. */
+/* kernels_bf16.c - for ARM processors that add f16 and bf16, alone and to f32, and round to bf16. */
 #include "reduce/variants.h"
 
 #ifdef __aarch64__

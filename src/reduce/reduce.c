@@ -23,8 +23,8 @@ static bool has_avx512(void) {
 }
 #elif defined __aarch64__
 static bool has_bf16(void) {
-    const unsigned long half = 1ul << 10, bf16 = 1ul << 14; /* HWCAP_ASIMDHP, HWCAP2_BF16 */
-    return (getauxval(AT_HWCAP) & half) && (getauxval(AT_HWCAP2) & bf16);
+    const unsigned long half = 1ul << 10, fused = 1ul << 23, bf16 = 1ul << 14; /* ASIMDHP, ASIMDFHM, BF16 */
+    return !(~getauxval(AT_HWCAP) & (half | fused)) && (getauxval(AT_HWCAP2) & bf16);
 }
 #endif
 
