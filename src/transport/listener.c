@@ -167,7 +167,7 @@ static void dismiss_silent(struct msi_listener *l) {
 }
 
 void msi_listener_progress(struct msi_listener *l) {
-    pthread_mutex_lock(&l->lock);
+    if (pthread_mutex_trylock(&l->lock)) return; /* another group is at it */
     for (int i = 0; i < ROUNDS && one_round(l); i++) {
     }
     dismiss_silent(l);

@@ -37,7 +37,10 @@ int msi_listener_fd(const struct msi_listener *listener);
 /* How long a stranger may take to say its hello, instead of MSI_LISTENER_STALL_MS. */
 void msi_listener_set_stall(struct msi_listener *listener, int stall_ms);
 
-/* Accepts, reads hellos and answers them; dismisses who took too long. */
+/*
+ * Accepts, reads hellos and answers them; dismisses who took too long. Never waits for another thread that is doing
+ * just that.
+ */
 void msi_listener_progress(struct msi_listener *listener);
 
 /*
