@@ -176,7 +176,7 @@ void msi_listener_progress(struct msi_listener *l) {
 
 int msi_listener_take(struct msi_listener *l, uint64_t group, int from, int channel) {
     int fd = -1;
-    pthread_mutex_lock(&l->lock);
+    if (pthread_mutex_trylock(&l->lock)) return -1;
     struct guest *guest = find(l, group, (uint32_t)from, (uint32_t)channel);
     if (guest) {
         fd = guest->fd;
