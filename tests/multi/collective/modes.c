@@ -3,6 +3,7 @@
 
 #include "os/clock.h"
 
+#include <dirent.h>
 #include <unistd.h>
 
 /* Sanitizers keep what was freed. */
@@ -17,8 +18,13 @@ enum {
     HUGE_COUNT = 5 * 1000 * 1000,
     ALL_FIRST = 1000000, /* the numbers of cases of --quick begin at 0 */
     SOAK_FIRST = 2000000,
-    SOAK_CHUNK = 128,      /* cases between two looks at the clock */
-    GROWTH_MAX = 32 << 20, /* bytes that a soak may grow by after its first quarter */
+    SOAK_CHUNK = 128, /* cases between two looks at the clock */
+    /* What a soak may grow by after its first tenth. */
+    GROWTH_KIB = 8 << 10,
+    GROWTH_DESCRIPTORS = 4,
+    /* How many mappings it may come to: each group keeps some memory of each other rank mapped. */
+    MAPPED_OF_RANK = 128,
+    MAPPED_BESIDES = 400,
     WHOLE_MAX = 256 << 20, /* bytes of the largest buffer of a case */
 };
 
@@ -118,12 +124,52 @@ static void random_case(uint64_t id) {
     run_case(&shape);
 }
 
-static size_t resident(void) {
+/* What this process takes of the machine. */
+struct usage {
+    long kib, descriptors, mappings;
+};
+
+static long count_descriptors(void) {
+    long n = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    while (directory && readdir(directory)) n++;
+    if (directory) closedir(directory);
+    return n - 3; /* ., .. and the directory itself */
+}
+
+static struct usage usage(void) {
+    struct usage now = {.descriptors = count_descriptors()};
     unsigned long pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");
-    if (!file || fscanf(file, "%*u %lu", &pages) != 1) pages = 0;
+    if (file && fscanf(file, "%*u %lu", &pages) == 1)
+        now.kib = (long)(pages * (size_t)sysconf(_SC_PAGESIZE) >> 10);
     if (file) fclose(file);
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
+    file = fopen("/proc/self/maps", "r");
+    for (int c; file && (c = getc(file)) != EOF;) now.mappings += c == '\n';
+    if (file) fclose(file);
+    return now;
+}
+
+/* A line for each tenth of the way. */
+static struct usage show_usage(double part) {
+    struct usage now = usage();
+    mst_printf("collective: soak: %3.0f %%, %llu cases: %ld KiB resident, %ld descriptors, %ld mappings\n",
+               100 * part, (unsigned long long)suite.cases, now.kib, now.descriptors, now.mappings);
+    return now;
+}
+
+static void check_growth(const struct usage *early, const struct usage *late) {
+    long mappings = (long)n_layouts * suite.size * MAPPED_OF_RANK;
+    bool grew = late->kib > early->kib + GROWTH_KIB && !SANITIZED;
+    grew |= late->descriptors > early->descriptors + GROWTH_DESCRIPTORS;
+    grew |= late->mappings > early->mappings && late->mappings > mappings + MAPPED_BESIDES;
+    if (!grew) return;
+    fprintf(stderr,
+            "collective: FAILED: rank %d grew: from %ld to %ld KiB, from %ld to %ld descriptors, from %ld to "
+            "%ld mappings\n",
+            suite.me, early->kib, late->kib, early->descriptors, late->descriptors, early->mappings,
+            late->mappings);
+    exit(1);
 }
 
 /* Rank 0's word, so that all ranks end at the same case. */
@@ -158,24 +204,21 @@ void run_one(uint64_t id) {
 /* Until the seconds are over or, if calls is not 0, so many cases were run. */
 void run_soak(double seconds, uint64_t calls) {
     int64_t begin = msi_now();
-    size_t early = 0, late;
-    double elapsed = 0, part = 0;
+    struct usage early = {0}, late = {0};
+    double elapsed = 0, part = 0, shown = 0.1;
     for (uint64_t id = SOAK_FIRST; goes_on(part < 1); id += SOAK_CHUNK) {
         for (uint64_t i = 0; i < SOAK_CHUNK && !(calls && suite.cases >= calls); i++) random_case(id + i);
         end_wave();
         elapsed = (double)(msi_now() - begin) / 1e9;
         part = calls ? (double)suite.cases / (double)calls : elapsed / seconds;
-        if (!early && part >= 0.25) early = resident();
+        if (part < shown) continue;
+        late = show_usage(part);
+        if (!early.kib) early = late;
+        shown = part + 0.1;
     }
     check_counts();
-    late = resident();
-    if (!SANITIZED && early && late > early + GROWTH_MAX) {
-        fprintf(stderr, "collective: FAILED: rank %d grew from %zu to %zu KiB\n", suite.me, early >> 10,
-                late >> 10);
-        exit(1);
-    }
-    mst_printf("collective: soak: %llu cases in %.1f s, %.0f calls per second on each rank, resident %zu KiB "
-               "then %zu KiB\n",
-               (unsigned long long)suite.cases, elapsed, (double)suite.calls / elapsed, early >> 10,
-               late >> 10);
+    late = usage();
+    check_growth(&early, &late);
+    mst_printf("collective: soak: %llu cases in %.1f s, %.0f calls per second on each rank\n",
+               (unsigned long long)suite.cases, elapsed, (double)suite.calls / elapsed);
 }
