@@ -227,11 +227,27 @@ static struct view new_view(mst_group *group) {
     return v;
 }
 
+static void free_view(const struct view *v) {
+    free(v->in);
+    free(v->out);
+}
+
+/* The same with memory that the other ranks read in place. */
+static void use_shared(const struct view *v) {
+    size_t room = (size_t)RANKS_MAX * LARGE * sizeof(int32_t);
+    void *in, *out;
+    CHECK(mst_alloc(room, &in, .group = v->group));
+    CHECK(mst_alloc(room, &out, .group = v->group));
+    use(&(struct view){v->group, v->me, v->n, in, out});
+    mst_free(in);
+    mst_free(out);
+}
+
 static void *help(void *group) {
     struct view v = new_view(group);
     use(&v);
-    free(v.in);
-    free(v.out);
+    use_shared(&v);
+    free_view(&v);
     return NULL;
 }
 
@@ -265,8 +281,7 @@ static void *run(void *context) {
     use(v);
     for (int round = 0; round < seat->rounds; round++) use_groups(v, seat);
     CHECK(mst_destroy_process_group(world));
-    free(all.in);
-    free(all.out);
+    free_view(&all);
     return NULL;
 }
 
