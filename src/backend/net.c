@@ -49,13 +49,20 @@ mst_status msi_net_new(struct msi_comm *comm, struct msi_net **net) {
     return MST_OK;
 }
 
-void msi_net_free(struct msi_net *net) {
-    if (!net) return;
+void msi_net_hang_up(struct msi_net *net) {
     for (int r = 0; r < net->comm->size; r++) {
         struct peer *p = &net->peers[r];
         if (p->link) p->link->ops->close(p->link);
         if (p->dialling) msi_dial_end(&p->dial);
+        p->link = NULL;
+        p->dialling = false;
     }
+    net->phase = IDLE;
+}
+
+void msi_net_free(struct msi_net *net) {
+    if (!net) return;
+    msi_net_hang_up(net);
     msi_exec_free(&net->exec);
     msi_plan_free(&net->plan);
     msi_net_layout_free(&net->layout);
