@@ -19,10 +19,12 @@ enum {
     ALL_FIRST = 1000000, /* the numbers of cases of --quick begin at 0 */
     SOAK_FIRST = 2000000,
     SOAK_CHUNK = 128, /* cases between two looks at the clock */
-    /* What a soak may grow by after its first tenth. */
+    WARM_UP = 10000,  /* cases after which all boards, links and threads are there */
+    /* What a soak may grow by after its first tenth and the warm-up; a shorter one is not judged. */
     GROWTH_KIB = 8 << 10,
     GROWTH_DESCRIPTORS = 4,
-    /* How many mappings it may come to: each group keeps some memory of each other rank mapped. */
+    /* What it may come to: each group has a board, and keeps some memory of each other rank mapped. */
+    SHARED_KIB_OF_RANK = 1500,
     MAPPED_OF_RANK = 128,
     MAPPED_BESIDES = 400,
     WHOLE_MAX = 256 << 20, /* bytes of the largest buffer of a case */
@@ -126,7 +128,8 @@ static void random_case(uint64_t id) {
 
 /* What this process takes of the machine. */
 struct usage {
-    long kib, descriptors, mappings;
+    long own_kib, shared_kib; /* resident */
+    long descriptors, mappings;
 };
 
 static long count_descriptors(void) {
@@ -139,10 +142,12 @@ static long count_descriptors(void) {
 
 static struct usage usage(void) {
     struct usage now = {.descriptors = count_descriptors()};
-    unsigned long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (file && fscanf(file, "%*u %lu", &pages) == 1)
-        now.kib = (long)(pages * (size_t)sysconf(_SC_PAGESIZE) >> 10);
+    char line[256];
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        sscanf(line, "RssAnon: %ld", &now.own_kib);
+        sscanf(line, "RssShmem: %ld", &now.shared_kib);
+    }
     if (file) fclose(file);
     file = fopen("/proc/self/maps", "r");
     for (int c; file && (c = getc(file)) != EOF;) now.mappings += c == '\n';
@@ -153,22 +158,25 @@ static struct usage usage(void) {
 /* A line for each tenth of the way. */
 static struct usage show_usage(double part) {
     struct usage now = usage();
-    mst_printf("collective: soak: %3.0f %%, %llu cases: %ld KiB resident, %ld descriptors, %ld mappings\n",
-               100 * part, (unsigned long long)suite.cases, now.kib, now.descriptors, now.mappings);
+    mst_printf("collective: soak: %3.0f %%, %llu cases: %ld KiB resident of its own and %ld shared, %ld "
+               "descriptors, %ld mappings\n",
+               100 * part, (unsigned long long)suite.cases, now.own_kib, now.shared_kib, now.descriptors,
+               now.mappings);
     return now;
 }
 
 static void check_growth(const struct usage *early, const struct usage *late) {
-    long mappings = (long)n_layouts * suite.size * MAPPED_OF_RANK;
-    bool grew = late->kib > early->kib + GROWTH_KIB && !SANITIZED;
+    long others = (long)n_layouts * suite.size;
+    bool grew = late->own_kib > early->own_kib + GROWTH_KIB && !SANITIZED;
+    grew |= late->shared_kib > early->shared_kib && late->shared_kib > others * SHARED_KIB_OF_RANK;
     grew |= late->descriptors > early->descriptors + GROWTH_DESCRIPTORS;
-    grew |= late->mappings > early->mappings && late->mappings > mappings + MAPPED_BESIDES;
+    grew |= late->mappings > early->mappings + MAPPED_BESIDES && late->mappings > others * MAPPED_OF_RANK;
     if (!grew) return;
     fprintf(stderr,
-            "collective: FAILED: rank %d grew: from %ld to %ld KiB, from %ld to %ld descriptors, from %ld to "
-            "%ld mappings\n",
-            suite.me, early->kib, late->kib, early->descriptors, late->descriptors, early->mappings,
-            late->mappings);
+            "collective: FAILED: rank %d grew: from %ld and %ld KiB to %ld and %ld, from %ld to %ld "
+            "descriptors, from %ld to %ld mappings\n",
+            suite.me, early->own_kib, early->shared_kib, late->own_kib, late->shared_kib, early->descriptors,
+            late->descriptors, early->mappings, late->mappings);
     exit(1);
 }
 
@@ -213,12 +221,12 @@ void run_soak(double seconds, uint64_t calls) {
         part = calls ? (double)suite.cases / (double)calls : elapsed / seconds;
         if (part < shown) continue;
         late = show_usage(part);
-        if (!early.kib) early = late;
+        if (!early.mappings && suite.cases >= WARM_UP) early = late;
         shown = part + 0.1;
     }
     check_counts();
     late = usage();
-    check_growth(&early, &late);
+    if (early.mappings) check_growth(&early, &late);
     mst_printf("collective: soak: %llu cases in %.1f s, %.0f calls per second on each rank\n",
                (unsigned long long)suite.cases, elapsed, (double)suite.calls / elapsed);
 }
