@@ -223,9 +223,9 @@ static bool meet(struct msi_mail *mail, struct mst_work *op, int peer, size_t by
 /* A stray with room for so many bytes; NULL without memory. */
 static struct stray *new_stray(struct msi_mail *mail, size_t bytes) {
     struct stray *found = NULL;
-    for (struct msi_list *at = mail->spare.next; at != &mail->spare && !found; at = at->next) {
+    for (struct msi_list *at = mail->spare.next; at != &mail->spare; at = at->next) {
         struct stray *spare = msi_container(at, struct stray, node);
-        if (spare->room >= bytes) found = spare;
+        if (spare->room >= bytes && (!found || spare->room < found->room)) found = spare;
     }
     size_t room = STRAY_LEAST;
     if (found) {

@@ -4,6 +4,7 @@
 #include "os/clock.h"
 
 #include <dirent.h>
+#include <malloc.h>
 #include <unistd.h>
 
 /* Sanitizers keep what was freed. */
@@ -18,9 +19,10 @@ enum {
     HUGE_COUNT = 5 * 1000 * 1000,
     ALL_FIRST = 1000000, /* the numbers of cases of --quick begin at 0 */
     SOAK_FIRST = 2000000,
-    SOAK_CHUNK = 128, /* cases between two looks at the clock */
-    WARM_UP = 10000,  /* cases after which all boards, links and threads are there */
-    /* What a soak may grow by after its first tenth and the warm-up; a shorter one is not judged. */
+    WARM_FIRST = 1500000,
+    SOAK_CHUNK = 128,    /* cases between two looks at the clock */
+    JUDGED_FROM = 50000, /* cases; a shorter soak is not judged by how it grows */
+    /* What a soak may grow by after its first tenth. */
     GROWTH_KIB = 8 << 10,
     GROWTH_DESCRIPTORS = 4,
     /* What it may come to: each group has a board, and keeps some memory of each other rank mapped. */
@@ -143,6 +145,7 @@ static long count_descriptors(void) {
 static struct usage usage(void) {
     struct usage now = {.descriptors = count_descriptors()};
     char line[256];
+    malloc_trim(0); /* what the cases have freed does not count */
     FILE *file = fopen("/proc/self/status", "r");
     while (file && fgets(line, sizeof line, file)) {
         sscanf(line, "RssAnon: %ld", &now.own_kib);
@@ -198,6 +201,24 @@ static void check_counts(void) {
     }
 }
 
+/* The largest of everything in every group, so that what is kept for the next time has grown as far as it will. */
+static void warm_up(void) {
+    next_id = WARM_FIRST;
+    for (int layout = 0; layout < n_layouts; layout++)
+        for (const struct operation *o = next_operation(NULL); o; o = next_operation(o)) {
+            struct shape shape = shape_of(next_id++, o, o->traits & BYTES_ONLY ? MST_U8 : MST_F64, MST_SUM);
+            shape.layout = layout;
+            shape.root = shape.root % layouts[layout].n;
+            shape.count = LARGE;
+            shape.memory = PLAIN;
+            shape.uneven = o->traits & UNEVEN;
+            shape.last = false;
+            run_case(&shape);
+        }
+    end_wave();
+    suite.cases = suite.calls = 0;
+}
+
 /* The case of that number, whichever mode it comes from. */
 void run_one(uint64_t id) {
     if (id >= SOAK_FIRST)
@@ -214,6 +235,7 @@ void run_soak(double seconds, uint64_t calls) {
     int64_t begin = msi_now();
     struct usage early = {0}, late = {0};
     double elapsed = 0, part = 0, shown = 0.1;
+    if (calls >= JUDGED_FROM) warm_up();
     for (uint64_t id = SOAK_FIRST; goes_on(part < 1); id += SOAK_CHUNK) {
         for (uint64_t i = 0; i < SOAK_CHUNK && !(calls && suite.cases >= calls); i++) random_case(id + i);
         end_wave();
@@ -221,12 +243,12 @@ void run_soak(double seconds, uint64_t calls) {
         part = calls ? (double)suite.cases / (double)calls : elapsed / seconds;
         if (part < shown) continue;
         late = show_usage(part);
-        if (!early.mappings && suite.cases >= WARM_UP) early = late;
+        if (!early.mappings) early = late;
         shown = part + 0.1;
     }
     check_counts();
     late = usage();
-    if (early.mappings) check_growth(&early, &late);
+    if (calls >= JUDGED_FROM) check_growth(&early, &late);
     mst_printf("collective: soak: %llu cases in %.1f s, %.0f calls per second on each rank\n",
                (unsigned long long)suite.cases, elapsed, (double)suite.calls / elapsed);
 }
