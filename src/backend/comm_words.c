@@ -53,7 +53,6 @@ void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status
     if (comm->board)
         msi_board_post(comm->board, &msi_board_own(comm->board)->gave_up,
                        comm->board->seq << 32 | (uint64_t)(culprit + 1) << 8 | (uint64_t)status);
-    if (comm->net) msi_net_hang_up(comm->net);
 }
 
 /* A connection ended, or memory cannot be mapped. If the rank has died, the store knows soon after. */

@@ -88,6 +88,21 @@ void msi_mail_free(struct msi_mail *mail) {
     free(mail);
 }
 
+void msi_mail_hang_up(struct msi_mail *mail) {
+    for (int r = 0; r < mail->comm->size; r++) {
+        struct peer *p = &mail->peers[r];
+        struct msi_link *links[] = {p->out, p->in};
+        if (r == mail->comm->rank) continue;
+        for (int i = 0; i < 2; i++) {
+            if (!links[i]) continue;
+            msi_link_fail(links[i], MST_ERR_PEER_LOST,
+                          "the group has failed"); /* messages are taken off it */
+            links[i]->ops->close(links[i]);
+        }
+        p->out = p->in = NULL;
+    }
+}
+
 static void posted(void *arg) {
     msi_board_nudge(arg);
 }
@@ -389,6 +404,18 @@ static void check_sends(struct msi_mail *mail, bool *moved) {
     }
 }
 
+/* The link from a rank is of no use any more: whoever waits for a message of it waits in vain. */
+static void fail_receives(struct msi_mail *mail, int peer) {
+    struct msi_comm *comm = mail->comm;
+    for (struct msi_list *at = comm->messages.next; at != &comm->messages; at = at->next) {
+        struct mst_work *op = msi_container(at, struct mst_work, node);
+        const struct msi_message *m = &op->message;
+        if (m->send || m->through || (m->met ? m->from : m->peer) != peer) continue;
+        comm->hooks.refresh(comm->hooks.context); /* it may have left in good order */
+        msi_comm_fail(comm, op, comm->hooks.say_lost(comm->hooks.context, peer), peer);
+    }
+}
+
 bool msi_mail_advance(struct msi_mail *mail) {
     bool moved = false;
     post_sends(mail);
@@ -398,7 +425,7 @@ bool msi_mail_advance(struct msi_mail *mail) {
     for (int r = 0; r < mail->comm->size; r++) {
         struct peer *p = &mail->peers[r];
         if (!p->in && r != mail->comm->rank) open_in(mail, r);
-        if (p->in) read_peer(mail, r, &moved);
+        if (p->in && !read_peer(mail, r, &moved) && p->in->status != MST_OK) fail_receives(mail, r);
     }
     return moved;
 }

@@ -200,7 +200,8 @@ static void cut_connections(int first) {
 static void cut(const char *what, int first) {
     char c;
     int64_t begin = msi_now();
-    mst_status st = mst_barrier(.timeout_ms = PATIENCE_MS);
+    mst_status st = perform(what, SMALL, PATIENCE_MS); /* so that all connections are there */
+    if (st == MST_OK) st = mst_barrier(.timeout_ms = PATIENCE_MS);
     if (me == 1) cut_connections(first);
     for (int round = 0; round < ROUNDS && st == MST_OK; round++) st = perform(what, SMALL, PATIENCE_MS);
     report("cut", st, begin);
