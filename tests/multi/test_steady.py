@@ -8,10 +8,10 @@ STEADY = PROGRAMS / "steady"
 
 class Steady(CollectiveTest):
     def test_one_host(self):
-        self.assertIn("steady: ok: 2 ranks on 1 hosts", self.run_suite(2, 1000, program=STEADY))
+        self.assertIn("steady: ok: 2 ranks on 1 hosts", self.run_suite(2, 200, program=STEADY))
 
     def test_two_hosts(self):
-        self.assertIn("steady: ok: 2 ranks on 2 hosts", self.run_suite(2, 300, hosts="ab", program=STEADY))
+        self.assertIn("steady: ok: 2 ranks on 2 hosts", self.run_suite(2, 60, hosts="ab", program=STEADY))
 
 
 if __name__ == "__main__":
