@@ -6,9 +6,11 @@
  *  2. A blocking operation runs on its caller's thread. The first non-blocking one starts the comm's own thread, and from
  *     then on everything below happens under the lock; before, one thread at a time uses the comm and nothing is locked.
  *  3. The first failure that leaves ranks in different places (a death, a deadline, a disagreement) ends the comm: what was
- *     under way and what comes later fails with the same words, and in a group of one host the others are told. A barrier
- *     moves nothing: where one only ran out of time or was cancelled, the comm goes on.
- *  4. Nothing is allocated once as many operations have been under way at a time as ever will be.
+ *     under way and what comes later fails with the same words, and the others are told: on one host by a word on the
+ *     board, between hosts by the end of the links. A barrier moves nothing: where one only ran out of time or was
+ *     cancelled, the comm goes on.
+ *  4. Nothing is allocated once as many operations have been under way at a time as ever will be, save for messages that
+ *     come before they are asked for, beyond some MiB of them.
  */
 #ifndef MSI_BACKEND_COMM_H
 #define MSI_BACKEND_COMM_H

@@ -78,9 +78,16 @@ static bool advance_messages(struct msi_comm *comm) {
     return moved;
 }
 
+/* Between hosts, the others learn by their links that this rank has given up. */
+static void hang_up(struct msi_comm *comm) {
+    msi_net_hang_up(comm->net);
+    if (comm->mail) msi_mail_hang_up(comm->mail);
+}
+
 bool msi_comm_advance(struct msi_comm *comm) {
     bool moved = advance_queue(comm);
     if (!msi_list_empty(&comm->messages)) moved |= advance_messages(comm);
+    if (comm->failure.status != MST_OK && comm->net) hang_up(comm);
     return moved;
 }
 

@@ -10,9 +10,13 @@
 
 enum { YIELDS = 64 }; /* for a message that is expected at any moment */
 
+/* Bytes of strays that were delivered and are kept for the next ones. */
+enum { STRAY_LEAST = 256, SPARE_MOST = 8 << 20 };
+
 /* A message that nobody has asked for yet. */
 struct stray {
     struct msi_list node;
+    size_t room; /* of data */
     int peer, tag;
     mst_dtype dtype;
     size_t bytes;
@@ -37,6 +41,8 @@ struct msi_mail {
     struct msi_list posted;  /* receives that no message has met, by message.node */
     struct msi_list sending; /* sends under way */
     struct msi_list strays;
+    struct msi_list spare; /* strays to use again */
+    size_t spare_bytes;
     int incoming; /* ranks of which half a message has come */
     struct peer peers[];
 };
@@ -48,17 +54,23 @@ mst_status msi_mail_new(struct msi_comm *comm, struct msi_mail **mail) {
     msi_list_init(&made->posted);
     msi_list_init(&made->sending);
     msi_list_init(&made->strays);
+    msi_list_init(&made->spare);
     *mail = made;
     return MST_OK;
 }
 
-void msi_mail_free(struct msi_mail *mail) {
-    if (!mail) return;
-    while (!msi_list_empty(&mail->strays)) {
-        struct stray *stray = msi_container(mail->strays.next, struct stray, node);
+static void free_strays(struct msi_list *list) {
+    while (!msi_list_empty(list)) {
+        struct stray *stray = msi_container(list->next, struct stray, node);
         msi_list_remove(&stray->node);
         free(stray);
     }
+}
+
+void msi_mail_free(struct msi_mail *mail) {
+    if (!mail) return;
+    free_strays(&mail->strays);
+    free_strays(&mail->spare);
     for (int r = 0; r < mail->comm->size; r++) {
         struct peer *p = &mail->peers[r];
         if (r == mail->comm->rank) p->in.link = NULL; /* it is out's */
@@ -66,6 +78,18 @@ void msi_mail_free(struct msi_mail *mail) {
         msi_way_close(&p->in);
     }
     free(mail);
+}
+
+void msi_mail_hang_up(struct msi_mail *mail) {
+    for (int r = 0; r < mail->comm->size; r++) {
+        struct msi_way *ways[] = {&mail->peers[r].out, &mail->peers[r].in};
+        for (int i = 0; i < 2 && r != mail->comm->rank; i++) {
+            if (ways[i]->link) /* messages are taken off it */
+                msi_link_fail(ways[i]->link, MST_ERR_PEER_LOST, "the group has failed");
+            msi_way_close(ways[i]);
+            *ways[i] = (struct msi_way){.open = false};
+        }
+    }
 }
 
 /* One step toward a link on which this rank sends. */
@@ -147,10 +171,41 @@ static bool meet(struct msi_mail *mail, struct mst_work *op, int peer, size_t by
     return false;
 }
 
-static void deliver(struct stray *stray, struct mst_work *op) {
+/* A stray with room for so many bytes; NULL without memory. */
+static struct stray *new_stray(struct msi_mail *mail, size_t bytes) {
+    struct stray *found = NULL;
+    for (struct msi_list *at = mail->spare.next; at != &mail->spare; at = at->next) {
+        struct stray *spare = msi_container(at, struct stray, node);
+        if (spare->room >= bytes && (!found || spare->room < found->room)) found = spare;
+    }
+    size_t room = STRAY_LEAST;
+    if (found) {
+        msi_list_remove(&found->node);
+        mail->spare_bytes -= found->room;
+        room = found->room;
+    } else if (bytes <= SIZE_MAX / 4) {
+        while (room < bytes) room *= 2; /* so that the next one fits too */
+        found = malloc(sizeof *found + room);
+    }
+    if (found) *found = (struct stray){.room = room, .bytes = bytes};
+    return found;
+}
+
+/* Its message was delivered, or thrown away. */
+static void end_stray(struct msi_mail *mail, struct stray *stray) {
+    msi_list_remove(&stray->node);
+    if (stray->room > SPARE_MOST - mail->spare_bytes) {
+        free(stray);
+        return;
+    }
+    mail->spare_bytes += stray->room;
+    msi_list_push(&mail->spare, &stray->node);
+}
+
+static void deliver(struct msi_mail *mail, struct stray *stray, struct mst_work *op) {
     if (stray->bytes) memcpy(op->message.buf, stray->data, stray->bytes);
     op->message.through = true;
-    free(stray);
+    end_stray(mail, stray);
 }
 
 /* A message that came before it was asked for. */
@@ -161,8 +216,7 @@ static bool take_stray(struct msi_mail *mail, struct mst_work *op) {
         if (!meet(mail, op, stray->peer, stray->bytes, stray->dtype)) {
             stray->tag = -1; /* nobody gets it */
         } else if (stray->complete) {
-            msi_list_remove(&stray->node);
-            deliver(stray, op);
+            deliver(mail, stray, op);
         } else {
             stray->taker = op;
         }
@@ -231,11 +285,10 @@ static struct mst_work *find_posted(struct msi_mail *mail, int peer, int tag) {
 }
 
 static bool keep(struct msi_mail *mail, struct peer *p, int peer, int tag, size_t bytes, mst_dtype dtype) {
-    struct stray *stray = bytes <= SIZE_MAX / 2 ? calloc(1, sizeof *stray + bytes) : NULL;
+    struct stray *stray = new_stray(mail, bytes);
     if (!stray) return false;
     stray->peer = peer;
     stray->tag = tag;
-    stray->bytes = bytes;
     stray->dtype = dtype;
     p->keeping = stray;
     msi_list_push(&mail->strays, &stray->node);
@@ -272,11 +325,10 @@ static void close_message(struct msi_mail *mail, int peer) {
     if (p->receiving) p->receiving->message.through = true;
     if (stray) {
         stray->complete = true;
-        if (stray->taker || stray->tag < 0) msi_list_remove(&stray->node);
         if (stray->taker)
-            deliver(stray, stray->taker);
+            deliver(mail, stray, stray->taker);
         else if (stray->tag < 0)
-            free(stray);
+            end_stray(mail, stray);
     }
     mail->incoming--;
     p->receiving = NULL;
@@ -332,6 +384,18 @@ static void check_sends(struct msi_mail *mail, bool *moved) {
     }
 }
 
+/* The link from a rank is of no use any more: whoever waits for a message of it waits in vain. */
+static void fail_receives(struct msi_mail *mail, int peer) {
+    struct msi_comm *comm = mail->comm;
+    for (struct msi_list *at = comm->messages.next; at != &comm->messages; at = at->next) {
+        struct mst_work *op = msi_container(at, struct mst_work, node);
+        const struct msi_message *m = &op->message;
+        if (m->send || m->through || (m->met ? m->from : m->peer) != peer) continue;
+        comm->hooks.refresh(comm->hooks.context); /* it may have left in good order */
+        msi_comm_fail(comm, op, comm->hooks.say_lost(comm->hooks.context, peer), peer);
+    }
+}
+
 bool msi_mail_advance(struct msi_mail *mail) {
     bool moved = false;
     post_sends(mail);
@@ -341,7 +405,7 @@ bool msi_mail_advance(struct msi_mail *mail) {
     for (int r = 0; r < mail->comm->size; r++) {
         struct peer *p = &mail->peers[r];
         if (r != mail->comm->rank) msi_way_answer(mail->comm, r, MSI_MESSAGES, &p->in);
-        if (p->in.link) read_peer(mail, r, &moved);
+        if (p->in.link && !read_peer(mail, r, &moved) && p->in.link->status != MST_OK) fail_receives(mail, r);
     }
     return moved;
 }

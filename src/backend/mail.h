@@ -17,6 +17,8 @@ struct msi_mail;
 
 mst_status msi_mail_new(struct msi_comm *comm, struct msi_mail **mail);
 void msi_mail_free(struct msi_mail *mail);
+/* Ends all links of a comm that has failed: so the others learn of it. Nothing is advanced any more. */
+void msi_mail_hang_up(struct msi_mail *mail);
 
 /* Begins a message that is described in the operation. */
 void msi_mail_begin(struct msi_mail *mail, struct mst_work *op);

@@ -56,11 +56,19 @@ mst_status msi_net_new(struct msi_comm *comm, struct msi_net **net) {
     return MST_OK;
 }
 
+void msi_net_hang_up(struct msi_net *net) {
+    for (int r = 0; r < net->comm->size; r++) {
+        msi_way_close(&net->peers[r].way);
+        net->peers[r].way = (struct msi_way){.open = false};
+    }
+    net->phase = IDLE;
+}
+
 void msi_net_free(struct msi_net *net) {
     if (!net) return;
     msi_listener_unwatch(net->comm->door->listener, &net->bell);
     close(net->bell.fd);
-    for (int r = 0; r < net->comm->size; r++) msi_way_close(&net->peers[r].way);
+    msi_net_hang_up(net);
     msi_exec_free(&net->exec);
     msi_plan_free(&net->plan);
     msi_net_layout_free(&net->layout);

@@ -16,6 +16,8 @@ struct msi_net;
 
 mst_status msi_net_new(struct msi_comm *comm, struct msi_net **net);
 void msi_net_free(struct msi_net *net);
+/* Ends all links of a comm that has failed: so the others learn of it. Nothing is advanced any more. */
+void msi_net_hang_up(struct msi_net *net);
 
 /* As a host operation is advanced. */
 enum msi_advance msi_net_advance(struct msi_net *net, struct mst_work *op);

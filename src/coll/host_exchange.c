@@ -88,8 +88,9 @@ static uint32_t cells(const struct msi_host_op *op) {
 }
 
 static uint32_t rounds_for(const struct msi_host_op *op, size_t len, enum msi_slot_mode mode) {
-    if (mode == MSI_SLOT_BIG || mode == MSI_SLOT_DIRECT) return (uint32_t)((len + op->chunk - 1) / op->chunk);
-    return len > 0;
+    if (mode != MSI_SLOT_BIG && mode != MSI_SLOT_DIRECT) return len > 0;
+    size_t rounds = len / op->chunk + (len % op->chunk > 0);
+    return rounds > ROUNDS_MOST ? ROUNDS_MOST + 1 : (uint32_t)rounds;
 }
 
 /* Copies this rank's blocks, or what round of them, into a cell whose blocks are stride apart. */
@@ -176,6 +177,9 @@ static void copy_own(const struct msi_host_op *op) {
 
 static enum msi_advance announce(struct msi_host_op *op) {
     struct msi_board *board = op->board;
+    if (op->rounds > ROUNDS_MOST)
+        return msi_host_fail(op, MST_ERR_LIMIT, -1,
+                             "blocks of so many bytes are too large for so many ranks");
     if (!msi_board_may_announce(board, op->seq)) return MSI_BLOCKED;
     if (op->mode == MSI_SLOT_BIG && !msi_host_big_free(board)) return MSI_BLOCKED;
     struct msi_slot *slot = msi_host_slot(op, board->rank);

@@ -1,21 +1,15 @@
 /*
  * arena.h - memory that a rank gives to its program and that the other ranks of the host can map: one segment for each
- * piece. A piece is known to others by a number that is never used again in its process.
+ * piece. A piece is known to others by a number that is never used again in its process. Any thread may use it, and
+ * msi_arena_find, which is on the path of every operation, waits for no other.
  */
 #ifndef MSI_TRANSPORT_ARENA_H
 #define MSI_TRANSPORT_ARENA_H
 
 #include "os/segment.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-/* The pieces of this process, by address. Any thread may use it. */
-struct msi_piece {
-    struct msi_segment segment;
-    uint64_t number;
-};
 
 /* Where a range of memory lies. */
 struct msi_where {

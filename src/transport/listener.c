@@ -178,7 +178,7 @@ static void dismiss_silent(struct msi_listener *l) {
 }
 
 void msi_listener_progress(struct msi_listener *l) {
-    pthread_mutex_lock(&l->lock);
+    if (pthread_mutex_trylock(&l->lock)) return; /* another group is at it */
     for (int i = 0; i < ROUNDS && one_round(l); i++) {
     }
     dismiss_silent(l);
@@ -187,7 +187,7 @@ void msi_listener_progress(struct msi_listener *l) {
 
 int msi_listener_take(struct msi_listener *l, uint64_t group, int from, int channel) {
     int fd = -1;
-    pthread_mutex_lock(&l->lock);
+    if (pthread_mutex_trylock(&l->lock)) return -1;
     struct guest *guest = find(l, group, (uint32_t)from, (uint32_t)channel);
     if (guest) {
         fd = guest->fd;

@@ -3,7 +3,7 @@
  * group that they mean asks for them.
  *
  *  1. Each world of a process has one listener, opened when the first group needs it. Any thread may use it:
- *     one lock, held briefly, and only while connections are made.
+ *     one lock, which nobody waits for: where another thread is at the door, it is asked again later.
  *  2. Nothing here blocks. Connections come in and are checked in msi_listener_progress; who waits for one
  *     calls that, asks msi_listener_take, and polls msi_listener_fd and a bell of its own in between.
  *  3. Whoever connects is a stranger until its hello is checked (see wire/hello.h). Strangers that say
@@ -50,12 +50,12 @@ struct msi_listener_bell {
 void msi_listener_watch(struct msi_listener *listener, struct msi_listener_bell *bell);
 void msi_listener_unwatch(struct msi_listener *listener, struct msi_listener_bell *bell);
 
-/* Accepts, reads hellos and answers them; dismisses who took too long. */
+/* Accepts, reads hellos and answers them; dismisses who took too long. Nothing if another thread is at it. */
 void msi_listener_progress(struct msi_listener *listener);
 
 /*
  * The connection that rank "from" opened for this group and channel: a non-blocking socket that is the
- * caller's from now on, or -1 if none has come so far. Of several, the one that came last: a rank connects
+ * caller's from now on, or -1 if none was found so far. Of several, the one that came last: a rank connects
  * again only where it has given up the connection before.
  */
 int msi_listener_take(struct msi_listener *listener, uint64_t group, int from, int channel);

@@ -6,7 +6,7 @@
  *   --quick           every operation, dtype and op once, every operation with every count; some seconds (default)
  *   --all             every operation, dtype and op with every count, in and out of place, blocking and not
  *   --soak SECONDS    calls at random for so long, several at once on several groups; looks at memory
- *   --calls N         the same for so many cases
+ *   --calls N         the same for so many cases; from 50000 on, memory that grows is a failure
  *   --seed S          where all that is random comes from; printed always
  *   --only NAME       one operation ("all_reduce") or scenario ("threads") alone
  *   --dtype D         one dtype alone ("bf16")

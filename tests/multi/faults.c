@@ -6,6 +6,7 @@
  *   faults loop OPERATION        the same operation again and again, until it fails
  *   faults absent OPERATION MS   rank 2 and above do not come; the others wait so long
  *   faults late MS               rank 0 gives up a barrier twice; the others come when they get a line
+ *   faults cut OPERATION         the connections that rank 1 has with other ranks break, but everybody lives on
  *
  * Each step writes one line, as tests/multi/world.c does: its name, status, milliseconds, culprit and message, with tabs
  * between. A loop writes "loop\tBEGIN" once it is well under way. Ranks that do not come wait for their input to end.
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { RANKS_MAX = 8, SMALL = 8, LARGE = 300000, PATIENCE_MS = 15000, ROUNDS = 20 };
@@ -207,12 +209,35 @@ static void late(int ms) {
     report(out[0] == (float)size ? "late" : "wrong", st, begin);
 }
 
+/* Ends the connections over tcp that were not there yet when the world was opened. */
+static void cut_connections(int first) {
+    for (int fd = first; fd < first + 100; fd++) {
+        int domain = 0;
+        socklen_t n = sizeof domain;
+        if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain != AF_UNIX)
+            shutdown(fd, SHUT_RDWR); /* no effect on what listens, which must live on */
+    }
+}
+
+static void cut(const char *what, int first) {
+    char c;
+    int64_t begin = msi_now();
+    mst_status st = perform(what, SMALL, PATIENCE_MS); /* so that all connections are there */
+    if (st == MST_OK) st = mst_barrier(.timeout_ms = PATIENCE_MS);
+    if (me == 1) cut_connections(first);
+    for (int round = 0; round < ROUNDS && st == MST_OK; round++) st = perform(what, SMALL, PATIENCE_MS);
+    report("cut", st, begin);
+    while (read(STDIN_FILENO, &c, 1) > 0) continue;
+}
+
 int main(int argc, char **argv) {
     if (argc < 3) return 2;
     in = calloc((size_t)RANKS_MAX * LARGE, sizeof *in);
     out = calloc((size_t)RANKS_MAX * LARGE, sizeof *out);
     int64_t begin = msi_now();
     mst_status st = in && out ? mst_init(.timeout_ms = PATIENCE_MS) : MST_ERR_MEMORY;
+    int first = dup(STDIN_FILENO); /* descriptors from here on come later */
+    close(first);
     if (st == MST_OK) {
         me = mst_get_rank(NULL);
         size = mst_get_world_size(NULL);
@@ -223,6 +248,7 @@ int main(int argc, char **argv) {
     if (st == MST_OK && !strcmp(argv[1], "loop")) loop(argv[2]);
     if (st == MST_OK && !strcmp(argv[1], "absent")) absent(argv[2], argc > 3 ? atoi(argv[3]) : 500);
     if (st == MST_OK && !strcmp(argv[1], "late")) late(atoi(argv[2]));
+    if (st == MST_OK && !strcmp(argv[1], "cut")) cut(argv[2], first);
     if (mst_is_initialized()) mst_destroy_process_group(NULL);
     free(in);
     free(out);

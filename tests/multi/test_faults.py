@@ -13,6 +13,7 @@ HERE = r"faults\.c:\d+"
 
 class FaultsTest(RanksTest):
     hosts = None  # which pretended host each rank is on; None: all on this one
+    settings = {}  # of the environment
 
     def world(self, n, *arguments):
         """n ranks over a store that outlives them all, past their first call together."""
@@ -20,7 +21,7 @@ class FaultsTest(RanksTest):
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
         ranks = []
         for r in range(n):
-            env = {"RANK": r, "WORLD_SIZE": n, **place}
+            env = {"RANK": r, "WORLD_SIZE": n, **place, **self.settings}
             if self.hosts:
                 env["MUSTER_FORCE_HOST"] = self.hosts[r]
             ranks.append(Rank(self.popen(FAULTS, *arguments, env=env)))
@@ -132,6 +133,35 @@ class DeathsOnHosts(Deaths):
 
     hosts = "aab"
     victims = (0, 1, 2)
+
+
+class Cuts(FaultsTest):
+    """Connections break while all processes live on: everybody is told, also who has no connection with that rank."""
+
+    hosts = "abcd"
+
+    def be_cut(self, operation, *algorithms):
+        for algorithm in algorithms:
+            with self.subTest(operation=operation, algorithm=algorithm), self.ended():
+                family = operation.removesuffix("_into_tensor")
+                self.settings = {"MUSTER_ALGO": f"{family}:{algorithm}"} if algorithm else {}
+                store, ranks = self.world(4, "cut", operation)
+                for number, rank in enumerate(ranks):
+                    step = rank.step("cut")
+                    self.assert_failed(step, "MST_ERR_PEER_LOST")
+                    self.assertNotIn(step.culprit, (-1, number))
+                    self.assertLess(step.ms, 5000)
+                self.end(store, ranks)
+        self.assert_nothing_left()
+
+    def test_all_reduce(self):
+        self.be_cut("all_reduce", "ring", "doubling", "direct")
+
+    def test_messages(self):
+        self.be_cut("ring", "")
+
+    def test_all_gather(self):
+        self.be_cut("all_gather_into_tensor", "ring", "bruck")
 
 
 class Absences(FaultsTest):

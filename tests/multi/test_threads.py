@@ -1,8 +1,10 @@
-"""Thread-ranks: 64 worlds' members in one process, over every kind of store."""
+"""Thread-ranks: 64 worlds' members in one process, over every kind of store; and what a few of them send each other."""
 
 from ranks import PROGRAMS, Process, RanksTest, main
 
 THREADS = PROGRAMS / "threads"
+THREAD_RANKS = PROGRAMS / "thread_ranks"
+LIMIT = 100.0  # seconds for one run of all operations; reached only when something is wrong
 
 
 class Threads(RanksTest):
@@ -28,6 +30,13 @@ class Threads(RanksTest):
 
     def test_several_worlds_at_once(self):
         self.run_threads(8, 50, "hash", 8)
+
+    def test_all_operations(self):
+        """Every operation, as works too, and several groups at once: for the race detector."""
+        process = self.popen(THREAD_RANKS, 3, 1)
+        out, _ = process.communicate(timeout=LIMIT)
+        self.assertEqual((process.returncode, out), (0, b"done\n"))
+        self.assert_nothing_left()
 
 
 if __name__ == "__main__":

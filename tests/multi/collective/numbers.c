@@ -1,8 +1,8 @@
 /* numbers.c - random numbers that all ranks share, and what the bits of each dtype mean. */
+#include "float_kit.h"
 #include "suite.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 uint64_t mix(uint64_t a, uint64_t b) {
     uint64_t x = a + 0x9e3779b97f4a7c15u * (b + 1);
@@ -30,54 +30,6 @@ bool op_applies(mst_dtype dtype, mst_op op) {
     return !is_float(dtype) || (op != MST_BAND && op != MST_BOR && op != MST_BXOR);
 }
 
-/* The floats that C has no type for: sign, exponent, mantissa. */
-struct format {
-    int exponent_bits, mantissa_bits;
-    bool infinite; /* else the topmost code alone is NaN, and all others of that exponent are numbers */
-};
-
-static const struct format *format_of(mst_dtype dtype) {
-    static const struct format f16 = {5, 10, true}, bf16 = {8, 7, true}, e4m3 = {4, 3, false},
-                               e5m2 = {5, 2, true};
-    return dtype == MST_F16 ? &f16 : dtype == MST_BF16 ? &bf16 : dtype == MST_F8E4M3 ? &e4m3 : &e5m2;
-}
-
-static double decode(const struct format *f, unsigned code) {
-    int bias = (1 << (f->exponent_bits - 1)) - 1, top = (1 << f->exponent_bits) - 1;
-    unsigned mantissa = code & ((1u << f->mantissa_bits) - 1);
-    int exponent = (int)(code >> f->mantissa_bits) & top;
-    bool negative = code >> (f->mantissa_bits + f->exponent_bits) & 1;
-    double value;
-    if (exponent == top && f->infinite)
-        value = mantissa ? NAN : INFINITY;
-    else if (exponent == top && mantissa == (1u << f->mantissa_bits) - 1)
-        value = NAN;
-    else if (exponent == 0)
-        value = ldexp(mantissa, 1 - bias - f->mantissa_bits);
-    else
-        value = ldexp(mantissa | 1u << f->mantissa_bits, exponent - bias - f->mantissa_bits);
-    return negative ? -value : value;
-}
-
-/* To nearest even, of a value that is a float already. */
-static unsigned encode(const struct format *f, double value) {
-    int bias = (1 << (f->exponent_bits - 1)) - 1, least = 1 - bias, exponent;
-    unsigned sign = (unsigned)(signbit(value) != 0) << (f->mantissa_bits + f->exponent_bits);
-    unsigned ones = (1u << (f->mantissa_bits + f->exponent_bits)) - 1;
-    unsigned infinity = ones - ((1u << f->mantissa_bits) - 1);
-    unsigned largest = f->infinite ? infinity - 1 : ones - 1;
-    if (isnan(value)) return sign | ones;
-    value = fabs(value);
-    if (value == 0) return sign;
-    if (isinf(value)) return sign | (f->infinite ? infinity : ones);
-    frexp(value, &exponent);
-    exponent = exponent - 1 < least ? least : exponent - 1;
-    double steps = nearbyint(ldexp(value, f->mantissa_bits - exponent));
-    /* A carry into the next power of two comes out right: the codes of all numbers are in one sequence. */
-    unsigned code = ((unsigned)(exponent - least) << f->mantissa_bits) + (unsigned)steps;
-    return sign | (code <= largest ? code : f->infinite ? infinity : ones);
-}
-
 double to_double(mst_dtype dtype, const void *element) {
     uint8_t byte;
     uint16_t half;
@@ -86,10 +38,10 @@ double to_double(mst_dtype dtype, const void *element) {
     switch (mst_dtype_size(dtype)) {
     case 1:
         memcpy(&byte, element, 1);
-        return decode(format_of(dtype), byte);
+        return kit_decode(dtype, byte);
     case 2:
         memcpy(&half, element, 2);
-        return decode(format_of(dtype), half);
+        return kit_decode(dtype, half);
     case 4:
         memcpy(&single, element, 4);
         return (double)single;
@@ -106,7 +58,7 @@ void from_double(mst_dtype dtype, double value, void *element) {
     } else if (dtype == MST_F32) {
         memcpy(element, &single, 4);
     } else {
-        unsigned code = encode(format_of(dtype), (double)single);
+        uint64_t code = kit_encode(dtype, (double)single);
         uint16_t half = (uint16_t)code;
         uint8_t byte = (uint8_t)code;
         memcpy(element, mst_dtype_size(dtype) == 2 ? (void *)&half : (void *)&byte, mst_dtype_size(dtype));

@@ -1,0 +1,155 @@
+/*
+ * steady.c - counts what communication calls allocate, and which locks they take, once they have been called before.
+ *
+ *   muster run -n 2 build/bin/tests/steady [CALLS]
+ *
+ * Every operation is called some times to warm up, then CALLS times (1000) with allocations and locks watched: blocking,
+ * waited for and tested, with small, large and uneven blocks, in memory of malloc and of mst_alloc. None may allocate or
+ * free anything, on any thread of the process; a blocking call takes no lock at all, and those with .work take none that
+ * those of another group take. Left out are calls on byte strings, which give back memory.
+ *
+ * What happens only after a wait of many milliseconds does not count: then the store is asked who is gone. So an operation
+ * fails only if it allocates in each of several turns. Exits with 77 where sanitizers have an allocator of their own.
+ */
+#include "steady/steady.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WARM = 20, TURNS = 4, PATIENCE_MS = 60000 };
+enum how { BLOCKING, WAITED, TESTED, HOWS };
+static const char *const how_names[] = {"blocking", "waited for", "tested"};
+
+static int calls = 1000, failures;
+
+static void check(mst_status status, const char *what) {
+    if (status == MST_OK) return;
+    fprintf(stderr, "steady: %s: %s: %s\n", what, mst_status_name(status), mst_error());
+    exit(1);
+}
+#define CHECK(call) check(call, #call)
+
+static void finish(mst_work *work, enum how how) {
+    for (bool done = how != TESTED; !done;) CHECK(mst_test(work, &done));
+    CHECK(mst_wait(work));
+}
+
+static void call_once(const struct setting *at, const struct operation *operation, enum how how, int turn) {
+    mst_work *works[STEADY_WORKS] = {NULL};
+    mst_call call = {.size = sizeof call,
+                     .site = MST_HERE,
+                     .group = at->group,
+                     .timeout_ms = PATIENCE_MS,
+                     .work = how == BLOCKING ? NULL : works};
+    check(operation->call(at, &call, turn), operation->name);
+    for (int i = STEADY_WORKS - 1; i >= 0; i--)
+        if (works[i]) finish(works[i], how);
+}
+
+/* Calls it again and again; what that allocated. Ranks begin and end together. */
+static struct watched watch(const struct setting *at, const struct operation *operation, enum how how) {
+    for (int i = 0; i < WARM; i++) call_once(at, operation, how, i);
+    CHECK(mst_barrier(.group = at->group, .timeout_ms = PATIENCE_MS));
+    watch_begin();
+    for (int i = 0; i < calls; i++) call_once(at, operation, how, i);
+    struct watched seen = watch_end();
+    CHECK(mst_barrier(.group = at->group, .timeout_ms = PATIENCE_MS));
+    return seen;
+}
+
+/* All ranks agree whether there is another turn. */
+static bool anywhere(const struct setting *at, bool here) {
+    int word = here;
+    CHECK(mst_all_reduce(&word, 1, MST_I32, .op = MST_MAX, .group = at->group, .timeout_ms = PATIENCE_MS));
+    return word;
+}
+
+static void measure(const struct setting *at, const struct operation *operation, enum how how) {
+    struct watched seen = watch(at, operation, how);
+    bool locks = how == BLOCKING && !at->threaded;
+    for (int turn = 1; turn < TURNS; turn++) {
+        if (!anywhere(at, seen.allocations || seen.frees || (locks && seen.locks))) return;
+        struct watched again = watch(at, operation, how);
+        if (again.allocations < seen.allocations) seen.allocations = again.allocations;
+        if (again.frees < seen.frees) seen.frees = again.frees;
+        if (again.locks < seen.locks) seen.locks = again.locks;
+    }
+    if (seen.allocations == 0 && seen.frees == 0 && !(locks && seen.locks)) return;
+    failures++;
+    fprintf(stderr, "steady: FAILED on rank %d: %d calls of %s, %s, %s: %ld allocations, %ld frees%s\n",
+            at->me, calls, operation->name, how_names[how], at->name, seen.allocations, seen.frees,
+            locks && seen.locks ? ", and locks" : "");
+}
+
+/* First all that blocks: the first work starts the group's thread, and from then on it has a lock. */
+static void measure_all(struct setting *at, const char *name) {
+    at->name = name;
+    bool hosts = mst_get_host_count(NULL) > 1;
+    for (int how = BLOCKING; how < HOWS; how++) {
+        at->threaded = how != BLOCKING;
+        for (const struct operation *o = operations; o->name; o++) {
+            if (how == BLOCKING && o->ways == STORE && hosts) continue;
+            if (o->ways != (how == BLOCKING ? WORKS_ONLY : BLOCKS_ONLY)) measure(at, o, (enum how)how);
+        }
+    }
+}
+
+/* The locks of calls with .work in a group. */
+static void collect_locks(const struct setting *at, struct locks *locks) {
+    for (const struct operation *o = operations; o->name; o++)
+        for (int i = 0; i < WARM; i++) call_once(at, o, o->ways == BLOCKS_ONLY ? BLOCKING : WAITED, i);
+    CHECK(mst_barrier(.group = at->group, .timeout_ms = PATIENCE_MS));
+    watch_begin();
+    for (const struct operation *o = operations; o->name; o++)
+        for (int i = 0; i < WARM; i++) call_once(at, o, o->ways == BLOCKS_ONLY ? BLOCKING : WAITED, i);
+    watch_end();
+    watch_locks(locks);
+}
+
+static void compare_locks(const struct setting *a, const struct setting *b) {
+    struct locks first, second;
+    collect_locks(a, &first);
+    collect_locks(b, &second);
+    for (int i = 0; i < first.n; i++)
+        for (int j = 0; j < second.n; j++) {
+            if (first.at[i] != second.at[j]) continue;
+            failures++;
+            fprintf(stderr, "steady: FAILED on rank %d: two groups take the lock at %p\n", a->me,
+                    first.at[i]);
+        }
+    if (first.n && second.n) return;
+    failures++;
+    fprintf(stderr, "steady: FAILED on rank %d: no lock was seen, though works need one\n", a->me);
+}
+
+int main(int argc, char **argv) {
+    if (!watch_works()) {
+        puts("steady: skipped: the allocator of a sanitizer is not counted");
+        return 77;
+    }
+    if (argc > 1) calls = atoi(argv[1]);
+    CHECK(mst_init(.timeout_ms = PATIENCE_MS));
+    struct setting plain = {.me = mst_get_rank(NULL), .size = mst_get_world_size(NULL)}, shared = plain;
+    int ranks[STEADY_RANKS];
+    if (plain.size < 2 || plain.size > STEADY_RANKS) return 2;
+    for (int r = 0; r < plain.size; r++) ranks[r] = r;
+    CHECK(mst_new_group(ranks, plain.size, &plain.group, .name = "plain"));
+    CHECK(mst_new_group(ranks, plain.size, &shared.group, .name = "shared"));
+    CHECK(mst_alloc(STEADY_BYTES, &shared.in));
+    CHECK(mst_alloc(STEADY_BYTES, &shared.out));
+    plain.in = calloc(1, STEADY_BYTES);
+    plain.out = calloc(1, STEADY_BYTES);
+    if (!plain.in || !plain.out) return 1;
+    measure_all(&plain, "memory of malloc");
+    measure_all(&shared, "memory of mst_alloc");
+    compare_locks(&plain, &shared);
+    CHECK(mst_barrier(.timeout_ms = PATIENCE_MS));
+    if (!failures) mst_printf("steady: ok: %d ranks on %d hosts\n", plain.size, mst_get_host_count(NULL));
+    free(plain.in);
+    free(plain.out);
+    mst_free(shared.in);
+    mst_free(shared.out);
+    CHECK(mst_destroy_process_group(NULL));
+    return failures != 0;
+}
