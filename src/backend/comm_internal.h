@@ -26,9 +26,9 @@ struct msi_comm {
     struct msi_net *net; /* where the ranks are on several hosts; NULL before they have met … */
     int *ports;          /* … at these ports, by rank */
     struct msi_comm_hooks hooks;
-    int *places; /* by rank: which of them it is; -1: it is on another host */
-    struct msi_board
-        *board; /* theirs; NULL before it was found, and with several hosts for the only rank of one */
+    int *places; /* by rank: its place among those of this host; -1: it is on another */
+    /* Of this host; NULL before it was found, and for the only rank of one of several hosts. */
+    struct msi_board *board;
     struct msi_maps *maps; /* of other ranks' memory */
     struct msi_failure failure;
     struct msi_list queue;    /* of struct mst_work under way; the first one is being run */
