@@ -14,21 +14,21 @@ struct msi_idle {
 
 struct msi_comm {
     int rank, size;
+    int local;    /* ranks on this host */
+    bool crowded; /* more ranks than processors on this host */
+    bool met;     /* all ranks of this host have opened the board */
     int *pids;
     char *key;
     uint64_t number; /* made of the key: in hellos to other hosts it stands for the group */
-    bool crowded;    /* more ranks than processors on this host */
     struct msi_hosts hosts;
     const struct msi_algo *algo;
     struct msi_door *door;
     struct msi_net *net; /* where the ranks are on several hosts; NULL before they have met … */
     int *ports;          /* … at these ports, by rank */
     struct msi_comm_hooks hooks;
-    int local;   /* ranks on this host */
-    int *places; /* by rank: which of them it is; -1: it is on another host */
-    struct msi_board
-        *board; /* theirs; NULL before it was found, and where there is no other rank on a host of several */
-    bool met;   /* all of them have opened it */
+    int *places; /* by rank: its place among those of this host; -1: it is on another */
+    /* Of this host; NULL before it was found, and for the only rank of one of several hosts. */
+    struct msi_board *board;
     struct msi_maps *maps; /* of other ranks' memory */
     struct msi_failure failure;
     struct msi_list queue;    /* of struct mst_work under way; the first one is being run */
@@ -39,9 +39,9 @@ struct msi_comm {
     pthread_mutex_t lock; /* rule 2 */
     pthread_cond_t changed;
     bool threaded, ending;
-    struct msi_idle tests; /* of whoever asks again and again whether an operation is done */
-    bool dozing;           /* that thread sleeps until something that it knew of happens */
+    bool dozing; /* the thread sleeps until something that it knew of happens */
     pthread_t thread;
+    struct msi_idle tests; /* of whoever asks again and again whether an operation is done */
 
     struct pollfd *watched; /* what a sleeper polls for; NULL before it is needed */
 };
