@@ -7,16 +7,17 @@
 #include "base/hash.h"
 #include "wire/cursor.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 enum { LAST_WORDS_MS = 1000 };
 
+/* Of this host, whichever this rank may run on. */
 static int processors(void) {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    static _Atomic int known; /* asking takes time */
+    if (known == 0) known = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return known;
 }
 
 mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_comm_hooks *hooks,
@@ -227,6 +228,7 @@ static mst_status meet(struct msi_comm *comm, const struct msi_wait *wait) {
 
 void msi_comm_met(struct msi_comm *comm) {
     comm->met = true;
+    if (comm->local > msi_board_processors(comm->board)) comm->crowded = true;
     if (comm->board->segment.fd < 0 || comm->local == 1) return;
     char key[768];
     struct msi_wait wait = {msi_deadline(LAST_WORDS_MS), NULL};

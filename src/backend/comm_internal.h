@@ -15,7 +15,7 @@ struct msi_idle {
 struct msi_comm {
     int rank, size;
     int local;    /* ranks on this host */
-    bool crowded; /* more ranks than processors on this host */
+    bool crowded; /* more ranks than processors */
     bool met;     /* all ranks of this host have opened the board */
     int *pids;
     char *key;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -19,6 +20,17 @@ static const uint64_t magic = 0x6472616f426d756dull;
 
 static size_t board_bytes(int size) {
     return sizeof(struct msi_board_head) + (size_t)size * sizeof(struct msi_area);
+}
+
+/* Relaxed: who asks has seen all ranks arrive. */
+_Static_assert(MSI_BOARD_PROCESSORS <= CPU_SETSIZE, "as many as a mask has");
+static void tell_processors(struct msi_board_head *head) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set)) return;
+    for (int cpu = 0; cpu < MSI_BOARD_PROCESSORS; cpu++)
+        if (CPU_ISSET(cpu, &set))
+            atomic_fetch_or_explicit(&head->processors[cpu / 64], (uint64_t)1 << cpu % 64,
+                                     memory_order_relaxed);
 }
 
 static mst_status view(int rank, int size, const struct msi_segment *segment, struct msi_board **board) {
@@ -40,8 +52,18 @@ static mst_status view(int rank, int size, const struct msi_segment *segment, st
                                .bell = {-1, -1},
                                .bells = bells};
     msi_list_init(&made->made);
+    tell_processors(made->head);
     *board = made;
     return MST_OK;
+}
+
+int msi_board_processors(const struct msi_board *board) {
+    int n = 0;
+    for (int i = 0; i < MSI_BOARD_PROCESSORS / 64; i++) {
+        uint64_t bits = atomic_load_explicit(&board->head->processors[i], memory_order_relaxed);
+        n += __builtin_popcountll(bits);
+    }
+    return n;
 }
 
 mst_status msi_board_make(int rank, int size, struct msi_board **board, char offer[MSI_BOARD_OFFER_MAX]) {

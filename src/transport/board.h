@@ -36,6 +36,7 @@ enum {
     MSI_SMALL_CELL = 8 << 10,
     MSI_BIG_CELLS = 1 << 20, /* bytes; each operation divides them as it likes */
     MSI_BOARD_RANKS = 1024,
+    MSI_BOARD_PROCESSORS = 1024,
     MSI_BOARD_CHANNELS = 2, /* links between the same two ranks, at most */
     MSI_LINE = 128,         /* two cache lines on x86-64, which fetches them in pairs */
 };
@@ -88,6 +89,7 @@ struct msi_board_head {
     _Alignas(4096) uint64_t magic;
     uint32_t size, padding;
     _Atomic uint32_t users; /* ranks that have it open and share one mapping with the process that made it */
+    _Atomic uint64_t processors[MSI_BOARD_PROCESSORS / 64]; /* bit for each that a rank may run on */
     _Alignas(MSI_LINE) _Atomic uint64_t asleep[MSI_BOARD_RANKS / 64]; /* bit per rank */
 };
 
@@ -125,6 +127,9 @@ static inline struct msi_area *msi_board_own(const struct msi_board *board) {
 
 /* Rings those who sleep; slow path of what follows. */
 void msi_board_wake(const struct msi_board *board);
+
+/* On how many processors the ranks that have opened it may run, together. */
+int msi_board_processors(const struct msi_board *board);
 
 /* Wakes sleepers after something else became visible by a sequentially consistent store. */
 static inline void msi_board_nudge(const struct msi_board *board) {
