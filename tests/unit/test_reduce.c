@@ -5,7 +5,7 @@ enum { INPUTS = 5, MOST = 1500, ROOM = MOST * 8 + 64 };
 
 static char input[INPUTS][ROOM], wanted[ROOM], out[ROOM], copied[ROOM], acc[ROOM], acc2[ROOM],
     scalar_acc[ROOM];
-static const struct msi_reduce_scale scale = {.factor = 0.3, .ranks = 3};
+static struct msi_reduce_scale scale = {.factor = 0.3, .ranks = 3};
 
 /* One pair in one variant, beside the scalar one. */
 struct pair {
@@ -105,8 +105,10 @@ static void small_counts(const struct pair *pair) {
 
 static void large_counts(const struct pair *pair) {
     static const size_t counts[] = {MOST, 256, 1023, 333};
+    static const int ranks[] = {4, 128, 256, 3}; /* as i8 can and cannot hold */
     for (size_t i = 0; i < COUNT_OF(counts); i++) {
         size_t offset = i * 3; /* not even elements are aligned */
+        scale.ranks = ranks[i];
         fill(pair, counts[i], offset);
         for (int n = 1; n <= INPUTS; n++) {
             check_shape(pair, n, counts[i], offset);
