@@ -18,7 +18,7 @@ extern const struct msi_reduce_table msi_reduce_avx512;
 #endif
 #ifdef __aarch64__
 extern const struct msi_reduce_table msi_reduce_neon;
-extern const struct msi_reduce_table msi_reduce_bf16; /* adds halves and rounds to bf16 in hardware */
+extern const struct msi_reduce_table msi_reduce_bf16; /* adds f16 and bf16 in hardware */
 #endif
 
 #endif
