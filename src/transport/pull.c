@@ -4,7 +4,8 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-enum { ENOUGH = 3 }; /* measurements of each way */
+/* Measurements of each way; a long one says as much as several short ones. */
+enum { ENOUGH = 3, LONG = 3 };
 
 int msi_pull_class(size_t bytes) {
     int class = -1;
@@ -29,6 +30,7 @@ enum msi_pull_verdict msi_pull_judge(struct msi_pull_trials *trials, int class, 
     double *best = trials->of[class].best, rate = (double)bytes / (double)(nanoseconds > 0 ? nanoseconds : 1);
     if (rate > best[pulled]) best[pulled] = rate;
     n[pulled]++;
-    if (n[0] < ENOUGH || n[1] < ENOUGH) return MSI_PULL_UNDECIDED;
+    int enough = class >= LONG ? 1 : ENOUGH;
+    if (n[0] < enough || n[1] < enough) return MSI_PULL_UNDECIDED;
     return best[1] > best[0] ? MSI_PULL_PULLED : MSI_PULL_STAGED;
 }
