@@ -22,6 +22,8 @@ static mst_status open_shm(struct msi_comm *comm, int place, int side, struct ms
     way->place = place;
     mst_status st = msi_link_open_shm(way->memory.base, side, wake, way, &way->link);
     if (st != MST_OK) msi_segment_close(&way->memory);
+    /* Where ranks take turns on a processor, nothing is learnt from how long a message took. */
+    if (st == MST_OK && comm->crowded) msi_link_shm_pulling(way->link, MSI_PULLING_NEVER);
     return st;
 }
 
