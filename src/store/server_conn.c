@@ -17,6 +17,9 @@ enum {
     COMPLAINTS_MOST = 64,
 };
 
+/* What a client is listened for that is owed nothing and owes nothing. */
+#define QUIET_EVENTS (EPOLLET | EPOLLRDHUP | EPOLLIN)
+
 static void on_stall(struct msi_timer *timer) {
     struct msi_conn *conn = msi_container(timer, struct msi_conn, stall);
     if (!msi_list_empty(&conn->unsent)) return; /* it is the server that is late: settling sets it again */
@@ -84,10 +87,18 @@ static bool send_some(struct msi_conn *conn) {
     return sent > 0;
 }
 
+/* All is sent, nothing is kept, and nothing has changed that the loop, the timer or the books would have to know of. */
+static bool is_quiet(const struct msi_conn *conn) {
+    return conn->out.len == 0 && conn->in.len == 0 && !conn->doomed && !conn->undrained &&
+           conn->events == QUIET_EVENTS && !msi_timer_is_set(&conn->stall) && !conn->out.failed &&
+           conn->in.cap + conn->out.cap + conn->kept == conn->accounted;
+}
+
 /* As msi_conn_settle; received: something came from the client just now. */
 static void settle(struct msi_conn *conn, bool received) {
     bool full = conn->out.len > MSI_SERVER_UNREAD;
     bool sent = conn->out.len && send_some(conn);
+    if (is_quiet(conn)) return;
     if (full && conn->out.len <= MSI_SERVER_UNREAD && conn->in.len && !conn->waiting && !conn->doomed) {
         /* Room again: go on with what was left standing. */
         size_t done = msi_conn_serve(conn, conn->in.data, conn->in.len);
@@ -188,7 +199,7 @@ void msi_conn_open(struct msi_server *server, int fd) {
     }
     conn->server = server;
     conn->source = (struct msi_source){on_ready, fd};
-    conn->events = EPOLLET | EPOLLRDHUP | EPOLLIN;
+    conn->events = QUIET_EVENTS;
     msi_timer_init(&conn->stall, on_stall);
     msi_list_init(&conn->ready);
     msi_list_init(&conn->unsent);
