@@ -158,7 +158,7 @@ void mst_work_free(mst_work *work);
 /*
  * Memory that the other ranks of this host read and reduce in place: no copy is made of an input of more than some KiB, and a
  * large all_reduce whose tensors all lie in such memory works on nothing else. Page-aligned and zeroed. Free it when no
- * operation on it is under way.
+ * operation on it is under way. Where a call failed, another rank may for a moment still write into the tensors it was given.
  */
 mst_status mst_alloc_with(size_t bytes, void **memory, const mst_call *call);
 void mst_free(void *memory);

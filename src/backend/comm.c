@@ -228,7 +228,8 @@ static mst_status meet(struct msi_comm *comm, const struct msi_wait *wait) {
 
 void msi_comm_met(struct msi_comm *comm) {
     comm->met = true;
-    if (comm->local > msi_board_processors(comm->board)) comm->crowded = true;
+    int known = msi_board_processors(comm->board); /* 0: none */
+    if (known && comm->local > known) comm->crowded = true;
     if (comm->board->segment.fd < 0 || comm->local == 1) return;
     char key[768];
     struct msi_wait wait = {msi_deadline(LAST_WORDS_MS), NULL};

@@ -64,7 +64,7 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
     while (!comm->hooks.is_gone(context, rank) && msi_wait_pause(&wait, CUT_OFF_MS / 10, "") == MST_OK);
     if (comm->hooks.is_gone(context, rank)) return comm->hooks.say_lost(context, rank);
     comm->hooks.show(context, rank, who, sizeof who);
-    if (status == MST_ERR_SYSTEM)
+    if (status == MST_ERR_SYSTEM || status == MST_ERR_MEMORY)
         return msi_fail(status, "see this process's limits on memory, mappings and descriptors",
                         "no way to %s: %s", who, why);
     return msi_fail(status, "look at that rank's own message; the group must be made anew",

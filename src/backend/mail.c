@@ -80,15 +80,18 @@ void msi_mail_free(struct msi_mail *mail) {
     free(mail);
 }
 
+static void hang_up(struct msi_way *way) {
+    if (way->link)
+        msi_link_fail(way->link, MST_ERR_PEER_LOST, "the group has failed"); /* takes messages off it */
+    msi_way_close(way);
+    *way = (struct msi_way){.open = false};
+}
+
 void msi_mail_hang_up(struct msi_mail *mail) {
     for (int r = 0; r < mail->comm->size; r++) {
-        struct msi_way *ways[] = {&mail->peers[r].out, &mail->peers[r].in};
-        for (int i = 0; i < 2 && r != mail->comm->rank; i++) {
-            if (ways[i]->link) /* messages are taken off it */
-                msi_link_fail(ways[i]->link, MST_ERR_PEER_LOST, "the group has failed");
-            msi_way_close(ways[i]);
-            *ways[i] = (struct msi_way){.open = false};
-        }
+        if (r == mail->comm->rank) continue;
+        hang_up(&mail->peers[r].out);
+        hang_up(&mail->peers[r].in);
     }
 }
 
@@ -215,6 +218,7 @@ static bool take_stray(struct msi_mail *mail, struct mst_work *op) {
         if (stray->taker || !fits(&op->message, stray->peer, stray->tag)) continue;
         if (!meet(mail, op, stray->peer, stray->bytes, stray->dtype)) {
             stray->tag = -1; /* nobody gets it */
+            if (stray->complete) end_stray(mail, stray);
         } else if (stray->complete) {
             deliver(mail, stray, op);
         } else {
@@ -270,7 +274,7 @@ bool msi_mail_receive_now(struct msi_mail *mail, const struct msi_message *m) {
     read_head(came, &bytes, &tag, &dtype);
     bool wanted = tag == m->tag && dtype == m->dtype && bytes == m->bytes;
     if (!wanted || bytes > n - MSI_MESSAGE_HEAD) return false;
-    memcpy(m->buf, came + MSI_MESSAGE_HEAD, bytes);
+    if (bytes) memcpy(m->buf, came + MSI_MESSAGE_HEAD, bytes);
     in->ops->drop(in, MSI_MESSAGE_HEAD + bytes);
     if (m->sender) *m->sender = mail->comm->hooks.global(mail->comm->hooks.context, m->peer);
     return true;
@@ -286,7 +290,11 @@ static struct mst_work *find_posted(struct msi_mail *mail, int peer, int tag) {
 
 static bool keep(struct msi_mail *mail, struct peer *p, int peer, int tag, size_t bytes, mst_dtype dtype) {
     struct stray *stray = new_stray(mail, bytes);
-    if (!stray) return false;
+    if (!stray) {
+        msi_link_fail(p->in.link, MST_ERR_MEMORY, "no memory for a message of %zu bytes with tag %d", bytes,
+                      tag);
+        return false;
+    }
     stray->peer = peer;
     stray->tag = tag;
     stray->dtype = dtype;
@@ -303,6 +311,10 @@ static bool open_message(struct msi_mail *mail, int peer) {
     int tag;
     mst_dtype dtype;
     read_head(p->head, &bytes, &tag, &dtype);
+    if (bytes > SIZE_MAX / 4) {
+        msi_link_fail(p->in.link, MST_ERR_PROTOCOL, "a message of %llu bytes", (unsigned long long)bytes);
+        return false;
+    }
     struct mst_work *op = find_posted(mail, peer, tag);
     p->in_body = true;
     mail->incoming++;
@@ -337,6 +349,7 @@ static void close_message(struct msi_mail *mail, int peer) {
 }
 
 static bool body_is_there(const struct peer *p) {
+    if (!p->receiving && !p->keeping) return false; /* there was no memory for it */
     return msi_transfer_done(p->receiving ? &p->receiving->message.body_transfer : &p->keeping->body);
 }
 
@@ -391,17 +404,21 @@ static void fail_receives(struct msi_mail *mail, int peer) {
         struct mst_work *op = msi_container(at, struct mst_work, node);
         const struct msi_message *m = &op->message;
         if (m->send || m->through || (m->met ? m->from : m->peer) != peer) continue;
-        comm->hooks.refresh(comm->hooks.context); /* it may have left in good order */
-        msi_comm_fail(comm, op, comm->hooks.say_lost(comm->hooks.context, peer), peer);
+        const struct msi_link *in = mail->peers[peer].in.link;
+        msi_comm_fail(comm, op, msi_comm_say_cut_off(comm, in->status, peer, in->why), peer);
     }
+}
+
+/* If not, what comes in can stay where it is. */
+static bool expects_something(const struct msi_mail *mail) {
+    return !msi_list_empty(&mail->sending) || !msi_list_empty(&mail->posted) || mail->incoming > 0;
 }
 
 bool msi_mail_advance(struct msi_mail *mail) {
     bool moved = false;
     post_sends(mail);
     check_sends(mail, &moved);
-    /* Nothing to wait for: what comes in can stay where it is. */
-    if (msi_list_empty(&mail->sending) && msi_list_empty(&mail->posted) && mail->incoming == 0) return moved;
+    if (!expects_something(mail)) return moved;
     for (int r = 0; r < mail->comm->size; r++) {
         struct peer *p = &mail->peers[r];
         if (r != mail->comm->rank) msi_way_answer(mail->comm, r, MSI_MESSAGES, &p->in);
@@ -422,13 +439,16 @@ void msi_mail_answer(struct msi_comm *comm) {
 
 int msi_mail_descriptors(const struct msi_mail *mail, struct pollfd *fds, int max) {
     int n = 0;
+    bool reads =
+        mail && expects_something(
+                    mail); /* else a message that came early would wake whoever sleeps, again and again */
     for (int r = 0; mail && r < mail->comm->size && n + 1 < max; r++) {
         const struct peer *p = &mail->peers[r];
         struct pollfd out = {.fd = -1}, in = {.fd = -1};
         const struct msi_link *to = p->out.link, *from = p->in.link;
         out.fd = msi_way_descriptor(&p->out, &out.events);
         if (to && !msi_list_empty(&to->sends)) out.fd = to->ops->descriptor(to, &out.events);
-        if (from) in.fd = from->ops->descriptor(from, &in.events);
+        if (from && reads) in.fd = from->ops->descriptor(from, &in.events);
         if (out.fd >= 0) fds[n++] = out;
         if (in.fd >= 0) fds[n++] = in;
     }
@@ -443,6 +463,8 @@ bool msi_mail_withdraw(struct msi_mail *mail, struct mst_work *op) {
         bool untouched = m->head_transfer.done == 0;
         msi_list_remove(&m->head_transfer.node);
         msi_list_remove(&m->body_transfer.node);
+        /* Nobody shall read the buffer any more, of which the other side may know. */
+        if (!untouched && m->peer != mail->comm->rank) hang_up(&mail->peers[m->peer].out);
         return untouched;
     }
     for (struct msi_list *at = mail->strays.next; at != &mail->strays; at = at->next) {

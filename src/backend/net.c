@@ -290,7 +290,7 @@ void msi_net_leave(struct msi_net *net, const struct mst_work *op) {
     net->owed++;
 }
 
-static bool is_missing(const struct msi_net *net, int rank) {
+bool msi_net_needs(const struct msi_net *net, int rank) {
     const struct peer *p = &net->peers[rank];
     if (net->phase == CONNECT && is_awaited(net->comm, rank)) return true;
     if (!p->receives && !p->sends) return false;
@@ -300,7 +300,7 @@ static bool is_missing(const struct msi_net *net, int rank) {
 int msi_net_missing(const struct msi_net *net, int *ranks, int max) {
     int n = 0;
     for (int r = 0; r < net->comm->size; r++) {
-        if (!is_missing(net, r)) continue;
+        if (!msi_net_needs(net, r)) continue;
         if (n < max) ranks[n] = r;
         n++;
     }

@@ -27,12 +27,8 @@ void msi_net_leave(struct msi_net *net, const struct mst_work *op);
 
 /* Ranks that the operation still waits for: writes at most max and returns how many there are. */
 int msi_net_missing(const struct msi_net *net, int *ranks, int max);
-static inline bool msi_net_needs(const struct msi_net *net, int rank) {
-    int missing[MSI_BOARD_RANKS], n = msi_net_missing(net, missing, MSI_BOARD_RANKS);
-    for (int i = 0; i < n && i < MSI_BOARD_RANKS; i++)
-        if (missing[i] == rank) return true;
-    return false;
-}
+/* Is that rank one of them? */
+bool msi_net_needs(const struct msi_net *net, int rank);
 
 /* Ends the sleep of the thread that polls for the descriptors below: what it waits for is something else by now. */
 void msi_net_rouse(const struct msi_net *net);

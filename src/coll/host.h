@@ -114,6 +114,11 @@ static inline struct msi_slot *msi_host_slot(const struct msi_host_op *op, int r
 /* Has everybody read what this rank last put into its big cells? */
 bool msi_host_big_free(const struct msi_board *board);
 enum msi_advance msi_host_fail(struct msi_host_op *op, mst_status status, int culprit, const char *what);
+/*
+ * Fails if a rank whose memory is used in place has given up: then that is its program's again, and what was read there may
+ * be anything. To be asked after reading.
+ */
+enum msi_advance msi_host_still_lent(struct msi_host_op *op);
 /* This rank has announced the operation. */
 void msi_host_announced(const struct msi_host_op *op);
 /* All ranks were seen to have announced it: notes that, and checks earlier ones. MSI_MOVED or MSI_FAILED. */

@@ -118,7 +118,8 @@ static enum msi_advance advance_staged(struct msi_host_op *op) {
 }
 
 /* The other ranks' tensors. */
-static enum msi_advance map_all(struct msi_host_op *op, const void **ins, void **outs, size_t at, size_t len) {
+static enum msi_advance map_all(struct msi_host_op *op, const void **ins, void **outs, size_t at,
+                                size_t len) {
     for (int r = 0; r < op->board->size; r++) {
         const struct msi_slot *slot = msi_host_slot(op, r);
         if (r == op->board->rank) continue;
@@ -138,6 +139,7 @@ static enum msi_advance fold_direct(struct msi_host_op *op) {
     if (from >= end) return MSI_DONE;
     size_t count = end - from < per ? end - from : per, at = from * op->element, len = count * op->element;
     if (map_all(op, op->sources, op->targets, at, len) == MSI_FAILED) return MSI_FAILED;
+    if (msi_host_still_lent(op) == MSI_FAILED) return MSI_FAILED; /* nor is it written any more */
     op->sources[me] = op->in.base + at;
     op->targets[me] = op->out.base + at;
     /* One more output is filled on the way, unless it is an input too. */
@@ -147,7 +149,7 @@ static enum msi_advance fold_direct(struct msi_host_op *op) {
     for (int r = 0; r < n; r++)
         if (r != me && r != second) memcpy(op->targets[r], op->targets[me], len);
     op->drained++;
-    return MSI_MOVED;
+    return msi_host_still_lent(op);
 }
 
 static enum msi_advance advance_direct(struct msi_host_op *op) {

@@ -18,6 +18,17 @@ enum msi_advance msi_host_fail(struct msi_host_op *op, mst_status status, int cu
     return MSI_FAILED;
 }
 
+enum msi_advance msi_host_still_lent(struct msi_host_op *op) {
+    atomic_thread_fence(memory_order_acquire); /* what was read was read before this looks */
+    for (int rank = 0; rank < op->board->size; rank++) {
+        if (rank == op->board->rank || msi_host_slot(op, rank)->mode != MSI_SLOT_DIRECT) continue;
+        /* Posted by msi_comm_fail before the call there returns. */
+        if (atomic_load_explicit(&op->board->areas[rank].gave_up, memory_order_acquire))
+            return msi_host_fail(op, MST_ERR_PEER_LOST, rank, "it gave up an operation");
+    }
+    return MSI_MOVED;
+}
+
 enum msi_advance msi_host_see(struct msi_host_op *op, int rank) {
     uint64_t flag =
         atomic_load_explicit(&msi_host_slot(op, rank)->flag, memory_order_acquire); /* from announce */
@@ -315,6 +326,7 @@ static enum msi_advance drain_round(struct msi_host_op *op) {
     }
     if (op->drained == 0 && op->publisher < 0 && msi_host_all_came(op) == MSI_FAILED) return MSI_FAILED;
     if (op->reducer && (op->to_drain || board->size == 1)) fold(op);
+    if (op->must_tell && msi_host_still_lent(op) == MSI_FAILED) return MSI_FAILED;
     op->drained++;
     op->peer = 1;
     if (op->must_tell)

@@ -80,7 +80,7 @@ struct msi_area {
     _Alignas(MSI_LINE) _Atomic uint64_t offers[MSI_BOARD_CHANNELS][MSI_BOARD_RANKS];
     /* 1: has opened the link that that rank offers */
     _Atomic uint64_t accepted[MSI_BOARD_CHANNELS][MSI_BOARD_RANKS];
-    _Alignas(MSI_LINE) _Atomic uint64_t gave_up; /* number << 8 | status; 0: it has not */
+    _Alignas(MSI_LINE) _Atomic uint64_t gave_up; /* number << 32 | culprit + 1 << 8 | status; 0: it has not */
     _Alignas(4096) unsigned char small[MSI_SMALL_CELLS][MSI_SMALL_CELL];
     unsigned char big[MSI_BIG_CELLS];
 };

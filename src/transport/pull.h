@@ -18,7 +18,7 @@ enum {
 /* The class of a size; -1 if it is too small. */
 int msi_pull_class(size_t bytes);
 
-/* Copies bytes of a process's memory; false, with errno set, if not all of them can be read. */
+/* Copies bytes of a process's memory; false, with errno set, if one of them cannot be read. */
 bool msi_pull(int pid, uint64_t from, void *to, size_t bytes);
 
 enum msi_pull_verdict { MSI_PULL_UNDECIDED, MSI_PULL_STAGED, MSI_PULL_PULLED };
@@ -30,6 +30,9 @@ struct msi_pull_trials {
         double best[2]; /* bytes per nanosecond */
     } of[MSI_PULL_CLASSES];
 };
+
+/* What the trials of a class say so far. */
+enum msi_pull_verdict msi_pull_verdict_of(const struct msi_pull_trials *trials, int class);
 
 /* Takes one more measurement; returns what the class's trials say now. */
 enum msi_pull_verdict msi_pull_judge(struct msi_pull_trials *trials, int class, bool pulled, size_t bytes,

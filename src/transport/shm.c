@@ -19,8 +19,8 @@
  * that it will sleep and then looks at the ring, the other changes the ring and then looks for sleepers, and
  * one of the two sees the other.
  *
- * What the other side writes is not trusted: counts and lengths are bounded, and the cells' places never come
- * from there.
+ * What the other side writes is not trusted: counts and lengths are bounded, the cells' places never come from there, and of
+ * what it lends no more is read than was asked for.
  */
 #include "base/error.h"
 #include "base/hash.h"
@@ -238,7 +238,7 @@ static void try_to_pull(struct shm *shm) {
 static bool open_cell(struct shm *shm) {
     if (shm->len) return true;
     const struct cell *cell = &shm->in->cells[shm->taken % CELLS];
-    /* Acquires what fill_cell released: the bytes of the cell. */
+    /* Acquires what publish_cell released: the bytes of the cell. */
     uint64_t head = atomic_load_explicit(&cell->head, memory_order_seq_cst);
     if ((uint32_t)(head >> 32) != (uint32_t)(shm->taken + 1)) return false;
     uint32_t len = (uint32_t)head;
@@ -262,21 +262,32 @@ static void close_cell(struct shm *shm) {
     shm->taken++;
     if (shm->taken - shm->reported < REPORT && !shm->borrowed) return;
     shm->reported = shm->taken;
-    /* Released to has_room. */
+    /* Released to has_room and take_back. */
     atomic_store_explicit(&shm->in->emptied, shm->taken, memory_order_seq_cst);
     wake(shm);
 }
 
 /* How fast large receives are served is measured from their first byte, if that comes first in its cell, to their last. */
 static void begin_trial(struct shm *shm, const struct msi_transfer *to) {
-    if (to->len >= MSI_PULL_FROM) shm->begun = shm->at == 0 ? msi_now() : 0;
+    int class = msi_pull_class(to->len);
+    bool open = class >= 0 && msi_pull_verdict_of(&shm->trials, class) == MSI_PULL_UNDECIDED;
+    shm->begun = open && shm->at == 0 ? msi_now() : 0;
 }
 
 static void end_trial(struct shm *shm, const struct msi_transfer *to) {
-    if (to->len < MSI_PULL_FROM || shm->begun == 0) return;
+    if (shm->begun == 0) return;
     int class = msi_pull_class(to->len);
     uint32_t verdict = msi_pull_judge(&shm->trials, class, shm->borrowed, to->len, msi_now() - shm->begun);
     atomic_store_explicit(&shm->region->sides[shm->side].verdict[class], verdict, memory_order_relaxed);
+}
+
+/* A side that closes has its buffers again: what was read meanwhile may be anything. */
+static bool was_taken_back(struct shm *shm) {
+    atomic_thread_fence(memory_order_acquire); /* the bytes were read before this looks */
+    /* Acquires what close_shm released. */
+    if (!atomic_load_explicit(&shm->region->sides[1 - shm->side].closed, memory_order_seq_cst)) return false;
+    msi_link_fail(&shm->link, MST_ERR_PEER_LOST, "the other side closed the link");
+    return true;
 }
 
 /* Moves bytes of the open cell, or of what it lends, into the first receive; false if they cannot be read. */
@@ -284,7 +295,7 @@ static bool take_bytes(struct shm *shm, size_t most) {
     struct msi_transfer *to = msi_link_first(&shm->link.receives);
     size_t n = msi_transfer_left(to) < most ? msi_transfer_left(to) : most;
     bool judged = shm->pulling == MSI_PULLING_JUDGED;
-    if (judged && to->done == 0) begin_trial(shm, to);
+    if (judged && to->done == 0 && to->len >= MSI_PULL_FROM) begin_trial(shm, to);
     if (!shm->borrowed) {
         memcpy(to->data + to->done, bytes_of(&shm->in->cells[shm->taken % CELLS], shm->len) + shm->at, n);
     } else if (!msi_pull(shm->region->sides[1 - shm->side].pid, shm->from + shm->at, to->data + to->done,
@@ -293,7 +304,8 @@ static bool take_bytes(struct shm *shm, size_t most) {
                       strerror(errno));
         return false;
     }
-    if (judged && msi_transfer_left(to) == n) end_trial(shm, to);
+    if (shm->borrowed && was_taken_back(shm)) return false;
+    if (judged && msi_transfer_left(to) == n && to->len >= MSI_PULL_FROM) end_trial(shm, to);
     shm->at += n;
     msi_link_advance(to, n);
     return true;
@@ -355,7 +367,7 @@ static bool send_whole(struct msi_link *link, const void *head, size_t head_len,
     struct cell *cell = &shm->out->cells[shm->filled % CELLS];
     char *to = bytes_of(cell, head_len + body_len);
     memcpy(to, head, head_len);
-    memcpy(to + head_len, body, body_len);
+    if (body_len) memcpy(to + head_len, body, body_len);
     publish_cell(shm, cell, head_len + body_len);
     return true;
 }
@@ -376,7 +388,14 @@ static void drop(struct msi_link *link, size_t n) {
 static const struct msi_link_ops ops = {"shm", progress, descriptor, close_shm, send_whole, look, drop};
 
 void msi_link_shm_pulling(struct msi_link *link, enum msi_pulling pulling) {
-    msi_container(link, struct shm, link)->pulling = pulling;
+    struct shm *shm = msi_container(link, struct shm, link);
+    struct side *own = &shm->region->sides[shm->side];
+    shm->pulling = pulling;
+    /* Who measures nothing has made up its mind. */
+    for (int class = 0; class < MSI_PULL_CLASSES; class ++)
+        atomic_store_explicit(&own->verdict[class],
+                              pulling == MSI_PULLING_NEVER ? MSI_PULL_STAGED : MSI_PULL_UNDECIDED,
+                              memory_order_relaxed);
 }
 
 size_t msi_link_shm_bytes(void) {

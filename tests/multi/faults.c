@@ -6,12 +6,14 @@
  *   faults loop OPERATION        the same operation again and again, until it fails
  *   faults absent OPERATION MS   rank 2 and above do not come; the others wait so long
  *   faults late MS               rank 0 gives up a barrier twice; the others come when they get a line
+ *   faults give_up OPERATION MS  rank 0 of two gives up after so long, before rank 1 comes
  *   faults cut OPERATION         the connections that rank 1 has with other ranks break, but everybody lives on
  *
  * Each step writes one line, as tests/multi/world.c does: its name, status, milliseconds, culprit and message, with tabs
  * between. A loop writes "loop\tBEGIN" once it is well under way. Ranks that do not come wait for their input to end.
  */
 #include "os/clock.h"
+#include "os/wait.h"
 
 #include <muster/muster.h>
 #include <stdio.h>
@@ -209,6 +211,27 @@ static void late(int ms) {
     report(out[0] == (float)size ? "late" : "wrong", st, begin);
 }
 
+static mst_status use_lent(const char *what, float *memory, int ms) {
+    if (!strcmp(what, "all_reduce")) return mst_all_reduce(memory, LARGE, MST_F32, .timeout_ms = ms);
+    if (!strcmp(what, "broadcast")) return mst_broadcast(memory, LARGE, MST_F32, .src = 0, .timeout_ms = ms);
+    return me ? mst_recv(memory, LARGE, MST_F32, .src = 0, .timeout_ms = ms)
+              : mst_send(memory, LARGE, MST_F32, .dst = 1, .timeout_ms = ms);
+}
+
+/* Rank 0 gives up and uses its tensor for something else; rank 1 comes when that is done and must not get it. */
+static void give_up(const char *what, int ms) {
+    void *memory;
+    mst_status st = mst_alloc(LARGE * sizeof(float), &memory);
+    for (int i = 0; i < 7 && st == MST_OK; i++) st = use_lent(what, memory, PATIENCE_MS);
+    if (st == MST_OK && me) msi_wait_pause(&(struct msi_wait){INT64_MAX, NULL}, 3 * ms, "");
+    int64_t begin = msi_now();
+    if (st == MST_OK) st = use_lent(what, memory, me ? PATIENCE_MS : ms);
+    if (me == 0) memset(memory, 0xEE, LARGE * sizeof(float));
+    report("give_up", st, begin);
+    if (me == 0) msi_wait_pause(&(struct msi_wait){INT64_MAX, NULL}, 4 * ms, "");
+    mst_free(memory);
+}
+
 /* Ends the connections over tcp that were not there yet when the world was opened. */
 static void cut_connections(int first) {
     for (int fd = first; fd < first + 100; fd++) {
@@ -248,6 +271,7 @@ int main(int argc, char **argv) {
     if (st == MST_OK && !strcmp(argv[1], "loop")) loop(argv[2]);
     if (st == MST_OK && !strcmp(argv[1], "absent")) absent(argv[2], argc > 3 ? atoi(argv[3]) : 500);
     if (st == MST_OK && !strcmp(argv[1], "late")) late(atoi(argv[2]));
+    if (st == MST_OK && !strcmp(argv[1], "give_up")) give_up(argv[2], atoi(argv[3]));
     if (st == MST_OK && !strcmp(argv[1], "cut")) cut(argv[2], first);
     if (mst_is_initialized()) mst_destroy_process_group(NULL);
     free(in);

@@ -164,6 +164,28 @@ class Cuts(FaultsTest):
         self.be_cut("all_gather_into_tensor", "ring", "bruck")
 
 
+class GivenUp(FaultsTest):
+    """A tensor that other ranks may use in place is its program's again once its rank has given up."""
+
+    def give_up(self, operation):
+        store, ranks = self.world(2, "give_up", operation, WAIT)
+        self.assert_failed(ranks[0].step("give_up"), "MST_ERR_STALLED", r"rank 1\b")
+        step = ranks[1].step("give_up")
+        self.assert_failed(step, "MST_ERR_PEER_LOST", r"rank 0 .* given up")
+        self.assertEqual(step.culprit, 0)
+        self.end(store, ranks)
+        self.assert_nothing_left()
+
+    def test_broadcast(self):
+        self.give_up("broadcast")
+
+    def test_all_reduce(self):
+        self.give_up("all_reduce")
+
+    def test_send(self):
+        self.give_up("send")
+
+
 class Absences(FaultsTest):
     """A rank that does not come: the deadline holds and names it."""
 
