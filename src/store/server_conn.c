@@ -168,6 +168,12 @@ static ssize_t receive(struct msi_conn *conn) {
     return n;
 }
 
+static void mark_busy(struct msi_conn *conn) {
+    if (!msi_list_empty(&conn->busy)) return;
+    msi_list_push(&conn->server->busy, &conn->busy);
+    conn->server->n_busy++;
+}
+
 static void on_ready(struct msi_source *source, uint32_t events) {
     struct msi_conn *conn = msi_container(source, struct msi_conn, source);
     bool progress = false;
@@ -183,12 +189,23 @@ static void on_ready(struct msi_source *source, uint32_t events) {
     struct msi_server *server = conn->server;
     if (conn->out.len && conn->out.len <= KEEP_BUFFER && !conn->undrained) {
         msi_conn_mark_unsent(conn); /* goes out when all who are ready have been served */
+        mark_busy(conn);
         if (msi_timer_is_set(&conn->stall)) update_stall(conn, true);
         return;
     }
     msi_list_remove(&conn->unsent);
     settle(conn, progress); /* this and the next may free the connection */
     msi_server_resume(server);
+}
+
+bool msi_conn_look(struct msi_conn *conn) {
+    if (conn->in.len || conn->out.len || conn->doomed || conn->events != QUIET_EVENTS) return false;
+    ssize_t n = receive(conn);
+    if (n < 0 && errno == EAGAIN) return false;
+    /* Whatever it was besides a request or several, the loop tells of it again. */
+    if (n <= 0) conn->undrained = true;
+    msi_conn_mark_unsent(conn);
+    return n > 0;
 }
 
 void msi_conn_open(struct msi_server *server, int fd) {
@@ -203,6 +220,7 @@ void msi_conn_open(struct msi_server *server, int fd) {
     msi_timer_init(&conn->stall, on_stall);
     msi_list_init(&conn->ready);
     msi_list_init(&conn->unsent);
+    msi_list_init(&conn->busy);
     if (msi_loop_add(server->loop, &conn->source, conn->events) != MST_OK) {
         close(fd);
         free(conn);
@@ -233,6 +251,8 @@ void msi_conn_close(struct msi_conn *conn, bool with_will) {
     msi_timer_clear(&conn->stall);
     msi_list_remove(&conn->ready);
     msi_list_remove(&conn->unsent);
+    if (!msi_list_empty(&conn->busy)) server->n_busy--;
+    msi_list_remove(&conn->busy);
     msi_list_remove(&conn->node);
     server->n_conns--;
     server->n_own -= conn->dialect == MSI_DIALECT_M;

@@ -30,7 +30,9 @@ struct msi_server {
     size_t max_total, buffered; /* buffered: bytes that connections hold */
     int64_t stall_ns;
     struct msi_list conns, ready,
-        unsent;            /* all; to be answered after a wait or a deferral; with replies to send */
+        unsent;           /* all; to be answered after a wait or a deferral; with replies to send */
+    struct msi_list busy; /* had something to say in this round */
+    size_t n_busy;
     size_t n_conns, n_own; /* n_own: those in dialect M */
     bool resuming;
     int complaints; /* bad connections logged so far */
@@ -45,7 +47,7 @@ struct msi_server {
 struct msi_conn {
     struct msi_source source;
     struct msi_server *server;
-    struct msi_list unsent, ready;
+    struct msi_list unsent, ready, busy;
     uint32_t events;
     enum msi_dialect dialect;
     bool known;     /* the dialect is */
@@ -84,6 +86,8 @@ void msi_conn_mark_unsent(struct msi_conn *conn);
 bool msi_server_has_room(const struct msi_server *server, size_t more);
 /* Counts what the connection holds; if that is too much for the server, drops its replies and dooms it. */
 void msi_conn_account(struct msi_conn *conn);
+/* Looks whether it has something to say, without having been told so; true if it had. May close it. */
+bool msi_conn_look(struct msi_conn *conn);
 /* Sends what can be sent and updates events, timer and accounting; may close it. */
 void msi_conn_settle(struct msi_conn *conn);
 
