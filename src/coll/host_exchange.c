@@ -1,4 +1,5 @@
 /* host_exchange.c - publishing and reading through the board. See host.h. */
+#include "base/fence.h"
 #include "coll/host.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@ enum msi_advance msi_host_fail(struct msi_host_op *op, mst_status status, int cu
 }
 
 enum msi_advance msi_host_still_lent(struct msi_host_op *op) {
-    atomic_thread_fence(memory_order_acquire); /* what was read was read before this looks */
+    msi_fence_reads();
     for (int rank = 0; rank < op->board->size; rank++) {
         if (rank == op->board->rank || msi_host_slot(op, rank)->mode != MSI_SLOT_DIRECT) continue;
         /* Posted by msi_comm_fail before the call there returns. */

@@ -23,6 +23,7 @@
  * what it lends no more is read than was asked for.
  */
 #include "base/error.h"
+#include "base/fence.h"
 #include "base/hash.h"
 #include "os/clock.h"
 #include "transport/link.h"
@@ -201,14 +202,15 @@ static bool take_back(struct shm *shm) {
 
 static bool fill_cells(struct shm *shm) {
     int n = 0;
-    if (shm->lent && !take_back(shm)) return false;
+    bool returned = shm->lent && take_back(shm);
+    if (shm->lent) return false;
     for (; n < BURST && !shm->lent && !msi_list_empty(&shm->link.sends) && has_room(shm); n++) {
         if (may_lend(shm))
             lend(shm);
         else
             fill_cell(shm);
     }
-    return n > 0;
+    return returned || n > 0;
 }
 
 /* Says, once, where the other side finds a mark in this process's memory: not before the process that uses the link does. */
@@ -283,7 +285,7 @@ static void end_trial(struct shm *shm, const struct msi_transfer *to) {
 
 /* A side that closes has its buffers again: what was read meanwhile may be anything. */
 static bool was_taken_back(struct shm *shm) {
-    atomic_thread_fence(memory_order_acquire); /* the bytes were read before this looks */
+    msi_fence_reads();
     /* Acquires what close_shm released. */
     if (!atomic_load_explicit(&shm->region->sides[1 - shm->side].closed, memory_order_seq_cst)) return false;
     msi_link_fail(&shm->link, MST_ERR_PEER_LOST, "the other side closed the link");
