@@ -19,10 +19,15 @@ enum msi_advance msi_host_fail(struct msi_host_op *op, mst_status status, int cu
     return MSI_FAILED;
 }
 
+static bool publishes(const struct msi_host_op *op, int rank) {
+    return op->publisher < 0 || op->publisher == rank;
+}
+
 enum msi_advance msi_host_still_lent(struct msi_host_op *op) {
     msi_fence_reads();
     for (int rank = 0; rank < op->board->size; rank++) {
-        if (rank == op->board->rank || msi_host_slot(op, rank)->mode != MSI_SLOT_DIRECT) continue;
+        if (rank == op->board->rank || !publishes(op, rank)) continue; /* the others were not met */
+        if (msi_host_slot(op, rank)->mode != MSI_SLOT_DIRECT) continue;
         /* Posted by msi_comm_fail before the call there returns. */
         if (atomic_load_explicit(&op->board->areas[rank].gave_up, memory_order_acquire))
             return msi_host_fail(op, MST_ERR_PEER_LOST, rank, "it gave up an operation");
@@ -63,10 +68,6 @@ int msi_host_missing(const struct msi_board *board, uint64_t seq, int *ranks, in
         n++;
     }
     return n;
-}
-
-static bool publishes(const struct msi_host_op *op, int rank) {
-    return op->publisher < 0 || op->publisher == rank;
 }
 
 static bool reads(const struct msi_host_op *op) {
