@@ -2,11 +2,8 @@
 #include "api/call.h"
 #include "base/error.h"
 #include "base/options.h"
-#include "transport/arena.h"
 
 #include <stdio.h>
-
-enum { DIRECT_FROM = 4 << 10 }; /* bytes */
 
 mst_status msi_call_open(enum msi_kind kind, const mst_call *given, struct msi_call *call) {
     return msi_call_open_as(msi_kind_name(kind), kind, given, call);
@@ -124,30 +121,7 @@ mst_status msi_call_take(struct msi_call *call, size_t count, uint64_t extra) {
     return MST_OK;
 }
 
-static bool overlap(const char *a, const char *b, size_t bytes) {
-    return a < b + bytes && b < a + bytes;
-}
-
-/*
- * Buffers from mst_alloc are used in place by the other ranks of the host. Not so those that this rank writes while others
- * still read: that of an all_reduce which every rank folds by itself, and an all_to_all onto itself.
- */
-static void offer_memory(const struct msi_call *call) {
-    struct msi_host_op *host = &call->work->host;
-    size_t bytes = host->in.each * (host->parts ? (size_t)call->group->size : 1);
-    bool divided = call->work->begin == msi_host_all_reduce;
-    bool flat = host->reducer && !host->parts && host->reader < 0 && !divided;
-    bool apart = !overlap(host->in.base, host->out.base, bytes), same = host->in.base == host->out.base;
-    bool onto_itself = (host->parts && !host->reducer && !apart) || (divided && !apart && !same);
-    bool publishes = host->publisher < 0 || host->publisher == call->group->rank;
-    if (bytes < DIRECT_FROM || host->uneven || host->in.list || flat || onto_itself || !publishes) return;
-    if (divided && host->reader >= 0) return;
-    host->in_where = msi_arena_find(host->in.base, bytes);
-    if (divided) host->out_where = msi_arena_find(host->out.base, bytes);
-}
-
 mst_status msi_call_go(struct msi_call *call) {
-    if (call->work->begin && call->group->one_host) offer_memory(call);
     if (!call->options.work) return msi_comm_run(call->work);
     mst_status st = msi_comm_submit(call->work);
     if (st == MST_OK) *call->options.work = call->work;

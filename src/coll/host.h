@@ -55,6 +55,12 @@ static inline size_t msi_block_len(const struct msi_blocks *blocks, int rank) {
     return blocks->lens ? blocks->lens[rank] : blocks->each;
 }
 
+/* Have so many bytes of in and out any in common? */
+static inline bool msi_blocks_overlap(const struct msi_blocks *in, const struct msi_blocks *out,
+                                      size_t bytes) {
+    return in->base < out->base + bytes && out->base < in->base + bytes;
+}
+
 enum msi_host_phase { MSI_ANNOUNCE, MSI_MEET, MSI_MOVE, MSI_SETTLE };
 
 struct msi_host_op {
@@ -74,14 +80,15 @@ struct msi_host_op {
     struct msi_blocks out; /* copy: a block for each publisher, where there are several; fold: one block */
     const struct msi_reducer *reducer; /* NULL: copy */
     struct msi_reduce_scale scale;
-    size_t element; /* bytes; what is folded is cut only between elements */
-    /* Where in (and for a large all_reduce out) lie, if the others may use them in place until the operation is over. */
-    struct msi_where in_where, out_where;
+    size_t element;       /* bytes; what is folded is cut only between elements */
     const void **sources; /* room for a pointer per rank */
     void **targets;       /* likewise */
     /* Gives the address of another rank's memory; NULL if it cannot be mapped. */
     void *(*map)(void *context, int rank, const struct msi_where *where, size_t skip, size_t len);
     void *context;
+
+    /* Where in (and for a large all_reduce out) lie, if the others may use them in place until the operation is over. */
+    struct msi_where in_where, out_where;
 
     /* How far it is. */
     uint64_t seq;

@@ -215,6 +215,14 @@ static bool needs(const struct msi_host_op *op, int rank) {
     return !msi_board_reached(&area->filled, msi_rounds_done(op->seq, op->rounds + 1));
 }
 
+/* Memory from mst_alloc is reduced in place, by all ranks into all outputs. */
+static void lend_both(struct msi_host_op *op) {
+    bool same = op->in.base == op->out.base;
+    if (op->reader >= 0 || (!same && msi_blocks_overlap(&op->in, &op->out, op->in.each))) return;
+    op->in_where = msi_arena_find(op->in.base, op->in.each);
+    op->out_where = msi_arena_find(op->out.base, op->in.each);
+}
+
 void msi_host_all_reduce(struct msi_host_op *op) {
     size_t n = (size_t)op->board->size, most = (MSI_BIG_CELLS - 4 * GRAIN * op->element) * n / (2 * n + 2);
     op->advance = advance;
@@ -226,4 +234,5 @@ void msi_host_all_reduce(struct msi_host_op *op) {
     op->status = MST_OK;
     op->chunk = most < CHUNK ? most / (GRAIN * op->element) * (GRAIN * op->element) : CHUNK;
     op->rounds = (uint32_t)((op->in.each + op->chunk - 1) / op->chunk);
+    lend_both(op);
 }

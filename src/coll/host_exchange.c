@@ -384,6 +384,20 @@ static bool needs(const struct msi_host_op *op, int rank) {
     return rounds > 1 && !msi_board_reached(&area->filled, msi_rounds_done(op->seq, rounds));
 }
 
+/*
+ * Memory from mst_alloc is read in place. Not so what this rank writes while others still read: a fold that everybody makes
+ * for itself, and blocks that are copied onto themselves.
+ */
+static void lend_input(struct msi_host_op *op) {
+    size_t bytes = op->in.each * (op->parts ? (size_t)op->board->size : 1);
+    bool one_place = !op->uneven && !op->in.list;
+    bool folds_all = op->reducer && !op->parts && op->reader < 0;
+    bool onto_itself = op->parts && !op->reducer && msi_blocks_overlap(&op->in, &op->out, bytes);
+    if (bytes < DIRECT_FROM || !one_place || folds_all || onto_itself || !publishes(op, op->board->rank))
+        return;
+    op->in_where = msi_arena_find(op->in.base, bytes);
+}
+
 void msi_host_exchange(struct msi_host_op *op) {
     op->advance = advance;
     op->needs = needs;
@@ -393,5 +407,6 @@ void msi_host_exchange(struct msi_host_op *op) {
     op->peer = 1;
     op->must_tell = false;
     op->status = MST_OK;
+    lend_input(op);
     choose_mode(op);
 }
