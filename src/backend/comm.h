@@ -55,7 +55,7 @@ struct msi_comm_place {
     const int *hosts;            /* by group rank: its host, from 0 up without gaps; copied */
     int n_hosts, largest;        /* hosts, and ranks of the group on the fullest */
     struct msi_door *door;       /* the world's */
-    const struct msi_algo *algo; /* borrowed */
+    const struct msi_tuning *tuning; /* borrowed */
     int local_ranks;             /* ranks of the world on this host */
 };
 

@@ -21,7 +21,7 @@ struct msi_comm {
     char *key;
     uint64_t number; /* made of the key: in hellos to other hosts it stands for the group */
     struct msi_hosts hosts;
-    const struct msi_algo *algo;
+    const struct msi_tuning *tuning;
     struct msi_door *door;
     struct msi_net *net; /* where the ranks are on several hosts; NULL before they have met … */
     int *ports;          /* … at these ports, by rank */

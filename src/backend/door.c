@@ -8,10 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { KEY_MAX = 768, NUMBER_MAX = 24 };
+enum { KEY_MAX = 768, NUMBER_MAX = 24, TOLD_MAX = 32 };
 
-mst_status msi_door_init(struct msi_door *door, int rank, int size, const char *prefix, const char *address) {
-    *door = (struct msi_door){.rank = rank, .size = size, .prefix = prefix, .address = address};
+mst_status msi_door_init(struct msi_door *door, int rank, int size, const char *prefix, const char *address,
+                         uint64_t tuning) {
+    *door =
+        (struct msi_door){.rank = rank, .size = size, .prefix = prefix, .address = address, .tuning = tuning};
     door->ports = calloc((size_t)size, sizeof *door->ports);
     if (!door->ports) return msi_fail_memory();
     pthread_mutex_init(&door->lock, NULL);
@@ -31,21 +33,25 @@ static struct msi_str key_of(const struct msi_door *door, const char *name, char
     return msi_cstr(out);
 }
 
-static mst_status read_number(const struct msi_exchange *x, int base, unsigned long long *number) {
-    char text[NUMBER_MAX];
+/* What somebody has written; false if it is nothing that a rank writes. */
+static bool read_text(const struct msi_exchange *x, char text[TOLD_MAX]) {
     struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
     struct msi_str value = msi_read_str(&r);
-    snprintf(text, sizeof text, "%.*s", MSI_SHOW(value));
-    *number = strtoull(text, NULL, base);
-    if (r.bad || *number == 0)
-        return msi_fail(MST_ERR_PROTOCOL, NULL, "'%s' is not what a rank writes there", text);
-    return MST_OK;
+    if (r.bad || value.n == 0 || value.n >= TOLD_MAX) return false;
+    memcpy(text, value.p, value.n);
+    text[value.n] = '\0';
+    return true;
+}
+
+static mst_status refuse_text(void) {
+    return msi_fail(MST_ERR_PROTOCOL, NULL,
+                    "what the store has of the world's doors is not what ranks write there");
 }
 
 /* All ranks must agree on the world's number: the first one to come draws it. */
 static mst_status agree(struct msi_door *door, msi_door_exec *exec, void *context,
                         const struct msi_wait *wait) {
-    char key[KEY_MAX], text[NUMBER_MAX];
+    char key[KEY_MAX], text[TOLD_MAX];
     uint64_t drawn;
     unsigned long long number;
     do msi_random(&drawn, sizeof drawn);
@@ -55,7 +61,8 @@ static mst_status agree(struct msi_door *door, msi_door_exec *exec, void *contex
         .req = {.op = MSI_OP_COMPARE_SET, .key = key_of(door, "id", key), .desired = msi_cstr(text)}};
     mst_status st = exec(context, wait, &x, 1);
     if (st == MST_OK) st = x.status;
-    if (st == MST_OK) st = read_number(&x, 16, &number);
+    if (st == MST_OK && !(read_text(&x, text) && sscanf(text, "%llx", &number) == 1 && number))
+        st = refuse_text();
     if (st == MST_OK) door->world = number;
     msi_exchange_free(&x, 1);
     return st;
@@ -63,8 +70,8 @@ static mst_status agree(struct msi_door *door, msi_door_exec *exec, void *contex
 
 static mst_status tell(struct msi_door *door, int port, msi_door_exec *exec, void *context,
                        const struct msi_wait *wait) {
-    char key[KEY_MAX], text[NUMBER_MAX], name[NUMBER_MAX];
-    snprintf(text, sizeof text, "%d", port);
+    char key[KEY_MAX], text[TOLD_MAX], name[NUMBER_MAX];
+    snprintf(text, sizeof text, "%d %llx", port, (unsigned long long)door->tuning);
     snprintf(name, sizeof name, "%d", door->rank);
     struct msi_exchange x = {
         .req = {.op = MSI_OP_SET, .key = key_of(door, name, key), .value = msi_cstr(text)}};
@@ -102,6 +109,21 @@ mst_status msi_door_open(struct msi_door *door, msi_door_exec *exec, void *conte
     return st;
 }
 
+/* What a rank has told. */
+static mst_status read_told(const struct msi_door *door, int rank, const struct msi_exchange *x, int *port) {
+    char text[TOLD_MAX];
+    unsigned long long tuning;
+    if (!read_text(x, text) || sscanf(text, "%d %llx", port, &tuning) != 2 || *port <= 0)
+        return refuse_text();
+    if (tuning == door->tuning) return MST_OK;
+    return msi_blame(
+        msi_fail(
+            MST_ERR_CONFIG, "give all ranks the same MUSTER_ALGO and the same prices in MUSTER_MODEL",
+            "rank %d would choose other algorithms than rank %d: its MUSTER_ALGO or MUSTER_MODEL differs",
+            rank, door->rank),
+        rank);
+}
+
 mst_status msi_door_find(struct msi_door *door, int rank, msi_door_exec *exec, void *context,
                          const struct msi_wait *wait, int *port) {
     pthread_mutex_lock(&door->lock);
@@ -109,15 +131,13 @@ mst_status msi_door_find(struct msi_door *door, int rank, msi_door_exec *exec, v
     pthread_mutex_unlock(&door->lock);
     if (*port) return MST_OK;
     char key[KEY_MAX], name[NUMBER_MAX];
-    unsigned long long number;
     snprintf(name, sizeof name, "%d", rank);
     struct msi_str wanted = key_of(door, name, key);
     struct msi_exchange x = {.req = {.op = MSI_OP_WAIT_GET, .n = 1, .keys = &wanted}};
     mst_status st = exec(context, wait, &x, 1);
-    if (st == MST_OK) st = read_number(&x, 10, &number);
+    if (st == MST_OK) st = read_told(door, rank, &x, port);
     msi_exchange_free(&x, 1);
     if (st != MST_OK) return st;
-    *port = (int)number;
     pthread_mutex_lock(&door->lock);
     door->ports[rank] = *port;
     pthread_mutex_unlock(&door->lock);

@@ -2,7 +2,8 @@
  * door.h - how ranks of other hosts reach this one: a listener, opened when the first group needs it, and where those of
  * the others are. One for each world; any thread may use it.
  *
- * Keys, under the world's prefix: door/id, the world's number, which the first rank draws; door/R, the port of rank R.
+ * Keys, under the world's prefix: door/id, the world's number, which the first rank draws; door/R, the port of rank R and
+ * how it chooses algorithms, which must be alike.
  */
 #ifndef MSI_BACKEND_DOOR_H
 #define MSI_BACKEND_DOOR_H
@@ -24,17 +25,19 @@ struct msi_door {
     int rank, size;
     const char *prefix, *address; /* the world's; this rank's, as others reach it */
     int *ports;                   /* by global rank; 0: not known yet */
+    uint64_t tuning;              /* msi_tuning_hash of this rank */
 };
 
 /* The strings are borrowed. */
-mst_status msi_door_init(struct msi_door *door, int rank, int size, const char *prefix, const char *address);
+mst_status msi_door_init(struct msi_door *door, int rank, int size, const char *prefix, const char *address,
+                         uint64_t tuning);
 void msi_door_close(struct msi_door *door);
 
 /* Opens it, if it is not open, and tells the others. */
 mst_status msi_door_open(struct msi_door *door, msi_door_exec *exec, void *context,
                          const struct msi_wait *wait);
 
-/* Where the door of a rank is; waits until it is open. */
+/* Where the door of a rank is; waits until it is open. MST_ERR_CONFIG: it would choose other algorithms. */
 mst_status msi_door_find(struct msi_door *door, int rank, msi_door_exec *exec, void *context,
                          const struct msi_wait *wait, int *port);
 

@@ -139,8 +139,7 @@ static enum msi_advance make_plan(struct msi_net *net, struct mst_work *op) {
     struct msi_request request = {.rank = comm->rank, .size = comm->size, .hosts = comm->hosts};
     mst_status st = msi_net_layout_begin(&net->layout, op, &request);
     if (st != MST_OK) return msi_host_fail(&op->host, st, -1, "out of memory");
-    struct msi_question question = {.model = &msi_model_default,
-                                    .algo = comm->algo,
+    struct msi_question question = {.tuning = comm->tuning,
                                     .raw_size = op->host.element ? op->host.element : 1,
                                     .acc_size = op->host.reducer ? op->host.reducer->acc_size : 1,
                                     .deterministic = op->deterministic};

@@ -23,6 +23,9 @@
       "Address that other hosts shall use for this rank, where no interface here has it (NAT).")             \
     X(algo, "MUSTER_ALGO", TEXT, "", 0, 0,                                                                   \
       "Algorithms between hosts, as all_reduce:ring,broadcast:tree; alike on all ranks.")                    \
+    X(model, "MUSTER_MODEL", TEXT, "", 0, 0,                                                                 \
+      "File with the prices by which algorithms are chosen, as `muster tune` writes it; alike on all "       \
+      "ranks.")                                                                                              \
     X(force_host, "MUSTER_FORCE_HOST", TEXT, "", 0, 0,                                                       \
       "Ranks with different values count as ranks of different hosts, even where they share memory.")        \
     X(store_local, "MUSTER_STORE_LOCAL", NUMBER, "1", 0, 1,                                                  \

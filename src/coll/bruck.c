@@ -87,7 +87,9 @@ void msi_price_bruck_all_gather(const struct msi_request *request, struct msi_fo
         /* Some rank wraps around in every round but the first. */
         f->messages += msi_pieces(request, give * count) + (give > 1 ? 1 : 0);
         f->raw += give * count;
-        if (remote) f->remote_rounds = f->rounds;
+        /* A block passes each host at most once on its way around. */
+        if (remote) f->remote_rounds = f->rounds < request->hosts.n ? f->rounds : request->hosts.n;
+        if (remote) f->remote_messages = f->messages;
         if (remote) f->host_raw += far * give * count;
     }
     if (!request->in_place) f->copied = count;
@@ -105,7 +107,8 @@ void msi_price_bruck_all_to_all(const struct msi_request *request, struct msi_fo
         f->messages += msi_pieces(request, blocks * count);
         f->raw += blocks * count;
         f->copied += 2 * blocks * count;
-        if (remote) f->remote_rounds++;
+        if (remote && f->remote_rounds < request->hosts.n) f->remote_rounds++;
+        if (remote) f->remote_messages = f->messages;
         if (remote) f->host_raw += far * blocks * count;
     }
 }

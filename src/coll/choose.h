@@ -1,30 +1,13 @@
 /*
  * choose.h - which algorithm: prices all that can do a request by their formulas, and takes the cheapest.
  *
- * Pure: the model comes from the caller (measured, or msi_model_default), and all ranks must come with the same one, so
- * that they choose alike. Prices are good for comparing, not for promising.
+ * Pure: the model comes from the caller. Prices are good for comparing, not for promising.
  */
 #ifndef MSI_COLL_CHOOSE_H
 #define MSI_COLL_CHOOSE_H
 
+#include "coll/model.h"
 #include "coll/planners.h"
-
-/* Messages between two ranks, in seconds. */
-struct msi_price_class {
-    double latency; /* from posting to arrival, of an empty one */
-    double message; /* work for each, at either side */
-    double byte;    /* local: each byte that a rank moves; remote: each that leaves a host */
-};
-
-struct msi_model {
-    struct msi_price_class local, remote;
-    double combine; /* a byte, op another */
-    double copy;    /* a byte */
-    size_t chunk;   /* bytes of a piece; 0: nothing is cut */
-    int cores;      /* of a host; with more ranks than that, all local work takes longer */
-};
-
-extern const struct msi_model msi_model_default;
 
 /* Algorithms that somebody asked for: of each kind one, or NULL. */
 struct msi_algo {
@@ -37,12 +20,20 @@ struct msi_algo {
  */
 mst_status msi_algo_parse(const char *text, struct msi_algo *algo);
 
+/* What choices depend on, besides the request: alike on all ranks. */
+struct msi_tuning {
+    struct msi_algo algo;
+    struct msi_model model;
+};
+
+/* Different where ranks would choose differently. */
+uint64_t msi_tuning_hash(const struct msi_tuning *tuning);
+
 /* What a request is about, besides itself. */
 struct msi_question {
-    const struct msi_model *model;
-    const struct msi_algo *algo; /* or NULL */
-    size_t raw_size, acc_size;   /* bytes of an element */
-    bool deterministic;          /* reductions: in rank order only */
+    const struct msi_tuning *tuning;
+    size_t raw_size, acc_size; /* bytes of an element */
+    bool deterministic;        /* reductions: in rank order only */
 };
 
 struct msi_candidate {
@@ -63,6 +54,10 @@ struct msi_choice {
 /* Prices one planner. The request's own chunk is not looked at. */
 void msi_price(const struct msi_question *question, const struct msi_request *request,
                const struct msi_planner *planner, struct msi_candidate *candidate);
+
+/* How much of what has a price the formula asks for. */
+void msi_amounts(const struct msi_question *question, const struct msi_request *request,
+                 const struct msi_formula *formula, double amounts[MSI_PRICES]);
 
 /* There is always an answer: what was asked for gives way where it cannot be done, and why says so. */
 void msi_choose(const struct msi_question *question, const struct msi_request *request,

@@ -161,6 +161,7 @@ static void add_round(const struct msi_request *request, double elements, bool r
     f->raw += (n - 1) * elements;
     if (request->hosts.n > 1) {
         f->remote_rounds += 1;
+        f->remote_messages += (n - local) * msi_pieces(request, elements);
         f->host_raw += (root_alone ? 1.0 : local) * (n - local) * elements;
     }
 }

@@ -34,6 +34,7 @@ void msi_price_doubling_all_reduce(const struct msi_request *request, struct msi
     f->rounds = s.rounds;
     f->remote_rounds = s.rounds - s.near;
     f->messages = s.rounds * msi_pieces(request, count);
+    f->remote_messages = f->remote_rounds * msi_pieces(request, count);
     f->acc = s.rounds * count;
     f->host_acc = s.remote ? s.local * (s.rounds - s.near) * count : 0;
     f->combined = s.rounds * count + (s.rest ? count : 0);
@@ -50,6 +51,7 @@ static void add_halving(const struct msi_request *request, const struct shape *s
         bool raw = k == 0 && s->rest == 0, leaves = s->remote && k < s->rounds - s->near;
         f->messages += msi_pieces(request, part);
         *(raw ? &f->raw : &f->acc) += part;
+        if (leaves) f->remote_messages += msi_pieces(request, part);
         if (leaves) *(raw ? &f->host_raw : &f->host_acc) += s->local * part;
         f->combined += part;
     }
@@ -66,7 +68,9 @@ void msi_price_halving_all_reduce(const struct msi_request *request, struct msi_
         double part = count / (2 << k);
         f->messages += msi_pieces(request, part);
         f->raw += part;
-        if (s.remote && k < s.rounds - s.near) f->host_raw += s.local * part;
+        if (!s.remote || k >= s.rounds - s.near) continue;
+        f->remote_messages += msi_pieces(request, part);
+        f->host_raw += s.local * part;
     }
     f->rounds += s.rounds;
     f->remote_rounds += s.rounds - s.near;
@@ -90,7 +94,9 @@ void msi_price_doubling_all_gather(const struct msi_request *request, struct msi
     for (int k = 0; k < s.rounds; k++) {
         double piece = have * (1 << k) < request->size ? have * (1 << k) * share : all;
         f->messages += msi_pieces(request, piece);
-        if (s.remote && k >= s.near) f->host_raw += s.local * piece;
+        if (!s.remote || k < s.near) continue;
+        f->remote_messages += msi_pieces(request, piece);
+        f->host_raw += s.local * piece;
     }
     f->raw = all - share;
     if (s.rest) {
@@ -110,7 +116,9 @@ void msi_price_doubling_all_gather(const struct msi_request *request, struct msi
 void msi_price_dissemination(const struct msi_request *request, struct msi_formula *f) {
     f->rounds = f->messages = f->raw = msi_log2_ceil(request->size);
     if (request->hosts.n > 1) {
-        f->remote_rounds = f->rounds;
+        f->remote_messages = f->rounds;
+        f->remote_rounds =
+            f->rounds < request->hosts.n ? f->rounds : request->hosts.n; /* it is a way around */
         for (int d = 1; d < request->size; d *= 2)
             f->host_raw += d < request->hosts.largest ? d : request->hosts.largest;
     }

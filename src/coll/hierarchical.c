@@ -14,6 +14,7 @@
  *  reduce_scatter  each block is added up by one rank on each host, and the sums are sent to its owner.
  *                                         2 rounds, H (L-1) m elements and (H-1) m sums, L (H-1) m leave each host
  *  broadcast       binomial among one rank per host, then within each host.  ceil log2 H + ceil log2 L rounds
+ *  reduce          the same way back.
  *
  * There are as many parts as the largest host has ranks; on a smaller one some ranks own several. Ranks may lie on the
  * hosts in any order.
@@ -218,6 +219,70 @@ void msi_plan_hierarchical_broadcast(struct msi_plan *plan) {
     if (me == root) msi_emit(plan, MSI_COPY, msi_ref(MSI_OUT, 0), here, count);
 }
 
+/* Binomial, as children see it: is the one at distance v + bit a leaf among n? */
+static bool is_leaf(int v, int bit, int n) {
+    return bit == 1 || v + bit + 1 >= n;
+}
+
+/* Takes in what a rank has added up, or its input alone, if it is a leaf. */
+static void take_in(struct msi_plan *plan, int from, bool raw, struct msi_ref sum) {
+    size_t count = plan->request.count;
+    struct msi_ref got = msi_emit_scratch(plan, raw ? MSI_RAW : MSI_ACC, count);
+    msi_emit_recv(plan, from, got, count);
+    msi_emit(plan, raw ? MSI_ADD : MSI_MERGE, sum, got, count);
+}
+
+void msi_plan_hierarchical_reduce(struct msi_plan *plan) {
+    struct house house;
+    if (!look_around(plan, &house)) return;
+    int root = plan->request.root, hosts = house.hosts, home = house.of[root];
+    int first = speaker(&house, house.host, root), start = house.index[first];
+    int v = msi_minus(house.index[house.me], start, house.local), h = msi_minus(house.host, home, hosts);
+    size_t count = plan->request.count;
+    struct msi_ref in = msi_ref(MSI_IN, 0), sum = {MSI_IN, 0};
+    bool alone = v ? is_leaf(v & (v - 1), v & -v, house.local)
+                   : house.local == 1 && h && is_leaf(h & (h - 1), h & -h, hosts);
+    if (!alone) {
+        sum = msi_emit_scratch(plan, MSI_ACC, count);
+        msi_emit(plan, MSI_BEGIN, sum, in, count);
+    }
+    for (int bit = 1; v + bit < house.local && !(v & bit); bit *= 2)
+        take_in(plan, owner(&house, house.host, start + v + bit), is_leaf(v, bit, house.local), sum);
+    for (int bit = 1; v == 0 && h + bit < hosts && !(h & bit); bit *= 2) {
+        int host = msi_plus(h + bit, home, hosts);
+        take_in(plan, speaker(&house, host, root), ranks_on(&house, host) == 1 && is_leaf(h, bit, hosts),
+                sum);
+    }
+    if (v)
+        msi_emit_send(plan, owner(&house, house.host, start + (v & (v - 1))), sum, count);
+    else if (h)
+        msi_emit_send(plan, speaker(&house, msi_plus(h & (h - 1), home, hosts), root), sum, count);
+    else
+        msi_emit(plan, MSI_END, msi_ref(MSI_OUT, 0), sum, count);
+}
+
+/* Two binomial trees, one upon the other. Their depth is the most digits 1 of a number below n; the root has a child for each. */
+static void price_trees(const struct msi_request *request, struct msi_formula *f) {
+    int hosts = request->hosts.n, local = request->hosts.largest;
+    double children = msi_log2_ceil(hosts), pieces = msi_pieces(request, (double)request->count);
+    f->remote_rounds = msi_log2_floor(hosts);
+    f->rounds = f->remote_rounds + msi_log2_floor(local);
+    f->messages = (children + msi_log2_ceil(local)) * pieces;
+    f->remote_messages = children * pieces;
+}
+
+void msi_price_hierarchical_reduce(const struct msi_request *request, struct msi_formula *f) {
+    double count = (double)request->count;
+    double far = msi_log2_ceil(request->hosts.n), near = msi_log2_ceil(request->hosts.largest);
+    price_trees(request, f);
+    f->raw = count;
+    f->acc = (far + near - 1) * count;
+    f->host_raw = near > 0 ? 0 : count;
+    f->host_acc = far * count - f->host_raw;
+    f->combined = (far + near) * count;
+    f->copied = 2 * count;
+}
+
 void msi_price_hierarchical_all_reduce(const struct msi_request *request, struct msi_formula *f) {
     double hosts = request->hosts.n, local = request->hosts.largest, count = (double)request->count;
     double part = count / local, block = part / hosts;
@@ -225,6 +290,7 @@ void msi_price_hierarchical_all_reduce(const struct msi_request *request, struct
     f->remote_rounds = 2 * (hosts - 1);
     f->messages = (local - 1) * msi_pieces(request, part) +
                   (2 * (hosts - 1) + (local - 1) * hosts) * msi_pieces(request, block);
+    f->remote_messages = 2 * (hosts - 1) * msi_pieces(request, block);
     f->raw = 2 * (local - 1) * part + (hosts - 1) * block;
     f->acc = (hosts - 1) * block;
     f->host_raw = f->host_acc = local * (hosts - 1) * block;
@@ -238,6 +304,7 @@ void msi_price_hierarchical_all_gather(const struct msi_request *request, struct
     f->rounds = local > 1 ? 2 : 1;
     f->remote_rounds = 1;
     f->messages = (hosts * local - 1) * msi_pieces(request, count);
+    f->remote_messages = (hosts - 1) * msi_pieces(request, count);
     f->raw = (hosts * local - 1) * count;
     f->host_raw = local * (hosts - 1) * count;
     if (!request->in_place) f->copied = count;
@@ -248,6 +315,7 @@ void msi_price_hierarchical_reduce_scatter(const struct msi_request *request, st
     f->rounds = local > 1 ? 2 : 1;
     f->remote_rounds = 1;
     f->messages = (hosts * local - 1) * msi_pieces(request, count);
+    f->remote_messages = (hosts - 1) * msi_pieces(request, count);
     f->raw = hosts * (local - 1) * count;
     f->acc = (hosts - 1) * count;
     f->host_acc = local * (hosts - 1) * count;
@@ -257,11 +325,10 @@ void msi_price_hierarchical_reduce_scatter(const struct msi_request *request, st
 
 void msi_price_hierarchical_broadcast(const struct msi_request *request, struct msi_formula *f) {
     double count = (double)request->count;
-    f->remote_rounds = msi_log2_ceil(request->hosts.n);
-    f->rounds = f->remote_rounds + msi_log2_ceil(request->hosts.largest);
-    f->messages = f->rounds * msi_pieces(request, count);
-    f->raw = f->rounds * count;
-    f->host_raw = f->remote_rounds * count;
+    double far = msi_log2_ceil(request->hosts.n), near = msi_log2_ceil(request->hosts.largest);
+    price_trees(request, f);
+    f->raw = (far + near) * count;
+    f->host_raw = far * count;
     if (!request->in_place) f->copied = count;
     if (request->chunk && request->chunk < request->count) f->fill = (f->rounds - 1) * (double)request->chunk;
 }

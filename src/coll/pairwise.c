@@ -43,7 +43,8 @@ void msi_price_pairwise(const struct msi_request *request, struct msi_formula *f
     f->raw = (n - 1) * count;
     f->copied = count;
     if (request->hosts.n > 1) {
-        f->remote_rounds = n - 1;
+        f->remote_rounds = 1; /* what is under way is not waited for */
+        f->remote_messages = (n - local) * msi_pieces(request, count);
         f->host_raw = (double)local * (n - local) * count;
     }
 }

@@ -30,6 +30,7 @@ const struct msi_planner msi_planners[] = {
     ROW(REDUCE, "ring", false, ring_reduce, NULL),
     ROW(REDUCE, "direct", true, direct_reduce, NULL),
     ROW(REDUCE, "oneshot", true, oneshot_reduce, NULL),
+    ROW(REDUCE, "hierarchical", false, hierarchical_reduce, needs_hosts),
     ROW(REDUCE_SCATTER, "ring", false, ring_reduce_scatter, NULL),
     ROW(REDUCE_SCATTER, "halving", false, halving_reduce_scatter, needs_power_of_two),
     ROW(REDUCE_SCATTER, "direct", true, direct_reduce_scatter, NULL),

@@ -14,6 +14,7 @@ struct msi_formula {
         rounds; /* messages, one behind the other, on the longest way through the plan, if nothing is cut */
     double remote_rounds;      /* those of them that leave a host */
     double messages;           /* sent, or received, by the busiest rank */
+    double remote_messages;    /* those of them that leave a host, or reach it */
     double raw, acc;           /* elements that the busiest rank sends or receives, by type */
     double host_raw, host_acc; /* elements that leave, or reach, the busiest host; 0 on one host */
     double combined;           /* elements that the busiest rank combines with others */
@@ -87,6 +88,7 @@ MSI_PLANNER(hierarchical_all_reduce);
 MSI_PLANNER(hierarchical_reduce_scatter);
 MSI_PLANNER(hierarchical_all_gather);
 MSI_PLANNER(hierarchical_broadcast);
+MSI_PLANNER(hierarchical_reduce);
 #undef MSI_PLANNER
 
 #endif

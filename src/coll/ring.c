@@ -108,19 +108,26 @@ void msi_plan_ring_broadcast(struct msi_plan *plan) {
     if (place == 0) msi_emit(plan, MSI_COPY, msi_ref(MSI_OUT, 0), here, count);
 }
 
-/* One round after the other, a block each, one of them out of each host. */
+/* One round after the other, a block each, one of them out of each host: the last rank there sends nothing else. */
 static void add_rounds(const struct msi_request *request, double rounds, double block, bool acc,
                        struct msi_formula *f) {
     bool remote = request->hosts.n > 1;
     f->rounds += rounds;
     f->messages += rounds * msi_pieces(request, block);
     *(acc ? &f->acc : &f->raw) += rounds * block;
-    if (remote) f->remote_rounds += rounds;
+    if (remote) f->remote_messages += rounds * msi_pieces(request, block);
     if (remote) *(acc ? &f->host_acc : &f->host_raw) += rounds * block;
+}
+
+/* A block that goes round comes to each host once; others are on their way meanwhile. */
+static void add_way_around(const struct msi_request *request, struct msi_formula *f) {
+    int hosts = request->hosts.n;
+    if (hosts > 1) f->remote_rounds += hosts < request->size ? hosts : hosts - 1;
 }
 
 static void price_reduce_around(const struct msi_request *request, double block, struct msi_formula *f) {
     int n = request->size;
+    add_way_around(request, f);
     add_rounds(request, 1, block, false, f);
     add_rounds(request, n - 2, block, true, f);
     f->combined += (n - 1) * block;
@@ -129,6 +136,7 @@ static void price_reduce_around(const struct msi_request *request, double block,
 
 void msi_price_ring_all_gather(const struct msi_request *request, struct msi_formula *f) {
     add_rounds(request, request->size - 1, (double)request->count, false, f);
+    add_way_around(request, f);
     if (!request->in_place) f->copied += (double)request->count;
 }
 
@@ -140,6 +148,7 @@ void msi_price_ring_all_reduce(const struct msi_request *request, struct msi_for
     double block = (double)request->count / request->size;
     price_reduce_around(request, block, f);
     add_rounds(request, request->size - 1, block, false, f);
+    add_way_around(request, f);
 }
 
 void msi_price_ring_reduce(const struct msi_request *request, struct msi_formula *f) {
@@ -149,8 +158,10 @@ void msi_price_ring_reduce(const struct msi_request *request, struct msi_formula
     f->rounds += 1;
     f->messages += (n - 1) * msi_pieces(request, block);
     f->raw += (n - 1) * block;
-    if (request->hosts.n > 1) f->remote_rounds += 1;
-    if (request->hosts.n > 1) f->host_raw += request->hosts.largest * block;
+    if (request->hosts.n < 2) return;
+    f->remote_rounds += 1;
+    f->remote_messages += (n - request->hosts.largest) * msi_pieces(request, block);
+    f->host_raw += request->hosts.largest * block;
 }
 
 void msi_price_ring_broadcast(const struct msi_request *request, struct msi_formula *f) {
@@ -162,6 +173,8 @@ void msi_price_ring_broadcast(const struct msi_request *request, struct msi_form
     f->raw = count;
     f->fill = (n - 2) * chunk;
     if (!request->in_place) f->copied = count;
-    f->remote_rounds = request->hosts.n > 1 ? request->hosts.n - 1 : 0;
-    f->host_raw = request->hosts.n > 1 ? count : 0;
+    if (request->hosts.n < 2) return;
+    f->remote_rounds = request->hosts.n - 1;
+    f->remote_messages = f->messages;
+    f->host_raw = count;
 }

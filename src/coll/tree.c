@@ -169,6 +169,13 @@ static int depth_of(int n, int k) {
     return depth;
 }
 
+/* The longest way between hosts of so many ranks: as the digits tell that can lead out of one. */
+static int far_depth(int n, int k, int local) {
+    int weight = 1;
+    while ((int64_t)(k - 1) * weight < local) weight *= k;
+    return depth_of((n + weight - 1) / weight, k);
+}
+
 /* Walks the root's children, for all costs are greatest there. Remote rounds: hosts filled one after the other. */
 static void price(const struct msi_request *request, int k, bool up, struct msi_formula *f) {
     if (request->radix >= 2) k = request->radix;
@@ -176,13 +183,15 @@ static void price(const struct msi_request *request, int k, bool up, struct msi_
     double count = (double)request->count;
     int hosts = request->hosts.n, local = request->hosts.largest;
     f->rounds = depth_of(root.n, k);
-    f->remote_rounds = depth_of(hosts, k);
+    f->remote_rounds = hosts > 1 ? far_depth(root.n, k, local) : 0;
     for_each_child(&root, child, width) {
         bool acc = up && !is_leaf(&root, child, width);
         f->messages += msi_pieces(request, count);
         *(acc ? &f->acc : &f->raw) += count;
-        if (hosts > 1 && child >= local) *(acc ? &f->host_acc : &f->host_raw) += count;
         if (up) f->combined += count;
+        if (hosts < 2 || child < local) continue;
+        f->remote_messages += msi_pieces(request, count);
+        *(acc ? &f->host_acc : &f->host_raw) += count;
     }
     f->copied = up ? 2 * count : request->in_place ? 0 : count;
     if (!up && request->chunk && request->chunk < request->count)
@@ -206,12 +215,14 @@ void msi_price_tree_gather(const struct msi_request *request, struct msi_formula
     struct node root = node_of(0, request->size, request->radix >= 2 ? request->radix : 2, 0);
     double share = (double)request->count;
     price(request, 2, false, f);
-    f->messages = f->host_raw = f->fill = 0;
+    f->messages = f->remote_messages = f->host_raw = f->fill = 0;
     f->raw = (request->size - 1) * share;
     for_each_child(&root, child, width) {
         double blocks = subtree_end(&root, child, width) - child;
         f->messages += msi_pieces(request, blocks * share);
-        if (request->hosts.n > 1 && child >= request->hosts.largest) f->host_raw += blocks * share;
+        if (request->hosts.n < 2 || child < request->hosts.largest) continue;
+        f->remote_messages += msi_pieces(request, blocks * share);
+        f->host_raw += blocks * share;
     }
 }
 

@@ -107,11 +107,13 @@ mst_status msi_world_open(const mst_init_options *options, mst_group **group) {
     if (!world) return msi_fail_memory();
     pthread_mutex_init(&world->lock, NULL);
     msi_list_init(&world->groups);
-    st = msi_algo_parse(settings.algo, &world->algo);
+    st = msi_algo_parse(settings.algo, &world->tuning.algo);
+    world->tuning.model = msi_model_default;
+    if (st == MST_OK && settings.model[0]) st = msi_model_read(settings.model, &world->tuning.model);
     if (st == MST_OK) st = set_up(world, options, &settings);
     if (st == MST_OK)
         st = msi_door_init(&world->door, world->rank, world->size, world->prefix,
-                           world->roster.members[world->rank].address);
+                           world->roster.members[world->rank].address, msi_tuning_hash(&world->tuning));
     if (st == MST_OK) {
         mst_group_options all = {.name = "world"};
         st = msi_group_new(world, NULL, world->size, &all, &world->all);

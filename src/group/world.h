@@ -34,7 +34,7 @@ struct msi_world {
     int64_t linger_ms; /* how long the rank that hosts the store waits for the others at its end */
     struct msi_roster roster;
     struct msi_door door; /* for ranks of other hosts */
-    struct msi_algo algo; /* algorithms that MUSTER_ALGO asks for */
+    struct msi_tuning tuning;
     bool hosted;          /* rank 0 hosts the store */
     _Atomic bool cut_off; /* the store is lost, and with it everything that needs it */
     mst_group *all;       /* the group of all ranks */

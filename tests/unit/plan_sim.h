@@ -162,15 +162,21 @@ static inline void sim_work(struct sim *sim, int rank, const struct msi_step *s)
     *(s->kind == MSI_ADD || s->kind == MSI_MERGE ? &r->combined : &r->copied) += s->count;
 }
 
+static inline bool sim_leaves(const struct sim *sim, int a, int b) {
+    const int *of = sim->request.hosts.of;
+    return of && of[a] != of[b];
+}
+
 static inline void sim_count(struct sim *sim, int rank, const struct msi_step *s) {
     struct sim_rank *a = &sim->ranks[rank], *b = &sim->ranks[s->peer];
     int acc = s->src.space == MSI_ACC;
-    const int *of = sim->request.hosts.of;
     a->sent[acc] += s->count;
     b->received[acc] += s->count;
     a->sends++;
     b->receives++;
-    if (of && of[rank] != of[s->peer]) {
+    if (sim_leaves(sim, rank, s->peer)) {
+        a->far_sends++;
+        b->far_receives++;
         a->leaves[acc] += s->count;
         b->enters[acc] += s->count;
     }
@@ -195,7 +201,9 @@ static inline void sim_arrive(struct sim *sim, int rank, uint32_t step) {
     struct sim_rank *sender = &sim->ranks[s->peer];
     uint32_t send = r->match[step];
     const struct msi_step *from = &sender->plan.steps[send];
-    uint32_t depth = (r->depth[step] > sender->depth[send] ? r->depth[step] : sender->depth[send]) + 1;
+    uint32_t way = sim->far && sim_leaves(sim, rank, s->peer) ? sim->far : 1;
+    uint32_t sent = sender->depth[send] + way, asked = r->depth[step] + (sim->eager ? 0 : way);
+    uint32_t depth = sent > asked ? sent : asked; /* an eager message travels before it is asked for */
     const uint32_t *data = sender->caught[send];
     if (!data) data = sim_at(sim, s->peer, from->src, from->count);
     uint32_t *dst = sim_at(sim, rank, s->dst, s->count);
@@ -246,6 +254,7 @@ static inline void sim_prepare(struct sim *sim, int rank) {
     }
     r->left = n;
     r->sends = r->receives = r->combined = r->copied = 0;
+    r->far_sends = r->far_receives = 0;
     for (int t = 0; t < 2; t++) r->sent[t] = r->received[t] = r->leaves[t] = r->enters[t] = 0;
 }
 

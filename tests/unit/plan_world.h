@@ -22,6 +22,7 @@ struct sim_rank {
     size_t steps_cap;
     uint32_t left;
     bool held; /* not started yet */
+    uint64_t far_sends, far_receives;
     uint64_t sent[2], received[2], sends, receives, combined, copied, leaves[2], enters[2]; /* [acc] */
 };
 
@@ -40,6 +41,7 @@ struct sim {
     struct sim_event *events;
     size_t n_events, events_cap;
     uint32_t depth;
+    uint32_t far; /* rounds that a message between hosts counts for; 0: one, as all */
     uint32_t *heads;
     size_t heads_cap;
     const size_t *splits; /* all_to_all: splits[a * size + b] from a to b */

@@ -93,6 +93,19 @@ static void formulas_match_plans(void **state) {
     assert_int_equal(wrong, 0);
 }
 
+/* Messages of the rank that has most with other hosts. */
+static double busiest_caller(const struct sim *sim) {
+    uint64_t most = 0;
+    for (int r = 0; r < sim->request.size; r++)
+        most = max_u64(most, max_u64(sim->ranks[r].far_sends, sim->ranks[r].far_receives));
+    return (double)most;
+}
+
+/* How many times the larger is the smaller. */
+static double apart(double a, double b) {
+    return a == b ? 1 : a > b ? a / b : b / a;
+}
+
 /* Hosts of equal size, filled one after the other. */
 static void formulas_know_hosts(void **state) {
     (void)state;
@@ -103,6 +116,7 @@ static void formulas_know_hosts(void **state) {
         for (size_t i = 0; i < COUNT_OF(shapes); i++) {
             const struct msi_planner *planner = &msi_planners[p];
             struct msi_formula f = {0};
+            enum { FAR = 8 }; /* as if a message between hosts took so many times as long */
             int hosts = shapes[i][0], local = shapes[i][1];
             for (int r = 0; r < hosts * local; r++) of[r] = r / local;
             sim.request = (struct msi_request){
@@ -110,15 +124,30 @@ static void formulas_know_hosts(void **state) {
             sim.request.count = even_count(planner->kind, hosts * local);
             if (msi_planner_refuses(planner, &sim.request)) continue;
             planner->price(&sim.request, &f);
+            sim.far = FAR;
+            sim.eager = true; /* as connections are */
             run(&sim, planner);
             bool power = !(hosts & (hosts - 1)) && !(local & (local - 1));
-            if (power && !strcmp(planner->name, "hierarchical")) compare(&sim, &f);
             double built = busiest_host(&sim, 2, 4), formula = 2 * f.host_raw + 4 * f.host_acc;
             /* Exactly where all hosts and rounds are alike, else near enough to choose by. */
             double slack = power || !strcmp(planner->name, "hierarchical") ? 1.4 : 2.5;
-            if (formula > built * slack || built > formula * slack)
+            if (apart(formula, built) > slack)
                 sim_fault(&sim, "%dx%d: %g leave a host, formula %g", hosts, local, built, formula);
+            built = busiest_caller(&sim);
+            if (apart(f.remote_messages, built) > slack)
+                sim_fault(&sim, "%dx%d: %g messages leave, formula %g", hosts, local, built,
+                          f.remote_messages);
+            formula = f.rounds + (FAR - 1) * f.remote_rounds;
+            if (apart(formula, sim.depth) > slack)
+                sim_fault(&sim, "%dx%d: a way of %u, formula %g", hosts, local, sim.depth, formula);
             if (f.remote_rounds > f.rounds) sim_fault(&sim, "more rounds leave than there are");
+            sim_end_run(&sim);
+            wrong += sim.failed;
+            if (!power || strcmp(planner->name, "hierarchical") != 0) continue;
+            sim.far = 0;
+            sim.eager = false;
+            run(&sim, planner);
+            compare(&sim, &f);
             sim_end_run(&sim);
             wrong += sim.failed;
         }
@@ -154,7 +183,8 @@ static const char *chosen(enum msi_kind kind, int size, size_t count, struct msi
                           bool deterministic, const char *spec) {
     struct msi_algo algo;
     assert_ok(msi_algo_parse(spec, &algo));
-    struct msi_question question = {&msi_model_default, &algo, 4, 4, deterministic};
+    struct msi_tuning tuning = {algo, msi_model_default};
+    struct msi_question question = {&tuning, 4, 4, deterministic};
     struct msi_request request = {.kind = kind, .size = size, .count = count, .hosts = hosts};
     struct msi_choice choice;
     msi_choose(&question, &request, &choice);

@@ -164,7 +164,7 @@ static int *fill_hosts(const struct plan_options *wanted, struct msi_hosts *host
 
 int info_plan(const struct opt_command *command, const struct plan_options *wanted) {
     const struct element *element = find_element(wanted->dtype);
-    struct msi_algo algo;
+    struct msi_tuning tuning = {.model = msi_model_default};
     struct msi_request request = {
         .size = (int)wanted->ranks, .rank = (int)wanted->rank, .root = (int)wanted->root};
     size_t bytes;
@@ -177,14 +177,13 @@ int info_plan(const struct opt_command *command, const struct plan_options *want
         return opt_mistake(command, "among %ld ranks the last is rank %ld", wanted->ranks, wanted->ranks - 1);
     if (wanted->hosts > wanted->ranks)
         return opt_mistake(command, "%ld ranks do not fill %ld hosts", wanted->ranks, wanted->hosts);
-    if (msi_algo_parse(wanted->algo, &algo) != MST_OK)
+    if (msi_algo_parse(wanted->algo, &tuning.algo) != MST_OK)
         return opt_mistake(command, "%s", mst_last_error()->message);
     request.kind = (enum msi_kind)kind;
     request.count = bytes / element->raw;
     int *of = fill_hosts(wanted, &request.hosts);
     if (!of) return EXIT_FAILED;
-    struct msi_question question = {&msi_model_default, &algo, element->raw, element->acc,
-                                    wanted->deterministic};
+    struct msi_question question = {&tuning, element->raw, element->acc, wanted->deterministic};
     int exit_status = print_plan(&question, &request, element->name);
     free(of);
     return exit_status;

@@ -24,6 +24,7 @@ static const struct command commands[] = {
     {"info", cmd_info, "show what muster finds on this machine"},
     {"store", cmd_store, "serve a key/value store, or talk to one"},
     {"bench", cmd_bench, "measure muster, beside its peers where they are installed"},
+    {"tune", cmd_tune, "measure what communication costs, so that programs choose well"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
