@@ -35,7 +35,9 @@ struct msi_net {
     struct msi_exec exec;
     enum phase phase;
     uint64_t seq;
-    const struct msi_planner *planner; /* of the plan; NULL before there is one */
+    bool planned;                    /* the plan may be used again, where … */
+    struct msi_question question;    /* … this is asked, */
+    const struct msi_planner *asked; /* and no other algorithm asked for */
     int owed;             /* barriers that this rank has given up; the first may be under way … */
     struct mst_work left; /* … and all are like this one */
     struct peer peers[];
@@ -129,9 +131,16 @@ static void find_peers(struct msi_net *net) {
     }
 }
 
-static bool same_request(const struct msi_request *a, const struct msi_request *b) {
-    return a->kind == b->kind && a->root == b->root && a->count == b->count && a->chunk == b->chunk &&
-           a->in_place == b->in_place && !b->counts && !b->to;
+/* Does the plan that is there answer this one too? Shares that differ are borrowed: a plan with them is not used again. */
+static bool is_asked_again(const struct msi_net *net, const struct msi_request *request,
+                           const struct msi_question *question) {
+    const struct msi_request *a = &net->plan.request;
+    const struct msi_question *q = &net->question;
+    return net->planned && a->kind == request->kind && a->root == request->root &&
+           a->count == request->count && a->in_place == request->in_place && !request->counts &&
+           !request->to && q->raw_size == question->raw_size && q->acc_size == question->acc_size &&
+           q->deterministic == question->deterministic &&
+           net->asked == question->tuning->algo.of[request->kind];
 }
 
 static enum msi_advance make_plan(struct msi_net *net, struct mst_work *op) {
@@ -143,15 +152,16 @@ static enum msi_advance make_plan(struct msi_net *net, struct mst_work *op) {
                                     .raw_size = op->host.element ? op->host.element : 1,
                                     .acc_size = op->host.reducer ? op->host.reducer->acc_size : 1,
                                     .deterministic = op->deterministic};
+    if (is_asked_again(net, &request, &question)) return MSI_MOVED;
     struct msi_choice choice;
     msi_choose(&question, &request, &choice);
     request.chunk = choice.chunk;
-    if (net->planner == choice.planner && same_request(&net->plan.request, &request)) return MSI_MOVED;
-    net->planner = NULL;
+    net->planned = false;
     st = msi_plan_make(&net->plan, choice.planner, &request);
     if (st != MST_OK) return msi_host_fail(&op->host, st, -1, "out of memory");
-    bool again = !request.counts && !request.to; /* those are borrowed: a plan with them is not used again */
-    net->planner = again ? choice.planner : NULL;
+    net->planned = !request.counts && !request.to;
+    net->question = question;
+    net->asked = comm->tuning->algo.of[request.kind];
     return MSI_MOVED;
 }
 

@@ -16,8 +16,8 @@
 /* X(name, text, unit, default, help): seconds each, or bytes a second. */
 #define MSI_PRICE_TABLE(X)                                                                                   \
     X(LOCAL_LATENCY, "local.latency", EACH, 1e-6, "from posting to arrival of an empty message on a host")   \
-    X(LOCAL_MESSAGE, "local.message", EACH, 2e-7, "work for a message on a host")                            \
-    X(LOCAL_BYTE, "local.bandwidth", RATE, 8e9, "bytes that a rank moves")                                   \
+    X(LOCAL_MESSAGE, "local.message", EACH, 5e-7, "work for a message on a host")                            \
+    X(LOCAL_BYTE, "local.bandwidth", RATE, 12e9, "bytes that a rank moves")                                  \
     X(REMOTE_LATENCY, "remote.latency", EACH, 15e-6, "as local.latency, between hosts")                      \
     X(REMOTE_MESSAGE, "remote.message", EACH, 1e-6, "as local.message, between hosts")                       \
     X(REMOTE_BYTE, "remote.bandwidth", RATE, 3e9, "bytes that leave a host")                                 \

@@ -169,10 +169,10 @@ static int depth_of(int n, int k) {
     return depth;
 }
 
-/* The longest way between hosts of so many ranks: as the digits tell that can lead out of one. */
+/* The longest way between hosts of so many ranks: those digits lead out of one by which it is not cut into whole subtrees. */
 static int far_depth(int n, int k, int local) {
     int weight = 1;
-    while ((int64_t)(k - 1) * weight < local) weight *= k;
+    while (local % (weight * k) == 0) weight *= k;
     return depth_of((n + weight - 1) / weight, k);
 }
 

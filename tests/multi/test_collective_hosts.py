@@ -1,7 +1,9 @@
 """Every communication call against a naive reference, over tcp: ranks that are told to sit on different hosts."""
 
-from collective_kit import CollectiveTest
-from ranks import main
+import subprocess
+
+from collective_kit import COLLECTIVE, LIMIT, CollectiveTest
+from ranks import TOOL, main
 
 
 class PretendedHosts(CollectiveTest):
@@ -19,6 +21,16 @@ class PretendedHosts(CollectiveTest):
 
     def test_four_hosts(self):
         self.run_hosts("abcdabcd")
+
+
+class Choices(CollectiveTest):
+    def test_ranks_that_would_choose_differently_are_told(self):
+        script = 'test $RANK = 2 && export MUSTER_ALGO=all_reduce:ring; MUSTER_FORCE_HOST=$RANK exec "$0" "$@"'
+        process = self.popen(TOOL, "run", "-n", 3, "sh", "-c", script, COLLECTIVE, "--quick", stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+        out, _ = process.communicate(timeout=LIMIT)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertRegex(out.decode(), r"rank \d would choose other algorithms than rank \d: its MUSTER_ALGO or MUSTER_MODEL differs")
+        self.assert_nothing_left()
 
 
 if __name__ == "__main__":

@@ -45,6 +45,8 @@ static const struct opt options[] = {
     {"root", 0, OPT_NUMBER, "R", "with this root (default 0)", PLAN_OFFSET(root), 0, 99999},
     {"algo", 0, OPT_STRING, "LIST", "as if these were asked for, as all_reduce:ring,broadcast:tree",
      PLAN_OFFSET(algo), 0, 0},
+    {"model", 0, OPT_STRING, "FILE", "by these prices, as `muster tune` writes them", PLAN_OFFSET(model), 0,
+     0},
     {"deterministic", 0, OPT_FLAG, NULL, "only algorithms that add up in rank order",
      PLAN_OFFSET(deterministic), 0, 0},
 };

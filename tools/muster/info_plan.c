@@ -2,6 +2,7 @@
 #include "info_plan.h"
 
 #include "base/error.h"
+#include "base/settings.h"
 #include "coll/choose.h"
 #include "commands.h"
 
@@ -143,6 +144,9 @@ static int print_plan(const struct msi_question *question, struct msi_request *r
     if (choice.chunk && choice.chunk < request->count)
         printf(", in pieces of up to %s", show_bytes((double)(choice.chunk * question->raw_size), text));
     printf("\n");
+    if (request->hosts.n == 1)
+        printf(
+            "(ranks of one host use shared memory directly and need no plan; this is what one would be)\n");
     if (msi_plan_make(&plan, choice.planner, request) != MST_OK) {
         fprintf(stderr, "%s\n", mst_error());
         return EXIT_FAILED;
@@ -162,6 +166,15 @@ static int *fill_hosts(const struct plan_options *wanted, struct msi_hosts *host
     return of;
 }
 
+/* As asked for, or else as the environment has it. */
+static mst_status load_tuning(const struct plan_options *wanted, struct msi_tuning *tuning) {
+    struct msi_settings settings;
+    mst_status st = msi_settings_load(&settings, NULL);
+    if (st == MST_OK) st = msi_algo_parse(wanted->algo ? wanted->algo : settings.algo, &tuning->algo);
+    const char *model = wanted->model ? wanted->model : settings.model;
+    return st == MST_OK && model[0] ? msi_model_read(model, &tuning->model) : st;
+}
+
 int info_plan(const struct opt_command *command, const struct plan_options *wanted) {
     const struct element *element = find_element(wanted->dtype);
     struct msi_tuning tuning = {.model = msi_model_default};
@@ -177,8 +190,7 @@ int info_plan(const struct opt_command *command, const struct plan_options *want
         return opt_mistake(command, "among %ld ranks the last is rank %ld", wanted->ranks, wanted->ranks - 1);
     if (wanted->hosts > wanted->ranks)
         return opt_mistake(command, "%ld ranks do not fill %ld hosts", wanted->ranks, wanted->hosts);
-    if (msi_algo_parse(wanted->algo, &tuning.algo) != MST_OK)
-        return opt_mistake(command, "%s", mst_last_error()->message);
+    if (load_tuning(wanted, &tuning) != MST_OK) return opt_mistake(command, "%s", mst_last_error()->message);
     request.kind = (enum msi_kind)kind;
     request.count = bytes / element->raw;
     int *of = fill_hosts(wanted, &request.hosts);

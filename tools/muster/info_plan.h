@@ -6,7 +6,8 @@
 
 struct plan_options {
     const char *kind; /* NULL: not asked for */
-    const char *bytes, *dtype, *algo;
+    const char *bytes, *dtype;
+    const char *algo, *model; /* NULL: as the environment says */
     long ranks, hosts, rank, root;
     bool deterministic;
 };

@@ -1,16 +1,18 @@
 /*
- * tune_fit.c - the prices that explain the times best. A time is the sum of amounts times prices, so this is linear least
+ * tune_fit.c - the prices that choose best. A time is the sum of amounts times prices, so a first guess is linear least
  * squares, of relative errors and without negative prices: one price after the other is set to its best, again and again.
+ * From there, or from the defaults if they do better, prices are moved as long as what they choose gets faster.
  */
 #include "tune.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { SWEEPS = 20000 };
+enum { SWEEPS = 20000, MOVES_MOST = 50 };
 
 /* A price below this share of its default is taken for noise: free, it would make all choices that turn on it alike. */
 static const double least_share = 1e-3;
+static const double least_gain = 1e-4; /* of all choices together, for which a price is moved */
 
 struct rows {
     double a[TUNE_POINTS_MOST][MSI_PRICES]; /* amounts over the time */
@@ -45,7 +47,7 @@ static double improve(struct rows *rows, int k, double *price, double least) {
     return share;
 }
 
-void tune_fit(const struct tune *tune, struct msi_model *model) {
+static void explain(const struct tune *tune, struct msi_model *model) {
     struct rows rows;
     set_up(tune, model, &rows);
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
@@ -88,4 +90,34 @@ double tune_mean_regret(const struct tune *tune, const struct msi_model *model) 
             n++;
         }
     return n ? exp(sum / n) : 1;
+}
+
+/* Moves each price by this factor up or down if that chooses better; true if any was. */
+static bool move_prices(const struct tune *tune, struct msi_model *model, double factor, double *regret) {
+    bool moved = false;
+    for (int k = 0; k < MSI_PRICES; k++)
+        for (int up = 0; up < 2; up++) {
+            struct msi_model tried = *model;
+            tried.prices[k] *= up ? factor : 1 / factor;
+            double got = tune_mean_regret(tune, &tried);
+            if (got > *regret * (1 - least_gain)) continue;
+            *model = tried;
+            *regret = got;
+            moved = true;
+        }
+    return moved;
+}
+
+void tune_fit(const struct tune *tune, struct msi_model *model) {
+    static const double factors[] = {4, 2, 1.4, 1.2};
+    struct msi_model fitted = *model;
+    double regret = tune_mean_regret(tune, model);
+    explain(tune, &fitted);
+    if (tune_mean_regret(tune, &fitted) < regret) {
+        *model = fitted;
+        regret = tune_mean_regret(tune, model);
+    }
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        for (int sweep = 0; sweep < MOVES_MOST && move_prices(tune, model, factors[i], &regret); sweep++)
+            continue;
 }

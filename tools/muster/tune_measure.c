@@ -4,8 +4,11 @@
 #include "os/clock.h"
 #include "tune.h"
 
+#include <math.h>
+
 enum { CALLS_LEAST = 3, CALLS_MOST = 400 };
-static const double LEAST = 1e-7; /* seconds; what is less is noise */
+static const double least_part =
+    0.25; /* of a meeting: what an operation takes beside one, and is less, is noise */
 
 const size_t tune_sizes[TUNE_SIZES] = {64, 4 << 10, 64 << 10, 1 << 20, 8 << 20};
 
@@ -71,8 +74,8 @@ static mst_status measure(const struct tune *tune, struct tune_point *p, double 
     double fit = tune->budget / seconds;
     int calls = fit < CALLS_LEAST ? CALLS_LEAST : fit > CALLS_MOST ? CALLS_MOST : (int)fit;
     if (st == MST_OK) st = time_calls(tune, p, calls, &seconds);
-    if (needs_meeting(p->planner->kind)) seconds -= meeting;
-    p->samples[round] = seconds > LEAST ? seconds : LEAST;
+    if (needs_meeting(p->planner->kind)) seconds = fmax(seconds - meeting, meeting * least_part);
+    p->samples[round] = seconds;
     return st;
 }
 

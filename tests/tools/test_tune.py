@@ -1,0 +1,62 @@
+"""muster tune: measures every algorithm, and writes prices by which programs choose."""
+
+import os
+import re
+import tempfile
+import unittest
+
+from tool import MUSTER, ToolTest
+
+BRIEF = ("-r", "1", "-s", "0.0005")
+
+
+class Tune(ToolTest):
+    def test_prices_are_written_and_used(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "prices")
+            rc, out, err = self.muster("tune", *BRIEF, "--all", "--output", path)
+            out = out.decode()
+            self.assertEqual((rc, err), (0, b""), out)
+            self.assertIn("4 ranks on 2 hosts that are pretended", out)
+            self.assertRegex(out, r"all_reduce +hierarchical +8 MiB +[\d.]+ us")
+            self.assertRegex(out, r"What is chosen takes [\d.]+x the time of the best algorithm")
+            self.assertIn(f"MUSTER_MODEL={path}", out)
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            self.assertRegex(text, r"(?m)^remote\.latency +[\d.]+ us ")
+            with open(path, "a", encoding="utf-8") as file:
+                file.write("remote.latency 1 s\n")
+            plan = ("info", "--plan", "all_reduce", "--hosts", "2")
+            rc, by_option, err = self.muster(*plan, "--model", path)
+            self.assertEqual((rc, err), (0, b""))
+            rc, by_setting, err = self.muster(*plan, env={"MUSTER_MODEL": path})
+            self.assertEqual((rc, err), (0, b""))
+            self.assertEqual(by_option, by_setting)
+            rc, by_default, err = self.muster(*plan)
+            self.assertNotEqual(by_default, by_setting)
+
+    def test_without_a_file_prices_are_shown(self):
+        rc, out, _ = self.muster("tune", *BRIEF, "-H", "3", "-n", "1")
+        self.assertEqual(rc, 0)
+        self.assertIn("3 ranks on 3 hosts", out.decode())
+        self.assertEqual(len(re.findall(rb"(?m) (GB/s|us) +# ", out)), 8)
+
+    def test_ranks_of_one_host_have_nothing_to_choose(self):
+        rc, out, err = self.muster("run", "-n", "2", "--", MUSTER, "tune", *BRIEF)
+        self.assertEqual(rc, 1)
+        self.assertIn("all ranks are on one host", (out + err).decode())
+
+    def test_what_cannot_be_written_is_said(self):
+        rc, _, err = self.muster("tune", *BRIEF, "-n", "1", "-o", "/nonexistent/prices")
+        self.assertEqual(rc, 1)
+        self.assertIn("cannot write /nonexistent/prices", err.decode())
+
+    def test_mistakes(self):
+        for words, part in ((("-n", "0"), "-n"), (("-H", "1"), "-H"), (("more",), "more")):
+            rc, out, err = self.muster("tune", *words)
+            self.assertEqual((rc, out), (2, b""), words)
+            self.assertIn(part, err.decode())
+
+
+if __name__ == "__main__":
+    unittest.main()
