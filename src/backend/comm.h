@@ -50,13 +50,13 @@ struct msi_comm_hooks {
 
 struct msi_comm_place {
     int rank, size;
-    const int *pids;             /* by group rank; copied */
-    const char *key;             /* prefix of the group's keys in the store; copied */
-    const int *hosts;            /* by group rank: its host, from 0 up without gaps; copied */
-    int n_hosts, largest;        /* hosts, and ranks of the group on the fullest */
-    struct msi_door *door;       /* the world's */
+    const int *pids;                 /* by group rank; copied */
+    const char *key;                 /* prefix of the group's keys in the store; copied */
+    const int *hosts;                /* by group rank: its host, from 0 up without gaps; copied */
+    int n_hosts, largest;            /* hosts, and ranks of the group on the fullest */
+    struct msi_door *door;           /* the world's */
     const struct msi_tuning *tuning; /* borrowed */
-    int local_ranks;             /* ranks of the world on this host */
+    int local_ranks;                 /* ranks of the world on this host */
 };
 
 struct msi_comm;

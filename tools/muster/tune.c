@@ -131,18 +131,18 @@ static mst_status measure(struct tune *tune) {
 }
 
 /* Ranks with different values of this setting count as ranks of different hosts. */
-static void part_ranks(long each) {
+static void part_ranks(const char *rank, long each) {
     char host[24];
-    snprintf(host, sizeof host, "%ld", strtol(getenv("RANK"), NULL, 10) / each);
+    snprintf(host, sizeof host, "%ld", strtol(rank, NULL, 10) / each);
     setenv("MUSTER_FORCE_HOST", host, 1);
 }
 
-static int run_rank(const struct tune_options *wanted) {
+static int run_rank(const char *rank, const struct tune_options *wanted) {
     struct tune *tune = calloc(1, sizeof *tune);
     if (!tune) return EXIT_FAILED;
     tune->rounds = (int)wanted->rounds;
     tune->budget = wanted->budget;
-    if (wanted->ranks) part_ranks(wanted->ranks);
+    if (wanted->ranks) part_ranks(rank, wanted->ranks);
     mst_status st = mst_init();
     if (st == MST_OK) st = measure(tune);
     if (st != MST_OK && st != MST_ERR_UNSUPPORTED) fprintf(stderr, "muster tune: %s\n", mst_error());
@@ -164,5 +164,6 @@ int cmd_tune(int argc, char **argv) {
     int status = opt_parse(&command, argc, words, &wanted, &operands, &n);
     if (status != OPT_PROCEED) return status;
     if (n > 0) return opt_mistake(&command, "unexpected argument '%s'", operands[0]);
-    return getenv("RANK") ? run_rank(&wanted) : start_ranks(&wanted, argc, argv);
+    const char *rank = getenv("RANK");
+    return rank ? run_rank(rank, &wanted) : start_ranks(&wanted, argc, argv);
 }
