@@ -21,6 +21,13 @@ static bool has_avx512(void) {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
+
+#ifdef MSI_AVX512FP16
+static bool has_avx512fp16(void) {
+    unsigned a, b, c, d;
+    return has_avx512() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 23 & 1);
+}
+#endif
 #elif defined __aarch64__
 static bool has_bf16(void) {
     const unsigned long half = 1ul << 10, fused = 1ul << 23, bf16 = 1ul << 14; /* ASIMDHP, ASIMDFHM, BF16 */
@@ -37,23 +44,31 @@ static const struct variant {
     const struct msi_reduce_table *table;
     bool (*runs_here)(void);
 } variants[] = {
+#ifdef MSI_AVX512FP16
+    {&msi_reduce_avx512fp16, has_avx512fp16},
+#endif
 #ifdef __x86_64__
-    {&msi_reduce_avx512, has_avx512}, {&msi_reduce_avx2, has_avx2},
+    {&msi_reduce_avx512, has_avx512},
+    {&msi_reduce_avx2, has_avx2},
 #endif
 #ifdef __aarch64__
-    {&msi_reduce_bf16, has_bf16},     {&msi_reduce_neon, always},
+    {&msi_reduce_bf16, has_bf16},
+    {&msi_reduce_neon, always},
 #endif
     {&msi_reduce_scalar, always}, /* the last */
 };
 
 static const char *const names[] = {
+#ifdef MSI_AVX512FP16
+    "avx512fp16",
+#endif
 #ifdef __x86_64__
-    "avx512",    "avx2",
+    "avx512",     "avx2",
 #endif
 #ifdef __aarch64__
-    "neon-bf16", "neon",
+    "neon-bf16",  "neon",
 #endif
-    "scalar",    NULL, /* the last */
+    "scalar",     NULL, /* the last */
 };
 
 /* The place of the best variant in the lists. */

@@ -11,10 +11,18 @@ struct msi_reduce_table {
     const struct msi_reducer *at[MST_DTYPE_COUNT][MST_OP_COUNT];
 };
 
+/* Do compilers know these instructions? */
+#if defined __x86_64__ && (defined __clang__ ? __clang_major__ >= 14 : __GNUC__ >= 12)
+#define MSI_AVX512FP16
+#endif
+
 extern const struct msi_reduce_table msi_reduce_scalar; /* an element at a time */
 #ifdef __x86_64__
 extern const struct msi_reduce_table msi_reduce_avx2; /* and F16C */
 extern const struct msi_reduce_table msi_reduce_avx512;
+#ifdef MSI_AVX512FP16
+extern const struct msi_reduce_table msi_reduce_avx512fp16;
+#endif
 #endif
 #ifdef __aarch64__
 extern const struct msi_reduce_table msi_reduce_neon;
