@@ -3,6 +3,7 @@
 #include "backend/mail.h"
 #include "backend/maps.h"
 #include "backend/net.h"
+#include "backend/notes.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "wire/cursor.h"
@@ -85,6 +86,7 @@ void msi_comm_free(struct msi_comm *comm) {
     free_ops(&comm->spare);
     msi_mail_free(comm->mail);
     msi_net_free(comm->net);
+    msi_note_forget(comm);
     if (comm->board && !comm->met) msi_comm_met(comm); /* who comes now shall not look for what is gone */
     msi_comm_stop_watching(comm);
     msi_maps_free(comm->maps);

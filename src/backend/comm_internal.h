@@ -41,6 +41,7 @@ struct msi_comm {
     bool threaded, ending;
     bool dozing; /* the thread sleeps until something that it knew of happens */
     pthread_t thread;
+    uint64_t noted;        /* what the store was told of this rank's waiting; 0: nothing */
     struct msi_idle tests; /* of whoever asks again and again whether an operation is done */
 
     struct pollfd *watched; /* what a sleeper polls for; NULL before it is needed */

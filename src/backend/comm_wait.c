@@ -9,6 +9,7 @@
 #include "backend/comm_internal.h"
 #include "backend/mail.h"
 #include "backend/net.h"
+#include "backend/notes.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -130,6 +131,8 @@ static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t no
     msi_mail_answer(comm);
     if (now - idle->looked < ASK_NS) return false;
     idle->looked = now;
+    if (comm->net && !msi_list_empty(&comm->queue))
+        msi_note_wait(comm, next_active(comm, NULL), idle->since, now);
     comm->hooks.refresh(comm->hooks.context); /* a store that is gone is found out by the deadline */
     for (struct mst_work *op = NULL; (op = next_active(comm, op));)
         if (lost_somebody(comm, op)) return true;

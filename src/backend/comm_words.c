@@ -1,6 +1,7 @@
 /* comm_words.c - what a comm says when an operation fails. See comm.h. */
 #include "backend/comm_internal.h"
 #include "backend/net.h"
+#include "backend/notes.h"
 #include "base/error.h"
 
 #include <muster/dtype.h>
@@ -49,20 +50,34 @@ void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status
     f->status = status;
     if (spares_the_comm(op, status) || comm->failure.status != MST_OK) return;
     comm->failure = *f;
+    if (comm->net && status != MST_ERR_PEER_LOST) msi_note_gave_up(comm, f);
     /* Read by heard_bad_news of the others. */
     if (comm->board && !comm->net)
         msi_board_post(comm->board, &msi_board_own(comm->board)->gave_up,
                        comm->board->seq << 32 | (uint64_t)(culprit + 1) << 8 | (uint64_t)status);
 }
 
-/* A connection ended, or memory cannot be mapped. If the rank has died, the store knows soon after. */
+/* That rank, if it is known to be gone, or another: one may hang up because of another. -1: none. */
+static int who_is_gone(struct msi_comm *comm, int rank) {
+    if (comm->hooks.is_gone(comm->hooks.context, rank)) return rank;
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && comm->hooks.is_gone(comm->hooks.context, r)) return r;
+    return -1;
+}
+
+/* A connection ended, or memory cannot be mapped. If the rank has died, or why it gave up, the store knows soon after. */
 mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why) {
     void *context = comm->hooks.context;
     char who[200];
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
-    do comm->hooks.refresh(context);
-    while (!comm->hooks.is_gone(context, rank) && msi_wait_pause(&wait, CUT_OFF_MS / 10, "") == MST_OK);
-    if (comm->hooks.is_gone(context, rank)) return comm->hooks.say_lost(context, rank);
+    do {
+        int culprit;
+        mst_status noted = comm->net ? msi_note_read_gave_up(comm, &culprit) : MST_OK;
+        if (noted != MST_OK) return msi_blame(noted, comm->hooks.global(context, culprit));
+        comm->hooks.refresh(context);
+        int gone = who_is_gone(comm, rank);
+        if (gone >= 0) return comm->hooks.say_lost(context, gone);
+    } while (msi_wait_pause(&wait, CUT_OFF_MS / 10, "") == MST_OK);
     comm->hooks.show(context, rank, who, sizeof who);
     if (status == MST_ERR_SYSTEM || status == MST_ERR_MEMORY)
         return msi_fail(status, "see this process's limits on memory, mappings and descriptors",
@@ -90,7 +105,7 @@ mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int
 
 mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op, int *culprit) {
     int ranks[LISTED_MOST], late = comm->net
-                                       ? msi_net_missing(comm->net, ranks, LISTED_MOST)
+                                       ? msi_note_missing(comm, op, ranks, LISTED_MOST)
                                        : msi_host_missing(comm->board, op->host.seq, ranks, LISTED_MOST);
     int listed = op->name_first && late > 1 ? 1 : late < LISTED_MOST ? late : LISTED_MOST;
     char list[800] = "", who[200], group[96];

@@ -17,18 +17,6 @@ struct msi_str msi_key(char out[MSI_KEY_MAX], const char *format, ...) {
     return msi_str(out, n < 0 ? 0 : n < MSI_KEY_MAX ? (size_t)n : MSI_KEY_MAX - 1);
 }
 
-/* Swapping a value that no key ever has for itself reads a key and changes nothing, in every dialect. */
-static const char nothing[] = "\001nothing";
-
-struct msi_store_req msi_read_request(struct msi_str key) {
-    struct msi_str none = msi_cstr(nothing);
-    return (struct msi_store_req){.op = MSI_OP_COMPARE_SET, .key = key, .value = none, .desired = none};
-}
-
-struct msi_str msi_value_or_none(struct msi_str reply) {
-    return msi_str_equal(reply, msi_cstr(nothing)) ? msi_str(NULL, 0) : reply;
-}
-
 int64_t msi_params_size(struct msi_str params) {
     char text[24];
     int size = 0;

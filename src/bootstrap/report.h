@@ -12,10 +12,6 @@ enum { MSI_LAST_WORDS_MS = 1000, MSI_KEY_MAX = 768, MSI_WHO_MAX = MSI_HOST_MAX +
 /* Writes a key and returns a view of it. */
 struct msi_str msi_key(char out[MSI_KEY_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A request that reads a value which may be missing, without making it; and its reply without the stand-in. */
-struct msi_store_req msi_read_request(struct msi_str key);
-struct msi_str msi_value_or_none(struct msi_str reply);
-
 /* The world size in a "params" value; a number that nobody reaches if it is none. */
 int64_t msi_params_size(struct msi_str params);
 

@@ -141,6 +141,18 @@ struct msi_exchange *msi_store_prefixed(const struct msi_exchange *x, size_t n, 
     return y;
 }
 
+/* Swapping a value that no key ever has for itself reads a key and changes nothing, in every dialect. */
+static const char nothing[] = "\001nothing";
+
+struct msi_store_req msi_read_request(struct msi_str key) {
+    struct msi_str none = msi_cstr(nothing);
+    return (struct msi_store_req){.op = MSI_OP_COMPARE_SET, .key = key, .value = none, .desired = none};
+}
+
+struct msi_str msi_value_or_none(struct msi_str reply) {
+    return msi_str_equal(reply, msi_cstr(nothing)) ? msi_str(NULL, 0) : reply;
+}
+
 mst_status msi_store_strip_keys(struct msi_buf *reply, struct msi_str prefix, bool keep_others) {
     struct msi_reader r = msi_reader(reply->data, reply->len);
     uint64_t n = msi_read_u64(&r), kept = 0;

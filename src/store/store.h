@@ -82,6 +82,10 @@ mst_status msi_store_exec(struct mst_store *store, const struct msi_wait *wait, 
  */
 struct msi_exchange *msi_store_prefixed(const struct msi_exchange *x, size_t n, struct msi_str prefix);
 
+/* A request that reads a value which may be missing, without making it; and its reply without the stand-in. */
+struct msi_store_req msi_read_request(struct msi_str key);
+struct msi_str msi_value_or_none(struct msi_str reply);
+
 /* Frees the replies. */
 void msi_exchange_free(struct msi_exchange *x, size_t n);
 

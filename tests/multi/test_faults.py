@@ -207,6 +207,20 @@ class Absences(FaultsTest):
         self.be_absent("monitored_barrier_all", r"rank 3\b", n=4)
 
 
+class AbsencesOnHosts(Absences):
+    """Rank 1 waits for rank 0, which waits for rank 2: both name rank 2."""
+
+    hosts = "abc"
+
+    def test_behind_another(self):
+        for algorithm in ("ring", "halving"):
+            self.settings = {"MUSTER_ALGO": f"all_reduce:{algorithm}"}
+            self.be_absent("all_reduce")
+
+    def test_all_missing_ranks_are_named(self):
+        pass  # they are the same on one host
+
+
 class Late(FaultsTest):
     """A barrier with .work that a rank gave up goes on counting: whoever comes late finds everything in order."""
 
