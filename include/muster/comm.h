@@ -136,8 +136,9 @@ mst_status mst_send_bytes_with(const void *data, size_t len, const mst_call *cal
 mst_status mst_recv_bytes_with(mst_bytes *out, const mst_call *call);
 
 /*
- * Work. Whatever becomes of it, each is freed once: by mst_wait, which waits for its end and returns how it went, or by
- * mst_work_free, which lets it run on by itself.
+ * Work. Whatever becomes of it, each is given back once: by mst_wait, which waits for its end and returns how it went, or by
+ * mst_work_free, which lets it run on by itself; from then on it is refused with MST_ERR_STATE. Destroying a group ends its
+ * works, whose buffers may be written until then.
  */
 typedef struct mst_wait_options {
     MST_OPTION(size_t size);

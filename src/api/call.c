@@ -124,6 +124,6 @@ mst_status msi_call_take(struct msi_call *call, size_t count, uint64_t extra) {
 mst_status msi_call_go(struct msi_call *call) {
     if (!call->options.work) return msi_comm_run(call->work);
     mst_status st = msi_comm_submit(call->work);
-    if (st == MST_OK) *call->options.work = call->work;
+    if (st == MST_OK) *call->options.work = msi_comm_give(call->work);
     return st;
 }

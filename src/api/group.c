@@ -1,6 +1,7 @@
 /* group.c - the public calls on worlds and groups: check the arguments, hand on. */
 #include "api/api.h"
 #include "base/error.h"
+#include "base/handles.h"
 #include "base/options.h"
 #include "os/host.h"
 
@@ -13,8 +14,10 @@
 static _Atomic(mst_group *) default_world;
 static pthread_mutex_t default_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static mst_group *resolve(const mst_group *group) {
-    return group ? (mst_group *)(uintptr_t)group : atomic_load_explicit(&default_world, memory_order_acquire);
+/* The group of a handle; NULL: there is none, or none any more. */
+static mst_group *resolve(const mst_group *handle) {
+    if (!handle) return atomic_load_explicit(&default_world, memory_order_acquire);
+    return msi_handle_alive(handle) ? msi_handle_memory(handle) : NULL;
 }
 
 static int own_rank(const mst_group *group) {
@@ -25,7 +28,10 @@ static int own_rank(const mst_group *group) {
 mst_group *msi_api_group(const char *name, const mst_site *site, const mst_group *group) {
     mst_group *found = resolve(group);
     msi_call_begin(name, site, found ? found->world->rank : -1);
-    if (!found) {
+    if (!found && group) {
+        msi_fail(MST_ERR_STATE, "use a group after it was made and before it is destroyed",
+                 "the group was destroyed, or is none");
+    } else if (!found) {
         msi_fail(MST_ERR_STATE, "call mst_init first",
                  "there is no world: none was opened, or it has been ended");
     } else if (found->world->forks != msi_forks()) {
@@ -42,7 +48,9 @@ mst_status mst_world_open(const mst_init_options *given, mst_group **world) {
     mst_status st = msi_options_begin("mst_world_open", &options, sizeof options, given);
     if (st == MST_OK) st = msi_check_timeout(options.timeout_ms);
     if (st == MST_OK && !world) st = msi_fail(MST_ERR_INVALID, NULL, "world is NULL");
-    return st == MST_OK ? msi_world_open(&options, world) : st;
+    if (st == MST_OK) st = msi_world_open(&options, world);
+    if (st == MST_OK) *world = (*world)->handle;
+    return st;
 }
 
 mst_status mst_init_with(const mst_init_options *given) {
@@ -111,6 +119,7 @@ mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const 
     memcpy(sorted, ranks, (size_t)n * sizeof *sorted);
     st = check_ranks(sorted, n, world->world->size);
     if (st == MST_OK) st = msi_group_new(world->world, sorted, n, &options, group);
+    if (st == MST_OK) *group = (*group)->handle;
     free(sorted);
     return st;
 }

@@ -1,6 +1,7 @@
 /* work.c - the public calls on works. */
 #include "backend/comm.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/options.h"
 
 static mst_status check(const mst_work *work) {
@@ -24,27 +25,23 @@ mst_status mst_test(mst_work *work, bool *done) {
     msi_call_begin("mst_test", NULL, msi_call_get_rank());
     mst_status st = check(work);
     if (st == MST_OK && !done) st = msi_fail(MST_ERR_INVALID, NULL, "done is NULL");
-    if (st == MST_OK) *done = msi_comm_test(work, NULL);
-    return st;
+    return st == MST_OK ? msi_comm_test(work, done) : st;
 }
 
 mst_status mst_work_result(mst_work *work) {
     msi_call_begin("mst_work_result", NULL, msi_call_get_rank());
     mst_status st = check(work);
-    if (st != MST_OK) return st;
-    if (!msi_comm_test(work, NULL))
-        return msi_fail(MST_ERR_STATE, "wait for it, or test it first", "it is not done yet");
-    return msi_comm_explain(work);
+    return st == MST_OK ? msi_comm_result(work) : st;
 }
 
 mst_status mst_work_on_done(mst_work *work, void (*callback)(mst_status, void *), void *arg) {
     msi_call_begin("mst_work_on_done", NULL, msi_call_get_rank());
     mst_status st = check(work);
     if (st == MST_OK && !callback) st = msi_fail(MST_ERR_INVALID, NULL, "callback is NULL");
-    if (st == MST_OK) msi_comm_on_done(work, callback, arg);
-    return st;
+    return st == MST_OK ? msi_comm_on_done(work, callback, arg) : st;
 }
 
 void mst_work_free(mst_work *work) {
-    if (work) msi_comm_abandon(work);
+    msi_call_begin("mst_work_free", NULL, msi_call_get_rank());
+    if (work && msi_comm_abandon(work) != MST_OK) msi_log(backend, WARN, "%s", mst_error());
 }

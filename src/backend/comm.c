@@ -5,6 +5,7 @@
 #include "backend/net.h"
 #include "backend/notes.h"
 #include "base/error.h"
+#include "base/handles.h"
 #include "base/hash.h"
 #include "wire/cursor.h"
 
@@ -16,9 +17,12 @@ enum { LAST_WORDS_MS = 1000 };
 
 /* Of this host, whichever this rank may run on. */
 static int processors(void) {
-    static _Atomic int known; /* asking takes time */
-    if (known == 0) known = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    return known;
+    static _Atomic int known; /* asking takes time; every thread finds the same, so nothing needs ordering */
+    int n = atomic_load_explicit(&known, memory_order_relaxed);
+    if (n > 0) return n;
+    n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    atomic_store_explicit(&known, n, memory_order_relaxed);
+    return n;
 }
 
 mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_comm_hooks *hooks,
@@ -68,6 +72,7 @@ static void free_ops(struct msi_list *list) {
     while (!msi_list_empty(list)) {
         struct mst_work *op = msi_container(list->next, struct mst_work, node);
         msi_list_remove(&op->node);
+        msi_handle_remove(op);
         free(op);
     }
 }
@@ -101,8 +106,11 @@ void msi_comm_free(struct msi_comm *comm) {
 /* One piece of memory: the operation, and behind it its arrays. */
 static struct mst_work *new_op(struct msi_comm *comm) {
     size_t n = (size_t)comm->size;
-    struct mst_work *op = calloc(1, sizeof *op + 8 * n * sizeof(void *));
-    if (!op) return NULL;
+    struct mst_work *op = msi_handle_alloc(sizeof *op + 8 * n * sizeof(void *));
+    if (!op || !msi_handle_add(op)) {
+        free(op);
+        return NULL;
+    }
     void **room = (void **)(void *)(op + 1);
     op->comm = comm;
     op->sources = (const void **)(uintptr_t)room;

@@ -105,6 +105,8 @@ struct mst_work {
     /* ---- */
     struct msi_list node; /* in the comm's queue or among the spare ones */
     struct msi_comm *comm;
+    bool held;     /* the program has a handle of it, … */
+    unsigned turn; /* … which is of this turn */
     bool begun, done;
     bool abandoned; /* nobody will wait for it */
     struct msi_failure failure;
@@ -140,14 +142,23 @@ bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *messa
 mst_status msi_comm_run(struct mst_work *op);
 /* Lets it run by itself; until msi_comm_finish or msi_comm_abandon it stays. */
 mst_status msi_comm_submit(struct mst_work *op);
+
+/* The program's handle of one that was submitted. */
+mst_work *msi_comm_give(struct mst_work *op);
+
+/*
+ * What programs do with their handles. Each fails with MST_ERR_STATE for a handle that was waited for or freed before, or whose
+ * group is gone.
+ */
 /* Waits for its end and takes it back; MST_ERR_TIMEOUT or MST_ERR_CANCELLED leave it as it was. */
-mst_status msi_comm_finish(struct mst_work *op, const struct msi_wait *wait);
-/* Is it done? Helps it along if not. *status, if not NULL, is how it went. */
-bool msi_comm_test(struct mst_work *op, mst_status *status);
-void msi_comm_abandon(struct mst_work *op);
+mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait);
+/* Is it done? Helps it along if not. */
+mst_status msi_comm_test(mst_work *handle, bool *done);
+/* How it went; MST_ERR_STATE too if it is not done yet. */
+mst_status msi_comm_result(mst_work *handle);
+/* Lets it run by itself. */
+mst_status msi_comm_abandon(mst_work *handle);
 /* Calls back when it is done, or now. */
-void msi_comm_on_done(struct mst_work *op, void (*callback)(mst_status, void *), void *arg);
-/* Fails with the words of the operation's failure. */
-mst_status msi_comm_explain(const struct mst_work *op);
+mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg);
 
 #endif

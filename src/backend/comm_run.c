@@ -3,6 +3,7 @@
 #include "backend/mail.h"
 #include "backend/net.h"
 #include "base/error.h"
+#include "base/handles.h"
 #include "base/log.h"
 
 #include <signal.h>
@@ -147,7 +148,7 @@ static mst_status start_thread(struct msi_comm *comm) {
     return msi_fail_errno(error, "cannot start a thread for operations that run by themselves");
 }
 
-mst_status msi_comm_explain(const struct mst_work *op) {
+static mst_status explain(const struct mst_work *op) {
     return op->failure.status == MST_OK ? MST_OK : msi_comm_repeat(&op->failure);
 }
 
@@ -162,7 +163,7 @@ static mst_status run_here(struct mst_work *op) {
         else
             msi_comm_idle(comm, &idle, true);
     }
-    if (st == MST_OK) st = msi_comm_explain(op);
+    if (st == MST_OK) st = explain(op);
     msi_list_push(&comm->spare, &op->node);
     return st;
 }
@@ -172,12 +173,19 @@ bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *messa
     return message->send ? msi_mail_send_now(comm->mail, message) : msi_mail_receive_now(comm->mail, message);
 }
 
+static mst_status wait_for(struct mst_work *op, unsigned turn, const struct msi_wait *wait);
+
 mst_status msi_comm_run(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     if (!comm->threaded) return run_here(op);
     struct msi_wait wait = {INT64_MAX, NULL}; /* the operation's own deadline ends it */
     mst_status st = msi_comm_submit(op);
-    return st == MST_OK ? msi_comm_finish(op, &wait) : st;
+    if (st != MST_OK) return st;
+    pthread_mutex_lock(&comm->lock);
+    op->held = true;
+    st = wait_for(op, op->turn, &wait);
+    pthread_mutex_unlock(&comm->lock);
+    return st;
 }
 
 mst_status msi_comm_submit(struct mst_work *op) {
@@ -209,12 +217,48 @@ static bool sleep_until_changed(struct msi_comm *comm, const struct msi_wait *wa
     return msi_now() < wait->deadline;
 }
 
-mst_status msi_comm_finish(struct mst_work *op, const struct msi_wait *wait) {
+static mst_status refuse_handle(void) {
+    return msi_fail(MST_ERR_STATE, "wait for each work once, or free it, while its group is there",
+                    "the work was waited for or freed before, or its group was destroyed");
+}
+
+/* Does the program still hold it, as of this turn? */
+static bool is_held(const struct mst_work *op, unsigned turn) {
+    return op->held && op->turn == turn;
+}
+
+/* The program gives it back: its handle is of no use any more. */
+static void take_back(struct mst_work *op) {
+    op->held = false;
+    op->turn = (op->turn + 1) % MSI_HANDLE_TURNS;
+    if (op->done) msi_list_push(&op->comm->spare, &op->node);
+}
+
+mst_work *msi_comm_give(struct mst_work *op) {
+    struct msi_comm *comm = op->comm;
+    pthread_mutex_lock(&comm->lock);
+    op->held = true;
+    mst_work *handle = msi_handle_make(op, op->turn);
+    pthread_mutex_unlock(&comm->lock);
+    return handle;
+}
+
+/* The operation of a handle, with its comm's lock; NULL, without it, if the handle is no good. */
+static struct mst_work *grasp(mst_work *handle) {
+    struct mst_work *op = msi_handle_memory(handle);
+    if (!msi_handle_alive(op)) return NULL;
+    pthread_mutex_lock(&op->comm->lock);
+    if (is_held(op, msi_handle_turn(handle))) return op;
+    pthread_mutex_unlock(&op->comm->lock);
+    return NULL;
+}
+
+/* Under the lock. Another thread may wait for the same one, and be first. */
+static mst_status wait_for(struct mst_work *op, unsigned turn, const struct msi_wait *wait) {
     struct msi_comm *comm = op->comm;
     mst_status st = MST_OK;
     struct msi_idle idle = {0};
-    pthread_mutex_lock(&comm->lock);
-    while (!op->done && st == MST_OK) {
+    while (st == MST_OK && is_held(op, turn) && !op->done) {
         if (help(comm)) {
             idle = (struct msi_idle){0};
         } else if (idle.turns < 2000) {
@@ -225,42 +269,62 @@ mst_status msi_comm_finish(struct mst_work *op, const struct msi_wait *wait) {
         if (!op->done && st == MST_OK && msi_wait_cancelled(wait))
             st = msi_fail(MST_ERR_CANCELLED, NULL, "waiting for %s was cancelled", op->name);
     }
-    if (op->done) {
-        st = msi_comm_explain(op);
-        msi_list_push(&comm->spare, &op->node);
-    }
-    pthread_mutex_unlock(&comm->lock);
+    if (!is_held(op, turn)) return refuse_handle();
+    if (!op->done) return st;
+    st = explain(op);
+    take_back(op);
     return st;
 }
 
-bool msi_comm_test(struct mst_work *op, mst_status *status) {
+mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait) {
+    struct mst_work *op = grasp(handle);
+    if (!op) return refuse_handle();
+    mst_status st = wait_for(op, msi_handle_turn(handle), wait);
+    pthread_mutex_unlock(&op->comm->lock);
+    return st;
+}
+
+mst_status msi_comm_test(mst_work *handle, bool *done) {
+    struct mst_work *op = grasp(handle);
+    if (!op) return refuse_handle();
     struct msi_comm *comm = op->comm;
-    pthread_mutex_lock(&comm->lock);
     if (op->done || help(comm))
         comm->tests = (struct msi_idle){0};
     else
         msi_comm_idle(comm, &comm->tests,
                       false); /* a loop of tests keeps the comm's thread from looking around */
-    bool done = op->done;
-    if (status && done) *status = op->failure.status;
+    *done = op->done;
     pthread_mutex_unlock(&comm->lock);
-    return done;
+    return MST_OK;
 }
 
-void msi_comm_abandon(struct mst_work *op) {
-    struct msi_comm *comm = op->comm;
-    pthread_mutex_lock(&comm->lock);
+mst_status msi_comm_result(mst_work *handle) {
+    struct mst_work *op = grasp(handle);
+    if (!op) return refuse_handle();
+    help(op->comm);
+    mst_status st = op->done ? explain(op)
+                             : msi_fail(MST_ERR_STATE, "wait for it, or test it first", "it is not done yet");
+    pthread_mutex_unlock(&op->comm->lock);
+    return st;
+}
+
+mst_status msi_comm_abandon(mst_work *handle) {
+    struct mst_work *op = grasp(handle);
+    if (!op) return refuse_handle();
     op->abandoned = true;
-    if (op->done) msi_list_push(&comm->spare, &op->node);
-    pthread_mutex_unlock(&comm->lock);
+    take_back(op);
+    pthread_mutex_unlock(&op->comm->lock);
+    return MST_OK;
 }
 
-void msi_comm_on_done(struct mst_work *op, void (*callback)(mst_status, void *), void *arg) {
-    struct msi_comm *comm = op->comm;
-    pthread_mutex_lock(&comm->lock);
+mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg) {
+    struct mst_work *op = grasp(handle);
+    if (!op) return refuse_handle();
     bool done = op->done;
+    mst_status status = op->failure.status;
     op->callback = callback;
     op->arg = arg;
-    pthread_mutex_unlock(&comm->lock);
-    if (done) callback(op->failure.status, arg);
+    pthread_mutex_unlock(&op->comm->lock);
+    if (done) callback(status, arg);
+    return MST_OK;
 }

@@ -1,5 +1,6 @@
 /* group.c - groups of ranks, and what becomes of them when a rank is lost. See world.h. */
 #include "base/error.h"
+#include "base/handles.h"
 #include "base/hash.h"
 #include "bootstrap/report.h"
 #include "group/world.h"
@@ -51,8 +52,10 @@ static bool shares_host(const mst_group *group) {
 
 mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const mst_group_options *options,
                          mst_group **group) {
-    mst_group *made = calloc(1, sizeof *made);
+    static atomic_uint turns; /* only has to change; nothing is ordered by it */
+    mst_group *made = msi_handle_alloc(sizeof *made);
     if (!made) return msi_fail_memory();
+    made->handle = msi_handle_make(made, atomic_fetch_add_explicit(&turns, 1, memory_order_relaxed));
     made->world = world;
     made->size = n;
     made->lost = -1;
@@ -69,7 +72,7 @@ mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const
     made->one_host = shares_host(made);
     snprintf(made->name, sizeof made->name, "%s", options->name ? options->name : "");
     pthread_mutex_lock(&world->lock);
-    bool named = name_group(world, made);
+    bool named = name_group(world, made) && msi_handle_add(made->handle);
     if (named) msi_list_push(&world->groups, &made->node);
     pthread_mutex_unlock(&world->lock);
     if (!named) {
@@ -82,6 +85,7 @@ mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const
 }
 
 void msi_group_free(mst_group *group) {
+    msi_handle_remove(group->handle);
     pthread_mutex_lock(&group->world->lock);
     msi_list_remove(&group->node);
     pthread_mutex_unlock(&group->world->lock);

@@ -57,6 +57,7 @@ struct mst_group {
     int lost;              /* the rank that ended the group; -1 while it works */
     bool one_host;         /* all its ranks share this rank's host */
     struct msi_comm *comm; /* NULL before the first operation */
+    mst_group *handle;     /* what the program has of it */
     char id[48];           /* its part of the world's keys */
     char name[MSI_GROUP_NAME_MAX];
 };

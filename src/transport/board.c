@@ -22,8 +22,8 @@ static size_t board_bytes(int size) {
     return sizeof(struct msi_board_head) + (size_t)size * sizeof(struct msi_area);
 }
 
-/* Relaxed: who asks has seen all ranks arrive. */
 _Static_assert(MSI_BOARD_PROCESSORS <= CPU_SETSIZE, "as many as a mask has");
+/* Relaxed: who asks has seen all ranks arrive. */
 static void tell_processors(struct msi_board_head *head) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set)) return;

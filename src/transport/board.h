@@ -149,7 +149,7 @@ static inline void msi_board_nudge_one(const struct msi_board *board, int rank) 
 
 /* Makes what was written before visible, by raising a word of the own area; wakes sleepers. */
 static inline void msi_board_post(const struct msi_board *board, _Atomic uint64_t *word, uint64_t value) {
-    /* Rule 3. Pairs with the acquire loads in msi_board_begun, msi_board_reached and msi_slot_read. */
+    /* Rule 3. Pairs with the acquire loads in msi_board_begun and msi_board_reached. */
     atomic_store_explicit(word, value, memory_order_seq_cst);
     msi_board_nudge(board);
 }

@@ -209,6 +209,58 @@ static void other_peoples_groups(void) {
     still_works("other people's groups");
 }
 
+static void never_called(mst_status status, void *arg) {
+    (void)status, (void)arg;
+    complain("a callback of a work that is gone", "called");
+}
+
+static void work_is_gone(mst_work *work) {
+    bool done;
+    REFUSED(MST_ERR_STATE, "work", mst_wait(work));
+    REFUSED(MST_ERR_STATE, "work", mst_test(work, &done));
+    REFUSED(MST_ERR_STATE, "work", mst_work_result(work));
+    REFUSED(MST_ERR_STATE, "work", mst_work_on_done(work, never_called, NULL));
+}
+
+/* Handles that were given back, also when their memory has become something else's. */
+static void works_used_too_long(void) {
+    mst_work *first, *second;
+    int32_t value = 1, other = 1;
+    for (int turn = 0; turn < 3; turn++) {
+        REFUSED(MST_OK, "", mst_all_reduce(&value, 1, MST_I32, .work = &first));
+        REFUSED(MST_OK, "", mst_wait(first));
+        work_is_gone(first);
+        REFUSED(MST_OK, "", mst_all_reduce(&other, 1, MST_I32, .work = &second));
+        work_is_gone(first);
+        REFUSED(MST_OK, "", mst_wait(second));
+        work_is_gone(second);
+    }
+    REFUSED(MST_OK, "", mst_all_reduce(&value, 1, MST_I32, .work = &first));
+    mst_work_free(first);
+    work_is_gone(first);
+    still_works("works that are used too long");
+}
+
+static void groups_used_too_long(void) {
+    mst_group *first, *second, *stray = (mst_group *)(void *)out;
+    mst_work *work;
+    int32_t value = 0;
+    REFUSED(MST_OK, "", mst_new_group(&me, 1, &first));
+    REFUSED(MST_OK, "", mst_irecv(&value, 1, MST_I32, .src = me, .group = first, .work = &work));
+    REFUSED(MST_OK, "", mst_destroy_process_group(first));
+    work_is_gone(work);
+    REFUSED(MST_ERR_STATE, "destroyed", mst_destroy_process_group(first));
+    REFUSED(MST_OK, "", mst_new_group(&me, 1, &second));
+    REFUSED(MST_ERR_STATE, "group", mst_all_reduce(&value, 1, MST_I32, .group = first));
+    REFUSED(MST_ERR_STATE, "group", mst_send(&value, 1, MST_I32, .dst = me, .group = first));
+    REFUSED(MST_ERR_STATE, "group", mst_barrier(.group = first));
+    if (mst_get_rank(first) != -1) complain("the rank in a group that is gone", "there is one");
+    REFUSED(MST_OK, "", mst_all_reduce(&value, 1, MST_I32, .group = second));
+    REFUSED(MST_OK, "", mst_destroy_process_group(second));
+    REFUSED(MST_ERR_STATE, "group", mst_all_reduce(&value, 1, MST_I32, .group = stray));
+    still_works("groups that are used too long");
+}
+
 static bool is_late(mst_status st) {
     return st == MST_ERR_TIMEOUT || st == MST_ERR_STALLED;
 }
@@ -264,7 +316,9 @@ int main(void) {
     ranks_and_times();
     sizes();
     works_and_memory();
+    works_used_too_long();
     other_peoples_groups();
+    groups_used_too_long();
     in_vain();
     negative_tag();
     mst_destroy_process_group(NULL);

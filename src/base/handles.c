@@ -1,0 +1,65 @@
+/*
+ * handles.c - the set of handles that are alive: lists whose nodes stay once they are there. A node that holds nothing is used
+ * for the next handle of its list, so there are never many more than were alive at a time.
+ */
+#include "base/handles.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIST_BITS = 8 };
+
+struct node {
+    _Atomic uintptr_t handle; /* 0: none. Stored (release) under the lock, loaded (acquire) by whoever asks */
+    struct node *next;        /* does not change any more once the node is in its list */
+};
+
+static _Atomic(struct node *)
+    lists[1 << LIST_BITS]; /* stored (release) under the lock, loaded (acquire) by all */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void *msi_handle_alloc(size_t bytes) {
+    size_t rounded = (bytes + MSI_HANDLE_TURNS - 1) / MSI_HANDLE_TURNS * MSI_HANDLE_TURNS;
+    void *memory = aligned_alloc(MSI_HANDLE_TURNS, rounded);
+    return memory ? memset(memory, 0, rounded) : NULL;
+}
+
+static _Atomic(struct node *) *list_of(uintptr_t handle) {
+    return &lists[(uint64_t)handle * 0x9E3779B97F4A7C15u >> (64 - LIST_BITS)];
+}
+
+/* The node that holds this, or nothing (0). */
+static struct node *find(uintptr_t list_of_this, uintptr_t held) {
+    struct node *node = atomic_load_explicit(list_of(list_of_this), memory_order_acquire);
+    while (node && atomic_load_explicit(&node->handle, memory_order_acquire) != held) node = node->next;
+    return node;
+}
+
+bool msi_handle_add(const void *handle) {
+    uintptr_t word = (uintptr_t)handle;
+    pthread_mutex_lock(&lock);
+    struct node *node = find(word, 0);
+    if (node) {
+        atomic_store_explicit(&node->handle, word, memory_order_release);
+    } else if ((node = malloc(sizeof *node))) {
+        atomic_init(&node->handle, word);
+        node->next = atomic_load_explicit(list_of(word), memory_order_relaxed);
+        atomic_store_explicit(list_of(word), node, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return node != NULL;
+}
+
+void msi_handle_remove(const void *handle) {
+    uintptr_t word = (uintptr_t)handle;
+    pthread_mutex_lock(&lock);
+    struct node *node = find(word, word);
+    if (node) atomic_store_explicit(&node->handle, 0, memory_order_release);
+    pthread_mutex_unlock(&lock);
+}
+
+bool msi_handle_alive(const void *handle) {
+    return handle && find((uintptr_t)handle, (uintptr_t)handle) != NULL;
+}
