@@ -2,11 +2,11 @@
  * coll_loop.h - how `muster bench coll` measures: the loop of all sides that are written in C, so that it is the same
  * for muster and for the MPIs. torch_coll.py follows it in Python.
  *
- * One measurement is one operation at one size: a call whose result is checked element by element, a few calls to see
- * how long one takes, then batches of calls until the budget is spent, then such a check again. A batch begins at a
- * barrier and takes as long as its slowest rank; the median of the batches counts. Roots change from call to call, so
- * that no root runs ahead of the others. Before each batch the ends of the output that its last call writes are spoilt,
- * and afterwards they must be right.
+ * First the ranks pass barriers for a while. One measurement is one operation at one size: a call whose result is
+ * checked element by element, a few calls to see how long one takes, then batches of calls until the budget is spent,
+ * then such a check again. A batch begins at a barrier and takes as long as its slowest rank; the median of the batches
+ * counts. Roots change from call to call, so that no root runs ahead of the others. Before each batch the ends of the
+ * output that its last call writes are spoilt, and afterwards they must be right.
  *
  * A program is run as PROGRAM OPERATION SIZES COVER SECONDS BIND RESULTS: sizes in bytes of the whole buffer, separated
  * by commas; COVER 0 for one set of buffers, else sets that take turns and have so many bytes in all on this rank; BIND
@@ -34,6 +34,7 @@ enum loop_op {
 };
 
 enum { LOOP_SETS_MOST = 256, LOOP_BATCHES_MOST = 201, LOOP_BATCHES_LEAST = 3, LOOP_PRIME = 61 };
+#define LOOP_SETTLE_MOST 0.25 /* seconds */
 enum { LOOP_WRONG = -1, LOOP_NO_MEMORY = -2 };
 
 struct loop_call {
@@ -295,11 +296,27 @@ static inline void loop_bind(int rank) {
     sched_setaffinity(0, sizeof one, &one);
 }
 
-static inline int loop_run(const struct loop_side *side, const struct loop_plan *plan) {
-    const char *at = plan->sizes;
+/*
+ * Ranks that have just met may share a processor while another is idle, until the system spreads them: that would count
+ * against the first size alone.
+ */
+static inline int loop_settle(const struct loop_side *side, double seconds) {
+    double start = loop_now(), spent = 0;
     int status = 0;
 
+    while (status == 0 && spent < seconds) {
+        for (int i = 0; i < 20 && status == 0; i++) status = side->barrier();
+        spent = loop_now() - start;
+        if (status == 0) status = side->longest(&spent);
+    }
+    return status;
+}
+
+static inline int loop_run(const struct loop_side *side, const struct loop_plan *plan) {
+    const char *at = plan->sizes;
+
     if (plan->bind) loop_bind(side->rank);
+    int status = loop_settle(side, loop_clamp(3 * plan->budget, 0, LOOP_SETTLE_MOST));
     while (*at != '\0' && status == 0) {
         char *end;
         size_t bytes = strtoull(at, &end, 10);

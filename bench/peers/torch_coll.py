@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 PAUSE = 0.005
+SETTLE_MOST = 0.25
 PRIME = 61
 SETS_MOST, BATCHES_MOST, BATCHES_LEAST = 256, 201, 3
 
@@ -43,6 +44,15 @@ def meet(results, rank, size):
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     dist.init_process_group("gloo")
     return agent if rank == 0 else None
+
+
+def settle(seconds):
+    """Passes barriers until the system has spread the ranks over the processors."""
+    start, spent = time.perf_counter(), torch.zeros(1, dtype=torch.float64)
+    while spent.item() < seconds:
+        dist.barrier()
+        spent[0] = time.perf_counter() - start
+        dist.all_reduce(spent, dist.ReduceOp.MAX)
 
 
 class Measurement:
@@ -203,6 +213,7 @@ def main(op, sizes, cover, budget, bind, results):
         os.sched_setaffinity(0, {allowed[rank % len(allowed)]})
     store = meet(results, rank, size)
     try:
+        settle(clamp(3 * float(budget), 0, SETTLE_MOST))
         for size_bytes in map(int, sizes.split(",")):
             line = Measurement(op, size_bytes, int(cover), float(budget)).measure()
             if rank == 0:

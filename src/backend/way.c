@@ -22,9 +22,11 @@ static mst_status open_shm(struct msi_comm *comm, int place, int side, struct ms
     way->place = place;
     mst_status st = msi_link_open_shm(way->memory.base, side, wake, way, &way->link);
     if (st != MST_OK) msi_segment_close(&way->memory);
-    /* Where ranks take turns on a processor, nothing is learnt from how long a message took. */
-    if (st == MST_OK && comm->crowded) msi_link_shm_pulling(way->link, MSI_PULLING_NEVER);
-    return st;
+    if (st != MST_OK || !comm->crowded) return st;
+    /* Where ranks take turns on a processor, nothing is learnt from how long a message took, and turns are what counts. */
+    msi_link_shm_pulling(way->link, MSI_PULLING_NEVER);
+    msi_link_shm_widen(way->link);
+    return MST_OK;
 }
 
 /* Makes the link's memory and says on the board where it is. */

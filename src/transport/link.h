@@ -130,6 +130,8 @@ size_t msi_link_shm_bytes(void);
 /* Whether large sends go by the receiver reading this process's memory; judged: where it can and where that was faster. */
 enum msi_pulling { MSI_PULLING_JUDGED, MSI_PULLING_ALWAYS, MSI_PULLING_NEVER };
 void msi_link_shm_pulling(struct msi_link *link, enum msi_pulling pulling);
+/* Where ranks take turns on a processor: lets more be sent before the other side must have its turn. */
+void msi_link_shm_widen(struct msi_link *link);
 mst_status msi_link_open_shm(void *memory, int side, void (*posted)(void *arg), void *arg,
                              struct msi_link **link);
 

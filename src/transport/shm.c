@@ -1,7 +1,7 @@
 /*
  * shm.c - a link through memory that both ranks have mapped: a ring of cells each way.
  *
- *   ring       cell 0      cell 1      ...  cell 15
+ *   ring       cell 0      cell 1      ...  cell 15     ...  cell 63
  *              head bytes  head bytes
  *
  * A cell's head holds the number of the cell and how many bytes follow it, and is written last: whoever reads
@@ -9,6 +9,10 @@
  * costs one hand-over of one line and nothing else. Nobody acknowledges a message: the receiver counts the
  * cells it has emptied on a line of its own, a few at a time, and the sender looks there only when it has
  * filled all that it knows to be free.
+ *
+ * The sender says in the head of a cell that the next one is cell 0 again. That is so after cell 15: more would only
+ * spread over the caches what the receiver reads at once. Where ranks take turns on a processor, it goes on as far as
+ * cell 63 while there is something to send, so that a large message takes few turns; small ones keep to the first 16.
  *
  * A large message need not go through cells: the sender lends its buffer, by a cell that says where it is, and the receiver
  * pulls the bytes out of the sender's memory and empties the cell, which gives the buffer back. Whether this process may do
@@ -37,7 +41,8 @@
 
 enum {
     LINE = 128, /* what two cores may hand to each other at once: processors fetch lines of 64 in pairs */
-    CELLS = 16,
+    CELLS = 16, /* of a ring, that are used one after the other … */
+    CELLS_WIDE = 66, /* … and for what is large, where ranks take turns */
     CELL_BYTES = 16384,
     SMALL = 56,         /* as much fits into the first 64 bytes */
     REPORT = CELLS / 8, /* emptied cells that the sender is told about together */
@@ -45,11 +50,17 @@ enum {
     PULL_STEP = 1 << 20 /* bytes pulled before the other way has its turn */
 };
 
-#define LENT 0x80000000u /* in a cell's length: it holds a struct loan */
+/* A cell's head: its number above its length, and between them: */
+enum {
+    LENT = 1 << 16, /* it holds a struct loan */
+    LAST = 1 << 17, /* the next one is cell 0 */
+    NUMBER_SHIFT = 18,
+};
+_Static_assert((int)CELL_BYTES < (int)LENT, "a length leaves the flags alone");
 
 /* Bytes of up to SMALL begin right behind the head, more at the next line, where copying is faster. */
 struct cell {
-    _Atomic uint64_t head; /* number << 32 | length */
+    _Atomic uint64_t head; /* number << NUMBER_SHIFT | flags | length */
     char bytes[SMALL + CELL_BYTES];
     char pad[64]; /* cells at multiples of 4 KiB would compete for the same places in a cache */
 };
@@ -57,7 +68,7 @@ struct cell {
 struct ring {
     _Atomic uint64_t emptied; /* by the receiver, who alone writes it */
     char pad[LINE - 8];
-    struct cell cells[CELLS];
+    struct cell cells[CELLS_WIDE];
 };
 
 /* What the sender of a large message puts into a cell. */
@@ -88,7 +99,7 @@ _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "processes share these: 32 bits withou
 _Static_assert(offsetof(struct cell, bytes) == 8 && sizeof(struct cell) == 16512, "layout of a cell");
 _Static_assert(sizeof(struct cell) % LINE == 0 && sizeof(struct cell) % 4096 != 0, "places of the cells");
 _Static_assert(sizeof(struct side) == LINE && offsetof(struct ring, cells) == LINE, "own lines");
-_Static_assert(sizeof(struct region) == 2 * LINE + 2 * (LINE + CELLS * sizeof(struct cell)),
+_Static_assert(sizeof(struct region) == 2 * LINE + 2 * (LINE + CELLS_WIDE * sizeof(struct cell)),
                "layout of a region");
 
 struct shm {
@@ -98,9 +109,13 @@ struct shm {
     int side;
     void (*posted)(void *arg);
     void *arg;
-    uint64_t filled, known_emptied; /* cells of out; filled - known_emptied <= CELLS */
+    uint64_t filled, known_emptied; /* cells of out; known_emptied <= filled */
+    uint64_t holds[CELLS_WIDE];     /* numbers of the cells that were filled last */
+    unsigned next_out, cells;       /* the cell of out to be filled next; how many there are */
     uint64_t taken, reported;       /* cells of in; taken - reported < REPORT */
-    size_t at, len;                 /* of the cell of in that is being emptied; len 0: none is */
+    unsigned next_in;               /* the cell of in to be emptied next, or being emptied */
+    size_t at, len;                 /* of that cell; len 0: it has not come */
+    bool last;                      /* cell 0 follows it */
     bool borrowed;                  /* those bytes are in the other side's memory … */
     uint64_t from;                  /* … from there on */
 
@@ -136,36 +151,46 @@ static char *bytes_of(struct cell *cell, size_t len) {
 
 /* Whether the next cell is free. */
 static bool has_room(struct shm *shm) {
-    if (shm->filled - shm->known_emptied < CELLS) return true;
+    if (shm->holds[shm->next_out] <= shm->known_emptied) return true;
     /* Acquires what close_cell released: the receiver has read the cells that are filled anew now. */
     uint64_t emptied = atomic_load_explicit(&shm->out->emptied, memory_order_seq_cst);
-    if (emptied - shm->known_emptied > CELLS) {
+    if (emptied - shm->known_emptied > shm->filled - shm->known_emptied) {
         msi_link_fail(&shm->link, MST_ERR_PROTOCOL, "the other side emptied more cells than were filled");
         return false;
     }
     shm->known_emptied = emptied;
-    return shm->filled - emptied < CELLS;
+    return shm->holds[shm->next_out] <= emptied;
 }
 
-/* Hands the next cell over. */
-static void publish_cell(struct shm *shm, struct cell *cell, size_t len) {
-    shm->filled++;
-    /* Released to open_cell. */
-    atomic_store_explicit(&cell->head, (uint64_t)(uint32_t)shm->filled << 32 | len, memory_order_seq_cst);
+static struct cell *next_cell(struct shm *shm) {
+    return &shm->out->cells[shm->next_out];
+}
+
+/*
+ * Hands the next cell over. At least CELLS are filled before one is filled again: so the receiver, who reports every REPORT,
+ * has reported it by and by.
+ */
+static void publish_cell(struct shm *shm, size_t len) {
+    struct cell *cell = next_cell(shm);
+    unsigned used = shm->next_out + 1;
+    bool last = used == shm->cells || (used >= CELLS && msi_list_empty(&shm->link.sends));
+    shm->holds[shm->next_out] = ++shm->filled;
+    shm->next_out = last ? 0 : used;
+    uint64_t head = shm->filled << NUMBER_SHIFT | (last ? LAST : 0) | len;
+    atomic_store_explicit(&cell->head, head, memory_order_seq_cst); /* released to open_cell */
     wake(shm);
 }
 
 static void fill_cell(struct shm *shm) {
-    struct cell *cell = &shm->out->cells[shm->filled % CELLS];
     size_t len = queued(&shm->link.sends, CELL_BYTES);
-    char *to = bytes_of(cell, len);
+    char *to = bytes_of(next_cell(shm), len);
     for (size_t at = 0, n; at < len; at += n) {
         struct msi_transfer *from = msi_link_first(&shm->link.sends);
         n = msi_transfer_left(from) < len - at ? msi_transfer_left(from) : len - at;
         memcpy(to + at, from->data + from->done, n);
         msi_link_advance(from, n);
     }
-    publish_cell(shm, cell, len);
+    publish_cell(shm, len);
 }
 
 /* Is the first send one that the other side shall pull? While it is being found out what pays, every other one is. */
@@ -181,11 +206,10 @@ static bool may_lend(struct shm *shm) {
 }
 
 static void lend(struct shm *shm) {
-    struct cell *cell = &shm->out->cells[shm->filled % CELLS];
     const struct msi_transfer *first = msi_link_first(&shm->link.sends);
     struct loan loan = {(uintptr_t)first->data, first->len};
-    memcpy(cell->bytes, &loan, sizeof loan);
-    publish_cell(shm, cell, LENT | sizeof loan);
+    memcpy(next_cell(shm)->bytes, &loan, sizeof loan);
+    publish_cell(shm, LENT | sizeof loan);
     shm->lent = shm->filled;
 }
 
@@ -239,11 +263,12 @@ static void try_to_pull(struct shm *shm) {
 /* Whether there is a cell to empty. */
 static bool open_cell(struct shm *shm) {
     if (shm->len) return true;
-    const struct cell *cell = &shm->in->cells[shm->taken % CELLS];
+    const struct cell *cell = &shm->in->cells[shm->next_in];
     /* Acquires what publish_cell released: the bytes of the cell. */
     uint64_t head = atomic_load_explicit(&cell->head, memory_order_seq_cst);
-    if ((uint32_t)(head >> 32) != (uint32_t)(shm->taken + 1)) return false;
-    uint32_t len = (uint32_t)head;
+    if (head >> NUMBER_SHIFT != shm->taken + 1) return false;
+    shm->last = head & LAST || shm->next_in == CELLS_WIDE - 1;
+    uint32_t len = (uint32_t)(head & (LAST - 1));
     shm->borrowed = len == (LENT | sizeof(struct loan)) && shm->tried;
     if (shm->borrowed) {
         struct loan loan;
@@ -262,7 +287,8 @@ static bool open_cell(struct shm *shm) {
 static void close_cell(struct shm *shm) {
     shm->len = 0;
     shm->taken++;
-    if (shm->taken - shm->reported < REPORT && !shm->borrowed) return;
+    shm->next_in = shm->last ? 0 : shm->next_in + 1;
+    if (shm->taken - shm->reported < REPORT && !shm->borrowed && !shm->last) return;
     shm->reported = shm->taken;
     /* Released to has_room and take_back. */
     atomic_store_explicit(&shm->in->emptied, shm->taken, memory_order_seq_cst);
@@ -299,7 +325,7 @@ static bool take_bytes(struct shm *shm, size_t most) {
     bool judged = shm->pulling == MSI_PULLING_JUDGED;
     if (judged && to->done == 0 && to->len >= MSI_PULL_FROM) begin_trial(shm, to);
     if (!shm->borrowed) {
-        memcpy(to->data + to->done, bytes_of(&shm->in->cells[shm->taken % CELLS], shm->len) + shm->at, n);
+        memcpy(to->data + to->done, bytes_of(&shm->in->cells[shm->next_in], shm->len) + shm->at, n);
     } else if (!msi_pull(shm->region->sides[1 - shm->side].pid, shm->from + shm->at, to->data + to->done,
                          n)) {
         msi_link_fail(&shm->link, MST_ERR_PEER_LOST, "what the other side lent cannot be read: %s",
@@ -366,11 +392,10 @@ static bool send_whole(struct msi_link *link, const void *head, size_t head_len,
     if (body_len > CELL_BYTES - head_len || !msi_list_empty(&link->sends) || link->status != MST_OK ||
         !has_room(shm))
         return false;
-    struct cell *cell = &shm->out->cells[shm->filled % CELLS];
-    char *to = bytes_of(cell, head_len + body_len);
+    char *to = bytes_of(next_cell(shm), head_len + body_len);
     memcpy(to, head, head_len);
     if (body_len) memcpy(to + head_len, body, body_len);
-    publish_cell(shm, cell, head_len + body_len);
+    publish_cell(shm, head_len + body_len);
     return true;
 }
 
@@ -378,7 +403,7 @@ static const char *look(struct msi_link *link, size_t *n) {
     struct shm *shm = msi_container(link, struct shm, link);
     if (link->status != MST_OK || !open_cell(shm) || shm->borrowed) return NULL;
     *n = shm->len - shm->at;
-    return bytes_of(&shm->in->cells[shm->taken % CELLS], shm->len) + shm->at;
+    return bytes_of(&shm->in->cells[shm->next_in], shm->len) + shm->at;
 }
 
 static void drop(struct msi_link *link, size_t n) {
@@ -400,6 +425,10 @@ void msi_link_shm_pulling(struct msi_link *link, enum msi_pulling pulling) {
                               memory_order_relaxed);
 }
 
+void msi_link_shm_widen(struct msi_link *link) {
+    msi_container(link, struct shm, link)->cells = CELLS_WIDE;
+}
+
 size_t msi_link_shm_bytes(void) {
     return sizeof(struct region);
 }
@@ -415,6 +444,7 @@ mst_status msi_link_open_shm(void *memory, int side, void (*posted)(void *arg), 
     msi_link_init(&shm->link, &ops);
     shm->region = memory;
     shm->side = side;
+    shm->cells = CELLS;
     shm->out = &shm->region->rings[side];
     shm->in = &shm->region->rings[1 - side];
     shm->posted = posted;

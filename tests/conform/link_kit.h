@@ -100,6 +100,16 @@ static inline bool open_pulled(struct ends *ends) {
     return true;
 }
 
+/* As where ranks take turns on a processor. */
+static inline bool open_wide(struct ends *ends) {
+    open_shm(ends);
+    for (int i = 0; i < 2; i++) {
+        msi_link_shm_pulling(ends->end[i], MSI_PULLING_NEVER);
+        msi_link_shm_widen(ends->end[i]);
+    }
+    return true;
+}
+
 /* Two connected sockets; false where the machine has no such address. */
 static inline bool connect_sockets(const char *host, int fds[2]) {
     struct msi_address address = {.port = 0};
@@ -139,7 +149,7 @@ struct link_base {
 static const struct link_base link_bases[] = {
     {"self", open_self, false},         {"shm", open_shm, true},
     {"tcp over IPv4", open_tcp4, true}, {"tcp over IPv6", open_tcp6, true},
-    {"shm, pulled", open_pulled, true},
+    {"shm, pulled", open_pulled, true}, {"shm, wide", open_wide, true},
 };
 
 /* 0: none. */

@@ -162,7 +162,7 @@ static void a_bad_buffer_is_not_the_peers_fault(void **state) {
 }
 
 /* Where things lie in a region: a line of flags for each side, then for each a line with a count, and the cells. */
-enum { LINE = 128, CELLS = 16, CELL = 16512, CELL_BYTES = 16384 };
+enum { LINE = 128, CELLS = 16, CELLS_WIDE = 66, CELL = 16512, CELL_BYTES = 16384, NUMBER_SHIFT = 18 };
 
 static _Atomic uint64_t *word_at(const struct ends *ends, size_t offset) {
     return (_Atomic uint64_t *)((char *)ends->memory + offset);
@@ -170,13 +170,13 @@ static _Atomic uint64_t *word_at(const struct ends *ends, size_t offset) {
 
 static void a_cell_with_a_wrong_length_breaks_the_link(void **state) {
     (void)state;
-    static const uint32_t wrong[] = {0, CELL_BYTES + 1, 1u << 31, UINT32_MAX};
+    static const uint32_t wrong[] = {0, CELL_BYTES + 1, 1u << 16, 1u << 17, (1u << NUMBER_SHIFT) - 1};
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         struct ends ends;
         struct msi_transfer receive;
         assert_true(open_ends(&link_bases[1], 0, &ends));
-        assert_int_equal(msi_link_shm_bytes(), 2 * LINE + 2 * (LINE + CELLS * CELL));
-        atomic_store(word_at(&ends, (size_t)3 * LINE), (uint64_t)1 << 32 | wrong[i]);
+        assert_int_equal(msi_link_shm_bytes(), 2 * LINE + 2 * (LINE + CELLS_WIDE * CELL));
+        atomic_store(word_at(&ends, (size_t)3 * LINE), (uint64_t)1 << NUMBER_SHIFT | wrong[i]);
         msi_link_receive(ends.end[1], &receive, in, sizeof in);
         run_until_failed(ends.end[1], NULL);
         assert_status(ends.end[1]->status, MST_ERR_PROTOCOL);
@@ -198,6 +198,23 @@ static void a_wrong_count_of_emptied_cells_breaks_the_link(void **state) {
         assert_status(ends.end[0]->status, MST_ERR_PROTOCOL);
         close_ends(&ends);
     }
+}
+
+/* Whoever never says that cell 0 is next comes there all the same. */
+static void a_ring_that_never_ends_is_taken_for_one_that_does(void **state) {
+    (void)state;
+    struct ends ends;
+    struct msi_transfer receive;
+    assert_true(open_ends(&link_bases[1], 0, &ends));
+    for (uint64_t i = 0; i <= CELLS_WIDE; i++) {
+        size_t cell = (size_t)3 * LINE + i % CELLS_WIDE * CELL;
+        atomic_store((_Atomic char *)word_at(&ends, cell + 8), (char)i);
+        atomic_store(word_at(&ends, cell), (i + 1) << NUMBER_SHIFT | 1);
+        msi_link_receive(ends.end[1], &receive, in, 1);
+        run_until_done(ends.end[1], NULL, &receive);
+        assert_int_equal(in[0], (char)i);
+    }
+    close_ends(&ends);
 }
 
 /* How many calls a transfer takes under faults. */
@@ -261,6 +278,7 @@ int main(void) {
         cmocka_unit_test(a_bad_buffer_is_not_the_peers_fault),
         cmocka_unit_test(a_cell_with_a_wrong_length_breaks_the_link),
         cmocka_unit_test(a_wrong_count_of_emptied_cells_breaks_the_link),
+        cmocka_unit_test(a_ring_that_never_ends_is_taken_for_one_that_does),
         cmocka_unit_test(faults_follow_from_the_seed),
         cmocka_unit_test(lost_after_some_bytes),
     };

@@ -415,6 +415,20 @@ class Terminal(ToolTest):
         rc, out, _ = run.finish()
         self.assertEqual((rc, sorted(out.splitlines())), (0, ["[0] got hello", "[1] got"]))
 
+    def test_no_rank_opens_the_terminal(self):
+        # It would be stopped there: it is not in the foreground.
+        rc, out, _ = self.on_terminal("-n", 2, "sh", "-c", "(: </dev/tty) 2>/dev/null || echo closed").finish()
+        self.assertEqual((rc, sorted(out.splitlines())), (0, ["[0] closed", "[1] closed"]))
+
+    def test_ranks_share_a_session(self):
+        # Linux shares processors out by session: ranks that yield to each other must be in one.
+        rc, out, _ = self.on_terminal("-n", 2, "sh", "-c", "cut -d' ' -f5,6 /proc/$$/stat; echo $$").finish()
+        words = [line.split()[1:] for line in sorted(out.splitlines())]
+        groups = [int(w[0]) for w in words if len(w) == 2]
+        sessions = {w[1] for w in words if len(w) == 2}
+        pids = [int(w[0]) for w in words if len(w) == 1]
+        self.assertEqual((rc, len(sessions), sorted(groups)), (0, 1, sorted(pids)))
+
     def test_interrupt_key(self):
         script = "trap 'echo bye; exit 0' INT; echo ready; while :; do sleep 0.01; done"
         run = self.on_terminal("-n", 2, "sh", "-c", script)

@@ -9,8 +9,10 @@
 #include "spawn.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -38,8 +40,21 @@ _Noreturn static void fail(const struct spawn *s) {
     _exit(CANNOT_EXEC);
 }
 
+/*
+ * A process group of its own, which no terminal signals, stops or lets open /dev/tty: all that a session of its own would
+ * give it, but for one thing. Linux shares processors out by session (autogroup): ranks with a session each that yield to
+ * each other would give way to everybody else, for milliseconds at a time.
+ */
+static void part_from_terminal(void) {
+    setpgid(0, 0);
+    int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (terminal < 0) return;
+    ioctl(terminal, TIOCNOTTY); /* of a process that leads no session: concerns nobody else */
+    close(terminal);
+}
+
 _Noreturn static void become_worker(const struct spawn *s, pid_t launcher, const sigset_t *mask) {
-    setsid();
+    part_from_terminal();
     atomic_store_explicit(s->group, (int)getpid(), memory_order_relaxed);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launcher) _exit(CANNOT_EXEC); /* it died before the line above */

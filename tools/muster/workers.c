@@ -182,7 +182,7 @@ int workers_start(struct workers *w, const struct workers_options *options, int 
 
 void workers_signal(struct workers *w, int signal) {
     for (int i = 0; i < w->started; i++)
-        if (kill(-w->list[i].pid, signal) != 0) kill(w->list[i].pid, signal); /* before its setsid */
+        if (kill(-w->list[i].pid, signal) != 0) kill(w->list[i].pid, signal); /* before its setpgid */
 }
 
 void workers_end(struct workers *w) {
