@@ -44,6 +44,7 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
     made->hosts = (struct msi_hosts){place->n_hosts, place->largest, hosts};
     made->door = place->door;
     made->algo = place->algo;
+    made->streams = place->streams;
     made->rank = place->rank;
     made->size = place->size;
     for (int r = 0; r < place->size; r++)

@@ -56,6 +56,7 @@ struct msi_comm_place {
     int n_hosts, largest;        /* hosts, and ranks of the group on the fullest */
     struct msi_door *door;       /* the world's */
     const struct msi_algo *algo; /* borrowed */
+    int streams;                 /* connections with a rank of another host; 0: as is best */
     int local_ranks;             /* ranks of the world on this host */
 };
 

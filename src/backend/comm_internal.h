@@ -22,6 +22,7 @@ struct msi_comm {
     uint64_t number; /* made of the key: in hellos to other hosts it stands for the group */
     struct msi_hosts hosts;
     const struct msi_algo *algo;
+    int streams; /* connections with a rank of another host; 0: as is best */
     struct msi_door *door;
     struct msi_net *net; /* where the ranks are on several hosts; NULL before they have met … */
     int *ports;          /* … at these ports, by rank */

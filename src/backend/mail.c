@@ -460,9 +460,10 @@ bool msi_mail_withdraw(struct msi_mail *mail, struct mst_work *op) {
     msi_list_remove(&m->node);
     if (m->send && !m->posted) return true;
     if (m->send) {
-        bool untouched = m->head_transfer.done == 0;
-        msi_list_remove(&m->head_transfer.node);
-        msi_list_remove(&m->body_transfer.node);
+        struct msi_link *link = mail->peers[m->peer].out.link;
+        if (!link) return false; /* another message's end was its end */
+        bool untouched = msi_link_withdraw(link, &m->body_transfer);
+        untouched = msi_link_withdraw(link, &m->head_transfer) && untouched;
         /* Nobody shall read the buffer any more, of which the other side may know. */
         if (!untouched && m->peer != mail->comm->rank) hang_up(&mail->peers[m->peer].out);
         return untouched;

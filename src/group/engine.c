@@ -106,6 +106,7 @@ static mst_status make_comm(mst_group *group) {
                                    .hosts = hosts,
                                    .door = &world->door,
                                    .algo = &world->algo,
+                                   .streams = world->streams,
                                    .local_ranks = roster->local_sizes[roster->members[world->rank].host]};
     for (int r = 0; r < group->size; r++) pids[r] = roster->members[msi_group_global_rank(group, r)].pid;
     place.n_hosts = number_hosts(group, hosts, &place.largest);

@@ -11,7 +11,7 @@
  *     be. Its queues are empty, and what is posted from then on is left out of them, so their owners may free
  *     them.
  *  5. Transports differ in moving bytes alone: self, shm (a ring of cells in a region that both have mapped),
- *     tcp (a connected socket), and decorators that wrap another link (fault).
+ *     tcp (a connected socket), and decorators that wrap other links (bundle, fault).
  */
 #ifndef MSI_TRANSPORT_LINK_H
 #define MSI_TRANSPORT_LINK_H
@@ -33,7 +33,7 @@ struct msi_transfer {
 struct msi_link;
 
 struct msi_link_ops {
-    const char *name; /* "self", "shm", "tcp", "fault" */
+    const char *name; /* "self", "shm", "tcp", "bundle", "fault" */
 
     /*
      * Moves what can be moved now, both ways, and takes transfers that are done off their queues; a long
@@ -56,6 +56,9 @@ struct msi_link_ops {
      * lost if this side leaves bytes unread.
      */
     void (*close)(struct msi_link *link);
+
+    /* As msi_link_withdraw; NULL where a transfer just leaves its queue. */
+    bool (*withdraw)(struct msi_link *link, struct msi_transfer *transfer);
 
     /*
      * A short way past the queues for small messages; NULL where there is none.
@@ -81,6 +84,12 @@ struct msi_link {
 /* Posts a buffer. Nothing moves before the next progress, except that a transport may try at once. */
 void msi_link_send(struct msi_link *link, struct msi_transfer *transfer, const void *data, size_t len);
 void msi_link_receive(struct msi_link *link, struct msi_transfer *transfer, void *data, size_t len);
+
+/*
+ * Takes back a transfer that is not done; its buffer is its owner's again. True if nothing of it has moved: then the link
+ * goes on with what was posted behind it. Otherwise nobody knows where in the stream it is, and it must be closed.
+ */
+bool msi_link_withdraw(struct msi_link *link, struct msi_transfer *transfer);
 
 static inline bool msi_transfer_done(const struct msi_transfer *transfer) {
     return transfer->done == transfer->len;
@@ -133,6 +142,6 @@ void msi_link_shm_pulling(struct msi_link *link, enum msi_pulling pulling);
 mst_status msi_link_open_shm(void *memory, int side, void (*posted)(void *arg), void *arg,
                              struct msi_link **link);
 
-/* A link over another one, which it owns, that misbehaves as a seed and rates say: see fault.h. */
+/* Links over others, which they own: see bundle.h for several as one, and fault.h for one that misbehaves. */
 
 #endif

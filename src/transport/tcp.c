@@ -137,7 +137,7 @@ static void close_tcp(struct msi_link *link) {
     free(tcp);
 }
 
-static const struct msi_link_ops ops = {"tcp", progress, descriptor, close_tcp, NULL, NULL, NULL};
+static const struct msi_link_ops ops = {"tcp", progress, descriptor, close_tcp, NULL, NULL, NULL, NULL};
 
 mst_status msi_link_open_tcp(int fd, struct msi_link **link) {
     struct tcp *tcp = calloc(1, sizeof *tcp);
