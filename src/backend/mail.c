@@ -275,7 +275,9 @@ bool msi_mail_receive_now(struct msi_mail *mail, const struct msi_message *m) {
     if (m->peer < 0 || m->allocate) return false;
     const struct peer *p = &mail->peers[m->peer];
     struct msi_link *in = incoming(mail, m->peer);
-    if (!in || !in->ops->look || !expects_nothing(mail, p)) return false;
+    if (!in || !in->ops->look || m->bytes > in->ops->look_most - MSI_MESSAGE_HEAD ||
+        !expects_nothing(mail, p))
+        return false;
     size_t n;
     const char *came = in->ops->look(in, &n);
     bool crowded = mail->comm->crowded; /* then the sender may need this processor */

@@ -200,8 +200,13 @@ static void close_bundle(struct msi_link *link) {
     free(bundle);
 }
 
-static const struct msi_link_ops ops = {"bundle", progress, descriptor, close_bundle,
-                                        withdraw, NULL,     NULL,       NULL};
+static const struct msi_link_ops ops = {
+    .name = "bundle",
+    .progress = progress,
+    .descriptor = descriptor,
+    .close = close_bundle,
+    .withdraw = withdraw,
+};
 
 mst_status msi_link_open_bundle(struct msi_link *const *links, int n, size_t unit, struct msi_link **link) {
     if (n < 1 || n > MSI_BUNDLE_MOST || unit == 0)

@@ -164,8 +164,13 @@ static bool withdraw(struct msi_link *link, struct msi_transfer *transfer) {
     return untouched;
 }
 
-static const struct msi_link_ops ops = {"fault",  progress, descriptor, close_fault,
-                                        withdraw, NULL,     NULL,       NULL};
+static const struct msi_link_ops ops = {
+    .name = "fault",
+    .progress = progress,
+    .descriptor = descriptor,
+    .close = close_fault,
+    .withdraw = withdraw,
+};
 
 mst_status msi_link_open_fault(struct msi_link *inner, const struct msi_faults *faults,
                                struct msi_link **link) {

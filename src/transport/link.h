@@ -64,13 +64,14 @@ struct msi_link_ops {
      * A short way past the queues for small messages; NULL where there is none.
      *
      * send_whole sends head and body at once; false, with nothing sent, if sends are queued or there is no room. look gives the
-     * bytes that have come and lie together, and how many; NULL if there are none. They stay until drop takes n of them; a
-     * receive that has begun must be done before.
+     * bytes that have come and lie together, and how many, at most look_most; NULL if there are none. They stay until drop takes
+     * n of them; a receive that has begun must be done before.
      */
     bool (*send_whole)(struct msi_link *link, const void *head, size_t head_len, const void *body,
                        size_t body_len);
     const char *(*look)(struct msi_link *link, size_t *n);
     void (*drop)(struct msi_link *link, size_t n);
+    size_t look_most;
 };
 
 /* What all links begin with; made by the transports' own functions. */

@@ -192,6 +192,24 @@ static int descriptor(const struct msi_link *link, short *events) {
     return tcp->fd;
 }
 
+/* Errors are progress's to find. */
+static const char *look(struct msi_link *link, size_t *n) {
+    struct tcp *tcp = msi_container(link, struct tcp, link);
+    if (link->status != MST_OK) return NULL;
+    if (tcp->ahead_at == tcp->ahead_end) {
+        ssize_t got = msi_recv(tcp->fd, tcp->ahead, sizeof tcp->ahead);
+        tcp->ahead_at = 0;
+        tcp->ahead_end = got > 0 ? (size_t)got : 0;
+    }
+    *n = tcp->ahead_end - tcp->ahead_at;
+    return *n ? tcp->ahead + tcp->ahead_at : NULL;
+}
+
+static void drop(struct msi_link *link, size_t n) {
+    struct tcp *tcp = msi_container(link, struct tcp, link);
+    tcp->ahead_at += n;
+}
+
 static void close_tcp(struct msi_link *link) {
     struct tcp *tcp = msi_container(link, struct tcp, link);
     shutdown(tcp->fd, SHUT_RDWR); /* a forked child that has the socket too shall not keep the peer waiting */
@@ -199,7 +217,15 @@ static void close_tcp(struct msi_link *link) {
     free(tcp);
 }
 
-static const struct msi_link_ops ops = {"tcp", progress, descriptor, close_tcp, NULL, NULL, NULL, NULL};
+static const struct msi_link_ops ops = {
+    .name = "tcp",
+    .progress = progress,
+    .descriptor = descriptor,
+    .close = close_tcp,
+    .look = look,
+    .drop = drop,
+    .look_most = AHEAD,
+};
 
 mst_status msi_link_open_tcp(int fd, struct msi_link **link) {
     struct tcp *tcp = calloc(1, sizeof *tcp);
