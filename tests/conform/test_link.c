@@ -189,6 +189,39 @@ static void tcp_reads_little_further_than_posted(void **state) {
     assert_int_equal(left_after(100000, 100010), 10);
 }
 
+/* Past the queue and through it in turn, with a receive waiting that has not begun. */
+static void looked_at(struct ends *ends, const struct link_base *base, int fault) {
+    (void)base;
+    (void)fault;
+    struct msi_link *in = ends->end[1];
+    struct msi_transfer send, receive;
+    char out[100], rest[60];
+    size_t n = 0;
+    if (!in->ops->look) return;
+    assert_null(in->ops->look(in, &n));
+    fill(out, sizeof out, 7, 0);
+    msi_link_receive(in, &receive, rest, sizeof rest);
+    msi_link_send(ends->end[0], &send, out, sizeof out);
+    run_until_done(ends->end[0], NULL, &send);
+    const char *came = in->ops->look(in, &n);
+    assert_non_null(came);
+    assert_true(n == sizeof out && n <= in->ops->look_most);
+    check_bytes(came, n, 7, 0);
+    in->ops->drop(in, 10);
+    came = in->ops->look(in, &n);
+    assert_true(came && n == sizeof out - 10);
+    in->ops->drop(in, 30);
+    run_until_done(in, NULL, &receive);
+    check_bytes(rest, sizeof rest, 7, 40);
+    assert_null(in->ops->look(in, &n));
+    assert_status(in->status, MST_OK);
+}
+
+static void what_has_come_can_be_looked_at(void **state) {
+    (void)state;
+    over_all(looked_at, false);
+}
+
 static void empty_transfers(struct ends *ends, const struct link_base *base, int fault) {
     (void)base;
     (void)fault;
@@ -398,6 +431,7 @@ int main(void) {
         cmocka_unit_test(sends_need_not_match_receives),
         cmocka_unit_test(nothing_is_taken_that_nobody_asked_for),
         cmocka_unit_test(tcp_reads_little_further_than_posted),
+        cmocka_unit_test(what_has_come_can_be_looked_at),
         cmocka_unit_test(nothing_is_done_as_soon_as_it_is_posted),
         cmocka_unit_test(a_link_with_a_descriptor_can_be_slept_on),
         cmocka_unit_test(a_link_in_memory_has_no_descriptor),
