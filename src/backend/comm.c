@@ -136,19 +136,21 @@ static struct mst_work *spare_op(struct msi_comm *comm) {
     return op ? op : new_op(comm);
 }
 
+/* Where it runs, on one host; known once the ranks have met. */
+static void set_place(struct mst_work *op) {
+    op->host.board = op->comm->board;
+    op->host.context = op->comm->maps;
+}
+
 static void clear(struct mst_work *op, int timeout_ms, mst_cancel *cancel) {
     op->begun = op->done = op->abandoned = op->name_first = op->deterministic = false;
     op->failure.status = MST_OK;
     op->callback = NULL;
     op->timeout_ms = timeout_ms;
     op->wait = (struct msi_wait){MSI_NO_DEADLINE, cancel};
-    op->host = (struct msi_host_op){.board = op->comm->board,
-                                    .publisher = -1,
-                                    .reader = -1,
-                                    .sources = op->sources,
-                                    .targets = op->targets,
-                                    .map = msi_maps_find,
-                                    .context = op->comm->maps};
+    op->host = (struct msi_host_op){
+        .publisher = -1, .reader = -1, .sources = op->sources, .targets = op->targets, .map = msi_maps_find};
+    set_place(op);
 }
 
 void msi_comm_return(struct mst_work *op) {
@@ -240,6 +242,27 @@ void msi_comm_met(struct msi_comm *comm) {
     msi_board_seal(comm->board);
 }
 
+/* The others count a barrier that this rank gave up: its part comes before anything else. */
+static void settle_debts(struct msi_comm *comm) {
+    for (; comm->net && comm->owed; comm->owed--) msi_net_leave(comm->net, &comm->left);
+}
+
+mst_status msi_comm_join(struct mst_work *op) {
+    struct msi_comm *comm = op->comm;
+    if (comm->hosts.n == 1 ? comm->board != NULL : comm->net != NULL) return MST_OK;
+    struct msi_wait wait = {msi_deadline(op->timeout_ms), op->wait.cancel};
+    mst_status st = meet(comm, &wait);
+    bool late = st == MST_ERR_STALLED || st == MST_ERR_TIMEOUT || st == MST_ERR_CANCELLED;
+    if (st == MST_OK) {
+        set_place(op);
+        settle_debts(comm);
+    } else if (late && op->begin && op->host.nothing) {
+        comm->left = *op;
+        comm->owed++;
+    }
+    return st;
+}
+
 mst_status msi_comm_check(struct msi_comm *comm) {
     lock(comm);
     mst_status st = comm->failure.status;
@@ -250,10 +273,6 @@ mst_status msi_comm_check(struct msi_comm *comm) {
 mst_status msi_comm_take(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
                          struct mst_work **op) {
     mst_status st = msi_comm_check(comm);
-    if (st == MST_OK && !(comm->hosts.n == 1 ? comm->board != NULL : comm->net != NULL)) {
-        struct msi_wait wait = {msi_deadline(timeout_ms), cancel};
-        st = meet(comm, &wait);
-    }
     if (st != MST_OK) return st;
     struct mst_work *found = spare_op(comm);
     if (!found) return msi_fail_memory();

@@ -174,15 +174,21 @@ bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *messa
 
 mst_status msi_comm_run(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
+    mst_status st = msi_comm_join(op);
+    if (st != MST_OK) {
+        msi_comm_return(op);
+        return st;
+    }
     if (!comm->threaded) return run_here(op);
     struct msi_wait wait = {INT64_MAX, NULL}; /* the operation's own deadline ends it */
-    mst_status st = msi_comm_submit(op);
+    st = msi_comm_submit(op);
     return st == MST_OK ? msi_comm_finish(op, &wait) : st;
 }
 
 mst_status msi_comm_submit(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
-    mst_status st = comm->threaded ? MST_OK : start_thread(comm);
+    mst_status st = msi_comm_join(op);
+    if (st == MST_OK && !comm->threaded) st = start_thread(comm);
     if (st != MST_OK) {
         msi_comm_return(op);
         return st;

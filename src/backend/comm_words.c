@@ -60,7 +60,8 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
     void *context = comm->hooks.context;
     char who[200];
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
-    do comm->hooks.refresh(context);
+    do
+        if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
     while (!comm->hooks.is_gone(context, rank) && msi_wait_pause(&wait, CUT_OFF_MS / 10, "") == MST_OK);
     if (comm->hooks.is_gone(context, rank)) return comm->hooks.say_lost(context, rank);
     comm->hooks.show(context, rank, who, sizeof who);
