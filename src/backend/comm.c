@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { LAST_WORDS_MS = 1000 };
+enum { LAST_WORDS_MS = 1000, ABSENT_MS = 50 };
 
 /* Of this host, whichever this rank may run on. */
 static int processors(void) {
@@ -199,22 +199,36 @@ static mst_status find_board(struct msi_comm *comm, const struct msi_wait *wait)
     return st;
 }
 
+/* Not all doors are open at the deadline: whose is missing? */
+static mst_status say_absent(struct msi_comm *comm, const int *ranks) {
+    void *context = comm->hooks.context;
+    char who[200], group[96];
+    int r = 0, port;
+    mst_status st = MST_OK;
+    for (; r < comm->size && st == MST_OK; r += st == MST_OK) {
+        struct msi_wait wait = {msi_deadline(ABSENT_MS), NULL};
+        if (r != comm->rank)
+            st = msi_door_find(comm->door, &ranks[r], 1, comm->hooks.exec, context, &wait, &port);
+    }
+    if (st != MST_OK && st != MST_ERR_TIMEOUT) return st;
+    st = msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
+                  "not all ranks of %s came in time; missing: %s",
+                  comm->hooks.show(context, -1, group, sizeof group),
+                  r < comm->size ? comm->hooks.show(context, r, who, sizeof who) : "nobody any more");
+    return r < comm->size ? msi_blame(st, ranks[r]) : st;
+}
+
 /* Opens this rank's door, and learns where those of the others are, which must have come for that. */
 static mst_status find_doors(struct msi_comm *comm, const struct msi_wait *wait) {
     void *context = comm->hooks.context;
-    char who[200], group[96];
+    int *ranks = malloc((size_t)comm->size * sizeof *ranks);
+    if (!ranks) return msi_fail_memory();
+    for (int r = 0; r < comm->size; r++) ranks[r] = comm->hooks.global(context, r);
     mst_status st = msi_door_open(comm->door, comm->hooks.exec, context, wait);
-    for (int r = 0; r < comm->size && st == MST_OK; r++) {
-        if (r == comm->rank || comm->ports[r]) continue;
-        int global = comm->hooks.global(context, r);
-        st = msi_door_find(comm->door, global, comm->hooks.exec, context, wait, &comm->ports[r]);
-        if (st != MST_ERR_TIMEOUT) continue;
-        st = msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
-                      "not all ranks of %s came in time; missing: %s",
-                      comm->hooks.show(context, -1, group, sizeof group),
-                      comm->hooks.show(context, r, who, sizeof who));
-        msi_blame(st, global);
-    }
+    if (st == MST_OK)
+        st = msi_door_find(comm->door, ranks, comm->size, comm->hooks.exec, context, wait, comm->ports);
+    if (st == MST_ERR_TIMEOUT) st = say_absent(comm, ranks);
+    free(ranks);
     return st == MST_OK ? msi_net_new(comm, &comm->net) : st;
 }
 

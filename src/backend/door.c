@@ -31,13 +31,13 @@ static struct msi_str key_of(const struct msi_door *door, const char *name, char
     return msi_cstr(out);
 }
 
-static mst_status read_number(const struct msi_exchange *x, int base, unsigned long long *number) {
+/* The next number of a reply. */
+static mst_status read_number(struct msi_reader *r, int base, unsigned long long *number) {
     char text[NUMBER_MAX];
-    struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
-    struct msi_str value = msi_read_str(&r);
+    struct msi_str value = msi_read_str(r);
     snprintf(text, sizeof text, "%.*s", MSI_SHOW(value));
     *number = strtoull(text, NULL, base);
-    if (r.bad || *number == 0)
+    if (r->bad || *number == 0)
         return msi_fail(MST_ERR_PROTOCOL, NULL, "'%s' is not what a rank writes there", text);
     return MST_OK;
 }
@@ -55,7 +55,8 @@ static mst_status agree(struct msi_door *door, msi_door_exec *exec, void *contex
         .req = {.op = MSI_OP_COMPARE_SET, .key = key_of(door, "id", key), .desired = msi_cstr(text)}};
     mst_status st = exec(context, wait, &x, 1);
     if (st == MST_OK) st = x.status;
-    if (st == MST_OK) st = read_number(&x, 16, &number);
+    struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
+    if (st == MST_OK) st = read_number(&r, 16, &number);
     if (st == MST_OK) door->world = number;
     msi_exchange_free(&x, 1);
     return st;
@@ -102,24 +103,52 @@ mst_status msi_door_open(struct msi_door *door, msi_door_exec *exec, void *conte
     return st;
 }
 
-mst_status msi_door_find(struct msi_door *door, int rank, msi_door_exec *exec, void *context,
-                         const struct msi_wait *wait, int *port) {
+/* The ports that are known of these ranks, 0 for others; returns how many are not. */
+static int look_up(struct msi_door *door, const int *ranks, int n, int *ports) {
+    int unknown = 0;
     pthread_mutex_lock(&door->lock);
-    *port = door->ports[rank];
+    for (int i = 0; i < n; i++) {
+        ports[i] = door->ports[ranks[i]];
+        unknown += ports[i] == 0;
+    }
     pthread_mutex_unlock(&door->lock);
-    if (*port) return MST_OK;
-    char key[KEY_MAX], name[NUMBER_MAX];
-    unsigned long long number;
-    snprintf(name, sizeof name, "%d", rank);
-    struct msi_str wanted = key_of(door, name, key);
-    struct msi_exchange x = {.req = {.op = MSI_OP_WAIT_GET, .n = 1, .keys = &wanted}};
-    mst_status st = exec(context, wait, &x, 1);
-    if (st == MST_OK) st = read_number(&x, 10, &number);
+    return unknown;
+}
+
+static mst_status read_ports(struct msi_door *door, const struct msi_exchange *x, const int *ranks, int n,
+                             int *ports) {
+    struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
+    mst_status st = MST_OK;
+    for (int i = 0; i < n && st == MST_OK; i++) {
+        unsigned long long number;
+        if (ports[i]) continue;
+        st = read_number(&r, 10, &number);
+        if (st == MST_OK) ports[i] = (int)number;
+    }
+    pthread_mutex_lock(&door->lock);
+    for (int i = 0; i < n; i++) door->ports[ranks[i]] = ports[i];
+    pthread_mutex_unlock(&door->lock);
+    return st;
+}
+
+mst_status msi_door_find(struct msi_door *door, const int *ranks, int n, msi_door_exec *exec, void *context,
+                         const struct msi_wait *wait, int *ports) {
+    int unknown = look_up(door, ranks, n, ports);
+    if (unknown == 0) return MST_OK;
+    char(*names)[KEY_MAX] = calloc((size_t)unknown, sizeof *names), number[NUMBER_MAX];
+    struct msi_str *keys = calloc((size_t)unknown, sizeof *keys);
+    mst_status st = names && keys ? MST_OK : msi_fail_memory();
+    for (int i = 0, k = 0; i < n && st == MST_OK; i++) {
+        if (ports[i]) continue;
+        snprintf(number, sizeof number, "%d", ranks[i]);
+        keys[k] = key_of(door, number, names[k]);
+        k++;
+    }
+    struct msi_exchange x = {.req = {.op = MSI_OP_WAIT_GET, .n = (size_t)unknown, .keys = keys}};
+    if (st == MST_OK) st = exec(context, wait, &x, 1);
+    if (st == MST_OK) st = read_ports(door, &x, ranks, n, ports);
     msi_exchange_free(&x, 1);
-    if (st != MST_OK) return st;
-    *port = (int)number;
-    pthread_mutex_lock(&door->lock);
-    door->ports[rank] = *port;
-    pthread_mutex_unlock(&door->lock);
-    return MST_OK;
+    free(keys);
+    free(names);
+    return st;
 }

@@ -34,8 +34,8 @@ void msi_door_close(struct msi_door *door);
 mst_status msi_door_open(struct msi_door *door, msi_door_exec *exec, void *context,
                          const struct msi_wait *wait);
 
-/* Where the door of a rank is; waits until it is open. */
-mst_status msi_door_find(struct msi_door *door, int rank, msi_door_exec *exec, void *context,
-                         const struct msi_wait *wait, int *port);
+/* Where the doors of n ranks are; waits until all are open, and asks for all at once. */
+mst_status msi_door_find(struct msi_door *door, const int *ranks, int n, msi_door_exec *exec, void *context,
+                         const struct msi_wait *wait, int *ports);
 
 #endif
