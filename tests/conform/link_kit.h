@@ -157,7 +157,7 @@ static inline bool open_bundled(struct ends *ends) {
 }
 
 static inline bool open_bundled_fine(struct ends *ends) {
-    return open_bundle(ends, 5, NULL);
+    return open_bundle(ends, 100, NULL);
 }
 
 static inline bool open_bundled_faulty(struct ends *ends) {
