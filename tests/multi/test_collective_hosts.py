@@ -20,11 +20,6 @@ class PretendedHosts(CollectiveTest):
     def test_four_hosts(self):
         self.run_hosts("abcdabcd")
 
-    def test_several_streams(self):
-        for streams in (3, 16):
-            with self.subTest(streams=streams), self.ended():
-                self.run_hosts("aabb", env={"MUSTER_TCP_STREAMS": streams})
-
 
 if __name__ == "__main__":
     main()
