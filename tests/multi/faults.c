@@ -34,6 +34,15 @@ static void report(const char *step, mst_status status, int64_t begin) {
             failed ? mst_error() : "");
 }
 
+/* Of two ranks: there and back. */
+static mst_status echo(size_t count, int timeout_ms) {
+    mst_status st = MST_OK;
+    for (int turn = 0; turn < 2 && st == MST_OK; turn++)
+        st = turn == me ? mst_send(in, count, MST_F32, .dst = 1 - me, .timeout_ms = timeout_ms)
+                        : mst_recv(out, count, MST_F32, .src = 1 - me, .timeout_ms = timeout_ms);
+    return st;
+}
+
 static mst_status ring(size_t count, int timeout_ms) {
     mst_work *work;
     mst_status st =
@@ -109,6 +118,7 @@ static mst_status perform(const char *what, size_t count, int ms) {
     if (!strcmp(what, "all_to_all_single"))
         return mst_all_to_all_single(out, in, count, MST_F32, .timeout_ms = ms);
     if (!strcmp(what, "ring")) return ring(count, ms);
+    if (!strcmp(what, "echo")) return echo(count, ms);
     if (!strcmp(what, "recv")) return mst_recv(out, count, MST_F32, .src = 2, .timeout_ms = ms);
     if (!strcmp(what, "waited")) return waited(count, ms);
     if (!strcmp(what, "polled")) return polled(count, ms);

@@ -84,6 +84,11 @@ class Ways(FaultsTest):
         self.assertLessEqual({(1, 2), (0, 3)}, found.keys())
         self.assertLessEqual(found.keys(), apart)
 
+    def test_answers(self):
+        """Who is called before it has anything to say answers on that connection; collectives have one of their own."""
+        found, _ = self.looped("ab", "echo")
+        self.assertEqual(found, {(0, 1): 2})
+
 
 class Sleep(FaultsTest):
     """Ranks that wait for one that does not come leave the processor to others."""
