@@ -52,11 +52,13 @@ typedef struct mst_call {
 /*
  * Returns once every rank of the group has called it. If one of them dies or leaves instead, the others get
  * MST_ERR_PEER_LOST at once; if one is late, MST_ERR_STALLED names it at the deadline, and the barrier counts all the same.
- * In a group that spans hosts a barrier with .work and one without are different operations: all ranks must call the same
- * form, and who does not is found out by the deadline alone.
  */
 mst_status mst_barrier_with(const mst_call *call);
-/* The same; meant to be given a .timeout_ms, at which it names the first missing rank, or all of them. */
+/*
+ * The same; meant to be given a .timeout_ms, at which it names the first missing rank, or all of them. In a group that spans
+ * hosts it goes through the store, where it learns of them all; with .work it is a barrier like the other, which knows only
+ * whom it waits for itself, and all ranks must call the same form.
+ */
 mst_status mst_monitored_barrier_with(const mst_call *call);
 
 /* The whole buffer; .in makes them out of place. After reduce only .dst has the result; other bufs are unchanged. */

@@ -13,7 +13,8 @@ static size_t flat_most(int ranks) {
 static mst_status barrier(enum msi_kind kind, const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open(kind, given, &call);
-    if (st == MST_OK && !call.group->one_host && !call.options.work) {
+    bool monitored = kind == MSI_KIND_MONITORED_BARRIER;
+    if (st == MST_OK && monitored && !call.group->one_host && !call.options.work) {
         int timeout_ms = call.options.timeout_ms ? call.options.timeout_ms : call.group->timeout_ms;
         struct msi_wait wait = {msi_deadline(timeout_ms), call.options.cancel};
         return msi_group_barrier(call.group, &wait);
@@ -21,7 +22,7 @@ static mst_status barrier(enum msi_kind kind, const mst_call *given) {
     if (st == MST_OK) st = msi_call_take(&call, 0, 0);
     if (st != MST_OK) return st;
     call.work->host.nothing = true;
-    call.work->name_first = kind == MSI_KIND_MONITORED_BARRIER && !call.options.wait_all_ranks;
+    call.work->name_first = monitored && !call.options.wait_all_ranks;
     return msi_call_go(&call);
 }
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { LAST_WORDS_MS = 1000 };
+enum { LAST_WORDS_MS = 1000, ABSENT_MS = 50 };
 
 /* Of this host, whichever this rank may run on. */
 static int processors(void) {
@@ -49,6 +49,7 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
     made->hosts = (struct msi_hosts){place->n_hosts, place->largest, hosts};
     made->door = place->door;
     made->tuning = place->tuning;
+    made->streams = place->streams;
     made->rank = place->rank;
     made->size = place->size;
     for (int r = 0; r < place->size; r++)
@@ -145,19 +146,21 @@ static struct mst_work *spare_op(struct msi_comm *comm) {
     return op ? op : new_op(comm);
 }
 
+/* Where it runs, on one host; known once the ranks have met. */
+static void set_place(struct mst_work *op) {
+    op->host.board = op->comm->board;
+    op->host.context = op->comm->maps;
+}
+
 static void clear(struct mst_work *op, int timeout_ms, mst_cancel *cancel) {
     op->begun = op->done = op->abandoned = op->name_first = op->deterministic = false;
     op->failure.status = MST_OK;
     op->callback = NULL;
     op->timeout_ms = timeout_ms;
     op->wait = (struct msi_wait){MSI_NO_DEADLINE, cancel};
-    op->host = (struct msi_host_op){.board = op->comm->board,
-                                    .publisher = -1,
-                                    .reader = -1,
-                                    .sources = op->sources,
-                                    .targets = op->targets,
-                                    .map = msi_maps_find,
-                                    .context = op->comm->maps};
+    op->host = (struct msi_host_op){
+        .publisher = -1, .reader = -1, .sources = op->sources, .targets = op->targets, .map = msi_maps_find};
+    set_place(op);
 }
 
 void msi_comm_return(struct mst_work *op) {
@@ -206,22 +209,36 @@ static mst_status find_board(struct msi_comm *comm, const struct msi_wait *wait)
     return st;
 }
 
+/* Not all doors are open at the deadline: whose is missing? */
+static mst_status say_absent(struct msi_comm *comm, const int *ranks) {
+    void *context = comm->hooks.context;
+    char who[200], group[96];
+    int r = 0, port;
+    mst_status st = MST_OK;
+    for (; r < comm->size && st == MST_OK; r += st == MST_OK) {
+        struct msi_wait wait = {msi_deadline(ABSENT_MS), NULL};
+        if (r != comm->rank)
+            st = msi_door_find(comm->door, &ranks[r], 1, comm->hooks.exec, context, &wait, &port);
+    }
+    if (st != MST_OK && st != MST_ERR_TIMEOUT) return st;
+    st = msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
+                  "not all ranks of %s came in time; missing: %s",
+                  comm->hooks.show(context, -1, group, sizeof group),
+                  r < comm->size ? comm->hooks.show(context, r, who, sizeof who) : "nobody any more");
+    return r < comm->size ? msi_blame(st, ranks[r]) : st;
+}
+
 /* Opens this rank's door, and learns where those of the others are, which must have come for that. */
 static mst_status find_doors(struct msi_comm *comm, const struct msi_wait *wait) {
     void *context = comm->hooks.context;
-    char who[200], group[96];
+    int *ranks = malloc((size_t)comm->size * sizeof *ranks);
+    if (!ranks) return msi_fail_memory();
+    for (int r = 0; r < comm->size; r++) ranks[r] = comm->hooks.global(context, r);
     mst_status st = msi_door_open(comm->door, comm->hooks.exec, context, wait);
-    for (int r = 0; r < comm->size && st == MST_OK; r++) {
-        if (r == comm->rank || comm->ports[r]) continue;
-        int global = comm->hooks.global(context, r);
-        st = msi_door_find(comm->door, global, comm->hooks.exec, context, wait, &comm->ports[r]);
-        if (st != MST_ERR_TIMEOUT) continue;
-        st = msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
-                      "not all ranks of %s came in time; missing: %s",
-                      comm->hooks.show(context, -1, group, sizeof group),
-                      comm->hooks.show(context, r, who, sizeof who));
-        msi_blame(st, global);
-    }
+    if (st == MST_OK)
+        st = msi_door_find(comm->door, ranks, comm->size, comm->hooks.exec, context, wait, comm->ports);
+    if (st == MST_ERR_TIMEOUT) st = say_absent(comm, ranks);
+    free(ranks);
     return st == MST_OK ? msi_net_new(comm, &comm->net) : st;
 }
 
@@ -249,6 +266,27 @@ void msi_comm_met(struct msi_comm *comm) {
     msi_board_seal(comm->board);
 }
 
+/* The others count a barrier that this rank gave up: its part comes before anything else. */
+static void settle_debts(struct msi_comm *comm) {
+    for (; comm->net && comm->owed; comm->owed--) msi_net_leave(comm->net, &comm->left);
+}
+
+mst_status msi_comm_join(struct mst_work *op) {
+    struct msi_comm *comm = op->comm;
+    if (comm->hosts.n == 1 ? comm->board != NULL : comm->net != NULL) return MST_OK;
+    struct msi_wait wait = {msi_deadline(op->timeout_ms), op->wait.cancel};
+    mst_status st = meet(comm, &wait);
+    bool late = st == MST_ERR_STALLED || st == MST_ERR_TIMEOUT || st == MST_ERR_CANCELLED;
+    if (st == MST_OK) {
+        set_place(op);
+        settle_debts(comm);
+    } else if (late && op->begin && op->host.nothing) {
+        comm->left = *op;
+        comm->owed++;
+    }
+    return st;
+}
+
 mst_status msi_comm_check(struct msi_comm *comm) {
     lock(comm);
     mst_status st = comm->failure.status;
@@ -259,10 +297,6 @@ mst_status msi_comm_check(struct msi_comm *comm) {
 mst_status msi_comm_take(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
                          struct mst_work **op) {
     mst_status st = msi_comm_check(comm);
-    if (st == MST_OK && !(comm->hosts.n == 1 ? comm->board != NULL : comm->net != NULL)) {
-        struct msi_wait wait = {msi_deadline(timeout_ms), cancel};
-        st = meet(comm, &wait);
-    }
     if (st != MST_OK) return st;
     struct mst_work *found = spare_op(comm);
     if (!found) return msi_fail_memory();

@@ -56,6 +56,7 @@ struct msi_comm_place {
     int n_hosts, largest;            /* hosts, and ranks of the group on the fullest */
     struct msi_door *door;           /* the world's */
     const struct msi_tuning *tuning; /* borrowed */
+    int streams;                     /* connections with a rank of another host; 0: as is best */
     int local_ranks;                 /* ranks of the world on this host */
 };
 
@@ -126,7 +127,7 @@ void msi_comm_free(struct msi_comm *comm);
 /* Fails as the comm has, if it has. */
 mst_status msi_comm_check(struct msi_comm *comm);
 
-/* An operation to fill in: zeroed but for its arrays. Joins the ranks of the group first, if they have not met yet. */
+/* An operation to fill in: zeroed but for its arrays. */
 mst_status msi_comm_take(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
                          struct mst_work **op);
 /* Gives back one that was not submitted. */
@@ -137,6 +138,8 @@ void msi_comm_return(struct mst_work *op);
  * comes while it is looked for. True: it is through. False: nothing has happened, and an operation is needed.
  */
 bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *message);
+
+/* Both join the ranks of the group first, if they have not met yet. A barrier that runs out of time there counts all the same. */
 
 /* Runs it to its end, and takes it back. */
 mst_status msi_comm_run(struct mst_work *op);

@@ -22,9 +22,12 @@ struct msi_comm {
     uint64_t number; /* made of the key: in hellos to other hosts it stands for the group */
     struct msi_hosts hosts;
     const struct msi_tuning *tuning;
+    int streams; /* connections with a rank of another host; 0: as is best */
     struct msi_door *door;
-    struct msi_net *net; /* where the ranks are on several hosts; NULL before they have met … */
-    int *ports;          /* … at these ports, by rank */
+    struct msi_net *net;  /* where the ranks are on several hosts; NULL before they have met … */
+    int *ports;           /* … at these ports, by rank */
+    int owed;             /* barriers that this rank gave up before it had met the others … */
+    struct mst_work left; /* … and that are like this one */
     struct msi_comm_hooks hooks;
     int *places; /* by rank: its place among those of this host; -1: it is on another */
     /* Of this host; NULL before it was found, and for the only rank of one of several hosts. */
@@ -64,6 +67,9 @@ static inline void msi_relax(void) {
     __asm__("yield" ::: "memory");
 #endif
 }
+
+/* What is needed before the first operation; this is it, or another that comes first. */
+mst_status msi_comm_join(struct mst_work *op);
 
 /* All ranks of this host have opened the board: nobody needs to find it any more. */
 void msi_comm_met(struct msi_comm *comm);

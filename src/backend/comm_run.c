@@ -177,9 +177,14 @@ static mst_status wait_for(struct mst_work *op, unsigned turn, const struct msi_
 
 mst_status msi_comm_run(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
+    mst_status st = msi_comm_join(op);
+    if (st != MST_OK) {
+        msi_comm_return(op);
+        return st;
+    }
     if (!comm->threaded) return run_here(op);
     struct msi_wait wait = {INT64_MAX, NULL}; /* the operation's own deadline ends it */
-    mst_status st = msi_comm_submit(op);
+    st = msi_comm_submit(op);
     if (st != MST_OK) return st;
     pthread_mutex_lock(&comm->lock);
     op->held = true;
@@ -190,7 +195,8 @@ mst_status msi_comm_run(struct mst_work *op) {
 
 mst_status msi_comm_submit(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
-    mst_status st = comm->threaded ? MST_OK : start_thread(comm);
+    mst_status st = msi_comm_join(op);
+    if (st == MST_OK && !comm->threaded) st = start_thread(comm);
     if (st != MST_OK) {
         msi_comm_return(op);
         return st;

@@ -74,7 +74,7 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
         int culprit;
         mst_status noted = comm->net ? msi_note_read_gave_up(comm, &culprit) : MST_OK;
         if (noted != MST_OK) return msi_blame(noted, comm->hooks.global(context, culprit));
-        comm->hooks.refresh(context);
+        if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
         int gone = who_is_gone(comm, rank);
         if (gone >= 0) return comm->hooks.say_lost(context, gone);
     } while (msi_wait_pause(&wait, CUT_OFF_MS / 10, "") == MST_OK);

@@ -33,11 +33,10 @@ static struct msi_str key_of(const struct msi_door *door, const char *name, char
     return msi_cstr(out);
 }
 
-/* What somebody has written; false if it is nothing that a rank writes. */
-static bool read_text(const struct msi_exchange *x, char text[TOLD_MAX]) {
-    struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
-    struct msi_str value = msi_read_str(&r);
-    if (r.bad || value.n == 0 || value.n >= TOLD_MAX) return false;
+/* The next text of a reply; false if it is nothing that a rank writes. */
+static bool read_text(struct msi_reader *r, char text[TOLD_MAX]) {
+    struct msi_str value = msi_read_str(r);
+    if (r->bad || value.n == 0 || value.n >= TOLD_MAX) return false;
     memcpy(text, value.p, value.n);
     text[value.n] = '\0';
     return true;
@@ -61,7 +60,8 @@ static mst_status agree(struct msi_door *door, msi_door_exec *exec, void *contex
         .req = {.op = MSI_OP_COMPARE_SET, .key = key_of(door, "id", key), .desired = msi_cstr(text)}};
     mst_status st = exec(context, wait, &x, 1);
     if (st == MST_OK) st = x.status;
-    if (st == MST_OK && !(read_text(&x, text) && sscanf(text, "%llx", &number) == 1 && number))
+    struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
+    if (st == MST_OK && !(read_text(&r, text) && sscanf(text, "%llx", &number) == 1 && number))
         st = refuse_text();
     if (st == MST_OK) door->world = number;
     msi_exchange_free(&x, 1);
@@ -110,10 +110,10 @@ mst_status msi_door_open(struct msi_door *door, msi_door_exec *exec, void *conte
 }
 
 /* What a rank has told. */
-static mst_status read_told(const struct msi_door *door, int rank, const struct msi_exchange *x, int *port) {
+static mst_status read_told(const struct msi_door *door, int rank, struct msi_reader *r, int *port) {
     char text[TOLD_MAX];
     unsigned long long tuning;
-    if (!read_text(x, text) || sscanf(text, "%d %llx", port, &tuning) != 2 || *port <= 0)
+    if (!read_text(r, text) || sscanf(text, "%d %llx", port, &tuning) != 2 || *port <= 0)
         return refuse_text();
     if (tuning == door->tuning) return MST_OK;
     return msi_blame(
@@ -124,22 +124,50 @@ static mst_status read_told(const struct msi_door *door, int rank, const struct 
         rank);
 }
 
-mst_status msi_door_find(struct msi_door *door, int rank, msi_door_exec *exec, void *context,
-                         const struct msi_wait *wait, int *port) {
+/* The ports that are known of these ranks, 0 for others; returns how many are not. */
+static int look_up(struct msi_door *door, const int *ranks, int n, int *ports) {
+    int unknown = 0;
     pthread_mutex_lock(&door->lock);
-    *port = door->ports[rank];
+    for (int i = 0; i < n; i++) {
+        ports[i] = door->ports[ranks[i]];
+        unknown += ports[i] == 0;
+    }
     pthread_mutex_unlock(&door->lock);
-    if (*port) return MST_OK;
-    char key[KEY_MAX], name[NUMBER_MAX];
-    snprintf(name, sizeof name, "%d", rank);
-    struct msi_str wanted = key_of(door, name, key);
-    struct msi_exchange x = {.req = {.op = MSI_OP_WAIT_GET, .n = 1, .keys = &wanted}};
-    mst_status st = exec(context, wait, &x, 1);
-    if (st == MST_OK) st = read_told(door, rank, &x, port);
-    msi_exchange_free(&x, 1);
+    return unknown;
+}
+
+static mst_status read_ports(struct msi_door *door, const struct msi_exchange *x, const int *ranks, int n,
+                             int *ports) {
+    struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
+    mst_status st = MST_OK;
+    for (int i = 0; i < n && st == MST_OK; i++) {
+        if (!ports[i]) st = read_told(door, ranks[i], &r, &ports[i]);
+    }
     if (st != MST_OK) return st;
     pthread_mutex_lock(&door->lock);
-    door->ports[rank] = *port;
+    for (int i = 0; i < n; i++) door->ports[ranks[i]] = ports[i];
     pthread_mutex_unlock(&door->lock);
-    return MST_OK;
+    return st;
+}
+
+mst_status msi_door_find(struct msi_door *door, const int *ranks, int n, msi_door_exec *exec, void *context,
+                         const struct msi_wait *wait, int *ports) {
+    int unknown = look_up(door, ranks, n, ports);
+    if (unknown == 0) return MST_OK;
+    char(*names)[KEY_MAX] = calloc((size_t)unknown, sizeof *names), number[NUMBER_MAX];
+    struct msi_str *keys = calloc((size_t)unknown, sizeof *keys);
+    mst_status st = names && keys ? MST_OK : msi_fail_memory();
+    for (int i = 0, k = 0; i < n && st == MST_OK; i++) {
+        if (ports[i]) continue;
+        snprintf(number, sizeof number, "%d", ranks[i]);
+        keys[k] = key_of(door, number, names[k]);
+        k++;
+    }
+    struct msi_exchange x = {.req = {.op = MSI_OP_WAIT_GET, .n = (size_t)unknown, .keys = keys}};
+    if (st == MST_OK) st = exec(context, wait, &x, 1);
+    if (st == MST_OK) st = read_ports(door, &x, ranks, n, ports);
+    msi_exchange_free(&x, 1);
+    free(keys);
+    free(names);
+    return st;
 }

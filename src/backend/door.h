@@ -37,8 +37,9 @@ void msi_door_close(struct msi_door *door);
 mst_status msi_door_open(struct msi_door *door, msi_door_exec *exec, void *context,
                          const struct msi_wait *wait);
 
-/* Where the door of a rank is; waits until it is open. MST_ERR_CONFIG: it would choose other algorithms. */
-mst_status msi_door_find(struct msi_door *door, int rank, msi_door_exec *exec, void *context,
-                         const struct msi_wait *wait, int *port);
+/* Where the doors of n ranks are; waits until all are open, and asks for all at once. MST_ERR_CONFIG: one
+ * would choose other algorithms. */
+mst_status msi_door_find(struct msi_door *door, const int *ranks, int n, msi_door_exec *exec, void *context,
+                         const struct msi_wait *wait, int *ports);
 
 #endif

@@ -28,7 +28,10 @@ struct stray {
 
 /* What there is with one other rank. */
 struct peer {
-    struct msi_way out, in;               /* without a link before there is a message that way */
+    struct msi_way out, in;               /* that this rank, that the other has called with */
+    bool back;                            /* this rank sends on in */
+    bool comes_back;                      /* the other sends on out */
+    struct msi_link *listening;           /* has head_in, or had it last */
     unsigned char head[MSI_MESSAGE_HEAD]; /* of the message that comes in */
     struct msi_transfer head_in;
     bool in_body;               /* its head is there, its body not yet … */
@@ -95,9 +98,24 @@ void msi_mail_hang_up(struct msi_mail *mail) {
     }
 }
 
+/* What this rank sends on. */
+static struct msi_way *outgoing(struct peer *p) {
+    return p->back ? &p->in : &p->out;
+}
+
+/* What the other rank sends on; NULL: nothing yet. Whoever has called, sends there. */
+static struct msi_link *incoming(const struct msi_mail *mail, int rank) {
+    const struct peer *p = &mail->peers[rank];
+    bool apart = mail->comm->places[rank] < 0;
+    return p->in.link || !apart || !p->out.open ? p->in.link : p->out.link;
+}
+
 /* One step toward a link on which this rank sends. */
 static mst_status open_out(struct msi_mail *mail, int rank) {
     struct peer *p = &mail->peers[rank];
+    bool called = p->out.link || p->out.streams;
+    if (mail->comm->places[rank] < 0 && !called && p->in.open) p->back = true;
+    if (p->back) return MST_OK;
     if (rank != mail->comm->rank) return msi_way_call(mail->comm, rank, MSI_MESSAGES, &p->out);
     mst_status st = p->out.link ? MST_OK : msi_link_open_self(&p->out.link);
     p->in.link = p->out.link;
@@ -131,12 +149,13 @@ static void post_sends(struct msi_mail *mail) {
     for (struct msi_list *at = mail->sending.next; at != &mail->sending; at = at->next) {
         struct mst_work *op = msi_container(at, struct mst_work, message.node);
         int peer = op->message.peer;
-        mst_status st = op->message.posted || mail->peers[peer].out.link ? MST_OK : open_out(mail, peer);
+        mst_status st =
+            op->message.posted || outgoing(&mail->peers[peer])->link ? MST_OK : open_out(mail, peer);
         if (st != MST_OK) msi_comm_fail(mail->comm, op, st, peer);
     }
     for (struct msi_list *at = mail->sending.next; at != &mail->sending; at = at->next) {
         struct mst_work *op = msi_container(at, struct mst_work, message.node);
-        struct msi_link *link = mail->peers[op->message.peer].out.link;
+        struct msi_link *link = outgoing(&mail->peers[op->message.peer])->link;
         if (!op->message.posted && link) post(op, link);
     }
 }
@@ -239,7 +258,7 @@ void msi_mail_begin(struct msi_mail *mail, struct mst_work *op) {
 }
 
 bool msi_mail_send_now(struct msi_mail *mail, const struct msi_message *m) {
-    const struct msi_way *out = &mail->peers[m->peer].out;
+    const struct msi_way *out = outgoing(&mail->peers[m->peer]);
     unsigned char head[MSI_MESSAGE_HEAD];
     if (!out->open || !out->link->ops->send_whole) return false;
     write_head(m, head);
@@ -255,8 +274,10 @@ static bool expects_nothing(const struct msi_mail *mail, const struct peer *p) {
 bool msi_mail_receive_now(struct msi_mail *mail, const struct msi_message *m) {
     if (m->peer < 0 || m->allocate) return false;
     const struct peer *p = &mail->peers[m->peer];
-    struct msi_link *in = p->in.link;
-    if (!in || !in->ops->look || !expects_nothing(mail, p)) return false;
+    struct msi_link *in = incoming(mail, m->peer);
+    if (!in || !in->ops->look || m->bytes > in->ops->look_most - MSI_MESSAGE_HEAD ||
+        !expects_nothing(mail, p))
+        return false;
     size_t n;
     const char *came = in->ops->look(in, &n);
     bool crowded = mail->comm->crowded; /* then the sender may need this processor */
@@ -291,7 +312,7 @@ static struct mst_work *find_posted(struct msi_mail *mail, int peer, int tag) {
 static bool keep(struct msi_mail *mail, struct peer *p, int peer, int tag, size_t bytes, mst_dtype dtype) {
     struct stray *stray = new_stray(mail, bytes);
     if (!stray) {
-        msi_link_fail(p->in.link, MST_ERR_MEMORY, "no memory for a message of %zu bytes with tag %d", bytes,
+        msi_link_fail(p->listening, MST_ERR_MEMORY, "no memory for a message of %zu bytes with tag %d", bytes,
                       tag);
         return false;
     }
@@ -300,7 +321,7 @@ static bool keep(struct msi_mail *mail, struct peer *p, int peer, int tag, size_
     stray->dtype = dtype;
     p->keeping = stray;
     msi_list_push(&mail->strays, &stray->node);
-    msi_link_receive(p->in.link, &stray->body, stray->data, bytes);
+    msi_link_receive(p->listening, &stray->body, stray->data, bytes);
     return true;
 }
 
@@ -312,7 +333,7 @@ static bool open_message(struct msi_mail *mail, int peer) {
     mst_dtype dtype;
     read_head(p->head, &bytes, &tag, &dtype);
     if (bytes > SIZE_MAX / 4) {
-        msi_link_fail(p->in.link, MST_ERR_PROTOCOL, "a message of %llu bytes", (unsigned long long)bytes);
+        msi_link_fail(p->listening, MST_ERR_PROTOCOL, "a message of %llu bytes", (unsigned long long)bytes);
         return false;
     }
     struct mst_work *op = find_posted(mail, peer, tag);
@@ -322,7 +343,7 @@ static bool open_message(struct msi_mail *mail, int peer) {
         msi_list_remove(&op->message.node);
         if (meet(mail, op, peer, (size_t)bytes, dtype)) {
             p->receiving = op;
-            msi_link_receive(p->in.link, &op->message.body_transfer, op->message.buf, (size_t)bytes);
+            msi_link_receive(p->listening, &op->message.body_transfer, op->message.buf, (size_t)bytes);
             return true;
         }
         tag = -1; /* comes in all the same, and is thrown away */
@@ -353,10 +374,27 @@ static bool body_is_there(const struct peer *p) {
     return msi_transfer_done(p->receiving ? &p->receiving->message.body_transfer : &p->keeping->body);
 }
 
+/* If not, what comes in can stay where it is. */
+static bool expects_something(const struct msi_mail *mail) {
+    return !msi_list_empty(&mail->sending) || !msi_list_empty(&mail->posted) || mail->incoming > 0;
+}
+
+/* The link to read from. A rank that has called in the meantime sends nothing on the one that it was called with. */
+static struct msi_link *listen_to(struct msi_mail *mail, int peer) {
+    struct peer *p = &mail->peers[peer];
+    struct msi_link *in = incoming(mail, peer);
+    if (p->listening && p->listening != in && p->head_in.data) {
+        msi_link_withdraw(p->listening, &p->head_in);
+        p->head_in.data = NULL;
+    }
+    p->listening = in;
+    return in;
+}
+
 /* All messages of a rank that have come so far. False if the link is of no use any more. */
 static bool read_peer(struct msi_mail *mail, int peer, bool *moved) {
     struct peer *p = &mail->peers[peer];
-    struct msi_link *in = p->in.link;
+    struct msi_link *in = listen_to(mail, peer);
     for (;;) {
         if (!p->in_body && p->head_in.data == NULL) {
             p->head_in.data = (char *)p->head;
@@ -366,12 +404,14 @@ static bool read_peer(struct msi_mail *mail, int peer, bool *moved) {
         if (!p->in_body) {
             if (!msi_transfer_done(&p->head_in)) return in->status == MST_OK;
             p->head_in.data = NULL;
+            p->comes_back = in == p->out.link;
             if (!open_message(mail, peer)) return false;
             *moved = true;
             in->ops->progress(in);
         }
         if (!body_is_there(p)) return in->status == MST_OK;
         close_message(mail, peer);
+        if (!expects_something(mail)) return true;
     }
 }
 
@@ -379,7 +419,7 @@ static void check_sends(struct msi_mail *mail, bool *moved) {
     for (struct msi_list *at = mail->sending.next, *next; at != &mail->sending; at = next) {
         struct mst_work *op = msi_container(at, struct mst_work, message.node);
         struct msi_message *m = &op->message;
-        struct msi_way *out = &mail->peers[m->peer].out;
+        struct msi_way *out = outgoing(&mail->peers[m->peer]);
         next = at->next;
         if (!m->posted) continue;
         if (out->link->ops->progress(out->link)) *moved = true;
@@ -404,14 +444,9 @@ static void fail_receives(struct msi_mail *mail, int peer) {
         struct mst_work *op = msi_container(at, struct mst_work, node);
         const struct msi_message *m = &op->message;
         if (m->send || m->through || (m->met ? m->from : m->peer) != peer) continue;
-        const struct msi_link *in = mail->peers[peer].in.link;
+        const struct msi_link *in = mail->peers[peer].listening;
         msi_comm_fail(comm, op, msi_comm_say_cut_off(comm, in->status, peer, in->why), peer);
     }
-}
-
-/* If not, what comes in can stay where it is. */
-static bool expects_something(const struct msi_mail *mail) {
-    return !msi_list_empty(&mail->sending) || !msi_list_empty(&mail->posted) || mail->incoming > 0;
 }
 
 bool msi_mail_advance(struct msi_mail *mail) {
@@ -421,8 +456,9 @@ bool msi_mail_advance(struct msi_mail *mail) {
     if (!expects_something(mail)) return moved;
     for (int r = 0; r < mail->comm->size; r++) {
         struct peer *p = &mail->peers[r];
-        if (r != mail->comm->rank) msi_way_answer(mail->comm, r, MSI_MESSAGES, &p->in);
-        if (p->in.link && !read_peer(mail, r, &moved) && p->in.link->status != MST_OK) fail_receives(mail, r);
+        if (r != mail->comm->rank && !p->comes_back) msi_way_answer(mail->comm, r, MSI_MESSAGES, &p->in);
+        if (incoming(mail, r) && !read_peer(mail, r, &moved) && p->listening->status != MST_OK)
+            fail_receives(mail, r);
     }
     return moved;
 }
@@ -445,10 +481,10 @@ int msi_mail_descriptors(const struct msi_mail *mail, struct pollfd *fds, int ma
     for (int r = 0; mail && r < mail->comm->size && n + 1 < max; r++) {
         const struct peer *p = &mail->peers[r];
         struct pollfd out = {.fd = -1}, in = {.fd = -1};
-        const struct msi_link *to = p->out.link, *from = p->in.link;
+        const struct msi_link *to = p->back ? p->in.link : p->out.link, *from = incoming(mail, r);
         out.fd = msi_way_descriptor(&p->out, &out.events);
         if (to && !msi_list_empty(&to->sends)) out.fd = to->ops->descriptor(to, &out.events);
-        if (from && reads) in.fd = from->ops->descriptor(from, &in.events);
+        if (from && reads && (from != to || out.fd < 0)) in.fd = from->ops->descriptor(from, &in.events);
         if (out.fd >= 0) fds[n++] = out;
         if (in.fd >= 0) fds[n++] = in;
     }
@@ -460,11 +496,13 @@ bool msi_mail_withdraw(struct msi_mail *mail, struct mst_work *op) {
     msi_list_remove(&m->node);
     if (m->send && !m->posted) return true;
     if (m->send) {
-        bool untouched = m->head_transfer.done == 0;
-        msi_list_remove(&m->head_transfer.node);
-        msi_list_remove(&m->body_transfer.node);
+        struct msi_way *way = outgoing(&mail->peers[m->peer]);
+        struct msi_link *link = way->link;
+        if (!link) return false; /* another message's end was its end */
+        bool untouched = msi_link_withdraw(link, &m->body_transfer);
+        untouched = msi_link_withdraw(link, &m->head_transfer) && untouched;
         /* Nobody shall read the buffer any more, of which the other side may know. */
-        if (!untouched && m->peer != mail->comm->rank) hang_up(&mail->peers[m->peer].out);
+        if (!untouched && m->peer != mail->comm->rank) hang_up(way);
         return untouched;
     }
     for (struct msi_list *at = mail->strays.next; at != &mail->strays; at = at->next) {

@@ -1,5 +1,6 @@
 /* way.c - a link with another rank. See way.h. */
 #include "backend/way.h"
+#include "backend/streams.h"
 #include "base/error.h"
 
 #include <stdio.h>
@@ -69,33 +70,27 @@ static void settle(struct msi_way *way) {
     way->memory.fd = -1;
 }
 
-static void begin_dial(struct msi_comm *comm, int rank, enum msi_channel channel, struct msi_dial *dial) {
-    void *context = comm->hooks.context;
-    struct msi_address to = {.port = comm->ports[rank]};
-    struct msi_hello hello = {comm->door->world, comm->number,
-                              (uint32_t)comm->hooks.global(context, comm->rank),
-                              (uint32_t)comm->hooks.global(context, rank), channel};
-    snprintf(to.host, sizeof to.host, "%s", comm->hooks.address(context, rank));
-    msi_dial_begin(dial, &to, &hello);
-}
-
-static mst_status open_tcp(struct msi_way *way, int fd) {
-    mst_status st = msi_link_open_tcp(fd, &way->link);
-    way->open = st == MST_OK;
-    return st == MST_OK ? MST_OK : fail(way, st);
+/* The connections are there: they become the link. */
+static mst_status settle_streams(struct msi_way *way) {
+    mst_status st = msi_streams_join(way->streams, &way->link);
+    if (st != MST_OK) return fail(way, st);
+    msi_streams_free(way->streams);
+    way->streams = NULL;
+    way->open = true;
+    return MST_OK;
 }
 
 static mst_status dial(struct msi_comm *comm, int rank, enum msi_channel channel, struct msi_way *way) {
-    int fd = -1;
-    if (!way->dialling) begin_dial(comm, rank, channel, &way->dial);
-    way->dialling = true;
-    enum msi_dial_state state = msi_dial_progress(&way->dial, &fd);
-    if (state == MSI_DIAL_PENDING) return MST_OK;
-    way->dialling = false;
-    if (state == MSI_DIAL_DONE) return open_tcp(way, fd);
-    msi_dial_end(&way->dial);
-    if (way->dial.status == MST_ERR_UNREACHABLE) return MST_OK; /* again, until the deadline */
-    return fail(way, msi_fail(way->dial.status, NULL, "%s", way->dial.why));
+    if (!way->streams) way->streams = msi_streams_call(comm, rank, channel);
+    mst_status st = way->streams ? msi_streams_dial(way->streams) : msi_fail_memory();
+    if (st != MST_OK) return fail(way, st);
+    return msi_streams_complete(way->streams) ? settle_streams(way) : MST_OK;
+}
+
+static mst_status take(struct msi_comm *comm, int rank, enum msi_channel channel, struct msi_way *way) {
+    mst_status st = msi_streams_take(comm, rank, channel, &way->streams);
+    if (st != MST_OK) return fail(way, st);
+    return way->streams && msi_streams_complete(way->streams) ? settle_streams(way) : MST_OK;
 }
 
 mst_status msi_way_call(struct msi_comm *comm, int rank, enum msi_channel channel, struct msi_way *way) {
@@ -110,11 +105,7 @@ mst_status msi_way_call(struct msi_comm *comm, int rank, enum msi_channel channe
 mst_status msi_way_answer(struct msi_comm *comm, int rank, enum msi_channel channel, struct msi_way *way) {
     int place = comm->places[rank];
     if (way->open) return MST_OK;
-    if (place >= 0) return accept(comm, place, channel, way);
-    msi_listener_progress(comm->door->listener);
-    int fd = msi_listener_take(comm->door->listener, comm->number,
-                               comm->hooks.global(comm->hooks.context, rank), (int)channel);
-    return fd < 0 ? MST_OK : open_tcp(way, fd);
+    return place >= 0 ? accept(comm, place, channel, way) : take(comm, rank, channel, way);
 }
 
 bool msi_way_offered(const struct msi_comm *comm, int rank, enum msi_channel channel) {
@@ -125,11 +116,11 @@ bool msi_way_offered(const struct msi_comm *comm, int rank, enum msi_channel cha
 }
 
 int msi_way_descriptor(const struct msi_way *way, short *events) {
-    return way->dialling ? msi_dial_descriptor(&way->dial, events) : -1;
+    return way->streams ? msi_streams_descriptor(way->streams, events) : -1;
 }
 
 void msi_way_close(struct msi_way *way) {
     if (way->link) way->link->ops->close(way->link);
-    if (way->dialling) msi_dial_end(&way->dial);
+    msi_streams_free(way->streams);
     if (way->memory.base) msi_segment_close(&way->memory);
 }

@@ -3,13 +3,13 @@
  * until it is open at both ends.
  *
  * Ranks of one host share memory, which the caller makes and offers on their board. Between hosts the caller dials, and
- * the answerer takes the connection from its door.
+ * the answerer takes the connection from its door: one, or as many as the caller says (see streams.h).
  */
 #ifndef MSI_BACKEND_WAY_H
 #define MSI_BACKEND_WAY_H
 
 #include "backend/comm_internal.h"
-#include "transport/dial.h"
+#include "transport/link.h"
 
 /* What a link is for: two ranks may have one for each. */
 enum msi_channel { MSI_COLLECTIVES, MSI_MESSAGES };
@@ -20,8 +20,7 @@ struct msi_way {
     bool open;             /* at the other end too */
     char why[160];         /* it failed */
 
-    bool dialling;
-    struct msi_dial dial;
+    struct msi_streams *streams;   /* connections that are being made; NULL: none */
     struct msi_segment memory;     /* the link's */
     const struct msi_board *board; /* where the other rank sleeps … */
     int place;                     /* … as this one */

@@ -45,10 +45,16 @@ static mst_status take(struct msi_settings *settings, const struct msi_setting_r
         memcpy(field, text, len + 1);
         return MST_OK;
     }
-    int64_t value;
+    int64_t value = 0;
+    bool automatic = row->kind == MSI_SETTING_AUTO && !strcmp(text, "auto");
+    if (automatic) {
+        memcpy(field, &value, sizeof value);
+        return MST_OK;
+    }
     if (!parse_number(text, row->kind == MSI_SETTING_SIZE, &value) || value < row->least || value > row->most)
         return msi_fail(MST_ERR_CONFIG, "correct or unset it; `muster info --env` lists all settings",
-                        "%s='%s' is not a whole number%s from %lld to %lld", row->name, text,
+                        "%s='%s' is not %sa whole number%s from %lld to %lld", row->name, text,
+                        row->kind == MSI_SETTING_AUTO ? "auto or " : "",
                         row->kind == MSI_SETTING_SIZE ? " (K, M or G may follow)" : "", (long long)row->least,
                         (long long)row->most);
     memcpy(field, &value, sizeof value);

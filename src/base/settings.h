@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(field, name, kind, default, least, most, help); numbers of kind SIZE take a K, M or G behind them. */
+/* X(field, name, kind, default, least, most, help); numbers of kind SIZE take a K, M or G behind them,
+ * of kind AUTO the word auto instead, which is 0. */
 #define MSI_SETTINGS(X)                                                                                      \
     X(log, "MUSTER_LOG", TEXT, "warn", 0, 0,                                                                 \
       "Log level: off, error, warn, info or debug; per room as store=debug,warn.")                           \
@@ -26,6 +27,8 @@
     X(model, "MUSTER_MODEL", TEXT, "", 0, 0,                                                                 \
       "File with the prices by which algorithms are chosen, as `muster tune` writes it; alike on all "       \
       "ranks.")                                                                                              \
+    X(tcp_streams, "MUSTER_TCP_STREAMS", AUTO, "auto", 1, 16,                                                \
+      "Connections between two ranks of different hosts, or auto: 4 shared by a group's ranks on a host.")   \
     X(force_host, "MUSTER_FORCE_HOST", TEXT, "", 0, 0,                                                       \
       "Ranks with different values count as ranks of different hosts, even where they share memory.")        \
     X(store_local, "MUSTER_STORE_LOCAL", NUMBER, "1", 0, 1,                                                  \
@@ -42,11 +45,12 @@
       "How long the rank that hosts the store waits at its end for others to leave, in milliseconds.")
 
 enum { MSI_SETTING_TEXT_MAX = 256 };
-enum msi_setting_kind { MSI_SETTING_TEXT, MSI_SETTING_NUMBER, MSI_SETTING_SIZE };
+enum msi_setting_kind { MSI_SETTING_TEXT, MSI_SETTING_NUMBER, MSI_SETTING_SIZE, MSI_SETTING_AUTO };
 
 typedef char msi_setting_TEXT[MSI_SETTING_TEXT_MAX];
 typedef int64_t msi_setting_NUMBER;
 typedef int64_t msi_setting_SIZE;
+typedef int64_t msi_setting_AUTO;
 
 #define MSI_SETTING_FIELD(field, name, kind, preset, least, most, help) msi_setting_##kind field;
 struct msi_settings {

@@ -51,26 +51,26 @@ static const char *show(void *context, int rank, char *out, size_t size) {
     return out;
 }
 
-/* A request that waits ends when a rank of the group is lost. */
+/* A request that waits ends when a rank of the group is lost, and waits for none that was lost before. */
 static mst_status exec(void *context, const struct msi_wait *wait, struct msi_exchange *x, size_t n) {
     mst_group *group = context;
     struct msi_world *world = group->world;
     if (n != 1 || !msi_ops[x->req.op].waits) return msi_world_exec(world, wait, x, n);
     char key[MSI_KEY_MAX];
-    for (;;) {
+    for (bool first = true;; first = false) {
+        mst_status st = msi_group_check(group, !first);
+        if (st != MST_OK) return st;
         pthread_mutex_lock(&world->lock);
         int64_t seen = world->events_seen;
         pthread_mutex_unlock(&world->lock);
         struct msi_exchange both[] = {
             {.req = {.op = MSI_OP_GUARD, .key = msi_key(key, "%sevents", world->prefix), .number = seen}},
             {.req = x->req}};
-        mst_status st = msi_world_exec(world, wait, both, 2);
+        st = msi_world_exec(world, wait, both, 2);
         x->reply = both[1].reply;
         both[1].reply = (struct msi_buf){0};
         msi_exchange_free(both, 2);
         if (st != MST_ERR_PEER_LOST) return st;
-        st = msi_group_check(group, true);
-        if (st != MST_OK) return st;
         msi_exchange_free(x, 1);
     }
 }
@@ -106,6 +106,7 @@ static mst_status make_comm(mst_group *group) {
                                    .hosts = hosts,
                                    .door = &world->door,
                                    .tuning = &world->tuning,
+                                   .streams = world->streams,
                                    .local_ranks = roster->local_sizes[roster->members[world->rank].host]};
     for (int r = 0; r < group->size; r++) pids[r] = roster->members[msi_group_global_rank(group, r)].pid;
     place.n_hosts = number_hosts(group, hosts, &place.largest);

@@ -87,6 +87,7 @@ static mst_status set_up(struct msi_world *world, const mst_init_options *option
     world->gone = calloc((size_t)world->size, sizeof *world->gone);
     if (!world->gone) return msi_fail_memory();
     world->linger_ms = settings->store_linger_ms;
+    world->streams = (int)settings->tcp_streams;
     st = open_store(world, options, &place, settings, &wait);
     while (st == MST_OK) {
         st = msi_join(world->store, &place, settings, &wait, world->prefix, &world->roster);

@@ -35,6 +35,7 @@ struct msi_world {
     struct msi_roster roster;
     struct msi_door door; /* for ranks of other hosts */
     struct msi_tuning tuning;
+    int streams;          /* connections between ranks of different hosts; 0: as is best */
     bool hosted;          /* rank 0 hosts the store */
     _Atomic bool cut_off; /* the store is lost, and with it everything that needs it */
     mst_group *all;       /* the group of all ranks */

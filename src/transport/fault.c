@@ -148,7 +148,29 @@ static void close_fault(struct msi_link *link) {
     free(fault);
 }
 
-static const struct msi_link_ops ops = {"fault", progress, descriptor, close_fault, NULL, NULL, NULL};
+/* A piece of the transfer may be with the inner link. */
+static bool withdraw(struct msi_link *link, struct msi_transfer *transfer) {
+    struct fault *fault = msi_container(link, struct fault, link);
+    bool untouched = transfer->done == 0;
+    for (int way = 0; way < 2 && fault->inner; way++) {
+        struct lane *lane = way ? &fault->in : &fault->out;
+        if (msi_list_empty(lane->queue) || msi_link_first(lane->queue) != transfer) continue;
+        if (!msi_transfer_done(&lane->piece) && !msi_link_withdraw(fault->inner, &lane->piece))
+            untouched = false;
+        lane->piece = (struct msi_transfer){.len = 0};
+        lane->begun = false;
+    }
+    msi_list_remove(&transfer->node);
+    return untouched;
+}
+
+static const struct msi_link_ops ops = {
+    .name = "fault",
+    .progress = progress,
+    .descriptor = descriptor,
+    .close = close_fault,
+    .withdraw = withdraw,
+};
 
 mst_status msi_link_open_fault(struct msi_link *inner, const struct msi_faults *faults,
                                struct msi_link **link) {

@@ -25,6 +25,12 @@ void msi_link_receive(struct msi_link *link, struct msi_transfer *transfer, void
     post(link, &link->receives, transfer, data, len);
 }
 
+bool msi_link_withdraw(struct msi_link *link, struct msi_transfer *transfer) {
+    if (link->ops->withdraw) return link->ops->withdraw(link, transfer);
+    msi_list_remove(&transfer->node);
+    return transfer->done == 0;
+}
+
 void msi_link_init(struct msi_link *link, const struct msi_link_ops *ops) {
     link->ops = ops;
     link->status = MST_OK;

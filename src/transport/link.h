@@ -3,15 +3,15 @@
  *
  *  1. A link belongs to one group and is used under that group's lock: nothing here locks or blocks.
  *  2. Sends and receives are queues of posted transfers. The bytes of the sends flow, in order and without
- *     frames, into the receives of the other side: both sides know the sizes. No byte is copied between a
- *     socket and the posted buffer.
+ *     frames, into the receives of the other side: both sides know the sizes. Between a socket
+ *     and the posted buffers no byte is copied but a few that were read ahead.
  *  3. A posted transfer and its buffer stay in place until it is done (done == len) or the link has failed or
  *     is closed. A transfer of 0 bytes is done as soon as it is posted.
  *  4. A failed link stays failed: status and why say what happened, transfers that were not done never will
  *     be. Its queues are empty, and what is posted from then on is left out of them, so their owners may free
  *     them.
  *  5. Transports differ in moving bytes alone: self, shm (a ring of cells in a region that both have mapped),
- *     tcp (a connected socket), and decorators that wrap another link (fault).
+ *     tcp (a connected socket), and decorators that wrap other links (bundle, fault).
  */
 #ifndef MSI_TRANSPORT_LINK_H
 #define MSI_TRANSPORT_LINK_H
@@ -33,7 +33,7 @@ struct msi_transfer {
 struct msi_link;
 
 struct msi_link_ops {
-    const char *name; /* "self", "shm", "tcp", "fault" */
+    const char *name; /* "self", "shm", "tcp", "bundle", "fault" */
 
     /*
      * Moves what can be moved now, both ways, and takes transfers that are done off their queues; a long
@@ -45,7 +45,7 @@ struct msi_link_ops {
 
     /*
      * For a link that can be slept on: its descriptor and the poll events that would let progress move
-     * something or notice that the peer hung up. -1: a link in memory, whose peer wakes sleepers by other
+     * something or notice that the peer hung up; asked for when progress has moved nothing since the last post. -1: a link in memory, whose peer wakes sleepers by other
      * means, or a failed link.
      */
     int (*descriptor)(const struct msi_link *link, short *events);
@@ -57,17 +57,21 @@ struct msi_link_ops {
      */
     void (*close)(struct msi_link *link);
 
+    /* As msi_link_withdraw; NULL where a transfer just leaves its queue. */
+    bool (*withdraw)(struct msi_link *link, struct msi_transfer *transfer);
+
     /*
      * A short way past the queues for small messages; NULL where there is none.
      *
      * send_whole sends head and body at once; false, with nothing sent, if sends are queued or there is no room. look gives the
-     * bytes that have come and lie together, and how many; NULL if there are none. They stay until drop takes n of them; a
-     * receive that has begun must be done before.
+     * bytes that have come and lie together, and how many, at most look_most; NULL if there are none. They stay until drop takes
+     * n of them; a receive that has begun must be done before.
      */
     bool (*send_whole)(struct msi_link *link, const void *head, size_t head_len, const void *body,
                        size_t body_len);
     const char *(*look)(struct msi_link *link, size_t *n);
     void (*drop)(struct msi_link *link, size_t n);
+    size_t look_most;
 };
 
 /* What all links begin with; made by the transports' own functions. */
@@ -81,6 +85,12 @@ struct msi_link {
 /* Posts a buffer. Nothing moves before the next progress, except that a transport may try at once. */
 void msi_link_send(struct msi_link *link, struct msi_transfer *transfer, const void *data, size_t len);
 void msi_link_receive(struct msi_link *link, struct msi_transfer *transfer, void *data, size_t len);
+
+/*
+ * Takes back a transfer that is not done; its buffer is its owner's again. True if nothing of it has moved: then the link
+ * goes on with what was posted behind it. Otherwise nobody knows where in the stream it is, and it must be closed.
+ */
+bool msi_link_withdraw(struct msi_link *link, struct msi_transfer *transfer);
 
 static inline bool msi_transfer_done(const struct msi_transfer *transfer) {
     return transfer->done == transfer->len;
@@ -135,6 +145,6 @@ void msi_link_shm_widen(struct msi_link *link);
 mst_status msi_link_open_shm(void *memory, int side, void (*posted)(void *arg), void *arg,
                              struct msi_link **link);
 
-/* A link over another one, which it owns, that misbehaves as a seed and rates say: see fault.h. */
+/* Links over others, which they own: see bundle.h for several as one, and fault.h for one that misbehaves. */
 
 #endif

@@ -41,23 +41,31 @@ struct msi_listener {
     size_t count, limit;              /* of both together */
 };
 
+/* Takes a guest off its list. Only the first stream of a known rank has a place of its own. */
+static void let_go(struct msi_listener *l, struct guest *guest) {
+    msi_list_remove(&guest->node);
+    if (guest->hello.stream == 0) l->count--;
+}
+
 static void dismiss(struct msi_listener *l, struct guest *guest, const char *why) {
     char who[MSI_ADDRESS_TEXT_MAX];
     if (why && msi_log_on(MSI_ROOM_transport, MSI_LOG_INFO))
         msi_log_line(MSI_ROOM_transport, MSI_LOG_INFO, "closed the connection from %s: %s",
                      msi_socket_peer(guest->fd, who), why);
-    msi_list_remove(&guest->node);
-    l->count--;
+    let_go(l, guest);
     /* Closing alone would leave it watched, with a dangling pointer, where a forked child has it too. */
     epoll_ctl(l->epoll, EPOLL_CTL_DEL, guest->fd, NULL);
     close(guest->fd);
     free(guest);
 }
 
-static struct guest *find(const struct msi_listener *l, uint64_t group, uint32_t from, uint32_t channel) {
+static struct guest *find(const struct msi_listener *l, uint64_t group, uint32_t from, int channel,
+                          int stream) {
     for (struct msi_list *node = l->known.next; node != &l->known; node = node->next) {
         struct guest *guest = msi_container(node, struct guest, node);
-        if (guest->hello.group == group && guest->hello.from == from && guest->hello.channel == channel)
+        const struct msi_hello *hello = &guest->hello;
+        if (hello->group == group && hello->from == from && hello->channel == channel &&
+            hello->stream == stream)
             return guest;
     }
     return NULL;
@@ -84,12 +92,13 @@ static void answer(struct msi_listener *l, struct guest *guest) {
                 verdict == MSI_HELLO_WELCOME ? "it cannot be answered" : "its hello is not for this rank");
         return;
     }
-    struct guest *before = find(l, hello.group, hello.from, hello.channel);
+    struct guest *before = find(l, hello.group, hello.from, hello.channel, hello.stream);
     if (before) dismiss(l, before, "the same rank has connected again");
     guest->hello = hello;
     epoll_ctl(l->epoll, EPOLL_CTL_DEL, guest->fd, NULL);
     msi_list_remove(&guest->node);
     msi_list_push(&l->known, &guest->node);
+    if (hello.stream > 0) l->count--;
     ring(l, hello.group);
 }
 
@@ -185,14 +194,15 @@ void msi_listener_progress(struct msi_listener *l) {
     pthread_mutex_unlock(&l->lock);
 }
 
-int msi_listener_take(struct msi_listener *l, uint64_t group, int from, int channel) {
+int msi_listener_take(struct msi_listener *l, uint64_t group, int from, int channel, int stream,
+                      int *streams) {
     int fd = -1;
     if (pthread_mutex_trylock(&l->lock)) return -1;
-    struct guest *guest = find(l, group, (uint32_t)from, (uint32_t)channel);
+    struct guest *guest = find(l, group, (uint32_t)from, channel, stream);
     if (guest) {
+        *streams = guest->hello.streams;
         fd = guest->fd;
-        msi_list_remove(&guest->node);
-        l->count--;
+        let_go(l, guest);
         free(guest);
     }
     pthread_mutex_unlock(&l->lock);

@@ -9,7 +9,7 @@
  *  3. Whoever connects is a stranger until its hello is checked (see wire/hello.h). Strangers that say
  *     nothing or something wrong are dismissed and stand in nobody's way; a stranger sees nothing but one
  *     byte.
- *  4. At most 4 * size + 64 connections are kept. Beyond that the strangers that have been silent for longest
+ *  4. At most 4 * size + 64 connections are kept, besides further streams of known ranks. Beyond that the strangers that have been silent for longest
  *     go first; where all are known and nobody asks for them, new ones are turned away and may try again.
  */
 #ifndef MSI_TRANSPORT_LISTENER_H
@@ -54,11 +54,12 @@ void msi_listener_unwatch(struct msi_listener *listener, struct msi_listener_bel
 void msi_listener_progress(struct msi_listener *listener);
 
 /*
- * The connection that rank "from" opened for this group and channel: a non-blocking socket that is the
- * caller's from now on, or -1 if none was found so far. Of several, the one that came last: a rank connects
- * again only where it has given up the connection before.
+ * The connection that rank "from" opened for this group, channel and stream: a non-blocking socket that is the
+ * caller's from now on, or -1 if none was found so far. *streams is how many there shall be. Of several for the
+ * same, the one that came last: a rank connects again only where it has given up the connection before.
  */
-int msi_listener_take(struct msi_listener *listener, uint64_t group, int from, int channel);
+int msi_listener_take(struct msi_listener *listener, uint64_t group, int from, int channel, int stream,
+                      int *streams);
 
 /* Closes the door and all connections that nobody took. NULL is fine. */
 void msi_listener_close(struct msi_listener *listener);

@@ -32,7 +32,12 @@ static void close_self(struct msi_link *link) {
     free(link);
 }
 
-static const struct msi_link_ops ops = {"self", progress, descriptor, close_self, NULL, NULL, NULL};
+static const struct msi_link_ops ops = {
+    .name = "self",
+    .progress = progress,
+    .descriptor = descriptor,
+    .close = close_self,
+};
 
 mst_status msi_link_open_self(struct msi_link **link) {
     struct msi_link *self = malloc(sizeof *self);

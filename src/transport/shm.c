@@ -412,7 +412,16 @@ static void drop(struct msi_link *link, size_t n) {
     if (shm->at == shm->len) close_cell(shm);
 }
 
-static const struct msi_link_ops ops = {"shm", progress, descriptor, close_shm, send_whole, look, drop};
+static const struct msi_link_ops ops = {
+    .name = "shm",
+    .progress = progress,
+    .descriptor = descriptor,
+    .close = close_shm,
+    .send_whole = send_whole,
+    .look = look,
+    .drop = drop,
+    .look_most = CELL_BYTES,
+};
 
 void msi_link_shm_pulling(struct msi_link *link, enum msi_pulling pulling) {
     struct shm *shm = msi_container(link, struct shm, link);

@@ -17,18 +17,24 @@ void msi_hello_write(const struct msi_hello *hello, uint8_t out[MSI_HELLO_BYTES]
     p = put(p, hello->group, 8);
     p = put(p, hello->from, 4);
     p = put(p, hello->to, 4);
-    put(p, hello->channel, 4);
+    p = put(p, hello->channel, 2);
+    p = put(p, hello->stream, 1);
+    put(p, hello->streams, 1);
 }
 
 enum msi_hello_answer msi_hello_read(const void *bytes, size_t n, struct msi_hello *hello) {
     struct msi_reader r = msi_reader(bytes, n);
     if (n != MSI_HELLO_BYTES || msi_read_u32(&r) != MAGIC) return MSI_HELLO_MALFORMED;
     if (msi_read_u32(&r) != MSI_HELLO_PROTOCOL) return MSI_HELLO_VERSION;
-    hello->world = msi_read_u64(&r);
-    hello->group = msi_read_u64(&r);
-    hello->from = msi_read_u32(&r);
-    hello->to = msi_read_u32(&r);
-    hello->channel = msi_read_u32(&r);
+    struct msi_hello read = {.world = msi_read_u64(&r), .group = 0};
+    read.group = msi_read_u64(&r);
+    read.from = msi_read_u32(&r);
+    read.to = msi_read_u32(&r);
+    read.channel = (uint16_t)msi_read_uint(&r, 2);
+    read.stream = msi_read_u8(&r);
+    read.streams = msi_read_u8(&r);
+    if (read.stream >= read.streams || read.streams > MSI_HELLO_STREAMS_MOST) return MSI_HELLO_MALFORMED;
+    *hello = read;
     return MSI_HELLO_WELCOME;
 }
 

@@ -1,7 +1,7 @@
 /*
  * hello.h - the first words on a connection between two ranks. Pure codecs.
  *
- *   hello    36 bytes: u32 magic, u32 version, u64 world, u64 group, u32 from, u32 to, u32 channel
+ *   hello    36 bytes: u32 magic, u32 version, u64 world, u64 group, u32 from, u32 to, u16 channel, u8 stream, u8 streams
  *   answer   one byte; after WELCOME the connection belongs to the group, after any other it is closed
  */
 #ifndef MSI_WIRE_HELLO_H
@@ -10,13 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MSI_HELLO_BYTES = 36, MSI_HELLO_PROTOCOL = 1 };
+enum { MSI_HELLO_BYTES = 36, MSI_HELLO_PROTOCOL = 2, MSI_HELLO_STREAMS_MOST = 16 };
 
 struct msi_hello {
     uint64_t world;    /* drawn at random for each world */
     uint64_t group;    /* which of its groups */
     uint32_t from, to; /* ranks in the world */
-    uint32_t channel;  /* which of the connections between the two */
+    uint16_t channel;  /* what it is for */
+    uint8_t stream;    /* which of the connections that are for that, … */
+    uint8_t streams;   /* … of how many */
 };
 
 /* X(number, name, text); no hello begins with one of these, should a socket ever be connected to itself */

@@ -8,6 +8,7 @@
 #include "harness.h"
 
 #include "os/socket.h"
+#include "transport/bundle.h"
 #include "transport/fault.h"
 
 #include <muster/status.h>
@@ -141,15 +142,55 @@ static inline bool open_tcp6(struct ends *ends) {
     return open_tcp(ends, "::1");
 }
 
+/* Three links as one, of so many bytes in turn. */
+static inline bool open_bundle(struct ends *ends, size_t unit, const struct msi_faults *faults) {
+    struct msi_link *links[2][3];
+    for (int i = 0; i < 3; i++) {
+        struct ends one = {.memory = NULL};
+        if (!open_tcp4(&one)) return false;
+        ends->host = one.host;
+        for (int side = 0; side < 2; side++) {
+            links[side][i] = one.end[side];
+            struct msi_faults own = {.seed = (uint64_t)i};
+            if (faults) own = *faults;
+            own.seed += (uint64_t)(7 * i + side);
+            if (faults) assert_ok(msi_link_open_fault(one.end[side], &own, &links[side][i]));
+        }
+    }
+    for (int side = 0; side < 2; side++)
+        assert_ok(msi_link_open_bundle(links[side], 3, unit, &ends->end[side]));
+    return true;
+}
+
+static inline bool open_bundled(struct ends *ends) {
+    return open_bundle(ends, MSI_BUNDLE_UNIT, NULL);
+}
+
+static inline bool open_bundled_fine(struct ends *ends) {
+    return open_bundle(ends, 100, NULL);
+}
+
+static inline bool open_bundled_faulty(struct ends *ends) {
+    struct msi_faults faults = {
+        .seed = 9, .most_bytes = 20000, .delay_calls = 3, .stall_percent = 10, .stall_calls = 20};
+    return open_bundle(ends, 1000, &faults);
+}
+
 struct link_base {
     const char *name;
     bool (*open)(struct ends *ends);
     bool two_ends;
 };
 static const struct link_base link_bases[] = {
-    {"self", open_self, false},         {"shm", open_shm, true},
-    {"tcp over IPv4", open_tcp4, true}, {"tcp over IPv6", open_tcp6, true},
-    {"shm, pulled", open_pulled, true}, {"shm, wide", open_wide, true},
+    {"self", open_self, false},
+    {"shm", open_shm, true},
+    {"tcp over IPv4", open_tcp4, true},
+    {"tcp over IPv6", open_tcp6, true},
+    {"shm, pulled", open_pulled, true},
+    {"shm, wide", open_wide, true},
+    {"bundle", open_bundled, true},
+    {"bundle of short units", open_bundled_fine, true},
+    {"bundle of misbehaving links", open_bundled_faulty, true},
 };
 
 /* 0: none. */

@@ -88,6 +88,31 @@ static void what_was_sent_before_the_end_can_be_received(void **state) {
     over_all(closed_with_bytes_unread, false);
 }
 
+/* The link may have read on when the first of them were asked for. */
+static void closed_with_bytes_half_read(struct ends *ends, const struct link_base *base, int fault) {
+    (void)base;
+    (void)fault;
+    struct msi_transfer send, first, rest, none;
+    fill(out, 12, 8, 0);
+    msi_link_send(ends->end[0], &send, out, 12);
+    msi_link_receive(ends->end[1], &first, in, 4);
+    run_until_done(ends->end[0], ends->end[1], &send);
+    run_until_done(ends->end[1], NULL, &first);
+    close_end(ends, 0);
+    run_both(ends, 500);
+    assert_status(ends->end[1]->status, MST_OK);
+    msi_link_receive(ends->end[1], &rest, in + 4, 8);
+    run_until_done(ends->end[1], NULL, &rest);
+    check_bytes(in, 12, 8, 0);
+    msi_link_receive(ends->end[1], &none, in, 1);
+    expect_lost(ends->end[1], ends);
+}
+
+static void what_was_read_before_the_end_can_be_received(void **state) {
+    (void)state;
+    over_all(closed_with_bytes_half_read, false);
+}
+
 static void closed_while_sending(struct ends *ends, const struct link_base *base, int fault) {
     (void)base;
     struct msi_transfer sends[20], receive;
@@ -272,6 +297,7 @@ int main(void) {
         cmocka_unit_test(a_peer_that_closes_midway_is_lost),
         cmocka_unit_test(an_idle_link_notices_the_end),
         cmocka_unit_test(what_was_sent_before_the_end_can_be_received),
+        cmocka_unit_test(what_was_read_before_the_end_can_be_received),
         cmocka_unit_test(a_sender_notices_that_nobody_receives),
         cmocka_unit_test(an_idle_sleeper_is_woken_once),
         cmocka_unit_test(a_reset_connection_is_lost),

@@ -33,7 +33,12 @@ static int close_listener(void **state) {
 }
 
 static struct msi_hello hello_from(int from, uint64_t group, int channel) {
-    return (struct msi_hello){world, group, (uint32_t)from, ME, (uint32_t)channel};
+    return (struct msi_hello){.world = world,
+                              .group = group,
+                              .from = (uint32_t)from,
+                              .to = ME,
+                              .channel = (uint16_t)channel,
+                              .streams = 1};
 }
 
 /* Dials until it is decided; the listener works meanwhile. The socket, or -1. */
@@ -54,6 +59,13 @@ static int dial_well(int from, uint64_t group, int channel) {
     struct msi_hello hello = hello_from(from, group, channel);
     int fd = dial(&d, &hello);
     if (fd < 0) fail_msg("%s", d.why);
+    return fd;
+}
+
+/* The only connection of a rank for that. */
+static int take(uint64_t group, int from, int channel) {
+    int streams = 0, fd = msi_listener_take(listener, group, from, channel, 0, &streams);
+    assert_true(fd < 0 || streams == 1);
     return fd;
 }
 
@@ -93,13 +105,13 @@ static void expect_connected(int a, int b) {
 
 static void a_connection_is_given_to_who_asks_for_it(void **state) {
     (void)state;
-    assert_int_equal(msi_listener_take(listener, 5, 2, 0), -1);
+    assert_int_equal(take(5, 2, 0), -1);
     int there = dial_well(2, 5, 0);
-    assert_int_equal(msi_listener_take(listener, 6, 2, 0), -1);
-    assert_int_equal(msi_listener_take(listener, 5, 3, 0), -1);
-    assert_int_equal(msi_listener_take(listener, 5, 2, 1), -1);
-    int here = msi_listener_take(listener, 5, 2, 0);
-    assert_int_equal(msi_listener_take(listener, 5, 2, 0), -1);
+    assert_int_equal(take(6, 2, 0), -1);
+    assert_int_equal(take(5, 3, 0), -1);
+    assert_int_equal(take(5, 2, 1), -1);
+    int here = take(5, 2, 0);
+    assert_int_equal(take(5, 2, 0), -1);
     expect_connected(there, here);
 }
 
@@ -137,17 +149,30 @@ static void groups_ranks_and_channels_are_kept_apart(void **state) {
     for (int from = 2; from >= 0; from--)
         for (int channel = 0; channel < 2; channel++)
             for (int group = 0; group < 2; group++, n++)
-                expect_connected(msi_listener_take(listener, (uint64_t)group, from, channel),
-                                 fds[from][group][channel]);
+                expect_connected(take((uint64_t)group, from, channel), fds[from][group][channel]);
     assert_int_equal(n, 12);
+}
+
+static void streams_are_kept_apart(void **state) {
+    (void)state;
+    int there[3], streams = 0;
+    struct msi_dial d;
+    struct msi_hello hello = hello_from(2, 5, 1);
+    hello.streams = 3;
+    for (hello.stream = 0; hello.stream < 3; hello.stream++) there[hello.stream] = dial(&d, &hello);
+    for (int i = 2; i >= 0; i--) {
+        expect_connected(there[i], msi_listener_take(listener, 5, 2, 1, i, &streams));
+        assert_int_equal(streams, 3);
+        assert_int_equal(msi_listener_take(listener, 5, 2, 1, i, &streams), -1);
+    }
 }
 
 static void the_last_connection_of_several_counts(void **state) {
     (void)state;
     int first = dial_well(0, 1, 0), second = dial_well(0, 1, 0);
     assert_int_equal(answer_to(first), 0); /* it was given up */
-    expect_connected(second, msi_listener_take(listener, 1, 0, 0));
-    assert_int_equal(msi_listener_take(listener, 1, 0, 0), -1);
+    expect_connected(second, take(1, 0, 0));
+    assert_int_equal(take(1, 0, 0), -1);
     close(first);
 }
 
@@ -160,7 +185,7 @@ static void a_hello_may_come_in_pieces_and_is_not_overread(void **state) {
     int there = connect_plainly(), here;
     msi_hello_write(&hello, bytes);
     for (int i = 0; i < MSI_HELLO_BYTES; i++) {
-        assert_int_equal(msi_listener_take(listener, 9, 3, 2), -1);
+        assert_int_equal(take(9, 3, 2), -1);
         if (i == MSI_HELLO_BYTES - 1)
             assert_int_equal(msi_send(there, (uint8_t[]){bytes[i], 'r', 'e', 's', 't'}, 5), 5);
         else
@@ -170,7 +195,7 @@ static void a_hello_may_come_in_pieces_and_is_not_overread(void **state) {
         msi_listener_progress(listener);
     }
     assert_int_equal(answer_to(there), MSI_HELLO_WELCOME);
-    here = msi_listener_take(listener, 9, 3, 2);
+    here = take(9, 3, 2);
     assert_true(here >= 0);
     assert_int_equal(msi_recv(here, rest, sizeof rest), 4);
     assert_string_equal(rest, "rest");
@@ -184,8 +209,9 @@ static void a_wrong_hello_is_answered_and_closed(void **state) {
         size_t at;
         uint8_t value;
         int answer;
-    } wrong[] = {{0, 'm', MSI_HELLO_MALFORMED}, {4, 2, MSI_HELLO_VERSION},  {8, 0, MSI_HELLO_WORLD},
-                 {24, SIZE, MSI_HELLO_RANK},    {27, 0x80, MSI_HELLO_RANK}, {28, ME + 1, MSI_HELLO_RANK}};
+    } wrong[] = {{0, 'm', MSI_HELLO_MALFORMED}, {4, 1, MSI_HELLO_VERSION},  {8, 0, MSI_HELLO_WORLD},
+                 {24, SIZE, MSI_HELLO_RANK},    {27, 0x80, MSI_HELLO_RANK}, {28, ME + 1, MSI_HELLO_RANK},
+                 {35, 0, MSI_HELLO_MALFORMED}};
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         struct msi_hello hello = hello_from(0, 1, 0);
         uint8_t bytes[MSI_HELLO_BYTES];
@@ -195,7 +221,7 @@ static void a_wrong_hello_is_answered_and_closed(void **state) {
         assert_int_equal(msi_send(fd, bytes, sizeof bytes), sizeof bytes);
         assert_int_equal(answer_to(fd), wrong[i].answer);
         assert_int_equal(answer_to(fd), 0);
-        assert_int_equal(msi_listener_take(listener, 1, 0, 0), -1);
+        assert_int_equal(take(1, 0, 0), -1);
         close(fd);
     }
 }
@@ -212,15 +238,14 @@ static void a_short_hello_harms_nobody(void **state) {
         assert_int_equal(answer_to(fd), 0);
         close(fd);
     }
-    expect_connected(dial_well(0, 1, 0), msi_listener_take(listener, 1, 0, 0));
+    expect_connected(dial_well(0, 1, 0), take(1, 0, 0));
 }
 
 static void the_silent_are_dismissed_and_hold_nobody_up(void **state) {
     (void)state;
     int silent = connect_plainly();
     msi_listener_progress(listener);
-    expect_connected(dial_well(2, 1, 0),
-                     msi_listener_take(listener, 1, 2, 0)); /* with the usual stall time */
+    expect_connected(dial_well(2, 1, 0), take(1, 2, 0)); /* with the usual stall time */
     msi_listener_set_stall(listener, 20);
     int64_t begin = msi_now();
     assert_int_equal(answer_to(silent), 0);
@@ -235,7 +260,7 @@ static void a_flood_of_strangers_leaves_room(void **state) {
         fds[i] = connect_plainly();
         if (i % 10 == 0) msi_listener_progress(listener);
     }
-    expect_connected(dial_well(2, 1, 0), msi_listener_take(listener, 1, 2, 0));
+    expect_connected(dial_well(2, 1, 0), take(1, 2, 0));
     assert_int_equal(answer_to(fds[0]), 0); /* the oldest had to go */
     for (size_t i = 0; i < COUNT_OF(fds); i++) close(fds[i]);
 }
@@ -251,10 +276,33 @@ static void too_many_that_nobody_asks_for_are_turned_away(void **state) {
     free(end_stderr(caught));
     assert_int_equal(more, -1);
     assert_status(d.status, MST_ERR_UNREACHABLE);
-    expect_connected(msi_listener_take(listener, 1, 2, 2), fds[2]);
-    expect_connected(dial(&d, &hello), msi_listener_take(listener, 77, 0, 0));
+    expect_connected(take(1, 2, 2), fds[2]);
+    expect_connected(dial(&d, &hello), take(77, 0, 0));
     for (int i = 0; i < KEPT; i++)
         if (i != 2) close(fds[i]);
+}
+
+/* However many streams each has: else the door could be full of ranks that are not all there. */
+static void further_streams_take_no_place(void **state) {
+    (void)state;
+    enum { RANKS = KEPT / 2 };
+    int fds[RANKS][4];
+    struct msi_dial d;
+    for (int i = 0; i < RANKS; i++) {
+        struct msi_hello hello = hello_from(i % SIZE, 1, i);
+        hello.streams = 4;
+        for (hello.stream = 0; hello.stream < 4; hello.stream++) {
+            fds[i][hello.stream] = dial(&d, &hello);
+            if (fds[i][hello.stream] < 0) fail_msg("rank %d, stream %d: %s", i, hello.stream, d.why);
+        }
+    }
+    for (int i = 0; i < RANKS; i++)
+        for (int j = 0; j < 4; j++) {
+            int streams;
+            expect_connected(fds[i][j], msi_listener_take(listener, 1, i % SIZE, i, j, &streams));
+        }
+    too_many_that_nobody_asks_for_are_turned_away(
+        state); /* all places are free again, and no more than that */
 }
 
 static void a_refused_dial_says_why(void **state) {
@@ -280,7 +328,7 @@ static void a_dial_to_nobody_may_be_tried_again(void **state) {
     assert_status(d.status, MST_ERR_UNREACHABLE);
     assert_contains(d.why, "127.0.0.1:");
     assert_ok(msi_listener_open(&address, world, ME, SIZE, &listener));
-    expect_connected(dial(&d, &hello), msi_listener_take(listener, 1, 0, 0));
+    expect_connected(dial(&d, &hello), take(1, 0, 0));
 }
 
 /* Answers one connection with a byte, or hangs up. */
@@ -356,7 +404,7 @@ static void *take_many(void *context) {
         for (int r = 0; r < DIALERS / 2; r++)
             for (int i = 0; i < DIALS; i++) {
                 if (me->fds[r][i] >= 0) continue;
-                me->fds[r][i] = msi_listener_take(listener, (uint64_t)i % 3, me->first + r, i);
+                me->fds[r][i] = take((uint64_t)i % 3, me->first + r, i);
                 left -= me->fds[r][i] >= 0;
             }
         poll(&ask, 1, 1);
@@ -395,6 +443,8 @@ int main(void) {
         door_test(a_short_hello_harms_nobody),
         door_test(the_silent_are_dismissed_and_hold_nobody_up),
         door_test(a_flood_of_strangers_leaves_room),
+        door_test(streams_are_kept_apart),
+        door_test(further_streams_take_no_place),
         door_test(too_many_that_nobody_asks_for_are_turned_away),
         door_test(a_refused_dial_says_why),
         door_test(a_dial_to_nobody_may_be_tried_again),

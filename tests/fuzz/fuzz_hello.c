@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         assert(!memcmp(&hello, &untouched, sizeof hello));
         return 0;
     }
-    assert(size == MSI_HELLO_BYTES);
+    assert(size == MSI_HELLO_BYTES && hello.stream < hello.streams);
     msi_hello_write(&hello, again);
     assert(!memcmp(again, data, size));
     enum msi_hello_answer verdict = msi_hello_judge(&hello, 7, 1, 4);

@@ -9,14 +9,14 @@ LIMIT = 150.0  # seconds for one run; reached only when something is wrong
 
 
 class CollectiveTest(RanksTest):
-    def run_suite(self, n, *arguments, hosts=None, program=COLLECTIVE):
+    def run_suite(self, n, *arguments, hosts=None, program=COLLECTIVE, env=None):
         """Runs n ranks; hosts says which pretended host each is on. Skips where the program says that it cannot."""
         command = [program, *arguments]
         if hosts:
             pick = " ".join(f"{rank}) host={host};;" for rank, host in enumerate(hosts))
             script = f'case $RANK in {pick} esac; MUSTER_FORCE_HOST=$host exec "$0" "$@"'
             command = ["sh", "-c", script, *command]
-        process = self.popen(TOOL, "run", "-n", n, *command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+        process = self.popen(TOOL, "run", "-n", n, *command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, env=env)
         out, _ = process.communicate(timeout=LIMIT)
         out = out.decode(errors="replace")
         if process.returncode == SKIPPED and (hosts or program != COLLECTIVE):
@@ -32,7 +32,7 @@ class CollectiveTest(RanksTest):
         self.assertIn(f"collective: {n} ranks on 1 hosts, seed {1000 + n}\n", out)
         self.assertRegex(out, r"collective: ok: \d{4,} cases")
 
-    def run_hosts(self, hosts):
+    def run_hosts(self, hosts, env=None):
         """The quick run of one rank for each letter, on the pretended host of that name."""
-        out = self.run_suite(len(hosts), "--quick", "--seed", 1000 + len(hosts), hosts=hosts)
+        out = self.run_suite(len(hosts), "--quick", "--seed", 1000 + len(hosts), hosts=hosts, env=env)
         self.assertIn(f"{len(hosts)} ranks on {len(set(hosts))} hosts", out)

@@ -34,6 +34,15 @@ static void report(const char *step, mst_status status, int64_t begin) {
             failed ? mst_error() : "");
 }
 
+/* Of two ranks: there and back. */
+static mst_status echo(size_t count, int timeout_ms) {
+    mst_status st = MST_OK;
+    for (int turn = 0; turn < 2 && st == MST_OK; turn++)
+        st = turn == me ? mst_send(in, count, MST_F32, .dst = 1 - me, .timeout_ms = timeout_ms)
+                        : mst_recv(out, count, MST_F32, .src = 1 - me, .timeout_ms = timeout_ms);
+    return st;
+}
+
 static mst_status ring(size_t count, int timeout_ms) {
     mst_work *work;
     mst_status st =
@@ -109,6 +118,7 @@ static mst_status perform(const char *what, size_t count, int ms) {
     if (!strcmp(what, "all_to_all_single"))
         return mst_all_to_all_single(out, in, count, MST_F32, .timeout_ms = ms);
     if (!strcmp(what, "ring")) return ring(count, ms);
+    if (!strcmp(what, "echo")) return echo(count, ms);
     if (!strcmp(what, "recv")) return mst_recv(out, count, MST_F32, .src = 2, .timeout_ms = ms);
     if (!strcmp(what, "waited")) return waited(count, ms);
     if (!strcmp(what, "polled")) return polled(count, ms);
@@ -205,7 +215,8 @@ static void late(int ms) {
     int64_t begin = msi_now();
     for (int i = 0; i < 2 && me == 0; i++) report("stall", barrier_with_work(ms), begin);
     if (me != 0 && read(STDIN_FILENO, &c, 1) != 1) return;
-    for (int i = me ? 0 : 2; i < 3 && st == MST_OK; i++) st = barrier_with_work(PATIENCE_MS);
+    for (int i = me ? 0 : 2; i < 3 && st == MST_OK; i++)
+        st = (i + me) % 2 ? barrier_with_work(PATIENCE_MS) : mst_barrier(.timeout_ms = PATIENCE_MS);
     out[0] = 1;
     if (st == MST_OK) st = mst_all_reduce(out, 1, MST_F32, .timeout_ms = PATIENCE_MS);
     report(out[0] == (float)size ? "late" : "wrong", st, begin);

@@ -85,13 +85,10 @@ static void measure(const struct setting *at, const struct operation *operation,
 /* First all that blocks: the first work starts the group's thread, and from then on it has a lock. */
 static void measure_all(struct setting *at, const char *name) {
     at->name = name;
-    bool hosts = mst_get_host_count(NULL) > 1;
     for (int how = BLOCKING; how < HOWS; how++) {
         at->threaded = how != BLOCKING;
-        for (const struct operation *o = operations; o->name; o++) {
-            if (how == BLOCKING && o->ways == STORE && hosts) continue;
+        for (const struct operation *o = operations; o->name; o++)
             if (o->ways != (how == BLOCKING ? WORKS_ONLY : BLOCKS_ONLY)) measure(at, o, (enum how)how);
-        }
     }
 }
 

@@ -135,6 +135,14 @@ class DeathsOnHosts(Deaths):
     victims = (0, 1, 2)
 
 
+class DeathsOverStreams(Deaths):
+    """Several connections between two ranks end as one."""
+
+    hosts = "aab"
+    victims = (0, 2)
+    settings = {"MUSTER_TCP_STREAMS": 3}
+
+
 class Cuts(FaultsTest):
     """Connections break while all processes live on: everybody is told, also who has no connection with that rank."""
 
@@ -258,6 +266,8 @@ def add_tests():
         setattr(DeathsHere, f"test_{name}", lambda self, name=name: self.die(name))
     for name in ("all_reduce", "broadcast", "gather", "all_to_all_single", "ring", "waited", "polled", "bytes"):
         setattr(DeathsOnHosts, f"test_{name}", lambda self, name=name: self.die(name))
+    for name in ("all_reduce", "all_to_all_single", "ring"):
+        setattr(DeathsOverStreams, f"test_{name}", lambda self, name=name: self.die(name))
     for name in waits.split():
         setattr(Absences, f"test_{name}", lambda self, name=name: self.be_absent(name))
 

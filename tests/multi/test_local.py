@@ -30,13 +30,14 @@ def connections():
 
 
 def connected(ranks):
-    """Which pairs of ranks have a connection between them."""
+    """How many connections there are between each pair of ranks that has any."""
     table = connections()
     ends = {}
     for number, rank in enumerate(ranks):
         for inode in sockets(rank.pid) & table.keys():
             ends[table[inode]] = number
-    return {tuple(sorted((number, ends[there, here]))) for (here, there), number in ends.items() if (there, here) in ends}
+    pairs = [tuple(sorted((n, ends[there, here]))) for (here, there), n in ends.items() if (there, here) in ends]
+    return {pair: pairs.count(pair) // 2 for pair in pairs}  # each was seen from both ends
 
 
 def processor_seconds(pid):
@@ -68,12 +69,25 @@ class Ways(FaultsTest):
         for hosts in ("aabb", "abab", "aaab"):
             with self.subTest(hosts=hosts), self.ended():
                 found, apart = self.looped(hosts, "all_to_all_single")
-                self.assertEqual(found, apart)
+                self.assertEqual(found, dict.fromkeys(apart, 1))
+
+    def test_streams(self):
+        """As many connections as were asked for; left alone, one where both ends are on one machine."""
+        for streams, count in ((3, 3), ("auto", 1)):
+            self.settings = {"MUSTER_TCP_STREAMS": streams}
+            with self.subTest(streams=streams), self.ended():
+                found, apart = self.looped("aabb", "all_to_all_single")
+                self.assertEqual(found, dict.fromkeys(apart, count))
 
     def test_messages(self):
         found, apart = self.looped("aabb", "ring")
-        self.assertLessEqual({(1, 2), (0, 3)}, found)
-        self.assertLessEqual(found, apart)
+        self.assertLessEqual({(1, 2), (0, 3)}, found.keys())
+        self.assertLessEqual(found.keys(), apart)
+
+    def test_answers(self):
+        """Who is called before it has anything to say answers on that connection; collectives have one of their own."""
+        found, _ = self.looped("ab", "echo")
+        self.assertEqual(found, {(0, 1): 2})
 
 
 class Sleep(FaultsTest):
@@ -97,6 +111,10 @@ class Sleep(FaultsTest):
     def test_absent_root(self):
         """Rank 0 could speak to rank 1 at once, but has nothing to say before it has heard of rank 2."""
         self.wait_in_vain("abab", "broadcast_from_absent")
+
+
+class SleepOverStreams(Sleep):
+    settings = {"MUSTER_TCP_STREAMS": 3}
 
 
 if __name__ == "__main__":

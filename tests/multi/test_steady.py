@@ -13,6 +13,10 @@ class Steady(CollectiveTest):
     def test_two_hosts(self):
         self.assertIn("steady: ok: 2 ranks on 2 hosts", self.run_suite(2, 60, hosts="ab", program=STEADY))
 
+    def test_several_streams(self):
+        out = self.run_suite(2, 60, hosts="ab", program=STEADY, env={"MUSTER_TCP_STREAMS": 3})
+        self.assertIn("steady: ok: 2 ranks on 2 hosts", out)
+
 
 if __name__ == "__main__":
     main()

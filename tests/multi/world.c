@@ -5,8 +5,8 @@
  *
  * Settings hold from where they stand: method=URL rank=R size=N timeout=MS of the next init; group=0,2 (a new
  * group of these ranks), group= (the world) for the next barriers.
- * Actions: init, open (a world as an object), barrier[=MS], barriers=N, topology, destroy, hold (until a line
- * comes on standard input), cancellable (from now on a line on standard input cancels), say=WORD.
+ * Actions: init, open (a world as an object), barrier[=MS], barriers=N, monitored[=MS] (a monitored barrier), topology,
+ * destroy, hold (until a line comes on standard input), cancellable (from now on a line on standard input cancels), say=WORD.
  * With ~ in front a failing action is reported and the rank goes on; else it leaves its world and exits
  * with 1.
  *
@@ -73,6 +73,10 @@ static mst_status barriers(const struct rank *rank, int n, int timeout_ms) {
     return st;
 }
 
+static mst_status monitored(const struct rank *rank, int timeout_ms) {
+    return mst_monitored_barrier(.group = rank->group, .timeout_ms = timeout_ms, .cancel = rank->cancel);
+}
+
 static mst_status show_topology(const struct rank *rank) {
     mst_group *world = rank->world;
     dprintf(STDOUT_FILENO, "me\t%d\t%d\t%d\t%d\t%d\n", mst_get_rank(world), mst_get_world_size(world),
@@ -104,6 +108,7 @@ static mst_status act(struct rank *rank, const char *name, const char *value) {
     if (!strcmp(name, "init")) return mst_init_with(&rank->options);
     if (!strcmp(name, "open")) return open_world(rank);
     if (!strcmp(name, "barrier")) return barriers(rank, 1, number);
+    if (!strcmp(name, "monitored")) return monitored(rank, number);
     if (!strcmp(name, "barriers")) return barriers(rank, number, 0);
     if (!strcmp(name, "group")) return use_group(rank, value);
     if (!strcmp(name, "topology")) return show_topology(rank);

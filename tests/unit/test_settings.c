@@ -115,6 +115,18 @@ static void signs_and_blanks_are_no_part_of_a_number(void **state) {
     }
 }
 
+static void auto_is_a_number_too(void **state) {
+    (void)state;
+    struct msi_settings s;
+    assert_ok(load(&s, "MUSTER_TCP_STREAMS=3"));
+    assert_int_equal(s.tcp_streams, 3);
+    assert_ok(load(&s, "MUSTER_TCP_STREAMS=auto"));
+    assert_int_equal(s.tcp_streams, 0);
+    assert_status(load(&s, "MUSTER_TCP_STREAMS=automatic"), MST_ERR_CONFIG);
+    assert_contains(mst_last_error()->message, "'automatic' is not auto or a whole number from 1 to 16");
+    assert_status(load(&s, "MUSTER_TIMEOUT_MS=auto"), MST_ERR_CONFIG);
+}
+
 static void limits_are_inclusive(void **state) {
     (void)state;
     struct msi_settings s;
@@ -248,6 +260,7 @@ int main(void) {
         cmocka_unit_test(sizes_take_suffixes),
         cmocka_unit_test(malformed_values_name_the_variable),
         cmocka_unit_test(signs_and_blanks_are_no_part_of_a_number),
+        cmocka_unit_test(auto_is_a_number_too),
         cmocka_unit_test(limits_are_inclusive),
         cmocka_unit_test(texts_have_a_longest_length),
         cmocka_unit_test(log_levels_are_set_per_room),

@@ -170,6 +170,8 @@ static void add_settings(cJSON *root, const struct msi_settings *settings) {
         memcpy(&number, field, sizeof number);
         if (row->kind == MSI_SETTING_TEXT)
             cJSON_AddStringToObject(item, "value", field);
+        else if (row->kind == MSI_SETTING_AUTO && number == 0)
+            cJSON_AddStringToObject(item, "value", "auto");
         else
             cJSON_AddNumberToObject(item, "value", (double)number);
         cJSON_AddStringToObject(item, "default", row->preset);

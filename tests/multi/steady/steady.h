@@ -37,8 +37,7 @@ struct setting {
 };
 
 /* An operation; turn counts its calls. With call->work it may begin several works, from there on. */
-/* STORE: between hosts it goes through the store, unless it is given .work, and the store's client allocates and locks. */
-enum ways { ANY_WAY, BLOCKS_ONLY, WORKS_ONLY, STORE };
+enum ways { ANY_WAY, BLOCKS_ONLY, WORKS_ONLY };
 struct operation {
     const char *name;
     mst_status (*call)(const struct setting *at, mst_call *call, int turn);

@@ -1,0 +1,16 @@
+"""Every communication call against a naive reference, over several connections between two ranks."""
+
+from collective_kit import CollectiveTest
+from ranks import main
+
+
+class Streams(CollectiveTest):
+    def test_three(self):
+        self.run_hosts("aabb", env={"MUSTER_TCP_STREAMS": 3})
+
+    def test_sixteen(self):
+        self.run_hosts("ab", env={"MUSTER_TCP_STREAMS": 16})
+
+
+if __name__ == "__main__":
+    main()
