@@ -53,6 +53,7 @@ const struct msi_planner msi_planners[] = {
     ROW(ALL_TO_ALL, "bruck", false, bruck_all_to_all, needs_equal_blocks),
     ROW(ALL_TO_ALL, "direct", false, direct_all_to_all, NULL),
     ROW(BARRIER, "dissemination", false, dissemination, NULL),
+    ROW(BARRIER, "hierarchical", false, hierarchical_barrier, needs_hosts),
 };
 const size_t msi_planner_count = sizeof msi_planners / sizeof *msi_planners;
 

@@ -89,6 +89,7 @@ MSI_PLANNER(hierarchical_reduce_scatter);
 MSI_PLANNER(hierarchical_all_gather);
 MSI_PLANNER(hierarchical_broadcast);
 MSI_PLANNER(hierarchical_reduce);
+MSI_PLANNER(hierarchical_barrier);
 #undef MSI_PLANNER
 
 #endif

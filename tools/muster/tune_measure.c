@@ -36,6 +36,8 @@ static mst_status call(const struct tune *tune, const struct tune_point *p) {
         return mst_gather(tune->out, tune->in, p->count, MST_F32, .dst = root);
     case MSI_KIND_SCATTER:
         return mst_scatter(tune->out, tune->in, p->count, MST_F32, .src = root);
+    case MSI_KIND_BARRIER:
+        return mst_barrier();
     default:
         return mst_all_to_all_single(tune->out, tune->in, p->count, MST_F32);
     }
@@ -85,8 +87,8 @@ static void list_points(struct tune *tune, const struct msi_tuning *tuning) {
     for (size_t i = 0; i < msi_planner_count; i++) {
         enum msi_kind kind = msi_planners[i].kind;
         bool whole = kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST;
-        if (kind == MSI_KIND_BARRIER) continue; /* there is one way to do it */
-        for (int s = 0; s < TUNE_SIZES && tune->n < TUNE_POINTS_MOST; s++) {
+        int sizes = kind == MSI_KIND_BARRIER ? 1 : TUNE_SIZES;
+        for (int s = 0; s < sizes && tune->n < TUNE_POINTS_MOST; s++) {
             struct tune_point *p = &tune->points[tune->n];
             size_t elements = tune_sizes[s] / sizeof(float), share = elements / (size_t)tune->size;
             *p = (struct tune_point){
