@@ -227,6 +227,14 @@ static void close_shm(struct msi_link *link) {
     free(shm);
 }
 
+/* Of what is lent nobody knows how much was pulled. */
+static bool withdraw(struct msi_link *link, struct msi_transfer *transfer) {
+    const struct shm *shm = msi_container(link, struct shm, link);
+    bool lent = shm->lent && link->sends.next == &transfer->node;
+    msi_list_remove(&transfer->node);
+    return transfer->done == 0 && !lent;
+}
+
 static bool send_whole(struct msi_link *link, const void *head, size_t head_len, const void *body,
                        size_t body_len) {
     struct shm *shm = msi_container(link, struct shm, link);
@@ -258,6 +266,7 @@ static const struct msi_link_ops ops = {
     .progress = progress,
     .descriptor = descriptor,
     .close = close_shm,
+    .withdraw = withdraw,
     .send_whole = send_whole,
     .look = look,
     .drop = drop,
