@@ -125,7 +125,7 @@ void msi_link_fail(struct msi_link *link, mst_status status, const char *format,
 /* A link to oneself: a send flows into a receive of the same link. */
 mst_status msi_link_open_self(struct msi_link **link);
 
-/* A link over a connected, non-blocking stream socket, which it owns from now on. */
+/* A link over a connected, non-blocking stream socket, which it owns from now on, unless it fails. */
 mst_status msi_link_open_tcp(int fd, struct msi_link **link);
 
 /*
