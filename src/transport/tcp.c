@@ -208,6 +208,7 @@ static const char *look(struct msi_link *link, size_t *n) {
 static void drop(struct msi_link *link, size_t n) {
     struct tcp *tcp = msi_container(link, struct tcp, link);
     tcp->ahead_at += n;
+    tcp->unread = false;
 }
 
 static void close_tcp(struct msi_link *link) {
