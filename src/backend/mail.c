@@ -170,7 +170,9 @@ bool msi_mail_advance(struct msi_mail *mail) {
     if (!msi_mail_expects(mail)) return moved;
     for (int r = 0; r < mail->comm->size; r++) {
         struct msi_mail_peer *p = &mail->peers[r];
-        if (r != mail->comm->rank && !p->comes_back) msi_way_answer(mail->comm, r, MSI_MESSAGES, &p->in);
+        bool answers = r != mail->comm->rank && !p->comes_back;
+        mst_status st = answers ? msi_way_answer(mail->comm, r, MSI_MESSAGES, &p->in) : MST_OK;
+        if (st != MST_OK) msi_mail_cut_off(mail, r, st, p->in.why);
         if (msi_mail_incoming(mail, r)) msi_mail_read(mail, r, &moved);
     }
     return moved;
@@ -182,15 +184,14 @@ void msi_mail_answer(struct msi_comm *comm) {
     for (int r = 0; r < comm->size; r++) {
         if (!msi_way_offered(comm, r, MSI_MESSAGES)) continue;
         if (!comm->mail && msi_mail_new(comm, &comm->mail) != MST_OK) return;
-        msi_way_answer(comm, r, MSI_MESSAGES, &comm->mail->peers[r].in);
+        msi_way_answer(comm, r, MSI_MESSAGES, &comm->mail->peers[r].in); /* a receive finds out if it fails */
     }
 }
 
 int msi_mail_descriptors(const struct msi_mail *mail, struct pollfd *fds, int max) {
     int n = 0;
-    bool reads =
-        mail && msi_mail_expects(
-                    mail); /* else a message that came early would wake whoever sleeps, again and again */
+    /* If nothing is expected, a message that came early would wake whoever sleeps, again and again. */
+    bool reads = mail && msi_mail_expects(mail);
     for (int r = 0; mail && r < mail->comm->size && n + 1 < max; r++) {
         const struct msi_mail_peer *p = &mail->peers[r];
         struct pollfd out = {.fd = -1}, in = {.fd = -1};

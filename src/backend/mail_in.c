@@ -145,19 +145,18 @@ static bool read_peer(struct msi_mail *mail, int peer, bool *moved) {
     }
 }
 
-/* The link from a rank is of no use any more: whoever waits for a message of it waits in vain. */
-static void fail_receives(struct msi_mail *mail, int peer) {
+void msi_mail_cut_off(struct msi_mail *mail, int peer, mst_status status, const char *why) {
     struct msi_comm *comm = mail->comm;
     for (struct msi_list *at = comm->messages.next; at != &comm->messages; at = at->next) {
         struct mst_work *op = msi_container(at, struct mst_work, node);
         const struct msi_message *m = &op->message;
         if (m->send || m->through || (m->met ? m->from : m->peer) != peer) continue;
-        const struct msi_link *in = mail->peers[peer].listening;
-        msi_comm_fail(comm, op, msi_comm_say_cut_off(comm, in->status, peer, in->why), peer);
+        msi_comm_fail(comm, op, msi_comm_say_cut_off(comm, status, peer, why), peer);
     }
 }
 
 void msi_mail_read(struct msi_mail *mail, int peer, bool *moved) {
-    if (!read_peer(mail, peer, moved) && mail->peers[peer].listening->status != MST_OK)
-        fail_receives(mail, peer);
+    if (read_peer(mail, peer, moved)) return;
+    const struct msi_link *in = mail->peers[peer].listening;
+    msi_mail_cut_off(mail, peer, in->status, in->why);
 }

@@ -42,6 +42,9 @@ static inline struct msi_link *msi_mail_incoming(const struct msi_mail *mail, in
 /* All messages of a rank that have come so far; needs a link. Receives from it fail if that is of no use any more. */
 void msi_mail_read(struct msi_mail *mail, int rank, bool *moved);
 
+/* Nothing comes from a rank any more: whoever waits for a message of it fails. */
+void msi_mail_cut_off(struct msi_mail *mail, int rank, mst_status status, const char *why);
+
 /* A receive begins. False if no message is there that it takes. */
 bool msi_mail_take_stray(struct msi_mail *mail, struct mst_work *op);
 
