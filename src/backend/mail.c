@@ -72,7 +72,7 @@ static void post(struct mst_work *op, struct msi_link *link) {
     m->posted = true;
 }
 
-/* Posts messages as soon as there is a link for them. First the links, then the messages: those to one rank keep their order. */
+/* Posts messages as soon as there is a link for them. First the links, then the messages, which keep their order. */
 static void post_sends(struct msi_mail *mail) {
     for (struct msi_list *at = mail->sending.next; at != &mail->sending; at = at->next) {
         struct mst_work *op = msi_container(at, struct mst_work, message.node);
