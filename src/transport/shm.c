@@ -159,7 +159,7 @@ static bool pull(struct shm *shm, char *to, size_t n) {
                       strerror(errno));
         return false;
     }
-    msi_fence_reads();
+    msi_fence_reads(); /* first the bytes, then this: a side that closes has its buffer again */
     if (!is_closed_there(shm)) return true;
     fail_closed(shm);
     return false;
