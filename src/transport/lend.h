@@ -27,8 +27,8 @@ struct msi_side {
     _Atomic uint32_t closed;
     _Atomic uint32_t ready; /* pid, address and mark are there: who can pull the mark can pull anything */
     _Atomic uint32_t pulls; /* it can pull from the other side … */
-    _Atomic uint32_t
-        verdict[MSI_PULL_CLASSES]; /* … and wants to, for messages of a class: enum msi_pull_verdict */
+    /* … and wants to, for messages of a class: enum msi_pull_verdict */
+    _Atomic uint32_t verdict[MSI_PULL_CLASSES];
     int32_t pid;
     uint64_t address, mark;
     char pad[128 - 56];
