@@ -25,35 +25,40 @@ static int processors(void) {
     return n;
 }
 
+/* Copies who is where, all into one piece of memory; false without it. */
+static bool copy_ranks(struct msi_comm *comm, const struct msi_comm_place *place) {
+    size_t n = (size_t)place->size;
+    comm->pids = malloc(4 * n * sizeof *comm->pids);
+    if (!comm->pids) return false;
+    comm->ports = comm->pids + n;
+    comm->places = comm->ports + n;
+    int *hosts = comm->places + n;
+    memcpy(comm->pids, place->pids, n * sizeof *comm->pids);
+    memset(comm->ports, 0, n * sizeof *comm->ports);
+    memcpy(hosts, place->hosts, n * sizeof *hosts);
+    comm->hosts = (struct msi_hosts){place->n_hosts, place->largest, hosts};
+    comm->rank = place->rank;
+    comm->size = place->size;
+    for (int r = 0; r < place->size; r++)
+        comm->places[r] = hosts[r] == hosts[place->rank] ? comm->local++ : -1;
+    return true;
+}
+
 mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_comm_hooks *hooks,
                         struct msi_comm **comm) {
     static const uint64_t hash_key[2] = {3, 4};
     struct msi_comm *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
-    size_t n = (size_t)place->size;
-    made->pids = malloc(4 * n * sizeof *made->pids);
     made->key = strdup(place->key);
-    if (!made->pids || !made->key) {
-        free(made->pids);
+    if (!made->key || !copy_ranks(made, place)) {
         free(made->key);
         free(made);
         return msi_fail_memory();
     }
     made->number = msi_hash(made->key, strlen(made->key), hash_key);
-    made->ports = made->pids + n;
-    made->places = made->ports + n;
-    int *hosts = made->places + n;
-    memcpy(made->pids, place->pids, n * sizeof *made->pids);
-    memset(made->ports, 0, n * sizeof *made->ports);
-    memcpy(hosts, place->hosts, n * sizeof *hosts);
-    made->hosts = (struct msi_hosts){place->n_hosts, place->largest, hosts};
     made->door = place->door;
     made->tuning = place->tuning;
     made->streams = place->streams;
-    made->rank = place->rank;
-    made->size = place->size;
-    for (int r = 0; r < place->size; r++)
-        made->places[r] = hosts[r] == hosts[place->rank] ? made->local++ : -1;
     made->crowded = place->local_ranks > processors();
     made->hooks = *hooks;
     msi_list_init(&made->queue);

@@ -139,7 +139,10 @@ void msi_comm_return(struct mst_work *op);
  */
 bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *message);
 
-/* Both join the ranks of the group first, if they have not met yet. A barrier that runs out of time there counts all the same. */
+/*
+ * Both join the ranks of the group first, if they have not met yet. A barrier that runs out of time there counts all the
+ * same.
+ */
 
 /* Runs it to its end, and takes it back. */
 mst_status msi_comm_run(struct mst_work *op);

@@ -294,11 +294,11 @@ mst_status msi_comm_test(mst_work *handle, bool *done) {
     struct mst_work *op = grasp(handle);
     if (!op) return refuse_handle();
     struct msi_comm *comm = op->comm;
+    /* A loop of tests keeps the comm's thread from looking around. */
     if (op->done || help(comm))
         comm->tests = (struct msi_idle){0};
     else
-        msi_comm_idle(comm, &comm->tests,
-                      false); /* a loop of tests keeps the comm's thread from looking around */
+        msi_comm_idle(comm, &comm->tests, false);
     *done = op->done;
     pthread_mutex_unlock(&comm->lock);
     return MST_OK;

@@ -2,11 +2,12 @@
  * mail.h - messages between two ranks of a comm.
  *
  * From each rank to each other there is a link (see way.h), opened by the sender at its first message; between hosts, a rank
- * that was called before it had anything to send sends on that connection, so that what it says and that it has heard the other
- * travel together. A message is a head
- * (length, tag, dtype) and a body. A receive that is posted takes the first message that fits, and its body then goes straight
- * into the receiver's buffer. A message that nobody has asked for yet is taken off the link into memory of its own, so that
- * none stands in the way of another.
+ * that was called before it had anything to send sends on that connection, so that what it says and that it has heard the
+ * other travel together.
+ *
+ * A message is a head (length, tag, dtype) and a body. A receive that is posted takes the first message that fits, and its body
+ * then goes straight into the receiver's buffer. A message that nobody has asked for yet is taken off the link into memory of
+ * its own (strays.h), so that none stands in the way of another.
  *
  * The first message on a link is sent only when the other side has opened it too; later ones when the link has taken them.
  */

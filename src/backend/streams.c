@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { BY_ITSELF = 4 }; /* streams that a host has where none were asked for */
 
@@ -58,9 +59,13 @@ struct msi_streams *msi_streams_call(struct msi_comm *comm, int rank, int channe
     return made;
 }
 
+/* Owns fd, also if it fails. */
 static mst_status connect_stream(struct msi_streams *streams, int i, int fd) {
-    mst_status st = msi_link_open_tcp(fd, &streams->streams[i].link);
-    if (st == MST_OK) streams->ready++;
+    mst_status st = streams ? msi_link_open_tcp(fd, &streams->streams[i].link) : msi_fail_memory();
+    if (st == MST_OK)
+        streams->ready++;
+    else
+        close(fd);
     return st;
 }
 
@@ -98,7 +103,7 @@ mst_status msi_streams_take(struct msi_comm *comm, int rank, int channel, struct
         int said, fd = msi_listener_take(listener, comm->number, from, channel, i, &said);
         if (fd < 0) continue;
         if (!*streams) *streams = new_streams(n = said);
-        st = *streams ? connect_stream(*streams, i, fd) : msi_fail_memory();
+        st = connect_stream(*streams, i, fd);
     }
     return st;
 }

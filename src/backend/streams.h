@@ -9,8 +9,10 @@
 
 struct msi_streams;
 
-/* How many a rank calls with: what was asked for; left to us (0), one on this machine, and on others what the ranks of a host
- * have in common. */
+/*
+ * How many a rank calls with: what was asked for; if that was left to us (0), one on this machine, and to others its share of
+ * what the ranks of a host have together.
+ */
 int msi_streams_wanted(const struct msi_comm *comm, int rank);
 
 /* Begins to call a rank; NULL without memory. */

@@ -16,8 +16,8 @@ struct node {
     struct node *next;        /* does not change any more once the node is in its list */
 };
 
-static _Atomic(struct node *)
-    lists[1 << LIST_BITS]; /* stored (release) under the lock, loaded (acquire) by all */
+/* Stored (release) under the lock, loaded (acquire) by all. */
+static _Atomic(struct node *) lists[1 << LIST_BITS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void *msi_handle_alloc(size_t bytes) {

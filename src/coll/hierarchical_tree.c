@@ -85,7 +85,10 @@ void msi_plan_hierarchical_reduce(struct msi_plan *plan) {
         msi_emit(plan, MSI_END, msi_ref(MSI_OUT, 0), sum, count);
 }
 
-/* Two binomial trees, one upon the other. Their depth is the most digits 1 of a number below n; the root has a child for each. */
+/*
+ * Two binomial trees, one upon the other. The depth of one is the most digits 1 of a number below n; its root has a child for
+ * each digit.
+ */
 static void price_trees(const struct msi_request *request, struct msi_formula *f) {
     int hosts = request->hosts.n, local = request->hosts.largest;
     double children = msi_log2_ceil(hosts), pieces = msi_pieces(request, (double)request->count);

@@ -27,6 +27,8 @@ const struct msi_model msi_model_default = {
 #define PRICE(name, text, unit, preset, help) [MSI_PRICE_##name] = unit##_PRICE(preset),
     .prices = {MSI_PRICE_TABLE(PRICE)},
 #undef PRICE
+#undef RATE_PRICE
+#undef EACH_PRICE
     .chunk = 128 * 1024,
 };
 

@@ -45,7 +45,7 @@ mst_status msi_model_read(const char *path, struct msi_model *model);
 /* Writes what msi_model_parse reads. */
 void msi_model_write(FILE *to, const struct msi_model *model);
 
-/* Alike if and only if ranks with these choose alike. */
+/* Different where ranks with these would choose differently. */
 uint64_t msi_model_hash(const struct msi_model *model);
 
 #endif

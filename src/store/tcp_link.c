@@ -166,8 +166,10 @@ static mst_status catch_up(struct msi_link *link, mst_status why, struct msi_exc
 
 /* Puts what goes before the first request into out; true if an answer to it will come. */
 static bool greet(struct msi_link *link) {
+    _Atomic int64_t *identity = &link->target->identity; /* nothing else is ordered by it */
     struct msi_store_req validate = {.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC};
-    struct msi_store_req hello = {.op = MSI_OP_HELLO, .number = atomic_load(&link->target->identity)};
+    struct msi_store_req hello = {.op = MSI_OP_HELLO,
+                                  .number = atomic_load_explicit(identity, memory_order_relaxed)};
     enum msi_greeting greeting = link->greeting;
     link->greeting = MSI_GREET_NONE;
     if (greeting == MSI_GREET_ALL && link->dialect != MSI_DIALECT_A)
@@ -183,12 +185,12 @@ static mst_status read_hello(struct msi_link *link, const struct msi_wait *wait)
     int64_t unknown = 0;
     mst_status st = read_one(link, wait, &hello);
     struct msi_reader r = msi_reader(hello.reply.data, hello.reply.len);
-    int64_t identity = st == MST_OK ? (int64_t)msi_read_u64(&r) : 0;
+    int64_t identity = (int64_t)msi_read_u64(&r);
     msi_buf_free(&hello.reply);
-    if (st == MST_OK && !atomic_compare_exchange_strong(&link->target->identity, &unknown, identity) &&
-        unknown != identity)
-        return lost(link, 0, "another one is in its place");
-    return st;
+    if (st != MST_OK) return st;
+    bool first = atomic_compare_exchange_strong_explicit(&link->target->identity, &unknown, identity,
+                                                         memory_order_relaxed, memory_order_relaxed);
+    return first || unknown == identity ? MST_OK : lost(link, 0, "another one is in its place");
 }
 
 mst_status msi_link_run(struct msi_link *link, const struct msi_wait *wait, struct msi_exchange *x,

@@ -1,6 +1,6 @@
 /*
- * bundle.h - several links as one. Networks limit what one connection may carry, and a long one is slow to fill; several side by
- * side are not.
+ * bundle.h - several links as one. Networks limit what one connection may carry, and a long one is slow to fill; several
+ * side by side are not.
  *
  * The byte at place o of the stream travels on link o / unit % links, so both sides know where it is, however the transfers
  * are cut, and nothing is added to the stream.

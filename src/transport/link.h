@@ -3,8 +3,8 @@
  *
  *  1. A link belongs to one group and is used under that group's lock: nothing here locks or blocks.
  *  2. Sends and receives are queues of posted transfers. The bytes of the sends flow, in order and without
- *     frames, into the receives of the other side: both sides know the sizes. Between a socket
- *     and the posted buffers no byte is copied but a few that were read ahead.
+ *     frames, into the receives of the other side: both sides know the sizes. Between a socket and the
+ *     posted buffers no byte is copied but a few that were read ahead.
  *  3. A posted transfer and its buffer stay in place until it is done (done == len) or the link has failed or
  *     is closed. A transfer of 0 bytes is done as soon as it is posted.
  *  4. A failed link stays failed: status and why say what happened, transfers that were not done never will
@@ -45,8 +45,8 @@ struct msi_link_ops {
 
     /*
      * For a link that can be slept on: its descriptor and the poll events that would let progress move
-     * something or notice that the peer hung up; asked for when progress has moved nothing since the last post. -1: a link in memory, whose peer wakes sleepers by other
-     * means, or a failed link.
+     * something or notice that the peer hung up; asked for when progress has moved nothing since the last post.
+     * -1: a link in memory, whose peer wakes sleepers by other means, or a failed link.
      */
     int (*descriptor)(const struct msi_link *link, short *events);
 
@@ -63,9 +63,9 @@ struct msi_link_ops {
     /*
      * A short way past the queues for small messages; NULL where there is none.
      *
-     * send_whole sends head and body at once; false, with nothing sent, if sends are queued or there is no room. look gives the
-     * bytes that have come and lie together, and how many, at most look_most; NULL if there are none. They stay until drop takes
-     * n of them; a receive that has begun must be done before.
+     * send_whole sends head and body at once; false, with nothing sent, if sends are queued or there is no
+     * room. look gives the bytes that have come and lie together, and how many, at most look_most; NULL if
+     * there are none. They stay until drop takes n of them; a receive that has begun must be done before.
      */
     bool (*send_whole)(struct msi_link *link, const void *head, size_t head_len, const void *body,
                        size_t body_len);
@@ -125,7 +125,7 @@ void msi_link_fail(struct msi_link *link, mst_status status, const char *format,
 /* A link to oneself: a send flows into a receive of the same link. */
 mst_status msi_link_open_self(struct msi_link **link);
 
-/* A link over a connected, non-blocking stream socket, which it owns from now on. */
+/* A link over a connected, non-blocking stream socket, which it owns from now on, unless it fails. */
 mst_status msi_link_open_tcp(int fd, struct msi_link **link);
 
 /*

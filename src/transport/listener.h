@@ -9,8 +9,9 @@
  *  3. Whoever connects is a stranger until its hello is checked (see wire/hello.h). Strangers that say
  *     nothing or something wrong are dismissed and stand in nobody's way; a stranger sees nothing but one
  *     byte.
- *  4. At most 4 * size + 64 connections are kept, besides further streams of known ranks. Beyond that the strangers that have been silent for longest
- *     go first; where all are known and nobody asks for them, new ones are turned away and may try again.
+ *  4. At most 4 * size + 64 connections are kept, besides further streams of known ranks. Beyond that the
+ *     strangers that have been silent for longest go first; where all are known and nobody asks for them, new
+ *     ones are turned away and may try again.
  */
 #ifndef MSI_TRANSPORT_LISTENER_H
 #define MSI_TRANSPORT_LISTENER_H

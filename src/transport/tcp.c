@@ -18,12 +18,13 @@
 #include <unistd.h>
 
 enum {
-    PARTS = 16, /* transfers in one system call */
-    ROUNDS = 4, /* system calls for one way before the other way has its turn */
-    AHEAD =
-        8 << 10, /* bytes that are read before they are asked for: a small message and what follows it, … */
+    PARTS = 16,         /* transfers in one system call */
+    ROUNDS = 4,         /* system calls for one way before the other way has its turn */
+    LOOK_INTERVAL = 64, /* one in so many calls with nothing to receive looks whether the peer hung up */
+
+    /* Bytes that are read before they are asked for, a small message and what follows it, … */
+    AHEAD = 8 << 10,
     AHEAD_BELOW = 64 << 10, /* … where less than this is asked for */
-    LOOK_INTERVAL = 64,     /* one in so many calls with nothing to receive looks whether the peer hung up */
 };
 
 struct tcp {
@@ -208,6 +209,7 @@ static const char *look(struct msi_link *link, size_t *n) {
 static void drop(struct msi_link *link, size_t n) {
     struct tcp *tcp = msi_container(link, struct tcp, link);
     tcp->ahead_at += n;
+    tcp->unread = false;
 }
 
 static void close_tcp(struct msi_link *link) {

@@ -26,7 +26,8 @@ enum msi_hello_answer msi_hello_read(const void *bytes, size_t n, struct msi_hel
     struct msi_reader r = msi_reader(bytes, n);
     if (n != MSI_HELLO_BYTES || msi_read_u32(&r) != MAGIC) return MSI_HELLO_MALFORMED;
     if (msi_read_u32(&r) != MSI_HELLO_PROTOCOL) return MSI_HELLO_VERSION;
-    struct msi_hello read = {.world = msi_read_u64(&r), .group = 0};
+    struct msi_hello read;
+    read.world = msi_read_u64(&r);
     read.group = msi_read_u64(&r);
     read.from = msi_read_u32(&r);
     read.to = msi_read_u32(&r);

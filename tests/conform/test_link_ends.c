@@ -113,6 +113,21 @@ static void what_was_read_before_the_end_can_be_received(void **state) {
     over_all(closed_with_bytes_half_read, false);
 }
 
+/* What was lent is in a cell that the other side may have read, though none of it counts as sent. */
+static void a_send_that_is_lent_has_begun(void **state) {
+    (void)state;
+    struct ends ends = {.memory = NULL};
+    struct msi_transfer lent, behind;
+    open_pulled(&ends);
+    run_both(&ends, 4); /* each finds out whether it can pull */
+    msi_link_send(ends.end[0], &lent, out, sizeof out);
+    msi_link_send(ends.end[0], &behind, out, 4);
+    advance(ends.end[0]);
+    assert_true(msi_link_withdraw(ends.end[0], &behind));
+    assert_false(msi_link_withdraw(ends.end[0], &lent));
+    close_ends(&ends);
+}
+
 static void closed_while_sending(struct ends *ends, const struct link_base *base, int fault) {
     (void)base;
     struct msi_transfer sends[20], receive;
@@ -298,6 +313,7 @@ int main(void) {
         cmocka_unit_test(an_idle_link_notices_the_end),
         cmocka_unit_test(what_was_sent_before_the_end_can_be_received),
         cmocka_unit_test(what_was_read_before_the_end_can_be_received),
+        cmocka_unit_test(a_send_that_is_lent_has_begun),
         cmocka_unit_test(a_sender_notices_that_nobody_receives),
         cmocka_unit_test(an_idle_sleeper_is_woken_once),
         cmocka_unit_test(a_reset_connection_is_lost),

@@ -7,6 +7,7 @@
  *   faults absent OPERATION MS   rank 2 and above do not come; the others wait so long
  *   faults late MS               rank 0 gives up a barrier twice; the others come when they get a line
  *   faults give_up OPERATION MS  rank 0 of two gives up after so long, before rank 1 comes
+ *   faults scarce MS             rank 1 has no descriptor for what rank 0 sends; rank 0 waits so long for it to have one
  *   faults cut OPERATION         the connections that rank 1 has with other ranks break, but everybody lives on
  *
  * Each step writes one line, as tests/multi/world.c does: its name, status, milliseconds, culprit and message, with tabs
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -243,6 +245,28 @@ static void give_up(const char *what, int ms) {
     mst_free(memory);
 }
 
+static int lowest_free(void) {
+    int fd = dup(STDIN_FILENO);
+    close(fd);
+    return fd;
+}
+
+/* Nothing of the message is lost meanwhile. */
+static void scarce(int ms) {
+    struct rlimit usual, none;
+    int64_t begin = msi_now();
+    if (me == 0) {
+        report("scarce", mst_send(in, SMALL, MST_F32, .dst = 1, .timeout_ms = ms), begin);
+        return;
+    }
+    getrlimit(RLIMIT_NOFILE, &usual);
+    none = (struct rlimit){(rlim_t)lowest_free(), usual.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    report("scarce", mst_recv(out, SMALL, MST_F32, .src = 0, .timeout_ms = ms), begin);
+    setrlimit(RLIMIT_NOFILE, &usual);
+    report("again", mst_recv(out, SMALL, MST_F32, .src = 0, .timeout_ms = ms), begin);
+}
+
 /* Ends the connections over tcp that were not there yet when the world was opened. */
 static void cut_connections(int first) {
     for (int fd = first; fd < first + 100; fd++) {
@@ -270,8 +294,7 @@ int main(int argc, char **argv) {
     out = calloc((size_t)RANKS_MAX * LARGE, sizeof *out);
     int64_t begin = msi_now();
     mst_status st = in && out ? mst_init(.timeout_ms = PATIENCE_MS) : MST_ERR_MEMORY;
-    int first = dup(STDIN_FILENO); /* descriptors from here on come later */
-    close(first);
+    int first = lowest_free(); /* descriptors from here on come later */
     if (st == MST_OK) {
         me = mst_get_rank(NULL);
         size = mst_get_world_size(NULL);
@@ -283,6 +306,7 @@ int main(int argc, char **argv) {
     if (st == MST_OK && !strcmp(argv[1], "absent")) absent(argv[2], argc > 3 ? atoi(argv[3]) : 500);
     if (st == MST_OK && !strcmp(argv[1], "late")) late(atoi(argv[2]));
     if (st == MST_OK && !strcmp(argv[1], "give_up")) give_up(argv[2], atoi(argv[3]));
+    if (st == MST_OK && !strcmp(argv[1], "scarce")) scarce(atoi(argv[2]));
     if (st == MST_OK && !strcmp(argv[1], "cut")) cut(argv[2], first);
     if (mst_is_initialized()) mst_destroy_process_group(NULL);
     free(in);

@@ -172,6 +172,20 @@ class Cuts(FaultsTest):
         self.be_cut("all_gather_into_tensor", "ring", "bruck")
 
 
+class Scarcity(FaultsTest):
+    """A receive that cannot open the link it needs says so, long before its deadline, and can be called again."""
+
+    def test_descriptors(self):
+        store, ranks = self.world(2, "scarce", 10000)
+        step = ranks[1].step("scarce")
+        self.assert_failed(step, "MST_ERR_SYSTEM", r"no way to rank 0\b", "Too many open files", "limits")
+        self.assertLess(step.ms, 5000)
+        self.assert_ok(ranks[1].step("again"))
+        self.assert_ok(ranks[0].step("scarce"))
+        self.end(store, ranks)
+        self.assert_nothing_left()
+
+
 class GivenUp(FaultsTest):
     """A tensor that other ranks may use in place is its program's again once its rank has given up."""
 

@@ -4,6 +4,7 @@
  */
 #include "tune.h"
 #include "api/api.h"
+#include "base/error.h"
 #include "commands.h"
 #include "options.h"
 
@@ -76,7 +77,7 @@ static mst_status look_around(struct tune *tune) {
     tune->rank = tune->world->rank;
     tune->size = tune->world->size;
     int *of = malloc((size_t)tune->size * sizeof *of);
-    if (!of) return MST_ERR_MEMORY;
+    if (!of) return msi_fail_memory();
     tune->hosts = (struct msi_hosts){.n = roster->host_count, .of = of};
     for (int r = 0; r < tune->size; r++) {
         of[r] = roster->members[r].host;
@@ -86,7 +87,7 @@ static mst_status look_around(struct tune *tune) {
     size_t bytes = tune_sizes[TUNE_SIZES - 1] + (size_t)tune->size * sizeof(float);
     tune->in = calloc(1, bytes);
     tune->out = calloc(1, bytes);
-    return tune->in && tune->out ? MST_OK : MST_ERR_MEMORY;
+    return tune->in && tune->out ? MST_OK : msi_fail_memory();
 }
 
 static int write_prices(const char *path, const struct tune *tune, bool pretended,
@@ -118,10 +119,9 @@ static int tell(const struct tune *tune, const struct tune_options *wanted) {
 }
 
 static mst_status measure(struct tune *tune) {
-    struct msi_model model = msi_model_default;
     mst_status st = look_around(tune);
     if (st != MST_OK) return st;
-    if (tune->hosts.n > 1) return tune_measure(tune, &model);
+    if (tune->hosts.n > 1) return tune_measure(tune, &msi_model_default);
     if (tune->rank == 0)
         fputs("muster tune: all ranks are on one host, where shared memory is used directly and there is no "
               "choice;\n"
@@ -139,7 +139,10 @@ static void part_ranks(const char *rank, long each) {
 
 static int run_rank(const char *rank, const struct tune_options *wanted) {
     struct tune *tune = calloc(1, sizeof *tune);
-    if (!tune) return EXIT_FAILED;
+    if (!tune) {
+        fputs("muster tune: out of memory\n", stderr);
+        return EXIT_FAILED;
+    }
     tune->rounds = (int)wanted->rounds;
     tune->budget = wanted->budget;
     if (wanted->ranks) part_ranks(rank, wanted->ranks);

@@ -3,7 +3,7 @@
  *
  *   tune.c          the command line, and the ranks of a single machine
  *   tune_measure.c  what each rank does: every algorithm at every size, in turn
- *   tune_fit.c      the prices that explain the times best
+ *   tune_fit.c      the prices that choose best
  *   tune_report.c   what was found, for people
  *
  * The ranks measure together, rank 0 reckons and writes.
@@ -40,9 +40,9 @@ struct tune {
 };
 
 /* Fills the table, on all ranks; leaves the world's tuning as it was. */
-mst_status tune_measure(struct tune *tune, struct msi_model *model);
+mst_status tune_measure(struct tune *tune, const struct msi_model *model);
 
-/* Sets the prices such that they explain the times; what nothing was measured about stays. */
+/* Sets the prices such that what they choose takes least time; what nothing was measured about stays. */
 void tune_fit(const struct tune *tune, struct msi_model *model);
 
 /* What the model says that it takes. */

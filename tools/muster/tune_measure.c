@@ -7,16 +7,23 @@
 #include <math.h>
 
 enum { CALLS_LEAST = 3, CALLS_MOST = 400 };
-static const double least_part =
-    0.25; /* of a meeting: what an operation takes beside one, and is less, is noise */
+/* Of a meeting: what an operation takes beside one, and is less, is noise. */
+static const double least_part = 0.25;
 
 const size_t tune_sizes[TUNE_SIZES] = {64, 4 << 10, 64 << 10, 1 << 20, 8 << 20};
 
+/* Is the count that of the whole buffer, which is input and output? Otherwise it is that of a rank's share. */
+static bool is_whole(enum msi_kind kind) {
+    return kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST;
+}
+
 static struct msi_request request_of(const struct tune *tune, const struct tune_point *p) {
     enum msi_kind kind = p->planner->kind;
-    bool in_place = kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST;
-    return (struct msi_request){
-        .kind = kind, .size = tune->size, .count = p->count, .in_place = in_place, .hosts = tune->hosts};
+    return (struct msi_request){.kind = kind,
+                                .size = tune->size,
+                                .count = p->count,
+                                .in_place = is_whole(kind),
+                                .hosts = tune->hosts};
 }
 
 static mst_status call(const struct tune *tune, const struct tune_point *p) {
@@ -73,7 +80,7 @@ static mst_status time_calls(const struct tune *tune, const struct tune_point *p
 static mst_status measure(const struct tune *tune, struct tune_point *p, double meeting, int round) {
     double seconds = 0;
     mst_status st = time_calls(tune, p, CALLS_LEAST, &seconds); /* also connects */
-    double fit = tune->budget / seconds;
+    double fit = tune->budget / fmax(seconds, 1e-9);
     int calls = fit < CALLS_LEAST ? CALLS_LEAST : fit > CALLS_MOST ? CALLS_MOST : (int)fit;
     if (st == MST_OK) st = time_calls(tune, p, calls, &seconds);
     if (needs_meeting(p->planner->kind)) seconds = fmax(seconds - meeting, meeting * least_part);
@@ -86,13 +93,12 @@ static void list_points(struct tune *tune, const struct msi_tuning *tuning) {
     const struct msi_question question = {.tuning = tuning, .raw_size = 4, .acc_size = 4};
     for (size_t i = 0; i < msi_planner_count; i++) {
         enum msi_kind kind = msi_planners[i].kind;
-        bool whole = kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST;
         int sizes = kind == MSI_KIND_BARRIER ? 1 : TUNE_SIZES;
         for (int s = 0; s < sizes && tune->n < TUNE_POINTS_MOST; s++) {
             struct tune_point *p = &tune->points[tune->n];
             size_t elements = tune_sizes[s] / sizeof(float), share = elements / (size_t)tune->size;
             *p = (struct tune_point){
-                .planner = &msi_planners[i], .size = s, .count = whole ? elements : share};
+                .planner = &msi_planners[i], .size = s, .count = is_whole(kind) ? elements : share};
             if (p->count == 0) p->count = 1;
             struct msi_request request = request_of(tune, p);
             struct msi_candidate candidate;
@@ -104,7 +110,7 @@ static void list_points(struct tune *tune, const struct msi_tuning *tuning) {
     }
 }
 
-mst_status tune_measure(struct tune *tune, struct msi_model *model) {
+mst_status tune_measure(struct tune *tune, const struct msi_model *model) {
     struct msi_tuning *tuning = &tune->world->world->tuning, before = *tuning;
     mst_status st = MST_OK;
     tuning->model = *model;

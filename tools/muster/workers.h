@@ -2,8 +2,8 @@
  * workers.h - the processes of one generation of ranks on this host: started, watched, signalled, ended.
  *
  *  1. workers_start starts all or none; workers_end kills and reaps whatever is left and frees the handles.
- *  2. Each worker leads a session, and so a process group, of its own; what it starts is in that group unless
- *     it leaves on purpose. It dies with the launcher.
+ *  2. Each worker leads a process group of its own, without a terminal, in the launcher's session; what it starts is in
+ *     that group unless it leaves on purpose. It dies with the launcher.
  *  3. A worker that has exited is not reaped before workers_end: until then its number cannot come to mean
  *     another process, so signalling its group is always safe.
  *  4. All of it runs on the loop's thread, and that is the thread the workers' lives depend on.
