@@ -133,7 +133,8 @@ static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t no
     idle->looked = now;
     if (comm->net && !msi_list_empty(&comm->queue))
         msi_note_wait(comm, next_active(comm, NULL), idle->since, now);
-    comm->hooks.refresh(comm->hooks.context); /* a store that is gone is found out by the deadline */
+    comm->hooks.refresh(
+        comm->hooks.context); /* where a store is gone that no rank hosted, the deadline finds it out */
     for (struct mst_work *op = NULL; (op = next_active(comm, op));)
         if (lost_somebody(comm, op)) return true;
     return false;

@@ -7,6 +7,7 @@
  *   faults absent OPERATION MS   rank 2 and above do not come; the others wait so long
  *   faults late MS               rank 0 gives up a barrier twice; the others come when they get a line
  *   faults give_up OPERATION MS  rank 0 of two gives up after so long, before rank 1 comes
+ *   faults orphan OPERATION      rank 0 does nothing but live; the others wait for its first message
  *   faults cut OPERATION         the connections that rank 1 has with other ranks break, but everybody lives on
  *
  * Each step writes one line, as tests/multi/world.c does: its name, status, milliseconds, culprit and message, with tabs
@@ -243,6 +244,16 @@ static void give_up(const char *what, int ms) {
     mst_free(memory);
 }
 
+/* Nobody has a connection for messages with rank 0 yet: only the store can tell that it died, or its own end. */
+static void orphan(void) {
+    char c;
+    int64_t begin = msi_now();
+    if (me)
+        report("orphan", mst_recv(out, SMALL, MST_F32, .src = 0, .timeout_ms = PATIENCE_MS), begin);
+    else
+        while (read(STDIN_FILENO, &c, 1) > 0) continue;
+}
+
 /* Ends the connections over tcp that were not there yet when the world was opened. */
 static void cut_connections(int first) {
     for (int fd = first; fd < first + 100; fd++) {
@@ -283,6 +294,7 @@ int main(int argc, char **argv) {
     if (st == MST_OK && !strcmp(argv[1], "absent")) absent(argv[2], argc > 3 ? atoi(argv[3]) : 500);
     if (st == MST_OK && !strcmp(argv[1], "late")) late(atoi(argv[2]));
     if (st == MST_OK && !strcmp(argv[1], "give_up")) give_up(argv[2], atoi(argv[3]));
+    if (st == MST_OK && !strcmp(argv[1], "orphan")) orphan();
     if (st == MST_OK && !strcmp(argv[1], "cut")) cut(argv[2], first);
     if (mst_is_initialized()) mst_destroy_process_group(NULL);
     free(in);

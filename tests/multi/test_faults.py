@@ -18,7 +18,11 @@ class FaultsTest(RanksTest):
     def world(self, n, *arguments):
         """n ranks over a store that outlives them all, past their first call together."""
         store, port = self.serve()
-        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
+        return store, self.ranks(n, port, {"TORCHELASTIC_USE_AGENT_STORE": "True"}, *arguments)
+
+    def ranks(self, n, port, place, *arguments):
+        """n ranks that meet there, past their first call together."""
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **place}
         ranks = []
         for r in range(n):
             env = {"RANK": r, "WORLD_SIZE": n, **place, **self.settings}
@@ -30,7 +34,7 @@ class FaultsTest(RanksTest):
             if step.status == "MST_ERR_UNSUPPORTED":
                 self.skipTest(step.message)
             self.assert_ok(step)
-        return store, ranks
+        return ranks
 
     def end(self, store, ranks):
         for rank in ranks:
@@ -141,6 +145,23 @@ class DeathsOverStreams(Deaths):
     hosts = "aab"
     victims = (0, 2)
     settings = {"MUSTER_TCP_STREAMS": 3}
+
+
+class Orphans(FaultsTest):
+    """Rank 0 dies and takes the store with it; ranks of other hosts had no connection with it that could break."""
+
+    def test_messages(self):
+        for self.hosts in ("abc", "abb"):
+            with self.subTest(hosts=self.hosts), self.ended():
+                ranks = self.ranks(3, self.free_port(), {}, "orphan", "recv")
+                died = ranks[0].kill()
+                for rank in ranks[1:]:
+                    step = rank.step("orphan")
+                    self.assert_failed(step, "MST_ERR_PEER_LOST", r"rank 0\b")
+                    self.assertEqual(step.culprit, 0)
+                    self.assertLess(step.at - died, SOON)
+                    rank.process.communicate(timeout=DEADLINE)
+        self.assert_nothing_left()
 
 
 class Cuts(FaultsTest):
