@@ -91,6 +91,8 @@ void msi_comm_stop_watching(struct msi_comm *comm);
  * rule 3 spares it; the others are told.
  */
 void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status, int culprit);
+/* Ends the comm with the failure of an operation; the others are told. */
+void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *op);
 /* Fails this thread with a failure that was kept. */
 mst_status msi_comm_repeat(const struct msi_failure *failure);
 

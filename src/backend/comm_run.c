@@ -70,8 +70,7 @@ static bool advance_messages(struct msi_comm *comm) {
         } else {
             if (comm->failure.status != MST_OK && op->failure.status == MST_OK) op->failure = comm->failure;
             if (op->failure.status == MST_OK) continue;
-            bool clean = msi_mail_withdraw(comm->mail, op);
-            if (!clean && comm->failure.status == MST_OK) comm->failure = op->failure;
+            if (!msi_mail_withdraw(comm->mail, op)) msi_comm_give_up(comm, op);
         }
         end(op);
         moved = true;

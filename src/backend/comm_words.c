@@ -48,13 +48,19 @@ void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status
     snprintf(f->message, sizeof f->message, "%s", info->message);
     snprintf(f->remedy, sizeof f->remedy, "%s", info->remedy);
     f->status = status;
-    if (spares_the_comm(op, status) || comm->failure.status != MST_OK) return;
+    if (!spares_the_comm(op, status)) msi_comm_give_up(comm, op);
+}
+
+void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *op) {
+    const struct msi_failure *f = &op->failure;
+    if (comm->failure.status != MST_OK) return;
     comm->failure = *f;
-    if (comm->net && status != MST_ERR_PEER_LOST) msi_note_gave_up(comm, f);
+    if (comm->net && f->status != MST_ERR_PEER_LOST) msi_note_gave_up(comm, f);
+    if (!comm->board || comm->net) return;
+    uint64_t what = (uint64_t)f->status | (op->begin ? 0 : MSI_GAVE_UP_MESSAGE);
     /* Read by heard_bad_news of the others. */
-    if (comm->board && !comm->net)
-        msi_board_post(comm->board, &msi_board_own(comm->board)->gave_up,
-                       comm->board->seq << 32 | (uint64_t)(culprit + 1) << 8 | (uint64_t)status);
+    msi_board_post(comm->board, &msi_board_own(comm->board)->gave_up,
+                   comm->board->seq << 32 | (uint64_t)(f->culprit + 1) << 8 | what);
 }
 
 /* That rank, if it is known to be gone, or another: one may hang up because of another. -1: none. */

@@ -7,6 +7,7 @@
  *   faults absent OPERATION MS   rank 2 and above do not come; the others wait so long
  *   faults late MS               rank 0 gives up a barrier twice; the others come when they get a line
  *   faults give_up OPERATION MS  rank 0 of two gives up after so long, before rank 1 comes
+ *   faults give_up_first MS      the same for the first message, of which rank 1 knows nothing, and then a barrier
  *   faults orphan OPERATION      rank 0 does nothing but live; the others wait for its first message
  *   faults cut OPERATION         the connections that rank 1 has with other ranks break, but everybody lives on
  *
@@ -244,6 +245,19 @@ static void give_up(const char *what, int ms) {
     mst_free(memory);
 }
 
+/* The two ranks have no link for messages yet; the memory that rank 0 offers for one is gone when rank 1 comes. */
+static void give_up_first(int ms) {
+    int64_t begin = msi_now();
+    mst_status st = MST_OK;
+    if (me)
+        msi_wait_pause(&(struct msi_wait){INT64_MAX, NULL}, 3 * ms, "");
+    else
+        st = mst_send(in, (size_t)RANKS_MAX * LARGE, MST_F32, .dst = 1, .timeout_ms = ms);
+    if (me) st = mst_recv(out, (size_t)RANKS_MAX * LARGE, MST_F32, .src = 0, .timeout_ms = PATIENCE_MS);
+    report("give_up", st, begin);
+    report("after", mst_barrier(.timeout_ms = PATIENCE_MS), begin);
+}
+
 /* Nobody has a connection for messages with rank 0 yet: only the store can tell that it died, or its own end. */
 static void orphan(void) {
     char c;
@@ -294,6 +308,7 @@ int main(int argc, char **argv) {
     if (st == MST_OK && !strcmp(argv[1], "absent")) absent(argv[2], argc > 3 ? atoi(argv[3]) : 500);
     if (st == MST_OK && !strcmp(argv[1], "late")) late(atoi(argv[2]));
     if (st == MST_OK && !strcmp(argv[1], "give_up")) give_up(argv[2], atoi(argv[3]));
+    if (st == MST_OK && !strcmp(argv[1], "give_up_first")) give_up_first(atoi(argv[2]));
     if (st == MST_OK && !strcmp(argv[1], "orphan")) orphan();
     if (st == MST_OK && !strcmp(argv[1], "cut")) cut(argv[2], first);
     if (mst_is_initialized()) mst_destroy_process_group(NULL);

@@ -214,6 +214,20 @@ class GivenUp(FaultsTest):
     def test_send(self):
         self.give_up("send")
 
+    def test_first_send(self):
+        """The others are told, in a receive and in a collective: nobody waits for its deadline."""
+        store, ranks = self.world(2, "give_up_first", WAIT)
+        self.assert_failed(ranks[0].step("give_up"), "MST_ERR_STALLED", r"rank 1\b")
+        step = ranks[1].step("give_up")
+        self.assert_failed(step, "MST_ERR_STALLED", r"rank 0 .* gave up a message .* in mst_recv\b")
+        self.assertEqual(step.culprit, 0)
+        for rank in ranks:
+            step = rank.step("after")
+            self.assert_failed(step, "MST_ERR_STALLED")
+            self.assertLess(step.ms, 5000)
+        self.end(store, ranks)
+        self.assert_nothing_left()
+
 
 class Absences(FaultsTest):
     """A rank that does not come: the deadline holds and names it."""
