@@ -154,7 +154,11 @@ mst_status mst_wait_with(mst_work *work, const mst_wait_options *options);
 mst_status mst_test(mst_work *work, bool *done);
 /* How it went, once it is done; MST_ERR_STATE before. Fills in mst_error() for this thread if it failed. */
 mst_status mst_work_result(mst_work *work);
-/* Calls back when it is done, or at once if it is: on the thread that completed it, where no call of muster may wait. */
+/*
+ * Calls back when it is done, or at once if it is: on the thread that completed it. A callback may begin operations with .work,
+ * on groups that no other thread uses then, and give back works, its own too; what would wait, or end a group, is refused there
+ * with MST_ERR_STATE.
+ */
 mst_status mst_work_on_done(mst_work *work, void (*callback)(mst_status status, void *arg), void *arg);
 void mst_work_free(mst_work *work);
 

@@ -38,6 +38,10 @@ struct msi_comm {
     struct msi_list messages; /* likewise, all at a time */
     struct msi_mail *mail;    /* NULL before the first message */
     struct msi_list spare;
+    struct msi_list ended;   /* those whose callbacks are still to be called */
+    bool calling;            /* a thread calls them, … */
+    pthread_t caller;        /* … this one, … */
+    struct mst_work *called; /* … and is in that one's */
 
     pthread_mutex_t lock; /* rule 2 */
     pthread_cond_t changed;
