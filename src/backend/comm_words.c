@@ -109,10 +109,24 @@ mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int
                     msi_told_show(other, theirs, sizeof theirs), op->what);
 }
 
+/* On one host: those that have come and that the operation waits for all the same; returns how many. */
+static int stuck(const struct mst_work *op, int *ranks, int max) {
+    const struct msi_comm *comm = op->comm;
+    int n = 0;
+    for (int r = 0; r < comm->size; r++) {
+        if (r == comm->rank || !op->host.needs(&op->host, r)) continue;
+        if (n < max) ranks[n] = r;
+        n++;
+    }
+    return n;
+}
+
 mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op, int *culprit) {
     int ranks[LISTED_MOST], late = comm->net
                                        ? msi_note_missing(comm, op, ranks, LISTED_MOST)
                                        : msi_host_missing(comm->board, op->host.seq, ranks, LISTED_MOST);
+    bool came = late == 0 && !comm->net;
+    if (came) late = stuck(op, ranks, LISTED_MOST);
     int listed = op->name_first && late > 1 ? 1 : late < LISTED_MOST ? late : LISTED_MOST;
     char list[800] = "", who[200], group[96];
     size_t used = 0;
@@ -121,11 +135,11 @@ mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op
                                  comm->hooks.show(comm->hooks.context, ranks[i], who, sizeof who));
     if (late > listed && used < sizeof list)
         snprintf(list + used, sizeof list - used, " and %d more", late - listed);
-    *culprit = late ? ranks[0] : -1;
+    *culprit = late && !(came && late > 1) ? ranks[0] : -1; /* who came may itself wait for another */
     return msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
-                    "%d of %d ranks of %s came to %s in time; missing: %s", comm->size - late, comm->size,
-                    comm->hooks.show(comm->hooks.context, -1, group, sizeof group), op->name,
-                    late ? list : "nobody, but some did not get through");
+                    "%d of %d ranks of %s came to %s in time; %s: %s", comm->size - (came ? 0 : late),
+                    comm->size, comm->hooks.show(comm->hooks.context, -1, group, sizeof group), op->name,
+                    came ? "not through with it" : "missing", late ? list : "nobody is known");
 }
 
 mst_status msi_comm_say_unmet(struct msi_comm *comm, const struct mst_work *op, int *culprit) {

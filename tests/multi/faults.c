@@ -3,7 +3,7 @@
  * its world in the environment.
  *
  *   faults differ WHAT [work]    ranks call different things; rank 1 is the one that differs
- *   faults loop OPERATION        the same operation again and again, until it fails
+ *   faults loop OPERATION [MS]   the same operation again and again, until it fails, for which each has so long
  *   faults absent OPERATION MS   rank 2 and above do not come; the others wait so long
  *   faults late MS               rank 0 gives up a barrier twice; the others come when they get a line
  *   faults give_up OPERATION MS  rank 0 of two gives up after so long, before rank 1 comes
@@ -186,11 +186,11 @@ static void differ(const char *what, bool with_work) {
     report("differ", st, begin);
 }
 
-static void loop(const char *what) {
+static void loop(const char *what, int ms) {
     mst_status st = MST_OK;
     for (long round = 0; st == MST_OK; round++) {
         if (round == ROUNDS) dprintf(STDOUT_FILENO, "loop\tBEGIN\n");
-        st = perform(what, round % 2 ? SMALL : LARGE, PATIENCE_MS);
+        st = perform(what, round % 2 ? SMALL : LARGE, ms);
     }
     report("loop", st, msi_now());
 }
@@ -304,7 +304,7 @@ int main(int argc, char **argv) {
     }
     report("init", st, begin);
     if (st == MST_OK && !strcmp(argv[1], "differ")) differ(argv[2], argc > 3);
-    if (st == MST_OK && !strcmp(argv[1], "loop")) loop(argv[2]);
+    if (st == MST_OK && !strcmp(argv[1], "loop")) loop(argv[2], argc > 3 ? atoi(argv[3]) : PATIENCE_MS);
     if (st == MST_OK && !strcmp(argv[1], "absent")) absent(argv[2], argc > 3 ? atoi(argv[3]) : 500);
     if (st == MST_OK && !strcmp(argv[1], "late")) late(atoi(argv[2]));
     if (st == MST_OK && !strcmp(argv[1], "give_up")) give_up(argv[2], atoi(argv[3]));

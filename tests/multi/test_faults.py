@@ -3,6 +3,9 @@
 Everybody is told, soon, who it was; nobody hangs.
 """
 
+import os
+import signal
+
 from ranks import DEADLINE, PROGRAMS, Rank, RanksTest, main
 
 FAULTS = PROGRAMS / "faults"
@@ -161,6 +164,25 @@ class Orphans(FaultsTest):
                     self.assertEqual(step.culprit, 0)
                     self.assertLess(step.at - died, SOON)
                     rank.process.communicate(timeout=DEADLINE)
+        self.assert_nothing_left()
+
+
+class Stops(FaultsTest):
+    """A rank that stops in the middle of a call is named, also where it had come in time."""
+
+    def test_all_to_all(self):
+        for _ in range(4):
+            with self.ended():
+                store, ranks = self.world(3, "loop", "all_to_all_single", 2 * WAIT)
+                for rank in ranks:
+                    rank.begins("loop")
+                os.kill(ranks[2].pid, signal.SIGSTOP)
+                steps = [rank.step("loop") for rank in ranks[:2]]
+                for step in steps:
+                    self.assert_failed(step, "MST_ERR_STALLED")
+                self.assertTrue(any("rank 2 " in step.message for step in steps), steps)
+                ranks[2].kill()
+                self.end(store, ranks[:2])
         self.assert_nothing_left()
 
 
