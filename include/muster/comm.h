@@ -32,10 +32,12 @@ typedef struct mst_call {
     MST_OPTION(mst_cancel *cancel);
     MST_OPTION(mst_work **work); /* not NULL: return at once, and give back the work to wait for */
     MST_OPTION(mst_op op);
-    MST_OPTION(double factor);  /* of PREMUL_SUM; 0: 1 */
-    MST_OPTION(const void *in); /* broadcast, all_reduce, reduce: read from here instead of buf */
-    MST_OPTION(int src);        /* the root, or the sender: a global rank */
-    MST_OPTION(int dst);        /* the root, or the receiver: a global rank */
+    MST_OPTION(double factor); /* of PREMUL_SUM; 0: 1 */
+    MST_OPTION(
+        const void *
+            in); /* broadcast, all_reduce, reduce: read from here instead of buf, which it must not overlap in part */
+    MST_OPTION(int src); /* the root, or the sender: a global rank */
+    MST_OPTION(int dst); /* the root, or the receiver: a global rank */
     MST_OPTION(
         int group_src); /* the same as group ranks; 0: not given (group rank 0 is what src and dst reach by */
     MST_OPTION(int group_dst);            /* default wherever the group has global rank 0) */
@@ -154,7 +156,11 @@ mst_status mst_wait_with(mst_work *work, const mst_wait_options *options);
 mst_status mst_test(mst_work *work, bool *done);
 /* How it went, once it is done; MST_ERR_STATE before. Fills in mst_error() for this thread if it failed. */
 mst_status mst_work_result(mst_work *work);
-/* Calls back when it is done, or at once if it is: on the thread that completed it, where no call of muster may wait. */
+/*
+ * Calls back when it is done, or at once if it is: on the thread that completed it. A callback may begin operations with .work,
+ * on groups that no other thread uses then, and give back works, its own too; what would wait, or end a group, is refused there
+ * with MST_ERR_STATE.
+ */
 mst_status mst_work_on_done(mst_work *work, void (*callback)(mst_status status, void *arg), void *arg);
 void mst_work_free(mst_work *work);
 

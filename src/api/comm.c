@@ -39,11 +39,21 @@ static void set_single(struct msi_blocks *blocks, const void *base, size_t bytes
     *blocks = (struct msi_blocks){.base = (char *)(uintptr_t)base, .each = bytes};
 }
 
+/* The same tensor, or one apart from it. */
+static mst_status check_in(const struct msi_call *call, const void *buf, size_t count) {
+    uintptr_t in = (uintptr_t)call->options.in, out = (uintptr_t)buf;
+    size_t bytes = count * call->element;
+    if (in == 0 || in == out || in + bytes <= out || out + bytes <= in) return MST_OK;
+    return msi_fail(MST_ERR_INVALID, "leave .in out to work in place, or give another tensor",
+                    ".in and buf overlap in part");
+}
+
 mst_status mst_broadcast_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_BROADCAST, given, &call);
     if (st == MST_OK) st = msi_call_tensor(&call, 1, count, dtype);
     if (st == MST_OK) st = msi_call_buffer("buf", buf, count);
+    if (st == MST_OK) st = check_in(&call, buf, count);
     if (st == MST_OK) st = msi_call_root(&call, true);
     if (st == MST_OK) st = msi_call_take(&call, count, 0);
     if (st != MST_OK) return st;
@@ -58,6 +68,7 @@ mst_status mst_broadcast_with(void *buf, size_t count, mst_dtype dtype, const ms
 static mst_status reduce(struct msi_call *call, void *buf, size_t count, mst_dtype dtype, bool rooted) {
     mst_status st = msi_call_tensor(call, 1, count, dtype);
     if (st == MST_OK) st = msi_call_buffer("buf", buf, count);
+    if (st == MST_OK) st = check_in(call, buf, count);
     if (st == MST_OK && rooted) st = msi_call_root(call, false);
     if (st == MST_OK) st = msi_call_reducer(call);
     if (st == MST_OK) st = msi_call_take(call, count, 0);

@@ -72,6 +72,9 @@ mst_status mst_init_with(const mst_init_options *given) {
 mst_status mst_destroy_process_group(mst_group *group) {
     mst_group *found = msi_api_group("mst_destroy_process_group", NULL, group);
     if (!found) return MST_ERR_STATE;
+    if (msi_comm_in_callback())
+        return msi_fail(MST_ERR_STATE, "end it after the callback has returned",
+                        "a callback of a work cannot end a group");
     if (found->ranks) {
         msi_group_forget(found);
         msi_group_free(found);

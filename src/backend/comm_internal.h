@@ -38,6 +38,10 @@ struct msi_comm {
     struct msi_list messages; /* likewise, all at a time */
     struct msi_mail *mail;    /* NULL before the first message */
     struct msi_list spare;
+    struct msi_list ended;   /* those whose callbacks are still to be called */
+    bool calling;            /* a thread calls them, … */
+    pthread_t caller;        /* … this one, … */
+    struct mst_work *called; /* … and is in that one's */
 
     pthread_mutex_t lock; /* rule 2 */
     pthread_cond_t changed;
@@ -91,6 +95,8 @@ void msi_comm_stop_watching(struct msi_comm *comm);
  * rule 3 spares it; the others are told.
  */
 void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status, int culprit);
+/* Ends the comm with the failure of an operation; the others are told. */
+void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *op);
 /* Fails this thread with a failure that was kept. */
 mst_status msi_comm_repeat(const struct msi_failure *failure);
 

@@ -12,14 +12,61 @@ static struct mst_work *first(struct msi_comm *comm) {
     return msi_list_empty(&comm->queue) ? NULL : msi_container(comm->queue.next, struct mst_work, node);
 }
 
-/* It is over, well or not. */
-static void end(struct mst_work *op) {
+static _Thread_local int callbacks; /* that this thread is in */
+
+static void finish(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
-    msi_list_remove(&op->node);
     op->done = true;
-    if (op->callback) op->callback(op->failure.status, op->arg);
     if (op->abandoned) msi_list_push(&comm->spare, &op->node);
     if (comm->threaded) pthread_cond_broadcast(&comm->changed);
+}
+
+/* It is over, well or not; done it is when its callback, if it has one, has returned. */
+static void end(struct mst_work *op) {
+    msi_list_remove(&op->node);
+    if (op->callback)
+        msi_list_push(&op->comm->ended, &op->node);
+    else
+        finish(op);
+}
+
+static void tell(void (*callback)(mst_status, void *), mst_status status, void *arg) {
+    callbacks++;
+    callback(status, arg);
+    callbacks--;
+}
+
+/* Callbacks run one after the other and without the lock: they may begin operations and give back works. */
+static void call_back(struct msi_comm *comm) {
+    if (comm->calling) return; /* whoever does sees to these, too */
+    comm->calling = true;
+    comm->caller = pthread_self();
+    while (!msi_list_empty(&comm->ended)) {
+        struct mst_work *op = msi_container(comm->ended.next, struct mst_work, node);
+        msi_list_remove(&op->node);
+        comm->called = op;
+        pthread_mutex_unlock(&comm->lock);
+        tell(op->callback, op->failure.status, op->arg);
+        pthread_mutex_lock(&comm->lock);
+        finish(op);
+    }
+    comm->called = NULL;
+    comm->calling = false;
+}
+
+bool msi_comm_in_callback(void) {
+    return callbacks > 0;
+}
+
+static mst_status refuse_waiting(void) {
+    return msi_fail(MST_ERR_STATE, "begin it with .work there, or wait after the callback has returned",
+                    "a callback of a work cannot wait");
+}
+
+/* Done, or so for its own callback. */
+static bool is_over(const struct mst_work *op) {
+    const struct msi_comm *comm = op->comm;
+    return op->done || (comm->called == op && pthread_equal(comm->caller, pthread_self()));
 }
 
 static void fail(struct mst_work *op) {
@@ -70,8 +117,7 @@ static bool advance_messages(struct msi_comm *comm) {
         } else {
             if (comm->failure.status != MST_OK && op->failure.status == MST_OK) op->failure = comm->failure;
             if (op->failure.status == MST_OK) continue;
-            bool clean = msi_mail_withdraw(comm->mail, op);
-            if (!clean && comm->failure.status == MST_OK) comm->failure = op->failure;
+            if (!msi_mail_withdraw(comm->mail, op)) msi_comm_give_up(comm, op);
         }
         end(op);
         moved = true;
@@ -100,6 +146,7 @@ static void rouse(const struct msi_comm *comm) {
 static bool help(struct msi_comm *comm) {
     bool moved = msi_comm_advance(comm);
     if (moved) rouse(comm);
+    call_back(comm);
     return moved;
 }
 
@@ -125,6 +172,8 @@ static void *work(void *context) {
     struct msi_idle idle = {0};
     while (!comm->ending) {
         if (msi_comm_advance(comm)) idle = (struct msi_idle){0};
+        call_back(comm);
+        if (comm->ending) break;
         if (msi_list_empty(&comm->queue) && msi_list_empty(&comm->messages)) {
             pthread_cond_wait(&comm->changed, &comm->lock);
             idle = (struct msi_idle){0};
@@ -132,6 +181,7 @@ static void *work(void *context) {
             msi_comm_idle(comm, &idle, true);
         }
     }
+    call_back(comm);
     pthread_mutex_unlock(&comm->lock);
     return NULL;
 }
@@ -177,7 +227,7 @@ static mst_status wait_for(struct mst_work *op, unsigned turn, const struct msi_
 
 mst_status msi_comm_run(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
-    mst_status st = msi_comm_join(op);
+    mst_status st = callbacks ? refuse_waiting() : msi_comm_join(op);
     if (st != MST_OK) {
         msi_comm_return(op);
         return st;
@@ -207,6 +257,7 @@ mst_status msi_comm_submit(struct mst_work *op) {
         rouse(comm);
         msi_comm_advance(comm); /* what can be done at once is */
         pthread_cond_broadcast(&comm->changed);
+        call_back(comm);
     } else {
         msi_list_push(&comm->spare, &op->node);
     }
@@ -237,6 +288,7 @@ static bool is_held(const struct mst_work *op, unsigned turn) {
 static void take_back(struct mst_work *op) {
     op->held = false;
     op->turn = (op->turn + 1) % MSI_HANDLE_TURNS;
+    op->abandoned = true;
     if (op->done) msi_list_push(&op->comm->spare, &op->node);
 }
 
@@ -264,19 +316,21 @@ static mst_status wait_for(struct mst_work *op, unsigned turn, const struct msi_
     struct msi_comm *comm = op->comm;
     mst_status st = MST_OK;
     struct msi_idle idle = {0};
-    while (st == MST_OK && is_held(op, turn) && !op->done) {
-        if (help(comm)) {
+    while (st == MST_OK && is_held(op, turn) && !is_over(op)) {
+        if (callbacks) {
+            st = refuse_waiting();
+        } else if (help(comm)) {
             idle = (struct msi_idle){0};
         } else if (idle.turns < 2000) {
             msi_comm_idle(comm, &idle, false);
         } else if (!sleep_until_changed(comm, wait)) {
             st = msi_fail(MST_ERR_TIMEOUT, "wait again, or give .timeout_ms", "%s is not done yet", op->name);
         }
-        if (!op->done && st == MST_OK && msi_wait_cancelled(wait))
+        if (!is_over(op) && st == MST_OK && msi_wait_cancelled(wait))
             st = msi_fail(MST_ERR_CANCELLED, NULL, "waiting for %s was cancelled", op->name);
     }
     if (!is_held(op, turn)) return refuse_handle();
-    if (!op->done) return st;
+    if (!is_over(op)) return st;
     st = explain(op);
     take_back(op);
     return st;
@@ -295,11 +349,11 @@ mst_status msi_comm_test(mst_work *handle, bool *done) {
     if (!op) return refuse_handle();
     struct msi_comm *comm = op->comm;
     /* A loop of tests keeps the comm's thread from looking around. */
-    if (op->done || help(comm))
+    if (is_over(op) || help(comm))
         comm->tests = (struct msi_idle){0};
     else
         msi_comm_idle(comm, &comm->tests, false);
-    *done = op->done;
+    *done = is_over(op);
     pthread_mutex_unlock(&comm->lock);
     return MST_OK;
 }
@@ -308,8 +362,9 @@ mst_status msi_comm_result(mst_work *handle) {
     struct mst_work *op = grasp(handle);
     if (!op) return refuse_handle();
     help(op->comm);
-    mst_status st = op->done ? explain(op)
-                             : msi_fail(MST_ERR_STATE, "wait for it, or test it first", "it is not done yet");
+    mst_status st = is_over(op)
+                        ? explain(op)
+                        : msi_fail(MST_ERR_STATE, "wait for it, or test it first", "it is not done yet");
     pthread_mutex_unlock(&op->comm->lock);
     return st;
 }
@@ -317,7 +372,6 @@ mst_status msi_comm_result(mst_work *handle) {
 mst_status msi_comm_abandon(mst_work *handle) {
     struct mst_work *op = grasp(handle);
     if (!op) return refuse_handle();
-    op->abandoned = true;
     take_back(op);
     pthread_mutex_unlock(&op->comm->lock);
     return MST_OK;
@@ -326,11 +380,11 @@ mst_status msi_comm_abandon(mst_work *handle) {
 mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg) {
     struct mst_work *op = grasp(handle);
     if (!op) return refuse_handle();
-    bool done = op->done;
+    bool done = op->done || op->comm->called == op;
     mst_status status = op->failure.status;
     op->callback = callback;
     op->arg = arg;
     pthread_mutex_unlock(&op->comm->lock);
-    if (done) callback(status, arg);
+    if (done) tell(callback, status, arg);
     return MST_OK;
 }

@@ -66,7 +66,8 @@ static int lost_peer(struct msi_comm *comm, const struct mst_work *op) {
 static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
     char who[200], what[200], here[200], blamed[200];
     const struct msi_slot *slot = &comm->board->areas[rank].slots[(gave_up >> 32) % MSI_SLOTS];
-    mst_status status = (mst_status)(gave_up & 0xff);
+    mst_status status = (mst_status)(gave_up & (MSI_GAVE_UP_MESSAGE - 1));
+    bool message = gave_up & MSI_GAVE_UP_MESSAGE;
     int culprit = (int)(gave_up >> 8 & 0xffff) - 1;
     void *context = comm->hooks.context;
     if (culprit < 0 || culprit >= comm->size || culprit == comm->rank) culprit = rank;
@@ -74,15 +75,15 @@ static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
         comm->hooks.refresh(context);
         comm->hooks.say_lost(context, culprit);
     } else {
-        struct msi_told nothing = {.root = -1};
         const struct mst_work *own = next_active(comm, NULL);
         bool other = culprit != rank;
         msi_fail(status, "look at that rank's own message; the group must be made anew",
                  "%s gave up %s (%s%s%s) while this rank was in %s",
                  comm->hooks.show(context, rank, who, sizeof who),
-                 msi_told_show(&slot->told, what, sizeof what), mst_status_text(status), other ? ": " : "",
+                 message ? "a message" : msi_told_show(&slot->told, what, sizeof what),
+                 mst_status_text(status), other ? ": " : "",
                  other ? comm->hooks.show(context, culprit, blamed, sizeof blamed) : "",
-                 msi_told_show(own->begin ? &own->host.told : &nothing, here, sizeof here));
+                 own->begin ? msi_told_show(&own->host.told, here, sizeof here) : own->name);
     }
     struct mst_work *op = next_active(comm, NULL);
     msi_comm_fail(comm, op, status, culprit);
@@ -133,7 +134,8 @@ static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t no
     idle->looked = now;
     if (comm->net && !msi_list_empty(&comm->queue))
         msi_note_wait(comm, next_active(comm, NULL), idle->since, now);
-    comm->hooks.refresh(comm->hooks.context); /* a store that is gone is found out by the deadline */
+    comm->hooks.refresh(
+        comm->hooks.context); /* where a store is gone that no rank hosted, the deadline finds it out */
     for (struct mst_work *op = NULL; (op = next_active(comm, op));)
         if (lost_somebody(comm, op)) return true;
     return false;

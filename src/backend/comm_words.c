@@ -48,13 +48,19 @@ void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status
     snprintf(f->message, sizeof f->message, "%s", info->message);
     snprintf(f->remedy, sizeof f->remedy, "%s", info->remedy);
     f->status = status;
-    if (spares_the_comm(op, status) || comm->failure.status != MST_OK) return;
+    if (!spares_the_comm(op, status)) msi_comm_give_up(comm, op);
+}
+
+void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *op) {
+    const struct msi_failure *f = &op->failure;
+    if (comm->failure.status != MST_OK) return;
     comm->failure = *f;
-    if (comm->net && status != MST_ERR_PEER_LOST) msi_note_gave_up(comm, f);
+    if (comm->net && f->status != MST_ERR_PEER_LOST) msi_note_gave_up(comm, f);
+    if (!comm->board || comm->net) return;
+    uint64_t what = (uint64_t)f->status | (op->begin ? 0 : MSI_GAVE_UP_MESSAGE);
     /* Read by heard_bad_news of the others. */
-    if (comm->board && !comm->net)
-        msi_board_post(comm->board, &msi_board_own(comm->board)->gave_up,
-                       comm->board->seq << 32 | (uint64_t)(culprit + 1) << 8 | (uint64_t)status);
+    msi_board_post(comm->board, &msi_board_own(comm->board)->gave_up,
+                   comm->board->seq << 32 | (uint64_t)(f->culprit + 1) << 8 | what);
 }
 
 /* That rank, if it is known to be gone, or another: one may hang up because of another. -1: none. */
@@ -103,10 +109,24 @@ mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int
                     msi_told_show(other, theirs, sizeof theirs), op->what);
 }
 
+/* On one host: those that have come and that the operation waits for all the same; returns how many. */
+static int stuck(const struct mst_work *op, int *ranks, int max) {
+    const struct msi_comm *comm = op->comm;
+    int n = 0;
+    for (int r = 0; r < comm->size; r++) {
+        if (r == comm->rank || !op->host.needs(&op->host, r)) continue;
+        if (n < max) ranks[n] = r;
+        n++;
+    }
+    return n;
+}
+
 mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op, int *culprit) {
     int ranks[LISTED_MOST], late = comm->net
                                        ? msi_note_missing(comm, op, ranks, LISTED_MOST)
                                        : msi_host_missing(comm->board, op->host.seq, ranks, LISTED_MOST);
+    bool came = late == 0 && !comm->net;
+    if (came) late = stuck(op, ranks, LISTED_MOST);
     int listed = op->name_first && late > 1 ? 1 : late < LISTED_MOST ? late : LISTED_MOST;
     char list[800] = "", who[200], group[96];
     size_t used = 0;
@@ -115,11 +135,11 @@ mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op
                                  comm->hooks.show(comm->hooks.context, ranks[i], who, sizeof who));
     if (late > listed && used < sizeof list)
         snprintf(list + used, sizeof list - used, " and %d more", late - listed);
-    *culprit = late ? ranks[0] : -1;
+    *culprit = late && !(came && late > 1) ? ranks[0] : -1; /* who came may itself wait for another */
     return msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
-                    "%d of %d ranks of %s came to %s in time; missing: %s", comm->size - late, comm->size,
-                    comm->hooks.show(comm->hooks.context, -1, group, sizeof group), op->name,
-                    late ? list : "nobody, but some did not get through");
+                    "%d of %d ranks of %s came to %s in time; %s: %s", comm->size - (came ? 0 : late),
+                    comm->size, comm->hooks.show(comm->hooks.context, -1, group, sizeof group), op->name,
+                    came ? "not through with it" : "missing", late ? list : "nobody is known");
 }
 
 mst_status msi_comm_say_unmet(struct msi_comm *comm, const struct mst_work *op, int *culprit) {

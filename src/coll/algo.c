@@ -43,18 +43,18 @@ static mst_status parse_entry(struct msi_str entry, struct msi_algo *algo) {
     char known[256];
     const char *colon = memchr(entry.p, ':', entry.n);
     if (!colon)
-        return msi_fail(MST_ERR_CONFIG, "write operation:algorithm, such as all_reduce:ring",
+        return msi_fail(MST_ERR_CONFIG, "in MUSTER_ALGO write operation:algorithm, such as all_reduce:ring",
                         "'%.*s' has no colon", MSI_SHOW(entry));
     size_t before = (size_t)(colon - entry.p);
     struct msi_str operation = trim(entry.p, before), name = trim(colon + 1, entry.n - before - 1);
     int kind = find_kind(operation);
     if (kind < 0)
-        return msi_fail(MST_ERR_CONFIG, "use one of the operations named",
+        return msi_fail(MST_ERR_CONFIG, "in MUSTER_ALGO use one of the operations named",
                         "there is no operation '%.*s'; there are %s", MSI_SHOW(operation),
                         list_known(-1, known, sizeof known));
     const struct msi_planner *planner = find_planner(kind, name);
     if (!planner)
-        return msi_fail(MST_ERR_CONFIG, "use one of the algorithms named",
+        return msi_fail(MST_ERR_CONFIG, "in MUSTER_ALGO use one of the algorithms named",
                         "%s has no algorithm '%.*s'; it has %s", msi_coll_name((enum msi_kind)kind),
                         MSI_SHOW(name), list_known(kind, known, sizeof known));
     algo->of[kind] = planner;

@@ -5,6 +5,7 @@
 #include "base/str.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 
 enum { FILE_MOST = 16384 };
 
@@ -158,18 +159,20 @@ mst_status msi_model_parse(const char *text, size_t len, const char *name, struc
     return MST_OK;
 }
 
+static const char remedy[] = "give MUSTER_MODEL the file that `muster tune -o` has written";
+
 mst_status msi_model_read(const char *path, struct msi_model *model) {
     char text[FILE_MOST + 1];
+    struct stat about;
+    if (stat(path, &about) == 0 && S_ISFIFO(about.st_mode)) /* it would be waited for, with no deadline */
+        return msi_fail(MST_ERR_CONFIG, remedy, "%s is a pipe", path);
     FILE *file = fopen(path, "re");
     size_t n = file ? fread(text, 1, sizeof text, file) : 0;
     int error = file && !ferror(file) ? 0 : errno;
     if (file) fclose(file);
     if (error)
-        return msi_fail(MST_ERR_CONFIG, "give the file that `muster tune -o` has written",
-                        "cannot read the prices in %s: %s", path, strerror(error));
-    if (n > FILE_MOST)
-        return msi_fail(MST_ERR_CONFIG, "give the file that `muster tune -o` has written",
-                        "%s is longer than %d bytes", path, FILE_MOST);
+        return msi_fail(MST_ERR_CONFIG, remedy, "cannot read the prices in %s: %s", path, strerror(error));
+    if (n > FILE_MOST) return msi_fail(MST_ERR_CONFIG, remedy, "%s is longer than %d bytes", path, FILE_MOST);
     return msi_model_parse(text, n, path, model);
 }
 

@@ -3,13 +3,24 @@
 #include "bootstrap/report.h"
 #include "group/world.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+/* A store that rank 0 hosted is gone because rank 0 is, and cannot say so any more. */
+static void note_host_gone(struct msi_world *world) {
+    pthread_mutex_lock(&world->lock);
+    if (!world->gone[0].order)
+        world->gone[0] = (struct msi_gone){'D', INT_MAX}; /* after all that it told of */
+    pthread_mutex_unlock(&world->lock);
+}
+
 static mst_status refresh(void *context) {
-    mst_group *group = context;
+    struct msi_world *world = ((mst_group *)context)->world;
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
-    return msi_world_read_events(group->world, &wait);
+    mst_status st = msi_world_read_events(world, &wait);
+    if (st == MST_ERR_STORE_LOST && world->hosted && world->rank != 0) note_host_gone(world);
+    return st;
 }
 
 static char how_gone(const mst_group *group, int rank) {

@@ -69,6 +69,9 @@ struct msi_slot {
 _Static_assert(sizeof(struct msi_slot) == MSI_LINE, "a slot is one line");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share these words");
 
+enum { MSI_GAVE_UP_MESSAGE = 0x80 };
+_Static_assert((int)MST_STATUS_COUNT <= (int)MSI_GAVE_UP_MESSAGE, "a status leaves the bit free");
+
 struct msi_area {
     struct msi_slot slots[MSI_SLOTS];
     _Alignas(MSI_LINE) _Atomic uint64_t filled;  /* number << 24 | rounds of it whose cells are filled */
@@ -80,7 +83,8 @@ struct msi_area {
     _Alignas(MSI_LINE) _Atomic uint64_t offers[MSI_BOARD_CHANNELS][MSI_BOARD_RANKS];
     /* 1: has opened the link that that rank offers */
     _Atomic uint64_t accepted[MSI_BOARD_CHANNELS][MSI_BOARD_RANKS];
-    _Alignas(MSI_LINE) _Atomic uint64_t gave_up; /* number << 32 | culprit + 1 << 8 | status; 0: it has not */
+    /* number << 32 | culprit + 1 << 8 | MSI_GAVE_UP_MESSAGE, if it was one | status; 0: it has not */
+    _Alignas(MSI_LINE) _Atomic uint64_t gave_up;
     _Alignas(4096) unsigned char small[MSI_SMALL_CELLS][MSI_SMALL_CELL];
     unsigned char big[MSI_BIG_CELLS];
 };

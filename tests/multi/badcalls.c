@@ -72,6 +72,8 @@ static void no_world(void) {
 }
 
 static void null_buffers(void) {
+    REFUSED2(MST_ERR_INVALID, "in", "buf", mst_all_reduce(out + 1, 4, MST_F32, .in = out));
+    REFUSED2(MST_ERR_INVALID, "in", "buf", mst_broadcast(out, 4, MST_F32, .in = out + 3));
     INVALID("buf", mst_all_reduce(NULL, 4, MST_F32));
     INVALID("buf", mst_inference_all_reduce(NULL, 4, MST_F32));
     INVALID("buf", mst_broadcast(NULL, 4, MST_F32));

@@ -3,11 +3,13 @@
  * its world in the environment.
  *
  *   faults differ WHAT [work]    ranks call different things; rank 1 is the one that differs
- *   faults loop OPERATION        the same operation again and again, until it fails
+ *   faults loop OPERATION [MS]   the same operation again and again, until it fails, for which each has so long
  *   faults absent OPERATION MS   rank 2 and above do not come; the others wait so long
  *   faults late MS               rank 0 gives up a barrier twice; the others come when they get a line
  *   faults give_up OPERATION MS  rank 0 of two gives up after so long, before rank 1 comes
  *   faults scarce MS             rank 1 has no descriptor for what rank 0 sends; rank 0 waits so long for it to have one
+ *   faults give_up_first MS      the same for the first message, of which rank 1 knows nothing, and then a barrier
+ *   faults orphan OPERATION      rank 0 does nothing but live; the others wait for its first message
  *   faults cut OPERATION         the connections that rank 1 has with other ranks break, but everybody lives on
  *
  * Each step writes one line, as tests/multi/world.c does: its name, status, milliseconds, culprit and message, with tabs
@@ -186,11 +188,11 @@ static void differ(const char *what, bool with_work) {
     report("differ", st, begin);
 }
 
-static void loop(const char *what) {
+static void loop(const char *what, int ms) {
     mst_status st = MST_OK;
     for (long round = 0; st == MST_OK; round++) {
         if (round == ROUNDS) dprintf(STDOUT_FILENO, "loop\tBEGIN\n");
-        st = perform(what, round % 2 ? SMALL : LARGE, PATIENCE_MS);
+        st = perform(what, round % 2 ? SMALL : LARGE, ms);
     }
     report("loop", st, msi_now());
 }
@@ -267,6 +269,29 @@ static void scarce(int ms) {
     report("again", mst_recv(out, SMALL, MST_F32, .src = 0, .timeout_ms = ms), begin);
 }
 
+/* The two ranks have no link for messages yet; the memory that rank 0 offers for one is gone when rank 1 comes. */
+static void give_up_first(int ms) {
+    int64_t begin = msi_now();
+    mst_status st = MST_OK;
+    if (me)
+        msi_wait_pause(&(struct msi_wait){INT64_MAX, NULL}, 3 * ms, "");
+    else
+        st = mst_send(in, (size_t)RANKS_MAX * LARGE, MST_F32, .dst = 1, .timeout_ms = ms);
+    if (me) st = mst_recv(out, (size_t)RANKS_MAX * LARGE, MST_F32, .src = 0, .timeout_ms = PATIENCE_MS);
+    report("give_up", st, begin);
+    report("after", mst_barrier(.timeout_ms = PATIENCE_MS), begin);
+}
+
+/* Nobody has a connection for messages with rank 0 yet: only the store can tell that it died, or its own end. */
+static void orphan(void) {
+    char c;
+    int64_t begin = msi_now();
+    if (me)
+        report("orphan", mst_recv(out, SMALL, MST_F32, .src = 0, .timeout_ms = PATIENCE_MS), begin);
+    else
+        while (read(STDIN_FILENO, &c, 1) > 0) continue;
+}
+
 /* Ends the connections over tcp that were not there yet when the world was opened. */
 static void cut_connections(int first) {
     for (int fd = first; fd < first + 100; fd++) {
@@ -302,11 +327,13 @@ int main(int argc, char **argv) {
     }
     report("init", st, begin);
     if (st == MST_OK && !strcmp(argv[1], "differ")) differ(argv[2], argc > 3);
-    if (st == MST_OK && !strcmp(argv[1], "loop")) loop(argv[2]);
+    if (st == MST_OK && !strcmp(argv[1], "loop")) loop(argv[2], argc > 3 ? atoi(argv[3]) : PATIENCE_MS);
     if (st == MST_OK && !strcmp(argv[1], "absent")) absent(argv[2], argc > 3 ? atoi(argv[3]) : 500);
     if (st == MST_OK && !strcmp(argv[1], "late")) late(atoi(argv[2]));
     if (st == MST_OK && !strcmp(argv[1], "give_up")) give_up(argv[2], atoi(argv[3]));
     if (st == MST_OK && !strcmp(argv[1], "scarce")) scarce(atoi(argv[2]));
+    if (st == MST_OK && !strcmp(argv[1], "give_up_first")) give_up_first(atoi(argv[2]));
+    if (st == MST_OK && !strcmp(argv[1], "orphan")) orphan();
     if (st == MST_OK && !strcmp(argv[1], "cut")) cut(argv[2], first);
     if (mst_is_initialized()) mst_destroy_process_group(NULL);
     free(in);

@@ -3,6 +3,9 @@
 Everybody is told, soon, who it was; nobody hangs.
 """
 
+import os
+import signal
+
 from ranks import DEADLINE, PROGRAMS, Rank, RanksTest, main
 
 FAULTS = PROGRAMS / "faults"
@@ -18,7 +21,11 @@ class FaultsTest(RanksTest):
     def world(self, n, *arguments):
         """n ranks over a store that outlives them all, past their first call together."""
         store, port = self.serve()
-        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
+        return store, self.ranks(n, port, {"TORCHELASTIC_USE_AGENT_STORE": "True"}, *arguments)
+
+    def ranks(self, n, port, place, *arguments):
+        """n ranks that meet there, past their first call together."""
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **place}
         ranks = []
         for r in range(n):
             env = {"RANK": r, "WORLD_SIZE": n, **place, **self.settings}
@@ -30,7 +37,7 @@ class FaultsTest(RanksTest):
             if step.status == "MST_ERR_UNSUPPORTED":
                 self.skipTest(step.message)
             self.assert_ok(step)
-        return store, ranks
+        return ranks
 
     def end(self, store, ranks):
         for rank in ranks:
@@ -143,6 +150,42 @@ class DeathsOverStreams(Deaths):
     settings = {"MUSTER_TCP_STREAMS": 3}
 
 
+class Orphans(FaultsTest):
+    """Rank 0 dies and takes the store with it; ranks of other hosts had no connection with it that could break."""
+
+    def test_messages(self):
+        for self.hosts in ("abc", "abb"):
+            with self.subTest(hosts=self.hosts), self.ended():
+                ranks = self.ranks(3, self.free_port(), {}, "orphan", "recv")
+                died = ranks[0].kill()
+                for rank in ranks[1:]:
+                    step = rank.step("orphan")
+                    self.assert_failed(step, "MST_ERR_PEER_LOST", r"rank 0\b")
+                    self.assertEqual(step.culprit, 0)
+                    self.assertLess(step.at - died, SOON)
+                    rank.process.communicate(timeout=DEADLINE)
+        self.assert_nothing_left()
+
+
+class Stops(FaultsTest):
+    """A rank that stops in the middle of a call is named, also where it had come in time."""
+
+    def test_all_to_all(self):
+        for _ in range(4):
+            with self.ended():
+                store, ranks = self.world(3, "loop", "all_to_all_single", 2 * WAIT)
+                for rank in ranks:
+                    rank.begins("loop")
+                os.kill(ranks[2].pid, signal.SIGSTOP)
+                steps = [rank.step("loop") for rank in ranks[:2]]
+                for step in steps:
+                    self.assert_failed(step, "MST_ERR_STALLED")
+                self.assertTrue(any("rank 2 " in step.message for step in steps), steps)
+                ranks[2].kill()
+                self.end(store, ranks[:2])
+        self.assert_nothing_left()
+
+
 class Cuts(FaultsTest):
     """Connections break while all processes live on: everybody is told, also who has no connection with that rank."""
 
@@ -206,6 +249,20 @@ class GivenUp(FaultsTest):
 
     def test_send(self):
         self.give_up("send")
+
+    def test_first_send(self):
+        """The others are told, in a receive and in a collective: nobody waits for its deadline."""
+        store, ranks = self.world(2, "give_up_first", WAIT)
+        self.assert_failed(ranks[0].step("give_up"), "MST_ERR_STALLED", r"rank 1\b")
+        step = ranks[1].step("give_up")
+        self.assert_failed(step, "MST_ERR_STALLED", r"rank 0 .* gave up a message .* in mst_recv\b")
+        self.assertEqual(step.culprit, 0)
+        for rank in ranks:
+            step = rank.step("after")
+            self.assert_failed(step, "MST_ERR_STALLED")
+            self.assertLess(step.ms, 5000)
+        self.end(store, ranks)
+        self.assert_nothing_left()
 
 
 class Absences(FaultsTest):

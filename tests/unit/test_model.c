@@ -4,6 +4,7 @@
 #include "coll/choose.h"
 
 #include <locale.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static mst_status parse(const char *text, struct msi_model *model) {
@@ -84,6 +85,9 @@ static void what_is_written_is_read(void **state) {
     assert_int_equal(msi_model_read(path, &read), MST_ERR_CONFIG);
     assert_non_null(strstr(mst_last_error()->message, path));
     assert_int_equal(msi_model_read("/dev/zero", &read), MST_ERR_CONFIG);
+    assert_int_equal(mkfifo(path, 0600), 0); /* that nobody writes to */
+    assert_int_equal(msi_model_read(path, &read), MST_ERR_CONFIG);
+    unlink(path);
 }
 
 static void what_chooses_differently_differs(void **state) {

@@ -2,6 +2,7 @@
 #include "suite.h"
 
 #include "os/clock.h"
+#include "os/wait.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -64,6 +65,60 @@ static void freed_works(void) {
     }
     for (int i = 0; i < VECTOR; i++)
         REQUIRE(sums[i] == (double)i * suite.size + (double)suite.size * (suite.size - 1) / 2);
+}
+
+enum { LINKS = 20 };
+static struct chain {
+    mst_work *work; /* of the last link so far */
+    int n, values[LINKS];
+    _Atomic int done; /* stored (release) by the last callback, loaded (acquire) by callbacks_call */
+} chain;
+
+static void begin_link(void (*callback)(mst_status, void *)) {
+    EXPECT_OK(
+        mst_all_reduce(&chain.values[chain.n], 1, MST_I32, .work = &chain.work, .timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_work_on_done(chain.work, callback, NULL));
+}
+
+/* Gives back its own work and begins the next; what would wait is refused. */
+static void next_link(mst_status status, void *arg) {
+    mst_work *work = chain.work;
+    bool done = false;
+    int value = 0;
+    (void)arg;
+    REQUIRE(status == MST_OK);
+    EXPECT_OK(mst_test(work, &done));
+    REQUIRE(done);
+    EXPECT_OK(mst_work_result(work));
+    if (chain.n % 2)
+        EXPECT_OK(mst_wait(work));
+    else
+        mst_work_free(work);
+    expect_status(mst_recv(&value, 1, MST_I32, .src = 0, .timeout_ms = PATIENCE_MS), MST_ERR_STATE,
+                  "a receive in a callback");
+    expect_status(mst_destroy_process_group(NULL), MST_ERR_STATE, "the end of the world in a callback");
+    if (++chain.n < LINKS)
+        begin_link(next_link);
+    else
+        atomic_store_explicit(&chain.done, 1, memory_order_release);
+}
+
+/* Callbacks that call muster: each begins the next operation of the group. The first comes when others wait for it. */
+static void callbacks_call(void) {
+    for (int i = 0; i < LINKS; i++) chain.values[i] = suite.me + i;
+    chain.n = 0;
+    atomic_store_explicit(&chain.done, 0, memory_order_relaxed);
+    EXPECT_OK(mst_barrier(.timeout_ms = PATIENCE_MS));
+    struct msi_wait late = {INT64_MAX, NULL};
+    if (suite.me == 0) msi_wait_pause(&late, 5, "");
+    begin_link(next_link);
+    int64_t deadline = msi_deadline(PATIENCE_MS);
+    while (!atomic_load_explicit(&chain.done, memory_order_acquire)) {
+        msi_wait_pause(&late, 1, "");
+        REQUIRE(msi_now() < deadline);
+    }
+    for (int i = 0; i < LINKS; i++)
+        REQUIRE(chain.values[i] == i * suite.size + suite.size * (suite.size - 1) / 2);
 }
 
 /* A wait that gives up leaves the work alive. */
@@ -182,9 +237,16 @@ static void names(void) {
 static const struct {
     const char *name;
     void (*body)(void);
-} scenarios[] = {{"names", names},           {"memory", memory},   {"barriers", barriers},
-                 {"mixed", mixed},           {"many", many_works}, {"freed", freed_works},
-                 {"wait_twice", wait_twice}, {"threads", threads}, {"deterministic", deterministic}};
+} scenarios[] = {{"names", names},
+                 {"memory", memory},
+                 {"barriers", barriers},
+                 {"mixed", mixed},
+                 {"many", many_works},
+                 {"freed", freed_works},
+                 {"callbacks", callbacks_call},
+                 {"wait_twice", wait_twice},
+                 {"threads", threads},
+                 {"deterministic", deterministic}};
 
 bool is_scenario(const char *name) {
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
