@@ -32,12 +32,10 @@ typedef struct mst_call {
     MST_OPTION(mst_cancel *cancel);
     MST_OPTION(mst_work **work); /* not NULL: return at once, and give back the work to wait for */
     MST_OPTION(mst_op op);
-    MST_OPTION(double factor); /* of PREMUL_SUM; 0: 1 */
-    MST_OPTION(
-        const void *
-            in); /* broadcast, all_reduce, reduce: read from here instead of buf, which it must not overlap in part */
-    MST_OPTION(int src); /* the root, or the sender: a global rank */
-    MST_OPTION(int dst); /* the root, or the receiver: a global rank */
+    MST_OPTION(double factor);  /* of PREMUL_SUM; 0: 1 */
+    MST_OPTION(const void *in); /* broadcast, all_reduce, reduce: read this, apart from buf, instead */
+    MST_OPTION(int src);        /* the root, or the sender: a global rank */
+    MST_OPTION(int dst);        /* the root, or the receiver: a global rank */
     MST_OPTION(
         int group_src); /* the same as group ranks; 0: not given (group rank 0 is what src and dst reach by */
     MST_OPTION(int group_dst);            /* default wherever the group has global rank 0) */
