@@ -87,6 +87,9 @@ bool msi_comm_advance(struct msi_comm *comm);
  */
 void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep);
 
+/* Has another rank of this host given up the group? Then it is over here, too. */
+bool msi_comm_heard(struct msi_comm *comm);
+
 /* Ends what was begun to watch other ranks while this one sleeps. */
 void msi_comm_stop_watching(struct msi_comm *comm);
 

@@ -91,8 +91,8 @@ static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
         comm->failure = op->failure; /* whatever it was here, the group is over */
 }
 
-/* Has another rank given up? Then nobody waits for it. */
-static bool heard_bad_news(struct msi_comm *comm) {
+bool msi_comm_heard(struct msi_comm *comm) {
+    if (comm->net || !comm->board) return false;
     for (int r = 0; r < comm->size; r++) {
         /* From msi_comm_fail. */
         uint64_t gave_up = atomic_load_explicit(&comm->board->areas[r].gave_up, memory_order_acquire);
@@ -128,7 +128,7 @@ static bool lost_somebody(struct msi_comm *comm, struct mst_work *op) {
 static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
     for (struct mst_work *op = NULL; (op = next_active(comm, op));)
         if (ran_out(comm, op, now)) return true;
-    if (!comm->net && heard_bad_news(comm)) return true;
+    if (msi_comm_heard(comm)) return true;
     msi_mail_answer(comm);
     if (now - idle->looked < ASK_NS) return false;
     idle->looked = now;

@@ -58,7 +58,7 @@ void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *op) {
     if (comm->net && f->status != MST_ERR_PEER_LOST) msi_note_gave_up(comm, f);
     if (!comm->board || comm->net) return;
     uint64_t what = (uint64_t)f->status | (op->begin ? 0 : MSI_GAVE_UP_MESSAGE);
-    /* Read by heard_bad_news of the others. */
+    /* Read by msi_comm_heard of the others. */
     msi_board_post(comm->board, &msi_board_own(comm->board)->gave_up,
                    comm->board->seq << 32 | (uint64_t)(f->culprit + 1) << 8 | what);
 }

@@ -172,7 +172,7 @@ bool msi_mail_advance(struct msi_mail *mail) {
         struct msi_mail_peer *p = &mail->peers[r];
         bool answers = r != mail->comm->rank && !p->comes_back;
         mst_status st = answers ? msi_way_answer(mail->comm, r, MSI_MESSAGES, &p->in) : MST_OK;
-        if (st != MST_OK) msi_mail_cut_off(mail, r, st, p->in.why);
+        if (st != MST_OK && !msi_comm_heard(mail->comm)) msi_mail_cut_off(mail, r, st, p->in.why);
         if (msi_mail_incoming(mail, r)) msi_mail_read(mail, r, &moved);
     }
     return moved;
