@@ -102,6 +102,18 @@ mst_status mst_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_c
     return st == MST_OK ? reduce(&call, buf, count, dtype, true) : st;
 }
 
+/* Apart from each other, or the smaller is its rank's own block in the larger. */
+static mst_status check_pair(const struct msi_call *call, enum msi_kind kind, const void *out, const void *in,
+                             size_t bytes) {
+    size_t all = bytes * (size_t)call->group->size, own = bytes * (size_t)call->group->rank;
+    bool gathers = kind == MSI_KIND_GATHER || kind == MSI_KIND_ALL_GATHER_INTO_TENSOR;
+    uintptr_t small = (uintptr_t)(gathers ? in : out), large = (uintptr_t)(gathers ? out : in);
+    if (small + bytes <= large || large + all <= small || small == large + own) return MST_OK;
+    return msi_fail(MST_ERR_INVALID,
+                    "give tensors that lie apart, or this rank's own block of the larger one",
+                    "in and out overlap in part");
+}
+
 /* What the calls below have in common: an input and an output of which one has a block for each rank. */
 static mst_status open_pair(enum msi_kind kind, void *out, const void *in, size_t count, mst_dtype dtype,
                             const mst_call *given, struct msi_call *call) {
@@ -113,6 +125,7 @@ static mst_status open_pair(enum msi_kind kind, void *out, const void *in, size_
     if (st == MST_OK && !(gather && rooted_elsewhere)) st = msi_call_buffer("out", out, count);
     if (st == MST_OK && !(scatter && rooted_elsewhere)) st = msi_call_buffer("in", in, count);
     if (st == MST_OK && kind == MSI_KIND_REDUCE_SCATTER_TENSOR) st = msi_call_reducer(call);
+    if (st == MST_OK && !rooted_elsewhere) st = check_pair(call, kind, out, in, count * call->element);
     if (st == MST_OK) st = msi_call_take(call, count, 0);
     if (st != MST_OK) return st;
     set_single(&call->work->host.in, in, count * call->element);

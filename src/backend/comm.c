@@ -93,6 +93,8 @@ void msi_comm_free(struct msi_comm *comm) {
         pthread_mutex_unlock(&comm->lock);
         pthread_join(comm->thread, NULL);
     }
+    msi_comm_call_off(comm);
+    if (comm->board) msi_board_post(comm->board, &msi_board_own(comm->board)->left, 1); /* read by has_left */
     free_ops(&comm->queue);
     free_ops(&comm->messages);
     free_ops(&comm->ended);

@@ -90,6 +90,9 @@ void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep)
 /* Has another rank of this host given up the group? Then it is over here, too. */
 bool msi_comm_heard(struct msi_comm *comm);
 
+/* The group is being destroyed: tells the callbacks of works that will not be done. */
+void msi_comm_call_off(struct msi_comm *comm);
+
 /* Ends what was begun to watch other ranks while this one sleeps. */
 void msi_comm_stop_watching(struct msi_comm *comm);
 

@@ -198,6 +198,18 @@ static mst_status start_thread(struct msi_comm *comm) {
     return msi_fail_errno(error, "cannot start a thread for operations that run by themselves");
 }
 
+static void call_off(const struct msi_list *list) {
+    for (const struct msi_list *at = list->next; at != list; at = at->next) {
+        const struct mst_work *op = msi_container(at, const struct mst_work, node);
+        if (op->callback) tell(op->callback, MST_ERR_STATE, op->arg);
+    }
+}
+
+void msi_comm_call_off(struct msi_comm *comm) {
+    call_off(&comm->queue);
+    call_off(&comm->messages);
+}
+
 static mst_status explain(const struct mst_work *op) {
     return op->failure.status == MST_OK ? MST_OK : msi_comm_repeat(&op->failure);
 }

@@ -45,6 +45,14 @@ static bool has_ended(const struct msi_comm *comm, int rank) {
     return comm->watched && comm->watched[FIRST_PEER + rank].events == 0;
 }
 
+/* Has that rank of this host destroyed the group? */
+static bool has_left(const struct msi_comm *comm, int rank) {
+    int place = comm->places[rank];
+    if (!comm->board || place < 0) return false;
+    /* From msi_comm_free. */
+    return atomic_load_explicit(&comm->board->areas[place].left, memory_order_acquire) != 0;
+}
+
 /* Does the operation still need that rank? A message for whoever sends needs the last that is left. */
 static bool needs(const struct mst_work *op, int rank) {
     if (op->begin && op->comm->net) return !op->done && msi_net_needs(op->comm->net, rank);
@@ -58,7 +66,7 @@ static bool needs(const struct mst_work *op, int rank) {
 static int lost_peer(struct msi_comm *comm, const struct mst_work *op) {
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank || !needs(op, r)) continue;
-        if (has_ended(comm, r) || comm->hooks.is_gone(comm->hooks.context, r)) return r;
+        if (has_ended(comm, r) || has_left(comm, r) || comm->hooks.is_gone(comm->hooks.context, r)) return r;
     }
     return -1;
 }
@@ -115,12 +123,31 @@ static bool ran_out(struct msi_comm *comm, struct mst_work *op, int64_t now) {
     return st != MST_OK;
 }
 
+static mst_status say_lost(struct msi_comm *comm, int rank) {
+    void *context = comm->hooks.context;
+    char who[200], group[96];
+    if (has_ended(comm, rank) || comm->hooks.is_gone(context, rank) || !has_left(comm, rank))
+        return comm->hooks.say_lost(context, rank);
+    return msi_fail(MST_ERR_PEER_LOST, "let all ranks be through with a group before one of them destroys it",
+                    "%s has destroyed %s", comm->hooks.show(context, rank, who, sizeof who),
+                    comm->hooks.show(context, -1, group, sizeof group));
+}
+
 /* What a lost rank means for an operation. It may have done its part before it went. */
 static bool lost_somebody(struct msi_comm *comm, struct mst_work *op) {
     int lost = lost_peer(comm, op);
     if (lost < 0) return false;
     if (msi_comm_advance(comm)) return true;
-    msi_comm_fail(comm, op, comm->hooks.say_lost(comm->hooks.context, lost), lost);
+    msi_comm_fail(comm, op, say_lost(comm, lost), lost);
+    return true;
+}
+
+/* Has a rank whom the operation does not expect anything of called something else? */
+static bool overheard(struct msi_comm *comm, struct mst_work *op) {
+    int culprit;
+    if (!op->begun || !msi_net_overhear(comm->net, op)) return false;
+    mst_status st = msi_comm_say(comm, &op->host, &culprit);
+    msi_comm_fail(comm, op, st, culprit);
     return true;
 }
 
@@ -132,8 +159,11 @@ static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t no
     msi_mail_answer(comm);
     if (now - idle->looked < ASK_NS) return false;
     idle->looked = now;
-    if (comm->net && !msi_list_empty(&comm->queue))
-        msi_note_wait(comm, next_active(comm, NULL), idle->since, now);
+    if (comm->net && !msi_list_empty(&comm->queue)) {
+        struct mst_work *op = next_active(comm, NULL);
+        if (overheard(comm, op)) return true;
+        msi_note_wait(comm, op, idle->since, now);
+    }
     comm->hooks.refresh(
         comm->hooks.context); /* where a store is gone that no rank hosted, the deadline finds it out */
     for (struct mst_work *op = NULL; (op = next_active(comm, op));)

@@ -275,6 +275,26 @@ static enum msi_advance advance(struct msi_net *net, struct mst_work *op) {
     return got == MSI_MOVED ? run(net, op) : got;
 }
 
+bool msi_net_overhear(struct msi_net *net, struct mst_work *op) {
+    for (int r = 0; r < net->comm->size && net->phase != IDLE && net->owed == 0; r++) {
+        struct peer *p = &net->peers[r];
+        size_t n;
+        if (r == net->comm->rank || p->receives) continue;
+        if (r < net->comm->rank && !p->sends && !p->way.open)
+            msi_way_answer(net->comm, r, MSI_COLLECTIVES, &p->way); /* it may have called in vain so far */
+        struct msi_link *link = p->way.link;
+        if (!link || !link->ops->look || !msi_list_empty(&link->receives)) continue;
+        const char *bytes = link->ops->look(link, &n);
+        if (!bytes || n < HEAD_BYTES) continue;
+        memcpy(p->head_in, bytes, HEAD_BYTES);
+        struct msi_reader reader = msi_reader(p->head_in, sizeof p->head_in);
+        if (msi_read_u64(&reader) != net->seq || read_head(p, op, net->seq)) continue;
+        msi_host_fail(&op->host, MST_ERR_MISMATCH, r, "ranks called different things");
+        return true;
+    }
+    return false;
+}
+
 /* What went wrong in a barrier that was given up is said of the operation that comes after it. */
 static void blame_left(const struct msi_host_op *left, struct msi_host_op *host) {
     host->status = left->status;

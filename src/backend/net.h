@@ -22,6 +22,12 @@ void msi_net_hang_up(struct msi_net *net);
 /* As a host operation is advanced. */
 enum msi_advance msi_net_advance(struct msi_net *net, struct mst_work *op);
 
+/*
+ * The operation waits: has a rank that it does not expect anything of said that it called something else? Then it has failed.
+ * So a disagreement is found out where the ranks' plans do not even meet, as with different roots.
+ */
+bool msi_net_overhear(struct msi_net *net, struct mst_work *op);
+
 /* This rank gives up a barrier, and the comm goes on: the others still need its part, so that comes before anything else. */
 void msi_net_leave(struct msi_net *net, const struct mst_work *op);
 

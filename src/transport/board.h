@@ -7,6 +7,7 @@
  *   area of rank 0  slots: one per operation, in turn, with small payloads inside
  *                   filled, drained: how far this rank is within a large operation
  *                   gave_up: the operation that it has given up, and why
+ *                   left: that it has destroyed the group
  *                   cells: payloads that do not fit into a slot
  *   area of rank 1  …
  *
@@ -85,6 +86,7 @@ struct msi_area {
     _Atomic uint64_t accepted[MSI_BOARD_CHANNELS][MSI_BOARD_RANKS];
     /* number << 32 | culprit + 1 << 8 | MSI_GAVE_UP_MESSAGE, if it was one | status; 0: it has not */
     _Alignas(MSI_LINE) _Atomic uint64_t gave_up;
+    _Atomic uint64_t left; /* 1: it has destroyed the group */
     _Alignas(4096) unsigned char small[MSI_SMALL_CELLS][MSI_SMALL_CELL];
     unsigned char big[MSI_BIG_CELLS];
 };

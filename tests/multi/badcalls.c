@@ -211,6 +211,14 @@ static void other_peoples_groups(void) {
     still_works("other people's groups");
 }
 
+/* Tensors that overlap, but are not the same. */
+static void overlaps(void) {
+    if (size == 1) return;
+    INVALID("overlap", mst_all_gather_into_tensor(out, out + 1 + me * 2, 2, MST_F32));
+    INVALID("overlap", mst_reduce_scatter_tensor(in + 1 + me * 2, in, 2, MST_F32));
+    still_works("overlaps");
+}
+
 static void never_called(mst_status status, void *arg) {
     (void)status, (void)arg;
     complain("a callback of a work that is gone", "called");
@@ -318,6 +326,7 @@ int main(void) {
     ranks_and_times();
     sizes();
     works_and_memory();
+    overlaps();
     works_used_too_long();
     other_peoples_groups();
     groups_used_too_long();

@@ -300,6 +300,21 @@ class AbsencesOnHosts(Absences):
         pass  # they are the same on one host
 
 
+class DifferencesOnHosts(FaultsTest):
+    """Where the ranks' plans do not even meet, what others called is overheard."""
+
+    hosts = "abc"
+
+    def test_root(self):
+        store, ranks = self.world(3, "differ", "root")
+        steps = [rank.step("differ") for rank in ranks]
+        self.assertIn("MST_ERR_MISMATCH", [step.status for step in steps], steps)
+        for step in steps:
+            self.assertLess(step.ms, 5000, steps)
+        self.end(store, ranks)
+        self.assert_nothing_left()
+
+
 class Late(FaultsTest):
     """A barrier with .work that a rank gave up goes on counting: whoever comes late finds everything in order."""
 
