@@ -20,7 +20,7 @@ extern "C" {
 
 /*
  * How a world is opened. init_method is one of
- *   "env://"                               RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; none set: one process
+ *   "env://"                               as the launcher says, see discover.h; no launcher: one process
  *   "tcp://host:port?rank=R&world_size=N"  rank 0 hosts the store there
  *   "file:///path?rank=R&world_size=N"     a file that all ranks can reach and that no earlier job used
  * and defaults to env://. rank and world_size may be given here instead; a non-zero world_size says so.
@@ -35,6 +35,11 @@ typedef struct mst_init_options {
                                      MUSTER_TIMEOUT_MS */
     MST_OPTION(mst_store *store); /* meet here instead; borrowed until the world is closed */
     MST_OPTION(mst_cancel *cancel);
+    MST_OPTION(
+        bool no_discovery); /* DeepSpeed's auto_mpi_discovery = False: no launcher but RANK, WORLD_SIZE, … */
+    MST_OPTION(
+        bool set_env); /* set RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT */
+    MST_OPTION(bool verbose); /* say in one line on standard error what was discovered */
 } mst_init_options;
 
 typedef struct mst_group_options {

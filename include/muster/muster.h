@@ -3,6 +3,7 @@
 #define MUSTER_H
 
 #include <muster/comm.h>
+#include <muster/discover.h>
 #include <muster/group.h>
 #include <muster/output.h>
 #include <muster/status.h>

@@ -18,6 +18,8 @@
       "Deadline for joining a world, in milliseconds.")                                                      \
     X(timeout_ms, "MUSTER_TIMEOUT_MS", NUMBER, "1800000", 1, 86400000,                                       \
       "Default deadline of every other wait, in milliseconds.")                                              \
+    X(discovery, "MUSTER_DISCOVERY", NUMBER, "1", 0, 1,                                                      \
+      "1: rank and size are found from the launcher around a program; 0: from RANK and WORLD_SIZE alone.")   \
     X(socket_ifname, "MUSTER_SOCKET_IFNAME", TEXT, "", 0, 0,                                                 \
       "Network interface whose address other hosts shall use; default: the one on the route to the master.") \
     X(advertise_addr, "MUSTER_ADVERTISE_ADDR", TEXT, "", 0, 0,                                               \

@@ -1,54 +1,102 @@
 /* discover.c - which rank of which world this process is. See discover.h. */
 #include "bootstrap/discover.h"
 #include "base/error.h"
+#include "base/log.h"
+#include "bootstrap/pmi.h"
+#include "os/host.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *variable(const char *name) {
-    const char *value = getenv(name);
-    return value && *value ? value : NULL;
+void msi_discover_alone(struct msi_launch *launch) {
+    static const char why[] = "one process alone";
+    if (launch->rank.value >= 0 || launch->size.value >= 0 || launch->host[0] || launch->port.value >= 0)
+        return;
+    launch->rank = launch->local_rank = (struct msi_found){0, why};
+    launch->size = launch->local_size = (struct msi_found){1, why};
 }
 
-/* *value is left alone where the variable is not set. */
-static mst_status take_number(const char *name, int least, int most, int *value) {
-    const char *text = variable(name);
-    if (!text) return MST_OK;
-    char *end;
-    errno = 0;
-    long number = strtol(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end || errno || number < least || number > most)
-        return msi_fail(MST_ERR_CONFIG, NULL, "%s='%s' is not a whole number from %d to %d", name, text,
-                        least, most);
-    *value = (int)number;
+mst_status msi_discover_meet(const struct msi_settings *settings, const struct msi_wait *wait,
+                             struct msi_launch *launch) {
+    struct msi_address offer = {.port = launch->port.value < 0 ? 0 : launch->port.value}, met;
+    const char *why;
+    char own[64];
+    mst_status st = MST_OK;
+    if (!launch->pmi) return MST_OK;
+    if (launch->host[0]) {
+        strcpy(offer.host, launch->host);
+    } else {
+        st = msi_netif_choose(settings->advertise_addr, settings->socket_ifname, NULL, own, &why);
+        if (st == MST_OK) strcpy(offer.host, own);
+    }
+    if (st == MST_OK) st = msi_pmi_meet(launch->rank.value, &offer, wait, &met);
+    if (st != MST_OK) return st;
+    static const char from[] = "rank 0, through PMI";
+    strcpy(launch->host, met.host);
+    launch->host_from = from;
+    launch->port = (struct msi_found){met.port, launch->port.value < 0 ? from : launch->port.from};
+    launch->pmi = false;
     return MST_OK;
 }
 
+void msi_discover_say(bool always, const struct msi_launch *launch) {
+    if (!always && !msi_log_on(MSI_ROOM_bootstrap, MSI_LOG_INFO)) return;
+    msi_log_line(MSI_ROOM_bootstrap, MSI_LOG_INFO,
+                 "discovered %s: world_rank=%d, local_rank=%d, world_size=%d, local_size=%d, master_addr=%s, "
+                 "master_port=%d",
+                 launch->launcher->title, launch->rank.value, launch->local_rank.value, launch->size.value,
+                 launch->local_size.value, launch->host[0] ? launch->host : "?", launch->port.value);
+}
+
+mst_status msi_discover_set_env(const struct msi_launch *launch) {
+    const struct {
+        const char *name;
+        int value;
+    } numbers[] = {
+        {"RANK", launch->rank.value},
+        {"WORLD_SIZE", launch->size.value},
+        {"LOCAL_RANK", launch->local_rank.value},
+        {"LOCAL_WORLD_SIZE", launch->local_size.value},
+        {"MASTER_PORT", launch->port.value},
+    };
+    char text[16];
+    int failed = 0;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (numbers[i].value < 0) continue;
+        snprintf(text, sizeof text, "%d", numbers[i].value);
+        failed |= setenv(numbers[i].name, text, 1);
+    }
+    if (launch->host[0]) failed |= setenv("MASTER_ADDR", launch->host, 1);
+    /* What AzureML's images need, unless somebody knows better. */
+    if (!strcmp(launch->launcher->name, "azureml")) failed |= setenv("NCCL_SOCKET_IFNAME", "^docker0,lo", 0);
+    return failed ? msi_fail_memory() : MST_OK;
+}
+
+static mst_status say_misfit(const struct msi_place *place) {
+    return msi_fail(MST_ERR_CONFIG, "ranks go from 0 to the world size less 1",
+                    "rank %d does not fit a world of %d (from %s)", place->rank, place->world_size,
+                    place->source);
+}
+
 /* Rank and size: from the options, the url's query, the environment, in this order; -1 where nobody says. */
-static mst_status take_ranks(const mst_init_options *options, struct msi_place *place) {
-    int rank = -1, size = -1;
-    mst_status st = take_number("RANK", 0, INT_MAX, &rank);
-    if (st == MST_OK) st = take_number("WORLD_SIZE", 1, INT_MAX, &size);
-    if (st != MST_OK) return st;
-    place->source = rank >= 0 || size >= 0 ? "RANK and WORLD_SIZE" : "nothing is set";
+static mst_status take_ranks(const mst_init_options *options, const struct msi_launch *launch,
+                             struct msi_place *place) {
+    place->rank = launch->rank.value;
+    place->world_size = launch->size.value;
+    place->source = launch->launcher->title;
     if (place->url.rank >= 0 || place->url.world_size >= 0) {
-        if (place->url.rank >= 0) rank = place->url.rank;
-        if (place->url.world_size >= 0) size = place->url.world_size;
+        if (place->url.rank >= 0) place->rank = place->url.rank;
+        if (place->url.world_size >= 0) place->world_size = place->url.world_size;
         place->source = "the init method";
     }
     if (options->world_size) {
-        rank = options->rank;
-        size = options->world_size;
+        place->rank = options->rank;
+        place->world_size = options->world_size;
         place->source = ".rank and .world_size";
-        if (size < 1 || rank < 0 || rank >= size)
-            return msi_fail(MST_ERR_CONFIG, "ranks go from 0 to the world size less 1",
-                            "rank %d does not fit a world of %d (from %s)", rank, size, place->source);
+        if (place->world_size < 1 || place->rank < 0 || place->rank >= place->world_size)
+            return say_misfit(place);
     }
-    place->rank = rank;
-    place->world_size = size;
     return MST_OK;
 }
 
@@ -59,64 +107,123 @@ static mst_status check_ranks(const struct msi_place *place) {
             "%s known from %s",
             place->rank < 0 ? "the world size but not the rank is" : "the rank but not the world size is",
             place->source);
-    if (place->world_size < 1 || place->rank >= place->world_size)
-        return msi_fail(MST_ERR_CONFIG, "ranks go from 0 to the world size less 1",
-                        "rank %d does not fit a world of %d (from %s)", place->rank, place->world_size,
-                        place->source);
+    return place->rank >= place->world_size ? say_misfit(place) : MST_OK;
+}
+
+mst_status msi_discover_missing(const struct msi_launch *launch, int rank, int size) {
+    const struct msi_launcher *row = launch->launcher;
+    char missing[80] = "";
+    if (rank < 0) strcat(missing, " RANK");
+    if (size < 0) strcat(missing, " WORLD_SIZE");
+    if (!launch->host[0]) strcat(missing, " MASTER_ADDR");
+    if (launch->port.value < 0) strcat(missing, " MASTER_PORT");
+    if (!missing[0]) return MST_OK;
+    if (row->depth < MSI_DEPTH_MPI)
+        return msi_fail(MST_ERR_CONFIG,
+                        "set them, start the program with `muster run`, or give an init method",
+                        "env:// needs these variables, which are not set:%s", missing);
+    return msi_fail(
+        MST_ERR_CONFIG, row->advice && !launch->host[0] ? row->advice : "set them for all ranks",
+        "%s started this program (%s=%d), but what it says does not stand in for these variables, "
+        "which are not set:%s",
+        row->title, launch->rank.from, launch->rank.value, missing);
+}
+
+/*
+ * A host's own name often stands for loopback in its /etc/hosts, where the ranks of other hosts cannot come: there
+ * rank 0 listens at the address that others would use.
+ */
+static mst_status open_up(const struct msi_settings *settings, const struct msi_launch *launch,
+                          struct msi_address *address) {
+    const char *why;
+    char own[64];
+    bool several = launch->local_size.value > 0 && launch->local_size.value < launch->size.value;
+    if (launch->rank.value != 0 || !several || !msi_host_is_hidden(address->host)) return MST_OK;
+    mst_status st = msi_netif_choose("", settings->socket_ifname, NULL, own, &why);
+    if (st != MST_OK) return st;
+    msi_log(bootstrap, INFO, "%s is loopback here and ranks are on other hosts: listening on %s (%s)",
+            address->host, own, why);
+    strcpy(address->host, own);
     return MST_OK;
 }
 
-/* env://: nothing set means one process alone; a part of the variables is an error that lists the rest. */
-static mst_status take_env(struct msi_place *place) {
-    const char *host = variable("MASTER_ADDR"), *port = variable("MASTER_PORT");
-    bool nothing = place->rank < 0 && place->world_size < 0 && !host && !port;
-    if (nothing) {
-        place->rank = 0;
-        place->world_size = 1;
+/* env://: nothing set means one process alone; a part of what is needed is an error that lists the rest. */
+static mst_status take_env(const struct msi_settings *settings, const struct msi_wait *wait,
+                           struct msi_launch *launch, struct msi_place *place) {
+    msi_discover_alone(launch);
+    if (place->rank < 0 && place->world_size < 0) {
+        place->rank = launch->rank.value;
+        place->world_size = launch->size.value;
     }
     if (place->world_size == 1 && place->rank <= 0) {
         place->rank = 0;
         place->url.scheme = MSI_SCHEME_HASH;
         return MST_OK;
     }
-    char missing[80] = "";
-    if (place->rank < 0) strcat(missing, " RANK");
-    if (place->world_size < 0) strcat(missing, " WORLD_SIZE");
-    if (!host) strcat(missing, " MASTER_ADDR");
-    if (!port) strcat(missing, " MASTER_PORT");
-    if (missing[0])
+    mst_status st = MST_OK;
+    if (place->rank >= 0 && place->world_size > 0) {
+        launch->rank.value = place->rank; /* whoever is rank 0 hosts the store */
+        st = msi_discover_meet(settings, wait, launch);
+    }
+    if (st == MST_OK) st = msi_discover_missing(launch, place->rank, place->world_size);
+    if (st != MST_OK) return st;
+    if (launch->port.value == 0)
         return msi_fail(MST_ERR_CONFIG,
-                        "set them, start the program with `muster run`, or give an init method",
-                        "env:// needs these variables, which are not set:%s", missing);
-    if (strlen(host) >= MSI_HOST_MAX) return msi_fail(MST_ERR_CONFIG, NULL, "MASTER_ADDR is too long");
-    strcpy(place->url.address.host, host);
+                        "port 0 is for whoever can tell others the real one; `muster run` does",
+                        "MASTER_PORT is 0: the other ranks could not find the store");
+    strcpy(place->url.address.host, launch->host);
+    place->url.address.port = launch->port.value;
     place->url.scheme = MSI_SCHEME_TCP;
-    mst_status st = take_number("MASTER_PORT", 0, 65535, &place->url.address.port);
-    if (st == MST_OK && place->url.address.port == 0)
-        st = msi_fail(MST_ERR_CONFIG, "port 0 is for whoever can tell others the real one; `muster run` does",
-                      "MASTER_PORT is 0: the other ranks could not find the store");
-    return st;
+    return open_up(settings, launch, &place->url.address);
 }
 
-mst_status msi_discover(const mst_init_options *options, struct msi_place *place) {
+static void say_met_by(const mst_init_options *options, const struct msi_launch *launch,
+                       struct msi_place *place) {
+    bool told = options->init_method || (launch->host_from && !strcmp(launch->host_from, "MASTER_ADDR"));
+    place->advice = told ? NULL : launch->launcher->advice;
+    if (options->init_method)
+        snprintf(place->met_by, sizeof place->met_by, "%.180s", options->init_method);
+    else if (launch->launcher->depth < MSI_DEPTH_MPI)
+        strcpy(place->met_by, "MASTER_ADDR and MASTER_PORT");
+    else
+        snprintf(place->met_by, sizeof place->met_by, "%s (address: %s; port: %s)", launch->launcher->title,
+                 launch->host_from ? launch->host_from : "none",
+                 launch->port.from ? launch->port.from : "none");
+}
+
+/* Who hosts the store, and under which name the job meets there. */
+static void take_run(const mst_init_options *options, const struct msi_launch *launch,
+                     struct msi_place *place) {
+    const char *agent = msi_variable("TORCHELASTIC_USE_AGENT_STORE");
+    bool tcp = place->url.scheme == MSI_SCHEME_TCP;
+    bool agent_hosts = tcp && !options->init_method && agent && !strcmp(agent, "True");
+    const char *run = agent_hosts ? msi_variable("TORCHELASTIC_RUN_ID") : launch->job[0] ? launch->job : NULL;
+    const char *attempt = agent_hosts ? msi_variable("TORCHELASTIC_RESTART_COUNT") : NULL;
+    place->hosted = tcp && !agent_hosts;
+    snprintf(place->run, sizeof place->run, "%.64s.%.16s", run ? run : "job", attempt ? attempt : "0");
+}
+
+mst_status msi_discover(const mst_init_options *options, const struct msi_settings *settings,
+                        const struct msi_wait *wait, struct msi_place *place) {
+    bool discovery = settings->discovery && !options->no_discovery;
+    struct msi_launch launch;
     *place = (struct msi_place){.rank = -1};
     mst_status st = msi_url_parse(options->init_method ? options->init_method : "env://", &place->url);
-    if (st == MST_OK) st = take_ranks(options, place);
-    if (st == MST_OK && place->url.scheme == MSI_SCHEME_ENV && !options->store) st = take_env(place);
+    if (st == MST_OK) st = msi_launch_find(discovery, &launch);
+    if (st == MST_OK) st = take_ranks(options, &launch, place);
+    bool told = options->world_size || place->url.rank >= 0 || place->url.world_size >= 0;
+    if (st == MST_OK && !told) st = msi_launch_check(discovery, &launch);
+    if (st == MST_OK && place->url.scheme == MSI_SCHEME_ENV && !options->store)
+        st = take_env(settings, wait, &launch, place);
     if (st == MST_OK) st = check_ranks(place);
     if (st != MST_OK) return st;
     if (place->url.scheme == MSI_SCHEME_HASH && place->world_size > 1)
         return msi_fail(MST_ERR_ADDRESS,
                         "open one hash:// store and pass it to every thread's world as .store",
                         "hash:// meets nobody outside its handle");
-    const char *agent = variable("TORCHELASTIC_USE_AGENT_STORE");
-    bool agent_hosts =
-        place->url.scheme == MSI_SCHEME_TCP && !options->init_method && agent && !strcmp(agent, "True");
-    place->hosted = place->url.scheme == MSI_SCHEME_TCP && !agent_hosts;
-    place->met_by = options->init_method ? options->init_method : "MASTER_ADDR and MASTER_PORT";
-    const char *run = agent_hosts ? variable("TORCHELASTIC_RUN_ID") : NULL;
-    const char *attempt = agent_hosts ? variable("TORCHELASTIC_RESTART_COUNT") : NULL;
-    snprintf(place->run, sizeof place->run, "%.64s.%.16s", run ? run : "job", attempt ? attempt : "0");
+    take_run(options, &launch, place);
+    say_met_by(options, &launch, place);
     msi_call_rank(place->rank);
-    return MST_OK;
+    msi_discover_say(options->verbose, &launch);
+    return options->set_env ? msi_discover_set_env(&launch) : MST_OK;
 }

@@ -1,14 +1,17 @@
 /*
- * discover.h - which rank of which world this process is, and where the world meets. Reads the environment;
- * talks to nobody.
+ * discover.h - which rank of which world this process is, and where the world meets: from the options, the init
+ * method, and what the environment says (launch.h).
  */
 #ifndef MSI_BOOTSTRAP_DISCOVER_H
 #define MSI_BOOTSTRAP_DISCOVER_H
 
+#include "base/settings.h"
+#include "bootstrap/launch.h"
+#include "os/wait.h"
 #include "wire/url.h"
 
+#include <muster/discover.h>
 #include <muster/group.h>
-#include <stdbool.h>
 
 enum { MSI_RUN_MAX = 100 };
 
@@ -18,13 +21,32 @@ struct msi_place {
     bool hosted;           /* rank 0 hosts the tcp store; else somebody outside the world does */
     char run[MSI_RUN_MAX]; /* tells jobs and attempts in one store apart */
     const char *source;    /* where rank and size came from, for people */
-    const char *met_by;    /* where the url came from, for people */
+    char met_by[200];      /* where the url came from, for people */
+    const char
+        *advice; /* how to tell ranks of this launcher where rank 0 is; NULL: no launcher, or no need */
 };
 
 /*
- * Finds the place from explicit options, the init method, and RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and
- * TORCHELASTIC_*. MST_ERR_CONFIG names the variables that are missing, malformed or contradict each other.
+ * Finds the place. MST_ERR_CONFIG names the variables that are missing, malformed or contradict each other. Talks to
+ * nobody, except to the launcher through PMI where only that can tell.
  */
-mst_status msi_discover(const mst_init_options *options, struct msi_place *place);
+mst_status msi_discover(const mst_init_options *options, const struct msi_settings *settings,
+                        const struct msi_wait *wait, struct msi_place *place);
+
+/* Agrees with the other ranks through PMI on host and port, where that is open; *launch then has them. */
+mst_status msi_discover_meet(const struct msi_settings *settings, const struct msi_wait *wait,
+                             struct msi_launch *launch);
+
+/* One process that nobody launched is rank 0 of 1. Does nothing if somebody did. */
+void msi_discover_alone(struct msi_launch *launch);
+
+/* MST_ERR_CONFIG if rank, size, host or port are not known, with what must be set. */
+mst_status msi_discover_missing(const struct msi_launch *launch, int rank, int size);
+
+/* Says in one line what was found: in any case, or where the log is at info. */
+void msi_discover_say(bool always, const struct msi_launch *launch);
+
+/* Sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as far as they are known. */
+mst_status msi_discover_set_env(const struct msi_launch *launch);
 
 #endif

@@ -10,6 +10,20 @@
 
 enum { REOPEN_MS = 1000, LAST_WORDS_MS = 2000 };
 
+/* Rank 0 cannot host the store where it was told to: who told it, and how to tell it otherwise. */
+static mst_status say_told(mst_status st, const struct msi_place *place) {
+    const mst_error_info *why = mst_last_error();
+    char what[400], remedy[400];
+    snprintf(what, sizeof what, "%s", why->message);
+    if (st == MST_ERR_PORT_TAKEN)
+        snprintf(remedy, sizeof remedy,
+                 "set MASTER_PORT or the init method to another port for all ranks, or start them with "
+                 "`muster run`, which finds a free one");
+    else
+        snprintf(remedy, sizeof remedy, "%s", place->advice ? place->advice : why->remedy);
+    return msi_fail(st, remedy, "%s; rank 0 was told to host the store there by %s", what, place->met_by);
+}
+
 /* Opens the store that the place names: the given one, that of the url, or one of our own for a single
  * process. */
 static mst_status open_store(struct msi_world *world, const mst_init_options *options,
@@ -26,13 +40,8 @@ static mst_status open_store(struct msi_world *world, const mst_init_options *op
         st = msi_store_open_file(place->url.path, true, settings, wait, &world->store);
     else
         st = msi_store_open(&place->url, settings, wait, &store_options, &world->store);
-    if (st == MST_ERR_PORT_TAKEN) {
-        char what[400];
-        snprintf(what, sizeof what, "%s", mst_last_error()->message);
-        st = msi_fail(
-            st, "choose another port there, or start the ranks with `muster run`, which finds a free one",
-            "%s; rank 0 was told to host the store there by %s", what, place->met_by);
-    }
+    bool mine = store_options.is_master;
+    if (mine && (st == MST_ERR_PORT_TAKEN || st == MST_ERR_ADDRESS)) st = say_told(st, place);
     world->owns_store = st == MST_OK;
     return st;
 }
@@ -71,7 +80,9 @@ static void release(struct msi_world *world) {
 static mst_status set_up(struct msi_world *world, const mst_init_options *options,
                          const struct msi_settings *settings) {
     struct msi_place place;
-    mst_status st = msi_discover(options, &place);
+    int64_t join_ms = options->timeout_ms ? options->timeout_ms : settings->init_timeout_ms;
+    struct msi_wait wait = {msi_deadline(join_ms), options->cancel};
+    mst_status st = msi_discover(options, settings, &wait, &place);
     if (st != MST_OK) return st;
     world->rank = place.rank;
     world->size = place.world_size;
@@ -82,8 +93,6 @@ static mst_status set_up(struct msi_world *world, const mst_init_options *option
     else
         snprintf(world->where, sizeof world->where, "%.*s", MSI_HOST_MAX, place.url.path);
     world->timeout_ms = options->timeout_ms ? options->timeout_ms : (int)settings->timeout_ms;
-    int64_t join_ms = options->timeout_ms ? options->timeout_ms : settings->init_timeout_ms;
-    struct msi_wait wait = {msi_deadline(join_ms), options->cancel};
     world->gone = calloc((size_t)world->size, sizeof *world->gone);
     if (!world->gone) return msi_fail_memory();
     world->linger_ms = settings->store_linger_ms;

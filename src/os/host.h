@@ -38,6 +38,9 @@ struct msi_netif {
 /* At most max interfaces with their addresses; returns how many. */
 int msi_netif_list(struct msi_netif *list, int max);
 
+/* Does a name other than localhost, which means it, stand for nothing but loopback here? No other host can come there. */
+bool msi_host_is_hidden(const char *name);
+
 /*
  * The address that other hosts shall use for this process: advertise if it is given, else that of the
  * interface ifname if it is given, else the one on the route to target (may be NULL), else that of the first

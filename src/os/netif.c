@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "os/host.h"
 
+#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -54,6 +55,30 @@ static bool route_to(const struct msi_address *target, char out[64]) {
     }
     freeaddrinfo(found);
     return known;
+}
+
+static bool is_loopback(const struct sockaddr *address) {
+    if (address->sa_family == AF_INET) {
+        struct sockaddr_in four;
+        memcpy(&four, address, sizeof four);
+        return ntohl(four.sin_addr.s_addr) >> 24 == 127;
+    }
+    struct sockaddr_in6 six;
+    memcpy(&six, address, sizeof six);
+    return IN6_IS_ADDR_LOOPBACK(&six.sin6_addr);
+}
+
+bool msi_host_is_hidden(const char *name) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+    char address[sizeof(struct in6_addr)];
+    bool meant = inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
+    if (meant || !strcmp(name, "localhost")) return false;
+    if (getaddrinfo(name, NULL, &hints, &found)) return false;
+    bool all = true;
+    for (struct addrinfo *a = found; a; a = a->ai_next)
+        if (a->ai_family == AF_INET || a->ai_family == AF_INET6) all &= is_loopback(a->ai_addr);
+    freeaddrinfo(found);
+    return all;
 }
 
 /* The first interface that fits, IPv4 before IPv6. */

@@ -94,36 +94,69 @@ static void add_machine(cJSON *root) {
     cJSON_AddStringToObject(machine, "vector", msi_cpu_features(text, sizeof text));
 }
 
+/* Every variable of the table of launchers that is set. */
+static void add_variable(cJSON *variables, const char *name) {
+    if (name && msi_variable(name) && !cJSON_GetObjectItemCaseSensitive(variables, name))
+        cJSON_AddStringToObject(variables, name, msi_variable(name));
+}
+
+static void add_rules(cJSON *variables, const struct msi_number_rule rules[MSI_RULES]) {
+    for (int i = 0; i < MSI_RULES; i++) add_variable(variables, rules[i].name);
+}
+
+static void add_variables(cJSON *discovery) {
+    cJSON *variables = add_object(discovery, "variables");
+    for (size_t i = 0; i < msi_launcher_count; i++) {
+        const struct msi_launcher *row = &msi_launchers[i];
+        for (int k = 0; k < 4; k++) add_variable(variables, row->needs[k]);
+        add_rules(variables, row->rank);
+        add_rules(variables, row->size);
+        add_rules(variables, row->local_rank);
+        add_rules(variables, row->local_size);
+        for (int k = 0; k < MSI_RULES; k++) add_variable(variables, row->where[k].name);
+        for (int k = 0; k < 2; k++) add_variable(variables, row->job[k]);
+    }
+    static const char *const others[] = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) add_variable(variables, others[i]);
+}
+
+static void add_known(cJSON *discovery, const char *name, int value) {
+    if (value >= 0) cJSON_AddNumberToObject(discovery, name, value);
+}
+
+static void add_found(cJSON *discovery, const mst_discovery *found) {
+    cJSON_AddStringToObject(discovery, "launcher", found->launcher);
+    cJSON_AddStringToObject(discovery, "title", found->title);
+    add_known(discovery, "rank", found->rank);
+    add_known(discovery, "world_size", found->world_size);
+    add_known(discovery, "local_rank", found->local_rank);
+    add_known(discovery, "local_size", found->local_size);
+    if (found->master_addr[0]) cJSON_AddStringToObject(discovery, "master_addr", found->master_addr);
+    if (found->master_port) cJSON_AddNumberToObject(discovery, "master_port", found->master_port);
+    cJSON *from = add_object(discovery, "from");
+    cJSON_AddStringToObject(from, "rank", found->rank_from);
+    cJSON_AddStringToObject(from, "world_size", found->world_size_from);
+    cJSON_AddStringToObject(from, "local_rank", found->local_rank_from);
+    cJSON_AddStringToObject(from, "local_size", found->local_size_from);
+    cJSON_AddStringToObject(from, "master_addr", found->master_addr_from);
+    cJSON_AddStringToObject(from, "master_port", found->master_port_from);
+}
+
 /* The place that discovery finds, or why it finds none. Returns whether there is a master to have a route to.
  */
 static bool add_discovery(cJSON *root, struct msi_address *master) {
-    static const char *const names[] = {"RANK",
-                                        "WORLD_SIZE",
-                                        "LOCAL_RANK",
-                                        "LOCAL_WORLD_SIZE",
-                                        "MASTER_ADDR",
-                                        "MASTER_PORT",
-                                        "TORCHELASTIC_USE_AGENT_STORE"};
     cJSON *discovery = add_object(root, "discovery");
-    struct msi_place place;
-    mst_init_options defaults = {.size = sizeof defaults};
-    if (msi_discover(&defaults, &place) != MST_OK) {
+    mst_discovery found = {.rank = -1};
+    if (mst_discover(&found) != MST_OK) {
         cJSON_AddStringToObject(discovery, "error", mst_last_error()->message);
-        place.url.scheme = MSI_SCHEME_HASH;
+        cJSON_AddStringToObject(discovery, "remedy", mst_last_error()->remedy);
     } else {
-        char text[MSI_ADDRESS_TEXT_MAX];
-        bool tcp = place.url.scheme == MSI_SCHEME_TCP;
-        cJSON_AddNumberToObject(discovery, "rank", place.rank);
-        cJSON_AddNumberToObject(discovery, "world_size", place.world_size);
-        cJSON_AddStringToObject(discovery, "from", place.source);
-        cJSON_AddStringToObject(discovery, "meets_at",
-                                tcp ? msi_address_format(&place.url.address, text) : "nowhere");
+        add_found(discovery, &found);
     }
-    cJSON *variables = add_object(discovery, "variables");
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (getenv(names[i])) cJSON_AddStringToObject(variables, names[i], getenv(names[i]));
-    *master = place.url.address;
-    return place.url.scheme == MSI_SCHEME_TCP;
+    add_variables(discovery);
+    master->port = found.master_port;
+    strcpy(master->host, found.master_addr);
+    return found.master_addr[0] && found.master_port;
 }
 
 static void add_network(cJSON *root, const struct msi_settings *settings, const struct msi_address *master) {

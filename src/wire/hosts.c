@@ -1,0 +1,142 @@
+/* hosts.c - lists of hosts, all but Slurm's. See hosts.h. */
+#include "wire/hosts.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+static mst_status malformed(const char *name, const char *text, const char *what) {
+    return msi_fail(MST_ERR_CONFIG, "correct it, or set MASTER_ADDR to rank 0's host", "%s='%.200s' %s", name,
+                    text, what);
+}
+
+static bool is_host(const char *text, size_t len) {
+    if (len == 0 || len >= MSI_HOST_MAX) return false;
+    for (size_t i = 0; i < len; i++)
+        if (text[i] <= ' ' || text[i] > '~' || strchr("\"\\,;/?#@", text[i])) return false;
+    return true;
+}
+
+static void copy(char host[MSI_HOST_MAX], const char *text, size_t len) {
+    memcpy(host, text, len);
+    host[len] = 0;
+}
+
+/* A list of one. */
+static mst_status only(const char *name, const char *text, const char *at, size_t len, uint64_t n,
+                       char host[MSI_HOST_MAX], uint64_t *count) {
+    if (!is_host(at, len)) return malformed(name, text, "is no name or address of a host");
+    if (n) return malformed(name, text, "names fewer hosts than are needed");
+    copy(host, at, len);
+    if (count) *count = 1;
+    return MST_OK;
+}
+
+mst_status msi_hosts_plain(const char *name, const char *text, uint64_t n, char host[MSI_HOST_MAX],
+                           uint64_t *count) {
+    return only(name, text, text, strlen(text), n, host, count);
+}
+
+mst_status msi_hosts_port(const char *name, const char *text, uint64_t n, char host[MSI_HOST_MAX],
+                          uint64_t *count) {
+    const char *end = text + strlen(text);
+    if (*text == '[') {
+        const char *bracket = strchr(text, ']');
+        if (!bracket || (bracket[1] && bracket[1] != ':'))
+            return malformed(name, text, "is not [address]:port");
+        text++;
+        end = bracket;
+    } else {
+        const char *colon = strchr(text, ':');
+        if (colon && !strchr(colon + 1, ':')) end = colon; /* more than one: an IPv6 address alone */
+    }
+    return only(name, text, text, (size_t)(end - text), n, host, count);
+}
+
+/* The next name of a JSON list; *text moves behind it. A name with escapes is none. */
+static bool json_next(const char **text, bool *first, const char **name, size_t *len) {
+    const char *at = *text;
+    at += strspn(at, " \t\r\n");
+    if (*at != (*first ? '[' : ',')) return false;
+    at++;
+    at += strspn(at, " \t\r\n");
+    if (*at != '"') return false;
+    const char *end = strchr(at + 1, '"');
+    if (!end) return false;
+    *name = at + 1;
+    *len = (size_t)(end - at - 1);
+    *text = end + 1;
+    *first = false;
+    return is_host(*name, *len);
+}
+
+static bool json_ends(const char *text) {
+    text += strspn(text, " \t\r\n");
+    return *text == ']' && !text[1 + strspn(text + 1, " \t\r\n")];
+}
+
+mst_status msi_hosts_json(const char *name, const char *text, uint64_t n, char host[MSI_HOST_MAX],
+                          uint64_t *count) {
+    const char *at = text, *found = NULL, *item;
+    size_t len = 0, item_len;
+    uint64_t i = 0;
+    for (bool first = true; json_next(&at, &first, &item, &item_len); i++)
+        if (i == n) {
+            found = item;
+            len = item_len;
+        }
+    if (!i || !json_ends(at))
+        return malformed(name, text, "is no JSON list of host names such as [\"a\",\"b\"]");
+    if (!found) return malformed(name, text, "names fewer hosts than are needed");
+    copy(host, found, len);
+    if (count) *count = i;
+    return MST_OK;
+}
+
+mst_status msi_hosts_json_find(const char *name, const char *text, const char *host, uint64_t *at) {
+    const char *rest = text, *item;
+    size_t len;
+    uint64_t i = 0;
+    for (bool first = true; json_next(&rest, &first, &item, &len); i++)
+        if (strlen(host) == len && !memcmp(item, host, len)) {
+            *at = i;
+            return MST_OK;
+        }
+    return msi_fail(MST_ERR_CONFIG, NULL, "%s='%.200s' is no JSON list with '%.200s' in it", name, text,
+                    host);
+}
+
+mst_status msi_hosts_lsf(const char *name, const char *text, uint64_t n, char host[MSI_HOST_MAX],
+                         uint64_t *count) {
+    static const char blank[] = " \t\n";
+    const char *found = NULL;
+    size_t len = 0;
+    uint64_t i = 0;
+    for (const char *at = text + strspn(text, blank); *at; i++) {
+        size_t n_name = strcspn(at, blank);
+        const char *slots = at + n_name + strspn(at + n_name, blank);
+        size_t digits = strspn(slots, "0123456789");
+        if (!is_host(at, n_name) || !digits || (slots[digits] && !strchr(blank, slots[digits])))
+            return malformed(name, text, "is no list of names and slots such as 'a 4 b 4'");
+        if (i == n) {
+            found = at;
+            len = n_name;
+        }
+        at = slots + digits + strspn(slots + digits, blank);
+    }
+    if (!found) return malformed(name, text, "names fewer hosts than are needed");
+    copy(host, found, len);
+    if (count) *count = i;
+    return MST_OK;
+}
+
+mst_status msi_hosts_orte(const char *name, const char *text, uint64_t n, char host[MSI_HOST_MAX],
+                          uint64_t *count) {
+    const char *tcp = strstr(text, ";tcp://"), *tcp6 = strstr(text, ";tcp6://");
+    const char *at = tcp ? tcp + 7 : tcp6 ? tcp6 + 8 : NULL;
+    if (!at) return malformed(name, text, "has no tcp:// address");
+    bool six = *at == '[';
+    if (six) at++;
+    /* The port follows a colon; several addresses are parted by commas. */
+    return only(name, text, at, strcspn(at, six ? "],;" : ",:;"), n, host, count);
+}
