@@ -36,8 +36,8 @@ typedef struct mst_bytes {
 void mst_bytes_free(mst_bytes *bytes);
 
 /*
- * A cancellation token. Calls that were given it as .cancel return MST_ERR_CANCELLED once it was fired,
- * now and later. Firing is safe from any thread and from a signal handler. Free it after the last call
+ * A cancellation token. Calls that were given it as .cancel and would wait return MST_ERR_CANCELLED once it was
+ * fired, now and later; one that need not wait may still succeed. Firing is safe from any thread and from a signal handler. Free it after the last call
  * that was given it has returned.
  */
 mst_status mst_cancel_new(mst_cancel **cancel);
