@@ -62,13 +62,15 @@ static bool needs(const struct mst_work *op, int rank) {
     return !op->done && (from == rank || (from < 0 && op->comm->size == 2));
 }
 
-/* Rank that is gone and that the operation needs; -1 for none. */
+/* Rank that is gone and that the operation needs, or one that has left the group, as others do because of it; -1 for none. */
 static int lost_peer(struct msi_comm *comm, const struct mst_work *op) {
+    int left = -1;
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank || !needs(op, r)) continue;
-        if (has_ended(comm, r) || has_left(comm, r) || comm->hooks.is_gone(comm->hooks.context, r)) return r;
+        if (has_ended(comm, r) || comm->hooks.is_gone(comm->hooks.context, r)) return r;
+        if (left < 0 && has_left(comm, r)) left = r;
     }
-    return -1;
+    return left;
 }
 
 static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
@@ -137,7 +139,8 @@ static mst_status say_lost(struct msi_comm *comm, int rank) {
 static bool lost_somebody(struct msi_comm *comm, struct mst_work *op) {
     int lost = lost_peer(comm, op);
     if (lost < 0) return false;
-    if (msi_comm_advance(comm)) return true;
+    if (msi_comm_advance(comm) || msi_comm_heard(comm))
+        return true; /* who gave up says so before it leaves */
     msi_comm_fail(comm, op, say_lost(comm, lost), lost);
     return true;
 }
