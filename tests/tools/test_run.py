@@ -147,6 +147,20 @@ class Environment(ToolTest):
         self.assertEqual((rc, out), (2, b""))
         self.assertRegex(err.decode(), r"\Amuster run: 32 ranks need \d+ open files.*\n\Z")
 
+    def test_as_many_ranks_as_processors(self):
+        first = min(os.sched_getaffinity(0))
+        one = lambda: (default_signals(), os.sched_setaffinity(0, {first}))
+        for word in ("cpu", "auto"):
+            env = {"CUDA_VISIBLE_DEVICES": ""}
+            rc, out, _ = self.muster("run", "-n", word, "sh", "-c", "echo $WORLD_SIZE", env=env)
+            n = len(os.sched_getaffinity(0))
+            self.assertEqual((rc, sorted(set(lines_of(out)))), (0, [f"[{r}] {n}" for r in range(n)]))
+            rc, out, _ = self.muster("run", "-n", word, "sh", "-c", "echo $WORLD_SIZE", env=env, preexec_fn=one)
+            self.assertEqual((rc, out), (0, b"[0] 1\n"))
+
+    def test_standalone(self):
+        self.assertEqual(self.muster("run", "--standalone", "-n", 2, "true"), (0, b"", b""))
+
     def test_descriptors_of_the_launcher_are_not_inherited(self):
         rc, out, _ = self.muster("run", "-n", 3, "sh", "-c", "ls /proc/$$/fd")
         self.assertEqual(rc, 0)
@@ -534,6 +548,9 @@ class Mistakes(ToolTest):
     def test_numbers(self):
         for n in ("0", "-1", "99999999", "99999999999999999999", "2x", "", " ", "1.5"):
             self.check(["-n", n, "echo", "started"], f"not '{n}'")
+        self.check(["-n", "gpus", "echo", "started"], "cpu, gpu or auto, not 'gpus'")
+        hidden = {"CUDA_VISIBLE_DEVICES": "-1"}
+        self.check(["-n", "gpu", "echo", "started"], "-n gpu finds no device: ", env=hidden)
         self.check(["-n"], "needs a value")
         self.check(["--master-port", "65536", "echo", "started"], "not '65536'")
         self.check(["--shutdown-timeout", "nan", "echo", "started"], "not 'nan'")

@@ -4,6 +4,7 @@
  */
 #include "commands.h"
 #include "job.h"
+#include "nproc.h"
 #include "options.h"
 #include "program.h"
 #include "spawn.h"
@@ -17,7 +18,6 @@
 #include <sys/random.h>
 
 enum {
-    RANKS_MAX = 16384,
     RUN_ID_BYTES = 8,
     FILES_OF_OUR_OWN = 64,
     FILES_PER_RANK = 5, /* two pipes, a pidfd, and what the store may need for it */
@@ -27,15 +27,21 @@ enum {
 static const char master_addr[] = "127.0.0.1";
 
 struct run_options {
-    long n;
+    const char *nproc;
+    int n; /* what nproc amounts to */
     long master_port;
     double shutdown_timeout;
     bool no_prefix;
+    bool standalone;
 };
 
 static const struct opt options[] = {
-    {"nproc-per-node", 'n', OPT_NUMBER, "N", "how many ranks to start (default 1)",
-     offsetof(struct run_options, n), 1, RANKS_MAX},
+    {"nproc-per-node", 'n', OPT_STRING, "N",
+     "how many ranks to start (default 1), or: cpu, gpu, auto\n"
+     "for one per processor, per NVIDIA device, per device if there are any",
+     offsetof(struct run_options, nproc), 0, 0},
+    {"standalone", 0, OPT_FLAG, NULL, "one node and a free port, which is what happens anyway",
+     offsetof(struct run_options, standalone), 0, 0},
     {"master-port", 0, OPT_NUMBER, "PORT", "where the ranks meet; 0, the default, takes a free port",
      offsetof(struct run_options, master_port), 0, 65535},
     {"shutdown-timeout", 0, OPT_SECONDS, "SECONDS",
@@ -57,7 +63,7 @@ static const struct opt_command command = {
 };
 
 /* Lets the launcher hold what n ranks need; *before is what the ranks are to have. */
-static int raise_file_limit(long n, struct rlimit *before) {
+static int raise_file_limit(int n, struct rlimit *before) {
     rlim_t least = (rlim_t)(n * FILES_PER_RANK_MIN + FILES_OF_OUR_OWN);
     rlim_t wish = (rlim_t)(n * FILES_PER_RANK + FILES_OF_OUR_OWN);
 
@@ -117,11 +123,11 @@ static int run_program(const struct run_options *o, const char *program, char **
     struct rlimit files;
     mst_store *store;
     struct job_options job = {
-        .n = (int)o->n, .program = program, .argv = argv, .warden = &warden, .files = &files};
+        .n = o->n, .program = program, .argv = argv, .warden = &warden, .files = &files};
     int rc = raise_file_limit(o->n, &files);
 
     if (rc == -EMFILE)
-        return opt_mistake(&command, "%ld ranks need %ld open files, and the limit is %llu (ulimit -Hn)",
+        return opt_mistake(&command, "%d ranks need %d open files, and the limit is %llu (ulimit -Hn)",
                            o->n, o->n * FILES_PER_RANK_MIN + FILES_OF_OUR_OWN,
                            (unsigned long long)files.rlim_max);
     if (rc == 0) rc = warden_open(&warden, job.n);
@@ -136,7 +142,7 @@ static int run_program(const struct run_options *o, const char *program, char **
 }
 
 int cmd_run(int argc, char **argv) {
-    struct run_options o = {.n = 1, .shutdown_timeout = 5};
+    struct run_options o = {.nproc = "1", .shutdown_timeout = 5};
     char why[1024];
     char **operands, *program;
     int n_operands;
@@ -146,6 +152,7 @@ int cmd_run(int argc, char **argv) {
     if (n_operands == 0)
         return opt_mistake(&command, "which program? usage: muster run [options] program [argument ...]");
     if (program_find(operands[0], &program, why, sizeof why) != 0) return opt_mistake(&command, "%s", why);
+    if (nproc_read(o.nproc, &o.n, why, sizeof why) != 0) return opt_mistake(&command, "%s", why);
     spawn_prepare();
     status = run_program(&o, program, operands);
     free(program);
