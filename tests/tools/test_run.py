@@ -1,6 +1,5 @@
 """muster run: environment, output, failures, signals, and that nothing is left behind."""
 
-import ctypes
 import fcntl
 import os
 import pathlib
@@ -9,34 +8,13 @@ import re
 import resource
 import select
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 import termios
 import unittest
 
-from tool import MUSTER, ToolTest, default_signals, is_alive, wait_until
-
-
-def without_pidfd():
-    """Makes pidfd_open fail as on a kernel that lacks it."""
-    default_signals()
-    instructions = [
-        (0x20, 0, 0, 0),  # load the number of the system call
-        (0x15, 0, 1, 434),  # pidfd_open, on every architecture
-        (0x06, 0, 0, 0x00050000 | 38),  # ENOSYS
-        (0x06, 0, 0, 0x7FFF0000),  # allow
-    ]
-    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *i) for i in instructions))
-    program = struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(code))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, program, 0, 0) != 0:
-        os._exit(77)
-
-
-def lines_of(data):
-    return data.decode().splitlines()
+from tool import MUSTER, Gate, ToolTest, default_signals, is_alive, lines_of, wait_until, without_pidfd
 
 
 def wait_a_moment():
@@ -47,23 +25,6 @@ def wait_a_moment():
 def state_of(pid):
     with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
         return stat.read().rsplit(")", 1)[1].split()[0]
-
-
-class Gate:
-    """A place where a worker waits, by reading a line from self.path, until the test lets it go on."""
-
-    def __enter__(self):
-        self.directory = tempfile.TemporaryDirectory()
-        self.path = os.path.join(self.directory.name, "gate")
-        os.mkfifo(self.path)
-        return self
-
-    def open(self):
-        with open(self.path, "w", encoding="utf-8") as gate:
-            gate.write("go\n")
-
-    def __exit__(self, *_):
-        self.directory.cleanup()
 
 
 class Environment(ToolTest):

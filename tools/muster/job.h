@@ -1,4 +1,4 @@
-/* job.h - supervises one generation of workers from the first start to the last byte of their output. */
+/* job.h - supervises the workers from the first start, over restarts, to the last byte of their output. */
 #ifndef MUSTER_TOOL_JOB_H
 #define MUSTER_TOOL_JOB_H
 
@@ -17,12 +17,14 @@ struct job_options {
     struct warden *warden;
     const struct rlimit *files; /* the limit on open files to give to the workers */
     bool prefix;                /* gather their output line by line; else they share the launcher's */
+    int max_restarts;           /* so often all are started again after one failed */
     double shutdown_seconds;    /* how long they may take to end once asked */
 };
 
 /*
  * Runs the job and returns the launcher's exit status: 0 if every worker exited with 0, else the exit code of
- * the first that did not, 128 + n if signal n ended it or the launcher, 2 if they could not be started.
+ * the first that did not, 128 + n if signal n ended it or the launcher, 2 if they could not be started. After
+ * a restart the last generation decides.
  * When it returns, no process and no pipe is left.
  */
 int job_run(const struct job_options *options);

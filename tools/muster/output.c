@@ -283,6 +283,11 @@ void output_finish(struct output *o) {
     }
 }
 
+void output_restart(struct output *o) {
+    o->finishing = false;
+    for (int i = 0; i < o->n * OUTPUT_STREAMS; i++) o->sources[i].partial_len = 0;
+}
+
 bool output_idle(const struct output *o) {
     for (int i = 0; i < o->n * OUTPUT_STREAMS; i++)
         if (o->sources[i].fd >= 0) return false;

@@ -45,6 +45,9 @@ void output_catch_up(struct output *output, int index);
 /* Takes in what is still in the pipes and closes them, even if some stranger holds the other end open. */
 void output_finish(struct output *output);
 
+/* After output_finish, once idle and the loop has let go of the handles: takes the next generation's pipes. */
+void output_restart(struct output *output);
+
 /* Nothing is left to be written. */
 bool output_idle(const struct output *output);
 

@@ -30,6 +30,8 @@ struct run_options {
     const char *nproc;
     int n; /* what nproc amounts to */
     long master_port;
+    long max_restarts;
+    double monitor_interval; /* accepted for torchrun's sake */
     double shutdown_timeout;
     bool no_prefix;
     bool standalone;
@@ -44,6 +46,10 @@ static const struct opt options[] = {
      offsetof(struct run_options, standalone), 0, 0},
     {"master-port", 0, OPT_NUMBER, "PORT", "where the ranks meet; 0, the default, takes a free port",
      offsetof(struct run_options, master_port), 0, 65535},
+    {"max-restarts", 0, OPT_NUMBER, "N", "how often all ranks are started again after one failed (default 0)",
+     offsetof(struct run_options, max_restarts), 0, 1000000},
+    {"monitor-interval", 0, OPT_SECONDS, "SECONDS", "ignored: ranks are watched without polling",
+     offsetof(struct run_options, monitor_interval), 0, 86400},
     {"shutdown-timeout", 0, OPT_SECONDS, "SECONDS",
      "how long ranks may take to end before they are killed (default 5)",
      offsetof(struct run_options, shutdown_timeout), 0, 86400},
@@ -54,9 +60,10 @@ static const struct opt options[] = {
 static const struct opt_command command = {
     .name = "muster run",
     .operands = "program [argument ...]",
-    .summary = "Starts N copies of a program on this host, as the ranks of one world. The environment tells\n"
-               "each its rank, as torchrun does. The first rank to fail ends the others, and its exit code\n"
-               "is the launcher's.",
+    .summary =
+        "Starts N copies of a program on this host, as the ranks of one world. The environment tells\n"
+        "each its rank, as torchrun does. The first rank to fail ends the others; then all are started\n"
+        "again, if that is wanted, or its exit code is the launcher's.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .stops_at_operand = true,
@@ -104,6 +111,7 @@ static int run_with_store(const struct run_options *o, const mst_store *store, s
         .master_addr = master_addr,
         .master_port = mst_store_port(store),
         .run_id = run_id,
+        .max_restarts = (int)o->max_restarts,
     };
     int rc = make_run_id(run_id);
 
@@ -111,6 +119,7 @@ static int run_with_store(const struct run_options *o, const mst_store *store, s
     if (rc != 0) return opt_mistake(&command, "cannot set up the environment: %s", strerror(-rc));
     job.env = &env;
     job.prefix = !o->no_prefix;
+    job.max_restarts = (int)o->max_restarts;
     job.shutdown_seconds = o->shutdown_timeout;
     int status = job_run(&job);
     worker_env_close(&env);
@@ -127,9 +136,8 @@ static int run_program(const struct run_options *o, const char *program, char **
     int rc = raise_file_limit(o->n, &files);
 
     if (rc == -EMFILE)
-        return opt_mistake(&command, "%d ranks need %d open files, and the limit is %llu (ulimit -Hn)",
-                           o->n, o->n * FILES_PER_RANK_MIN + FILES_OF_OUR_OWN,
-                           (unsigned long long)files.rlim_max);
+        return opt_mistake(&command, "%d ranks need %d open files, and the limit is %llu (ulimit -Hn)", o->n,
+                           o->n * FILES_PER_RANK_MIN + FILES_OF_OUR_OWN, (unsigned long long)files.rlim_max);
     if (rc == 0) rc = warden_open(&warden, job.n);
     if (rc != 0) return opt_mistake(&command, "cannot set up the launcher: %s", strerror(-rc));
     int status = host_store(o, &store);

@@ -1,5 +1,6 @@
 /*
- * worker_env.c - builds the ranks' environment once; per rank, three short strings are rewritten in place.
+ * worker_env.c - builds the ranks' environment once; per rank and generation, four short strings are
+ * rewritten in place.
  * The main thread makes and owns it; a child sees its own copy of the moment it was forked in.
  */
 #include "worker_env.h"
@@ -65,7 +66,6 @@ static int add_facts(char **owned, const struct worker_env_facts *f) {
     rc |= add(owned, "ROLE_NAME=default");
     rc |= add(owned, "MASTER_ADDR=%s", f->master_addr);
     rc |= add(owned, "MASTER_PORT=%d", f->master_port);
-    rc |= add(owned, "TORCHELASTIC_RESTART_COUNT=%d", f->restart_count);
     rc |= add(owned, "TORCHELASTIC_MAX_RESTARTS=%d", f->max_restarts);
     rc |= add(owned, "TORCHELASTIC_RUN_ID=%s", f->run_id);
     rc |= add(owned, "TORCHELASTIC_USE_AGENT_STORE=True");
@@ -89,6 +89,7 @@ int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts
     for (size_t i = 0; env->owned[i] != NULL; i++) env->vars[at++] = env->owned[i];
     for (size_t i = 0; i < n; i++)
         if (!is_replaced(environ[i])) env->vars[at++] = environ[i];
+    worker_env_restart(env, 0);
     return 0;
 }
 
@@ -97,6 +98,10 @@ void worker_env_close(struct worker_env *env) {
     free(env->owned);
     free(env->vars);
     *env = (struct worker_env){0};
+}
+
+void worker_env_restart(struct worker_env *env, int n) {
+    snprintf(env->per_rank[3], WORKER_ENV_TEXT, "TORCHELASTIC_RESTART_COUNT=%d", n);
 }
 
 char **worker_env_of(struct worker_env *env, int rank, int local_rank) {

@@ -58,6 +58,7 @@ struct workers {
     int exec_errors[2]; /* a pipe through which a worker says that it could not exec */
     uv_signal_t child_signal;
     bool uses_child_signal;
+    int closing; /* handles that the loop has yet to let go of */
 };
 
 /*
@@ -69,7 +70,7 @@ int workers_start(struct workers *workers, const struct workers_options *options
 /* Sends a signal to the process groups of all workers, those that have exited included. */
 void workers_signal(struct workers *workers, int signal);
 
-/* Run the loop until its handles are closed between workers_end and workers_free. */
+/* Run the loop until closing is 0 between workers_end and workers_free. */
 void workers_end(struct workers *workers);
 void workers_free(struct workers *workers);
 
