@@ -174,6 +174,10 @@ static void on_broken(void *arg, int error) {
     ask_to_end(job, SIGTERM, true);
 }
 
+static void on_lost(void *arg, int error) {
+    say(arg, "cannot write the ranks' logs: %s; they go on without", strerror(error));
+}
+
 /* Stopping the launcher from the terminal stops the ranks, which the terminal does not know. */
 static void suspend(struct job *job) {
     workers_signal(&job->workers, SIGSTOP);
@@ -219,7 +223,8 @@ static int catch_signals(struct job *job) {
         int number = spawn_signals[i];
         uv_signal_t *handle = &job->signals[job->n_signals];
 
-        if (number == SIGCHLD || number == SIGPIPE || spawn_was_ignored(number)) continue;
+        if (number == SIGCHLD || number == SIGPIPE || number == SIGXFSZ || spawn_was_ignored(number))
+            continue;
         int rc = uv_signal_init(&job->loop, handle);
         if (rc != 0) return rc;
         handle->data = job;
@@ -228,7 +233,18 @@ static int catch_signals(struct job *job) {
         if (rc != 0) return rc;
     }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a log file that may not grow is given up, and that is all */
     return 0;
+}
+
+/* Before the first start, no logs are a reason not to start; later, the ranks' work counts more. */
+static int begin_logs(struct job *job) {
+    char why[1024];
+
+    if (job->options->logs == NULL || logs_begin(job->options->logs, job->restarts, why, sizeof why) == 0)
+        return 0;
+    say(job, "%s", why);
+    return job->restarts == 0 ? -1 : 0;
 }
 
 static int start(struct job *job) {
@@ -278,7 +294,7 @@ static bool prepare_restart(struct job *job) {
 
 static int run_generations(struct job *job) {
     do {
-        if (start(job) != 0) return job->restarts == 0 ? EXIT_USAGE : EXIT_FAILED;
+        if (begin_logs(job) != 0 || start(job) != 0) return job->restarts == 0 ? EXIT_USAGE : EXIT_FAILED;
         uv_run(&job->loop, UV_RUN_DEFAULT);
     } while (prepare_restart(job));
     return exit_status(job);
@@ -304,7 +320,13 @@ static void close_handles(struct job *job) {
 
 int job_run(const struct job_options *options) {
     struct job job = {.options = options};
-    struct output_events events = {.on_idle = on_idle, .on_broken = on_broken, .arg = &job};
+    struct output_options output = {
+        .n = options->n,
+        .highest_rank = options->first_rank + options->n - 1,
+        .routes = options->routes,
+        .logs = options->logs,
+        .events = {.on_idle = on_idle, .on_broken = on_broken, .on_lost = on_lost, .arg = &job},
+    };
     int status = EXIT_USAGE;
     int rc = uv_loop_init(&job.loop);
 
@@ -315,8 +337,7 @@ int job_run(const struct job_options *options) {
     uv_timer_init(&job.loop, &job.deadline);
     job.deadline.data = &job;
     rc = catch_signals(&job);
-    if (rc == 0)
-        rc = output_open(&job.loop, options->n, options->first_rank + options->n - 1, &events, &job.output);
+    if (rc == 0) rc = output_open(&job.loop, &output, &job.output);
     if (rc != 0) {
         fprintf(stderr, "muster run: cannot set up the launcher: %s\n", uv_strerror(rc));
     } else {

@@ -2,6 +2,8 @@
 #ifndef MUSTER_TOOL_JOB_H
 #define MUSTER_TOOL_JOB_H
 
+#include "logs.h"
+#include "routes.h"
 #include "warden.h"
 #include "worker_env.h"
 
@@ -15,10 +17,12 @@ struct job_options {
     char **argv;
     struct worker_env *env;
     struct warden *warden;
-    const struct rlimit *files; /* the limit on open files to give to the workers */
-    bool prefix;                /* gather their output line by line; else they share the launcher's */
-    int max_restarts;           /* so often all are started again after one failed */
-    double shutdown_seconds;    /* how long they may take to end once asked */
+    const struct rlimit *files;  /* the limit on open files to give to the workers */
+    bool prefix;                 /* gather their output line by line; else they share the launcher's */
+    const struct routes *routes; /* where it goes, if it is gathered; NULL: all of it is shown */
+    struct logs *logs;           /* NULL where the routes lead to none */
+    int max_restarts;            /* so often all are started again after one failed */
+    double shutdown_seconds;     /* how long they may take to end once asked */
 };
 
 /*

@@ -19,7 +19,7 @@
 enum { CANNOT_EXEC = 127 };
 
 const int spawn_signals[SPAWN_SIGNALS] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
-                                          SIGUSR2, SIGTSTP, SIGCHLD, SIGPIPE};
+                                          SIGUSR2, SIGTSTP, SIGCHLD, SIGPIPE, SIGXFSZ};
 
 static struct sigaction inherited[SPAWN_SIGNALS];
 

@@ -24,7 +24,7 @@ struct spawn_error {
 };
 
 /* The signals that the launcher handles or ignores; a child gets back what the launcher was started with. */
-enum spawn_signal_count { SPAWN_SIGNALS = 9 };
+enum spawn_signal_count { SPAWN_SIGNALS = 10 };
 extern const int spawn_signals[SPAWN_SIGNALS];
 
 /* Remembers how the launcher itself was started; to be called once, before it handles signals. */

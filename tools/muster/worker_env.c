@@ -1,11 +1,12 @@
 /*
- * worker_env.c - builds the ranks' environment once; per rank and generation, four short strings are
- * rewritten in place.
+ * worker_env.c - builds the ranks' environment once; per rank and generation, a few strings are rewritten
+ * in place.
  * The main thread makes and owns it; a child sees its own copy of the moment it was forked in.
  */
 #include "worker_env.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,7 +33,11 @@ static const char *const replaced[] = {
     "TORCHELASTIC_USE_AGENT_STORE",
     "TORCHELASTIC_ERROR_FILE",
 };
-enum { N_REPLACED = sizeof replaced / sizeof replaced[0], OWNED_MAX = N_REPLACED + 1 };
+enum {
+    N_REPLACED = sizeof replaced / sizeof replaced[0],
+    OWNED_MAX = N_REPLACED + 1,
+    ERROR_FILE_MAX = PATH_MAX + 128
+};
 
 static bool is_replaced(const char *entry) {
     size_t len = strcspn(entry, "=");
@@ -80,12 +85,17 @@ int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts
     *env = (struct worker_env){0};
     while (environ[n] != NULL) n++;
     env->owned = calloc(OWNED_MAX + 1, sizeof env->owned[0]);
-    env->vars = calloc(WORKER_ENV_PER_RANK + OWNED_MAX + n + 1, sizeof env->vars[0]);
-    if (env->owned == NULL || env->vars == NULL || add_facts(env->owned, facts) != 0) {
+    env->vars = calloc(WORKER_ENV_PER_RANK + 1 + OWNED_MAX + n + 1, sizeof env->vars[0]);
+    env->log_dir = facts->log_dir;
+    if (facts->log_dir != NULL) env->error_file = malloc(ERROR_FILE_MAX);
+    bool whole =
+        env->owned != NULL && env->vars != NULL && (env->error_file != NULL) == (facts->log_dir != NULL);
+    if (!whole || add_facts(env->owned, facts) != 0) {
         worker_env_close(env);
         return -ENOMEM;
     }
     for (int i = 0; i < WORKER_ENV_PER_RANK; i++) env->vars[at++] = env->per_rank[i];
+    if (env->error_file != NULL) env->vars[at++] = env->error_file;
     for (size_t i = 0; env->owned[i] != NULL; i++) env->vars[at++] = env->owned[i];
     for (size_t i = 0; i < n; i++)
         if (!is_replaced(environ[i])) env->vars[at++] = environ[i];
@@ -95,12 +105,14 @@ int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts
 
 void worker_env_close(struct worker_env *env) {
     for (size_t i = 0; env->owned != NULL && env->owned[i] != NULL; i++) free(env->owned[i]);
+    free(env->error_file);
     free(env->owned);
     free(env->vars);
     *env = (struct worker_env){0};
 }
 
 void worker_env_restart(struct worker_env *env, int n) {
+    env->generation = n;
     snprintf(env->per_rank[3], WORKER_ENV_TEXT, "TORCHELASTIC_RESTART_COUNT=%d", n);
 }
 
@@ -108,5 +120,8 @@ char **worker_env_of(struct worker_env *env, int rank, int local_rank) {
     snprintf(env->per_rank[0], WORKER_ENV_TEXT, "RANK=%d", rank);
     snprintf(env->per_rank[1], WORKER_ENV_TEXT, "LOCAL_RANK=%d", local_rank);
     snprintf(env->per_rank[2], WORKER_ENV_TEXT, "ROLE_RANK=%d", rank);
+    if (env->error_file != NULL)
+        snprintf(env->error_file, ERROR_FILE_MAX, "TORCHELASTIC_ERROR_FILE=%s/attempt_%d/%d/error.json",
+                 env->log_dir, env->generation, local_rank);
     return env->vars;
 }

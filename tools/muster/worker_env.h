@@ -16,11 +16,15 @@ struct worker_env_facts {
     int master_port;
     int max_restarts;
     const char *run_id;
+    const char *log_dir; /* of the run, for the files in which ranks explain errors; NULL: they have none */
 };
 
 struct worker_env {
     char **vars;  /* NULL-terminated; those that are rewritten come first */
     char **owned; /* allocated strings among them, NULL-terminated */
+    const char *log_dir;
+    char *error_file; /* the variable, NULL where there is no log_dir */
+    int generation;
     char per_rank[WORKER_ENV_PER_RANK][WORKER_ENV_TEXT];
 };
 
