@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-from tool import Gate, ToolTest, default_signals, lines_of
+from tool import ToolTest, default_signals, lines_of, wait_until
 
 BOTH = "echo out $RANK; echo err $RANK >&2"
 
@@ -123,14 +123,13 @@ class Logs(ToolTest):
 
     def test_what_is_not_shown_waits_for_no_reader(self):
         # Rank 0 is stuck behind a console that nobody reads; rank 1 ends all the same.
-        script = 'if [ $RANK = 0 ]; then yes; else seq 1 300000; echo done >$0; fi'
-        with Gate() as gate:
-            run = self.begin("run", "-n", 2, "--log-dir", self.logs, "-r", "1:1", "sh", "-c", script, gate.path)
-            run.out()
-            with open(gate.path, encoding="utf-8") as done:
-                self.assertEqual(done.read(), "done\n")
-            run.send(signal.SIGTERM)
-            run.finish()
+        script = "if [ $RANK = 0 ]; then yes; else seq 1 300000; echo >$0/done; fi"
+        place = self.directory.name
+        run = self.begin("run", "-n", 2, "--log-dir", self.logs, "-r", "1:1", "sh", "-c", script, place)
+        run.out()
+        wait_until(lambda: os.path.exists(os.path.join(place, "done")), "rank 1 has written everything")
+        run.send(signal.SIGTERM)
+        run.finish()
         self.assertTrue(self.kept()["attempt_0/1/stdout.log"].endswith(b"\n300000\n"))
 
     def test_directory_for_temporary_files(self):

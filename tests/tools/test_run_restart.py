@@ -6,7 +6,7 @@ import signal
 import tempfile
 import unittest
 
-from tool import MUSTER, Gate, ToolTest, lines_of, without_pidfd
+from tool import MUSTER, Gate, ToolTest, lines_of, wait_until, without_pidfd
 
 ROOT_CAUSE = re.compile(r"^muster run: (.*) failed; root cause:$", re.M)
 WORLD = os.path.join(os.path.dirname(MUSTER), "tests", "world")
@@ -57,10 +57,11 @@ class Restarts(ToolTest):
         with tempfile.TemporaryDirectory() as directory:
             os.mkfifo(os.path.join(directory, "gate"))
             run = self.begin("run", "-n", 2, "--max-restarts", 1, "sh", "-c", script, directory)
+            written = lambda: len([name for name in os.listdir(directory) if name.startswith("0.")]) == 4
+            wait_until(written, "ranks and their children are there")
             with open(os.path.join(directory, "gate"), "w", encoding="utf-8") as gate:
                 gate.write("go\n")
             rc, out, _ = run.finish()
-            self.assertEqual(len([name for name in os.listdir(directory) if name.startswith("0.")]), 4)
         self.assertEqual((rc, sorted(out.splitlines())), (0, ["[0] looked", "[1] looked"]))
 
     def test_worlds_of_generations_do_not_meet(self):

@@ -256,6 +256,7 @@ static int start(struct job *job) {
         .program = o->program,
         .argv = o->argv,
         .env = o->env,
+        .bind = o->bind,
         .output = o->prefix ? job->output : NULL,
         .warden = o->warden,
         .files = o->files,

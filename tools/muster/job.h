@@ -2,6 +2,7 @@
 #ifndef MUSTER_TOOL_JOB_H
 #define MUSTER_TOOL_JOB_H
 
+#include "bind.h"
 #include "logs.h"
 #include "routes.h"
 #include "warden.h"
@@ -16,6 +17,7 @@ struct job_options {
     const char *program; /* a path */
     char **argv;
     struct worker_env *env;
+    const struct bind *bind;
     struct warden *warden;
     const struct rlimit *files;  /* the limit on open files to give to the workers */
     bool prefix;                 /* gather their output line by line; else they share the launcher's */

@@ -63,12 +63,25 @@ static int host_store(const struct run_options *o, mst_store **store) {
                        e->remedy);
 }
 
-static int run_with_env(const struct worker_env_facts *facts, struct job_options *job) {
+static void tell(const struct worker_env_facts *facts, const struct job_options *job) {
+    char cpus[1024];
+
+    fprintf(stderr, "muster run: %d ranks, run %s, store at %s:%d\n", job->n, facts->run_id,
+            facts->master_addr, facts->master_port);
+    if (facts->log_dir != NULL) fprintf(stderr, "muster run: logs in %s\n", facts->log_dir);
+    for (int i = 0; i < job->n && bind_of(job->bind, i) != NULL; i++)
+        fprintf(stderr, "muster run: rank %d is bound to processors %s\n", job->first_rank + i,
+                bind_describe(job->bind, i, cpus, sizeof cpus));
+}
+
+static int run_with_env(const struct run_options *o, const struct worker_env_facts *facts,
+                        struct job_options *job) {
     struct worker_env env;
     int rc = worker_env_open(&env, facts);
 
     if (rc != 0) return opt_mistake(&run_command, "cannot set up the environment: %s", strerror(-rc));
     job->env = &env;
+    if (o->verbose) tell(facts, job);
     int status = job_run(job);
     worker_env_close(&env);
     return status;
@@ -79,13 +92,13 @@ static int run_with_logs(const struct run_options *o, struct worker_env_facts *f
     struct logs logs;
     char why[1024];
 
-    if (!job->routes->any_logged) return run_with_env(facts, job);
+    if (!job->routes->any_logged) return run_with_env(o, facts, job);
     if (logs_open(&logs, o->log_dir, facts->run_id, job->routes, why, sizeof why) != 0)
         return opt_mistake(&run_command, "%s", why);
     if (o->log_dir == NULL) fprintf(stderr, "muster run: the ranks' logs are in %s\n", logs.dir);
     job->logs = &logs;
     facts->log_dir = logs.dir;
-    int status = run_with_env(facts, job);
+    int status = run_with_env(o, facts, job);
     logs_close(&logs);
     return status;
 }
@@ -146,13 +159,30 @@ static int plan_output(const struct run_options *o, struct routes *routes) {
     return OPT_PROCEED;
 }
 
+static int plan_binding(const struct run_options *o, struct bind *bind) {
+    enum bind_how how = BIND_NONE;
+    char why[256];
+
+    if (o->bind != NULL && o->numa_binding != NULL)
+        return opt_mistake(&run_command, "--bind and --numa-binding are one thing; drop either");
+    if (o->bind != NULL && bind_read("bind", o->bind, &how, why, sizeof why) != 0)
+        return opt_mistake(&run_command, "%s", why);
+    if (o->numa_binding != NULL && bind_read("numa-binding", o->numa_binding, &how, why, sizeof why) != 0)
+        return opt_mistake(&run_command, "%s", why);
+    int rc = bind_open(bind, how, o->n);
+    if (rc == 0) return OPT_PROCEED;
+    return opt_mistake(&run_command, "cannot find out which processors there are: %s", strerror(-rc));
+}
+
 static int run_program(const struct run_options *o, const char *program, char **argv) {
     struct routes routes;
+    struct bind bind;
     struct job_options job = {
         .n = o->n,
         .program = program,
         .argv = argv,
         .routes = &routes,
+        .bind = &bind,
         .prefix = !o->no_prefix,
         .max_restarts = (int)o->max_restarts,
         .shutdown_seconds = o->shutdown_timeout,
@@ -160,7 +190,11 @@ static int run_program(const struct run_options *o, const char *program, char **
     int status = plan_output(o, &routes);
 
     if (status != OPT_PROCEED) return status;
-    status = run_job(o, &job);
+    status = plan_binding(o, &bind);
+    if (status == OPT_PROCEED) {
+        status = run_job(o, &job);
+        bind_close(&bind);
+    }
     routes_free(&routes);
     return status;
 }

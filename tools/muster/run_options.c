@@ -31,6 +31,14 @@ static const struct opt options[] = {
      offsetof(struct run_options, tee), 0, 0},
     {"local-ranks-filter", 0, OPT_STRING, "RANKS", "show the output of these ranks only, such as 0,2",
      offsetof(struct run_options, filter), 0, 0},
+    {"bind", 0, OPT_STRING, "HOW",
+     "give each rank processors of its own: cores (an equal share), numa\n"
+     "(by NUMA node) or none, the default",
+     offsetof(struct run_options, bind), 0, 0},
+    {"numa-binding", 0, OPT_STRING, "HOW", "the same; node means numa",
+     offsetof(struct run_options, numa_binding), 0, 0},
+    {"verbose", 'v', OPT_FLAG, NULL, "say where the store is, how the run is called and who is bound to what",
+     offsetof(struct run_options, verbose), 0, 0},
     {"no-prefix", 0, OPT_FLAG, NULL, "leave the ranks' output alone: no rank in front, no gathering of lines",
      offsetof(struct run_options, no_prefix), 0, 0},
 };

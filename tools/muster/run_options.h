@@ -15,6 +15,8 @@ struct run_options {
     double shutdown_timeout;
     const char *log_dir, *redirects, *tee, *filter;
     bool no_prefix;
+    const char *bind, *numa_binding; /* two names of one thing */
+    bool verbose;
     bool standalone;
 };
 

@@ -143,6 +143,8 @@ static int start_one(struct workers *w, struct worker *worker, int stdin_fd) {
         .error_fd = w->exec_errors[1],
         .open_files = o->files,
         .group = &o->warden->slots[worker->local_rank].group,
+        .cpus = bind_of(o->bind, worker->local_rank),
+        .cpus_size = o->bind->set_size,
     };
     pid_t pid = spawn_worker(&spawn);
     if (pid > 0) {

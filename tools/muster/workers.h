@@ -11,6 +11,7 @@
 #ifndef MUSTER_TOOL_WORKERS_H
 #define MUSTER_TOOL_WORKERS_H
 
+#include "bind.h"
 #include "output.h"
 #include "warden.h"
 #include "worker_env.h"
@@ -44,6 +45,7 @@ struct workers_options {
     const char *program; /* a path */
     char **argv;
     struct worker_env *env;
+    const struct bind *bind;
     struct output *output; /* NULL: the workers share the launcher's stdout and stderr */
     struct warden *warden;
     const struct rlimit *files;                        /* the limit on open files to give them */
