@@ -68,6 +68,23 @@ class Environment(ToolTest):
         self.assertNotIn("OMP_NUM_THREADS", self.variables(1)[0])
         self.assertEqual(self.variables(2, OMP_NUM_THREADS="4")[1]["OMP_NUM_THREADS"], "4")
 
+    def test_variables_for_the_ranks(self):
+        ranks = self.variables(2, "--env", "A=1", "--env=B=x=y z", "--env", "A=2", "--env", "EMPTY=", "--env", "OWN",
+                               "--env", "OMP_NUM_THREADS=3", A="old", OWN="mine")
+        for env in ranks:
+            self.assertEqual([env[name] for name in ("A", "B", "EMPTY", "OWN")], ["2", "x=y z", "", "mine"])
+            self.assertEqual(env["OMP_NUM_THREADS"], "3")
+        _, out, _ = self.muster("run", "--env", "A=1", "--env", "A=2", "env", env={"A": "0"})
+        self.assertEqual([line for line in lines_of(out) if line.startswith("[0] A=")], ["[0] A=2"])
+
+    def test_almost_empty_environment(self):
+        mark = ("--env", "TOOL_TEST_MARK")
+        env = self.variables(2, "--no-env", *mark, "--env", "MORE=1", OTHER="x", OMP_NUM_THREADS="7", LC_ALL="C")[1]
+        for name in ("PATH", "RANK", "MASTER_PORT", "TOOL_TEST_MARK", "MORE", "LC_ALL"):
+            self.assertIn(name, env)
+        self.assertNotIn("OTHER", env)
+        self.assertEqual(env["OMP_NUM_THREADS"], "1")
+
     def test_the_store_answers_where_the_variables_say(self):
         at = "--host $MASTER_ADDR --port $MASTER_PORT"
         script = f'"$0" store set {at} k$RANK v && "$0" store wait {at} k0 k1'
@@ -541,6 +558,13 @@ class Mistakes(ToolTest):
         self.check(["-z", "echo"], "unknown option '-z'")
         self.check(["--no-prefix=1", "echo"], "takes no value")
         self.check(["--" + "x" * 5000, "echo"], "unknown option")
+
+    def test_variables(self):
+        for word in ("", "=", "=x"):
+            self.check([f"--env={word}", "echo", "started"], f"--env takes NAME=VALUE or NAME, not '{word}'")
+        self.check(["--env", "RANK=3", "echo", "started"], "--env cannot set RANK")
+        self.check(["--env", "A=1", "--env", "NOT_THERE_AT_ALL", "echo", "started"], "NOT_THERE_AT_ALL has no value")
+        self.check(["--env"], "needs a value")
 
     def test_spellings(self):
         for words in (["-n3"], ["-n", "3"], ["--nproc-per-node=3"], ["--nproc_per_node", "3"], ["-n", "3", "--"]):

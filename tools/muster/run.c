@@ -114,6 +114,9 @@ static int run_with_store(const struct run_options *o, const mst_store *store, s
         .master_port = mst_store_port(store),
         .run_id = run_id,
         .max_restarts = job->max_restarts,
+        .extra = o->env.list,
+        .n_extra = o->env.n,
+        .bare = o->no_env,
     };
     int rc = make_run_id(run_id);
 
@@ -199,21 +202,29 @@ static int run_program(const struct run_options *o, const char *program, char **
     return status;
 }
 
+static int check_and_run(struct run_options *o, char **operands, int n_operands) {
+    char why[1024];
+    char *program;
+
+    if (n_operands == 0)
+        return opt_mistake(&run_command, "which program? usage: muster run [options] program [argument ...]");
+    if (nproc_read(o->nproc, &o->n, why, sizeof why) != 0 ||
+        worker_env_check(o->env.list, o->env.n, why, sizeof why) != 0 ||
+        program_find(operands[0], &program, why, sizeof why) != 0)
+        return opt_mistake(&run_command, "%s", why);
+    spawn_prepare();
+    int status = run_program(o, program, operands);
+    free(program);
+    return status;
+}
+
 int cmd_run(int argc, char **argv) {
     struct run_options o = {.nproc = "1", .shutdown_timeout = 5};
-    char why[1024];
-    char **operands, *program;
+    char **operands;
     int n_operands;
     int status = opt_parse(&run_command, argc, argv, &o, &operands, &n_operands);
 
-    if (status != OPT_PROCEED) return status;
-    if (n_operands == 0)
-        return opt_mistake(&run_command, "which program? usage: muster run [options] program [argument ...]");
-    if (program_find(operands[0], &program, why, sizeof why) != 0)
-        return opt_mistake(&run_command, "%s", why);
-    if (nproc_read(o.nproc, &o.n, why, sizeof why) != 0) return opt_mistake(&run_command, "%s", why);
-    spawn_prepare();
-    status = run_program(&o, program, operands);
-    free(program);
+    if (status == OPT_PROCEED) status = check_and_run(&o, operands, n_operands);
+    free(o.env.list);
     return status;
 }

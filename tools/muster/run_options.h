@@ -16,6 +16,8 @@ struct run_options {
     const char *log_dir, *redirects, *tee, *filter;
     bool no_prefix;
     const char *bind, *numa_binding; /* two names of one thing */
+    struct opt_strings env;
+    bool no_env;
     bool verbose;
     bool standalone;
 };

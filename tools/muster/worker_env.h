@@ -4,6 +4,9 @@
 #ifndef MUSTER_TOOL_WORKER_ENV_H
 #define MUSTER_TOOL_WORKER_ENV_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 enum { WORKER_ENV_PER_RANK = 4, WORKER_ENV_TEXT = 48 };
 
 /* What is the same for all ranks of all generations. */
@@ -17,6 +20,9 @@ struct worker_env_facts {
     int max_restarts;
     const char *run_id;
     const char *log_dir; /* of the run, for the files in which ranks explain errors; NULL: they have none */
+    const char *const *extra; /* NAME=VALUE, or NAME for the launcher's value; the last of a name counts */
+    size_t n_extra;
+    bool bare; /* of the launcher's environment, take almost nothing */
 };
 
 struct worker_env {
@@ -28,7 +34,10 @@ struct worker_env {
     char per_rank[WORKER_ENV_PER_RANK][WORKER_ENV_TEXT];
 };
 
-/* 0, or a negative errno. The inherited strings are borrowed from the process's environment. */
+/* Can extra be set? 0, or -1 with why set. */
+int worker_env_check(const char *const *extra, size_t n_extra, char *why, size_t why_size);
+
+/* 0, or a negative errno. facts passed worker_env_check. The inherited strings are borrowed from the process's environment. */
 int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts);
 void worker_env_close(struct worker_env *env);
 
