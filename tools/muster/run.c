@@ -75,45 +75,45 @@ static void tell(const struct worker_env_facts *facts, const struct job_options 
 }
 
 static int run_with_env(const struct run_options *o, const struct worker_env_facts *facts,
-                        struct job_options *job) {
+                        struct job_options job) {
     struct worker_env env;
     int rc = worker_env_open(&env, facts);
 
     if (rc != 0) return opt_mistake(&run_command, "cannot set up the environment: %s", strerror(-rc));
-    job->env = &env;
-    if (o->verbose) tell(facts, job);
-    int status = job_run(job);
+    job.env = &env;
+    if (o->verbose) tell(facts, &job);
+    int status = job_run(&job);
     worker_env_close(&env);
     return status;
 }
 
 static int run_with_logs(const struct run_options *o, struct worker_env_facts *facts,
-                         struct job_options *job) {
+                         struct job_options job) {
     struct logs logs;
     char why[1024];
 
-    if (!job->routes->any_logged) return run_with_env(o, facts, job);
-    if (logs_open(&logs, o->log_dir, facts->run_id, job->routes, why, sizeof why) != 0)
+    if (!job.routes->any_logged) return run_with_env(o, facts, job);
+    if (logs_open(&logs, o->log_dir, facts->run_id, job.routes, why, sizeof why) != 0)
         return opt_mistake(&run_command, "%s", why);
     if (o->log_dir == NULL) fprintf(stderr, "muster run: the ranks' logs are in %s\n", logs.dir);
-    job->logs = &logs;
+    job.logs = &logs;
     facts->log_dir = logs.dir;
     int status = run_with_env(o, facts, job);
     logs_close(&logs);
     return status;
 }
 
-static int run_with_store(const struct run_options *o, const mst_store *store, struct job_options *job) {
+static int run_with_store(const struct run_options *o, const mst_store *store, struct job_options job) {
     char run_id[2 * RUN_ID_BYTES + 1];
     struct worker_env_facts facts = {
-        .world_size = job->n,
-        .local_world_size = job->n,
+        .world_size = job.n,
+        .local_world_size = job.n,
         .group_rank = 0,
         .group_world_size = 1,
         .master_addr = master_addr,
         .master_port = mst_store_port(store),
         .run_id = run_id,
-        .max_restarts = job->max_restarts,
+        .max_restarts = job.max_restarts,
         .extra = o->env.list,
         .n_extra = o->env.n,
         .bare = o->no_env,
@@ -125,18 +125,18 @@ static int run_with_store(const struct run_options *o, const mst_store *store, s
 }
 
 /* The warden comes first: it must share neither the store's threads nor its sockets. */
-static int run_job(const struct run_options *o, struct job_options *job) {
+static int run_job(const struct run_options *o, struct job_options job) {
     struct warden warden;
     struct rlimit files;
     mst_store *store;
-    int rc = raise_file_limit(job, &files);
+    int rc = raise_file_limit(&job, &files);
 
-    job->warden = &warden;
-    job->files = &files;
+    job.warden = &warden;
+    job.files = &files;
     if (rc == -EMFILE)
         return opt_mistake(&run_command, "%d ranks need %d open files, and the limit is %llu (ulimit -Hn)",
-                           job->n, least_files(job), (unsigned long long)files.rlim_max);
-    if (rc == 0) rc = warden_open(&warden, job->n);
+                           job.n, least_files(&job), (unsigned long long)files.rlim_max);
+    if (rc == 0) rc = warden_open(&warden, job.n);
     if (rc != 0) return opt_mistake(&run_command, "cannot set up the launcher: %s", strerror(-rc));
     int status = host_store(o, &store);
     if (status == OPT_PROCEED) {
@@ -195,7 +195,7 @@ static int run_program(const struct run_options *o, const char *program, char **
     if (status != OPT_PROCEED) return status;
     status = plan_binding(o, &bind);
     if (status == OPT_PROCEED) {
-        status = run_job(o, &job);
+        status = run_job(o, job);
         bind_close(&bind);
     }
     routes_free(&routes);
