@@ -1,6 +1,5 @@
 """muster run: environment, output, failures, signals, and that nothing is left behind."""
 
-import ctypes
 import fcntl
 import os
 import pathlib
@@ -9,34 +8,13 @@ import re
 import resource
 import select
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 import termios
 import unittest
 
-from tool import MUSTER, ToolTest, default_signals, is_alive, wait_until
-
-
-def without_pidfd():
-    """Makes pidfd_open fail as on a kernel that lacks it."""
-    default_signals()
-    instructions = [
-        (0x20, 0, 0, 0),  # load the number of the system call
-        (0x15, 0, 1, 434),  # pidfd_open, on every architecture
-        (0x06, 0, 0, 0x00050000 | 38),  # ENOSYS
-        (0x06, 0, 0, 0x7FFF0000),  # allow
-    ]
-    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *i) for i in instructions))
-    program = struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(code))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, program, 0, 0) != 0:
-        os._exit(77)
-
-
-def lines_of(data):
-    return data.decode().splitlines()
+from tool import MUSTER, Gate, ToolTest, default_signals, is_alive, lines_of, wait_until, without_pidfd
 
 
 def wait_a_moment():
@@ -47,23 +25,6 @@ def wait_a_moment():
 def state_of(pid):
     with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
         return stat.read().rsplit(")", 1)[1].split()[0]
-
-
-class Gate:
-    """A place where a worker waits, by reading a line from self.path, until the test lets it go on."""
-
-    def __enter__(self):
-        self.directory = tempfile.TemporaryDirectory()
-        self.path = os.path.join(self.directory.name, "gate")
-        os.mkfifo(self.path)
-        return self
-
-    def open(self):
-        with open(self.path, "w", encoding="utf-8") as gate:
-            gate.write("go\n")
-
-    def __exit__(self, *_):
-        self.directory.cleanup()
 
 
 class Environment(ToolTest):
@@ -107,6 +68,23 @@ class Environment(ToolTest):
         self.assertNotIn("OMP_NUM_THREADS", self.variables(1)[0])
         self.assertEqual(self.variables(2, OMP_NUM_THREADS="4")[1]["OMP_NUM_THREADS"], "4")
 
+    def test_variables_for_the_ranks(self):
+        ranks = self.variables(2, "--env", "A=1", "--env=B=x=y z", "--env", "A=2", "--env", "EMPTY=", "--env", "OWN",
+                               "--env", "OMP_NUM_THREADS=3", A="old", OWN="mine")
+        for env in ranks:
+            self.assertEqual([env[name] for name in ("A", "B", "EMPTY", "OWN")], ["2", "x=y z", "", "mine"])
+            self.assertEqual(env["OMP_NUM_THREADS"], "3")
+        _, out, _ = self.muster("run", "--env", "A=1", "--env", "A=2", "env", env={"A": "0"})
+        self.assertEqual([line for line in lines_of(out) if line.startswith("[0] A=")], ["[0] A=2"])
+
+    def test_almost_empty_environment(self):
+        mark = ("--env", "TOOL_TEST_MARK")
+        env = self.variables(2, "--no-env", *mark, "--env", "MORE=1", OTHER="x", OMP_NUM_THREADS="7", LC_ALL="C")[1]
+        for name in ("PATH", "RANK", "MASTER_PORT", "TOOL_TEST_MARK", "MORE", "LC_ALL"):
+            self.assertIn(name, env)
+        self.assertNotIn("OTHER", env)
+        self.assertEqual(env["OMP_NUM_THREADS"], "1")
+
     def test_the_store_answers_where_the_variables_say(self):
         at = "--host $MASTER_ADDR --port $MASTER_PORT"
         script = f'"$0" store set {at} k$RANK v && "$0" store wait {at} k0 k1'
@@ -146,6 +124,20 @@ class Environment(ToolTest):
         rc, out, err = self.muster("run", "-n", 32, "echo", "started", preexec_fn=hard_limit)
         self.assertEqual((rc, out), (2, b""))
         self.assertRegex(err.decode(), r"\Amuster run: 32 ranks need \d+ open files.*\n\Z")
+
+    def test_as_many_ranks_as_processors(self):
+        first = min(os.sched_getaffinity(0))
+        one = lambda: (default_signals(), os.sched_setaffinity(0, {first}))
+        for word in ("cpu", "auto"):
+            env = {"CUDA_VISIBLE_DEVICES": ""}
+            rc, out, _ = self.muster("run", "-n", word, "sh", "-c", "echo $WORLD_SIZE", env=env)
+            n = len(os.sched_getaffinity(0))
+            self.assertEqual((rc, sorted(set(lines_of(out)))), (0, [f"[{r}] {n}" for r in range(n)]))
+            rc, out, _ = self.muster("run", "-n", word, "sh", "-c", "echo $WORLD_SIZE", env=env, preexec_fn=one)
+            self.assertEqual((rc, out), (0, b"[0] 1\n"))
+
+    def test_standalone(self):
+        self.assertEqual(self.muster("run", "--standalone", "-n", 2, "true"), (0, b"", b""))
 
     def test_descriptors_of_the_launcher_are_not_inherited(self):
         rc, out, _ = self.muster("run", "-n", 3, "sh", "-c", "ls /proc/$$/fd")
@@ -534,6 +526,9 @@ class Mistakes(ToolTest):
     def test_numbers(self):
         for n in ("0", "-1", "99999999", "99999999999999999999", "2x", "", " ", "1.5"):
             self.check(["-n", n, "echo", "started"], f"not '{n}'")
+        self.check(["-n", "gpus", "echo", "started"], "cpu, gpu or auto, not 'gpus'")
+        hidden = {"CUDA_VISIBLE_DEVICES": "-1"}
+        self.check(["-n", "gpu", "echo", "started"], "-n gpu finds no device: ", env=hidden)
         self.check(["-n"], "needs a value")
         self.check(["--master-port", "65536", "echo", "started"], "not '65536'")
         self.check(["--shutdown-timeout", "nan", "echo", "started"], "not 'nan'")
@@ -563,6 +558,13 @@ class Mistakes(ToolTest):
         self.check(["-z", "echo"], "unknown option '-z'")
         self.check(["--no-prefix=1", "echo"], "takes no value")
         self.check(["--" + "x" * 5000, "echo"], "unknown option")
+
+    def test_variables(self):
+        for word in ("", "=", "=x"):
+            self.check([f"--env={word}", "echo", "started"], f"--env takes NAME=VALUE or NAME, not '{word}'")
+        self.check(["--env", "RANK=3", "echo", "started"], "--env cannot set RANK")
+        self.check(["--env", "A=1", "--env", "NOT_THERE_AT_ALL", "echo", "started"], "NOT_THERE_AT_ALL has no value")
+        self.check(["--env"], "needs a value")
 
     def test_spellings(self):
         for words in (["-n3"], ["-n", "3"], ["--nproc-per-node=3"], ["--nproc_per_node", "3"], ["-n", "3", "--"]):

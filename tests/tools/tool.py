@@ -4,10 +4,13 @@ Every process that a test starts carries a mark in its environment, which its ch
 ends, no process with that mark may be left.
 """
 
+import ctypes
 import os
 import select
 import signal
+import struct
 import subprocess
+import tempfile
 import time
 import unittest
 import uuid
@@ -42,6 +45,43 @@ def default_signals():
     """A parent that ignores signals would make the launcher ignore them as well."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
+
+
+def without_pidfd():
+    """Makes pidfd_open fail as on a kernel that lacks it."""
+    default_signals()
+    instructions = [
+        (0x20, 0, 0, 0),  # load the number of the system call
+        (0x15, 0, 1, 434),  # pidfd_open, on every architecture
+        (0x06, 0, 0, 0x00050000 | 38),  # ENOSYS
+        (0x06, 0, 0, 0x7FFF0000),  # allow
+    ]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *i) for i in instructions))
+    program = struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(code))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, program, 0, 0) != 0:
+        os._exit(77)
+
+
+def lines_of(data):
+    return data.decode().splitlines()
+
+
+class Gate:
+    """A place where a worker waits, by reading a line from self.path, until the test lets it go on."""
+
+    def __enter__(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.directory.name, "gate")
+        os.mkfifo(self.path)
+        return self
+
+    def open(self):
+        with open(self.path, "w", encoding="utf-8") as gate:
+            gate.write("go\n")
+
+    def __exit__(self, *_):
+        self.directory.cleanup()
 
 
 class Running:

@@ -2,7 +2,7 @@
  * job.c - see job.h. One loop on the main thread; the job lives on job_run's stack.
  *
  *   RUNNING --first failure, a signal, or nobody reads the output--> STOPPING
- *   RUNNING or STOPPING --the last worker exits--> DRAINING --all output is written--> end
+ *   RUNNING or STOPPING --the last worker exits--> DRAINING --all output is written--> end, or RUNNING again
  *
  * STOPPING means that the workers were asked to end, or will be in a moment. It lasts until they do, or until their time is up or the
  * user insists: then they are killed.
@@ -33,8 +33,11 @@ struct job {
     struct output *output;
     struct workers workers;
     enum phase phase;
-    const struct worker *root; /* the first worker to fail, if that is what ended the job */
-    int stop_signal;           /* the signal to the launcher that ended it */
+    const struct worker *root; /* the first worker to fail, if that is what ended the generation */
+    int restarts;              /* the number of this generation */
+    int stop_signal;           /* the signal to the launcher that ended the job */
+    bool told_to_end;          /* by a signal to the launcher, whatever had ended the ranks before */
+    bool output_broken;        /* nobody would see what another generation prints */
     bool hearing;              /* the other ranks have not been asked to end yet */
     bool output_failed;
     bool insisted; /* the user asked a second time */
@@ -52,14 +55,25 @@ __attribute__((format(printf, 2, 3))) static void say(struct job *job, const cha
     output_say(job->output, strcat(text, "\n"));
 }
 
+/* A program that cannot be run will not run next time either. */
+static bool may_restart(const struct job *job) {
+    return job->root != NULL && job->root->exec_error == 0 && job->restarts < job->options->max_restarts &&
+           job->stop_signal == 0 && !job->told_to_end && !job->output_broken;
+}
+
 static void report(struct job *job) {
-    char text[REPORT_MAX], tail[OUTPUT_TAIL];
+    char text[REPORT_MAX], tail[OUTPUT_TAIL], what[64] = "the job";
+    bool again = may_restart(job);
 
     job->reported = true;
     if (job->root == NULL || job->root->exec_error != 0) return;
+    if (again) snprintf(what, sizeof what, "attempt %d", job->restarts);
     size_t len = output_tail(job->output, job->root->local_rank, tail);
-    report_failure(job->root, tail, len, text);
+    report_failure(job->root, what, tail, len, text);
     output_say(job->output, text);
+    if (again)
+        say(job, "starting all %d ranks again: restart %d of %d", job->options->n, job->restarts + 1,
+            job->options->max_restarts);
 }
 
 /* The report comes last, below whatever the other ranks had to say about the failure. */
@@ -150,6 +164,7 @@ static void on_exit_of(struct worker *worker, void *arg) {
 static void on_broken(void *arg, int error) {
     struct job *job = arg;
 
+    job->output_broken = true;
     if (job->phase != RUNNING) return;
     if (error == EPIPE)
         job->stop_signal = SIGPIPE;
@@ -157,6 +172,10 @@ static void on_broken(void *arg, int error) {
         say(job, "cannot write the ranks' output: %s; ending them", strerror(error));
     job->output_failed = true;
     ask_to_end(job, SIGTERM, true);
+}
+
+static void on_lost(void *arg, int error) {
+    say(arg, "cannot write the ranks' logs: %s; they go on without", strerror(error));
 }
 
 /* Stopping the launcher from the terminal stops the ranks, which the terminal does not know. */
@@ -182,6 +201,8 @@ static void on_interrupt(struct job *job) {
 static void on_signal(uv_signal_t *handle, int signal) {
     struct job *job = handle->data;
 
+    if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT)
+        job->told_to_end = true;
     if (job->phase == DRAINING) {
         if (job->stop_signal == 0) job->stop_signal = signal;
         give_up_output(job);
@@ -202,7 +223,8 @@ static int catch_signals(struct job *job) {
         int number = spawn_signals[i];
         uv_signal_t *handle = &job->signals[job->n_signals];
 
-        if (number == SIGCHLD || number == SIGPIPE || spawn_was_ignored(number)) continue;
+        if (number == SIGCHLD || number == SIGPIPE || number == SIGXFSZ || spawn_was_ignored(number))
+            continue;
         int rc = uv_signal_init(&job->loop, handle);
         if (rc != 0) return rc;
         handle->data = job;
@@ -211,7 +233,18 @@ static int catch_signals(struct job *job) {
         if (rc != 0) return rc;
     }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a log file that may not grow is given up, and that is all */
     return 0;
+}
+
+/* Before the first start, no logs are a reason not to start; later, the ranks' work counts more. */
+static int begin_logs(struct job *job) {
+    char why[1024];
+
+    if (job->options->logs == NULL || logs_begin(job->options->logs, job->restarts, why, sizeof why) == 0)
+        return 0;
+    say(job, "%s", why);
+    return job->restarts == 0 ? -1 : 0;
 }
 
 static int start(struct job *job) {
@@ -223,6 +256,7 @@ static int start(struct job *job) {
         .program = o->program,
         .argv = o->argv,
         .env = o->env,
+        .bind = o->bind,
         .output = o->prefix ? job->output : NULL,
         .warden = o->warden,
         .files = o->files,
@@ -242,6 +276,29 @@ static int exit_status(const struct job *job) {
     if (job->root != NULL) return job->root->signal != 0 ? EXIT_SIGNAL + job->root->signal : job->root->code;
     if (job->stop_signal != 0) return EXIT_SIGNAL + job->stop_signal;
     return job->output_failed ? EXIT_FAILED : EXIT_DONE;
+}
+
+/* True once everything is as it was before the first start, but for the number of the generation. */
+static bool prepare_restart(struct job *job) {
+    if (!may_restart(job)) return false;
+    uv_run(&job->loop, UV_RUN_NOWAIT); /* lets go of the pipes' handles */
+    while (job->workers.closing > 0) uv_run(&job->loop, UV_RUN_ONCE);
+    if (!may_restart(job)) return false; /* a signal came */
+    workers_free(&job->workers);
+    output_restart(job->output);
+    worker_env_restart(job->options->env, ++job->restarts);
+    job->root = NULL;
+    job->hearing = job->reported = false;
+    job->phase = RUNNING;
+    return true;
+}
+
+static int run_generations(struct job *job) {
+    do {
+        if (begin_logs(job) != 0 || start(job) != 0) return job->restarts == 0 ? EXIT_USAGE : EXIT_FAILED;
+        uv_run(&job->loop, UV_RUN_DEFAULT);
+    } while (prepare_restart(job));
+    return exit_status(job);
 }
 
 /* A signal that comes now is too late; it must not cut the cleaning up short. */
@@ -264,7 +321,13 @@ static void close_handles(struct job *job) {
 
 int job_run(const struct job_options *options) {
     struct job job = {.options = options};
-    struct output_events events = {.on_idle = on_idle, .on_broken = on_broken, .arg = &job};
+    struct output_options output = {
+        .n = options->n,
+        .highest_rank = options->first_rank + options->n - 1,
+        .routes = options->routes,
+        .logs = options->logs,
+        .events = {.on_idle = on_idle, .on_broken = on_broken, .on_lost = on_lost, .arg = &job},
+    };
     int status = EXIT_USAGE;
     int rc = uv_loop_init(&job.loop);
 
@@ -275,13 +338,11 @@ int job_run(const struct job_options *options) {
     uv_timer_init(&job.loop, &job.deadline);
     job.deadline.data = &job;
     rc = catch_signals(&job);
-    if (rc == 0)
-        rc = output_open(&job.loop, options->n, options->first_rank + options->n - 1, &events, &job.output);
+    if (rc == 0) rc = output_open(&job.loop, &output, &job.output);
     if (rc != 0) {
         fprintf(stderr, "muster run: cannot set up the launcher: %s\n", uv_strerror(rc));
-    } else if (start(&job) == 0) {
-        uv_run(&job.loop, UV_RUN_DEFAULT);
-        status = exit_status(&job);
+    } else {
+        status = run_generations(&job);
     }
     close_handles(&job);
     workers_free(&job.workers);

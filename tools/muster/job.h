@@ -1,7 +1,10 @@
-/* job.h - supervises one generation of workers from the first start to the last byte of their output. */
+/* job.h - supervises the workers from the first start, over restarts, to the last byte of their output. */
 #ifndef MUSTER_TOOL_JOB_H
 #define MUSTER_TOOL_JOB_H
 
+#include "bind.h"
+#include "logs.h"
+#include "routes.h"
 #include "warden.h"
 #include "worker_env.h"
 
@@ -14,15 +17,20 @@ struct job_options {
     const char *program; /* a path */
     char **argv;
     struct worker_env *env;
+    const struct bind *bind;
     struct warden *warden;
-    const struct rlimit *files; /* the limit on open files to give to the workers */
-    bool prefix;                /* gather their output line by line; else they share the launcher's */
-    double shutdown_seconds;    /* how long they may take to end once asked */
+    const struct rlimit *files;  /* the limit on open files to give to the workers */
+    bool prefix;                 /* gather their output line by line; else they share the launcher's */
+    const struct routes *routes; /* where it goes, if it is gathered; NULL: all of it is shown */
+    struct logs *logs;           /* NULL where the routes lead to none */
+    int max_restarts;            /* so often all are started again after one failed */
+    double shutdown_seconds;     /* how long they may take to end once asked */
 };
 
 /*
  * Runs the job and returns the launcher's exit status: 0 if every worker exited with 0, else the exit code of
- * the first that did not, 128 + n if signal n ended it or the launcher, 2 if they could not be started.
+ * the first that did not, 128 + n if signal n ended it or the launcher, 2 if they could not be started. After
+ * a restart the last generation decides.
  * When it returns, no process and no pipe is left.
  */
 int job_run(const struct job_options *options);

@@ -1,6 +1,6 @@
 /*
  * options.c - the option parser and the --help text; see options.h. Used by the main thread before anything
- * else runs; owns nothing.
+ * else runs; what it allocates is the command's.
  */
 #include "options.h"
 
@@ -83,6 +83,18 @@ static int store_number(const struct parser *p, const struct opt *option, const 
     return OPT_PROCEED;
 }
 
+static int store_another(const struct parser *p, const struct opt *option, const char *text) {
+    struct opt_strings strings;
+
+    memcpy(&strings, p->values + option->offset, sizeof strings);
+    const char **grown = realloc(strings.list, (strings.n + 1) * sizeof grown[0]);
+    if (grown == NULL) return opt_mistake(p->command, "out of memory");
+    grown[strings.n++] = text;
+    strings.list = grown;
+    memcpy(p->values + option->offset, &strings, sizeof strings);
+    return OPT_PROCEED;
+}
+
 /* Takes the option's value from text, or from the next word where text is NULL. */
 static int take_value(struct parser *p, const struct opt *option, const char *text) {
     const bool on = true;
@@ -99,6 +111,7 @@ static int take_value(struct parser *p, const struct opt *option, const char *te
     }
     if (option->kind == OPT_NUMBER) return store_number(p, option, text);
     if (option->kind == OPT_SECONDS) return store_seconds(p, option, text);
+    if (option->kind == OPT_STRINGS) return store_another(p, option, text);
     memcpy(p->values + option->offset, &text, sizeof text);
     return OPT_PROCEED;
 }

@@ -16,6 +16,13 @@ enum opt_kind {
     OPT_NUMBER,  /* long, within min and max */
     OPT_SECONDS, /* double, within min and max */
     OPT_STRING,  /* const char *, borrowed from argv */
+    OPT_STRINGS, /* struct opt_strings: the option may be repeated */
+};
+
+/* The strings are borrowed from argv; the list is the command's to free, also after a mistake. */
+struct opt_strings {
+    const char **list;
+    size_t n;
 };
 
 struct opt {

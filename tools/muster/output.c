@@ -3,8 +3,9 @@
  *
  *   rank's stdout --pipe--> source --+--> sink of stdout
  *   rank's stderr --pipe--> source --+--> sink of stderr (the same sink, if both are one file)
+ *                                    +--> log file
  *
- * A full sink stops every source: the pipes fill and the ranks wait, so memory stays bounded.
+ * A full sink stops every source that is shown: the pipes fill and the ranks wait, so memory stays bounded.
  */
 #include "output.h"
 
@@ -27,6 +28,7 @@ struct source {
     uv_poll_t poll;
     struct output *output;
     struct sink *sink;
+    unsigned route;
     int fd;        /* -1: closed */
     bool reading;  /* poll is active */
     size_t left;   /* once finishing: bytes still to be read */
@@ -41,6 +43,8 @@ struct source {
 struct output {
     uv_loop_t *loop;
     struct output_events events;
+    const struct routes *routes;
+    struct logs *logs;
     struct sink sinks[OUTPUT_STREAMS];
     struct sink *sink_of[OUTPUT_STREAMS];
     struct source *sources; /* n ranks by OUTPUT_STREAMS */
@@ -57,9 +61,9 @@ static bool same_file(int a, int b) {
     return fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
 }
 
-int output_open(uv_loop_t *loop, int n, int highest_rank, const struct output_events *events,
-                struct output **output) {
+int output_open(uv_loop_t *loop, const struct output_options *options, struct output **output) {
     struct output *o = calloc(1, sizeof *o);
+    int n = options->n;
     int rc = -ENOMEM;
 
     if (o == NULL) return rc;
@@ -67,9 +71,11 @@ int output_open(uv_loop_t *loop, int n, int highest_rank, const struct output_ev
     if (o->sources == NULL) goto free_output;
     for (int i = 0; i < n * OUTPUT_STREAMS; i++) o->sources[i].fd = -1;
     o->loop = loop;
-    o->events = *events;
+    o->events = options->events;
+    o->routes = options->routes;
+    o->logs = options->logs;
     o->n = n;
-    o->rank_width = snprintf(NULL, 0, "%d", highest_rank);
+    o->rank_width = snprintf(NULL, 0, "%d", options->highest_rank);
     rc = sink_open(&o->sinks[OUTPUT_STDOUT], loop, STDOUT_FILENO, on_sink_change, o);
     if (rc != 0) goto free_sources;
     o->sink_of[OUTPUT_STDOUT] = o->sink_of[OUTPUT_STDERR] = &o->sinks[OUTPUT_STDOUT];
@@ -154,8 +160,19 @@ static void keep_tail(struct source *s, const char *data, size_t len) {
     s->tail_bytes += len;
 }
 
+static void keep_log(const struct source *s, const char *data, size_t len) {
+    struct output *o = s->output;
+    int at = (int)(s - o->sources);
+
+    if ((s->route & ROUTE_LOGGED) == 0) return;
+    int error = logs_write(o->logs, at / OUTPUT_STREAMS, at % OUTPUT_STREAMS, data, len);
+    if (error != 0) o->events.on_lost(o->events.arg, error);
+}
+
 static void feed(struct source *s, const char *data, size_t len) {
     keep_tail(s, data, len);
+    keep_log(s, data, len);
+    if ((s->route & ROUTE_SHOWN) == 0) return;
     while (len > 0) {
         const char *newline = memchr(data, '\n', len);
         size_t text = newline != NULL ? (size_t)(newline - data) : len;
@@ -192,6 +209,10 @@ static bool read_once(struct source *s) {
     return false;
 }
 
+static bool must_wait(const struct source *s) {
+    return (s->route & ROUTE_SHOWN) != 0 && sink_full(s->sink);
+}
+
 static void on_readable(uv_poll_t *poll, int status, int events) {
     struct source *s = poll->data;
 
@@ -199,21 +220,21 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
     (void)events;
     read_once(s);
     sink_push(s->sink);
-    if (s->fd >= 0 && sink_full(s->sink)) {
+    if (s->fd >= 0 && must_wait(s)) {
         uv_poll_stop(poll);
         s->reading = false;
     }
 }
 
 static void resume(struct source *s) {
-    if (s->fd < 0 || s->reading || sink_full(s->sink)) return;
+    if (s->fd < 0 || s->reading || must_wait(s)) return;
     s->reading = uv_poll_start(&s->poll, UV_READABLE, on_readable) == 0;
 }
 
 /* Reads all that is there while the sink takes it. */
 static void pump(struct source *s) {
     bool more = true;
-    while (more && s->fd >= 0 && !sink_full(s->sink)) {
+    while (more && s->fd >= 0 && !must_wait(s)) {
         more = read_once(s);
         sink_push(s->sink);
     }
@@ -248,6 +269,7 @@ int output_attach(struct output *o, int index, int rank, enum output_stream stre
     s->poll.data = s;
     s->output = o;
     s->sink = o->sink_of[stream];
+    s->route = routes_of(o->routes, index, (int)stream);
     s->fd = fd;
     s->prefix_len = (size_t)snprintf(s->prefix, sizeof s->prefix, "[%*d] ", o->rank_width, rank);
     if (stream == OUTPUT_STDERR && s->tail == NULL) s->tail = malloc(OUTPUT_TAIL);
@@ -262,7 +284,7 @@ void output_catch_up(struct output *o, int index) {
         int waiting = 0;
 
         if (s->fd < 0 || ioctl(s->fd, FIONREAD, &waiting) != 0) continue;
-        for (int got = 0; got < waiting && s->fd >= 0 && !sink_full(s->sink); got += READ_SIZE) {
+        for (int got = 0; got < waiting && s->fd >= 0 && !must_wait(s); got += READ_SIZE) {
             read_once(s);
             sink_push(s->sink);
         }
@@ -281,6 +303,11 @@ void output_finish(struct output *o) {
         s->left = ioctl(s->fd, FIONREAD, &waiting) == 0 && waiting > 0 ? (size_t)waiting : 0;
         pump(s);
     }
+}
+
+void output_restart(struct output *o) {
+    o->finishing = false;
+    for (int i = 0; i < o->n * OUTPUT_STREAMS; i++) o->sources[i].partial_len = 0;
 }
 
 bool output_idle(const struct output *o) {

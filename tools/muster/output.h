@@ -1,5 +1,6 @@
 /*
- * output.h - what the ranks print, gathered line by line onto the launcher's stdout and stderr.
+ * output.h - what the ranks print, gathered line by line onto the launcher's stdout and stderr, and into files
+ * as it comes.
  *
  * Every line gets its rank in front and is written in one piece, whoever else prints at the time. A line
  * longer than OUTPUT_PIECE is broken there; a last line without its newline gets one. The last lines of each
@@ -7,6 +8,9 @@
  */
 #ifndef MUSTER_TOOL_OUTPUT_H
 #define MUSTER_TOOL_OUTPUT_H
+
+#include "logs.h"
+#include "routes.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,12 +26,20 @@ struct output;
 struct output_events {
     void (*on_idle)(void *arg);              /* after output_finish: everything was read and written */
     void (*on_broken)(void *arg, int error); /* our stdout or stderr takes nothing any more */
+    void (*on_lost)(void *arg, int error);   /* a log file takes nothing any more; said once */
     void *arg;
 };
 
-/* Makes an output for n ranks whose numbers go up to highest_rank. 0, or a negative errno. */
-int output_open(uv_loop_t *loop, int n, int highest_rank, const struct output_events *events,
-                struct output **output);
+struct output_options {
+    int n; /* ranks */
+    int highest_rank;
+    const struct routes *routes; /* NULL: everything is shown */
+    struct logs *logs;           /* NULL where the routes lead to none */
+    struct output_events events;
+};
+
+/* Makes an output. options is copied, what it points to is borrowed. 0, or a negative errno. */
+int output_open(uv_loop_t *loop, const struct output_options *options, struct output **output);
 
 /* Run the loop until its handles are closed between output_close and output_free. */
 void output_close(struct output *output);
@@ -44,6 +56,9 @@ void output_catch_up(struct output *output, int index);
 
 /* Takes in what is still in the pipes and closes them, even if some stranger holds the other end open. */
 void output_finish(struct output *output);
+
+/* After output_finish, once idle and the loop has let go of the handles: takes the next generation's pipes. */
+void output_restart(struct output *output);
 
 /* Nothing is left to be written. */
 bool output_idle(const struct output *output);

@@ -66,7 +66,8 @@ static void put_lines(struct text *t, const char *tail, size_t len) {
     }
 }
 
-void report_failure(const struct worker *worker, const char *tail, size_t tail_len, char *text) {
+void report_failure(const struct worker *worker, const char *what_failed, const char *tail, size_t tail_len,
+                    char *text) {
     struct text t = {text, REPORT_MAX};
     char when[64] = "unknown", host[256] = "unknown";
     struct tm tm;
@@ -74,7 +75,7 @@ void report_failure(const struct worker *worker, const char *tail, size_t tail_l
     if (localtime_r(&worker->ended.tv_sec, &tm) != NULL)
         strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S%z", &tm);
     gethostname(host, sizeof host - 1);
-    put(&t, "muster run: the job failed; root cause:\n");
+    put(&t, "muster run: %s failed; root cause:\n", what_failed);
     put(&t, "  time       %s\n", when);
     put(&t, "  host       %s\n", host);
     put(&t, "  rank       %d (local rank %d)\n", worker->rank, worker->local_rank);

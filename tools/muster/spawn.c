@@ -19,7 +19,7 @@
 enum { CANNOT_EXEC = 127 };
 
 const int spawn_signals[SPAWN_SIGNALS] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
-                                          SIGUSR2, SIGTSTP, SIGCHLD, SIGPIPE};
+                                          SIGUSR2, SIGTSTP, SIGCHLD, SIGPIPE, SIGXFSZ};
 
 static struct sigaction inherited[SPAWN_SIGNALS];
 
@@ -61,6 +61,7 @@ _Noreturn static void become_worker(const struct spawn *s, pid_t launcher, const
     for (int fd = 0; fd < 3; fd++)
         if (s->files[fd] != fd && dup2(s->files[fd], fd) < 0) fail(s);
     setrlimit(RLIMIT_NOFILE, s->open_files);
+    if (s->cpus != NULL && sched_setaffinity(0, s->cpus_size, s->cpus) != 0) fail(s);
     for (int i = 0; i < SPAWN_SIGNALS; i++) sigaction(spawn_signals[i], &inherited[i], NULL);
     sigprocmask(SIG_SETMASK, mask, NULL);
     execve(s->program, s->argv, s->envp);

@@ -2,7 +2,9 @@
 #ifndef MUSTER_TOOL_SPAWN_H
 #define MUSTER_TOOL_SPAWN_H
 
+#include <sched.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -15,7 +17,9 @@ struct spawn {
     int files[3]; /* become its 0, 1 and 2 */
     int error_fd; /* gets a struct spawn_error if the program could not be executed */
     const struct rlimit *open_files;
-    _Atomic int *group; /* gets its process group */
+    _Atomic int *group;    /* gets its process group */
+    const cpu_set_t *cpus; /* the processors it may run on, NULL: the launcher's */
+    size_t cpus_size;
 };
 
 struct spawn_error {
@@ -24,7 +28,7 @@ struct spawn_error {
 };
 
 /* The signals that the launcher handles or ignores; a child gets back what the launcher was started with. */
-enum spawn_signal_count { SPAWN_SIGNALS = 9 };
+enum spawn_signal_count { SPAWN_SIGNALS = 10 };
 extern const int spawn_signals[SPAWN_SIGNALS];
 
 /* Remembers how the launcher itself was started; to be called once, before it handles signals. */

@@ -1,12 +1,15 @@
 /*
- * worker_env.c - builds the ranks' environment once; per rank, three short strings are rewritten in place.
+ * worker_env.c - builds the ranks' environment once; per rank and generation, a few strings are rewritten
+ * in place.
  * The main thread makes and owns it; a child sees its own copy of the moment it was forked in.
  */
 #include "worker_env.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,14 +34,54 @@ static const char *const replaced[] = {
     "TORCHELASTIC_USE_AGENT_STORE",
     "TORCHELASTIC_ERROR_FILE",
 };
-enum { N_REPLACED = sizeof replaced / sizeof replaced[0], OWNED_MAX = N_REPLACED + 1 };
+enum {
+    N_REPLACED = sizeof replaced / sizeof replaced[0],
+    OWNED_MAX = N_REPLACED + 1,
+    ERROR_FILE_MAX = PATH_MAX + 128
+};
 
-static bool is_replaced(const char *entry) {
-    size_t len = strcspn(entry, "=");
+/* What programs hardly run without. */
+static const char *const kept_when_bare[] = {"PATH", "HOME", "USER", "LOGNAME", "SHELL",
+                                             "TERM", "LANG", "TZ",   "TMPDIR"};
+enum { N_KEPT = sizeof kept_when_bare / sizeof kept_when_bare[0] };
 
-    for (size_t i = 0; i < N_REPLACED; i++)
-        if (strlen(replaced[i]) == len && memcmp(replaced[i], entry, len) == 0) return true;
+/* Each of the two is NAME or NAME=VALUE. */
+static bool same_name(const char *a, const char *b) {
+    size_t len = strcspn(a, "=");
+    return strcspn(b, "=") == len && memcmp(a, b, len) == 0;
+}
+
+static bool is_among(const char *entry, const char *const *names, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (same_name(entry, names[i])) return true;
     return false;
+}
+
+static char *find_own(const char *name) {
+    for (size_t i = 0; environ[i] != NULL; i++)
+        if (same_name(environ[i], name)) return environ[i];
+    return NULL;
+}
+
+static bool is_inherited(const char *entry, const struct worker_env_facts *f) {
+    if (is_among(entry, replaced, N_REPLACED) || is_among(entry, f->extra, f->n_extra)) return false;
+    return !f->bare || is_among(entry, kept_when_bare, N_KEPT) || strncmp(entry, "LC_", 3) == 0;
+}
+
+int worker_env_check(const char *const *extra, size_t n_extra, char *why, size_t why_size) {
+    for (size_t i = 0; i < n_extra; i++) {
+        int len = (int)strcspn(extra[i], "=");
+
+        why[0] = '\0';
+        if (len == 0)
+            snprintf(why, why_size, "--env takes NAME=VALUE or NAME, not '%s'", extra[i]);
+        else if (is_among(extra[i], replaced, N_REPLACED))
+            snprintf(why, why_size, "--env cannot set %.*s, which is the launcher's to set", len, extra[i]);
+        else if (extra[i][len] == '\0' && find_own(extra[i]) == NULL)
+            snprintf(why, why_size, "--env %s has no value, and the launcher has none for it", extra[i]);
+        if (why[0] != '\0') return -1;
+    }
+    return 0;
 }
 
 __attribute__((format(printf, 2, 3))) static int add(char **owned, const char *format, ...) {
@@ -65,12 +108,14 @@ static int add_facts(char **owned, const struct worker_env_facts *f) {
     rc |= add(owned, "ROLE_NAME=default");
     rc |= add(owned, "MASTER_ADDR=%s", f->master_addr);
     rc |= add(owned, "MASTER_PORT=%d", f->master_port);
-    rc |= add(owned, "TORCHELASTIC_RESTART_COUNT=%d", f->restart_count);
     rc |= add(owned, "TORCHELASTIC_MAX_RESTARTS=%d", f->max_restarts);
     rc |= add(owned, "TORCHELASTIC_RUN_ID=%s", f->run_id);
     rc |= add(owned, "TORCHELASTIC_USE_AGENT_STORE=True");
     /* Else every rank would start a thread per core. */
-    if (f->local_world_size > 1 && getenv("OMP_NUM_THREADS") == NULL) rc |= add(owned, "OMP_NUM_THREADS=1");
+    const char *threads = find_own("OMP_NUM_THREADS");
+    bool has_threads =
+        is_among("OMP_NUM_THREADS", f->extra, f->n_extra) || (threads && is_inherited(threads, f));
+    if (f->local_world_size > 1 && !has_threads) rc |= add(owned, "OMP_NUM_THREADS=1");
     return rc == 0 ? 0 : -ENOMEM;
 }
 
@@ -80,28 +125,49 @@ int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts
     *env = (struct worker_env){0};
     while (environ[n] != NULL) n++;
     env->owned = calloc(OWNED_MAX + 1, sizeof env->owned[0]);
-    env->vars = calloc(WORKER_ENV_PER_RANK + OWNED_MAX + n + 1, sizeof env->vars[0]);
-    if (env->owned == NULL || env->vars == NULL || add_facts(env->owned, facts) != 0) {
+    env->vars = calloc(WORKER_ENV_PER_RANK + 1 + OWNED_MAX + n + facts->n_extra + 1, sizeof env->vars[0]);
+    env->log_dir = facts->log_dir;
+    if (facts->log_dir != NULL) env->error_file = malloc(ERROR_FILE_MAX);
+    bool whole =
+        env->owned != NULL && env->vars != NULL && (env->error_file != NULL) == (facts->log_dir != NULL);
+    if (!whole || add_facts(env->owned, facts) != 0) {
         worker_env_close(env);
         return -ENOMEM;
     }
     for (int i = 0; i < WORKER_ENV_PER_RANK; i++) env->vars[at++] = env->per_rank[i];
+    if (env->error_file != NULL) env->vars[at++] = env->error_file;
     for (size_t i = 0; env->owned[i] != NULL; i++) env->vars[at++] = env->owned[i];
     for (size_t i = 0; i < n; i++)
-        if (!is_replaced(environ[i])) env->vars[at++] = environ[i];
+        if (is_inherited(environ[i], facts)) env->vars[at++] = environ[i];
+    for (size_t i = 0; i < facts->n_extra; i++) {
+        const char *entry = facts->extra[i];
+        if (is_among(entry, facts->extra + i + 1, facts->n_extra - i - 1)) continue;
+        /* execve changes nothing, and yet wants strings that may be changed. */
+        env->vars[at++] = strchr(entry, '=') != NULL ? (char *)(uintptr_t)entry : find_own(entry);
+    }
+    worker_env_restart(env, 0);
     return 0;
 }
 
 void worker_env_close(struct worker_env *env) {
     for (size_t i = 0; env->owned != NULL && env->owned[i] != NULL; i++) free(env->owned[i]);
+    free(env->error_file);
     free(env->owned);
     free(env->vars);
     *env = (struct worker_env){0};
+}
+
+void worker_env_restart(struct worker_env *env, int n) {
+    env->generation = n;
+    snprintf(env->per_rank[3], WORKER_ENV_TEXT, "TORCHELASTIC_RESTART_COUNT=%d", n);
 }
 
 char **worker_env_of(struct worker_env *env, int rank, int local_rank) {
     snprintf(env->per_rank[0], WORKER_ENV_TEXT, "RANK=%d", rank);
     snprintf(env->per_rank[1], WORKER_ENV_TEXT, "LOCAL_RANK=%d", local_rank);
     snprintf(env->per_rank[2], WORKER_ENV_TEXT, "ROLE_RANK=%d", rank);
+    if (env->error_file != NULL)
+        snprintf(env->error_file, ERROR_FILE_MAX, "TORCHELASTIC_ERROR_FILE=%s/attempt_%d/%d/error.json",
+                 env->log_dir, env->generation, local_rank);
     return env->vars;
 }

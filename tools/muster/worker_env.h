@@ -4,9 +4,12 @@
 #ifndef MUSTER_TOOL_WORKER_ENV_H
 #define MUSTER_TOOL_WORKER_ENV_H
 
-enum { WORKER_ENV_PER_RANK = 3, WORKER_ENV_TEXT = 32 };
+#include <stdbool.h>
+#include <stddef.h>
 
-/* What is the same for all ranks of one generation. */
+enum { WORKER_ENV_PER_RANK = 4, WORKER_ENV_TEXT = 48 };
+
+/* What is the same for all ranks of all generations. */
 struct worker_env_facts {
     int world_size;
     int local_world_size;
@@ -14,20 +17,32 @@ struct worker_env_facts {
     int group_world_size;
     const char *master_addr;
     int master_port;
-    int restart_count;
     int max_restarts;
     const char *run_id;
+    const char *log_dir; /* of the run, for the files in which ranks explain errors; NULL: they have none */
+    const char *const *extra; /* NAME=VALUE, or NAME for the launcher's value; the last of a name counts */
+    size_t n_extra;
+    bool bare; /* of the launcher's environment, take almost nothing */
 };
 
 struct worker_env {
-    char **vars;  /* NULL-terminated; those of one rank come first */
+    char **vars;  /* NULL-terminated; those that are rewritten come first */
     char **owned; /* allocated strings among them, NULL-terminated */
+    const char *log_dir;
+    char *error_file; /* the variable, NULL where there is no log_dir */
+    int generation;
     char per_rank[WORKER_ENV_PER_RANK][WORKER_ENV_TEXT];
 };
 
-/* 0, or a negative errno. The inherited strings are borrowed from the process's environment. */
+/* Can extra be set? 0, or -1 with why set. */
+int worker_env_check(const char *const *extra, size_t n_extra, char *why, size_t why_size);
+
+/* 0, or a negative errno. facts passed worker_env_check. The inherited strings are borrowed from the process's environment. */
 int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts);
 void worker_env_close(struct worker_env *env);
+
+/* The ranks to come are of generation n; the first is 0. */
+void worker_env_restart(struct worker_env *env, int n);
 
 /* The environment of one rank, valid until the next call. */
 char **worker_env_of(struct worker_env *env, int rank, int local_rank);

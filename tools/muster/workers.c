@@ -26,9 +26,20 @@ static void collect_exec_errors(struct workers *w) {
     }
 }
 
+static void on_poll_closed(uv_handle_t *handle) {
+    struct worker *worker = handle->data;
+    worker->all->closing--;
+}
+
+static void on_signal_closed(uv_handle_t *handle) {
+    struct workers *w = handle->data;
+    w->closing--;
+}
+
 static void stop_watching(struct worker *worker) {
     if (worker->pidfd < 0) return;
-    uv_close((uv_handle_t *)&worker->exit_poll, NULL);
+    worker->all->closing++;
+    uv_close((uv_handle_t *)&worker->exit_poll, on_poll_closed);
     close(worker->pidfd);
     worker->pidfd = -1;
 }
@@ -132,6 +143,8 @@ static int start_one(struct workers *w, struct worker *worker, int stdin_fd) {
         .error_fd = w->exec_errors[1],
         .open_files = o->files,
         .group = &o->warden->slots[worker->local_rank].group,
+        .cpus = bind_of(o->bind, worker->local_rank),
+        .cpus_size = o->bind->set_size,
     };
     pid_t pid = spawn_worker(&spawn);
     if (pid > 0) {
@@ -197,7 +210,10 @@ void workers_end(struct workers *w) {
         while (waitpid(worker->pid, NULL, 0) < 0 && errno == EINTR) continue;
     }
     w->started = w->running = 0;
-    if (w->uses_child_signal) uv_close((uv_handle_t *)&w->child_signal, NULL);
+    if (w->uses_child_signal) {
+        w->closing++;
+        uv_close((uv_handle_t *)&w->child_signal, on_signal_closed);
+    }
     w->uses_child_signal = false;
     for (int i = 0; i < 2; i++) {
         if (w->exec_errors[i] >= 0) close(w->exec_errors[i]);

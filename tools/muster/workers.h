@@ -11,6 +11,7 @@
 #ifndef MUSTER_TOOL_WORKERS_H
 #define MUSTER_TOOL_WORKERS_H
 
+#include "bind.h"
 #include "output.h"
 #include "warden.h"
 #include "worker_env.h"
@@ -44,6 +45,7 @@ struct workers_options {
     const char *program; /* a path */
     char **argv;
     struct worker_env *env;
+    const struct bind *bind;
     struct output *output; /* NULL: the workers share the launcher's stdout and stderr */
     struct warden *warden;
     const struct rlimit *files;                        /* the limit on open files to give them */
@@ -58,6 +60,7 @@ struct workers {
     int exec_errors[2]; /* a pipe through which a worker says that it could not exec */
     uv_signal_t child_signal;
     bool uses_child_signal;
+    int closing; /* handles that the loop has yet to let go of */
 };
 
 /*
@@ -69,7 +72,7 @@ int workers_start(struct workers *workers, const struct workers_options *options
 /* Sends a signal to the process groups of all workers, those that have exited included. */
 void workers_signal(struct workers *workers, int signal);
 
-/* Run the loop until its handles are closed between workers_end and workers_free. */
+/* Run the loop until closing is 0 between workers_end and workers_free. */
 void workers_end(struct workers *workers);
 void workers_free(struct workers *workers);
 

@@ -1,0 +1,61 @@
+/* run_options.c - the options of "muster run", which also make its --help. Constant data, any thread. */
+#include "run_options.h"
+
+#include <stddef.h>
+
+static const struct opt options[] = {
+    {"nproc-per-node", 'n', OPT_STRING, "N",
+     "how many ranks to start (default 1), or: cpu, gpu, auto\n"
+     "for one per processor, per NVIDIA device, per device if there are any",
+     offsetof(struct run_options, nproc), 0, 0},
+    {"standalone", 0, OPT_FLAG, NULL, "one node and a free port, which is what happens anyway",
+     offsetof(struct run_options, standalone), 0, 0},
+    {"master-port", 0, OPT_NUMBER, "PORT", "where the ranks meet; 0, the default, takes a free port",
+     offsetof(struct run_options, master_port), 0, 65535},
+    {"max-restarts", 0, OPT_NUMBER, "N", "how often all ranks are started again after one failed (default 0)",
+     offsetof(struct run_options, max_restarts), 0, 1000000},
+    {"monitor-interval", 0, OPT_SECONDS, "SECONDS", "ignored: ranks are watched without polling",
+     offsetof(struct run_options, monitor_interval), 0, 86400},
+    {"shutdown-timeout", 0, OPT_SECONDS, "SECONDS",
+     "how long ranks may take to end before they are killed (default 5)",
+     offsetof(struct run_options, shutdown_timeout), 0, 86400},
+    {"log-dir", 0, OPT_STRING, "DIR",
+     "keep what the ranks write in DIR/<run id>/attempt_<k>/<local rank>/\n"
+     "stdout.log and stderr.log; without the next two, all of it",
+     offsetof(struct run_options, log_dir), 0, 0},
+    {"redirects", 'r', OPT_STRING, "WHAT",
+     "what goes to these files only: 1 stdout, 2 stderr, 3 both,\n"
+     "or by local rank, such as 0:1,1:3",
+     offsetof(struct run_options, redirects), 0, 0},
+    {"tee", 't', OPT_STRING, "WHAT", "what goes to these files and is shown; as --redirects",
+     offsetof(struct run_options, tee), 0, 0},
+    {"local-ranks-filter", 0, OPT_STRING, "RANKS", "show the output of these ranks only, such as 0,2",
+     offsetof(struct run_options, filter), 0, 0},
+    {"bind", 0, OPT_STRING, "HOW",
+     "give each rank processors of its own: cores (an equal share), numa\n"
+     "(by NUMA node) or none, the default",
+     offsetof(struct run_options, bind), 0, 0},
+    {"numa-binding", 0, OPT_STRING, "HOW", "the same; node means numa",
+     offsetof(struct run_options, numa_binding), 0, 0},
+    {"env", 0, OPT_STRINGS, "NAME=VALUE",
+     "set a variable for the ranks; NAME alone takes the launcher's; may be repeated",
+     offsetof(struct run_options, env), 0, 0},
+    {"no-env", 0, OPT_FLAG, NULL, "of the launcher's variables, pass on PATH, HOME and the like only",
+     offsetof(struct run_options, no_env), 0, 0},
+    {"verbose", 'v', OPT_FLAG, NULL, "say where the store is, how the run is called and who is bound to what",
+     offsetof(struct run_options, verbose), 0, 0},
+    {"no-prefix", 0, OPT_FLAG, NULL, "leave the ranks' output alone: no rank in front, no gathering of lines",
+     offsetof(struct run_options, no_prefix), 0, 0},
+};
+
+const struct opt_command run_command = {
+    .name = "muster run",
+    .operands = "program [argument ...]",
+    .summary =
+        "Starts N copies of a program on this host, as the ranks of one world. The environment tells\n"
+        "each its rank, as torchrun does. The first rank to fail ends the others; then all are started\n"
+        "again, if that is wanted, or its exit code is the launcher's.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .stops_at_operand = true,
+};
