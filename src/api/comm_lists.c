@@ -93,6 +93,21 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
     return msi_call_go(&call);
 }
 
+static size_t total(const struct msi_call *call, const size_t *counts, size_t count) {
+    size_t sum = 0;
+    for (int r = 0; r < call->group->size; r++) sum += counts ? counts[r] : count;
+    return sum * call->element;
+}
+
+/* One tensor, or two that lie apart. Lists, which have no base, are the caller's business. */
+static mst_status check_apart(const struct msi_call *call, const void *out, const void *in, size_t count) {
+    uintptr_t to = (uintptr_t)out, from = (uintptr_t)in;
+    if (to == 0 || from == 0 || to == from) return MST_OK;
+    if (to + total(call, call->options.out_splits, count) <= from) return MST_OK;
+    if (from + total(call, call->options.in_splits, count) <= to) return MST_OK;
+    return msi_fail(MST_ERR_INVALID, "give tensors that lie apart", "in and out overlap in part");
+}
+
 /* Both forms of all_to_all: bases or lists. */
 static mst_status all_to_all(struct msi_call *call, void *out, void *const *outs, const void *in,
                              const void *const *ins, size_t count, mst_dtype dtype) {
@@ -108,6 +123,7 @@ static mst_status all_to_all(struct msi_call *call, void *out, void *const *outs
                         msi_group_global_rank(call->group, me), to[me], from[me]);
     mst_status st = check_counts(call, to, count, dtype);
     if (st == MST_OK) st = check_counts(call, from, count, dtype);
+    if (st == MST_OK) st = check_apart(call, out, in, count);
     if (st == MST_OK) st = msi_call_take(call, uneven ? 0 : count, uneven);
     if (st != MST_OK) return st;
     mst_work *w = call->work;

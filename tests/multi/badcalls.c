@@ -216,6 +216,7 @@ static void overlaps(void) {
     if (size == 1) return;
     INVALID("overlap", mst_all_gather_into_tensor(out, out + 1 + me * 2, 2, MST_F32));
     INVALID("overlap", mst_reduce_scatter_tensor(in + 1 + me * 2, in, 2, MST_F32));
+    INVALID("overlap", mst_all_to_all_single(out, out + 1, 2, MST_F32));
     still_works("overlaps");
 }
 

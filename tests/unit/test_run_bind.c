@@ -11,7 +11,7 @@
 static char root[64];
 
 /* Writes one line into a file below root, and makes the directories on the way. */
-static void put(const char *path, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void put(const char *path, const char *format, ...) {
     char whole[256];
     va_list args;
 
