@@ -55,7 +55,7 @@ void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *op) {
     const struct msi_failure *f = &op->failure;
     if (comm->failure.status != MST_OK) return;
     comm->failure = *f;
-    if (comm->net && f->status != MST_ERR_PEER_LOST) msi_note_gave_up(comm, f);
+    if (comm->net) msi_note_gave_up(comm, f);
     if (!comm->board || comm->net) return;
     uint64_t what = (uint64_t)f->status | (op->begin ? 0 : MSI_GAVE_UP_MESSAGE);
     /* Read by msi_comm_heard of the others. */

@@ -252,13 +252,21 @@ static void works_used_too_long(void) {
     still_works("works that are used too long");
 }
 
+static void note_status(mst_status status, void *arg) {
+    *(mst_status *)arg = status;
+}
+
 static void groups_used_too_long(void) {
     mst_group *first, *second, *stray = (mst_group *)(void *)out;
     mst_work *work;
     int32_t value = 0;
     REFUSED(MST_OK, "", mst_new_group(&me, 1, &first));
     REFUSED(MST_OK, "", mst_irecv(&value, 1, MST_I32, .src = me, .group = first, .work = &work));
+    mst_status ended = MST_OK;
+    REFUSED(MST_OK, "", mst_work_on_done(work, note_status, &ended));
     REFUSED(MST_OK, "", mst_destroy_process_group(first));
+    if (ended != MST_ERR_STATE)
+        complain("the callback of a work whose group is gone", mst_status_name(ended));
     work_is_gone(work);
     REFUSED(MST_ERR_STATE, "destroyed", mst_destroy_process_group(first));
     REFUSED(MST_OK, "", mst_new_group(&me, 1, &second));

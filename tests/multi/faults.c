@@ -10,6 +10,7 @@
  *   faults scarce MS             rank 1 has no descriptor for what rank 0 sends; rank 0 waits so long for it to have one
  *   faults give_up_first MS      the same for the first message, of which rank 1 knows nothing, and then a barrier
  *   faults orphan OPERATION      rank 0 does nothing but live; the others wait for its first message
+ *   faults leave group           rank 2 destroys a group that the others are in, and stays in the world
  *   faults cut OPERATION         the connections that rank 1 has with other ranks break, but everybody lives on
  *
  * Each step writes one line, as tests/multi/world.c does: its name, status, milliseconds, culprit and message, with tabs
@@ -292,6 +293,20 @@ static void orphan(void) {
         while (read(STDIN_FILENO, &c, 1) > 0) continue;
 }
 
+static void leave(void) {
+    int ranks[] = {0, 1, 2};
+    mst_group *group;
+    mst_status st = mst_new_group(ranks, 3, &group, .name = "left");
+    if (st == MST_OK) st = mst_barrier(.group = group, .timeout_ms = PATIENCE_MS);
+    int64_t begin = msi_now();
+    if (me == 2)
+        mst_destroy_process_group(group);
+    else if (st == MST_OK)
+        st = mst_all_reduce(out, SMALL, MST_F32, .group = group, .timeout_ms = PATIENCE_MS);
+    report("leave", st, begin);
+    report("after", mst_barrier(.timeout_ms = PATIENCE_MS), begin);
+}
+
 /* Ends the connections over tcp that were not there yet when the world was opened. */
 static void cut_connections(int first) {
     for (int fd = first; fd < first + 100; fd++) {
@@ -334,6 +349,7 @@ int main(int argc, char **argv) {
     if (st == MST_OK && !strcmp(argv[1], "scarce")) scarce(atoi(argv[2]));
     if (st == MST_OK && !strcmp(argv[1], "give_up_first")) give_up_first(atoi(argv[2]));
     if (st == MST_OK && !strcmp(argv[1], "orphan")) orphan();
+    if (st == MST_OK && !strcmp(argv[1], "leave")) leave();
     if (st == MST_OK && !strcmp(argv[1], "cut")) cut(argv[2], first);
     if (mst_is_initialized()) mst_destroy_process_group(NULL);
     free(in);

@@ -315,6 +315,30 @@ class DifferencesOnHosts(FaultsTest):
         self.assert_nothing_left()
 
 
+class Leaving(FaultsTest):
+    """A rank destroys a group that others are in: they are told who, and the world goes on."""
+
+    def leave(self):
+        store, ranks = self.world(3, "leave", "group")
+        for rank in ranks[:2]:
+            step = rank.step("leave")
+            self.assert_failed(step, "MST_ERR_PEER_LOST", r"rank 2\b")
+            self.assertEqual(step.culprit, 2)
+            self.assertLess(step.ms, 5000)
+        self.assert_ok(ranks[2].step("leave"))
+        for rank in ranks:
+            self.assert_ok(rank.step("after"))
+        self.end(store, ranks)
+        self.assert_nothing_left()
+
+    def test_here(self):
+        self.leave()
+
+    def test_on_hosts(self):
+        self.hosts = "aab"
+        self.leave()
+
+
 class Late(FaultsTest):
     """A barrier with .work that a rank gave up goes on counting: whoever comes late finds everything in order."""
 
