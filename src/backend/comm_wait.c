@@ -73,9 +73,22 @@ static int lost_peer(struct msi_comm *comm, const struct mst_work *op) {
     return left;
 }
 
+/* Whom another rank blames for its failure, and what that one called, if it was something else than the others. */
+static const char *show_blamed(struct msi_comm *comm, int rank, uint64_t seq, mst_status status, char *out,
+                               size_t size) {
+    char what[200];
+    const struct msi_slot *slot = &comm->board->areas[rank].slots[seq % MSI_SLOTS];
+    comm->hooks.show(comm->hooks.context, rank, out, size);
+    size_t used = strlen(out);
+    if (status == MST_ERR_MISMATCH && msi_board_begun(comm->board, rank, seq))
+        snprintf(out + used, size - used, " called %s", msi_told_show(&slot->told, what, sizeof what));
+    return out;
+}
+
 static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
-    char who[200], what[200], here[200], blamed[200];
-    const struct msi_slot *slot = &comm->board->areas[rank].slots[(gave_up >> 32) % MSI_SLOTS];
+    char who[200], what[200], here[200], blamed[400];
+    uint64_t seq = gave_up >> 32;
+    const struct msi_slot *slot = &comm->board->areas[rank].slots[seq % MSI_SLOTS];
     mst_status status = (mst_status)(gave_up & (MSI_GAVE_UP_MESSAGE - 1));
     bool message = gave_up & MSI_GAVE_UP_MESSAGE;
     int culprit = (int)(gave_up >> 8 & 0xffff) - 1;
@@ -92,7 +105,7 @@ static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
                  comm->hooks.show(context, rank, who, sizeof who),
                  message ? "a message" : msi_told_show(&slot->told, what, sizeof what),
                  mst_status_text(status), other ? ": " : "",
-                 other ? comm->hooks.show(context, culprit, blamed, sizeof blamed) : "",
+                 other ? show_blamed(comm, culprit, seq, status, blamed, sizeof blamed) : "",
                  own->begin ? msi_told_show(&own->host.told, here, sizeof here) : own->name);
     }
     struct mst_work *op = next_active(comm, NULL);
