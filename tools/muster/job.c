@@ -32,6 +32,8 @@ struct job {
     int n_signals;
     struct output *output;
     struct workers workers;
+    struct remote remote;
+    int remote_status; /* exit status because of an agent on another host, 0: no reason */
     enum phase phase;
     const struct worker *root; /* the first worker to fail, if that is what ended the generation */
     int restarts;              /* the number of this generation */
@@ -271,7 +273,57 @@ static int start(struct job *job) {
     return rc;
 }
 
+/* What an agent has to say about its ranks comes through the store; here it is about the agent itself. */
+static void on_agent_end(const struct remote_host *host, void *arg) {
+    struct job *job = arg;
+
+    if (job->remote.left == 0) uv_stop(&job->loop);
+    if (host->code == 0 || job->phase != RUNNING || job->remote_status != 0) return;
+    bool lost = host->code < 0 || host->code == 255;
+    job->remote_status = !host->served ? EXIT_USAGE : lost ? EXIT_FAILED : host->code;
+    if (!host->served)
+        say(job, "%s", host->why);
+    else if (lost)
+        say(job, "the connection to host %s is lost", host->name);
+    else
+        say(job, "the agent on host %s ended with code %d", host->name, host->code);
+    ask_to_end(job, SIGTERM, true);
+}
+
+static int start_agents(struct job *job) {
+    if (job->options->remote == NULL) return 0;
+    struct remote_options o = *job->options->remote;
+    o.loop = &job->loop;
+    o.output = job->output;
+    o.raw = !job->options->prefix;
+    o.slots = job->options->warden->slots + job->options->n;
+    o.files = job->options->files;
+    o.on_end = on_agent_end;
+    o.arg = job;
+    return remote_start(&job->remote, &o);
+}
+
+static void on_agents_late(uv_timer_t *timer) {
+    struct job *job = timer->data;
+    remote_kill(&job->remote);
+}
+
+/* The ranks here have ended and the agents know: what they still print is worth some time. */
+static void end_agents(struct job *job) {
+    if (job->options->remote == NULL) return;
+    if (job->remote.left > 0) {
+        if (job->remote_status != 0 || job->stop_signal != 0)
+            uv_timer_start(&job->deadline, on_agents_late, (uint64_t)(job->options->shutdown_seconds * 1000),
+                           0);
+        uv_run(&job->loop, UV_RUN_DEFAULT);
+    }
+    remote_end(&job->remote);
+    output_finish_guests(job->output);
+    if (!output_idle(job->output)) uv_run(&job->loop, UV_RUN_DEFAULT);
+}
+
 static int exit_status(const struct job *job) {
+    if (job->remote_status != 0) return job->remote_status;
     if (job->root != NULL && job->root->exec_error != 0) return EXIT_USAGE;
     if (job->root != NULL) return job->root->signal != 0 ? EXIT_SIGNAL + job->root->signal : job->root->code;
     if (job->stop_signal != 0) return EXIT_SIGNAL + job->stop_signal;
@@ -294,10 +346,12 @@ static bool prepare_restart(struct job *job) {
 }
 
 static int run_generations(struct job *job) {
+    if (job->options->n == 0) return end_agents(job), exit_status(job);
     do {
         if (begin_logs(job) != 0 || start(job) != 0) return job->restarts == 0 ? EXIT_USAGE : EXIT_FAILED;
         uv_run(&job->loop, UV_RUN_DEFAULT);
     } while (prepare_restart(job));
+    end_agents(job);
     return exit_status(job);
 }
 
@@ -314,6 +368,7 @@ static void close_handles(struct job *job) {
     block_signals();
     uv_close((uv_handle_t *)&job->deadline, NULL);
     for (int i = 0; i < job->n_signals; i++) uv_close((uv_handle_t *)&job->signals[i], NULL);
+    remote_end(&job->remote);
     if (job->output != NULL) output_close(job->output);
     uv_run(&job->loop, UV_RUN_DEFAULT);
     uv_loop_close(&job->loop);
@@ -323,6 +378,7 @@ int job_run(const struct job_options *options) {
     struct job job = {.options = options};
     struct output_options output = {
         .n = options->n,
+        .guests = options->remote != NULL ? options->remote->n : 0,
         .highest_rank = options->first_rank + options->n - 1,
         .routes = options->routes,
         .logs = options->logs,
@@ -339,6 +395,7 @@ int job_run(const struct job_options *options) {
     job.deadline.data = &job;
     rc = catch_signals(&job);
     if (rc == 0) rc = output_open(&job.loop, &output, &job.output);
+    if (rc == 0) rc = start_agents(&job);
     if (rc != 0) {
         fprintf(stderr, "muster run: cannot set up the launcher: %s\n", uv_strerror(rc));
     } else {
@@ -346,6 +403,7 @@ int job_run(const struct job_options *options) {
     }
     close_handles(&job);
     workers_free(&job.workers);
+    remote_free(&job.remote);
     output_free(job.output);
     return status;
 }

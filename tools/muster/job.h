@@ -4,12 +4,15 @@
 
 #include "bind.h"
 #include "logs.h"
+#include "remote.h"
 #include "routes.h"
 #include "warden.h"
 #include "worker_env.h"
 
 #include <stdbool.h>
 #include <sys/resource.h>
+
+struct run_hosts;
 
 struct job_options {
     int n;
@@ -25,6 +28,8 @@ struct job_options {
     struct logs *logs;           /* NULL where the routes lead to none */
     int max_restarts;            /* so often all are started again after one failed */
     double shutdown_seconds;     /* how long they may take to end once asked */
+    struct run_hosts *hosts;     /* where they run, for whoever makes the next; NULL: here alone */
+    const struct remote_options *remote; /* agents to start on other hosts; NULL: none */
 };
 
 /*

@@ -3,7 +3,7 @@
  *
  *   rank's stdout --pipe--> source --+--> sink of stdout
  *   rank's stderr --pipe--> source --+--> sink of stderr (the same sink, if both are one file)
- *                                    +--> log file
+ *   guest's ditto --pipe--> source --+--> log file
  *
  * A full sink stops every source that is shown: the pipes fill and the ranks wait, so memory stays bounded.
  */
@@ -20,8 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { READ_SIZE = 64 * 1024, PREFIX_MAX = 24 };
-_Static_assert(SINK_FULL_AT + READ_SIZE * (PREFIX_MAX + 2) + OUTPUT_PIECE + OUTPUT_TAIL <= SINK_CAPACITY,
+enum { READ_SIZE = 64 * 1024, PREFIX_MAX = 24, GUEST_PIECE = OUTPUT_PIECE + PREFIX_MAX };
+_Static_assert(SINK_FULL_AT + READ_SIZE * (PREFIX_MAX + 2) + GUEST_PIECE + OUTPUT_TAIL <= SINK_CAPACITY,
                "what one read becomes must fit behind a sink that is almost full");
 
 struct source {
@@ -29,10 +29,13 @@ struct source {
     struct output *output;
     struct sink *sink;
     unsigned route;
-    int fd;        /* -1: closed */
-    bool reading;  /* poll is active */
-    size_t left;   /* once finishing: bytes still to be read */
-    char *partial; /* a line that has not ended yet */
+    int fd;         /* -1: closed */
+    bool reading;   /* poll is active */
+    bool finishing; /* what is in the pipe is all that counts ... */
+    size_t left;    /* ... and these bytes are still to be read */
+    size_t piece;   /* the longest line */
+    bool raw;       /* bytes, not lines */
+    char *partial;  /* a line that has not ended yet */
     size_t partial_len, partial_cap;
     char *tail;        /* the last OUTPUT_TAIL bytes as a ring; NULL where none is kept */
     size_t tail_bytes; /* how many went through the ring */
@@ -47,8 +50,8 @@ struct output {
     struct logs *logs;
     struct sink sinks[OUTPUT_STREAMS];
     struct sink *sink_of[OUTPUT_STREAMS];
-    struct source *sources; /* n ranks by OUTPUT_STREAMS */
-    int n;
+    struct source *sources; /* those of the ranks, then those of the guests */
+    int n_own, n_all;
     int rank_width;
     bool finishing, told_broken;
     char buffer[READ_SIZE];
@@ -63,18 +66,18 @@ static bool same_file(int a, int b) {
 
 int output_open(uv_loop_t *loop, const struct output_options *options, struct output **output) {
     struct output *o = calloc(1, sizeof *o);
-    int n = options->n;
     int rc = -ENOMEM;
 
     if (o == NULL) return rc;
-    o->sources = calloc((size_t)n * OUTPUT_STREAMS, sizeof o->sources[0]);
+    o->n_own = options->n * OUTPUT_STREAMS;
+    o->n_all = o->n_own + options->guests * OUTPUT_STREAMS;
+    o->sources = calloc((size_t)o->n_all, sizeof o->sources[0]);
     if (o->sources == NULL) goto free_output;
-    for (int i = 0; i < n * OUTPUT_STREAMS; i++) o->sources[i].fd = -1;
+    for (int i = 0; i < o->n_all; i++) o->sources[i].fd = -1;
     o->loop = loop;
     o->events = options->events;
     o->routes = options->routes;
     o->logs = options->logs;
-    o->n = n;
     o->rank_width = snprintf(NULL, 0, "%d", options->highest_rank);
     rc = sink_open(&o->sinks[OUTPUT_STDOUT], loop, STDOUT_FILENO, on_sink_change, o);
     if (rc != 0) goto free_sources;
@@ -105,14 +108,14 @@ static void source_close(struct source *s) {
 }
 
 void output_close(struct output *o) {
-    for (int i = 0; i < o->n * OUTPUT_STREAMS; i++) source_close(&o->sources[i]);
+    for (int i = 0; i < o->n_all; i++) source_close(&o->sources[i]);
     sink_close(&o->sinks[OUTPUT_STDOUT]);
     sink_close(&o->sinks[OUTPUT_STDERR]);
 }
 
 void output_free(struct output *o) {
     if (o == NULL) return;
-    for (int i = 0; i < o->n * OUTPUT_STREAMS; i++) {
+    for (int i = 0; i < o->n_all; i++) {
         free(o->sources[i].partial);
         free(o->sources[i].tail);
     }
@@ -173,13 +176,17 @@ static void feed(struct source *s, const char *data, size_t len) {
     keep_tail(s, data, len);
     keep_log(s, data, len);
     if ((s->route & ROUTE_SHOWN) == 0) return;
+    if (s->raw) {
+        sink_put(s->sink, data, len);
+        return;
+    }
     while (len > 0) {
         const char *newline = memchr(data, '\n', len);
         size_t text = newline != NULL ? (size_t)(newline - data) : len;
         size_t used = text + (newline != NULL);
 
-        if (s->partial_len + text > OUTPUT_PIECE) {
-            used = OUTPUT_PIECE - s->partial_len;
+        if (s->partial_len + text > s->piece) {
+            used = s->piece - s->partial_len;
             emit_line(s, data, used);
         } else if (newline != NULL) {
             emit_line(s, data, text);
@@ -194,16 +201,16 @@ static void feed(struct source *s, const char *data, size_t len) {
 /* Reads once. False when the source has nothing more to give now, or at all: then it is closed. */
 static bool read_once(struct source *s) {
     struct output *o = s->output;
-    size_t want = o->finishing && s->left < READ_SIZE ? s->left : READ_SIZE;
+    size_t want = s->finishing && s->left < READ_SIZE ? s->left : READ_SIZE;
     ssize_t n = want > 0 ? read(s->fd, o->buffer, want) : 0;
 
     if (n > 0) {
         feed(s, o->buffer, (size_t)n);
-        s->left -= o->finishing ? (size_t)n : 0;
+        s->left -= s->finishing ? (size_t)n : 0;
         return true;
     }
     if (n < 0 && errno == EINTR) return true;
-    if (n < 0 && errno == EAGAIN && !o->finishing) return false;
+    if (n < 0 && errno == EAGAIN && !s->finishing) return false;
     if (s->partial_len > 0) emit_line(s, "", 0);
     source_close(s);
     return false;
@@ -249,8 +256,8 @@ static void on_sink_change(void *arg) {
         o->told_broken = true;
         o->events.on_broken(o->events.arg, error);
     }
-    for (int i = 0; i < o->n * OUTPUT_STREAMS; i++) {
-        if (o->finishing)
+    for (int i = 0; i < o->n_all; i++) {
+        if (o->sources[i].finishing)
             pump(&o->sources[i]);
         else
             resume(&o->sources[i]);
@@ -258,8 +265,7 @@ static void on_sink_change(void *arg) {
     if (o->finishing && output_idle(o)) o->events.on_idle(o->events.arg);
 }
 
-int output_attach(struct output *o, int index, int rank, enum output_stream stream, int fd) {
-    struct source *s = &o->sources[index * OUTPUT_STREAMS + (int)stream];
+static int attach(struct output *o, struct source *s, enum output_stream stream, int fd) {
     int rc = uv_poll_init(o->loop, &s->poll, fd);
 
     if (rc != 0) {
@@ -269,13 +275,41 @@ int output_attach(struct output *o, int index, int rank, enum output_stream stre
     s->poll.data = s;
     s->output = o;
     s->sink = o->sink_of[stream];
-    s->route = routes_of(o->routes, index, (int)stream);
     s->fd = fd;
+    return 0;
+}
+
+int output_attach(struct output *o, int index, int rank, enum output_stream stream, int fd) {
+    struct source *s = &o->sources[index * OUTPUT_STREAMS + (int)stream];
+    int rc = attach(o, s, stream, fd);
+
+    if (rc != 0) return rc;
+    s->route = routes_of(o->routes, index, (int)stream);
+    s->piece = OUTPUT_PIECE;
     s->prefix_len = (size_t)snprintf(s->prefix, sizeof s->prefix, "[%*d] ", o->rank_width, rank);
     if (stream == OUTPUT_STDERR && s->tail == NULL) s->tail = malloc(OUTPUT_TAIL);
     s->tail_bytes = 0;
     resume(s);
     return 0;
+}
+
+int output_attach_guest(struct output *o, int guest, enum output_stream stream, int fd, bool raw) {
+    struct source *s = &o->sources[o->n_own + guest * OUTPUT_STREAMS + (int)stream];
+    int rc = attach(o, s, stream, fd);
+
+    if (rc != 0) return rc;
+    s->route = ROUTE_SHOWN;
+    s->piece = GUEST_PIECE;
+    s->raw = raw;
+    resume(s);
+    return 0;
+}
+
+void output_guest_says(struct output *o, int guest, enum output_stream stream, const char *data, size_t len) {
+    struct source *s = &o->sources[o->n_own + guest * OUTPUT_STREAMS + (int)stream];
+
+    feed(s, data, len);
+    sink_push(s->sink);
 }
 
 void output_catch_up(struct output *o, int index) {
@@ -291,33 +325,42 @@ void output_catch_up(struct output *o, int index) {
     }
 }
 
+static void finish(struct source *s) {
+    int waiting = 0;
+
+    s->finishing = true;
+    if (s->fd < 0) return;
+    if (s->reading) uv_poll_stop(&s->poll);
+    s->reading = false;
+    s->left = ioctl(s->fd, FIONREAD, &waiting) == 0 && waiting > 0 ? (size_t)waiting : 0;
+    pump(s);
+}
+
 void output_finish(struct output *o) {
     o->finishing = true;
-    for (int i = 0; i < o->n * OUTPUT_STREAMS; i++) {
-        struct source *s = &o->sources[i];
-        int waiting = 0;
+    for (int i = 0; i < o->n_own; i++) finish(&o->sources[i]);
+}
 
-        if (s->fd < 0) continue;
-        if (s->reading) uv_poll_stop(&s->poll);
-        s->reading = false;
-        s->left = ioctl(s->fd, FIONREAD, &waiting) == 0 && waiting > 0 ? (size_t)waiting : 0;
-        pump(s);
-    }
+void output_finish_guests(struct output *o) {
+    for (int i = o->n_own; i < o->n_all; i++) finish(&o->sources[i]);
 }
 
 void output_restart(struct output *o) {
     o->finishing = false;
-    for (int i = 0; i < o->n * OUTPUT_STREAMS; i++) o->sources[i].partial_len = 0;
+    for (int i = 0; i < o->n_own; i++) {
+        o->sources[i].finishing = false;
+        o->sources[i].partial_len = 0;
+    }
 }
 
 bool output_idle(const struct output *o) {
-    for (int i = 0; i < o->n * OUTPUT_STREAMS; i++)
-        if (o->sources[i].fd >= 0) return false;
+    for (int i = 0; i < o->n_all; i++)
+        if (o->sources[i].fd >= 0 && (i < o->n_own || o->sources[i].finishing)) return false;
     return sink_empty(o->sink_of[OUTPUT_STDOUT]) && sink_empty(o->sink_of[OUTPUT_STDERR]);
 }
 
 void output_abandon(struct output *o) {
-    for (int i = 0; i < o->n * OUTPUT_STREAMS; i++) source_close(&o->sources[i]);
+    for (int i = 0; i < o->n_all; i++) source_close(&o->sources[i]);
     for (int i = 0; i < OUTPUT_STREAMS; i++) o->sinks[i].start = o->sinks[i].end = 0;
 }
 

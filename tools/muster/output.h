@@ -4,7 +4,9 @@
  *
  * Every line gets its rank in front and is written in one piece, whoever else prints at the time. A line
  * longer than OUTPUT_PIECE is broken there; a last line without its newline gets one. The last lines of each
- * rank's stderr are remembered for the report of a failure. All of it runs on the loop's thread.
+ * rank's stderr are remembered for the report of a failure.
+ * Guests are agents on other hosts: what they send is the output of their ranks, which has its ranks in front already, so
+ * it is passed on line by line, shown and not logged. They stay over restarts. All of it runs on the loop's thread.
  */
 #ifndef MUSTER_TOOL_OUTPUT_H
 #define MUSTER_TOOL_OUTPUT_H
@@ -31,7 +33,8 @@ struct output_events {
 };
 
 struct output_options {
-    int n; /* ranks */
+    int n;      /* ranks */
+    int guests; /* agents on other hosts */
     int highest_rank;
     const struct routes *routes; /* NULL: everything is shown */
     struct logs *logs;           /* NULL where the routes lead to none */
@@ -51,11 +54,19 @@ void output_free(struct output *output);
  */
 int output_attach(struct output *output, int index, int rank, enum output_stream stream, int fd);
 
+/* The same for a stream of a guest, numbered from 0; raw: as bytes, without regard to lines. */
+int output_attach_guest(struct output *output, int guest, enum output_stream stream, int fd, bool raw);
+
+/* What came from a guest before its stream was attached; to be called right after that. */
+void output_guest_says(struct output *output, int guest, enum output_stream stream, const char *data,
+                       size_t len);
+
 /* Takes in, now, what one rank has written so far. */
 void output_catch_up(struct output *output, int index);
 
-/* Takes in what is still in the pipes and closes them, even if some stranger holds the other end open. */
+/* Takes in what is still in the ranks' or the guests' pipes and closes them, even if some stranger holds the other end open. */
 void output_finish(struct output *output);
+void output_finish_guests(struct output *output);
 
 /* After output_finish, once idle and the loop has let go of the handles: takes the next generation's pipes. */
 void output_restart(struct output *output);

@@ -6,6 +6,7 @@
 #include "job.h"
 #include "nproc.h"
 #include "program.h"
+#include "run_hosts.h"
 #include "run_options.h"
 #include "spawn.h"
 
@@ -103,6 +104,31 @@ static int run_with_logs(const struct run_options *o, struct worker_env_facts *f
     return status;
 }
 
+/* With agents on other hosts, if there are to be any. */
+static int run_with_hosts(const struct run_options *o, struct worker_env_facts *facts,
+                          struct job_options job) {
+    struct run_hosts_job there = {
+        .address = facts->master_addr,
+        .port = facts->master_port,
+        .run_id = facts->run_id,
+        .program = job.program,
+        .operands = job.argv,
+    };
+    char why[1024];
+
+    if (job.hosts == NULL) return run_with_logs(o, facts, job);
+    if (run_hosts_prepare(job.hosts, o, &there, why, sizeof why) != 0)
+        return opt_mistake(&run_command, "%s", why);
+    struct remote_options remote = {
+        .agents = job.hosts->agents,
+        .n = job.hosts->n_agents,
+        .ssh = o->ssh,
+        .program = job.hosts->ssh,
+    };
+    if (remote.n > 0) job.remote = &remote;
+    return run_with_logs(o, facts, job);
+}
+
 static int run_with_store(const struct run_options *o, const mst_store *store, struct job_options job) {
     char run_id[2 * RUN_ID_BYTES + 1];
     struct worker_env_facts facts = {
@@ -121,7 +147,7 @@ static int run_with_store(const struct run_options *o, const mst_store *store, s
     int rc = make_run_id(run_id);
 
     if (rc != 0) return opt_mistake(&run_command, "cannot name the run: %s", strerror(-rc));
-    return run_with_logs(o, &facts, job);
+    return run_with_hosts(o, &facts, job);
 }
 
 /* The warden comes first: it must share neither the store's threads nor its sockets. */
@@ -136,7 +162,7 @@ static int run_job(const struct run_options *o, struct job_options job) {
     if (rc == -EMFILE)
         return opt_mistake(&run_command, "%d ranks need %d open files, and the limit is %llu (ulimit -Hn)",
                            job.n, least_files(&job), (unsigned long long)files.rlim_max);
-    if (rc == 0) rc = warden_open(&warden, job.n);
+    if (rc == 0) rc = warden_open(&warden, job.n + (job.hosts != NULL ? job.hosts->hosts.n : 0));
     if (rc != 0) return opt_mistake(&run_command, "cannot set up the launcher: %s", strerror(-rc));
     int status = host_store(o, &store);
     if (status == OPT_PROCEED) {
@@ -177,7 +203,8 @@ static int plan_binding(const struct run_options *o, struct bind *bind) {
     return opt_mistake(&run_command, "cannot find out which processors there are: %s", strerror(-rc));
 }
 
-static int run_program(const struct run_options *o, const char *program, char **argv) {
+static int run_program(const struct run_options *o, struct run_hosts *hosts, const char *program,
+                       char **argv) {
     struct routes routes;
     struct bind bind;
     struct job_options job = {
@@ -189,6 +216,7 @@ static int run_program(const struct run_options *o, const char *program, char **
         .prefix = !o->no_prefix,
         .max_restarts = (int)o->max_restarts,
         .shutdown_seconds = o->shutdown_timeout,
+        .hosts = hosts,
     };
     int status = plan_output(o, &routes);
 
@@ -202,24 +230,38 @@ static int run_program(const struct run_options *o, const char *program, char **
     return status;
 }
 
-static int check_and_run(struct run_options *o, char **operands, int n_operands) {
+/* Where this machine has no ranks, the program need not be here. */
+static int find_and_run(struct run_options *o, struct run_hosts *hosts, char **operands) {
+    const char *nproc = hosts == NULL ? o->nproc : hosts->here >= 0 ? hosts->nproc_here : NULL;
     char why[1024];
-    char *program;
+    char *program = NULL;
 
-    if (n_operands == 0)
-        return opt_mistake(&run_command, "which program? usage: muster run [options] program [argument ...]");
-    if (nproc_read(o->nproc, &o->n, why, sizeof why) != 0 ||
+    o->n = 0;
+    if ((nproc != NULL && nproc_read(nproc, &o->n, why, sizeof why) != 0) ||
         worker_env_check(o->env.list, o->env.n, why, sizeof why) != 0 ||
-        program_find(operands[0], &program, why, sizeof why) != 0)
+        (program_find(operands[0], &program, why, sizeof why) != 0 && o->n > 0))
         return opt_mistake(&run_command, "%s", why);
     spawn_prepare();
-    int status = run_program(o, program, operands);
+    int status = run_program(o, hosts, program, operands);
     free(program);
     return status;
 }
 
+static int check_and_run(struct run_options *o, char **operands, int n_operands) {
+    struct run_hosts hosts;
+    char why[1024];
+
+    if (n_operands == 0)
+        return opt_mistake(&run_command, "which program? usage: muster run [options] program [argument ...]");
+    if (o->hosts == NULL && o->hostfile == NULL) return find_and_run(o, NULL, operands);
+    if (run_hosts_open(&hosts, o, why, sizeof why) != 0) return opt_mistake(&run_command, "%s", why);
+    int status = find_and_run(o, &hosts, operands);
+    run_hosts_close(&hosts);
+    return status;
+}
+
 int cmd_run(int argc, char **argv) {
-    struct run_options o = {.nproc = "1", .shutdown_timeout = 5};
+    struct run_options o = RUN_OPTIONS_DEFAULT;
     char **operands;
     int n_operands;
     int status = opt_parse(&run_command, argc, argv, &o, &operands, &n_operands);

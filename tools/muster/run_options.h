@@ -20,7 +20,14 @@ struct run_options {
     bool no_env;
     bool verbose;
     bool standalone;
+    const char *hosts, *hostfile; /* at most one of the two */
+    const char *ssh, *remote_muster;
+    bool ssh_local;
 };
+
+/* What holds where an option was not given. */
+#define RUN_OPTIONS_DEFAULT                                                                                  \
+    { .nproc = "1", .shutdown_timeout = 5 }
 
 extern const struct opt_command run_command;
 

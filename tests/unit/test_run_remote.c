@@ -1,0 +1,169 @@
+/* test_run_remote.c - what is sent to other hosts arrives as it was, through real shells; which hosts are other ones. */
+#include "../tools/muster/agent_script.c"
+#include "../tools/muster/remote_here.c"
+#include "../tools/muster/text.c"
+
+#include "harness.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { OUT_MAX = 65536 };
+
+/* Runs shell -c command with input as its standard input; what it prints lands in out. Returns its exit status. */
+static int run_shell(const char *shell, const char *command, const char *input, size_t input_len, char *out,
+                     size_t *len) {
+    char in_path[] = "/tmp/muster-in-XXXXXX", out_path[] = "/tmp/muster-out-XXXXXX";
+    int in = mkstemp(in_path), to = mkstemp(out_path), status;
+
+    assert_true(in >= 0 && to >= 0);
+    unlink(in_path);
+    unlink(out_path);
+    assert_int_equal(write(in, input, input_len), input_len);
+    assert_int_equal(lseek(in, 0, SEEK_SET), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(in, 0);
+        dup2(to, 1);
+        dup2(to, 2);
+        execlp(shell, shell, "-c", command, (char *)NULL);
+        _exit(99);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    ssize_t n = pread(to, out, OUT_MAX, 0);
+    assert_true(n >= 0);
+    *len = (size_t)n;
+    close(in);
+    close(to);
+    return WEXITSTATUS(status);
+}
+
+static void all_bytes(char text[256]) {
+    for (int i = 0; i < 255; i++) text[i] = (char)(i + 1);
+    text[255] = '\0';
+}
+
+static void quoted_words_come_through_shells(void **state) {
+    static const char *const shells[] = {"sh", "bash", "dash", "zsh"};
+    static char out[OUT_MAX];
+    char every[256];
+    (void)state;
+
+    all_bytes(every);
+    for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
+        struct text text = {0};
+        size_t len;
+
+        text_add(&text, "printf %s ");
+        text_quote(&text, every);
+        text_add(&text, "; printf %s ");
+        text_quote(&text, "");
+        int rc = run_shell(shells[i], text.data, "", 0, out, &len);
+        text_free(&text);
+        if (rc == 99) continue; /* no such shell here */
+        assert_int_equal(rc, 0);
+        assert_int_equal(len, 255);
+        assert_memory_equal(out, every, 255);
+    }
+}
+
+static void each_quoted_byte(void **state) {
+    struct text text = {0};
+    (void)state;
+    text_quote(&text, "it's");
+    assert_string_equal(text.data, "'it'\\''s'");
+    text_free(&text);
+}
+
+/* As ssh would run it: a command for the login shell, the script and more in its standard input. */
+static int run_script(const struct agent_script *script, const char *shell, const char *rest, char *out,
+                      size_t *len) {
+    struct text input = {0}, command = {0};
+
+    agent_script_write(script, &input);
+    agent_script_command(input.len, &command);
+    text_add(&input, rest);
+    int rc = run_shell(shell, command.data, input.data, input.len, out, len);
+    text_free(&input);
+    text_free(&command);
+    return rc;
+}
+
+static void a_script_and_what_follows_it(void **state) {
+    static const char *const shells[] = {"sh", "bash", "csh", "tcsh", "fish", "zsh"};
+    static char out[OUT_MAX], expected[OUT_MAX];
+    char every[256], variable[300];
+    (void)state;
+
+    all_bytes(every);
+    snprintf(variable, sizeof variable, "MUSTER_X=%s", every);
+    const char *const set[] = {variable, "EMPTY=", NULL};
+    const char *const words[] = {"-c", "printf '%s|%s|%s|%s|' \"$0\" \"$1\" \"$MUSTER_X\" \"$PWD\"; cat",
+                                 every, "a b'c\n!", NULL};
+    struct agent_script script = {.directory = "/tmp", .muster = "sh", .set = set, .words = words};
+    int length =
+        snprintf(expected, sizeof expected, "\n" AGENT_MARK "\n%s|a b'c\n!|%s|/tmp|the rest\n", every, every);
+    for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
+        size_t len;
+        int rc = run_script(&script, shells[i], "the rest\n", out, &len);
+        if (rc == 99) continue; /* no such shell here */
+        assert_int_equal(rc, 0);
+        assert_int_equal(len, length);
+        assert_memory_equal(out, expected, len);
+    }
+}
+
+static void what_is_missing_over_there(void **state) {
+    static char out[OUT_MAX];
+    const char *const none[] = {NULL};
+    struct agent_script script = {.directory = "/no/such 'place", .muster = "sh", .set = none, .words = none};
+    size_t len;
+    (void)state;
+
+    assert_int_equal(run_script(&script, "sh", "", out, &len), 2);
+    out[len] = '\0';
+    assert_string_equal(out, "cannot change to the directory /no/such 'place\n");
+    script.directory = "/";
+    script.muster = "/no/muster";
+    assert_int_equal(run_script(&script, "sh", "", out, &len), 2);
+    out[len] = '\0';
+    assert_string_equal(out, "there is no program /no/muster; --remote-muster may name another\n");
+}
+
+static void names_of_variables(void **state) {
+    (void)state;
+    assert_true(agent_script_can_set("A"));
+    assert_true(agent_script_can_set("_a9=x y"));
+    assert_false(agent_script_can_set(""));
+    assert_false(agent_script_can_set("=x"));
+    assert_false(agent_script_can_set("9a"));
+    assert_false(agent_script_can_set("a.b=1"));
+    assert_false(agent_script_can_set("a;id=1"));
+}
+
+static void this_machine(void **state) {
+    char own[MSI_HOST_MAX];
+    (void)state;
+    assert_true(remote_is_here("localhost"));
+    assert_true(remote_is_here("127.0.0.1"));
+    assert_true(remote_is_here("127.3.2.1"));
+    assert_true(remote_is_here("::1"));
+    assert_true(remote_is_here("0:0::1"));
+    assert_true(remote_is_here(msi_host_name(own)));
+    assert_false(remote_is_here("192.0.2.1"));
+    assert_false(remote_is_here("2001:db8::1"));
+    assert_false(remote_is_here("nobody@localhost"));
+    assert_false(remote_is_here("surely-not-this-host"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quoted_words_come_through_shells),
+        cmocka_unit_test(each_quoted_byte),
+        cmocka_unit_test(a_script_and_what_follows_it),
+        cmocka_unit_test(what_is_missing_over_there),
+        cmocka_unit_test(names_of_variables),
+        cmocka_unit_test(this_machine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,39 @@
+/*
+ * run_hosts.h - --hosts and --hostfile: which hosts take part, which of them is this one, and what the agents on the
+ * others are to do. Nothing is started here; see remote.h.
+ */
+#ifndef MUSTER_TOOL_RUN_HOSTS_H
+#define MUSTER_TOOL_RUN_HOSTS_H
+
+#include "hosts.h"
+#include "remote.h"
+#include "run_options.h"
+
+enum { RUN_HOSTS_ADDRESS_MAX = 256 };
+
+struct run_hosts {
+    struct hosts hosts;                  /* in the order of their numbers as nodes */
+    int here;                            /* which of them is this machine, -1: none */
+    char nproc_here[HOSTS_NPROC_MAX];    /* -n of this machine, if it is one of them */
+    char address[RUN_HOSTS_ADDRESS_MAX]; /* where the others find this machine */
+    struct remote_agent *agents;         /* of all but this machine; they belong to this struct */
+    int n_agents;
+    char *ssh; /* the path of ssh, NULL where the user has a command of his own */
+};
+
+/* Where the agents find the store, and what they run. */
+struct run_hosts_job {
+    const char *address;
+    int port;
+    const char *run_id;
+    const char *program; /* as found on this machine, NULL: it is not there; then operands[0] */
+    char **operands;     /* the program and its arguments, NULL at the end */
+};
+
+/* Both: 0, or -1 with why set; then nothing is held. The first reads what the options say, the second fills in agents. */
+int run_hosts_open(struct run_hosts *hosts, const struct run_options *options, char *why, size_t why_size);
+int run_hosts_prepare(struct run_hosts *hosts, const struct run_options *options,
+                      const struct run_hosts_job *job, char *why, size_t why_size);
+void run_hosts_close(struct run_hosts *hosts);
+
+#endif
