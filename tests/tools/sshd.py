@@ -1,0 +1,105 @@
+"""An sshd of the test's own: a key, a host key and a configuration in a temporary directory, on a free port of loopback.
+
+Every address of 127.0.0.0/8 leads to it, so 127.0.0.2, 127.0.0.3 and so on can play several hosts. It ends with the test.
+"""
+
+import ctypes
+import getpass
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from tool import wait_until
+
+CONFIGURATION = """\
+ListenAddress {address}:{port}
+HostKey {directory}/host_key
+AuthorizedKeysFile {directory}/key.pub
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+MaxStartups 1000
+MaxSessions 1000
+LogLevel VERBOSE
+"""
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def free_port(address):
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        return probe.getsockname()[1]
+
+
+class Sshd:
+    """prefix is put in front of sshd's command, and enters a namespace for instance."""
+
+    def __init__(self, address="0.0.0.0", port=None, prefix=()):
+        self.temporary = tempfile.TemporaryDirectory(prefix="muster-sshd-")
+        self.directory = self.temporary.name
+        self.port = port or free_port("127.0.0.1")
+        for name in ("key", "host_key", "strange_key"):
+            subprocess.run(
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.path(name)], check=True, timeout=60
+            )
+        with open(self.path("host_key.pub"), encoding="utf-8") as key:
+            self.host_key = " ".join(key.read().split()[:2])
+        with open(self.path("known_hosts"), "w", encoding="utf-8") as known:
+            known.write(f"* {self.host_key}\n")
+        with open(self.path("config"), "w", encoding="utf-8") as config:
+            config.write(CONFIGURATION.format(address=address, port=self.port, directory=self.directory))
+        self.log = self.path("log")
+        if os.geteuid() == 0:
+            os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                [*prefix, shutil.which("sshd", path="/usr/sbin:/usr/bin:/sbin"), "-D", "-e", "-f", self.path("config")],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent, start_new_session=True,
+            )  # fmt: skip
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def await_listening(self):
+        def listens():
+            if self.process.poll() is not None:
+                raise unittest.SkipTest(f"sshd does not run here: {self.said()}")
+            return "Server listening" in self.said()
+
+        wait_until(listens, "sshd listens")
+
+    def said(self):
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            return log.read()
+
+    def command(self, key="key", known="known_hosts", *more):
+        """What --ssh is to be."""
+        words = [
+            "ssh", "-F", "none", "-p", str(self.port), "-i", self.path(key), "-o", "IdentitiesOnly=yes",
+            "-o", f"UserKnownHostsFile={self.path(known)}", "-o", "GlobalKnownHostsFile=/dev/null",
+            "-o", "StrictHostKeyChecking=yes", "-l", getpass.getuser(), *more,
+        ]  # fmt: skip
+        return shlex.join(words)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.temporary.cleanup()
+
+
+def require_ssh():
+    """Skips the test where there is no ssh or no sshd."""
+    for program in ("ssh", "ssh-keygen", "sshd"):
+        if not shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"):
+            raise unittest.SkipTest(f"needs {program} (openssh-client and openssh-server)")

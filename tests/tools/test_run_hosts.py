@@ -1,0 +1,281 @@
+"""muster run --hosts and --hostfile: ranks on several hosts, which a real sshd of the test's own plays."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from sshd import Sshd, require_ssh
+from tool import MARK, MUSTER, ToolTest, is_alive, lines_of, wait_until
+
+STAND_IN = """\
+#!/bin/sh
+# Takes the place of muster on another host: shows how it was called.
+for word; do printf 'word %s\\n' "$word"; done
+printf 'directory %s\\n' "$PWD"
+printf 'variable %s %s\\n' "$MUSTER_LOG" "$SECRET"
+printf 'to stderr\\n' >&2
+case "$MUSTER_STAND_IN" in
+read) cat ;;
+sleep) sleep 1000 ;;
+lines) i=0; while [ $i -lt 2000 ]; do echo "$MUSTER_LOG line $i of one host and one only"; i=$((i + 1)); done ;;
+exit*) exit "${MUSTER_STAND_IN#exit}" ;;
+esac
+"""
+
+
+class Mistakes(ToolTest):
+    """What is refused before anything is started."""
+
+    def refused(self, *arguments, env=None):
+        rc, out, err = self.muster("run", *arguments, "true", env=env)
+        self.assertEqual((rc, out), (2, b""), err)
+        self.assertEqual(err.count(b"\n"), 1, err)
+        self.assertTrue(err.startswith(b"muster run: "), err)
+        return err.decode()[len("muster run: ") :].rstrip("\n")
+
+    def test_lists(self):
+        self.assertEqual(self.refused("--hosts", ""), "--hosts: there is no host in it")
+        self.assertIn("'a:x' is not a number of ranks", self.refused("--hosts", "a:x"))
+        self.assertIn("is not the name", self.refused("--hosts", "-oProxyCommand=touch /tmp/x"))
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "hosts.txt")
+            self.assertEqual(self.refused("--hostfile", path), f"{path}: cannot open it: No such file or directory")
+            self.assertEqual(self.refused("--hostfile", directory), f"{directory}: cannot read it: Is a directory")
+            for text, message in (
+                ("", f"{path}: there is no host in it"),
+                ("a\n\nb slots=x\n", f"{path}:3: 'slots=x' is not a number of ranks, which is a whole number from 1 to 16384"),
+                ("a slots=4 max_slots=2\n", f"{path}:1: 4 ranks on a are more than max_slots=2"),
+                ("a\0b\n", f"{path}:1: there is a zero byte: this is not a text file"),
+                ("a" * 3000 + "\n", f"{path}:1: the line is longer than 1023 bytes"),
+            ):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                self.assertEqual(self.refused("--hostfile", path), message)
+
+    def test_contradictions(self):
+        self.assertIn("drop either", self.refused("--hosts", "a", "--hostfile", "b"))
+        self.assertIn("--standalone is for one host", self.refused("--hosts", "a", "--standalone"))
+        self.assertIn("cannot be added up", self.refused("-n", "cpu", "--hosts", "a,a"))
+        self.assertEqual(self.refused("--hosts", "a", "--ssh", " "), "--ssh is empty")
+
+    def test_no_ssh(self):
+        said = self.refused("--hosts", "far.example", env={"PATH": "/nowhere"})
+        self.assertEqual(said, "other hosts are reached by ssh, and it is missing: cannot find 'ssh' in PATH")
+
+    def test_a_command_that_is_not_there(self):
+        said = self.refused("--hosts", "far.example", "--ssh", "/no/such/ssh -x")
+        self.assertIn("cannot start on host far.example: ", said)
+        self.assertIn("/no/such/ssh: not found", said)
+
+
+class OneHost(ToolTest):
+    """Names of this machine need no ssh."""
+
+    def test_this_machine_by_several_names(self):
+        rc, out, err = self.muster(
+            "run", "--hosts", "localhost:2,127.0.0.1,127.0.0.9:1", "sh", "-c", "echo $WORLD_SIZE", env={"PATH": "/usr/bin:/bin"}
+        )
+        self.assertEqual((rc, err), (0, b""))
+        self.assertEqual(sorted(lines_of(out)), [f"[{rank}] 4" for rank in range(4)])
+
+
+class SshTest(ToolTest):
+    @classmethod
+    def setUpClass(cls):
+        require_ssh()
+        cls.sshd = Sshd()
+        try:
+            cls.sshd.await_listening()
+        except BaseException:
+            cls.sshd.close()
+            raise
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.sshd.close()
+
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = directory.name
+
+    def words(self, hosts, *options, ssh=None):
+        """All hosts are reached through ssh, and what runs there carries the test's mark."""
+        return (
+            "run", "--ssh", ssh or self.sshd.command(), "--ssh-local", "--hosts", hosts, "--env", MARK, *options,
+        )  # fmt: skip
+
+
+class StandIn(SshTest):
+    """How agents are started, with a program in their place that shows how it was called."""
+
+    def setUp(self):
+        super().setUp()
+        self.stand_in = os.path.join(self.directory, "stand in")
+        with open(self.stand_in, "w", encoding="utf-8") as file:
+            file.write(STAND_IN)
+        os.chmod(self.stand_in, 0o755)
+
+    def stand(self, hosts, *options, **more):
+        return self.words(hosts, "--remote-muster", self.stand_in, *options, **more)
+
+    def test_words(self):
+        place = os.path.join(self.directory, "it's a \"place\" $HOME `id`\n;!")
+        os.mkdir(place)
+        env = {"SECRET": "a secret", "MUSTER_LOG": "off", "MUSTER_ADVERTISE_ADDR": "127.0.0.1"}
+        options = ("--max-restarts", "3", "--env", "SECRET", "--env", "X=a b", "--no-env", "--shutdown-timeout", "1.5")
+        rc, out, err = self.muster(
+            *self.stand("127.0.0.2:3", *options), "--", "/bin/echo", "--", "-n", "it's\n*", "", env=env, cwd=place
+        )
+        self.assertEqual((rc, err), (0, b"to stderr\n"))
+        out = out.decode()
+        words = re.findall(r"^word (.*(?:\n\*)?)$", out, re.M)
+        port = next(word for word in words if word.startswith("--master-port="))
+        run_id = next(word for word in words if word.startswith("--rdzv-id="))
+        self.assertEqual(
+            words,
+            [
+                "run", "--nnodes=1", "--node-rank=0", "--master-addr=127.0.0.1", port, run_id, "--nproc-per-node=3",
+                "--max-restarts=3", "--shutdown-timeout=1.5", "--no-env", f"--env={MARK}", "--env=SECRET",
+                "--env=X=a b", "--", "/bin/echo", "--", "-n", "it's\n*", "",
+            ],
+        )  # fmt: skip
+        self.assertIn(f"directory {place}\n", out)
+        self.assertIn("variable off a secret\n", out)
+
+    def test_input_goes_to_the_first_host(self):
+        data = b"".join(b"line %d\n" % i for i in range(20000))
+        rc, out, _ = self.muster(*self.stand("127.0.0.2,127.0.0.3"), "true", data=data, env={"MUSTER_STAND_IN": "read"})
+        self.assertEqual(rc, 0)
+        self.assertIn(data, out)
+        self.assertEqual(out.count(b"line 19999\n"), 1)
+
+    def test_lines_stay_whole(self):
+        hosts = ",".join(f"127.0.0.{i}" for i in range(2, 6))
+        rc, out, err = self.muster(*self.stand(hosts), "true", env={"MUSTER_STAND_IN": "lines", "MUSTER_LOG": "off"})
+        self.assertEqual((rc, err), (0, b"to stderr\n" * 4))
+        lines = [line for line in lines_of(out) if " line " in line]
+        self.assertEqual(len(lines), 4 * 2000)
+        for line in lines:
+            self.assertRegex(line, r"^off line \d+ of one host and one only$")
+
+    def test_many_hosts(self):
+        """More than are started at once."""
+        hosts = ",".join(f"127.0.1.{i}" for i in range(1, 81))
+        rc, out, _ = self.muster(*self.stand(hosts), "true")
+        self.assertEqual(rc, 0)
+        ranks = sorted(int(n) for n in re.findall(rb"word --node-rank=(\d+)", out))
+        self.assertEqual(ranks, list(range(80)))
+
+    def test_no_secret_on_a_command_line(self):
+        env = {"SECRET": "tell-nobody", "MUSTER_STAND_IN": "sleep"}
+        job = self.begin(*self.stand("127.0.0.2", "--env", "SECRET"), "true", env=env)
+        while "variable" not in job.out():
+            pass
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as line:
+                    self.assertNotIn(b"tell-nobody", line.read())
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        job.send(signal.SIGKILL)
+
+    def failed(self, *arguments, code, env=None):
+        rc, _, err = self.muster(*arguments, env=env)
+        self.assertEqual(rc, code, err)
+        return err.decode()
+
+    def test_an_agent_that_fails(self):
+        err = self.failed(*self.stand("127.0.0.2"), "true", code=7, env={"MUSTER_STAND_IN": "exit7"})
+        self.assertEqual(err, "to stderr\nmuster run: the agent on host 127.0.0.2 ended with code 7\n")
+
+    def refused(self, *arguments, env=None):
+        err = self.failed(*arguments, "true", code=2, env=env)
+        lines = [line for line in err.splitlines() if line != "to stderr"]
+        self.assertEqual(len(lines), 1, err)
+        return lines[0]
+
+    def test_unreachable(self):
+        """Nobody listens at that port."""
+        ssh = re.sub(r"-p \d+", "-p 1", self.sshd.command())
+        said = self.refused(*self.stand("127.0.0.2,127.0.0.3", ssh=ssh))
+        self.assertRegex(
+            said, r"^muster run: cannot start on host 127.0.0.[23]: ssh: connect to host 127.0.0.[23] port 1: Connection refused$"
+        )
+
+    def test_one_of_several_is_missing(self):
+        """The other, which runs already, is ended."""
+        said = self.refused(*self.stand("127.0.0.2,no-such-host.invalid"), env={"MUSTER_STAND_IN": "sleep"})
+        self.assertIn("cannot start on host no-such-host.invalid: ssh: Could not resolve hostname", said)
+
+    def test_unknown_host_key(self):
+        said = self.refused(*self.stand("127.0.0.2", ssh=self.sshd.command(known="none")))
+        self.assertIn("cannot start on host 127.0.0.2: Host key verification failed.", said)
+
+    def test_changed_host_key(self):
+        with open(self.sshd.path("strange_key.pub"), encoding="utf-8") as key:
+            strange = " ".join(key.read().split()[:2])
+        with open(self.sshd.path("strange"), "w", encoding="utf-8") as known:
+            known.write(f"* {strange}\n")
+        said = self.refused(*self.stand("127.0.0.2", ssh=self.sshd.command(known="strange")))
+        self.assertIn("Host key verification failed.", said)
+
+    def test_key_that_is_not_accepted(self):
+        said = self.refused(*self.stand("127.0.0.2", ssh=self.sshd.command(key="strange_key")))
+        self.assertRegex(said, "cannot start on host 127.0.0.2: .*Permission denied .*without being asked anything")
+
+    def test_no_muster_over_there(self):
+        said = self.refused(*self.words("127.0.0.2", "--remote-muster", "/no/muster"))
+        self.assertEqual(
+            said,
+            "muster run: cannot start on host 127.0.0.2: there is no program /no/muster; --remote-muster may name another",
+        )
+
+    def test_no_such_directory_over_there(self):
+        place = os.path.join(self.directory, "here only")
+        os.mkdir(place)
+        # ssh's command is run before the agent's: it takes the directory away
+        ssh = f"sh -c 'rmdir \"{place}\"; exec \"$@\"' sh {self.sshd.command()}"
+        rc, _, err = self.muster(*self.stand("127.0.0.2", ssh=ssh), "true", cwd=place)
+        self.assertEqual((rc, err.decode()), (2, f"muster run: cannot start on host 127.0.0.2: cannot change to the directory {place}\n"))
+
+    def test_connection_lost(self):
+        """The ssh of a host that serves is killed."""
+        job = self.begin(*self.stand("127.0.0.2"), "true", env={"MUSTER_STAND_IN": "sleep"})
+        while "variable" not in job.out():
+            pass
+        children = subprocess.run(["pgrep", "-P", str(job.pid), "-x", "ssh"], capture_output=True, text=True, timeout=60)
+        os.kill(int(children.stdout), signal.SIGTERM)
+        rc, _, err = job.finish()
+        self.assertEqual(rc, 1)
+        self.assertIn("muster run: the connection to host 127.0.0.2 is lost\n", err)
+
+    def test_launcher_killed(self):
+        """No ssh outlives the launcher."""
+        job = self.begin(*self.stand("127.0.0.2"), "true", env={"MUSTER_STAND_IN": "sleep"})
+        while "variable" not in job.out():
+            pass
+        children = subprocess.run(["pgrep", "-P", str(job.pid)], capture_output=True, text=True, timeout=60)
+        job.send(signal.SIGKILL)
+        for pid in map(int, children.stdout.split()):
+            wait_until(lambda: not is_alive(pid), "its processes have ended", 10)
+
+    def tearDown(self):
+        # A stand-in that sleeps does not know that it is alone: only real agents do.
+        for pid in self.marked():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        super().tearDown()
+
+
+if __name__ == "__main__":
+    unittest.main()
