@@ -75,7 +75,6 @@ int output_open(uv_loop_t *loop, const struct output_options *options, struct ou
     o->routes = options->routes;
     o->logs = options->logs;
     o->n = n;
-    o->rank_width = snprintf(NULL, 0, "%d", options->highest_rank);
     rc = sink_open(&o->sinks[OUTPUT_STDOUT], loop, STDOUT_FILENO, on_sink_change, o);
     if (rc != 0) goto free_sources;
     o->sink_of[OUTPUT_STDOUT] = o->sink_of[OUTPUT_STDERR] = &o->sinks[OUTPUT_STDOUT];
@@ -258,6 +257,26 @@ static void on_sink_change(void *arg) {
     if (o->finishing && output_idle(o)) o->events.on_idle(o->events.arg);
 }
 
+/* Does the terminal, if it is one, take colours? See no-color.org. */
+static bool may_colour(enum output_stream stream) {
+    const char *off = getenv("NO_COLOR"), *term = getenv("TERM");
+    if ((off != NULL && off[0] != '\0') || (term != NULL && strcmp(term, "dumb") == 0)) return false;
+    return isatty(stream == OUTPUT_STDOUT ? STDOUT_FILENO : STDERR_FILENO);
+}
+
+static void set_prefix(struct source *s, int rank, enum output_stream stream) {
+    static const int colours[] = {36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
+    enum { N_COLOURS = sizeof colours / sizeof colours[0] };
+    int width = s->output->rank_width, n;
+
+    if (may_colour(stream))
+        n = snprintf(s->prefix, sizeof s->prefix, "\033[%dm[%*d]\033[0m ", colours[rank % N_COLOURS], width,
+                     rank);
+    else
+        n = snprintf(s->prefix, sizeof s->prefix, "[%*d] ", width, rank);
+    s->prefix_len = (size_t)n;
+}
+
 int output_attach(struct output *o, int index, int rank, enum output_stream stream, int fd) {
     struct source *s = &o->sources[index * OUTPUT_STREAMS + (int)stream];
     int rc = uv_poll_init(o->loop, &s->poll, fd);
@@ -271,7 +290,7 @@ int output_attach(struct output *o, int index, int rank, enum output_stream stre
     s->sink = o->sink_of[stream];
     s->route = routes_of(o->routes, index, (int)stream);
     s->fd = fd;
-    s->prefix_len = (size_t)snprintf(s->prefix, sizeof s->prefix, "[%*d] ", o->rank_width, rank);
+    set_prefix(s, rank, stream);
     if (stream == OUTPUT_STDERR && s->tail == NULL) s->tail = malloc(OUTPUT_TAIL);
     s->tail_bytes = 0;
     resume(s);
@@ -305,8 +324,9 @@ void output_finish(struct output *o) {
     }
 }
 
-void output_restart(struct output *o) {
+void output_begin(struct output *o, int highest_rank) {
     o->finishing = false;
+    o->rank_width = snprintf(NULL, 0, "%d", highest_rank);
     for (int i = 0; i < o->n * OUTPUT_STREAMS; i++) o->sources[i].partial_len = 0;
 }
 

@@ -2,7 +2,7 @@
  * output.h - what the ranks print, gathered line by line onto the launcher's stdout and stderr, and into files
  * as it comes.
  *
- * Every line gets its rank in front and is written in one piece, whoever else prints at the time. A line
+ * Every line gets its rank in front, in a colour of its own on a terminal, and is written in one piece, whoever else prints at the time. A line
  * longer than OUTPUT_PIECE is broken there; a last line without its newline gets one. The last lines of each
  * rank's stderr are remembered for the report of a failure. All of it runs on the loop's thread.
  */
@@ -31,8 +31,7 @@ struct output_events {
 };
 
 struct output_options {
-    int n; /* ranks */
-    int highest_rank;
+    int n;                       /* ranks */
     const struct routes *routes; /* NULL: everything is shown */
     struct logs *logs;           /* NULL where the routes lead to none */
     struct output_events events;
@@ -57,8 +56,8 @@ void output_catch_up(struct output *output, int index);
 /* Takes in what is still in the pipes and closes them, even if some stranger holds the other end open. */
 void output_finish(struct output *output);
 
-/* After output_finish, once idle and the loop has let go of the handles: takes the next generation's pipes. */
-void output_restart(struct output *output);
+/* Before the pipes of a generation are attached; behind another, once idle and the loop has let go of the handles. */
+void output_begin(struct output *output, int highest_rank);
 
 /* Nothing is left to be written. */
 bool output_idle(const struct output *output);

@@ -6,10 +6,19 @@
 
 #include <stdbool.h>
 
+/* What a run may be called: part of keys and of file names. */
+enum { RUN_ID_MAX = 65 };
+#define RUN_ID_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
+
 struct run_options {
     const char *nproc;
     int n; /* what nproc amounts to */
-    long master_port;
+    const char *nnodes;
+    long node_rank; /* -1: not given */
+    const char *master_addr;
+    long master_port; /* -1: not given */
+    const char *rdzv_endpoint, *rdzv_id, *rdzv_backend, *rdzv_conf;
+    const char *signals;
     long max_restarts;
     double monitor_interval; /* accepted for torchrun's sake */
     double shutdown_timeout;
