@@ -56,7 +56,7 @@ class Bind(ToolTest):
     def test_verbose_says_what_is_so(self):
         shares, err = self.ranks(2, "-v", "--bind", "cores")
         self.assertRegex(err[0], r"\Amuster run: 2 ranks, run [0-9a-f]{16}, store at 127\.0\.0\.1:\d+\Z")
-        said = [line.split("muster run: rank ")[1].split(" is bound to processors ") for line in err[1:]]
+        said = [line.split("muster run: local rank ")[1].split(" is bound to processors ") for line in err[1:]]
         self.assertEqual([(rank, cpus(text)) for rank, text in said], [("0", shares[0]), ("1", shares[1])])
 
     def test_restarted_ranks_are_bound_too(self):

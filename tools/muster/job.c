@@ -1,11 +1,14 @@
 /*
  * job.c - see job.h. One loop on the main thread; the job lives on job_run's stack.
  *
- *   RUNNING --first failure, a signal, or nobody reads the output--> STOPPING
- *   RUNNING or STOPPING --the last worker exits--> DRAINING --all output is written--> end, or RUNNING again
+ *   IDLE --alone: at once; in company: when all nodes are there--> RUNNING
+ *   RUNNING --first failure, a signal, an order, or nobody reads the output--> STOPPING
+ *   RUNNING or STOPPING --the last worker exits--> DRAINING --all output is written--> IDLE again, or the end
  *
  * STOPPING means that the workers were asked to end, or will be in a moment. It lasts until they do, or until their time is up or the
  * user insists: then they are killed.
+ *
+ * Alone, the job decides what follows a failure; in company the head does, and this node hears of it.
  */
 #include "job.h"
 
@@ -21,22 +24,23 @@
 #include <stdio.h>
 #include <string.h>
 
-enum phase { RUNNING, STOPPING, DRAINING };
-enum { HEAR_MS = 500 };
+enum phase { IDLE, RUNNING, STOPPING, DRAINING };
+enum { HEAR_MS = 500, AGENT_LOST = 255 };
 
 struct job {
     const struct job_options *options;
     uv_loop_t loop;
     uv_timer_t deadline;
-    uv_signal_t signals[SPAWN_SIGNALS];
+    uv_signal_t signals[SIGNALS_MOST];
     int n_signals;
     struct output *output;
     struct workers workers;
-    struct remote remote;
-    int remote_status; /* exit status because of an agent on another host, 0: no reason */
+    struct remote remote;       /* agents on other hosts */
+    struct company *company;    /* NULL: this node is alone */
+    struct company_place place; /* of this generation */
     enum phase phase;
     const struct worker *root; /* the first worker to fail, if that is what ended the generation */
-    int restarts;              /* the number of this generation */
+    int restarts;              /* that failures have cost, alone */
     int stop_signal;           /* the signal to the launcher that ended the job */
     bool told_to_end;          /* by a signal to the launcher, whatever had ended the ranks before */
     bool output_broken;        /* nobody would see what another generation prints */
@@ -44,10 +48,15 @@ struct job {
     bool output_failed;
     bool insisted; /* the user asked a second time */
     bool reported;
+    bool go;      /* a generation is to be started */
+    bool over;    /* and no other will be */
+    int verdict;  /* the exit status, if the company has it */
+    int told;     /* how often a head without ranks was told to end */
+    bool leaving; /* it only waits for the agents to end */
 };
 
 __attribute__((format(printf, 2, 3))) static void say(struct job *job, const char *format, ...) {
-    char text[1024] = "muster run: ";
+    char text[2048] = "muster run: ";
     size_t len = strlen(text);
     va_list args;
 
@@ -63,30 +72,65 @@ static bool may_restart(const struct job *job) {
            job->stop_signal == 0 && !job->told_to_end && !job->output_broken;
 }
 
-static void report(struct job *job) {
-    char text[REPORT_MAX], tail[OUTPUT_TAIL], what[64] = "the job";
-    bool again = may_restart(job);
+static int root_status(const struct worker *root) {
+    if (root->exec_error != 0) return EXIT_USAGE;
+    return root->signal != 0 ? EXIT_SIGNAL + root->signal : root->code;
+}
 
-    job->reported = true;
+/* Why the generation ended, or "" if no worker is to blame. */
+static void describe_failure(struct job *job, bool again, char text[REPORT_MAX]) {
+    char tail[OUTPUT_TAIL], what[64] = "the job";
+
+    text[0] = '\0';
     if (job->root == NULL || job->root->exec_error != 0) return;
-    if (again) snprintf(what, sizeof what, "attempt %d", job->restarts);
+    if (again) snprintf(what, sizeof what, "attempt %d", job->place.generation);
     size_t len = output_tail(job->output, job->root->local_rank, tail);
     report_failure(job->root, what, tail, len, text);
+}
+
+static void report_alone(struct job *job) {
+    char text[REPORT_MAX];
+    bool again = may_restart(job);
+
+    describe_failure(job, again, text);
     output_say(job->output, text);
-    if (again)
+    if (again && text[0] != '\0')
         say(job, "starting all %d ranks again: restart %d of %d", job->options->n, job->restarts + 1,
             job->options->max_restarts);
+}
+
+/* The head shows the report, or tells this node that there was another cause. */
+static void report_to_company(struct job *job) {
+    char text[REPORT_MAX];
+    struct company_outcome outcome = {.rank = -1, .culprit = -1, .report = text};
+
+    describe_failure(job, job->options->max_restarts > 0, text);
+    if (job->root != NULL) {
+        outcome.rank = job->root->rank;
+        outcome.status = root_status(job->root);
+        outcome.final = job->root->exec_error != 0 || job->output_broken;
+    }
+    company_tell_stopped(job->company, &outcome);
+}
+
+static void report(struct job *job) {
+    job->reported = true;
+    if (job->company != NULL)
+        report_to_company(job);
+    else
+        report_alone(job);
 }
 
 /* The report comes last, below whatever the other ranks had to say about the failure. */
 static void on_idle(void *arg) {
     struct job *job = arg;
 
-    if (!job->reported) report(job);
+    if (job->phase == DRAINING && !job->reported) report(job);
     if (output_idle(job->output)) uv_stop(&job->loop);
 }
 
 static void give_up_output(struct job *job) {
+    if (job->company != NULL && !job->reported) report(job);
     output_abandon(job->output);
     uv_stop(&job->loop);
 }
@@ -147,8 +191,9 @@ static void on_failure(struct job *job, const struct worker *worker) {
             job->options->program);
     else if (worker->exec_error != 0)
         say(job, "cannot run '%s': %s", job->options->program, strerror(worker->exec_error));
-    else if (job->workers.running > 0)
+    else if (job->workers.running > 0 || job->company != NULL)
         say(job, "%s; ending the other ranks", text);
+    if (job->company != NULL) company_tell_failure(job->company, text);
     if (worker->exec_error != 0)
         ask_to_end(job, SIGTERM, true);
     else
@@ -159,7 +204,24 @@ static void on_exit_of(struct worker *worker, void *arg) {
     struct job *job = arg;
 
     if (job->phase == RUNNING && worker->code != 0) on_failure(job, worker);
+    if (job->hearing && worker->code != 0 && job->root == NULL)
+        job->root = worker; /* the head may blame it */
     if (job->workers.running == 0 && job->phase != DRAINING) all_gone(job);
+}
+
+static bool is_head(const struct job *job) {
+    return job->company != NULL && job->options->company->store != NULL;
+}
+
+/* Ranks may take as long as they like to answer an interrupt: the user can insist. */
+static void pass_on(struct job *job, int signal) {
+    ask_to_end(job, signal == SIGPIPE ? SIGTERM : signal, signal != SIGINT);
+}
+
+/* This launcher was told to end. The head is heard by all nodes, this one included. */
+static void end_ranks(struct job *job, int signal) {
+    if (job->company != NULL) company_interrupt(job->company, signal);
+    if (!is_head(job)) pass_on(job, signal);
 }
 
 /* As any program in a pipeline: nobody wants the output, so the work is over. A full disk is worth a word. */
@@ -167,13 +229,13 @@ static void on_broken(void *arg, int error) {
     struct job *job = arg;
 
     job->output_broken = true;
-    if (job->phase != RUNNING) return;
+    if (job->phase != RUNNING && !(job->phase == IDLE && is_head(job))) return;
     if (error == EPIPE)
         job->stop_signal = SIGPIPE;
     else
         say(job, "cannot write the ranks' output: %s; ending them", strerror(error));
     job->output_failed = true;
-    ask_to_end(job, SIGTERM, true);
+    end_ranks(job, error == EPIPE ? SIGPIPE : SIGTERM);
 }
 
 static void on_lost(void *arg, int error) {
@@ -188,50 +250,82 @@ static void suspend(struct job *job) {
     uv_update_time(&job->loop);
 }
 
+static void kill_ranks(struct job *job) {
+    say(job, "killing %d ranks", job->workers.running);
+    job->insisted = true;
+    workers_signal(&job->workers, SIGKILL);
+}
+
 static void on_interrupt(struct job *job) {
     if (job->phase == STOPPING) {
-        say(job, "killing %d ranks", job->workers.running);
-        job->insisted = true;
-        workers_signal(&job->workers, SIGKILL);
+        if (is_head(job)) company_interrupt(job->company, SIGKILL);
+        if (!job->insisted) kill_ranks(job);
         return;
     }
     job->stop_signal = SIGINT;
     say(job, "interrupted; waiting for %d ranks to end (once more kills them)", job->workers.running);
-    ask_to_end(job, SIGINT, false);
+    end_ranks(job, SIGINT);
+}
+
+/* The head asks once, then insists, and at last goes. */
+static void tell_others(struct job *job, int signal) {
+    if (job->told++ == 0) job->stop_signal = signal;
+    if (signal == SIGINT && job->told == 1)
+        say(job, "interrupted; waiting for the ranks to end (once more kills them)");
+    company_interrupt(job->company, job->told == 1 ? signal : SIGKILL);
+}
+
+/* No rank is there to be told. */
+static void leave_at_once(struct job *job, int signal) {
+    company_interrupt(job->company, signal);
+    job->over = true;
+    job->verdict = EXIT_SIGNAL + signal;
+    uv_stop(&job->loop);
 }
 
 static void on_signal(uv_signal_t *handle, int signal) {
     struct job *job = handle->data;
+    bool ends = signals_have(&job->options->signals, signal);
 
-    if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT)
-        job->told_to_end = true;
-    if (job->phase == DRAINING) {
+    job->told_to_end |= ends;
+    if (job->leaving) {
+        if (ends) remote_kill(&job->remote);
+    } else if (job->phase == IDLE && ends && is_head(job) && job->told < 2) {
+        tell_others(job, signal);
+    } else if (job->phase == IDLE && ends) {
+        leave_at_once(job, signal);
+    } else if (job->phase == DRAINING) {
         if (job->stop_signal == 0) job->stop_signal = signal;
+        if (job->company != NULL) company_interrupt(job->company, signal);
         give_up_output(job);
     } else if (signal == SIGTSTP) {
         suspend(job);
-    } else if (signal == SIGUSR1 || signal == SIGUSR2) {
+    } else if (!ends) {
         workers_signal(&job->workers, signal);
     } else if (signal == SIGINT) {
         on_interrupt(job);
     } else {
         if (job->phase == RUNNING) job->stop_signal = signal;
-        ask_to_end(job, signal, true);
+        end_ranks(job, signal);
     }
 }
 
-static int catch_signals(struct job *job) {
-    for (int i = 0; i < SPAWN_SIGNALS; i++) {
-        int number = spawn_signals[i];
-        uv_signal_t *handle = &job->signals[job->n_signals];
+static int catch_signal(struct job *job, int number) {
+    uv_signal_t *handle = &job->signals[job->n_signals];
+    int rc = uv_signal_init(&job->loop, handle);
 
-        if (number == SIGCHLD || number == SIGPIPE || number == SIGXFSZ || spawn_was_ignored(number))
-            continue;
-        int rc = uv_signal_init(&job->loop, handle);
-        if (rc != 0) return rc;
-        handle->data = job;
-        job->n_signals++;
-        rc = uv_signal_start(handle, on_signal, number);
+    if (rc != 0) return rc;
+    handle->data = job;
+    job->n_signals++;
+    return uv_signal_start(handle, on_signal, number);
+}
+
+/* Those that end the job, and those that are passed on. */
+static int catch_signals(struct job *job) {
+    for (int number = 1; number <= SIGNALS_MOST; number++) {
+        bool wanted = number == SIGTSTP || number == SIGUSR1 || number == SIGUSR2 ||
+                      signals_have(&job->options->signals, number);
+        int rc = wanted && !spawn_was_ignored(number) ? catch_signal(job, number) : 0;
         if (rc != 0) return rc;
     }
     signal(SIGPIPE, SIG_IGN);
@@ -242,22 +336,23 @@ static int catch_signals(struct job *job) {
 /* Before the first start, no logs are a reason not to start; later, the ranks' work counts more. */
 static int begin_logs(struct job *job) {
     char why[1024];
+    int generation = job->place.generation;
 
-    if (job->options->logs == NULL || logs_begin(job->options->logs, job->restarts, why, sizeof why) == 0)
+    if (job->options->logs == NULL || logs_begin(job->options->logs, generation, why, sizeof why) == 0)
         return 0;
     say(job, "%s", why);
-    return job->restarts == 0 ? -1 : 0;
+    return generation == 0 ? -1 : 0;
 }
 
-static int start(struct job *job) {
+static int start_workers(struct job *job, struct worker_env *env) {
     const struct job_options *o = job->options;
     struct workers_options w = {
         .loop = &job->loop,
         .n = o->n,
-        .first_rank = o->first_rank,
+        .first_rank = job->place.first_rank,
         .program = o->program,
         .argv = o->argv,
-        .env = o->env,
+        .env = env,
         .bind = o->bind,
         .output = o->prefix ? job->output : NULL,
         .warden = o->warden,
@@ -273,34 +368,107 @@ static int start(struct job *job) {
     return rc;
 }
 
-/* What an agent has to say about its ranks comes through the store; here it is about the agent itself. */
-static void on_agent_end(const struct remote_host *host, void *arg) {
+static int start(struct job *job) {
+    struct worker_env_facts facts = *job->options->facts;
+    struct worker_env env;
+
+    facts.world_size = job->place.world_size;
+    facts.group_rank = job->place.node;
+    facts.group_world_size = job->place.nodes;
+    facts.generation = job->place.generation;
+    if (job->company != NULL) facts.run_id = company_run_id(job->company);
+    output_begin(job->output, facts.world_size - 1);
+    int rc = worker_env_open(&env, &facts);
+    if (rc != 0) {
+        say(job, "cannot set up the environment: %s", strerror(-rc));
+        return rc;
+    }
+    job->phase = RUNNING;
+    rc = start_workers(job, &env);
+    worker_env_close(&env);
+    return rc;
+}
+
+static void on_go(void *arg, const struct company_place *place) {
     struct job *job = arg;
 
+    if (place->node < 0) return;
+    job->place = *place;
+    job->go = true;
+    if (job->options->verbose)
+        say(job, "generation %d: node %d of %d has ranks %d to %d of %d", place->generation, place->node,
+            place->nodes, place->first_rank, place->first_rank + job->options->n - 1, place->world_size);
+    uv_stop(&job->loop);
+}
+
+static void on_stop(void *arg, int signal, const char *why) {
+    struct job *job = arg;
+
+    if (job->phase != RUNNING && job->phase != STOPPING) return;
+    if (job->phase == RUNNING && why[0] != '\0' && job->stop_signal == 0)
+        say(job, "%s; ending the ranks of this node", why);
+    if (signal == SIGKILL)
+        kill_ranks(job);
+    else if (signal != 0)
+        pass_on(job, signal);
+    else if (job->phase == RUNNING)
+        hear_the_others(job);
+}
+
+static void on_end(void *arg, int status, const char *why) {
+    struct job *job = arg;
+
+    job->over = true;
+    job->verdict = status;
+    if (status != EXIT_DONE && why[0] != '\0') say(job, "%s", why);
+    if (job->phase == RUNNING)
+        ask_to_end(job, SIGTERM, true);
+    else if (job->phase == IDLE)
+        uv_stop(&job->loop);
+}
+
+static void on_say(void *arg, const char *line) {
+    say(arg, "%s", line);
+}
+
+static void on_report(void *arg, const char *text) {
+    struct job *job = arg;
+    output_say(job->output, text);
+}
+
+/* How ranks fare is told through the store; this is about the agent itself. Once the job is over, it is meant to end. */
+static void on_agent_end(const struct remote_host *host, void *arg) {
+    struct job *job = arg;
+    bool lost = host->code < 0 || host->code == AGENT_LOST;
+    char text[REMOTE_WHY_MAX + 64];
+
     if (job->remote.left == 0) uv_stop(&job->loop);
-    if (host->code == 0 || job->phase != RUNNING || job->remote_status != 0) return;
-    bool lost = host->code < 0 || host->code == 255;
-    job->remote_status = !host->served ? EXIT_USAGE : lost ? EXIT_FAILED : host->code;
+    if (job->over) return;
     if (!host->served)
-        say(job, "%s", host->why);
+        snprintf(text, sizeof text, "%s", host->why);
     else if (lost)
-        say(job, "the connection to host %s is lost", host->name);
+        snprintf(text, sizeof text, "the connection to host %s is lost", host->name);
     else
-        say(job, "the agent on host %s ended with code %d", host->name, host->code);
-    ask_to_end(job, SIGTERM, true);
+        snprintf(text, sizeof text, "the launcher on host %s ended with code %d", host->name, host->code);
+    company_fail(job->company,
+                 !host->served             ? EXIT_USAGE
+                 : lost || host->code == 0 ? EXIT_FAILED
+                                           : host->code,
+                 text);
 }
 
 static int start_agents(struct job *job) {
     if (job->options->remote == NULL) return 0;
-    struct remote_options o = *job->options->remote;
-    o.loop = &job->loop;
-    o.output = job->output;
-    o.raw = !job->options->prefix;
-    o.slots = job->options->warden->slots + job->options->n;
-    o.files = job->options->files;
-    o.on_end = on_agent_end;
-    o.arg = job;
-    return remote_start(&job->remote, &o);
+    struct remote_options options = *job->options->remote;
+
+    options.loop = &job->loop;
+    options.output = job->output;
+    options.raw = !job->options->prefix;
+    options.slots = job->options->warden->slots + job->options->n;
+    options.files = job->options->files;
+    options.on_end = on_agent_end;
+    options.arg = job;
+    return remote_start(&job->remote, &options);
 }
 
 static void on_agents_late(uv_timer_t *timer) {
@@ -308,50 +476,89 @@ static void on_agents_late(uv_timer_t *timer) {
     remote_kill(&job->remote);
 }
 
-/* The ranks here have ended and the agents know: what they still print is worth some time. */
+/* The job is over, which the agents know or will hear: what their ranks have printed is worth waiting for. */
 static void end_agents(struct job *job) {
     if (job->options->remote == NULL) return;
-    if (job->remote.left > 0) {
-        if (job->remote_status != 0 || job->stop_signal != 0)
-            uv_timer_start(&job->deadline, on_agents_late, (uint64_t)(job->options->shutdown_seconds * 1000),
-                           0);
-        uv_run(&job->loop, UV_RUN_DEFAULT);
-    }
-    remote_end(&job->remote);
+    job->leaving = true;
+    remote_cancel(&job->remote);
+    if (job->told_to_end || job->output_broken)
+        uv_timer_start(&job->deadline, on_agents_late, (uint64_t)(job->options->shutdown_seconds * 1000), 0);
+    while (job->remote.left > 0) uv_run(&job->loop, UV_RUN_ONCE);
     output_finish_guests(job->output);
-    if (!output_idle(job->output)) uv_run(&job->loop, UV_RUN_DEFAULT);
+    while (!output_idle(job->output)) uv_run(&job->loop, UV_RUN_ONCE);
 }
 
 static int exit_status(const struct job *job) {
-    if (job->remote_status != 0) return job->remote_status;
-    if (job->root != NULL && job->root->exec_error != 0) return EXIT_USAGE;
-    if (job->root != NULL) return job->root->signal != 0 ? EXIT_SIGNAL + job->root->signal : job->root->code;
+    if (job->company != NULL) return job->verdict;
+    if (job->root != NULL) return root_status(job->root);
     if (job->stop_signal != 0) return EXIT_SIGNAL + job->stop_signal;
     return job->output_failed ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* True once everything is as it was before the first start, but for the number of the generation. */
-static bool prepare_restart(struct job *job) {
-    if (!may_restart(job)) return false;
-    uv_run(&job->loop, UV_RUN_NOWAIT); /* lets go of the pipes' handles */
+/* Lets go of the handles of the generation that is over. */
+static void let_go(struct job *job) {
+    uv_run(&job->loop, UV_RUN_NOWAIT);
     while (job->workers.closing > 0) uv_run(&job->loop, UV_RUN_ONCE);
-    if (!may_restart(job)) return false; /* a signal came */
+}
+
+/* Everything is as it was before the start. */
+static void clear_away(struct job *job) {
     workers_free(&job->workers);
-    output_restart(job->output);
-    worker_env_restart(job->options->env, ++job->restarts);
     job->root = NULL;
     job->hearing = job->reported = false;
-    job->phase = RUNNING;
+    job->phase = IDLE;
+}
+
+static bool may_go_on_alone(struct job *job) {
+    if (!may_restart(job)) return false;
+    let_go(job);
+    if (!may_restart(job)) return false; /* a signal came */
+    clear_away(job);
+    job->place.generation = ++job->restarts;
     return true;
 }
 
+/* In company: waits for what the head has to say, unless this node was told to leave. */
+static bool may_go_on_together(struct job *job) {
+    if (job->phase != IDLE) {
+        let_go(job);
+        clear_away(job);
+    }
+    if (job->stop_signal != 0 && !is_head(job) && !job->over) {
+        job->over = true;
+        job->verdict = EXIT_SIGNAL + job->stop_signal;
+    }
+    while (!job->go && !job->over) uv_run(&job->loop, UV_RUN_DEFAULT);
+    job->go = false;
+    return !job->over;
+}
+
+/* True once there is another generation to start. */
+static bool may_go_on(struct job *job) {
+    return job->company == NULL ? may_go_on_alone(job) : may_go_on_together(job);
+}
+
+/* The company hears of ranks that could not even be started, and decides. */
+static void tell_no_start(struct job *job) {
+    struct company_outcome outcome = {
+        .rank = job->place.first_rank, .status = EXIT_USAGE, .culprit = -1, .final = true};
+
+    company_tell_failure(job->company, "the ranks could not be started");
+    company_tell_stopped(job->company, &outcome);
+}
+
 static int run_generations(struct job *job) {
-    if (job->options->n == 0) return end_agents(job), exit_status(job);
+    bool alone = job->company == NULL;
+
+    if (!alone && !may_go_on(job)) return exit_status(job);
     do {
-        if (begin_logs(job) != 0 || start(job) != 0) return job->restarts == 0 ? EXIT_USAGE : EXIT_FAILED;
-        uv_run(&job->loop, UV_RUN_DEFAULT);
-    } while (prepare_restart(job));
-    end_agents(job);
+        if (begin_logs(job) == 0 && start(job) == 0)
+            uv_run(&job->loop, UV_RUN_DEFAULT);
+        else if (alone)
+            return job->restarts == 0 ? EXIT_USAGE : EXIT_FAILED;
+        else
+            tell_no_start(job);
+    } while (may_go_on(job));
     return exit_status(job);
 }
 
@@ -368,18 +575,33 @@ static void close_handles(struct job *job) {
     block_signals();
     uv_close((uv_handle_t *)&job->deadline, NULL);
     for (int i = 0; i < job->n_signals; i++) uv_close((uv_handle_t *)&job->signals[i], NULL);
+    if (job->company != NULL) company_close(job->company);
     remote_end(&job->remote);
     if (job->output != NULL) output_close(job->output);
     uv_run(&job->loop, UV_RUN_DEFAULT);
     uv_loop_close(&job->loop);
 }
 
+static int open_company(struct job *job) {
+    if (job->options->company == NULL) return 0;
+    struct company_options options = *job->options->company;
+
+    options.loop = &job->loop;
+    options.events = (struct company_events){.on_go = on_go,
+                                             .on_stop = on_stop,
+                                             .on_end = on_end,
+                                             .on_say = on_say,
+                                             .on_report = on_report,
+                                             .arg = job};
+    return company_open(&job->company, &options);
+}
+
 int job_run(const struct job_options *options) {
-    struct job job = {.options = options};
+    struct job job = {.options = options, .place = {.world_size = options->n, .nodes = 1}};
     struct output_options output = {
         .n = options->n,
         .guests = options->remote != NULL ? options->remote->n : 0,
-        .highest_rank = options->first_rank + options->n - 1,
+        .colours = options->colours,
         .routes = options->routes,
         .logs = options->logs,
         .events = {.on_idle = on_idle, .on_broken = on_broken, .on_lost = on_lost, .arg = &job},
@@ -395,15 +617,18 @@ int job_run(const struct job_options *options) {
     job.deadline.data = &job;
     rc = catch_signals(&job);
     if (rc == 0) rc = output_open(&job.loop, &output, &job.output);
+    if (rc == 0) rc = open_company(&job);
     if (rc == 0) rc = start_agents(&job);
     if (rc != 0) {
         fprintf(stderr, "muster run: cannot set up the launcher: %s\n", uv_strerror(rc));
     } else {
         status = run_generations(&job);
+        end_agents(&job);
     }
     close_handles(&job);
     workers_free(&job.workers);
     remote_free(&job.remote);
+    company_free(job.company);
     output_free(job.output);
     return status;
 }

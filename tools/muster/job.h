@@ -3,23 +3,22 @@
 #define MUSTER_TOOL_JOB_H
 
 #include "bind.h"
+#include "company.h"
 #include "logs.h"
 #include "remote.h"
 #include "routes.h"
+#include "signals.h"
 #include "warden.h"
 #include "worker_env.h"
 
 #include <stdbool.h>
 #include <sys/resource.h>
 
-struct run_hosts;
-
 struct job_options {
-    int n;
-    int first_rank;
+    int n;               /* ranks of this node */
     const char *program; /* a path */
     char **argv;
-    struct worker_env *env;
+    const struct worker_env_facts *facts; /* but for what each generation has of its own */
     const struct bind *bind;
     struct warden *warden;
     const struct rlimit *files;  /* the limit on open files to give to the workers */
@@ -28,14 +27,18 @@ struct job_options {
     struct logs *logs;           /* NULL where the routes lead to none */
     int max_restarts;            /* so often all are started again after one failed */
     double shutdown_seconds;     /* how long they may take to end once asked */
-    struct run_hosts *hosts;     /* where they run, for whoever makes the next; NULL: here alone */
+    struct signals signals;      /* which end the job */
+    bool verbose;
+    int colours; /* see output.h */
+    const struct company_options
+        *company; /* of the other nodes; loop and events are the job's; NULL: there are none */
     const struct remote_options *remote; /* agents to start on other hosts; NULL: none */
 };
 
 /*
  * Runs the job and returns the launcher's exit status: 0 if every worker exited with 0, else the exit code of
  * the first that did not, 128 + n if signal n ended it or the launcher, 2 if they could not be started. After
- * a restart the last generation decides.
+ * a restart the last generation decides. In company the head decides for all nodes.
  * When it returns, no process and no pipe is left.
  */
 int job_run(const struct job_options *options);

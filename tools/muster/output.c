@@ -53,6 +53,7 @@ struct output {
     struct source *sources; /* those of the ranks, then those of the guests */
     int n_own, n_all;
     int rank_width;
+    bool coloured[OUTPUT_STREAMS];
     bool finishing, told_broken;
     char buffer[READ_SIZE];
 };
@@ -78,7 +79,8 @@ int output_open(uv_loop_t *loop, const struct output_options *options, struct ou
     o->events = options->events;
     o->routes = options->routes;
     o->logs = options->logs;
-    o->rank_width = snprintf(NULL, 0, "%d", options->highest_rank);
+    for (int i = 0; i < OUTPUT_STREAMS; i++)
+        o->coloured[i] = options->colours < 0 ? output_may_colour(i) : (options->colours >> i & 1) != 0;
     rc = sink_open(&o->sinks[OUTPUT_STDOUT], loop, STDOUT_FILENO, on_sink_change, o);
     if (rc != 0) goto free_sources;
     o->sink_of[OUTPUT_STDOUT] = o->sink_of[OUTPUT_STDERR] = &o->sinks[OUTPUT_STDOUT];
@@ -265,6 +267,25 @@ static void on_sink_change(void *arg) {
     if (o->finishing && output_idle(o)) o->events.on_idle(o->events.arg);
 }
 
+bool output_may_colour(enum output_stream stream) {
+    const char *off = getenv("NO_COLOR"), *term = getenv("TERM");
+    if ((off != NULL && off[0] != '\0') || (term != NULL && strcmp(term, "dumb") == 0)) return false;
+    return isatty(stream == OUTPUT_STDOUT ? STDOUT_FILENO : STDERR_FILENO);
+}
+
+static void set_prefix(struct source *s, int rank, enum output_stream stream) {
+    static const int colours[] = {36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
+    enum { N_COLOURS = sizeof colours / sizeof colours[0] };
+    int width = s->output->rank_width, n;
+
+    if (s->output->coloured[stream])
+        n = snprintf(s->prefix, sizeof s->prefix, "\033[%dm[%*d]\033[0m ", colours[rank % N_COLOURS], width,
+                     rank);
+    else
+        n = snprintf(s->prefix, sizeof s->prefix, "[%*d] ", width, rank);
+    s->prefix_len = (size_t)n;
+}
+
 static int attach(struct output *o, struct source *s, enum output_stream stream, int fd) {
     int rc = uv_poll_init(o->loop, &s->poll, fd);
 
@@ -286,7 +307,7 @@ int output_attach(struct output *o, int index, int rank, enum output_stream stre
     if (rc != 0) return rc;
     s->route = routes_of(o->routes, index, (int)stream);
     s->piece = OUTPUT_PIECE;
-    s->prefix_len = (size_t)snprintf(s->prefix, sizeof s->prefix, "[%*d] ", o->rank_width, rank);
+    set_prefix(s, rank, stream);
     if (stream == OUTPUT_STDERR && s->tail == NULL) s->tail = malloc(OUTPUT_TAIL);
     s->tail_bytes = 0;
     resume(s);
@@ -342,11 +363,13 @@ void output_finish(struct output *o) {
 }
 
 void output_finish_guests(struct output *o) {
+    o->finishing = true;
     for (int i = o->n_own; i < o->n_all; i++) finish(&o->sources[i]);
 }
 
-void output_restart(struct output *o) {
+void output_begin(struct output *o, int highest_rank) {
     o->finishing = false;
+    o->rank_width = snprintf(NULL, 0, "%d", highest_rank);
     for (int i = 0; i < o->n_own; i++) {
         o->sources[i].finishing = false;
         o->sources[i].partial_len = 0;

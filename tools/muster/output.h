@@ -2,7 +2,8 @@
  * output.h - what the ranks print, gathered line by line onto the launcher's stdout and stderr, and into files
  * as it comes.
  *
- * Every line gets its rank in front and is written in one piece, whoever else prints at the time. A line
+ * Every line gets its rank in front, in a colour of its own on a terminal, and is written in one piece, whoever else
+ * prints at the time. A line
  * longer than OUTPUT_PIECE is broken there; a last line without its newline gets one. The last lines of each
  * rank's stderr are remembered for the report of a failure.
  * Guests are agents on other hosts: what they send is the output of their ranks, which has its ranks in front already, so
@@ -35,11 +36,14 @@ struct output_events {
 struct output_options {
     int n;      /* ranks */
     int guests; /* agents on other hosts */
-    int highest_rank;
+    int colours; /* of the ranks, 1: on stdout, 2: on stderr, 3: on both, 0: on neither; -1: where it is a terminal */
     const struct routes *routes; /* NULL: everything is shown */
     struct logs *logs;           /* NULL where the routes lead to none */
     struct output_events events;
 };
+
+/* Is the stream a terminal that takes colours? See no-color.org. */
+bool output_may_colour(enum output_stream stream);
 
 /* Makes an output. options is copied, what it points to is borrowed. 0, or a negative errno. */
 int output_open(uv_loop_t *loop, const struct output_options *options, struct output **output);
@@ -68,8 +72,8 @@ void output_catch_up(struct output *output, int index);
 void output_finish(struct output *output);
 void output_finish_guests(struct output *output);
 
-/* After output_finish, once idle and the loop has let go of the handles: takes the next generation's pipes. */
-void output_restart(struct output *output);
+/* Before the pipes of a generation are attached; behind another, once idle and the loop has let go of the handles. */
+void output_begin(struct output *output, int highest_rank);
 
 /* Nothing is left to be written. */
 bool output_idle(const struct output *output);

@@ -271,13 +271,19 @@ int remote_start(struct remote *r, const struct remote_options *options) {
     return uv_timer_start(&r->hosts[0].patience, begin, 0, 0); /* so that on_end comes from the loop */
 }
 
-void remote_kill(struct remote *r) {
+void remote_cancel(struct remote *r) {
     for (; r->next < r->options.n; r->next++) {
         r->hosts[r->next].state = REMOTE_ENDED;
         r->left--;
     }
     for (int i = 0; i < r->options.n; i++)
-        if (r->hosts[i].pid > 0 && r->hosts[i].state != REMOTE_ENDED) kill_group(r->hosts[i].pid);
+        if (r->hosts[i].pid > 0 && r->hosts[i].state == REMOTE_STARTING) kill_group(r->hosts[i].pid);
+}
+
+void remote_kill(struct remote *r) {
+    remote_cancel(r);
+    for (int i = 0; i < r->options.n; i++)
+        if (r->hosts[i].pid > 0 && r->hosts[i].state == REMOTE_SERVING) kill_group(r->hosts[i].pid);
 }
 
 static void reap(pid_t pid) {

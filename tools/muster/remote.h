@@ -85,7 +85,8 @@ bool remote_is_here(const char *name);
  */
 int remote_start(struct remote *remote, const struct remote_options *options);
 
-/* Starts no more and kills the ssh of those that are there; on_end follows. */
+/* Starts no more and kills the ssh of those that are starting, or of all; on_end follows. */
+void remote_cancel(struct remote *remote);
 void remote_kill(struct remote *remote);
 
 /*

@@ -4,11 +4,15 @@
  */
 #include "commands.h"
 #include "job.h"
+#include "meeting.h"
 #include "nproc.h"
 #include "program.h"
 #include "run_hosts.h"
 #include "run_options.h"
 #include "spawn.h"
+
+#include "os/host.h"
+#include "store/store.h"
 
 #include <muster/muster.h>
 
@@ -17,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 enum {
     RUN_ID_BYTES = 8,
@@ -24,9 +29,9 @@ enum {
     FILES_PER_RANK = 5, /* two pipes, a pidfd, and what the store may need for it */
     FILES_PER_RANK_MIN = 3,
     LOGS_PER_RANK = 2,
+    FAREWELL_MS =
+        3000, /* how long the store stays for launchers that have yet to hear that the job is over */
 };
-
-static const char master_addr[] = "127.0.0.1";
 
 static int least_files(const struct job_options *job) {
     int per_rank = FILES_PER_RANK_MIN + (job->routes->any_logged ? LOGS_PER_RANK : 0);
@@ -54,59 +59,59 @@ static int make_run_id(char id[2 * RUN_ID_BYTES + 1]) {
     return 0;
 }
 
-static int host_store(const struct run_options *o, mst_store **store) {
-    char url[64];
-
-    snprintf(url, sizeof url, "tcp://%s:%ld", master_addr, o->master_port);
-    if (mst_store_open(url, store, .is_master = true) == MST_OK) return OPT_PROCEED;
-    const mst_error_info *e = mst_last_error();
-    return opt_mistake(&run_command, "cannot host the store: %s%s%s", e->message, e->remedy[0] ? "; " : "",
-                       e->remedy);
-}
-
 static void tell(const struct worker_env_facts *facts, const struct job_options *job) {
     char cpus[1024];
 
-    fprintf(stderr, "muster run: %d ranks, run %s, store at %s:%d\n", job->n, facts->run_id,
-            facts->master_addr, facts->master_port);
+    if (job->company == NULL)
+        fprintf(stderr, "muster run: %d ranks, run %s, store at %s:%d\n", job->n, facts->run_id,
+                facts->master_addr, facts->master_port);
+    else
+        fprintf(stderr, "muster run: %d ranks here, store at %s:%d, %s\n", job->n, facts->master_addr,
+                facts->master_port,
+                job->company->store != NULL ? "hosted by this node" : "which this node joins");
     if (facts->log_dir != NULL) fprintf(stderr, "muster run: logs in %s\n", facts->log_dir);
     for (int i = 0; i < job->n && bind_of(job->bind, i) != NULL; i++)
-        fprintf(stderr, "muster run: rank %d is bound to processors %s\n", job->first_rank + i,
+        fprintf(stderr, "muster run: local rank %d is bound to processors %s\n", i,
                 bind_describe(job->bind, i, cpus, sizeof cpus));
 }
 
-static int run_with_env(const struct run_options *o, const struct worker_env_facts *facts,
-                        struct job_options job) {
-    struct worker_env env;
-    int rc = worker_env_open(&env, facts);
-
-    if (rc != 0) return opt_mistake(&run_command, "cannot set up the environment: %s", strerror(-rc));
-    job.env = &env;
+static int run_with_facts(const struct run_options *o, const struct worker_env_facts *facts,
+                          struct job_options job) {
+    job.facts = facts;
     if (o->verbose) tell(facts, &job);
-    int status = job_run(&job);
-    worker_env_close(&env);
-    return status;
+    return job_run(&job);
+}
+
+/* Nodes that share a file system must not share a directory. */
+static void name_logs(char *name, size_t size, const char *run_id, bool several) {
+    char host[MSI_HOST_MAX];
+
+    if (several)
+        snprintf(name, size, "%s_%s_%d", run_id, msi_host_name(host), (int)getpid());
+    else
+        snprintf(name, size, "%s", run_id);
 }
 
 static int run_with_logs(const struct run_options *o, struct worker_env_facts *facts,
                          struct job_options job) {
     struct logs logs;
-    char why[1024];
+    char why[1024], name[RUN_ID_MAX + MSI_HOST_MAX + 16];
 
-    if (!job.routes->any_logged) return run_with_env(o, facts, job);
-    if (logs_open(&logs, o->log_dir, facts->run_id, job.routes, why, sizeof why) != 0)
+    if (!job.routes->any_logged) return run_with_facts(o, facts, job);
+    name_logs(name, sizeof name, facts->run_id, job.company != NULL);
+    if (logs_open(&logs, o->log_dir, name, job.routes, why, sizeof why) != 0)
         return opt_mistake(&run_command, "%s", why);
     if (o->log_dir == NULL) fprintf(stderr, "muster run: the ranks' logs are in %s\n", logs.dir);
     job.logs = &logs;
     facts->log_dir = logs.dir;
-    int status = run_with_env(o, facts, job);
+    int status = run_with_facts(o, facts, job);
     logs_close(&logs);
     return status;
 }
 
-/* With agents on other hosts, if there are to be any. */
-static int run_with_hosts(const struct run_options *o, struct worker_env_facts *facts,
-                          struct job_options job) {
+/* The launchers on other hosts, which are started together with the ranks of this one. */
+static int run_with_agents(const struct run_options *o, struct run_hosts *hosts,
+                           struct worker_env_facts *facts, struct job_options job) {
     struct run_hosts_job there = {
         .address = facts->master_addr,
         .port = facts->master_port,
@@ -116,45 +121,62 @@ static int run_with_hosts(const struct run_options *o, struct worker_env_facts *
     };
     char why[1024];
 
-    if (job.hosts == NULL) return run_with_logs(o, facts, job);
-    if (run_hosts_prepare(job.hosts, o, &there, why, sizeof why) != 0)
+    if (run_hosts_prepare(hosts, o, &there, why, sizeof why) != 0)
         return opt_mistake(&run_command, "%s", why);
     struct remote_options remote = {
-        .agents = job.hosts->agents,
-        .n = job.hosts->n_agents,
+        .agents = hosts->agents,
+        .n = hosts->n_agents,
         .ssh = o->ssh,
-        .program = job.hosts->ssh,
+        .program = hosts->ssh,
     };
     if (remote.n > 0) job.remote = &remote;
     return run_with_logs(o, facts, job);
 }
 
-static int run_with_store(const struct run_options *o, const mst_store *store, struct job_options job) {
-    char run_id[2 * RUN_ID_BYTES + 1];
+static int run_at_meeting(const struct run_options *o, const struct meeting *meeting, struct run_hosts *hosts,
+                          mst_store *store, struct job_options job) {
+    char random_id[2 * RUN_ID_BYTES + 1], endpoint[NODE_HOST_MAX + 16];
+    int rc = make_run_id(random_id);
+
+    if (rc != 0) return opt_mistake(&run_command, "cannot name the run: %s", strerror(-rc));
+    const char *run_id = o->rdzv_id != NULL ? o->rdzv_id : random_id;
+    struct company_options company = {
+        .store = store,
+        .endpoint = meeting_endpoint(meeting, endpoint),
+        .run_id = store != NULL ? run_id : o->rdzv_id,
+        .min_nodes = meeting->min,
+        .max_nodes = meeting->max,
+        .node_rank = meeting->node_rank,
+        .n = job.n,
+        .max_restarts = job.max_restarts,
+        .join_seconds = meeting->join_seconds,
+        .last_call_seconds = meeting->last_call_seconds,
+        .shutdown_seconds = job.shutdown_seconds,
+        .quiet = o->agent >= 0,
+    };
     struct worker_env_facts facts = {
-        .world_size = job.n,
         .local_world_size = job.n,
-        .group_rank = 0,
-        .group_world_size = 1,
-        .master_addr = master_addr,
-        .master_port = mst_store_port(store),
+        .master_addr = meeting->host,
+        .master_port = meeting->port,
         .run_id = run_id,
         .max_restarts = job.max_restarts,
         .extra = o->env.list,
         .n_extra = o->env.n,
         .bare = o->no_env,
     };
-    int rc = make_run_id(run_id);
-
-    if (rc != 0) return opt_mistake(&run_command, "cannot name the run: %s", strerror(-rc));
-    return run_with_hosts(o, &facts, job);
+    if (meeting->company) job.company = &company;
+    if (hosts == NULL) return run_with_logs(o, &facts, job);
+    company.names = hosts->names;
+    return run_with_agents(o, hosts, &facts, job);
 }
 
 /* The warden comes first: it must share neither the store's threads nor its sockets. */
-static int run_job(const struct run_options *o, struct job_options job) {
+static int run_job(const struct run_options *o, struct meeting *meeting, struct run_hosts *hosts,
+                   struct job_options job) {
     struct warden warden;
     struct rlimit files;
     mst_store *store;
+    char why[1024];
     int rc = raise_file_limit(&job, &files);
 
     job.warden = &warden;
@@ -162,12 +184,15 @@ static int run_job(const struct run_options *o, struct job_options job) {
     if (rc == -EMFILE)
         return opt_mistake(&run_command, "%d ranks need %d open files, and the limit is %llu (ulimit -Hn)",
                            job.n, least_files(&job), (unsigned long long)files.rlim_max);
-    if (rc == 0) rc = warden_open(&warden, job.n + (job.hosts != NULL ? job.hosts->hosts.n : 0));
+    if (rc == 0) rc = warden_open(&warden, job.n + run_hosts_others(hosts));
     if (rc != 0) return opt_mistake(&run_command, "cannot set up the launcher: %s", strerror(-rc));
-    int status = host_store(o, &store);
-    if (status == OPT_PROCEED) {
-        status = run_with_store(o, store, job);
+    int status = EXIT_USAGE;
+    if (meeting_open(meeting, &store, why, sizeof why) == 0) {
+        status = run_at_meeting(o, meeting, hosts, store, job);
+        if (store != NULL && meeting->company) store->linger_ms = FAREWELL_MS;
         mst_store_free(store);
+    } else {
+        opt_mistake(&run_command, "%s", why);
     }
     warden_close(&warden);
     return status;
@@ -203,8 +228,8 @@ static int plan_binding(const struct run_options *o, struct bind *bind) {
     return opt_mistake(&run_command, "cannot find out which processors there are: %s", strerror(-rc));
 }
 
-static int run_program(const struct run_options *o, struct run_hosts *hosts, const char *program,
-                       char **argv) {
+static int run_program(const struct run_options *o, struct meeting *meeting, struct run_hosts *hosts,
+                       const struct signals *signals, const char *program, char **argv) {
     struct routes routes;
     struct bind bind;
     struct job_options job = {
@@ -216,33 +241,47 @@ static int run_program(const struct run_options *o, struct run_hosts *hosts, con
         .prefix = !o->no_prefix,
         .max_restarts = (int)o->max_restarts,
         .shutdown_seconds = o->shutdown_timeout,
-        .hosts = hosts,
+        .signals = *signals,
+        .verbose = o->verbose,
+        .colours = (int)o->agent,
     };
     int status = plan_output(o, &routes);
 
     if (status != OPT_PROCEED) return status;
     status = plan_binding(o, &bind);
     if (status == OPT_PROCEED) {
-        status = run_job(o, job);
+        status = run_job(o, meeting, hosts, job);
         bind_close(&bind);
     }
     routes_free(&routes);
     return status;
 }
 
-/* Where this machine has no ranks, the program need not be here. */
-static int find_and_run(struct run_options *o, struct run_hosts *hosts, char **operands) {
-    const char *nproc = hosts == NULL ? o->nproc : hosts->here >= 0 ? hosts->nproc_here : NULL;
-    char why[1024];
-    char *program = NULL;
+/* Where this host has no ranks, the program need not be here. */
+static int find_ranks(struct run_options *o, const struct run_hosts *hosts, const char *name, char **program,
+                      char *why, size_t why_size) {
+    const char *nproc = hosts == NULL ? o->nproc : hosts->nproc_here;
 
+    *program = NULL;
     o->n = 0;
-    if ((nproc != NULL && nproc_read(nproc, &o->n, why, sizeof why) != 0) ||
+    if (nproc[0] != '\0' && nproc_read(nproc, &o->n, why, why_size) != 0) return -1;
+    return program_find(name, program, why, why_size) == 0 || o->n == 0 ? 0 : -1;
+}
+
+static int run_here(struct run_options *o, struct run_hosts *hosts, char **operands) {
+    char why[1024];
+    struct meeting meeting;
+    struct signals signals;
+    char *program;
+
+    if ((hosts == NULL ? meeting_read(o, &meeting, why, sizeof why)
+                       : run_hosts_meeting(hosts, o, &meeting, why, sizeof why)) != 0 ||
+        signals_read(o->signals, &signals, why, sizeof why) != 0 ||
         worker_env_check(o->env.list, o->env.n, why, sizeof why) != 0 ||
-        (program_find(operands[0], &program, why, sizeof why) != 0 && o->n > 0))
+        find_ranks(o, hosts, operands[0], &program, why, sizeof why) != 0)
         return opt_mistake(&run_command, "%s", why);
     spawn_prepare();
-    int status = run_program(o, hosts, program, operands);
+    int status = run_program(o, &meeting, hosts, &signals, program, operands);
     free(program);
     return status;
 }
@@ -253,9 +292,9 @@ static int check_and_run(struct run_options *o, char **operands, int n_operands)
 
     if (n_operands == 0)
         return opt_mistake(&run_command, "which program? usage: muster run [options] program [argument ...]");
-    if (o->hosts == NULL && o->hostfile == NULL) return find_and_run(o, NULL, operands);
+    if (o->hosts == NULL && o->hostfile == NULL) return run_here(o, NULL, operands);
     if (run_hosts_open(&hosts, o, why, sizeof why) != 0) return opt_mistake(&run_command, "%s", why);
-    int status = find_and_run(o, &hosts, operands);
+    int status = run_here(o, &hosts, operands);
     run_hosts_close(&hosts);
     return status;
 }

@@ -20,8 +20,9 @@
 
 /* Options that each agent gets its own of, or that are the launcher's alone. */
 static const char *const not_passed_on[] = {
-    "nproc-per-node", "nnodes",   "node-rank", "master-addr", "master-port", "rdzv-id",       "standalone",
-    "hosts",          "hostfile", "ssh",       "ssh-local",   "env",         "remote-muster",
+    "nproc-per-node", "nnodes",     "node-rank", "master-addr", "master-port", "rdzv-id",
+    "rdzv-endpoint",  "standalone", "hosts",     "hostfile",    "ssh",         "ssh-local",
+    "remote-muster",  "env",        "agent",
 };
 /* What is true of one machine only. */
 static const char *const not_exported[] = {"MUSTER_ADVERTISE_ADDR", "MUSTER_FORCE_HOST"};
@@ -52,7 +53,7 @@ static void find_here(struct run_hosts *h, bool ssh_local) {
 }
 
 static bool is_alone(const struct run_hosts *h) {
-    return h->here >= 0 && h->hosts.n == 1;
+    return run_hosts_others(h) == 0;
 }
 
 /* The address on the way to the first of the others, unless the user's settings name another. */
@@ -94,13 +95,26 @@ static int read_hosts(struct run_hosts *h, const struct run_options *o, char *wh
         snprintf(why, why_size, "--hosts and --hostfile both name the hosts; drop either");
         return -1;
     }
-    if (o->standalone) {
-        snprintf(why, why_size, "--standalone is for one host; drop it, or --%s",
+    const char *other = o->standalone                 ? "standalone"
+                        : strcmp(o->nnodes, "1") != 0 ? "nnodes"
+                        : o->node_rank >= 0           ? "node-rank"
+                        : o->rdzv_endpoint != NULL    ? "rdzv-endpoint"
+                        : o->agent >= 0               ? "agent"
+                                                      : NULL;
+    if (other != NULL) {
+        snprintf(why, why_size, "--%s says which nodes there are, and so does --%s; drop either", other,
                  o->hosts != NULL ? "hosts" : "hostfile");
         return -1;
     }
     return o->hosts != NULL ? hosts_read_list(o->hosts, &h->hosts, why, why_size)
                             : hosts_read_file(o->hostfile, &h->hosts, why, why_size);
+}
+
+static int name_hosts(struct run_hosts *h, char *why, size_t why_size) {
+    h->names = calloc((size_t)h->hosts.n, sizeof h->names[0]);
+    if (h->names == NULL) return out_of_memory(why, why_size);
+    for (int i = 0; i < h->hosts.n; i++) h->names[i] = h->hosts.list[i].name;
+    return 0;
 }
 
 /* Says early, and once for all hosts, what would fail at one of them. */
@@ -117,8 +131,8 @@ int run_hosts_open(struct run_hosts *h, const struct run_options *o, char *why, 
     *h = (struct run_hosts){.here = -1};
     if (read_hosts(h, o, why, why_size) != 0) return -1;
     find_here(h, o->ssh_local);
-    if (check_counts(h, o, why, why_size) == 0 && find_ssh(h, o, why, why_size) == 0 &&
-        find_address(h, why, why_size) == 0)
+    if (name_hosts(h, why, why_size) == 0 && check_counts(h, o, why, why_size) == 0 &&
+        find_ssh(h, o, why, why_size) == 0 && find_address(h, why, why_size) == 0)
         return 0;
     run_hosts_close(h);
     return -1;
@@ -127,9 +141,30 @@ int run_hosts_open(struct run_hosts *h, const struct run_options *o, char *why, 
 void run_hosts_close(struct run_hosts *h) {
     for (int i = 0; i < h->n_agents; i++) text_free(&h->agents[i].script);
     free(h->agents);
+    free(h->names);
     free(h->ssh);
     hosts_free(&h->hosts);
     *h = (struct run_hosts){.here = -1};
+}
+
+int run_hosts_others(const struct run_hosts *h) {
+    return h == NULL ? 0 : h->hosts.n - (h->here >= 0);
+}
+
+int run_hosts_meeting(const struct run_hosts *h, const struct run_options *o, struct meeting *meeting,
+                      char *why, size_t why_size) {
+    struct run_options head = *o;
+    char nodes[16];
+
+    snprintf(nodes, sizeof nodes, "%d", h->hosts.n);
+    head.nnodes = nodes;
+    head.node_rank = 0; /* whatever its place among the nodes, this launcher hosts the store */
+    if (head.master_addr == NULL) head.master_addr = h->address;
+    if (head.master_port < 0) head.master_port = 0;
+    if (meeting_read(&head, meeting, why, why_size) != 0) return -1;
+    meeting->node_rank = h->here;
+    meeting->company = run_hosts_others(h) > 0;
+    return 0;
 }
 
 /* A growing list of strings that are its own, NULL at the end. */
@@ -193,7 +228,7 @@ static int add_env(const struct run_options *o, struct list *words, struct list 
 static void add_option(const struct run_options *o, const struct opt *option, struct list *words) {
     static const struct run_options defaults = RUN_OPTIONS_DEFAULT;
     const char *value = (const char *)o + option->offset, *preset = (const char *)&defaults + option->offset;
-    const char *text;
+    const char *text, *standard;
     double seconds;
     long number;
     bool flag;
@@ -213,7 +248,9 @@ static void add_option(const struct run_options *o, const struct opt *option, st
         break;
     case OPT_STRING:
         memcpy(&text, value, sizeof text);
-        if (text != NULL) add(words, "--%s=%s", option->name, text);
+        memcpy(&standard, preset, sizeof standard);
+        if (text != NULL && (standard == NULL || strcmp(text, standard) != 0))
+            add(words, "--%s=%s", option->name, text);
         break;
     case OPT_STRINGS:
         break; /* --env, the only one, is add_env's */
@@ -267,6 +304,7 @@ static int write_script(const struct run_hosts *h, const struct run_options *o,
     add(&words, "--master-port=%d", job->port);
     add(&words, "--rdzv-id=%s", job->run_id);
     add(&words, "--nproc-per-node=%s", nproc);
+    add(&words, "--agent=%d", output_may_colour(OUTPUT_STDOUT) | output_may_colour(OUTPUT_STDERR) << 1);
     for (size_t i = 0; i < common->n; i++) add(&words, "%s", common->items[i]);
     static char *const none[] = {NULL};
     struct agent_script script = {

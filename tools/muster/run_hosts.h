@@ -6,6 +6,7 @@
 #define MUSTER_TOOL_RUN_HOSTS_H
 
 #include "hosts.h"
+#include "meeting.h"
 #include "remote.h"
 #include "run_options.h"
 
@@ -14,8 +15,9 @@ enum { RUN_HOSTS_ADDRESS_MAX = 256 };
 struct run_hosts {
     struct hosts hosts;                  /* in the order of their numbers as nodes */
     int here;                            /* which of them is this machine, -1: none */
-    char nproc_here[HOSTS_NPROC_MAX];    /* -n of this machine, if it is one of them */
+    char nproc_here[HOSTS_NPROC_MAX];    /* -n of this machine; "" where it is none of them */
     char address[RUN_HOSTS_ADDRESS_MAX]; /* where the others find this machine */
+    const char **names;                  /* of all hosts */
     struct remote_agent *agents;         /* of all but this machine; they belong to this struct */
     int n_agents;
     char *ssh; /* the path of ssh, NULL where the user has a command of his own */
@@ -30,8 +32,17 @@ struct run_hosts_job {
     char **operands;     /* the program and its arguments, NULL at the end */
 };
 
-/* Both: 0, or -1 with why set; then nothing is held. The first reads what the options say, the second fills in agents. */
+/* What the options say. 0, or -1 with why set; then nothing is held. */
 int run_hosts_open(struct run_hosts *hosts, const struct run_options *options, char *why, size_t why_size);
+
+/* Where they meet: on this machine, whose launcher is the head. 0, or -1 with why set. */
+int run_hosts_meeting(const struct run_hosts *hosts, const struct run_options *options,
+                      struct meeting *meeting, char *why, size_t why_size);
+
+/* How many of the hosts are others; hosts may be NULL. */
+int run_hosts_others(const struct run_hosts *hosts);
+
+/* Fills in agents. 0, or -1 with why set. */
 int run_hosts_prepare(struct run_hosts *hosts, const struct run_options *options,
                       const struct run_hosts_job *job, char *why, size_t why_size);
 void run_hosts_close(struct run_hosts *hosts);

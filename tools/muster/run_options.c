@@ -8,10 +8,32 @@ static const struct opt options[] = {
      "how many ranks to start (default 1), or: cpu, gpu, auto\n"
      "for one per processor, per NVIDIA device, per device if there are any",
      offsetof(struct run_options, nproc), 0, 0},
+    {"nnodes", 0, OPT_STRING, "N",
+     "of how many nodes this is one (default 1), each started with the same\n"
+     "options; MIN:MAX: it runs with MIN, and takes in more up to MAX",
+     offsetof(struct run_options, nnodes), 0, 0},
+    {"rdzv-endpoint", 0, OPT_STRING, "HOST:PORT",
+     "where several nodes meet: the launcher that is on HOST hosts the store\n"
+     "and decides, the others join it (port 29400 unless given)",
+     offsetof(struct run_options, rdzv_endpoint), 0, 0},
+    {"node-rank", 0, OPT_NUMBER, "R", "which of the nodes this is; the one with 0 hosts the store",
+     offsetof(struct run_options, node_rank), 0, 65535},
+    {"master-addr", 0, OPT_STRING, "HOST", "with --node-rank: the address of node 0",
+     offsetof(struct run_options, master_addr), 0, 0},
+    {"master-port", 0, OPT_NUMBER, "PORT",
+     "where the ranks meet; 0, the default on one node, takes a free port,\n"
+     "several nodes take 29500 unless told otherwise",
+     offsetof(struct run_options, master_port), 0, 65535},
+    {"rdzv-id", 0, OPT_STRING, "ID", "the job's name; a launcher that has another does not join it",
+     offsetof(struct run_options, rdzv_id), 0, 0},
+    {"rdzv-conf", 0, OPT_STRING, "CONF",
+     "join_timeout=SECONDS: how long to wait for MIN nodes (default 600);\n"
+     "last_call_timeout=SECONDS: and then for more, up to MAX (default 30)",
+     offsetof(struct run_options, rdzv_conf), 0, 0},
+    {"rdzv-backend", 0, OPT_STRING, "NAME", "c10d or static, which mean the same here",
+     offsetof(struct run_options, rdzv_backend), 0, 0},
     {"standalone", 0, OPT_FLAG, NULL, "one node and a free port, which is what happens anyway",
      offsetof(struct run_options, standalone), 0, 0},
-    {"master-port", 0, OPT_NUMBER, "PORT", "where the ranks meet; 0, the default, takes a free port",
-     offsetof(struct run_options, master_port), 0, 65535},
     {"max-restarts", 0, OPT_NUMBER, "N", "how often all ranks are started again after one failed (default 0)",
      offsetof(struct run_options, max_restarts), 0, 1000000},
     {"monitor-interval", 0, OPT_SECONDS, "SECONDS", "ignored: ranks are watched without polling",
@@ -19,6 +41,11 @@ static const struct opt options[] = {
     {"shutdown-timeout", 0, OPT_SECONDS, "SECONDS",
      "how long ranks may take to end before they are killed (default 5)",
      offsetof(struct run_options, shutdown_timeout), 0, 86400},
+    {"signals-to-handle", 0, OPT_STRING, "SIGNALS",
+     "those on which the ranks get the same signal and the job ends\n"
+     "(default " SIGNALS_DEFAULT "); SIGUSR1 and SIGUSR2 are\n"
+     "passed on in any case",
+     offsetof(struct run_options, signals), 0, 0},
     {"log-dir", 0, OPT_STRING, "DIR",
      "keep what the ranks write in DIR/<run id>/attempt_<k>/<local rank>/\n"
      "stdout.log and stderr.log; without the next two, all of it",
@@ -54,6 +81,8 @@ static const struct opt options[] = {
      offsetof(struct run_options, ssh_local), 0, 0},
     {"remote-muster", 0, OPT_STRING, "PATH", "muster on the other hosts (default: where it is on this one)",
      offsetof(struct run_options, remote_muster), 0, 0},
+    {"agent", 0, OPT_NUMBER, "COLOURS", "what --hosts gives to the launchers that it starts elsewhere",
+     offsetof(struct run_options, agent), 0, 3},
     {"verbose", 'v', OPT_FLAG, NULL, "say where the store is, how the run is called and who is bound to what",
      offsetof(struct run_options, verbose), 0, 0},
     {"no-prefix", 0, OPT_FLAG, NULL, "leave the ranks' output alone: no rank in front, no gathering of lines",
@@ -64,9 +93,11 @@ const struct opt_command run_command = {
     .name = "muster run",
     .operands = "program [argument ...]",
     .summary =
-        "Starts N copies of a program on this host, as the ranks of one world. The environment tells\n"
-        "each its rank, as torchrun does. The first rank to fail ends the others; then all are started\n"
-        "again, if that is wanted, or its exit code is the launcher's.",
+        "Starts N copies of a program on this host, as the ranks of one world, or of one that spans several\n"
+        "hosts with a launcher on each. The environment tells each its rank, as torchrun does. The first "
+        "rank\n"
+        "to fail ends the others; then all are started again, if that is wanted, or its exit code is the\n"
+        "launcher's, on every host.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .stops_at_operand = true,

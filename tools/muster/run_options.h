@@ -3,13 +3,23 @@
 #define MUSTER_TOOL_RUN_OPTIONS_H
 
 #include "options.h"
+#include "signals.h"
 
 #include <stdbool.h>
+
+/* What a run may be called: part of keys and of file names. */
+enum { RUN_ID_MAX = 65 };
+#define RUN_ID_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 
 struct run_options {
     const char *nproc;
     int n; /* what nproc amounts to */
-    long master_port;
+    const char *nnodes;
+    long node_rank; /* -1: not given */
+    const char *master_addr;
+    long master_port; /* -1: not given */
+    const char *rdzv_endpoint, *rdzv_id, *rdzv_backend, *rdzv_conf;
+    const char *signals;
     long max_restarts;
     double monitor_interval; /* accepted for torchrun's sake */
     double shutdown_timeout;
@@ -23,11 +33,15 @@ struct run_options {
     const char *hosts, *hostfile; /* at most one of the two */
     const char *ssh, *remote_muster;
     bool ssh_local;
+    long agent; /* -1: no; else started by a launcher on another host, with output_options' colours */
 };
 
 /* What holds where an option was not given. */
 #define RUN_OPTIONS_DEFAULT                                                                                  \
-    { .nproc = "1", .shutdown_timeout = 5 }
+    {                                                                                                        \
+        .nproc = "1", .nnodes = "1", .node_rank = -1, .master_port = -1, .agent = -1,                        \
+        .signals = SIGNALS_DEFAULT, .shutdown_timeout = 5                                                    \
+    }
 
 extern const struct opt_command run_command;
 

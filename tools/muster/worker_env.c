@@ -1,6 +1,5 @@
 /*
- * worker_env.c - builds the ranks' environment once; per rank and generation, a few strings are rewritten
- * in place.
+ * worker_env.c - builds the ranks' environment once a generation; per rank, a few strings are rewritten in place.
  * The main thread makes and owns it; a child sees its own copy of the moment it was forked in.
  */
 #include "worker_env.h"
@@ -108,6 +107,7 @@ static int add_facts(char **owned, const struct worker_env_facts *f) {
     rc |= add(owned, "ROLE_NAME=default");
     rc |= add(owned, "MASTER_ADDR=%s", f->master_addr);
     rc |= add(owned, "MASTER_PORT=%d", f->master_port);
+    rc |= add(owned, "TORCHELASTIC_RESTART_COUNT=%d", f->generation);
     rc |= add(owned, "TORCHELASTIC_MAX_RESTARTS=%d", f->max_restarts);
     rc |= add(owned, "TORCHELASTIC_RUN_ID=%s", f->run_id);
     rc |= add(owned, "TORCHELASTIC_USE_AGENT_STORE=True");
@@ -127,6 +127,7 @@ int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts
     env->owned = calloc(OWNED_MAX + 1, sizeof env->owned[0]);
     env->vars = calloc(WORKER_ENV_PER_RANK + 1 + OWNED_MAX + n + facts->n_extra + 1, sizeof env->vars[0]);
     env->log_dir = facts->log_dir;
+    env->generation = facts->generation;
     if (facts->log_dir != NULL) env->error_file = malloc(ERROR_FILE_MAX);
     bool whole =
         env->owned != NULL && env->vars != NULL && (env->error_file != NULL) == (facts->log_dir != NULL);
@@ -145,7 +146,6 @@ int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts
         /* execve changes nothing, and yet wants strings that may be changed. */
         env->vars[at++] = strchr(entry, '=') != NULL ? (char *)(uintptr_t)entry : find_own(entry);
     }
-    worker_env_restart(env, 0);
     return 0;
 }
 
@@ -155,11 +155,6 @@ void worker_env_close(struct worker_env *env) {
     free(env->owned);
     free(env->vars);
     *env = (struct worker_env){0};
-}
-
-void worker_env_restart(struct worker_env *env, int n) {
-    env->generation = n;
-    snprintf(env->per_rank[3], WORKER_ENV_TEXT, "TORCHELASTIC_RESTART_COUNT=%d", n);
 }
 
 char **worker_env_of(struct worker_env *env, int rank, int local_rank) {

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { WORKER_ENV_PER_RANK = 4, WORKER_ENV_TEXT = 48 };
+enum { WORKER_ENV_PER_RANK = 3, WORKER_ENV_TEXT = 48 };
 
-/* What is the same for all ranks of all generations. */
+/* What is the same for all ranks of this node and generation. */
 struct worker_env_facts {
     int world_size;
     int local_world_size;
@@ -17,6 +17,7 @@ struct worker_env_facts {
     int group_world_size;
     const char *master_addr;
     int master_port;
+    int generation; /* the first is 0 */
     int max_restarts;
     const char *run_id;
     const char *log_dir; /* of the run, for the files in which ranks explain errors; NULL: they have none */
@@ -40,9 +41,6 @@ int worker_env_check(const char *const *extra, size_t n_extra, char *why, size_t
 /* 0, or a negative errno. facts passed worker_env_check. The inherited strings are borrowed from the process's environment. */
 int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts);
 void worker_env_close(struct worker_env *env);
-
-/* The ranks to come are of generation n; the first is 0. */
-void worker_env_restart(struct worker_env *env, int n);
 
 /* The environment of one rank, valid until the next call. */
 char **worker_env_of(struct worker_env *env, int rank, int local_rank);
