@@ -43,6 +43,8 @@
       "Most bytes the store server keeps, in all keys, values and unsent replies.")                          \
     X(store_stall_ms, "MUSTER_STORE_STALL_MS", NUMBER, "30000", 10, 86400000,                                \
       "How long a store client may leave a message half sent or a reply unread, in milliseconds.")           \
+    X(store_silence_s, "MUSTER_STORE_SILENCE_S", NUMBER, "30", 2, 86400,                                     \
+      "After so many seconds without a sign of life a host counts as cut off from the store.")               \
     X(store_linger_ms, "MUSTER_STORE_LINGER_MS", NUMBER, "30000", 0, 86400000,                               \
       "How long the rank that hosts the store waits at its end for others to leave, in milliseconds.")
 

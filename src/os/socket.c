@@ -15,15 +15,28 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { BACKLOG = 4096, FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 500 };
+enum { BACKLOG = 4096, FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 500, SILENCE_SECONDS = 30 };
 
-void msi_socket_tune(int fd) {
-    int on = 1, idle = 10, interval = 5, count = 4;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+/* A third of the time passes before the first of four probes. */
+static void probe_when_idle(int fd, int seconds) {
+    int on = 1, count = 4, idle = seconds / 3 > 0 ? seconds / 3 : 1, interval = (seconds - idle) / count;
+    if (interval < 1) interval = 1;
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
+void msi_socket_tune(int fd) {
+    int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    probe_when_idle(fd, SILENCE_SECONDS);
+}
+
+void msi_socket_expect(int fd, int seconds) {
+    unsigned ms = (unsigned)seconds * 1000;
+    probe_when_idle(fd, seconds);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
 }
 
 /* getaddrinfo's answer; NULL and the reason in *error. */

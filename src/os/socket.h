@@ -36,6 +36,12 @@ void msi_listen_local(int tcp_fd, int *fd);
 /* Sets the options named above on an accepted socket. */
 void msi_socket_tune(int fd);
 
+/*
+ * Lets a connection end once its host has been silent for so many seconds, also where something was sent that it does not take.
+ * Not for links between ranks: one that computes and does not read for a while is not lost.
+ */
+void msi_socket_expect(int fd, int seconds);
+
 /* The other end as "address:port" or "pid 12 on this host", or "?"; returns out. */
 const char *msi_socket_peer(int fd, char out[MSI_ADDRESS_TEXT_MAX]);
 

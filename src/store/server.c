@@ -159,6 +159,7 @@ static struct msi_server *allocate(const struct msi_settings *settings) {
     while (server->identity == 0);
     server->rank = msi_call_get_rank();
     server->max_total = (size_t)settings->store_max_total;
+    server->silence_s = (int)settings->store_silence_s;
     server->stall_ns = settings->store_stall_ms * 1000000;
     server->limits = msi_store_limits(settings);
     return server;

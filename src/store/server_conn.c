@@ -227,6 +227,7 @@ void msi_conn_open(struct msi_server *server, int fd) {
         return;
     }
     msi_socket_tune(fd);
+    msi_socket_expect(fd, server->silence_s);
     msi_list_push(&server->conns, &conn->node);
     server->n_conns++;
 }

@@ -28,6 +28,7 @@ struct msi_server {
     struct msi_kv *kv;
     struct msi_store_limits limits;
     size_t max_total, buffered; /* buffered: bytes that connections hold */
+    int silence_s;              /* see MUSTER_STORE_SILENCE_S */
     int64_t stall_ns;
     struct msi_list conns, ready,
         unsent;           /* all; to be answered after a wait or a deferral; with replies to send */

@@ -169,6 +169,7 @@ mst_status msi_store_open_tcp(const struct msi_address *address, const struct ms
     size_t total = (size_t)settings->store_max_total;
     made->target.address = *address;
     made->target.local = settings->store_local;
+    made->target.silence_s = (int)settings->store_silence_s;
     made->target.limits = (struct msi_store_limits){made->head.max_key, made->head.max_value, total, total};
     atomic_init(&made->target.dialect, -1);
     atomic_init(&made->target.identity, 0);

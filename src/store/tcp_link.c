@@ -264,6 +264,7 @@ static mst_status connect_to(struct msi_link_target *target, const struct msi_wa
         msi_link_close(made);
         return st;
     }
+    msi_socket_expect(made->fd, target->silence_s);
     *link = made;
     return MST_OK;
 }

@@ -11,7 +11,8 @@
 /* A server, as its clients' connections see it. */
 struct msi_link_target {
     struct msi_address address;
-    bool local; /* a Unix socket may be used where the server is on this host */
+    bool local;    /* a Unix socket may be used where the server is on this host */
+    int silence_s; /* see MUSTER_STORE_SILENCE_S */
     struct msi_store_limits limits;
     _Atomic int dialect;      /* what it speaks; -1 until a connection has found out */
     _Atomic int64_t identity; /* of a server of ours; 0 until a connection has heard it */

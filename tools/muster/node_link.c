@@ -89,7 +89,7 @@ static void on_async(uv_async_t *async) {
 
 static void lose(struct node_link *link, bool never_met) {
     const mst_error_info *e = mst_last_error();
-    char why[sizeof e->message + sizeof e->remedy + 4];
+    char why[1024];
 
     snprintf(why, sizeof why, "%s%s%s", e->message, e->remedy[0] != '\0' ? "; " : "", e->remedy);
     tell(link, NEWS_LOST, why, NULL, never_met);
@@ -112,7 +112,8 @@ static mst_status connect_to_head(struct node_link *link) {
 static mst_status read_card(struct node_link *link, struct job_card *card) {
     struct msi_str key = msi_cstr(card_key);
     struct msi_exchange x = {.req = {.op = MSI_OP_WAIT_GET, .n = 1, .keys = &key}};
-    mst_status st = ask(link, &x, 1, ANSWER_MS, link->token);
+    double patience_ms = link->options.patience * 1000;
+    mst_status st = ask(link, &x, 1, patience_ms < ANSWER_MS ? (int)patience_ms : ANSWER_MS, link->token);
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
     struct msi_str value = st == MST_OK ? msi_read_str(&r) : msi_str("", 0);
     char text[NODE_TEXT_MAX] = "";

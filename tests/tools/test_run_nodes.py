@@ -1,0 +1,380 @@
+"""muster run on several nodes: launchers that meet, agree on ranks, restart and end together.
+
+The nodes are launchers on this machine that meet on loopback; tests/net has them in network namespaces.
+"""
+
+import os
+import pathlib
+import signal
+import socket
+import tempfile
+import time
+import unittest
+
+from tool import Gate, ToolTest, is_alive, wait_until
+
+SHOW = 'echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE node $GROUP_RANK/$GROUP_WORLD_SIZE try $TORCHELASTIC_RESTART_COUNT"'
+BUILD = os.environ.get("MUSTER_BUILD_DIR", "build")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class NodesTest(ToolTest):
+    def setUp(self):
+        super().setUp()
+        self.port = free_port()
+
+    def endpoint(self):
+        return f"127.0.0.1:{self.port}"
+
+    def node(self, *args, nnodes=2, n=1, rank=None, **options):
+        """A launcher; with a rank, as static nodes are started, else by endpoint."""
+        where = (
+            ["--rdzv-endpoint", self.endpoint()]
+            if rank is None
+            else ["--master-addr", "127.0.0.1", "--master-port", self.port, "--node-rank", rank]
+        )
+        return self.begin("run", "--nnodes", nnodes, *where, "-n", n, *args, **options)
+
+    def head(self, *args, **options):
+        """The first node; returns once it listens, so that it is the head."""
+        node = self.node(*args, **options)
+        wait_until(self.listens, "the head listens")
+        return node
+
+    def listens(self):
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def finish(self, *nodes):
+        return [node.finish() for node in nodes]
+
+
+class Meeting(NodesTest):
+    def test_ranks_follow_node_ranks_whoever_comes_first(self):
+        script = ["sh", "-c", SHOW]
+        two = self.node(*script, nnodes=3, n=1, rank=2)
+        one = self.node(*script, nnodes=3, n=3, rank=1)
+        zero = self.node(*script, nnodes=3, n=2, rank=0)
+        results = self.finish(zero, one, two)
+        self.assertEqual([r[0] for r in results], [0, 0, 0], results)
+        lines = [sorted(r[1].splitlines()) for r in results]
+        self.assertEqual(lines[0], [f"[{r}] {r}/6 {r}/2 node 0/3 try 0" for r in range(2)])
+        self.assertEqual(lines[1], [f"[{r}] {r}/6 {r - 2}/3 node 1/3 try 0" for r in range(2, 5)])
+        self.assertEqual(lines[2], ["[5] 5/6 0/1 node 2/3 try 0"])
+
+    def test_whoever_can_listen_at_the_endpoint_is_the_head(self):
+        nodes = [self.node("sh", "-c", SHOW, nnodes=4) for _ in range(4)]
+        results = self.finish(*nodes)
+        self.assertEqual([r[0] for r in results], [0] * 4, results)
+        self.assertEqual(sorted(r[1][:7] for r in results), [f"[{r}] {r}/4" for r in range(4)])
+
+    def test_ranks_compute_together(self):
+        program = os.path.join(BUILD, "bin", "examples", "02_all_reduce")
+        results = self.finish(*[self.node(program, n=2) for _ in range(2)])
+        self.assertEqual([r[0] for r in results], [0, 0], results)
+        models = [line.split("model")[1] for r in results for line in r[1].splitlines() if "my model" in line]
+        self.assertEqual(len(models), 4)
+        self.assertEqual(len(set(models)), 1)
+
+    def test_job_id_is_the_heads(self):
+        show = ["sh", "-c", "echo $TORCHELASTIC_RUN_ID"]
+        head = self.head("--rdzv-id", "train-7", *show)
+        other = self.node(*show)
+        for status, out, err in self.finish(head, other):
+            self.assertEqual((status, out[4:]), (0, "train-7\n"), err)
+
+    def test_one_node_with_an_endpoint_is_alone(self):
+        status, out, err = self.node("sh", "-c", SHOW + "; echo $MASTER_PORT", nnodes=1, n=1).finish()
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn(str(self.port), out)
+
+    def test_logs_of_nodes_do_not_mix(self):
+        with tempfile.TemporaryDirectory() as logs:
+            nodes = [self.node("--log-dir", logs, "--rdzv-id", "j", "sh", "-c", SHOW) for _ in range(2)]
+            self.assertEqual([r[0] for r in self.finish(*nodes)], [0, 0])
+            runs = os.listdir(logs)
+            self.assertEqual(len(runs), 2)
+            texts = [pathlib.Path(logs, run, "attempt_0", "0", "stdout.log").read_text() for run in runs]
+            self.assertEqual(sorted(t.split()[0] for t in texts), ["0/2", "1/2"])
+
+
+class Elastic(NodesTest):
+    CONF = "last_call_timeout=0.3,join_timeout=20"
+
+    def test_goes_on_with_min_after_the_last_call(self):
+        nodes = [self.node("--rdzv-conf", self.CONF, "sh", "-c", SHOW, nnodes="2:4") for _ in range(2)]
+        for status, out, err in self.finish(*nodes):
+            self.assertEqual(status, 0, err)
+            self.assertIn("/2 0/1 node", out)
+
+    def test_a_node_joins_while_others_run(self):
+        with Gate() as gate:
+            script = f'{SHOW}; [ $WORLD_SIZE = 3 ] || read x < {gate.path}'
+            head = self.head("--rdzv-conf", self.CONF, "sh", "-c", script, nnodes="2:3")
+            second = self.node("--rdzv-conf", self.CONF, "sh", "-c", script, nnodes="2:3")
+            self.assertIn("0/2", head.out())
+            third = self.node("--rdzv-conf", self.CONF, "sh", "-c", script, nnodes="2:3")
+            results = self.finish(head, second, third)
+            self.assertEqual([r[0] for r in results], [0, 0, 0], results)
+            self.assertIn("0/3 0/1 node 0/3 try 1", results[0][1])
+            self.assertRegex(results[0][2], r"host .* joins; starting all ranks again with 3 nodes")
+
+    def test_a_killed_node_is_done_without(self):
+        with Gate() as gate:
+            script = f'{SHOW}; [ $WORLD_SIZE = 2 ] || read x < {gate.path}'
+            nodes = [self.head("--rdzv-conf", self.CONF, "sh", "-c", script, nnodes="2:3")]
+            nodes += [self.node("--rdzv-conf", self.CONF, "sh", "-c", script, nnodes="2:3") for _ in range(2)]
+            for node in nodes:
+                self.assertIn("/3", node.out())
+            nodes[2].send(signal.SIGKILL)
+            results = self.finish(*nodes)
+            self.assertEqual([r[0] for r in results], [0, 0, -9], results)
+            self.assertIn("0/2 0/1 node 0/2 try 1", results[0][1])
+            self.assertIn(f"(pid {nodes[2].pid}) was lost; going on with 2 nodes", results[0][2])
+
+    def test_a_node_that_is_told_to_end_leaves(self):
+        with Gate() as gate:
+            script = f'{SHOW}; [ $WORLD_SIZE = 1 ] || read x < {gate.path}'
+            head = self.head("--rdzv-conf", self.CONF, "sh", "-c", script, nnodes="1:2")
+            other = self.node("--rdzv-conf", self.CONF, "sh", "-c", script, nnodes="1:2")
+            self.assertIn("0/2", head.out())
+            self.assertIn("1/2", other.out())
+            other.send(signal.SIGTERM)
+            self.assertEqual(other.finish()[0], 128 + signal.SIGTERM)
+            status, out, err = head.finish()
+            self.assertEqual(status, 0, err)
+            self.assertIn("0/1", out)
+            self.assertRegex(err, "leaves; ending all ranks")
+
+
+class Failures(NodesTest):
+    def test_first_failure_ends_all_with_its_code_and_is_reported_by_the_head(self):
+        script = 'if [ $RANK = 2 ]; then echo broken >&2; exit 7; fi; exec sleep 60'
+        head = self.head("sh", "-c", script, n=2)
+        other = self.node("sh", "-c", script, n=1)
+        results = self.finish(head, other)
+        self.assertEqual([r[0] for r in results], [7, 7], results)
+        report = results[0][2]
+        for part in ("root cause:", "rank       2 (local rank 0)", "exit code  7", "| broken"):
+            self.assertIn(part, report)
+        self.assertIn("exited with code 7; ending the other ranks", results[1][2])
+
+    def test_all_start_again_together(self):
+        script = f'{SHOW}; if [ $RANK = 1 ] && [ $TORCHELASTIC_RESTART_COUNT -lt 2 ]; then exit 3; fi'
+        nodes = [self.node("--max-restarts", 2, "sh", "-c", script) for _ in range(2)]
+        results = self.finish(*nodes)
+        self.assertEqual([r[0] for r in results], [0, 0], results)
+        for _, out, _ in results:
+            self.assertEqual([line.split("try ")[1] for line in out.splitlines()], ["0", "1", "2"])
+
+    def test_restarts_run_out(self):
+        nodes = [self.node("--max-restarts", 1, "sh", "-c", "exit 5") for _ in range(2)]
+        self.assertEqual([r[0] for r in self.finish(*nodes)], [5, 5])
+
+    def test_killed_node_fails_the_job(self):
+        head = self.head("sh", "-c", "echo here; exec sleep 60")
+        other = self.node("sh", "-c", "echo here; exec sleep 60")
+        head.out(), other.out()
+        other.send(signal.SIGKILL)
+        status, _, err = head.finish()
+        self.assertEqual(status, 1)
+        self.assertIn(f"(pid {other.pid}) was lost", err)
+
+    def test_killed_node_that_comes_back_is_waited_for(self):
+        script = f'{SHOW}; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep 60'
+        head = self.head("--max-restarts", 1, "sh", "-c", script)
+        other = self.node("--max-restarts", 1, "sh", "-c", script)
+        head.out(), other.out()
+        other.send(signal.SIGKILL)
+        wait_until(lambda: "waiting 600 s for another" in head.err(), "the head waits")
+        again = self.node("--max-restarts", 1, "sh", "-c", script)
+        results = self.finish(head, again)
+        self.assertEqual([r[0] for r in results], [0, 0], results)
+
+    def test_killed_head_ends_the_others(self):
+        head = self.head("sh", "-c", "echo here; exec sleep 60")
+        other = self.node("sh", "-c", "echo $$; exec sleep 60")
+        head.out()
+        worker = int(other.out()[4:])
+        head.send(signal.SIGKILL)
+        status, _, err = other.finish()
+        self.assertEqual(status, 1)
+        self.assertIn("the head of the job is gone", err)
+        self.assertFalse(is_alive(worker))
+
+    def test_killed_worker_is_the_cause(self):
+        head = self.head("sh", "-c", "echo $$; exec sleep 60")
+        other = self.node("sh", "-c", "echo $$; exec sleep 60")
+        head.out()
+        os.kill(int(other.out()[4:]), signal.SIGKILL)
+        results = self.finish(head, other)
+        self.assertEqual([r[0] for r in results], [137, 137], results)
+        self.assertIn("signal     SIGKILL", results[0][2])
+
+    def test_a_node_that_is_through_may_go(self):
+        with Gate() as gate:
+            script = f'echo up; if [ $RANK = 0 ]; then read x < {gate.path}; fi'
+            head = self.head("sh", "-c", script)
+            other = self.node("sh", "-c", script)
+            head.out(), other.out()
+            time.sleep(0.3)  # nothing shows from outside that its ranks have ended
+            other.send(signal.SIGKILL)
+            other.finish()
+            gate.open()
+            self.assertEqual(head.finish()[0], 0)
+
+
+class Interrupts(NodesTest):
+    def test_interrupt_of_the_head_reaches_all_ranks(self):
+        script = "trap 'echo asked; exit 0' INT; echo up; while :; do sleep 0.05; done"
+        head = self.head("sh", "-c", script)
+        other = self.node("sh", "-c", script)
+        head.out(), other.out()
+        head.send(signal.SIGINT)
+        results = self.finish(head, other)
+        self.assertEqual([r[0] for r in results], [130, 130], results)
+        for _, out, _ in results:
+            self.assertIn("asked", out)
+
+    def test_a_second_interrupt_kills(self):
+        script = "trap '' INT TERM; echo up; while :; do sleep 0.05; done"
+        head = self.head("sh", "-c", script)
+        other = self.node("sh", "-c", script)
+        head.out(), other.out()
+        head.send(signal.SIGINT)
+        head.err()
+        head.send(signal.SIGINT)
+        self.assertEqual([r[0] for r in self.finish(head, other)], [130, 130])
+
+    def test_term_of_the_head_while_it_waits(self):
+        head = self.head("true")
+        head.send(signal.SIGTERM)
+        self.assertIn(head.finish()[0], (143, -15))  # it may have come before the launcher handles any
+
+    def test_interrupt_of_a_node_that_finds_no_head(self):
+        node = self.node("true", rank=1)
+        time.sleep(0.2)
+        node.send(signal.SIGINT)
+        self.assertEqual(node.finish()[0], 130)
+
+
+class Mistakes(NodesTest):
+    def refused(self, pattern, *args):
+        status, out, err = self.muster("run", *args, "true")
+        self.assertEqual((status, out), (2, b""), err)
+        self.assertEqual(err.count(b"\n"), 1, err)
+        self.assertRegex(err.decode(), f"^muster run: .*{pattern}")
+
+    def test_command_lines(self):
+        self.refused("must know where to meet", "--nnodes", 2)
+        self.refused("needs --node-rank on every node", "--nnodes", 2, "--master-addr", "127.0.0.1")
+        self.refused("least is more than the most", "--nnodes", "3:2", "--rdzv-endpoint", "127.0.0.1")
+        self.refused("not '2:x'", "--nnodes", "2:x", "--rdzv-endpoint", "127.0.0.1")
+        self.refused("the last has node rank 1", "--nnodes", 2, "--node-rank", 2, "--master-addr", "127.0.0.1")
+        self.refused("HOST or HOST:PORT", "--nnodes", 2, "--rdzv-endpoint", "a:b:c:d]")
+        self.refused("--standalone means one node", "--nnodes", 2, "--standalone")
+        self.refused("say the same", "--nnodes", 2, "--rdzv-endpoint", "a:1", "--master-addr", "a")
+        self.refused("'etcd'|etcd is not there", "--rdzv-backend", "etcd")
+        self.refused("join_timeout", "--rdzv-conf", "join=3")
+        self.refused("--rdzv-id", "--rdzv-id", "a b")
+        self.refused("SIGWHAT", "--signals-to-handle", "SIGWHAT")
+        self.refused("cannot have SIGKILL", "--signals-to-handle", "SIGKILL")
+
+    def test_taken_port(self):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", self.port))
+            s.listen()
+            status, _, err = self.node("true", rank=0).finish()
+            self.assertEqual(status, 2)
+            self.assertIn("the port is taken", err)
+
+    def test_nobody_at_the_endpoint(self):
+        conf = ["--rdzv-conf", "join_timeout=0.3"]
+        status, _, err = self.node(*conf, "true", rank=1).finish()
+        self.assertEqual((status, err.count("\n")), (2, 1), err)
+        self.assertRegex(err, f"cannot join the job: .*127.0.0.1:{self.port}")
+
+    def test_somebody_else_at_the_endpoint(self):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", self.port))
+            s.listen()
+            status, _, err = self.node("--rdzv-conf", "join_timeout=0.5", "true", rank=1).finish()
+            self.assertEqual((status, err.count("\n")), (2, 1), err)
+
+    def test_a_launcher_that_is_alone_takes_nobody_in(self):
+        alone = self.head("sleep", 60, nnodes=1)
+        status, _, err = self.node("--rdzv-conf", "join_timeout=1", "true", rank=1).finish()
+        self.assertEqual((status, err.count("\n")), (2, 1), err)
+        self.assertIn("is not a launcher that waits for nodes", err)
+        alone.send(signal.SIGTERM)
+        self.assertEqual(alone.finish()[0], 143)
+
+    def test_different_nnodes_end_both(self):
+        head = self.head("true", nnodes=3)
+        other = self.node("true", nnodes=2)
+        results = self.finish(head, other)
+        self.assertEqual([r[0] for r in results], [2, 2], results)
+        self.assertIn("started with --nnodes 2, and the head with --nnodes 3", results[1][2])
+        self.assertIn("cannot join: it was started with --nnodes 2", results[0][2])
+        self.assertEqual([r[2].count("\n") for r in results], [1, 1], results)
+
+    def test_same_node_rank_twice(self):
+        head = self.head("true", nnodes=3, rank=0)
+        nodes = [self.node("true", nnodes=3, rank=1) for _ in range(2)]
+        results = self.finish(head, *nodes)
+        self.assertEqual([r[0] for r in results], [2, 2, 2], results)
+        self.assertRegex(results[0][2], "has --node-rank 1, as has node 1, host .* \\(pid")
+
+    def test_other_job_id(self):
+        head = self.head("--rdzv-id", "one", "true")
+        status, _, err = self.node("--rdzv-id", "two", "true").finish()
+        self.assertEqual((status, err.count("\n")), (2, 1), err)
+        self.assertIn("runs job 'one', not 'two'", err)
+        other = self.node("--rdzv-id", "one", "true")
+        self.assertEqual([r[0] for r in self.finish(head, other)], [0, 0])
+
+    def test_too_few_nodes_are_named(self):
+        head = self.head("--rdzv-conf", "join_timeout=0.5", "true", nnodes=3, rank=0)
+        other = self.node("--rdzv-conf", "join_timeout=0.5", "true", nnodes=3, rank=2)
+        results = self.finish(head, other)
+        self.assertEqual([r[0] for r in results], [1, 1], results)
+        self.assertRegex(results[0][2], r"not enough nodes in 0.5 s: 2 of 3 nodes are here: .*; missing: node 1")
+
+    def test_program_that_cannot_be_run_on_one_node(self):
+        with tempfile.TemporaryDirectory() as place:
+            garbage = os.path.join(place, "garbage")
+            with open(garbage, "wb") as file:
+                file.write(b"\x7fELF nonsense")
+            os.chmod(garbage, 0o755)
+            head = self.head("--max-restarts", 3, "sleep", 60)
+            other = self.node("--max-restarts", 3, garbage)
+            results = self.finish(head, other)
+            self.assertEqual([r[0] for r in results], [2, 2], results)
+            self.assertIn("cannot run", results[1][2])
+
+
+class Signals(NodesTest):
+    def test_named_signals_end_the_job_and_reach_the_ranks(self):
+        script = "trap 'echo got; exit 0' USR1; echo up; while :; do sleep 0.05; done"
+        run = self.begin("run", "--signals-to-handle", "SIGUSR1,TERM", "sh", "-c", script)
+        run.out()
+        run.send(signal.SIGUSR1)
+        status, out, _ = run.finish()
+        self.assertEqual(status, 128 + signal.SIGUSR1)
+        self.assertIn("got", out)
+
+    def test_a_signal_that_is_not_handled_ends_the_launcher_as_any_program(self):
+        run = self.begin("run", "--signals-to-handle", "TERM", "sh", "-c", "echo $$; exec sleep 60")
+        worker = int(run.out()[4:])
+        run.send(signal.SIGHUP)
+        self.assertEqual(run.finish()[0], -signal.SIGHUP)
+        wait_until(lambda: not is_alive(worker), "the rank ends with it")
+
+
+if __name__ == "__main__":
+    unittest.main()
