@@ -1,5 +1,6 @@
 """muster run --hosts and --hostfile: ranks on several hosts, which a real sshd of the test's own plays."""
 
+import getpass
 import os
 import re
 import signal
@@ -18,11 +19,10 @@ for word; do printf 'word %s\\n' "$word"; done
 printf 'directory %s\\n' "$PWD"
 printf 'variable %s %s\\n' "$MUSTER_LOG" "$SECRET"
 printf 'to stderr\\n' >&2
-case "$MUSTER_STAND_IN" in
+case "$STAND_IN" in
 read) cat ;;
 sleep) sleep 1000 ;;
-lines) i=0; while [ $i -lt 2000 ]; do echo "$MUSTER_LOG line $i of one host and one only"; i=$((i + 1)); done ;;
-exit*) exit "${MUSTER_STAND_IN#exit}" ;;
+exit*) exit "${STAND_IN#exit}" ;;
 esac
 """
 
@@ -60,7 +60,8 @@ class Mistakes(ToolTest):
 
     def test_contradictions(self):
         self.assertIn("drop either", self.refused("--hosts", "a", "--hostfile", "b"))
-        self.assertIn("--standalone is for one host", self.refused("--hosts", "a", "--standalone"))
+        for options in (("--standalone",), ("--nnodes", "2"), ("--node-rank", "0"), ("--rdzv-endpoint", "a:1")):
+            self.assertIn(f"{options[0]} says which nodes there are", self.refused("--hosts", "a", *options))
         self.assertIn("cannot be added up", self.refused("-n", "cpu", "--hosts", "a,a"))
         self.assertEqual(self.refused("--hosts", "a", "--ssh", " "), "--ssh is empty")
 
@@ -114,7 +115,7 @@ class SshTest(ToolTest):
 
 
 class StandIn(SshTest):
-    """How agents are started, with a program in their place that shows how it was called."""
+    """How agents are started, with a program in their place that shows how it was called and ends, which is too early."""
 
     def setUp(self):
         super().setUp()
@@ -124,17 +125,22 @@ class StandIn(SshTest):
         os.chmod(self.stand_in, 0o755)
 
     def stand(self, hosts, *options, **more):
-        return self.words(hosts, "--remote-muster", self.stand_in, *options, **more)
+        return self.words(hosts, "--remote-muster", self.stand_in, "--env", "STAND_IN", *options, **more)
+
+    def environment(self, extra=None):
+        return super().environment({"STAND_IN": "", **(extra or {})})
 
     def test_words(self):
         place = os.path.join(self.directory, "it's a \"place\" $HOME `id`\n;!")
         os.mkdir(place)
         env = {"SECRET": "a secret", "MUSTER_LOG": "off", "MUSTER_ADVERTISE_ADDR": "127.0.0.1"}
-        options = ("--max-restarts", "3", "--env", "SECRET", "--env", "X=a b", "--no-env", "--shutdown-timeout", "1.5")
+        options = ("--max-restarts", "3", "--env", "SECRET", "--env", "X=a b", "--shutdown-timeout", "1.5")
         rc, out, err = self.muster(
             *self.stand("127.0.0.2:3", *options), "--", "/bin/echo", "--", "-n", "it's\n*", "", env=env, cwd=place
         )
-        self.assertEqual((rc, err), (0, b"to stderr\n"))
+        self.assertEqual(rc, 1, err)
+        self.assertIn(b"to stderr\n", err)
+        self.assertIn(b"muster run: the launcher on host 127.0.0.2 ended with code 0\n", err)
         out = out.decode()
         words = re.findall(r"^word (.*(?:\n\*)?)$", out, re.M)
         port = next(word for word in words if word.startswith("--master-port="))
@@ -143,39 +149,20 @@ class StandIn(SshTest):
             words,
             [
                 "run", "--nnodes=1", "--node-rank=0", "--master-addr=127.0.0.1", port, run_id, "--nproc-per-node=3",
-                "--max-restarts=3", "--shutdown-timeout=1.5", "--no-env", f"--env={MARK}", "--env=SECRET",
-                "--env=X=a b", "--", "/bin/echo", "--", "-n", "it's\n*", "",
+                "--agent=0", "--max-restarts=3", "--shutdown-timeout=1.5", f"--env={MARK}", "--env=STAND_IN",
+                "--env=SECRET", "--env=X=a b", "--", "/bin/echo", "--", "-n", "it's\n*", "",
             ],
         )  # fmt: skip
         self.assertIn(f"directory {place}\n", out)
         self.assertIn("variable off a secret\n", out)
 
-    def test_input_goes_to_the_first_host(self):
+    def test_a_great_deal_of_input(self):
         data = b"".join(b"line %d\n" % i for i in range(20000))
-        rc, out, _ = self.muster(*self.stand("127.0.0.2,127.0.0.3"), "true", data=data, env={"MUSTER_STAND_IN": "read"})
-        self.assertEqual(rc, 0)
+        _, out, _ = self.muster(*self.stand("127.0.0.2"), "true", data=data, env={"STAND_IN": "read"})
         self.assertIn(data, out)
-        self.assertEqual(out.count(b"line 19999\n"), 1)
-
-    def test_lines_stay_whole(self):
-        hosts = ",".join(f"127.0.0.{i}" for i in range(2, 6))
-        rc, out, err = self.muster(*self.stand(hosts), "true", env={"MUSTER_STAND_IN": "lines", "MUSTER_LOG": "off"})
-        self.assertEqual((rc, err), (0, b"to stderr\n" * 4))
-        lines = [line for line in lines_of(out) if " line " in line]
-        self.assertEqual(len(lines), 4 * 2000)
-        for line in lines:
-            self.assertRegex(line, r"^off line \d+ of one host and one only$")
-
-    def test_many_hosts(self):
-        """More than are started at once."""
-        hosts = ",".join(f"127.0.1.{i}" for i in range(1, 81))
-        rc, out, _ = self.muster(*self.stand(hosts), "true")
-        self.assertEqual(rc, 0)
-        ranks = sorted(int(n) for n in re.findall(rb"word --node-rank=(\d+)", out))
-        self.assertEqual(ranks, list(range(80)))
 
     def test_no_secret_on_a_command_line(self):
-        env = {"SECRET": "tell-nobody", "MUSTER_STAND_IN": "sleep"}
+        env = {"SECRET": "tell-nobody", "STAND_IN": "sleep"}
         job = self.begin(*self.stand("127.0.0.2", "--env", "SECRET"), "true", env=env)
         while "variable" not in job.out():
             pass
@@ -187,20 +174,15 @@ class StandIn(SshTest):
                 pass
         job.send(signal.SIGKILL)
 
-    def failed(self, *arguments, code, env=None):
-        rc, _, err = self.muster(*arguments, env=env)
-        self.assertEqual(rc, code, err)
-        return err.decode()
+    def refused(self, *arguments, code=2, env=None):
+        rc, _, err = self.muster(*arguments, "true", env=env)
+        lines = [line for line in err.decode().splitlines() if line != "to stderr"]
+        self.assertEqual((rc, len(lines)), (code, 1), err)
+        return lines[0]
 
     def test_an_agent_that_fails(self):
-        err = self.failed(*self.stand("127.0.0.2"), "true", code=7, env={"MUSTER_STAND_IN": "exit7"})
-        self.assertEqual(err, "to stderr\nmuster run: the agent on host 127.0.0.2 ended with code 7\n")
-
-    def refused(self, *arguments, env=None):
-        err = self.failed(*arguments, "true", code=2, env=env)
-        lines = [line for line in err.splitlines() if line != "to stderr"]
-        self.assertEqual(len(lines), 1, err)
-        return lines[0]
+        said = self.refused(*self.stand("127.0.0.2"), code=7, env={"STAND_IN": "exit7"})
+        self.assertEqual(said, "muster run: the launcher on host 127.0.0.2 ended with code 7")
 
     def test_unreachable(self):
         """Nobody listens at that port."""
@@ -209,11 +191,6 @@ class StandIn(SshTest):
         self.assertRegex(
             said, r"^muster run: cannot start on host 127.0.0.[23]: ssh: connect to host 127.0.0.[23] port 1: Connection refused$"
         )
-
-    def test_one_of_several_is_missing(self):
-        """The other, which runs already, is ended."""
-        said = self.refused(*self.stand("127.0.0.2,no-such-host.invalid"), env={"MUSTER_STAND_IN": "sleep"})
-        self.assertIn("cannot start on host no-such-host.invalid: ssh: Could not resolve hostname", said)
 
     def test_unknown_host_key(self):
         said = self.refused(*self.stand("127.0.0.2", ssh=self.sshd.command(known="none")))
@@ -241,14 +218,15 @@ class StandIn(SshTest):
     def test_no_such_directory_over_there(self):
         place = os.path.join(self.directory, "here only")
         os.mkdir(place)
-        # ssh's command is run before the agent's: it takes the directory away
-        ssh = f"sh -c 'rmdir \"{place}\"; exec \"$@\"' sh {self.sshd.command()}"
+        # What is in ssh's place runs before the agent, and takes the directory away.
+        ssh = f"sh -c 'rmdir \"{place}\"; exec \"$@\"' sh {self.sshd.command()} -T -o BatchMode=yes"
         rc, _, err = self.muster(*self.stand("127.0.0.2", ssh=ssh), "true", cwd=place)
-        self.assertEqual((rc, err.decode()), (2, f"muster run: cannot start on host 127.0.0.2: cannot change to the directory {place}\n"))
+        said = f"muster run: cannot start on host 127.0.0.2: cannot change to the directory {place}\n"
+        self.assertEqual((rc, err.decode()), (2, said))
 
     def test_connection_lost(self):
         """The ssh of a host that serves is killed."""
-        job = self.begin(*self.stand("127.0.0.2"), "true", env={"MUSTER_STAND_IN": "sleep"})
+        job = self.begin(*self.stand("127.0.0.2"), "true", env={"STAND_IN": "sleep"})
         while "variable" not in job.out():
             pass
         children = subprocess.run(["pgrep", "-P", str(job.pid), "-x", "ssh"], capture_output=True, text=True, timeout=60)
@@ -259,7 +237,7 @@ class StandIn(SshTest):
 
     def test_launcher_killed(self):
         """No ssh outlives the launcher."""
-        job = self.begin(*self.stand("127.0.0.2"), "true", env={"MUSTER_STAND_IN": "sleep"})
+        job = self.begin(*self.stand("127.0.0.2"), "true", env={"STAND_IN": "sleep"})
         while "variable" not in job.out():
             pass
         children = subprocess.run(["pgrep", "-P", str(job.pid)], capture_output=True, text=True, timeout=60)
@@ -275,6 +253,172 @@ class StandIn(SshTest):
             except ProcessLookupError:
                 pass
         super().tearDown()
+
+
+class Jobs(SshTest):
+    """The real thing: muster on every host. That nothing is left anywhere is seen when each test ends."""
+
+    def job(self, hosts, *arguments, **options):
+        return self.muster(*self.words(hosts), *arguments, **options)
+
+    def shell(self, hosts, script, *options, **more):
+        return self.muster(*self.words(hosts, *options), "sh", "-c", script, **more)
+
+    def test_all_reduce(self):
+        for hosts, ranks in (("127.0.0.2:2,127.0.0.3", 3), ("127.0.0.2,127.0.0.3:2,127.0.0.4", 4)):
+            rc, out, err = self.job(hosts, os.path.join(os.path.dirname(MUSTER), "examples", "02_all_reduce"))
+            self.assertEqual((rc, err), (0, b""))
+            models = re.findall(rb"^\[\d\] rank #(\d): my model: (.*)$", out, re.M)
+            self.assertEqual(sorted(int(rank) for rank, _ in models), list(range(ranks)))
+            self.assertEqual(len({model for _, model in models}), 1)
+
+    def test_ranks_stand_in_the_order_of_the_hosts(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write("# not in order\n127.0.0.3 slots=1\n127.0.0.2 slots=2\n127.0.0.3 slots=1\n")
+            file.flush()
+            rc, out, err = self.muster(
+                "run", "--ssh", self.sshd.command(), "--ssh-local", "--hostfile", file.name, "--env", MARK,
+                "sh", "-c", "echo $RANK $LOCAL_RANK $GROUP_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE ${SSH_CONNECTION#* * }",
+            )  # fmt: skip
+        self.assertEqual((rc, err), (0, b""))
+        port = self.sshd.port
+        self.assertEqual(
+            sorted(lines_of(out)),
+            [f"[0] 0 0 0 4 2 127.0.0.3 {port}", f"[1] 1 1 0 4 2 127.0.0.3 {port}",
+             f"[2] 2 0 1 4 2 127.0.0.2 {port}", f"[3] 3 1 1 4 2 127.0.0.2 {port}"],
+        )  # fmt: skip
+
+    def test_this_machine_among_others(self):
+        """It needs no ssh for its own ranks, wherever in the list it stands."""
+        user = getpass.getuser()
+        for hosts, here in ((f"localhost,{user}@127.0.0.2", 0), (f"{user}@127.0.0.2,localhost", 1)):
+            rc, out, err = self.muster(
+                "run", "--ssh", self.sshd.command(), "--hosts", hosts, "--env", MARK,
+                "sh", "-c", "echo $RANK ${SSH_CONNECTION:-none}",
+            )  # fmt: skip
+            self.assertEqual((rc, err), (0, b""))
+            self.assertIn(f"[{here}] {here} none", lines_of(out))
+            self.assertEqual(len([line for line in lines_of(out) if "127.0.0.2" in line]), 1)
+
+    def test_rank_that_fails(self):
+        rc, _, err = self.shell("127.0.0.2,127.0.0.3", "[ $RANK = 1 ] && echo so it is >&2 && exit 7; sleep 100")
+        err = err.decode()
+        self.assertEqual(rc, 7, err)
+        self.assertEqual(err.count("exited with code 7; ending the other ranks"), 1, err)
+        self.assertEqual(err.count("muster run: the job failed; root cause:"), 1, err)
+        for part in ("rank       1 (local rank 0)", "exit code  7", "[1] so it is"):
+            self.assertIn(part, err)
+        self.assertEqual(len([line for line in err.splitlines() if line.startswith("muster run")]), 2, err)
+
+    def test_restarts(self):
+        script = "echo $RANK $TORCHELASTIC_RESTART_COUNT; [ $RANK$TORCHELASTIC_RESTART_COUNT != 10 ] || exit 3; sleep 0.3"
+        rc, out, err = self.shell("127.0.0.2,127.0.0.3", script, "--max-restarts", "1")
+        self.assertEqual(rc, 0, err)
+        self.assertEqual(sorted(lines_of(out)), ["[0] 0 0", "[0] 0 1", "[1] 1 0", "[1] 1 1"])
+        self.assertIn(b"starting all ranks again: restart 1 of 1", err)
+
+    def test_no_such_program(self):
+        rc, out, err = self.job("127.0.0.2,127.0.0.3", "/no/such/program")
+        self.assertEqual((rc, out), (2, b""))
+        self.assertIn(b"muster run: cannot run '/no/such/program': there is no such file\n", err)
+
+    def test_input_goes_to_rank_0(self):
+        rc, out, err = self.shell("127.0.0.2,127.0.0.3", "cat", data=b"one\ntwo")
+        self.assertEqual((rc, err), (0, b""))
+        self.assertEqual(lines_of(out), ["[0] one", "[0] two"])
+
+    def test_lines_stay_whole(self):
+        script = "i=0; while [ $i -lt 500 ]; do echo rank $RANK line $i; echo rank $RANK line $i >&2; i=$((i + 1)); done"
+        rc, out, err = self.shell("127.0.0.2:2,127.0.0.3:2", script)
+        self.assertEqual(rc, 0)
+        expected = sorted(f"[{rank}] rank {rank} line {i}" for rank in range(4) for i in range(500))
+        self.assertEqual(sorted(lines_of(out)), expected)
+        self.assertEqual(sorted(lines_of(err)), expected)
+
+    def test_long_lines_and_raw_bytes(self):
+        rc, out, _ = self.job("127.0.0.2", sys.executable, "-c", "print('x' * 70000)")
+        self.assertEqual((rc, [len(line) for line in lines_of(out)]), (0, [65540, 70000 - 65536 + 4]))
+        rc, out, _ = self.muster(*self.words("127.0.0.2", "--no-prefix"), "printf", "a\\0b")
+        self.assertEqual((rc, out), (0, b"a\0b"))
+
+    def test_many_hosts(self):
+        """More than are started at once."""
+        hosts = ",".join(f"127.0.1.{i}" for i in range(1, 71))
+        rc, out, err = self.shell(hosts, "echo $RANK")
+        self.assertEqual((rc, err), (0, b""))
+        self.assertEqual(sorted(int(line.split()[-1]) for line in lines_of(out)), list(range(70)))
+
+    def sleeping(self, script, *options):
+        """A job on two hosts whose ranks have said that they are there."""
+        job = self.begin(*self.words("127.0.0.2,127.0.0.3", *options), "sh", "-c", script)
+        for _ in range(2):
+            self.assertIn("there", job.out())
+        return job
+
+    def test_interrupted(self):
+        job = self.sleeping("trap 'echo told; exit 5' INT; echo there; while :; do sleep 0.05; done")
+        job.send(signal.SIGINT)
+        rc, out, err = job.finish()
+        self.assertEqual(rc, 130, err)
+        self.assertEqual(sorted(out.splitlines()), ["[0] told", "[1] told"])
+        self.assertIn("interrupted; waiting for the ranks to end (once more kills them)", err)
+
+    def test_interrupted_twice(self):
+        job = self.sleeping("trap 'echo told' INT; echo there; while :; do sleep 0.05; done")
+        job.send(signal.SIGINT)
+        for _ in range(2):
+            self.assertIn("told", job.out())
+        job.send(signal.SIGINT)
+        self.assertEqual(job.finish()[0], 130)
+
+    def test_terminated(self):
+        job = self.sleeping("echo there; exec sleep 1000")
+        job.send(signal.SIGTERM)
+        self.assertEqual(job.finish()[0], 143)
+
+    def test_killed(self):
+        job = self.sleeping("echo there; sleep 1000 & exec sleep 1000")
+        job.send(signal.SIGKILL)
+        wait_until(lambda: not self.marked(), "everything has ended everywhere", 20)
+
+    def test_launcher_over_there_killed(self):
+        job = self.sleeping("echo there; exec sleep 1000")
+        (agent,) = [pid for pid in self.marked() if {"run", "--node-rank=1"} <= set(self.command_of(pid))]
+        os.kill(agent, signal.SIGKILL)
+        rc, _, err = job.finish()
+        self.assertEqual(rc, 1, err)
+        self.assertIn("the connection to host 127.0.0.3 is lost", err)
+
+    @staticmethod
+    def command_of(pid):
+        try:
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as line:
+                return line.read().split("\0")
+        except (FileNotFoundError, ProcessLookupError):
+            return []
+
+    def test_nobody_reads(self):
+        job = self.begin(*self.words("127.0.0.2,127.0.0.3"), "yes")
+        job.out()
+        job.process.stdout.close()
+        self.assertEqual(job.process.wait(60), 128 + signal.SIGPIPE)
+
+    def test_host_that_cannot_be_reached(self):
+        """The other, whose launcher may be there already, ends."""
+        rc, _, err = self.job("127.0.0.2,no-such-host.invalid", "sleep", "1000")
+        self.assertEqual(rc, 2, err)
+        self.assertEqual(err.count(b"\n"), 1, err)
+        self.assertIn(b"cannot start on host no-such-host.invalid: ssh: Could not resolve hostname", err)
+
+    def test_logs(self):
+        rc, _, err = self.shell("127.0.0.2,127.0.0.3", "echo $RANK", "--log-dir", self.directory)
+        self.assertEqual((rc, err), (0, b""))
+        found = []
+        for directory, _, files in os.walk(self.directory):
+            for name in files:
+                with open(os.path.join(directory, name), encoding="utf-8") as file:
+                    found.append(file.read())
+        self.assertEqual(sorted(text for text in found if text), ["0\n", "1\n"])
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ static void obey(struct company *c, const struct order *o) {
         if (o->generation == c->generation) events->on_stop(events->arg, o->signal, why);
         break;
     case ORDER_END:
-        end(c, o->status, why);
+        end(c, o->status, c->head != NULL ? o->text : why);
         break;
     }
 }

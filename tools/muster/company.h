@@ -41,7 +41,7 @@ struct company_options {
     int max_restarts; /* the head's counts */
     double join_seconds, last_call_seconds, shutdown_seconds;
     const char *const *names; /* see head.h */
-    bool quiet;               /* the head, which shares this launcher's stderr, says why ranks are ended */
+    bool quiet;               /* all launchers share one stderr: what concerns all is said once */
     struct company_events events;
 };
 

@@ -420,7 +420,7 @@ static void on_end(void *arg, int status, const char *why) {
 
     job->over = true;
     job->verdict = status;
-    if (status != EXIT_DONE && why[0] != '\0') say(job, "%s", why);
+    if (status != EXIT_DONE && why[0] != '\0' && job->stop_signal == 0) say(job, "%s", why);
     if (job->phase == RUNNING)
         ask_to_end(job, SIGTERM, true);
     else if (job->phase == IDLE)

@@ -167,6 +167,7 @@ static int run_at_meeting(const struct run_options *o, const struct meeting *mee
     if (meeting->company) job.company = &company;
     if (hosts == NULL) return run_with_logs(o, &facts, job);
     company.names = hosts->names;
+    company.quiet = true;
     return run_with_agents(o, hosts, &facts, job);
 }
 
