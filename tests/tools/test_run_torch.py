@@ -1,5 +1,6 @@
 """A script of torch.distributed runs under muster run as it does under torchrun, restarts included."""
 
+import socket
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,20 @@ class Torch(ToolTest):
         self.assertEqual(rc, 0, err)
         self.assertEqual(out, [f"[{r}] attempt {a} sum 3.0" for r in range(2) for a in range(2)])
         self.assertEqual(err.count("root cause"), 1)
+
+    def test_two_nodes_through_a_restart(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+            file.write(SCRIPT)
+            file.flush()
+            place = ("--nnodes", 2, "--rdzv-endpoint", f"127.0.0.1:{port}", "--max-restarts", 1)
+            nodes = [self.popen("run", *place, sys.executable, file.name, "1") for _ in range(2)]
+            results = [node.communicate(timeout=DEADLINE) for node in nodes]
+        self.assertEqual([node.returncode for node in nodes], [0, 0], results)
+        lines = sorted(line for out, _ in results for line in lines_of(out))
+        self.assertEqual(lines, [f"[{r}] attempt {a} sum 3.0" for r in range(2) for a in range(2)])
 
 
 if __name__ == "__main__":
