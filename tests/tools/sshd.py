@@ -17,7 +17,7 @@ import unittest
 from tool import wait_until
 
 CONFIGURATION = """\
-ListenAddress {address}:{port}
+ListenAddress 0.0.0.0:{port}
 HostKey {directory}/host_key
 AuthorizedKeysFile {directory}/key.pub
 PidFile none
@@ -36,19 +36,19 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
-def free_port(address):
+def free_port():
     with socket.socket() as probe:
-        probe.bind((address, 0))
+        probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 class Sshd:
-    """prefix is put in front of sshd's command, and enters a namespace for instance."""
+    """One sshd for each of places, which are words in front of its command and may lead into a namespace."""
 
-    def __init__(self, address="0.0.0.0", port=None, prefix=()):
+    def __init__(self, places=((),)):
         self.temporary = tempfile.TemporaryDirectory(prefix="muster-sshd-")
         self.directory = self.temporary.name
-        self.port = port or free_port("127.0.0.1")
+        self.port = free_port()
         for name in ("key", "host_key", "strange_key"):
             subprocess.run(
                 ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.path(name)], check=True, timeout=60
@@ -58,30 +58,33 @@ class Sshd:
         with open(self.path("known_hosts"), "w", encoding="utf-8") as known:
             known.write(f"* {self.host_key}\n")
         with open(self.path("config"), "w", encoding="utf-8") as config:
-            config.write(CONFIGURATION.format(address=address, port=self.port, directory=self.directory))
-        self.log = self.path("log")
+            config.write(CONFIGURATION.format(port=self.port, directory=self.directory))
         if os.geteuid() == 0:
             os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(
-                [*prefix, shutil.which("sshd", path="/usr/sbin:/usr/bin:/sbin"), "-D", "-e", "-f", self.path("config")],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent, start_new_session=True,
+        self.processes = [self.start(place, f"log{i}") for i, place in enumerate(places)]
+
+    def start(self, place, log):
+        program = shutil.which("sshd", path="/usr/sbin:/usr/bin:/sbin")
+        with open(self.path(log), "wb") as file:
+            return subprocess.Popen(
+                [*place, program, "-D", "-e", "-f", self.path("config")],
+                stdin=subprocess.DEVNULL, stdout=file, stderr=file, preexec_fn=die_with_parent, start_new_session=True,
             )  # fmt: skip
 
     def path(self, name):
         return os.path.join(self.directory, name)
 
     def await_listening(self):
-        def listens():
-            if self.process.poll() is not None:
-                raise unittest.SkipTest(f"sshd does not run here: {self.said()}")
-            return "Server listening" in self.said()
+        for i, process in enumerate(self.processes):
+            wait_until(lambda: self.listens(process, self.path(f"log{i}")), "sshd listens")
 
-        wait_until(listens, "sshd listens")
-
-    def said(self):
-        with open(self.log, encoding="utf-8", errors="replace") as log:
-            return log.read()
+    @staticmethod
+    def listens(process, log):
+        with open(log, encoding="utf-8", errors="replace") as file:
+            said = file.read()
+        if process.poll() is not None:
+            raise unittest.SkipTest(f"sshd does not run here: {said}")
+        return "Server listening" in said
 
     def command(self, key="key", known="known_hosts", *more):
         """What --ssh is to be."""
@@ -93,8 +96,9 @@ class Sshd:
         return shlex.join(words)
 
     def close(self):
-        self.process.kill()
-        self.process.wait()
+        for process in self.processes:
+            process.kill()
+            process.wait()
         self.temporary.cleanup()
 
 

@@ -401,9 +401,18 @@ static void on_go(void *arg, const struct company_place *place) {
     uv_stop(&job->loop);
 }
 
+/* The order to stop came on the heels of the one to go: nothing was started yet. */
+static void call_off(struct job *job) {
+    struct company_outcome none = {.rank = -1, .culprit = -1, .report = ""};
+
+    job->go = false;
+    company_tell_stopped(job->company, &none);
+}
+
 static void on_stop(void *arg, int signal, const char *why) {
     struct job *job = arg;
 
+    if (job->go) call_off(job);
     if (job->phase != RUNNING && job->phase != STOPPING) return;
     if (job->phase == RUNNING && why[0] != '\0' && job->stop_signal == 0)
         say(job, "%s; ending the ranks of this node", why);
