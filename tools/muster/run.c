@@ -138,6 +138,7 @@ static int run_at_meeting(const struct run_options *o, const struct meeting *mee
         .n_extra = o->env.n,
         .bare = o->no_env,
     };
+    job.store = store;
     if (meeting->max > 1) job.company = &company;
     return run_with_logs(o, &facts, job);
 }
