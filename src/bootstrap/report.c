@@ -145,11 +145,58 @@ static int mark_arrived(struct mst_store *store, const char *prefix, bool *arriv
     return count;
 }
 
+/* The next line of a text; false at its end. */
+static bool next_line(struct msi_str *text, char *line, size_t size) {
+    if (!text->n) return false;
+    const char *newline = memchr(text->p, '\n', text->n);
+    size_t n = newline ? (size_t)(newline - (const char *)text->p) : text->n;
+    snprintf(line, size, "%.*s", (int)(n < size ? n : size - 1), (const char *)text->p);
+    n += newline != NULL;
+    *text = msi_str((const char *)text->p + n, text->n - n);
+    return true;
+}
+
+/* The host where the launcher has put a rank; "" if it does not say. */
+static const char *find_host(struct msi_str hosts, const char *run, int rank, char out[MSI_HOST_MAX]) {
+    char line[MSI_RUN_MAX + MSI_HOST_MAX + 48], name[256];
+    _Static_assert(MSI_HOST_MAX >= sizeof name, "a name fits");
+    size_t len = strlen(run);
+    out[0] = 0;
+    while (next_line(&hosts, line, sizeof line)) {
+        int first, count;
+        if (strncmp(line, run, len) || sscanf(line + len, " %9d %9d %255s", &first, &count, name) != 3)
+            continue;
+        if (rank >= first && rank - first < count) strcpy(out, name);
+    }
+    return out;
+}
+
+/* "2 (host a), 5 and 3 more": those that have not arrived. */
+static int list_missing(struct mst_store *store, const struct msi_place *place, const bool *arrived,
+                        int missing, char *list, size_t size) {
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_buf hosts = {0};
+    int listed = 0, first = -1;
+    size_t used = 0;
+    read_value(store, &wait, msi_cstr(MSI_LAUNCH_HOSTS_KEY), &hosts);
+    for (int r = 0; r < place->world_size && listed < LISTED_MOST && used < size; r++) {
+        char host[MSI_HOST_MAX];
+        if (arrived[r]) continue;
+        if (first < 0) first = r;
+        find_host(msi_buf_str(&hosts), place->run, r, host);
+        used += (size_t)snprintf(list + used, size - used, "%s%d%s%s%s", listed++ ? ", " : "", r,
+                                 *host ? " (host " : "", host, *host ? ")" : "");
+    }
+    if (missing > listed && used < size) snprintf(list + used, size - used, " and %d more", missing - listed);
+    msi_buf_free(&hosts);
+    return first;
+}
+
 mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,
                                     const struct msi_place *place) {
     bool *arrived = calloc((size_t)place->world_size, sizeof *arrived);
     if (!arrived) return msi_fail_memory();
-    int come = mark_arrived(store, prefix, arrived, place->world_size), listed = 0, culprit = -1;
+    int come = mark_arrived(store, prefix, arrived, place->world_size);
     if (come < 0) {
         char where[MSI_ADDRESS_TEXT_MAX];
         free(arrived);
@@ -158,15 +205,9 @@ mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,
                         place->url.scheme == MSI_SCHEME_TCP ? msi_address_format(&place->url.address, where)
                                                             : place->url.path);
     }
-    char list[LISTED_MOST * 12 + 32] = "";
-    size_t used = 0;
-    for (int r = 0; r < place->world_size && listed < LISTED_MOST; r++) {
-        if (arrived[r]) continue;
-        if (culprit < 0) culprit = r;
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", listed++ ? ", " : "", r);
-    }
+    char list[512] = "";
     int missing = place->world_size - come;
-    if (missing > listed) snprintf(list + used, sizeof list - used, " and %d more", missing - listed);
+    int culprit = list_missing(store, place, arrived, missing, list, sizeof list);
     free(arrived);
     mst_status st = msi_fail(MST_ERR_MISSING_RANK,
                              place->url.scheme == MSI_SCHEME_TCP

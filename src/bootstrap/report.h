@@ -9,6 +9,12 @@
 
 enum { MSI_LAST_WORDS_MS = 1000, MSI_KEY_MAX = 768, MSI_WHO_MAX = MSI_HOST_MAX + 32 };
 
+/*
+ * Where a launcher of ours says which ranks of which run are on which host, with a line for each host:
+ * "RUN FIRST COUNT HOST".
+ */
+#define MSI_LAUNCH_HOSTS_KEY "muster/launch/hosts"
+
 /* Writes a key and returns a view of it. */
 struct msi_str msi_key(char out[MSI_KEY_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));
 

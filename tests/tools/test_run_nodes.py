@@ -229,6 +229,26 @@ class Failures(NodesTest):
             self.assertEqual(head.finish()[0], 0)
 
 
+class Absent(NodesTest):
+    """A rank that does not join in time is named with its host."""
+
+    SCRIPT = "[ $RANK = 1 ] && exec sleep 60; exec " + os.path.join(BUILD, "bin", "examples", "02_all_reduce")
+
+    def test_on_one_node(self):
+        env = {"MUSTER_INIT_TIMEOUT_MS": "300"}
+        status, _, err = self.muster("run", "-n", 3, "sh", "-c", self.SCRIPT, env=env)
+        self.assertEqual(status, 1)
+        self.assertIn(f"missing: rank 1 (host {socket.gethostname()})", err.decode())
+
+    def test_on_another_node(self):
+        env = {"MUSTER_INIT_TIMEOUT_MS": "300"}
+        nodes = [self.node("sh", "-c", self.SCRIPT, n=2, env=env) for _ in range(2)]
+        results = self.finish(*nodes)
+        self.assertEqual([r[0] for r in results], [1, 1], results)
+        for _, _, err in results:
+            self.assertIn(f"missing: rank 1 (host {socket.gethostname()})", err)
+
+
 class Interrupts(NodesTest):
     def test_interrupt_of_the_head_reaches_all_ranks(self):
         script = "trap 'echo asked; exit 0' INT; echo up; while :; do sleep 0.05; done"

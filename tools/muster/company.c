@@ -106,8 +106,11 @@ static void on_order(void *arg, const struct order *order) {
 
     struct order here = *order;
 
+    if (order->kind == ORDER_GO) {
+        c->reported = false;
+        post(c, NODE_HOSTS, node_hosts_write(c->card.id, order->generation, order->places, order->nodes));
+    }
     post(c, NODE_ORDERS, order_write(order));
-    if (order->kind == ORDER_GO) c->reported = false;
     if (order->kind == ORDER_END && c->reported) here.text = "";
     obey(c, &here);
 }

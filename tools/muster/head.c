@@ -161,7 +161,7 @@ static void begin(struct head *head, int n, double now) {
     qsort(here, (size_t)n, sizeof here[0], by_place);
     for (int i = 0; i < n; i++) {
         begin_node(here[i]);
-        places[i] = (struct node_place){here[i]->ticket, ranks, here[i]->n};
+        places[i] = (struct node_place){here[i]->ticket, ranks, here[i]->n, here[i]->host};
         ranks += here[i]->n;
     }
     head->generation++;

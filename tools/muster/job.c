@@ -13,15 +13,20 @@
 #include "job.h"
 
 #include "commands.h"
+#include "node_msg.h"
 #include "output.h"
 #include "report.h"
 #include "spawn.h"
 #include "workers.h"
 
+#include "bootstrap/report.h"
+#include "os/host.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum phase { IDLE, RUNNING, STOPPING, DRAINING };
@@ -368,6 +373,16 @@ static int start_workers(struct job *job, struct worker_env *env) {
     return rc;
 }
 
+/* Alone, all ranks are here; in company the head tells where they are. Who misses a rank wants to know. */
+static void tell_hosts(const struct job *job) {
+    char host[MSI_HOST_MAX];
+    struct node_place here = {.n = job->options->n, .host = msi_host_name(host)};
+    char *line = node_hosts_write(job->options->facts->run_id, job->place.generation, &here, 1);
+
+    if (line != NULL) mst_store_append(job->options->store, MSI_LAUNCH_HOSTS_KEY, line, strlen(line));
+    free(line);
+}
+
 static int start(struct job *job) {
     struct worker_env_facts facts = *job->options->facts;
     struct worker_env env;
@@ -378,6 +393,7 @@ static int start(struct job *job) {
     facts.generation = job->place.generation;
     if (job->company != NULL) facts.run_id = company_run_id(job->company);
     output_begin(job->output, facts.world_size - 1);
+    if (job->company == NULL) tell_hosts(job);
     int rc = worker_env_open(&env, &facts);
     if (rc != 0) {
         say(job, "cannot set up the environment: %s", strerror(-rc));

@@ -29,7 +29,8 @@ struct job_options {
     double shutdown_seconds;     /* how long they may take to end once asked */
     struct signals signals;      /* which end the job */
     bool verbose;
-    int colours; /* see output.h */
+    int colours;      /* see output.h */
+    mst_store *store; /* that this launcher hosts; NULL: another does */
     const struct company_options
         *company; /* of the other nodes; loop and events are the job's; NULL: there are none */
     const struct remote_options *remote; /* agents to start on other hosts; NULL: none */

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "bootstrap/report.h"
 #include "os/clock.h"
 #include "store/store.h"
 #include "wire/cursor.h"
@@ -25,7 +26,8 @@ enum { ANSWER_MS = 10000, NAP_MS = 60 * 60 * 1000 };
 
 static const char card_key[] = "muster/launch/card", tickets_key[] = "muster/launch/tickets",
                   never_key[] = "muster/launch/never"; /* which is never set */
-static const char *const log_keys[NODE_LOGS] = {"muster/launch/notices", "muster/launch/orders"};
+static const char *const log_keys[NODE_LOGS] = {"muster/launch/notices", MSI_LAUNCH_HOSTS_KEY,
+                                                "muster/launch/orders"};
 
 enum news_kind { NEWS_OPEN, NEWS_LINE, NEWS_LOST };
 

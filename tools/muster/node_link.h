@@ -5,6 +5,7 @@
  *   muster/launch/tickets   how many members have come; the head has ticket 0
  *   muster/launch/notices   lines of the members, and of the store when one of them is gone
  *   muster/launch/orders    lines of the head
+ *   muster/launch/hosts     which ranks are on which host, for ranks that miss others
  *
  * The store is waited for on a thread of the link's own; what comes is told on the loop's thread, and nothing that is called
  * there waits, except node_link_close.
@@ -41,8 +42,8 @@ struct node_link_options {
 /* 0, or a negative errno. options is copied, what it points to is borrowed. */
 int node_link_open(struct node_link **link, const struct node_link_options *options);
 
-/* Appends lines to one of the two logs. The head hears its own notices as it hears those of others. */
-enum node_log { NODE_NOTICES, NODE_ORDERS, NODE_LOGS };
+/* Appends lines to one of the logs. The head hears its own notices as it hears those of others. */
+enum node_log { NODE_NOTICES, NODE_HOSTS, NODE_ORDERS, NODE_LOGS };
 void node_link_post(struct node_link *link, enum node_log log, const char *lines);
 
 /*

@@ -213,6 +213,19 @@ bool order_read(char *line, struct order *o) {
     }
 }
 
+char *node_hosts_write(const char *run_id, int generation, const struct node_place *places, int n) {
+    size_t each = strlen(run_id) + NODE_HOST_MAX + 48, used = 0;
+    char *lines = malloc(each * (size_t)n + 1);
+
+    if (lines == NULL) return NULL;
+    lines[0] = '\0';
+    for (int i = 0; i < n; i++)
+        used += (size_t)snprintf(lines + used, each, "%s.%d %d %d %.*s\n", run_id, generation,
+                                 places[i].first_rank, places[i].n, (int)strcspn(places[i].host, "\r\n"),
+                                 places[i].host);
+    return lines;
+}
+
 char *job_card_write(const struct job_card *card) {
     char *text;
     int rc = asprintf(&text, CARD_VERSION " %d %d %s", card->min, card->max, card->id);

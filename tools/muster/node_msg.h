@@ -56,6 +56,7 @@ enum order_kind {
 /* Where a node's ranks begin. */
 struct node_place {
     int ticket, first_rank, n;
+    const char *host; /* not part of the order */
 };
 
 struct order {
@@ -78,6 +79,8 @@ struct job_card {
 /* Each returns a line with its newline, to be freed; NULL without memory. */
 char *notice_write(const struct notice *notice);
 char *order_write(const struct order *order);
+/* Where ranks of a generation are, for ranks that miss others: see bootstrap/report.h. */
+char *node_hosts_write(const char *run_id, int generation, const struct node_place *places, int n);
 /* Without a newline. */
 char *job_card_write(const struct job_card *card);
 

@@ -29,18 +29,19 @@ enum {
     FILES_PER_RANK = 5, /* two pipes, a pidfd, and what the store may need for it */
     FILES_PER_RANK_MIN = 3,
     LOGS_PER_RANK = 2,
+    FILES_PER_AGENT = 4, /* two pipes, and what the store needs for a launcher elsewhere */
     FAREWELL_MS =
         3000, /* how long the store stays for launchers that have yet to hear that the job is over */
 };
 
-static int least_files(const struct job_options *job) {
+static int least_files(const struct job_options *job, int agents) {
     int per_rank = FILES_PER_RANK_MIN + (job->routes->any_logged ? LOGS_PER_RANK : 0);
-    return job->n * per_rank + FILES_OF_OUR_OWN;
+    return job->n * per_rank + agents * FILES_PER_AGENT + FILES_OF_OUR_OWN;
 }
 
 /* Lets the launcher hold what the ranks need; *before is what the ranks are to have. */
-static int raise_file_limit(const struct job_options *job, struct rlimit *before) {
-    rlim_t least = (rlim_t)least_files(job);
+static int raise_file_limit(const struct job_options *job, int agents, struct rlimit *before) {
+    rlim_t least = (rlim_t)least_files(job, agents);
     rlim_t wish = least + (rlim_t)(job->n * (FILES_PER_RANK - FILES_PER_RANK_MIN));
 
     if (getrlimit(RLIMIT_NOFILE, before) != 0) return -errno;
@@ -164,6 +165,7 @@ static int run_at_meeting(const struct run_options *o, const struct meeting *mee
         .n_extra = o->env.n,
         .bare = o->no_env,
     };
+    job.store = store;
     if (meeting->company) job.company = &company;
     if (hosts == NULL) return run_with_logs(o, &facts, job);
     company.names = hosts->names;
@@ -178,14 +180,15 @@ static int run_job(const struct run_options *o, struct meeting *meeting, struct 
     struct rlimit files;
     mst_store *store;
     char why[1024];
-    int rc = raise_file_limit(&job, &files);
+    int agents = run_hosts_others(hosts);
+    int rc = raise_file_limit(&job, agents, &files);
 
     job.warden = &warden;
     job.files = &files;
     if (rc == -EMFILE)
         return opt_mistake(&run_command, "%d ranks need %d open files, and the limit is %llu (ulimit -Hn)",
-                           job.n, least_files(&job), (unsigned long long)files.rlim_max);
-    if (rc == 0) rc = warden_open(&warden, job.n + run_hosts_others(hosts));
+                           job.n, least_files(&job, agents), (unsigned long long)files.rlim_max);
+    if (rc == 0) rc = warden_open(&warden, job.n + agents);
     if (rc != 0) return opt_mistake(&run_command, "cannot set up the launcher: %s", strerror(-rc));
     int status = EXIT_USAGE;
     if (meeting_open(meeting, &store, why, sizeof why) == 0) {
