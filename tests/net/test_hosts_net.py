@@ -9,7 +9,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
 
 import tool  # noqa: E402
-from sshd import Sshd, require_ssh  # noqa: E402
+from sshd import Sshd, SshTest, require_ssh  # noqa: E402
 from test_netns import NetnsTest  # noqa: E402
 
 
@@ -35,7 +35,7 @@ class Hosts(tool.ToolTest):
             tool.MUSTER = muster
 
     def run_on(self, hosts, *arguments, **options):
-        words = ("run", "--ssh", self.sshd.command(), "--hosts", hosts, "--env", tool.MARK)
+        words = ("run", "--ssh", self.sshd.command(), "--hosts", hosts, *SshTest.travels())
         return self.muster(*words, *arguments, **options)
 
     def test_where_they_meet(self):

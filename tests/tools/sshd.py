@@ -6,6 +6,7 @@ Every address of 127.0.0.0/8 leads to it, so 127.0.0.2, 127.0.0.3 and so on can 
 import ctypes
 import getpass
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -14,7 +15,7 @@ import subprocess
 import tempfile
 import unittest
 
-from tool import wait_until
+from tool import MARK, ToolTest, wait_until
 
 CONFIGURATION = """\
 ListenAddress 0.0.0.0:{port}
@@ -107,3 +108,35 @@ def require_ssh():
     for program in ("ssh", "ssh-keygen", "sshd"):
         if not shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"):
             raise unittest.SkipTest(f"needs {program} (openssh-client and openssh-server)")
+
+
+class SshTest(ToolTest):
+    @classmethod
+    def setUpClass(cls):
+        require_ssh()
+        cls.sshd = Sshd()
+        try:
+            cls.sshd.await_listening()
+        except BaseException:
+            cls.sshd.close()
+            raise
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.sshd.close()
+
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = directory.name
+
+    def words(self, hosts, *options, ssh=None):
+        """All hosts are reached through ssh."""
+        return ("run", "--ssh", ssh or self.sshd.command(), "--ssh-local", "--hosts", hosts, *self.travels(), *options)
+
+    @staticmethod
+    def travels():
+        """What runs elsewhere carries the test's mark, and a sanitizer does there what it does here."""
+        names = [MARK, *(name for name in os.environ if re.fullmatch("[A-Z]+SAN_OPTIONS", name))]
+        return [word for name in names for word in ("--env", name)]
