@@ -14,6 +14,7 @@ struct msi_call {
     enum msi_kind kind;
     mst_dtype dtype;
     size_t element; /* bytes of one */
+    size_t count;
     int root;       /* group rank; -1: none */
 };
 
@@ -31,6 +32,9 @@ mst_status msi_call_buffer(const char *name, const void *buffer, size_t count);
 mst_status msi_call_root(struct msi_call *call, bool source);
 /* The reducer for .op. */
 mst_status msi_call_reducer(struct msi_call *call);
+
+/* msi_call_enter for what the call is about. */
+uint64_t msi_call_enter_group(const struct msi_call *call);
 
 /* Gets call->work, described by what the call is about; count and extra go into what ranks compare. */
 mst_status msi_call_take(struct msi_call *call, size_t count, uint64_t extra);

@@ -28,12 +28,22 @@ static mst_status open_message(const char *name, bool send, const mst_call *give
     return st;
 }
 
+/* False: nothing has happened. */
+static bool message_now(struct msi_call *call, const struct msi_message *message) {
+    if (!msi_slate_on()) return msi_comm_message_now(call->group->comm, message);
+    msi_call_sequence(call->group->operations + 1);
+    uint64_t entered = msi_call_enter_group(call);
+    bool through = msi_comm_message_now(call->group->comm, message);
+    msi_call_leave(entered, MST_OK);
+    return through;
+}
+
 static mst_status begin_message(struct msi_call *call, bool send, int peer, struct msi_message message) {
     message.send = send;
     message.peer = peer;
     message.tag = call->options.tag;
     message.sender = send ? NULL : call->options.sender;
-    if (!call->options.work && msi_comm_message_now(call->group->comm, &message)) {
+    if (!call->options.work && message_now(call, &message)) {
         call->group->operations++;
         return MST_OK;
     }

@@ -10,12 +10,16 @@
 #include "job.h"
 
 #include "commands.h"
+#include "error_file.h"
 #include "output.h"
+#include "progress.h"
 #include "report.h"
 #include "spawn.h"
+#include "verdict.h"
 #include "workers.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,13 +36,16 @@ struct job {
     int n_signals;
     struct output *output;
     struct workers workers;
+    struct progress progress;
     enum phase phase;
-    const struct worker *root; /* the first worker to fail, if that is what ended the generation */
-    int restarts;              /* the number of this generation */
-    int stop_signal;           /* the signal to the launcher that ended the job */
-    bool told_to_end;          /* by a signal to the launcher, whatever had ended the ranks before */
-    bool output_broken;        /* nobody would see what another generation prints */
-    bool hearing;              /* the other ranks have not been asked to end yet */
+    const struct worker
+        *root;              /* the worker whose failure, the first or what led to it, ended the generation */
+    char why[PROGRESS_WHY]; /* it is not to be seen from its exit code */
+    int restarts;           /* the number of this generation */
+    int stop_signal;        /* the signal to the launcher that ended the job */
+    bool told_to_end;       /* by a signal to the launcher, whatever had ended the ranks before */
+    bool output_broken;     /* nobody would see what another generation prints */
+    bool hearing;           /* the other ranks have not been asked to end yet */
     bool output_failed;
     bool insisted; /* the user asked a second time */
     bool reported;
@@ -61,6 +68,18 @@ static bool may_restart(const struct job *job) {
            job->stop_signal == 0 && !job->told_to_end && !job->output_broken;
 }
 
+/* What the root cause has left in the file that it was given for that. */
+static void read_error_file(const struct job *job, char *text, size_t size) {
+    const struct logs *logs = job->options->logs;
+    char path[PATH_MAX + 128];
+
+    text[0] = '\0';
+    if (logs == NULL) return;
+    snprintf(path, sizeof path, "%s/attempt_%d/%d/error.json", logs->dir, job->restarts,
+             job->root->local_rank);
+    error_file_read(path, text, size);
+}
+
 static void report(struct job *job) {
     char text[REPORT_MAX], tail[OUTPUT_TAIL], what[64] = "the job";
     bool again = may_restart(job);
@@ -69,7 +88,12 @@ static void report(struct job *job) {
     if (job->root == NULL || job->root->exec_error != 0) return;
     if (again) snprintf(what, sizeof what, "attempt %d", job->restarts);
     size_t len = output_tail(job->output, job->root->local_rank, tail);
-    report_failure(job->root, what, tail, len, text);
+    struct slate_view slate;
+    char message[REPORT_MESSAGE];
+    slates_read(job->options->slates, job->root->local_rank, &slate);
+    read_error_file(job, message, sizeof message);
+    struct report_more more = {&slate, job->why, message, tail, len};
+    report_failure(job->root, what, &more, text);
     output_say(job->output, text);
     if (again)
         say(job, "starting all %d ranks again: restart %d of %d", job->options->n, job->restarts + 1,
@@ -92,6 +116,9 @@ static void give_up_output(struct job *job) {
 /* What the ranks printed is worth waiting for, unless the launcher was told to end. */
 static void all_gone(struct job *job) {
     job->phase = DRAINING;
+    progress_stop(&job->progress);
+    if (job->root != NULL)
+        job->root = verdict(job->root, job->workers.list, job->options->n, job->options->slates);
     if (job->stop_signal == 0) uv_timer_stop(&job->deadline);
     workers_end(&job->workers);
     output_finish(job->output);
@@ -115,6 +142,7 @@ static void on_deadline(uv_timer_t *timer) {
 
 static void ask_to_end(struct job *job, int signal, bool in_time) {
     if (job->phase == RUNNING) job->phase = STOPPING;
+    progress_stop(&job->progress);
     workers_signal(&job->workers, signal);
     if (in_time && (job->hearing || !uv_is_active((uv_handle_t *)&job->deadline)))
         uv_timer_start(&job->deadline, on_deadline, (uint64_t)(job->options->shutdown_seconds * 1000), 0);
@@ -130,6 +158,7 @@ static void on_heard(uv_timer_t *timer) {
 /* The others have a moment to find out by themselves, and to say in which call. */
 static void hear_the_others(struct job *job) {
     job->phase = STOPPING;
+    progress_stop(&job->progress);
     job->hearing = true;
     uv_timer_start(&job->deadline, on_heard, HEAR_MS, 0);
 }
@@ -153,9 +182,22 @@ static void on_failure(struct job *job, const struct worker *worker) {
         hear_the_others(job);
 }
 
+/* Those that wait for it cannot know that it will never come. */
+static void on_absent(void *arg, const struct worker *worker, const char *why) {
+    struct job *job = arg;
+
+    if (job->phase != RUNNING) return;
+    job->root = worker;
+    snprintf(job->why, sizeof job->why, "%s", why);
+    say(job, "%s; ending the other ranks", why);
+    ask_to_end(job, SIGTERM, true);
+}
+
 static void on_exit_of(struct worker *worker, void *arg) {
     struct job *job = arg;
 
+    worker->unasked = job->phase == RUNNING || job->hearing;
+    if (job->phase == RUNNING && worker->code == 0) progress_look_soon(&job->progress);
     if (job->phase == RUNNING && worker->code != 0) on_failure(job, worker);
     if (job->workers.running == 0 && job->phase != DRAINING) all_gone(job);
 }
@@ -268,11 +310,14 @@ static int start(struct job *job) {
 
     if (rc != 0)
         say(job, "cannot start rank %d: %s; 'ulimit -a' shows what may limit it", failed, strerror(-rc));
+    else
+        progress_start(&job->progress);
     return rc;
 }
 
 static int exit_status(const struct job *job) {
     if (job->root != NULL && job->root->exec_error != 0) return EXIT_USAGE;
+    if (job->root != NULL && job->root->code == 0) return EXIT_FAILED;
     if (job->root != NULL) return job->root->signal != 0 ? EXIT_SIGNAL + job->root->signal : job->root->code;
     if (job->stop_signal != 0) return EXIT_SIGNAL + job->stop_signal;
     return job->output_failed ? EXIT_FAILED : EXIT_DONE;
@@ -287,7 +332,9 @@ static bool prepare_restart(struct job *job) {
     workers_free(&job->workers);
     output_restart(job->output);
     worker_env_restart(job->options->env, ++job->restarts);
+    slates_clear(job->options->slates);
     job->root = NULL;
+    job->why[0] = '\0';
     job->hearing = job->reported = false;
     job->phase = RUNNING;
     return true;
@@ -313,6 +360,7 @@ static void block_signals(void) {
 static void close_handles(struct job *job) {
     block_signals();
     uv_close((uv_handle_t *)&job->deadline, NULL);
+    if (job->output != NULL) progress_close(&job->progress);
     for (int i = 0; i < job->n_signals; i++) uv_close((uv_handle_t *)&job->signals[i], NULL);
     if (job->output != NULL) output_close(job->output);
     uv_run(&job->loop, UV_RUN_DEFAULT);
@@ -342,6 +390,14 @@ int job_run(const struct job_options *options) {
     if (rc != 0) {
         fprintf(stderr, "muster run: cannot set up the launcher: %s\n", uv_strerror(rc));
     } else {
+        struct progress_options progress = {.loop = &job.loop,
+                                            .slates = options->slates,
+                                            .workers = &job.workers,
+                                            .output = job.output,
+                                            .may_redraw = options->prefix,
+                                            .on_absent = on_absent,
+                                            .arg = &job};
+        progress_init(&job.progress, &progress);
         status = run_generations(&job);
     }
     close_handles(&job);

@@ -74,16 +74,21 @@ static void tell(const struct worker_env_facts *facts, const struct job_options 
                 bind_describe(job->bind, i, cpus, sizeof cpus));
 }
 
-static int run_with_env(const struct run_options *o, const struct worker_env_facts *facts,
-                        struct job_options job) {
+static int run_with_env(const struct run_options *o, struct worker_env_facts *facts, struct job_options job) {
     struct worker_env env;
-    int rc = worker_env_open(&env, facts);
+    struct slates slates;
 
+    slates_open(&slates, job.n, facts->world_size);
+    job.slates = &slates;
+    facts->slates = slates.fd;
+    int rc = worker_env_open(&env, facts);
+    if (rc != 0) slates_close(&slates);
     if (rc != 0) return opt_mistake(&run_command, "cannot set up the environment: %s", strerror(-rc));
     job.env = &env;
     if (o->verbose) tell(facts, &job);
     int status = job_run(&job);
     worker_env_close(&env);
+    slates_close(&slates);
     return status;
 }
 
