@@ -130,11 +130,17 @@ static mst_status go(struct msi_call *call) {
     return st;
 }
 
-uint64_t msi_call_enter_group(const struct msi_call *call) {
-    return msi_call_enter(call->group->size, (int)call->dtype, call->count);
+/* The same, noted on the slate. */
+__attribute__((noinline)) static mst_status go_noted(struct msi_call *call, struct msi_slate *slate) {
+    const mst_group *group = call->group;
+    uint64_t entered = msi_slate_enter(slate, call->name, &call->options.site, group->operations,
+                                       msi_slate_about(group->size, (int)call->dtype), call->count);
+    mst_status st = go(call);
+    msi_slate_leave(slate, entered, st);
+    return st;
 }
 
 mst_status msi_call_go(struct msi_call *call) {
-    uint64_t entered = msi_call_enter_group(call);
-    return msi_call_leave(entered, go(call));
+    struct msi_slate *slate = msi_slate_on();
+    return slate ? go_noted(call, slate) : go(call);
 }

@@ -33,9 +33,6 @@ mst_status msi_call_root(struct msi_call *call, bool source);
 /* The reducer for .op. */
 mst_status msi_call_reducer(struct msi_call *call);
 
-/* msi_call_enter for what the call is about. */
-uint64_t msi_call_enter_group(const struct msi_call *call);
-
 /* Gets call->work, described by what the call is about; count and extra go into what ranks compare. */
 mst_status msi_call_take(struct msi_call *call, size_t count, uint64_t extra);
 /* Runs call->work, or lets it run where .work asks for that. */

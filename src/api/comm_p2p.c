@@ -29,12 +29,14 @@ static mst_status open_message(const char *name, bool send, const mst_call *give
 }
 
 /* False: nothing has happened. */
-static bool message_now(struct msi_call *call, const struct msi_message *message) {
-    if (!msi_slate_on()) return msi_comm_message_now(call->group->comm, message);
-    msi_call_sequence(call->group->operations + 1);
-    uint64_t entered = msi_call_enter_group(call);
-    bool through = msi_comm_message_now(call->group->comm, message);
-    msi_call_leave(entered, MST_OK);
+static bool message_now(const struct msi_call *call, const struct msi_message *message) {
+    const mst_group *group = call->group;
+    struct msi_slate *slate = msi_slate_on();
+    if (!slate) return msi_comm_message_now(group->comm, message);
+    uint64_t entered = msi_slate_enter(slate, call->name, &call->options.site, group->operations + 1,
+                                       msi_slate_about(group->size, (int)call->dtype), call->count);
+    bool through = msi_comm_message_now(group->comm, message);
+    msi_slate_leave(slate, entered, MST_OK);
     return through;
 }
 

@@ -43,9 +43,8 @@ void msi_call_sequence(uint64_t sequence) {
 }
 
 uint64_t msi_call_enter_slate(int ranks, int dtype, size_t count) {
-    uint64_t number = msi_slate_enter(call.operation, &call.site, call.sequence);
-    msi_slate_about(ranks, dtype, count);
-    return number;
+    return msi_slate_enter(msi_slate_on(), call.operation, &call.site, call.sequence,
+                           msi_slate_about(ranks, dtype), count);
 }
 
 int msi_call_get_rank(void) {

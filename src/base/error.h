@@ -26,7 +26,7 @@ static inline uint64_t msi_call_enter(int ranks, int dtype, size_t count) {
 }
 /* Returns status. */
 static inline mst_status msi_call_leave(uint64_t entered, mst_status status) {
-    if (entered) msi_slate_leave(entered, status);
+    if (entered) msi_slate_leave(msi_slate_on(), entered, status);
     return status;
 }
 

@@ -12,15 +12,13 @@
 #include <unistd.h>
 
 _Atomic(struct msi_slate *) msi_slate;
+_Atomic uint64_t msi_slate_keys[MSI_SLATE_PLACES];
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int owner; /* the process that opened it: a forked child has it mapped, too */
 
-/* Whose texts a place has, by their addresses. A claim is taken (acquire) and given back (release) by keep_place. */
-static struct {
-    _Atomic(const char *) operation, file, function;
-    atomic_flag claimed;
-} keys[MSI_SLATE_PLACES];
+/* Taken (acquire) and given back (release) by keep_place. */
+static atomic_flag claimed[MSI_SLATE_PLACES];
 
 /* Taken (acquire) and given back (release) by msi_slate_error. */
 static atomic_flag error_claimed = ATOMIC_FLAG_INIT;
@@ -102,57 +100,26 @@ static void copy(char *to, size_t room, const char *from) {
     to[n] = '\0';
 }
 
-static unsigned home_of(const char *operation, const mst_site *site) {
-    uint64_t mixed = ((uintptr_t)operation * 3 + (uintptr_t)site->file * 5 + (uintptr_t)site->function) *
-                     0x9E3779B97F4A7C15u;
-    _Static_assert(MSI_SLATE_PLACES == 16, "four bits");
-    return (unsigned)(mixed >> 60);
-}
-
-/* Writes the texts of a place that had others. */
-__attribute__((noinline)) static unsigned keep_place(struct msi_slate *slate, unsigned i,
-                                                     const char *operation, const mst_site *site) {
+/* Gives the texts a place, which had others; none while another thread is at it. */
+static uint64_t keep_place(struct msi_slate *slate, const char *operation, const mst_site *site) {
+    uint64_t key = msi_slate_key(operation, site);
+    unsigned i = msi_slate_home(key);
     struct msi_slate_place *place = &slate->places[i];
     const char *slash = site->file ? strrchr(site->file, '/') : NULL;
-    if (atomic_flag_test_and_set_explicit(&keys[i].claimed, memory_order_acquire)) return MSI_SLATE_PLACES;
-    set(keys[i].operation, NULL);
+    if (atomic_flag_test_and_set_explicit(&claimed[i], memory_order_acquire)) return MSI_SLATE_PLACES;
+    set(msi_slate_keys[i], 0);
     copy(place->operation, sizeof place->operation, operation);
     copy(place->file, sizeof place->file, slash ? slash + 1 : site->file);
     copy(place->function, sizeof place->function, site->function);
-    set(keys[i].file, site->file);
-    set(keys[i].function, site->function);
-    set(keys[i].operation, operation);
-    atomic_flag_clear_explicit(&keys[i].claimed, memory_order_release);
+    set(msi_slate_keys[i], key);
+    atomic_flag_clear_explicit(&claimed[i], memory_order_release);
     return i;
 }
 
-uint64_t msi_slate_enter(const char *operation, const mst_site *site, uint64_t sequence) {
-    struct msi_slate *slate = msi_slate_on();
-    unsigned i = home_of(operation, site);
-    uint64_t number = get(slate->call) / 2 + 1;
-    bool known = get(keys[i].operation) == operation && get(keys[i].file) == site->file &&
-                 get(keys[i].function) == site->function;
-    if (!known) i = keep_place(slate, i, operation, site);
-    set(slate->place, i);
-    set(slate->line, (uint32_t)site->line);
-    set(slate->sequence, sequence);
-    set(slate->count, 0);
-    set(slate->ranks, 0);
-    set(slate->call, number * 2 + 1);
-    return number;
-}
-
-void msi_slate_about(int ranks, int dtype, uint64_t count) {
-    struct msi_slate *slate = msi_slate_on();
-    set(slate->ranks, (uint32_t)ranks);
-    set(slate->dtype, (uint32_t)dtype);
-    set(slate->count, count);
-}
-
-void msi_slate_leave(uint64_t number, mst_status status) {
-    struct msi_slate *slate = msi_slate_on();
-    if (get(slate->call) == number * 2 + 1) set(slate->call, number * 2);
-    if (status == MST_OK && get(slate->error_call) == number) set(slate->status, MST_OK);
+uint64_t msi_slate_enter_new(struct msi_slate *slate, const char *operation, const mst_site *site,
+                             uint64_t sequence, uint64_t about, uint64_t count) {
+    uint64_t place = keep_place(slate, operation, site);
+    return msi_slate_write_call(slate, (uint32_t)site->line | place << 32, sequence, about, count);
 }
 
 static bool is_own(void) {
@@ -164,7 +131,7 @@ void msi_slate_error(const mst_error_info *error) {
     struct msi_slate *slate = msi_slate_on();
     set(slate->status, MST_OK);
     set(slate->culprit, error->culprit);
-    set(slate->error_call, get(slate->call) / 2);
+    set(slate->error_call, get(slate->call) | 1);
     set(slate->error_sequence, error->sequence);
     copy(slate->error_operation, sizeof slate->error_operation, error->operation);
     copy(slate->message, sizeof slate->message, error->message);

@@ -182,7 +182,7 @@ static void scribble(unsigned seed) {
         if (i % MSI_SLATE_SLOT >= 8) all[i] = seed == 0 ? 0xff : (unsigned char)rand();
     struct msi_slate *own = (struct msi_slate *)(void *)(all + (size_t)rank * MSI_SLATE_SLOT);
     if (seed % 2 != 0) { /* what is read, is read to its last byte */
-        atomic_store(&own->place, seed % MSI_SLATE_PLACES);
+        atomic_store(&own->where, (uint64_t)(seed % MSI_SLATE_PLACES) << 32);
         atomic_store(&own->status, 1 + seed % 20);
         memset(own->message, 1 + (int)seed, sizeof own->message);
         memset(own->places, 0x1b, sizeof own->places);

@@ -189,7 +189,7 @@ static void garbage_is_read_in_bounds(void **state) {
         check_view();
         atomic_store(&slate->magic, MSI_SLATE_MAGIC);
         check_view();
-        atomic_store(&slate->place, seed % (MSI_SLATE_PLACES + 1));
+        atomic_store(&slate->where, (uint64_t)(seed % (MSI_SLATE_PLACES + 1)) << 32 | seed);
         atomic_store(&slate->status, seed % (MST_STATUS_COUNT + 1));
         atomic_store(&slate->phase, seed % (MSI_SLATE_PHASES + 1));
         check_view();

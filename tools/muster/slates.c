@@ -76,9 +76,10 @@ struct slate_stage slates_stage(const struct slates *slates, int local_rank) {
 
 static void read_call(struct msi_slate *slate, struct slate_view *view) {
     uint64_t call = get(slate->call);
-    uint32_t place = get(slate->place), dtype = get(slate->dtype);
+    uint64_t about = get(slate->about), where = get(slate->where);
+    uint64_t dtype = about >> 32, place = where >> 32;
 
-    view->has_call = call / 2 != 0 && place < MSI_SLATE_PLACES;
+    view->has_call = call > 1 && place < MSI_SLATE_PLACES;
     if (!view->has_call) return;
     view->under_way = call % 2 != 0;
     copy(view->operation, slate->places[place].operation, sizeof view->operation);
@@ -86,8 +87,8 @@ static void read_call(struct msi_slate *slate, struct slate_view *view) {
     copy(view->function, slate->places[place].function, sizeof view->function);
     view->sequence = get(slate->sequence);
     view->count = get(slate->count);
-    view->ranks = whole(get(slate->ranks));
-    view->line = whole(get(slate->line));
+    view->ranks = whole((uint32_t)about);
+    view->line = whole((uint32_t)where);
     view->dtype = dtype < MST_DTYPE_COUNT ? (int)dtype : 0;
     view->has_call = view->operation[0] != '\0';
 }
@@ -101,7 +102,7 @@ static void read_error(struct msi_slate *slate, struct slate_view *view) {
     view->status = (mst_status)status;
     view->culprit = get(slate->culprit);
     view->error_sequence = get(slate->error_sequence);
-    view->is_earlier = get(slate->error_call) != get(slate->call) / 2;
+    view->is_earlier = get(slate->error_call) != (get(slate->call) | 1);
     copy(view->error_operation, slate->error_operation, sizeof view->error_operation);
     copy(view->message, slate->message, sizeof view->message);
     copy(view->remedy, slate->remedy, sizeof view->remedy);
