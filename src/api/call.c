@@ -21,6 +21,7 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->kind = kind;
     call->dtype = 0;
     call->element = 0;
+    call->count = 0;
     call->root = -1;
     call->group = msi_api_group(name, &call->options.site, call->options.group);
     if (!call->group) return MST_ERR_STATE;
@@ -33,6 +34,7 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
 mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dtype dtype) {
     size_t bytes;
     call->dtype = dtype;
+    call->count = count;
     call->element = mst_dtype_size(dtype);
     if (call->element == 0)
         return msi_fail(MST_ERR_INVALID, "give one of MST_F32, MST_BF16, …", "dtype is %d, which is none",
@@ -121,9 +123,24 @@ mst_status msi_call_take(struct msi_call *call, size_t count, uint64_t extra) {
     return MST_OK;
 }
 
-mst_status msi_call_go(struct msi_call *call) {
+static mst_status go(struct msi_call *call) {
     if (!call->options.work) return msi_comm_run(call->work);
     mst_status st = msi_comm_submit(call->work);
     if (st == MST_OK) *call->options.work = msi_comm_give(call->work);
     return st;
+}
+
+/* The same, noted on the slate. */
+__attribute__((noinline)) static mst_status go_noted(struct msi_call *call, struct msi_slate *slate) {
+    const mst_group *group = call->group;
+    uint64_t entered = msi_slate_enter(slate, call->name, &call->options.site, group->operations,
+                                       msi_slate_about(group->size, (int)call->dtype), call->count);
+    mst_status st = go(call);
+    msi_slate_leave(slate, entered, st);
+    return st;
+}
+
+mst_status msi_call_go(struct msi_call *call) {
+    struct msi_slate *slate = msi_slate_on();
+    return slate ? go_noted(call, slate) : go(call);
 }

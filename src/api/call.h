@@ -14,6 +14,7 @@ struct msi_call {
     enum msi_kind kind;
     mst_dtype dtype;
     size_t element; /* bytes of one */
+    size_t count;
     int root;       /* group rank; -1: none */
 };
 

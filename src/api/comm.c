@@ -17,7 +17,8 @@ static mst_status barrier(enum msi_kind kind, const mst_call *given) {
     if (st == MST_OK && monitored && !call.group->one_host && !call.options.work) {
         int timeout_ms = call.options.timeout_ms ? call.options.timeout_ms : call.group->timeout_ms;
         struct msi_wait wait = {msi_deadline(timeout_ms), call.options.cancel};
-        return msi_group_barrier(call.group, &wait);
+        uint64_t entered = msi_call_enter(call.group->size, 0, 0);
+        return msi_call_leave(entered, msi_group_barrier(call.group, &wait));
     }
     if (st == MST_OK) st = msi_call_take(&call, 0, 0);
     if (st != MST_OK) return st;

@@ -28,12 +28,24 @@ static mst_status open_message(const char *name, bool send, const mst_call *give
     return st;
 }
 
+/* False: nothing has happened. */
+static bool message_now(const struct msi_call *call, const struct msi_message *message) {
+    const mst_group *group = call->group;
+    struct msi_slate *slate = msi_slate_on();
+    if (!slate) return msi_comm_message_now(group->comm, message);
+    uint64_t entered = msi_slate_enter(slate, call->name, &call->options.site, group->operations + 1,
+                                       msi_slate_about(group->size, (int)call->dtype), call->count);
+    bool through = msi_comm_message_now(group->comm, message);
+    msi_slate_leave(slate, entered, MST_OK);
+    return through;
+}
+
 static mst_status begin_message(struct msi_call *call, bool send, int peer, struct msi_message message) {
     message.send = send;
     message.peer = peer;
     message.tag = call->options.tag;
     message.sender = send ? NULL : call->options.sender;
-    if (!call->options.work && msi_comm_message_now(call->group->comm, &message)) {
+    if (!call->options.work && message_now(call, &message)) {
         call->group->operations++;
         return MST_OK;
     }

@@ -83,8 +83,9 @@ mst_status mst_destroy_process_group(mst_group *group) {
     pthread_mutex_lock(&default_lock);
     if (resolve(NULL) == found) atomic_store_explicit(&default_world, NULL, memory_order_release);
     pthread_mutex_unlock(&default_lock);
+    uint64_t entered = msi_call_enter(found->size, 0, 0);
     msi_world_close(found->world);
-    return MST_OK;
+    return msi_call_leave(entered, MST_OK);
 }
 
 static int compare_ranks(const void *a, const void *b) {
@@ -121,7 +122,9 @@ mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const 
     if (!sorted) return msi_fail_memory();
     memcpy(sorted, ranks, (size_t)n * sizeof *sorted);
     st = check_ranks(sorted, n, world->world->size);
+    uint64_t entered = msi_call_enter(n, 0, 0);
     if (st == MST_OK) st = msi_group_new(world->world, sorted, n, &options, group);
+    msi_call_leave(entered, st);
     if (st == MST_OK) *group = (*group)->handle;
     free(sorted);
     return st;

@@ -18,7 +18,8 @@ mst_status mst_wait_with(mst_work *work, const mst_wait_options *given) {
     /* Without a time of its own it lasts as long as the operation, which fails at its own deadline. */
     struct msi_wait wait = {options.timeout_ms ? msi_deadline(options.timeout_ms) : INT64_MAX,
                             options.cancel};
-    return msi_comm_finish(work, &wait);
+    uint64_t entered = msi_call_enter(0, 0, 0);
+    return msi_call_leave(entered, msi_comm_finish(work, &wait));
 }
 
 mst_status mst_test(mst_work *work, bool *done) {

@@ -42,6 +42,11 @@ void msi_call_sequence(uint64_t sequence) {
     call.sequence = sequence;
 }
 
+uint64_t msi_call_enter_slate(int ranks, int dtype, size_t count) {
+    return msi_slate_enter(msi_slate_on(), call.operation, &call.site, call.sequence,
+                           msi_slate_about(ranks, dtype), count);
+}
+
 int msi_call_get_rank(void) {
     return call.rank;
 }
@@ -59,6 +64,7 @@ static mst_status record(mst_status status, const char *remedy) {
         .message = last.message,
         .remedy = last.remedy,
     };
+    if (call.operation) msi_slate_error(&last.info);
     return status;
 }
 
@@ -72,6 +78,7 @@ mst_status msi_fail(mst_status status, const char *remedy, const char *format, .
 
 mst_status msi_blame(mst_status status, int culprit) {
     last.info.culprit = culprit;
+    if (call.operation) msi_slate_blame(culprit);
     return status;
 }
 

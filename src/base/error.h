@@ -2,12 +2,12 @@
  * error.h - the thread's last failure, and the call it happened in.
  *
  * A public entry point names itself with msi_call_begin; whoever decides that something is an error says so
- * once, with msi_fail, and passes the status up. Everything here is per thread: no locks, nothing shared.
+ * once, with msi_fail, and passes the status up. Everything here is per thread: no locks, nothing shared but the slate.
  */
 #ifndef MSI_BASE_ERROR_H
 #define MSI_BASE_ERROR_H
 
-#include <muster/status.h>
+#include "base/slate.h"
 
 /* Names the public call that this thread is in. rank is the caller's own, or -1. */
 void msi_call_begin(const char *operation, const mst_site *site, int rank);
@@ -15,6 +15,20 @@ void msi_call_begin(const char *operation, const mst_site *site, int rank);
 /* The same call again, known better by now: its rank, and its sequence number where it has one. */
 void msi_call_rank(int rank);
 void msi_call_sequence(uint64_t sequence);
+
+/*
+ * The call may take long from here; ranks 0: no matter. Returns what msi_call_leave wants to know when it is over. For the
+ * slate, and without one next to nothing.
+ */
+uint64_t msi_call_enter_slate(int ranks, int dtype, size_t count);
+static inline uint64_t msi_call_enter(int ranks, int dtype, size_t count) {
+    return msi_slate_on() ? msi_call_enter_slate(ranks, dtype, count) : 0;
+}
+/* Returns status. */
+static inline mst_status msi_call_leave(uint64_t entered, mst_status status) {
+    if (entered) msi_slate_leave(msi_slate_on(), entered, status);
+    return status;
+}
 
 /* The rank that log lines of this thread carry; -1 for none. */
 int msi_call_get_rank(void);

@@ -2,6 +2,7 @@
 #include "base/settings.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/slate.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,6 +16,9 @@ const struct msi_setting_row msi_setting_rows[] = {MSI_SETTINGS(ROW)};
 const size_t msi_setting_count = sizeof msi_setting_rows / sizeof *msi_setting_rows;
 
 static const char prefix[] = "MUSTER_";
+
+/* What `muster run` tells its ranks, and no setting. */
+static const char *const internal[] = {MSI_SLATE_VARIABLE};
 
 /* Parses "42", and with suffixes "64M"; false if it is anything else or does not fit. */
 static bool parse_number(const char *text, bool suffixes, int64_t *value) {
@@ -105,12 +109,19 @@ static const struct msi_setting_row *find(const char *name, size_t len) {
     return NULL;
 }
 
+static bool is_internal(const char *name, size_t len) {
+    for (size_t i = 0; i < sizeof internal / sizeof *internal; i++)
+        if (strlen(internal[i]) == len && !memcmp(internal[i], name, len)) return true;
+    return false;
+}
+
 static void warn_all_unknown(char *const *environment) {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     if (atomic_flag_test_and_set(&said)) return;
     for (char *const *entry = environment; *entry; entry++) {
         size_t len = strcspn(*entry, "=");
-        if (!strncmp(*entry, prefix, sizeof prefix - 1) && !find(*entry, len)) warn_unknown(*entry, len);
+        bool ours = !strncmp(*entry, prefix, sizeof prefix - 1);
+        if (ours && !find(*entry, len) && !is_internal(*entry, len)) warn_unknown(*entry, len);
     }
 }
 

@@ -86,6 +86,7 @@ static mst_status set_up(struct msi_world *world, const mst_init_options *option
     if (st != MST_OK) return st;
     world->rank = place.rank;
     world->size = place.world_size;
+    msi_slate_world(world->rank, world->size);
     world->forks = msi_forks();
     world->hosted = place.hosted && !options->store;
     if (place.url.scheme == MSI_SCHEME_TCP)
@@ -109,10 +110,13 @@ static mst_status set_up(struct msi_world *world, const mst_init_options *option
     return st;
 }
 
-mst_status msi_world_open(const mst_init_options *options, mst_group **group) {
+static mst_status open_world(const mst_init_options *options, mst_group **group) {
     struct msi_settings settings;
     mst_status st = msi_settings_load(&settings, NULL);
     if (st != MST_OK) return st;
+    if (!msi_slate_on() && getenv(MSI_SLATE_VARIABLE))
+        msi_log(group, DEBUG,
+                "there is no slate where " MSI_SLATE_VARIABLE " says; the launcher is not told of calls");
     struct msi_world *world = calloc(1, sizeof *world);
     if (!world) return msi_fail_memory();
     pthread_mutex_init(&world->lock, NULL);
@@ -141,6 +145,15 @@ mst_status msi_world_open(const mst_init_options *options, mst_group **group) {
     return MST_OK;
 }
 
+mst_status msi_world_open(const mst_init_options *options, mst_group **group) {
+    msi_slate_open();
+    msi_slate_phase(MSI_SLATE_JOINING);
+    uint64_t entered = msi_call_enter(0, 0, 0);
+    mst_status st = open_world(options, group);
+    msi_slate_phase(st == MST_OK ? MSI_SLATE_JOINED : MSI_SLATE_REFUSED);
+    return msi_call_leave(entered, st);
+}
+
 mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_exchange *x,
                           size_t n) {
     mst_status st = MST_ERR_STORE_LOST;
@@ -167,4 +180,5 @@ void msi_world_close(struct msi_world *world) {
     }
     msi_world_leave(world);
     release(world);
+    msi_slate_phase(MSI_SLATE_LEFT);
 }

@@ -13,16 +13,20 @@
 #include "job.h"
 
 #include "commands.h"
+#include "error_file.h"
 #include "node_msg.h"
 #include "output.h"
+#include "progress.h"
 #include "report.h"
 #include "spawn.h"
+#include "verdict.h"
 #include "workers.h"
 
 #include "bootstrap/report.h"
 #include "os/host.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,11 +44,13 @@ struct job {
     int n_signals;
     struct output *output;
     struct workers workers;
-    struct remote remote;       /* agents on other hosts */
+    struct remote remote; /* agents on other hosts */
+    struct progress progress;
     struct company *company;    /* NULL: this node is alone */
     struct company_place place; /* of this generation */
     enum phase phase;
-    const struct worker *root; /* the first worker to fail, if that is what ended the generation */
+    const struct worker *root; /* whose failure, the first or what led to it, ended the generation */
+    char why[PROGRESS_WHY];    /* it is not to be seen from its exit code */
     int restarts;              /* that failures have cost, alone */
     int stop_signal;           /* the signal to the launcher that ended the job */
     bool told_to_end;          /* by a signal to the launcher, whatever had ended the ranks before */
@@ -79,7 +85,20 @@ static bool may_restart(const struct job *job) {
 
 static int root_status(const struct worker *root) {
     if (root->exec_error != 0) return EXIT_USAGE;
+    if (root->code == 0) return EXIT_FAILED; /* it ended without meeting the others */
     return root->signal != 0 ? EXIT_SIGNAL + root->signal : root->code;
+}
+
+/* What the root cause has left in the file that it was given for that. */
+static void read_error_file(const struct job *job, char *text, size_t size) {
+    const struct logs *logs = job->options->logs;
+    char path[PATH_MAX + 128];
+
+    text[0] = '\0';
+    if (logs == NULL) return;
+    snprintf(path, sizeof path, "%s/attempt_%d/%d/error.json", logs->dir, job->place.generation,
+             job->root->local_rank);
+    error_file_read(path, text, size);
 }
 
 /* Why the generation ended, or "" if no worker is to blame. */
@@ -90,7 +109,12 @@ static void describe_failure(struct job *job, bool again, char text[REPORT_MAX])
     if (job->root == NULL || job->root->exec_error != 0) return;
     if (again) snprintf(what, sizeof what, "attempt %d", job->place.generation);
     size_t len = output_tail(job->output, job->root->local_rank, tail);
-    report_failure(job->root, what, tail, len, text);
+    struct slate_view slate;
+    char message[REPORT_MESSAGE];
+    slates_read(job->options->slates, job->root->local_rank, &slate);
+    read_error_file(job, message, sizeof message);
+    struct report_more more = {&slate, job->why, message, tail, len};
+    report_failure(job->root, what, &more, text);
 }
 
 static void report_alone(struct job *job) {
@@ -113,6 +137,7 @@ static void report_to_company(struct job *job) {
     if (job->root != NULL) {
         outcome.rank = job->root->rank;
         outcome.status = root_status(job->root);
+        outcome.culprit = verdict_blames(job->root, job->options->slates);
         outcome.final = job->root->exec_error != 0 || job->output_broken;
     }
     company_tell_stopped(job->company, &outcome);
@@ -143,6 +168,9 @@ static void give_up_output(struct job *job) {
 /* What the ranks printed is worth waiting for, unless the launcher was told to end. */
 static void all_gone(struct job *job) {
     job->phase = DRAINING;
+    progress_stop(&job->progress);
+    if (job->root != NULL)
+        job->root = verdict(job->root, job->workers.list, job->options->n, job->options->slates);
     if (job->stop_signal == 0) uv_timer_stop(&job->deadline);
     workers_end(&job->workers);
     output_finish(job->output);
@@ -166,6 +194,7 @@ static void on_deadline(uv_timer_t *timer) {
 
 static void ask_to_end(struct job *job, int signal, bool in_time) {
     if (job->phase == RUNNING) job->phase = STOPPING;
+    progress_stop(&job->progress);
     workers_signal(&job->workers, signal);
     if (in_time && (job->hearing || !uv_is_active((uv_handle_t *)&job->deadline)))
         uv_timer_start(&job->deadline, on_deadline, (uint64_t)(job->options->shutdown_seconds * 1000), 0);
@@ -181,6 +210,7 @@ static void on_heard(uv_timer_t *timer) {
 /* The others have a moment to find out by themselves, and to say in which call. */
 static void hear_the_others(struct job *job) {
     job->phase = STOPPING;
+    progress_stop(&job->progress);
     job->hearing = true;
     uv_timer_start(&job->deadline, on_heard, HEAR_MS, 0);
 }
@@ -205,9 +235,22 @@ static void on_failure(struct job *job, const struct worker *worker) {
         hear_the_others(job);
 }
 
+/* Those that wait for it cannot know that it will never come. */
+static void on_absent(void *arg, const struct worker *worker, const char *why) {
+    struct job *job = arg;
+
+    if (job->phase != RUNNING) return;
+    job->root = worker;
+    snprintf(job->why, sizeof job->why, "%s", why);
+    say(job, "%s; ending the other ranks", why);
+    ask_to_end(job, SIGTERM, true);
+}
+
 static void on_exit_of(struct worker *worker, void *arg) {
     struct job *job = arg;
 
+    worker->unasked = job->phase == RUNNING || job->hearing;
+    if (job->phase == RUNNING && worker->code == 0) progress_look_soon(&job->progress);
     if (job->phase == RUNNING && worker->code != 0) on_failure(job, worker);
     if (job->hearing && worker->code != 0 && job->root == NULL)
         job->root = worker; /* the head may blame it */
@@ -370,6 +413,8 @@ static int start_workers(struct job *job, struct worker_env *env) {
 
     if (rc != 0)
         say(job, "cannot start rank %d: %s; 'ulimit -a' shows what may limit it", failed, strerror(-rc));
+    else
+        progress_start(&job->progress);
     return rc;
 }
 
@@ -393,6 +438,7 @@ static int start(struct job *job) {
     facts.generation = job->place.generation;
     if (job->company != NULL) facts.run_id = company_run_id(job->company);
     output_begin(job->output, facts.world_size - 1);
+    slates_begin(job->options->slates, facts.world_size);
     if (job->company == NULL) tell_hosts(job);
     int rc = worker_env_open(&env, &facts);
     if (rc != 0) {
@@ -530,6 +576,7 @@ static void let_go(struct job *job) {
 static void clear_away(struct job *job) {
     workers_free(&job->workers);
     job->root = NULL;
+    job->why[0] = '\0';
     job->hearing = job->reported = false;
     job->phase = IDLE;
 }
@@ -599,6 +646,7 @@ static void block_signals(void) {
 static void close_handles(struct job *job) {
     block_signals();
     uv_close((uv_handle_t *)&job->deadline, NULL);
+    if (job->output != NULL) progress_close(&job->progress);
     for (int i = 0; i < job->n_signals; i++) uv_close((uv_handle_t *)&job->signals[i], NULL);
     if (job->company != NULL) company_close(job->company);
     remote_end(&job->remote);
@@ -647,6 +695,14 @@ int job_run(const struct job_options *options) {
     if (rc != 0) {
         fprintf(stderr, "muster run: cannot set up the launcher: %s\n", uv_strerror(rc));
     } else {
+        struct progress_options progress = {.loop = &job.loop,
+                                            .slates = options->slates,
+                                            .workers = &job.workers,
+                                            .output = job.output,
+                                            .may_redraw = options->prefix,
+                                            .on_absent = on_absent,
+                                            .arg = &job};
+        progress_init(&job.progress, &progress);
         status = run_generations(&job);
         end_agents(&job);
     }

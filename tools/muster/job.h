@@ -8,6 +8,7 @@
 #include "remote.h"
 #include "routes.h"
 #include "signals.h"
+#include "slates.h"
 #include "warden.h"
 #include "worker_env.h"
 
@@ -21,6 +22,7 @@ struct job_options {
     const struct worker_env_facts *facts; /* but for what each generation has of its own */
     const struct bind *bind;
     struct warden *warden;
+    struct slates *slates;
     const struct rlimit *files;  /* the limit on open files to give to the workers */
     bool prefix;                 /* gather their output line by line; else they share the launcher's */
     const struct routes *routes; /* where it goes, if it is gathered; NULL: all of it is shown */
@@ -37,9 +39,9 @@ struct job_options {
 };
 
 /*
- * Runs the job and returns the launcher's exit status: 0 if every worker exited with 0, else the exit code of
- * the first that did not, 128 + n if signal n ended it or the launcher, 2 if they could not be started. After
- * a restart the last generation decides. In company the head decides for all nodes.
+ * Runs the job and returns the launcher's exit status: 0 if every worker exited with 0, else the exit code of the root
+ * cause, 128 + n if signal n ended it or the launcher, 1 if it exited with 0 while others waited to meet it, 2 if they
+ * could not be started. After a restart the last generation decides. In company the head decides for all nodes.
  * When it returns, no process and no pipe is left.
  */
 int job_run(const struct job_options *options);

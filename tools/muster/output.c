@@ -392,6 +392,16 @@ void output_say(struct output *o, const char *text) {
     sink_push(o->sink_of[OUTPUT_STDERR]);
 }
 
+void output_status(struct output *o, const char *text) {
+    struct winsize size;
+    char row[1024];
+    int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+
+    snprintf(row, (size_t)width < sizeof row ? (size_t)width : sizeof row, "%s", text);
+    sink_status(o->sink_of[OUTPUT_STDERR], row);
+    sink_push(o->sink_of[OUTPUT_STDERR]);
+}
+
 size_t output_tail(const struct output *o, int index, char *tail) {
     const struct source *s = &o->sources[index * OUTPUT_STREAMS + OUTPUT_STDERR];
     size_t len = s->tail_bytes < OUTPUT_TAIL ? s->tail_bytes : OUTPUT_TAIL;

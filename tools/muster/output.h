@@ -84,6 +84,9 @@ void output_abandon(struct output *output);
 /* Writes text of the launcher's own to stderr, in order with what the ranks wrote. */
 void output_say(struct output *output, const char *text);
 
+/* Shows a line on the terminal behind stderr, cut to its width, until anything else is written; "" takes it back. */
+void output_status(struct output *output, const char *text);
+
 /* Copies the last bytes of the rank's stderr to tail, OUTPUT_TAIL at most, and returns how many. */
 size_t output_tail(const struct output *output, int index, char *tail);
 

@@ -1,6 +1,8 @@
 /* report.c - the words of a failure report; see report.h. Formats into the caller's memory, nothing else. */
 #include "report.h"
 
+#include <muster/dtype.h>
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,7 +68,37 @@ static void put_lines(struct text *t, const char *tail, size_t len) {
     }
 }
 
-void report_failure(const struct worker *worker, const char *what_failed, const char *tail, size_t tail_len,
+/* "mst_all_reduce #12 of 4 ranks, 1024 f32, at train.c:88 (step)" */
+static void put_call(struct text *t, const struct slate_view *v) {
+    if (!v->has_call) return;
+    put(t, "  %s  %s", v->under_way ? "in       " : "last call", v->operation);
+    if (v->sequence != 0) put(t, " #%llu", (unsigned long long)v->sequence);
+    if (v->ranks > 0) put(t, " of %d rank%s", v->ranks, v->ranks == 1 ? "" : "s");
+    if (v->dtype != 0)
+        put(t, ", %llu %s,", (unsigned long long)v->count, mst_dtype_name((mst_dtype)v->dtype));
+    if (v->file[0] != '\0') put(t, " at %s:%d", v->file, v->line);
+    if (v->function[0] != '\0') put(t, " (%s)", v->function);
+    put(t, "\n");
+}
+
+static void put_error(struct text *t, const struct slate_view *v) {
+    if (!v->has_error) return;
+    put(t, "  error      %s", mst_status_name(v->status));
+    if (v->is_earlier && v->error_operation[0] != '\0') put(t, " in %s", v->error_operation);
+    if (v->is_earlier && v->error_sequence != 0) put(t, " #%llu", (unsigned long long)v->error_sequence);
+    put(t, ": %s%s%s\n", v->message, v->remedy[0] != '\0' ? "; " : "", v->remedy);
+}
+
+/* The first line beside the others, what follows it as lines of the rank. */
+static void put_message(struct text *t, const char *message) {
+    size_t first = strcspn(message, "\n");
+
+    if (message[0] == '\0') return;
+    put(t, "  message    %.*s\n", (int)first, message);
+    if (message[first] == '\n') put_lines(t, message + first + 1, strlen(message + first + 1));
+}
+
+void report_failure(const struct worker *worker, const char *what_failed, const struct report_more *more,
                     char *text) {
     struct text t = {text, REPORT_MAX};
     char when[64] = "unknown", host[256] = "unknown";
@@ -87,7 +119,11 @@ void report_failure(const struct worker *worker, const char *what_failed, const 
         put_signal(&t, worker->signal);
         put(&t, "%s\n", worker->dumped ? ", core dumped" : "");
     }
-    if (tail_len == 0) return;
+    if (more->why[0] != '\0') put(&t, "  cause      %s\n", more->why);
+    put_call(&t, more->slate);
+    put_error(&t, more->slate);
+    put_message(&t, more->message);
+    if (more->tail_len == 0) return;
     put(&t, "  last lines of its stderr:\n");
-    put_lines(&t, tail, tail_len);
+    put_lines(&t, more->tail, more->tail_len);
 }

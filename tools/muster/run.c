@@ -76,11 +76,18 @@ static void tell(const struct worker_env_facts *facts, const struct job_options 
                 bind_describe(job->bind, i, cpus, sizeof cpus));
 }
 
-static int run_with_facts(const struct run_options *o, const struct worker_env_facts *facts,
+static int run_with_facts(const struct run_options *o, struct worker_env_facts *facts,
                           struct job_options job) {
+    struct slates slates;
+
+    slates_open(&slates, job.n);
+    job.slates = &slates;
+    facts->slates = slates.fd;
     job.facts = facts;
     if (o->verbose) tell(facts, &job);
-    return job_run(&job);
+    int status = job_run(&job);
+    slates_close(&slates);
+    return status;
 }
 
 /* Nodes that share a file system must not share a directory. */

@@ -54,7 +54,7 @@ bool sink_empty(const struct sink *sink) {
     return sink->start == sink->end;
 }
 
-void sink_put(struct sink *sink, const char *data, size_t len) {
+static void append(struct sink *sink, const char *data, size_t len) {
     if (sink->broken || len == 0) return;
     if (sink->end + len > SINK_CAPACITY) {
         memmove(sink->data, sink->data + sink->start, sink->end - sink->start);
@@ -64,6 +64,24 @@ void sink_put(struct sink *sink, const char *data, size_t len) {
     if (len > SINK_CAPACITY - sink->end) len = SINK_CAPACITY - sink->end;
     memcpy(sink->data + sink->end, data, len);
     sink->end += len;
+}
+
+static void take_status_back(struct sink *sink) {
+    static const char to_start_of_line_and_erase[] = "\r\033[K";
+
+    if (sink->status_shown) append(sink, to_start_of_line_and_erase, sizeof to_start_of_line_and_erase - 1);
+    sink->status_shown = false;
+}
+
+void sink_put(struct sink *sink, const char *data, size_t len) {
+    take_status_back(sink);
+    append(sink, data, len);
+}
+
+void sink_status(struct sink *sink, const char *text) {
+    take_status_back(sink);
+    append(sink, text, strlen(text));
+    sink->status_shown = text[0] != '\0';
 }
 
 static void give_up(struct sink *sink, int error) {

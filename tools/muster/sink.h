@@ -24,6 +24,7 @@ struct sink {
     uv_poll_t poll; /* active while the descriptor takes no more */
     char *data;     /* SINK_CAPACITY bytes, of which [start, end) are waiting */
     size_t start, end;
+    bool status_shown; /* the terminal shows a line that is taken back before anything else is put */
     void (*on_change)(void *arg); /* drained below full, or broken */
     void *arg;
 };
@@ -35,6 +36,9 @@ int sink_open(struct sink *sink, uv_loop_t *loop, int fd, void (*on_change)(void
 void sink_close(struct sink *sink);
 
 void sink_put(struct sink *sink, const char *data, size_t len);
+
+/* A terminal shows this line, without a newline, until anything else is put; "" takes it back. It fits into a row. */
+void sink_status(struct sink *sink, const char *text);
 
 /* Writes what is waiting, as far as the descriptor takes it now; the loop sees to the rest. */
 void sink_push(struct sink *sink);

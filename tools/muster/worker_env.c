@@ -4,6 +4,8 @@
  */
 #include "worker_env.h"
 
+#include "base/slate.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -32,6 +34,7 @@ static const char *const replaced[] = {
     "TORCHELASTIC_RUN_ID",
     "TORCHELASTIC_USE_AGENT_STORE",
     "TORCHELASTIC_ERROR_FILE",
+    MSI_SLATE_VARIABLE,
 };
 enum {
     N_REPLACED = sizeof replaced / sizeof replaced[0],
@@ -125,9 +128,10 @@ int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts
     *env = (struct worker_env){0};
     while (environ[n] != NULL) n++;
     env->owned = calloc(OWNED_MAX + 1, sizeof env->owned[0]);
-    env->vars = calloc(WORKER_ENV_PER_RANK + 1 + OWNED_MAX + n + facts->n_extra + 1, sizeof env->vars[0]);
+    env->vars = calloc(WORKER_ENV_PER_RANK + 2 + OWNED_MAX + n + facts->n_extra + 1, sizeof env->vars[0]);
     env->log_dir = facts->log_dir;
     env->generation = facts->generation;
+    env->slates = facts->slates;
     if (facts->log_dir != NULL) env->error_file = malloc(ERROR_FILE_MAX);
     bool whole =
         env->owned != NULL && env->vars != NULL && (env->error_file != NULL) == (facts->log_dir != NULL);
@@ -137,6 +141,7 @@ int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts
     }
     for (int i = 0; i < WORKER_ENV_PER_RANK; i++) env->vars[at++] = env->per_rank[i];
     if (env->error_file != NULL) env->vars[at++] = env->error_file;
+    if (env->slates >= 0) env->vars[at++] = env->slate;
     for (size_t i = 0; env->owned[i] != NULL; i++) env->vars[at++] = env->owned[i];
     for (size_t i = 0; i < n; i++)
         if (is_inherited(environ[i], facts)) env->vars[at++] = environ[i];
@@ -161,6 +166,8 @@ char **worker_env_of(struct worker_env *env, int rank, int local_rank) {
     snprintf(env->per_rank[0], WORKER_ENV_TEXT, "RANK=%d", rank);
     snprintf(env->per_rank[1], WORKER_ENV_TEXT, "LOCAL_RANK=%d", local_rank);
     snprintf(env->per_rank[2], WORKER_ENV_TEXT, "ROLE_RANK=%d", rank);
+    snprintf(env->slate, WORKER_ENV_TEXT, MSI_SLATE_VARIABLE "=/proc/%d/fd/%d:%d", (int)getpid(), env->slates,
+             local_rank);
     if (env->error_file != NULL)
         snprintf(env->error_file, ERROR_FILE_MAX, "TORCHELASTIC_ERROR_FILE=%s/attempt_%d/%d/error.json",
                  env->log_dir, env->generation, local_rank);

@@ -33,6 +33,7 @@ struct worker {
     int signal;     /* the signal that ended it, or 0 */
     bool dumped;    /* and it left a core file */
     int exec_error; /* errno, if it never became the program */
+    bool unasked;   /* it ended before anybody was asked to */
     struct timespec ended;
     int pidfd; /* -1: exits are noticed through SIGCHLD */
     uv_poll_t exit_poll;
