@@ -646,7 +646,7 @@ static void block_signals(void) {
 static void close_handles(struct job *job) {
     block_signals();
     uv_close((uv_handle_t *)&job->deadline, NULL);
-    if (job->output != NULL) progress_close(&job->progress);
+    if (job->progress.options.loop != NULL) progress_close(&job->progress);
     for (int i = 0; i < job->n_signals; i++) uv_close((uv_handle_t *)&job->signals[i], NULL);
     if (job->company != NULL) company_close(job->company);
     remote_end(&job->remote);
