@@ -271,12 +271,13 @@ static int run_program(const struct run_options *o, struct meeting *meeting, str
 /* Where this host has no ranks, the program need not be here. */
 static int find_ranks(struct run_options *o, const struct run_hosts *hosts, const char *name, char **program,
                       char *why, size_t why_size) {
-    const char *nproc = hosts == NULL ? o->nproc : hosts->nproc_here;
+    bool none = hosts != NULL && hosts->here < 0;
+    const char *nproc = hosts != NULL ? hosts->nproc_here : o->nproc;
 
     *program = NULL;
     o->n = 0;
-    if (nproc[0] != '\0' && nproc_read(nproc, &o->n, why, why_size) != 0) return -1;
-    return program_find(name, program, why, why_size) == 0 || o->n == 0 ? 0 : -1;
+    if (!none && nproc_read(nproc, &o->n, why, why_size) != 0) return -1;
+    return program_find(name, program, why, why_size) == 0 || none ? 0 : -1;
 }
 
 static int run_here(struct run_options *o, struct run_hosts *hosts, char **operands) {

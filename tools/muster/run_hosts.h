@@ -15,7 +15,7 @@ enum { RUN_HOSTS_ADDRESS_MAX = 256 };
 struct run_hosts {
     struct hosts hosts;                  /* in the order of their numbers as nodes */
     int here;                            /* which of them is this machine, -1: none */
-    char nproc_here[HOSTS_NPROC_MAX];    /* -n of this machine; "" where it is none of them */
+    char nproc_here[HOSTS_NPROC_MAX];    /* -n of this machine, if it is one of them */
     char address[RUN_HOSTS_ADDRESS_MAX]; /* where the others find this machine */
     const char **names;                  /* of all hosts */
     struct remote_agent *agents;         /* of all but this machine; they belong to this struct */
