@@ -4,6 +4,7 @@
 #include <muster/dtype.h>
 
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ static struct msi_slate *slate_of(const struct slates *slates, int local_rank) {
 void slates_open(struct slates *slates, int n, int world_size) {
     size_t bytes = (size_t)n * MSI_SLATE_SLOT;
 
+    signal(SIGXFSZ, SIG_IGN); /* a limit on files is one on these, too */
     *slates = (struct slates){.fd = memfd_create(MSI_SLATE_MEMFD, MFD_CLOEXEC | MFD_ALLOW_SEALING),
                               .n = n,
                               .world_size = world_size};
