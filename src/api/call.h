@@ -15,7 +15,7 @@ struct msi_call {
     mst_dtype dtype;
     size_t element; /* bytes of one */
     size_t count;
-    int root;       /* group rank; -1: none */
+    int root; /* group rank; -1: none */
 };
 
 /* Takes the options and finds the group; fails if the caller is not in it. */
