@@ -178,7 +178,7 @@ static int add(struct reader *r, const char *name, int ranks) {
 static int split_word(const struct reader *r, struct piece word, char name[HOSTS_NAME_MAX], int *ranks) {
     const char *sign = memchr(word.at, '@', word.len);
     size_t user = sign != NULL ? (size_t)(sign - word.at) : 0, before = sign != NULL ? user + 1 : 0;
-    struct piece host;
+    struct piece host = {word.at, 0};
 
     if (sign != NULL && check_user(r, (struct piece){word.at, user}, word) != 0) return -1;
     if (split_host(r, (struct piece){word.at + before, word.len - before}, word, &host, ranks) != 0)
