@@ -64,6 +64,7 @@ struct job {
     int verdict;  /* the exit status, if the company has it */
     int told;     /* how often a head without ranks was told to end */
     bool leaving; /* it only waits for the agents to end */
+    bool began;   /* all nodes were there once */
 };
 
 __attribute__((format(printf, 2, 3))) static void say(struct job *job, const char *format, ...) {
@@ -454,6 +455,7 @@ static int start(struct job *job) {
 static void on_go(void *arg, const struct company_place *place) {
     struct job *job = arg;
 
+    job->began = true;
     if (place->node < 0) return;
     job->place = *place;
     job->go = true;
@@ -551,7 +553,8 @@ static void on_agents_late(uv_timer_t *timer) {
 static void end_agents(struct job *job) {
     if (job->options->remote == NULL) return;
     job->leaving = true;
-    remote_cancel(&job->remote);
+    if (!job->began)
+        remote_cancel(&job->remote); /* else all are there, though some may not have been heard through ssh */
     if (job->told_to_end || job->output_broken)
         uv_timer_start(&job->deadline, on_agents_late, (uint64_t)(job->options->shutdown_seconds * 1000), 0);
     while (job->remote.left > 0) uv_run(&job->loop, UV_RUN_ONCE);
