@@ -16,6 +16,7 @@ enum {
     NODE_TEXT_MAX = 16384, /* bytes of a text, with its NUL */
     NODE_HOST_MAX = 256,   /* of a host's name, likewise */
     NODE_TICKET_MOST = 999999999,
+    NODE_RANKS_MOST = 999999999, /* of a job */
 };
 
 enum notice_kind {
