@@ -122,8 +122,9 @@ static void who_is_missing_by_name(void **state) {
     meet(3, 3, 0);
     joins_as(0, 1);
     pass(61);
-    ordered("E 1 not enough nodes in 60 s: 1 of 3 nodes are here: node 1, host h0 (pid 100); missing: node 0, "
-            "host alpha, node 2, host gamma");
+    ordered(
+        "E 1 not enough nodes in 60 s: 1 of 3 nodes are here: node 1, host h0 (pid 100); missing: node 0, "
+        "host alpha, node 2, host gamma");
     part();
     job.options.names = names;
     meet(3, 3, 0);

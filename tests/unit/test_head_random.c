@@ -85,6 +85,8 @@ static void open_random_job(void) {
     sim.over = false;
     job.head->options.order = check_order;
     job.head->options.say = job.head->options.report = be_quiet;
+    job.now = job.head->since = draw(1000000) / 1000.0; /* sums of such times are not exact */
+    job.head->options.join_seconds = draw(600) / 10.0 + 0.1;
     if (draw(2) == 0) job.head->options.last_call_seconds = 0;
     if (draw(2) == 0) job.head->options.progress_seconds = 1;
     job.head->progress = job.now + job.head->options.progress_seconds;

@@ -248,7 +248,7 @@ static void look_who_is_here(struct head *head, double now) {
         begin(head, n, now);
         return;
     }
-    if (n >= o->min || now - head->since < o->join_seconds) return;
+    if (n >= o->min || now < head->since + o->join_seconds) return; /* the same sum as in head_due */
     describe(head, text);
     snprintf(all, sizeof all, "not enough nodes in %g s: %s", o->join_seconds, text);
     end_job(head, EXIT_FAILED, all, now);
@@ -414,7 +414,8 @@ static void join(struct head *head, const struct notice *n, double now) {
     if (head->state == GATHERING) {
         look_who_is_here(head, now);
     } else if (head->state == RUNNING && n_now < head->options.max && has_a_place(head, node) &&
-               count(head, is_through) == 0) { /* what some have done already is not done again for a newcomer */
+               count(head, is_through) ==
+                   0) { /* what some have done already is not done again for a newcomer */
         snprintf(text, sizeof text, "%s joins; starting all ranks again with %d nodes", who, n_now + 1);
         say(head, "%s", text);
         stop(head, SIGTERM, text, now);

@@ -171,8 +171,8 @@ static bool take_places(char *line, struct order *o) {
         struct node_place *p = &o->places[i];
 
         if (!take_until(&line, ':', 0, NODE_TICKET_MOST, &p->ticket) ||
-            !take_until(&line, ':', next, next, &p->first_rank) ||
-            !take_number(&line, 1, NODE_MOST, &p->n) || p->n > o->world_size - next)
+            !take_until(&line, ':', next, next, &p->first_rank) || !take_number(&line, 1, NODE_MOST, &p->n) ||
+            p->n > o->world_size - next)
             return false;
         next += p->n;
     }
@@ -181,8 +181,9 @@ static bool take_places(char *line, struct order *o) {
 
 static bool go_read(char *line, struct order *o) {
     if (!take_number(&line, 0, INT_MAX, &o->generation) ||
-        !take_number(&line, 1, NODE_RANKS_MOST, &o->world_size) || !take_number(&line, 1, NODE_MOST, &o->nodes) ||
-        line == NULL || strlen(line) / 5 + 1 < (size_t)o->nodes)
+        !take_number(&line, 1, NODE_RANKS_MOST, &o->world_size) ||
+        !take_number(&line, 1, NODE_MOST, &o->nodes) || line == NULL ||
+        strlen(line) / 5 + 1 < (size_t)o->nodes)
         return false;
     o->places = calloc((size_t)o->nodes, sizeof o->places[0]);
     if (o->places != NULL && take_places(line, o)) return true;
