@@ -18,7 +18,7 @@ static void put_blanks(char *word) {
 static struct run_options read_options(char line[LINE_MOST], const char *words) {
     struct run_options o = {
         .nproc = "1", .nnodes = "1", .node_rank = -1, .master_port = -1, .signals = SIGNALS_DEFAULT};
-    char *argv[WORDS_MOST] = {"run"}, **operands, *rest;
+    char name[] = "run", *argv[WORDS_MOST] = {name}, **operands, *rest;
     int argc = 1, n;
 
     snprintf(line, LINE_MOST, "%s", words);
