@@ -90,7 +90,7 @@ static void set_timer(struct company *c) {
     double left = head_due(c->head) - seconds(c);
 
     if (left > 3600) left = 3600;
-    uv_timer_start(&c->timer, on_timer, left > 0 ? (uint64_t)(left * 1000) + 1 : 0, 0);
+    uv_timer_start(&c->timer, on_timer, left > 0 ? (uint64_t)(left * 1000) + 1 : 1, 0);
 }
 
 static void on_timer(uv_timer_t *timer) {

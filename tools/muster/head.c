@@ -34,11 +34,13 @@ struct head {
     int restarts;       /* that failures have cost */
     double since;       /* of this state */
     double progress;    /* when to say next for whom it waits */
+    double enough;      /* since when min nodes are here, before the first generation; never: they are not */
     /* Why this generation stops: */
     const struct node *cause; /* the node where a rank failed first, or that was lost */
     int signal;               /* the launcher was told to end */
     int failed;               /* head_fail's status, 0: it was not called */
     char failure[TEXT];       /* and its text */
+    bool insisted;            /* and then, to kill what is left */
 };
 
 __attribute__((format(printf, 2, 3))) static void say(const struct head *head, const char *format, ...) {
@@ -59,6 +61,7 @@ static void enter(struct head *head, enum state state, double now) {
     head->state = state;
     head->since = now;
     head->progress = now + head->options.progress_seconds;
+    head->enough = never;
 }
 
 static void end_job(struct head *head, int status, const char *text, double now) {
@@ -100,11 +103,28 @@ static bool is_here(const struct node *node) {
 static bool takes_part(const struct node *node) {
     return node->takes_part;
 }
+static bool is_through(const struct node *node) {
+    return node->takes_part && node->stopped;
+}
 static bool is_stuck(const struct node *node) {
     return node->takes_part && !node->stopped;
 }
 static bool has_failed(const struct node *node) {
     return node->takes_part && node->rank >= 0;
+}
+
+/* Of nodes with the same rank the first to come has it; others wait until that one is gone. */
+static bool has_a_place(const struct head *head, const struct node *node) {
+    if (!is_here(node)) return false;
+    return node->node_rank < 0 || head->generation < 0 || find_rank(head, node->node_rank) == node;
+}
+
+/* How many could begin a generation. */
+static int count_ready(const struct head *head) {
+    int n = 0;
+
+    for (const struct node *node = head->nodes; node != NULL; node = node->next) n += has_a_place(head, node);
+    return n < head->options.max ? n : head->options.max;
 }
 
 static void free_node(struct node *node) {
@@ -156,7 +176,7 @@ static void begin(struct head *head, int n, double now) {
     }
     for (struct node *node = head->nodes; node != NULL; node = node->next) {
         node->takes_part = false;
-        if (at < n && is_here(node)) here[at++] = node;
+        if (at < n && has_a_place(head, node)) here[at++] = node;
     }
     qsort(here, (size_t)n, sizeof here[0], by_place);
     for (int i = 0; i < n; i++) {
@@ -188,11 +208,12 @@ static void list_one(char *list, int i, int n, const char *name) {
 }
 
 static void list_missing(const struct head *head, char list[TEXT / 2]) {
-    int n = 0, missing = head->options.min - count(head, is_here);
+    int n = 0, missing = head->options.min - count_ready(head);
+    bool ranked = head->nodes != NULL ? head->nodes->node_rank >= 0 : head->options.names != NULL;
     char name[NODE_HOST_MAX + 32];
 
-    for (int i = 0; i < head->options.max && head->nodes != NULL && n < missing; i++) {
-        if (head->nodes->node_rank < 0 || find_rank(head, i) != NULL) continue;
+    for (int i = 0; i < head->options.max && ranked && n < missing; i++) {
+        if (find_rank(head, i) != NULL) continue;
         if (head->options.names != NULL)
             snprintf(name, sizeof name, "node %d, host %s", i, head->options.names[i]);
         else
@@ -204,10 +225,10 @@ static void list_missing(const struct head *head, char list[TEXT / 2]) {
 /* "2 of 3 nodes have come: …; missing: …" */
 static void describe(const struct head *head, char text[TEXT]) {
     char here[TEXT / 2] = "", missing[TEXT / 2] = "", who[NODE_HOST_MAX + 64];
-    int i = 0, n = count(head, is_here);
+    int i = 0, n = count_ready(head);
 
     for (const struct node *node = head->nodes; node != NULL; node = node->next)
-        if (is_here(node)) list_one(here, i++, n, show(node, who, sizeof who));
+        if (has_a_place(head, node)) list_one(here, i++, n, show(node, who, sizeof who));
     list_missing(head, missing);
     snprintf(text, TEXT, "%d of %d node%s here%s%s%s%s", n, head->options.min,
              head->options.min == 1 ? " is" : "s are", n > 0 ? ": " : "", here,
@@ -217,16 +238,19 @@ static void describe(const struct head *head, char text[TEXT]) {
 /* Goes on if everybody is there. */
 static void look_who_is_here(struct head *head, double now) {
     const struct head_options *o = &head->options;
-    int n = count(head, is_here);
+    int n = count_ready(head);
     char text[TEXT], all[TEXT + 128];
     bool first = head->generation < 0;
 
-    if (n > o->max) n = o->max;
-    if (n >= o->min && (n == o->max || !first || now - head->since >= o->last_call_seconds)) {
+    if (n < o->min)
+        head->enough = never;
+    else if (now < head->enough)
+        head->enough = now;
+    if (n >= o->min && (n == o->max || !first || now >= head->enough + o->last_call_seconds)) {
         begin(head, n, now);
         return;
     }
-    if (n >= o->min || now - head->since < o->join_seconds) return;
+    if (n >= o->min || now < head->since + o->join_seconds) return; /* the same sum as in head_due */
     describe(head, text);
     snprintf(all, sizeof all, "not enough nodes in %g s: %s", o->join_seconds, text);
     end_job(head, EXIT_FAILED, all, now);
@@ -254,7 +278,7 @@ static const struct node *find_root(const struct head *head) {
 static void after_failure(struct head *head, double now) {
     const struct node *root = find_root(head);
     char who[NODE_HOST_MAX + 64], text[TEXT];
-    bool again = !root->final && head->restarts < head->options.max_restarts;
+    bool again = !root->final && head->signal == 0 && head->restarts < head->options.max_restarts;
 
     if (root->report != NULL) head->options.report(head->options.arg, root->report);
     if (again) {
@@ -269,7 +293,7 @@ static void after_failure(struct head *head, double now) {
 
 static void after_loss(struct head *head, double now) {
     const struct head_options *o = &head->options;
-    int n = count(head, is_here);
+    int n = count_ready(head);
     char who[NODE_HOST_MAX + 64], text[TEXT];
 
     show(head->cause, who, sizeof who);
@@ -287,11 +311,11 @@ static void after_loss(struct head *head, double now) {
     }
 }
 
-/* No node has ranks any more. */
+/* No node has ranks any more. A failure that came before a signal is why, as it is where there is one node. */
 static void conclude(struct head *head, double now) {
     const struct node *cause = head->cause;
 
-    if (head->signal != 0)
+    if (head->signal != 0 && (cause == NULL || !has_failed(cause)))
         end_job(head, EXIT_SIGNAL + head->signal, "the job was told to end", now);
     else if (head->failed != 0)
         end_job(head, head->failed, head->failure, now);
@@ -316,6 +340,13 @@ static void look_who_is_stopped(struct head *head, double now) {
         conclude(head, now);
     else if (head->state == RUNNING)
         end_job(head, EXIT_DONE, "", now);
+}
+
+static int count_ranks(const struct head *head) {
+    int n = 0;
+
+    for (const struct node *node = head->nodes; node != NULL; node = node->next) n += node->n;
+    return n;
 }
 
 /* A mistake on a command line, found before anything has begun, ends the job; later, it is the newcomer's alone. */
@@ -352,6 +383,8 @@ static bool fits(struct head *head, const struct notice *n, double now) {
     else if (same != NULL && head->generation < 0)
         snprintf(why, sizeof why, "it has --node-rank %d, as has %s", n->node_rank,
                  show(same, who, sizeof who));
+    else if (count_ranks(head) > NODE_RANKS_MOST - n->n)
+        snprintf(why, sizeof why, "there would be more than %d ranks", NODE_RANKS_MOST);
     if (why[0] == '\0') return true;
     refuse(head, n, why, now);
     return false;
@@ -376,6 +409,7 @@ static struct node *add_node(struct head *head, const struct notice *n) {
 
 static void join(struct head *head, const struct notice *n, double now) {
     char who[NODE_HOST_MAX + 64], text[TEXT];
+    int n_now = count(head, takes_part);
 
     if (head->state == OVER || find(head, n->ticket) != NULL || !fits(head, n, now)) return;
     const struct node *node = add_node(head, n);
@@ -383,9 +417,10 @@ static void join(struct head *head, const struct notice *n, double now) {
     show(node, who, sizeof who);
     if (head->state == GATHERING) {
         look_who_is_here(head, now);
-    } else if (head->state == RUNNING && count(head, takes_part) < head->options.max) {
-        snprintf(text, sizeof text, "%s joins; starting all ranks again with %d nodes", who,
-                 count(head, takes_part) + 1);
+    } else if (head->state == RUNNING && n_now < head->options.max && has_a_place(head, node) &&
+               count(head, is_through) ==
+                   0) { /* what some have done already is not done again for a newcomer */
+        snprintf(text, sizeof text, "%s joins; starting all ranks again with %d nodes", who, n_now + 1);
         say(head, "%s", text);
         stop(head, SIGTERM, text, now);
     } else {
@@ -406,13 +441,14 @@ static void node_is_gone(struct head *head, struct node *node, double now) {
     } else if (head->state == GATHERING) {
         say(head, "%s", text);
         forget_the_gone(head);
+        look_who_is_here(head, now);
     } else if (head->state == STOPPING) {
         look_who_is_stopped(head, now);
     }
 }
 
 static void node_failed(struct head *head, struct node *node, const char *text, double now) {
-    if (head->state != RUNNING || !node->takes_part) return;
+    if (head->state != RUNNING || !node->takes_part || (node->stopped && !has_failed(node))) return;
     head->cause = node;
     stop(head, 0, text, now);
 }
@@ -449,6 +485,7 @@ void head_hear(struct head *head, const struct notice *n, double now) {
 void head_interrupt(struct head *head, int signal, double now) {
     if (head->state == OVER) return;
     if (head->signal == 0) head->signal = signal;
+    head->insisted |= signal == SIGKILL;
     if (head->state == GATHERING)
         conclude(head, now);
     else
@@ -477,7 +514,7 @@ static void give_up_the_stuck(struct head *head, double now) {
                                    .ticket = node->ticket,
                                    .text = "this node took too long to end its ranks"});
         node->stopped = node->lost = true;
-        if (head->cause == NULL) head->cause = node;
+        if (head->cause == NULL && head->signal == 0) head->cause = node;
     }
     conclude(head, now);
 }
@@ -501,10 +538,9 @@ double head_due(const struct head *head) {
     double due = never;
 
     if (head->state == STOPPING) /* after an interrupt it is the user who says when it is enough */
-        return head->signal == SIGINT ? never : head->since + o->stop_seconds;
+        return head->signal == SIGINT && !head->insisted ? never : head->since + o->stop_seconds;
     if (head->state != GATHERING) return due;
-    bool enough = count(head, is_here) >= o->min;
-    due = head->since + (enough ? o->last_call_seconds : o->join_seconds);
+    due = head->enough < never ? head->enough + o->last_call_seconds : head->since + o->join_seconds;
     return head->progress < due ? head->progress : due;
 }
 

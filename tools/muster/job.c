@@ -494,7 +494,8 @@ static void on_end(void *arg, int status, const char *why) {
     job->over = true;
     job->verdict = status;
     if (status != EXIT_DONE && why[0] != '\0' && job->stop_signal == 0) say(job, "%s", why);
-    if (job->phase == RUNNING)
+    if (job->phase == RUNNING ||
+        job->phase == STOPPING) /* ranks that take their time have nobody to insist */
         ask_to_end(job, SIGTERM, true);
     else if (job->phase == IDLE)
         uv_stop(&job->loop);

@@ -13,11 +13,12 @@ static const double join_default = 600, last_call_default = 30;
 
 static int read_nodes(const char *text, struct meeting *m, char *why, size_t why_size) {
     const char *colon = strchr(text, ':');
+    size_t len = colon != NULL ? (size_t)(colon - text) : strlen(text);
     char first[16];
     long long min, max;
 
-    snprintf(first, sizeof first, "%.*s", (int)(colon != NULL ? colon - text : 15), text);
-    if (!opt_read_number(first, 1, NODE_MOST, &min) ||
+    snprintf(first, sizeof first, "%.*s", (int)(len < 15 ? len : 15), text);
+    if (len >= sizeof first || !opt_read_number(first, 1, NODE_MOST, &min) ||
         !opt_read_number(colon != NULL ? colon + 1 : text, 1, NODE_MOST, &max))
         return MISTAKE("--nnodes takes a number of nodes from 1 to %d, or MIN:MAX, not '%s'", NODE_MOST,
                        text);
@@ -36,9 +37,11 @@ static int read_conf(const char *text, struct meeting *m, char *why, size_t why_
         double seconds;
 
         snprintf(entry, sizeof entry, "%.*s", (int)(len < 63 ? len : 63), text);
-        if (sscanf(entry, "join_timeout=%lf%c", &seconds, &extra) == 1 && seconds > 0 && seconds <= 86400)
+        bool whole = len < sizeof entry;
+        if (whole && sscanf(entry, "join_timeout=%lf%c", &seconds, &extra) == 1 && seconds > 0 &&
+            seconds <= 86400)
             m->join_seconds = seconds;
-        else if (sscanf(entry, "last_call_timeout=%lf%c", &seconds, &extra) == 1 && seconds >= 0 &&
+        else if (whole && sscanf(entry, "last_call_timeout=%lf%c", &seconds, &extra) == 1 && seconds >= 0 &&
                  seconds <= 86400)
             m->last_call_seconds = seconds;
         else

@@ -181,18 +181,16 @@ static mst_status say(struct node_link *link, char *const lines[NODE_LOGS]) {
 
 /* Tells the lines that the log has beyond what was heard. */
 static void hear_lines(struct node_link *link, struct msi_str log) {
-    char line[NODE_TEXT_MAX * 2];
-
     while (link->heard < log.n) {
         const char *at = (const char *)log.p + link->heard;
         const char *newline = memchr(at, '\n', log.n - link->heard);
         if (newline == NULL) return; /* nobody writes half a line; whatever this is, it is not for us */
         size_t n = (size_t)(newline - at);
         link->heard += n + 1;
-        if (n >= sizeof line || memchr(at, '\0', n) != NULL) continue;
-        memcpy(line, at, n);
-        line[n] = '\0';
-        tell(link, NEWS_LINE, line, NULL, false);
+        if (n > NODE_LINE_MOST || memchr(at, '\0', n) != NULL) continue;
+        char *line = strndup(at, n);
+        if (line != NULL) tell(link, NEWS_LINE, line, NULL, false);
+        free(line);
     }
 }
 

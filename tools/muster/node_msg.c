@@ -49,17 +49,21 @@ static bool unescape(char *text) {
     return true;
 }
 
-/* The next word as a number, and the line goes on behind it. */
-static bool take_number(char **line, long long min, long long max, int *number) {
+/* What comes before the mark as a number, and the line goes on behind it. */
+static bool take_until(char **line, char mark, long long min, long long max, int *number) {
     char *word = *line;
     long long value;
 
     if (word == NULL) return false;
-    *line = strchr(word, ' ');
+    *line = strchr(word, mark);
     if (*line != NULL) *(*line)++ = '\0';
     if (!opt_read_number(word, min, max, &value)) return false;
     *number = (int)value;
     return true;
+}
+
+static bool take_number(char **line, long long min, long long max, int *number) {
+    return take_until(line, ' ', min, max, number);
 }
 
 /* The rest of the line. */
@@ -108,7 +112,7 @@ bool notice_read(char *line, struct notice *n) {
     switch (n->kind) {
     case NOTICE_JOIN:
         return take_number(&line, -1, NODE_MOST - 1, &n->node_rank) &&
-               take_number(&line, 0, NODE_MOST, &n->n) && take_number(&line, 1, NODE_MOST, &n->min) &&
+               take_number(&line, 1, NODE_MOST, &n->n) && take_number(&line, 1, NODE_MOST, &n->min) &&
                take_number(&line, n->min, NODE_MOST, &n->max) && take_number(&line, 0, INT_MAX, &n->pid) &&
                take_text(line, &n->text) && strlen(n->text) < NODE_HOST_MAX;
     case NOTICE_FAILED:
@@ -161,29 +165,25 @@ char *order_write(const struct order *o) {
 
 /* Ranks follow each other without a gap, and there are as many as the order says. */
 static bool take_places(char *line, struct order *o) {
-    int next = 0, end = 0;
+    int next = 0;
 
     for (int i = 0; i < o->nodes; i++) {
         struct node_place *p = &o->places[i];
-        int used = -1;
 
-        if (line == NULL) return false;
-        if (sscanf(line, "%9d:%9d:%6d%n", &p->ticket, &p->first_rank, &p->n, &used) != 3) return false;
-        if (p->ticket < 0 || p->first_rank != next || p->n < 0 || p->n > NODE_MOST) return false;
-        end = next + p->n;
-        if (end > o->world_size) return false;
-        next = end;
-        line += used;
-        if (*line != ' ' && *line != '\0') return false;
-        line = *line == ' ' ? line + 1 : NULL;
+        if (!take_until(&line, ':', 0, NODE_TICKET_MOST, &p->ticket) ||
+            !take_until(&line, ':', next, next, &p->first_rank) || !take_number(&line, 1, NODE_MOST, &p->n) ||
+            p->n > o->world_size - next)
+            return false;
+        next += p->n;
     }
-    return line == NULL && end == o->world_size;
+    return line == NULL && next == o->world_size;
 }
 
 static bool go_read(char *line, struct order *o) {
     if (!take_number(&line, 0, INT_MAX, &o->generation) ||
-        !take_number(&line, 1, 999999999, &o->world_size) || !take_number(&line, 1, NODE_MOST, &o->nodes) ||
-        line == NULL || strlen(line) / 5 + 1 < (size_t)o->nodes)
+        !take_number(&line, 1, NODE_RANKS_MOST, &o->world_size) ||
+        !take_number(&line, 1, NODE_MOST, &o->nodes) || line == NULL ||
+        strlen(line) / 5 + 1 < (size_t)o->nodes)
         return false;
     o->places = calloc((size_t)o->nodes, sizeof o->places[0]);
     if (o->places != NULL && take_places(line, o)) return true;
@@ -227,22 +227,25 @@ char *node_hosts_write(const char *run_id, int generation, const struct node_pla
 }
 
 char *job_card_write(const struct job_card *card) {
-    char *text;
-    int rc = asprintf(&text, CARD_VERSION " %d %d %s", card->min, card->max, card->id);
+    char *text = NULL, *id = escape(card->id);
 
+    if (id == NULL) return NULL;
+    int rc = asprintf(&text, CARD_VERSION " %d %d %s", card->min, card->max, id);
+    free(id);
     return rc < 0 ? NULL : text;
 }
 
 bool job_card_read(char *text, struct job_card *card) {
     size_t len = strlen(CARD_VERSION " ");
+    struct job_card read;
     const char *id;
 
     if (strncmp(text, CARD_VERSION " ", len) != 0) return false;
     text += len;
-    if (!take_number(&text, 1, NODE_MOST, &card->min) ||
-        !take_number(&text, card->min, NODE_MOST, &card->max) || !take_text(text, &id) ||
-        strlen(id) >= sizeof card->id)
+    if (!take_number(&text, 1, NODE_MOST, &read.min) || !take_number(&text, read.min, NODE_MOST, &read.max) ||
+        !take_text(text, &id) || strlen(id) >= sizeof read.id)
         return false;
-    strcpy(card->id, id);
+    strcpy(read.id, id);
+    *card = read;
     return true;
 }

@@ -12,10 +12,12 @@
 #include <stddef.h>
 
 enum {
-    NODE_MOST = 65536,     /* nodes of a job, and ranks of one of them */
-    NODE_TEXT_MAX = 16384, /* bytes of a text, with its NUL */
-    NODE_HOST_MAX = 256,   /* of a host's name, likewise */
+    NODE_MOST = 65536,               /* nodes of a job, and ranks of one of them */
+    NODE_TEXT_MAX = 16384,           /* bytes of a text, with its NUL */
+    NODE_HOST_MAX = 256,             /* of a host's name, likewise */
+    NODE_LINE_MOST = NODE_MOST * 32, /* bytes of a line: an order that names all nodes is the longest */
     NODE_TICKET_MOST = 999999999,
+    NODE_RANKS_MOST = 999999999, /* of a job */
 };
 
 enum notice_kind {

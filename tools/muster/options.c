@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "nearest.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -31,6 +32,8 @@ int opt_mistake(const struct opt_command *command, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    for (char *c = text; *c != '\0'; c++)
+        if (iscntrl((unsigned char)*c)) *c = '?'; /* whatever was typed, it stays one line */
     fprintf(stderr, "%s: %s\n", command->name, text);
     return EXIT_USAGE;
 }

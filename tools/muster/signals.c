@@ -38,7 +38,7 @@ int signals_read(const char *text, struct signals *signals, char *why, size_t wh
         char name[32];
 
         snprintf(name, sizeof name, "%.*s", (int)(len < 31 ? len : 31), text);
-        int number = find(name);
+        int number = len < sizeof name ? find(name) : 0;
         if (number == 0) {
             snprintf(why, why_size, "--signals-to-handle takes names such as " SIGNALS_DEFAULT ", not '%s'",
                      name);

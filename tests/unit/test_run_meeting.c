@@ -1,0 +1,297 @@
+/* test_run_meeting.c - command lines of "muster run", and where its launchers meet, who hosts, and which signals end it. */
+#include "../tools/muster/meeting.c"
+#include "../tools/muster/nearest.c"
+#include "../tools/muster/options.c"
+#include "../tools/muster/run_options.c"
+#include "../tools/muster/signals.c"
+
+#include "harness.h"
+
+enum { WORDS_MOST = 32, LINE_MOST = 1024 };
+
+static void put_blanks(char *word) {
+    for (; *word != '\0'; word++)
+        if (*word == '~') *word = ' ';
+}
+
+/* Reads a command line of words without blanks in them; ~ stands for one, '' for an empty word. */
+static struct run_options read_options(char line[LINE_MOST], const char *words) {
+    struct run_options o = {
+        .nproc = "1", .nnodes = "1", .node_rank = -1, .master_port = -1, .signals = SIGNALS_DEFAULT};
+    char name[] = "run", *argv[WORDS_MOST] = {name}, **operands, *rest;
+    int argc = 1, n;
+
+    snprintf(line, LINE_MOST, "%s", words);
+    for (char *word = strtok_r(line, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+        put_blanks(word);
+        argv[argc++] = strcmp(word, "''") == 0 ? word + 2 : word;
+    }
+    assert_int_equal(opt_parse(&run_command, argc, argv, &o, &operands, &n), OPT_PROCEED);
+    assert_int_equal(n, 0);
+    return o;
+}
+
+/* "host 1:1 -1 127.0.0.1:0 600 30": role, nodes, node rank, endpoint, patience, last call; or the mistake. */
+static void check(const char *words, const char *want) {
+    static const char *const roles[] = {"host", "join", "whoever"};
+    char line[LINE_MOST], endpoint[NODE_HOST_MAX + 16], got[1024];
+    struct run_options o = read_options(line, words);
+    struct meeting m = {.port = -7};
+
+    if (meeting_read(&o, &m, got, sizeof got) != 0)
+        assert_int_equal(m.port, -7);
+    else
+        snprintf(got, sizeof got, "%s %d:%d %d %s %g %g", roles[m.role], m.min, m.max, m.node_rank,
+                 meeting_endpoint(&m, endpoint), m.join_seconds, m.last_call_seconds);
+    if (strcmp(got, want) != 0) print_error("%s\n", words);
+    assert_string_equal(got, want);
+}
+
+static void one_node(void **state) {
+    (void)state;
+    check("", "host 1:1 -1 127.0.0.1:0 600 30");
+    check("--standalone", "host 1:1 -1 127.0.0.1:0 600 30");
+    check("--nnodes 1:1 --node-rank 0", "host 1:1 0 127.0.0.1:0 600 30");
+    check("--master-port 1234", "host 1:1 -1 127.0.0.1:1234 600 30");
+    check("--master-addr localhost", "host 1:1 -1 localhost:0 600 30");
+    check("--master-addr ::1 --master-port 5", "host 1:1 -1 [::1]:5 600 30");
+    check("--rdzv-endpoint localhost:0", "host 1:1 -1 localhost:0 600 30");
+    check("--rdzv-endpoint localhost --rdzv-backend c10d --rdzv-id a.B_0-9",
+          "host 1:1 -1 localhost:0 600 30");
+    check("--node-rank 1", "--node-rank 1: of 1 node the last has node rank 0");
+}
+
+static void several_nodes(void **state) {
+    (void)state;
+    check("--nnodes 2 --rdzv-endpoint head:1", "whoever 2:2 -1 head:1 600 30");
+    check("--nnodes 2 --rdzv-endpoint head", "whoever 2:2 -1 head:29400 600 30");
+    check("--nnodes 2 --rdzv-endpoint head --node-rank 0", "host 2:2 0 head:29400 600 30");
+    check("--nnodes 2 --rdzv-endpoint head --node-rank 1", "join 2:2 1 head:29400 600 30");
+    check("--nnodes 1:3 --rdzv-endpoint [fe80::1%eth0]:9", "whoever 1:3 -1 [fe80::1%eth0]:9 600 30");
+    check("--nnodes 2 --rdzv-endpoint [::1]", "whoever 2:2 -1 [::1]:29400 600 30");
+    check("--nnodes 2 --rdzv-endpoint ::1", "whoever 2:2 -1 [::1]:29400 600 30");
+    check("--nnodes 2 --master-addr a --node-rank 0", "host 2:2 0 a:29500 600 30");
+    check("--nnodes 2 --master-addr a --node-rank 1 --master-port 7", "join 2:2 1 a:7 600 30");
+    check("--nnodes 2 --master-addr a --node-rank 0 --master-port 0", "host 2:2 0 a:0 600 30");
+    check("--nnodes 65536 --master-addr a --node-rank 65535", "join 65536:65536 65535 a:29500 600 30");
+}
+
+#define WHERE                                                                                                \
+    " nodes must know where to meet: give all of them --rdzv-endpoint HOST:PORT, or --master-addr and "      \
+    "each its --node-rank"
+
+static void nodes_that_cannot_meet(void **state) {
+    (void)state;
+    check("--nnodes 2", "2" WHERE);
+    check("--nnodes 1:2 --node-rank 0", "1:2" WHERE);
+    check("--nnodes 2 --master-port 4 --node-rank 0", "2" WHERE);
+    check("--nnodes 2 --master-addr a",
+          "--master-addr needs --node-rank on every node: 0 on the one that has that address");
+    check("--nnodes 2 --master-addr a --node-rank 2", "--node-rank 2: of 2 nodes the last has node rank 1");
+    check("--nnodes 2 --standalone", "--standalone means one node, and --nnodes 2 more");
+    check("--nnodes 2 --rdzv-endpoint a:0", "nodes that are to meet must know the port; 0 is none");
+    check("--nnodes 2 --master-addr a --master-port 0 --node-rank 1",
+          "nodes that are to meet must know the port; 0 is none");
+    check("--nnodes 2 --rdzv-endpoint a --master-addr a",
+          "--rdzv-endpoint and --master-addr, --master-port say the same; drop either");
+    check("--rdzv-endpoint a --master-port 0",
+          "--rdzv-endpoint and --master-addr, --master-port say the same; drop either");
+    check("--rdzv-backend etcd",
+          "--rdzv-backend etcd is not there; launchers meet in muster's own store (c10d, static)");
+    check("--rdzv-backend ''",
+          "--rdzv-backend  is not there; launchers meet in muster's own store (c10d, static)");
+}
+
+static void numbers_of_nodes(void **state) {
+    static const char *const bad[] = {"''",    "0",
+                                      "-1",    "65537",
+                                      "2:",    ":2",
+                                      "1:2:3", "a",
+                                      "2x",    "2:3x",
+                                      "0:2",   "1:65537",
+                                      "0x2",   "1,2",
+                                      "1.5",   "2~",
+                                      "1~:2",  "000000000000002x:3",
+                                      "1e3",   "+-1:2",
+                                      "²",     ":",
+                                      "::",    "99999999999999999999:2",
+                                      "2-3",   "2:3~",
+                                      "nan",   "1:99999999999999999999"};
+    char line[LINE_MOST], why[1024], want[512];
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        char words[128];
+        snprintf(words, sizeof words, "--nnodes=%s", strcmp(bad[i], "''") == 0 ? "" : bad[i]);
+        struct run_options o = read_options(line, words);
+        struct meeting m;
+        assert_int_equal(meeting_read(&o, &m, why, sizeof why), -1);
+        snprintf(want, sizeof want, "--nnodes takes a number of nodes from 1 to 65536, or MIN:MAX, not '%s'",
+                 o.nnodes);
+        assert_string_equal(why, want);
+    }
+    check("--nnodes 3:2 --rdzv-endpoint a", "--nnodes 3:2: the least is more than the most");
+}
+
+static void patience(void **state) {
+    const char *mistake = "--rdzv-conf knows join_timeout=SECONDS and last_call_timeout=SECONDS, not ";
+    static const struct {
+        const char *conf, *shown;
+    } bad[] = {
+        {"join_timeout=0", "join_timeout=0"},
+        {"join_timeout=-1", "join_timeout=-1"},
+        {"join_timeout=", "join_timeout="},
+        {"join_timeout", "join_timeout"},
+        {"join_timeout=5s", "join_timeout=5s"},
+        {"join_timeout=nan", "join_timeout=nan"},
+        {"join_timeout=inf", "join_timeout=inf"},
+        {"join_timeout=86401", "join_timeout=86401"},
+        {"last_call_timeout=-0.1", "last_call_timeout=-0.1"},
+        {"join_timeout=5,,", ""},
+        {",join_timeout=5", ""},
+        {"join_timeout=5,timeout=3", "timeout=3"},
+        {"JOIN_timeout=5", "JOIN_timeout=5"},
+        {"join_timeout=5~", "join_timeout=5 "},
+        {"join_timeout=5.0000000000000000000000000000000000000000000000000x",
+         "join_timeout=5.000000000000000000000000000000000000000000000000"},
+    };
+    char words[256], want[512];
+    (void)state;
+
+    check("--rdzv-conf join_timeout=0.2", "host 1:1 -1 127.0.0.1:0 0.2 30");
+    check("--rdzv-conf last_call_timeout=0,join_timeout=86400", "host 1:1 -1 127.0.0.1:0 86400 0");
+    check("--rdzv-conf join_timeout=1,join_timeout=2,", "host 1:1 -1 127.0.0.1:0 2 30");
+    check("--rdzv-conf ''", "host 1:1 -1 127.0.0.1:0 600 30");
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        snprintf(words, sizeof words, "--rdzv-conf=%s", bad[i].conf);
+        snprintf(want, sizeof want, "%s'%s'", mistake, bad[i].shown);
+        check(words, want);
+    }
+}
+
+static void places_that_are_none(void **state) {
+    static const char *const bad[] = {"",      ":1",     "a:",       "a:b",   "a:65536",  "a:-1",  "[::1",
+                                      "[]:5",  "a:1:2]", "http://a", "a/b:1", "a?rank=1", "a&b",   "[::1]5",
+                                      "a~b:1", "a:+1",   "a:1x",     ":",     "[]",       "a:0x1", "[::1]:"};
+    char words[1200], want[512], name[300];
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        snprintf(name, sizeof name, "%s", bad[i]);
+        put_blanks(name);
+        snprintf(words, sizeof words, "--rdzv-endpoint=%s", bad[i]);
+        snprintf(want, sizeof want, "--rdzv-endpoint takes HOST or HOST:PORT, not '%s'", name);
+        check(words, want);
+        snprintf(words, sizeof words, "--master-addr=%s", bad[i]);
+        snprintf(want, sizeof want, "--master-addr takes HOST or HOST:PORT, not '%s'", name);
+        check(words, want);
+    }
+    memset(name, 'h', sizeof name);
+    name[256] = '\0';
+    snprintf(words, sizeof words, "--rdzv-endpoint %s", name);
+    snprintf(want, sizeof want, "--rdzv-endpoint takes HOST or HOST:PORT, not '%.64s'", name);
+    check(words, want);
+}
+
+static void names_of_jobs(void **state) {
+    char words[256], want[512], name[128];
+    (void)state;
+
+    check("--rdzv-id a.B-9_", "host 1:1 -1 127.0.0.1:0 600 30");
+    check("--rdzv-id ''", "--rdzv-id takes up to 64 letters, digits, '_', '-' and '.', not ''");
+    check("--rdzv-id a/b", "--rdzv-id takes up to 64 letters, digits, '_', '-' and '.', not 'a/b'");
+    check("--rdzv-id é", "--rdzv-id takes up to 64 letters, digits, '_', '-' and '.', not 'é'");
+    memset(name, 'i', sizeof name);
+    name[64] = '\0';
+    snprintf(words, sizeof words, "--rdzv-id %s", name);
+    check(words, "host 1:1 -1 127.0.0.1:0 600 30");
+    memset(name, 'i', 65);
+    name[65] = '\0';
+    snprintf(words, sizeof words, "--rdzv-id %s", name);
+    snprintf(want, sizeof want, "--rdzv-id takes up to 64 letters, digits, '_', '-' and '.', not '%s'", name);
+    check(words, want);
+}
+
+static uint64_t bit(int number) {
+    return (uint64_t)1 << (number - 1);
+}
+
+static void good_signals(void **state) {
+    const struct {
+        const char *text;
+        uint64_t bits;
+    } good[] = {
+        {SIGNALS_DEFAULT, bit(SIGTERM) | bit(SIGINT) | bit(SIGHUP) | bit(SIGQUIT)},
+        {"SIGTERM", bit(SIGTERM)},
+        {"TERM,INT", bit(SIGTERM) | bit(SIGINT)},
+        {"15,2,SIGINT", bit(SIGTERM) | bit(SIGINT)},
+        {"64", bit(64)},
+        {"SIGUSR1,SIGUSR2,WINCH", bit(SIGUSR1) | bit(SIGUSR2) | bit(SIGWINCH)},
+    };
+    char why[256];
+    struct signals signals;
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(good); i++) {
+        assert_int_equal(signals_read(good[i].text, &signals, why, sizeof why), 0);
+        assert_true(signals.bits == good[i].bits);
+        for (int number = -1; number <= 70; number++)
+            assert_int_equal(signals_have(&signals, number),
+                             number >= 1 && number <= 64 && (good[i].bits & bit(number)) != 0);
+    }
+}
+
+static void bad_signals(void **state) {
+    static const struct {
+        const char *text, *shown;
+    } unknown[] = {
+        {"", ""},
+        {"SIGTERM,", ""},
+        {",SIGTERM", ""},
+        {"SIG", "SIG"},
+        {"SIGFOO", "SIGFOO"},
+        {"sigterm", "sigterm"},
+        {"0", "0"},
+        {"65", "65"},
+        {"-2", "-2"},
+        {"SIGTERM INT", "SIGTERM INT"},
+        {"SIGSIGTERM", "SIGSIGTERM"},
+        {"15x", "15x"},
+        {"SIGTERM;INT", "SIGTERM;INT"},
+        {"TERMINATE", "TERMINATE"},
+        {"SIGTERMSIGTERMSIGTERMSIGTERMSIGTERM", "SIGTERMSIGTERMSIGTERMSIGTERMSIG"},
+        {"0000000000000000000000000000015x", "0000000000000000000000000000015"},
+    };
+    static const char *const taken[] = {"SIGKILL", "STOP", "SIGCONT", "TSTP", "17", "PIPE", "SEGV", "6"};
+    char why[256], want[512];
+    struct signals signals = {77};
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(unknown); i++) {
+        assert_int_equal(signals_read(unknown[i].text, &signals, why, sizeof why), -1);
+        snprintf(want, sizeof want, "--signals-to-handle takes names such as " SIGNALS_DEFAULT ", not '%s'",
+                 unknown[i].shown);
+        assert_string_equal(why, want);
+    }
+    for (size_t i = 0; i < COUNT_OF(taken); i++) {
+        assert_int_equal(signals_read(taken[i], &signals, why, sizeof why), -1);
+        snprintf(want, sizeof want, "--signals-to-handle cannot have %s", taken[i]);
+        assert_string_equal(why, want);
+    }
+    assert_int_equal(signals.bits, 77);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_node),
+        cmocka_unit_test(several_nodes),
+        cmocka_unit_test(nodes_that_cannot_meet),
+        cmocka_unit_test(numbers_of_nodes),
+        cmocka_unit_test(patience),
+        cmocka_unit_test(places_that_are_none),
+        cmocka_unit_test(names_of_jobs),
+        cmocka_unit_test(good_signals),
+        cmocka_unit_test(bad_signals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
