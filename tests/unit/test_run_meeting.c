@@ -16,8 +16,7 @@ static void put_blanks(char *word) {
 
 /* Reads a command line of words without blanks in them; ~ stands for one, '' for an empty word. */
 static struct run_options read_options(char line[LINE_MOST], const char *words) {
-    struct run_options o = {
-        .nproc = "1", .nnodes = "1", .node_rank = -1, .master_port = -1, .signals = SIGNALS_DEFAULT};
+    struct run_options o = RUN_OPTIONS_DEFAULT;
     char name[] = "run", *argv[WORDS_MOST] = {name}, **operands, *rest;
     int argc = 1, n;
 
