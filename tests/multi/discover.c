@@ -5,12 +5,13 @@
  *
  * Actions: find, find_alone (.no_discovery), find_set (.set_env), mpi=PORT (mst_mpi_discovery), init, init_set (.set_env),
  * init_loud (.verbose), init_alone (.no_discovery), sum (of all ranks' rank + 1), destroy, env (the six variables),
- * in (which cloud). Each writes one line: its name and what came of it. The first that fails ends the program with 1.
+ * in (which cloud), fork (a child that ends at once; its exit status). Each writes one line: its name and what came of it. The first that fails ends the program with 1.
  */
 #include <muster/muster.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static mst_status find(const char *action) {
@@ -52,6 +53,14 @@ static void show_env(void) {
     dprintf(STDOUT_FILENO, "%s\n", line);
 }
 
+static void fork_child(void) {
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) exit(0);
+    waitpid(child, &status, 0);
+    dprintf(STDOUT_FILENO, "fork %d\n", status);
+}
+
 static mst_status act(const char *action) {
     if (!strncmp(action, "find", 4)) return find(action);
     if (!strncmp(action, "init", 4)) return init(action);
@@ -59,6 +68,7 @@ static mst_status act(const char *action) {
     if (!strcmp(action, "destroy")) return mst_destroy_process_group(NULL);
     if (!strncmp(action, "mpi=", 4)) return mst_mpi_discovery((int)strtol(action + 4, NULL, 10), true);
     if (!strcmp(action, "env")) show_env();
+    if (!strcmp(action, "fork")) fork_child();
     if (!strcmp(action, "in"))
         dprintf(STDOUT_FILENO, "in %d %d %d\n", mst_in_aml(), mst_in_aws_sm(), mst_in_dlts());
     return MST_OK;

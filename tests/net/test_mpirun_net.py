@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
@@ -12,6 +13,7 @@ import test_netns  # noqa: E402 (it finds ranks for us)
 from ranks import PROGRAMS, Process, main  # noqa: E402
 
 DISCOVER = PROGRAMS / "discover"
+FAR = "10.77.0.2:2,10.77.0.1:2"  # where rank 0 is on b
 # ssh, as far as launchers use it: address command.
 REMOTE = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
@@ -53,11 +55,26 @@ class MpirunNet(test_netns.NetnsTest):
             "-hosts", hosts, "-ppn", 2, "-n", 4, DISCOVER, *actions,
         )  # fmt: skip
 
-    def orte(self, head, hosts, *actions, options=()):
+    def orte(self, head, hosts, *actions, options=(), before="", env=None):
+        """before is a shell command that each rank runs first."""
+        command = ("sh", "-c", f'{before}; exec "$0" "$@"', DISCOVER) if before else (DISCOVER,)
         return self.launch(
             head, "mpirun.openmpi", "--mca", "plm_rsh_agent", self.path("remote"), "--mca", "rtc", "^hwloc", "--bind-to", "none",
-            "--mca", "oob_tcp_if_include", "10.77.0.0/24", "--host", hosts, *options, "-n", 4, DISCOVER, *actions,
+            "--mca", "oob_tcp_if_include", "10.77.0.0/24", "--host", hosts, *options, "-n", 4, *command, *actions, env=env,
         )  # fmt: skip
+
+    def refused(self, *parts, head="c", before=":", actions=("init",), env=None):
+        """What ranks say before they end at once is not always passed on: each says it into a file."""
+        said = pathlib.Path(self.path("said"))
+        said.mkdir()
+        before = f'exec >"{said}/$OMPI_COMM_WORLD_RANK" 2>&1; {before}'
+        status, out = self.orte(head, FAR, *actions, before=before, env=env)
+        self.assertNotEqual(status, 0, out)
+        out = "".join(file.read_text() for file in said.iterdir())
+        shutil.rmtree(said)
+        for part in parts:
+            self.assertIn(part, out)
+        return out
 
     def assert_met(self, status, out, address):
         self.assertEqual(status, 0, out)
@@ -81,13 +98,84 @@ class MpirunNet(test_netns.NetnsTest):
         self.assert_met(status, out, "10.77.0.1")
 
     def test_openmpi_from_a_host_without_ranks(self):
-        """Nothing in the environment tells where rank 0 is: it says so, and what to do, and that helps."""
-        hosts = "10.77.0.2:2,10.77.0.1:2"
-        status, out = self.orte("c", hosts, *self.usual)
-        self.assertNotEqual(status, 0, out)
-        self.assertIn("mpirun -x MASTER_ADDR=", out)
-        status, out = self.orte("c", hosts, *self.usual, options=("-x", "MASTER_ADDR=10.77.0.2"))
+        """Nothing in the environment tells where rank 0 is; PMIx does. Telling it goes as well."""
+        status, out = self.orte("c", FAR, "find", *self.usual)
         self.assert_met(status, out, "10.77.0.2")
+        self.assertEqual(out.count("| agreed by all ranks through PMIx |"), 4, out)
+        status, out = self.orte("c", FAR, "find", *self.usual, options=("-x", "MASTER_ADDR=10.77.0.2"))
+        self.assert_met(status, out, "10.77.0.2")
+        self.assertEqual(out.count("| MASTER_ADDR |"), 4, out)
+
+    def test_openmpi_with_rank_0_on_another_host(self):
+        """mpirun is on a host with ranks, but its address is not rank 0's."""
+        hosts = "10.77.0.2,10.77.0.2,10.77.0.1,10.77.0.1"
+        status, out = self.orte("a", hosts, *self.usual, options=("--mca", "rmaps", "seq"))
+        self.assert_met(status, out, "10.77.0.2")
+
+    def test_openmpi_meets_again(self):
+        """A child that ends does not take leave for its parent."""
+        status, out = self.orte("c", FAR, *(*self.usual, "fork") * 3, env={"MUSTER_LOG": "debug"})
+        self.assertEqual(status, 0, out)
+        self.assertEqual(out.count("sum 10"), 12, out)
+        self.assertEqual(out.count("fork 0"), 12, out)
+
+    def test_openmpi_discovery(self):
+        """It sets the variables; the port is the caller's if it names one."""
+        status, out = self.orte("c", FAR, "mpi=0", "env", "init_alone", "sum", "destroy")
+        self.assertEqual(status, 0, out)
+        self.assertEqual(out.count("sum 10"), 4, out)
+        status, out = self.orte("c", FAR, "mpi=4321", "env", "init_alone", "sum", "destroy")
+        self.assertEqual(out.count(" 10.77.0.2 4321 -\n"), 4, out)
+
+    def test_openmpi_without_its_own_variables(self):
+        """As with Open MPI 5."""
+        status, out = self.orte("a", FAR, *self.usual, before="unset OMPI_MCA_orte_hnp_uri")
+        self.assertEqual(status, 0, out)
+        self.assertEqual(out.count("sum 10"), 4, out)
+        env = {"MUSTER_PMIX_LIBRARY": "libnone.so.2"}
+        out = self.refused("mpirun -x MASTER_ADDR=HOST", before="unset OMPI_MCA_orte_hnp_uri", env=env)
+        self.assertEqual(out.count("only the launcher's PMIx can tell where rank 0 is, but: libnone.so.2:"), 4, out)
+
+    def test_openmpi_without_libpmix(self):
+        """Its own address is taken instead, which is right if rank 0 is there, and else says what to do."""
+        env = {"MUSTER_PMIX_LIBRARY": "libnone.so.2"}
+        status, out = self.orte("a", "10.77.0.1:2,10.77.0.2:2", "find", *self.usual, env=env)
+        self.assert_met(status, out, "10.77.0.1")
+        self.assertEqual(out.count("| OMPI_MCA_orte_hnp_uri | the job's number"), 4, out)
+        self.refused("mpirun -x MASTER_ADDR=HOST", "OMPI_MCA_orte_hnp_uri", env={**env, "MUSTER_INIT_TIMEOUT_MS": 2000})
+
+    def test_openmpi_with_a_library_that_is_not_pmix(self):
+        env = {"MUSTER_PMIX_LIBRARY": "libm.so.6"}
+        self.refused("undefined symbol: PMIx_Init", before="unset OMPI_MCA_orte_hnp_uri", env=env)
+
+    def test_openmpi_whose_server_is_gone(self):
+        for uri in ("garbage", "1.0;tcp4://127.0.0.1:9"):
+            names = " ".join(f"PMIX_SERVER_URI{n}='{uri}'" for n in ("", 2, 21, 3, 4, 41, 5))
+            out = self.refused("connecting to the launcher's PMIx", "UNREACHABLE", before=f"export {names}")
+            self.assertIn("mpirun -x MASTER_ADDR=HOST", out)
+
+    def test_variables_of_another_pmix(self):
+        """A rank that PMIx knows by another number is not one of its ranks."""
+        status, out = self.orte("c", FAR, "find", before="export PMIX_RANK=$((3 - PMIX_RANK))")
+        self.assertEqual(status, 0, out)
+        self.assertEqual(out.count("| OMPI_MCA_orte_hnp_uri |"), 4, out)
+        self.refused("rank 0 of 3, but rank 0 of 4 to PMIx", before="export OMPI_COMM_WORLD_SIZE=3")
+
+    def test_a_rank_that_does_not_come(self):
+        stay = "if [ $OMPI_COMM_WORLD_RANK = 3 ]; then exec sleep 30; fi"
+        began = time.monotonic()
+        out = self.refused("MST_ERR_TIMEOUT", before=stay, env={"MUSTER_INIT_TIMEOUT_MS": 1500})
+        self.assertIn("waiting in the launcher's PMIx for all ranks to call mst_init", out)
+        self.assertLess(time.monotonic() - began, 10)
+
+    def test_a_rank_that_is_killed(self):
+        """While the others wait for it: the launcher ends them."""
+        name = self.path("there")
+        die = f'if [ $OMPI_COMM_WORLD_RANK = 3 ]; then while [ $(cat {name}* | wc -l) != 3 ]; do :; done; kill -9 $$; fi'
+        began = time.monotonic()
+        status, out = self.orte("c", FAR, "init", before=f"{die}; echo >{name}$OMPI_COMM_WORLD_RANK")
+        self.assertNotEqual(status, 0, out)
+        self.assertLess(time.monotonic() - began, 8)
 
     def test_a_name_that_is_loopback_on_its_own_host(self):
         """As on Debian, whose /etc/hosts has 127.0.1.1 for the host's own name."""
