@@ -4,7 +4,7 @@
  *   discover action ...
  *
  * Actions: find, find_alone (.no_discovery), find_set (.set_env), mpi=PORT (mst_mpi_discovery), init, init_set (.set_env),
- * init_loud (.verbose), init_alone (.no_discovery), sum (of all ranks' rank + 1), destroy, env (the six variables),
+ * init_loud (.verbose), init_alone (.no_discovery), cancelled (mst_init with a token that was fired), sum (of all ranks' rank + 1), destroy, env (the six variables),
  * in (which cloud), fork (a child that ends at once; its exit status). Each writes one line: its name and what came of it. The first that fails ends the program with 1.
  */
 #include <muster/muster.h>
@@ -33,6 +33,18 @@ static mst_status init(const char *action) {
         dprintf(STDOUT_FILENO, "init %d %d %d\n", mst_get_rank(NULL), mst_get_world_size(NULL),
                 mst_get_host_count(NULL));
     return st;
+}
+
+/* Its failure is what is wanted. */
+static mst_status cancelled(void) {
+    mst_cancel *cancel;
+    mst_status st = mst_cancel_new(&cancel);
+    if (st != MST_OK) return st;
+    mst_cancel_fire(cancel);
+    st = mst_init(.cancel = cancel);
+    dprintf(STDOUT_FILENO, "cancelled %s %s\n", mst_status_name(st), mst_error());
+    mst_cancel_free(cancel);
+    return st == MST_ERR_CANCELLED ? MST_OK : st;
 }
 
 static mst_status sum(void) {
@@ -64,6 +76,7 @@ static void fork_child(void) {
 static mst_status act(const char *action) {
     if (!strncmp(action, "find", 4)) return find(action);
     if (!strncmp(action, "init", 4)) return init(action);
+    if (!strcmp(action, "cancelled")) return cancelled();
     if (!strcmp(action, "sum")) return sum();
     if (!strcmp(action, "destroy")) return mst_destroy_process_group(NULL);
     if (!strncmp(action, "mpi=", 4)) return mst_mpi_discovery((int)strtol(action + 4, NULL, 10), true);

@@ -1,11 +1,13 @@
 """mpirun of Open MPI and of MPICH over network namespaces: hosts that reach each other by their addresses alone."""
 
+import ctypes.util
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import time
+import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
@@ -26,6 +28,8 @@ mkdir -p "$TMPDIR"
 shift
 exec nsenter --net=/proc/$pid/ns/net sh -c "export MUSTER_FORCE_HOST=$pid; $*"
 """
+
+needs_pmix = unittest.skipUnless(ctypes.util.find_library("pmix"), "libpmix.so.2 is not installed")
 
 
 class MpirunNet(test_netns.NetnsTest):
@@ -97,6 +101,7 @@ class MpirunNet(test_netns.NetnsTest):
         status, out = self.orte("a", "10.77.0.1:2,10.77.0.2:2", *self.usual)
         self.assert_met(status, out, "10.77.0.1")
 
+    @needs_pmix
     def test_openmpi_from_a_host_without_ranks(self):
         """Nothing in the environment tells where rank 0 is; PMIx does. Telling it goes as well."""
         status, out = self.orte("c", FAR, "find", *self.usual)
@@ -106,12 +111,14 @@ class MpirunNet(test_netns.NetnsTest):
         self.assert_met(status, out, "10.77.0.2")
         self.assertEqual(out.count("| MASTER_ADDR |"), 4, out)
 
+    @needs_pmix
     def test_openmpi_with_rank_0_on_another_host(self):
         """mpirun is on a host with ranks, but its address is not rank 0's."""
         hosts = "10.77.0.2,10.77.0.2,10.77.0.1,10.77.0.1"
         status, out = self.orte("a", hosts, *self.usual, options=("--mca", "rmaps", "seq"))
         self.assert_met(status, out, "10.77.0.2")
 
+    @needs_pmix
     def test_openmpi_meets_again(self):
         """A child that ends does not take leave for its parent."""
         status, out = self.orte("c", FAR, *(*self.usual, "fork") * 3, env={"MUSTER_LOG": "debug"})
@@ -119,6 +126,7 @@ class MpirunNet(test_netns.NetnsTest):
         self.assertEqual(out.count("sum 10"), 12, out)
         self.assertEqual(out.count("fork 0"), 12, out)
 
+    @needs_pmix
     def test_openmpi_discovery(self):
         """It sets the variables; the port is the caller's if it names one."""
         status, out = self.orte("c", FAR, "mpi=0", "env", "init_alone", "sum", "destroy")
@@ -127,6 +135,7 @@ class MpirunNet(test_netns.NetnsTest):
         status, out = self.orte("c", FAR, "mpi=4321", "env", "init_alone", "sum", "destroy")
         self.assertEqual(out.count(" 10.77.0.2 4321 -\n"), 4, out)
 
+    @needs_pmix
     def test_openmpi_without_its_own_variables(self):
         """As with Open MPI 5."""
         status, out = self.orte("a", FAR, *self.usual, before="unset OMPI_MCA_orte_hnp_uri")
@@ -148,12 +157,14 @@ class MpirunNet(test_netns.NetnsTest):
         env = {"MUSTER_PMIX_LIBRARY": "libm.so.6"}
         self.refused("undefined symbol: PMIx_Init", before="unset OMPI_MCA_orte_hnp_uri", env=env)
 
+    @needs_pmix
     def test_openmpi_whose_server_is_gone(self):
         for uri in ("garbage", "1.0;tcp4://127.0.0.1:9"):
             names = " ".join(f"PMIX_SERVER_URI{n}='{uri}'" for n in ("", 2, 21, 3, 4, 41, 5))
             out = self.refused("connecting to the launcher's PMIx", "UNREACHABLE", before=f"export {names}")
             self.assertIn("mpirun -x MASTER_ADDR=HOST", out)
 
+    @needs_pmix
     def test_variables_of_another_pmix(self):
         """A rank that PMIx knows by another number is not one of its ranks."""
         status, out = self.orte("c", FAR, "find", before="export PMIX_RANK=$((3 - PMIX_RANK))")
@@ -161,6 +172,7 @@ class MpirunNet(test_netns.NetnsTest):
         self.assertEqual(out.count("| OMPI_MCA_orte_hnp_uri |"), 4, out)
         self.refused("rank 0 of 3, but rank 0 of 4 to PMIx", before="export OMPI_COMM_WORLD_SIZE=3")
 
+    @needs_pmix
     def test_a_rank_that_does_not_come(self):
         stay = "if [ $OMPI_COMM_WORLD_RANK = 3 ]; then exec sleep 30; fi"
         began = time.monotonic()
@@ -168,6 +180,14 @@ class MpirunNet(test_netns.NetnsTest):
         self.assertIn("waiting in the launcher's PMIx for all ranks to call mst_init", out)
         self.assertLess(time.monotonic() - began, 10)
 
+    @needs_pmix
+    def test_a_meeting_that_is_cancelled(self):
+        """PMIx may still be at it: it is not asked again."""
+        out = self.refused("MST_ERR_STATE", "was broken off", actions=("cancelled", "init"))
+        self.assertEqual(out.count("cancelled MST_ERR_CANCELLED"), 4, out)
+        self.assertIn("connecting to the launcher's PMIx", out)
+
+    @needs_pmix
     def test_a_rank_that_is_killed(self):
         """While the others wait for it: the launcher ends them."""
         name = self.path("there")
