@@ -16,6 +16,7 @@ from ranks import PROGRAMS, Process, main  # noqa: E402
 
 DISCOVER = PROGRAMS / "discover"
 FAR = "10.77.0.2:2,10.77.0.1:2"  # where rank 0 is on b
+STAY = "if [ $OMPI_COMM_WORLD_RANK = 3 ]; then exec sleep 30; fi"
 # ssh, as far as launchers use it: address command.
 REMOTE = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
@@ -68,7 +69,7 @@ class MpirunNet(test_netns.NetnsTest):
         )  # fmt: skip
 
     def refused(self, *parts, head="c", before=":", actions=("init",), env=None):
-        """What ranks say before they end at once is not always passed on: each says it into a file."""
+        """What ranks say before they end is not always passed on: each says it into a file. The first to end ends all."""
         said = pathlib.Path(self.path("said"))
         said.mkdir()
         before = f'exec >"{said}/$OMPI_COMM_WORLD_RANK" 2>&1; {before}'
@@ -77,8 +78,7 @@ class MpirunNet(test_netns.NetnsTest):
         out = "".join(file.read_text() for file in said.iterdir())
         shutil.rmtree(said)
         for part in parts:
-            self.assertIn(part, out)
-        return out
+            self.assertRegex(out, part)
 
     def assert_met(self, status, out, address):
         self.assertEqual(status, 0, out)
@@ -120,8 +120,8 @@ class MpirunNet(test_netns.NetnsTest):
 
     @needs_pmix
     def test_openmpi_meets_again(self):
-        """A child that ends does not take leave for its parent."""
-        status, out = self.orte("c", FAR, *(*self.usual, "fork") * 3, env={"MUSTER_LOG": "debug"})
+        """A child that ends does not try to take leave for its parent."""
+        status, out = self.orte("c", FAR, *(part for n in range(3) for part in (f"port=400{n}", *self.usual, "fork")))
         self.assertEqual(status, 0, out)
         self.assertEqual(out.count("sum 10"), 12, out)
         self.assertEqual(out.count("fork 0"), 12, out)
@@ -142,8 +142,8 @@ class MpirunNet(test_netns.NetnsTest):
         self.assertEqual(status, 0, out)
         self.assertEqual(out.count("sum 10"), 4, out)
         env = {"MUSTER_PMIX_LIBRARY": "libnone.so.2"}
-        out = self.refused("mpirun -x MASTER_ADDR=HOST", before="unset OMPI_MCA_orte_hnp_uri", env=env)
-        self.assertEqual(out.count("only the launcher's PMIx can tell where rank 0 is, but: libnone.so.2:"), 4, out)
+        why = "only the launcher's PMIx can tell where rank 0 is, but: libnone.so.2:.*mpirun -x MASTER_ADDR=HOST"
+        self.refused(why, before="unset OMPI_MCA_orte_hnp_uri", env=env)
 
     def test_openmpi_without_libpmix(self):
         """Its own address is taken instead, which is right if rank 0 is there, and else says what to do."""
@@ -161,8 +161,8 @@ class MpirunNet(test_netns.NetnsTest):
     def test_openmpi_whose_server_is_gone(self):
         for uri in ("garbage", "1.0;tcp4://127.0.0.1:9"):
             names = " ".join(f"PMIX_SERVER_URI{n}='{uri}'" for n in ("", 2, 21, 3, 4, 41, 5))
-            out = self.refused("connecting to the launcher's PMIx", "UNREACHABLE", before=f"export {names}")
-            self.assertIn("mpirun -x MASTER_ADDR=HOST", out)
+            said = "connecting to the launcher's PMIx: it answered UNREACHABLE.*mpirun -x MASTER_ADDR=HOST"
+            self.refused(said, before=f"export {names}")
 
     @needs_pmix
     def test_variables_of_another_pmix(self):
@@ -170,32 +170,29 @@ class MpirunNet(test_netns.NetnsTest):
         status, out = self.orte("c", FAR, "find", before="export PMIX_RANK=$((3 - PMIX_RANK))")
         self.assertEqual(status, 0, out)
         self.assertEqual(out.count("| OMPI_MCA_orte_hnp_uri |"), 4, out)
-        self.refused("rank 0 of 3, but rank 0 of 4 to PMIx", before="export OMPI_COMM_WORLD_SIZE=3")
+        self.refused("rank (.) of 5, but rank \\1 of 4 to PMIx", before="export OMPI_COMM_WORLD_SIZE=5")
 
     @needs_pmix
     def test_a_rank_that_does_not_come(self):
-        stay = "if [ $OMPI_COMM_WORLD_RANK = 3 ]; then exec sleep 30; fi"
         began = time.monotonic()
-        out = self.refused("MST_ERR_TIMEOUT", before=stay, env={"MUSTER_INIT_TIMEOUT_MS": 1500})
-        self.assertIn("waiting in the launcher's PMIx for all ranks to call mst_init", out)
+        said = "MST_ERR_TIMEOUT.*waiting in the launcher's PMIx for all ranks to call mst_init"
+        self.refused(said, before=STAY, env={"MUSTER_INIT_TIMEOUT_MS": 1500})
         self.assertLess(time.monotonic() - began, 10)
 
     @needs_pmix
     def test_a_meeting_that_is_cancelled(self):
-        """PMIx may still be at it: it is not asked again."""
-        out = self.refused("MST_ERR_STATE", "was broken off", actions=("cancelled", "init"))
-        self.assertEqual(out.count("cancelled MST_ERR_CANCELLED"), 4, out)
-        self.assertIn("connecting to the launcher's PMIx", out)
+        """PMIx is still at it: it is not asked again."""
+        said = "cancelled MST_ERR_CANCELLED.*waiting in the launcher's PMIx", "failed init MST_ERR_STATE.* was broken off"
+        self.refused(*said, before=STAY, actions=("cancelled", "init"))
 
     @needs_pmix
     def test_a_rank_that_is_killed(self):
         """While the others wait for it: the launcher ends them."""
         name = self.path("there")
         die = f'if [ $OMPI_COMM_WORLD_RANK = 3 ]; then while [ $(cat {name}* | wc -l) != 3 ]; do :; done; kill -9 $$; fi'
-        began = time.monotonic()
-        status, out = self.orte("c", FAR, "init", before=f"{die}; echo >{name}$OMPI_COMM_WORLD_RANK")
+        env = {"MUSTER_INIT_TIMEOUT_MS": 60000}  # more than the test has patience for
+        status, out = self.orte("c", FAR, "init", before=f"{die}; echo >{name}$OMPI_COMM_WORLD_RANK", env=env)
         self.assertNotEqual(status, 0, out)
-        self.assertLess(time.monotonic() - began, 8)
 
     def test_a_name_that_is_loopback_on_its_own_host(self):
         """As on Debian, whose /etc/hosts has 127.0.1.1 for the host's own name."""
