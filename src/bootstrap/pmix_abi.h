@@ -1,7 +1,6 @@
 /*
  * pmix_abi.h - as much of the interface of libpmix.so.2 as pmix.c needs, so that building takes no header of PMIx's. The
- * values are those of the PMIx standard, the same from version 2 to 6; tests/unit/test_pmix_abi.c compares them with the
- * system's header.
+ * values are those of the PMIx standard; tests/unit/test_pmix_abi.c compares them with the system's header.
  */
 #ifndef MSI_BOOTSTRAP_PMIX_ABI_H
 #define MSI_BOOTSTRAP_PMIX_ABI_H
