@@ -49,7 +49,7 @@ mst_status mst_discover_with(mst_discovery *found, const mst_discover_options *o
 
 /*
  * DeepSpeed's mpi_discovery, without MPI: finds everything that mst_discover does, agrees with the other ranks through
- * the launcher (PMI) on rank 0's address where only that can tell, and sets the variables that are listed at .set_env
+ * the launcher (PMI, PMIx) on rank 0's address where only that can tell, and sets the variables that are listed at .set_env
  * above. All ranks call it, before mst_init, which then finds the variables. port 0 lets muster choose: the
  * launcher's, one that goes with the job's number, or 29500. verbose says in one line what was found.
  */

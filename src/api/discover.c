@@ -9,6 +9,19 @@ static const char *text_or_none(const char *text) {
     return text ? text : "";
 }
 
+/* Where rank 0's address comes from. */
+static const char *say_meeting(const struct msi_launch *launch) {
+    switch (launch->meet) {
+    case MSI_MEET_PMI:
+        return "agreed by all ranks through PMI";
+    case MSI_MEET_PMIX:
+        return "agreed by all ranks through PMIx";
+    case MSI_MEET_TOLD:
+        break;
+    }
+    return text_or_none(launch->host_from);
+}
+
 static void show(const struct msi_launch *launch, mst_discovery *found) {
     *found = (mst_discovery){
         .launcher = launch->launcher->name,
@@ -22,15 +35,15 @@ static void show(const struct msi_launch *launch, mst_discovery *found) {
         .world_size_from = text_or_none(launch->size.from),
         .local_rank_from = text_or_none(launch->local_rank.from),
         .local_size_from = text_or_none(launch->local_size.from),
-        .master_addr_from = launch->pmi ? "agreed by all ranks through PMI" : text_or_none(launch->host_from),
+        .master_addr_from = say_meeting(launch),
         .master_port_from = text_or_none(launch->port.from),
     };
-    if (!launch->pmi) strcpy(found->master_addr, launch->host);
+    if (launch->meet == MSI_MEET_TOLD) strcpy(found->master_addr, launch->host);
 }
 
 /* What the environment says, checked. */
-static mst_status find(bool discovery, struct msi_launch *launch) {
-    mst_status st = msi_launch_find(discovery, launch);
+static mst_status find(bool discovery, const struct msi_settings *settings, struct msi_launch *launch) {
+    mst_status st = msi_discover_launch(discovery, settings, launch);
     if (st == MST_OK) st = msi_launch_check(discovery, launch);
     if (st == MST_OK) msi_discover_alone(launch);
     if (st == MST_OK && (launch->rank.value < 0 || launch->size.value < 0))
@@ -47,7 +60,7 @@ mst_status mst_discover_with(mst_discovery *found, const mst_discover_options *g
     mst_status st = msi_options_begin("mst_discover", &options, sizeof options, given);
     if (st == MST_OK && !found) st = msi_fail(MST_ERR_INVALID, NULL, "found is NULL");
     if (st == MST_OK) st = msi_settings_load(&settings, NULL);
-    if (st == MST_OK) st = find(settings.discovery && !options.no_discovery, &launch);
+    if (st == MST_OK) st = find(settings.discovery && !options.no_discovery, &settings, &launch);
     if (st != MST_OK) return st;
     show(&launch, found);
     if (options.verbose) msi_discover_say(true, &launch);
@@ -61,7 +74,7 @@ mst_status mst_mpi_discovery(int port, bool verbose) {
     if (port < 0 || port > 65535)
         return msi_fail(MST_ERR_INVALID, "0 lets muster choose", "port %d is not from 0 to 65535", port);
     mst_status st = msi_settings_load(&settings, NULL);
-    if (st == MST_OK) st = find(true, &launch);
+    if (st == MST_OK) st = find(true, &settings, &launch);
     if (st == MST_OK && port) launch.port = (struct msi_found){port, "the caller"};
     struct msi_wait wait = {msi_deadline(settings.init_timeout_ms), NULL};
     if (st == MST_OK) st = msi_discover_meet(&settings, &wait, &launch);

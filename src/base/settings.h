@@ -24,6 +24,8 @@
       "Network interface whose address other hosts shall use; default: the one on the route to the master.") \
     X(advertise_addr, "MUSTER_ADVERTISE_ADDR", TEXT, "", 0, 0,                                               \
       "Address that other hosts shall use for this rank, where no interface here has it (NAT).")             \
+    X(pmix_library, "MUSTER_PMIX_LIBRARY", TEXT, "libpmix.so.2", 0, 0,                                       \
+      "Library of PMIx, which ranks on several hosts ask where to meet if their launcher has it.")           \
     X(algo, "MUSTER_ALGO", TEXT, "", 0, 0,                                                                   \
       "Algorithms between hosts, as all_reduce:ring,broadcast:tree; alike on all ranks.")                    \
     X(model, "MUSTER_MODEL", TEXT, "", 0, 0,                                                                 \

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/pmi.h"
+#include "bootstrap/pmix.h"
 #include "os/host.h"
 
 #include <stdio.h>
@@ -17,26 +18,46 @@ void msi_discover_alone(struct msi_launch *launch) {
     launch->size = launch->local_size = (struct msi_found){1, why};
 }
 
-mst_status msi_discover_meet(const struct msi_settings *settings, const struct msi_wait *wait,
-                             struct msi_launch *launch) {
-    struct msi_address offer = {.port = launch->port.value < 0 ? 0 : launch->port.value}, met;
+mst_status msi_discover_launch(bool discovery, const struct msi_settings *settings,
+                               struct msi_launch *launch) {
+    mst_status st = msi_launch_find(discovery, launch);
+    if (st == MST_OK && launch->meet == MSI_MEET_PMIX && launch->host[0] &&
+        !msi_pmix_load(settings->pmix_library))
+        msi_launch_forgo_pmix(launch);
+    return st;
+}
+
+/* What rank 0 offers: its own address, unless all ranks know one, and a port if one was asked for. */
+static mst_status make_offer(const struct msi_settings *settings, const struct msi_launch *launch,
+                             struct msi_address *offer) {
     const char *why;
     char own[64];
+    *offer = (struct msi_address){.port = launch->port.value < 0 ? 0 : launch->port.value};
+    bool known = launch->host[0] && launch->meet == MSI_MEET_PMI;
     mst_status st = MST_OK;
-    if (!launch->pmi) return MST_OK;
-    if (launch->host[0]) {
-        strcpy(offer.host, launch->host);
-    } else {
-        st = msi_netif_choose(settings->advertise_addr, settings->socket_ifname, NULL, own, &why);
-        if (st == MST_OK) strcpy(offer.host, own);
-    }
-    if (st == MST_OK) st = msi_pmi_meet(launch->rank.value, &offer, wait, &met);
+    if (!known) st = msi_netif_choose(settings->advertise_addr, settings->socket_ifname, NULL, own, &why);
+    if (st == MST_OK) strcpy(offer->host, known ? launch->host : own);
+    return st;
+}
+
+mst_status msi_discover_meet(const struct msi_settings *settings, const struct msi_wait *wait,
+                             struct msi_launch *launch) {
+    struct msi_address offer, met;
+    if (launch->meet == MSI_MEET_TOLD) return MST_OK;
+    bool pmix = launch->meet == MSI_MEET_PMIX;
+    struct msi_pmix_ask ask = {.rank = launch->rank.value,
+                               .size = launch->size.value,
+                               .library = settings->pmix_library,
+                               .advice = launch->launcher->advice};
+    mst_status st = make_offer(settings, launch, &offer);
+    if (st == MST_OK)
+        st = pmix ? msi_pmix_meet(&ask, &offer, wait, &met) : msi_pmi_meet(ask.rank, &offer, wait, &met);
     if (st != MST_OK) return st;
-    static const char from[] = "rank 0, through PMI";
+    const char *from = pmix ? "rank 0, through PMIx" : "rank 0, through PMI";
     strcpy(launch->host, met.host);
     launch->host_from = from;
     launch->port = (struct msi_found){met.port, launch->port.value < 0 ? from : launch->port.from};
-    launch->pmi = false;
+    launch->meet = MSI_MEET_TOLD;
     return MST_OK;
 }
 
@@ -162,6 +183,9 @@ static mst_status take_env(const struct msi_settings *settings, const struct msi
     }
     mst_status st = MST_OK;
     if (place->rank >= 0 && place->world_size > 0) {
+        /* A world that the caller has made of some of the ranks, or in another order, is not PMIx's. */
+        if (place->rank != launch->rank.value || place->world_size != launch->size.value)
+            msi_launch_forgo_pmix(launch);
         launch->rank.value = place->rank; /* whoever is rank 0 hosts the store */
         st = msi_discover_meet(settings, wait, launch);
     }
@@ -209,7 +233,7 @@ mst_status msi_discover(const mst_init_options *options, const struct msi_settin
     struct msi_launch launch;
     *place = (struct msi_place){.rank = -1};
     mst_status st = msi_url_parse(options->init_method ? options->init_method : "env://", &place->url);
-    if (st == MST_OK) st = msi_launch_find(discovery, &launch);
+    if (st == MST_OK) st = msi_discover_launch(discovery, settings, &launch);
     if (st == MST_OK) st = take_ranks(options, &launch, place);
     bool told = options->world_size || place->url.rank >= 0 || place->url.world_size >= 0;
     if (st == MST_OK && !told) st = msi_launch_check(discovery, &launch);

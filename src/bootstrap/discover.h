@@ -28,12 +28,16 @@ struct msi_place {
 
 /*
  * Finds the place. MST_ERR_CONFIG names the variables that are missing, malformed or contradict each other. Talks to
- * nobody, except to the launcher through PMI where only that can tell.
+ * nobody, except to the launcher through PMI or PMIx where only that can tell.
  */
 mst_status msi_discover(const mst_init_options *options, const struct msi_settings *settings,
                         const struct msi_wait *wait, struct msi_place *place);
 
-/* Agrees with the other ranks through PMI on host and port, where that is open; *launch then has them. */
+/* msi_launch_find, less PMIx where its library cannot be loaded and the environment has a guess. */
+mst_status msi_discover_launch(bool discovery, const struct msi_settings *settings,
+                               struct msi_launch *launch);
+
+/* Agrees with the other ranks on host and port, where that is open; *launch then has them. */
 mst_status msi_discover_meet(const struct msi_settings *settings, const struct msi_wait *wait,
                              struct msi_launch *launch);
 

@@ -83,7 +83,7 @@ static bool on_one_host(const struct msi_launch *launch) {
     return launch->size.value > 0 && launch->local_size.value == launch->size.value;
 }
 
-static mst_status read_where(struct msi_launch *launch) {
+static mst_status read_where(struct msi_launch *launch, bool *guess) {
     if (msi_variable("MASTER_ADDR")) return MST_OK; /* who sets that need not care for the rest */
     for (int i = 0; i < MSI_RULES && launch->launcher->where[i].name; i++) {
         const struct msi_where_rule *rule = &launch->launcher->where[i];
@@ -96,6 +96,7 @@ static mst_status read_where(struct msi_launch *launch) {
             strcpy(launch->host, "127.0.0.1");
         if (st != MST_OK) return st;
         launch->host_from = rule->name;
+        *guess = rule->guess;
         if (rule->port) launch->port = (struct msi_found){rule->port, launch->launcher->title};
         return MST_OK;
     }
@@ -127,18 +128,32 @@ int msi_launch_port(const char *job) {
     return FIRST + (int)(hash_text(0xcbf29ce484222325, job) % PORTS);
 }
 
+/* Is this process a client of a PMIx server, as the rank that the launcher says? */
+static bool has_pmix(const struct msi_launch *launch) {
+    int rank = -1;
+    return launch->launcher->depth >= MSI_DEPTH_MPI && msi_variable("PMIX_NAMESPACE") &&
+           msi_variable_number("PMIX_RANK", 0, INT_MAX, &rank) == MST_OK && rank >= 0 &&
+           rank == launch->rank.value;
+}
+
+static enum msi_meet how_to_meet(const struct msi_launch *launch, bool guess) {
+    bool pmi = launch->launcher->pmi && (msi_variable("PMI_FD") || msi_variable("PMI_PORT"));
+    if (pmi && (!launch->host[0] || !launch->job[0])) return MSI_MEET_PMI;
+    return (guess || !launch->host[0]) && has_pmix(launch) ? MSI_MEET_PMIX : MSI_MEET_TOLD;
+}
+
 /* Everything that one launcher says. */
 static mst_status read_launcher(const struct msi_launcher *row, struct msi_launch *launch) {
     *launch = (struct msi_launch){.launcher = row, .port.value = -1};
     mst_status st = read_number(row->rank, 0, -1, &launch->rank);
     if (st == MST_OK) st = read_number(row->size, 1, -1, &launch->size);
     int size = launch->size.value;
+    bool guess = false;
     if (st == MST_OK) st = read_number(row->local_rank, 0, size, &launch->local_rank);
     if (st == MST_OK) st = read_number(row->local_size, 1, size, &launch->local_size);
-    if (st == MST_OK) st = read_where(launch);
+    if (st == MST_OK) st = read_where(launch, &guess);
     read_job(launch);
-    bool reachable = msi_variable("PMI_FD") || msi_variable("PMI_PORT");
-    launch->pmi = row->pmi && reachable && (!launch->host[0] || !launch->job[0]);
+    launch->meet = how_to_meet(launch, guess);
     return st;
 }
 
@@ -150,11 +165,12 @@ static bool agree(const struct msi_launch *a, const struct msi_launch *b) {
 static void complete(struct msi_launch *launch, const struct msi_launch *other) {
     if (launch->local_rank.value < 0) launch->local_rank = other->local_rank;
     if (launch->local_size.value < 0) launch->local_size = other->local_size;
-    if (!launch->host[0] && (other->host[0] || other->pmi)) {
+    bool open = !launch->host[0] && launch->meet != MSI_MEET_PMIX;
+    if (open && (other->host[0] || other->meet != MSI_MEET_TOLD)) {
         strcpy(launch->host, other->host);
         launch->host_from = other->host_from;
         launch->port = other->port;
-        launch->pmi = other->pmi;
+        launch->meet = other->meet;
     }
     if (!launch->job[0]) strcpy(launch->job, other->job);
 }
@@ -166,7 +182,7 @@ static mst_status take_master(struct msi_launch *launch) {
     if (host) {
         strcpy(launch->host, host);
         launch->host_from = "MASTER_ADDR";
-        launch->pmi = false;
+        launch->meet = MSI_MEET_TOLD;
     }
     if (msi_variable("MASTER_PORT")) launch->port.from = "MASTER_PORT";
     return msi_variable_number("MASTER_PORT", 0, 65535, &launch->port.value);
@@ -174,11 +190,17 @@ static mst_status take_master(struct msi_launch *launch) {
 
 /* The port where neither MASTER_PORT nor the launcher names one. */
 static void choose_port(struct msi_launch *launch) {
-    if (launch->port.value >= 0 || launch->pmi) return;
+    if (launch->port.value >= 0 || launch->meet != MSI_MEET_TOLD) return;
     if (launch->job[0])
         launch->port = (struct msi_found){msi_launch_port(launch->job), "the job's number"};
     else if (launch->launcher->depth >= MSI_DEPTH_MPI)
         launch->port = (struct msi_found){MSI_DEFAULT_PORT, "the default"};
+}
+
+void msi_launch_forgo_pmix(struct msi_launch *launch) {
+    if (launch->meet != MSI_MEET_PMIX) return;
+    launch->meet = MSI_MEET_TOLD;
+    choose_port(launch);
 }
 
 static bool looked_for(bool discovery, const struct msi_launcher *row) {
@@ -199,7 +221,7 @@ mst_status msi_launch_find(bool discovery, struct msi_launch *launch) {
             struct msi_launch mpi = *launch;
             *launch = other;
             other = mpi;
-            other.pmi = false; /* a manager's PMI may be another than MPICH's */
+            other.meet = MSI_MEET_TOLD; /* a manager's PMI may be another than MPICH's */
         }
         complete(launch, &other);
     }

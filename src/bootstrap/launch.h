@@ -19,13 +19,20 @@ struct msi_found {
     const char *from;
 };
 
+/* How rank 0's address becomes known. */
+enum msi_meet {
+    MSI_MEET_TOLD, /* by the environment, or not at all */
+    MSI_MEET_PMI,  /* the ranks agree on it through the launcher's PMI: see pmi.h */
+    MSI_MEET_PMIX, /* or through its PMIx: see pmix.h; host is then a guess, in case that PMIx cannot be had */
+};
+
 struct msi_launch {
     const struct msi_launcher *launcher;
     struct msi_found rank, size, local_rank, local_size, port;
     char host[MSI_HOST_MAX]; /* "": not known */
     const char *host_from;
     char job[MSI_JOB_MAX]; /* "": nothing tells this job from others */
-    bool pmi;              /* where to meet is still to be agreed on through PMI; see pmi.h */
+    enum msi_meet meet;
 };
 
 /*
@@ -36,6 +43,9 @@ mst_status msi_launch_find(bool discovery, struct msi_launch *launch);
 
 /* MST_ERR_CONFIG lists the variables that contradict each other. */
 mst_status msi_launch_check(bool discovery, const struct msi_launch *launch);
+
+/* Goes by the environment alone, also where PMIx could be asked. */
+void msi_launch_forgo_pmix(struct msi_launch *launch);
 
 /* A port that goes with a job: the same for all its ranks, and most likely another than other jobs have. */
 int msi_launch_port(const char *job);

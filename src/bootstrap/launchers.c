@@ -78,7 +78,7 @@ const struct msi_launcher msi_launchers[] = {
         .needs = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
         .depth = MSI_DEPTH_MPI,
         OMPI_NUMBERS,
-        .where = {HERE, {"OMPI_MCA_orte_hnp_uri", msi_hosts_orte, 0, 0, false}},
+        .where = {HERE, {"OMPI_MCA_orte_hnp_uri", msi_hosts_orte, .guess = true}}, /* mpirun's host */
         .job = {"OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"},
         .advice = "pass rank 0's host to all ranks: mpirun -x MASTER_ADDR=HOST",
     },

@@ -45,6 +45,7 @@ struct msi_where_rule {
     uint64_t n;              /* which host of the list */
     int port;                /* to go with it; 0: any */
     bool several;            /* only if the ranks are on several hosts */
+    bool guess;              /* rank 0 may be elsewhere: the launcher's PMIx is asked first, if it has one */
 };
 
 enum { MSI_RULES = 3 };

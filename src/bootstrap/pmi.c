@@ -2,6 +2,7 @@
 #include "bootstrap/pmi.h"
 #include "base/error.h"
 #include "bootstrap/launch.h"
+#include "bootstrap/offer.h"
 #include "os/socket.h"
 #include "wire/pmi.h"
 #include "wire/url.h"
@@ -16,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MEETINGS_MAX = 10000, PORTS_TRIED = 64 };
+enum { MEETINGS_MAX = 10000 };
 
 static const char advice[] =
     "set MASTER_ADDR and MASTER_PORT for all ranks; the launcher's PMI is then not asked";
@@ -181,24 +182,11 @@ static mst_status last_offer(struct talk *talk, int *meetings, char text[MSI_ADD
     return st;
 }
 
-/* A port that is free on the host, beginning with the job's own. */
-static mst_status choose_port(const char *job, struct msi_address *offer) {
-    mst_status st = MST_OK;
-    for (int i = 0; i < PORTS_TRIED; i++) {
-        int listener, port;
-        offer->port = msi_launch_port(job) + i;
-        st = msi_listen(offer, &listener, &port);
-        if (st == MST_OK) close(listener);
-        if (st != MST_ERR_PORT_TAKEN) break;
-    }
-    return st;
-}
-
 static mst_status put_offer(struct talk *talk, struct msi_address offer) {
     char text[MSI_ADDRESS_TEXT_MAX];
     int k;
     mst_status st = last_offer(talk, &k, text);
-    if (st == MST_OK && !offer.port) st = choose_port(talk->space, &offer);
+    if (st == MST_OK && !offer.port) st = msi_offer_choose_port(talk->space, &offer);
     if (st != MST_OK) return st;
     st = ask(talk, "put_result", "telling the launcher rank 0's address",
              "cmd=put kvsname=%s key=muster-%d value=%s\n", talk->space, k, msi_address_format(&offer, text));
@@ -210,8 +198,7 @@ static mst_status put_offer(struct talk *talk, struct msi_address offer) {
 
 static mst_status meet(struct talk *talk, int rank, const struct msi_address *offer,
                        struct msi_address *met) {
-    char text[MSI_ADDRESS_TEXT_MAX] = "", url[MSI_ADDRESS_TEXT_MAX + 8];
-    struct msi_url parsed;
+    char text[MSI_ADDRESS_TEXT_MAX] = "";
     int meetings;
     mst_status st = open_talk(talk);
     if (st == MST_OK && rank == 0) st = put_offer(talk, *offer);
@@ -223,10 +210,7 @@ static mst_status meet(struct talk *talk, int rank, const struct msi_address *of
     if (!text[0])
         return msi_fail(MST_ERR_PROTOCOL, advice,
                         "the launcher's PMI has passed its barrier but not rank 0's address on");
-    snprintf(url, sizeof url, "tcp://%s", text);
-    st = msi_url_parse(url, &parsed);
-    if (st == MST_OK) *met = parsed.address;
-    return st;
+    return msi_offer_parse(text, met);
 }
 
 mst_status msi_pmi_meet(int rank, const struct msi_address *offer, const struct msi_wait *wait,

@@ -132,13 +132,16 @@ class Launcher:
         _, port = self.serve()
         self.refused("MST_ERR_PORT_TAKEN", "MASTER_PORT", env={"MASTER_PORT": port, "MUSTER_INIT_TIMEOUT_MS": 3000})
 
-    def test_several_hosts(self):
-        """The launcher takes them for two hosts, so nothing but it knows where rank 0 is."""
+    def write_remote(self):
         remote = self.path("remote")
         pathlib.Path(remote).write_text(REMOTE)
         os.chmod(remote, 0o755)
+        return remote
+
+    def test_several_hosts(self):
+        """The launcher takes them for two hosts, so nothing but it knows where rank 0 is."""
         command = (DISCOVER, "find", "init_loud", "sum", "destroy")
-        lines = self.run_ranks(4, *command, options=self.two_hosts(remote))
+        lines = self.run_ranks(4, *command, options=self.two_hosts())
         self.assert_sums(lines, 4)
         self.assertEqual(sum("world_size=4, local_size=2" in line for line in lines), 4, lines)
         self.assertFalse(any("master_addr=127." in line for line in lines), lines)
@@ -146,7 +149,7 @@ class Launcher:
         self.assertGreaterEqual(len(set(hosts)), 1)
         self.assert_nothing_left("tmp", "remote", "hosts")
 
-    def test_beside_mpi(self):
+    def build_with_mpi(self):
         compiler = shutil.which(f"mpicc.{self.name}")
         if not compiler:
             self.skipTest(f"mpicc.{self.name} is not installed")
@@ -156,17 +159,24 @@ class Launcher:
         build = [compiler, "-o", program, SOURCE / "tests/interop/mpi/with_mpi.c", f"-I{SOURCE}/include", f"-L{BUILD}/lib"]
         done = subprocess.run([*build, "-lmuster", f"-Wl,-rpath,{BUILD}/lib"], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
+        return program
+
+    def test_beside_mpi(self):
+        program = self.build_with_mpi()
         for first in ("mpi", "muster"):
-            lines = self.run_ranks(2, program, first)
-            self.assertEqual([line for line in lines if line.startswith("muster")], ["muster 2, MPI 2"] * 2, lines)
+            for n, options in ((2, ()), (4, self.two_hosts())):
+                lines = self.run_ranks(n, program, first, *self.after_mpi, options=options)
+                self.assertEqual([line for line in lines if line.startswith("muster")], [f"muster {n}, MPI {n}"] * n, lines)
 
 
 class OpenMpi(Launcher, RanksTest):
     mpirun, name, rank_variable = "mpirun.openmpi", "openmpi", "OMPI_COMM_WORLD_RANK"
     options = ("--oversubscribe", "--bind-to", "none")
+    after_mpi = ("again",)
 
-    def two_hosts(self, remote):
-        return ("--mca", "rtc", "^hwloc", "--mca", "plm_rsh_agent", remote, "--host", "hosta:2,hostb:2")
+    def two_hosts(self):
+        agent = ("--mca", "rtc", "^hwloc", "--mca", "plm_rsh_agent", self.write_remote())
+        return (*agent, "--mca", "btl", "self,tcp", "--host", "hosta:2,hostb:2")  # shared memory of both would have one name
 
     def test_the_port_goes_with_the_job(self):
         lines = self.run_ranks(2, DISCOVER, "find")
@@ -178,9 +188,10 @@ class OpenMpi(Launcher, RanksTest):
 class Mpich(Launcher, RanksTest):
     mpirun, name, rank_variable = "mpirun.mpich", "mpich", "PMI_RANK"
     options = ()
+    after_mpi = ()  # MPI_Finalize takes leave of the launcher
 
-    def two_hosts(self, remote):
-        return ("-launcher", "ssh", "-launcher-exec", remote, "-hosts", "hosta,hostb", "-ppn", "2")
+    def two_hosts(self):
+        return ("-launcher", "ssh", "-launcher-exec", self.write_remote(), "-hosts", "hosta,hostb", "-ppn", "2")
 
     def test_ports_instead_of_descriptors(self):
         command = (DISCOVER, "init", "sum", "destroy")

@@ -4,13 +4,16 @@
  *   discover action ...
  *
  * Actions: find, find_alone (.no_discovery), find_set (.set_env), mpi=PORT (mst_mpi_discovery), init, init_set (.set_env),
- * init_loud (.verbose), init_alone (.no_discovery), sum (of all ranks' rank + 1), destroy, env (the six variables),
- * in (which cloud). Each writes one line: its name and what came of it. The first that fails ends the program with 1.
+ * init_loud (.verbose), init_alone (.no_discovery), cancelled (mst_init, called off after a second), sum (of all ranks' rank +
+ * 1), destroy, env (the six variables), in (which cloud), port=PORT (sets MASTER_PORT), fork (a child that ends at once; its
+ * exit status). Each writes one line: its name and what came of it. The first that fails ends the program with 1.
  */
 #include <muster/muster.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static mst_status find(const char *action) {
@@ -34,6 +37,26 @@ static mst_status init(const char *action) {
     return st;
 }
 
+static void *fire_later(void *cancel) {
+    sleep(1);
+    mst_cancel_fire(cancel);
+    return NULL;
+}
+
+/* Its failure is what is wanted. */
+static mst_status cancelled(void) {
+    mst_cancel *cancel;
+    pthread_t thread;
+    mst_status st = mst_cancel_new(&cancel);
+    if (st != MST_OK) return st;
+    if (pthread_create(&thread, NULL, fire_later, cancel)) abort();
+    st = mst_init(.cancel = cancel);
+    dprintf(STDOUT_FILENO, "cancelled %s %s\n", mst_status_name(st), mst_error());
+    pthread_join(thread, NULL);
+    mst_cancel_free(cancel);
+    return st == MST_ERR_CANCELLED ? MST_OK : st;
+}
+
 static mst_status sum(void) {
     float x = (float)(mst_get_rank(NULL) + 1);
     mst_status st = mst_all_reduce(&x, 1, MST_F32);
@@ -52,13 +75,27 @@ static void show_env(void) {
     dprintf(STDOUT_FILENO, "%s\n", line);
 }
 
+static void fork_child(void) {
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(1); /* nothing at its end may wait */
+        exit(0);
+    }
+    waitpid(child, &status, 0);
+    dprintf(STDOUT_FILENO, "fork %d\n", status);
+}
+
 static mst_status act(const char *action) {
     if (!strncmp(action, "find", 4)) return find(action);
     if (!strncmp(action, "init", 4)) return init(action);
+    if (!strcmp(action, "cancelled")) return cancelled();
     if (!strcmp(action, "sum")) return sum();
     if (!strcmp(action, "destroy")) return mst_destroy_process_group(NULL);
     if (!strncmp(action, "mpi=", 4)) return mst_mpi_discovery((int)strtol(action + 4, NULL, 10), true);
+    if (!strncmp(action, "port=", 5)) setenv("MASTER_PORT", action + 5, 1);
     if (!strcmp(action, "env")) show_env();
+    if (!strcmp(action, "fork")) fork_child();
     if (!strcmp(action, "in"))
         dprintf(STDOUT_FILENO, "in %d %d %d\n", mst_in_aml(), mst_in_aws_sm(), mst_in_dlts());
     return MST_OK;
