@@ -91,7 +91,7 @@ static void report(struct job *job) {
         report_alone(job);
 }
 
-/* The report comes last, below whatever the other ranks had to job_say about the failure. */
+/* The report comes last, below whatever the other ranks had to say about the failure. */
 void job_on_idle(void *arg) {
     struct job *job = arg;
 
@@ -147,7 +147,7 @@ static void on_heard(uv_timer_t *timer) {
     job->hearing = false;
 }
 
-/* The others have a moment to find out by themselves, and to job_say in which call. */
+/* The others have a moment to find out by themselves, and to say in which call. */
 void job_hear_the_others(struct job *job) {
     job->phase = STOPPING;
     progress_stop(&job->progress);
