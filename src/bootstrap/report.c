@@ -164,7 +164,7 @@ static const char *find_host(struct msi_str hosts, const char *run, int rank, ch
     out[0] = 0;
     while (next_line(&hosts, line, sizeof line)) {
         int first, count;
-        if (strncmp(line, run, len) || sscanf(line + len, " %9d %9d %255s", &first, &count, name) != 3)
+        if (strncmp(line, run, len) != 0 || sscanf(line + len, " %9d %9d %255s", &first, &count, name) != 3)
             continue;
         if (rank >= first && rank - first < count) strcpy(out, name);
     }

@@ -6,6 +6,7 @@
 #define TESTS_HEAD_KIT_H
 
 #include "../tools/muster/head.c"
+#include "../tools/muster/head_nodes.c"
 #include "../tools/muster/nearest.c"
 #include "../tools/muster/node_msg.c"
 #include "../tools/muster/options.c"

@@ -1,5 +1,5 @@
-/* head.c - see head.h. */
-#include "head.h"
+/* head.c - see head.h: hears, decides, orders. */
+#include "head_parts.h"
 
 #include "commands.h"
 
@@ -9,39 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum state { GATHERING, RUNNING, STOPPING, OVER };
-enum { TEXT = 1024, NAMED_MOST = 8 };
 static const double never = 1e18;
-
-struct node {
-    struct node *next;
-    int ticket, node_rank, n, pid;
-    bool takes_part; /* in this generation */
-    bool stopped;    /* it has no ranks any more */
-    bool leaving, lost;
-    /* What it said when it stopped: */
-    int rank, status, culprit;
-    bool final;
-    char *report;
-    char host[NODE_HOST_MAX];
-};
-
-struct head {
-    struct head_options options;
-    enum state state;
-    struct node *nodes; /* in order of arrival */
-    int generation;     /* -1 before the first */
-    int restarts;       /* that failures have cost */
-    double since;       /* of this state */
-    double progress;    /* when to say next for whom it waits */
-    double enough;      /* since when min nodes are here, before the first generation; never: they are not */
-    /* Why this generation stops: */
-    const struct node *cause; /* the node where a rank failed first, or that was lost */
-    int signal;               /* the launcher was told to end */
-    int failed;               /* head_fail's status, 0: it was not called */
-    char failure[TEXT];       /* and its text */
-    bool insisted;            /* and then, to kill what is left */
-};
 
 __attribute__((format(printf, 2, 3))) static void say(const struct head *head, const char *format, ...) {
     char text[TEXT];
@@ -69,101 +37,6 @@ static void end_job(struct head *head, int status, const char *text, double now)
     order(head, (struct order){.kind = ORDER_END, .status = status, .text = text});
 }
 
-/* "host b (pid 12)", with its node rank where nodes have one. */
-static const char *show(const struct node *node, char *out, size_t size) {
-    if (node->node_rank < 0)
-        snprintf(out, size, "host %s (pid %d)", node->host, node->pid);
-    else
-        snprintf(out, size, "node %d, host %s (pid %d)", node->node_rank, node->host, node->pid);
-    return out;
-}
-
-static struct node *find(const struct head *head, int ticket) {
-    for (struct node *node = head->nodes; node != NULL; node = node->next)
-        if (node->ticket == ticket) return node;
-    return NULL;
-}
-
-static const struct node *find_rank(const struct head *head, int node_rank) {
-    for (struct node *node = head->nodes; node != NULL; node = node->next)
-        if (node->node_rank == node_rank && !node->lost && !node->leaving) return node;
-    return NULL;
-}
-
-static int count(const struct head *head, bool (*fits)(const struct node *)) {
-    int n = 0;
-
-    for (const struct node *node = head->nodes; node != NULL; node = node->next) n += fits(node);
-    return n;
-}
-
-static bool is_here(const struct node *node) {
-    return !node->lost && !node->leaving;
-}
-static bool takes_part(const struct node *node) {
-    return node->takes_part;
-}
-static bool is_through(const struct node *node) {
-    return node->takes_part && node->stopped;
-}
-static bool is_stuck(const struct node *node) {
-    return node->takes_part && !node->stopped;
-}
-static bool has_failed(const struct node *node) {
-    return node->takes_part && node->rank >= 0;
-}
-
-/* Of nodes with the same rank the first to come has it; others wait until that one is gone. */
-static bool has_a_place(const struct head *head, const struct node *node) {
-    if (!is_here(node)) return false;
-    return node->node_rank < 0 || head->generation < 0 || find_rank(head, node->node_rank) == node;
-}
-
-/* How many could begin a generation. */
-static int count_ready(const struct head *head) {
-    int n = 0;
-
-    for (const struct node *node = head->nodes; node != NULL; node = node->next) n += has_a_place(head, node);
-    return n < head->options.max ? n : head->options.max;
-}
-
-static void free_node(struct node *node) {
-    free(node->report);
-    free(node);
-}
-
-/* Forgets who is gone, once nothing refers to them any more. */
-static void forget_the_gone(struct head *head) {
-    for (struct node **at = &head->nodes; *at != NULL;) {
-        struct node *node = *at;
-
-        if (is_here(node)) {
-            at = &node->next;
-            continue;
-        }
-        *at = node->next;
-        free_node(node);
-    }
-}
-
-/* Nodes with a rank stand in its order, others in that of their coming. */
-static bool comes_before(const struct node *a, const struct node *b) {
-    return a->node_rank != b->node_rank ? a->node_rank < b->node_rank : a->ticket < b->ticket;
-}
-
-static int by_place(const void *a, const void *b) {
-    return comes_before(*(struct node *const *)a, *(struct node *const *)b) ? -1 : 1;
-}
-
-static void begin_node(struct node *node) {
-    node->takes_part = true;
-    node->stopped = node->final = false;
-    node->rank = node->culprit = -1;
-    node->status = 0;
-    free(node->report);
-    node->report = NULL;
-}
-
 /* All that are here take part, up to max; whoever comes behind waits for a place. */
 static void begin(struct head *head, int n, double now) {
     struct node **here = calloc((size_t)n, sizeof here[0]);
@@ -176,11 +49,11 @@ static void begin(struct head *head, int n, double now) {
     }
     for (struct node *node = head->nodes; node != NULL; node = node->next) {
         node->takes_part = false;
-        if (at < n && has_a_place(head, node)) here[at++] = node;
+        if (at < n && node_has_a_place(head, node)) here[at++] = node;
     }
-    qsort(here, (size_t)n, sizeof here[0], by_place);
+    qsort(here, (size_t)n, sizeof here[0], node_by_place);
     for (int i = 0; i < n; i++) {
-        begin_node(here[i]);
+        node_begin(here[i]);
         places[i] = (struct node_place){here[i]->ticket, ranks, here[i]->n, here[i]->host};
         ranks += here[i]->n;
     }
@@ -197,48 +70,10 @@ free_both:
     free(places);
 }
 
-/* Appends to a list "a, b and 3 more". */
-static void list_one(char *list, int i, int n, const char *name) {
-    size_t used = strlen(list);
-
-    if (i < NAMED_MOST)
-        snprintf(list + used, TEXT / 2 - used, "%s%s", i > 0 ? ", " : "", name);
-    else if (i == NAMED_MOST)
-        snprintf(list + used, TEXT / 2 - used, " and %d more", n - i);
-}
-
-static void list_missing(const struct head *head, char list[TEXT / 2]) {
-    int n = 0, missing = head->options.min - count_ready(head);
-    bool ranked = head->nodes != NULL ? head->nodes->node_rank >= 0 : head->options.names != NULL;
-    char name[NODE_HOST_MAX + 32];
-
-    for (int i = 0; i < head->options.max && ranked && n < missing; i++) {
-        if (find_rank(head, i) != NULL) continue;
-        if (head->options.names != NULL)
-            snprintf(name, sizeof name, "node %d, host %s", i, head->options.names[i]);
-        else
-            snprintf(name, sizeof name, "node %d", i);
-        list_one(list, n++, missing, name);
-    }
-}
-
-/* "2 of 3 nodes have come: …; missing: …" */
-static void describe(const struct head *head, char text[TEXT]) {
-    char here[TEXT / 2] = "", missing[TEXT / 2] = "", who[NODE_HOST_MAX + 64];
-    int i = 0, n = count_ready(head);
-
-    for (const struct node *node = head->nodes; node != NULL; node = node->next)
-        if (has_a_place(head, node)) list_one(here, i++, n, show(node, who, sizeof who));
-    list_missing(head, missing);
-    snprintf(text, TEXT, "%d of %d node%s here%s%s%s%s", n, head->options.min,
-             head->options.min == 1 ? " is" : "s are", n > 0 ? ": " : "", here,
-             missing[0] != '\0' ? "; missing: " : "", missing);
-}
-
 /* Goes on if everybody is there. */
 static void look_who_is_here(struct head *head, double now) {
     const struct head_options *o = &head->options;
-    int n = count_ready(head);
+    int n = node_count_ready(head);
     char text[TEXT], all[TEXT + 128];
     bool first = head->generation < 0;
 
@@ -251,7 +86,7 @@ static void look_who_is_here(struct head *head, double now) {
         return;
     }
     if (n >= o->min || now < head->since + o->join_seconds) return; /* the same sum as in head_due */
-    describe(head, text);
+    node_describe(head, text);
     snprintf(all, sizeof all, "not enough nodes in %g s: %s", o->join_seconds, text);
     end_job(head, EXIT_FAILED, all, now);
 }
@@ -259,7 +94,7 @@ static void look_who_is_here(struct head *head, double now) {
 static void gather(struct head *head, double now) {
     enter(head, GATHERING, now);
     head->cause = NULL;
-    forget_the_gone(head);
+    node_forget_the_gone(head);
     look_who_is_here(head, now);
 }
 
@@ -268,10 +103,10 @@ static const struct node *find_root(const struct head *head) {
     const struct node *cause = head->cause;
 
     for (const struct node *node = head->nodes; node != NULL; node = node->next)
-        if (has_failed(node) && cause->culprit >= 0 && node->rank == cause->culprit) return node;
-    if (has_failed(cause)) return cause;
+        if (node_has_failed(node) && cause->culprit >= 0 && node->rank == cause->culprit) return node;
+    if (node_has_failed(cause)) return cause;
     for (const struct node *node = head->nodes; node != NULL; node = node->next)
-        if (has_failed(node)) return node;
+        if (node_has_failed(node)) return node;
     return cause;
 }
 
@@ -287,16 +122,16 @@ static void after_failure(struct head *head, double now) {
         gather(head, now);
         return;
     }
-    snprintf(text, sizeof text, "rank %d failed on %s", root->rank, show(root, who, sizeof who));
+    snprintf(text, sizeof text, "rank %d failed on %s", root->rank, node_show(root, who, sizeof who));
     end_job(head, root->status != 0 ? root->status : EXIT_FAILED, text, now);
 }
 
 static void after_loss(struct head *head, double now) {
     const struct head_options *o = &head->options;
-    int n = count_ready(head);
+    int n = node_count_ready(head);
     char who[NODE_HOST_MAX + 64], text[TEXT];
 
-    show(head->cause, who, sizeof who);
+    node_show(head->cause, who, sizeof who);
     snprintf(text, sizeof text, "%s %s", who, head->cause->leaving ? "has left" : "was lost");
     if (n >= o->min) {
         say(head, "%s; going on with %d node%s", text, n, n == 1 ? "" : "s");
@@ -315,11 +150,11 @@ static void after_loss(struct head *head, double now) {
 static void conclude(struct head *head, double now) {
     const struct node *cause = head->cause;
 
-    if (head->signal != 0 && (cause == NULL || !has_failed(cause)))
+    if (head->signal != 0 && (cause == NULL || !node_has_failed(cause)))
         end_job(head, EXIT_SIGNAL + head->signal, "the job was told to end", now);
     else if (head->failed != 0)
         end_job(head, head->failed, head->failure, now);
-    else if (cause != NULL && !is_here(cause) && !has_failed(cause))
+    else if (cause != NULL && !node_is_here(cause) && !node_has_failed(cause))
         after_loss(head, now);
     else if (cause != NULL)
         after_failure(head, now);
@@ -331,22 +166,15 @@ static void stop(struct head *head, int signal, const char *text, double now) {
     enter(head, STOPPING, now);
     order(head,
           (struct order){.kind = ORDER_STOP, .generation = head->generation, .signal = signal, .text = text});
-    if (count(head, is_stuck) == 0) conclude(head, now);
+    if (node_count(head, node_is_stuck) == 0) conclude(head, now);
 }
 
 static void look_who_is_stopped(struct head *head, double now) {
-    if (count(head, is_stuck) > 0) return;
+    if (node_count(head, node_is_stuck) > 0) return;
     if (head->state == STOPPING)
         conclude(head, now);
     else if (head->state == RUNNING)
         end_job(head, EXIT_DONE, "", now);
-}
-
-static int count_ranks(const struct head *head) {
-    int n = 0;
-
-    for (const struct node *node = head->nodes; node != NULL; node = node->next) n += node->n;
-    return n;
 }
 
 /* A mistake on a command line, found before anything has begun, ends the job; later, it is the newcomer's alone. */
@@ -369,7 +197,8 @@ static const char *show_nodes(int min, int max, char out[32]) {
 
 static bool fits(struct head *head, const struct notice *n, double now) {
     const struct head_options *o = &head->options;
-    const struct node *first = head->nodes, *same = n->node_rank >= 0 ? find_rank(head, n->node_rank) : NULL;
+    const struct node *first = head->nodes,
+                      *same = n->node_rank >= 0 ? node_find_rank(head, n->node_rank) : NULL;
     char why[TEXT] = "", who[NODE_HOST_MAX + 64], theirs[32], ours[32];
 
     if (n->min != o->min || n->max != o->max)
@@ -379,46 +208,29 @@ static bool fits(struct head *head, const struct notice *n, double now) {
         snprintf(why, sizeof why, "it has --node-rank %d, and there are %d nodes", n->node_rank, o->max);
     else if (first != NULL && (first->node_rank < 0) != (n->node_rank < 0))
         snprintf(why, sizeof why, "it has %s --node-rank, and %s has %s", n->node_rank < 0 ? "no" : "a",
-                 show(first, who, sizeof who), n->node_rank < 0 ? "one" : "none");
+                 node_show(first, who, sizeof who), n->node_rank < 0 ? "one" : "none");
     else if (same != NULL && head->generation < 0)
         snprintf(why, sizeof why, "it has --node-rank %d, as has %s", n->node_rank,
-                 show(same, who, sizeof who));
-    else if (count_ranks(head) > NODE_RANKS_MOST - n->n)
+                 node_show(same, who, sizeof who));
+    else if (node_count_ranks(head) > NODE_RANKS_MOST - n->n)
         snprintf(why, sizeof why, "there would be more than %d ranks", NODE_RANKS_MOST);
     if (why[0] == '\0') return true;
     refuse(head, n, why, now);
     return false;
 }
 
-static struct node *add_node(struct head *head, const struct notice *n) {
-    struct node *node = calloc(1, sizeof *node), **end = &head->nodes;
-
-    if (node == NULL) return NULL;
-    while (*end != NULL) end = &(*end)->next;
-    *node = (struct node){.ticket = n->ticket,
-                          .node_rank = n->node_rank,
-                          .n = n->n,
-                          .pid = n->pid,
-                          .stopped = true,
-                          .rank = -1,
-                          .culprit = -1};
-    snprintf(node->host, sizeof node->host, "%s", n->text);
-    *end = node;
-    return node;
-}
-
 static void join(struct head *head, const struct notice *n, double now) {
     char who[NODE_HOST_MAX + 64], text[TEXT];
-    int n_now = count(head, takes_part);
+    int n_now = node_count(head, node_takes_part);
 
-    if (head->state == OVER || find(head, n->ticket) != NULL || !fits(head, n, now)) return;
-    const struct node *node = add_node(head, n);
+    if (head->state == OVER || node_find(head, n->ticket) != NULL || !fits(head, n, now)) return;
+    const struct node *node = node_add(head, n);
     if (node == NULL) return;
-    show(node, who, sizeof who);
+    node_show(node, who, sizeof who);
     if (head->state == GATHERING) {
         look_who_is_here(head, now);
-    } else if (head->state == RUNNING && n_now < head->options.max && has_a_place(head, node) &&
-               count(head, is_through) ==
+    } else if (head->state == RUNNING && n_now < head->options.max && node_has_a_place(head, node) &&
+               node_count(head, node_is_through) ==
                    0) { /* what some have done already is not done again for a newcomer */
         snprintf(text, sizeof text, "%s joins; starting all ranks again with %d nodes", who, n_now + 1);
         say(head, "%s", text);
@@ -431,7 +243,8 @@ static void join(struct head *head, const struct notice *n, double now) {
 static void node_is_gone(struct head *head, struct node *node, double now) {
     char who[NODE_HOST_MAX + 64], text[TEXT];
 
-    snprintf(text, sizeof text, "%s %s", show(node, who, sizeof who), node->lost ? "was lost" : "leaves");
+    snprintf(text, sizeof text, "%s %s", node_show(node, who, sizeof who),
+             node->lost ? "was lost" : "leaves");
     bool was_through = node->stopped;
     if (node->lost) node->stopped = true;
     if (head->state == RUNNING && node->takes_part && !was_through) {
@@ -440,7 +253,7 @@ static void node_is_gone(struct head *head, struct node *node, double now) {
         stop(head, 0, text, now);
     } else if (head->state == GATHERING) {
         say(head, "%s", text);
-        forget_the_gone(head);
+        node_forget_the_gone(head);
         look_who_is_here(head, now);
     } else if (head->state == STOPPING) {
         look_who_is_stopped(head, now);
@@ -448,7 +261,7 @@ static void node_is_gone(struct head *head, struct node *node, double now) {
 }
 
 static void node_failed(struct head *head, struct node *node, const char *text, double now) {
-    if (head->state != RUNNING || !node->takes_part || (node->stopped && !has_failed(node))) return;
+    if (head->state != RUNNING || !node->takes_part || (node->stopped && !node_has_failed(node))) return;
     head->cause = node;
     stop(head, 0, text, now);
 }
@@ -466,7 +279,7 @@ static void node_stopped(struct head *head, struct node *node, const struct noti
 }
 
 void head_hear(struct head *head, const struct notice *n, double now) {
-    struct node *node = find(head, n->ticket);
+    struct node *node = node_find(head, n->ticket);
 
     if (n->kind == NOTICE_JOIN) join(head, n, now);
     if (node == NULL || node->lost || head->state == OVER) return;
@@ -507,8 +320,8 @@ static void give_up_the_stuck(struct head *head, double now) {
     char who[NODE_HOST_MAX + 64];
 
     for (struct node *node = head->nodes; node != NULL; node = node->next) {
-        if (!is_stuck(node)) continue;
-        say(head, "%s has not ended its ranks in %g s; going on without it", show(node, who, sizeof who),
+        if (!node_is_stuck(node)) continue;
+        say(head, "%s has not ended its ranks in %g s; going on without it", node_show(node, who, sizeof who),
             head->options.stop_seconds);
         order(head, (struct order){.kind = ORDER_REFUSE,
                                    .ticket = node->ticket,
@@ -522,7 +335,7 @@ static void give_up_the_stuck(struct head *head, double now) {
 static void tell_progress(struct head *head, double now) {
     char text[TEXT];
 
-    describe(head, text);
+    node_describe(head, text);
     say(head, "waiting: %s", text);
     head->progress = now + 2 * (now - head->since);
 }
@@ -558,7 +371,7 @@ void head_free(struct head *head) {
     if (head == NULL) return;
     while (head->nodes != NULL) {
         struct node *next = head->nodes->next;
-        free_node(head->nodes);
+        node_free(head->nodes);
         head->nodes = next;
     }
     free(head);

@@ -120,7 +120,7 @@ static mst_status read_card(struct node_link *link, struct job_card *card) {
     struct msi_str value = st == MST_OK ? msi_read_str(&r) : msi_str("", 0);
     char text[NODE_TEXT_MAX] = "";
 
-    if (value.n < sizeof text) memcpy(text, value.p, value.n);
+    if (value.n > 0 && value.n < sizeof text) memcpy(text, value.p, value.n);
     msi_exchange_free(&x, 1);
     if (st == MST_ERR_CANCELLED) return st;
     if (st == MST_OK && job_card_read(text, card)) return MST_OK;
