@@ -132,7 +132,8 @@ class Environment(ToolTest):
             env = {"CUDA_VISIBLE_DEVICES": ""}
             rc, out, _ = self.muster("run", "-n", word, "sh", "-c", "echo $WORLD_SIZE", env=env)
             n = len(os.sched_getaffinity(0))
-            self.assertEqual((rc, sorted(set(lines_of(out)))), (0, [f"[{r}] {n}" for r in range(n)]))
+            width = len(str(n - 1))
+            self.assertEqual((rc, sorted(lines_of(out))), (0, sorted(f"[{r:{width}}] {n}" for r in range(n))))
             rc, out, _ = self.muster("run", "-n", word, "sh", "-c", "echo $WORLD_SIZE", env=env, preexec_fn=one)
             self.assertEqual((rc, out), (0, b"[0] 1\n"))
 
