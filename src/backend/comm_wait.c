@@ -246,11 +246,24 @@ static void sleep_on(struct msi_comm *comm, const struct mst_work *op, int bell,
     idle->sleep_ms = most * 2 < SLEEP_MOST_MS ? most * 2 : SLEEP_MOST_MS;
 }
 
+/*
+ * In a barrier that this rank has come to, one who has not come yet; else -1. The last by number: ranks tend to come in order, and
+ * then nobody is woken before all are there.
+ */
+static int awaited(const struct msi_comm *comm, const struct mst_work *op) {
+    if (!op || !op->begin || comm->net || !op->host.nothing || op->host.phase != MSI_MOVE) return -1;
+    if (!msi_list_empty(&comm->messages)) return -1;
+    for (int r = comm->size - 1; r >= 0; r--)
+        if (r != comm->rank && !msi_board_begun(comm->board, r, op->host.seq)) return r;
+    return -1;
+}
+
 /* Whoever says on the board that it sleeps looks once more: others ring only for what they do after that. */
 static void doze(struct msi_comm *comm, struct msi_idle *idle) {
     int bell = -1;
     if (!comm->watched && watch_peers(comm) != MST_OK) return;
-    if (comm->board && msi_board_asleep(comm->board, &bell) != MST_OK) {
+    int awaits = comm->board ? awaited(comm, next_active(comm, NULL)) : -1;
+    if (comm->board && msi_board_asleep(comm->board, awaits, &bell) != MST_OK) {
         sched_yield();
         return;
     }

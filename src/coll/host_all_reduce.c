@@ -193,7 +193,7 @@ static enum msi_advance announce(struct msi_host_op *op) {
     slot->told = op->told;
     slot->direct.in = op->in_where;
     slot->direct.out = op->out_where;
-    msi_board_post(board, &slot->flag, op->seq << 32 | op->signature);
+    msi_board_announce(board, &slot->flag, op->seq << 32 | op->signature);
     msi_host_announced(op);
     op->phase = MSI_MEET;
     return MSI_MOVED;

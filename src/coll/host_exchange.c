@@ -200,7 +200,7 @@ static enum msi_advance announce(struct msi_host_op *op) {
     slot->told = op->told;
     stage_first(op, slot);
     op->filled = 1;
-    msi_board_post(board, &slot->flag, op->seq << 32 | op->signature);
+    msi_board_announce(board, &slot->flag, op->seq << 32 | op->signature);
     msi_host_announced(op);
     copy_own(op);
     op->phase = MSI_MOVE;

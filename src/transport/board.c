@@ -214,19 +214,27 @@ void msi_board_ring(const struct msi_board *board, int rank) {
     (void)n;
 }
 
-void msi_board_wake(const struct msi_board *board) {
+/* What a rank awaits is read behind its bit: if that is of a later sleep, it has looked since and seen what this rank did. */
+static bool concerns(const struct msi_board *board, int rank) {
+    uint64_t awaits = atomic_load_explicit(&board->areas[rank].awaits, memory_order_relaxed);
+    return awaits == 0 || awaits == (uint64_t)board->rank + 1;
+}
+
+void msi_board_wake(const struct msi_board *board, bool announcement) {
     for (int i = 0; i < (board->size + 63) / 64; i++) {
         uint64_t bits = atomic_load_explicit(&board->head->asleep[i], memory_order_seq_cst);
         for (; bits; bits &= bits - 1) {
             int rank = i * 64 + __builtin_ctzll(bits);
-            if (rank < board->size && rank != board->rank) msi_board_ring(board, rank);
+            if (rank >= board->size || rank == board->rank) continue;
+            if (!announcement || concerns(board, rank)) msi_board_ring(board, rank);
         }
     }
 }
 
-mst_status msi_board_asleep(struct msi_board *board, int *descriptor) {
+mst_status msi_board_asleep(struct msi_board *board, int awaits, int *descriptor) {
     mst_status st = board->bell[0] >= 0 ? MST_OK : make_bell(board);
     if (st != MST_OK) return st;
+    atomic_store_explicit(&msi_board_own(board)->awaits, (uint64_t)(awaits + 1), memory_order_relaxed);
     atomic_fetch_or_explicit(&board->head->asleep[board->rank / 64], (uint64_t)1 << board->rank % 64,
                              memory_order_seq_cst);
     atomic_thread_fence(

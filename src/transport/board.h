@@ -80,6 +80,8 @@ struct msi_area {
     _Alignas(MSI_LINE) _Atomic uint64_t
         bell;              /* pid << 32 | descriptor + 1 of a pipe that wakes this rank; 0: none */
     _Atomic uint64_t here; /* 1: it has opened the board */
+    _Atomic uint64_t
+        awaits; /* while it sleeps: rank + 1 whose announcement it lacks; 0: anything may concern it */
     /* pid << 32 | descriptor + 1 of a link to that rank */
     _Alignas(MSI_LINE) _Atomic uint64_t offers[MSI_BOARD_CHANNELS][MSI_BOARD_RANKS];
     /* 1: has opened the link that that rank offers */
@@ -131,19 +133,19 @@ static inline struct msi_area *msi_board_own(const struct msi_board *board) {
     return &board->areas[board->rank];
 }
 
-/* Rings those who sleep; slow path of what follows. */
-void msi_board_wake(const struct msi_board *board);
+/* Rings those who sleep, or only those whom an announcement of this rank may concern; slow path of what follows. */
+void msi_board_wake(const struct msi_board *board, bool announcement);
 
 /* On how many processors the ranks that have opened it may run, together. */
 int msi_board_processors(const struct msi_board *board);
 
-/* Wakes sleepers after something else became visible by a sequentially consistent store. */
-static inline void msi_board_nudge(const struct msi_board *board) {
+/* Wakes sleepers after something became visible by a sequentially consistent store. */
+static inline void msi_board_nudge(const struct msi_board *board, bool announcement) {
     uint64_t asleep = 0;
     int words = (board->size + 63) / 64;
     for (int i = 0; i < words; i++)
         asleep |= atomic_load_explicit(&board->head->asleep[i], memory_order_seq_cst);
-    if (asleep) msi_board_wake(board);
+    if (asleep) msi_board_wake(board, announcement);
 }
 
 /* Wakes one rank, if it sleeps, after such a store. */
@@ -157,12 +159,18 @@ static inline void msi_board_nudge_one(const struct msi_board *board, int rank) 
 static inline void msi_board_post(const struct msi_board *board, _Atomic uint64_t *word, uint64_t value) {
     /* Rule 3. Pairs with the acquire loads in msi_board_begun and msi_board_reached. */
     atomic_store_explicit(word, value, memory_order_seq_cst);
-    msi_board_nudge(board);
+    msi_board_nudge(board, false);
+}
+
+/* The same for an operation that begins, or a rank that comes: does not wake who waits for another rank's. */
+static inline void msi_board_announce(const struct msi_board *board, _Atomic uint64_t *word, uint64_t value) {
+    atomic_store_explicit(word, value, memory_order_seq_cst); /* rule 3, as above */
+    msi_board_nudge(board, true);
 }
 
 /* Says that this rank has opened the board, and so may its maker close its descriptor as far as this rank goes. */
 static inline void msi_board_arrive(const struct msi_board *board) {
-    msi_board_post(board, &msi_board_own(board)->here, 1); /* read by msi_board_here */
+    msi_board_announce(board, &msi_board_own(board)->here, 1); /* read by msi_board_here */
 }
 static inline bool msi_board_here(const struct msi_board *board, int rank) {
     return atomic_load_explicit(&board->areas[rank].here, memory_order_acquire) != 0;
@@ -197,8 +205,11 @@ bool msi_board_may_announce(struct msi_board *board, uint64_t seq);
  */
 int msi_board_verify(struct msi_board *board, uint64_t seq, uint64_t *differing);
 
-/* Sleeping: says so, and then the caller looks once more before it polls the descriptor; awake takes it back. */
-mst_status msi_board_asleep(struct msi_board *board, int *descriptor);
+/*
+ * Sleeping: says so, and then the caller looks once more before it polls the descriptor; awake takes it back. Who has announced
+ * all it had to, and only lacks the announcement of others, names one of them as awaits: no other wakes it. Else that is -1.
+ */
+mst_status msi_board_asleep(struct msi_board *board, int awaits, int *descriptor);
 void msi_board_awake(struct msi_board *board);
 
 #endif

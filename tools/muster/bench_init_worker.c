@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { THREADS_MOST = 16384, STACK_BYTES = 256 * 1024, FILES_PER_THREAD = 8, FILES_BESIDES = 64 };
+enum { THREADS_MOST = 16384, STACK_BYTES = 256 * 1024, FILES_PER_THREAD = 12, FILES_BESIDES = 64 };
 
 static int fail(const char *what) {
     fprintf(stderr, "%s: %s\n", what, mst_error());
