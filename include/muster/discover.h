@@ -42,7 +42,8 @@ typedef struct mst_discover_options {
 } mst_discover_options;
 
 /*
- * Reads the environment and talks to nobody. MST_ERR_CONFIG lists the variables that are malformed or contradict each
+ * Reads the environment and talks to nobody, but may load the launcher's PMIx library to see whether it could be asked.
+ * MST_ERR_CONFIG lists the variables that are malformed or contradict each
  * other, with their values.
  */
 mst_status mst_discover_with(mst_discovery *found, const mst_discover_options *options);

@@ -23,6 +23,14 @@ static atomic_flag claimed[MSI_SLATE_PLACES];
 /* Taken (acquire) and given back (release) by msi_slate_error. */
 static atomic_flag error_claimed = ATOMIC_FLAG_INIT;
 
+/*
+ * What is read is read by another process, and for certain only once this one is dead: program order is all it takes, which the
+ * compiler must keep around the store that makes something valid or not.
+ */
+static void in_order(void) {
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
 #define set(field, value) atomic_store_explicit(&(field), value, memory_order_relaxed)
 #define get(field)        atomic_load_explicit(&(field), memory_order_relaxed)
 
@@ -80,16 +88,21 @@ void msi_slate_open(void) {
     pthread_mutex_unlock(&open_lock);
 }
 
+/* Not of a forked child. Entering a call does not ask: that would cost a system call. */
+static bool is_own(void) {
+    return msi_slate_on() && get(owner) == (int)getpid();
+}
+
 void msi_slate_phase(enum msi_slate_phase phase) {
     struct msi_slate *slate = msi_slate_on();
-    if (!slate) return;
+    if (!is_own()) return;
     if (phase == MSI_SLATE_JOINING) set(slate->size, 0);
     set(slate->phase, (uint32_t)phase);
 }
 
 void msi_slate_world(int rank, int size) {
     struct msi_slate *slate = msi_slate_on();
-    if (!slate) return;
+    if (!is_own()) return;
     set(slate->rank, (uint32_t)rank);
     set(slate->size, (uint32_t)size);
 }
@@ -108,9 +121,11 @@ static uint64_t keep_place(struct msi_slate *slate, const char *operation, const
     const char *slash = site->file ? strrchr(site->file, '/') : NULL;
     if (atomic_flag_test_and_set_explicit(&claimed[i], memory_order_acquire)) return MSI_SLATE_PLACES;
     set(msi_slate_keys[i], 0);
+    in_order();
     copy(place->operation, sizeof place->operation, operation);
     copy(place->file, sizeof place->file, slash ? slash + 1 : site->file);
     copy(place->function, sizeof place->function, site->function);
+    in_order();
     set(msi_slate_keys[i], key);
     atomic_flag_clear_explicit(&claimed[i], memory_order_release);
     return i;
@@ -122,21 +137,18 @@ uint64_t msi_slate_enter_new(struct msi_slate *slate, const char *operation, con
     return msi_slate_write_call(slate, (uint32_t)site->line | place << 32, sequence, about, count);
 }
 
-static bool is_own(void) {
-    return msi_slate_on() && get(owner) == (int)getpid();
-}
-
 void msi_slate_error(const mst_error_info *error) {
     if (!is_own() || atomic_flag_test_and_set_explicit(&error_claimed, memory_order_acquire)) return;
     struct msi_slate *slate = msi_slate_on();
     set(slate->status, MST_OK);
+    in_order();
     set(slate->culprit, error->culprit);
     set(slate->error_call, get(slate->call) | 1);
     set(slate->error_sequence, error->sequence);
     copy(slate->error_operation, sizeof slate->error_operation, error->operation);
     copy(slate->message, sizeof slate->message, error->message);
     copy(slate->remedy, sizeof slate->remedy, error->remedy);
-    atomic_signal_fence(memory_order_release);
+    in_order();
     set(slate->status, (uint32_t)error->status);
     atomic_flag_clear_explicit(&error_claimed, memory_order_release);
 }

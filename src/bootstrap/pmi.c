@@ -216,10 +216,10 @@ static mst_status meet(struct talk *talk, int rank, const struct msi_address *of
 mst_status msi_pmi_meet(int rank, const struct msi_address *offer, const struct msi_wait *wait,
                         struct msi_address *met) {
     struct talk talk = {.wait = wait};
-    pthread_mutex_lock(&lock);
-    mst_status st =
-        broken ? msi_fail(MST_ERR_STATE, advice, "an earlier talk with the launcher's PMI was broken off")
-               : meet(&talk, rank, offer, met);
+    mst_status st = msi_wait_lock(wait, &lock, "waiting for another thread's talk with the launcher's PMI");
+    if (st != MST_OK) return st;
+    st = broken ? msi_fail(MST_ERR_STATE, advice, "an earlier talk with the launcher's PMI was broken off")
+                : meet(&talk, rank, offer, met);
     broken |= st != MST_OK;
     pthread_mutex_unlock(&lock);
     return st;

@@ -256,6 +256,7 @@ static mst_status open_talk(const struct msi_pmix_ask *ask, const struct msi_wai
     mst_status st = must(ask, wait, &request);
     if (st != MST_OK) return st;
     self = request.self;
+    self.space[sizeof self.space - 1] = 0;
     job_size = request.size;
     owner = getpid();
     return atexit(leave) ? msi_fail_memory() : MST_OK;
@@ -293,10 +294,11 @@ static mst_status meet(const struct msi_pmix_ask *ask, struct msi_address offer,
 
 mst_status msi_pmix_meet(const struct msi_pmix_ask *ask, const struct msi_address *offer,
                          const struct msi_wait *wait, struct msi_address *met) {
-    pthread_mutex_lock(&lock);
-    mst_status st = broken ? msi_fail(MST_ERR_STATE, ask->advice,
-                                      "an earlier talk with the launcher's PMIx was broken off")
-                           : meet(ask, *offer, wait, met);
+    mst_status st = msi_wait_lock(wait, &lock, "waiting for another thread's talk with the launcher's PMIx");
+    if (st != MST_OK) return st;
+    st = broken
+             ? msi_fail(MST_ERR_STATE, ask->advice, "an earlier talk with the launcher's PMIx was broken off")
+             : meet(ask, *offer, wait, met);
     broken |= st != MST_OK;
     pthread_mutex_unlock(&lock);
     return st;

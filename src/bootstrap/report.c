@@ -164,14 +164,15 @@ static const char *find_host(struct msi_str hosts, const char *run, int rank, ch
     out[0] = 0;
     while (next_line(&hosts, line, sizeof line)) {
         int first, count;
-        if (strncmp(line, run, len) != 0 || sscanf(line + len, " %9d %9d %255s", &first, &count, name) != 3)
+        if (strncmp(line, run, len) != 0 || line[len] != ' ' ||
+            sscanf(line + len, " %9d %9d %255s", &first, &count, name) != 3)
             continue;
         if (rank >= first && rank - first < count) strcpy(out, name);
     }
     return out;
 }
 
-/* "2 (host a), 5 and 3 more": those that have not arrived. */
+/* "2 (host a), 5 and 3 more": those that have not arrived. Returns the first of them. */
 static int list_missing(struct mst_store *store, const struct msi_place *place, const bool *arrived,
                         int missing, char *list, size_t size) {
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};

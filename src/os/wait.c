@@ -75,3 +75,12 @@ mst_status msi_wait_pause(const struct msi_wait *wait, int pause_ms, const char 
     int64_t until = msi_deadline(pause_ms);
     return wait_until(wait, until < wait->deadline ? until : wait->deadline, -1, 0, what);
 }
+
+mst_status msi_wait_lock(const struct msi_wait *wait, pthread_mutex_t *lock, const char *what) {
+    enum { LOOK_MS = 5 };
+    while (pthread_mutex_trylock(lock)) {
+        mst_status st = msi_wait_pause(wait, LOOK_MS, what);
+        if (st != MST_OK) return st;
+    }
+    return MST_OK;
+}

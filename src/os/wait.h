@@ -7,6 +7,7 @@
 #include "os/clock.h"
 
 #include <muster/types.h>
+#include <pthread.h>
 
 struct msi_wait {
     int64_t deadline;   /* on msi_now's clock */
@@ -24,6 +25,9 @@ bool msi_wait_cancelled(const struct msi_wait *wait);
 
 /* A descriptor that becomes readable when the token is fired; -1 for NULL. */
 int msi_cancel_fd(const mst_cancel *cancel);
+
+/* Takes a lock that others may hold for long: MST_OK, or as above and without it. */
+mst_status msi_wait_lock(const struct msi_wait *wait, pthread_mutex_t *lock, const char *what);
 
 /* A pause of at most pause_ms: MST_OK when it is over, or as above. */
 mst_status msi_wait_pause(const struct msi_wait *wait, int pause_ms, const char *what);

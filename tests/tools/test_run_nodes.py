@@ -104,7 +104,8 @@ class Meeting(NodesTest):
 
 
 class Elastic(NodesTest):
-    CONF = "last_call_timeout=0.3,join_timeout=20"
+    CONF = "last_call_timeout=0.3,join_timeout=40"
+    ALL = "last_call_timeout=40,join_timeout=40"  # begins once all that there may be are there
 
     def test_goes_on_with_min_after_the_last_call(self):
         nodes = [self.node("--rdzv-conf", self.CONF, "sh", "-c", SHOW, nnodes="2:4") for _ in range(2)]
@@ -127,8 +128,8 @@ class Elastic(NodesTest):
     def test_a_killed_node_is_done_without(self):
         with Gate() as gate:
             script = f'{SHOW}; [ $WORLD_SIZE = 2 ] || read x < {gate.path}'
-            nodes = [self.head("--rdzv-conf", self.CONF, "sh", "-c", script, nnodes="2:3")]
-            nodes += [self.node("--rdzv-conf", self.CONF, "sh", "-c", script, nnodes="2:3") for _ in range(2)]
+            nodes = [self.head("--rdzv-conf", self.ALL, "sh", "-c", script, nnodes="2:3")]
+            nodes += [self.node("--rdzv-conf", self.ALL, "sh", "-c", script, nnodes="2:3") for _ in range(2)]
             for node in nodes:
                 self.assertIn("/3", node.out())
             nodes[2].send(signal.SIGKILL)
@@ -140,8 +141,8 @@ class Elastic(NodesTest):
     def test_a_node_that_is_told_to_end_leaves(self):
         with Gate() as gate:
             script = f'{SHOW}; [ $WORLD_SIZE = 1 ] || read x < {gate.path}'
-            head = self.head("--rdzv-conf", self.CONF, "sh", "-c", script, nnodes="1:2")
-            other = self.node("--rdzv-conf", self.CONF, "sh", "-c", script, nnodes="1:2")
+            head = self.head("--rdzv-conf", self.ALL, "sh", "-c", script, nnodes="1:2")
+            other = self.node("--rdzv-conf", self.ALL, "sh", "-c", script, nnodes="1:2")
             self.assertIn("0/2", head.out())
             self.assertIn("1/2", other.out())
             other.send(signal.SIGTERM)

@@ -173,7 +173,7 @@ static void refused(int min, int max, int node_rank, int wrong_min, int wrong_ma
     meet(min, max, 0);
     joins_as(0, node_rank);
     joins_with(1, wrong_rank, wrong_min, wrong_max);
-    snprintf(line, sizeof line, "R 1 %s", why);
+    snprintf(line, sizeof line, "R 1 2 %s", why);
     ordered(line);
     snprintf(line, sizeof line, "E 2 host h1 (pid 101) cannot join: %s", why);
     ordered(line);
@@ -199,10 +199,10 @@ static void mistakes_after_the_start(void **state) {
     joins_as(1, 1);
     ordered("G 0 4 2 0:0:2 1:2:2");
     joins_as(2, -1);
-    ordered("R 2 it has no --node-rank, and node 0, host h0 (pid 100) has one");
+    ordered("R 2 2 it has no --node-rank, and node 0, host h0 (pid 100) has one");
     said("host h2 (pid 102) cannot join: it has no --node-rank");
     joins_with(3, 0, 3, 3);
-    ordered("R 3 it was started with --nnodes 3, and the head with --nnodes 2");
+    ordered("R 3 2 it was started with --nnodes 3, and the head with --nnodes 2");
     stops(0, 0);
     stops(1, 0);
     ordered("E 0 ");
@@ -221,7 +221,7 @@ static void the_same_node_rank_after_the_start(void **state) {
     said("node 1, host h2 (pid 102) has come, and waits for a place");
     nothing_is_ordered();
     stops_failed(0, 0, 0);
-    ordered("X 0 0 a rank failed");
+    ordered("X 0 0 rank 0 failed on node 0, host h0 (pid 100)");
     stops(1, 0);
     ordered("G 1 4 2 0:0:2 1:2:2");
     dies(1);
@@ -365,7 +365,7 @@ static void too_many_ranks(void **state) {
                          .min = NODE_MOST,
                          .max = NODE_MOST,
                          .text = "h"});
-    ordered("R 15259 there would be more than 999999999 ranks");
+    ordered("R 15259 2 there would be more than 999999999 ranks");
     ordered("E 2 ...");
     part();
 }

@@ -27,7 +27,7 @@ static void a_failure_is_told_at_the_end_only(void **state) {
     run(2, 2, 0);
     stops(0, 0);
     stops_failed(1, 0, 2);
-    ordered("X 0 0 a rank failed");
+    ordered("X 0 0 rank 2 failed on host h1 (pid 101)");
     ordered("E 12 rank 2 failed on host h1 (pid 101)");
     part();
 }
@@ -44,7 +44,7 @@ static void restarts_are_counted(void **state) {
     }
     said("starting all ranks again: restart 2 of 2\n");
     stops_failed(1, 2, 2);
-    ordered("X 2 0 a rank failed");
+    ordered("X 2 0 rank 2 failed on host h1 (pid 101)");
     stops(0, 2);
     ordered("E 12 rank 2 failed on host h1 (pid 101)");
     assert_string_equal(job.reported, "report of 0\nreport of 0\nreport of 2\n");
@@ -55,7 +55,7 @@ static void until_it_works(void **state) {
     (void)state;
     run(2, 2, 1);
     stops_failed(0, 0, 1);
-    ordered("X 0 0 a rank failed");
+    ordered("X 0 0 rank 1 failed on host h0 (pid 100)");
     stops(1, 0);
     ordered("G 1 4 2 0:0:2 1:2:2");
     stops(0, 1);
@@ -116,7 +116,7 @@ static void a_failure_of_status_0_is_none_the_less_one(void **state) {
     run(2, 2, 0);
     hear((struct notice){
         .kind = NOTICE_STOPPED, .ticket = 0, .generation = 0, .rank = 1, .culprit = -1, .text = ""});
-    ordered("X 0 0 a rank failed");
+    ordered("X 0 0 rank 1 failed on host h0 (pid 100)");
     stops(1, 0);
     ordered("E 1 rank 1 failed on host h0 (pid 100)");
     part();
@@ -212,7 +212,7 @@ static void a_node_fails_and_goes(void **state) {
     (void)state;
     run(2, 2, 0);
     stops_failed(0, 0, 1);
-    ordered("X 0 0 a rank failed");
+    ordered("X 0 0 rank 1 failed on host h0 (pid 100)");
     dies(0);
     stops(1, 0);
     ordered("E 11 rank 1 failed on host h0 (pid 100)");
@@ -234,7 +234,7 @@ static void another_node_goes_while_they_stop(void **state) {
     (void)state;
     run(1, 3, 1);
     stops_failed(0, 0, 1);
-    ordered("X 0 0 a rank failed");
+    ordered("X 0 0 rank 1 failed on host h0 (pid 100)");
     leaves(1);
     nothing_is_ordered();
     stops(1, 0);
@@ -263,7 +263,7 @@ static void a_node_never_stops(void **state) {
     nothing_is_ordered();
     pass(2);
     said("host h1 (pid 101) has not ended its ranks in 35 s; going on without it\n");
-    ordered("R 1 this node took too long to end its ranks");
+    ordered("R 1 1 this node took too long to end its ranks");
     ordered("G 1 2 1 2:0:2");
     stops(1, 0);
     stops_failed(1, 1, 2);
@@ -307,7 +307,7 @@ static void the_user_insists(void **state) {
     ordered("X 0 9 the job was told to end");
     stops(0, 0);
     pass(36);
-    ordered("R 1 this node took too long to end its ranks");
+    ordered("R 1 1 this node took too long to end its ranks");
     ordered("E 130 the job was told to end");
     part();
 }
@@ -319,7 +319,7 @@ static void a_node_never_stops_after_a_signal(void **state) {
     ordered("X 0 15 the job was told to end");
     stops(1, 0);
     pass(36);
-    ordered("R 0 this node took too long to end its ranks");
+    ordered("R 0 1 this node took too long to end its ranks");
     ordered("E 143 the job was told to end");
     part();
 }
@@ -329,7 +329,7 @@ static void a_signal_while_a_failed_generation_ends(void **state) {
     (void)state;
     run(2, 2, 5);
     stops_failed(0, 0, 1);
-    ordered("X 0 0 a rank failed");
+    ordered("X 0 0 rank 1 failed on host h0 (pid 100)");
     interrupt(SIGTERM);
     ordered("X 0 15 the job was told to end");
     stops(1, 0);
@@ -365,7 +365,7 @@ static void old_generations_are_past(void **state) {
     (void)state;
     run(2, 2, 1);
     stops_failed(0, 0, 1);
-    ordered("X 0 0 a rank failed");
+    ordered("X 0 0 rank 1 failed on host h0 (pid 100)");
     stops(1, 0);
     ordered("G 1 4 2 0:0:2 1:2:2");
     fails(1, 0);

@@ -26,7 +26,8 @@ struct company {
     int ticket;
     int generation; /* that this node takes part in; -1: none yet */
     bool joined, ended;
-    bool reported; /* the head has shown why the ranks are ended */
+    bool has_ranks; /* a generation was begun here, and no end of it told */
+    bool reported;  /* the head has shown why the ranks are ended */
 };
 
 static double seconds(const struct company *c) {
@@ -50,15 +51,19 @@ static void end(struct company *c, int status, const char *why) {
     c->options.events.on_end(c->options.events.arg, status, why);
 }
 
+/* Whoever reaches the store can write orders: one that makes no sense here was not the head's. */
 static void go(struct company *c, const struct order *o) {
     struct company_place place = {
         .generation = o->generation, .world_size = o->world_size, .node = -1, .nodes = o->nodes};
 
+    if (c->has_ranks || o->generation <= c->generation) return;
     for (int i = 0; i < o->nodes; i++) {
-        if (o->places[i].ticket != c->ticket || !c->joined) continue;
+        const struct node_place *p = &o->places[i];
+        if (!c->joined || p->ticket != c->ticket || p->n != c->options.n) continue;
         place.node = i;
-        place.first_rank = o->places[i].first_rank;
+        place.first_rank = p->first_rank;
         c->generation = o->generation;
+        c->has_ranks = true;
     }
     c->options.events.on_go(c->options.events.arg, &place);
 }
@@ -70,7 +75,7 @@ static void obey(struct company *c, const struct order *o) {
     if (c->ended) return;
     switch (o->kind) {
     case ORDER_REFUSE:
-        if (o->ticket == c->ticket && c->joined) end(c, EXIT_USAGE, o->text);
+        if (o->ticket == c->ticket && c->joined) end(c, o->status, o->text);
         break;
     case ORDER_GO:
         go(c, o);
@@ -169,8 +174,9 @@ static void on_lost(void *arg, const char *why, bool never_met) {
     struct company *c = arg;
     char text[1024];
 
-    snprintf(text, sizeof text, "%s: %s", never_met ? "cannot join the job" : "the head of the job is gone",
-             why);
+    const char *what = never_met ? "cannot join the job" : "the head of the job is gone";
+
+    snprintf(text, sizeof text, "%s: %s", c->head != NULL ? "the launcher's own store fails" : what, why);
     end(c, never_met ? EXIT_USAGE : EXIT_FAILED, text);
 }
 
@@ -241,6 +247,7 @@ void company_tell_failure(struct company *c, const char *text) {
 }
 
 void company_tell_stopped(struct company *c, const struct company_outcome *outcome) {
+    c->has_ranks = false;
     notify(c, (struct notice){.kind = NOTICE_STOPPED,
                               .rank = outcome->rank,
                               .status = outcome->status,
@@ -250,9 +257,10 @@ void company_tell_stopped(struct company *c, const struct company_outcome *outco
 }
 
 void company_interrupt(struct company *c, int signal) {
-    if (c->head != NULL)
+    if (c->head != NULL) {
         head_interrupt(c->head, signal, seconds(c));
-    else if (c->joined)
+        set_timer(c);
+    } else if (c->joined)
         notify(c, (struct notice){.kind = NOTICE_LEAVE, .signal = signal});
 }
 

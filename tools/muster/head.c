@@ -181,7 +181,7 @@ static void look_who_is_stopped(struct head *head, double now) {
 static void refuse(struct head *head, const struct notice *n, const char *why, double now) {
     char text[TEXT];
 
-    order(head, (struct order){.kind = ORDER_REFUSE, .ticket = n->ticket, .text = why});
+    order(head, (struct order){.kind = ORDER_REFUSE, .ticket = n->ticket, .status = EXIT_USAGE, .text = why});
     snprintf(text, sizeof text, "host %s (pid %d) cannot join: %s", n->text, n->pid, why);
     if (head->generation < 0)
         end_job(head, EXIT_USAGE, text, now);
@@ -267,6 +267,8 @@ static void node_failed(struct head *head, struct node *node, const char *text, 
 }
 
 static void node_stopped(struct head *head, struct node *node, const struct notice *n, double now) {
+    char who[NODE_HOST_MAX + 64], text[TEXT];
+
     if (!node->takes_part || node->stopped) return;
     node->stopped = true;
     node->rank = n->rank;
@@ -274,7 +276,10 @@ static void node_stopped(struct head *head, struct node *node, const struct noti
     node->culprit = n->culprit;
     node->final = n->final;
     if (n->text[0] != '\0') node->report = strdup(n->text);
-    if (n->rank >= 0) node_failed(head, node, "a rank failed", now);
+    if (n->rank >= 0) {
+        snprintf(text, sizeof text, "rank %d failed on %s", n->rank, node_show(node, who, sizeof who));
+        node_failed(head, node, text, now);
+    }
     look_who_is_stopped(head, now);
 }
 
@@ -325,6 +330,7 @@ static void give_up_the_stuck(struct head *head, double now) {
             head->options.stop_seconds);
         order(head, (struct order){.kind = ORDER_REFUSE,
                                    .ticket = node->ticket,
+                                   .status = EXIT_FAILED,
                                    .text = "this node took too long to end its ranks"});
         node->stopped = node->lost = true;
         if (head->cause == NULL && head->signal == 0) head->cause = node;

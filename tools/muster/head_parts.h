@@ -32,9 +32,9 @@ struct head {
     /* Why this generation stops: */
     const struct node *cause; /* the node where a rank failed first, or that was lost */
     int signal;               /* the launcher was told to end */
+    bool insisted;            /* and then, to kill what is left */
     int failed;               /* head_fail's status, 0: it was not called */
     char failure[TEXT];       /* and its text */
-    bool insisted;            /* and then, to kill what is left */
 };
 
 /* NULL: there is none. Of nodes with one rank, the first that is here. */

@@ -93,9 +93,9 @@ static int start(struct job *job) {
         job_say(job, "cannot set up the environment: %s", strerror(-rc));
         return rc;
     }
-    job->phase = RUNNING;
     rc = start_workers(job, &env);
     worker_env_close(&env);
+    if (rc == 0) job->phase = RUNNING;
     return rc;
 }
 
@@ -114,6 +114,7 @@ static void let_go(struct job *job) {
 
 /* Everything is as it was before the start. */
 static void clear_away(struct job *job) {
+    uv_timer_stop(&job->deadline);
     workers_free(&job->workers);
     job->root = NULL;
     job->why[0] = '\0';
@@ -130,9 +131,9 @@ static bool may_go_on_alone(struct job *job) {
     return true;
 }
 
-/* In company: waits for what the head has to job_say, unless this node was told to leave. */
+/* In company: waits for what the head has to say, unless this node was told to leave. */
 static bool may_go_on_together(struct job *job) {
-    if (job->phase != IDLE) {
+    if (job->phase != IDLE || job->workers.list != NULL) {
         let_go(job);
         clear_away(job);
     }
@@ -155,7 +156,10 @@ static void tell_no_start(struct job *job) {
     struct company_outcome outcome = {
         .rank = job->place.first_rank, .status = EXIT_USAGE, .culprit = -1, .final = true};
 
-    company_tell_failure(job->company, "the ranks could not be started");
+    char text[MSI_HOST_MAX + 64], host[MSI_HOST_MAX];
+
+    snprintf(text, sizeof text, "the ranks of host %s could not be started", msi_host_name(host));
+    company_tell_failure(job->company, text);
     company_tell_stopped(job->company, &outcome);
 }
 
@@ -175,16 +179,18 @@ static int run_generations(struct job *job) {
 }
 
 /* A signal that comes now is too late; it must not cut the cleaning up short. */
-static void block_signals(void) {
+static void block_signals(const struct job *job) {
     sigset_t late;
 
     sigemptyset(&late);
     for (int i = 0; i < SPAWN_SIGNALS; i++) sigaddset(&late, spawn_signals[i]);
+    for (int number = 1; number <= SIGNALS_MOST; number++)
+        if (signals_have(&job->options->signals, number)) sigaddset(&late, number);
     pthread_sigmask(SIG_BLOCK, &late, NULL);
 }
 
 static void close_handles(struct job *job) {
-    block_signals();
+    block_signals(job);
     uv_close((uv_handle_t *)&job->deadline, NULL);
     if (job->progress.options.loop != NULL) progress_close(&job->progress);
     for (int i = 0; i < job->n_signals; i++) uv_close((uv_handle_t *)&job->signals[i], NULL);

@@ -9,7 +9,10 @@
 #include <signal.h>
 #include <stdio.h>
 
-enum { AGENT_LOST = 255 }; /* ssh's exit code for failures of its own */
+enum {
+    AGENT_LOST = 255, /* ssh's exit code for failures of its own */
+    AGENT_SLACK_MS = 30000,
+};
 
 static void on_go(void *arg, const struct company_place *place) {
     struct job *job = arg;
@@ -118,8 +121,17 @@ int job_start_agents(struct job *job) {
     return remote_start(&job->remote, &options);
 }
 
+/* Unless it is our own reader that they wait for. */
 static void on_agents_late(uv_timer_t *timer) {
     struct job *job = timer->data;
+
+    if (output_behind(job->output) && !job->told_to_end && !job->output_broken) {
+        uv_timer_again(timer);
+        return;
+    }
+    if (!job->told_to_end && !job->output_broken)
+        job_say(job, "killing the launchers on %d hosts, still there after the end of the job",
+                job->remote.left);
     remote_kill(&job->remote);
 }
 
@@ -129,8 +141,9 @@ void job_end_agents(struct job *job) {
     job->leaving = true;
     if (!job->began)
         remote_cancel(&job->remote); /* else all are there, though some may not have been heard through ssh */
-    if (job->told_to_end || job->output_broken)
-        uv_timer_start(&job->deadline, on_agents_late, (uint64_t)(job->options->shutdown_seconds * 1000), 0);
+    bool soon = job->told_to_end || job->output_broken;
+    uint64_t ms = (uint64_t)(job->options->shutdown_seconds * 1000) + (soon ? 0 : AGENT_SLACK_MS);
+    uv_timer_start(&job->deadline, on_agents_late, ms, ms);
     while (job->remote.left > 0) uv_run(&job->loop, UV_RUN_ONCE);
     output_finish_guests(job->output);
     while (!output_idle(job->output)) uv_run(&job->loop, UV_RUN_ONCE);

@@ -183,6 +183,7 @@ void job_on_absent(void *arg, const struct worker *worker, const char *why) {
     job->root = worker;
     snprintf(job->why, sizeof job->why, "%s", why);
     job_say(job, "%s; ending the other ranks", why);
+    if (job->company != NULL) company_tell_failure(job->company, why);
     job_ask_to_end(job, SIGTERM, true);
 }
 

@@ -35,7 +35,7 @@ static void tell_others(struct job *job, int signal) {
 
 /* No rank is there to be told. */
 static void leave_at_once(struct job *job, int signal) {
-    company_interrupt(job->company, signal);
+    if (job->company != NULL) company_interrupt(job->company, signal);
     job->over = true;
     job->verdict = EXIT_SIGNAL + signal;
     uv_stop(&job->loop);
@@ -52,7 +52,7 @@ static void on_signal(uv_signal_t *handle, int signal) {
         tell_others(job, signal);
     } else if (job->phase == IDLE && ends) {
         leave_at_once(job, signal);
-    } else if (job->phase == DRAINING) {
+    } else if (job->phase == DRAINING && ends) {
         if (job->stop_signal == 0) job->stop_signal = signal;
         if (job->company != NULL) company_interrupt(job->company, signal);
         job_give_up_output(job);

@@ -52,7 +52,8 @@ struct node_link {
     /* The link's thread alone: */
     mst_store *store;
     int ticket;
-    size_t heard; /* bytes of the others' log */
+    size_t heard; /* bytes of the others' log that were told … */
+    size_t seen;  /* … and that there were: half a line at its end is nobody's */
 };
 
 static void tell(struct node_link *link, enum news_kind kind, const char *text, const struct job_card *card,
@@ -135,9 +136,14 @@ static mst_status enter(struct node_link *link) {
     struct msi_exchange x = {.req = {.op = MSI_OP_ADD, .key = msi_cstr(tickets_key), .number = 1}};
     mst_status st = ask(link, &x, 1, ANSWER_MS, link->token);
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
-    if (st == MST_OK) link->ticket = (int)msi_read_u64(&r);
+    uint64_t ticket = st == MST_OK ? msi_read_u64(&r) : 0;
+    bool sound = !r.bad && ticket >= 1 && ticket <= NODE_TICKET_MOST; /* 0 is the head's */
     msi_exchange_free(&x, 1);
+    if (st == MST_OK && !sound)
+        st = msi_fail(MST_ERR_PROTOCOL, "somebody else writes to that store; use another port",
+                      "the store at %s counts launchers wrongly", link->options.endpoint);
     if (st != MST_OK) return st;
+    link->ticket = (int)ticket;
     snprintf(will, sizeof will, "D %d\n", link->ticket);
     struct msi_exchange y = {
         .req = {.op = MSI_OP_WILL, .key = msi_cstr(log_keys[NODE_NOTICES]), .value = msi_cstr(will)}};
@@ -181,6 +187,7 @@ static mst_status say(struct node_link *link, char *const lines[NODE_LOGS]) {
 
 /* Tells the lines that the log has beyond what was heard. */
 static void hear_lines(struct node_link *link, struct msi_str log) {
+    link->seen = log.n;
     while (link->heard < log.n) {
         const char *at = (const char *)log.p + link->heard;
         const char *newline = memchr(at, '\n', log.n - link->heard);
@@ -207,7 +214,7 @@ static mst_status hear(struct node_link *link, const char *key) {
 static mst_status wait_for_more(struct node_link *link, const char *key, mst_cancel *token) {
     struct msi_str never = msi_cstr(never_key);
     struct msi_exchange x[] = {
-        {.req = {.op = MSI_OP_GUARD, .key = msi_cstr(key), .number = (int64_t)link->heard}},
+        {.req = {.op = MSI_OP_GUARD, .key = msi_cstr(key), .number = (int64_t)link->seen}},
         {.req = {.op = MSI_OP_WAIT, .n = 1, .keys = &never}},
     };
     mst_status st = ask(link, x, 2, NAP_MS, token);

@@ -67,6 +67,13 @@ static bool take_number(char **line, long long min, long long max, int *number) 
 }
 
 /* The rest of the line. */
+/* A word that is fit for a terminal and for lines of words. */
+static bool is_word(const char *text) {
+    for (const char *c = text; *c != '\0'; c++)
+        if (*c <= ' ' || *c == 0x7f) return false;
+    return text[0] != '\0';
+}
+
 static bool take_text(char *line, const char **text) {
     if (line == NULL || !unescape(line)) return false;
     *text = line;
@@ -114,7 +121,7 @@ bool notice_read(char *line, struct notice *n) {
         return take_number(&line, -1, NODE_MOST - 1, &n->node_rank) &&
                take_number(&line, 1, NODE_MOST, &n->n) && take_number(&line, 1, NODE_MOST, &n->min) &&
                take_number(&line, n->min, NODE_MOST, &n->max) && take_number(&line, 0, INT_MAX, &n->pid) &&
-               take_text(line, &n->text) && strlen(n->text) < NODE_HOST_MAX;
+               take_text(line, &n->text) && is_word(n->text) && strlen(n->text) < NODE_HOST_MAX;
     case NOTICE_FAILED:
         return take_number(&line, 0, INT_MAX, &n->generation) && take_text(line, &n->text);
     case NOTICE_STOPPED:
@@ -157,8 +164,10 @@ char *order_write(const struct order *o) {
     if (text == NULL) return NULL;
     if (o->kind == ORDER_STOP)
         rc = asprintf(&line, "X %d %d %s\n", o->generation, o->signal, text);
+    else if (o->kind == ORDER_REFUSE)
+        rc = asprintf(&line, "R %d %d %s\n", o->ticket, o->status, text);
     else
-        rc = asprintf(&line, "%c %d %s\n", (char)o->kind, o->kind == ORDER_END ? o->status : o->ticket, text);
+        rc = asprintf(&line, "E %d %s\n", o->status, text);
     free(text);
     return rc < 0 ? NULL : line;
 }
@@ -200,7 +209,8 @@ bool order_read(char *line, struct order *o) {
     *o = (struct order){.kind = (enum order_kind)kind, .text = ""};
     switch (o->kind) {
     case ORDER_REFUSE:
-        return take_number(&line, 0, NODE_TICKET_MOST, &o->ticket) && take_text(line, &o->text);
+        return take_number(&line, 0, NODE_TICKET_MOST, &o->ticket) &&
+               take_number(&line, 0, 255, &o->status) && take_text(line, &o->text);
     case ORDER_GO:
         return go_read(line, o);
     case ORDER_STOP:

@@ -49,7 +49,7 @@ struct notice {
 };
 
 enum order_kind {
-    ORDER_REFUSE = 'R', /* the node with that ticket is not wanted; text: why */
+    ORDER_REFUSE = 'R', /* the node with that ticket is not wanted, and ends with a status; text: why */
     ORDER_GO = 'G',     /* a generation begins */
     ORDER_STOP = 'X',   /* it is to end; text: why */
     ORDER_END = 'E',    /* the job is over, with a status; text: why */
@@ -66,7 +66,7 @@ struct order {
     int ticket;     /* REFUSE */
     int generation; /* GO, STOP */
     int signal; /* STOP: to pass on to the ranks; 0: SIGTERM, once they had a moment to say what they know */
-    int status; /* END */
+    int status; /* REFUSE, END */
     int world_size, nodes;     /* GO */
     struct node_place *places; /* GO: nodes of them, in node order; to be freed by the reader */
     const char *text;

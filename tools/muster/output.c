@@ -376,10 +376,14 @@ void output_begin(struct output *o, int highest_rank) {
     }
 }
 
+bool output_behind(const struct output *o) {
+    return !sink_empty(o->sink_of[OUTPUT_STDOUT]) || !sink_empty(o->sink_of[OUTPUT_STDERR]);
+}
+
 bool output_idle(const struct output *o) {
     for (int i = 0; i < o->n_all; i++)
         if (o->sources[i].fd >= 0 && (i < o->n_own || o->sources[i].finishing)) return false;
-    return sink_empty(o->sink_of[OUTPUT_STDOUT]) && sink_empty(o->sink_of[OUTPUT_STDERR]);
+    return !output_behind(o);
 }
 
 void output_abandon(struct output *o) {

@@ -75,6 +75,9 @@ void output_finish_guests(struct output *output);
 /* Before the pipes of a generation are attached; behind another, once idle and the loop has let go of the handles. */
 void output_begin(struct output *output, int highest_rank);
 
+/* Our own reader has not taken all that was written yet. */
+bool output_behind(const struct output *output);
+
 /* Nothing is left to be written. */
 bool output_idle(const struct output *output);
 

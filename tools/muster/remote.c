@@ -67,6 +67,8 @@ static void pass_on(struct remote_host *h, int stream, const char *data, size_t 
     if (fd < 0) return;
     int rc = output_attach_guest(o->output, h->index, (enum output_stream)stream, fd, o->raw);
     if (rc == 0) output_guest_says(o->output, h->index, (enum output_stream)stream, data, len);
+    if (rc != 0) snprintf(h->why, sizeof h->why, "cannot read from host %s: %s", h->name, strerror(-rc));
+    if (rc != 0) kill_group(h->pid);
 }
 
 /* The agent runs once its shell has printed the mark; what login scripts printed before is dropped. */
@@ -112,19 +114,20 @@ static void last_line(const struct remote_host *h, char *line, size_t size) {
     line[len] = '\0';
 }
 
-/* errno of an exec that failed, 0 if none did */
-static int exec_error_of(const struct remote_host *h) {
+/* All that could not exec say so through one pipe. */
+static void collect_exec_errors(const struct remote *r) {
     struct spawn_error e;
-    int error = 0;
 
-    while (read(h->all->exec_errors[0], &e, sizeof e) == (ssize_t)sizeof e)
-        if (e.rank == h->index) error = e.error;
-    return error;
+    while (read(r->exec_errors[0], &e, sizeof e) == (ssize_t)sizeof e)
+        if (e.rank >= 0 && e.rank < r->options.n) r->hosts[e.rank].exec_error = e.error;
 }
 
 static void explain(struct remote_host *h) {
     char line[300];
-    int error = h->code == 127 ? exec_error_of(h) : 0;
+    const char *program = h->all->options.program;
+
+    if (h->code == 127) collect_exec_errors(h->all);
+    int error = h->exec_error;
 
     if (h->why[0] != '\0') return;
     last_line(h, line, sizeof line);
@@ -132,7 +135,8 @@ static void explain(struct remote_host *h) {
     if (strstr(line, "Host key verification") != NULL || strstr(line, "Permission denied") != NULL)
         remedy = "; it must be possible to log in there without being asked anything";
     if (error != 0)
-        snprintf(line, sizeof line, "cannot run %s: %s", h->all->options.program, strerror(error));
+        snprintf(line, sizeof line, "cannot run %s: %s", program != NULL ? program : "/bin/sh",
+                 strerror(error));
     else if (line[0] == '\0' && h->code < 0)
         snprintf(line, sizeof line, "a signal ended ssh");
     else if (line[0] == '\0')

@@ -39,8 +39,9 @@ struct remote_host {
     int index;
     const char *name;
     enum remote_state state;
-    bool served; /* it got as far as SERVING */
-    int code;    /* once ENDED: exit code of ssh, which is the agent's but for 255; -1 if a signal ended it */
+    bool served;    /* it got as far as SERVING */
+    int exec_error; /* errno, if ssh could not even be run */
+    int code; /* once ENDED: exit code of ssh, which is the agent's but for 255; -1 if a signal ended it */
     char why[REMOTE_WHY_MAX]; /* once ENDED without having served: the reason, as one line */
     pid_t pid, feeder;        /* 0: none */
     uv_timer_t patience;

@@ -94,14 +94,15 @@ static void read_call(struct msi_slate *slate, struct slate_view *view) {
     view->has_call = view->operation[0] != '\0';
 }
 
-static void read_error(struct msi_slate *slate, struct slate_view *view) {
+static void read_error(struct msi_slate *slate, int world_size, struct slate_view *view) {
     uint32_t status = get(slate->status);
+    int32_t culprit = get(slate->culprit);
 
     view->has_error = status != MST_OK && status < MST_STATUS_COUNT;
     view->culprit = -1;
     if (!view->has_error) return;
     view->status = (mst_status)status;
-    view->culprit = get(slate->culprit);
+    if (culprit >= 0 && culprit < world_size) view->culprit = culprit;
     view->error_sequence = get(slate->error_sequence);
     view->is_earlier = get(slate->error_call) != (get(slate->call) | 1);
     copy(view->error_operation, slate->error_operation, sizeof view->error_operation);
@@ -113,5 +114,5 @@ void slates_read(const struct slates *slates, int local_rank, struct slate_view 
     *view = (struct slate_view){.stage = slates_stage(slates, local_rank), .culprit = -1};
     if (slates->fd < 0 || get(slate_of(slates, local_rank)->magic) != MSI_SLATE_MAGIC) return;
     read_call(slate_of(slates, local_rank), view);
-    read_error(slate_of(slates, local_rank), view);
+    read_error(slate_of(slates, local_rank), slates->world_size, view);
 }

@@ -21,16 +21,14 @@ enum { CANNOT_EXEC = 127 };
 const int spawn_signals[SPAWN_SIGNALS] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
                                           SIGUSR2, SIGTSTP, SIGCHLD, SIGPIPE, SIGXFSZ};
 
-static struct sigaction inherited[SPAWN_SIGNALS];
+static struct sigaction inherited[_NSIG]; /* by number */
 
 void spawn_prepare(void) {
-    for (int i = 0; i < SPAWN_SIGNALS; i++) sigaction(spawn_signals[i], NULL, &inherited[i]);
+    for (int number = 1; number < _NSIG; number++) sigaction(number, NULL, &inherited[number]);
 }
 
 int spawn_was_ignored(int signal) {
-    for (int i = 0; i < SPAWN_SIGNALS; i++)
-        if (spawn_signals[i] == signal) return inherited[i].sa_handler == SIG_IGN;
-    return 0;
+    return signal > 0 && signal < _NSIG && inherited[signal].sa_handler == SIG_IGN;
 }
 
 _Noreturn static void fail(const struct spawn *s) {
@@ -62,7 +60,7 @@ _Noreturn static void become_worker(const struct spawn *s, pid_t launcher, const
         if (s->files[fd] != fd && dup2(s->files[fd], fd) < 0) fail(s);
     setrlimit(RLIMIT_NOFILE, s->open_files);
     if (s->cpus != NULL && sched_setaffinity(0, s->cpus_size, s->cpus) != 0) fail(s);
-    for (int i = 0; i < SPAWN_SIGNALS; i++) sigaction(spawn_signals[i], &inherited[i], NULL);
+    for (int i = 0; i < SPAWN_SIGNALS; i++) sigaction(spawn_signals[i], &inherited[spawn_signals[i]], NULL);
     sigprocmask(SIG_SETMASK, mask, NULL);
     execve(s->program, s->argv, s->envp);
     fail(s);

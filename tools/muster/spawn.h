@@ -27,7 +27,7 @@ struct spawn_error {
     int error;
 };
 
-/* The signals that the launcher handles or ignores; a child gets back what the launcher was started with. */
+/* The signals that the launcher itself handles or ignores; a child gets back what the launcher was started with. */
 enum spawn_signal_count { SPAWN_SIGNALS = 10 };
 extern const int spawn_signals[SPAWN_SIGNALS];
 

@@ -158,9 +158,9 @@ static int start_one(struct workers *w, struct worker *worker, int stdin_fd) {
     return rc != 0 ? rc : watch(worker);
 }
 
-/* Rank 0 reads what the launcher would; in the background, a terminal is the shell's alone. */
-static int stdin_of(int local_rank, int null) {
-    if (local_rank != 0) return null;
+/* Rank 0 of the world reads what its launcher would; in the background, a terminal is the shell's alone. */
+static int stdin_of(int rank, int null) {
+    if (rank != 0) return null;
     if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) != getpgrp()) return null;
     return STDIN_FILENO;
 }
@@ -174,7 +174,7 @@ static int start_all(struct workers *w, int *failed) {
 
         *failed = w->options.first_rank + i;
         *worker = (struct worker){.all = w, .rank = *failed, .local_rank = i, .pidfd = -1};
-        rc = start_one(w, worker, stdin_of(i, null));
+        rc = start_one(w, worker, stdin_of(worker->rank, null));
     }
     if (null >= 0) close(null);
     return rc;
