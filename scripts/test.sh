@@ -45,7 +45,7 @@ fuzz_briefly() {
         name=${target##*/}
         corpus=build-fuzz/corpus/$name
         mkdir -p "$corpus"
-        "$target" -max_total_time=10 -verbosity=0 -print_final_stats=1 -artifact_prefix="build-fuzz/" "$corpus" \
+        "$target" -max_total_time=6 -verbosity=0 -print_final_stats=1 -artifact_prefix="build-fuzz/" "$corpus" \
             "tests/fuzz/seeds/$name" 2>&1 || return 1
     done
 }
