@@ -93,11 +93,10 @@ const struct opt_command run_command = {
     .name = "muster run",
     .operands = "program [argument ...]",
     .summary =
-        "Starts N copies of a program on this host, as the ranks of one world, or of one that spans several\n"
-        "hosts with a launcher on each. The environment tells each its rank, as torchrun does. The first "
-        "rank\n"
-        "to fail ends the others; then all are started again, if that is wanted, or its exit code is the\n"
-        "launcher's, on every host.",
+        "Starts N copies of a program as the ranks of one world: on this host, on hosts that it reaches over\n"
+        "ssh (--hosts), or here as the part of a world that has a launcher on each node (--nnodes). The\n"
+        "environment tells each its rank, as torchrun does. The first rank to fail ends the others; then all\n"
+        "are started again, if that is wanted, or its exit code is the launcher's, on every host.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .stops_at_operand = true,
