@@ -6,8 +6,8 @@
 
 #include "commands.h"
 #include "nearest.h"
+#include "text.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -32,8 +32,7 @@ int opt_mistake(const struct opt_command *command, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    for (char *c = text; *c != '\0'; c++)
-        if (iscntrl((unsigned char)*c)) *c = '?'; /* whatever was typed, it stays one line */
+    text_clean(text, false); /* whatever was typed, it stays one line */
     fprintf(stderr, "%s: %s\n", command->name, text);
     return EXIT_USAGE;
 }
