@@ -4,6 +4,7 @@
 #include "../tools/muster/options.c"
 #include "../tools/muster/run_options.c"
 #include "../tools/muster/signals.c"
+#include "../tools/muster/text.c"
 
 #include "harness.h"
 
@@ -33,15 +34,15 @@ static struct run_options read_options(char line[LINE_MOST], const char *words) 
 /* "host 1:1 -1 127.0.0.1:0 600 30": role, nodes, node rank, endpoint, patience, last call; or the mistake. */
 static void check(const char *words, const char *want) {
     static const char *const roles[] = {"host", "join", "whoever"};
-    char line[LINE_MOST], endpoint[NODE_HOST_MAX + 16], got[1024];
+    char line[LINE_MOST], endpoint[MSI_ADDRESS_TEXT_MAX], got[1024];
     struct run_options o = read_options(line, words);
-    struct meeting m = {.port = -7};
+    struct meeting m = {.address.port = -7};
 
     if (meeting_read(&o, &m, got, sizeof got) != 0)
-        assert_int_equal(m.port, -7);
+        assert_int_equal(m.address.port, -7);
     else
         snprintf(got, sizeof got, "%s %d:%d %d %s %g %g", roles[m.role], m.min, m.max, m.node_rank,
-                 meeting_endpoint(&m, endpoint), m.join_seconds, m.last_call_seconds);
+                 msi_address_format(&m.address, endpoint), m.join_seconds, m.last_call_seconds);
     if (strcmp(got, want) != 0) print_error("%s\n", words);
     assert_string_equal(got, want);
 }

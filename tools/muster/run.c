@@ -143,14 +143,14 @@ static int run_with_agents(const struct run_options *o, struct run_hosts *hosts,
 
 static int run_at_meeting(const struct run_options *o, const struct meeting *meeting, struct run_hosts *hosts,
                           mst_store *store, struct job_options job) {
-    char random_id[2 * RUN_ID_BYTES + 1], endpoint[NODE_HOST_MAX + 16];
+    char random_id[2 * RUN_ID_BYTES + 1], endpoint[MSI_ADDRESS_TEXT_MAX];
     int rc = make_run_id(random_id);
 
     if (rc != 0) return opt_mistake(&run_command, "cannot name the run: %s", strerror(-rc));
     const char *run_id = o->rdzv_id != NULL ? o->rdzv_id : random_id;
     struct company_options company = {
         .store = store,
-        .endpoint = meeting_endpoint(meeting, endpoint),
+        .endpoint = msi_address_format(&meeting->address, endpoint),
         .run_id = store != NULL ? run_id : o->rdzv_id,
         .min_nodes = meeting->min,
         .max_nodes = meeting->max,
@@ -164,8 +164,8 @@ static int run_at_meeting(const struct run_options *o, const struct meeting *mee
     };
     struct worker_env_facts facts = {
         .local_world_size = job.n,
-        .master_addr = meeting->host,
-        .master_port = meeting->port,
+        .master_addr = meeting->address.host,
+        .master_port = meeting->address.port,
         .run_id = run_id,
         .max_restarts = job.max_restarts,
         .extra = o->env.list,
