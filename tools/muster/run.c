@@ -120,7 +120,7 @@ static int run_with_logs(const struct run_options *o, struct worker_env_facts *f
 /* The launchers on other hosts, which are started together with the ranks of this one. */
 static int run_with_agents(const struct run_options *o, struct run_hosts *hosts,
                            struct worker_env_facts *facts, struct job_options job) {
-    struct run_hosts_job there = {
+    struct agent_job there = {
         .address = facts->master_addr,
         .port = facts->master_port,
         .run_id = facts->run_id,
