@@ -262,7 +262,18 @@ static void bad_signals(void **state) {
         {"SIGTERMSIGTERMSIGTERMSIGTERMSIGTERM", "SIGTERMSIGTERMSIGTERMSIGTERMSIG"},
         {"0000000000000000000000000000015x", "0000000000000000000000000000015"},
     };
-    static const char *const taken[] = {"SIGKILL", "STOP", "SIGCONT", "TSTP", "17", "PIPE", "SEGV", "6"};
+    static const struct {
+        const char *text, *reason;
+    } taken[] = {
+        {"SIGKILL", "no program can catch it"},
+        {"STOP", "no program can catch it"},
+        {"SIGCONT", "the launcher needs it for itself"},
+        {"TSTP", "the launcher needs it for itself"},
+        {"17", "the launcher needs it for itself"},
+        {"PIPE", "the launcher needs it for itself"},
+        {"SEGV", "it means that the launcher itself has crashed"},
+        {"6", "it means that the launcher itself has crashed"},
+    };
     char why[256], want[512];
     struct signals signals = {77};
     (void)state;
@@ -274,8 +285,8 @@ static void bad_signals(void **state) {
         assert_string_equal(why, want);
     }
     for (size_t i = 0; i < COUNT_OF(taken); i++) {
-        assert_int_equal(signals_read(taken[i], &signals, why, sizeof why), -1);
-        snprintf(want, sizeof want, "--signals-to-handle cannot have %s", taken[i]);
+        assert_int_equal(signals_read(taken[i].text, &signals, why, sizeof why), -1);
+        snprintf(want, sizeof want, "--signals-to-handle cannot have %s: %s", taken[i].text, taken[i].reason);
         assert_string_equal(why, want);
     }
     assert_int_equal(signals.bits, 77);

@@ -61,14 +61,15 @@ static int make_run_id(char id[2 * RUN_ID_BYTES + 1]) {
 }
 
 static void tell(const struct worker_env_facts *facts, const struct job_options *job) {
-    char cpus[1024];
+    struct msi_address address = {.port = facts->master_port};
+    char cpus[1024], store[MSI_ADDRESS_TEXT_MAX];
 
+    snprintf(address.host, sizeof address.host, "%s", facts->master_addr);
+    msi_address_format(&address, store);
     if (job->company == NULL)
-        fprintf(stderr, "muster run: %d ranks, run %s, store at %s:%d\n", job->n, facts->run_id,
-                facts->master_addr, facts->master_port);
+        fprintf(stderr, "muster run: %d ranks, run %s, store at %s\n", job->n, facts->run_id, store);
     else
-        fprintf(stderr, "muster run: %d ranks here, store at %s:%d, %s\n", job->n, facts->master_addr,
-                facts->master_port,
+        fprintf(stderr, "muster run: %d ranks here, store at %s, %s\n", job->n, store,
                 job->company->store != NULL ? "hosted by this node" : "which this node joins");
     if (facts->log_dir != NULL) fprintf(stderr, "muster run: logs in %s\n", facts->log_dir);
     for (int i = 0; i < job->n && bind_of(job->bind, i) != NULL; i++)
