@@ -3,8 +3,10 @@
  * cannot mistake for options and counts that fit; what is refused says why in one line and leaves the list alone.
  */
 #include "../../tools/muster/hosts.c"
+#include "../../tools/muster/text.c"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdint.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -5,6 +5,7 @@
 #include "../tools/muster/nearest.c"
 #include "../tools/muster/node_msg.c"
 #include "../tools/muster/options.c"
+#include "../tools/muster/text.c"
 
 #include <assert.h>
 #include <stdint.h>

@@ -10,6 +10,7 @@
 #include "../tools/muster/nearest.c"
 #include "../tools/muster/node_msg.c"
 #include "../tools/muster/options.c"
+#include "../tools/muster/text.c"
 
 #include "harness.h"
 

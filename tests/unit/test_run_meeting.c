@@ -4,6 +4,7 @@
 #include "../tools/muster/options.c"
 #include "../tools/muster/run_options.c"
 #include "../tools/muster/signals.c"
+#include "../tools/muster/text.c"
 
 #include "harness.h"
 
@@ -33,15 +34,15 @@ static struct run_options read_options(char line[LINE_MOST], const char *words) 
 /* "host 1:1 -1 127.0.0.1:0 600 30": role, nodes, node rank, endpoint, patience, last call; or the mistake. */
 static void check(const char *words, const char *want) {
     static const char *const roles[] = {"host", "join", "whoever"};
-    char line[LINE_MOST], endpoint[NODE_HOST_MAX + 16], got[1024];
+    char line[LINE_MOST], endpoint[MSI_ADDRESS_TEXT_MAX], got[1024];
     struct run_options o = read_options(line, words);
-    struct meeting m = {.port = -7};
+    struct meeting m = {.address.port = -7};
 
     if (meeting_read(&o, &m, got, sizeof got) != 0)
-        assert_int_equal(m.port, -7);
+        assert_int_equal(m.address.port, -7);
     else
         snprintf(got, sizeof got, "%s %d:%d %d %s %g %g", roles[m.role], m.min, m.max, m.node_rank,
-                 meeting_endpoint(&m, endpoint), m.join_seconds, m.last_call_seconds);
+                 msi_address_format(&m.address, endpoint), m.join_seconds, m.last_call_seconds);
     if (strcmp(got, want) != 0) print_error("%s\n", words);
     assert_string_equal(got, want);
 }
@@ -261,7 +262,18 @@ static void bad_signals(void **state) {
         {"SIGTERMSIGTERMSIGTERMSIGTERMSIGTERM", "SIGTERMSIGTERMSIGTERMSIGTERMSIG"},
         {"0000000000000000000000000000015x", "0000000000000000000000000000015"},
     };
-    static const char *const taken[] = {"SIGKILL", "STOP", "SIGCONT", "TSTP", "17", "PIPE", "SEGV", "6"};
+    static const struct {
+        const char *text, *reason;
+    } taken[] = {
+        {"SIGKILL", "no program can catch it"},
+        {"STOP", "no program can catch it"},
+        {"SIGCONT", "the launcher needs it for itself"},
+        {"TSTP", "the launcher needs it for itself"},
+        {"17", "the launcher needs it for itself"},
+        {"PIPE", "the launcher needs it for itself"},
+        {"SEGV", "it means that the launcher itself has crashed"},
+        {"6", "it means that the launcher itself has crashed"},
+    };
     char why[256], want[512];
     struct signals signals = {77};
     (void)state;
@@ -273,8 +285,8 @@ static void bad_signals(void **state) {
         assert_string_equal(why, want);
     }
     for (size_t i = 0; i < COUNT_OF(taken); i++) {
-        assert_int_equal(signals_read(taken[i], &signals, why, sizeof why), -1);
-        snprintf(want, sizeof want, "--signals-to-handle cannot have %s", taken[i]);
+        assert_int_equal(signals_read(taken[i].text, &signals, why, sizeof why), -1);
+        snprintf(want, sizeof want, "--signals-to-handle cannot have %s: %s", taken[i].text, taken[i].reason);
         assert_string_equal(why, want);
     }
     assert_int_equal(signals.bits, 77);

@@ -1,6 +1,8 @@
 /* error_file.c - see error_file.h. The file is a rank's: it may be anything, of any size. */
 #include "error_file.h"
 
+#include "text.h"
+
 #include <cjson/cJSON.h>
 
 #include <fcntl.h>
@@ -28,12 +30,10 @@ static char *read_whole(const char *path, size_t *len) {
     return NULL;
 }
 
-static void clean(char *text) {
+static void drop_last_newlines(char *text) {
     size_t len = strlen(text);
 
     while (len > 0 && text[len - 1] == '\n') text[--len] = '\0';
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text < ' ' ? *text != '\n' && *text != '\t' : *text == 0x7f) *text = '?';
 }
 
 void error_file_read(const char *path, char *text, size_t size) {
@@ -46,7 +46,8 @@ void error_file_read(const char *path, char *text, size_t size) {
     const cJSON *message = cJSON_GetObjectItemCaseSensitive(json, "message");
     if (cJSON_IsObject(message)) message = cJSON_GetObjectItemCaseSensitive(message, "message");
     if (cJSON_IsString(message)) snprintf(text, size, "%s", message->valuestring);
-    clean(text);
+    drop_last_newlines(text);
+    text_clean(text, true);
     cJSON_Delete(json);
     free(data);
 }

@@ -5,9 +5,9 @@
 #include "hosts.h"
 
 #include "options.h"
+#include "text.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,12 +47,14 @@ struct shown {
 };
 
 static struct shown show(struct piece p) {
+    enum { MOST = 60 };
     struct shown s;
-    size_t n = p.len < sizeof s.text - 4 ? p.len : sizeof s.text - 4;
 
-    for (size_t i = 0; i < n; i++) s.text[i] = p.at[i] >= ' ' && p.at[i] <= '~' ? p.at[i] : '?';
-    memcpy(s.text + n, "...", p.len > n ? 4 : 1);
-    if (p.len <= n) s.text[n] = '\0';
+    if (p.len > MOST)
+        snprintf(s.text, sizeof s.text, "%.*s...", MOST, p.at);
+    else
+        snprintf(s.text, sizeof s.text, "%.*s", (int)p.len, p.at);
+    text_clean(s.text, false);
     return s;
 }
 

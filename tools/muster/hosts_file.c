@@ -4,36 +4,27 @@
  */
 #include "hosts.h"
 
+#include "os/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { FILE_SECONDS = 10 };
 
-static int ms_left(const struct timespec *begun, int ms) {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    long long gone = (now.tv_sec - begun->tv_sec) * 1000LL + (now.tv_nsec - begun->tv_nsec) / 1000000;
-    return gone < ms ? (int)(ms - gone) : 0;
-}
-
 /* How many bytes there are, HOSTS_FILE_MAX + 1 at most, or a negative errno. */
 static ssize_t take_in(int fd, char *text, int ms) {
-    struct timespec begun;
+    int64_t deadline = msi_deadline(ms);
     size_t len = 0;
 
-    clock_gettime(CLOCK_MONOTONIC, &begun);
     while (len <= HOSTS_FILE_MAX) {
         struct pollfd ready = {.fd = fd, .events = POLLIN};
 
-        if (poll(&ready, 1, ms_left(&begun, ms)) == 0) return -ETIMEDOUT;
+        if (poll(&ready, 1, msi_ms_until(deadline)) == 0) return -ETIMEDOUT;
         ssize_t n = read(fd, text + len, HOSTS_FILE_MAX + 1 - len);
         if (n == 0) break;
         if (n > 0)

@@ -95,13 +95,17 @@ void logs_close(struct logs *logs) {
     *logs = (struct logs){0};
 }
 
-static int open_rank(struct logs *logs, const char *attempt_dir, int local_rank, char *path) {
-    int len = snprintf(path, PATH_MAX, "%s/%d", attempt_dir, local_rank);
+int logs_path(char *path, size_t size, const char *dir, int attempt, int local_rank, const char *name) {
+    return snprintf(path, size, "%s/attempt_%d/%d%s%s", dir, attempt, local_rank, name != NULL ? "/" : "",
+                    name != NULL ? name : "");
+}
 
+static int open_rank(struct logs *logs, int attempt, int local_rank, char path[PATH_MAX]) {
+    logs_path(path, PATH_MAX, logs->dir, attempt, local_rank, NULL);
     if (make_directory(path) != 0) return -1;
     for (int i = 0; i < STREAMS; i++) {
         if ((routes_of(logs->routes, local_rank, i) & ROUTE_LOGGED) == 0) continue;
-        snprintf(path + len, PATH_MAX - (size_t)len, "/%s", names[i]);
+        logs_path(path, PATH_MAX, logs->dir, attempt, local_rank, names[i]);
         int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
         if (fd < 0) return -1;
         logs->fds[local_rank * STREAMS + i] = fd;
@@ -119,7 +123,7 @@ int logs_begin(struct logs *logs, int attempt, char *why, size_t why_size) {
     }
     if (make_directory(dir) != 0) return blame(dir, why, why_size);
     for (int i = 0; i < logs->routes->n; i++) {
-        if (open_rank(logs, dir, i, path) == 0) continue;
+        if (open_rank(logs, attempt, i, path) == 0) continue;
         blame(path, why, why_size);
         close_files(logs);
         return -1;

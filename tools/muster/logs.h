@@ -25,6 +25,9 @@ int logs_open(struct logs *logs, const char *dir, const char *run_id, const stru
               size_t why_size);
 void logs_close(struct logs *logs);
 
+/* DIR/attempt_K/LOCAL_RANK/NAME, or the directory where name is NULL; dir is a run's. Returns what snprintf does. */
+int logs_path(char *path, size_t size, const char *dir, int attempt, int local_rank, const char *name);
+
 /* Goes on to the files of an attempt. 0, or -1 with why set and no file open. */
 int logs_begin(struct logs *logs, int attempt, char *why, size_t why_size);
 

@@ -58,18 +58,16 @@ static int read_address(const char *option, const char *text, int port, struct m
     const char *colon = strchr(text, ':'), *bracket = strrchr(text, ']');
     bool bare_six = text[0] != '[' && colon != NULL && strchr(colon + 1, ':') != NULL;
     bool has_port = bracket != NULL ? bracket[1] == ':' : colon != NULL && !bare_six;
-    char whole[NODE_HOST_MAX + 64];
+    char whole[MSI_HOST_MAX + 64];
     struct msi_url url;
 
     if (has_port)
         snprintf(whole, sizeof whole, "tcp://%s", text);
     else
         snprintf(whole, sizeof whole, bare_six ? "tcp://[%s]:%d" : "tcp://%s:%d", text, port);
-    if (strlen(text) >= NODE_HOST_MAX || strpbrk(text, "/?& ") != NULL ||
-        msi_url_parse(whole, &url) != MST_OK)
+    if (strlen(text) >= MSI_HOST_MAX || strpbrk(text, "/?& ") != NULL || msi_url_parse(whole, &url) != MST_OK)
         return MISTAKE("%s takes HOST or HOST:PORT, not '%.64s'", option, text);
-    strcpy(m->host, url.address.host);
-    m->port = url.address.port;
+    m->address = url.address;
     return 0;
 }
 
@@ -83,14 +81,14 @@ static int read_place(const struct run_options *o, struct meeting *m, char *why,
     if (o->rdzv_endpoint != NULL)
         return read_address("--rdzv-endpoint", o->rdzv_endpoint, alone ? free_port : RENDEZVOUS_PORT, m, why,
                             why_size);
-    m->port = o->master_port >= 0 ? (int)o->master_port : alone ? free_port : STATIC_PORT;
+    m->address.port = o->master_port >= 0 ? (int)o->master_port : alone ? free_port : STATIC_PORT;
     if (o->master_addr != NULL)
-        return read_address("--master-addr", o->master_addr, m->port, m, why, why_size);
+        return read_address("--master-addr", o->master_addr, m->address.port, m, why, why_size);
     if (!alone)
         return MISTAKE("%s nodes must know where to meet: give all of them --rdzv-endpoint HOST:PORT, or "
                        "--master-addr and each its --node-rank",
                        o->nnodes);
-    strcpy(m->host, "127.0.0.1");
+    strcpy(m->address.host, "127.0.0.1");
     return 0;
 }
 
@@ -109,7 +107,7 @@ static int choose_role(const struct run_options *o, struct meeting *m, char *why
         m->role = MEETING_WHOEVER_CAN;
     else
         return MISTAKE("--master-addr needs --node-rank on every node: 0 on the one that has that address");
-    if (m->role != MEETING_HOST && m->port == 0)
+    if (m->role != MEETING_HOST && m->address.port == 0)
         return MISTAKE("nodes that are to meet must know the port; 0 is none");
     return 0;
 }
@@ -136,16 +134,16 @@ int meeting_read(const struct run_options *o, struct meeting *made, char *why, s
 }
 
 int meeting_open(struct meeting *m, mst_store **store, char *why, size_t why_size) {
-    char url[NODE_HOST_MAX + 32], endpoint[NODE_HOST_MAX + 16];
+    char url[MSI_ADDRESS_TEXT_MAX + 16], endpoint[MSI_ADDRESS_TEXT_MAX];
 
     *store = NULL;
     if (m->role == MEETING_JOIN) return 0;
-    snprintf(url, sizeof url, "tcp://%s", meeting_endpoint(m, endpoint));
+    snprintf(url, sizeof url, "tcp://%s", msi_address_format(&m->address, endpoint));
     mst_status st = mst_store_open(url, store, .is_master = true);
     const mst_error_info *e = mst_last_error();
     if (st == MST_OK) {
         m->role = MEETING_HOST;
-        m->port = mst_store_port(*store);
+        m->address.port = mst_store_port(*store);
         return 0;
     }
     if (m->role == MEETING_WHOEVER_CAN && (st == MST_ERR_PORT_TAKEN || st == MST_ERR_ADDRESS)) {
@@ -153,11 +151,4 @@ int meeting_open(struct meeting *m, mst_store **store, char *why, size_t why_siz
         return 0;
     }
     return MISTAKE("cannot host the store: %s%s%s", e->message, e->remedy[0] != '\0' ? "; " : "", e->remedy);
-}
-
-const char *meeting_endpoint(const struct meeting *m, char out[NODE_HOST_MAX + 16]) {
-    bool six = strchr(m->host, ':') != NULL;
-
-    snprintf(out, NODE_HOST_MAX + 16, six ? "[%s]:%d" : "%s:%d", m->host, m->port);
-    return out;
 }

@@ -8,6 +8,8 @@
 #include "node_msg.h"
 #include "run_options.h"
 
+#include "base/address.h"
+
 #include <muster/muster.h>
 
 #include <stdbool.h>
@@ -19,8 +21,7 @@ struct meeting {
     int min, max;  /* nodes */
     bool company;  /* there are launchers beside this one */
     int node_rank; /* -1: any */
-    char host[NODE_HOST_MAX];
-    int port;
+    struct msi_address address;
     double join_seconds, last_call_seconds;
 };
 
@@ -29,11 +30,8 @@ int meeting_read(const struct run_options *options, struct meeting *meeting, cha
 
 /*
  * Hosts the store, where that is this launcher's part; *store is NULL where it is another's. Afterwards role is one of the first
- * two, and port is the real one. 0, or -1 with why set.
+ * two, and the port is the real one. 0, or -1 with why set.
  */
 int meeting_open(struct meeting *meeting, mst_store **store, char *why, size_t why_size);
-
-/* "host:port", "[::1]:port"; returns out. */
-const char *meeting_endpoint(const struct meeting *meeting, char out[NODE_HOST_MAX + 16]);
 
 #endif

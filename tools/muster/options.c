@@ -6,8 +6,8 @@
 
 #include "commands.h"
 #include "nearest.h"
+#include "text.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -32,8 +32,7 @@ int opt_mistake(const struct opt_command *command, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    for (char *c = text; *c != '\0'; c++)
-        if (iscntrl((unsigned char)*c)) *c = '?'; /* whatever was typed, it stays one line */
+    text_clean(text, false); /* whatever was typed, it stays one line */
     fprintf(stderr, "%s: %s\n", command->name, text);
     return EXIT_USAGE;
 }
@@ -46,6 +45,10 @@ bool opt_read_number(const char *text, long long min, long long max, long long *
     if (end == text || *end != '\0' || errno != 0 || value < min || value > max) return false;
     *number = value;
     return true;
+}
+
+static enum opt_kind kind_of(const struct opt *option) {
+    return (enum opt_kind)(option->kind & ~OPT_STAYS_HERE);
 }
 
 /* How messages call an option: "-n/--nproc-per-node". */
@@ -100,9 +103,10 @@ static int store_another(const struct parser *p, const struct opt *option, const
 
 /* Takes the option's value from text, or from the next word where text is NULL. */
 static int take_value(struct parser *p, const struct opt *option, const char *text) {
+    enum opt_kind kind = kind_of(option);
     const bool on = true;
 
-    if (option->kind == OPT_FLAG) {
+    if (kind == OPT_FLAG) {
         if (text != NULL) return opt_mistake(p->command, "--%s takes no value", option->name);
         memcpy(p->values + option->offset, &on, sizeof on);
         return OPT_PROCEED;
@@ -112,9 +116,9 @@ static int take_value(struct parser *p, const struct opt *option, const char *te
             return opt_mistake(p->command, "%s needs a value (%s)", label_of(option).text, option->value);
         text = p->argv[++p->at];
     }
-    if (option->kind == OPT_NUMBER) return store_number(p, option, text);
-    if (option->kind == OPT_SECONDS) return store_seconds(p, option, text);
-    if (option->kind == OPT_STRINGS) return store_another(p, option, text);
+    if (kind == OPT_NUMBER) return store_number(p, option, text);
+    if (kind == OPT_SECONDS) return store_seconds(p, option, text);
+    if (kind == OPT_STRINGS) return store_another(p, option, text);
     memcpy(p->values + option->offset, &text, sizeof text);
     return OPT_PROCEED;
 }
@@ -171,7 +175,8 @@ static int read_letters(struct parser *p, const char *letters) {
 
         if (option == NULL && *letters == 'h') return answer_help(p);
         if (option == NULL) return unknown_letter(p, letters);
-        if (option->kind != OPT_FLAG) return take_value(p, option, letters[1] != '\0' ? letters + 1 : NULL);
+        if (kind_of(option) != OPT_FLAG)
+            return take_value(p, option, letters[1] != '\0' ? letters + 1 : NULL);
         int rc = take_value(p, option, NULL);
         if (rc != OPT_PROCEED) return rc;
     }

@@ -19,6 +19,9 @@ enum opt_kind {
     OPT_STRINGS, /* struct opt_strings: the option may be repeated */
 };
 
+/* Added to a kind: launchers that are started on other hosts get an option of their own in its place, or none. */
+enum { OPT_STAYS_HERE = 0x100 };
+
 /* The strings are borrowed from argv; the list is the command's to free, also after a mistake. */
 struct opt_strings {
     const char **list;
@@ -26,9 +29,9 @@ struct opt_strings {
 };
 
 struct opt {
-    const char *name; /* long name without its dashes */
-    char letter;      /* short name, or 0 */
-    enum opt_kind kind;
+    const char *name;  /* long name without its dashes */
+    char letter;       /* short name, or 0 */
+    int kind;          /* an opt_kind, and OPT_STAYS_HERE or not */
     const char *value; /* what help calls the value; NULL for a flag */
     const char *help;  /* a newline continues it on a line of its own */
     size_t offset;     /* of the value in the command's struct */

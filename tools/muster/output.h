@@ -3,9 +3,9 @@
  * as it comes.
  *
  * Every line gets its rank in front, in a colour of its own on a terminal, and is written in one piece, whoever else
- * prints at the time. A line
- * longer than OUTPUT_PIECE is broken there; a last line without its newline gets one. The last lines of each
- * rank's stderr are remembered for the report of a failure.
+ * prints at the time. A line longer than OUTPUT_PIECE is broken there; a last line without its newline gets one. The last
+ * lines of each rank's stderr are remembered for the report of a failure.
+ *
  * Guests are agents on other hosts: what they send is the output of their ranks, which has its ranks in front already, so
  * it is passed on line by line, shown and not logged. They stay over restarts. All of it runs on the loop's thread.
  */

@@ -4,8 +4,10 @@
  */
 #include "progress.h"
 
-#include <stdarg.h>
-#include <stdio.h>
+#include "text.h"
+
+#include "os/host.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,7 +24,7 @@ enum {
 
 /* Who is where. */
 struct census {
-    int joining, there, missing, joined;
+    int joining, there, missing;
     int absent; /* local rank of the first that has ended without joining; -1: none */
 };
 
@@ -86,7 +88,6 @@ static struct census count(const struct progress *p) {
         enum msi_slate_phase phase = slates_stage(p->options.slates, i).phase;
 
         c.joining += waits(p->options.slates, worker);
-        c.joined += phase == MSI_SLATE_JOINED;
         c.there += phase != MSI_SLATE_NOTHING && phase != MSI_SLATE_JOINING;
         if (phase != MSI_SLATE_NOTHING) continue;
         c.missing++;
@@ -95,61 +96,44 @@ static struct census count(const struct progress *p) {
     return c;
 }
 
-struct line {
-    char *at;
-    size_t left;
-};
-
-__attribute__((format(printf, 2, 3))) static void put(struct line *l, const char *format, ...) {
-    va_list args;
-
-    va_start(args, format);
-    int n = vsnprintf(l->at, l->left, format, args);
-    va_end(args);
-    size_t used = n < 0 ? 0 : (size_t)n < l->left ? (size_t)n : l->left - 1;
-    l->at += used;
-    l->left -= used;
-}
-
 /* The ranks that are so, NAMED at most. */
-static void put_ranks(struct line *l, const struct progress *p,
+static void put_ranks(struct text_room *l, const struct progress *p,
                       bool (*are)(const struct slates *, const struct worker *), bool with_pids) {
     const struct workers *w = p->options.workers;
     int n = 0;
 
     for (int i = 0; i < w->options.n; i++) {
         if (!are(p->options.slates, &w->list[i]) || n++ >= NAMED) continue;
-        put(l, with_pids ? "%srank %d (pid %d)" : "%srank %d", n == 1 ? "" : ", ", w->list[i].rank,
-            (int)w->list[i].pid);
+        text_put(l, with_pids ? "%srank %d (pid %d)" : "%srank %d", n == 1 ? "" : ", ", w->list[i].rank,
+                 (int)w->list[i].pid);
     }
-    if (n > NAMED) put(l, " and %d more", n - NAMED);
+    if (n > NAMED) text_put(l, " and %d more", n - NAMED);
 }
 
 /* Not one that has left the group of the program only for now: seen twice, it is so. */
 static void judge_absent(struct progress *p, const struct census *c) {
     bool again = c->absent >= 0 && c->absent == p->absent;
-    char why[PROGRESS_WHY], host[65] = "unknown";
-    struct line l = {why, sizeof why};
+    char why[PROGRESS_WHY], host[MSI_HOST_MAX];
+    struct text_room l = {why, sizeof why};
 
     p->absent = c->joining > 0 ? c->absent : -1;
     if (!again || p->absent < 0) return;
     const struct worker *worker = &p->options.workers->list[c->absent];
-    gethostname(host, sizeof host - 1);
-    put(&l, "rank %d (pid %d) on %s ended without joining the world in which ", worker->rank,
-        (int)worker->pid, host);
+    text_put(&l, "rank %d (pid %d) on %s ended without joining the world in which ", worker->rank,
+             (int)worker->pid, msi_host_name(host));
     put_ranks(&l, p, waits, false);
-    put(&l, c->joining == 1 ? " waits for it" : " wait for it");
+    text_put(&l, c->joining == 1 ? " waits for it" : " wait for it");
     progress_stop(p);
     p->options.on_absent(p->options.arg, worker, why);
 }
 
 static void say(struct progress *p, const struct census *c, uint64_t waited) {
     char text[1024];
-    struct line l = {text, sizeof text - 1};
+    struct text_room l = {text, sizeof text - 1};
 
     if (waited < p->next_say) return;
-    put(&l, "muster run: %d of %d ranks wait to join; not yet there: ", c->joining,
-        p->options.workers->options.n);
+    text_put(&l, "muster run: %d of %d ranks wait to join; not yet there: ", c->joining,
+             p->options.workers->options.n);
     put_ranks(&l, p, is_missing, true);
     if (p->terminal) {
         output_status(p->options.output, text);

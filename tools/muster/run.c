@@ -61,14 +61,15 @@ static int make_run_id(char id[2 * RUN_ID_BYTES + 1]) {
 }
 
 static void tell(const struct worker_env_facts *facts, const struct job_options *job) {
-    char cpus[1024];
+    struct msi_address address = {.port = facts->master_port};
+    char cpus[1024], store[MSI_ADDRESS_TEXT_MAX];
 
+    snprintf(address.host, sizeof address.host, "%s", facts->master_addr);
+    msi_address_format(&address, store);
     if (job->company == NULL)
-        fprintf(stderr, "muster run: %d ranks, run %s, store at %s:%d\n", job->n, facts->run_id,
-                facts->master_addr, facts->master_port);
+        fprintf(stderr, "muster run: %d ranks, run %s, store at %s\n", job->n, facts->run_id, store);
     else
-        fprintf(stderr, "muster run: %d ranks here, store at %s:%d, %s\n", job->n, facts->master_addr,
-                facts->master_port,
+        fprintf(stderr, "muster run: %d ranks here, store at %s, %s\n", job->n, store,
                 job->company->store != NULL ? "hosted by this node" : "which this node joins");
     if (facts->log_dir != NULL) fprintf(stderr, "muster run: logs in %s\n", facts->log_dir);
     for (int i = 0; i < job->n && bind_of(job->bind, i) != NULL; i++)
@@ -120,7 +121,7 @@ static int run_with_logs(const struct run_options *o, struct worker_env_facts *f
 /* The launchers on other hosts, which are started together with the ranks of this one. */
 static int run_with_agents(const struct run_options *o, struct run_hosts *hosts,
                            struct worker_env_facts *facts, struct job_options job) {
-    struct run_hosts_job there = {
+    struct agent_job there = {
         .address = facts->master_addr,
         .port = facts->master_port,
         .run_id = facts->run_id,
@@ -143,14 +144,14 @@ static int run_with_agents(const struct run_options *o, struct run_hosts *hosts,
 
 static int run_at_meeting(const struct run_options *o, const struct meeting *meeting, struct run_hosts *hosts,
                           mst_store *store, struct job_options job) {
-    char random_id[2 * RUN_ID_BYTES + 1], endpoint[NODE_HOST_MAX + 16];
+    char random_id[2 * RUN_ID_BYTES + 1], endpoint[MSI_ADDRESS_TEXT_MAX];
     int rc = make_run_id(random_id);
 
     if (rc != 0) return opt_mistake(&run_command, "cannot name the run: %s", strerror(-rc));
     const char *run_id = o->rdzv_id != NULL ? o->rdzv_id : random_id;
     struct company_options company = {
         .store = store,
-        .endpoint = meeting_endpoint(meeting, endpoint),
+        .endpoint = msi_address_format(&meeting->address, endpoint),
         .run_id = store != NULL ? run_id : o->rdzv_id,
         .min_nodes = meeting->min,
         .max_nodes = meeting->max,
@@ -164,8 +165,8 @@ static int run_at_meeting(const struct run_options *o, const struct meeting *mee
     };
     struct worker_env_facts facts = {
         .local_world_size = job.n,
-        .master_addr = meeting->host,
-        .master_port = meeting->port,
+        .master_addr = meeting->address.host,
+        .master_port = meeting->address.port,
         .run_id = run_id,
         .max_restarts = job.max_restarts,
         .extra = o->env.list,

@@ -1,10 +1,11 @@
 /*
- * run_hosts.h - --hosts and --hostfile: which hosts take part, which of them is this one, and what the agents on the
- * others are to do. Nothing is started here; see remote.h.
+ * run_hosts.h - --hosts and --hostfile: which hosts take part, which of them is this one, where they meet, and
+ * the agents of the others. Nothing is started here; see remote.h.
  */
 #ifndef MUSTER_TOOL_RUN_HOSTS_H
 #define MUSTER_TOOL_RUN_HOSTS_H
 
+#include "agent_words.h"
 #include "hosts.h"
 #include "meeting.h"
 #include "remote.h"
@@ -23,15 +24,6 @@ struct run_hosts {
     char *ssh; /* the path of ssh, NULL where the user has a command of his own */
 };
 
-/* Where the agents find the store, and what they run. */
-struct run_hosts_job {
-    const char *address;
-    int port;
-    const char *run_id;
-    const char *program; /* as found on this machine, NULL: it is not there; then operands[0] */
-    char **operands;     /* the program and its arguments, NULL at the end */
-};
-
 /* What the options say. 0, or -1 with why set; then nothing is held. */
 int run_hosts_open(struct run_hosts *hosts, const struct run_options *options, char *why, size_t why_size);
 
@@ -43,8 +35,8 @@ int run_hosts_meeting(const struct run_hosts *hosts, const struct run_options *o
 int run_hosts_others(const struct run_hosts *hosts);
 
 /* Fills in agents. 0, or -1 with why set. */
-int run_hosts_prepare(struct run_hosts *hosts, const struct run_options *options,
-                      const struct run_hosts_job *job, char *why, size_t why_size);
+int run_hosts_prepare(struct run_hosts *hosts, const struct run_options *options, const struct agent_job *job,
+                      char *why, size_t why_size);
 void run_hosts_close(struct run_hosts *hosts);
 
 #endif

@@ -20,14 +20,29 @@ static int find(const char *name) {
     return 0;
 }
 
-/* What the launcher cannot have, or needs for itself. */
-static bool is_taken(int number) {
-    static const int taken[] = {SIGKILL, SIGSTOP, SIGCONT, SIGTSTP, SIGCHLD, SIGPIPE, SIGXFSZ,
-                                SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGABRT, SIGTRAP, SIGSYS};
-
-    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
-        if (taken[i] == number) return true;
-    return false;
+/* Why a signal cannot end the job, or NULL if it can. */
+static const char *why_taken(int number) {
+    switch (number) {
+    case SIGKILL:
+    case SIGSTOP:
+        return "no program can catch it";
+    case SIGCONT:
+    case SIGTSTP:
+    case SIGCHLD:
+    case SIGPIPE:
+    case SIGXFSZ:
+        return "the launcher needs it for itself";
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL:
+    case SIGABRT:
+    case SIGTRAP:
+    case SIGSYS:
+        return "it means that the launcher itself has crashed";
+    default:
+        return NULL;
+    }
 }
 
 int signals_read(const char *text, struct signals *signals, char *why, size_t why_size) {
@@ -44,8 +59,8 @@ int signals_read(const char *text, struct signals *signals, char *why, size_t wh
                      name);
             return -1;
         }
-        if (is_taken(number)) {
-            snprintf(why, why_size, "--signals-to-handle cannot have %s", name);
+        if (why_taken(number) != NULL) {
+            snprintf(why, why_size, "--signals-to-handle cannot have %s: %s", name, why_taken(number));
             return -1;
         }
         read.bits |= (uint64_t)1 << (number - 1);

@@ -60,3 +60,27 @@ void text_free(struct text *t) {
     free(t->data);
     *t = (struct text){0};
 }
+
+void text_put(struct text_room *room, const char *format, ...) {
+    va_list args;
+
+    va_start(args, format);
+    int n = vsnprintf(room->at, room->left, format, args);
+    va_end(args);
+    if (n < 0) return;
+    size_t used = (size_t)n < room->left ? (size_t)n : room->left - 1;
+    room->at += used;
+    room->left -= used;
+}
+
+/* U+0080 to U+009F begin commands just as ESC does; in UTF-8 they are C2 80 to C2 9F. */
+void text_clean(char *text, bool keep_newlines) {
+    for (unsigned char *c = (unsigned char *)text; *c != '\0'; c++) {
+        bool kept = keep_newlines && (*c == '\n' || *c == '\t');
+
+        if (*c == 0xc2 && c[1] >= 0x80 && c[1] <= 0x9f)
+            c[0] = c[1] = '?';
+        else if ((*c < ' ' && !kept) || *c == 0x7f)
+            *c = '?';
+    }
+}

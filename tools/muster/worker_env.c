@@ -4,6 +4,8 @@
  */
 #include "worker_env.h"
 
+#include "logs.h"
+
 #include "base/slate.h"
 
 #include <errno.h>
@@ -41,6 +43,8 @@ enum {
     OWNED_MAX = N_REPLACED + 1,
     ERROR_FILE_MAX = PATH_MAX + 128
 };
+
+static const char error_variable[] = "TORCHELASTIC_ERROR_FILE=";
 
 /* What programs hardly run without. */
 static const char *const kept_when_bare[] = {"PATH", "HOME", "USER", "LOGNAME", "SHELL",
@@ -169,7 +173,7 @@ char **worker_env_of(struct worker_env *env, int rank, int local_rank) {
     snprintf(env->slate, WORKER_ENV_TEXT, MSI_SLATE_VARIABLE "=/proc/%d/fd/%d:%d", (int)getpid(), env->slates,
              local_rank);
     if (env->error_file != NULL)
-        snprintf(env->error_file, ERROR_FILE_MAX, "TORCHELASTIC_ERROR_FILE=%s/attempt_%d/%d/error.json",
-                 env->log_dir, env->generation, local_rank);
+        logs_path(stpcpy(env->error_file, error_variable), ERROR_FILE_MAX - sizeof error_variable,
+                  env->log_dir, env->generation, local_rank, "error.json");
     return env->vars;
 }
