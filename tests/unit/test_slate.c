@@ -1,5 +1,6 @@
 /* test_slate.c - slates as the launcher reads them: what a rank wrote, and what no rank would write. */
 #include "../tools/muster/slates.c"
+#include "../tools/muster/text.c"
 
 #include "harness.h"
 

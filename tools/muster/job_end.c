@@ -36,8 +36,7 @@ static void read_error_file(const struct job *job, char *text, size_t size) {
 
     text[0] = '\0';
     if (logs == NULL) return;
-    snprintf(path, sizeof path, "%s/attempt_%d/%d/error.json", logs->dir, job->place.generation,
-             job->root->local_rank);
+    logs_path(path, sizeof path, logs->dir, job->place.generation, job->root->local_rank, "error.json");
     error_file_read(path, text, size);
 }
 

@@ -1,6 +1,8 @@
 /* remote.c - see remote.h. Exits are noticed through SIGCHLD and a look at every ssh that is running. */
 #include "remote.h"
 
+#include "text.h"
+
 #include "agent_script.h"
 #include "remote_ssh.h"
 
@@ -107,11 +109,9 @@ static void last_line(const struct remote_host *h, char *line, size_t size) {
     size_t begin = end;
     while (begin > 0 && text[begin - 1] != '\n') begin--;
     size_t len = end - begin < size - 1 ? end - begin : size - 1;
-    for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)text[begin + i];
-        line[i] = c < ' ' || c == 0x7f ? ' ' : (char)c;
-    }
+    memcpy(line, text + begin, len);
     line[len] = '\0';
+    text_clean(line, false);
 }
 
 /* All that could not exec say so through one pipe. */

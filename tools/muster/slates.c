@@ -1,6 +1,8 @@
 /* slates.c - see slates.h. The loop's thread alone. */
 #include "slates.h"
 
+#include "text.h"
+
 #include <muster/dtype.h>
 
 #include <fcntl.h>
@@ -50,12 +52,11 @@ void slates_begin(struct slates *slates, int world_size) {
     }
 }
 
-/* A text as it is, up to its end or that of its room; what would move a terminal's cursor becomes a question mark. */
+/* A text up to its end or that of its room. */
 static void copy(char *to, const char *from, size_t room) {
     memcpy(to, from, room - 1);
     to[room - 1] = '\0';
-    for (; *to != '\0'; to++)
-        if ((unsigned char)*to < ' ' || *to == 0x7f) *to = '?';
+    text_clean(to, false);
 }
 
 static int whole(uint32_t number) {
