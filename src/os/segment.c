@@ -4,16 +4,32 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* A limit on the size of files counts here, too, and going beyond it raises a signal that nobody expects of this. */
+static int resize(int fd, size_t size) {
+    const struct timespec at_once = {0, 0};
+    sigset_t limit, before;
+    sigemptyset(&limit);
+    sigaddset(&limit, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &limit, &before);
+    int rc = ftruncate(fd, (off_t)size), error = errno;
+    if (rc && error == EFBIG && !sigismember(&before, SIGXFSZ)) sigtimedwait(&limit, NULL, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return rc;
+}
+
 mst_status msi_segment_make(const char *name, size_t size, struct msi_segment *segment) {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) return msi_fail_errno(errno, "cannot make a shared segment of %zu bytes", size);
     void *base = MAP_FAILED;
-    if (!ftruncate(fd, (off_t)size) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
+    if (!resize(fd, size) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
         base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
         mst_status st = msi_fail_errno(errno, "cannot map a shared segment of %zu bytes", size);

@@ -160,6 +160,13 @@ class Logs(ToolTest):
         self.check_mistake("cannot keep logs in '/dev/null/x': Not a directory", "--log-dir", "/dev/null/x")
         self.check_mistake("cannot keep logs in", "--log-dir", "/" + "x/" * 3000)
 
+    def test_a_second_run_keeps_the_logs_of_the_first(self):
+        with tempfile.TemporaryDirectory() as place:
+            for text in ("one", "two"):
+                self.assertEqual(self.muster("run", "--rdzv-id", "j", "--log-dir", place, "echo", text)[0], 0)
+            texts = [pathlib.Path(place, run, "attempt_0", "0", "stdout.log").read_text() for run in ("j", "j.2")]
+            self.assertEqual(texts, ["one\n", "two\n"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -250,6 +250,61 @@ class Absent(NodesTest):
             self.assertIn(f"missing: rank 1 (host {socket.gethostname()})", err)
 
 
+class Strangers(NodesTest):
+    """Somebody else writes to the store in which the launchers meet."""
+
+    def append(self, log, text):
+        status, _, err = self.muster("store", "append", "-p", self.port, f"muster/launch/{log}", "-", data=text.encode())
+        self.assertEqual(status, 0, err)
+
+    def test_half_a_line_costs_neither_time_nor_the_next(self):
+        head = self.head("sh", "-c", "echo up; exec sleep 60")
+        with Gate() as gate:
+            other = self.node("sh", "-c", f"echo up; read x < {gate.path}; exit 5")
+            head.out(), other.out()
+            self.append("notices", "half")
+            self.append("orders", "G 1")
+            before = self.ticks(head.pid) + self.ticks(other.pid)
+            time.sleep(0.5)
+            self.assertLess(self.ticks(head.pid) + self.ticks(other.pid) - before, 20)
+            gate.open()
+            self.assertEqual([r[0] for r in self.finish(head, other)], [5, 5])
+
+    @staticmethod
+    def ticks(pid):
+        """Hundredths of a second of processor time so far."""
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+
+    def test_orders_that_make_no_sense_are_not_obeyed(self):
+        head = self.head("sh", "-c", "echo up; sleep 0.5")
+        other = self.node("sh", "-c", "echo up; sleep 0.5")
+        head.out(), other.out()
+        self.append("orders", "\nG 7 1 1 1:0:1\nG 0 2 2 0:0:1 1:1:1\nG 9 5 1 1:0:5\n")
+        self.assertEqual([r[:2] for r in self.finish(head, other)], [(0, ""), (0, "")])
+
+    def test_a_false_end_is_noticed(self):
+        head = self.head("sh", "-c", "echo up; exec sleep 60")
+        other = self.node("sh", "-c", "echo up; exec sleep 60")
+        head.out(), other.out()
+        self.append("orders", "\nE 0 \n")
+        self.assertEqual(other.finish()[0], 0)
+        status, _, err = head.finish()
+        self.assertEqual(status, 1, err)
+        self.assertIn("leaves", err)
+
+    def test_texts_are_harmless(self):
+        head = self.head("sh", "-c", "echo up; exec sleep 60")
+        other = self.node("sh", "-c", "echo up; exec sleep 60")
+        head.out(), other.out()
+        self.append("orders", "\nE 7 red \033[31m\n")
+        status, _, err = other.finish()
+        self.assertEqual(status, 7)
+        self.assertIn("red ?[31m", err)
+        head.send(signal.SIGTERM)
+        head.finish()
+
+
 class Interrupts(NodesTest):
     def test_interrupt_of_the_head_reaches_all_ranks(self):
         script = "trap 'echo asked; exit 0' INT; echo up; while :; do sleep 0.05; done"
@@ -271,6 +326,15 @@ class Interrupts(NodesTest):
         head.err()
         head.send(signal.SIGINT)
         self.assertEqual([r[0] for r in self.finish(head, other)], [130, 130])
+
+    def test_user_signals_reach_all_nodes(self):
+        script = "trap 'echo got; exit 0' USR1; echo up; while :; do sleep 0.05; done"
+        head = self.head("sh", "-c", script)
+        other = self.node("sh", "-c", script)
+        head.out(), other.out()
+        head.send(signal.SIGUSR1)
+        for status, out, err in self.finish(head, other):
+            self.assertEqual((status, out[4:]), (0, "got\n"), err)
 
     def test_term_of_the_head_while_it_waits(self):
         head = self.head("true")
@@ -303,6 +367,9 @@ class Mistakes(NodesTest):
         self.refused("'etcd'|etcd is not there", "--rdzv-backend", "etcd")
         self.refused("join_timeout", "--rdzv-conf", "join=3")
         self.refused("--rdzv-id", "--rdzv-id", "a b")
+        self.refused("--rdzv-id", "--rdzv-id", "..", "--log-dir", "/nowhere")
+        self.refused("in brackets", "--nnodes", 2, "--rdzv-endpoint", "::1:29400")
+        self.refused("no address of one host", "--nnodes", 2, "--rdzv-endpoint", "0.0.0.0:29400")
         self.refused("SIGWHAT", "--signals-to-handle", "SIGWHAT")
         self.refused("cannot have SIGKILL", "--signals-to-handle", "SIGKILL")
 

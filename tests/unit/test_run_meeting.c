@@ -69,7 +69,14 @@ static void several_nodes(void **state) {
     check("--nnodes 2 --rdzv-endpoint head --node-rank 1", "join 2:2 1 head:29400 600 30");
     check("--nnodes 1:3 --rdzv-endpoint [fe80::1%eth0]:9", "whoever 1:3 -1 [fe80::1%eth0]:9 600 30");
     check("--nnodes 2 --rdzv-endpoint [::1]", "whoever 2:2 -1 [::1]:29400 600 30");
-    check("--nnodes 2 --rdzv-endpoint ::1", "whoever 2:2 -1 [::1]:29400 600 30");
+    check("--nnodes 2 --rdzv-endpoint ::1",
+          "--rdzv-endpoint ::1: an IPv6 address stands in brackets, as [::1]:29400");
+    check("--nnodes 2 --rdzv-endpoint 0.0.0.0:5",
+          "--rdzv-endpoint 0.0.0.0:5 is no address of one host; give that of the "
+          "head, as other nodes reach it");
+    check("--nnodes 2 --rdzv-endpoint 239.1.2.3",
+          "--rdzv-endpoint 239.1.2.3 is no address of one host; give that of the "
+          "head, as other nodes reach it");
     check("--nnodes 2 --master-addr a --node-rank 0", "host 2:2 0 a:29500 600 30");
     check("--nnodes 2 --master-addr a --node-rank 1 --master-port 7", "join 2:2 1 a:7 600 30");
     check("--nnodes 2 --master-addr a --node-rank 0 --master-port 0", "host 2:2 0 a:0 600 30");

@@ -4,11 +4,13 @@
 #include "commands.h"
 #include "head.h"
 #include "node_link.h"
+#include "text.h"
 
 #include "os/host.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +23,13 @@ struct company {
     struct company_options options;
     struct node_link *link;
     struct head *head; /* NULL on a member */
-    uv_timer_t timer;  /* the head's */
+    uv_timer_t timer;  /* when the head must look again, or a member say that it waits */
+    double waited;
     struct job_card card;
     int ticket;
     int generation; /* that this node takes part in; -1: none yet */
     bool joined, ended;
+    int passing;    /* the head: the generation that signals are passed on to */
     bool has_ranks; /* a generation was begun here, and no end of it told */
     bool reported;  /* the head has shown why the ranks are ended */
 };
@@ -46,8 +50,12 @@ static void notify(struct company *c, struct notice notice) {
 }
 
 static void end(struct company *c, int status, const char *why) {
+    const struct company_events *events = &c->options.events;
+
     if (c->ended) return;
     c->ended = true;
+    if (status == EXIT_DONE && c->joined && c->generation < 0)
+        events->on_say(events->arg, "the job has ended; there was no place for this node");
     c->options.events.on_end(c->options.events.arg, status, why);
 }
 
@@ -68,6 +76,14 @@ static void go(struct company *c, const struct order *o) {
     c->options.events.on_go(c->options.events.arg, &place);
 }
 
+static void refused(struct company *c, const struct order *o) {
+    char text[1024];
+
+    snprintf(text, sizeof text, "the head at %s does not take this launcher: %s", c->options.endpoint,
+             o->text);
+    end(c, o->status, text);
+}
+
 static void obey(struct company *c, const struct order *o) {
     const struct company_events *events = &c->options.events;
     const char *why = c->options.quiet ? "" : o->text;
@@ -75,7 +91,7 @@ static void obey(struct company *c, const struct order *o) {
     if (c->ended) return;
     switch (o->kind) {
     case ORDER_REFUSE:
-        if (o->ticket == c->ticket && c->joined) end(c, o->status, o->text);
+        if (o->ticket == c->ticket && c->joined) refused(c, o);
         break;
     case ORDER_GO:
         go(c, o);
@@ -83,10 +99,32 @@ static void obey(struct company *c, const struct order *o) {
     case ORDER_STOP:
         if (o->generation == c->generation) events->on_stop(events->arg, o->signal, why);
         break;
+    case ORDER_PASS:
+        if (o->generation == c->generation) events->on_pass(events->arg, o->signal);
+        break;
     case ORDER_END:
         end(c, o->status, c->head != NULL ? o->text : why);
         break;
     }
+}
+
+/* A member says for whom it waits, at growing intervals. */
+static void on_wait(uv_timer_t *timer) {
+    struct company *c = timer->data;
+    char text[NODE_HOST_MAX + 128];
+
+    if (c->ended || c->generation >= 0 || c->options.quiet) return;
+    snprintf(text, sizeof text,
+             c->joined ? "waiting: the head at %s has not begun, or has no place for this node yet"
+                       : "waiting: nobody answers at %s, where the head of the job is to be",
+             c->options.endpoint);
+    c->options.events.on_say(c->options.events.arg, text);
+    c->waited *= 2;
+    uv_timer_start(timer, on_wait, (uint64_t)(c->waited * 1000), 0);
+}
+
+static double first_word(void) {
+    return isatty(STDERR_FILENO) ? soon_on_terminal : soon_elsewhere;
 }
 
 static void on_timer(uv_timer_t *timer);
@@ -112,6 +150,7 @@ static void on_order(void *arg, const struct order *order) {
     struct order here = *order;
 
     if (order->kind == ORDER_GO) {
+        c->passing = order->generation;
         c->reported = false;
         post(c, NODE_HOSTS, node_hosts_write(c->card.id, order->generation, order->places, order->nodes));
     }
@@ -138,9 +177,11 @@ static void on_line(void *arg, char *line) {
 
     if (c->head != NULL) {
         if (!notice_read(line, &notice)) return;
+        text_clean((char *)(uintptr_t)notice.text, true); /* into the line, which is ours to change */
         head_hear(c->head, &notice, seconds(c));
         set_timer(c);
     } else if (order_read(line, &order)) {
+        text_clean((char *)(uintptr_t)order.text, false);
         obey(c, &order);
         free(order.places);
     }
@@ -189,7 +230,7 @@ static int open_head(struct company *c) {
         .join_seconds = o->join_seconds,
         .last_call_seconds = o->last_call_seconds,
         .stop_seconds = o->shutdown_seconds + STOP_SLACK_SECONDS,
-        .progress_seconds = isatty(STDERR_FILENO) ? soon_on_terminal : soon_elsewhere,
+        .progress_seconds = first_word(),
         .names = o->names,
         .order = on_order,
         .say = on_say,
@@ -199,8 +240,6 @@ static int open_head(struct company *c) {
 
     c->head = head_open(&options, seconds(c));
     if (c->head == NULL) return -ENOMEM;
-    uv_timer_init(o->loop, &c->timer);
-    c->timer.data = c;
     set_timer(c);
     return 0;
 }
@@ -226,13 +265,19 @@ int company_open(struct company **made, const struct company_options *options) {
     if (c == NULL) return -ENOMEM;
     c->options = *options;
     c->generation = -1;
+    c->waited = first_word();
+    uv_timer_init(options->loop, &c->timer);
+    c->timer.data = c;
     int rc = open_link(c);
     if (rc == 0 && options->store != NULL) rc = open_head(c);
+    if (rc == 0 && options->store == NULL)
+        uv_timer_start(&c->timer, on_wait, (uint64_t)(c->waited * 1000), 0);
     if (rc == 0) {
         *made = c;
         return 0;
     }
-    if (c->link != NULL) node_link_close(c->link);
+    if (c->link != NULL) node_link_close(c->link, true);
+    uv_close((uv_handle_t *)&c->timer, NULL);
     uv_run(options->loop, UV_RUN_NOWAIT);
     company_free(c);
     return rc;
@@ -256,6 +301,12 @@ void company_tell_stopped(struct company *c, const struct company_outcome *outco
                               .text = outcome->report});
 }
 
+void company_pass(struct company *c, int signal) {
+    struct order order = {.kind = ORDER_PASS, .generation = c->passing, .signal = signal};
+
+    if (c->head != NULL) post(c, NODE_ORDERS, order_write(&order));
+}
+
 void company_interrupt(struct company *c, int signal) {
     if (c->head != NULL) {
         head_interrupt(c->head, signal, seconds(c));
@@ -270,9 +321,14 @@ void company_fail(struct company *c, int status, const char *text) {
     set_timer(c);
 }
 
+/*
+ * A member says that it goes, whoever told it to: if that was not the head, the head must know. One that has not told how its
+ * ranks have ended counts as lost with them.
+ */
 void company_close(struct company *c) {
-    node_link_close(c->link);
-    if (c->head != NULL) uv_close((uv_handle_t *)&c->timer, NULL);
+    if (c->head == NULL && c->joined) notify(c, (struct notice){.kind = NOTICE_LEAVE});
+    node_link_close(c->link, !c->has_ranks);
+    uv_close((uv_handle_t *)&c->timer, NULL);
 }
 
 void company_free(struct company *c) {

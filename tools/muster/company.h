@@ -23,7 +23,8 @@ struct company_events {
     void (*on_go)(void *arg,
                   const struct company_place *place); /* start the ranks; node is -1: none of them here */
     void (*on_stop)(void *arg, int signal,
-                    const char *why); /* end them; 0: let them say first what they know */
+                    const char *why);       /* end them; 0: let them say first what they know */
+    void (*on_pass)(void *arg, int signal); /* a signal for the ranks, which does not end them */
     void (*on_end)(void *arg, int status, const char *why); /* nothing comes behind this */
     void (*on_say)(void *arg, const char *line);
     void (*on_report)(void *arg, const char *text); /* of a failure on any node */
@@ -62,6 +63,9 @@ struct company_outcome {
     const char *report;
 };
 void company_tell_stopped(struct company *company, const struct company_outcome *outcome);
+
+/* The head: ranks of other nodes shall have this signal, too. Of another launcher it concerns its own alone. */
+void company_pass(struct company *company, int signal);
 
 /* This launcher was told to end. The head ends the job, another leaves it. SIGKILL: at once. */
 void company_interrupt(struct company *company, int signal);

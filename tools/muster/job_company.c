@@ -50,6 +50,11 @@ static void on_stop(void *arg, int signal, const char *why) {
         job_hear_the_others(job);
 }
 
+static void on_pass(void *arg, int signal) {
+    struct job *job = arg;
+    if (signal == SIGUSR1 || signal == SIGUSR2) workers_signal(&job->workers, signal);
+}
+
 static void on_end(void *arg, int status, const char *why) {
     struct job *job = arg;
 
@@ -79,6 +84,7 @@ int job_open_company(struct job *job) {
     options.loop = &job->loop;
     options.events = (struct company_events){.on_go = on_go,
                                              .on_stop = on_stop,
+                                             .on_pass = on_pass,
                                              .on_end = on_end,
                                              .on_say = on_say,
                                              .on_report = on_report,

@@ -72,6 +72,7 @@ static void report_to_company(struct job *job) {
     char text[REPORT_MAX];
     struct company_outcome outcome = {.rank = -1, .culprit = -1, .report = text};
 
+    if (job->over && job->root == NULL) return; /* the ranks were ended with the job: none was through */
     describe_failure(job, job->options->max_restarts > 0, text);
     if (job->root != NULL) {
         outcome.rank = job->root->rank;
@@ -110,6 +111,8 @@ static void all_gone(struct job *job) {
     progress_stop(&job->progress);
     if (job->root != NULL)
         job->root = verdict(job->root, job->workers.list, job->options->n, job->options->slates);
+    if (job->root != NULL && job->root->code == 0 && job->why[0] == '\0')
+        snprintf(job->why, sizeof job->why, "it exited while other ranks still needed it");
     if (job->stop_signal == 0) uv_timer_stop(&job->deadline);
     workers_end(&job->workers);
     output_finish(job->output);

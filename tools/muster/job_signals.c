@@ -60,6 +60,7 @@ static void on_signal(uv_signal_t *handle, int signal) {
         suspend(job);
     } else if (!ends) {
         workers_signal(&job->workers, signal);
+        if (job->company != NULL) company_pass(job->company, signal);
     } else if (signal == SIGINT) {
         on_interrupt(job);
     } else {

@@ -62,16 +62,34 @@ static char *make_home(const char *dir) {
     return make_directories(dir) == 0 ? realpath(dir, NULL) : NULL;
 }
 
+/* A directory that no earlier run has: its logs are worth keeping. */
+static int make_own(const char *home, const char *run_id, char **made) {
+    for (int i = 1; i < INT_MAX; i++) {
+        char number[16] = "", *path;
+
+        if (i > 1) snprintf(number, sizeof number, ".%d", i);
+        if (asprintf(&path, "%s/%s%s", home, run_id, number) < 0) return -1;
+        if (mkdir(path, 0777) == 0) {
+            *made = path;
+            return 0;
+        }
+        int error = errno;
+        free(path);
+        errno = error;
+        if (error != EEXIST) return -1;
+    }
+    return -1;
+}
+
 int logs_open(struct logs *logs, const char *dir, const char *run_id, const struct routes *routes, char *why,
               size_t why_size) {
     *logs = (struct logs){.routes = routes};
     char *home = make_home(dir);
 
-    if (home == NULL) return blame(dir != NULL ? dir : "a temporary directory", why, why_size);
-    if (asprintf(&logs->dir, "%s/%s", home, run_id) < 0) logs->dir = NULL;
+    const char *temporary = getenv("TMPDIR");
+    if (home == NULL) return blame(dir != NULL ? dir : temporary != NULL ? temporary : "/tmp", why, why_size);
     logs->fds = malloc(sizeof logs->fds[0] * STREAMS * (size_t)routes->n);
-    if (logs->dir == NULL || logs->fds == NULL) errno = ENOMEM;
-    int rc = logs->dir != NULL && logs->fds != NULL ? make_directory(logs->dir) : -1;
+    int rc = logs->fds != NULL ? make_own(home, run_id, &logs->dir) : -1;
     for (int i = 0; logs->fds != NULL && i < routes->n * STREAMS; i++) logs->fds[i] = -1;
     if (rc != 0) {
         blame(home, why, why_size);
@@ -106,7 +124,7 @@ static int open_rank(struct logs *logs, int attempt, int local_rank, char path[P
     for (int i = 0; i < STREAMS; i++) {
         if ((routes_of(logs->routes, local_rank, i) & ROUTE_LOGGED) == 0) continue;
         logs_path(path, PATH_MAX, logs->dir, attempt, local_rank, names[i]);
-        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
         if (fd < 0) return -1;
         logs->fds[local_rank * STREAMS + i] = fd;
     }

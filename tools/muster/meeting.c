@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { STATIC_PORT = 29500, RENDEZVOUS_PORT = 29400 };
 static const double join_default = 600, last_call_default = 30;
@@ -71,6 +72,28 @@ static int read_address(const char *option, const char *text, int port, struct m
     return 0;
 }
 
+/* Addresses that are everybody's or nobody's: each node would take itself for the head. */
+static bool is_nowhere(const char *host) {
+    unsigned first = 0, rest[3];
+    if (strcmp(host, "::") == 0 || strncasecmp(host, "ff0", 3) == 0) return true;
+    return sscanf(host, "%u.%u.%u.%u", &first, &rest[0], &rest[1], &rest[2]) == 4 &&
+           (first == 0 || first >= 224);
+}
+
+static int read_endpoint(const struct run_options *o, int port, struct meeting *m, char *why,
+                         size_t why_size) {
+    const char *text = o->rdzv_endpoint, *colon = strchr(text, ':');
+
+    if (text[0] != '[' && colon != NULL && strchr(colon + 1, ':') != NULL && strpbrk(text, "/?& ]") == NULL)
+        return MISTAKE("--rdzv-endpoint %.64s: an IPv6 address stands in brackets, as [::1]:29400", text);
+    if (read_address("--rdzv-endpoint", text, port, m, why, why_size) != 0) return -1;
+    if (m->company && is_nowhere(m->address.host))
+        return MISTAKE(
+            "--rdzv-endpoint %.64s is no address of one host; give that of the head, as other nodes reach it",
+            text);
+    return 0;
+}
+
 /* Where the head is, if the command line says so. */
 static int read_place(const struct run_options *o, struct meeting *m, char *why, size_t why_size) {
     bool alone = !m->company;
@@ -79,8 +102,7 @@ static int read_place(const struct run_options *o, struct meeting *m, char *why,
     if (o->rdzv_endpoint != NULL && (o->master_addr != NULL || o->master_port >= 0))
         return MISTAKE("--rdzv-endpoint and --master-addr, --master-port say the same; drop either");
     if (o->rdzv_endpoint != NULL)
-        return read_address("--rdzv-endpoint", o->rdzv_endpoint, alone ? free_port : RENDEZVOUS_PORT, m, why,
-                            why_size);
+        return read_endpoint(o, alone ? free_port : RENDEZVOUS_PORT, m, why, why_size);
     m->address.port = o->master_port >= 0 ? (int)o->master_port : alone ? free_port : STATIC_PORT;
     if (o->master_addr != NULL)
         return read_address("--master-addr", o->master_addr, m->address.port, m, why, why_size);
@@ -119,8 +141,9 @@ int meeting_read(const struct run_options *o, struct meeting *made, char *why, s
     if (backend != NULL && strcmp(backend, "c10d") != 0 && strcmp(backend, "static") != 0)
         return MISTAKE("--rdzv-backend %s is not there; launchers meet in muster's own store (c10d, static)",
                        backend);
-    if (o->rdzv_id != NULL && (o->rdzv_id[0] == '\0' || strlen(o->rdzv_id) >= RUN_ID_MAX ||
-                               strspn(o->rdzv_id, RUN_ID_LETTERS) != strlen(o->rdzv_id)))
+    if (o->rdzv_id != NULL &&
+        (o->rdzv_id[0] == '\0' || o->rdzv_id[0] == '.' || strlen(o->rdzv_id) >= RUN_ID_MAX ||
+         strspn(o->rdzv_id, RUN_ID_LETTERS) != strlen(o->rdzv_id)))
         return MISTAKE("--rdzv-id takes up to %d letters, digits, '_', '-' and '.', not '%s'", RUN_ID_MAX - 1,
                        o->rdzv_id);
     if (read_nodes(o->nnodes, &m, why, why_size) != 0) return -1;

@@ -41,7 +41,7 @@ const char *nearest_name(const char *typed, const void *table, size_t n, size_t 
         size_t d = distance(typed, name);
 
         if (typed_len >= 2 && strncmp(name, typed, typed_len) == 0) d = 1;
-        if (d * 3 <= longer * 2 && (best == NULL || d < best_distance)) {
+        if (d * 2 <= longer && (best == NULL || d < best_distance)) {
             best = name;
             best_distance = d;
         }

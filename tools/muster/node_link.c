@@ -16,13 +16,14 @@
 #include "wire/cursor.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANSWER_MS = 10000, NAP_MS = 60 * 60 * 1000 };
+enum { ANSWER_MS = 10000, NAP_MS = 60 * 60 * 1000, SHORT_OF_FILES_MS = 100 };
 
 static const char card_key[] = "muster/launch/card", tickets_key[] = "muster/launch/tickets",
                   never_key[] = "muster/launch/never"; /* which is never set */
@@ -48,7 +49,7 @@ struct node_link {
     struct news *inbox, **inbox_end;
     char *outbox[NODE_LOGS]; /* lines that were not said yet, or NULL */
     mst_cancel *token;
-    bool closing;
+    bool closing, deserts; /* deserts: keeps its will */
     /* The link's thread alone: */
     mst_store *store;
     int ticket;
@@ -144,7 +145,7 @@ static mst_status enter(struct node_link *link) {
                       "the store at %s counts launchers wrongly", link->options.endpoint);
     if (st != MST_OK) return st;
     link->ticket = (int)ticket;
-    snprintf(will, sizeof will, "D %d\n", link->ticket);
+    snprintf(will, sizeof will, "\nD %d\n", link->ticket); /* as post begins, see there */
     struct msi_exchange y = {
         .req = {.op = MSI_OP_WILL, .key = msi_cstr(log_keys[NODE_NOTICES]), .value = msi_cstr(will)}};
     st = ask(link, &y, 1, ANSWER_MS, link->token);
@@ -173,13 +174,33 @@ static mst_status show_card(struct node_link *link) {
     return st;
 }
 
+static bool is_closing(struct node_link *link) {
+    pthread_mutex_lock(&link->lock);
+    bool closing = link->closing;
+    pthread_mutex_unlock(&link->lock);
+    return closing;
+}
+
+/*
+ * A store that is slow to answer may be that of a head that was stopped for a while: whether it is gone, the connection tells.
+ * What is said twice because of that does no harm.
+ */
+static mst_status ask_patiently(struct node_link *link, struct msi_exchange *x) {
+    for (;;) {
+        mst_status st = ask(link, x, 1, ANSWER_MS, NULL);
+        if (st != MST_ERR_TIMEOUT || is_closing(link)) return st;
+        msi_exchange_free(x, 1);
+        x->reply = (struct msi_buf){0};
+    }
+}
+
 static mst_status say(struct node_link *link, char *const lines[NODE_LOGS]) {
     mst_status st = MST_OK;
     for (int i = 0; i < NODE_LOGS && st == MST_OK; i++) {
         if (lines[i] == NULL) continue;
         struct msi_exchange x = {
             .req = {.op = MSI_OP_APPEND, .key = msi_cstr(log_keys[i]), .value = msi_cstr(lines[i])}};
-        st = ask(link, &x, 1, ANSWER_MS, NULL);
+        st = ask_patiently(link, &x);
         msi_exchange_free(&x, 1);
     }
     return st;
@@ -191,10 +212,10 @@ static void hear_lines(struct node_link *link, struct msi_str log) {
     while (link->heard < log.n) {
         const char *at = (const char *)log.p + link->heard;
         const char *newline = memchr(at, '\n', log.n - link->heard);
-        if (newline == NULL) return; /* nobody writes half a line; whatever this is, it is not for us */
+        if (newline == NULL) return; /* nobody of ours writes half a line */
         size_t n = (size_t)(newline - at);
         link->heard += n + 1;
-        if (n > NODE_LINE_MOST || memchr(at, '\0', n) != NULL) continue;
+        if (n == 0 || n > NODE_LINE_MOST || memchr(at, '\0', n) != NULL) continue;
         char *line = strndup(at, n);
         if (line != NULL) tell(link, NEWS_LINE, line, NULL, false);
         free(line);
@@ -203,7 +224,7 @@ static void hear_lines(struct node_link *link, struct msi_str log) {
 
 static mst_status hear(struct node_link *link, const char *key) {
     struct msi_exchange x = {.req = msi_read_request(msi_cstr(key))};
-    mst_status st = ask(link, &x, 1, ANSWER_MS, NULL);
+    mst_status st = ask_patiently(link, &x);
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
     if (st == MST_OK) hear_lines(link, msi_value_or_none(msi_read_str(&r)));
     msi_exchange_free(&x, 1);
@@ -222,7 +243,7 @@ static mst_status wait_for_more(struct node_link *link, const char *key, mst_can
     return st == MST_ERR_PEER_LOST || st == MST_ERR_CANCELLED || st == MST_ERR_TIMEOUT ? MST_OK : st;
 }
 
-/* What is to be said now; the caller's to free. False if there is nothing: then *token is whole. */
+/* What is to be said now; the caller's to free. False if there is nothing: then *token ends the wait for more. */
 static bool take_outbox(struct node_link *link, char *lines[NODE_LOGS], mst_cancel **token, bool *closing) {
     bool any = false;
 
@@ -234,12 +255,14 @@ static bool take_outbox(struct node_link *link, char *lines[NODE_LOGS], mst_canc
     }
     *closing = link->closing;
     mst_cancel *fresh = NULL;
-    if (!any && !*closing && mst_cancel_new(&fresh) == MST_OK) {
+    bool wants = !any && !*closing;
+    if (wants && mst_cancel_new(&fresh) == MST_OK) {
         mst_cancel_free(link->token);
         link->token = fresh;
     }
     *token = link->token;
     pthread_mutex_unlock(&link->lock);
+    if (wants && fresh == NULL) poll(NULL, 0, SHORT_OF_FILES_MS); /* the old token may have been fired */
     return any;
 }
 
@@ -274,7 +297,7 @@ static void *run(void *arg) {
 
     met = st == MST_OK;
     if (st == MST_OK) st = converse(link);
-    if (st == MST_OK && !head) take_leave(link);
+    if (st == MST_OK && !head && !link->deserts) take_leave(link);
     if (st != MST_OK && st != MST_ERR_CANCELLED) lose(link, !met);
     if (!head) mst_store_free(link->store);
     return NULL;
@@ -323,18 +346,21 @@ void node_link_post(struct node_link *link, enum node_log log, const char *lines
     pthread_mutex_lock(&link->lock);
     char **box = &link->outbox[log];
     size_t before = *box != NULL ? strlen(*box) : 0;
-    char *grown = realloc(*box, before + strlen(lines) + 1);
+    char *grown = realloc(*box, before + strlen(lines) + 2);
     if (grown != NULL) {
-        strcpy(grown + before, lines);
+        /* An empty line first: should somebody have left half of one there, this is not its end. */
+        grown[before] = '\n';
+        strcpy(grown + before + 1, lines);
         *box = grown;
     }
     mst_cancel_fire(link->token);
     pthread_mutex_unlock(&link->lock);
 }
 
-void node_link_close(struct node_link *link) {
+void node_link_close(struct node_link *link, bool in_good_order) {
     pthread_mutex_lock(&link->lock);
     link->closing = true;
+    link->deserts = !in_good_order;
     mst_cancel_fire(link->token);
     pthread_mutex_unlock(&link->lock);
     pthread_join(link->thread, NULL);

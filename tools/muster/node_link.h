@@ -47,10 +47,10 @@ enum node_log { NODE_NOTICES, NODE_HOSTS, NODE_ORDERS, NODE_LOGS };
 void node_link_post(struct node_link *link, enum node_log log, const char *lines);
 
 /*
- * Says what was posted and ends: a member takes its leave, so that nobody takes it for dead. Run the loop once more before
- * the link's memory goes with node_link_free.
+ * Says what was posted and ends, within some tens of seconds if the store does not answer. in_good_order: a member takes its
+ * leave; else the others take it for dead. Run the loop once more before the link's memory goes with node_link_free.
  */
-void node_link_close(struct node_link *link);
+void node_link_close(struct node_link *link, bool in_good_order);
 void node_link_free(struct node_link *link);
 
 #endif

@@ -164,6 +164,8 @@ char *order_write(const struct order *o) {
     if (text == NULL) return NULL;
     if (o->kind == ORDER_STOP)
         rc = asprintf(&line, "X %d %d %s\n", o->generation, o->signal, text);
+    else if (o->kind == ORDER_PASS)
+        rc = asprintf(&line, "P %d %d\n", o->generation, o->signal);
     else if (o->kind == ORDER_REFUSE)
         rc = asprintf(&line, "R %d %d %s\n", o->ticket, o->status, text);
     else
@@ -216,6 +218,9 @@ bool order_read(char *line, struct order *o) {
     case ORDER_STOP:
         return take_number(&line, 0, INT_MAX, &o->generation) && take_number(&line, 0, 64, &o->signal) &&
                take_text(line, &o->text);
+    case ORDER_PASS:
+        return take_number(&line, 0, INT_MAX, &o->generation) && take_number(&line, 1, 64, &o->signal) &&
+               line == NULL;
     case ORDER_END:
         return take_number(&line, 0, 255, &o->status) && take_text(line, &o->text);
     default:

@@ -52,6 +52,7 @@ enum order_kind {
     ORDER_REFUSE = 'R', /* the node with that ticket is not wanted, and ends with a status; text: why */
     ORDER_GO = 'G',     /* a generation begins */
     ORDER_STOP = 'X',   /* it is to end; text: why */
+    ORDER_PASS = 'P',   /* its ranks are to have a signal */
     ORDER_END = 'E',    /* the job is over, with a status; text: why */
 };
 
@@ -64,9 +65,9 @@ struct node_place {
 struct order {
     enum order_kind kind;
     int ticket;     /* REFUSE */
-    int generation; /* GO, STOP */
-    int signal; /* STOP: to pass on to the ranks; 0: SIGTERM, once they had a moment to say what they know */
-    int status; /* REFUSE, END */
+    int generation; /* GO, STOP, PASS */
+    int signal; /* PASS; STOP: to pass on to the ranks; 0: SIGTERM, once they had a moment to say what they know */
+    int status;                /* REFUSE, END */
     int world_size, nodes;     /* GO */
     struct node_place *places; /* GO: nodes of them, in node order; to be freed by the reader */
     const char *text;

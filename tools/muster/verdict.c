@@ -19,11 +19,12 @@ int verdict_blames(const struct worker *worker, const struct slates *slates) {
     return view.culprit;
 }
 
-/* Whom the worker blames, if that one failed of itself. */
+/* Whom the worker blames, if that one ended of itself. */
 static const struct worker *blamed_by(const struct worker *worker, const struct worker *workers, int n,
                                       const struct slates *slates) {
     const struct worker *blamed = find(workers, n, verdict_blames(worker, slates));
-    return blamed != NULL && blamed != worker && blamed->code != 0 && blamed->unasked ? blamed : NULL;
+    bool ended = blamed != NULL && !blamed->running; /* with 0, in the middle of what others needed it for */
+    return ended && blamed != worker && blamed->unasked ? blamed : NULL;
 }
 
 const struct worker *verdict(const struct worker *first, const struct worker *workers, int n,
