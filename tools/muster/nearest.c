@@ -12,8 +12,8 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-static size_t distance(const char *a, const char *b) {
-    size_t la = strlen(a), lb = strlen(b);
+static size_t distance(const char *a, const char *b, size_t lb) {
+    size_t la = strlen(a);
     size_t d[LONGEST + 1][LONGEST + 1];
 
     if (la > LONGEST || lb > LONGEST) return LONGEST;
@@ -38,10 +38,12 @@ const char *nearest_name(const char *typed, const void *table, size_t n, size_t 
         const char *name = *(const char *const *)(const void *)((const char *)table + i * stride);
         size_t typed_len = strlen(typed), name_len = strlen(name);
         size_t longer = typed_len > name_len ? typed_len : name_len;
-        size_t d = distance(typed, name);
+        size_t d = distance(typed, name, name_len);
 
         if (typed_len >= 2 && strncmp(name, typed, typed_len) == 0) d = 1;
-        if (d * 2 <= longer && (best == NULL || d < best_distance)) {
+        if (typed_len >= 4 && typed_len + 1 < name_len) /* cut short, and mistyped */
+            d = least(d, distance(typed, name, typed_len + 1) + 1);
+        if (d * 2 <= least(longer, 2 * typed_len - 2) && (best == NULL || d < best_distance)) {
             best = name;
             best_distance = d;
         }
