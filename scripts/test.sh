@@ -38,16 +38,22 @@ run_tests() { # preset, build directory
     reports+=("$1=$report")
 }
 
+fuzz_one() { # target
+    local name=${1##*/}
+    local corpus=build-fuzz/corpus/$name log=build-fuzz/$name.log
+    mkdir -p "$corpus"
+    if ! "$1" -max_total_time=6 -verbosity=0 -print_final_stats=1 -artifact_prefix="build-fuzz/" "$corpus" \
+        "tests/fuzz/seeds/$name" >"$log" 2>&1; then
+        printf 'fuzz: %s failed\n' "$name"
+        tail -n 60 "$log"
+        return 1
+    fi
+    printf 'fuzz: %s: %s\n' "$name" "$(grep -o 'number_of_executed_units: *[0-9]*' "$log")"
+}
+export -f fuzz_one
+
 fuzz_briefly() {
-    local target name corpus
-    for target in build-fuzz/bin/fuzz/*; do
-        if [[ ! -x $target ]]; then continue; fi
-        name=${target##*/}
-        corpus=build-fuzz/corpus/$name
-        mkdir -p "$corpus"
-        "$target" -max_total_time=6 -verbosity=0 -print_final_stats=1 -artifact_prefix="build-fuzz/" "$corpus" \
-            "tests/fuzz/seeds/$name" 2>&1 || return 1
-    done
+    find build-fuzz/bin/fuzz -type f -executable -print0 | xargs -0 -P "$jobs" -I{} bash -c 'fuzz_one {}'
 }
 
 step "packages" scripts/deps.sh test || exit 1
