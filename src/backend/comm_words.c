@@ -96,7 +96,8 @@ mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int
     char who[200], theirs[200], ours[200];
     *culprit = op->culprit;
     if (op->culprit < 0) return msi_fail(op->status, NULL, "%s", op->what);
-    if (op->status == MST_ERR_PEER_LOST || op->status == MST_ERR_SYSTEM)
+    /* Where a rank listened that is gone, another process may listen by now, which does not know us. */
+    if (op->status == MST_ERR_PEER_LOST || op->status == MST_ERR_SYSTEM || op->status == MST_ERR_PROTOCOL)
         return msi_comm_say_cut_off(comm, op->status, op->culprit, op->what);
     uint64_t seq = op->differing ? op->differing : op->seq;
     const struct msi_told *own = &op->told, *other = comm->net ? msi_net_told(comm->net, op->culprit) : NULL;

@@ -236,13 +236,13 @@ class Absent(NodesTest):
     SCRIPT = "[ $RANK = 1 ] && exec sleep 60; exec " + os.path.join(BUILD, "bin", "examples", "02_all_reduce")
 
     def test_on_one_node(self):
-        env = {"MUSTER_INIT_TIMEOUT_MS": "300"}
+        env = {"MUSTER_INIT_TIMEOUT_MS": "2000"}
         status, _, err = self.muster("run", "-n", 3, "sh", "-c", self.SCRIPT, env=env)
         self.assertEqual(status, 1)
         self.assertIn(f"missing: rank 1 (host {socket.gethostname()})", err.decode())
 
     def test_on_another_node(self):
-        env = {"MUSTER_INIT_TIMEOUT_MS": "300"}
+        env = {"MUSTER_INIT_TIMEOUT_MS": "2000"}
         nodes = [self.node("sh", "-c", self.SCRIPT, n=2, env=env) for _ in range(2)]
         results = self.finish(*nodes)
         self.assertEqual([r[0] for r in results], [1, 1], results)
