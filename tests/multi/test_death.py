@@ -83,12 +83,14 @@ class Deaths(DeathTest):
     def test_before_connecting(self):
         def case(kind, victim, store_lost):
             url, store = self.place(kind)
+            held = 2 if victim == "store" else victim  # else the world might form before the store is gone
             ranks = [
-                self.at(kind, url, r, 3, *(["hold"] if r == victim else []), "init", timeout=IN_VAIN) for r in range(3)
+                self.at(kind, url, r, 3, *(["hold"] if r == held else []), "init", timeout=IN_VAIN) for r in range(3)
             ]
-            if victim != "store":
-                ranks[victim].begins("hold")
+            ranks[held].begins("hold")
             self.kill(victim, ranks, store)
+            if victim == "store":
+                ranks[held].go()
             for r, rank in enumerate(ranks):
                 if r == victim:
                     continue
