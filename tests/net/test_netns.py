@@ -71,19 +71,24 @@ class Namespaces:
             holder.wait(DEADLINE)
 
 
+def open_namespaces():
+    """Namespaces; skips the test where there can be none."""
+    if os.geteuid() != 0:
+        raise unittest.SkipTest("needs root to make network namespaces")
+    for tool in ("ip", "unshare", "nsenter"):
+        if not shutil.which(tool):
+            raise unittest.SkipTest(f"needs {tool}")
+    try:
+        return Namespaces()
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise unittest.SkipTest(f"no network namespaces here: {error}, {getattr(error, 'stderr', '')}") from None
+
+
 class NetnsTest(RanksTest):
     @classmethod
     def setUpClass(cls):
-        if os.geteuid() != 0:
-            raise unittest.SkipTest("needs root to make network namespaces")
-        for tool in ("ip", "unshare", "nsenter"):
-            if not shutil.which(tool):
-                raise unittest.SkipTest(f"needs {tool}")
         cls.spaces = None
-        try:
-            cls.spaces = Namespaces()
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise unittest.SkipTest(f"no network namespaces here: {error}, {getattr(error, 'stderr', '')}") from None
+        cls.spaces = open_namespaces()
 
     @classmethod
     def tearDownClass(cls):

@@ -6,7 +6,6 @@ over the network, too.
 
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "multi"), str(HERE.parent / "tools")]
 
-from test_netns import NAMES, Namespaces  # noqa: E402
+from test_netns import NAMES, open_namespaces  # noqa: E402
 from tool import MUSTER, Running, ToolTest, default_signals, is_alive, wait_until  # noqa: E402
 
 PORT = 29400
@@ -27,20 +26,9 @@ SILENCE = 3  # seconds
 
 
 class NodesInNamespaces(ToolTest):
-    @classmethod
-    def setUpClass(cls):
-        if os.geteuid() != 0:
-            raise unittest.SkipTest("needs root to make network namespaces")
-        for tool in ("ip", "unshare", "nsenter"):
-            if not shutil.which(tool):
-                raise unittest.SkipTest(f"needs {tool}")
-
     def setUp(self):
         super().setUp()
-        try:
-            self.spaces = Namespaces()
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise unittest.SkipTest(f"no network namespaces here: {error}, {getattr(error, 'stderr', '')}") from None
+        self.spaces = open_namespaces()
         self.addCleanup(self.spaces.close)
 
     def node(self, space, *args, nnodes=3, n=1):
