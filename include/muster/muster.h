@@ -2,6 +2,7 @@
 #ifndef MUSTER_H
 #define MUSTER_H
 
+#include <muster/backend.h>
 #include <muster/comm.h>
 #include <muster/discover.h>
 #include <muster/group.h>
