@@ -15,6 +15,7 @@ namespace {
 constexpr size_t SMALL = 4096;      /* bytes that travel in the frame itself */
 constexpr int MOST_UNCREDITED = 64; /* small messages that a receiver may have to keep, from each sender */
 constexpr int CREDIT_AFTER = 32;
+constexpr int PIGEONHOLES = 8;                     /* frames that can arrive while one is looked at */
 constexpr auto FAREWELL = std::chrono::seconds(5); /* how long finish waits for frames to go */
 
 /* Slots of Gloo; its collectives use prefixes (the upper 8 bits) of at most 8. */
@@ -58,8 +59,11 @@ Messages::Messages(std::shared_ptr<gloo::Context> context, Ended &ended, int ran
         if (r != rank) others_.push_back(r);
     }
     if (others_.empty()) return;
-    mail_ = std::make_unique<Frame>();
-    mailbox_ = context_->createUnboundBuffer(mail_.get(), sizeof(Frame));
+    for (int i = 0; i < PIGEONHOLES; i++) {
+        auto frame = std::make_unique<Frame>();
+        Buffer buffer = context_->createUnboundBuffer(frame.get(), sizeof(Frame));
+        mailbox_.push_back({std::move(frame), std::move(buffer)});
+    }
     postman_ = std::thread([this] { carry_mail(); });
     reaper_ = std::thread([this] { reap(); });
 }
@@ -252,13 +256,15 @@ void Messages::end_offer(const Frame &frame) {
     ended_.add(*offer.job);
 }
 
+/* Gloo fills the buffers in the order in which they were given to it, so frames of one sender stay in theirs. */
 void Messages::carry_mail() {
     try {
-        for (;;) {
+        for (auto &hole : mailbox_) hole.buffer->recv(others_, MAIL_SLOT, 0, sizeof(Frame));
+        for (size_t i = 0;; i = (i + 1) % mailbox_.size()) {
             int from = -1;
-            mailbox_->recv(others_, MAIL_SLOT, 0, sizeof(Frame));
-            if (!mailbox_->waitRecv(&from, FOREVER)) return;
-            handle(from, *mail_);
+            if (!mailbox_[i].buffer->waitRecv(&from, FOREVER)) return;
+            handle(from, *mailbox_[i].frame);
+            mailbox_[i].buffer->recv(others_, MAIL_SLOT, 0, sizeof(Frame));
         }
     } catch (const std::exception &) {
         fail_all(outcome_of_exception());
@@ -332,7 +338,7 @@ void Messages::end_threads() {
             reaping_->buffer->abortWaitRecv();
             reaping_->buffer->abortWaitSend();
         }
-        if (mailbox_) mailbox_->abortWaitRecv();
+        for (auto &hole : mailbox_) hole.buffer->abortWaitRecv();
     }
     if (postman_.joinable()) postman_.join();
     if (reaper_.joinable()) reaper_.join();

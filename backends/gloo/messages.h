@@ -54,6 +54,10 @@ class Messages {
   private:
     struct Frame;
     struct Arrival;
+    struct Pigeonhole {
+        std::unique_ptr<Frame> frame;
+        Buffer buffer;
+    };
     struct Offered {
         Job *job;
         Buffer data;
@@ -86,8 +90,7 @@ class Messages {
     Ended &ended_;
     const int rank_;
     std::vector<int> others_;
-    std::unique_ptr<Frame> mail_; /* where frames arrive */
-    Buffer mailbox_;
+    std::vector<Pigeonhole> mailbox_; /* used by the postman */
     std::thread postman_, reaper_;
 
     std::mutex mutex_; /* of all below */
