@@ -68,17 +68,20 @@ size_t sum(const size_t *counts, int ranks) {
     return std::accumulate(counts, counts + ranks, size_t(0));
 }
 
+bool reduces(const mst_backend_op &op) {
+    return op.kind == MST_KIND_ALL_REDUCE || op.kind == MST_KIND_REDUCE;
+}
+
 /*
  * Ranks that call different things must not meet in Gloo, which ends the process where lengths differ: their tags differ, and
  * they wait for one another until muster's deadline.
  */
 uint32_t tag_of(const mst_backend_op &op, int ranks) {
-    bool reduces = op.kind == MST_KIND_ALL_REDUCE || op.kind == MST_KIND_REDUCE;
     uint64_t words[] = {
         op.kind == MST_KIND_ALL_TO_ALL ? 0
                                        : (op.out_counts ? sum(op.out_counts, ranks) : op.count) * op.element,
         static_cast<uint64_t>(op.root + 1),
-        reduces ? op.op * 64 + op.dtype : uint64_t(0),
+        reduces(op) ? op.op * 64 + op.dtype : uint64_t(0),
     };
     uint64_t hash = 14695981039346656037U;
     for (uint64_t word : words) hash = (hash ^ word ^ word >> 29) * 1099511628211U;
@@ -260,11 +263,14 @@ bool nothing_moves(const mst_backend_op &op, int ranks) {
     return op.count == 0;
 }
 
-/* In a group of one, every collective gives its input. */
+/* In a group of one, every collective gives its input; of a bool, what a reduction would make of it. */
 void run_alone(const mst_backend_op &op) {
-    if (op.kind == MST_KIND_BARRIER || !op.in || !op.out) return;
+    if (op.kind == MST_KIND_BARRIER || !op.out) return;
     const size_t *counts = op.out_counts ? op.out_counts : op.in_counts;
-    copy(op.out, op.in, (counts ? counts[0] : op.count) * op.element);
+    if (op.in) copy(op.out, op.in, (counts ? counts[0] : op.count) * op.element);
+    if (!reduces(op) || op.dtype != MST_BOOL) return;
+    auto *values = static_cast<unsigned char *>(op.out);
+    std::transform(values, values + op.count, values, [](unsigned char value) { return value != 0; });
 }
 
 } // namespace

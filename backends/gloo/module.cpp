@@ -20,8 +20,9 @@ constexpr uint32_t bit(int number) {
 }
 
 constexpr uint32_t MOVES = bit(MST_KIND_BROADCAST) | bit(MST_KIND_GATHER) | bit(MST_KIND_SCATTER);
-/* All but the f8 types, which a rounding at each step would leave little of. */
-constexpr uint32_t DTYPES = (bit(MST_DTYPE_COUNT) - 2) & ~bit(MST_F8E4M3) & ~bit(MST_F8E5M2);
+/* These muster adds up in f32 and rounds once; Gloo would round at each step. */
+constexpr uint32_t SMALL_FLOATS = bit(MST_F16) | bit(MST_BF16) | bit(MST_F8E4M3) | bit(MST_F8E5M2);
+constexpr uint32_t DTYPES = (bit(MST_DTYPE_COUNT) - 2) & ~SMALL_FLOATS;
 constexpr uint32_t OPS = bit(MST_SUM) | bit(MST_PRODUCT) | bit(MST_MIN) | bit(MST_MAX) | bit(MST_BAND) |
                          bit(MST_BOR) | bit(MST_BXOR);
 
@@ -29,6 +30,8 @@ const mst_backend_row ROWS[] = {
     {bit(MST_KIND_BARRIER), 0, 0, 0, 0},
     {MOVES, 0, 0, 0, MST_FORM_IN_PLACE},
     {bit(MST_KIND_ALL_REDUCE) | bit(MST_KIND_REDUCE), DTYPES, OPS, 0, MST_FORM_IN_PLACE},
+    {bit(MST_KIND_ALL_REDUCE) | bit(MST_KIND_REDUCE), SMALL_FLOATS, bit(MST_MIN) | bit(MST_MAX), 0,
+     MST_FORM_IN_PLACE},
     {bit(MST_KIND_ALL_GATHER), 0, 0, 0, MST_FORM_IN_PLACE | MST_FORM_UNEVEN},
     {bit(MST_KIND_ALL_TO_ALL), 0, 0, 0, MST_FORM_UNEVEN},
     {bit(MST_KIND_SEND) | bit(MST_KIND_RECV), 0, 0, 0, MST_FORM_TAG | MST_FORM_ANY_SOURCE},
