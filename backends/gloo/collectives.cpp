@@ -8,7 +8,6 @@
 #include <gloo/allgatherv.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
-#include <gloo/alltoallv.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/common/logging.h>
@@ -22,6 +21,9 @@ namespace muster_gloo {
 namespace {
 
 using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
+/* Slots of Gloo for what is not one of its collectives, which use prefixes (the upper 8 bits) of at most 8. */
+constexpr uint64_t BLOCK_SLOT = uint64_t(0x41) << 56; /* plus the length */
+
 using Reduction = std::function<void(void *, const void *, const void *, size_t)>;
 
 /* One collective, and the buffers that were made for it. */
@@ -212,22 +214,38 @@ void all_to_all(Call &call) {
     call.fly(options, [](auto &set) { gloo::alltoall(set); });
 }
 
-std::vector<int64_t> byte_counts(const Call &call, const size_t *counts) {
-    std::vector<int64_t> blocks(call.group.ranks);
+/* Where the block of each rank begins, in bytes, and behind them all the end. */
+std::vector<size_t> block_ends(const Call &call, const size_t *counts) {
+    std::vector<size_t> at(call.group.ranks + 1);
     for (int r = 0; r < call.group.ranks; r++) {
-        blocks[r] = static_cast<int64_t>((counts ? counts[r] : call.op.count) * call.op.element);
+        at[r + 1] = at[r] + (counts ? counts[r] : call.op.count) * call.op.element;
     }
-    return blocks;
+    return at;
 }
 
+/*
+ * What gloo::alltoallv does, but that the length of a block is a part of its slot: blocks whose two ranks disagree must not
+ * meet (see tag_of), and only those two know the length.
+ */
 void all_to_all_uneven(Call &call) {
-    auto in = byte_counts(call, call.op.in_counts), out = byte_counts(call, call.op.out_counts);
-    auto in_bytes = std::accumulate(in.begin(), in.end(), size_t(0));
-    auto out_bytes = std::accumulate(out.begin(), out.end(), size_t(0));
-    auto options = begin<gloo::AlltoallvOptions>(call);
-    options.setInput<char>(call.buffer(call.op.in, in_bytes), std::move(in));
-    options.setOutput<char>(call.buffer(call.op.out, out_bytes), std::move(out));
-    call.fly(options, [](auto &set) { gloo::alltoallv(set); });
+    const int rank = call.group.rank, ranks = call.group.ranks;
+    auto in_at = block_ends(call, call.op.in_counts), out_at = block_ends(call, call.op.out_counts);
+    size_t own = in_at[rank + 1] - in_at[rank];
+    GLOO_ENFORCE(own == out_at[rank + 1] - out_at[rank], "a rank's block for itself has two lengths");
+    copy(place(call.op.out, out_at[rank]), place(call.op.in, in_at[rank]), own);
+    Buffer in = call.buffer(call.op.in, in_at[ranks]), out = call.buffer(call.op.out, out_at[ranks]);
+    call.fly(in, [&](Buffer &) {
+        for (int i = 1; i < ranks; i++) {
+            int to = (rank + i) % ranks, from = (rank + ranks - i) % ranks;
+            size_t sent = in_at[to + 1] - in_at[to], received = out_at[from + 1] - out_at[from];
+            in->send(to, BLOCK_SLOT + sent, in_at[to], sent);
+            out->recv(from, BLOCK_SLOT + received, out_at[from], received);
+        }
+        for (int i = 1; i < ranks; i++) {
+            in->waitSend(FOREVER);
+            out->waitRecv(FOREVER);
+        }
+    });
 }
 
 void gather(Call &call) {
