@@ -54,13 +54,13 @@ Outcome outcome_of_exception() {
     } catch (const gloo::IoException &e) {
         std::string text = without_place(e.what());
         bool late = text.rfind("Timed out", 0) == 0 || text.rfind("Connect timeout", 0) == 0;
-        return {late ? MST_ERR_TIMEOUT : MST_ERR_PEER_LOST, "Gloo: " + text};
+        return {late ? MST_ERR_TIMEOUT : MST_ERR_PEER_LOST, text};
     } catch (const std::bad_alloc &) {
         return {MST_ERR_MEMORY, "out of memory in Gloo"};
     } catch (const std::system_error &e) {
         return {MST_ERR_SYSTEM, e.what()};
     } catch (const std::exception &e) {
-        return {MST_ERR_INTERNAL, "Gloo: " + without_place(e.what())};
+        return {MST_ERR_INTERNAL, without_place(e.what())};
     }
 }
 
