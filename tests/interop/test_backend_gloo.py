@@ -1,5 +1,6 @@
 """The backend gloo: all that the suite asks of a backend, ranks that die, stop or disagree, and a Gloo that is not there."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -13,7 +14,12 @@ from ranks import BUILD, PROGRAMS, TOOL, main  # noqa: E402
 
 MODULES = BUILD / "lib/muster"
 MODULE = MODULES / "mst_backend_gloo.so"
-CHOICE = {"MUSTER_BACKEND": "gloo", "MUSTER_BACKEND_PATH": MODULES}
+RACES = pathlib.Path(__file__).resolve().parent / "gloo_races.txt"
+CHOICE = {
+    "MUSTER_BACKEND": "gloo",
+    "MUSTER_BACKEND_PATH": MODULES,
+    "TSAN_OPTIONS": f"{os.environ.get('TSAN_OPTIONS', '')}:suppressions={RACES}:print_suppressions=0",
+}
 
 
 class Gloo:
