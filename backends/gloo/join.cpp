@@ -50,6 +50,16 @@ std::string own_address(const mst_backend_host &host) {
     return host.address ? host.address : "";
 }
 
+/* Gloo of 2022 takes the store by reference, later ones by shared pointer. */
+template <typename Context, typename Device>
+void connect(Context &context, const std::shared_ptr<Store> &store, Device &device) {
+    if constexpr (requires { context.connectFullMesh(*store, device); }) {
+        context.connectFullMesh(*store, device);
+    } else {
+        context.connectFullMesh(store, device);
+    }
+}
+
 } // namespace
 
 int64_t milliseconds_until(int64_t deadline) {
@@ -66,8 +76,7 @@ std::shared_ptr<gloo::Context> join(const mst_backend_host &host) {
     auto context = std::make_shared<gloo::rendezvous::Context>(host.rank, host.ranks);
     /* Gloo takes five times as long for each connection. */
     context->setTimeout(std::chrono::milliseconds(milliseconds_until(host.deadline) / 5 + 1));
-    Store store(host);
-    context->connectFullMesh(store, device);
+    connect(*context, std::make_shared<Store>(host), device);
     return context;
 }
 

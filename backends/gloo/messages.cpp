@@ -65,7 +65,12 @@ Messages::Messages(std::shared_ptr<gloo::Context> context, Ended &ended, int ran
         mailbox_.push_back({std::move(frame), std::move(buffer)});
     }
     postman_ = std::thread([this] { carry_mail(); });
-    reaper_ = std::thread([this] { reap(); });
+    try {
+        reaper_ = std::thread([this] { reap(); });
+    } catch (const std::exception &) {
+        end_threads();
+        throw;
+    }
 }
 
 Messages::~Messages() = default;
