@@ -1,7 +1,7 @@
 /*
  * engine_large.c - operations whose counts are beyond an int, which is all that MPI 3 takes.
  *
- * Moved blocks become one element each, of a type that is as large. Reductions go in pieces of elements. Where blocks differ in
+ * Moved blocks become one element each, of a type that is as large. Reductions and broadcasts go in pieces. Where blocks differ in
  * length, an all_gather is a broadcast of each block, a reduce_scatter a reduction to each rank, and an all_to_all has a type
  * of its own for each block, as displacements are ints too. All requests of an operation are begun at once, so
  * that the order of collectives is the same on all ranks.
@@ -14,13 +14,19 @@ static char *at(const void *base, size_t offset) {
     return (char *)(uintptr_t)base + offset;
 }
 
-static size_t pieces_of(size_t count) {
-    return (count + msm_limit - 1) / msm_limit;
+/* Elements or bytes of a piece: not all that an int can count, as MPI multiplies them. */
+static size_t piece_max(void) {
+    const size_t some = (size_t)1 << 30;
+    return msm_limit < some ? msm_limit : some;
 }
 
-/* The elements of one more piece. */
+static size_t pieces_of(size_t count) {
+    return (count + piece_max() - 1) / piece_max();
+}
+
+/* What is left, or one more piece of it. */
 static int piece(size_t count, size_t done) {
-    return (int)(count - done < msm_limit ? count - done : msm_limit);
+    return (int)(count - done < piece_max() ? count - done : piece_max());
 }
 
 /* One type for all blocks. */
@@ -29,14 +35,20 @@ static int even_type(struct msm_flight *f, size_t bytes) {
     return msm_type_bytes(bytes, &f->types[0]);
 }
 
+/* Begins the broadcast of so many bytes; there is room for its requests. Not as one type, which MPICH 4.0 fails at. */
+static int broadcast_from(mst_backend_engine *e, struct msm_flight *f, int root, void *buf, size_t bytes) {
+    int rc = MPI_SUCCESS;
+    for (size_t done = 0; done < bytes && rc == MPI_SUCCESS; done += piece_max(), f->n++)
+        rc = MPI_Ibcast(at(buf, done), piece(bytes, done), MPI_BYTE, root, e->comm, &f->requests[f->n]);
+    return rc;
+}
+
 static int broadcast(mst_backend_engine *e, struct msm_flight *f) {
     mst_backend_op *op = f->op;
     size_t bytes = op->count * op->element;
-    int rc = even_type(f, bytes);
-    if (rc != MPI_SUCCESS) return rc;
+    if (!msm_flight_requests(f, pieces_of(bytes))) return MPI_ERR_NO_MEM;
     if (e->rank == op->root && op->out && op->out != op->in) memcpy(op->out, op->in, bytes);
-    f->n = 1;
-    return MPI_Ibcast(op->out ? op->out : at(op->in, 0), 1, f->types[0], op->root, e->comm, &f->one);
+    return broadcast_from(e, f, op->root, op->out ? op->out : at(op->in, 0), bytes);
 }
 
 static int all_reduce(mst_backend_engine *e, struct msm_flight *f) {
@@ -47,7 +59,7 @@ static int all_reduce(mst_backend_engine *e, struct msm_flight *f) {
     int rc = MPI_SUCCESS;
     if (!msm_reducer(op->dtype, op->op, &type, &how)) return MPI_ERR_OP;
     if (!msm_flight_requests(f, pieces_of(op->count))) return MPI_ERR_NO_MEM;
-    for (size_t done = 0; done < op->count && rc == MPI_SUCCESS; done += msm_limit, f->n++) {
+    for (size_t done = 0; done < op->count && rc == MPI_SUCCESS; done += piece_max(), f->n++) {
         size_t offset = done * op->element;
         rc = MPI_Iallreduce(msm_in(at(op->in, offset), in_place), at(op->out, offset), piece(op->count, done),
                             type, how, e->comm, &f->requests[f->n]);
@@ -64,7 +76,7 @@ static int reduce_to(mst_backend_engine *e, struct msm_flight *f, int root, cons
     MPI_Op how;
     int rc = MPI_SUCCESS;
     if (!msm_reducer(op->dtype, op->op, &type, &how)) return MPI_ERR_OP;
-    for (size_t done = 0; done < count && rc == MPI_SUCCESS; done += msm_limit, f->n++) {
+    for (size_t done = 0; done < count && rc == MPI_SUCCESS; done += piece_max(), f->n++) {
         size_t offset = done * op->element;
         rc = MPI_Ireduce(msm_in(at(in, offset), in_place), is_root ? at(out, offset) : NULL,
                          piece(count, done), type, how, root, e->comm, &f->requests[f->n]);
@@ -94,15 +106,15 @@ static int reduce_scatter(mst_backend_engine *e, struct msm_flight *f) {
 
 static int all_gather_uneven(mst_backend_engine *e, struct msm_flight *f) {
     mst_backend_op *op = f->op;
-    size_t start = 0, ranks = (size_t)e->ranks;
+    size_t n = 0, start = 0;
     int rc = MPI_SUCCESS;
-    if (!msm_flight_requests(f, ranks) || !msm_flight_types(f, ranks)) return MPI_ERR_NO_MEM;
+    for (int r = 0; r < e->ranks; r++) n += pieces_of(op->out_counts[r] * op->element);
+    if (!msm_flight_requests(f, n)) return MPI_ERR_NO_MEM;
     for (int r = 0; r < e->ranks && rc == MPI_SUCCESS; r++) {
         size_t bytes = op->out_counts[r] * op->element;
         char *to = at(op->out, start);
         if (r == e->rank && op->in != to && bytes) memcpy(to, op->in, bytes);
-        rc = msm_type_bytes(bytes, &f->types[r]);
-        if (rc == MPI_SUCCESS) rc = MPI_Ibcast(to, 1, f->types[r], r, e->comm, &f->requests[f->n++]);
+        rc = broadcast_from(e, f, r, to, bytes);
         start += bytes;
     }
     return rc;

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define BIT(name) (1u << MST_KIND_##name)
 #define FLOATS    (1u << MST_F64 | 1u << MST_F32 | 1u << MST_F16 | 1u << MST_BF16)
@@ -51,11 +52,9 @@ static bool probe(char *text, size_t size) {
         return false;
     }
     MPI_Get_library_version(version, &length);
-    for (char *c = version; *c; c++) {
-        if (*c == '\t') *c = ' ';
-        if (*c == ',' || *c == '\n') *c = 0;
-    }
-    snprintf(text, size, "%s", version);
+    version[strcspn(version, ",\n")] = 0;
+    const char *number = strpbrk(version, "0123456789");
+    snprintf(text, size, MSM_FLAVOUR " %s", number ? number : "");
     return true;
 }
 

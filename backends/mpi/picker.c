@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -114,6 +115,21 @@ static const struct flavour *choose(char *text, size_t size) {
         alone->title, alone->name);
 }
 
+/*
+ * UCX, below MPICH, takes SIGHUP and the signals of crashes for itself as soon as it is loaded. They are the program's and stay
+ * as they were.
+ */
+static void *load_quietly(const char *path) {
+    enum { SIGNALS = 65 };
+    struct sigaction before[SIGNALS], after;
+    for (int i = 1; i < SIGNALS; i++) sigaction(i, NULL, &before[i]);
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    for (int i = 1; i < SIGNALS; i++)
+        if (!sigaction(i, NULL, &after) && after.sa_sigaction != before[i].sa_sigaction)
+            sigaction(i, &before[i], NULL);
+    return handle;
+}
+
 static const mst_backend *load_engine(const struct flavour *flavour, unsigned version, char *text,
                                       size_t size) {
     char path[4096];
@@ -123,7 +139,7 @@ static const mst_backend *load_engine(const struct flavour *flavour, unsigned ve
                  flavour->title, path, flavour->name);
         return NULL;
     }
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    void *handle = load_quietly(path);
     if (!handle) {
         snprintf(text, size, "%s cannot be loaded, install it (Debian: %s): %.300s", flavour->title,
                  flavour->package, dlerror());
