@@ -57,7 +57,7 @@ const char *msm_pmi_job(void);
 
 /* Of the process, made once. */
 int msm_types_init(const mst_backend_host *host);
-/* What MPI reduces a dtype as; false where the core composes it. */
+/* What MPI reduces a pair of the rows as; false for AVG and the like. */
 bool msm_reducer(mst_dtype dtype, mst_op op, MPI_Datatype *type, MPI_Op *mpi_op);
 /* A committed type of so many bytes. */
 int msm_type_bytes(size_t bytes, MPI_Datatype *type);

@@ -152,6 +152,15 @@ static mst_status check_message(mst_backend_engine *engine, mst_backend_op *op, 
                               line);
 }
 
+/* A rank alone combines nothing, but its bools become 0 or 1 all the same. */
+static void settle_bools(mst_backend_engine *engine, const mst_backend_op *op) {
+    bool reduces =
+        op->kind == MST_KIND_ALL_REDUCE || op->kind == MST_KIND_REDUCE || op->kind == MST_KIND_REDUCE_SCATTER;
+    if (engine->ranks > 1 || !reduces || op->dtype != MST_BOOL) return;
+    engine->host->combine(MST_BOOL, MST_MAX, op->out, op->out, op->out,
+                          msm_count(op->in_counts, op->count, 0));
+}
+
 static mst_status finish(mst_backend_engine *engine, struct msm_flight *f, int rc, const MPI_Status *got) {
     mst_backend_op *op = f->op;
     mst_status st = MST_OK;
@@ -161,6 +170,7 @@ static mst_status finish(mst_backend_engine *engine, struct msm_flight *f, int r
         st = fail(engine, op, rc);
     else if (f->scratch_used)
         memcpy(op->out, f->scratch, f->scratch_used);
+    if (st == MST_OK) settle_bools(engine, op);
     give_back(engine, f);
     op->request = NULL;
     return st;

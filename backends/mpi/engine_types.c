@@ -2,8 +2,9 @@
  * engine_types.c - dtypes and operations of muster as MPI's.
  *
  * MPI's own are used where they promise what muster does. Signed sums and products go as unsigned ones, which have the same bits and wrap.
- * Floating MIN and MAX (NaN must pass), bool (any value but 0 is 1) and the half floats are reduced by muster's
- * kernels, as operations that we define. f8, AVG and PREMUL_SUM are left to the core.
+ * Floating MIN and MAX (NaN must pass), bool (any value but 0 is 1) and MIN and MAX of unsigned integers (which MPICH 4.0 takes for signed) are
+ * reduced by muster's kernels, as operations that we define. Sums and products of floats that are smaller than f32 are left to the core:
+ * MPI would round at every step, and muster promises to round once.
  */
 #include "engine.h"
 
@@ -13,29 +14,33 @@
 /* MPI gives these functions no context, so what they call is the process's. */
 static bool (*combine)(mst_dtype dtype, mst_op op, void *out, const void *a, const void *b, size_t count);
 
-/* X(dtype, op, MPI's type): reduced by muster's kernels. */
+/* X(dtype, op): reduced by muster's kernels. */
 #define OWN_TABLE(X)                                                                                         \
-    X(F16, SUM, MPI_UINT16_T)                                                                                \
-    X(F16, PRODUCT, MPI_UINT16_T)                                                                            \
-    X(F16, MIN, MPI_UINT16_T)                                                                                \
-    X(F16, MAX, MPI_UINT16_T)                                                                                \
-    X(BF16, SUM, MPI_UINT16_T)                                                                               \
-    X(BF16, PRODUCT, MPI_UINT16_T)                                                                           \
-    X(BF16, MIN, MPI_UINT16_T)                                                                               \
-    X(BF16, MAX, MPI_UINT16_T)                                                                               \
-    X(F32, MIN, MPI_FLOAT)                                                                                   \
-    X(F32, MAX, MPI_FLOAT)                                                                                   \
-    X(F64, MIN, MPI_DOUBLE)                                                                                  \
-    X(F64, MAX, MPI_DOUBLE)                                                                                  \
-    X(BOOL, SUM, MPI_UINT8_T)                                                                                \
-    X(BOOL, PRODUCT, MPI_UINT8_T)                                                                            \
-    X(BOOL, MIN, MPI_UINT8_T)                                                                                \
-    X(BOOL, MAX, MPI_UINT8_T)                                                                                \
-    X(BOOL, BAND, MPI_UINT8_T)                                                                               \
-    X(BOOL, BOR, MPI_UINT8_T)                                                                                \
-    X(BOOL, BXOR, MPI_UINT8_T)
+    X(F16, MIN)                                                                                              \
+    X(F16, MAX)                                                                                              \
+    X(BF16, MIN)                                                                                             \
+    X(BF16, MAX)                                                                                             \
+    X(F32, MIN)                                                                                              \
+    X(F32, MAX)                                                                                              \
+    X(F64, MIN)                                                                                              \
+    X(F64, MAX)                                                                                              \
+    X(U8, MIN)                                                                                               \
+    X(U8, MAX)                                                                                               \
+    X(U16, MIN)                                                                                              \
+    X(U16, MAX)                                                                                              \
+    X(U32, MIN)                                                                                              \
+    X(U32, MAX)                                                                                              \
+    X(U64, MIN)                                                                                              \
+    X(U64, MAX)                                                                                              \
+    X(BOOL, SUM)                                                                                             \
+    X(BOOL, PRODUCT)                                                                                         \
+    X(BOOL, MIN)                                                                                             \
+    X(BOOL, MAX)                                                                                             \
+    X(BOOL, BAND)                                                                                            \
+    X(BOOL, BOR)                                                                                             \
+    X(BOOL, BXOR)
 
-#define OWN_FUNCTION(dtype, op, type)                                                                        \
+#define OWN_FUNCTION(dtype, op)                                                                              \
     static void reduce_##dtype##_##op(void *in, void *inout, int *n, MPI_Datatype *given) {                  \
         (void)given;                                                                                         \
         combine(MST_##dtype, MST_##op, inout, in, inout, (size_t)*n);                                        \
@@ -47,7 +52,7 @@ struct own {
     MPI_Op op;
 };
 static struct own owns[MST_DTYPE_COUNT][MST_OP_COUNT] = {
-#define OWN_ENTRY(dtype, operation, type)                                                                    \
+#define OWN_ENTRY(dtype, operation)                                                                          \
     [MST_##dtype][MST_##operation] = {.function = reduce_##dtype##_##operation},
     OWN_TABLE(OWN_ENTRY)};
 
@@ -62,20 +67,7 @@ int msm_types_init(const mst_backend_host *host) {
     return MPI_SUCCESS;
 }
 
-static MPI_Datatype own_type(mst_dtype dtype) {
-    switch (dtype) {
-    case MST_F64:
-        return MPI_DOUBLE;
-    case MST_F32:
-        return MPI_FLOAT;
-    case MST_BOOL:
-        return MPI_UINT8_T;
-    default:
-        return MPI_UINT16_T;
-    }
-}
-
-/* Where order does not matter, all integers of a width are one type. */
+/* Integers of a width are one type where order does not matter. */
 static MPI_Datatype unsigned_type(size_t bytes) {
     switch (bytes) {
     case 1:
@@ -89,44 +81,30 @@ static MPI_Datatype unsigned_type(size_t bytes) {
     }
 }
 
-static MPI_Datatype ordered_type(mst_dtype dtype) {
-    switch (dtype) {
-    case MST_I8:
+static MPI_Datatype signed_type(size_t bytes) {
+    switch (bytes) {
+    case 1:
         return MPI_INT8_T;
-    case MST_U8:
-        return MPI_UINT8_T;
-    case MST_I16:
+    case 2:
         return MPI_INT16_T;
-    case MST_U16:
-        return MPI_UINT16_T;
-    case MST_I32:
+    case 4:
         return MPI_INT32_T;
-    case MST_U32:
-        return MPI_UINT32_T;
-    case MST_I64:
-        return MPI_INT64_T;
     default:
-        return MPI_UINT64_T;
+        return MPI_INT64_T;
     }
 }
 
-static size_t integer_bytes(mst_dtype dtype) {
-    switch (dtype) {
-    case MST_I8:
-    case MST_U8:
-        return 1;
-    case MST_I16:
-    case MST_U16:
-        return 2;
-    case MST_I32:
-    case MST_U32:
-        return 4;
-    case MST_I64:
-    case MST_U64:
-        return 8;
-    default:
-        return 0;
-    }
+static size_t bytes_of(mst_dtype dtype) {
+#define BYTES(number, name, bytes, text) [number] = (bytes),
+    static const size_t sizes[] = {MST_DTYPE_TABLE(BYTES)};
+    return sizes[dtype];
+}
+
+/* How the elements are called in messages: own operations know better, so any type of the size does for them. */
+static MPI_Datatype type_of(mst_dtype dtype, bool own, bool compares) {
+    if (dtype == MST_F32) return MPI_FLOAT;
+    if (dtype == MST_F64) return MPI_DOUBLE;
+    return compares && !own ? signed_type(bytes_of(dtype)) : unsigned_type(bytes_of(dtype));
 }
 
 static bool builtin_op(mst_op op, MPI_Op *mpi_op) {
@@ -158,20 +136,11 @@ static bool builtin_op(mst_op op, MPI_Op *mpi_op) {
 }
 
 bool msm_reducer(mst_dtype dtype, mst_op op, MPI_Datatype *type, MPI_Op *mpi_op) {
-    if (owns[dtype][op].function) {
-        *type = own_type(dtype);
-        *mpi_op = owns[dtype][op].op;
-        return true;
-    }
-    size_t bytes = integer_bytes(dtype);
-    bool compares = op == MST_MIN || op == MST_MAX;
-    if (dtype == MST_F32 || dtype == MST_F64)
-        *type = own_type(dtype);
-    else if (bytes)
-        *type = compares ? ordered_type(dtype) : unsigned_type(bytes);
-    else
-        return false;
-    return builtin_op(op, mpi_op);
+    bool own = owns[dtype][op].function;
+    *type = type_of(dtype, own, op == MST_MIN || op == MST_MAX);
+    if (!own) return builtin_op(op, mpi_op);
+    *mpi_op = owns[dtype][op].op;
+    return true;
 }
 
 /* Pieces of a GiB and a rest: no count is large then, and the extent is the size. */
