@@ -101,13 +101,26 @@ struct borrowed {
     char *before;
 };
 
-static void borrow(struct borrowed *b, const char *name, int value) {
-    char text[16];
+static void borrow(struct borrowed *b, const char *name, const char *value) {
     const char *before = getenv(name);
     b->name = name;
     b->before = before ? strdup(before) : NULL;
+    setenv(name, value, 1);
+}
+
+static void borrow_number(struct borrowed *b, const char *name, int value) {
+    char text[16];
     snprintf(text, sizeof text, "%d", value);
-    setenv(name, text, 1);
+    borrow(b, name, text);
+}
+
+/*
+ * UCX ends the process when it reads the memory of another that has died, unless it does without that way. Large messages are
+ * copied twice then, instead of once. Under mpirun a death ends the job anyway.
+ */
+static void borrow_transports(struct borrowed *b) {
+    const char *chosen = getenv("UCX_TLS");
+    borrow(b, "UCX_TLS", chosen && *chosen ? chosen : "^cma");
 }
 
 static void give_back(struct borrowed *b) {
@@ -120,7 +133,7 @@ static void give_back(struct borrowed *b) {
 
 /* Nobody's launcher has PMI for us: muster's store has. MPICH is told by the variables of Hydra. */
 static mst_status init_alone(const mst_backend_host *host) {
-    struct borrowed variables[3];
+    struct borrowed variables[4];
     int fd = -1;
     if (host->ranks != host->world_size)
         return host->fail(
@@ -130,13 +143,14 @@ static mst_status init_alone(const mst_backend_host *host) {
             "group is a part of them");
     mst_status st = msm_pmi_serve(host, &fd);
     if (st != MST_OK) return st;
-    borrow(&variables[0], "PMI_FD", fd);
-    borrow(&variables[1], "PMI_RANK", host->rank);
-    borrow(&variables[2], "PMI_SIZE", host->ranks);
+    borrow_number(&variables[0], "PMI_FD", fd);
+    borrow_number(&variables[1], "PMI_RANK", host->rank);
+    borrow_number(&variables[2], "PMI_SIZE", host->ranks);
+    borrow_transports(&variables[3]);
     served = true;
     st = init_with_deadline(host);
     msm_pmi_settle();
-    for (int i = 0; i < 3; i++) give_back(&variables[i]);
+    for (int i = 0; i < 4; i++) give_back(&variables[i]);
     return st;
 }
 #else
