@@ -119,7 +119,10 @@ static mst_status begin(mst_backend_engine *engine, mst_backend_op *op, bool blo
     int rc = large ? msm_begin_large(engine, f) : msm_begin(engine, f);
     msm_unlock();
     *flight = f;
-    return rc == MPI_SUCCESS ? MST_OK : fail(engine, op, rc);
+    if (rc == MPI_SUCCESS) return MST_OK;
+    *flight = NULL;
+    unlink_flight(f); /* some of its requests may be under way, so it stays in memory */
+    return fail(engine, op, rc);
 }
 
 mst_status msm_submit(mst_backend_engine *engine, mst_backend_op *op) {
