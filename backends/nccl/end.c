@@ -95,7 +95,7 @@ static bool await_end(struct ending *ending) {
 /* False: communicators are left behind, and with them what they may still use. */
 static bool end_engine(mst_backend_engine *engine, bool abort) {
     pthread_t thread;
-    if (engine->ended) return true;
+    if (engine->ended) return !engine->left_behind;
     engine->ended = true;
     struct ending *ending = new_ending(engine, abort);
     if (ending && !pthread_create(&thread, NULL, end_comms, ending)) {
@@ -105,6 +105,7 @@ static bool end_engine(mst_backend_engine *engine, bool abort) {
         let_go(ending);
         let_go(ending);
     }
+    engine->left_behind = true;
     engine->host->log(engine->host, 'W', "NCCL did not end its communicators in time; they are left behind");
     return false;
 }
@@ -133,12 +134,12 @@ static void free_jobs(mst_backend_engine *engine) {
 
 /* What waits for the whole device, as to free memory does, is left out where kernels may hang. */
 static void free_device_things(mst_backend_engine *engine) {
-    mnc_blocks_end(engine);
-    free_jobs(engine);
-    if (engine->small) mnc_cuda.Free(engine->small);
-    if (engine->order) mnc_cuda.EventDestroy(engine->order);
     if (engine->main.stream) mnc_cuda.StreamDestroy(engine->main.stream);
     for (struct mnc_lane *lane = engine->lanes; lane; lane = lane->next) mnc_cuda.StreamDestroy(lane->stream);
+    free_jobs(engine);
+    if (engine->order) mnc_cuda.EventDestroy(engine->order);
+    mnc_blocks_end(engine);
+    if (engine->small) mnc_cuda.Free(engine->small);
 }
 
 void mnc_close(mst_backend_engine *engine) {

@@ -82,7 +82,8 @@ struct mst_backend_engine {
     size_t idle_bytes; /* of the blocks that nobody uses */
     char *small;
     mnc_event order;    /* recorded on one stream for another to wait for */
-    bool failed, ended; /* ended: communicators are gone */
+    bool failed, ended; /* ended: communicators are gone, */
+    bool left_behind;   /* or not */
 };
 
 /* open.c */

@@ -77,25 +77,31 @@ void mnc_blocks_end(mst_backend_engine *engine) {
     }
 }
 
-/* Looked at instead of waited for, since what lies before it on the stream may have failed. */
-mst_status mnc_copy(mst_backend_engine *engine, void *to, const void *from, size_t bytes) {
-    mnc_stream stream = engine->main.stream;
-    int64_t deadline = mnc_now() + COPY_LIMIT_MS * MNC_MS;
-    mnc_use_device(engine);
-    mst_status st = mnc_order(engine, NULL, stream);
-    if (st != MST_OK || !bytes) return st;
-    mnc_error error = mnc_cuda.MemcpyAsync(to, from, bytes, MNC_COPY_DEFAULT, stream);
-    if (error == MNC_CUDA_OK) error = mnc_cuda.EventRecord(engine->order, stream);
+/* Looks at the stream until all on it is over, or fails: what lies on it may never end. */
+static mst_status drain(mst_backend_engine *engine, int64_t deadline) {
+    mnc_error error = mnc_cuda.EventRecord(engine->order, engine->main.stream);
+    mst_status st = MST_OK;
     if (error == MNC_CUDA_OK) error = mnc_cuda.EventQuery(engine->order);
     for (unsigned round = 0; error == MNC_CUDA_NOT_READY && st == MST_OK; round++) {
         bool busy;
         mnc_nap(round);
         error = mnc_cuda.EventQuery(engine->order);
-        if (round % 64 == 63) st = mnc_look(engine, engine->direct, "an operation", &busy);
-        if (round % 64 == 63 && mnc_now() > deadline)
+        if (round % 64 != 63) continue;
+        st = mnc_look(engine, engine->direct, "an operation", &busy);
+        if (st == MST_OK && mnc_now() > deadline)
             return engine->host->fail(engine->host, MST_ERR_TIMEOUT, -1, NULL,
                                       "a copy waits for operations that do not end");
     }
-    if (st == MST_OK && error != MNC_CUDA_OK) st = mnc_fail_cuda(engine, error, "cudaMemcpyAsync");
-    return st;
+    return st == MST_OK && error != MNC_CUDA_OK ? mnc_fail_cuda(engine, error, "cudaMemcpyAsync") : st;
+}
+
+/* First what lies before it: a copy from the device into ordinary memory would wait for that inside CUDA, for as long as it takes. */
+mst_status mnc_copy(mst_backend_engine *engine, void *to, const void *from, size_t bytes) {
+    int64_t deadline = mnc_now() + COPY_LIMIT_MS * MNC_MS;
+    mnc_use_device(engine);
+    mst_status st = mnc_order(engine, NULL, engine->main.stream);
+    if (st == MST_OK) st = drain(engine, deadline);
+    if (st != MST_OK || !bytes) return st;
+    mnc_error error = mnc_cuda.MemcpyAsync(to, from, bytes, MNC_COPY_DEFAULT, engine->main.stream);
+    return error == MNC_CUDA_OK ? drain(engine, deadline) : mnc_fail_cuda(engine, error, "cudaMemcpyAsync");
 }
