@@ -262,7 +262,7 @@ static mnc_result launch(struct ncclComm *comm) {
     if (breaks && sscanf(breaks, "%d %d", &rank, &after) == 2 && rank == comm->rank &&
         comm->launches++ >= after) {
         comm->state = MNC_REMOTE_ERROR;
-        if (comm->blocking) fake_enqueue(job->calls[0].stream, run_job, job);
+        fake_enqueue(job->calls[0].stream, run_job, job);
         return comm->blocking ? MNC_SUCCESS : MNC_IN_PROGRESS;
     }
     if (comm->blocking) {
@@ -429,7 +429,6 @@ mnc_result ncclCommAbort(mnc_comm comm) {
     comm->aborted = 1;
     while (comm->state == MNC_IN_PROGRESS) usleep(100);
     unlink(comm->path);
-    if (comm->state == MNC_REMOTE_ERROR) return MNC_SUCCESS; /* what it was at may never have been launched */
     end_comm(comm);
     return MNC_SUCCESS;
 }
