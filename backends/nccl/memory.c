@@ -60,7 +60,7 @@ void mnc_release(mst_backend_engine *engine, void *memory) {
         if (block->memory != memory) continue;
         block->used = false;
         engine->idle_bytes += block->bytes;
-        if (engine->idle_bytes <= idle_limit) return;
+        if (engine->idle_bytes <= idle_limit || engine->ended) return;
         engine->idle_bytes -= block->bytes;
         *at = block->next;
         mnc_cuda.Free(block->memory);

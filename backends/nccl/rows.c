@@ -33,7 +33,7 @@ enum {
 
 /* bf16 came with NCCL 2.10, f8 with 2.24 and for GPUs of capability 9.0; loose has room for both rows of each. */
 static mst_backend_row rows[] = {
-    {KIND(BARRIER), 0, 0, 1u << MST_MEMORY_HOST | DEVICE, 0},
+    {KIND(BARRIER), 0, 0, DEVICE, 0},
     {KIND(BROADCAST), 0, 0, DEVICE, IN_PLACE},
     {KIND(ALL_GATHER), 0, 0, DEVICE, IN_PLACE | BLOCKS},
     {KIND(ALL_TO_ALL), 0, 0, DEVICE, BLOCKS},

@@ -116,6 +116,7 @@ __attribute__((constructor)) static void begin(void) {
 #define DECLARE(result, name, parameters) EXPORT result cuda##name parameters;
 MNC_CUDA_CALLS(DECLARE)
 EXPORT mnc_error cudaStreamSynchronize(mnc_stream stream);
+EXPORT mnc_error cudaMemcpy(void *to, const void *from, size_t bytes, unsigned kind);
 
 static int devices(void) {
     const char *given = getenv("FAKE_CUDA_DEVICES");
@@ -319,4 +320,9 @@ mnc_error cudaMemcpyAsync(void *to, const void *from, size_t bytes, unsigned kin
     counts.copies++;
     fake_enqueue(stream, run_copy, copy);
     return 0;
+}
+
+mnc_error cudaMemcpy(void *to, const void *from, size_t bytes, unsigned kind) {
+    cudaMemcpyAsync(to, from, bytes, kind, NULL);
+    return cudaStreamSynchronize(NULL);
 }
