@@ -116,6 +116,7 @@ __attribute__((constructor)) static void begin(void) {
 #define DECLARE(result, name, parameters) EXPORT result cuda##name parameters;
 MNC_CUDA_CALLS(DECLARE)
 EXPORT mnc_error cudaStreamSynchronize(mnc_stream stream);
+EXPORT mnc_error cudaMemset(void *memory, int value, size_t bytes);
 EXPORT mnc_error cudaMemcpy(void *to, const void *from, size_t bytes, unsigned kind);
 
 static int devices(void) {
@@ -325,4 +326,9 @@ mnc_error cudaMemcpyAsync(void *to, const void *from, size_t bytes, unsigned kin
 mnc_error cudaMemcpy(void *to, const void *from, size_t bytes, unsigned kind) {
     cudaMemcpyAsync(to, from, bytes, kind, NULL);
     return cudaStreamSynchronize(NULL);
+}
+
+mnc_error cudaMemset(void *memory, int value, size_t bytes) {
+    memset(memory, value, bytes);
+    return 0;
 }

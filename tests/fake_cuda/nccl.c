@@ -385,9 +385,11 @@ static struct ncclComm *new_comm(const char *path, int ranks, int rank, const mn
 
 mnc_result ncclCommInitRankConfig(mnc_comm *made, int ranks, mnc_id id, int rank, mnc_config *config) {
     struct ncclComm *comm = new_comm(id.bytes, ranks, rank, config);
-    if (!comm || comm->blocking) return MNC_INVALID_ARGUMENT;
+    if (!comm) return MNC_INVALID_ARGUMENT;
     comm->state = MNC_IN_PROGRESS;
     *made = comm;
+    if (comm->blocking) join_ranks(comm);
+    if (comm->blocking) return comm->state;
     return in_thread(join_ranks, comm) ? MNC_IN_PROGRESS : MNC_SYSTEM_ERROR;
 }
 
