@@ -56,6 +56,13 @@ static int next_signal(int64_t deadline) {
     }
 }
 
+bool launch_wait_a_moment(void) {
+    int number = next_signal(msi_deadline(NAP_MS));
+
+    if (number != 0 && number != SIGCHLD) stopped_by = number;
+    return stopped_by != 0;
+}
+
 static void kill_children(void) {
     FILE *list = fopen("/proc/thread-self/children", "re");
     int pid;
