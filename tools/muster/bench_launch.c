@@ -27,7 +27,7 @@ static sigset_t awaited, before; /* what the wait takes in; the mask that comman
 static int stopped_by;           /* the signal that ended a wait */
 
 void launch_open(void) {
-    static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
+    static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
     sigemptyset(&awaited);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) sigaddset(&awaited, numbers[i]);

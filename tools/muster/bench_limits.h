@@ -25,7 +25,7 @@ struct limit {
     int processes;
     size_t bytes; /* of each array, or of each piece that is sent; 0: of no meaning */
     double samples[LIMITS_ROUNDS_MOST];
-    double value; /* their median; 0: it could not be measured */
+    double value; /* the best of them; 0: it could not be measured */
 };
 
 struct bench_limits {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT = 32, WIDTH = 9, COLUMNS = 4 };
+enum { TEXT = 32, WIDTH = 9, NAME_WIDTH = 11 };
 
 static double median(const double *values, int n) {
     double sorted[OPS_ROUNDS_MOST];
@@ -43,7 +43,7 @@ double ops_ratio(const struct ops_bench *b, const struct ops_result *r, int othe
 
 /* Three digits that count. */
 static const char *put(char out[TEXT], double x) {
-    snprintf(out, TEXT, "%.*f", x < 10 ? 2 : x < 100 ? 1 : 0, x);
+    snprintf(out, TEXT, "%.*f", x < 0.1 ? 4 : x < 1 ? 3 : x < 10 ? 2 : x < 100 ? 1 : 0, x);
     return x > 0 ? out : "-";
 }
 
@@ -91,50 +91,56 @@ void ops_print_head(const struct ops_bench *b) {
     fflush(stdout);
 }
 
-/* The line with the names of the backends, each above its columns, and that of the columns. */
-static void print_titles(const struct ops_bench *b, const struct ops_case *what) {
-    int first = ops_first(b), columns = COLUMNS + (b->limits != NULL);
+/* The next side from this one on that has a figure in a table; n_sides behind the last. */
+static int next_shown(const struct ops_bench *b, const struct ops_result *r, int side) {
+    for (; side < b->n_sides; side++)
+        for (int i = 0; i < r->what.n_sizes; i++)
+            if (r->at[side][i].us > 0) return side;
+    return side;
+}
 
-    printf("\n%s, %s, %d rank%s, %s buffers, ", loop_op_names[what->op], what->dtype->name, what->ranks,
-           what->ranks == 1 ? "" : "s", ops_buffer_names[what->buffers]);
+/* Is there a second backend? */
+static bool compares(const struct ops_bench *b) {
+    int n = 0;
+    for (int side = 0; side < b->n_sides; side++) n += ops_usable(b, side);
+    return n > 1;
+}
+
+static void print_titles(const struct ops_bench *b, const struct ops_case *what) {
+    printf("\n%s, ", loop_op_names[what->op]);
+    if (what->op != LOOP_BARRIER)
+        printf("%s, %s buffers, ", what->dtype->name, ops_buffer_names[what->buffers]);
+    printf("%d rank%s, ", what->ranks, what->ranks == 1 ? "" : "s");
     printf(what->hosts > 1 ? "%d pretended hosts\n" : "one host\n", what->hosts);
-    printf("%11s", "");
-    if (b->limits != NULL) printf(" %*s", WIDTH, "");
-    for (int side = 0; side < b->n_sides; side++)
-        if (ops_usable(b, side)) printf("  %*s", columns * (WIDTH + 1) - 1, b->sides[side].peer.name);
-    if (b->n_sides > 1)
-        printf("   x: how many times as fast %s is (more than 1: faster) as", b->sides[first].peer.name);
-    printf("\n%11s", "bytes");
-    if (b->limits != NULL) printf(" %*s", WIDTH, "floor");
-    for (int side = 0; side < b->n_sides; side++) {
-        if (!ops_usable(b, side)) continue;
-        printf("  %*s %*s %*s %*s", WIDTH, "us", WIDTH, "p99", WIDTH, "algbw", WIDTH, "busbw");
-        if (b->limits != NULL) printf(" %*s", WIDTH, "of it");
-    }
-    for (int side = first + 1; side < b->n_sides; side++)
-        if (ops_usable(b, side)) printf(" %*s", WIDTH + 3, b->sides[side].peer.name);
+    if (compares(b))
+        printf("x: how many times as fast %s is; more than 1: %s is faster\n",
+               b->sides[ops_first(b)].peer.name, b->sides[ops_first(b)].peer.name);
+    printf("%11s  %-*s %*s %*s %*s %*s", "bytes", NAME_WIDTH, "backend", WIDTH, "us", WIDTH, "p99", WIDTH,
+           "algbw", WIDTH, "busbw");
+    if (compares(b)) printf(" %*s", WIDTH, "x");
+    if (b->limits != NULL) printf(" %*s %*s", WIDTH, "floor", WIDTH, "of it");
     printf("\n");
 }
 
-static void print_row(const struct ops_bench *b, const struct ops_result *r, int i) {
-    double floor = b->limits != NULL ? bench_floor(b->limits, &r->what, r->what.bytes[i]) : 0;
-    char text[TEXT];
+/* What one backend did at one size, which the first line of each names. */
+static void print_figure(const struct ops_bench *b, const struct ops_result *r, int side, int i) {
+    const struct ops_figure *f = &r->at[side][i];
+    char bytes[TEXT] = "", text[TEXT];
 
-    printf("%11zu", r->what.bytes[i]);
-    if (b->limits != NULL) printf(" %*s", WIDTH, put(text, floor));
-    for (int side = 0; side < b->n_sides; side++) {
-        if (!ops_usable(b, side)) continue;
-        const struct ops_figure *f = &r->at[side][i];
-        printf("  %*s", WIDTH, put(text, f->us));
-        printf(" %*s", WIDTH, put(text, f->p99));
-        printf(" %*s", WIDTH, put(text, ops_algbw(&r->what, i, f->us)));
-        printf(" %*s", WIDTH, put(text, ops_busbw(&r->what, i, f->us)));
-        if (b->limits == NULL) continue;
-        snprintf(text, sizeof text, "%.0f%%", f->us > 0 ? 100 * floor / f->us : 0);
+    if (side == next_shown(b, r, 0)) snprintf(bytes, sizeof bytes, "%zu", r->what.bytes[i]);
+    printf("%11s  %-*s %*s", bytes, NAME_WIDTH, b->sides[side].peer.name, WIDTH, put(text, f->us));
+    printf(" %*s", WIDTH, put(text, f->p99));
+    printf(" %*s", WIDTH, put(text, ops_algbw(&r->what, i, f->us)));
+    printf(" %*s", WIDTH, put(text, ops_busbw(&r->what, i, f->us)));
+    if (compares(b))
+        printf(" %*s", WIDTH, side == ops_first(b) ? "" : put_ratio(text, ops_ratio(b, r, side, i)));
+    if (b->limits != NULL) {
+        double floor = bench_floor(b->limits, &r->what, r->what.bytes[i]);
+        printf(" %*s", WIDTH, side == next_shown(b, r, 0) ? put(text, floor) : "");
+        snprintf(text, sizeof text, "%.*f%%", floor < f->us / 10 ? 1 : 0,
+                 f->us > 0 ? 100 * floor / f->us : 0);
         printf(" %*s", WIDTH, f->us > 0 ? text : "-");
     }
-    for (int side = ops_first(b) + 1; side < b->n_sides; side++)
-        if (ops_usable(b, side)) printf(" %*s", WIDTH + 3, put_ratio(text, ops_ratio(b, r, side, i)));
     printf("\n");
 }
 
@@ -156,7 +162,9 @@ static void print_notes(const struct ops_bench *b, const struct ops_result *r) {
 
 void ops_print_result(const struct ops_bench *b, const struct ops_result *r) {
     print_titles(b, &r->what);
-    for (int i = 0; i < r->what.n_sizes; i++) print_row(b, r, i);
+    for (int i = 0; i < r->what.n_sizes; i++)
+        for (int side = next_shown(b, r, 0); side < b->n_sides; side = next_shown(b, r, side + 1))
+            print_figure(b, r, side, i);
     print_notes(b, r);
     fflush(stdout);
 }

@@ -114,6 +114,16 @@ static int measure(struct loop_side *side, const struct loop_plan *plan, const c
     return loop_run(side, plan);
 }
 
+/* Is the backend that was asked for the one that is used? */
+static int check_backend(const struct loop_plan *plan, const char *name) {
+    char line[BENCH_WHY_MAX];
+
+    if (strcmp(name, "native") == 0) return MST_OK;
+    snprintf(line, sizeof line, "failed this muster has no backend '%s'", name);
+    loop_say(plan, line);
+    return LOOP_MISTAKE;
+}
+
 int ops_worker(int argc, char **argv) {
     struct loop_side side = {.call = call_and_spoil, .barrier = barrier, .longest = longest};
     struct loop_plan plan;
@@ -122,6 +132,7 @@ int ops_worker(int argc, char **argv) {
     setenv("MUSTER_BACKEND", argv[2], 1);
     part_ranks(atoi(argv[4]));
     int status = mst_init();
+    if (status == MST_OK) status = check_backend(&plan, argv[2]);
     if (status == MST_OK) status = measure(&side, &plan, argv[3]);
     if (status != MST_OK) tell(&plan, status);
     mst_destroy_process_group(NULL);
