@@ -1,6 +1,7 @@
 /* bench.c - "muster bench": picks the benchmark, or lists them. */
 #include "bench.h"
 #include "commands.h"
+#include "loop_data.h"
 
 #include <stdio.h>
 #include <string.h>
