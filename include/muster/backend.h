@@ -85,7 +85,8 @@ typedef struct mst_backend_op {
     mst_op op;
     double factor; /* of PREMUL_SUM */
     int root;      /* group rank; -1: none */
-    int peer, tag; /* of messages; peer: group rank, -1: any */
+    int peer;      /* of messages: group rank; -1: any */
+    int tag;       /* of messages; -1: one of muster's own, which meets no other */
     size_t count;
     const void *in; /* broadcast: what the root sends; elsewhere equal to out */
     void *out;
@@ -116,9 +117,12 @@ typedef struct mst_backend_host {
     const char *name; /* of the group; unlike any other of the world's, and the same on all its ranks */
     int64_t deadline; /* of open: CLOCK_MONOTONIC in ns */
 
+    const char *address; /* this process's, as other hosts reach it */
+    bool one_host;       /* all ranks of the group share this process's host */
+
     /*
      * Keys of the group's engine alone, in the world's store. get waits for a key, until the deadline or until a rank of the group
-     * is lost, and gives back what mst_bytes_free frees. From any thread.
+     * is lost, and gives back memory whose data free() frees. From any thread.
      */
     mst_status (*set)(const struct mst_backend_host *host, const char *key, const void *value, size_t len);
     mst_status (*get)(const struct mst_backend_host *host, const char *key, int64_t deadline,
@@ -139,9 +143,12 @@ typedef struct mst_backend_host {
 
 /* What open says of an engine; zeroed before. */
 typedef struct mst_backend_traits {
-    bool
-        own_thread; /* only the thread that opened it may call: works advance while the program waits or tests */
-    int poll_fd; /* readable when progress would get somewhere; 0: there is none, and muster looks again and again */
+    /* Only the thread that opened it may call: works advance while the program waits or tests. */
+    bool own_thread;
+    /* Operations take effect in the order of submission: none need be over before the next is submitted. */
+    bool ordered;
+    /* Readable when progress would get somewhere; 0: there is none, and muster looks again and again. */
+    int poll_fd;
 } mst_backend_traits;
 
 typedef struct mst_backend {

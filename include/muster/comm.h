@@ -47,6 +47,11 @@ typedef struct mst_call {
     MST_OPTION(
         bool deterministic); /* the bits of the result depend on the inputs alone, not on size or algorithm */
     MST_OPTION(bool wait_all_ranks); /* monitored_barrier: name all missing ranks, not only the first */
+    /*
+     * A stream of the device (cudaStream_t): the operation is ordered on it, behind what is there and before what comes. Without
+     * .work the call returns once it is enqueued, as a kernel's launch does. NULL: a stream of the group's own, and as usual.
+     */
+    MST_OPTION(void *stream);
 } mst_call;
 
 /*

@@ -39,15 +39,17 @@ typedef struct mst_init_options {
         bool no_discovery); /* DeepSpeed's auto_mpi_discovery = False: no launcher but RANK, WORLD_SIZE, … */
     MST_OPTION(
         bool set_env); /* set RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT */
-    MST_OPTION(bool verbose); /* say in one line on standard error what was discovered */
+    MST_OPTION(bool verbose);        /* say in one line on standard error what was discovered */
+    MST_OPTION(const char *backend); /* see mst_get_backend; NULL: MUSTER_BACKEND */
 } mst_init_options;
 
 typedef struct mst_group_options {
     MST_OPTION(size_t size);
     MST_OPTION(mst_site site);
-    MST_OPTION(mst_group *world); /* NULL: the default world */
-    MST_OPTION(int timeout_ms);   /* default deadline of calls on the group; 0: the world's */
-    MST_OPTION(const char *name); /* shown in errors */
+    MST_OPTION(mst_group *world);    /* NULL: the default world */
+    MST_OPTION(int timeout_ms);      /* default deadline of calls on the group; 0: the world's */
+    MST_OPTION(const char *name);    /* shown in errors */
+    MST_OPTION(const char *backend); /* NULL: the world's */
 } mst_group_options;
 
 /* Opens the default world. A second call while it is open is harmless and changes nothing. */

@@ -98,10 +98,11 @@ static uint32_t sign(const struct msi_told *told, uint64_t extra) {
     return (uint32_t)(mixed >> 32);
 }
 
-mst_status msi_call_take(struct msi_call *call, size_t count, uint64_t extra) {
+mst_status msi_call_take(struct msi_call *call, const void *buffer, size_t count, uint64_t extra) {
     const mst_call *o = &call->options;
     struct msi_comm *comm;
-    mst_status st = msi_group_comm(call->group, &comm);
+    mst_memory memory;
+    mst_status st = msi_group_comm(call->group, buffer, &comm, &memory);
     msi_call_sequence(++call->group->operations);
     int timeout_ms = o->timeout_ms ? o->timeout_ms : call->group->timeout_ms;
     if (st == MST_OK) st = msi_comm_take(comm, timeout_ms, o->cancel, call->name, &call->work);
@@ -111,6 +112,8 @@ mst_status msi_call_take(struct msi_call *call, size_t count, uint64_t extra) {
     work->begin = msi_host_exchange;
     work->site = o->site;
     work->deterministic = o->deterministic;
+    work->memory = memory;
+    work->stream = o->stream;
     if (call->kind == MSI_KIND_SEND || call->kind == MSI_KIND_RECV)
         return MST_OK; /* a message describes itself */
     host->element = call->element;
@@ -124,9 +127,11 @@ mst_status msi_call_take(struct msi_call *call, size_t count, uint64_t extra) {
 }
 
 static mst_status go(struct msi_call *call) {
-    if (!call->options.work) return msi_comm_run(call->work);
+    mst_work **work = call->options.work;
+    if (!work && !call->work->stream) return msi_comm_run(call->work);
     mst_status st = msi_comm_submit(call->work);
-    if (st == MST_OK) *call->options.work = msi_comm_give(call->work);
+    if (st == MST_OK && work) *work = msi_comm_give(call->work);
+    if (st == MST_OK && !work) st = msi_comm_let_go(call->work);
     return st;
 }
 

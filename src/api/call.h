@@ -33,8 +33,8 @@ mst_status msi_call_root(struct msi_call *call, bool source);
 /* The reducer for .op. */
 mst_status msi_call_reducer(struct msi_call *call);
 
-/* Gets call->work, described by what the call is about; count and extra go into what ranks compare. */
-mst_status msi_call_take(struct msi_call *call, size_t count, uint64_t extra);
+/* Gets call->work, described by what the call is about, for a buffer of it; count and extra go into what ranks compare. */
+mst_status msi_call_take(struct msi_call *call, const void *buffer, size_t count, uint64_t extra);
 /* Runs call->work, or lets it run where .work asks for that. */
 mst_status msi_call_go(struct msi_call *call);
 

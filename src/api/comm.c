@@ -20,7 +20,7 @@ static mst_status barrier(enum msi_kind kind, const mst_call *given) {
         uint64_t entered = msi_call_enter(call.group->size, 0, 0);
         return msi_call_leave(entered, msi_group_barrier(call.group, &wait));
     }
-    if (st == MST_OK) st = msi_call_take(&call, 0, 0);
+    if (st == MST_OK) st = msi_call_take(&call, NULL, 0, 0);
     if (st != MST_OK) return st;
     call.work->host.nothing = true;
     call.work->name_first = monitored && !call.options.wait_all_ranks;
@@ -56,7 +56,7 @@ mst_status mst_broadcast_with(void *buf, size_t count, mst_dtype dtype, const ms
     if (st == MST_OK) st = msi_call_buffer("buf", buf, count);
     if (st == MST_OK) st = check_in(&call, buf, count);
     if (st == MST_OK) st = msi_call_root(&call, true);
-    if (st == MST_OK) st = msi_call_take(&call, count, 0);
+    if (st == MST_OK) st = msi_call_take(&call, buf, count, 0);
     if (st != MST_OK) return st;
     size_t bytes = count * call.element;
     call.work->host.publisher = call.root;
@@ -72,7 +72,7 @@ static mst_status reduce(struct msi_call *call, void *buf, size_t count, mst_dty
     if (st == MST_OK) st = check_in(call, buf, count);
     if (st == MST_OK && rooted) st = msi_call_root(call, false);
     if (st == MST_OK) st = msi_call_reducer(call);
-    if (st == MST_OK) st = msi_call_take(call, count, 0);
+    if (st == MST_OK) st = msi_call_take(call, buf, count, 0);
     if (st != MST_OK) return st;
     struct msi_host_op *host = &call->work->host;
     size_t bytes = count * call->element;
@@ -127,7 +127,7 @@ static mst_status open_pair(enum msi_kind kind, void *out, const void *in, size_
     if (st == MST_OK && !(scatter && rooted_elsewhere)) st = msi_call_buffer("in", in, count);
     if (st == MST_OK && kind == MSI_KIND_REDUCE_SCATTER_TENSOR) st = msi_call_reducer(call);
     if (st == MST_OK && !rooted_elsewhere) st = check_pair(call, kind, out, in, count * call->element);
-    if (st == MST_OK) st = msi_call_take(call, count, 0);
+    if (st == MST_OK) st = msi_call_take(call, scatter ? out : in, count, 0);
     if (st != MST_OK) return st;
     set_single(&call->work->host.in, in, count * call->element);
     set_single(&call->work->host.out, out, count * call->element);

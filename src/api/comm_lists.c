@@ -60,7 +60,7 @@ mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, 
     if (st == MST_OK) st = check_list("outs", (const void *const *)outs, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("in", in, count_of(&call, call.group->rank, count));
     if (st == MST_OK)
-        st = msi_call_take(&call, counts ? 0 : count, counts ? hash_counts(counts, call.group->size) : 0);
+        st = msi_call_take(&call, in, counts ? 0 : count, counts ? hash_counts(counts, call.group->size) : 0);
     if (st != MST_OK) return st;
     mst_work *w = call.work;
     w->host.uneven = counts != NULL;
@@ -81,7 +81,8 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
     if (st == MST_OK) st = msi_call_buffer("out", out, count_of(&call, call.group->rank, count));
     if (st == MST_OK) st = msi_call_reducer(&call);
     if (st == MST_OK)
-        st = msi_call_take(&call, counts ? 0 : count, counts ? hash_counts(counts, call.group->size) : 0);
+        st =
+            msi_call_take(&call, out, counts ? 0 : count, counts ? hash_counts(counts, call.group->size) : 0);
     if (st != MST_OK) return st;
     mst_work *w = call.work;
     w->host.uneven = counts != NULL;
@@ -124,7 +125,8 @@ static mst_status all_to_all(struct msi_call *call, void *out, void *const *outs
     mst_status st = check_counts(call, to, count, dtype);
     if (st == MST_OK) st = check_counts(call, from, count, dtype);
     if (st == MST_OK) st = check_apart(call, out, in, count);
-    if (st == MST_OK) st = msi_call_take(call, uneven ? 0 : count, uneven);
+    if (st == MST_OK)
+        st = msi_call_take(call, out ? out : outs ? outs[me] : NULL, uneven ? 0 : count, uneven);
     if (st != MST_OK) return st;
     mst_work *w = call->work;
     w->host.uneven = uneven;

@@ -32,6 +32,7 @@ static mst_status open_message(const char *name, bool send, const mst_call *give
 static bool message_now(const struct msi_call *call, const struct msi_message *message) {
     const mst_group *group = call->group;
     struct msi_slate *slate = msi_slate_on();
+    if (group->backends.of[MST_MEMORY_CUDA]) return false; /* the buffer may be the device's */
     if (!slate) return msi_comm_message_now(group->comm, message);
     uint64_t entered = msi_slate_enter(slate, call->name, &call->options.site, group->operations + 1,
                                        msi_slate_about(group->size, (int)call->dtype), call->count);
@@ -45,11 +46,11 @@ static mst_status begin_message(struct msi_call *call, bool send, int peer, stru
     message.peer = peer;
     message.tag = call->options.tag;
     message.sender = send ? NULL : call->options.sender;
-    if (!call->options.work && message_now(call, &message)) {
+    if (!call->options.work && !call->options.stream && message_now(call, &message)) {
         call->group->operations++;
         return MST_OK;
     }
-    mst_status st = msi_call_take(call, message.bytes, 0);
+    mst_status st = msi_call_take(call, message.buf, message.bytes, 0);
     if (st != MST_OK) return st;
     call->work->begin = NULL;
     call->work->message = message;
@@ -129,7 +130,8 @@ mst_status mst_send_bytes_with(const void *data, size_t len, const mst_call *giv
     mst_status st = open_message("mst_send_bytes", true, given, &call, &peer);
     if (st == MST_OK) st = msi_call_buffer("data", data, len);
     if (st != MST_OK) return st;
-    struct msi_message message = {.buf = (void *)(uintptr_t)data, .bytes = len, .dtype = MST_U8};
+    struct msi_message message = {
+        .buf = (void *)(uintptr_t)data, .bytes = len, .dtype = MST_U8, .measured = true};
     return begin_message(&call, true, peer, message);
 }
 
@@ -140,7 +142,7 @@ mst_status mst_recv_bytes_with(mst_bytes *out, const mst_call *given) {
     if (st == MST_OK) st = msi_call_buffer("out", out, 1);
     if (st != MST_OK) return st;
     *out = (mst_bytes){NULL, 0};
-    struct msi_message message = {.dtype = MST_U8, .allocate = out};
+    struct msi_message message = {.dtype = MST_U8, .allocate = out, .measured = true};
     st = begin_message(&call, false, peer, message);
     if (st != MST_OK) mst_bytes_free(out);
     return st;

@@ -123,7 +123,11 @@ mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const 
     memcpy(sorted, ranks, (size_t)n * sizeof *sorted);
     st = check_ranks(sorted, n, world->world->size);
     uint64_t entered = msi_call_enter(n, 0, 0);
-    if (st == MST_OK) st = msi_group_new(world->world, sorted, n, &options, group);
+    struct msi_backends backends;
+    if (st == MST_OK && options.backend)
+        st = msi_backends_parse(options.backend, world->world->backend_path, &backends);
+    if (st == MST_OK)
+        st = msi_group_new(world->world, sorted, n, &options, options.backend ? &backends : NULL, group);
     msi_call_leave(entered, st);
     if (st == MST_OK) *group = (*group)->handle;
     free(sorted);

@@ -1,5 +1,6 @@
 /* comm.c - making a comm, meeting its ranks, and the operations it keeps. See comm.h. */
 #include "backend/comm_internal.h"
+#include "backend/engine.h"
 #include "backend/mail.h"
 #include "backend/maps.h"
 #include "backend/net.h"
@@ -28,11 +29,12 @@ static int processors(void) {
 /* Copies who is where, all into one piece of memory; false without it. */
 static bool copy_ranks(struct msi_comm *comm, const struct msi_comm_place *place) {
     size_t n = (size_t)place->size;
-    comm->pids = malloc(4 * n * sizeof *comm->pids);
+    comm->pids = malloc(5 * n * sizeof *comm->pids);
     if (!comm->pids) return false;
     comm->ports = comm->pids + n;
     comm->places = comm->ports + n;
     int *hosts = comm->places + n;
+    comm->globals = hosts + n;
     memcpy(comm->pids, place->pids, n * sizeof *comm->pids);
     memset(comm->ports, 0, n * sizeof *comm->ports);
     memcpy(hosts, place->hosts, n * sizeof *hosts);
@@ -61,6 +63,13 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
     made->streams = place->streams;
     made->crowded = place->local_ranks > processors();
     made->hooks = *hooks;
+    made->table = place->table;
+    made->epoch = place->epoch;
+    made->forced = place->forced;
+    made->stage = place->stage;
+    made->world_size = place->world_size;
+    made->local_rank = place->local_rank;
+    for (int r = 0; r < place->size; r++) made->globals[r] = hooks->global(hooks->context, r);
     msi_list_init(&made->queue);
     msi_list_init(&made->messages);
     msi_list_init(&made->spare);
@@ -86,7 +95,7 @@ static void free_ops(struct msi_list *list) {
 
 void msi_comm_free(struct msi_comm *comm) {
     if (!comm) return;
-    if (comm->threaded) {
+    if (msi_comm_has_thread(comm)) {
         pthread_mutex_lock(&comm->lock);
         comm->ending = true;
         pthread_cond_broadcast(&comm->changed);
@@ -100,6 +109,7 @@ void msi_comm_free(struct msi_comm *comm) {
     free_ops(&comm->ended);
     free_ops(&comm->spare);
     msi_mail_free(comm->mail);
+    msi_engine_free(comm->engine);
     msi_net_free(comm->net);
     msi_note_forget(comm);
     if (comm->board && !comm->met) msi_comm_met(comm); /* who comes now shall not look for what is gone */
@@ -163,6 +173,8 @@ static void set_place(struct mst_work *op) {
 
 static void clear(struct mst_work *op, int timeout_ms, mst_cancel *cancel) {
     op->begun = op->done = op->abandoned = op->name_first = op->deterministic = false;
+    op->memory = MST_MEMORY_HOST;
+    op->stream = NULL;
     op->failure.status = MST_OK;
     op->callback = NULL;
     op->timeout_ms = timeout_ms;
@@ -254,6 +266,7 @@ static mst_status find_doors(struct msi_comm *comm, const struct msi_wait *wait)
 /* What is needed before the first operation, as far as it is not there yet. */
 static mst_status meet(struct msi_comm *comm, const struct msi_wait *wait) {
     bool one_host = comm->hosts.n == 1;
+    if (comm->table) return msi_engine_open(comm, wait, &comm->engine);
     if (one_host && !comm->maps) comm->maps = msi_maps_new(comm->size);
     if (one_host && !comm->maps) return msi_fail_memory();
     mst_status st = MST_OK;
@@ -282,18 +295,27 @@ static void settle_debts(struct msi_comm *comm) {
 
 mst_status msi_comm_join(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
-    if (comm->hosts.n == 1 ? comm->board != NULL : comm->net != NULL) return MST_OK;
+    if (comm->joined) return MST_OK;
     struct msi_wait wait = {msi_deadline(op->timeout_ms), op->wait.cancel};
     mst_status st = meet(comm, &wait);
     bool late = st == MST_ERR_STALLED || st == MST_ERR_TIMEOUT || st == MST_ERR_CANCELLED;
     if (st == MST_OK) {
+        comm->joined = true;
         set_place(op);
         settle_debts(comm);
-    } else if (late && op->begin && op->host.nothing) {
+    } else if (late && op->begin && op->host.nothing && !comm->table) {
         comm->left = *op;
         comm->owed++;
     }
     return st;
+}
+
+bool msi_comm_idle_now(struct msi_comm *comm) {
+    lock(comm);
+    bool idle =
+        msi_list_empty(&comm->queue) && msi_list_empty(&comm->messages) && msi_list_empty(&comm->ended);
+    unlock(comm);
+    return idle;
 }
 
 mst_status msi_comm_check(struct msi_comm *comm) {

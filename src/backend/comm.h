@@ -16,6 +16,7 @@
 #define MSI_BACKEND_COMM_H
 
 #include "backend/door.h"
+#include "backend/registry.h"
 #include "base/list.h"
 #include "coll/choose.h"
 #include "coll/host.h"
@@ -58,6 +59,11 @@ struct msi_comm_place {
     const struct msi_tuning *tuning; /* borrowed */
     int streams;                     /* connections with a rank of another host; 0: as is best */
     int local_ranks;                 /* ranks of the world on this host */
+    const mst_backend *table;        /* whose engine it shall have; NULL: native */
+    int epoch;                       /* which one of the group's, so that all its ranks mean the same */
+    uint32_t forced;                 /* kinds that shall be composed */
+    bool stage;                      /* memory that the engine cannot use is copied */
+    int world_size, local_rank;
 };
 
 struct msi_comm;
@@ -80,6 +86,7 @@ struct msi_message {
     mst_dtype dtype;
     int tag, peer;       /* peer: group rank; -1: any */
     mst_bytes *allocate; /* receive: a byte string of whatever length comes */
+    bool measured;       /* its length is the sender's secret */
     int *sender;         /* receive: where its global rank shall go */
 
     /* The rest is mail's. */
@@ -88,6 +95,8 @@ struct msi_message {
     int from;
     unsigned char head[MSI_MESSAGE_HEAD];
     struct msi_transfer head_transfer, body_transfer;
+    uint64_t length; /* of one that is measured, where an engine carries it … */
+    bool body;       /* … and what follows that is under way */
 };
 
 /* One operation. Whoever fills it in leaves what is below the line alone. */
@@ -102,6 +111,8 @@ struct mst_work {
         wait; /* its deadline is set when the clock is first looked at: a short operation never does */
     bool deterministic; /* the bits of a result depend on the inputs alone */
     bool name_first;    /* at the deadline name only the first rank that is missing */
+    mst_memory memory;  /* of its buffers */
+    void *stream;       /* of the device: ordered there */
 
     /* ---- */
     struct msi_list node; /* in the comm's queue or among the spare ones */
@@ -109,7 +120,8 @@ struct mst_work {
     bool held;     /* the program has a handle of it, … */
     unsigned turn; /* … which is of this turn */
     bool begun, done;
-    bool abandoned; /* nobody will wait for it */
+    bool abandoned;     /* nobody will wait for it */
+    mst_backend_op job; /* for an engine */
     struct msi_failure failure;
     void (*callback)(mst_status status, void *arg);
     void *arg;
@@ -123,6 +135,9 @@ struct mst_work {
 mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_comm_hooks *hooks,
                         struct msi_comm **comm);
 void msi_comm_free(struct msi_comm *comm);
+
+/* Is nothing under way? */
+bool msi_comm_idle_now(struct msi_comm *comm);
 
 /* Fails as the comm has, if it has. */
 mst_status msi_comm_check(struct msi_comm *comm);
@@ -149,6 +164,8 @@ mst_status msi_comm_run(struct mst_work *op);
 /* Lets it run by itself; until msi_comm_finish or msi_comm_abandon it stays. */
 mst_status msi_comm_submit(struct mst_work *op);
 
+/* Nobody will wait for one that was submitted; fails if it has already. */
+mst_status msi_comm_let_go(struct mst_work *op);
 /* The program's handle of one that was submitted. */
 mst_work *msi_comm_give(struct mst_work *op);
 

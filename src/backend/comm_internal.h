@@ -17,6 +17,7 @@ struct msi_comm {
     int local;    /* ranks on this host */
     bool crowded; /* more ranks than processors */
     bool met;     /* all ranks of this host have opened the board */
+    bool joined;  /* this rank has what its operations need: a board, links or an engine */
     int *pids;
     char *key;
     uint64_t number; /* made of the key: in hellos to other hosts it stands for the group */
@@ -24,10 +25,17 @@ struct msi_comm {
     const struct msi_tuning *tuning;
     int streams; /* connections with a rank of another host; 0: as is best */
     struct msi_door *door;
-    struct msi_net *net;  /* where the ranks are on several hosts; NULL before they have met … */
-    int *ports;           /* … at these ports, by rank */
-    int owed;             /* barriers that this rank gave up before it had met the others … */
-    struct mst_work left; /* … and that are like this one */
+    struct msi_net *net;       /* where the ranks are on several hosts; NULL before they have met … */
+    int *ports;                /* … at these ports, by rank */
+    int owed;                  /* barriers that this rank gave up before it had met the others … */
+    struct mst_work left;      /* … and that are like this one */
+    const mst_backend *table;  /* whose engine runs it; NULL: it has a board or links */
+    struct msi_engine *engine; /* NULL before it was opened */
+    int epoch;
+    uint32_t forced;
+    bool stage;
+    int *globals; /* by rank: its rank in the world */
+    int world_size, local_rank;
     struct msi_comm_hooks hooks;
     int *places; /* by rank: its place among those of this host; -1: it is on another */
     /* Of this host; NULL before it was found, and for the only rank of one of several hosts. */
@@ -78,6 +86,9 @@ mst_status msi_comm_join(struct mst_work *op);
 /* All ranks of this host have opened the board: nobody needs to find it any more. */
 void msi_comm_met(struct msi_comm *comm);
 
+/* An operation is over, well or not. */
+void msi_comm_end(struct mst_work *op);
+
 /* Advances the first operation and all that can follow; true if anything moved or ended. */
 bool msi_comm_advance(struct msi_comm *comm);
 
@@ -86,6 +97,9 @@ bool msi_comm_advance(struct msi_comm *comm);
  * passed, it was cancelled or a rank that it needs is gone. may_sleep false: only spins or yields.
  */
 void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep);
+
+/* Does the comm's own thread advance what was submitted? */
+bool msi_comm_has_thread(const struct msi_comm *comm);
 
 /* Has another rank of this host given up the group? Then it is over here, too. */
 bool msi_comm_heard(struct msi_comm *comm);

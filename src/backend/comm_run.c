@@ -1,5 +1,6 @@
 /* comm_run.c - running a comm's operations: on the caller's thread, or on its own. See comm.h. */
 #include "backend/comm_internal.h"
+#include "backend/engine.h"
 #include "backend/mail.h"
 #include "backend/net.h"
 #include "base/error.h"
@@ -22,7 +23,7 @@ static void finish(struct mst_work *op) {
 }
 
 /* It is over, well or not; done it is when its callback, if it has one, has returned. */
-static void end(struct mst_work *op) {
+void msi_comm_end(struct mst_work *op) {
     msi_list_remove(&op->node);
     if (op->callback)
         msi_list_push(&op->comm->ended, &op->node);
@@ -93,14 +94,14 @@ static bool advance_queue(struct msi_comm *comm) {
         if (comm->failure.status != MST_OK && op->failure.status == MST_OK) op->failure = comm->failure;
         if (op->failure.status != MST_OK) {
             if (op->begun && comm->net && comm->failure.status == MST_OK) msi_net_leave(comm->net, op);
-            end(op);
+            msi_comm_end(op);
             continue;
         }
         if (!op->begun && !comm->net) op->begin(&op->host);
         op->begun = true;
         enum msi_advance got = step(op);
         if (got == MSI_FAILED) fail(op);
-        if (got == MSI_DONE) end(op);
+        if (got == MSI_DONE) msi_comm_end(op);
         if (got == MSI_BLOCKED) break;
     }
     return moved;
@@ -119,7 +120,7 @@ static bool advance_messages(struct msi_comm *comm) {
             if (op->failure.status == MST_OK) continue;
             if (!msi_mail_withdraw(comm->mail, op)) msi_comm_give_up(comm, op);
         }
-        end(op);
+        msi_comm_end(op);
         moved = true;
     }
     return moved;
@@ -131,7 +132,14 @@ static void hang_up(struct msi_comm *comm) {
     if (comm->mail) msi_mail_hang_up(comm->mail);
 }
 
+static bool advance_engine(struct msi_comm *comm) {
+    bool moved = msi_engine_advance(comm);
+    if (!msi_list_empty(&comm->messages)) moved |= msi_engine_advance_messages(comm);
+    return moved;
+}
+
 bool msi_comm_advance(struct msi_comm *comm) {
+    if (comm->engine) return advance_engine(comm);
     bool moved = advance_queue(comm);
     if (!msi_list_empty(&comm->messages)) moved |= advance_messages(comm);
     if (comm->failure.status != MST_OK && comm->net) hang_up(comm);
@@ -155,6 +163,10 @@ static mst_status begin(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     if (op->begin) {
         msi_list_push(&comm->queue, &op->node);
+        return MST_OK;
+    }
+    if (comm->engine) {
+        msi_list_push(&comm->messages, &op->node);
         return MST_OK;
     }
     mst_status st = comm->mail ? MST_OK : msi_mail_new(comm, &comm->mail);
@@ -186,11 +198,17 @@ static void *work(void *context) {
     return NULL;
 }
 
+/* Else whoever waits or tests advances what runs by itself. */
+bool msi_comm_has_thread(const struct msi_comm *comm) {
+    return comm->threaded && !(comm->engine && comm->engine->traits.own_thread);
+}
+
 static mst_status start_thread(struct msi_comm *comm) {
     sigset_t all, before;
+    comm->threaded = true;
+    if (!msi_comm_has_thread(comm)) return MST_OK;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    comm->threaded = true;
     int error = pthread_create(&comm->thread, NULL, work, comm);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error) return MST_OK;
@@ -219,12 +237,14 @@ static mst_status run_here(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     struct msi_idle idle = {0};
     mst_status st = begin(op);
+    if (comm->engine) comm->engine->blocking = !op->wait.cancel;
     while (st == MST_OK && !op->done) {
         if (msi_comm_advance(comm))
             idle = (struct msi_idle){0};
         else
             msi_comm_idle(comm, &idle, true);
     }
+    if (comm->engine) comm->engine->blocking = false;
     if (st == MST_OK) st = explain(op);
     msi_list_push(&comm->spare, &op->node);
     return st;
@@ -304,6 +324,15 @@ static void take_back(struct mst_work *op) {
     if (op->done) msi_list_push(&op->comm->spare, &op->node);
 }
 
+mst_status msi_comm_let_go(struct mst_work *op) {
+    struct msi_comm *comm = op->comm;
+    pthread_mutex_lock(&comm->lock);
+    mst_status st = op->done ? explain(op) : MST_OK;
+    take_back(op);
+    pthread_mutex_unlock(&comm->lock);
+    return st;
+}
+
 mst_work *msi_comm_give(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     pthread_mutex_lock(&comm->lock);
@@ -333,8 +362,8 @@ static mst_status wait_for(struct mst_work *op, unsigned turn, const struct msi_
             st = refuse_waiting();
         } else if (help(comm)) {
             idle = (struct msi_idle){0};
-        } else if (idle.turns < 2000) {
-            msi_comm_idle(comm, &idle, false);
+        } else if (idle.turns < 2000 || (!msi_comm_has_thread(comm) && msi_now() < wait->deadline)) {
+            msi_comm_idle(comm, &idle, !msi_comm_has_thread(comm));
         } else if (!sleep_until_changed(comm, wait)) {
             st = msi_fail(MST_ERR_TIMEOUT, "wait again, or give .timeout_ms", "%s is not done yet", op->name);
         }

@@ -7,6 +7,7 @@
  *           has passed
  */
 #include "backend/comm_internal.h"
+#include "backend/engine.h"
 #include "backend/mail.h"
 #include "backend/net.h"
 #include "backend/notes.h"
@@ -55,6 +56,7 @@ static bool has_left(const struct msi_comm *comm, int rank) {
 
 /* Does the operation still need that rank? A message for whoever sends needs the last that is left. */
 static bool needs(const struct mst_work *op, int rank) {
+    if (op->begin && op->comm->engine) return !op->done;
     if (op->begin && op->comm->net) return !op->done && msi_net_needs(op->comm->net, rank);
     if (op->begin) return !op->done && op->host.needs(&op->host, rank);
     const struct msi_message *m = &op->message;
@@ -167,14 +169,21 @@ static bool overheard(struct msi_comm *comm, struct mst_work *op) {
     return true;
 }
 
+static bool looked_at_engine(struct msi_comm *comm, int64_t since, int64_t now) {
+    struct mst_work *op = next_active(comm, NULL);
+    if (op->begin && op->begun) msi_note_wait(comm, op, since, now);
+    return msi_engine_look(comm, op);
+}
+
 /* What can end a wait besides what is waited for. True if it has. */
 static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
     for (struct mst_work *op = NULL; (op = next_active(comm, op));)
         if (ran_out(comm, op, now)) return true;
     if (msi_comm_heard(comm)) return true;
-    msi_mail_answer(comm);
+    if (!comm->engine) msi_mail_answer(comm);
     if (now - idle->looked < ASK_NS) return false;
     idle->looked = now;
+    if (comm->engine && looked_at_engine(comm, idle->since, now)) return true;
     if (comm->net && !msi_list_empty(&comm->queue)) {
         struct mst_work *op = next_active(comm, NULL);
         if (overheard(comm, op)) return true;
@@ -225,6 +234,7 @@ static nfds_t watch(struct msi_comm *comm, const struct mst_work *op, int bell) 
     int n = FIRST_PEER + comm->size;
     fds[BELL].fd = bell;
     fds[CANCEL].fd = msi_cancel_fd(op->wait.cancel);
+    if (comm->engine && comm->engine->traits.poll_fd > 0) fds[DOOR].fd = comm->engine->traits.poll_fd;
     if (!comm->net) return (nfds_t)n;
     fds[DOOR].fd = msi_listener_fd(comm->door->listener);
     n += msi_net_descriptors(comm->net, fds + n);
@@ -235,7 +245,8 @@ static nfds_t watch(struct msi_comm *comm, const struct mst_work *op, int bell) 
 static void sleep_on(struct msi_comm *comm, const struct mst_work *op, int bell, struct msi_idle *idle) {
     nfds_t fds = watch(comm, op, bell);
     int64_t left = msi_ms_until(op->wait.deadline);
-    int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
+    bool naps = comm->engine && comm->engine->traits.poll_fd <= 0; /* nothing would wake it */
+    int most = naps ? 1 : idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
     comm->dozing = true;
     if (comm->threaded) pthread_mutex_unlock(&comm->lock);
     int n = poll(comm->watched, fds, left < most ? (int)left : most);

@@ -1,5 +1,6 @@
 /* comm_words.c - what a comm says when an operation fails. See comm.h. */
 #include "backend/comm_internal.h"
+#include "backend/engine.h"
 #include "backend/net.h"
 #include "backend/notes.h"
 #include "base/error.h"
@@ -35,7 +36,8 @@ mst_status msi_comm_repeat(const struct msi_failure *f) {
 
 static bool spares_the_comm(const struct mst_work *op, mst_status status) {
     if (!op->begin) return status != MST_ERR_PEER_LOST; /* mail knows whether the link can still be used */
-    return op->host.nothing && (status == MST_ERR_STALLED || status == MST_ERR_CANCELLED);
+    return op->host.nothing && !op->comm->engine &&
+           (status == MST_ERR_STALLED || status == MST_ERR_CANCELLED);
 }
 
 void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status, int culprit) {
@@ -55,7 +57,7 @@ void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *op) {
     const struct msi_failure *f = &op->failure;
     if (comm->failure.status != MST_OK) return;
     comm->failure = *f;
-    if (comm->net) msi_note_gave_up(comm, f);
+    if (comm->net || comm->engine) msi_note_gave_up(comm, f);
     if (!comm->board || comm->net) return;
     uint64_t what = (uint64_t)f->status | (op->begin ? 0 : MSI_GAVE_UP_MESSAGE);
     /* Read by msi_comm_heard of the others. */
@@ -123,10 +125,10 @@ static int stuck(const struct mst_work *op, int *ranks, int max) {
 }
 
 mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op, int *culprit) {
-    int ranks[LISTED_MOST], late = comm->net
+    int ranks[LISTED_MOST], late = comm->net || comm->engine
                                        ? msi_note_missing(comm, op, ranks, LISTED_MOST)
                                        : msi_host_missing(comm->board, op->host.seq, ranks, LISTED_MOST);
-    bool came = late == 0 && !comm->net;
+    bool came = late == 0 && !comm->net && !comm->engine;
     if (came) late = stuck(op, ranks, LISTED_MOST);
     int listed = op->name_first && late > 1 ? 1 : late < LISTED_MOST ? late : LISTED_MOST;
     char list[800] = "", who[200], group[96];

@@ -12,7 +12,7 @@
 enum {
     KEY_MAX = 768,
     LISTED_MOST = 16, /* ranks in a note */
-    NOTE_MAX = 24 + 12 * LISTED_MOST,
+    NOTE_MAX = 280 + 12 * LISTED_MOST,
     GAVE_UP_MAX = 700,
     STORE_MS = 500,
 };
@@ -39,8 +39,13 @@ void msi_note_wait(struct msi_comm *comm, const struct mst_work *op, int64_t sin
     int ranks[LISTED_MOST];
     char key[KEY_MAX], text[NOTE_MAX];
     if (!op->begin || now - since < enough) return;
-    int n = msi_net_missing(comm->net, ranks, LISTED_MOST);
+    int n = comm->net ? msi_net_missing(comm->net, ranks, LISTED_MOST) : 0;
     size_t used = (size_t)snprintf(text, sizeof text, "%" PRIu64, op->host.seq);
+    if (comm->engine) {
+        char told[200];
+        used += (size_t)snprintf(text + used, sizeof text - used, " ;%" PRIu32 " %s", op->host.signature,
+                                 msi_told_show(&op->host.told, told, sizeof told));
+    }
     for (int i = 0; i < n && i < LISTED_MOST; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, " %d", ranks[i]);
     uint64_t hash = msi_hash(text, used, hash_key);
@@ -99,11 +104,11 @@ static struct msi_str read_note(struct msi_comm *comm, struct msi_str key, struc
 int msi_note_missing(struct msi_comm *comm, const struct mst_work *op, int *ranks, int max) {
     size_t size = (size_t)comm->size;
     struct search search = {malloc(size * sizeof *ranks), 0, calloc(size, sizeof(bool))};
-    int late = 0, direct = msi_net_missing(comm->net, ranks, max);
+    int late = 0, direct = comm->net ? msi_net_missing(comm->net, ranks, max) : 0;
     int64_t end = msi_deadline(STORE_MS);
     if (search.seen) search.seen[comm->rank] = true;
     for (int r = 0; search.ranks && search.seen && r < comm->size; r++)
-        if (msi_net_needs(comm->net, r)) look_at(&search, r);
+        if (comm->engine ? r != comm->rank : msi_net_needs(comm->net, r)) look_at(&search, r);
     for (int i = 0; i < search.n && search.ranks && msi_ms_until(end) > 0; i++) {
         char key[KEY_MAX];
         struct msi_exchange x;
@@ -117,6 +122,27 @@ int msi_note_missing(struct msi_comm *comm, const struct mst_work *op, int *rank
     free(search.ranks);
     free(search.seen);
     return late ? late : direct;
+}
+
+mst_status msi_note_differs(struct msi_comm *comm, const struct mst_work *op, int *culprit) {
+    char key[KEY_MAX], text[NOTE_MAX], who[200], ours[200];
+    int next = (comm->rank + 1) % comm->size, used = 0;
+    uint64_t seq = 0;
+    uint32_t signature = 0;
+    struct msi_exchange x;
+    struct msi_str note = read_note(comm, wait_key(comm, next, key), &x);
+    snprintf(text, sizeof text, "%.*s", (int)(note.n < NOTE_MAX ? note.n : NOTE_MAX - 1),
+             note.n ? note.p : "");
+    msi_exchange_free(&x, 1);
+    if (sscanf(text, "%" SCNu64 " ;%" SCNu32 " %n", &seq, &signature, &used) != 2 || used == 0) return MST_OK;
+    if (seq != op->host.seq || signature == op->host.signature) return MST_OK;
+    *culprit = next;
+    mst_status st =
+        msi_fail(MST_ERR_MISMATCH, "all ranks of a group must make the same calls in the same order",
+                 "as operation %" PRIu64 " of the group this rank called %s, but %s called %s", seq,
+                 msi_told_show(&op->host.told, ours, sizeof ours),
+                 comm->hooks.show(comm->hooks.context, next, who, sizeof who), text + used);
+    return msi_blame(st, comm->hooks.global(comm->hooks.context, next));
 }
 
 void msi_note_gave_up(struct msi_comm *comm, const struct msi_failure *failure) {

@@ -3,7 +3,8 @@
  * once that takes long, and why they have given up the group.
  *
  * Keys, under the group's: wait/R, the number of the operation and the ranks that rank R waits for in it; gave_up, the rank
- * that did first, the status, the rank it blames, and its words.
+ * that did first, the status, the rank it blames, and its words. Where an engine runs the group, nobody knows whom he waits
+ * for, and wait/R says instead what was called: the number, a semicolon, the signature, words.
  */
 #ifndef MSI_BACKEND_NOTES_H
 #define MSI_BACKEND_NOTES_H
@@ -20,6 +21,12 @@ void msi_note_forget(struct msi_comm *comm);
  * they do not wait themselves. Writes at most max and returns how many there are.
  */
 int msi_note_missing(struct msi_comm *comm, const struct mst_work *op, int *ranks, int max);
+
+/*
+ * Where an engine runs the group: does the next rank wait in the same operation with another call? Fails if so. As each looks at
+ * its next, two that differ are found wherever there are any.
+ */
+mst_status msi_note_differs(struct msi_comm *comm, const struct mst_work *op, int *culprit);
 
 /* The group has failed here. */
 void msi_note_gave_up(struct msi_comm *comm, const struct msi_failure *failure);

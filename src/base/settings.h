@@ -26,6 +26,16 @@
       "Address that other hosts shall use for this rank, where no interface here has it (NAT).")             \
     X(pmix_library, "MUSTER_PMIX_LIBRARY", TEXT, "libpmix.so.2", 0, 0,                                       \
       "Library of PMIx, which ranks on several hosts ask where to meet if their launcher has it.")           \
+    X(backend, "MUSTER_BACKEND", TEXT, "auto", 0, 0,                                                         \
+      "Who executes operations: native, mpi, gloo, nccl, one for each memory as cpu:native,cuda:nccl, or "   \
+      "auto.")                                                                                               \
+    X(backend_path, "MUSTER_BACKEND_PATH", TEXT, "", 0, 0,                                                   \
+      "Directories with modules of backends, separated by colons, before the one that muster came with.")    \
+    X(force_fallback, "MUSTER_FORCE_FALLBACK", TEXT, "", 0, 0,                                               \
+      "Kinds of operations, as reduce_scatter,gather, that shall be composed even where the backend has "    \
+      "them.")                                                                                               \
+    X(stage, "MUSTER_STAGE", NUMBER, "0", 0, 1,                                                              \
+      "1: a backend for devices takes buffers of the host, through copies; 0: they are refused.")            \
     X(algo, "MUSTER_ALGO", TEXT, "", 0, 0,                                                                   \
       "Algorithms between hosts, as all_reduce:ring,broadcast:tree; alike on all ranks.")                    \
     X(model, "MUSTER_MODEL", TEXT, "", 0, 0,                                                                 \

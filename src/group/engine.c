@@ -102,7 +102,7 @@ static int number_hosts(const mst_group *group, int *hosts, int *largest) {
     return n;
 }
 
-static mst_status make_comm(mst_group *group) {
+static mst_status make_comm(mst_group *group, const mst_backend *table, struct msi_comm **comm) {
     struct msi_world *world = group->world;
     const struct msi_roster *roster = &world->roster;
     char key[MSI_KEY_MAX];
@@ -118,22 +118,75 @@ static mst_status make_comm(mst_group *group) {
                                    .door = &world->door,
                                    .tuning = &world->tuning,
                                    .streams = world->streams,
-                                   .local_ranks = roster->local_sizes[roster->members[world->rank].host]};
+                                   .local_ranks = roster->local_sizes[roster->members[world->rank].host],
+                                   .table = table == &msi_native ? NULL : table,
+                                   .epoch = group->epoch,
+                                   .forced = world->forced,
+                                   .stage = world->stage,
+                                   .world_size = world->size,
+                                   .local_rank = roster->members[world->rank].local_rank};
     for (int r = 0; r < group->size; r++) pids[r] = roster->members[msi_group_global_rank(group, r)].pid;
     place.n_hosts = number_hosts(group, hosts, &place.largest);
     struct msi_comm_hooks hooks = {group, exec, refresh, is_gone, say_lost, global, address, show};
-    mst_status st = place.n_hosts ? msi_comm_new(&place, &hooks, &group->comm) : msi_fail_memory();
+    mst_status st = place.n_hosts ? msi_comm_new(&place, &hooks, comm) : msi_fail_memory();
     free(pids);
     return st;
 }
 
-mst_status msi_group_comm(mst_group *group, struct msi_comm **comm) {
-    if (group->rank < 0) {
-        char text[96];
-        return msi_fail(MST_ERR_NOT_MEMBER, NULL, "rank %d is not in %s", group->world->rank,
-                        msi_group_show(group, text, sizeof text));
-    }
-    mst_status st = group->comm ? MST_OK : make_comm(group);
-    if (st == MST_OK) *comm = group->comm;
+/* The one that the group has had for that backend, or a new one. */
+static mst_status find_comm(mst_group *group, const mst_backend *table, struct msi_comm **comm) {
+    for (int i = 0; i < group->n_comms; i++)
+        if (group->comms[i].table == table) {
+            *comm = group->comms[i].comm;
+            return MST_OK;
+        }
+    struct msi_group_comm *more = realloc(group->comms, (size_t)(group->n_comms + 1) * sizeof *more);
+    if (!more) return msi_fail_memory();
+    group->comms = more;
+    mst_status st = make_comm(group, table, comm);
+    if (st == MST_OK) more[group->n_comms++] = (struct msi_group_comm){table, *comm};
     return st;
+}
+
+static mst_status say_not_member(const mst_group *group) {
+    char text[96];
+    return msi_fail(MST_ERR_NOT_MEMBER, NULL, "rank %d is not in %s", group->world->rank,
+                    msi_group_show(group, text, sizeof text));
+}
+
+/* Where a buffer lies decides; what has none goes where there is a backend. Host memory goes to the device's where there is no other. */
+static mst_status pick(mst_group *group, const void *buffer, struct msi_comm **comm, mst_memory *memory) {
+    const mst_backend *host = group->backends.of[MST_MEMORY_HOST],
+                      *device = group->backends.of[MST_MEMORY_CUDA];
+    mst_memory where = MST_MEMORY_HOST;
+    if (device && device->memory_of)
+        where = buffer ? device->memory_of(buffer) : host ? MST_MEMORY_HOST : MST_MEMORY_CUDA;
+    bool to_device = device && (where == MST_MEMORY_CUDA || !host);
+    struct msi_comm **kept = to_device ? &group->device : &group->comm;
+    mst_status st = *kept ? MST_OK : find_comm(group, to_device ? device : host, kept);
+    if (st != MST_OK) return st;
+    *comm = *kept;
+    *memory = where;
+    return MST_OK;
+}
+
+mst_status msi_group_comm(mst_group *group, const void *buffer, struct msi_comm **comm, mst_memory *memory) {
+    if (group->comm && !group->backends.of[MST_MEMORY_CUDA]) {
+        *comm = group->comm;
+        *memory = MST_MEMORY_HOST;
+        return MST_OK;
+    }
+    return group->rank < 0 ? say_not_member(group) : pick(group, buffer, comm, memory);
+}
+
+mst_status msi_group_set_backends(mst_group *group, const struct msi_backends *backends) {
+    char show[96];
+    for (int i = 0; i < group->n_comms; i++)
+        if (!msi_comm_idle_now(group->comms[i].comm))
+            return msi_fail(MST_ERR_STATE, "wait for all works of the group first",
+                            "operations of %s are under way", msi_group_show(group, show, sizeof show));
+    group->backends = *backends;
+    group->comm = group->device = NULL;
+    group->epoch++;
+    return MST_OK;
 }

@@ -51,7 +51,7 @@ static bool shares_host(const mst_group *group) {
 }
 
 mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const mst_group_options *options,
-                         mst_group **group) {
+                         const struct msi_backends *backends, mst_group **group) {
     static atomic_uint turns; /* only has to change; nothing is ordered by it */
     mst_group *made = msi_handle_alloc(sizeof *made);
     if (!made) return msi_fail_memory();
@@ -69,6 +69,8 @@ mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const
         memcpy(made->ranks, ranks, (size_t)n * sizeof *ranks);
     }
     made->rank = msi_group_rank_of(made, world->rank);
+    made->own_backends = backends != NULL;
+    made->backends = backends ? *backends : world->all->backends;
     made->one_host = shares_host(made);
     snprintf(made->name, sizeof made->name, "%s", options->name ? options->name : "");
     pthread_mutex_lock(&world->lock);
@@ -89,7 +91,8 @@ void msi_group_free(mst_group *group) {
     pthread_mutex_lock(&group->world->lock);
     msi_list_remove(&group->node);
     pthread_mutex_unlock(&group->world->lock);
-    msi_comm_free(group->comm);
+    for (int i = 0; i < group->n_comms; i++) msi_comm_free(group->comms[i].comm);
+    free(group->comms);
     free(group->ranks);
     free(group);
 }

@@ -1,5 +1,6 @@
 /* world.c - opening and closing a world. See world.h. */
 #include "group/world.h"
+#include "backend/compose.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "os/host.h"
@@ -110,8 +111,20 @@ static mst_status set_up(struct msi_world *world, const mst_init_options *option
     return st;
 }
 
+/* What the world's groups are run by: as the program says, or the environment. */
+static mst_status choose_backends(struct msi_world *world, const mst_init_options *options,
+                                  const struct msi_settings *settings, struct msi_backends *backends) {
+    snprintf(world->backend_path, sizeof world->backend_path, "%s", settings->backend_path);
+    world->stage = settings->stage;
+    mst_status st = msi_kinds_parse(settings->force_fallback, &world->forced);
+    if (st != MST_OK) return st;
+    return msi_backends_parse(options->backend ? options->backend : settings->backend, world->backend_path,
+                              backends);
+}
+
 static mst_status open_world(const mst_init_options *options, mst_group **group) {
     struct msi_settings settings;
+    struct msi_backends backends;
     mst_status st = msi_settings_load(&settings, NULL);
     if (st != MST_OK) return st;
     if (!msi_slate_on() && getenv(MSI_SLATE_VARIABLE))
@@ -124,13 +137,14 @@ static mst_status open_world(const mst_init_options *options, mst_group **group)
     st = msi_algo_parse(settings.algo, &world->tuning.algo);
     world->tuning.model = msi_model_default;
     if (st == MST_OK && settings.model[0]) st = msi_model_read(settings.model, &world->tuning.model);
+    if (st == MST_OK) st = choose_backends(world, options, &settings, &backends);
     if (st == MST_OK) st = set_up(world, options, &settings);
     if (st == MST_OK)
         st = msi_door_init(&world->door, world->rank, world->size, world->prefix,
                            world->roster.members[world->rank].address, msi_tuning_hash(&world->tuning));
     if (st == MST_OK) {
         mst_group_options all = {.name = "world"};
-        st = msi_group_new(world, NULL, world->size, &all, &world->all);
+        st = msi_group_new(world, NULL, world->size, &all, &backends, &world->all);
         if (st != MST_OK) msi_world_leave(world);
     }
     if (st != MST_OK) {

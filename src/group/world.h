@@ -35,7 +35,10 @@ struct msi_world {
     struct msi_roster roster;
     struct msi_door door; /* for ranks of other hosts */
     struct msi_tuning tuning;
-    int streams;          /* connections between ranks of different hosts; 0: as is best */
+    int streams; /* connections between ranks of different hosts; 0: as is best */
+    char backend_path[MSI_SETTING_TEXT_MAX];
+    uint32_t forced;      /* kinds that are composed even where the backend has them */
+    bool stage;           /* memory that a backend cannot use is copied */
     bool hosted;          /* rank 0 hosts the store */
     _Atomic bool cut_off; /* the store is lost, and with it everything that needs it */
     mst_group *all;       /* the group of all ranks */
@@ -47,19 +50,31 @@ struct msi_world {
     int64_t events_seen;   /* how many bytes of the world's events gone knows of */
 };
 
+/* A comm that a group has had: one for each backend, and kept. */
+struct msi_group_comm {
+    const mst_backend *table;
+    struct msi_comm *comm;
+};
+
 struct mst_group {
     struct msi_list node;
     struct msi_world *world;
     int rank, size; /* rank -1: not a member */
     int *ranks;     /* global, ascending; NULL for the world itself, where they are 0, 1, 2, … */
     int timeout_ms;
-    uint64_t operations;   /* begun so far */
-    uint64_t barriers;     /* those among them that went through the store */
-    int lost;              /* the rank that ended the group; -1 while it works */
-    bool one_host;         /* all its ranks share this rank's host */
-    struct msi_comm *comm; /* NULL before the first operation */
-    mst_group *handle;     /* what the program has of it */
-    char id[48];           /* its part of the world's keys */
+    uint64_t operations;     /* begun so far */
+    uint64_t barriers;       /* those among them that went through the store */
+    int lost;                /* the rank that ended the group; -1 while it works */
+    bool one_host;           /* all its ranks share this rank's host */
+    struct msi_comm *comm;   /* for memory of the host; NULL before the first operation there */
+    struct msi_comm *device; /* likewise, for memory of the device */
+    struct msi_backends backends;
+    bool own_backends; /* it was given them, and does not follow its world */
+    int epoch;         /* how often they were exchanged; counts alike on all ranks */
+    struct msi_group_comm *comms;
+    int n_comms;
+    mst_group *handle; /* what the program has of it */
+    char id[48];       /* its part of the world's keys */
     char name[MSI_GROUP_NAME_MAX];
 };
 
@@ -69,9 +84,9 @@ mst_status msi_world_open(const mst_init_options *options, mst_group **world);
 /* Leaves: ends all groups and the world. */
 void msi_world_close(struct msi_world *world);
 
-/* Makes a group of ascending, distinct ranks that are in the world. */
+/* Makes a group of ascending, distinct ranks that are in the world; backends NULL: the world's. */
 mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const mst_group_options *options,
-                         mst_group **group);
+                         const struct msi_backends *backends, mst_group **group);
 void msi_group_free(mst_group *group);
 
 /* Counts this rank out of what the group has in the store; the last one deletes it. */
@@ -85,8 +100,14 @@ int msi_group_rank_of(const mst_group *group, int global_rank);
 /* "group NAME" or "the world", for messages. Returns out. */
 const char *msi_group_show(const mst_group *group, char *out, size_t size);
 
-/* The group's engine, made at its first use. */
-mst_status msi_group_comm(mst_group *group, struct msi_comm **comm);
+/*
+ * The comm for a buffer (NULL: none in particular), made at its first use, and the memory that the buffer is. Groups without a
+ * backend for devices do not ask what memory it is.
+ */
+mst_status msi_group_comm(mst_group *group, const void *buffer, struct msi_comm **comm, mst_memory *memory);
+
+/* Exchanges the group's backends, once all its comms are idle; all ranks of the group call it. */
+mst_status msi_group_set_backends(mst_group *group, const struct msi_backends *backends);
 
 /* Waits until all ranks of the group have come so far. */
 mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait);

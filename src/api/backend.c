@@ -1,0 +1,31 @@
+/* backend.c - the public calls on which backend a group uses. */
+#include "api/api.h"
+#include "base/error.h"
+
+const char *mst_get_backend(const mst_group *group) {
+    const mst_group *found = msi_api_group("mst_get_backend", NULL, group);
+    return found ? found->backends.text : NULL;
+}
+
+/* A world's groups follow it, those that were given backends of their own apart. */
+static mst_status set_all(struct msi_world *world, const struct msi_backends *backends) {
+    mst_status st = MST_OK;
+    for (struct msi_list *at = world->groups.next; at != &world->groups && st == MST_OK; at = at->next) {
+        mst_group *group = msi_container(at, mst_group, node);
+        if (group == world->all || !group->own_backends) st = msi_group_set_backends(group, backends);
+    }
+    return st;
+}
+
+mst_status mst_set_backend(mst_group *group, const char *backend) {
+    struct msi_backends backends;
+    mst_group *found = msi_api_group("mst_set_backend", NULL, group);
+    if (!found) return MST_ERR_STATE;
+    if (!backend) return msi_fail(MST_ERR_INVALID, "give a name such as \"native\"", "backend is NULL");
+    mst_status st = msi_backends_parse(backend, found->world->backend_path, &backends);
+    if (st != MST_OK) return st;
+    if (!found->ranks) return set_all(found->world, &backends);
+    st = msi_group_set_backends(found, &backends);
+    if (st == MST_OK) found->own_backends = true;
+    return st;
+}

@@ -1,0 +1,74 @@
+/*
+ * engine.h - operations of a comm whose engine is a module's (see <muster/backend.h>): described for it, composed where it lacks
+ * them, submitted and advanced. A comm has a board, links or an engine.
+ *
+ *   engine.c        opens and closes it, and what it is offered
+ *   engine_op.c     what the comm's operations are in its words
+ *   engine_run.c    collectives: one after the other, unless the engine keeps order itself
+ *   engine_mail.c   messages, all at a time
+ *   engine_say.c    who is to blame where it fails
+ *
+ *  1. All ranks of the group come to msi_engine_open with the same backend, which is checked, before any slot of it is called.
+ *  2. One composition is under way at a time, and nothing behind it in the queue.
+ *  3. Whatever fails ends the comm, and the engine is aborted before the operations' buffers are given back.
+ */
+#ifndef MSI_BACKEND_ENGINE_H
+#define MSI_BACKEND_ENGINE_H
+
+#include "backend/comm_internal.h"
+#include "backend/compose.h"
+
+/* Memory that compositions use, one after the other. */
+struct msi_scratch {
+    char *base;
+    size_t size, used, wanted;
+    void **more; /* what did not fit, until the end of the composition */
+    int n_more;
+};
+
+struct msi_engine {
+    struct msi_comm *comm;
+    const mst_backend *table;
+    mst_backend_engine *made;
+    mst_backend_host host;
+    mst_backend_traits traits;
+    char *key; /* of its keys in the store */
+    bool aborted;
+    bool
+        blocking; /* the program waits for what is under way, and nothing else is: the engine's run may be used */
+    uint64_t seq; /* of the last collective */
+
+    struct msi_composer composer;
+    struct mst_work *composed; /* whose composition is under way; NULL: none */
+    size_t begun, over;        /* steps of it; all before over are */
+    struct msi_scratch scratch[MST_MEMORY_COUNT];
+    const void **sources; /* of a fold */
+};
+
+mst_status msi_engine_open(struct msi_comm *comm, const struct msi_wait *wait, struct msi_engine **engine);
+void msi_engine_free(struct msi_engine *engine);
+/* Ends what is under way, once. */
+void msi_engine_abort(struct msi_engine *engine);
+
+/* Advances the comm's queue; true if anything ended. */
+bool msi_engine_advance(struct msi_comm *comm);
+/* Advances its messages. */
+bool msi_engine_advance_messages(struct msi_comm *comm);
+
+/* Fails with who is to blame for what a slot returned as its failure. *culprit is a group rank or -1. */
+mst_status msi_engine_say(struct msi_comm *comm, mst_status status, int *culprit);
+/* The operation waits for long: has another rank given up, or called something else? Then the comm has failed. */
+bool msi_engine_look(struct msi_comm *comm, struct mst_work *op);
+
+/* The operation as modules know it. */
+void msi_engine_describe(struct mst_work *op, mst_backend_op *job);
+
+/* For the files of an engine alone. */
+void *msi_engine_scratch(void *engine, mst_memory memory, size_t bytes);
+void msi_engine_scratch_reset(struct msi_engine *engine);
+/* Says once in this process and kind that something is composed, and what it costs. */
+void msi_engine_warn(const struct msi_engine *engine, const mst_backend_op *job);
+/* Copies between any two kinds of memory. */
+mst_status msi_engine_copy(struct msi_engine *engine, void *to, const void *from, size_t bytes);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * engine_say.c - who is to blame where an engine fails or waits. Engines hardly know; the store does: who died, who gave up and why,
+ * and what those that wait have called. See engine.h.
+ */
+#include "backend/engine.h"
+#include "backend/notes.h"
+#include "base/error.h"
+
+#include <stdio.h>
+
+enum { CUT_OFF_MS = 500 };
+
+static int who_is_gone(struct msi_comm *comm) {
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && comm->hooks.is_gone(comm->hooks.context, r)) return r;
+    return -1;
+}
+
+static int group_rank(const struct msi_comm *comm, int global) {
+    for (int r = 0; r < comm->size && global >= 0; r++)
+        if (comm->globals[r] == global) return r;
+    return -1;
+}
+
+/* A slot says that a rank is lost, or that the network failed: if somebody died, the store knows soon after. */
+static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *culprit) {
+    void *context = comm->hooks.context;
+    const mst_error_info *info = mst_last_error();
+    char what[400], remedy[200];
+    int blamed = info->culprit;
+    snprintf(what, sizeof what, "%s", info->message);
+    snprintf(remedy, sizeof remedy, "%s", info->remedy);
+    struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
+    do {
+        mst_status noted = msi_note_read_gave_up(comm, culprit);
+        if (noted != MST_OK) return msi_blame(noted, comm->hooks.global(context, *culprit));
+        if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
+        *culprit = who_is_gone(comm);
+        if (*culprit >= 0) return comm->hooks.say_lost(context, *culprit);
+    } while (msi_wait_pause(&wait, CUT_OFF_MS / 20, "") == MST_OK);
+    *culprit = group_rank(comm, blamed);
+    return msi_blame(
+        msi_fail(status, remedy[0] ? remedy : "look at the other ranks' output; the group must be made anew",
+                 "%s", what),
+        blamed);
+}
+
+mst_status msi_engine_say(struct msi_comm *comm, mst_status status, int *culprit) {
+    *culprit = group_rank(comm, mst_last_error()->culprit);
+    bool lost = status == MST_ERR_PEER_LOST || status == MST_ERR_SYSTEM || status == MST_ERR_UNREACHABLE ||
+                status == MST_ERR_TIMEOUT;
+    return lost ? explain_loss(comm, status, culprit) : status;
+}
+
+bool msi_engine_look(struct msi_comm *comm, struct mst_work *op) {
+    int culprit = -1;
+    mst_status st = msi_note_read_gave_up(comm, &culprit);
+    if (st != MST_OK) st = msi_blame(st, comm->hooks.global(comm->hooks.context, culprit));
+    if (st == MST_OK && op->begin && op->begun) st = msi_note_differs(comm, op, &culprit);
+    if (st == MST_OK) return false;
+    msi_comm_fail(comm, op, st, culprit);
+    if (comm->failure.status == MST_OK)
+        msi_comm_give_up(comm, op); /* whatever it was here, the group is over */
+    return true;
+}

@@ -1,0 +1,257 @@
+/* registry.c - the backends that are known by name, and where modules are found. See registry.h. */
+#include "backend/registry.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/settings.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef MSI_BACKEND_DIR /* where modules are installed */
+#define MSI_BACKEND_DIR ""
+#endif
+
+enum { NAME_MAX_HERE = 32, KNOWN_MOST = 32, WHY_MAX = 400, DIRS = 5 };
+
+/*
+ * Copies of the tables that were registered or loaded, filled up with zeros where they are of an older muster. Under the lock; one
+ * that is there stays as it is.
+ */
+static mst_backend known[KNOWN_MOST];
+static int n_known;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Modules that muster comes with: known even where they were not built. */
+static const struct {
+    const char *name, *needs;
+} ours[] = {
+    {"mpi", "libopenmpi-dev or libmpich-dev"},
+    {"gloo", "libgloo-dev and a C++ compiler"},
+    {"nccl", "a C compiler alone"},
+};
+enum { OURS = sizeof ours / sizeof *ours };
+
+static bool is_name(const char *name) {
+    size_t n = strlen(name);
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)name[i]) && name[i] != '_') return false;
+    return n > 0 && n < NAME_MAX_HERE && strcmp(name, "auto") != 0;
+}
+
+static const mst_backend *look_up(const char *name) {
+    if (!strcmp(name, msi_native.name)) return &msi_native;
+    for (int i = 0; i < n_known; i++)
+        if (!strcmp(known[i].name, name)) return &known[i];
+    return NULL;
+}
+
+static mst_status add(const mst_backend *table) {
+    if (look_up(table->name))
+        return msi_fail(MST_ERR_STATE, "give it another name", "there is a backend '%s' already",
+                        table->name);
+    if (n_known == KNOWN_MOST)
+        return msi_fail(MST_ERR_STATE, NULL, "there are %d backends already, which is the most", KNOWN_MOST);
+    memcpy(&known[n_known++], table, table->size < sizeof *table ? table->size : sizeof *table);
+    return MST_OK;
+}
+
+/* Whatever a table comes from, it is looked at before it is used. */
+static mst_status check(const mst_backend *t) {
+    if (!t) return msi_fail(MST_ERR_INVALID, NULL, "table is NULL");
+    if (t->version != MST_BACKEND_VERSION)
+        return msi_fail(MST_ERR_INVALID, "build it against this muster's backend.h",
+                        "the table is of version %u; this muster takes %d", t->version, MST_BACKEND_VERSION);
+    if (t->size < offsetof(mst_backend, memory_of))
+        return msi_fail(MST_ERR_INVALID, "set .size to sizeof(mst_backend)", "the table has %zu bytes",
+                        t->size);
+    if (!t->name || !is_name(t->name))
+        return msi_fail(MST_ERR_INVALID, "use letters, digits and _, and not 'auto'",
+                        "'%s' is no name for a backend", t->name ? t->name : "");
+    const char *lacks = !t->probe      ? "probe"
+                        : !t->rows     ? "rows"
+                        : !t->open     ? "open"
+                        : !t->submit   ? "submit"
+                        : !t->progress ? "progress"
+                        : !t->abort    ? "abort"
+                        : !t->close    ? "close"
+                                       : NULL;
+    return lacks ? msi_fail(MST_ERR_INVALID, NULL, "the table of '%s' lacks %s", t->name, lacks) : MST_OK;
+}
+
+mst_status mst_backend_register(const mst_backend *table) {
+    msi_call_begin("mst_backend_register", NULL, msi_call_get_rank());
+    mst_status st = check(table);
+    if (st != MST_OK) return st;
+    pthread_mutex_lock(&lock);
+    st = add(table);
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+/* The directory of the file that this code is in: the shared library, or the program. */
+static void own_directory(char out[PATH_MAX]) {
+    Dl_info info;
+    char file[PATH_MAX] = "";
+    out[0] = '\0';
+    if (dladdr((void *)(uintptr_t)&own_directory, &info) && info.dli_fname)
+        snprintf(file, sizeof file, "%s", info.dli_fname);
+    if (!strchr(file, '/')) { /* a program that was found by PATH */
+        ssize_t n = readlink("/proc/self/exe", file, sizeof file - 1);
+        file[n > 0 ? n : 0] = '\0';
+    }
+    char *slash = strrchr(file, '/');
+    if (!slash) return;
+    *slash = '\0';
+    snprintf(out, PATH_MAX, "%s", file);
+}
+
+/* The i-th directory with modules; false behind the last. */
+static bool directory(int i, const char *path, char out[PATH_MAX]) {
+    char own[PATH_MAX - 32];
+    for (; path && *path; path += strcspn(path, ":"), path += *path == ':')
+        if (i-- == 0) return snprintf(out, PATH_MAX, "%.*s", (int)strcspn(path, ":"), path) > 0;
+    char here[PATH_MAX];
+    own_directory(here);
+    snprintf(own, sizeof own, "%.*s", (int)sizeof own - 1, here);
+    if (i == 0) return snprintf(out, PATH_MAX, "%s/muster", own) > 0;        /* beside the library */
+    if (i == 1) return snprintf(out, PATH_MAX, "%s/../lib/muster", own) > 0; /* beside the tool's bin */
+    if (i == 2) return snprintf(out, PATH_MAX, "%s", MSI_BACKEND_DIR) > 0;
+    return false;
+}
+
+/* The file of a module; false: there is none. */
+static bool find_file(const char *name, const char *path, char out[PATH_MAX]) {
+    char dir[PATH_MAX];
+    for (int i = 0; directory(i, path, dir); i++) {
+        int n = snprintf(out, PATH_MAX, "%s/mst_backend_%s.so", dir, name);
+        if (n > 0 && n < PATH_MAX && access(out, R_OK) == 0) return true;
+    }
+    return false;
+}
+
+static mst_status say_no_module(const char *name) {
+    for (int i = 0; i < OURS; i++)
+        if (!strcmp(name, ours[i].name))
+            return msi_fail(
+                MST_ERR_UNSUPPORTED,
+                "build muster again where they are installed, or point MUSTER_BACKEND_PATH to the module",
+                "backend '%s' was not built: that needs %s", name, ours[i].needs);
+    return msi_fail(MST_ERR_UNSUPPORTED,
+                    "see `muster info` for those that are there; modules are sought in MUSTER_BACKEND_PATH",
+                    "there is no backend '%s'", name);
+}
+
+/* Under the lock. A module is never unloaded: engines have threads and atexit handlers of their own. */
+static mst_status load(const char *name, const char *path, const mst_backend **table) {
+    char file[PATH_MAX];
+    if (!is_name(name)) return msi_fail(MST_ERR_INVALID, "see `muster info`", "'%s' is no backend", name);
+    if (!find_file(name, path, file)) return say_no_module(name);
+    void *module = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!module)
+        return msi_fail(MST_ERR_UNSUPPORTED, "install the library that it names",
+                        "backend '%s' cannot be loaded: %s", name, dlerror());
+    const mst_backend *(*give)(unsigned);
+    void *found = dlsym(module, "mst_backend_module");
+    memcpy(&give, &found, sizeof give); /* C has no cast from an object to a function */
+    const mst_backend *t = give ? give(MST_BACKEND_VERSION) : NULL;
+    if (!t)
+        return msi_fail(MST_ERR_UNSUPPORTED, "build it against this muster's backend.h",
+                        "%s gives no table of version %d", file, MST_BACKEND_VERSION);
+    mst_status st = check(t);
+    if (st == MST_OK && strcmp(t->name, name) != 0)
+        st = msi_fail(MST_ERR_INVALID, NULL, "%s is the module of a backend '%s'", file, t->name);
+    if (st == MST_OK) st = add(t);
+    if (st == MST_OK) *table = look_up(name);
+    return st;
+}
+
+static mst_status get(const char *name, const char *path, const mst_backend **table) {
+    pthread_mutex_lock(&lock);
+    const mst_backend *found = look_up(name);
+    mst_status st = found ? MST_OK : load(name, path, &found);
+    pthread_mutex_unlock(&lock);
+    if (st == MST_OK) *table = found;
+    return st;
+}
+
+mst_status msi_backend_find(const char *name, const char *path, const mst_backend **table) {
+    const mst_backend *found;
+    char why[WHY_MAX] = "";
+    mst_status st = get(name, path, &found);
+    if (st != MST_OK) return st;
+    if (!found->probe(why, sizeof why))
+        return msi_fail(MST_ERR_UNSUPPORTED, "see `muster info`; native is always there",
+                        "backend '%s' cannot be used here: %s", name, why);
+    *table = found;
+    return MST_OK;
+}
+
+/* Writes the name of the i-th file that is a module; false behind the last. */
+static bool nth_file(int i, const char *path, char name[NAME_MAX_HERE]) {
+    char dir[PATH_MAX];
+    for (int d = 0; directory(d, path, dir); d++) {
+        DIR *open = opendir(dir);
+        for (struct dirent *entry; open && (entry = readdir(open));) {
+            int used = 0;
+            char found[NAME_MAX_HERE];
+            if (sscanf(entry->d_name, "mst_backend_%31[A-Za-z0-9_].so%n", found, &used) != 1 ||
+                used != (int)strlen(entry->d_name) || i-- > 0)
+                continue;
+            snprintf(name, NAME_MAX_HERE, "%s", found);
+            closedir(open);
+            return true;
+        }
+        if (open) closedir(open);
+    }
+    return false;
+}
+
+/* All names, each once: native, muster's own modules, registered ones, files. */
+static int list_names(const char *path, char names[][NAME_MAX_HERE], int most) {
+    int n = 0;
+    char name[NAME_MAX_HERE];
+    snprintf(names[n++], NAME_MAX_HERE, "%s", msi_native.name);
+    for (int i = 0; i < OURS; i++) snprintf(names[n++], NAME_MAX_HERE, "%s", ours[i].name);
+    for (int i = 0;; i++) {
+        pthread_mutex_lock(&lock);
+        int tables = n_known;
+        if (i < tables) snprintf(name, sizeof name, "%s", known[i].name);
+        pthread_mutex_unlock(&lock);
+        if (i >= tables && !nth_file(i - tables, path, name)) return n;
+        bool there = n == most;
+        for (int k = 0; k < n && !there; k++) there = !strcmp(names[k], name);
+        if (!there) snprintf(names[n++], NAME_MAX_HERE, "%s", name);
+    }
+}
+
+bool mst_backend_list(int i, const char **name, bool *usable, char *text, size_t size) {
+    static _Thread_local char names[KNOWN_MOST][NAME_MAX_HERE];
+    struct msi_settings settings;
+    if (msi_settings_load(&settings, NULL) != MST_OK) settings.backend_path[0] = '\0';
+    if (i < 0 || i >= list_names(settings.backend_path, names, KNOWN_MOST)) return false;
+    *name = names[i];
+    if (!text) return true;
+    const mst_backend *table;
+    text[0] = '\0';
+    *usable = get(names[i], settings.backend_path, &table) == MST_OK;
+    if (!*usable)
+        snprintf(text, size, "%s", mst_last_error()->message);
+    else
+        *usable = table->probe(text, size);
+    return true;
+}
+
+const mst_backend_row *mst_backend_rows(const char *name) {
+    const mst_backend *table;
+    struct msi_settings settings;
+    msi_call_begin("mst_backend_rows", NULL, msi_call_get_rank());
+    if (msi_settings_load(&settings, NULL) != MST_OK) return NULL;
+    return msi_backend_find(name ? name : "", settings.backend_path, &table) == MST_OK ? table->rows() : NULL;
+}
