@@ -66,7 +66,7 @@ static void count_turns(struct ops_bench *b) {
 
     for (int side = 0; side < b->n_sides; side++) sides += ops_usable(b, side);
     while (next_case(b, &at, &what)) b->turns_in_all += sides * b->rounds;
-    b->turns = 0;
+    b->tries = b->turns;
 }
 
 /* One line on a terminal that is written again and again. */
@@ -74,9 +74,10 @@ static void show_progress(const struct ops_bench *b, int side, int round) {
     const struct ops_case *what = &b->table.what;
 
     if (!isatty(STDERR_FILENO)) return;
-    fprintf(stderr, "\r\033[K[%d of %d] %s, %s, %d rank%s, %s, round %d: %s", b->turns + 1, b->turns_in_all,
-            loop_op_names[what->op], what->dtype->name, what->ranks, what->ranks == 1 ? "" : "s",
-            ops_buffer_names[what->buffers], round + 1, b->sides[side].peer.name);
+    fprintf(stderr, "\r\033[K[%d of %d] %s, %s, %d rank%s, %s, round %d: %s", b->turns - b->tries + 1,
+            b->turns_in_all, loop_op_names[what->op], what->dtype->name, what->ranks,
+            what->ranks == 1 ? "" : "s", ops_buffer_names[what->buffers], round + 1,
+            b->sides[side].peer.name);
 }
 
 static void hide_progress(void) {

@@ -56,7 +56,7 @@ enum ops_kind {
 struct ops_side {
     struct bench_peer peer;
     enum ops_kind kind;
-    const char *engine; /* as MUSTER_BACKEND; NULL: not through muster */
+    const char *engine; /* as mst_init's .backend; NULL: not through muster */
     bool openmpi;       /* whose mpirun starts it */
 };
 
@@ -111,8 +111,9 @@ struct ops_bench {
     struct ops_table table; /* the one under way */
     struct ops_result *results;
     int n_results;
-    int turns, turns_in_all; /* turns begun, and how many there will be at most */
-    bool failed, wrong;      /* one of muster's own sides failed; a result was wrong */
+    int turns, tries,
+        turns_in_all;   /* turns begun, those before the first table, and how many follow at most */
+    bool failed, wrong; /* one of muster's own sides failed; a result was wrong */
 };
 
 /* Reads the command line; OPT_PROCEED or the exit status. Files are opened, so that one that cannot be written is known at once. */

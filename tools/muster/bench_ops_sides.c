@@ -121,6 +121,9 @@ static void add_mpirun(const struct ops_side *side, const struct ops_case *what,
 
 void ops_add_launcher(const struct ops_bench *b, const struct ops_side *side, const struct ops_case *what,
                       struct ops_argv *argv) {
+    bool shared =
+        what->buffers == OPS_SYMMETRIC && side->engine != NULL && strcmp(side->engine, "native") == 0;
+
     snprintf(argv->ranks, sizeof argv->ranks, "%d", what->ranks);
     snprintf(argv->hosts, sizeof argv->hosts, "%d", what->hosts);
     if (side->kind == OPS_MPI || side->kind == OPS_MUSTER_MPI)
@@ -133,6 +136,5 @@ void ops_add_launcher(const struct ops_bench *b, const struct ops_side *side, co
         ops_add_words(argv, (const char *[]){side->peer.program, NULL});
     else
         ops_add_words(argv, (const char *[]){b->self, "bench", "--worker", side->engine,
-                                             what->buffers == OPS_SYMMETRIC ? "shared" : "plain", argv->hosts,
-                                             NULL});
+                                             shared ? "shared" : "plain", argv->hosts, NULL});
 }

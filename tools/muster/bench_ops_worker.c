@@ -83,11 +83,11 @@ static void *alloc_plain(size_t bytes) {
 }
 
 static void tell(const struct loop_plan *plan, int status) {
+    const char *place = strstr(mst_error(), "): "), *what = place != NULL ? place + 3 : mst_error();
     char line[BENCH_WHY_MAX];
 
     if (status < 0) return; /* the loop has told */
-    snprintf(line, sizeof line, "%s %s", status == MST_ERR_UNSUPPORTED ? "unsupported" : "failed",
-             mst_error());
+    snprintf(line, sizeof line, "%s %s", status == MST_ERR_UNSUPPORTED ? "unsupported" : "failed", what);
     loop_say(plan, line);
 }
 
@@ -114,25 +114,13 @@ static int measure(struct loop_side *side, const struct loop_plan *plan, const c
     return loop_run(side, plan);
 }
 
-/* Is the backend that was asked for the one that is used? */
-static int check_backend(const struct loop_plan *plan, const char *name) {
-    char line[BENCH_WHY_MAX];
-
-    if (strcmp(name, "native") == 0) return MST_OK;
-    snprintf(line, sizeof line, "failed this muster has no backend '%s'", name);
-    loop_say(plan, line);
-    return LOOP_MISTAKE;
-}
-
 int ops_worker(int argc, char **argv) {
     struct loop_side side = {.call = call_and_spoil, .barrier = barrier, .longest = longest};
     struct loop_plan plan;
 
     if (argc != OWN_WORDS + LOOP_WORDS || loop_read_plan(argv + OWN_WORDS, &plan) != 0) return EXIT_USAGE;
-    setenv("MUSTER_BACKEND", argv[2], 1);
     part_ranks(atoi(argv[4]));
-    int status = mst_init();
-    if (status == MST_OK) status = check_backend(&plan, argv[2]);
+    int status = mst_init(.backend = argv[2]);
     if (status == MST_OK) status = measure(&side, &plan, argv[3]);
     if (status != MST_OK) tell(&plan, status);
     mst_destroy_process_group(NULL);
