@@ -22,15 +22,16 @@ static const struct benchmark benchmarks[] = {
 enum { BENCHMARKS = sizeof benchmarks / sizeof benchmarks[0] };
 
 static void list(void) {
+    printf("usage: muster bench OPERATION ... [option ...]\n"
+           "       muster bench NAME [option ...]\n\n"
+           "operations, or all of them:\n ");
+    for (int i = 0; i < LOOP_OPS; i++) printf(" %s", loop_op_names[i]);
     printf(
-        "usage: muster bench OPERATION ... [option ...]\n"
-        "       muster bench NAME [option ...]\n\n"
-        "operations, with the backends that --backend names:\n"
-        "  all_reduce all_gather reduce_scatter broadcast reduce gather scatter all_to_all send_recv "
-        "barrier; all\n"
-        "backends:\n"
+        " all\nbackends, which --backend names:\n"
         "  through muster: native mpi mpi:openmpi mpi:mpich gloo nccl; called directly: openmpi mpich torch\n"
-        "other benchmarks:\n");
+        "dtypes, which --dtype names:\n ");
+    for (int i = 0; i < LOOP_DTYPES; i++) printf(" %s", loop_dtypes[i].name);
+    printf("\nother benchmarks:\n");
     for (int i = 0; i < BENCHMARKS; i++) printf("  %-8s %s\n", benchmarks[i].name, benchmarks[i].help);
     printf("\n'muster bench all --help' lists the options for operations, 'muster bench NAME --help' the "
            "others.\n");
