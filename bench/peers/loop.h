@@ -38,6 +38,7 @@ struct loop_side {
     int (*longest)(double *seconds); /* makes it the most of all ranks */
     void *(*alloc)(size_t bytes);    /* aligned to pages; NULL if there is no memory */
     void (*release)(void *memory);
+    loop_copy *copy; /* into and out of buffers */
 };
 
 struct loop_plan {
@@ -85,11 +86,13 @@ static inline const struct loop_pattern *loop_expects(const struct loop_state *s
     return loop_reduces(s->call.op) ? &s->sums : &s->values;
 }
 
-static inline void loop_note(struct loop_state *s, size_t wrong, size_t i, const unsigned char *got,
+static inline void loop_note(struct loop_state *s, size_t wrong, size_t i, const void *at,
                              const unsigned char *expected) {
     size_t element = s->plan->dtype->element;
+    unsigned char got[LOOP_ELEMENT_MOST];
 
-    if (wrong > 0 && s->wrong == 0)
+    s->side->copy(got, at, element);
+    if (s->wrong == 0)
         snprintf(s->first, sizeof s->first, "element %zu is 0x%llx, not 0x%llx", i, loop_bits(got, element),
                  loop_bits(expected, element));
     s->wrong += wrong;
@@ -117,8 +120,8 @@ static inline void loop_look(struct loop_state *s, const struct loop_call *c) {
     for (size_t at = 0, k = 0; at < s->out_count; at += length, k++) {
         size_t from = loop_begins(c, k, &length);
         const unsigned char *got = (const unsigned char *)c->out + at * p->element;
-        size_t wrong = loop_differences(p, got, from, length, &first);
-        loop_note(s, wrong, at + first, got + first * p->element, loop_at(p, from + first));
+        size_t wrong = loop_differences(p, s->side->copy, got, from, length, &first);
+        if (wrong > 0) loop_note(s, wrong, at + first, got + first * p->element, loop_at(p, from + first));
     }
 }
 
@@ -126,9 +129,9 @@ static inline void loop_look(struct loop_state *s, const struct loop_call *c) {
 static inline int loop_check_all(struct loop_state *s) {
     loop_aim(s);
     if (s->call.op == LOOP_BROADCAST)
-        loop_lay(&s->values, s->call.out, (size_t)s->side->rank, s->out_count);
+        loop_lay(&s->values, s->side->copy, s->call.out, (size_t)s->side->rank, s->out_count);
     else
-        memset(s->call.out, LOOP_SPOILT, s->out_count * s->plan->dtype->element);
+        loop_spoil_bytes(s->side->copy, s->call.out, s->out_count * s->plan->dtype->element);
     struct loop_call c = s->call;
     int status = loop_step(s);
     if (status == 0 && loop_receives(&c)) loop_look(s, &c);
@@ -152,9 +155,9 @@ static inline void loop_spoil(struct loop_state *s, int calls, struct loop_call 
     for (size_t i = 0; i < 2; i++) {
         unsigned char *end = out + i * (s->out_count - 1) * element;
         if (s->call.op == LOOP_BROADCAST && (s->call.root + before) % s->side->size == s->side->rank)
-            memcpy(end, loop_at(&s->values, s->token), element);
+            s->side->copy(end, loop_at(&s->values, s->token), element);
         else
-            memset(end, LOOP_SPOILT, element);
+            loop_spoil_bytes(s->side->copy, end, element);
     }
 }
 
@@ -167,8 +170,10 @@ static inline void loop_check_ends(struct loop_state *s, const struct loop_call 
     for (size_t i = 0; i<s->out_count; i += s->out_count> 1 ? s->out_count - 1 : 1) {
         size_t from =
             s->call.op == LOOP_BROADCAST ? s->token : loop_begins(last, i / length, &length) + i % length;
-        const unsigned char *got = (const unsigned char *)last->out + i * p->element;
-        loop_note(s, memcmp(got, loop_at(p, from), p->element) != 0, i, got, loop_at(p, from));
+        const unsigned char *at = (const unsigned char *)last->out + i * p->element;
+        unsigned char got[LOOP_ELEMENT_MOST];
+        s->side->copy(got, at, p->element);
+        if (memcmp(got, loop_at(p, from), p->element) != 0) loop_note(s, 1, i, at, loop_at(p, from));
     }
 }
 
@@ -272,8 +277,9 @@ static inline void loop_set_up(struct loop_state *s, size_t bytes) {
 /* The inputs first, then the outputs: pages that are touched in turn lie in turn in memory, which slows some copies. */
 static inline void loop_fill(struct loop_state *s) {
     for (int set = 0; set < s->sets; set++)
-        loop_lay(&s->values, s->in + (size_t)set * s->in_stride, (size_t)s->side->rank, s->in_count);
-    memset(s->out, LOOP_SPOILT, (size_t)s->sets * s->out_stride);
+        loop_lay(&s->values, s->side->copy, s->in + (size_t)set * s->in_stride, (size_t)s->side->rank,
+                 s->in_count);
+    loop_spoil_bytes(s->side->copy, s->out, (size_t)s->sets * s->out_stride);
 }
 
 static inline int loop_all(struct loop_state *s) {
@@ -296,8 +302,8 @@ static inline int loop_size(const struct loop_side *side, const struct loop_plan
     s->out = side->alloc((size_t)s->sets * s->out_stride + 4096);
     int status = s->in != NULL && s->out != NULL ? loop_all(s) : LOOP_NO_MEMORY;
     if (status == LOOP_NO_MEMORY) loop_say(plan, "failed no memory for the buffers");
-    snprintf(line, sizeof line, "wrong %zu %zu rank %d of %d: %.119s", s->bytes, s->wrong, side->rank, side->size,
-             s->first);
+    snprintf(line, sizeof line, "wrong %zu %zu rank %d of %d: %.119s", s->bytes, s->wrong, side->rank,
+             side->size, s->first);
     if (s->wrong > 0) loop_say(plan, line);
     if (s->in != NULL) side->release(s->in);
     if (s->out != NULL) side->release(s->out);

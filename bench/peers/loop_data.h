@@ -97,27 +97,42 @@ static inline const unsigned char *loop_at(const struct loop_pattern *p, size_t 
     return p->bytes + i % p->period * p->element;
 }
 
+/* How bytes get into and out of buffers: memcpy, where they are the host's. */
+typedef void *loop_copy(void *to, const void *from, size_t bytes);
+
 /* Writes the elements of the pattern from the given one on. */
-static inline void loop_lay(const struct loop_pattern *p, unsigned char *to, size_t from, size_t count) {
+static inline void loop_lay(const struct loop_pattern *p, loop_copy *copy, unsigned char *to, size_t from,
+                            size_t count) {
     for (size_t i = 0; i < count; i += LOOP_STRETCH) {
         size_t n = count - i < LOOP_STRETCH ? count - i : LOOP_STRETCH;
-        memcpy(to + i * p->element, loop_at(p, from + i), n * p->element);
+        copy(to + i * p->element, loop_at(p, from + i), n * p->element);
     }
 }
 
 /* How many elements differ from the pattern; *first gets the index of the first that does, if any. */
-static inline size_t loop_differences(const struct loop_pattern *p, const unsigned char *got, size_t from,
-                                      size_t count, size_t *first) {
+static inline size_t loop_differences(const struct loop_pattern *p, loop_copy *copy,
+                                      const unsigned char *from_buffer, size_t from, size_t count,
+                                      size_t *first) {
+    static unsigned char got[LOOP_STRETCH * LOOP_ELEMENT_MOST];
     size_t wrong = 0;
 
     for (size_t i = 0; i < count; i += LOOP_STRETCH) {
         size_t n = count - i < LOOP_STRETCH ? count - i : LOOP_STRETCH;
-        if (memcmp(got + i * p->element, loop_at(p, from + i), n * p->element) == 0) continue;
-        for (size_t k = i; k < i + n; k++)
-            if (memcmp(got + k * p->element, loop_at(p, from + k), p->element) != 0 && wrong++ == 0)
-                *first = k;
+        copy(got, from_buffer + i * p->element, n * p->element);
+        if (memcmp(got, loop_at(p, from + i), n * p->element) == 0) continue;
+        for (size_t k = 0; k < n; k++)
+            if (memcmp(got + k * p->element, loop_at(p, from + i + k), p->element) != 0 && wrong++ == 0)
+                *first = i + k;
     }
     return wrong;
+}
+
+static inline void loop_spoil_bytes(loop_copy *copy, unsigned char *to, size_t bytes) {
+    static unsigned char spoilt[LOOP_STRETCH];
+
+    memset(spoilt, LOOP_SPOILT, sizeof spoilt);
+    for (size_t i = 0; i < bytes; i += sizeof spoilt)
+        copy(to + i, spoilt, bytes - i < sizeof spoilt ? bytes - i : sizeof spoilt);
 }
 
 /* The bits of an element as a number, for people. */

@@ -102,8 +102,12 @@ static int measure(const struct loop_side *side, char **words) {
 }
 
 int main(int argc, char **argv) {
-    struct loop_side side = {
-        .call = call, .barrier = barrier, .longest = longest, .alloc = alloc, .release = free};
+    struct loop_side side = {.call = call,
+                             .barrier = barrier,
+                             .longest = longest,
+                             .alloc = alloc,
+                             .release = free,
+                             .copy = memcpy};
 
     if (argc <= LOOP_WORDS) return say_version();
     MPI_Init(&argc, &argv);

@@ -2,6 +2,7 @@
 #include "bench_ops.h"
 #include "nearest.h"
 
+#include <muster/backend.h>
 #include <muster/version.h>
 #include <string.h>
 
@@ -18,7 +19,8 @@ static const struct known known[] = {
     {"mpi:openmpi", "muster over Open MPI", "mpi", OPS_MUSTER_MPI},
     {"mpi:mpich", "muster over MPICH", "mpi", OPS_MUSTER_MPI},
     {"gloo", "muster over Gloo", "gloo", OPS_MUSTER},
-    {"nccl", "muster over NCCL", "nccl", OPS_DEVICE},
+    {"nccl", "muster over NCCL", "cpu:native,cuda:nccl",
+     OPS_DEVICE}, /* what the loop itself needs is the host's */
     {"openmpi", "Open MPI", NULL, OPS_MPI},
     {"mpich", "MPICH", NULL, OPS_MPI},
     {"torch", "torch gloo", NULL, OPS_TORCH},
@@ -55,12 +57,26 @@ static bool prepare_launcher(struct ops_side *side, const char *dir) {
 
     if (colon == NULL || strcmp(colon + 1, "openmpi") == 0) {
         side->openmpi = true;
+        side->peer.label = "muster over Open MPI";
         going_on = peers_find_mpirun(&side->peer, "openmpi", dir);
         if (colon != NULL || side->peer.why_not[0] == '\0') return going_on;
         side->peer.why_not[0] = '\0';
     }
     side->openmpi = false;
+    side->peer.label = "muster over MPICH";
     return going_on && peers_find_mpirun(&side->peer, "mpich", dir);
+}
+
+/* Muster's own, or what an engine says of itself. */
+static void take_version(struct ops_side *side) {
+    char text[BENCH_WHY_MAX];
+    const char *name;
+    bool usable;
+
+    snprintf(side->peer.version, sizeof side->peer.version, "%s", mst_version());
+    for (int i = 0; mst_backend_list(i, &name, &usable, text, sizeof text); i++)
+        if (usable && strcmp(name, side->peer.name) == 0 && strcmp(name, "native") != 0)
+            snprintf(side->peer.version, sizeof side->peer.version, "(%.60s)", text);
 }
 
 static bool prepare(struct ops_bench *b, int i) {
@@ -79,14 +95,11 @@ static bool prepare(struct ops_bench *b, int i) {
                                  side->openmpi ? "openmpi-bin libopenmpi-dev" : "mpich libmpich-dev");
     case OPS_TORCH:
         return peers_prepare_torch(&side->peer, b->dir, torch, b->python);
-    case OPS_DEVICE:
-        snprintf(side->peer.why_not, sizeof side->peer.why_not, "buffers on a device are not measured yet");
-        return true;
     case OPS_MUSTER_MPI:
         going_on = prepare_launcher(side, b->dir);
         break;
     default:
-        snprintf(side->peer.version, sizeof side->peer.version, "%s", mst_version());
+        take_version(side);
         break;
     }
     return going_on && (!ops_usable(b, i) || ops_try(b, i));
@@ -121,9 +134,10 @@ static void add_mpirun(const struct ops_side *side, const struct ops_case *what,
 
 void ops_add_launcher(const struct ops_bench *b, const struct ops_side *side, const struct ops_case *what,
                       struct ops_argv *argv) {
-    bool shared =
-        what->buffers == OPS_SYMMETRIC && side->engine != NULL && strcmp(side->engine, "native") == 0;
+    bool native = side->engine != NULL && strcmp(side->engine, "native") == 0;
+    const char *memory = native && what->buffers == OPS_SYMMETRIC ? "shared" : "plain";
 
+    if (side->kind == OPS_DEVICE) memory = "device";
     snprintf(argv->ranks, sizeof argv->ranks, "%d", what->ranks);
     snprintf(argv->hosts, sizeof argv->hosts, "%d", what->hosts);
     if (side->kind == OPS_MPI || side->kind == OPS_MUSTER_MPI)
@@ -135,6 +149,6 @@ void ops_add_launcher(const struct ops_bench *b, const struct ops_side *side, co
     else if (side->kind == OPS_MPI)
         ops_add_words(argv, (const char *[]){side->peer.program, NULL});
     else
-        ops_add_words(argv, (const char *[]){b->self, "bench", "--worker", side->engine,
-                                             shared ? "shared" : "plain", argv->hosts, NULL});
+        ops_add_words(
+            argv, (const char *[]){b->self, "bench", "--worker", side->engine, memory, argv->hosts, NULL});
 }

@@ -1,8 +1,9 @@
 /*
  * bench_ops_worker.c - what muster's own ranks run in "muster bench": the loop that all sides share, with muster's calls. The
- * words are the backend, shared or plain (whose memory the buffers are), on how many hosts they shall think that they are,
+ * words are the backend, plain, shared or device (whose memory the buffers are), on how many hosts they shall think that they are,
  * and those of loop.h.
  */
+#include "bench_device.h"
 #include "bench_ops.h"
 #include "commands.h"
 #include "loop.h"
@@ -101,14 +102,29 @@ static void part_ranks(int hosts) {
     setenv("MUSTER_FORCE_HOST", host, 1);
 }
 
+/* Whose memory the buffers are; false if there is none of that kind, which is said. */
+static bool choose_memory(struct loop_side *side, const struct loop_plan *plan, const char *kind) {
+    char line[BENCH_WHY_MAX] = "failed ";
+    size_t len = strlen(line);
+
+    side->alloc = strcmp(kind, "shared") == 0 ? alloc_shared : alloc_plain;
+    side->release = strcmp(kind, "shared") == 0 ? mst_free : free;
+    side->copy = memcpy;
+    if (strcmp(kind, "device") != 0) return true;
+    side->alloc = device_alloc;
+    side->release = device_free;
+    side->copy = device_copy;
+    if (device_open(mst_get_local_rank(NULL), line + len, sizeof line - len)) return true;
+    loop_say(plan, line);
+    return false;
+}
+
 static int measure(struct loop_side *side, const struct loop_plan *plan, const char *memory) {
-    bool shared = strcmp(memory, "shared") == 0;
     const char *spoiler = getenv("MUSTER_BENCH_SPOILS"); /* the rank that does, in tests */
 
     side->rank = mst_get_rank(NULL);
     side->size = mst_get_world_size(NULL);
-    side->alloc = shared ? alloc_shared : alloc_plain;
-    side->release = shared ? mst_free : free;
+    if (!choose_memory(side, plan, memory)) return LOOP_MISTAKE;
     spoils = spoiler != NULL && atoi(spoiler) == side->rank;
     dtype = dtype_of(plan->dtype->name);
     return loop_run(side, plan);
