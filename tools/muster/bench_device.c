@@ -13,7 +13,8 @@ static struct {
     int (*SetDevice)(int device);
     int (*Malloc)(void **memory, size_t bytes);
     int (*Free)(void *memory);
-    int (*Memcpy)(void *to, const void *from, size_t bytes, int kind);
+    int (*MemcpyAsync)(void *to, const void *from, size_t bytes, int kind, void *stream);
+    int (*StreamSynchronize)(void *stream);
     const char *(*GetErrorString)(int error);
 } cuda;
 
@@ -47,7 +48,8 @@ bool device_open(int local_rank, char *why, size_t size) {
     }
     if (!find(library, "cudaGetDeviceCount", &cuda.GetDeviceCount) ||
         !find(library, "cudaSetDevice", &cuda.SetDevice) || !find(library, "cudaMalloc", &cuda.Malloc) ||
-        !find(library, "cudaFree", &cuda.Free) || !find(library, "cudaMemcpy", &cuda.Memcpy) ||
+        !find(library, "cudaFree", &cuda.Free) || !find(library, "cudaMemcpyAsync", &cuda.MemcpyAsync) ||
+        !find(library, "cudaStreamSynchronize", &cuda.StreamSynchronize) ||
         !find(library, "cudaGetErrorString", &cuda.GetErrorString)) {
         snprintf(why, size, "the CUDA runtime lacks a call: %s", dlerror());
         return false;
@@ -71,9 +73,10 @@ void device_free(void *memory) {
 }
 
 void *device_copy(void *to, const void *from, size_t bytes) {
-    int error = cuda.Memcpy(to, from, bytes, CUDA_COPY_DEFAULT);
+    int error = cuda.MemcpyAsync(to, from, bytes, CUDA_COPY_DEFAULT, NULL);
 
+    if (error == CUDA_OK) error = cuda.StreamSynchronize(NULL);
     if (error == CUDA_OK) return to;
-    fprintf(stderr, "cudaMemcpy: %s\n", cuda.GetErrorString(error));
+    fprintf(stderr, "cudaMemcpyAsync: %s\n", cuda.GetErrorString(error));
     abort();
 }

@@ -140,7 +140,7 @@ int ops_first(const struct ops_bench *bench);
 
 /* One turn of a side: adds a sample to its cells, or says in why what became of it. False: the user wants to end. */
 bool ops_turn(struct ops_bench *bench, int side);
-/* The same for a barrier of two ranks that is measured for nothing: can the side be used at all? */
+/* A turn for nothing: can the side be used at all? */
 bool ops_try(struct ops_bench *bench, int side);
 
 /* The hidden command: --worker and the words of one of muster's ranks. */

@@ -103,12 +103,17 @@ bool ops_try(struct ops_bench *b, int side) {
     double budget = b->budget;
 
     memset(t, 0, sizeof *t);
-    t->what = (struct ops_case){
-        .op = LOOP_BARRIER, .dtype = &loop_dtypes[0], .ranks = b->ranks[0], .hosts = 1, .n_sizes = 1};
+    t->what = (struct ops_case){.op = LOOP_ALL_REDUCE,
+                                .dtype = b->dtypes[0],
+                                .ranks = b->ranks[0],
+                                .hosts = 1,
+                                .bytes = {64},
+                                .n_sizes = 1};
     b->budget = 0.001;
     bool going_on = ops_turn(b, side);
     b->budget = budget;
-    const char *why = t->unsupported[side][0] != '\0' ? t->unsupported[side] : t->why[side];
-    snprintf(b->sides[side].peer.why_not, sizeof b->sides[side].peer.why_not, "%s", why);
+    /* What it lacks may be this one operation: that is said in the tables. */
+    if (t->unsupported[side][0] == '\0')
+        snprintf(b->sides[side].peer.why_not, sizeof b->sides[side].peer.why_not, "%s", t->why[side]);
     return going_on;
 }

@@ -13,7 +13,7 @@
 enum { OWN_WORDS = 5 };
 
 static mst_dtype dtype;
-static bool spoils; /* for tests of the benchmark: this rank damages what it gets */
+static loop_copy *spoils; /* not NULL, for tests of the benchmark: this rank damages what it gets */
 
 static mst_dtype dtype_of(const char *name) {
     int d = 1;
@@ -61,7 +61,12 @@ static int call(const struct loop_call *c) {
 
 static int call_and_spoil(const struct loop_call *c) {
     int status = call(c);
-    if (c->op != LOOP_BARRIER && c->count > 0 && spoils) *(unsigned char *)c->out ^= 1;
+    unsigned char byte;
+
+    if (spoils == NULL || c->op == LOOP_BARRIER) return status;
+    spoils(&byte, c->out, 1);
+    byte ^= 1;
+    spoils(c->out, &byte, 1);
     return status;
 }
 
@@ -83,12 +88,14 @@ static void *alloc_plain(size_t bytes) {
     return posix_memalign(&memory, 4096, bytes) == 0 ? memory : NULL;
 }
 
-static void tell(const struct loop_plan *plan, int status) {
+/* An operation may not be supported; a backend that is not there has failed. */
+static void tell(const struct loop_plan *plan, int status, bool in_world) {
     const char *place = strstr(mst_error(), "): "), *what = place != NULL ? place + 3 : mst_error();
     char line[BENCH_WHY_MAX];
 
     if (status < 0) return; /* the loop has told */
-    snprintf(line, sizeof line, "%s %s", status == MST_ERR_UNSUPPORTED ? "unsupported" : "failed", what);
+    snprintf(line, sizeof line, "%s %s", in_world && status == MST_ERR_UNSUPPORTED ? "unsupported" : "failed",
+             what);
     loop_say(plan, line);
 }
 
@@ -125,7 +132,11 @@ static int measure(struct loop_side *side, const struct loop_plan *plan, const c
     side->rank = mst_get_rank(NULL);
     side->size = mst_get_world_size(NULL);
     if (!choose_memory(side, plan, memory)) return LOOP_MISTAKE;
-    spoils = spoiler != NULL && atoi(spoiler) == side->rank;
+    if (plan->op == LOOP_BARRIER && side->copy == device_copy) {
+        loop_say(plan, "unsupported a barrier has no buffers, and is native's");
+        return LOOP_UNSUPPORTED;
+    }
+    spoils = spoiler != NULL && atoi(spoiler) == side->rank ? side->copy : NULL;
     dtype = dtype_of(plan->dtype->name);
     return loop_run(side, plan);
 }
@@ -137,8 +148,9 @@ int ops_worker(int argc, char **argv) {
     if (argc != OWN_WORDS + LOOP_WORDS || loop_read_plan(argv + OWN_WORDS, &plan) != 0) return EXIT_USAGE;
     part_ranks(atoi(argv[4]));
     int status = mst_init(.backend = argv[2]);
-    if (status == MST_OK) status = measure(&side, &plan, argv[3]);
-    if (status != MST_OK) tell(&plan, status);
+    bool in_world = status == MST_OK;
+    if (in_world) status = measure(&side, &plan, argv[3]);
+    if (status != MST_OK) tell(&plan, status, in_world);
     mst_destroy_process_group(NULL);
     return status == MST_OK || status == LOOP_UNSUPPORTED ? EXIT_DONE : EXIT_FAILED;
 }
