@@ -146,7 +146,7 @@ class Figures(Bench):
 class Trouble(Bench):
     def test_a_wrong_result_is_counted_and_said(self):
         lines, out, err = self.json_of(
-            "all_reduce", "gather", *SMALL, "--backend", "native", rc=1, env={"MUSTER_BENCH_SPOILS": "1"}
+            "all_reduce", "gather", *SMALL, "--backend", "native", rc=1, env={"BENCH_TEST_SPOILS": "1"}
         )
         self.assertTrue(all(line["wrong"] > 0 for line in lines), lines)
         self.assertRegex(out, rb"(?m)^native: WRONG: \d+ elements; the first: \d+ bytes: rank 1 of 2: element 0 is ")

@@ -127,7 +127,7 @@ static bool choose_memory(struct loop_side *side, const struct loop_plan *plan, 
 }
 
 static int measure(struct loop_side *side, const struct loop_plan *plan, const char *memory) {
-    const char *spoiler = getenv("MUSTER_BENCH_SPOILS"); /* the rank that does, in tests */
+    const char *spoiler = getenv("BENCH_TEST_SPOILS"); /* the rank that does, in tests */
 
     side->rank = mst_get_rank(NULL);
     side->size = mst_get_world_size(NULL);
