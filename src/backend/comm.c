@@ -84,6 +84,21 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
     return MST_OK;
 }
 
+mst_status msi_comm_new_inside(const struct msi_comm *comm, const char *key, struct msi_comm **inside) {
+    struct msi_comm_place place = {.rank = comm->rank,
+                                   .size = comm->size,
+                                   .pids = comm->pids,
+                                   .key = key,
+                                   .hosts = comm->hosts.of,
+                                   .n_hosts = comm->hosts.n,
+                                   .largest = comm->hosts.largest,
+                                   .door = comm->door,
+                                   .tuning = comm->tuning,
+                                   .streams = comm->streams,
+                                   .local_ranks = comm->local};
+    return msi_comm_new(&place, &comm->hooks, inside);
+}
+
 static void free_ops(struct msi_list *list) {
     while (!msi_list_empty(list)) {
         struct mst_work *op = msi_container(list->next, struct mst_work, node);

@@ -80,6 +80,11 @@ static inline void msi_relax(void) {
 #endif
 }
 
+/* A comm of the same ranks without a table, for whoever stands behind one; its keys begin with that one. */
+mst_status msi_comm_new_inside(const struct msi_comm *comm, const char *key, struct msi_comm **inside);
+/* Begins an operation of such a comm, without waiting for it; once it is done it is returned. */
+mst_status msi_comm_begin_here(struct mst_work *op);
+
 /* What is needed before the first operation; this is it, or another that comes first. */
 mst_status msi_comm_join(struct mst_work *op);
 

@@ -232,6 +232,13 @@ static mst_status explain(const struct mst_work *op) {
     return op->failure.status == MST_OK ? MST_OK : msi_comm_repeat(&op->failure);
 }
 
+mst_status msi_comm_begin_here(struct mst_work *op) {
+    mst_status st = msi_comm_join(op);
+    if (st == MST_OK) st = begin(op);
+    if (st != MST_OK) msi_comm_return(op);
+    return st;
+}
+
 /* Alone on the comm: no lock. */
 static mst_status run_here(struct mst_work *op) {
     struct msi_comm *comm = op->comm;

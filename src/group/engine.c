@@ -1,4 +1,5 @@
 /* engine.c - what a group's comm asks of its group: the store, and what became of ranks. See backend/comm.h. */
+#include "backend/native.h"
 #include "base/error.h"
 #include "bootstrap/report.h"
 #include "group/world.h"
@@ -119,7 +120,9 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, struct m
                                    .tuning = &world->tuning,
                                    .streams = world->streams,
                                    .local_ranks = roster->local_sizes[roster->members[world->rank].host],
-                                   .table = table == &msi_native ? NULL : table,
+                                   .table = table != &msi_native ? table
+                                            : world->forced      ? &msi_native_composed
+                                                                 : NULL,
                                    .epoch = group->epoch,
                                    .forced = world->forced,
                                    .stage = world->stage,
