@@ -88,7 +88,7 @@ def step_of(line):
     return 0 if line["bytes"] == 0 else round(math.log2(line["bytes"] / 4) / 2)
 
 
-def figures(lines, ops, others):
+def figures(lines, ops):
     rows = []
     for step in sorted({step_of(line) for line in lines}):
         here = {line["op"]: line for line in lines if step_of(line) == step}
@@ -96,9 +96,8 @@ def figures(lines, ops, others):
         row = [name]
         for op in ops:
             line = here.get(op)
-            ratios = [line["ratio_to"].get(other) for other in others] if line and line["ratio_to"] else []
-            cell = [digits(line["us_median"])] if line else ["–"]
-            row.append(", ".join(cell + [f"{r:.2f}×" if r else "–" for r in ratios]))
+            fastest = [digits(min(line["ratio_to"].values())) + "×"] if line and line["ratio_to"] else []
+            row.append(", ".join([digits(line["us_median"])] + fastest) if line else "–")
         rows.append(row)
     return table(["bytes"] + ops, rows)
 
@@ -110,7 +109,7 @@ def means(lines, ops, others):
         for other in others:
             ratios = [l["ratio_to"][other] for l in lines if op in (l["op"], "all") and other in (l["ratio_to"] or {})]
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
-            row.append(f"{mean:.2f}×, {min(ratios):.2f}×" if ratios else "–")
+            row.append(f"{digits(mean)}×, {digits(min(ratios))}×" if ratios else "–")
         rows.append(row)
     return table(["geometric mean, worst"] + others, rows)
 
@@ -125,11 +124,11 @@ def case(lines, setting):
     sized = [l for l in mine if l["op"] != "barrier"]
     ops = list(dict.fromkeys(l["op"] for l in sized))
     place = f"{hosts} pretended hosts" if hosts > 1 else "one host"
-    against = f", then how many times as fast it is as {', '.join(others)}" if others else ""
+    against = f", then how many times as long the fastest other one takes ({', '.join(others)})" if others else ""
     out = [f"**{ranks} ranks, {place}, {dtype}, {buffers} buffers.** {first}, microseconds{against}.", ""]
-    out += figures(sized, ops, others) + [""]
+    out += figures(sized, ops) + [""]
     if barrier:
-        ratios = [f"{barrier[0]['ratio_to'][o]:.2f}× ({o})" for o in others if o in (barrier[0]["ratio_to"] or {})]
+        ratios = [f"{digits(barrier[0]['ratio_to'][o])}× ({o})" for o in others if o in (barrier[0]["ratio_to"] or {})]
         out += [f"Barrier: {', '.join([digits(barrier[0]['us_median']) + ' us'] + ratios)}.", ""]
     return out + (means(mine, ops + (["barrier"] if barrier else []), others) + [""] if others else [])
 
@@ -155,7 +154,9 @@ def limits(lines):
         name = "past the caches" if size == past[n] and size >= 2**20 else size_name(size) if size else ""
         rows.setdefault((line["limit"], name), {})[n] = line["value"]
     order = [key for limit in LIMITS for key in rows if key[0] == limit]
-    body = [[LIMITS[k[0]], k[1]] + [digits(rows[k][n]) if rows[k].get(n) else "" for n in counts] for k in order]
+    names = [LIMITS[k[0]] if i == 0 or order[i - 1][0] != k[0] else "" for i, k in enumerate(order)]
+    values = [[digits(rows[k][n]) if rows[k].get(n) else "" for n in counts] for k in order]
+    body = [[name, k[1]] + some for name, k, some in zip(names, order, values, strict=True)]
     return ["**What the machine allows** (`muster bench limits`), processes together.", ""] + table(
         ["", "bytes each"] + [f"{n} process{'es' if n > 1 else ''}" for n in counts], body
     )

@@ -99,6 +99,14 @@ static bool run_rounds(struct ops_bench *b) {
     return true;
 }
 
+/* Is there anything to show of the table under way, once the user wants to end? */
+static bool has_figures(const struct ops_bench *b) {
+    for (int side = 0; side < b->n_sides; side++)
+        for (int i = 0; i < b->table.what.n_sizes; i++)
+            if (b->table.cells[side][i].n > 0) return true;
+    return false;
+}
+
 /* Takes the table that is over into the results, prints and writes it. */
 static void finish_table(struct ops_bench *b) {
     const struct ops_table *t = &b->table;
@@ -131,7 +139,7 @@ static bool run_all(struct ops_bench *b) {
         memset(t, 0, sizeof *t);
         if (!going_on || !next_case(b, &at, &t->what)) return going_on;
         going_on = run_rounds(b);
-        finish_table(b);
+        if (going_on || has_figures(b)) finish_table(b);
     }
 }
 

@@ -67,16 +67,18 @@ static bool prepare_launcher(struct ops_side *side, const char *dir) {
     return going_on && peers_find_mpirun(&side->peer, "mpich", dir);
 }
 
-/* Muster's own, or what an engine says of itself. */
+/* Muster's own, or what an engine says of itself; others are not loaded for that. */
 static void take_version(struct ops_side *side) {
     char text[BENCH_WHY_MAX];
-    const char *name;
-    bool usable;
+    const char *name = NULL;
+    bool usable = false;
+    int i = 0;
 
     snprintf(side->peer.version, sizeof side->peer.version, "%s", mst_version());
-    for (int i = 0; mst_backend_list(i, &name, &usable, text, sizeof text); i++)
-        if (usable && strcmp(name, side->peer.name) == 0 && strcmp(name, "native") != 0)
-            snprintf(side->peer.version, sizeof side->peer.version, "(%.60s)", text);
+    while (mst_backend_list(i, &name, &usable, NULL, 0) && strcmp(name, side->peer.name) != 0) i++;
+    if (strcmp(side->peer.name, "native") == 0 || !mst_backend_list(i, &name, &usable, text, sizeof text))
+        return;
+    if (usable) snprintf(side->peer.version, sizeof side->peer.version, "(%.60s)", text);
 }
 
 static bool prepare(struct ops_bench *b, int i) {
