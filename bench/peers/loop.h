@@ -163,11 +163,11 @@ static inline void loop_spoil(struct loop_state *s, int calls, struct loop_call 
 
 static inline void loop_check_ends(struct loop_state *s, const struct loop_call *last) {
     const struct loop_pattern *p = loop_expects(s);
-    size_t length;
+    size_t length, stride = s->out_count > 1 ? s->out_count - 1 : 1;
 
     if (s->out_count == 0 || !loop_receives(last)) return;
     loop_begins(last, 0, &length);
-    for (size_t i = 0; i<s->out_count; i += s->out_count> 1 ? s->out_count - 1 : 1) {
+    for (size_t i = 0; i < s->out_count; i += stride) {
         size_t from =
             s->call.op == LOOP_BROADCAST ? s->token : loop_begins(last, i / length, &length) + i % length;
         const unsigned char *at = (const unsigned char *)last->out + i * p->element;
