@@ -164,7 +164,7 @@ typedef struct mst_backend {
      */
     bool (*probe)(char *text, size_t size);
 
-    /* What it can do; the last row is zero. */
+    /* What it can do; the last row is zero. Called at any time; after a probe that found a library, for that one's version. */
     const mst_backend_row *(*rows)(void);
 
     /*
@@ -221,7 +221,7 @@ const mst_backend *mst_backend_module(unsigned version);
  * last. text may be NULL, and then nothing is loaded.
  */
 bool mst_backend_list(int i, const char **name, bool *usable, char *text, size_t size);
-/* What a backend can do, for tables; NULL, and mst_error() says why, if it cannot be used here. */
+/* What a backend can do where it can be used, for tables; NULL, and mst_error() says why, if there is none of that name. */
 const mst_backend_row *mst_backend_rows(const char *name);
 
 /*
