@@ -39,6 +39,7 @@ static double crossing_pairs(int n, int h) {
 
 static struct work count(const struct ops_case *what, double s) {
     double n = what->ranks, h = what->hosts;
+    int pairs = what->ranks / 2;
 
     switch (what->op) {
     case LOOP_ALL_REDUCE:
@@ -56,7 +57,7 @@ static struct work count(const struct ops_case *what, double s) {
     case LOOP_SCATTER:
         return (struct work){0, s, s * (h - 1) / h};
     case LOOP_SEND_RECV:
-        return (struct work){0, (double)(what->ranks / 2) * s, crossing_pairs(what->ranks, what->hosts) * s};
+        return (struct work){0, pairs * s, crossing_pairs(what->ranks, what->hosts) * s};
     default:
         return (struct work){0};
     }
