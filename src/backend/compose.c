@@ -33,11 +33,28 @@ static bool writes(const mst_backend_op *op, int rank) {
     return op->out && (!rooted || op->root == rank);
 }
 
+static bool touch(const void *in, size_t in_bytes, const void *out, size_t out_bytes) {
+    uintptr_t from = (uintptr_t)in, to = (uintptr_t)out;
+    return from < to + out_bytes && to < from + in_bytes;
+}
+
+/* Blocks that lie apart: a rank's own, or those for and from each rank. */
+static bool lists_overlap(const mst_backend_op *op, int rank, int ranks) {
+    bool each = op->in_list && op->out_list;
+    for (int r = each ? 0 : rank; r < (each ? ranks : rank + 1); r++)
+        if (touch(op->in_list ? op->in_list[r] : op->in,
+                  msi_op_len(op->in_counts, op->count, r) * op->element,
+                  op->out_list ? op->out_list[r] : op->out,
+                  msi_op_len(op->out_counts, op->count, r) * op->element))
+            return true;
+    return false;
+}
+
 static bool overlaps(const mst_backend_op *op, int rank, int ranks) {
     if (op->kind >= MST_KIND_SEND || op->kind == MST_KIND_BROADCAST) return false;
+    if (op->in_list || op->out_list) return lists_overlap(op, rank, ranks);
     if (!reads(op, rank) || !writes(op, rank)) return false;
-    uintptr_t in = (uintptr_t)op->in, out = (uintptr_t)op->out;
-    return in < out + extent(op, false, ranks) && out < in + extent(op, true, ranks);
+    return touch(op->in, extent(op, true, ranks), op->out, extent(op, false, ranks));
 }
 
 unsigned msi_op_forms(const mst_backend_op *op, int rank, int ranks) {
