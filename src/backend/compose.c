@@ -239,12 +239,12 @@ static mst_status compose_staged(struct msi_composer *c, const mst_backend_op *o
     staged.memory = memory;
     c->words = "the same on the device, with copies there and back";
     mst_status st = MST_OK;
-    if (op->in && op->kind != MST_KIND_RECV) {
+    if (reads(op, c->rank)) {
         st = msi_compose_room(c, &staged, in_bytes / op->element, &in);
-        if (st == MST_OK && reads(op, c->rank)) st = msi_compose_copy(c, in, op->in, in_bytes);
+        if (st == MST_OK) st = msi_compose_copy(c, in, op->in, in_bytes);
     }
     if (st == MST_OK && op->out) st = msi_compose_room(c, &staged, out_bytes / op->element, &out);
-    staged.in = in;
+    staged.in = in || op->kind != MST_KIND_BROADCAST ? in : out;
     staged.out = out;
     if (st == MST_OK) st = compose(c, &staged, deterministic);
     if (st == MST_OK && writes(op, c->rank)) st = msi_compose_copy(c, op->out, out, out_bytes);
