@@ -211,22 +211,26 @@ static mst_status compose_lists(struct msi_composer *c, const mst_backend_op *op
     return st;
 }
 
-mst_status msi_compose_apart(struct msi_composer *c, mst_backend_op *op) {
+static mst_status copy_input(struct msi_composer *c, mst_backend_op *op) {
     void *in;
     size_t bytes = extent(op, true, c->ranks);
+    mst_status st = msi_compose_room(c, op, bytes / op->element, &in);
+    if (st == MST_OK) st = msi_compose_copy(c, in, op->in, bytes);
+    if (st == MST_OK) op->in = in;
+    return st;
+}
+
+mst_status msi_compose_apart(struct msi_composer *c, mst_backend_op *op) {
     if (!overlaps(op, c->rank, c->ranks) ||
         msi_compose_can_op(c, op, op->kind, op->op, msi_op_forms(op, c->rank, c->ranks)))
         return MST_OK;
-    mst_status st = msi_compose_room(c, op, bytes / op->element, &in);
-    if (st == MST_OK) st = msi_compose_copy(c, in, op->in, bytes);
-    op->in = in;
-    return st;
+    return copy_input(c, op);
 }
 
 static mst_status compose_in_place(struct msi_composer *c, const mst_backend_op *op, bool deterministic) {
     mst_backend_op apart = *op;
     c->words = "the same with a copy of the input";
-    mst_status st = msi_compose_apart(c, &apart);
+    mst_status st = copy_input(c, &apart);
     return st == MST_OK ? compose(c, &apart, deterministic) : st;
 }
 
