@@ -275,5 +275,11 @@ mst_status msi_compose(struct msi_composer *c, const mst_backend_op *op, bool de
     c->n = 0;
     c->composed = false;
     c->words = NULL;
-    return compose(c, op, deterministic);
+    if (!op->stream) return compose(c, op, deterministic);
+    /* What is before it on the stream must be over: copies and folds are not ordered there. */
+    mst_backend_op first = msi_compose_sub(op, MST_KIND_BARRIER, NULL, NULL, 0), rest = *op;
+    rest.stream = NULL;
+    if (!msi_compose_can(c, &first, MST_KIND_BARRIER)) return msi_compose_nothing(c, op);
+    mst_status st = msi_compose_add(c, &first, false);
+    return st == MST_OK ? compose(c, &rest, deterministic) : st;
 }
