@@ -64,6 +64,7 @@ static mst_status begin_body(struct msi_engine *e, struct mst_work *op, bool *do
 static mst_status advance(struct msi_engine *e, struct mst_work *op, bool *done) {
     *done = false;
     if (!op->begun) return begin(e, op);
+    if (e->grouped) return MST_OK;
     mst_status st = e->table->progress(e->made, &op->job, done);
     if (st != MST_OK || !*done || op->message.body) return st;
     return begin_body(e, op, done);
@@ -80,12 +81,13 @@ static void withdraw(struct msi_engine *e, struct mst_work *op) {
         msi_comm_give_up(e->comm, op);
 }
 
-/* What cannot even begin harms nobody else. */
+/* What the engine refuses to begin harms nobody else; what it fails at does. */
 static void fail(struct msi_engine *e, struct mst_work *op, mst_status status, bool had_begun) {
     int culprit = -1;
-    mst_status st = had_begun ? msi_engine_say(e->comm, status, &culprit) : status;
+    bool refused = !had_begun && (status == MST_ERR_UNSUPPORTED || status == MST_ERR_INVALID);
+    mst_status st = refused ? status : msi_engine_say(e->comm, status, &culprit);
     msi_comm_fail(e->comm, op, st, culprit);
-    if (had_begun) msi_comm_give_up(e->comm, op);
+    if (!refused) msi_comm_give_up(e->comm, op);
 }
 
 bool msi_engine_advance_messages(struct msi_comm *comm) {

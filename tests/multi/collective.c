@@ -12,6 +12,7 @@
  *   --dtype D         one dtype alone ("bf16")
  *   --max-count N     no case with more elements
  *   --case N          the case of this number alone
+ *   --device          buffers in memory of a GPU, as for MUSTER_BACKEND=cpu:native,cuda:nccl; see collective/device.c
  *   --verbose         say each case before it begins
  *
  * Exits with 0 if everything was right, with 1 at the first thing that was not, saying which case it was, and with 77
@@ -61,6 +62,9 @@ static void read_option(int option) {
     case 'c':
         suite.only_case = strtoll(optarg, NULL, 10);
         break;
+    case 'g':
+        suite.device = true;
+        break;
     case 'v':
         suite.verbose = true;
         break;
@@ -71,17 +75,12 @@ static void read_option(int option) {
 
 static void read_options(int argc, char **argv) {
     static const struct option options[] = {
-        {"quick", no_argument, NULL, 'q'},
-        {"all", no_argument, NULL, 'a'},
-        {"soak", required_argument, NULL, 's'},
-        {"calls", required_argument, NULL, 'n'},
-        {"seed", required_argument, NULL, 'e'},
-        {"only", required_argument, NULL, 'o'},
-        {"dtype", required_argument, NULL, 'd'},
-        {"max-count", required_argument, NULL, 'm'},
-        {"case", required_argument, NULL, 'c'},
-        {"verbose", no_argument, NULL, 'v'},
-        {NULL, 0, NULL, 0},
+        {"quick", no_argument, NULL, 'q'},       {"all", no_argument, NULL, 'a'},
+        {"soak", required_argument, NULL, 's'},  {"calls", required_argument, NULL, 'n'},
+        {"seed", required_argument, NULL, 'e'},  {"only", required_argument, NULL, 'o'},
+        {"dtype", required_argument, NULL, 'd'}, {"max-count", required_argument, NULL, 'm'},
+        {"case", required_argument, NULL, 'c'},  {"device", no_argument, NULL, 'g'},
+        {"verbose", no_argument, NULL, 'v'},     {NULL, 0, NULL, 0},
     };
     suite.seed = 1;
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) read_option(option);
@@ -140,6 +139,7 @@ int main(int argc, char **argv) {
     mst_printf("collective: %d ranks on %d hosts, seed %llu\n", suite.size, mst_get_host_count(NULL),
                (unsigned long long)suite.seed);
     skip_if_unsupported();
+    if (suite.device) device_begin();
     make_layouts();
     int64_t begin = msi_now();
     run_mode();

@@ -1,0 +1,208 @@
+/*
+ * engine_calls.c - each kind of operation as one call of MPI. Moving kinds go as bytes; what has more of them, or more elements to reduce,
+ * than an int can count is engine_large.c's.
+ */
+#include "engine.h"
+
+#include <string.h>
+
+/* The blocking form, or the one with a request; the arguments are the same. */
+#define EITHER(f, blocking_form, form, ...)                                                                  \
+    ((f)->blocking ? blocking_form(__VA_ARGS__) : ((f)->n = 1, form(__VA_ARGS__, &(f)->one)))
+
+size_t msm_total(const size_t *counts, size_t count, int ranks) {
+    size_t sum = 0;
+    if (!counts) return count * (size_t)ranks;
+    for (int r = 0; r < ranks; r++) sum += counts[r];
+    return sum;
+}
+
+bool msm_is_large(const mst_backend_engine *engine, const mst_backend_op *op) {
+    size_t in = msm_total(op->in_counts, op->count, engine->ranks);
+    size_t out = msm_total(op->out_counts, op->count, engine->ranks);
+    switch (op->kind) {
+    case MST_KIND_BARRIER:
+        return false;
+    case MST_KIND_ALL_REDUCE:
+    case MST_KIND_REDUCE:
+        return op->count > msm_limit;
+    case MST_KIND_REDUCE_SCATTER:
+        return in > msm_limit;
+    case MST_KIND_BROADCAST:
+    case MST_KIND_SEND:
+    case MST_KIND_RECV:
+        return op->count * op->element > msm_limit;
+    default:
+        return (in > out ? in : out) * op->element > msm_limit;
+    }
+}
+
+/* The block of a rank in a buffer of even blocks. */
+static char *block(const void *base, int rank, size_t bytes) {
+    return (char *)(uintptr_t)base + (size_t)rank * bytes;
+}
+
+/* What a root's input is copied to, where it is apart from its output. */
+static void copy_own(void *out, const void *in, size_t bytes) {
+    if (out && in && out != in && bytes) memcpy(out, in, bytes);
+}
+
+static int broadcast(mst_backend_engine *e, struct msm_flight *f) {
+    mst_backend_op *op = f->op;
+    size_t bytes = op->count * op->element;
+    if (e->rank == op->root) copy_own(op->out, op->in, bytes);
+    void *buf = e->rank == op->root && !op->out ? (void *)(uintptr_t)op->in : op->out;
+    return EITHER(f, MPI_Bcast, MPI_Ibcast, buf, (int)bytes, MPI_BYTE, op->root, e->comm);
+}
+
+static int all_reduce(mst_backend_engine *e, struct msm_flight *f) {
+    mst_backend_op *op = f->op;
+    MPI_Datatype type;
+    MPI_Op how;
+    if (!msm_reducer(op->dtype, op->op, &type, &how)) return MPI_ERR_OP;
+    return EITHER(f, MPI_Allreduce, MPI_Iallreduce, msm_in(op->in, op->in == op->out), op->out,
+                  (int)op->count, type, how, e->comm);
+}
+
+static int reduce(mst_backend_engine *e, struct msm_flight *f) {
+    mst_backend_op *op = f->op;
+    bool root = e->rank == op->root;
+    MPI_Datatype type;
+    MPI_Op how;
+    if (!msm_reducer(op->dtype, op->op, &type, &how)) return MPI_ERR_OP;
+    return EITHER(f, MPI_Reduce, MPI_Ireduce, msm_in(op->in, root && op->in == op->out),
+                  root ? op->out : NULL, (int)op->count, type, how, op->root, e->comm);
+}
+
+/* Counts and displacements of all ranks, in units of so many bytes. */
+static void fill(int *counts, int *starts, const size_t *given, size_t count, int ranks, size_t unit) {
+    size_t at = 0;
+    for (int r = 0; r < ranks; r++) {
+        counts[r] = (int)(msm_count(given, count, r) * unit);
+        starts[r] = (int)at;
+        at += (size_t)counts[r];
+    }
+}
+
+static int all_gather_uneven(mst_backend_engine *e, struct msm_flight *f) {
+    mst_backend_op *op = f->op;
+    if (!msm_flight_ints(e, f)) return MPI_ERR_NO_MEM;
+    int *counts = f->ints, *starts = counts + e->ranks;
+    fill(counts, starts, op->out_counts, op->count, e->ranks, op->element);
+    bool in_place = op->in == (const char *)op->out + starts[e->rank];
+    return EITHER(f, MPI_Allgatherv, MPI_Iallgatherv, msm_in(op->in, in_place), counts[e->rank], MPI_BYTE,
+                  op->out, counts, starts, MPI_BYTE, e->comm);
+}
+
+static int all_gather(mst_backend_engine *e, struct msm_flight *f) {
+    mst_backend_op *op = f->op;
+    if (op->out_counts) return all_gather_uneven(e, f);
+    int bytes = (int)(op->count * op->element);
+    bool in_place = op->in == block(op->out, e->rank, (size_t)bytes);
+    return EITHER(f, MPI_Allgather, MPI_Iallgather, msm_in(op->in, in_place), bytes, MPI_BYTE, op->out, bytes,
+                  MPI_BYTE, e->comm);
+}
+
+/*
+ * In place MPI leaves the result at the start of the whole input; muster's is this rank's block of it and the rest stays
+ * as it was. So the result is made apart.
+ */
+static int reduce_scatter(mst_backend_engine *e, struct msm_flight *f) {
+    mst_backend_op *op = f->op;
+    MPI_Datatype type;
+    MPI_Op how;
+    if (!msm_reducer(op->dtype, op->op, &type, &how)) return MPI_ERR_OP;
+    const char *in = op->in, *out = op->out;
+    size_t own = msm_count(op->in_counts, op->count, e->rank);
+    size_t all = msm_total(op->in_counts, op->count, e->ranks) * op->element;
+    bool overlaps = out && out >= in && out < in + all;
+    if (overlaps && !msm_flight_scratch(f, own * op->element)) return MPI_ERR_NO_MEM;
+    void *to = overlaps ? f->scratch : op->out;
+    if (!op->in_counts)
+        return EITHER(f, MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, in, to, (int)op->count, type,
+                      how, e->comm);
+    if (!msm_flight_ints(e, f)) return MPI_ERR_NO_MEM;
+    fill(f->ints, f->ints + e->ranks, op->in_counts, op->count, e->ranks, 1);
+    return EITHER(f, MPI_Reduce_scatter, MPI_Ireduce_scatter, in, to, f->ints, type, how, e->comm);
+}
+
+/*
+ * The w-form, never the v-form and never blocking: a rank cannot know whether for another the operation is a large one, which has the
+ * w-form alone, and the form must be the same on all.
+ */
+static int all_to_all_uneven(mst_backend_engine *e, struct msm_flight *f) {
+    mst_backend_op *op = f->op;
+    if (!msm_flight_ints(e, f)) return MPI_ERR_NO_MEM;
+    int *to = f->ints, *from = to + 2 * e->ranks;
+    fill(to, to + e->ranks, op->in_counts, op->count, e->ranks, op->element);
+    fill(from, from + e->ranks, op->out_counts, op->count, e->ranks, op->element);
+    f->n = 1;
+    return MPI_Ialltoallw(op->in, to, to + e->ranks, e->bytes, op->out, from, from + e->ranks, e->bytes,
+                          e->comm, &f->one);
+}
+
+static int all_to_all(mst_backend_engine *e, struct msm_flight *f) {
+    mst_backend_op *op = f->op;
+    if (op->in_counts || op->out_counts) return all_to_all_uneven(e, f);
+    int bytes = (int)(op->count * op->element);
+    return EITHER(f, MPI_Alltoall, MPI_Ialltoall, msm_in(op->in, op->in == op->out), bytes, MPI_BYTE, op->out,
+                  bytes, MPI_BYTE, e->comm);
+}
+
+static int gather(mst_backend_engine *e, struct msm_flight *f) {
+    mst_backend_op *op = f->op;
+    int bytes = (int)(op->count * op->element);
+    bool root = e->rank == op->root, in_place = root && op->in == block(op->out, e->rank, (size_t)bytes);
+    return EITHER(f, MPI_Gather, MPI_Igather, msm_in(op->in, in_place), bytes, MPI_BYTE,
+                  root ? op->out : NULL, bytes, MPI_BYTE, op->root, e->comm);
+}
+
+static int scatter(mst_backend_engine *e, struct msm_flight *f) {
+    mst_backend_op *op = f->op;
+    int bytes = (int)(op->count * op->element);
+    bool root = e->rank == op->root, in_place = root && op->out == block(op->in, e->rank, (size_t)bytes);
+    return EITHER(f, MPI_Scatter, MPI_Iscatter, root ? op->in : NULL, bytes, MPI_BYTE,
+                  in_place ? MPI_IN_PLACE : op->out, bytes, MPI_BYTE, op->root, e->comm);
+}
+
+/* Of an MPI tag that muster's own messages, with tag -1, have for themselves: 0. */
+int msm_tag(const mst_backend_op *op) {
+    return op->tag + 1;
+}
+
+static int message(mst_backend_engine *e, struct msm_flight *f) {
+    mst_backend_op *op = f->op;
+    int bytes = (int)(op->count * op->element), peer = op->peer < 0 ? MPI_ANY_SOURCE : op->peer;
+    f->n = 1;
+    if (op->kind == MST_KIND_SEND)
+        return MPI_Isend(op->in, bytes, MPI_BYTE, peer, msm_tag(op), e->comm, &f->one);
+    return MPI_Irecv(op->out, bytes, MPI_BYTE, peer, msm_tag(op), e->comm, &f->one);
+}
+
+int msm_begin(mst_backend_engine *e, struct msm_flight *f) {
+    switch (f->op->kind) {
+    case MST_KIND_BARRIER:
+        return EITHER(f, MPI_Barrier, MPI_Ibarrier, e->comm);
+    case MST_KIND_BROADCAST:
+        return broadcast(e, f);
+    case MST_KIND_ALL_REDUCE:
+        return all_reduce(e, f);
+    case MST_KIND_REDUCE:
+        return reduce(e, f);
+    case MST_KIND_ALL_GATHER:
+        return all_gather(e, f);
+    case MST_KIND_REDUCE_SCATTER:
+        return reduce_scatter(e, f);
+    case MST_KIND_ALL_TO_ALL:
+        return all_to_all(e, f);
+    case MST_KIND_GATHER:
+        return gather(e, f);
+    case MST_KIND_SCATTER:
+        return scatter(e, f);
+    case MST_KIND_SEND:
+    case MST_KIND_RECV:
+        return message(e, f);
+    default:
+        return MPI_ERR_OTHER;
+    }
+}

@@ -1,0 +1,216 @@
+/*
+ * engine_start.c - MPI in this process: started once, by the first engine unless by the program, and ended at the process's exit.
+ *
+ * MPI_Init is called with errors that are fatal by definition, so all that can be checked is checked before.
+ */
+#include "engine.h"
+#include "launcher.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
+static bool started; /* we have looked at MPI, and it can be used. Under the lock. */
+static bool stuck;   /* MPI_Init did not come back. Under the lock. */
+static bool served;  /* by our own PMI */
+static int level = MPI_THREAD_SINGLE;
+static pid_t owner;             /* a forked child must not end its parent's MPI */
+static atomic_bool unfinalised; /* relaxed: a hint for the end of the process */
+
+static pthread_mutex_t serial = PTHREAD_MUTEX_INITIALIZER;
+
+void msm_lock(void) {
+    if (level == MPI_THREAD_SERIALIZED) pthread_mutex_lock(&serial);
+}
+
+void msm_unlock(void) {
+    if (level == MPI_THREAD_SERIALIZED) pthread_mutex_unlock(&serial);
+}
+
+void msm_leave_unfinalised(void) {
+    atomic_store_explicit(&unfinalised, true, memory_order_relaxed);
+}
+
+bool msm_alive(void) {
+    int finalized = 0;
+    return MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized;
+}
+
+#ifdef MSM_MPICH
+const char *msm_job(void) {
+    return served ? msm_pmi_job() : msm_launcher_job();
+}
+#else
+const char *msm_job(void) {
+    return msm_launcher_job();
+}
+#endif
+
+mst_status msm_say(const mst_backend_host *host, const char *what, int rc) {
+    char text[MPI_MAX_ERROR_STRING] = "", line[MPI_MAX_ERROR_STRING + 200];
+    int length = 0, class = MPI_ERR_OTHER;
+    MPI_Error_string(rc, text, &length);
+    MPI_Error_class(rc, &class);
+    for (char *c = text; *c; c++)
+        if (*c == '\n') *c = ' ';
+    snprintf(line, sizeof line, MSM_FLAVOUR ": %s: %s", what, text);
+    mst_status status = class == MPI_ERR_NO_MEM ? MST_ERR_MEMORY : MST_ERR_SYSTEM;
+    return host->fail(host, status, -1, NULL, line);
+}
+
+/*
+ * At the exit. Where something failed MPI_Finalize might wait for a dead rank for ever. It would also wait for ranks that are
+ * long gone where muster served PMI, as nobody is left then to synchronise its end; MPICH leaves nothing behind without it.
+ */
+static void finish(void) {
+    if (owner != getpid() || served || !msm_alive()) return;
+    if (atomic_load_explicit(&unfinalised, memory_order_relaxed)) return;
+    MPI_Finalize();
+}
+
+static int init(void *provided) {
+    return MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, provided);
+}
+
+static mst_status init_with_deadline(const mst_backend_host *host) {
+    int rc = MPI_SUCCESS, *provided = malloc(sizeof *provided);
+    if (!provided) return host->fail(host, MST_ERR_MEMORY, -1, NULL, "no memory to start MPI with");
+    mst_status st = msm_errand(
+        host, init, provided, MSM_FLAVOUR ": MPI_Init did not return in time",
+        "all ranks of the job must take part: let them use the world first, as by mst_barrier()", &rc);
+    if (st != MST_OK) {
+        stuck = true;
+        return st;
+    }
+    free(provided);
+    if (rc != MPI_SUCCESS) return msm_say(host, "MPI_Init", rc);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    owner = getpid();
+    atexit(finish);
+    return MST_OK;
+}
+
+#ifdef MSM_MPICH
+/* A variable that MPI_Init reads, and what it was before. */
+struct borrowed {
+    const char *name;
+    char *before;
+};
+
+static void borrow(struct borrowed *b, const char *name, const char *value) {
+    const char *before = getenv(name);
+    b->name = name;
+    b->before = before ? strdup(before) : NULL;
+    setenv(name, value, 1);
+}
+
+static void borrow_number(struct borrowed *b, const char *name, int value) {
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    borrow(b, name, text);
+}
+
+/*
+ * UCX ends the process when it reads the memory of another that has died, unless it does without that way. Large messages are
+ * copied twice then, instead of once. Under mpirun a death ends the job anyway.
+ */
+static void borrow_transports(struct borrowed *b) {
+    const char *chosen = getenv("UCX_TLS");
+    borrow(b, "UCX_TLS", chosen && *chosen ? chosen : "^cma");
+}
+
+static void give_back(struct borrowed *b) {
+    if (b->before)
+        setenv(b->name, b->before, 1);
+    else
+        unsetenv(b->name);
+    free(b->before);
+}
+
+/* Nobody's launcher has PMI for us: muster's store has. MPICH is told by the variables of Hydra. */
+static mst_status init_alone(const mst_backend_host *host) {
+    struct borrowed variables[4];
+    int fd = -1;
+    if (host->ranks != host->world_size)
+        return host->fail(
+            host, MST_ERR_STATE, -1,
+            "use the world once before its groups, as by mst_barrier(), or start the ranks with mpirun",
+            "without MPI's own launcher all ranks of the world must start MPI together, and this "
+            "group is a part of them");
+    mst_status st = msm_pmi_serve(host, &fd);
+    if (st != MST_OK) return st;
+    borrow_number(&variables[0], "PMI_FD", fd);
+    borrow_number(&variables[1], "PMI_RANK", host->rank);
+    borrow_number(&variables[2], "PMI_SIZE", host->ranks);
+    borrow_transports(&variables[3]);
+    served = true;
+    st = init_with_deadline(host);
+    msm_pmi_settle();
+    for (int i = 0; i < 4; i++) give_back(&variables[i]);
+    return st;
+}
+#else
+/* A single process needs no launcher; more of them cannot be joined without PMIx, which muster does not serve. */
+static mst_status init_alone(const mst_backend_host *host) {
+    if (host->world_size == 1) return init_with_deadline(host);
+    return host->fail(
+        host, MST_ERR_UNSUPPORTED, -1,
+        "start them with Open MPI's mpirun, or use MPICH (Debian: libmpich12; MUSTER_MPI=mpich), which "
+        "needs no launcher of its own",
+        "Open MPI cannot join ranks that its own launcher did not start");
+}
+#endif
+
+static mst_status init_mpi(const mst_backend_host *host) {
+#ifdef MSM_MPICH
+    bool ours = msm_launcher() == MSM_LAUNCHER_MPICH;
+#else
+    bool ours = msm_launcher() == MSM_LAUNCHER_OPENMPI;
+#endif
+    return ours ? init_with_deadline(host) : init_alone(host);
+}
+
+/* Under the lock. */
+static mst_status look(const mst_backend_host *host) {
+    int initialized = 0;
+    if (stuck)
+        return host->fail(host, MST_ERR_STATE, -1, "start the ranks again",
+                          "an earlier MPI_Init of this process did not return");
+    MPI_Initialized(&initialized);
+    if (!initialized) {
+        mst_status st = init_mpi(host);
+        if (st != MST_OK) return st;
+    }
+    MPI_Query_thread(&level);
+    int rc = msm_types_init(host);
+    return rc == MPI_SUCCESS ? MST_OK : msm_say(host, "MPI_Op_create", rc);
+}
+
+static mst_status check_thread(const mst_backend_host *host, bool *own_thread) {
+    int main_thread = 0;
+    *own_thread = level < MPI_THREAD_SERIALIZED;
+    if (!*own_thread) return MST_OK;
+    MPI_Is_thread_main(&main_thread);
+    if (main_thread) return MST_OK;
+    return host->fail(
+        host, MST_ERR_STATE, -1,
+        "call MPI_Init_thread with MPI_THREAD_MULTIPLE, or use the group first from MPI's main thread",
+        "the program has started MPI for its main thread alone, and this is another");
+}
+
+mst_status msm_start(const mst_backend_host *host, bool *own_thread) {
+    struct timespec until = {host->deadline / 1000000000, host->deadline % 1000000000};
+    if (!msm_alive())
+        return host->fail(host, MST_ERR_STATE, -1, "call MPI_Finalize at the end of the process",
+                          "MPI_Finalize was called in this process");
+    if (pthread_mutex_clocklock(&starting, CLOCK_MONOTONIC, &until))
+        return host->fail(host, MST_ERR_TIMEOUT, -1, NULL, "another thread is still starting MPI");
+    mst_status st = started ? MST_OK : look(host);
+    started = st == MST_OK;
+    pthread_mutex_unlock(&starting);
+    return st == MST_OK ? check_thread(host, own_thread) : st;
+}

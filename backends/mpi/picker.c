@@ -1,0 +1,231 @@
+/*
+ * picker.c - the module mpi as muster finds it. It links no MPI: it finds out which one this process must use, loads the engine that was
+ * built for that one, and passes every call on to it.
+ *
+ * Which one: the library that the process has already, else what MUSTER_MPI says, else the launcher's, else MPICH, which muster can
+ * start without a launcher of MPI's. Once an engine is loaded the choice stands.
+ */
+#include "launcher.h"
+
+#include <muster/backend.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct flavour {
+    const char *name, *title;
+    const char *library; /* which the engine is linked to */
+    const char *package; /* Debian's, that has it; to build with, and to run */
+    enum msm_launcher launcher;
+} flavours[] = {
+    {"openmpi", "Open MPI", "libmpi.so.40", "libopenmpi3", MSM_LAUNCHER_OPENMPI},
+    {"mpich", "MPICH", "libmpich.so.12", "libmpich12", MSM_LAUNCHER_MPICH},
+};
+enum { FLAVOURS = sizeof flavours / sizeof *flavours };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* The engine's table. Stored with release under the lock, by load; loaded with acquire by chosen(). */
+static _Atomic(const mst_backend *) engine;
+
+static const mst_backend *chosen(void) {
+    return atomic_load_explicit(&engine, memory_order_acquire);
+}
+
+static const struct flavour *by_name(const char *name) {
+    for (int i = 0; i < FLAVOURS; i++)
+        if (!strcmp(flavours[i].name, name)) return &flavours[i];
+    return NULL;
+}
+
+static bool is_loaded(const char *library) {
+    void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle) dlclose(handle);
+    return handle;
+}
+
+/* The MPI that the program's own calls reach, or that something has loaded; *file: one that is not among ours. */
+static const struct flavour *loaded(const char **file) {
+    const struct flavour *found = NULL;
+    Dl_info info;
+    void *init = dlsym(RTLD_DEFAULT, "MPI_Init");
+    *file = init && dladdr(init, &info) ? info.dli_fname : NULL;
+    for (int i = 0; i < FLAVOURS; i++) {
+        void *handle = dlopen(flavours[i].library, RTLD_LAZY | RTLD_NOLOAD);
+        if (!handle) continue;
+        bool reached = init && dlsym(handle, "MPI_Init") == init;
+        if (reached || !init) found = &flavours[i];
+        dlclose(handle);
+    }
+    if (!found && !*file && is_loaded("libmpi.so.12")) *file = "libmpi.so.12";
+    return found;
+}
+
+/* Writes DIRECTORY/muster_mpi_NAME.so, of the directory that this file is in. */
+static void engine_path(const struct flavour *flavour, char *path, size_t size) {
+    static const char here = 0;
+    Dl_info info = {0};
+    int n = 0;
+    if (dladdr(&here, &info) && info.dli_fname && strrchr(info.dli_fname, '/'))
+        n = (int)(strrchr(info.dli_fname, '/') - info.dli_fname + 1);
+    snprintf(path, size, "%.*smuster_mpi_%s.so", n, n ? info.dli_fname : "", flavour->name);
+}
+
+static bool is_built(const struct flavour *flavour) {
+    char path[4096];
+    engine_path(flavour, path, sizeof path);
+    return access(path, R_OK) == 0;
+}
+
+__attribute__((format(printf, 3, 4))) static const struct flavour *refuse(char *text, size_t size,
+                                                                          const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, size, format, args);
+    va_end(args);
+    return NULL;
+}
+
+/* NULL with the reason in text. */
+static const struct flavour *choose(char *text, size_t size) {
+    const char *file = NULL, *asked = getenv("MUSTER_MPI");
+    const struct flavour *present = loaded(&file), *wanted = asked && *asked ? by_name(asked) : NULL;
+    if (asked && *asked && !wanted)
+        return refuse(text, size, "MUSTER_MPI=%s: set it to openmpi or mpich", asked);
+    if (!present && file)
+        return refuse(text, size, "the program uses an MPI (%s) that muster was not built for", file);
+    if (present && wanted && present != wanted)
+        return refuse(text, size, "MUSTER_MPI=%s, but the program uses %s: unset MUSTER_MPI", asked,
+                      present->title);
+    if (present || wanted) return present ? present : wanted;
+    for (int i = 0; i < FLAVOURS; i++)
+        if (flavours[i].launcher == msm_launcher()) return &flavours[i];
+    const struct flavour *alone = by_name("mpich");
+    if (is_built(alone)) return alone;
+    return refuse(
+        text, size,
+        "not started by an mpirun, and muster was built without %s, which alone can do without: use "
+        "Open MPI's mpirun, or build muster with lib%s-dev",
+        alone->title, alone->name);
+}
+
+/*
+ * UCX, below MPICH, takes SIGHUP and the signals of crashes for itself as soon as it is loaded. They are the program's and stay
+ * as they were.
+ */
+static void *load_quietly(const char *path) {
+    enum { SIGNALS = 65 };
+    struct sigaction before[SIGNALS], after;
+    for (int i = 1; i < SIGNALS; i++) sigaction(i, NULL, &before[i]);
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    for (int i = 1; i < SIGNALS; i++)
+        if (!sigaction(i, NULL, &after) && after.sa_sigaction != before[i].sa_sigaction)
+            sigaction(i, &before[i], NULL);
+    return handle;
+}
+
+static const mst_backend *load_engine(const struct flavour *flavour, unsigned version, char *text,
+                                      size_t size) {
+    char path[4096];
+    engine_path(flavour, path, sizeof path);
+    if (access(path, R_OK)) {
+        snprintf(text, size, "muster was built without %s (%.300s is missing): build it with lib%s-dev",
+                 flavour->title, path, flavour->name);
+        return NULL;
+    }
+    void *handle = load_quietly(path);
+    if (!handle) {
+        snprintf(text, size, "%s cannot be loaded, install it (Debian: %s): %.300s", flavour->title,
+                 flavour->package, dlerror());
+        return NULL;
+    }
+    const mst_backend *(*module)(unsigned);
+    *(void **)&module = dlsym(handle, "mst_backend_module");
+    const mst_backend *table = module ? module(version) : NULL;
+    if (!table) snprintf(text, size, "%.300s is of another version of muster", path);
+    return table;
+}
+
+static bool load(char *text, size_t size) {
+    pthread_mutex_lock(&lock);
+    const struct flavour *flavour = chosen() ? NULL : choose(text, size);
+    const mst_backend *table = flavour ? load_engine(flavour, MST_BACKEND_VERSION, text, size) : NULL;
+    if (table) atomic_store_explicit(&engine, table, memory_order_release); /* meets chosen() */
+    pthread_mutex_unlock(&lock);
+    return chosen();
+}
+
+static bool probe(char *text, size_t size) {
+    return load(text, size) && chosen()->probe(text, size);
+}
+
+static const mst_backend_row none[] = {{.kinds = 0}};
+
+static const mst_backend_row *rows(void) {
+    char reason[1];
+    return load(reason, sizeof reason) ? chosen()->rows() : none;
+}
+
+static mst_status open_engine(const mst_backend_host *host, mst_backend_engine **made,
+                              mst_backend_traits *traits) {
+    char reason[600] = "";
+    if (!load(reason, sizeof reason)) return host->fail(host, MST_ERR_UNSUPPORTED, -1, NULL, reason);
+    return chosen()->open(host, made, traits);
+}
+
+static mst_status submit(mst_backend_engine *e, mst_backend_op *op) {
+    return chosen()->submit(e, op);
+}
+
+static mst_status progress(mst_backend_engine *e, mst_backend_op *op, bool *done) {
+    return chosen()->progress(e, op, done);
+}
+
+static mst_status run(mst_backend_engine *e, mst_backend_op *op) {
+    return chosen()->run(e, op);
+}
+
+static bool cancel(mst_backend_engine *e, mst_backend_op *op) {
+    return chosen()->cancel(e, op);
+}
+
+static void end_all(mst_backend_engine *e) {
+    chosen()->abort(e);
+}
+
+static void close_engine(mst_backend_engine *e) {
+    chosen()->close(e);
+}
+
+static mst_backend table = {
+    .version = MST_BACKEND_VERSION,
+    .size = sizeof table,
+    .name = "mpi",
+    .title = "Open MPI or MPICH",
+    .probe = probe,
+    .rows = rows,
+    .open = open_engine,
+    .submit = submit,
+    .progress = progress,
+    .cancel = cancel,
+    .abort = end_all,
+    .close = close_engine,
+};
+
+/* As the engine has it: it is there if blocking calls are wanted. */
+static bool wants_blocking(void) {
+    const char *value = getenv("MUSTER_MPI_BLOCKING");
+    return value && *value && *value != '0';
+}
+
+__attribute__((visibility("default"))) const mst_backend *mst_backend_module(unsigned version) {
+    if (version != MST_BACKEND_VERSION) return NULL;
+    if (wants_blocking()) table.run = run;
+    return &table;
+}

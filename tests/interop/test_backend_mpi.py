@@ -1,0 +1,233 @@
+"""The backend mpi: under the real mpirun of Open MPI and of MPICH, without either, in programs that start MPI themselves,
+where a library is missing, and where a rank dies."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "multi"))
+
+from ranks import BUILD, PROGRAMS, SOURCE, TOOL, Process, Rank, RanksTest, main  # noqa: E402
+
+MODULES = BUILD / "lib/muster"
+COLLECTIVE = PROGRAMS / "collective"
+FAULTS = PROGRAMS / "faults"
+PATIENCE = 100  # seconds for a run of the suite, on a busy machine
+SOON = 2.0  # seconds within which survivors know of a death
+SANITIZED = b"san_init" in (BUILD / "lib/libmuster.so").read_bytes()
+LAUNCHERS = {
+    "openmpi": ("mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n"),
+    "mpich": ("mpirun.mpich", "-n"),
+    "alone": (TOOL, "run", "-n"),
+}
+
+
+class BackendTest(RanksTest):
+    def need(self, flavour):
+        if not (MODULES / f"muster_mpi_{flavour}.so").exists():
+            self.skipTest(f"the backend mpi was not built for {flavour}")
+
+    def settings(self, env=None):
+        os.makedirs(self.path("tmp"), exist_ok=True)
+        session = tempfile.mkdtemp(dir=self.path("tmp"))  # jobs of Open MPI that share one may race
+        return {
+            "TMPDIR": session, "OMPI_ALLOW_RUN_AS_ROOT": 1, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": 1,
+            "OMPI_MCA_plm_rsh_agent": "/bin/false", "MUSTER_BACKEND": "mpi", "MUSTER_BACKEND_PATH": MODULES,
+            "MUSTER_LOG": "error", **(env or {}),
+        }  # fmt: skip
+
+    def launch(self, launcher, n, *command, env=None):
+        """Exit status and output of n ranks."""
+        command = [*LAUNCHERS[launcher], n, *command]
+        if not shutil.which(command[0]):
+            self.skipTest(f"{command[0]} is not installed")
+        process = self.popen(*command, env=self.settings(env), stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+        out, _ = process.communicate(timeout=PATIENCE)
+        return process.returncode, out.decode(errors="replace")
+
+    def succeed(self, launcher, n, *command, **options):
+        status, out = self.launch(launcher, n, *command, **options)
+        self.assertEqual(status, 0, out)
+        return out
+
+    def refused(self, launcher, *parts, n=2, command=(PROGRAMS / "discover", "init", "sum"), **options):
+        """It must fail with these words."""
+        status, out = self.launch(launcher, n, *command, **options)
+        self.assertNotEqual(status, 0, out)
+        for part in parts:
+            self.assertIn(part, out)
+        return out
+
+
+class Launched:
+    """The conformance suite; subclasses say under which launcher."""
+
+    def setUp(self):
+        super().setUp()
+        self.need(self.flavour)
+
+    def suite(self, n, **env):
+        self.assertIn("collective: ok", self.succeed(self.launcher, n, COLLECTIVE, "--quick", env=env))
+
+    def test_two(self):
+        self.suite(2)
+
+    def test_three(self):
+        self.suite(3)
+
+    def test_four(self):
+        self.suite(4)
+
+    def test_blocking_calls(self):
+        self.suite(2, MUSTER_MPI_BLOCKING=1)
+
+    def test_large_ways(self):
+        """The ways of counts beyond an int, taken by small ones."""
+        self.suite(3, MUSTER_MPI_LIMIT=50)
+
+    def test_example(self):
+        out = self.succeed(self.launcher, 4, BUILD / "bin/examples/02_all_reduce")
+        self.assertEqual(out.count("my model: y = 2.99"), 4, out)
+
+    def test_beyond_an_int(self):
+        if not os.environ.get("MUSTER_TEST_LARGE"):
+            self.skipTest("set MUSTER_TEST_LARGE: it needs some 14 GiB of memory and a minute")
+        self.succeed(self.launcher, 2, PROGRAMS / "large")
+
+
+class Started:
+    """A program that has started MPI itself; subclasses say which."""
+
+    def build(self):
+        compiler = shutil.which(f"mpicc.{self.flavour}")
+        if not compiler:
+            self.skipTest(f"mpicc.{self.flavour} is not installed")
+        if SANITIZED:
+            self.skipTest("the library needs a sanitizer's runtime, which a plain program lacks")
+        program = self.path("backend_mpi")
+        build = [compiler, "-std=c11", "-o", program, SOURCE / "tests/interop/mpi/backend_mpi.c", f"-I{SOURCE}/include"]
+        build += [f"-L{BUILD}/lib", "-lmuster", "-lpthread", f"-Wl,-rpath,{BUILD}/lib"]
+        done = subprocess.run(build, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return program
+
+    def test_started_by_the_program(self):
+        program = self.build()
+        for level in ("single", "funneled", "serialized", "multiple"):
+            with self.subTest(level=level):
+                self.assertEqual(self.succeed(self.launcher, 3, program, level).count("ok with"), 3)
+
+    def test_used_from_another_thread(self):
+        program = self.build()
+        for level in ("serialized", "multiple"):
+            self.assertEqual(self.succeed(self.launcher, 2, program, level, "thread").count("ok with"), 2)
+        self.refused(self.launcher, "main thread alone", "MPI_THREAD_MULTIPLE", command=(program, "funneled", "thread"))
+
+    def test_the_other_is_asked_for(self):
+        other = {"openmpi": "mpich", "mpich": "openmpi"}[self.flavour]
+        self.refused(
+            self.launcher, f"MUSTER_MPI={other}", "unset MUSTER_MPI", command=(self.build(), "multiple"), env={"MUSTER_MPI": other}
+        )
+
+
+class UnderOpenMpi(Launched, Started, BackendTest):
+    launcher = flavour = "openmpi"
+
+
+class UnderMpich(Launched, Started, BackendTest):
+    launcher = flavour = "mpich"
+
+
+class Alone(Launched, BackendTest):
+    """muster run: MPICH is started by muster's own PMI."""
+
+    launcher, flavour = "alone", "mpich"
+
+    def test_several_hosts(self):
+        script = 'MUSTER_FORCE_HOST=$((RANK / 2)) exec "$0" --quick'
+        self.assertIn("collective: ok", self.succeed("alone", 4, "sh", "-c", script, COLLECTIVE))
+
+    def test_inside_mpirun(self):
+        """The inner launcher is right, and the outer one's PMI is not touched."""
+        for outer in ("openmpi", "mpich"):
+            if shutil.which(LAUNCHERS[outer][0]):
+                out = self.succeed(outer, 2, TOOL, "run", "-n", 2, PROGRAMS / "discover", "init", "sum", "destroy")
+                self.assertEqual(out.count("sum 3"), 4, out)
+
+    def test_a_part_of_the_world_first(self):
+        ranks, store = self.ranks(2, PROGRAMS / "world", "init", "group=0", "~barrier=3000")
+        step = ranks[0].step("barrier")
+        self.assert_failed(step, "MST_ERR_STATE", "all ranks of the world must start MPI together", "mst_barrier")
+        self.end(ranks, store)
+
+    def ranks(self, n, *command):
+        store, port = self.serve()
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True", "WORLD_SIZE": n}
+        return [Rank(self.popen(*command, env=self.settings({"RANK": r, **place}))) for r in range(n)], store
+
+    def end(self, ranks, store):
+        for rank in ranks:
+            rank.process.communicate(timeout=20)
+        store.kill()
+
+    def die(self, operation):
+        ranks, store = self.ranks(3, FAULTS, "loop", operation)
+        for rank in ranks:
+            rank.begins("loop")
+        died = ranks[1].kill()
+        for rank in (ranks[0], ranks[2]):
+            step = rank.step("loop")
+            self.assert_failed(step, "MST_ERR_PEER_LOST", "rank 1")
+            self.assert_soon(step, died, SOON)
+        self.end(ranks, store)
+
+    def test_a_rank_dies(self):
+        for operation in ("barrier", "all_reduce", "all_to_all_single", "ring", "waited"):
+            with self.subTest(operation=operation):
+                self.die(operation)
+
+
+class Missing(BackendTest):
+    """What is not there is named, and what to install."""
+
+    def modules(self, *names):
+        directory = pathlib.Path(tempfile.mkdtemp(dir=self.directory))
+        for name in names:
+            shutil.copy(MODULES / name, directory)
+        return directory
+
+    def setUp(self):
+        super().setUp()
+        if not (MODULES / "mst_backend_mpi.so").exists():
+            self.skipTest("the backend mpi was not built")
+
+    def test_engines(self):
+        path = {"MUSTER_BACKEND_PATH": self.modules("mst_backend_mpi.so")}
+        self.refused("alone", "built without MPICH", "libmpich-dev", env=path)
+        self.refused("alone", "built without Open MPI", "libopenmpi-dev", env={"MUSTER_MPI": "openmpi", **path})
+
+    def test_library(self):
+        self.need("openmpi")
+        directory = self.modules("mst_backend_mpi.so", "muster_mpi_openmpi.so")
+        engine = directory / "muster_mpi_openmpi.so"
+        engine.write_bytes(engine.read_bytes().replace(b"libmpi.so.40\0", b"libmpi.so.no\0"))
+        env = {"MUSTER_MPI": "openmpi", "MUSTER_BACKEND_PATH": directory}
+        self.refused("alone", "Open MPI cannot be loaded", "libopenmpi3", "libmpi.so.no", env=env)
+
+    def test_launcher(self):
+        self.need("openmpi")
+        self.refused("alone", "Open MPI cannot join ranks", "mpirun", "MUSTER_MPI=mpich", env={"MUSTER_MPI": "openmpi"})
+
+    def test_name(self):
+        self.refused("alone", "MUSTER_MPI=lam", "openmpi or mpich", env={"MUSTER_MPI": "lam"})
+
+    def test_native_still_works(self):
+        path = {"MUSTER_BACKEND_PATH": self.modules("mst_backend_mpi.so"), "MUSTER_BACKEND": "native"}
+        self.assertEqual(self.succeed("alone", 2, PROGRAMS / "discover", "init", "sum", "destroy", env=path).count("sum 3"), 2)
+
+
+if __name__ == "__main__":
+    main()
