@@ -22,6 +22,9 @@
 enum {
     LOOK_EVERY = 64, /* turns between looks at the clock */
     YIELD_NS = 2000000,
+    HELP_NS =
+        50000000, /* an engine that cannot wake anybody moves only while it is helped: then yields go on for so long, … */
+    NAP_NS = 100000, /* … and sleeps are so short */
     SLEEP_MS = 5,
     SLEEP_MOST_MS = 50,
     ASK_NS = 200000000, /* between questions to the store */
@@ -242,14 +245,19 @@ static nfds_t watch(struct msi_comm *comm, const struct mst_work *op, int bell) 
     return (nfds_t)n;
 }
 
+/* Does its engine move only while somebody asks it to? */
+static bool must_help(const struct msi_comm *comm) {
+    return comm->engine && comm->engine->traits.poll_fd <= 0;
+}
+
 static void sleep_on(struct msi_comm *comm, const struct mst_work *op, int bell, struct msi_idle *idle) {
     nfds_t fds = watch(comm, op, bell);
     int64_t left = msi_ms_until(op->wait.deadline);
-    bool naps = comm->engine && comm->engine->traits.poll_fd <= 0; /* nothing would wake it */
-    int most = naps ? 1 : idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
+    int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
+    struct timespec time = {0, must_help(comm) ? NAP_NS : (left < most ? left : most) * 1000000};
     comm->dozing = true;
     if (comm->threaded) pthread_mutex_unlock(&comm->lock);
-    int n = poll(comm->watched, fds, left < most ? (int)left : most);
+    int n = ppoll(comm->watched, fds, &time, NULL);
     if (comm->threaded) pthread_mutex_lock(&comm->lock);
     comm->dozing = false;
     if (comm->net) msi_net_awake(comm->net);
@@ -307,7 +315,7 @@ void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep)
     int64_t now = msi_now();
     if (idle->since == 0) idle->since = idle->looked = now;
     if (!next_active(comm, NULL) || look_around(comm, idle, now)) return;
-    if (!may_sleep || now - idle->since < YIELD_NS)
+    if (!may_sleep || now - idle->since < (must_help(comm) ? HELP_NS : YIELD_NS))
         pause_a_little(comm, true);
     else
         doze(comm, idle);
