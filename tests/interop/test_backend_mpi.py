@@ -190,6 +190,32 @@ class Alone(Launched, BackendTest):
                 self.die(operation)
 
 
+class Mixed(BackendTest):
+    """Ranks of several jobs that met as one world of muster."""
+
+    def mix(self, *launchers):
+        """What each rank says."""
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.free_port(), "WORLD_SIZE": len(launchers)}
+        processes = []
+        for r, launcher in enumerate(launchers):
+            self.need(launcher)
+            command = [*LAUNCHERS[launcher], 1, "env", f"RANK={r}", f"LOCAL_RANK={r}", PROGRAMS / "discover", "init", "sum"]
+            if not shutil.which(command[0]):
+                self.skipTest(f"{command[0]} is not installed")
+            processes.append(self.popen(*command, env=self.settings(place), stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT))
+        return [process.communicate(timeout=PATIENCE)[0].decode(errors="replace") for process in processes]
+
+    def test_jobs(self):
+        for launcher in ("openmpi", "mpich"):
+            with self.subTest(launcher=launcher):
+                self.assertIn("one mpirun of the same MPI", self.mix(launcher, launcher)[1])
+
+    def test_libraries(self):
+        out = self.mix("mpich", "openmpi")[1]
+        self.assertIn("rank 0 of the group uses MPICH", out)
+        self.assertIn("rank 1 Open MPI", out)
+
+
 class Missing(BackendTest):
     """What is not there is named, and what to install."""
 
