@@ -18,10 +18,18 @@ test: ## install what the tests need, build, run everything
 check: build ## static checks only
 	@scripts/check.sh
 
-bench: build ## how fast the store, the start-up and the collectives are
-	build/bin/muster bench store
-	build/bin/muster bench init
-	build/bin/muster bench coll
+FIGURES := build/bench
+bench: build ## measure the standard set, some minutes, and refresh the tables in docs/performance.md
+	mkdir -p $(FIGURES)
+	build/bin/muster bench limits --json $(FIGURES)/limits.json
+	build/bin/muster bench all --backend native,openmpi,mpich,mpi,gloo --bind --bytes 4:64M:16 --seconds 0.03 \
+		--limits --json $(FIGURES)/host.json --plot $(FIGURES)/host.svg
+	build/bin/muster bench all --backend native,openmpi,mpich --bind --bytes 16K:64M:16 --seconds 0.03 \
+		--buffers symmetric --json $(FIGURES)/symmetric.json
+	build/bin/muster bench all --backend native,openmpi,mpich --bind --bytes 4:16M:64 --seconds 0.03 \
+		--hosts-simulated 2 --json $(FIGURES)/hosts.json
+	scripts/bench_table.py docs/performance.md $(FIGURES)/limits.json $(FIGURES)/host.json \
+		$(FIGURES)/symmetric.json $(FIGURES)/hosts.json
 
 install: build ## install into PREFIX (default /usr/local)
 	cmake --install build --prefix $(PREFIX)

@@ -16,4 +16,4 @@ foreach(variant scalar neon bf16 avx2 avx512 avx512fp16)
         COMPILE_OPTIONS "-O2;-ffp-contract=off;${kernel_flags_${variant}}")
 endforeach()
 # Its plain loop is what the kernels are compared with.
-set_source_files_properties(tools/muster/bench_reduce.c PROPERTIES COMPILE_OPTIONS -O3)
+set_source_files_properties(tools/muster/bench_kernels.c PROPERTIES COMPILE_OPTIONS -O3)

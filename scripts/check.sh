@@ -37,7 +37,7 @@ public_headers() {
 
 internal_headers() {
     files 'src/*.h' 'tools/*.h' | sed -E 's,^(src|tools/muster)/,,' |
-        headers_alone gcc -x c -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Iinclude -Isrc -Itools/muster
+        headers_alone gcc -x c -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Iinclude -Isrc -Itools/muster -Ibench/peers
 }
 
 format() { files '*.c' '*.h' '*.cpp' '*.hpp' | xargs -r clang-format --dry-run -Werror; }

@@ -109,7 +109,7 @@ static mst_status advance_gather(mst_backend_engine *e, mst_backend_op *op, bool
         found = st == MST_OK && number == op->word[0];
         if (found && value.len != sizeof number + bytes)
             st = e->host->fail(e->host, MST_ERR_MISMATCH, rank, "all ranks must give the same count",
-                               "it brought another number of bytes");
+                               "brought another number of bytes");
         else if (found && bytes)
             memcpy((char *)op->out + (size_t)rank * bytes, value.data + sizeof number, bytes);
         if (found) op->word[1]++;
@@ -158,7 +158,7 @@ static mst_status try_sender(mst_backend_engine *e, mst_backend_op *op, int from
     if (st == MST_OK && number == lane->over + 1) {
         if (value.len != sizeof number + bytes)
             st = e->host->fail(e->host, MST_ERR_MISMATCH, from, "send and receive the same count",
-                               "its message has another length");
+                               "sent a message of another length");
         else if (bytes)
             memcpy(op->out, value.data + sizeof number, bytes);
         lane->over++;

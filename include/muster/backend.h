@@ -96,13 +96,21 @@ typedef struct mst_backend_op {
     const void *const *in_list;
     void *const *out_list;
     mst_memory memory;
-    void *stream;     /* of the device, on which it shall be ordered; NULL: none */
-    int64_t deadline; /* of run: CLOCK_MONOTONIC in ns */
+    /*
+     * Of the device: the operation is enqueued there when submit returns (group_end, inside a group), behind all that is on it;
+     * submit may wait for that until the deadline. NULL: none; then it begins behind what is on the device's default stream.
+     */
+    void *stream;
+    int64_t deadline; /* of run, and of submit with a stream: CLOCK_MONOTONIC in ns; 0: some minutes */
 
     /* The engine's. Zeroed before submit. */
     int sender; /* recv: the group rank that it came from, once it is done */
     void *request;
     uint64_t word[2];
+
+    bool timed; /* elapsed will be asked for */
+    /* With a stream: nobody asks how it goes. It counts as over when it is enqueued, and the engine lets go of it then. */
+    bool unwatched;
 } mst_backend_op;
 
 typedef struct mst_backend_engine mst_backend_engine; /* what open makes */
@@ -164,7 +172,7 @@ typedef struct mst_backend {
      */
     bool (*probe)(char *text, size_t size);
 
-    /* What it can do; the last row is zero. */
+    /* What it can do; the last row is zero. Called at any time; after a probe that found a library, for that one's version. */
     const mst_backend_row *(*rows)(void);
 
     /*
@@ -205,6 +213,20 @@ typedef struct mst_backend {
     void *(*alloc)(mst_backend_engine *engine, size_t bytes); /* NULL: there is none */
     void (*release)(mst_backend_engine *engine, void *memory);
     mst_status (*copy)(mst_backend_engine *engine, void *to, const void *from, size_t bytes);
+
+    /*
+     * Optional, both or none: what is submitted between them is begun together, by group_end, in an order in which it cannot block
+     * itself; engines may join it into fewer steps. All ranks group the same collectives. No other slot but submit is called in
+     * between, and groups are not nested. A failure of group_end is one of all that was submitted, and ends the engine.
+     */
+    mst_status (*group_begin)(mst_backend_engine *engine);
+    mst_status (*group_end)(mst_backend_engine *engine);
+
+    /*
+     * Optional: how long an operation that was submitted as timed took on the device, without what it waited for on its stream. Once
+     * progress has said that it is done, as long as the operation is kept.
+     */
+    mst_status (*elapsed)(mst_backend_engine *engine, const mst_backend_op *op, double *seconds);
 } mst_backend;
 
 /*
@@ -221,7 +243,7 @@ const mst_backend *mst_backend_module(unsigned version);
  * last. text may be NULL, and then nothing is loaded.
  */
 bool mst_backend_list(int i, const char **name, bool *usable, char *text, size_t size);
-/* What a backend can do, for tables; NULL, and mst_error() says why, if it cannot be used here. */
+/* What a backend can do where it can be used, for tables; NULL, and mst_error() says why, if there is none of that name. */
 const mst_backend_row *mst_backend_rows(const char *name);
 
 /*

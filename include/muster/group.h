@@ -39,8 +39,9 @@ typedef struct mst_init_options {
         bool no_discovery); /* DeepSpeed's auto_mpi_discovery = False: no launcher but RANK, WORLD_SIZE, … */
     MST_OPTION(
         bool set_env); /* set RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT */
-    MST_OPTION(bool verbose);        /* say in one line on standard error what was discovered */
-    MST_OPTION(const char *backend); /* see mst_get_backend; NULL: MUSTER_BACKEND */
+    MST_OPTION(bool verbose);            /* say in one line on standard error what was discovered */
+    MST_OPTION(const char *backend);     /* see mst_get_backend; NULL: MUSTER_BACKEND */
+    MST_OPTION(const char *comm_device); /* FlexLLMGen's way to say it: "cpu" is native, "gpu" is nccl */
 } mst_init_options;
 
 typedef struct mst_group_options {

@@ -17,6 +17,29 @@ static mst_status set_all(struct msi_world *world, const struct msi_backends *ba
     return st;
 }
 
+/* Does the default world's backend have the kind itself? Where there is no world, native would be it. */
+static bool has(mst_kind kind) {
+    const mst_group *world = mst_is_initialized() ? msi_api_group("mst_has", NULL, NULL) : NULL;
+    const mst_backend *table = NULL;
+    for (int m = 0; world && m < MST_MEMORY_COUNT && !table; m++) table = world->backends.of[m];
+    if (!table) table = &msi_native;
+    for (int m = 0; m < MST_MEMORY_COUNT; m++)
+        if (msi_rows_have(table->rows(), kind, MST_F32, MST_SUM, (mst_memory)m, 0)) return true;
+    return false;
+}
+
+bool mst_has_reduce_scatter_tensor(void) {
+    return has(MST_KIND_REDUCE_SCATTER);
+}
+
+bool mst_has_all_gather_into_tensor(void) {
+    return has(MST_KIND_ALL_GATHER);
+}
+
+bool mst_has_all_reduce_coalesced(void) {
+    return has(MST_KIND_ALL_REDUCE);
+}
+
 mst_status mst_set_backend(mst_group *group, const char *backend) {
     struct msi_backends backends;
     mst_group *found = msi_api_group("mst_set_backend", NULL, group);

@@ -168,18 +168,6 @@ mst_status mst_scatter_with(void *out, const void *in, size_t count, mst_dtype d
     return msi_call_go(&call);
 }
 
-bool mst_has_reduce_scatter_tensor(void) {
-    return true;
-}
-
-bool mst_has_all_gather_into_tensor(void) {
-    return true;
-}
-
-bool mst_has_all_reduce_coalesced(void) {
-    return true;
-}
-
 mst_status mst_reduce_scatter_fn_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                       const mst_call *given) {
     return mst_reduce_scatter_tensor_with(out, in, count, dtype, given);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { KEY_MAX = 900, ABSENT_MS = 300, LISTED_MOST = 8 };
+enum { KEY_MAX = 900, ABSENT_MS = 300, LOOK_MS = 200, LISTED_MOST = 8 };
 
 static struct msi_str engine_key(const struct msi_engine *e, const char *name, char out[KEY_MAX]) {
     snprintf(out, KEY_MAX, "%s/%s", e->key, name);
@@ -59,8 +59,11 @@ static mst_status host_fail(const mst_backend_host *host, mst_status status, int
                             const char *what) {
     const struct msi_engine *e = engine_of(host);
     if (status <= MST_OK || status >= MST_STATUS_COUNT) status = MST_ERR_SYSTEM;
-    msi_fail(status, remedy, "%s: %s", e->table->name, what);
-    if (culprit < 0 || culprit >= host->ranks) return status;
+    char who[200];
+    if (culprit < 0 || culprit >= host->ranks)
+        return msi_fail(status, remedy, "%s: %s", e->table->name, what);
+    msi_fail(status, remedy, "%s: %s: %s", e->table->name,
+             e->comm->hooks.show(e->comm->hooks.context, culprit, who, sizeof who), what);
     return msi_blame(status, host->global[culprit]);
 }
 
@@ -136,6 +139,23 @@ static mst_status say_absent(struct msi_engine *e) {
     return first >= 0 ? msi_blame(st, comm->hooks.global(comm->hooks.context, first)) : st;
 }
 
+/* Waits for a while, or until somebody gives up; the number is positive for who arrives, and negative for who only waits. */
+static mst_status wait_for_all(struct msi_engine *e, const struct msi_wait *wait, int64_t number) {
+    struct msi_comm *comm = e->comm;
+    char key[KEY_MAX];
+    int culprit;
+    int64_t moment = msi_deadline(LOOK_MS);
+    struct msi_wait some = {moment < wait->deadline ? moment : wait->deadline, wait->cancel};
+    struct msi_exchange x = {
+        .req = {.op = MSI_OP_BARRIER, .key = engine_key(e, "all", key), .number = number}};
+    mst_status st = comm->hooks.exec(comm->hooks.context, &some, &x, 1);
+    msi_exchange_free(&x, 1);
+    if (st != MST_ERR_TIMEOUT && st != MST_ERR_PEER_LOST) return st;
+    mst_status noted = msi_note_read_gave_up(comm, &culprit);
+    if (noted != MST_OK) return msi_blame(noted, comm->hooks.global(comm->hooks.context, culprit));
+    return st;
+}
+
 /* Rule 1. Engines cannot be called off while they open, so nobody begins before all are there. */
 static mst_status gather(struct msi_engine *e, const struct msi_wait *wait) {
     struct msi_comm *comm = e->comm;
@@ -146,10 +166,9 @@ static mst_status gather(struct msi_engine *e, const struct msi_wait *wait) {
     mst_status st = comm->hooks.exec(comm->hooks.context, wait, &ready, 1);
     msi_exchange_free(&ready, 1);
     if (st != MST_OK || comm->size == 1) return st;
-    struct msi_exchange all = {
-        .req = {.op = MSI_OP_BARRIER, .key = engine_key(e, "all", key), .number = comm->size}};
-    st = comm->hooks.exec(comm->hooks.context, wait, &all, 1);
-    msi_exchange_free(&all, 1);
+    st = MST_ERR_TIMEOUT;
+    for (int sign = 1; st == MST_ERR_TIMEOUT && msi_now() < wait->deadline; sign = -1)
+        st = wait_for_all(e, wait, (int64_t)sign * comm->size);
     return st == MST_ERR_TIMEOUT ? say_absent(e) : st;
 }
 

@@ -253,5 +253,5 @@ const mst_backend_row *mst_backend_rows(const char *name) {
     struct msi_settings settings;
     msi_call_begin("mst_backend_rows", NULL, msi_call_get_rank());
     if (msi_settings_load(&settings, NULL) != MST_OK) return NULL;
-    return msi_backend_find(name ? name : "", settings.backend_path, &table) == MST_OK ? table->rows() : NULL;
+    return get(name ? name : "", settings.backend_path, &table) == MST_OK ? table->rows() : NULL;
 }

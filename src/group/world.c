@@ -118,8 +118,15 @@ static mst_status choose_backends(struct msi_world *world, const mst_init_option
     world->stage = settings->stage;
     mst_status st = msi_kinds_parse(settings->force_fallback, &world->forced);
     if (st != MST_OK) return st;
-    return msi_backends_parse(options->backend ? options->backend : settings->backend, world->backend_path,
-                              backends);
+    const char *device = options->comm_device,
+               *wanted = options->backend ? options->backend : settings->backend;
+    if (device && strcmp(device, "cpu") != 0 && strcmp(device, "gpu") != 0)
+        return msi_fail(MST_ERR_INVALID, "give \"cpu\" or \"gpu\"", ".comm_device is '%.60s', which is none",
+                        device);
+    if (device && options->backend)
+        return msi_fail(MST_ERR_INVALID, "give one of them", "both .comm_device and .backend are given");
+    if (device) wanted = !strcmp(device, "gpu") ? "nccl" : "native";
+    return msi_backends_parse(wanted, world->backend_path, backends);
 }
 
 static mst_status open_world(const mst_init_options *options, mst_group **group) {

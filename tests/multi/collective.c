@@ -12,6 +12,7 @@
  *   --dtype D         one dtype alone ("bf16")
  *   --max-count N     no case with more elements
  *   --case N          the case of this number alone
+ *   --device          buffers in memory of a GPU, as for MUSTER_BACKEND=cpu:native,cuda:nccl; see collective/device.c
  *   --verbose         say each case before it begins
  *
  * Exits with 0 if everything was right, with 1 at the first thing that was not, saying which case it was, and with 77
@@ -61,6 +62,9 @@ static void read_option(int option) {
     case 'c':
         suite.only_case = strtoll(optarg, NULL, 10);
         break;
+    case 'g':
+        suite.device = true;
+        break;
     case 'v':
         suite.verbose = true;
         break;
@@ -80,6 +84,7 @@ static void read_options(int argc, char **argv) {
         {"dtype", required_argument, NULL, 'd'},
         {"max-count", required_argument, NULL, 'm'},
         {"case", required_argument, NULL, 'c'},
+        {"device", no_argument, NULL, 'g'},
         {"verbose", no_argument, NULL, 'v'},
         {NULL, 0, NULL, 0},
     };
@@ -140,6 +145,7 @@ int main(int argc, char **argv) {
     mst_printf("collective: %d ranks on %d hosts, seed %llu\n", suite.size, mst_get_host_count(NULL),
                (unsigned long long)suite.seed);
     skip_if_unsupported();
+    if (suite.device) device_begin();
     make_layouts();
     int64_t begin = msi_now();
     run_mode();

@@ -27,7 +27,7 @@ static sigset_t awaited, before; /* what the wait takes in; the mask that comman
 static int stopped_by;           /* the signal that ended a wait */
 
 void launch_open(void) {
-    static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
+    static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
     sigemptyset(&awaited);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) sigaddset(&awaited, numbers[i]);
@@ -54,6 +54,13 @@ static int next_signal(int64_t deadline) {
         if (number > 0) return number;
         if (errno != EINTR) return 0;
     }
+}
+
+bool launch_wait_a_moment(void) {
+    int number = next_signal(msi_deadline(NAP_MS));
+
+    if (number != 0 && number != SIGCHLD) stopped_by = number;
+    return stopped_by != 0;
 }
 
 static void kill_children(void) {

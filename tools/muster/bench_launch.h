@@ -2,11 +2,14 @@
 #ifndef MUSTER_TOOL_BENCH_LAUNCH_H
 #define MUSTER_TOOL_BENCH_LAUNCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Between open and close, signals that would end the benchmark end the command under way instead. */
 void launch_open(void);
 void launch_close(void);
+/* Waits until a child ends, or a little; true if the user wants the benchmark to end. */
+bool launch_wait_a_moment(void);
 /* The signal that told the benchmark to end, or 0. */
 int launch_signal(void);
 

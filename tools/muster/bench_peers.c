@@ -136,6 +136,38 @@ bool peers_prepare_mpi(struct bench_peer *peer, const char *dir, const struct be
     return end != LAUNCH_STOPPED;
 }
 
+/* Is the launcher that was found of this family? MPICH's says that it is Hydra. */
+static bool is_launcher_of(const char *output, const char *family) {
+    FILE *file = fopen(output, "re");
+    char line[BENCH_WHY_MAX];
+    bool hydra = false;
+
+    while (file != NULL && !hydra && fgets(line, sizeof line, file) != NULL)
+        hydra = strstr(line, "HYDRA") != NULL;
+    if (file != NULL) fclose(file);
+    return hydra == (strcmp(family, "mpich") == 0);
+}
+
+bool peers_find_mpirun(struct bench_peer *peer, const char *family, const char *dir) {
+    const char *package = strcmp(family, "openmpi") == 0 ? "openmpi-bin" : "mpich";
+    char name[32], output[PATH_MAX];
+
+    snprintf(name, sizeof name, "mpirun.%s", family);
+    snprintf(output, sizeof output, "%s/output", dir);
+    if (!find(peer, name, package, peer->launcher) && !find(peer, "mpirun", package, peer->launcher))
+        return true;
+    peer->why_not[0] = '\0';
+    const char *ask[] = {peer->launcher, "--version", NULL};
+    enum launch_end end = prepare_by(peer, ask, output);
+    if (peer->why_not[0] != '\0') return end != LAUNCH_STOPPED;
+    if (is_launcher_of(output, family))
+        take_version(peer, output);
+    else
+        snprintf(peer->why_not, sizeof peer->why_not, "%.200s is not that of %s (Debian: %s)", peer->launcher,
+                 family, package);
+    return true;
+}
+
 bool peers_prepare_torch(struct bench_peer *peer, const char *dir, const struct bench_source *sources,
                          const char *python) {
     char output[PATH_MAX];

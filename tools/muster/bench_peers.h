@@ -43,6 +43,9 @@ bool peers_prepare_mpi(struct bench_peer *peer, const char *dir, const struct be
 bool peers_prepare_torch(struct bench_peer *peer, const char *dir, const struct bench_source *sources,
                          const char *python);
 
+/* Finds the mpirun of openmpi or mpich and its version, or notes why it is not there; false if the user wants to end. */
+bool peers_find_mpirun(struct bench_peer *peer, const char *family, const char *dir);
+
 /* Copies the next word of a comma-separated list; false at its end. */
 bool peers_next_word(const char **list, char word[32]);
 

@@ -6,12 +6,12 @@
 #include "base/settings.h"
 #include "bootstrap/discover.h"
 #include "commands.h"
+#include "info_backends.h"
 #include "info_plan.h"
 #include "options.h"
 #include "os/host.h"
 
 #include <cjson/cJSON.h>
-#include <dlfcn.h>
 #include <muster/muster.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 struct info_options {
-    bool json, env, man_table;
+    bool json, env, man_table, operations;
     struct plan_options plan;
 };
 
@@ -32,6 +32,8 @@ static const struct opt options[] = {
      offsetof(struct info_options, env), 0, 0},
     {"man-table", 0, OPT_FLAG, NULL, "with --env: the list as the manual has it",
      offsetof(struct info_options, man_table), 0, 0},
+    {"operations", 0, OPT_FLAG, NULL, "a table of what each backend does itself, and what is composed",
+     offsetof(struct info_options, operations), 0, 0},
     {"plan", 0, OPT_STRING, "COLLECTIVE",
      "show the algorithm for a collective such as all_reduce, why it\n"
      "is chosen, and one rank's steps",
@@ -179,20 +181,6 @@ static void add_network(cJSON *root, const struct msi_settings *settings, const 
     cJSON_AddStringToObject(network, "because", found ? why : mst_last_error()->message);
 }
 
-static void add_backend(cJSON *backends, const char *name, const char *library) {
-    char why[160] = "";
-    cJSON *backend = add_object(backends, name);
-    void *handle = library ? dlopen(library, RTLD_LAZY | RTLD_LOCAL) : NULL;
-    if (library)
-        snprintf(why, sizeof why, "this version of muster has no %s backend (%s is %sinstalled)", name,
-                 library, handle ? "" : "not ");
-    else
-        snprintf(why, sizeof why, "always there; of the collectives it has the barrier so far");
-    if (handle) dlclose(handle);
-    cJSON_AddBoolToObject(backend, "usable", !library);
-    cJSON_AddStringToObject(backend, "because", why);
-}
-
 static void add_settings(cJSON *root, const struct msi_settings *settings) {
     cJSON *all = add_object(root, "settings");
     for (size_t i = 0; i < msi_setting_count; i++) {
@@ -220,11 +208,7 @@ static cJSON *gather(const struct msi_settings *settings) {
     add_machine(root);
     bool has_master = add_discovery(root, &master);
     add_network(root, settings, has_master ? &master : NULL);
-    cJSON *backends = add_object(root, "backends");
-    add_backend(backends, "native", NULL);
-    add_backend(backends, "mpi", "libmpi.so.40");
-    add_backend(backends, "gloo", "libgloo.so.0");
-    add_backend(backends, "nccl", "libnccl.so.2");
+    info_add_backends(root);
     return root;
 }
 
@@ -313,6 +297,7 @@ int cmd_info(int argc, char **argv) {
     if (exit_status != OPT_PROCEED) return exit_status;
     if (n) return opt_mistake(&command, "'%s' is not expected here", operands[0]);
     if (wanted.plan.kind) return info_plan(&command, &wanted.plan);
+    if (wanted.operations) return info_operations();
     if (wanted.man_table && wanted.env) {
         print_man_table();
         return EXIT_DONE;

@@ -50,9 +50,27 @@ static void fill(const struct run *run, struct buffer *buffer) {
     }
 }
 
+/* Elements of a device are aligned as such. */
+static void place_on_device(const struct run *run, struct buffer *buffer, int number) {
+    size_t whole = buffer->bytes + 2 * GUARD;
+    size_t shift = buffer->memory == MISALIGNED ? 1 + (run->shape.id + (unsigned)number) % 15 : 0;
+    char *memory = device_take(whole + shift * run->element);
+    buffer->base = malloc(whole);
+    if (!buffer->base || !memory) fail_case(run, "no memory for %zu bytes", whole);
+    buffer->memory = PLAIN;
+    buffer->data = buffer->base + GUARD;
+    buffer->device = memory + shift * run->element + GUARD;
+    fill(run, buffer);
+    device_copy(buffer->device - GUARD, buffer->base, whole);
+}
+
 static void place(const struct run *run, struct buffer *buffer, int number) {
     size_t whole = buffer->bytes + 2 * GUARD + 16;
     void *memory = NULL;
+    if (suite.device && !(run->shape.operation->traits & BYTES_ONLY)) {
+        place_on_device(run, buffer, number);
+        return;
+    }
     if (buffer->memory == SHARED)
         EXPECT_OK(mst_alloc(whole, &memory));
     else
@@ -67,11 +85,11 @@ static void place(const struct run *run, struct buffer *buffer, int number) {
 void place_buffers(struct run *run) {
     for (int i = 0; i < run->n_outs; i++) {
         place(run, &run->outs[i], i);
-        run->out_list[i] = run->outs[i].data;
+        run->out_list[i] = run->outs[i].device ? run->outs[i].device : run->outs[i].data;
     }
     for (int i = 0; i < run->n_ins; i++) {
         place(run, &run->ins[i], i + 3);
-        run->in_list[i] = run->ins[i].data;
+        run->in_list[i] = run->ins[i].device ? run->ins[i].device : run->ins[i].data;
     }
 }
 
@@ -97,7 +115,7 @@ static void check_piece(const struct run *run, const struct buffer *buffer, cons
         char wanted[8], got_text[64], wanted_text[64];
         const char *got = buffer->data + (from + i) * run->element;
         element_at(run, piece, i, wanted);
-        if (is_right(run, piece, got, wanted)) continue;
+        if (is_right(run, piece, i, got, wanted)) continue;
         show_element(run->shape.dtype, got, got_text, sizeof got_text);
         show_element(run->shape.dtype, wanted, wanted_text, sizeof wanted_text);
         fail_case(run, "%s: first wrong index %zu of %zu: got %s, expected %s", name, from + i, buffer->count,
@@ -105,13 +123,14 @@ static void check_piece(const struct run *run, const struct buffer *buffer, cons
     }
 }
 
-static void check(const struct run *run, const struct buffer *buffer, const char *kind, int number) {
+static void check(const struct run *run, struct buffer *buffer, const char *kind, int number) {
     /* What is not said to change must be as it was. */
     const struct piece *pieces = buffer->n_after ? buffer->after : buffer->before;
     int n = buffer->n_after ? buffer->n_after : buffer->n_before;
     size_t at = 0;
     char name[32];
     snprintf(name, sizeof name, "%s %d", kind, number);
+    if (buffer->device) device_copy(buffer->base, buffer->device - GUARD, buffer->bytes + 2 * GUARD);
     check_guards(run, buffer, name);
     for (int p = 0; p < n; p++) {
         if (pieces[p].content == JUNK)
@@ -123,7 +142,7 @@ static void check(const struct run *run, const struct buffer *buffer, const char
     check_junk(run, buffer, name, at, buffer->count - at);
 }
 
-void check_buffers(const struct run *run) {
+void check_buffers(struct run *run) {
     for (int i = 0; i < run->n_outs; i++) check(run, &run->outs[i], "output", i);
     for (int i = 0; i < run->n_ins; i++) check(run, &run->ins[i], "input", i);
 }

@@ -164,11 +164,13 @@ void end_wave(void) {
         free_buffers(wave[i]);
         free(wave[i]);
     }
+    if (suite.device) device_end_wave();
     n_wave = in_wave = 0;
 }
 
 static bool is_wanted(const struct shape *shape) {
     if (suite.only && strcmp(suite.only, shape->operation->name)) return false;
+    if (suite.device && shape->operation->traits & TAGGED) return false;
     if (suite.dtype && strcmp(suite.dtype, mst_dtype_name(shape->dtype))) return false;
     if (suite.only_case >= 0 && (uint64_t)suite.only_case != shape->id) return false;
     return shape->count <= suite.max_count;

@@ -5,6 +5,7 @@ enum { TAGS = 3 };
 
 /* Tags of a case of its own, so that receives from anybody meet no message of another case. */
 static int tag_of(const struct run *run, int k) {
+    if (suite.device && !(run->shape.operation->traits & BYTES_ONLY)) return 0; /* their order is enough */
     return (int)(run->shape.id % 100000) * TAGS + k;
 }
 
@@ -75,7 +76,7 @@ static mst_status call_send(struct run *run, mst_call *call) {
     }
     for (int r = 0; r < run->n && st == MST_OK; r++)
         if (r != run->me)
-            st = give(run, call, r, 0, run->ins[0].data + (size_t)r * count * run->element, count, false);
+            st = give(run, call, r, 0, (const char *)run->in_list[0] + (size_t)r * count * run->element, count, false);
     return st;
 }
 
@@ -172,7 +173,7 @@ static mst_status call_batch(struct run *run, mst_call *call) {
         for (int r = 0; r < run->n; r++) {
             bool send = pass == run->me % 2;
             run->messages[n++] = (mst_p2p){.send = send,
-                                           .buf = send ? run->ins[r].data : run->outs[r].data,
+                                           .buf = send ? (void *)(uintptr_t)run->in_list[r] : run->out_list[r],
                                            .count = run->shape.count,
                                            .dtype = run->shape.dtype,
                                            .peer = run->layout->ranks[r],
@@ -261,8 +262,8 @@ static mst_status call_send_bytes(struct run *run, mst_call *call) {
 const struct operation messaging[] = {
     {"send", OWN_WORKS, plan_send, call_send, settle_send},
     {"ring", OWN_WORKS, plan_ring, call_ring, NULL},
-    {"any_source", OWN_WORKS, plan_any_source, call_any_source, settle_any_source},
-    {"tags", OWN_WORKS, plan_tags, call_tags, NULL},
+    {"any_source", OWN_WORKS | TAGGED, plan_any_source, call_any_source, settle_any_source},
+    {"tags", OWN_WORKS | TAGGED, plan_tags, call_tags, NULL},
     {"ordered", OWN_WORKS, plan_tags, call_ordered, NULL},
     {"batch_isend_irecv", OWN_WORKS, plan_batch, call_batch, NULL},
     {"broadcast_bytes", BLOCKS_ONLY | BYTES_ONLY | ROOT_SRC, plan_bytes, call_broadcast_bytes, NULL},

@@ -60,7 +60,7 @@ static void plan_reduce_scatter(struct run *run) {
 }
 
 static char *own_share(const struct run *run) {
-    return run->outs[0].data + (size_t)run->me * run->shape.count * run->element;
+    return (char *)run->out_list[0] + (size_t)run->me * run->shape.count * run->element;
 }
 
 static mst_status call_reduce_scatter_tensor(struct run *run, mst_call *call) {

@@ -35,6 +35,7 @@ struct suite {
     const char *dtype; /* a dtype's name; NULL: all */
     int64_t only_case; /* -1: all */
     bool verbose;
+    bool device;  /* buffers lie in memory of a GPU */
     int me, size; /* in the world */
     uint64_t cases, calls;
 };
@@ -52,7 +53,7 @@ void make_layouts(void);
 void end_layouts(void);
 
 enum how { BLOCKING, WAITED, TESTED, CALLED_BACK, HOWS };
-enum memory { PLAIN, MISALIGNED, SHARED, MEMORIES };
+enum memory { PLAIN, MISALIGNED, SHARED, MEMORIES }; /* of a device: all the same, but for alignment */
 
 struct operation;
 struct shape {
@@ -81,6 +82,7 @@ struct piece {
 
 struct buffer {
     char *base, *data;
+    char *device; /* what calls are given in the place of data; NULL: data */
     size_t bytes, count;
     enum memory memory;
     struct piece before[RANKS_MAX + 2], after[RANKS_MAX + 2];
@@ -115,6 +117,7 @@ enum trait {
     OWN_WORKS = 64,   /* begins its works itself */
     BYTES_ONLY = 128, /* has no dtype */
     ALIKE = 256,      /* the result is the same on all ranks */
+    TAGGED = 512,     /* needs tags, or receives from anybody: engines of devices have neither */
 };
 
 struct operation {
@@ -144,7 +147,9 @@ void show_element(mst_dtype dtype, const void *element, char *text, size_t size)
 /* reference.c */
 void input_at(const struct run *run, int rank, size_t i, void *element);
 void reduced_at(const struct run *run, size_t i, void *element);
-bool is_right(const struct run *run, const struct piece *piece, const void *got, const void *wanted);
+/* i: which element of the piece */
+bool is_right(const struct run *run, const struct piece *piece, size_t i, const void *got,
+              const void *wanted);
 
 /* buffers.c */
 struct buffer *add_out(struct run *run, size_t count);
@@ -152,8 +157,16 @@ struct buffer *add_in(struct run *run, size_t count);
 void before(struct buffer *buffer, enum content content, int rank, size_t from, size_t count);
 void after(struct buffer *buffer, enum content content, int rank, size_t from, size_t count);
 void place_buffers(struct run *run);
-void check_buffers(const struct run *run);
+void check_buffers(struct run *run);
 void free_buffers(struct run *run);
+
+/* device.c */
+void device_begin(void);
+/* Memory until the wave ends. */
+char *device_take(size_t bytes);
+void device_end_wave(void);
+/* To the device, or from it. */
+void device_copy(void *to, const void *from, size_t bytes);
 
 /* cases.c */
 struct shape shape_of(uint64_t id, const struct operation *operation, mst_dtype dtype, mst_op op);

@@ -1,5 +1,5 @@
 /*
- * bench_reduce.c - "muster bench reduce": how fast arrays are combined in place, beside a plain loop c += a over as many
+ * bench_kernels.c - "muster bench kernels": how fast arrays are combined in place, beside a plain loop c += a over as many
  * bytes of f32, which is what memory and processor allow. All sides take turns.
  */
 #include "bench.h"
@@ -33,7 +33,7 @@ static const struct opt options[] = {
 };
 
 static const struct opt_command command = {
-    "muster bench reduce",
+    "muster bench kernels",
     "",
     "Measures reductions in place beside a plain loop c += a, in GB/s of the result.",
     options,
@@ -146,7 +146,7 @@ static int run(struct bench *bench, const struct bench_options *wanted, mst_op o
                                mst_op_name(op));
 }
 
-int bench_reduce(int argc, char **argv) {
+int bench_kernels(int argc, char **argv) {
     struct bench_options wanted = {"f32,f64,bf16,f16,i32", "SUM", msi_reduce_variants()[0], 15, 2};
     char **operands;
     int n, op = 0;

@@ -1,0 +1,131 @@
+/* engine.cpp - who runs what, and how an engine ends. */
+#include "engine.h"
+
+#include "join.h"
+#include "quiet.h"
+
+#include <gloo/common/error.h>
+#include <gloo/common/logging.h>
+#include <new>
+#include <sys/eventfd.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace muster_gloo {
+
+Ended::Ended() : descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)) {
+    if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+}
+
+Ended::~Ended() {
+    close(descriptor_);
+}
+
+void Ended::add(Job &job, Outcome outcome) {
+    const uint64_t one = 1;
+    job.outcome = std::move(outcome);
+    /* First the count: take must find it there. */
+    if (write(descriptor_, &one, sizeof(one)) < 0) {
+        /* it is full, and readable all the same */
+    }
+    job.done.store(true, std::memory_order_release);
+}
+
+bool Ended::take(Job &job) {
+    uint64_t one;
+    if (!job.done.load(std::memory_order_acquire)) return false;
+    if (read(descriptor_, &one, sizeof(one)) < 0) {
+        /* it was full */
+    }
+    return true;
+}
+
+/* Gloo's words begin with the line of its source, in brackets. */
+static std::string without_place(const char *what) {
+    std::string text = what;
+    size_t end = text.find("] ");
+    if (!text.empty() && text[0] == '[' && end != std::string::npos) text.erase(0, end + 2);
+    return text;
+}
+
+Outcome outcome_of_exception() {
+    try {
+        throw;
+    } catch (const gloo::IoException &e) {
+        std::string text = without_place(e.what());
+        bool late = text.rfind("Timed out", 0) == 0 || text.rfind("Connect timeout", 0) == 0;
+        return {late ? MST_ERR_TIMEOUT : MST_ERR_PEER_LOST, text};
+    } catch (const std::bad_alloc &) {
+        return {MST_ERR_MEMORY, "out of memory in Gloo"};
+    } catch (const std::system_error &e) {
+        return {MST_ERR_SYSTEM, e.what()};
+    } catch (const std::exception &e) {
+        return {MST_ERR_INTERNAL, without_place(e.what())};
+    }
+}
+
+Engine::Engine(const mst_backend_host &host) : host_(host), ended_(std::make_shared<Ended>()) {
+    if (host.ranks > 1) context_ = join(host);
+    auto collectives = std::make_unique<Collectives>();
+    collectives->context = context_;
+    collectives->rank = host.rank;
+    collectives->ranks = host.ranks;
+    collectives->combine = host.combine;
+    worker_ = std::make_shared<Worker>(std::move(collectives), ended_);
+    SignalsBlocked blocked;
+    messages_ = std::make_unique<Messages>(context_, *ended_, host.rank, host.ranks);
+}
+
+Engine::~Engine() {
+    if (aborted_) return;
+    if (!jobs_.empty()) {
+        abort();
+        return;
+    }
+    messages_->finish();
+    worker_->stop();
+}
+
+void Engine::submit(mst_backend_op &op) {
+    auto made = std::make_unique<Job>();
+    Job &job = *made;
+    job.op = &op;
+    op.request = &job;
+    jobs_[&op] = std::move(made);
+    if (op.kind == MST_KIND_SEND) {
+        NoPipeSignal quiet;
+        messages_->send(job);
+    } else if (op.kind == MST_KIND_RECV) {
+        NoPipeSignal quiet;
+        messages_->receive(job);
+    } else {
+        worker_->add(job);
+    }
+}
+
+bool Engine::progress(mst_backend_op &op, Outcome &outcome) {
+    Job &job = *static_cast<Job *>(op.request);
+    if (!ended_->take(job)) return false;
+    outcome = std::move(job.outcome);
+    op.request = nullptr;
+    jobs_.erase(&op);
+    return true;
+}
+
+bool Engine::cancel(mst_backend_op &op) {
+    if (op.kind != MST_KIND_RECV || !messages_->cancel(*static_cast<Job *>(op.request))) return false;
+    op.request = nullptr;
+    jobs_.erase(&op);
+    return true;
+}
+
+void Engine::abort() {
+    if (aborted_) return;
+    aborted_ = true;
+    if (context_) close_connections(*context_);
+    messages_->abort();
+    worker_->stop();
+    jobs_.clear();
+}
+
+} // namespace muster_gloo

@@ -1,0 +1,74 @@
+/* join.cpp - the store, the address and the connections. */
+#include "join.h"
+
+#include "quiet.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <gloo/common/error.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/store.h>
+#include <gloo/transport/tcp/device.h>
+#include <string>
+#include <vector>
+
+namespace muster_gloo {
+
+namespace {
+
+class Store : public gloo::rendezvous::Store {
+  public:
+    explicit Store(const mst_backend_host &host) : host_(host) {}
+
+    void set(const std::string &key, const std::vector<char> &data) override {
+        mst_status status = host_.set(&host_, key.c_str(), data.data(), data.size());
+        if (status != MST_OK) throw StoreFailure{status};
+    }
+
+    std::vector<char> get(const std::string &key) override {
+        mst_bytes value = {};
+        mst_status status = host_.get(&host_, key.c_str(), host_.deadline, &value);
+        if (status != MST_OK) throw StoreFailure{status};
+        std::vector<char> data(value.data, value.data + value.len);
+        free(value.data);
+        return data;
+    }
+
+    /* get waits. */
+    void wait(const std::vector<std::string> &) override {}
+    void wait(const std::vector<std::string> &, const std::chrono::milliseconds &) override {}
+
+  private:
+    const mst_backend_host &host_;
+};
+
+/* Left to itself Gloo takes what the name of the host resolves to, which other hosts often cannot reach. */
+std::string own_address(const mst_backend_host &host) {
+    const char *interface = getenv("MUSTER_SOCKET_IFNAME"); /* host.address heeds it */
+    if (host.one_host && !(interface && *interface)) return "127.0.0.1";
+    return host.address ? host.address : "";
+}
+
+} // namespace
+
+int64_t milliseconds_until(int64_t deadline) {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t left = (deadline - (int64_t(now.tv_sec) * 1000000000 + now.tv_nsec)) / 1000000;
+    return left < 1 ? 1 : left;
+}
+
+std::shared_ptr<gloo::Context> join(const mst_backend_host &host) {
+    SignalsBlocked blocked; /* the device starts a thread */
+    std::string address = own_address(host);
+    auto device = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()));
+    auto context = std::make_shared<gloo::rendezvous::Context>(host.rank, host.ranks);
+    /* Gloo takes five times as long for each connection. */
+    context->setTimeout(std::chrono::milliseconds(milliseconds_until(host.deadline) / 5 + 1));
+    Store store(host);
+    context->connectFullMesh(store, device);
+    return context;
+}
+
+} // namespace muster_gloo

@@ -1,0 +1,127 @@
+/* module.cpp - Gloo behind muster's table: nothing that it throws gets past here. */
+#include "engine.h"
+#include "join.h"
+
+#include <cstdio>
+#include <gloo/config.h>
+
+using muster_gloo::Engine;
+using muster_gloo::Outcome;
+
+struct mst_backend_engine {
+    explicit mst_backend_engine(const mst_backend_host &host) : engine(host) {}
+    Engine engine;
+};
+
+namespace {
+
+constexpr uint32_t bit(int number) {
+    return uint32_t(1) << number;
+}
+
+constexpr uint32_t MOVES = bit(MST_KIND_BROADCAST) | bit(MST_KIND_GATHER) | bit(MST_KIND_SCATTER);
+/* These muster adds up in f32 and rounds once; Gloo would round at each step. */
+constexpr uint32_t SMALL_FLOATS = bit(MST_F16) | bit(MST_BF16) | bit(MST_F8E4M3) | bit(MST_F8E5M2);
+constexpr uint32_t DTYPES = (bit(MST_DTYPE_COUNT) - 2) & ~SMALL_FLOATS;
+constexpr uint32_t OPS = bit(MST_SUM) | bit(MST_PRODUCT) | bit(MST_MIN) | bit(MST_MAX) | bit(MST_BAND) |
+                         bit(MST_BOR) | bit(MST_BXOR);
+
+const mst_backend_row ROWS[] = {
+    {bit(MST_KIND_BARRIER), 0, 0, 0, 0},
+    {MOVES, 0, 0, 0, MST_FORM_IN_PLACE},
+    {bit(MST_KIND_ALL_REDUCE) | bit(MST_KIND_REDUCE), DTYPES, OPS, 0, MST_FORM_IN_PLACE},
+    {bit(MST_KIND_ALL_REDUCE) | bit(MST_KIND_REDUCE), SMALL_FLOATS, bit(MST_MIN) | bit(MST_MAX), 0,
+     MST_FORM_IN_PLACE},
+    {bit(MST_KIND_ALL_GATHER), 0, 0, 0, MST_FORM_IN_PLACE | MST_FORM_UNEVEN},
+    {bit(MST_KIND_ALL_TO_ALL), 0, 0, 0, MST_FORM_UNEVEN},
+    {bit(MST_KIND_SEND) | bit(MST_KIND_RECV), 0, 0, 0, MST_FORM_TAG | MST_FORM_ANY_SOURCE},
+    {0, 0, 0, 0, 0},
+};
+
+const char *remedy_of(mst_status status) {
+    return status == MST_ERR_MISMATCH ? "make the counts of the send and of its recv equal" : nullptr;
+}
+
+mst_status say(const mst_backend_host &host, const Outcome &outcome) {
+    return host.fail(&host, outcome.status, -1, remedy_of(outcome.status), outcome.text.c_str());
+}
+
+bool probe(char *text, size_t size) {
+    snprintf(text, size, "Gloo %d.%d.%d, tcp", GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH);
+    return true;
+}
+
+const mst_backend_row *rows() {
+    return ROWS;
+}
+
+mst_status open(const mst_backend_host *host, mst_backend_engine **engine, mst_backend_traits *traits) {
+    try {
+        auto made = std::make_unique<mst_backend_engine>(*host);
+        traits->ordered = true;
+        traits->poll_fd = made->engine.descriptor();
+        *engine = made.release();
+        return MST_OK;
+    } catch (const muster_gloo::StoreFailure &failure) {
+        return failure.status;
+    } catch (const std::exception &) {
+        Outcome outcome = muster_gloo::outcome_of_exception();
+        outcome.text = "the ranks of " + std::string(host->name) + " could not be connected: " + outcome.text;
+        return host->fail(host, outcome.status, -1,
+                          "MUSTER_SOCKET_IFNAME names the interface by which the hosts reach one another",
+                          outcome.text.c_str());
+    }
+}
+
+mst_status submit(mst_backend_engine *engine, mst_backend_op *op) {
+    try {
+        engine->engine.submit(*op);
+        return MST_OK;
+    } catch (const std::exception &) {
+        return say(engine->engine.host(), muster_gloo::outcome_of_exception());
+    }
+}
+
+mst_status progress(mst_backend_engine *engine, mst_backend_op *op, bool *done) {
+    Outcome outcome;
+    *done = engine->engine.progress(*op, outcome);
+    return outcome.status == MST_OK ? MST_OK : say(engine->engine.host(), outcome);
+}
+
+bool cancel(mst_backend_engine *engine, mst_backend_op *op) {
+    return engine->engine.cancel(*op);
+}
+
+void abort_all(mst_backend_engine *engine) {
+    engine->engine.abort();
+}
+
+void close_engine(mst_backend_engine *engine) {
+    delete engine;
+}
+
+const mst_backend *table() {
+    static const mst_backend gloo = [] {
+        mst_backend made = {};
+        made.version = MST_BACKEND_VERSION;
+        made.size = sizeof(made);
+        made.name = "gloo";
+        made.title = "Gloo over TCP, for tensors in the memory of the host";
+        made.probe = probe;
+        made.rows = rows;
+        made.open = open;
+        made.submit = submit;
+        made.progress = progress;
+        made.cancel = cancel;
+        made.abort = abort_all;
+        made.close = close_engine;
+        return made;
+    }();
+    return &gloo;
+}
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) const mst_backend *mst_backend_module(unsigned version) {
+    return version == MST_BACKEND_VERSION ? table() : nullptr;
+}

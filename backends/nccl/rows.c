@@ -1,0 +1,69 @@
+/*
+ * rows.c - what NCCL does as muster means it.
+ *
+ * Left out: MIN and MAX of floats, which lose a NaN that only some ranks have (NCCL takes fmin and fmax); reductions of f8, whose
+ * sums stop at the largest number where muster's go on to infinity or NaN; reductions of bool, whose bytes need not be 0 or 1; bitwise
+ * operations, i16 and u16, which NCCL has not. MUSTER_NCCL_LOOSE=1 claims the first two as they are.
+ * f16 and bf16 are claimed though NCCL rounds them at each step, and AVG of floats though it may multiply by 1/n: no result is
+ * further off than n roundings.
+ */
+#include "engine.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KIND(name)  (1u << MST_KIND_##name)
+#define DTYPE(name) (1u << MST_##name)
+#define OP(name)    (1u << MST_##name)
+
+enum {
+    DEVICE = 1u << MST_MEMORY_CUDA,
+    INTEGERS = DTYPE(I8) | DTYPE(U8) | DTYPE(I32) | DTYPE(U32) | DTYPE(I64) | DTYPE(U64),
+    FLOATS = DTYPE(F64) | DTYPE(F32) | DTYPE(F16) | DTYPE(BF16),
+    EIGHTS = DTYPE(F8E4M3) | DTYPE(F8E5M2),
+    WHOLE = KIND(ALL_REDUCE) | KIND(REDUCE),
+    INTEGER_OPS = OP(SUM) | OP(PRODUCT) | OP(MIN) | OP(MAX) | OP(AVG),
+    FLOAT_OPS = OP(SUM) | OP(PRODUCT) | OP(AVG) | OP(PREMUL_SUM),
+    EXTREMES = OP(MIN) | OP(MAX),
+    IN_PLACE = MST_FORM_IN_PLACE,
+    BLOCKS = MST_FORM_UNEVEN | MST_FORM_LISTS,
+    EXACT = MST_FORM_DETERMINISTIC,
+};
+
+/* bf16 came with NCCL 2.10, f8 with 2.24 and for GPUs of capability 9.0; loose has room for both rows of each. */
+static mst_backend_row rows[] = {
+    {KIND(BARRIER), 0, 0, DEVICE, 0},
+    {KIND(BROADCAST), 0, 0, DEVICE, IN_PLACE},
+    {KIND(ALL_GATHER), 0, 0, DEVICE, IN_PLACE | BLOCKS},
+    {KIND(ALL_TO_ALL), 0, 0, DEVICE, BLOCKS},
+    {KIND(GATHER) | KIND(SCATTER), 0, 0, DEVICE, IN_PLACE | MST_FORM_LISTS},
+    {KIND(SEND) | KIND(RECV), 0, 0, DEVICE, 0},
+    {WHOLE, INTEGERS, INTEGER_OPS, DEVICE, IN_PLACE | EXACT},
+    {KIND(REDUCE_SCATTER), INTEGERS, INTEGER_OPS, DEVICE, IN_PLACE | BLOCKS | EXACT},
+    {WHOLE, FLOATS, FLOAT_OPS, DEVICE, IN_PLACE},
+    {KIND(REDUCE_SCATTER), FLOATS, FLOAT_OPS, DEVICE, IN_PLACE | BLOCKS},
+    {0}, /* loose */
+    {0},
+    {0},
+    {0},
+    {0},
+};
+enum { LOOSE = 10 };
+
+static void add_loose(void) {
+    const char *given = getenv("MUSTER_NCCL_LOOSE");
+    if (!given || strcmp(given, "1") != 0) return;
+    rows[LOOSE] = (mst_backend_row){WHOLE, FLOATS, EXTREMES, DEVICE, IN_PLACE};
+    rows[LOOSE + 1] = (mst_backend_row){KIND(REDUCE_SCATTER), FLOATS, EXTREMES, DEVICE, IN_PLACE | BLOCKS};
+    if (mnc_found.nccl < 22400 || mnc_found.capability < 9) return;
+    uint32_t ops = OP(SUM) | OP(PRODUCT) | EXTREMES;
+    rows[LOOSE + 2] = (mst_backend_row){WHOLE, EIGHTS, ops, DEVICE, IN_PLACE};
+    rows[LOOSE + 3] = (mst_backend_row){KIND(REDUCE_SCATTER), EIGHTS, ops, DEVICE, IN_PLACE | BLOCKS};
+}
+
+const mst_backend_row *mnc_rows(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, add_loose);
+    return rows;
+}

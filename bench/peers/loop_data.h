@@ -1,0 +1,183 @@
+/*
+ * loop_data.h - what the loop of loop.h puts into buffers, and how it tells whether a result is right.
+ *
+ * Element i of rank r is (r + i) % period: a small whole number that every dtype has, as it has its sums over all ranks
+ * in whatever order they are added. What is expected is therefore a stretch of a repeating pattern, or a few of them one
+ * behind the other, and is compared bit by bit at the speed of memory.
+ */
+#ifndef LOOP_DATA_H
+#define LOOP_DATA_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum loop_op {
+    LOOP_ALL_REDUCE,
+    LOOP_ALL_GATHER,
+    LOOP_REDUCE_SCATTER,
+    LOOP_BROADCAST,
+    LOOP_REDUCE,
+    LOOP_GATHER,
+    LOOP_SCATTER,
+    LOOP_ALL_TO_ALL,
+    LOOP_SEND_RECV, /* a round trip between the ranks 2i and 2i + 1; half of it counts */
+    LOOP_BARRIER,
+    LOOP_OPS,
+};
+
+static const char *const loop_op_names[LOOP_OPS] = {
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",
+    "gather",     "scatter",    "all_to_all",     "send_recv", "barrier",
+};
+
+enum { LOOP_PRIME = 61, LOOP_STRETCH = 4096, LOOP_ELEMENT_MOST = 8, LOOP_SPOILT = 0xff };
+
+struct loop_call {
+    enum loop_op op;
+    int rank, size, root;
+    size_t count, block; /* elements in all, and of one rank */
+    void *in, *out;      /* broadcast: out alone */
+};
+
+struct loop_dtype {
+    const char *name;
+    size_t element;         /* bytes */
+    int exponent, mantissa; /* bits, of floats */
+    long exact;             /* whole numbers up to this one are exact */
+};
+
+static const struct loop_dtype loop_dtypes[] = {
+    {"f64", 8, 11, 52, 1L << 20}, {"f32", 4, 8, 23, 1L << 20}, {"f16", 2, 5, 10, 2048},
+    {"bf16", 2, 8, 7, 256},       {"f8e4m3", 1, 4, 3, 16},     {"f8e5m2", 1, 5, 2, 8},
+    {"i8", 1, 0, 0, 127},         {"u8", 1, 0, 0, 127},        {"i16", 2, 0, 0, 32767},
+    {"u16", 2, 0, 0, 32767},      {"i32", 4, 0, 0, 1L << 20},  {"u32", 4, 0, 0, 1L << 20},
+    {"i64", 8, 0, 0, 1L << 20},   {"u64", 8, 0, 0, 1L << 20},
+};
+enum { LOOP_DTYPES = sizeof loop_dtypes / sizeof loop_dtypes[0] };
+
+/* The bits of a whole number. */
+static inline uint64_t loop_encode(const struct loop_dtype *dtype, uint64_t value) {
+    int power = 0;
+
+    if (dtype->exponent == 0 || value == 0) return value;
+    while (value >> (power + 1) != 0) power++;
+    uint64_t bias = (UINT64_C(1) << (dtype->exponent - 1)) - 1;
+    uint64_t fraction = value - (UINT64_C(1) << power);
+    fraction = power <= dtype->mantissa ? fraction << (dtype->mantissa - power)
+                                        : fraction >> (power - dtype->mantissa);
+    return ((uint64_t)power + bias) << dtype->mantissa | fraction;
+}
+
+struct loop_pattern {
+    size_t element, period;
+    unsigned char bytes[(LOOP_STRETCH + LOOP_PRIME) * LOOP_ELEMENT_MOST];
+};
+
+static inline void loop_put(unsigned char *at, size_t element, uint64_t bits) {
+    for (size_t k = 0; k < element; k++)
+        at[k] = (unsigned char)(bits >> 8 * k); /* little-endian, as all of muster */
+}
+
+/* Element i is the sum of (r + i) % period over the ranks r below so many. */
+static inline void loop_make_pattern(struct loop_pattern *p, const struct loop_dtype *dtype, size_t period,
+                                     int ranks) {
+    p->element = dtype->element;
+    p->period = period;
+    for (size_t i = 0; i < period; i++) {
+        uint64_t sum = 0;
+        for (int r = 0; r < ranks; r++) sum += ((size_t)r + i) % period;
+        loop_put(p->bytes + i * p->element, p->element, loop_encode(dtype, sum));
+    }
+    for (size_t i = period * p->element; i < (LOOP_STRETCH + period) * p->element; i++)
+        p->bytes[i] = p->bytes[i - period * p->element];
+}
+
+static inline const unsigned char *loop_at(const struct loop_pattern *p, size_t i) {
+    return p->bytes + i % p->period * p->element;
+}
+
+/* How bytes get into and out of buffers: memcpy, where they are the host's. */
+typedef void *loop_copy(void *to, const void *from, size_t bytes);
+
+/* Writes the elements of the pattern from the given one on. */
+static inline void loop_lay(const struct loop_pattern *p, loop_copy *copy, unsigned char *to, size_t from,
+                            size_t count) {
+    for (size_t i = 0; i < count; i += LOOP_STRETCH) {
+        size_t n = count - i < LOOP_STRETCH ? count - i : LOOP_STRETCH;
+        copy(to + i * p->element, loop_at(p, from + i), n * p->element);
+    }
+}
+
+/* How many elements differ from the pattern; *first gets the index of the first that does, if any. */
+static inline size_t loop_differences(const struct loop_pattern *p, loop_copy *copy,
+                                      const unsigned char *from_buffer, size_t from, size_t count,
+                                      size_t *first) {
+    static unsigned char got[LOOP_STRETCH * LOOP_ELEMENT_MOST];
+    size_t wrong = 0;
+
+    for (size_t i = 0; i < count; i += LOOP_STRETCH) {
+        size_t n = count - i < LOOP_STRETCH ? count - i : LOOP_STRETCH;
+        copy(got, from_buffer + i * p->element, n * p->element);
+        if (memcmp(got, loop_at(p, from + i), n * p->element) == 0) continue;
+        for (size_t k = 0; k < n; k++)
+            if (memcmp(got + k * p->element, loop_at(p, from + i + k), p->element) != 0 && wrong++ == 0)
+                *first = i + k;
+    }
+    return wrong;
+}
+
+static inline void loop_spoil_bytes(loop_copy *copy, unsigned char *to, size_t bytes) {
+    static unsigned char spoilt[LOOP_STRETCH];
+
+    memset(spoilt, LOOP_SPOILT, sizeof spoilt);
+    for (size_t i = 0; i < bytes; i += sizeof spoilt)
+        copy(to + i, spoilt, bytes - i < sizeof spoilt ? bytes - i : sizeof spoilt);
+}
+
+/* The bits of an element as a number, for people. */
+static inline unsigned long long loop_bits(const unsigned char *at, size_t element) {
+    unsigned long long bits = 0;
+    for (size_t k = 0; k < element; k++) bits |= (unsigned long long)at[k] << 8 * k;
+    return bits;
+}
+
+static inline int loop_reduces(enum loop_op op) {
+    return op == LOOP_ALL_REDUCE || op == LOOP_REDUCE_SCATTER || op == LOOP_REDUCE;
+}
+
+/* Has this rank a result of such a call? */
+static inline int loop_receives(const struct loop_call *c) {
+    if (c->op == LOOP_REDUCE || c->op == LOOP_GATHER) return c->rank == c->root;
+    return c->op != LOOP_SEND_RECV || (c->rank ^ 1) < c->size;
+}
+
+/* From which element of the pattern on the k-th block of the output continues it, and in *length how long a block is. */
+static inline size_t loop_begins(const struct loop_call *c, size_t k, size_t *length) {
+    size_t mine = (size_t)c->rank * c->block;
+
+    *length =
+        c->op == LOOP_ALL_REDUCE || c->op == LOOP_REDUCE || c->op == LOOP_BROADCAST || c->op == LOOP_SEND_RECV
+            ? c->count
+            : c->block;
+    switch (c->op) {
+    case LOOP_ALL_REDUCE:
+    case LOOP_REDUCE:
+        return 0;
+    case LOOP_REDUCE_SCATTER:
+        return mine;
+    case LOOP_ALL_GATHER:
+    case LOOP_GATHER:
+        return k;
+    case LOOP_ALL_TO_ALL:
+        return k + mine;
+    case LOOP_SCATTER:
+        return (size_t)c->root + mine;
+    case LOOP_SEND_RECV:
+        return (size_t)(c->rank ^ 1);
+    default:
+        return (size_t)c->root;
+    }
+}
+
+#endif

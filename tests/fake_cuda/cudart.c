@@ -1,0 +1,334 @@
+/*
+ * cudart.c - a CUDA runtime without a GPU: device memory is the host's, remembered so that pointers can be told apart, and a stream is a
+ * thread that runs its tasks in order, so what is enqueued is as asynchronous as on a device.
+ *
+ *   FAKE_CUDA_DEVICES   how many GPUs there are (default 2)
+ *   FAKE_CUDA_REPORT    a file that counts of calls go to when the process ends, a line for each process
+ */
+#include "fake_cuda.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct task {
+    struct task *next;
+    void (*run)(void *);
+    void *argument;
+};
+
+struct CUstream_st {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    struct task *first, *last;
+    bool ends;
+};
+
+/* Of one record of an event, held by the event, the task and those who wait: recording the event again changes none of them. */
+struct mark {
+    atomic_int holders;
+    atomic_bool done; /* stored (release) by a stream's thread, loaded (acquire) by queries and waits */
+    double at;
+};
+
+struct CUevent_st {
+    struct mark *mark; /* of its last record; NULL: it counts as over */
+};
+
+static struct {
+    atomic_int streams, events, records, queries, blocks, copies;
+} counts;
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
+}
+
+static void *run_tasks(void *argument) {
+    struct CUstream_st *stream = argument;
+    pthread_mutex_lock(&stream->lock);
+    for (;;) {
+        while (!stream->first && !stream->ends) pthread_cond_wait(&stream->changed, &stream->lock);
+        struct task *task = stream->first;
+        if (!task) break;
+        stream->first = task->next;
+        pthread_mutex_unlock(&stream->lock);
+        task->run(task->argument);
+        free(task);
+        pthread_mutex_lock(&stream->lock);
+    }
+    pthread_mutex_unlock(&stream->lock);
+    return NULL;
+}
+
+static void init_stream(struct CUstream_st *stream) {
+    pthread_mutex_init(&stream->lock, NULL);
+    pthread_cond_init(&stream->changed, NULL);
+    if (pthread_create(&stream->thread, NULL, run_tasks, stream)) abort();
+}
+
+static struct CUstream_st default_stream;
+static void init_default(void) {
+    init_stream(&default_stream);
+}
+
+EXPORT void fake_enqueue(mnc_stream stream, void (*run)(void *), void *argument) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct task *task = malloc(sizeof *task);
+    if (!task) abort();
+    if (!stream) pthread_once(&once, init_default);
+    if (!stream) stream = &default_stream;
+    *task = (struct task){NULL, run, argument};
+    pthread_mutex_lock(&stream->lock);
+    if (stream->first)
+        stream->last->next = task;
+    else
+        stream->first = task;
+    stream->last = task;
+    pthread_cond_signal(&stream->changed);
+    pthread_mutex_unlock(&stream->lock);
+}
+
+static void report(void) {
+    const char *path = getenv("FAKE_CUDA_REPORT");
+    FILE *file = path ? fopen(path, "a") : NULL;
+    if (!file) return;
+    fprintf(file, "streams %d events %d blocks %d records %d queries %d copies %d\n", counts.streams,
+            counts.events, counts.blocks, counts.records, counts.queries, counts.copies);
+    fclose(file);
+}
+
+__attribute__((constructor)) static void begin(void) {
+    atexit(report);
+}
+
+/* The functions of the runtime. */
+#define DECLARE(result, name, parameters) EXPORT result cuda##name parameters;
+MNC_CUDA_CALLS(DECLARE)
+EXPORT mnc_error cudaStreamSynchronize(mnc_stream stream);
+EXPORT mnc_error cudaMemset(void *memory, int value, size_t bytes);
+EXPORT mnc_error cudaMemcpy(void *to, const void *from, size_t bytes, unsigned kind);
+
+static int devices(void) {
+    const char *given = getenv("FAKE_CUDA_DEVICES");
+    return given ? atoi(given) : 2;
+}
+
+static _Thread_local int current;
+
+mnc_error cudaRuntimeGetVersion(int *version) {
+    *version = 13000;
+    return 0;
+}
+
+mnc_error cudaDriverGetVersion(int *version) {
+    *version = devices() ? 13000 : 0;
+    return 0;
+}
+
+mnc_error cudaGetDeviceCount(int *count) {
+    *count = devices();
+    return *count ? 0 : 100;
+}
+
+mnc_error cudaGetDevice(int *device) {
+    *device = current;
+    return 0;
+}
+
+mnc_error cudaSetDevice(int device) {
+    if (device < 0 || device >= devices()) return 101;
+    current = device;
+    return 0;
+}
+
+mnc_error cudaDeviceGetAttribute(int *value, unsigned attribute, int device) {
+    *value = attribute == MNC_CAPABILITY_MAJOR && device < devices() ? 9 : 0;
+    return 0;
+}
+
+mnc_error cudaGetLastError(void) {
+    return 0;
+}
+
+const char *cudaGetErrorString(mnc_error error) {
+    return error == 0 ? "no error" : error == 100 ? "no CUDA-capable device is detected" : "some fake error";
+}
+
+mnc_error cudaStreamCreateWithFlags(mnc_stream *stream, unsigned flags) {
+    (void)flags;
+    *stream = calloc(1, sizeof **stream);
+    if (!*stream) return 2;
+    init_stream(*stream);
+    counts.streams++;
+    return 0;
+}
+
+mnc_error cudaStreamDestroy(mnc_stream stream) {
+    pthread_mutex_lock(&stream->lock);
+    stream->ends = true;
+    pthread_cond_signal(&stream->changed);
+    pthread_mutex_unlock(&stream->lock);
+    pthread_join(stream->thread, NULL);
+    pthread_cond_destroy(&stream->changed);
+    pthread_mutex_destroy(&stream->lock);
+    free(stream);
+    counts.streams--;
+    return 0;
+}
+
+mnc_error cudaEventCreateWithFlags(mnc_event *event, unsigned flags) {
+    (void)flags;
+    *event = calloc(1, sizeof **event);
+    counts.events++;
+    return *event ? 0 : 2;
+}
+
+static void let_go(struct mark *mark) {
+    if (mark && atomic_fetch_sub(&mark->holders, 1) == 1) free(mark);
+}
+
+mnc_error cudaEventDestroy(mnc_event event) {
+    let_go(event->mark);
+    free(event);
+    counts.events--;
+    return 0;
+}
+
+static void run_record(void *argument) {
+    struct mark *mark = argument;
+    mark->at = now();
+    atomic_store_explicit(&mark->done, true, memory_order_release);
+    let_go(mark);
+}
+
+mnc_error cudaEventRecord(mnc_event event, mnc_stream stream) {
+    let_go(event->mark);
+    event->mark = calloc(1, sizeof *event->mark);
+    if (!event->mark) abort();
+    event->mark->holders = 2;
+    counts.records++;
+    fake_enqueue(stream, run_record, event->mark);
+    return 0;
+}
+
+static bool is_done(struct mark *mark) {
+    return !mark || atomic_load_explicit(&mark->done, memory_order_acquire);
+}
+
+mnc_error cudaEventQuery(mnc_event event) {
+    counts.queries++;
+    return is_done(event->mark) ? 0 : MNC_CUDA_NOT_READY;
+}
+
+static void run_wait(void *argument) {
+    struct mark *mark = argument;
+    while (!is_done(mark)) usleep(20);
+    let_go(mark);
+}
+
+mnc_error cudaStreamWaitEvent(mnc_stream stream, mnc_event event, unsigned flags) {
+    (void)flags;
+    if (event->mark) atomic_fetch_add(&event->mark->holders, 1);
+    if (event->mark) fake_enqueue(stream, run_wait, event->mark);
+    return 0;
+}
+
+mnc_error cudaEventElapsedTime(float *milliseconds, mnc_event begin_event, mnc_event end_event) {
+    if (!is_done(begin_event->mark) || !is_done(end_event->mark)) return MNC_CUDA_NOT_READY;
+    *milliseconds = (float)(end_event->mark->at - begin_event->mark->at);
+    return 0;
+}
+
+mnc_error cudaStreamSynchronize(mnc_stream stream) {
+    mnc_event event;
+    cudaEventCreateWithFlags(&event, 0);
+    cudaEventRecord(event, stream);
+    while (!is_done(event->mark)) usleep(20);
+    return cudaEventDestroy(event);
+}
+
+struct range {
+    struct range *next;
+    size_t bytes;
+    char data[];
+};
+static struct range *ranges;
+static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
+
+mnc_error cudaMalloc(void **memory, size_t bytes) {
+    struct range *range = malloc(sizeof *range + bytes);
+    if (!range) return 2;
+    pthread_mutex_lock(&ranges_lock);
+    *range = (struct range){ranges, bytes};
+    ranges = range;
+    pthread_mutex_unlock(&ranges_lock);
+    *memory = range->data;
+    counts.blocks++;
+    return 0;
+}
+
+mnc_error cudaFree(void *memory) {
+    pthread_mutex_lock(&ranges_lock);
+    struct range **at = &ranges;
+    while (*at && (*at)->data != memory) at = &(*at)->next;
+    struct range *range = *at;
+    if (range) *at = range->next;
+    pthread_mutex_unlock(&ranges_lock);
+    if (memory && !range) return 1;
+    if (range) counts.blocks--;
+    free(range);
+    return 0;
+}
+
+mnc_error cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer) {
+    int type = 0;
+    pthread_mutex_lock(&ranges_lock);
+    for (struct range *range = ranges; range && !type; range = range->next)
+        if ((uintptr_t)pointer - (uintptr_t)range->data < range->bytes) type = MNC_MEMORY_DEVICE;
+    pthread_mutex_unlock(&ranges_lock);
+    memcpy(attributes, &type, sizeof type);
+    return 0;
+}
+
+struct copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
+static void run_copy(void *argument) {
+    struct copy *copy = argument;
+    memmove(copy->to, copy->from, copy->bytes);
+    free(copy);
+}
+
+mnc_error cudaMemcpyAsync(void *to, const void *from, size_t bytes, unsigned kind, mnc_stream stream) {
+    struct copy *copy = malloc(sizeof *copy);
+    (void)kind;
+    if (!copy) abort();
+    *copy = (struct copy){to, from, bytes};
+    counts.copies++;
+    fake_enqueue(stream, run_copy, copy);
+    return 0;
+}
+
+mnc_error cudaMemcpy(void *to, const void *from, size_t bytes, unsigned kind) {
+    cudaMemcpyAsync(to, from, bytes, kind, NULL);
+    return cudaStreamSynchronize(NULL);
+}
+
+mnc_error cudaMemset(void *memory, int value, size_t bytes) {
+    memset(memory, value, bytes);
+    return 0;
+}

@@ -1,0 +1,131 @@
+/*
+ * nccl_world.c - a world whose device memory is NCCL's, when something is wrong; the suite shows what it does when nothing is.
+ *
+ *   lost     the last rank dies: the others' all_reduce says so, and who
+ *   late     the last rank comes too late: the others' all_reduce says so at its deadline
+ *   host     an all_reduce of memory of the host says that NCCL cannot use it, or stages it (MUSTER_STAGE)
+ *   stream   calls on a stream, and a work on one
+ */
+#include <muster/muster.h>
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { COUNT = 1000 };
+
+static int (*device_malloc)(void **, size_t);
+static int (*device_memcpy)(void *, const void *, size_t, int);
+static int (*stream_create)(void **, unsigned);
+static int (*stream_wait)(void *);
+static int me, n;
+
+static void require(bool holds, const char *what) {
+    if (holds) return;
+    fprintf(stderr, "nccl_world: FAILED on rank %d: not so: %s: %s\n", me, what, mst_error());
+    exit(1);
+}
+#define REQUIRE(condition) require(condition, #condition)
+
+static void find(const char *name, void *at) {
+    const char *given = getenv("MUSTER_CUDART_LIBRARY");
+    void *library = dlopen(given ? given : "libcudart.so", RTLD_NOW);
+    void *address = library ? dlsym(library, name) : NULL;
+    REQUIRE(address);
+    memcpy(at, &address, sizeof address);
+}
+
+static void *device_numbers(int value) {
+    int32_t numbers[COUNT];
+    void *memory = NULL;
+    for (int i = 0; i < COUNT; i++) numbers[i] = value + i;
+    REQUIRE(!device_malloc(&memory, sizeof numbers));
+    REQUIRE(!device_memcpy(memory, numbers, sizeof numbers, 4));
+    return memory;
+}
+
+static void check(const void *memory, int value) {
+    int32_t numbers[COUNT];
+    REQUIRE(!device_memcpy(numbers, memory, sizeof numbers, 4));
+    for (int i = 0; i < COUNT; i++) REQUIRE(numbers[i] == value + i * n);
+}
+
+static int sum_of_ranks(void) {
+    return n * (n - 1) / 2;
+}
+
+static void say_failure(mst_status st) {
+    const mst_error_info *info = mst_last_error();
+    printf("rank %d: %s, culprit %d: %s\n", me, mst_status_name(st), info->culprit, mst_error());
+}
+
+static int lost(void) {
+    void *memory = device_numbers(me);
+    REQUIRE(mst_all_reduce(memory, COUNT, MST_I32) == MST_OK);
+    if (me == n - 1) raise(SIGKILL);
+    mst_status st = mst_all_reduce(memory, COUNT, MST_I32, .timeout_ms = 30000);
+    say_failure(st);
+    return st == MST_ERR_PEER_LOST && mst_last_error()->culprit == n - 1 ? 0 : 1;
+}
+
+/* It comes only once the others have given up, which it learns through the store: a second world of all is native's. */
+static int late(void) {
+    void *memory = device_numbers(me);
+    REQUIRE(mst_all_reduce(memory, COUNT, MST_I32) == MST_OK);
+    mst_status st = MST_ERR_STALLED;
+    if (me != n - 1) {
+        st = mst_all_reduce(memory, COUNT, MST_I32, .timeout_ms = 700);
+        say_failure(st);
+    }
+    REQUIRE(mst_monitored_barrier(.timeout_ms = 30000) == MST_OK); /* of the host: the other engine is well */
+    return st == MST_ERR_STALLED ? 0 : 1;
+}
+
+static int host(void) {
+    int32_t numbers[4] = {1, 2, 3, 4};
+    mst_status st = mst_all_reduce(numbers, 4, MST_I32);
+    if (st != MST_OK) say_failure(st);
+    if (st == MST_OK) printf("rank %d: staged: %d\n", me, numbers[3] == 4 * n);
+    return 0;
+}
+
+static int stream(void) {
+    void *on = NULL, *memory[3];
+    mst_work *work = NULL;
+    REQUIRE(!stream_create(&on, 1));
+    for (int i = 0; i < 3; i++) memory[i] = device_numbers(me + i);
+    for (int i = 0; i < 2; i++) REQUIRE(mst_all_reduce(memory[i], COUNT, MST_I32, .stream = on) == MST_OK);
+    REQUIRE(mst_all_reduce(memory[2], COUNT, MST_I32, .stream = on, .work = &work) == MST_OK);
+    REQUIRE(mst_wait(work) == MST_OK);
+    check(memory[2], sum_of_ranks() + 2 * n); /* the work is over when it was waited for, */
+    REQUIRE(!stream_wait(on));
+    for (int i = 0; i < 2; i++) check(memory[i], sum_of_ranks() + i * n); /* the others when the stream is */
+    REQUIRE(mst_barrier() == MST_OK);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        int (*body)(void);
+    } modes[] = {{"lost", lost}, {"late", late}, {"host", host}, {"stream", stream}};
+    find("cudaMalloc", &device_malloc);
+    find("cudaMemcpy", &device_memcpy);
+    find("cudaStreamCreateWithFlags", &stream_create);
+    find("cudaStreamSynchronize", &stream_wait);
+    REQUIRE(mst_init(.timeout_ms = 30000) == MST_OK);
+    me = mst_get_rank(NULL);
+    n = mst_get_world_size(NULL);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        if (argc != 2 || strcmp(argv[1], modes[i].name) != 0) continue;
+        int code = modes[i].body();
+        fflush(stdout);
+        mst_destroy_process_group(NULL);
+        return code;
+    }
+    return 2;
+}

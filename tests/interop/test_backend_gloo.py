@@ -1,0 +1,125 @@
+"""The backend gloo: all that the suite asks of a backend, ranks that die, stop or disagree, and a Gloo that is not there."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "multi"))
+
+import test_faults  # noqa: E402
+from collective_kit import CollectiveTest  # noqa: E402
+from ranks import BUILD, PROGRAMS, TOOL, main  # noqa: E402
+
+MODULES = BUILD / "lib/muster"
+MODULE = MODULES / "mst_backend_gloo.so"
+RACES = pathlib.Path(__file__).resolve().parent / "gloo_races.txt"
+CHOICE = {
+    "MUSTER_BACKEND": "gloo",
+    "MUSTER_BACKEND_PATH": MODULES,
+    "TSAN_OPTIONS": f"{os.environ.get('TSAN_OPTIONS', '')}:suppressions={RACES}:print_suppressions=0",
+}
+
+
+class Gloo:
+    """What all tests here have in common."""
+
+    settings = CHOICE
+
+    def setUp(self):
+        if not MODULE.exists():
+            self.skipTest("the backend gloo was not built")
+        super().setUp()
+
+
+class Suite(Gloo, CollectiveTest):
+    def run_ranks(self, n, hosts=None):
+        out = self.run_suite(n, "--quick", "--seed", n, hosts=hosts, env=CHOICE)
+        self.assertRegex(out, r"collective: ok: \d{4,} cases")
+
+    def test_two_ranks(self):
+        self.run_ranks(2)
+
+    def test_three_ranks(self):
+        self.run_ranks(3)
+
+    def test_four_ranks(self):
+        self.run_ranks(4)
+
+    def test_hosts(self):
+        """Over the address that muster gives, instead of the loopback."""
+        self.run_ranks(3, "aab")
+
+    def test_messages(self):
+        for n in (2, 3, 4):
+            self.run_suite(n, program=PROGRAMS / "letters", env=CHOICE)
+
+
+class Differences(Gloo, test_faults.Differences):
+    """Gloo ends the process where lengths differ; ranks that disagree never get so far."""
+
+    test_splits = None  # they wait until their deadline: only two ranks know a split
+
+
+class Deaths(Gloo, test_faults.Deaths):
+    """A death in the middle of a transfer, of which Gloo does not tell the call that waits for the rest."""
+
+    victims = (0, 2)
+
+    def test_all_reduce(self):
+        self.die("all_reduce")
+
+    def test_broadcast(self):
+        self.die("broadcast")
+
+    def test_gather(self):
+        self.die("gather")
+
+    def test_works(self):
+        self.die("waited")
+
+    def test_messages(self):
+        self.die("ring")
+
+
+class Stops(Gloo, test_faults.Stops):
+    """A stopped rank, and a deadline of less than a second."""
+
+
+class Absences(Gloo, test_faults.FaultsTest):
+    be_absent = test_faults.Absences.be_absent
+
+    def test_all_reduce(self):
+        self.be_absent("all_reduce")
+
+    def test_message(self):
+        self.be_absent("recv")
+
+
+class Missing(Gloo, CollectiveTest):
+    """What the user reads where a part of it is not installed."""
+
+    def say(self, directory):
+        env = {**CHOICE, "MUSTER_BACKEND_PATH": directory}
+        process = self.popen(TOOL, "run", "-n", 1, PROGRAMS / "collective", "--quick", env=env,
+                             stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)  # fmt: skip
+        out, _ = process.communicate(timeout=30)
+        self.assertNotEqual(process.returncode, 0, out)
+        return out.decode(errors="replace")
+
+    def test_library(self):
+        """A module that needs a library of a name that nobody has."""
+        directory = pathlib.Path(self.path("modules"))
+        directory.mkdir()
+        code = MODULE.read_bytes()
+        self.assertIn(b"libgloo.so", code)
+        (directory / MODULE.name).write_bytes(code.replace(b"libgloo.so", b"libgl00.so"))
+        out = self.say(directory)
+        self.assertRegex(out, r"backend 'gloo' cannot be loaded: libgl00\.so.*: cannot open shared object file")
+        self.assertIn("install the library", out)
+        shutil.rmtree(directory)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Communication that cannot succeed, where a module's engine runs it: the store knows what the engine does not.
+
+The engine is the sample backend, which is outside of the tree and has no way to learn of a death itself.
+"""
+
+import os
+
+import test_faults
+from ranks import BUILD, Rank, main
+
+SAMPLE = {"MUSTER_BACKEND": "shelf", "MUSTER_BACKEND_PATH": BUILD / "tests/backends", "MUSTER_LOG": "error"}
+
+
+class Deaths(test_faults.Deaths):
+    settings = SAMPLE
+    victims = (1,)
+
+    def test_itself(self):
+        self.die("all_gather_into_tensor")
+
+    def test_composed(self):
+        self.die("all_reduce")
+
+    def test_messages(self):
+        self.die("ring")
+
+
+class Differences(test_faults.FaultsTest):
+    """Each rank looks what its next one waits in."""
+
+    settings = SAMPLE
+
+    def differ(self, what, *parts):
+        store, ranks = self.world(3, "differ", what)
+        for step in [rank.step("differ") for rank in ranks]:
+            self.assert_failed(step, "MST_ERR_MISMATCH", *parts, test_faults.HERE)
+            self.assertLess(step.ms, 5000)
+        self.end(store, ranks)
+        self.assert_nothing_left()
+
+    def test_operation(self):
+        self.differ("operation", "all_reduce", "broadcast")
+
+    def test_count(self):
+        """Which the engine notices itself."""
+        self.differ("count", "shelf: rank . .*brought another number of bytes")
+
+    def test_root(self):
+        self.differ("root", "root 0", "root 1")
+
+
+class Absences(test_faults.Absences):
+    settings = SAMPLE
+
+    def test_collective(self):
+        self.be_absent("all_reduce")
+
+    def test_message(self):
+        self.be_absent("recv")
+
+
+class Choices(test_faults.FaultsTest):
+    """Backends that cannot be had."""
+
+    def start(self, *backends):
+        store, port = self.serve()
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
+        path = f"{SAMPLE['MUSTER_BACKEND_PATH']}:{os.environ.get('MUSTER_BACKEND_PATH', '')}"
+        ranks = []
+        for number, backend in enumerate(backends):
+            env = {"RANK": number, "WORLD_SIZE": len(backends), **place, **SAMPLE, "MUSTER_BACKEND_PATH": path}
+            ranks.append(Rank(self.popen(test_faults.FAULTS, "loop", "all_reduce", env={**env, "MUSTER_BACKEND": backend})))
+        return store, ranks
+
+    def test_unknown(self):
+        store, ranks = self.start("shelve", "shelve")
+        for rank in ranks:
+            self.assert_failed(rank.step("init"), "MST_ERR_UNSUPPORTED", "there is no backend 'shelve'", "muster info")
+        self.end(store, ranks)
+
+    def test_wrong_memory(self):
+        store, ranks = self.start("cuda:shelf", "cuda:shelf")
+        for rank in ranks:
+            self.assert_failed(rank.step("init"), "MST_ERR_INVALID", "cannot serve memory of the device")
+        self.end(store, ranks)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+"""muster bench OPERATION and limits: their tables, JSON, CSV and pictures, tiny; never how fast anything is."""
+
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as ET
+
+from tool import ToolTest, wait_until
+
+QUICK = ("--rounds", 1, "--seconds", 0.002)
+SMALL = QUICK + ("--bytes", "4:64:16")
+OPS = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "all_to_all",
+    "send_recv",
+    "barrier",
+)
+BLOCKS = ("all_gather", "reduce_scatter", "gather", "scatter", "all_to_all")
+KEYS = (
+    "backend op dtype ranks hosts bytes buffers us_median us_p99 algbw_GBps busbw_GBps ratio_to wrong".split()
+)
+# Leaks are for other tests: many ranks end here, and the search goes through all memory that a rank shares.
+QUIET = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+SCRIPT = os.path.join(os.environ.get("MUSTER_SOURCE_DIR", "."), "scripts", "bench_table.py")
+MPI = "openmpi" if shutil.which("mpirun.openmpi") and shutil.which("mpicc.openmpi") else None
+
+
+def bus(op, n):
+    """What nccl-tests multiplies the bandwidth with."""
+    return {"all_reduce": 2 * (n - 1) / n, "all_gather": (n - 1) / n, "reduce_scatter": (n - 1) / n}.get(
+        op, (n - 1) / n if op == "all_to_all" else 0 if op == "barrier" else 1
+    )
+
+
+def heads_of(out):
+    return re.findall(r"(?m)^(\w+), .*\d+ ranks?, .*$", out.decode())
+
+
+class Bench(ToolTest):
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.path = lambda name: os.path.join(directory.name, name)
+
+    def bench(self, *words, env=None):
+        return self.muster("bench", *words, env={**QUIET, **(env or {})})
+
+    def json_of(self, *words, rc=0, env=None):
+        path = self.path("figures.json")
+        status, out, err = self.bench(*words, "--json", path, env=env)
+        self.assertEqual(status, rc, (out, err))
+        with open(path, encoding="utf-8") as file:
+            return [json.loads(line) for line in file], out, err
+
+
+class Figures(Bench):
+    def check_line(self, line):
+        self.assertEqual(list(line), KEYS)
+        self.assertGreater(line["us_median"], 0)
+        self.assertGreaterEqual(line["us_p99"], line["us_median"])
+        algbw = line["bytes"] / line["us_median"] / 1e3
+        self.assertAlmostEqual(line["algbw_GBps"] / algbw if algbw else 1, 1, delta=1e-3)
+        expected = algbw * bus(line["op"], line["ranks"])
+        self.assertAlmostEqual(line["busbw_GBps"] / expected if expected else 1, 1, delta=1e-3)
+        self.assertEqual(line["wrong"], 0)
+
+    def test_every_operation(self):
+        lines, out, err = self.json_of("all", *SMALL, "--backend", "native", "--ranks", "3")
+        self.assertEqual(err, b"")
+        self.assertRegex(out, rb"\Aoperations on .* \d+ cores, .*\nnative: muster \d+\.\d+\.\d+\n")
+        self.assertEqual(heads_of(out), list(OPS))
+        for line in lines:
+            self.check_line(line)
+            self.assertEqual((line["ranks"], line["hosts"], line["buffers"], line["ratio_to"]), (3, 1, "hot", None))
+        for op in OPS:
+            sizes = [12, 60] if op in BLOCKS else [0] if op == "barrier" else [4, 64]
+            self.assertEqual([line["bytes"] for line in lines if line["op"] == op], sizes, op)
+
+    def test_dtypes_buffers_ranks_and_csv(self):
+        table = self.path("figures.csv")
+        lines, out, _ = self.json_of(
+            "all_reduce", "scatter", "barrier", *QUICK, "--bytes", "64", "--backend", "native", "--ranks", "1,2",
+            "--dtype", "bf16,f8e5m2", "--buffers", "rotate,symmetric", "--csv", table,
+        )  # fmt: skip
+        kinds = {(x["op"], x["ranks"], x["dtype"], x["buffers"]) for x in lines}
+        self.assertEqual(len(kinds), 2 * 2 * 2 * 2 + 2)
+        self.assertEqual(len(heads_of(out)), len(kinds))
+        for line in lines:
+            self.check_line(line)
+        with open(table, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([row["us_median"] for row in rows], [f"{line['us_median']:.4f}" for line in lines])
+
+    def test_pretended_hosts(self):
+        lines, out, _ = self.json_of("all_reduce", *SMALL, "--backend", "native", "--hosts-simulated", 8)
+        self.assertEqual({line["hosts"] for line in lines}, {2})
+        self.assertIn(b"2 pretended hosts", out)
+
+    def test_shares_of_the_floor(self):
+        rc, out, err = self.bench("all_reduce", *QUICK, "--bytes", "64", "--backend", "native", "--limits")
+        self.assertEqual((rc, err), (0, b""))
+        self.assertRegex(out, rb"(?m)^ +bytes .* floor +of it$")
+        self.assertRegex(out, rb"(?m)^ +64 +native .*\d%$")
+
+    @unittest.skipUnless(MPI, "Open MPI is not installed")
+    def test_ratios_and_the_picture(self):
+        picture = self.path("figures.svg")
+        lines, out, err = self.json_of(
+            "all_reduce", "gather", "barrier", *SMALL, "--backend", f"native,{MPI}", "--plot", picture
+        )
+        self.assertEqual(err, b"")
+        ours = [line for line in lines if line["backend"] == "native"]
+        theirs = [line for line in lines if line["backend"] == MPI]
+        self.assertEqual(len(ours), 5)
+        for mine, other in zip(ours, theirs, strict=True):
+            self.check_line(mine)
+            self.check_line(other)
+            self.assertIsNone(other["ratio_to"])
+            self.assertAlmostEqual(mine["ratio_to"][MPI] * mine["us_median"] / other["us_median"], 1, delta=2e-3)
+        self.assertIn(b"more than 1: native is faster", out)
+        self.assertRegex(out, rb"(?m)^all  .*x ")
+        root = ET.parse(picture).getroot()
+        space = "{http://www.w3.org/2000/svg}"
+        lines = list(root.iter(space + "polyline"))
+        self.assertEqual(len(lines), 2 * 2 * 2)  # operations with sizes, panels, backends
+        self.assertEqual({len(line.get("points").split()) for line in lines}, {2})
+        words = " ".join(text.text for text in root.iter(space + "text"))
+        for word in ("all_reduce, 2 ranks", "gather, 2 ranks", "cores", "native", MPI, "microseconds", "GB/s"):
+            self.assertIn(word, words)
+
+
+class Trouble(Bench):
+    def test_a_wrong_result_is_counted_and_said(self):
+        lines, out, err = self.json_of(
+            "all_reduce", "gather", *SMALL, "--backend", "native", rc=1, env={"BENCH_TEST_SPOILS": "1"}
+        )
+        self.assertTrue(all(line["wrong"] > 0 for line in lines), lines)
+        self.assertRegex(out, rb"(?m)^native: WRONG: \d+ elements; the first: \d+ bytes: rank 1 of 2: element 0 is ")
+        self.assertEqual(err, b"muster bench: results were wrong\n")
+
+    def test_what_cannot_be_used_is_left_out(self):
+        with tempfile.TemporaryDirectory() as empty:
+            lines, out, err = self.json_of("barrier", *QUICK, "--backend", "native,openmpi,mpi", env={"PATH": empty})
+        self.assertEqual(err, b"")
+        self.assertRegex(out, rb"(?m)^openmpi is skipped: cannot find 'mpirun' in PATH")
+        self.assertRegex(out, rb"(?m)^mpi is skipped: cannot find 'mpirun' in PATH")
+        self.assertEqual([line["backend"] for line in lines], ["native"])
+
+    def test_nothing_can_be_used(self):
+        with tempfile.TemporaryDirectory() as empty:
+            lines, out, err = self.json_of("barrier", *QUICK, "--backend", "mpich", rc=1, env={"PATH": empty})
+        self.assertEqual(lines, [])
+        self.assertIn(b"mpich is skipped", out)
+        self.assertEqual(err, b"muster bench: none of the backends can be used here\n")
+
+    @unittest.skipUnless(MPI, "Open MPI is not installed")
+    def test_a_dtype_that_a_backend_lacks(self):
+        lines, out, _ = self.json_of("broadcast", *SMALL, "--backend", f"native,{MPI}", "--dtype", "bf16")
+        self.assertEqual([line["backend"] for line in lines], ["native"] * 2)
+        self.assertIn(f"{MPI}: not supported: MPI has no bf16".encode(), out)
+
+    def turn(self):
+        """The number of the turn under way, which is in the words of its ranks; 0: none."""
+        for pid in self.marked():
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as words:
+                    found = re.search(rb"/results\.(\d+)\0", words.read())
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if found:
+                return int(found[1])
+        return 0
+
+    def test_an_interruption_leaves_what_is_there(self):
+        path, picture = self.path("figures.json"), self.path("figures.svg")
+        bench = self.begin(
+            "bench", "barrier", "send_recv", "--rounds", 100, "--seconds", 0.01, "--bytes", 64, "--backend", "native",
+            "--json", path, "--plot", picture, env=QUIET,
+        )  # fmt: skip
+        wait_until(lambda: self.turn() > 3, "the third round")
+        bench.send(signal.SIGINT)
+        rc, out, err = bench.finish()
+        self.assertEqual((rc, err), (128 + signal.SIGINT, "muster bench: interrupted\n"))
+        self.assertEqual(heads_of(out.encode()), ["send_recv"])
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual([json.loads(line)["op"] for line in file], ["send_recv"])
+        self.assertEqual(len(list(ET.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}polyline"))), 2)
+
+    def test_mistakes_are_refused(self):
+        mistakes = (
+            (("allreduce",), b"unknown operation 'allreduce'; did you mean 'all_reduce'?"),
+            (("xyzzy",), b"unknown operation 'xyzzy'"),
+            (("barrier", "--frob"), b"unknown option '--frob'"),
+            (("barrier", "--backend", "nativ"), b"unknown backend 'nativ'; did you mean 'native'?"),
+            (("barrier", "--backend", ""), b"--backend needs a name"),
+            (("barrier", "--backend", "native,native"), b"'native' twice"),
+            (("barrier", "--dtype", "bf17"), b"unknown dtype 'bf17'; did you mean 'bf16'?"),
+            (("barrier", "--buffers", "cold"), b"hot,rotate,symmetric, not 'cold'"),
+            (("barrier", "--bytes", "4:x"), b"--bytes takes MIN:MAX:N"),
+            (("barrier", "--bytes", "0:4"), b"--bytes takes MIN:MAX:N"),
+            (("barrier", "--bytes", "-4"), b"--bytes takes MIN:MAX:N"),
+            (("barrier", "--bytes", "4:64:1"), b"--bytes takes MIN:MAX:N"),
+            (("barrier", "--bytes", "8G"), b"--bytes takes MIN:MAX:N"),
+            (("barrier", "--bytes", "64:4"), b"begins with the larger size"),
+            (("barrier", "--ranks", "1025"), b"from 1 to 1024, not '1025'"),
+            (("barrier", "--ranks", "0"), b"from 1 to 1024, not '0'"),
+            (("barrier", "--seconds", "0"), b"more than 0"),
+            (("barrier", "--json", "/nowhere/x"), b"cannot write to /nowhere/x"),
+            (("barrier", "--plot", "/nowhere/x"), b"cannot write to /nowhere/x"),
+            (("--rounds", "1"), b"name an operation"),
+            (("limits", "--processes", "0"), b"not '0'"),
+            (("limits", "word"), b"'word' is not expected"),
+        )
+        for words, message in mistakes:
+            rc, out, err = self.bench(*words)
+            self.assertEqual((rc, out), (2, b""), words)
+            self.assertIn(message, err)
+            self.assertEqual(err.count(b"\n"), 1)
+
+
+class Others(Bench):
+    def test_alone_it_lists_what_there_is(self):
+        rc, out, err = self.bench()
+        self.assertEqual((rc, err), (0, b""))
+        for word in OPS + ("native", "gloo", "bf16", "limits", "store", "init", "kernels"):
+            self.assertIn(word.encode(), out)
+
+    def test_limits(self):
+        lines, out, err = self.json_of("limits", "--rounds", 1, "--seconds", 0.001)
+        self.assertEqual(err, b"")
+        self.assertIn(b"copy (memcpy)", out)
+        kinds = {line["limit"] for line in lines}
+        self.assertLessEqual({"copy_GBps", "add_GBps"}, kinds)
+        if len(os.sched_getaffinity(0)) > 1:
+            self.assertEqual(kinds, {"copy_GBps", "add_GBps", "tcp_GBps", "line_us", "tcp_us"})
+        for line in lines:
+            self.assertEqual(list(line), ["limit", "bytes", "processes", "value"])
+            self.assertGreater(line["value"], 0)
+
+    def test_the_tables_of_a_document(self):
+        figures, document = self.path("figures.json"), self.path("page.md")
+        line = {"op": "all_reduce", "dtype": "f32", "ranks": 2, "hosts": 1, "bytes": 4, "buffers": "hot"}
+        more = {"us_p99": 2.0, "algbw_GBps": 0.1, "busbw_GBps": 0.1, "wrong": 0}
+        with open(figures, "w", encoding="utf-8") as file:
+            for backend, us, ratio in (("native", 0.25, {"mpi": 3.0}), ("mpi", 0.75, None)):
+                print(json.dumps({"backend": backend, **line, "us_median": us, "ratio_to": ratio, **more}), file=file)
+        with open(document, "w", encoding="utf-8") as file:
+            file.write("before\n<!-- make bench: begin -->\nold\n<!-- make bench: end -->\nafter\n")
+        texts = []
+        for _ in range(2):
+            subprocess.run([sys.executable, SCRIPT, document, figures], check=True, timeout=60)
+            with open(document, encoding="utf-8") as file:
+                texts.append(file.read())
+        self.assertEqual(*texts)
+        self.assertRegex(texts[0], r"(?s)\Abefore\n.*cores of a .*after\n\Z")
+        self.assertIn("| 4 B | 0.25, 3.00× |", texts[0])
+        self.assertIn("| all | 3.00×, 3.00× |", texts[0])
+        self.assertNotIn("old", texts[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
