@@ -93,8 +93,8 @@ class Launched:
         self.assertEqual(out.count("my model: y = 2.99"), 4, out)
 
     def test_beyond_an_int(self):
-        if not os.environ.get("MUSTER_TEST_LARGE"):
-            self.skipTest("set MUSTER_TEST_LARGE: it needs some 14 GiB of memory and a minute")
+        if not os.environ.get("RANKS_TEST_LARGE"):
+            self.skipTest("takes minutes and 13 GiB: set RANKS_TEST_LARGE=1")
         self.succeed(self.launcher, 2, PROGRAMS / "large")
 
 
