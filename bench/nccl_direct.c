@@ -23,9 +23,7 @@
 enum { ROUNDS_MAX = 1000, LEAST = 8, MOST = 64 << 20 };
 
 #define FIELD(result, name, parameters) result(*name) parameters;
-static struct {
-    MNC_NCCL_CALLS(FIELD, mnc_id, mnc_config)
-} nccl;
+static struct { MNC_NCCL_CALLS(FIELD, mnc_id, mnc_config) } nccl;
 static struct {
     MNC_CUDA_CALLS(FIELD)
     FIELD(mnc_error, StreamSynchronize, (mnc_stream))

@@ -31,8 +31,8 @@ struct mnc_job {
     struct mnc_job *older; /* of all that were ever made */
     mst_backend_op *op;    /* NULL: free, or let go */
     struct mnc_lane *lane;
-    unsigned group;   /* jobs of one group are launched together; 0: of none */
-    bool launched;    /* end is recorded */
+    unsigned group; /* jobs of one group are launched together; 0: of none */
+    bool launched;  /* end is recorded */
     mnc_stream stream;
     mnc_event end;
     mnc_event timed_begin, timed_end; /* NULL until first needed */

@@ -110,22 +110,24 @@ static mnc_result scatter(mst_backend_engine *engine, const mst_backend_op *op, 
 static mnc_result all_gather(mst_backend_engine *engine, const mst_backend_op *op, mnc_comm comm,
                              mnc_stream stream) {
     if (!op->out_list && !op->out_counts)
-        return op->count ? mnc_nccl.AllGather(op->in, op->out, op->count * op->element, MNC_UINT8, comm, stream)
-                         : MNC_SUCCESS;
+        return op->count
+                   ? mnc_nccl.AllGather(op->in, op->out, op->count * op->element, MNC_UINT8, comm, stream)
+                   : MNC_SUCCESS;
     mnc_result result = MNC_SUCCESS;
     mnc_nccl.GroupStart();
     for (int r = 0; r < engine->host->ranks && is_begun(result); r++) {
         struct block block = out_block(op, r);
         const void *from = r == engine->host->rank ? op->in : block.at;
-        if (block.bytes)
-            result = mnc_nccl.Broadcast(from, block.at, block.bytes, MNC_UINT8, r, comm, stream);
+        if (block.bytes) result = mnc_nccl.Broadcast(from, block.at, block.bytes, MNC_UINT8, r, comm, stream);
     }
     return end_group(result);
 }
 
 static mnc_result find_op(mst_backend_engine *engine, const mst_backend_op *op, unsigned *number) {
-    static const unsigned char numbers[MST_OP_COUNT] = {[MST_SUM] = MNC_SUM, [MST_PRODUCT] = MNC_PROD,
-                                                        [MST_MIN] = MNC_MIN, [MST_MAX] = MNC_MAX,
+    static const unsigned char numbers[MST_OP_COUNT] = {[MST_SUM] = MNC_SUM,
+                                                        [MST_PRODUCT] = MNC_PROD,
+                                                        [MST_MIN] = MNC_MIN,
+                                                        [MST_MAX] = MNC_MAX,
                                                         [MST_AVG] = MNC_AVG};
     *number = numbers[op->op];
     return op->op == MST_PREMUL_SUM ? mnc_premul(engine, op->dtype, op->factor, number) : MNC_SUCCESS;
@@ -135,16 +137,16 @@ static mnc_result reduce_scatter(mst_backend_engine *engine, const mst_backend_o
                                  mnc_comm comm, mnc_stream stream) {
     unsigned dtype = mnc_dtype(op->dtype);
     if (!op->in_list && !op->in_counts)
-        return op->count
-                   ? mnc_nccl.ReduceScatter(op->in, op->out, op->count, dtype, number, comm, stream)
-                   : MNC_SUCCESS;
+        return op->count ? mnc_nccl.ReduceScatter(op->in, op->out, op->count, dtype, number, comm, stream)
+                         : MNC_SUCCESS;
     mnc_result result = MNC_SUCCESS;
     mnc_nccl.GroupStart();
     for (int r = 0; r < engine->host->ranks && is_begun(result); r++) {
         struct block block = in_block(op, r);
         void *out = r == engine->host->rank ? op->out : block.at; /* read by the root alone */
         if (block.bytes)
-            result = mnc_nccl.Reduce(block.at, out, block.bytes / op->element, dtype, number, r, comm, stream);
+            result =
+                mnc_nccl.Reduce(block.at, out, block.bytes / op->element, dtype, number, r, comm, stream);
     }
     return end_group(result);
 }

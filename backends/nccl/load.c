@@ -74,10 +74,11 @@ static bool load_nccl(char *text, size_t size) {
     memcpy(&get_version, &address, sizeof get_version);
     if (get_version) get_version(&version);
     if (missing || version < OLDEST) {
-        snprintf(text, size,
-                 "NCCL %d.%d.%d is too old%s%s: this needs 2.18.1 or later; MUSTER_NCCL_LIBRARY names another",
-                 version / 10000, version / 100 % 100, version % 100, missing ? ", it has no " : "",
-                 missing ? missing : "");
+        snprintf(
+            text, size,
+            "NCCL %d.%d.%d is too old%s%s: this needs 2.18.1 or later; MUSTER_NCCL_LIBRARY names another",
+            version / 10000, version / 100 % 100, version % 100, missing ? ", it has no " : "",
+            missing ? missing : "");
         return false;
     }
     mnc_found.nccl = version;
@@ -93,10 +94,11 @@ static bool load_cuda(char *text, size_t size) {
     char why[400] = "";
     void *library = open_library(names, "MUSTER_CUDART_LIBRARY", why, sizeof why);
     if (!library) {
-        snprintf(text, size,
-                 "the CUDA runtime cannot be loaded (%s): install it, add its directory to LD_LIBRARY_PATH, or "
-                 "set MUSTER_CUDART_LIBRARY to the file",
-                 why);
+        snprintf(
+            text, size,
+            "the CUDA runtime cannot be loaded (%s): install it, add its directory to LD_LIBRARY_PATH, or "
+            "set MUSTER_CUDART_LIBRARY to the file",
+            why);
         return false;
     }
     const char *missing = find_calls(library, calls, sizeof calls / sizeof *calls);

@@ -7,12 +7,8 @@
 #include <stdbool.h>
 
 #define MNC_FIELD(result, name, parameters) result(*name) parameters;
-extern struct mnc_nccl {
-    MNC_NCCL_CALLS(MNC_FIELD, mnc_id, mnc_config)
-} mnc_nccl;
-extern struct mnc_cuda {
-    MNC_CUDA_CALLS(MNC_FIELD)
-} mnc_cuda;
+extern struct mnc_nccl { MNC_NCCL_CALLS(MNC_FIELD, mnc_id, mnc_config) } mnc_nccl;
+extern struct mnc_cuda { MNC_CUDA_CALLS(MNC_FIELD) } mnc_cuda;
 #undef MNC_FIELD
 
 /* Of what was found by mnc_probe. */

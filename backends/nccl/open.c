@@ -66,14 +66,16 @@ static mst_status choose_device(mst_backend_engine *engine) {
 }
 
 /*
- * NCCL reads these when it makes its first communicator; what the program has set stays. Without the first it would connect ranks
- * inside the first call of each algorithm, where a rank that has died makes the others hang. The second lets ranks share a GPU,
- * which NCCL refuses to ranks of one host.
+ * What the program has set stays. NCCL and CUDA read these when they make their first communicator and context.
+ *  - Without the first, NCCL would connect ranks inside the first call of each algorithm, where a rank that has died makes others hang.
+ *  - The second is as many kernels as can wait on the device at a time: a receive must not keep a send of another stream from running.
+ *  - The third lets ranks share a GPU, which NCCL refuses to ranks of one host.
  */
 static void set_environment(const mst_backend_host *host) {
     const char *share = getenv("MUSTER_NCCL_SHARE_GPU");
     char name[64];
     setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     if (!share || strcmp(share, "1") != 0) return;
     snprintf(name, sizeof name, "muster-%d-%ld", host->world_rank, (long)getpid());
     setenv("NCCL_HOSTID", name, 0);
@@ -92,7 +94,8 @@ static mst_status share_id(mst_backend_engine *engine, mnc_id *id) {
     bool fits = value.len == sizeof *id;
     if (fits) memcpy(id, value.data, sizeof *id);
     free(value.data);
-    return fits ? MST_OK : host->fail(host, MST_ERR_PROTOCOL, 0, NULL, "the id of the communicator is malformed");
+    return fits ? MST_OK
+                : host->fail(host, MST_ERR_PROTOCOL, 0, NULL, "the id of the communicator is malformed");
 }
 
 /* A key that nobody sets: asking for it ends early if a rank of the group is lost. */
@@ -133,8 +136,7 @@ static mst_status join_ranks(mst_backend_engine *engine) {
     mnc_id id;
     mst_status st = share_id(engine, &id);
     if (st != MST_OK) return st;
-    mnc_result result =
-        mnc_nccl.CommInitRankConfig(&engine->patient, host->ranks, id, host->rank, &patient);
+    mnc_result result = mnc_nccl.CommInitRankConfig(&engine->patient, host->ranks, id, host->rank, &patient);
     if (result != MNC_SUCCESS && result != MNC_IN_PROGRESS)
         return mnc_fail_nccl(engine, engine->patient, result, what);
     st = await(engine, engine->patient, what);

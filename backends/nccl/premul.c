@@ -5,10 +5,10 @@
 
 unsigned mnc_dtype(mst_dtype dtype) {
     static const unsigned char numbers[MST_DTYPE_COUNT] = {
-        [MST_F64] = MNC_FLOAT64,       [MST_F32] = MNC_FLOAT32,       [MST_F16] = MNC_FLOAT16,
-        [MST_BF16] = MNC_BFLOAT16,     [MST_F8E4M3] = MNC_FLOAT8E4M3, [MST_F8E5M2] = MNC_FLOAT8E5M2,
-        [MST_I8] = MNC_INT8,           [MST_U8] = MNC_UINT8,          [MST_I32] = MNC_INT32,
-        [MST_U32] = MNC_UINT32,        [MST_I64] = MNC_INT64,         [MST_U64] = MNC_UINT64,
+        [MST_F64] = MNC_FLOAT64,   [MST_F32] = MNC_FLOAT32,       [MST_F16] = MNC_FLOAT16,
+        [MST_BF16] = MNC_BFLOAT16, [MST_F8E4M3] = MNC_FLOAT8E4M3, [MST_F8E5M2] = MNC_FLOAT8E5M2,
+        [MST_I8] = MNC_INT8,       [MST_U8] = MNC_UINT8,          [MST_I32] = MNC_INT32,
+        [MST_U32] = MNC_UINT32,    [MST_I64] = MNC_INT64,         [MST_U64] = MNC_UINT64,
     };
     return numbers[dtype];
 }

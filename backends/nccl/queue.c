@@ -68,7 +68,8 @@ mst_status mnc_mark(mst_backend_engine *engine, struct mnc_job *job) {
         return MST_OK;
     }
     if (job->op->timed) error = mnc_cuda.EventRecord(job->timed_end, job->stream);
-    if (error == MNC_CUDA_OK) error = mnc_cuda.EventRecord(job->end, job->stream); /* the last: it says that all are over */
+    if (error == MNC_CUDA_OK)
+        error = mnc_cuda.EventRecord(job->end, job->stream); /* the last: it says that all are over */
     return error == MNC_CUDA_OK ? MST_OK : mnc_fail_cuda(engine, error, "cudaEventRecord");
 }
 
@@ -168,9 +169,10 @@ static mst_status await_launch(struct mnc_lane *lane, int64_t deadline) {
     if (!deadline) deadline = mnc_now() + 300 * 1000 * MNC_MS;
     while (st == MST_OK && !is_idle(lane)) {
         if (mnc_now() > deadline)
-            return engine->host->fail(engine->host, MST_ERR_TIMEOUT, lane->peer,
-                                      "with a stream, the first call between two ranks returns when both have called",
-                                      "NCCL could not launch the operation in time");
+            return engine->host->fail(
+                engine->host, MST_ERR_TIMEOUT, lane->peer,
+                "with a stream, the first call between two ranks returns when both have called",
+                "NCCL could not launch the operation in time");
         mnc_nap(round++);
         st = mnc_advance(engine);
     }

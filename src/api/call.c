@@ -128,10 +128,9 @@ mst_status msi_call_take(struct msi_call *call, const void *buffer, size_t count
 
 static mst_status go(struct msi_call *call) {
     mst_work **work = call->options.work;
-    if (!work && !call->work->stream) return msi_comm_run(call->work);
+    if (!work) return call->work->stream ? msi_comm_enqueue(call->work) : msi_comm_run(call->work);
     mst_status st = msi_comm_submit(call->work);
-    if (st == MST_OK && work) *work = msi_comm_give(call->work);
-    if (st == MST_OK && !work) st = msi_comm_let_go(call->work);
+    if (st == MST_OK) *work = msi_comm_give(call->work);
     return st;
 }
 

@@ -179,6 +179,15 @@ static mst_status one_all_reduce(void *out, const void *in, size_t count, mst_dt
     return mst_all_reduce_with(out, count, dtype, call);
 }
 
+/* The comm for a buffer, where what is submitted from now on begins together; NULL: it cannot. */
+static struct msi_comm *groups(const mst_call *call, const void *buffer) {
+    struct msi_comm *comm;
+    mst_memory memory;
+    mst_group *group = msi_api_group("a coalesced operation", &call->site, call->group);
+    if (!group || group->rank < 0 || msi_group_comm(group, buffer, &comm, &memory) != MST_OK) return NULL;
+    return msi_comm_group_begin(comm) ? comm : NULL;
+}
+
 static mst_status coalesced(one_tensor one, void *const *outs, const void *const *ins, const size_t *counts,
                             size_t n, mst_dtype dtype, const mst_call *given) {
     mst_call call = {0};
@@ -191,14 +200,21 @@ static mst_status coalesced(one_tensor one, void *const *outs, const void *const
     if (n && one != one_all_reduce && !ins) return msi_fail(MST_ERR_INVALID, NULL, "ins is NULL");
     if (given) memcpy(&call, given, given->size < sizeof call ? given->size : sizeof call);
     call.size = sizeof call;
-    mst_work **work = call.work, *between;
+    mst_work **work = call.work, *between, *behind = NULL;
+    struct msi_comm *comm = n > 1 ? groups(&call, outs[0]) : NULL;
     mst_status st = MST_OK;
     for (size_t i = 0; i < n && st == MST_OK; i++) {
         bool last = i + 1 == n;
-        call.work = work ? (last ? work : &between) : NULL;
+        call.work = last && work ? work : last && comm ? &behind : work || comm ? &between : NULL;
         st = one(outs[i], ins ? ins[i] : NULL, counts[i], dtype, &call);
-        if (st == MST_OK && work && !last) mst_work_free(between);
+        if (st == MST_OK && call.work == &between) mst_work_free(between);
     }
+    mst_status ended = comm ? msi_comm_group_end(comm) : MST_OK;
+    if (st == MST_OK) st = ended;
+    if (behind && call.stream)
+        mst_work_free(behind); /* it is ordered there, and that will do */
+    else if (behind)
+        st = mst_wait(behind);
     if (n == 0) { /* something must be given back to wait for */
         call.work = work;
         st = mst_barrier_with(&call);

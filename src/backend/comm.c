@@ -161,22 +161,14 @@ static struct mst_work *new_op(struct msi_comm *comm) {
 }
 _Static_assert(sizeof(size_t) == sizeof(void *), "the arrays of an operation have entries of one size");
 
-static void lock(struct msi_comm *comm) {
-    if (comm->threaded) pthread_mutex_lock(&comm->lock);
-}
-
-static void unlock(struct msi_comm *comm) {
-    if (comm->threaded) pthread_mutex_unlock(&comm->lock);
-}
-
 static struct mst_work *spare_op(struct msi_comm *comm) {
     struct mst_work *op = NULL;
-    lock(comm);
+    msi_comm_lock(comm);
     if (!msi_list_empty(&comm->spare)) {
         op = msi_container(comm->spare.next, struct mst_work, node);
         msi_list_remove(&op->node);
     }
-    unlock(comm);
+    msi_comm_unlock(comm);
     return op ? op : new_op(comm);
 }
 
@@ -201,9 +193,9 @@ static void clear(struct mst_work *op, int timeout_ms, mst_cancel *cancel) {
 
 void msi_comm_return(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
-    lock(comm);
+    msi_comm_lock(comm);
     msi_list_push(&comm->spare, &op->node);
-    unlock(comm);
+    msi_comm_unlock(comm);
 }
 
 static struct msi_str board_key(const struct msi_comm *comm, char out[768]) {
@@ -326,17 +318,17 @@ mst_status msi_comm_join(struct mst_work *op) {
 }
 
 bool msi_comm_idle_now(struct msi_comm *comm) {
-    lock(comm);
+    msi_comm_lock(comm);
     bool idle =
         msi_list_empty(&comm->queue) && msi_list_empty(&comm->messages) && msi_list_empty(&comm->ended);
-    unlock(comm);
+    msi_comm_unlock(comm);
     return idle;
 }
 
 mst_status msi_comm_check(struct msi_comm *comm) {
-    lock(comm);
+    msi_comm_lock(comm);
     mst_status st = comm->failure.status;
-    unlock(comm); /* a failure that is there does not change any more */
+    msi_comm_unlock(comm); /* a failure that is there does not change any more */
     return st == MST_OK ? MST_OK : msi_comm_repeat(&comm->failure);
 }
 

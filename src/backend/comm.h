@@ -39,6 +39,8 @@ struct msi_comm_hooks {
     mst_status (*refresh)(void *context);
     /* Is the group rank known to be gone? */
     bool (*is_gone)(void *context, int rank);
+    /* Is it known to have died, and not just to have left? */
+    bool (*has_died)(void *context, int rank);
     /* Fails with MST_ERR_PEER_LOST and says what became of the group rank. */
     mst_status (*say_lost)(void *context, int rank);
     /* Its global rank. */
@@ -149,6 +151,13 @@ mst_status msi_comm_take(struct msi_comm *comm, int timeout_ms, mst_cancel *canc
 void msi_comm_return(struct mst_work *op);
 
 /*
+ * Operations that are submitted between the two begin together, where the comm's engine can do that; false: it cannot, and there is
+ * nothing to end. Only submit may be called in between.
+ */
+bool msi_comm_group_begin(struct msi_comm *comm);
+mst_status msi_comm_group_end(struct msi_comm *comm);
+
+/*
  * A blocking message that needs no operation: one that fits, whole, into what the link has free, or that has come, whole, or
  * comes while it is looked for. True: it is through. False: nothing has happened, and an operation is needed.
  */
@@ -164,8 +173,8 @@ mst_status msi_comm_run(struct mst_work *op);
 /* Lets it run by itself; until msi_comm_finish or msi_comm_abandon it stays. */
 mst_status msi_comm_submit(struct mst_work *op);
 
-/* Nobody will wait for one that was submitted; fails if it has already. */
-mst_status msi_comm_let_go(struct mst_work *op);
+/* Orders it on its stream, and takes it back; one that cannot be left alone there is run to its end. */
+mst_status msi_comm_enqueue(struct mst_work *op);
 /* The program's handle of one that was submitted. */
 mst_work *msi_comm_give(struct mst_work *op);
 

@@ -54,13 +54,22 @@ struct msi_comm {
     pthread_mutex_t lock; /* rule 2 */
     pthread_cond_t changed;
     bool threaded, ending;
-    bool dozing; /* the thread sleeps until something that it knew of happens */
+    bool streamed; /* something was left alone on a stream */
+    bool dozing;   /* the thread sleeps until something that it knew of happens */
     pthread_t thread;
     uint64_t noted;        /* what the store was told of this rank's waiting; 0: nothing */
     struct msi_idle tests; /* of whoever asks again and again whether an operation is done */
 
     struct pollfd *watched; /* what a sleeper polls for; NULL before it is needed */
 };
+
+/* Rule 2. */
+static inline void msi_comm_lock(struct msi_comm *comm) {
+    if (comm->threaded) pthread_mutex_lock(&comm->lock);
+}
+static inline void msi_comm_unlock(struct msi_comm *comm) {
+    if (comm->threaded) pthread_mutex_unlock(&comm->lock);
+}
 
 /* Of a wait whose clock does not run yet. */
 #define MSI_NO_DEADLINE INT64_MAX
@@ -120,6 +129,8 @@ void msi_comm_stop_watching(struct msi_comm *comm);
  * rule 3 spares it; the others are told.
  */
 void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status, int culprit);
+/* Keeps the thread's last failure, which blames a group rank or nobody (-1). */
+void msi_comm_keep(struct msi_comm *comm, struct msi_failure *failure, mst_status status, int culprit);
 /* Ends the comm with the failure of an operation; the others are told. */
 void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *op);
 /* Fails this thread with a failure that was kept. */

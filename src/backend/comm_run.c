@@ -3,11 +3,15 @@
 #include "backend/engine.h"
 #include "backend/mail.h"
 #include "backend/net.h"
+#include "backend/notes.h"
 #include "base/error.h"
 #include "base/handles.h"
 #include "base/log.h"
 
+#include <errno.h>
 #include <signal.h>
+
+enum { WATCH_MS = 200 };
 
 static struct mst_work *first(struct msi_comm *comm) {
     return msi_list_empty(&comm->queue) ? NULL : msi_container(comm->queue.next, struct mst_work, node);
@@ -176,6 +180,13 @@ static mst_status begin(struct mst_work *op) {
     return MST_OK;
 }
 
+/* Now and then. */
+static void watch_streams(struct msi_comm *comm) {
+    int64_t until = msi_deadline(WATCH_MS);
+    struct timespec at = {until / 1000000000, until % 1000000000};
+    if (pthread_cond_timedwait(&comm->changed, &comm->lock, &at) == ETIMEDOUT) msi_engine_watch(comm);
+}
+
 /* The comm's own thread: there while operations run by themselves. It takes none of the program's signals. */
 static void *work(void *context) {
     struct msi_comm *comm = context;
@@ -187,7 +198,10 @@ static void *work(void *context) {
         call_back(comm);
         if (comm->ending) break;
         if (msi_list_empty(&comm->queue) && msi_list_empty(&comm->messages)) {
-            pthread_cond_wait(&comm->changed, &comm->lock);
+            if (comm->streamed)
+                watch_streams(comm);
+            else
+                pthread_cond_wait(&comm->changed, &comm->lock);
             idle = (struct msi_idle){0};
         } else {
             msi_comm_idle(comm, &idle, true);
@@ -304,6 +318,56 @@ mst_status msi_comm_submit(struct mst_work *op) {
     return st;
 }
 
+bool msi_comm_group_begin(struct msi_comm *comm) {
+    struct msi_engine *e = comm->engine;
+    if (!e || !e->table->group_begin || e->composed) return false;
+    msi_comm_lock(comm);
+    e->grouped = comm->failure.status == MST_OK && e->table->group_begin(e->made) == MST_OK;
+    msi_comm_unlock(comm);
+    return e->grouped;
+}
+
+mst_status msi_comm_group_end(struct msi_comm *comm) {
+    struct msi_engine *e = comm->engine;
+    int culprit;
+    msi_comm_lock(comm);
+    e->grouped = false;
+    mst_status st = e->table->group_end(e->made);
+    if (st != MST_OK && comm->failure.status == MST_OK) {
+        st = msi_engine_say(comm, st, &culprit);
+        msi_comm_keep(comm, &comm->failure, st, culprit);
+        msi_note_gave_up(comm, &comm->failure);
+    }
+    msi_comm_advance(comm); /* whatever failed is failed here */
+    msi_comm_unlock(comm);
+    return st;
+}
+
+/* The thread is started so that somebody watches. */
+static mst_status enqueue(struct mst_work *op, bool *through) {
+    struct msi_comm *comm = op->comm;
+    if (!comm->engine)
+        return msi_fail(MST_ERR_INVALID, "leave it out, or use a backend for devices such as nccl",
+                        ".stream is given, but the buffer's backend has no streams");
+    mst_status st = comm->threaded ? MST_OK : start_thread(comm);
+    if (st != MST_OK) return st;
+    pthread_mutex_lock(&comm->lock);
+    comm->streamed = true;
+    st = comm->failure.status == MST_OK ? msi_engine_enqueue(comm->engine, op, through)
+                                        : msi_comm_repeat(&comm->failure);
+    pthread_mutex_unlock(&comm->lock);
+    return st;
+}
+
+mst_status msi_comm_enqueue(struct mst_work *op) {
+    bool through = false;
+    mst_status st = msi_comm_join(op);
+    if (st == MST_OK) st = enqueue(op, &through);
+    if (st == MST_OK && !through) return msi_comm_run(op);
+    msi_comm_return(op);
+    return st;
+}
+
 static bool sleep_until_changed(struct msi_comm *comm, const struct msi_wait *wait) {
     int64_t until =
         wait->cancel ? msi_deadline(10) : wait->deadline; /* a cancellation has no condition variable */
@@ -329,15 +393,6 @@ static void take_back(struct mst_work *op) {
     op->turn = (op->turn + 1) % MSI_HANDLE_TURNS;
     op->abandoned = true;
     if (op->done) msi_list_push(&op->comm->spare, &op->node);
-}
-
-mst_status msi_comm_let_go(struct mst_work *op) {
-    struct msi_comm *comm = op->comm;
-    pthread_mutex_lock(&comm->lock);
-    mst_status st = op->done ? explain(op) : MST_OK;
-    take_back(op);
-    pthread_mutex_unlock(&comm->lock);
-    return st;
 }
 
 mst_work *msi_comm_give(struct mst_work *op) {

@@ -40,16 +40,19 @@ static bool spares_the_comm(const struct mst_work *op, mst_status status) {
            (status == MST_ERR_STALLED || status == MST_ERR_CANCELLED);
 }
 
-void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status, int culprit) {
+void msi_comm_keep(struct msi_comm *comm, struct msi_failure *f, mst_status status, int culprit) {
     const mst_error_info *info = mst_last_error();
-    struct msi_failure *f = &op->failure;
-    if (f->status != MST_OK) return;
     f->culprit = culprit;
     f->global = info->culprit;
     if (f->global < 0 && culprit >= 0) f->global = comm->hooks.global(comm->hooks.context, culprit);
     snprintf(f->message, sizeof f->message, "%s", info->message);
     snprintf(f->remedy, sizeof f->remedy, "%s", info->remedy);
     f->status = status;
+}
+
+void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status, int culprit) {
+    if (op->failure.status != MST_OK) return;
+    msi_comm_keep(comm, &op->failure, status, culprit);
     if (!spares_the_comm(op, status)) msi_comm_give_up(comm, op);
 }
 

@@ -33,11 +33,28 @@ static bool writes(const mst_backend_op *op, int rank) {
     return op->out && (!rooted || op->root == rank);
 }
 
+static bool touch(const void *in, size_t in_bytes, const void *out, size_t out_bytes) {
+    uintptr_t from = (uintptr_t)in, to = (uintptr_t)out;
+    return from < to + out_bytes && to < from + in_bytes;
+}
+
+/* Blocks that lie apart: a rank's own, or those for and from each rank. */
+static bool lists_overlap(const mst_backend_op *op, int rank, int ranks) {
+    bool each = op->in_list && op->out_list;
+    for (int r = each ? 0 : rank; r < (each ? ranks : rank + 1); r++)
+        if (touch(op->in_list ? op->in_list[r] : op->in,
+                  msi_op_len(op->in_counts, op->count, r) * op->element,
+                  op->out_list ? op->out_list[r] : op->out,
+                  msi_op_len(op->out_counts, op->count, r) * op->element))
+            return true;
+    return false;
+}
+
 static bool overlaps(const mst_backend_op *op, int rank, int ranks) {
     if (op->kind >= MST_KIND_SEND || op->kind == MST_KIND_BROADCAST) return false;
+    if (op->in_list || op->out_list) return lists_overlap(op, rank, ranks);
     if (!reads(op, rank) || !writes(op, rank)) return false;
-    uintptr_t in = (uintptr_t)op->in, out = (uintptr_t)op->out;
-    return in < out + extent(op, false, ranks) && out < in + extent(op, true, ranks);
+    return touch(op->in, extent(op, true, ranks), op->out, extent(op, false, ranks));
 }
 
 unsigned msi_op_forms(const mst_backend_op *op, int rank, int ranks) {
@@ -194,22 +211,26 @@ static mst_status compose_lists(struct msi_composer *c, const mst_backend_op *op
     return st;
 }
 
-mst_status msi_compose_apart(struct msi_composer *c, mst_backend_op *op) {
+static mst_status copy_input(struct msi_composer *c, mst_backend_op *op) {
     void *in;
     size_t bytes = extent(op, true, c->ranks);
+    mst_status st = msi_compose_room(c, op, bytes / op->element, &in);
+    if (st == MST_OK) st = msi_compose_copy(c, in, op->in, bytes);
+    if (st == MST_OK) op->in = in;
+    return st;
+}
+
+mst_status msi_compose_apart(struct msi_composer *c, mst_backend_op *op) {
     if (!overlaps(op, c->rank, c->ranks) ||
         msi_compose_can_op(c, op, op->kind, op->op, msi_op_forms(op, c->rank, c->ranks)))
         return MST_OK;
-    mst_status st = msi_compose_room(c, op, bytes / op->element, &in);
-    if (st == MST_OK) st = msi_compose_copy(c, in, op->in, bytes);
-    op->in = in;
-    return st;
+    return copy_input(c, op);
 }
 
 static mst_status compose_in_place(struct msi_composer *c, const mst_backend_op *op, bool deterministic) {
     mst_backend_op apart = *op;
     c->words = "the same with a copy of the input";
-    mst_status st = msi_compose_apart(c, &apart);
+    mst_status st = copy_input(c, &apart);
     return st == MST_OK ? compose(c, &apart, deterministic) : st;
 }
 
@@ -222,12 +243,12 @@ static mst_status compose_staged(struct msi_composer *c, const mst_backend_op *o
     staged.memory = memory;
     c->words = "the same on the device, with copies there and back";
     mst_status st = MST_OK;
-    if (op->in && op->kind != MST_KIND_RECV) {
+    if (reads(op, c->rank)) {
         st = msi_compose_room(c, &staged, in_bytes / op->element, &in);
-        if (st == MST_OK && reads(op, c->rank)) st = msi_compose_copy(c, in, op->in, in_bytes);
+        if (st == MST_OK) st = msi_compose_copy(c, in, op->in, in_bytes);
     }
     if (st == MST_OK && op->out) st = msi_compose_room(c, &staged, out_bytes / op->element, &out);
-    staged.in = in;
+    staged.in = in || op->kind != MST_KIND_BROADCAST ? in : out;
     staged.out = out;
     if (st == MST_OK) st = compose(c, &staged, deterministic);
     if (st == MST_OK && writes(op, c->rank)) st = msi_compose_copy(c, op->out, out, out_bytes);
@@ -275,5 +296,11 @@ mst_status msi_compose(struct msi_composer *c, const mst_backend_op *op, bool de
     c->n = 0;
     c->composed = false;
     c->words = NULL;
-    return compose(c, op, deterministic);
+    if (!op->stream) return compose(c, op, deterministic);
+    /* What is before it on the stream must be over: copies and folds are not ordered there. */
+    mst_backend_op first = msi_compose_sub(op, MST_KIND_BARRIER, NULL, NULL, 0), rest = *op;
+    rest.stream = NULL;
+    if (!msi_compose_can(c, &first, MST_KIND_BARRIER)) return msi_compose_nothing(c, op);
+    mst_status st = msi_compose_add(c, &first, false);
+    return st == MST_OK ? compose(c, &rest, deterministic) : st;
 }

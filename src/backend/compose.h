@@ -59,7 +59,7 @@ struct msi_composer {
 /* What the operation asks for beyond its kind. */
 unsigned msi_op_forms(const mst_backend_op *op, int rank, int ranks);
 
-/* Makes the steps of an operation; deterministic: its bits must depend on its inputs alone. */
+/* Makes the steps of an operation that the engine has not itself; deterministic: its bits must depend on its inputs alone. */
 mst_status msi_compose(struct msi_composer *c, const mst_backend_op *op, bool deterministic);
 
 /* The bits of kinds that a list of names such as "reduce_scatter,gather" stands for. */

@@ -1,7 +1,6 @@
 /* compose_moves.c - compositions of kinds that only move bytes. They use kinds that the engine has itself. See compose.h. */
 #include "backend/compose.h"
-
-#include <string.h>
+#include "reduce/reduce.h"
 
 static char *at(const void *base, const mst_backend_op *op, size_t elements) {
     return (char *)(uintptr_t)base + elements * op->element;
@@ -18,7 +17,8 @@ static bool find_reduction(const struct msi_composer *c, mst_backend_op *op) {
             op->dtype = (mst_dtype)d;
             op->element = mst_dtype_size(op->dtype);
             op->op = (mst_op)o;
-            if (o != MST_PREMUL_SUM && msi_compose_can(c, op, MST_KIND_ALL_REDUCE)) return true;
+            bool means = o != MST_PREMUL_SUM && msi_reducer_get(op->dtype, op->op); /* rows have more pairs */
+            if (means && msi_compose_can(c, op, MST_KIND_ALL_REDUCE)) return true;
         }
     return false;
 }

@@ -36,6 +36,7 @@ struct msi_engine {
     bool aborted;
     bool
         blocking; /* the program waits for what is under way, and nothing else is: the engine's run may be used */
+    bool grouped; /* between the engine's group_begin and group_end: operations begin, and nothing else */
     uint64_t seq; /* of the last collective */
 
     struct msi_composer composer;
@@ -52,6 +53,12 @@ void msi_engine_abort(struct msi_engine *engine);
 
 /* Advances the comm's queue; true if anything ended. */
 bool msi_engine_advance(struct msi_comm *comm);
+/*
+ * Orders an operation on its stream, if the engine has it and everything before it has begun: then *through, and nobody waits for it.
+ */
+mst_status msi_engine_enqueue(struct msi_engine *engine, struct mst_work *op, bool *through);
+/* Nobody waits for what is on streams, so this looks whether a rank has died, with whom it would never end. */
+void msi_engine_watch(struct msi_comm *comm);
 /* Advances its messages. */
 bool msi_engine_advance_messages(struct msi_comm *comm);
 

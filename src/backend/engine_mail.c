@@ -64,6 +64,7 @@ static mst_status begin_body(struct msi_engine *e, struct mst_work *op, bool *do
 static mst_status advance(struct msi_engine *e, struct mst_work *op, bool *done) {
     *done = false;
     if (!op->begun) return begin(e, op);
+    if (e->grouped) return MST_OK;
     mst_status st = e->table->progress(e->made, &op->job, done);
     if (st != MST_OK || !*done || op->message.body) return st;
     return begin_body(e, op, done);

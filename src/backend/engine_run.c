@@ -18,6 +18,7 @@ static bool runs_here(const struct msi_engine *e, const mst_backend_op *job) {
 /* Runs it or begins it. */
 static mst_status start(struct msi_engine *e, const struct mst_work *op, mst_backend_op *job, bool *done) {
     *done = false;
+    if (job->stream) job->deadline = msi_deadline(op->timeout_ms);
     if (!runs_here(e, job)) return e->table->submit(e->made, job);
     job->deadline = op->wait.deadline == MSI_NO_DEADLINE ? msi_deadline(op->timeout_ms) : op->wait.deadline;
     *done = true;
@@ -96,9 +97,11 @@ static bool has_itself(const struct msi_engine *e, const struct mst_work *op) {
 
 static mst_status begin(struct msi_engine *e, struct mst_work *op, bool *done) {
     msi_engine_describe(op, &op->job);
+    bool itself = has_itself(e, op);
+    if (!itself && e->grouped) return MST_OK; /* later */
     op->host.seq = ++e->seq;
     op->begun = true;
-    if (has_itself(e, op)) return start(e, op, &op->job, done);
+    if (itself) return start(e, op, &op->job, done);
     mst_status st = msi_compose(&e->composer, &op->job, op->deterministic);
     if (st != MST_OK) return st;
     msi_engine_warn(e, &op->job);
@@ -107,9 +110,35 @@ static mst_status begin(struct msi_engine *e, struct mst_work *op, bool *done) {
     return advance_steps(e, op, done);
 }
 
+/* Rule 3. */
+static void fail(struct msi_engine *e, struct mst_work *op, mst_status status) {
+    int culprit = -1;
+    mst_status st = status == MST_ERR_TIMEOUT && op->begin ? msi_comm_say_stalled(e->comm, op, &culprit)
+                                                           : msi_engine_say(e->comm, status, &culprit);
+    msi_comm_fail(e->comm, op, st, culprit);
+}
+
+mst_status msi_engine_enqueue(struct msi_engine *e, struct mst_work *op, bool *through) {
+    struct msi_comm *comm = e->comm;
+    *through = false;
+    if (!msi_list_empty(&comm->queue) || !msi_list_empty(&comm->messages)) return MST_OK;
+    msi_engine_describe(op, &op->job);
+    if (!has_itself(e, op)) return MST_OK;
+    op->host.seq = ++e->seq;
+    op->job.unwatched = true;
+    op->job.deadline = msi_deadline(op->timeout_ms);
+    *through = true;
+    mst_status st = e->table->submit(e->made, &op->job);
+    if (st == MST_OK) return MST_OK;
+    fail(e, op, st);
+    msi_engine_abort(e);
+    return msi_comm_repeat(&op->failure);
+}
+
 static mst_status advance(struct msi_engine *e, struct mst_work *op, bool *done) {
     *done = false;
     if (!op->begun) return begin(e, op, done);
+    if (e->grouped) return MST_OK;
     if (e->composed == op) return advance_steps(e, op, done);
     return e->table->progress(e->made, &op->job, done);
 }
@@ -118,14 +147,6 @@ static void leave_composition(struct msi_engine *e, const struct mst_work *op) {
     if (e->composed != op) return;
     e->composed = NULL;
     msi_engine_scratch_reset(e);
-}
-
-/* Rule 3. */
-static void fail(struct msi_engine *e, struct mst_work *op, mst_status status) {
-    int culprit = -1;
-    mst_status st = status == MST_ERR_TIMEOUT && op->begin ? msi_comm_say_stalled(e->comm, op, &culprit)
-                                                           : msi_engine_say(e->comm, status, &culprit);
-    msi_comm_fail(e->comm, op, st, culprit);
 }
 
 static void give_up_all(struct msi_engine *e) {
@@ -148,7 +169,7 @@ bool msi_engine_advance(struct msi_comm *comm) {
         next = at->next;
         mst_status st = advance(e, op, &done);
         if (st != MST_OK) fail(e, op, st);
-        if (st == MST_OK && !done && (e->composed == op || !e->traits.ordered)) break;
+        if (st == MST_OK && !done && (e->composed == op || !op->begun || !e->traits.ordered)) break;
         if (st != MST_OK || !done) continue;
         leave_composition(e, op);
         msi_comm_end(op);

@@ -63,3 +63,19 @@ bool msi_engine_look(struct msi_comm *comm, struct mst_work *op) {
         msi_comm_give_up(comm, op); /* whatever it was here, the group is over */
     return true;
 }
+
+void msi_engine_watch(struct msi_comm *comm) {
+    int culprit = -1;
+    if (comm->failure.status != MST_OK) return;
+    mst_status st = msi_note_read_gave_up(comm, &culprit);
+    if (st == MST_OK) comm->hooks.refresh(comm->hooks.context);
+    for (int r = 0; r < comm->size && st == MST_OK; r++)
+        if (r != comm->rank && comm->hooks.has_died(comm->hooks.context, r)) {
+            culprit = r;
+            st = comm->hooks.say_lost(comm->hooks.context, r);
+        }
+    if (st == MST_OK) return;
+    msi_comm_keep(comm, &comm->failure, st, culprit);
+    msi_note_gave_up(comm, &comm->failure);
+    msi_engine_abort(comm->engine); /* what waits on a stream for that rank ends */
+}

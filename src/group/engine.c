@@ -36,6 +36,10 @@ static bool is_gone(void *context, int rank) {
     return how_gone(context, rank) != 0;
 }
 
+static bool has_died(void *context, int rank) {
+    return how_gone(context, rank) == 'D';
+}
+
 static mst_status say_lost(void *context, int rank) {
     mst_group *group = context;
     mst_status st =
@@ -130,7 +134,7 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, struct m
                                    .local_rank = roster->members[world->rank].local_rank};
     for (int r = 0; r < group->size; r++) pids[r] = roster->members[msi_group_global_rank(group, r)].pid;
     place.n_hosts = number_hosts(group, hosts, &place.largest);
-    struct msi_comm_hooks hooks = {group, exec, refresh, is_gone, say_lost, global, address, show};
+    struct msi_comm_hooks hooks = {group, exec, refresh, is_gone, has_died, say_lost, global, address, show};
     mst_status st = place.n_hosts ? msi_comm_new(&place, &hooks, comm) : msi_fail_memory();
     free(pids);
     return st;

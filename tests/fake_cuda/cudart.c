@@ -44,9 +44,7 @@ struct CUevent_st {
     struct mark *mark; /* of its last record; NULL: it counts as over */
 };
 
-static struct {
-    atomic_int streams, events, records, queries, blocks, copies;
-} counts;
+static struct { atomic_int streams, events, records, queries, blocks, copies; } counts;
 
 static double now(void) {
     struct timespec time;

@@ -193,8 +193,8 @@ static bool run_collective(struct ncclComm *comm, const struct call *call) {
 /* One step of a message, if the other side lets it. */
 static bool step_message(struct ncclComm *comm, struct call *call) {
     bool sends = call->kind == SEND;
-    struct cell *cell = sends ? &comm->board->cells[comm->rank][call->root]
-                              : &comm->board->cells[call->root][comm->rank];
+    struct cell *cell =
+        sends ? &comm->board->cells[comm->rank][call->root] : &comm->board->cells[call->root][comm->rank];
     size_t left = call->count - call->at, n = left < CELL ? left : CELL;
     if ((atomic_load_explicit(&cell->full, memory_order_acquire) != 0) == sends) return false;
     if (sends)
@@ -441,8 +441,12 @@ mnc_result ncclCommGetAsyncError(mnc_comm comm, mnc_result *state) {
 }
 
 const char *ncclGetErrorString(mnc_result result) {
-    static const char *const words[] = {"no error",         "unhandled cuda error", "unhandled system error",
-                                        "internal error",   "invalid argument",     "invalid usage",
+    static const char *const words[] = {"no error",
+                                        "unhandled cuda error",
+                                        "unhandled system error",
+                                        "internal error",
+                                        "invalid argument",
+                                        "invalid usage",
                                         "remote process exited or there was a network error",
                                         "operation in progress"};
     return words[result & 7];
@@ -463,5 +467,5 @@ mnc_result ncclRedOpCreatePreMulSum(unsigned *op, void *scalar, unsigned dtype, 
 
 mnc_result ncclRedOpDestroy(unsigned op, mnc_comm comm) {
     return op >= FIRST_PREMUL && op < FIRST_PREMUL + (unsigned)comm->n_scalars ? MNC_SUCCESS
-                                                                                : MNC_INVALID_ARGUMENT;
+                                                                               : MNC_INVALID_ARGUMENT;
 }

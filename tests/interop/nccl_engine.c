@@ -64,8 +64,11 @@ static void run_all(void) {
     static const struct {
         const char *name;
         void (*body)(void);
-    } parts[] = {{"collectives", test_collectives}, {"reductions", test_reductions}, {"streams", test_streams},
-                 {"groups", test_groups},           {"messages", test_messages}};
+    } parts[] = {{"collectives", test_collectives},
+                 {"reductions", test_reductions},
+                 {"streams", test_streams},
+                 {"groups", test_groups},
+                 {"messages", test_messages}};
     int64_t begin = now_ns();
     REQUIRE_OK(open_engine(PATIENCE_MS));
     if (!me) printf("nccl_engine: open: %.3f s\n", seconds_since(begin));
@@ -97,8 +100,8 @@ static void run_death(void) {
     if (me == n - 1) _exit(0);
     mst_status st = table->submit(engine, &op);
     if (st == MST_OK) st = finish_op(&op, 2000);
-    printf("nccl_engine: rank %d: %s%s\n", me, st == MST_ERR_TIMEOUT ? "nothing for 2 s" : "an error: ",
-           st == MST_ERR_TIMEOUT ? "" : last_words);
+    printf("nccl_engine: rank %d: %s%s\n", me,
+           st == MST_ERR_TIMEOUT ? "nothing for 2 s" : "an error: ", st == MST_ERR_TIMEOUT ? "" : last_words);
     REQUIRE(st != MST_OK);
     int64_t begin = now_ns();
     table->abort(engine);
@@ -166,7 +169,8 @@ static void run_scenario(const char *name) {
 }
 
 static const mst_backend *load_module(const char *path) {
-    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL), *address = module ? dlsym(module, "mst_backend_module") : NULL;
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL),
+         *address = module ? dlsym(module, "mst_backend_module") : NULL;
     const mst_backend *(*function)(unsigned);
     if (!address) fprintf(stderr, "nccl_engine: %s\n", dlerror());
     if (!address) exit(2);

@@ -90,9 +90,6 @@ class Stops(Gloo, test_faults.Stops):
 class Absences(Gloo, test_faults.FaultsTest):
     be_absent = test_faults.Absences.be_absent
 
-    def test_all_reduce(self):
-        self.be_absent("all_reduce")
-
     def test_message(self):
         self.be_absent("recv")
 

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree as ET
 
-from tool import ToolTest, wait_until
+from tool import MUSTER, ToolTest, wait_until
 
 QUICK = ("--rounds", 1, "--seconds", 0.002)
 SMALL = QUICK + ("--bytes", "4:64:16")
@@ -35,6 +35,11 @@ KEYS = (
 # Leaks are for other tests: many ranks end here, and the search goes through all memory that a rank shares.
 QUIET = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 SCRIPT = os.path.join(os.environ.get("MUSTER_SOURCE_DIR", "."), "scripts", "bench_table.py")
+# A CUDA runtime and an NCCL that need no GPU.
+FAKES = {
+    f"MUSTER_{setting}_LIBRARY": os.path.join(os.path.dirname(MUSTER), "tests", f"libfake_{name}.so")
+    for setting, name in (("CUDART", "cudart"), ("NCCL", "nccl"))
+}
 MPI = "openmpi" if shutil.which("mpirun.openmpi") and shutil.which("mpicc.openmpi") else None
 
 
@@ -109,6 +114,14 @@ class Figures(Bench):
         lines, out, _ = self.json_of("all_reduce", *SMALL, "--backend", "native", "--hosts-simulated", 8)
         self.assertEqual({line["hosts"] for line in lines}, {2})
         self.assertIn(b"2 pretended hosts", out)
+
+    @unittest.skipUnless(all(map(os.path.exists, FAKES.values())), "the tests' own CUDA runtime was not built")
+    def test_buffers_on_a_device(self):
+        lines, out, _ = self.json_of("all", *SMALL, "--backend", "nccl", "--dtype", "f16", env=FAKES)
+        self.assertEqual({line["op"] for line in lines}, set(OPS) - {"barrier"})
+        for line in lines:
+            self.check_line(line)
+        self.assertIn(b"nccl: not supported: a barrier has no buffers", out)
 
     def test_shares_of_the_floor(self):
         rc, out, err = self.bench("all_reduce", *QUICK, "--bytes", "64", "--backend", "native", "--limits")

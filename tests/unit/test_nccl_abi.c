@@ -19,7 +19,8 @@ static void test_cuda(void **state) {
     assert_int_equal(MNC_EVENT_DISABLE_TIMING, cudaEventDisableTiming);
     assert_int_equal(MNC_CAPABILITY_MAJOR, cudaDevAttrComputeCapabilityMajor);
     assert_int_equal(offsetof(struct cudaPointerAttributes, type), 0);
-    assert_true(sizeof(struct cudaPointerAttributes) <= 32 * sizeof(long)); /* the room that memory.c gives it */
+    assert_true(sizeof(struct cudaPointerAttributes) <=
+                32 * sizeof(long)); /* the room that memory.c gives it */
 }
 
 /* The functions, which take our types in the place of theirs. */
@@ -104,8 +105,7 @@ static void test_nccl_calls(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #ifdef HAVE_CUDA
-        cmocka_unit_test(test_cuda),
-        cmocka_unit_test(test_cuda_calls),
+        cmocka_unit_test(test_cuda),    cmocka_unit_test(test_cuda_calls),
 #endif
 #ifdef HAVE_NCCL
         cmocka_unit_test(test_results), cmocka_unit_test(test_operations), cmocka_unit_test(test_dtypes),

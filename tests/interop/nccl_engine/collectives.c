@@ -31,12 +31,8 @@ static void check(const int32_t *device, int r, int to, size_t count) {
 }
 
 static mst_backend_op base(mst_kind kind) {
-    return (mst_backend_op){.kind = kind,
-                            .dtype = MST_I32,
-                            .element = 4,
-                            .root = -1,
-                            .count = COUNT,
-                            .memory = MST_MEMORY_CUDA};
+    return (mst_backend_op){
+        .kind = kind, .dtype = MST_I32, .element = 4, .root = -1, .count = COUNT, .memory = MST_MEMORY_CUDA};
 }
 
 static void test_broadcast(void) {
@@ -137,9 +133,9 @@ static void test_gather_scatter(int root, bool in_place) {
 }
 
 static void test_nothing(void) {
-    static const mst_kind kinds[] = {MST_KIND_BROADCAST, MST_KIND_ALL_REDUCE, MST_KIND_REDUCE,
+    static const mst_kind kinds[] = {MST_KIND_BROADCAST,  MST_KIND_ALL_REDUCE,     MST_KIND_REDUCE,
                                      MST_KIND_ALL_GATHER, MST_KIND_REDUCE_SCATTER, MST_KIND_ALL_TO_ALL,
-                                     MST_KIND_GATHER, MST_KIND_SCATTER};
+                                     MST_KIND_GATHER,     MST_KIND_SCATTER};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         mst_backend_op op = base(kinds[k]);
         op.count = 0;

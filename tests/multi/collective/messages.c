@@ -76,7 +76,8 @@ static mst_status call_send(struct run *run, mst_call *call) {
     }
     for (int r = 0; r < run->n && st == MST_OK; r++)
         if (r != run->me)
-            st = give(run, call, r, 0, (const char *)run->in_list[0] + (size_t)r * count * run->element, count, false);
+            st = give(run, call, r, 0, (const char *)run->in_list[0] + (size_t)r * count * run->element,
+                      count, false);
     return st;
 }
 
@@ -172,12 +173,13 @@ static mst_status call_batch(struct run *run, mst_call *call) {
     for (int pass = 0; pass < 2; pass++)
         for (int r = 0; r < run->n; r++) {
             bool send = pass == run->me % 2;
-            run->messages[n++] = (mst_p2p){.send = send,
-                                           .buf = send ? (void *)(uintptr_t)run->in_list[r] : run->out_list[r],
-                                           .count = run->shape.count,
-                                           .dtype = run->shape.dtype,
-                                           .peer = run->layout->ranks[r],
-                                           .tag = tag_of(run, 0)};
+            run->messages[n++] =
+                (mst_p2p){.send = send,
+                          .buf = send ? (void *)(uintptr_t)run->in_list[r] : run->out_list[r],
+                          .count = run->shape.count,
+                          .dtype = run->shape.dtype,
+                          .peer = run->layout->ranks[r],
+                          .tag = tag_of(run, 0)};
         }
     run->n_works = n;
     return mst_batch_isend_irecv(run->messages, (size_t)n, run->works, .group = call->group);

@@ -1,0 +1,226 @@
+/*
+ * test_compose.c - whatever an engine lacks is made of what it has: on random tables, with random operations, for up to six ranks,
+ * and in whatever order things come to pass. What no composition serves is refused, by all ranks, and nothing else is.
+ */
+#include "compose_check.h"
+#include "compose_sim.h"
+
+#include <muster/status.h>
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { TABLES = 2000 };
+#else
+enum { TABLES = 12000 };
+#endif
+enum { PER_TABLE = 4, MOST_ROWS = 6, MOST_WORDS = 64 };
+
+#define BIT(kind) (1u << MST_KIND_##kind)
+#define MESSAGES  (BIT(SEND) | BIT(RECV))
+#define ALL_OPS   ((1u << MST_OP_COUNT) - 1)
+#define ALL_KINDS ((1u << MST_KIND_COUNT) - 1)
+#define ALL_FORMS ((1u << MST_FORM_COUNT) - 1)
+
+static mst_backend_row rows[MOST_ROWS + 1];
+
+static const mst_backend_row *give_rows(void) {
+    return rows;
+}
+
+static const mst_backend table = {.name = "simulated", .rows = give_rows};
+static const mst_dtype dtypes[] = {MST_F32, MST_I32, MST_U8, MST_BF16};
+static const mst_op ops[] = {MST_SUM, MST_AVG, MST_MAX, MST_PREMUL_SUM};
+static uint64_t choices = 1;
+
+static size_t choose(size_t n) {
+    return below(&choices, n);
+}
+
+/* Each bit with the chance of one in n. */
+static uint32_t some_bits(uint32_t of, size_t n) {
+    uint32_t bits = 0;
+    for (uint32_t b = 1; b && b <= of; b <<= 1)
+        if (of & b && choose(n) == 0) bits |= b;
+    return bits;
+}
+
+/* An engine that knows of the host's memory, or of the device's alone. */
+static void choose_table(void) {
+    size_t n = 1 + choose(MOST_ROWS), rare = 1 + choose(6);
+    uint32_t memories = choose(4) ? 0 : 1u << MST_MEMORY_CUDA;
+    memset(rows, 0, sizeof rows);
+    for (size_t i = 0; i < n; i++)
+        rows[i] = (mst_backend_row){.kinds = some_bits(ALL_KINDS, rare + 1) | 1u << choose(MST_KIND_COUNT),
+                                    .dtypes = choose(2) ? 0 : some_bits(0xffff, 2),
+                                    .ops = choose(2) ? ALL_OPS : some_bits(ALL_OPS, 2),
+                                    .memories = memories,
+                                    .forms = some_bits(ALL_FORMS, 2)};
+}
+
+static void choose_counts(struct world *w) {
+    for (int a = 0; a < w->ranks; a++) {
+        w->counts[a] = choose(4) ? choose(2 * w->count + 2) : 0;
+        for (int b = 0; b < w->ranks; b++) w->pairs[a][b] = choose(4) ? choose(w->count + 2) : 0;
+    }
+}
+
+static void choose_operation(struct world *w, int ranks) {
+    static const size_t counts[] = {0, 1, 1, 3, 3, 17, 17, 12, 60, 5000};
+    w->ranks = ranks;
+    w->kind = (mst_kind)choose(MST_KIND_SEND);
+    w->dtype = dtypes[choose(COUNT_OF(dtypes))];
+    w->op = ops[choose(is_float(w->dtype) ? 4 : 3)];
+    w->root = (int)choose((size_t)ranks);
+    w->count = counts[choose(COUNT_OF(counts))];
+    w->deterministic = choose(3) == 0;
+    bool varies = w->kind == MST_KIND_ALL_GATHER || w->kind == MST_KIND_REDUCE_SCATTER ||
+                  w->kind == MST_KIND_ALL_TO_ALL;
+    w->uneven = varies && choose(3) == 0;
+    w->lists = varies && choose(3) == 0;
+    w->seed = choices;
+    bool device = rows[0].memories != 0;
+    for (int r = 0; r < ranks; r++) {
+        w->in_place[r] = choose(2);
+        w->of[r].memory =
+            device && (w->kind == MST_KIND_BARRIER || choose(2)) ? MST_MEMORY_CUDA : MST_MEMORY_HOST;
+    }
+    choose_counts(w);
+    snprintf(w->what, sizeof w->what, "%s of %zu %s (%s) on %d ranks, root %d%s%s%s%s",
+             msi_kind_text(w->kind), w->count, mst_dtype_name(w->dtype), mst_op_name(w->op), ranks, w->root,
+             w->uneven ? ", uneven" : "", w->lists ? ", lists" : "",
+             w->deterministic ? ", deterministic" : "", device ? ", device" : "");
+}
+
+/* All ranks compose; they agree on whether that can be done. */
+static mst_status compose_all(struct sim *sim, uint32_t forced) {
+    struct world *w = &sim->world;
+    mst_status first = MST_OK;
+    world_begin(w);
+    for (int r = 0; r < w->ranks; r++) {
+        struct msi_composer *c = &sim->ranks[r].composer;
+        c->table = &table;
+        c->forced = forced;
+        c->stage = true;
+        c->rank = r;
+        c->ranks = w->ranks;
+        c->scratch = sim_scratch;
+        c->context = &w->of[r];
+        mst_status st = msi_compose(c, &w->of[r].op, w->deterministic);
+        if (r > 0 && st != first) fail_msg("%s: rank 0 gets %d, rank %d gets %d", w->what, first, r, st);
+        first = st;
+    }
+    return first;
+}
+
+/* Composes an operation and runs it; false: it cannot be composed. */
+static bool run(struct sim *sim, uint32_t forced) {
+    mst_status st = compose_all(sim, forced);
+    if (st == MST_OK) {
+        sim->seed = sim->world.seed;
+        sim_run(sim);
+        world_check(&sim->world);
+    } else if (st != MST_ERR_UNSUPPORTED) {
+        fail_msg("%s: %s", sim->world.what, mst_error());
+    }
+    world_end(&sim->world);
+    return st == MST_OK;
+}
+
+static bool can(const struct world *w, uint32_t forced, mst_kind kind, mst_op op, unsigned forms) {
+    mst_memory memory = rows[0].memories ? MST_MEMORY_CUDA : MST_MEMORY_HOST;
+    return !(forced >> kind & 1) && msi_rows_have(rows, kind, w->dtype, op, memory, forms);
+}
+
+static bool any_all_reduce(struct world w, uint32_t forced) {
+    for (int d = 1; d < MST_DTYPE_COUNT; d++)
+        for (int o = 0; o < MST_PREMUL_SUM; o++) {
+            w.dtype = (mst_dtype)d;
+            if (msi_reducer_get(w.dtype, (mst_op)o) && can(&w, forced, MST_KIND_ALL_REDUCE, (mst_op)o, 0))
+                return true;
+        }
+    return false;
+}
+
+static bool has_reduction(const struct world *w, uint32_t forced) {
+    unsigned uneven = w->uneven ? (unsigned)MST_FORM_UNEVEN : 0;
+    bool loose = !w->deterministic, narrow = mst_dtype_size(w->dtype) < 4;
+    bool sums = w->op == MST_AVG || (w->op == MST_PREMUL_SUM && !narrow);
+    bool gathers = can(w, forced, MST_KIND_ALL_GATHER, w->op, 0);
+    bool broadcasts = can(w, forced, MST_KIND_BROADCAST, w->op, 0);
+    bool messages = can(w, forced, MST_KIND_SEND, w->op, 0) && can(w, forced, MST_KIND_RECV, w->op, 0);
+    if (loose && sums && can(w, forced, w->kind, MST_SUM, uneven)) return true;
+    if (w->kind == MST_KIND_ALL_REDUCE) {
+        if (loose && can(w, forced, MST_KIND_REDUCE, w->op, 0) && broadcasts) return true;
+        return gathers || broadcasts || messages;
+    }
+    if (loose && can(w, forced, MST_KIND_ALL_REDUCE, w->op, 0)) return true;
+    if (w->kind == MST_KIND_REDUCE) return can(w, forced, MST_KIND_GATHER, w->op, 0) || gathers || messages;
+    return can(w, forced, MST_KIND_ALL_TO_ALL, w->op, uneven) || messages || (gathers && !w->uneven);
+}
+
+/* Can it be made of what the table has? As the head of compose.h says. */
+static bool is_possible(struct world *w, uint32_t forced) {
+    unsigned forms = w->uneven ? (unsigned)MST_FORM_UNEVEN : 0;
+    bool reduces = msi_kind_reduces(w->kind);
+    if (w->kind == MST_KIND_BARRIER) w->dtype = MST_U8;
+    bool gathers = can(w, forced, MST_KIND_ALL_GATHER, w->op, 0);
+    bool broadcasts = can(w, forced, MST_KIND_BROADCAST, w->op, 0);
+    bool messages = can(w, forced, MST_KIND_SEND, w->op, 0) && can(w, forced, MST_KIND_RECV, w->op, 0);
+    if (can(w, forced, w->kind, w->op,
+            forms | (reduces && w->deterministic ? (unsigned)MST_FORM_DETERMINISTIC : 0)))
+        return true;
+    if (reduces) return has_reduction(w, forced);
+    switch (w->kind) {
+    case MST_KIND_BARRIER:
+        return any_all_reduce(*w, forced) || gathers || messages;
+    case MST_KIND_ALL_TO_ALL:
+        return messages || (gathers && !w->uneven);
+    case MST_KIND_ALL_GATHER:
+    case MST_KIND_SCATTER:
+        return gathers || broadcasts || messages;
+    default:
+        return gathers || messages;
+    }
+}
+
+/* The different compositions that were seen. */
+static const char *words[MOST_WORDS];
+static size_t n_words;
+
+static void remember(const char *what) {
+    for (size_t i = 0; i < n_words; i++)
+        if (!strcmp(words[i], what)) return;
+    assert_true(n_words < MOST_WORDS);
+    words[n_words++] = what;
+}
+
+static void random_tables(void **state) {
+    (void)state;
+    static struct sim sim;
+    size_t cases = 0, composed = 0, refused = 0;
+    int64_t start = msi_now();
+    for (int t = 0; t < TABLES; t++) {
+        choose_table();
+        uint32_t forced = choose(3) ? 0 : some_bits(ALL_KINDS, 3);
+        for (int i = 0; i < PER_TABLE; i++, cases++) {
+            choose_operation(&sim.world, 1 + (t + i) % MOST_RANKS);
+            bool possible = is_possible(&sim.world, forced), ran = run(&sim, forced);
+            if (possible != ran)
+                fail_msg("table %d: %s %s", t, sim.world.what, ran ? "was composed of what?" : "was refused");
+            refused += !ran;
+            if (!ran || !sim.ranks[0].composer.composed) continue;
+            composed++;
+            if (sim.ranks[0].composer.words) remember(sim.ranks[0].composer.words);
+        }
+    }
+    print_message(
+        "%zu operations on %d tables: %zu composed in %zu ways, %zu refused; %zu steps of engines, %lld ms\n",
+        cases, TABLES, composed, n_words, refused, sim.operations, (long long)ms_since(start));
+    sim_free(&sim);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_tables),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
