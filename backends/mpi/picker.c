@@ -215,6 +215,7 @@ static mst_backend table = {
     .cancel = cancel,
     .abort = end_all,
     .close = close_engine,
+    .world_first = true, /* MPI_Init waits for all ranks */
 };
 
 /* As the engine has it: it is there if blocking calls are wanted. */
