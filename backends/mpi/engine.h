@@ -140,6 +140,4 @@ static inline int64_t msm_now(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-extern const mst_backend_row msm_rows[];
-
 #endif

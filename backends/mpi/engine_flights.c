@@ -213,7 +213,7 @@ mst_status msm_run(mst_backend_engine *engine, mst_backend_op *op) {
     op->request = f;
     for (unsigned i = 1; st == MST_OK && !done; i++) {
         st = msm_progress(engine, op, &done);
-        if (i % 1024 == 0 && !done && msm_now() > op->deadline)
+        if (i % 1024 == 0 && !done && op->deadline && msm_now() > op->deadline)
             return engine->host->fail(engine->host, MST_ERR_TIMEOUT, -1, NULL, "the deadline passed");
     }
     return st;

@@ -2,6 +2,7 @@
  * engine_open.c - a group's communicator: its members tell one another who they are in MPI_COMM_WORLD, and make it by themselves.
  */
 #include "engine.h"
+#include "launcher.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,27 @@ struct card {
     char job[CARD_MAX];
 };
 
+/*
+ * Before MPI is started, which cannot fail but only wait for ranks that never come: would all of them start the same? Rank 0 tells, the
+ * others compare.
+ */
+static mst_status compare_start(const mst_backend_host *host) {
+    char mine[CARD_MAX], line[3 * CARD_MAX];
+    mst_bytes first = {NULL, 0};
+    snprintf(mine, sizeof mine, MSM_FLAVOUR "%s%.100s",
+             msm_launcher() == MSM_LAUNCHER_NONE ? " without a launcher of its own" : ", job ",
+             msm_launcher_job());
+    if (host->rank == 0) return host->set(host, "start", mine, strlen(mine));
+    mst_status st = host->get(host, "start", host->deadline, &first);
+    if (st != MST_OK) return st;
+    bool same = first.len == strlen(mine) && !memcmp(first.data, mine, first.len);
+    snprintf(line, sizeof line, "rank 0 of the group uses %.*s, and rank %d %s", (int)first.len, first.data,
+             host->rank, mine);
+    free(first.data);
+    if (same) return MST_OK;
+    return host->fail(host, MST_ERR_MISMATCH, 0, "start all ranks with one mpirun of the same MPI", line);
+}
+
 static mst_status put_card(const mst_backend_host *host) {
     char key[32], text[CARD_MAX + 32];
     int rank = 0, size = 0;
@@ -23,8 +45,7 @@ static mst_status put_card(const mst_backend_host *host) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     msm_unlock();
     snprintf(key, sizeof key, "card-%d", host->rank);
-    snprintf(text, sizeof text, "%d %d %s %.*s", rank, size, MSM_FLAVOUR[0] == 'O' ? "openmpi" : "mpich",
-             CARD_MAX - 20, msm_job());
+    snprintf(text, sizeof text, "%d %d job %.*s", rank, size, CARD_MAX - 20, msm_job());
     return host->set(host, key, text, strlen(text));
 }
 
@@ -173,7 +194,8 @@ static mst_backend_engine *new_engine(const mst_backend_host *host) {
 
 mst_status msm_open(const mst_backend_host *host, mst_backend_engine **engine, mst_backend_traits *traits) {
     bool own_thread = false;
-    mst_status st = msm_start(host, &own_thread);
+    mst_status st = compare_start(host);
+    if (st == MST_OK) st = msm_start(host, &own_thread);
     if (st != MST_OK) return st;
     mst_backend_engine *e = new_engine(host);
     if (!e) return host->fail(host, MST_ERR_MEMORY, -1, NULL, "no memory for an engine");

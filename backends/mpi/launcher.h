@@ -10,7 +10,7 @@ enum msm_launcher {
 
 enum msm_launcher msm_launcher(void);
 
-/* What tells the jobs of a launcher apart; "" where it says nothing. */
+/* What tells the jobs of a launcher apart; "" where there is none. */
 const char *msm_launcher_job(void);
 
 #endif

@@ -142,6 +142,9 @@ void msi_comm_free(struct msi_comm *comm);
 /* Is nothing under way? */
 bool msi_comm_idle_now(struct msi_comm *comm);
 
+/* Joins the ranks of the group, who all call it, before their first operation. */
+mst_status msi_comm_open(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel);
+
 /* Fails as the comm has, if it has. */
 mst_status msi_comm_check(struct msi_comm *comm);
 

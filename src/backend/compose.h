@@ -2,7 +2,7 @@
  * compose.h - what an engine lacks, made of what it has. No I/O: a composition is a list of steps, which engine_run.c runs.
  *
  *   missing                made of, the first that can be done                     bytes sent by a rank, n ranks, S of a tensor
- *   AVG                    SUM, and a division                                     as SUM
+ *   AVG                    SUM, and a division (f32, f64, i32, …)                   as SUM
  *   PREMUL_SUM             a multiplication, and SUM (f32, f64)                     as SUM
  *   all_reduce             reduce + broadcast; reduce_scatter + all_gather          as those
  *                          all_to_all + fold + all_gather (some KiB and more)       2 (n-1)/n S, as the best of its own

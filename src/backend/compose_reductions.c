@@ -170,9 +170,10 @@ static mst_status compose_reduce_scatter(struct msi_composer *c, const mst_backe
 mst_status msi_compose_reduction(struct msi_composer *c, const mst_backend_op *op, bool deterministic) {
     unsigned forms = op->in_counts ? (unsigned)MST_FORM_UNEVEN : 0;
     bool sums = !deterministic && msi_compose_can_op(c, op, op->kind, MST_SUM, forms);
-    if (op->op == MST_AVG && sums && op->element >= 4) return divide_sum(c, op);
-    /* Products of smaller types are rounded only once where they are folded here. */
-    if (op->op == MST_PREMUL_SUM && sums && op->element >= 4) return sum_products(c, op);
+    sums &= op->element >=
+            4; /* smaller types are rounded only once, and do not overflow, where they are folded here */
+    if (op->op == MST_AVG && sums) return divide_sum(c, op);
+    if (op->op == MST_PREMUL_SUM && sums) return sum_products(c, op);
     if (op->kind == MST_KIND_ALL_REDUCE) return compose_all_reduce(c, op, deterministic);
     if (op->kind == MST_KIND_REDUCE) return compose_reduce(c, op, deterministic);
     return compose_reduce_scatter(c, op, deterministic);

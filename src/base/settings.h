@@ -34,6 +34,13 @@
     X(force_fallback, "MUSTER_FORCE_FALLBACK", TEXT, "", 0, 0,                                               \
       "Kinds of operations, as reduce_scatter,gather, that shall be composed even where the backend has "    \
       "them.")                                                                                               \
+    X(mpi, "MUSTER_MPI", TEXT, "", 0, 0,                                                                     \
+      "Which MPI the backend mpi shall use, openmpi or mpich; default: the program's or the launcher's.")    \
+    X(mpi_blocking, "MUSTER_MPI_BLOCKING", NUMBER, "0", 0, 1,                                                \
+      "1: the backend mpi waits inside of MPI, which is faster, but ends neither at deadlines nor at "       \
+      "deaths.")                                                                                             \
+    X(mpi_limit, "MUSTER_MPI_LIMIT", NUMBER, "2147483647", 1, 2147483647,                                    \
+      "From how many elements or bytes on the backend mpi splits operations; smaller only in tests.")        \
     X(stage, "MUSTER_STAGE", NUMBER, "0", 0, 1,                                                              \
       "1: a backend for devices takes buffers of the host, through copies; 0: they are refused.")            \
     X(algo, "MUSTER_ALGO", TEXT, "", 0, 0,                                                                   \

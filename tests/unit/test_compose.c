@@ -143,7 +143,7 @@ static bool any_all_reduce(struct world w, uint32_t forced) {
 static bool has_reduction(const struct world *w, uint32_t forced) {
     unsigned uneven = w->uneven ? (unsigned)MST_FORM_UNEVEN : 0;
     bool loose = !w->deterministic, narrow = mst_dtype_size(w->dtype) < 4;
-    bool sums = w->op == MST_AVG || (w->op == MST_PREMUL_SUM && !narrow);
+    bool sums = (w->op == MST_AVG || w->op == MST_PREMUL_SUM) && !narrow;
     bool gathers = can(w, forced, MST_KIND_ALL_GATHER, w->op, 0);
     bool broadcasts = can(w, forced, MST_KIND_BROADCAST, w->op, 0);
     bool messages = can(w, forced, MST_KIND_SEND, w->op, 0) && can(w, forced, MST_KIND_RECV, w->op, 0);
