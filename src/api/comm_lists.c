@@ -180,12 +180,12 @@ static mst_status one_all_reduce(void *out, const void *in, size_t count, mst_dt
 }
 
 /* The comm for a buffer, where what is submitted from now on begins together; NULL: it cannot. */
-static struct msi_comm *groups(const mst_call *call, const void *buffer) {
+static struct msi_comm *begin_batch(const mst_call *call, const void *buffer) {
     struct msi_comm *comm;
     mst_memory memory;
     mst_group *group = msi_api_group("a coalesced operation", &call->site, call->group);
     if (!group || group->rank < 0 || msi_group_comm(group, buffer, &comm, &memory) != MST_OK) return NULL;
-    return msi_comm_group_begin(comm) ? comm : NULL;
+    return msi_comm_batch_begin(comm) ? comm : NULL;
 }
 
 static mst_status coalesced(one_tensor one, void *const *outs, const void *const *ins, const size_t *counts,
@@ -201,7 +201,7 @@ static mst_status coalesced(one_tensor one, void *const *outs, const void *const
     if (given) memcpy(&call, given, given->size < sizeof call ? given->size : sizeof call);
     call.size = sizeof call;
     mst_work **work = call.work, *between, *behind = NULL;
-    struct msi_comm *comm = n > 1 ? groups(&call, outs[0]) : NULL;
+    struct msi_comm *comm = n > 1 ? begin_batch(&call, outs[0]) : NULL;
     mst_status st = MST_OK;
     for (size_t i = 0; i < n && st == MST_OK; i++) {
         bool last = i + 1 == n;
@@ -209,8 +209,7 @@ static mst_status coalesced(one_tensor one, void *const *outs, const void *const
         st = one(outs[i], ins ? ins[i] : NULL, counts[i], dtype, &call);
         if (st == MST_OK && call.work == &between) mst_work_free(between);
     }
-    mst_status ended = comm ? msi_comm_group_end(comm) : MST_OK;
-    if (st == MST_OK) st = ended;
+    if (comm) msi_comm_batch_end(comm);
     if (behind && call.stream)
         mst_work_free(behind); /* it is ordered there, and that will do */
     else if (behind)

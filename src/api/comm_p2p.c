@@ -109,7 +109,7 @@ mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **w
     struct msi_comm *comm;
     mst_memory memory;
     st = msi_group_comm(call.group, n ? ops[0].buf : NULL, &comm, &memory);
-    bool grouped = st == MST_OK && n > 1 && msi_comm_group_begin(comm);
+    bool batch = st == MST_OK && n > 1 && msi_comm_batch_begin(comm);
     for (; begun < n && st == MST_OK; begun++) {
         const mst_p2p *op = &ops[begun];
         if (msi_group_rank_of(call.group, op->peer) < 0 && (op->send || op->peer != MST_ANY_SOURCE)) {
@@ -123,10 +123,7 @@ mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **w
         st = tensor_message("mst_batch_isend_irecv", op->send, op->buf, op->count, op->dtype, &each);
         if (st != MST_OK) break;
     }
-    if (grouped) {
-        mst_status ended = msi_comm_group_end(comm);
-        if (st == MST_OK) st = ended;
-    }
+    if (batch) msi_comm_batch_end(comm);
     /* What was begun before the one that was refused goes on, but nobody is asked to wait for it. */
     for (size_t i = 0; i < begun && st != MST_OK; i++) mst_work_free(works[i]);
     return st;

@@ -124,6 +124,7 @@ struct mst_work {
     bool begun, done;
     bool abandoned;     /* nobody will wait for it */
     mst_backend_op job; /* for an engine */
+    unsigned batch;     /* it belongs to; 0: none */
     struct msi_failure failure;
     void (*callback)(mst_status status, void *arg);
     void *arg;
@@ -151,11 +152,11 @@ mst_status msi_comm_take(struct msi_comm *comm, int timeout_ms, mst_cancel *canc
 void msi_comm_return(struct mst_work *op);
 
 /*
- * Operations that are submitted between the two begin together, where the comm's engine can do that; false: it cannot, and there is
- * nothing to end. Only submit may be called in between.
+ * Operations that are submitted between the two are a batch: they begin together, where the comm's engine can do that. False: it cannot,
+ * and there is nothing to end.
  */
-bool msi_comm_group_begin(struct msi_comm *comm);
-mst_status msi_comm_group_end(struct msi_comm *comm);
+bool msi_comm_batch_begin(struct msi_comm *comm);
+void msi_comm_batch_end(struct msi_comm *comm);
 
 /*
  * A blocking message that needs no operation: one that fits, whole, into what the link has free, or that has come, whole, or

@@ -54,8 +54,10 @@ struct msi_comm {
     pthread_mutex_t lock; /* rule 2 */
     pthread_cond_t changed;
     bool threaded, ending;
-    bool streamed; /* something was left alone on a stream */
-    bool dozing;   /* the thread sleeps until something that it knew of happens */
+    unsigned batch, batches; /* the number of the one that is being submitted, 0: none; how many there were */
+    bool batched_messages;   /* some may not have begun */
+    bool streamed;           /* something was left alone on a stream */
+    bool dozing;             /* the thread sleeps until something that it knew of happens */
     pthread_t thread;
     uint64_t noted;        /* what the store was told of this rank's waiting; 0: nothing */
     struct msi_idle tests; /* of whoever asks again and again whether an operation is done */

@@ -3,7 +3,6 @@
 #include "backend/engine.h"
 #include "backend/mail.h"
 #include "backend/net.h"
-#include "backend/notes.h"
 #include "base/error.h"
 #include "base/handles.h"
 #include "base/log.h"
@@ -165,11 +164,13 @@ static bool help(struct msi_comm *comm) {
 /* Puts an operation among those under way. */
 static mst_status begin(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
+    op->batch = comm->batch;
     if (op->begin) {
         msi_list_push(&comm->queue, &op->node);
         return MST_OK;
     }
     if (comm->engine) {
+        comm->batched_messages |= op->batch != 0;
         msi_list_push(&comm->messages, &op->node);
         return MST_OK;
     }
@@ -318,29 +319,20 @@ mst_status msi_comm_submit(struct mst_work *op) {
     return st;
 }
 
-bool msi_comm_group_begin(struct msi_comm *comm) {
-    struct msi_engine *e = comm->engine;
-    if (!e || !e->table->group_begin || e->composed) return false;
+bool msi_comm_batch_begin(struct msi_comm *comm) {
+    if (!comm->engine || !comm->engine->table->group_begin) return false;
     msi_comm_lock(comm);
-    e->grouped = comm->failure.status == MST_OK && e->table->group_begin(e->made) == MST_OK;
+    if (++comm->batches == 0) comm->batches = 1;
+    comm->batch = comm->batches;
     msi_comm_unlock(comm);
-    return e->grouped;
+    return true;
 }
 
-mst_status msi_comm_group_end(struct msi_comm *comm) {
-    struct msi_engine *e = comm->engine;
-    int culprit;
+void msi_comm_batch_end(struct msi_comm *comm) {
     msi_comm_lock(comm);
-    e->grouped = false;
-    mst_status st = e->table->group_end(e->made);
-    if (st != MST_OK && comm->failure.status == MST_OK) {
-        st = msi_engine_say(comm, st, &culprit);
-        msi_comm_keep(comm, &comm->failure, st, culprit);
-        msi_note_gave_up(comm, &comm->failure);
-    }
-    msi_comm_advance(comm); /* whatever failed is failed here */
+    comm->batch = 0;
+    msi_comm_advance(comm);
     msi_comm_unlock(comm);
-    return st;
 }
 
 /* The thread is started so that somebody watches. */

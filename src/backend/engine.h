@@ -36,7 +36,6 @@ struct msi_engine {
     bool aborted;
     bool
         blocking; /* the program waits for what is under way, and nothing else is: the engine's run may be used */
-    bool grouped; /* between the engine's group_begin and group_end: operations begin, and nothing else */
     uint64_t seq; /* of the last collective */
 
     struct msi_composer composer;

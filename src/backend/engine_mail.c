@@ -64,7 +64,6 @@ static mst_status begin_body(struct msi_engine *e, struct mst_work *op, bool *do
 static mst_status advance(struct msi_engine *e, struct mst_work *op, bool *done) {
     *done = false;
     if (!op->begun) return begin(e, op);
-    if (e->grouped) return MST_OK;
     mst_status st = e->table->progress(e->made, &op->job, done);
     if (st != MST_OK || !*done || op->message.body) return st;
     return begin_body(e, op, done);
@@ -90,13 +89,34 @@ static void fail(struct msi_engine *e, struct mst_work *op, mst_status status, b
     if (!refused) msi_comm_give_up(e->comm, op);
 }
 
+/* Messages of a batch begin together, once all were submitted: then none of them can block another. */
+static void begin_batch(struct msi_engine *e) {
+    struct msi_comm *comm = e->comm;
+    mst_status st = e->table->group_begin(e->made);
+    struct mst_work *last = NULL;
+    for (struct msi_list *at = comm->messages.next; at != &comm->messages && st == MST_OK; at = at->next) {
+        struct mst_work *op = msi_container(at, struct mst_work, node);
+        if (op->begun || !op->batch) continue;
+        last = op;
+        st = begin(e, op);
+    }
+    mst_status ended = e->table->group_end(e->made);
+    if (st == MST_OK) st = ended;
+    if (st != MST_OK && last) fail(e, last, st, true);
+}
+
 bool msi_engine_advance_messages(struct msi_comm *comm) {
     struct msi_engine *e = comm->engine;
     bool moved = false;
+    if (comm->batched_messages && !comm->batch && comm->failure.status == MST_OK) {
+        comm->batched_messages = false;
+        if (e->table->group_begin) begin_batch(e);
+    }
     for (struct msi_list *at = comm->messages.next, *next; at != &comm->messages; at = next) {
         struct mst_work *op = msi_container(at, struct mst_work, node);
         next = at->next;
         bool done = false, had_begun = op->begun;
+        if (!op->begun && op->batch && op->batch == comm->batch && e->table->group_begin) continue;
         if (comm->failure.status != MST_OK) {
             msi_engine_abort(e);
             if (op->failure.status == MST_OK) op->failure = comm->failure;

@@ -97,11 +97,9 @@ static bool has_itself(const struct msi_engine *e, const struct mst_work *op) {
 
 static mst_status begin(struct msi_engine *e, struct mst_work *op, bool *done) {
     msi_engine_describe(op, &op->job);
-    bool itself = has_itself(e, op);
-    if (!itself && e->grouped) return MST_OK; /* later */
     op->host.seq = ++e->seq;
     op->begun = true;
-    if (itself) return start(e, op, &op->job, done);
+    if (has_itself(e, op)) return start(e, op, &op->job, done);
     mst_status st = msi_compose(&e->composer, &op->job, op->deterministic);
     if (st != MST_OK) return st;
     msi_engine_warn(e, &op->job);
@@ -135,10 +133,40 @@ mst_status msi_engine_enqueue(struct msi_engine *e, struct mst_work *op, bool *t
     return msi_comm_repeat(&op->failure);
 }
 
+/*
+ * Begins a batch together: the operation and those behind it that belong to it and that the engine has. All ranks do so alike, whenever
+ * each of them comes to it: engines may put what begins together into an order of their own.
+ */
+static mst_status begin_batch(struct msi_engine *e, struct mst_work *op) {
+    struct msi_comm *comm = e->comm;
+    unsigned batch = op->batch;
+    bool done;
+    mst_status st = e->table->group_begin(e->made);
+    for (struct msi_list *at = &op->node; at != &comm->queue && st == MST_OK; at = at->next) {
+        struct mst_work *next = msi_container(at, struct mst_work, node);
+        if (next->batch != batch) break;
+        msi_engine_describe(next, &next->job);
+        if (!has_itself(e, next)) break;
+        st = begin(e, next, &done);
+    }
+    mst_status ended = e->table->group_end(e->made);
+    return st == MST_OK ? ended : st;
+}
+
+/* It has come to its turn. One that is part of a batch waits until all of that was submitted. */
+static mst_status begin_turn(struct msi_engine *e, struct mst_work *op, bool *done) {
+    bool batched = op->batch && e->table->group_begin && e->traits.ordered;
+    if (batched && op->batch == e->comm->batch) return MST_OK;
+    if (batched) {
+        msi_engine_describe(op, &op->job);
+        if (has_itself(e, op)) return begin_batch(e, op);
+    }
+    return begin(e, op, done);
+}
+
 static mst_status advance(struct msi_engine *e, struct mst_work *op, bool *done) {
     *done = false;
-    if (!op->begun) return begin(e, op, done);
-    if (e->grouped) return MST_OK;
+    if (!op->begun) return begin_turn(e, op, done);
     if (e->composed == op) return advance_steps(e, op, done);
     return e->table->progress(e->made, &op->job, done);
 }
