@@ -20,7 +20,11 @@ struct ending {
     int device;
     bool abort;
     size_t n;
-    mnc_comm comms[]; /* split ones before those that they were split from */
+    struct {
+        mnc_comm comm;
+        mnc_result result; /* of finalizing it */
+        bool final;
+    } ends[]; /* those that block behind those that do not */
 };
 
 static void let_go(struct ending *ending) {
@@ -30,10 +34,14 @@ static void let_go(struct ending *ending) {
     free(ending);
 }
 
-/* What was sent must have left before the communicator does: others may still be receiving it. */
-static bool finalize(mnc_comm comm) {
-    mnc_result state = MNC_SUCCESS, result = mnc_nccl.CommFinalize(comm);
-    for (unsigned round = 1000; result == MNC_SUCCESS || result == MNC_IN_PROGRESS; round++) {
+static bool is_fine(mnc_result result) {
+    return result == MNC_SUCCESS || result == MNC_IN_PROGRESS;
+}
+
+/* Until NCCL is through with it; false: it failed. */
+static bool await_final(mnc_comm comm, mnc_result result) {
+    mnc_result state = MNC_SUCCESS;
+    for (unsigned round = 1000; is_fine(result); round++) {
         result = mnc_nccl.CommGetAsyncError(comm, &state);
         if (result != MNC_SUCCESS || state != MNC_IN_PROGRESS) break;
         mnc_nap(round);
@@ -41,14 +49,26 @@ static bool finalize(mnc_comm comm) {
     return result == MNC_SUCCESS && state == MNC_SUCCESS;
 }
 
+/*
+ * What was sent must have left before the communicator does: others may still be receiving it. All are told before one is waited for,
+ * since ranks may have them in different orders.
+ */
+static void finalize(struct ending *ending) {
+    for (size_t i = 0; i < ending->n; i++)
+        ending->ends[i].result = mnc_nccl.CommFinalize(ending->ends[i].comm);
+    for (size_t i = 0; i < ending->n; i++)
+        ending->ends[i].final = await_final(ending->ends[i].comm, ending->ends[i].result);
+}
+
 static void *end_comms(void *argument) {
     struct ending *ending = argument;
     mnc_cuda.SetDevice(ending->device);
+    if (!ending->abort) finalize(ending);
     for (size_t i = 0; i < ending->n; i++) {
-        if (!ending->abort && finalize(ending->comms[i]))
-            mnc_nccl.CommDestroy(ending->comms[i]);
+        if (ending->ends[i].final)
+            mnc_nccl.CommDestroy(ending->ends[i].comm);
         else
-            mnc_nccl.CommAbort(ending->comms[i]);
+            mnc_nccl.CommAbort(ending->ends[i].comm);
     }
     pthread_mutex_lock(&ending->lock);
     ending->over = true;
@@ -61,7 +81,7 @@ static void *end_comms(void *argument) {
 static struct ending *new_ending(mst_backend_engine *engine, bool abort) {
     size_t n = 2;
     for (struct mnc_lane *lane = engine->lanes; lane; lane = lane->next) n++;
-    struct ending *ending = calloc(1, sizeof *ending + n * sizeof *ending->comms);
+    struct ending *ending = calloc(1, sizeof *ending + n * sizeof *ending->ends);
     if (!ending) return NULL;
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
@@ -73,9 +93,9 @@ static struct ending *new_ending(mst_backend_engine *engine, bool abort) {
     ending->abort = abort;
     ending->device = engine->device;
     for (struct mnc_lane *lane = engine->lanes; lane; lane = lane->next)
-        if (lane->comm) ending->comms[ending->n++] = lane->comm;
-    if (engine->direct) ending->comms[ending->n++] = engine->direct;
-    if (engine->patient) ending->comms[ending->n++] = engine->patient;
+        if (lane->comm) ending->ends[ending->n++].comm = lane->comm;
+    if (engine->patient) ending->ends[ending->n++].comm = engine->patient;
+    if (engine->direct) ending->ends[ending->n++].comm = engine->direct;
     return ending;
 }
 
