@@ -1,5 +1,6 @@
 /* compose_reductions.c - compositions of kinds that compute: by another reduction, or by moving and folding. See compose.h. */
 #include "backend/compose.h"
+#include "base/error.h"
 
 /* Up to so many bytes an all_gather of everything is faster than an all_to_all and an all_gather. */
 enum { GATHER_MOST = 8 << 10 };
@@ -153,7 +154,7 @@ static mst_status exchange_and_fold(struct msi_composer *c, const mst_backend_op
         spread.in_counts = op->in_counts;
         spread.out_counts = counts;
     }
-    st = counts || !op->in_counts ? msi_compose_move(c, &spread) : MST_ERR_MEMORY;
+    st = counts || !op->in_counts ? msi_compose_move(c, &spread) : msi_fail_memory();
     c->words = "all_to_all and a fold: as many bytes as a reduce_scatter has to move";
     if (st != MST_OK) return st;
     return msi_compose_fold(c, op, op->op, op->out, parts, own * op->element, c->ranks, own);
