@@ -60,12 +60,15 @@ static mst_status compose_barrier(struct msi_composer *c, const mst_backend_op *
 static mst_status send_along_tree(struct msi_composer *c, const mst_backend_op *op) {
     int n = c->ranks, me = (c->rank - op->root + n) % n, near = 1;
     const void *from = me == 0 ? op->in : op->out;
+    bool after = me != 0; /* the first send waits for what it sends; the others go with it */
     mst_status st = MST_OK;
     while (near < n && !(me & near)) near *= 2; /* the lowest bit of me, or all of them for the root */
     if (me) st = msi_compose_message(c, op, false, (me - near + op->root) % n, op->out, op->count, false);
-    for (int far = near / 2; far >= 1 && st == MST_OK; far /= 2)
-        if (me + far < n)
-            st = msi_compose_message(c, op, true, (me + far + op->root) % n, from, op->count, me != 0);
+    for (int far = near / 2; far >= 1 && st == MST_OK; far /= 2) {
+        if (me + far >= n) continue;
+        st = msi_compose_message(c, op, true, (me + far + op->root) % n, from, op->count, after);
+        after = false;
+    }
     return st;
 }
 
@@ -168,6 +171,7 @@ static mst_status compose_all_to_all(struct msi_composer *c, const mst_backend_o
 /* gather and scatter: between the root and everybody else. */
 static mst_status with_root(struct msi_composer *c, const mst_backend_op *op, bool gather) {
     bool root = c->rank == op->root, after = c->n > 0;
+    int first = op->root == 0 ? 1 : 0;
     const void *mine = gather ? op->in : op->out, *all = gather ? op->out : op->in;
     c->words = gather ? "messages to the root" : "messages from the root";
     if (!root) return msi_compose_message(c, op, gather, op->root, mine, op->count, after);
@@ -175,7 +179,7 @@ static mst_status with_root(struct msi_composer *c, const mst_backend_op *op, bo
     for (int r = 0; r < c->ranks && st == MST_OK; r++)
         if (r != c->rank)
             st = msi_compose_message(c, op, !gather, r, at(all, op, (size_t)r * op->count), op->count,
-                                     after && r <= 1);
+                                     after && r == first);
     char *own = at(all, op, (size_t)c->rank * op->count);
     if (st != MST_OK) return st;
     return gather ? msi_compose_copy(c, own, mine, op->count * op->element)
