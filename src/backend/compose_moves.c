@@ -6,7 +6,7 @@ static char *at(const void *base, const mst_backend_op *op, size_t elements) {
     return (char *)(uintptr_t)base + elements * op->element;
 }
 
-static bool has_messages(const struct msi_composer *c, const mst_backend_op *op) {
+bool msi_compose_has_messages(const struct msi_composer *c, const mst_backend_op *op) {
     return msi_compose_can(c, op, MST_KIND_SEND) && msi_compose_can(c, op, MST_KIND_RECV);
 }
 
@@ -53,7 +53,7 @@ static mst_status compose_barrier(struct msi_composer *c, const mst_backend_op *
         return msi_compose_add(c, &sub, false);
     }
     c->words = "messages of one byte";
-    return has_messages(c, &one) ? dissemination(c, &one, room) : msi_compose_nothing(c, op);
+    return msi_compose_has_messages(c, &one) ? dissemination(c, &one, room) : msi_compose_nothing(c, op);
 }
 
 /* Along a binomial tree; numbers count from the root. */
@@ -74,7 +74,7 @@ static mst_status send_along_tree(struct msi_composer *c, const mst_backend_op *
 
 static mst_status compose_broadcast(struct msi_composer *c, const mst_backend_op *op) {
     mst_status st;
-    if (has_messages(c, op)) {
+    if (msi_compose_has_messages(c, op)) {
         c->words = "messages along a tree";
         st = send_along_tree(c, op);
         return st == MST_OK && c->rank == op->root
@@ -149,11 +149,11 @@ static mst_status all_pairs(struct msi_composer *c, const mst_backend_op *op, bo
 static mst_status compose_all_gather(struct msi_composer *c, const mst_backend_op *op) {
     if (op->out_counts && msi_compose_can(c, op, MST_KIND_ALL_GATHER)) return pad_all_gather(c, op);
     if (msi_compose_can(c, op, MST_KIND_BROADCAST)) return broadcast_each(c, op);
-    return has_messages(c, op) ? all_pairs(c, op, false) : msi_compose_nothing(c, op);
+    return msi_compose_has_messages(c, op) ? all_pairs(c, op, false) : msi_compose_nothing(c, op);
 }
 
 static mst_status compose_all_to_all(struct msi_composer *c, const mst_backend_op *op) {
-    if (has_messages(c, op)) return all_pairs(c, op, true);
+    if (msi_compose_has_messages(c, op)) return all_pairs(c, op, true);
     if (op->in_counts || op->out_counts || !msi_compose_can(c, op, MST_KIND_ALL_GATHER))
         return msi_compose_nothing(c, op);
     size_t n = (size_t)c->ranks, row = n * op->count;
@@ -187,7 +187,7 @@ static mst_status with_root(struct msi_composer *c, const mst_backend_op *op, bo
 }
 
 static mst_status compose_gather(struct msi_composer *c, const mst_backend_op *op) {
-    if (has_messages(c, op)) return with_root(c, op, true);
+    if (msi_compose_has_messages(c, op)) return with_root(c, op, true);
     if (!msi_compose_can(c, op, MST_KIND_ALL_GATHER)) return msi_compose_nothing(c, op);
     void *out = op->out;
     c->words = "an all_gather, whose result only the root keeps";
@@ -198,7 +198,7 @@ static mst_status compose_gather(struct msi_composer *c, const mst_backend_op *o
 }
 
 static mst_status compose_scatter(struct msi_composer *c, const mst_backend_op *op) {
-    if (has_messages(c, op)) return with_root(c, op, false);
+    if (msi_compose_has_messages(c, op)) return with_root(c, op, false);
     size_t all = (size_t)c->ranks * op->count;
     void *room;
     mst_status st = msi_compose_room(c, op, all, &room);
