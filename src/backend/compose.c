@@ -72,14 +72,15 @@ mst_status msi_kinds_parse(const char *list, uint32_t *kinds) {
     uint32_t found = 0;
     for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',') {
         size_t n = strcspn(at, ",");
-        uint32_t before = found;
+        uint32_t named = 0;
         for (int k = 0; k < MST_KIND_COUNT; k++)
             if (strlen(msi_kind_text((mst_kind)k)) == n && !strncmp(msi_kind_text((mst_kind)k), at, n))
-                found |= 1u << k;
-        if (found == before && n)
+                named = 1u << k;
+        if (!named && n)
             return msi_fail(MST_ERR_INVALID, "give names such as reduce_scatter,gather",
                             "MUSTER_FORCE_FALLBACK has '%.*s', which is no kind of operation",
                             (int)(n < 40 ? n : 40), at);
+        found |= named;
     }
     *kinds = found;
     return MST_OK;

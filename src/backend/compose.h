@@ -9,6 +9,7 @@
  *                          all_gather + fold                                        (n-1) S
  *   reduce                 all_reduce; gather + fold at the root                    as those
  *   reduce_scatter         all_to_all + fold; all_reduce and its own part           (n-1)/n S; as all_reduce
+ *                          all_gather + fold of its own part                        (n-1) S
  *   all_gather             a broadcast of each rank; messages of all to all         as those; (n-1) S/n
  *   all_to_all             messages of all to all; all_gather and its own parts     (n-1)/n S; (n-1) S
  *   gather                 messages to the root; all_gather                         S/n; (n-1) S/n
@@ -76,6 +77,8 @@ static inline size_t msi_op_len(const size_t *counts, size_t count, int r) {
 bool msi_compose_can(const struct msi_composer *c, const mst_backend_op *op, mst_kind kind);
 bool msi_compose_can_op(const struct msi_composer *c, const mst_backend_op *op, mst_kind kind, mst_op reduces,
                         unsigned forms);
+/* Can ranks send each other these elements? */
+bool msi_compose_has_messages(const struct msi_composer *c, const mst_backend_op *op);
 /* An operation of that kind on the same elements, without roots, counts and lists. */
 mst_backend_op msi_compose_sub(const mst_backend_op *op, mst_kind kind, const void *in, void *out,
                                size_t count);

@@ -6,7 +6,7 @@ static char *at(const void *base, const mst_backend_op *op, size_t elements) {
     return (char *)(uintptr_t)base + elements * op->element;
 }
 
-static bool has_messages(const struct msi_composer *c, const mst_backend_op *op) {
+bool msi_compose_has_messages(const struct msi_composer *c, const mst_backend_op *op) {
     return msi_compose_can(c, op, MST_KIND_SEND) && msi_compose_can(c, op, MST_KIND_RECV);
 }
 
@@ -53,25 +53,28 @@ static mst_status compose_barrier(struct msi_composer *c, const mst_backend_op *
         return msi_compose_add(c, &sub, false);
     }
     c->words = "messages of one byte";
-    return has_messages(c, &one) ? dissemination(c, &one, room) : msi_compose_nothing(c, op);
+    return msi_compose_has_messages(c, &one) ? dissemination(c, &one, room) : msi_compose_nothing(c, op);
 }
 
 /* Along a binomial tree; numbers count from the root. */
 static mst_status send_along_tree(struct msi_composer *c, const mst_backend_op *op) {
     int n = c->ranks, me = (c->rank - op->root + n) % n, near = 1;
     const void *from = me == 0 ? op->in : op->out;
+    bool after = me != 0; /* the first send waits for what it sends; the others go with it */
     mst_status st = MST_OK;
     while (near < n && !(me & near)) near *= 2; /* the lowest bit of me, or all of them for the root */
     if (me) st = msi_compose_message(c, op, false, (me - near + op->root) % n, op->out, op->count, false);
-    for (int far = near / 2; far >= 1 && st == MST_OK; far /= 2)
-        if (me + far < n)
-            st = msi_compose_message(c, op, true, (me + far + op->root) % n, from, op->count, me != 0);
+    for (int far = near / 2; far >= 1 && st == MST_OK; far /= 2) {
+        if (me + far >= n) continue;
+        st = msi_compose_message(c, op, true, (me + far + op->root) % n, from, op->count, after);
+        after = false;
+    }
     return st;
 }
 
 static mst_status compose_broadcast(struct msi_composer *c, const mst_backend_op *op) {
     mst_status st;
-    if (has_messages(c, op)) {
+    if (msi_compose_has_messages(c, op)) {
         c->words = "messages along a tree";
         st = send_along_tree(c, op);
         return st == MST_OK && c->rank == op->root
@@ -146,11 +149,11 @@ static mst_status all_pairs(struct msi_composer *c, const mst_backend_op *op, bo
 static mst_status compose_all_gather(struct msi_composer *c, const mst_backend_op *op) {
     if (op->out_counts && msi_compose_can(c, op, MST_KIND_ALL_GATHER)) return pad_all_gather(c, op);
     if (msi_compose_can(c, op, MST_KIND_BROADCAST)) return broadcast_each(c, op);
-    return has_messages(c, op) ? all_pairs(c, op, false) : msi_compose_nothing(c, op);
+    return msi_compose_has_messages(c, op) ? all_pairs(c, op, false) : msi_compose_nothing(c, op);
 }
 
 static mst_status compose_all_to_all(struct msi_composer *c, const mst_backend_op *op) {
-    if (has_messages(c, op)) return all_pairs(c, op, true);
+    if (msi_compose_has_messages(c, op)) return all_pairs(c, op, true);
     if (op->in_counts || op->out_counts || !msi_compose_can(c, op, MST_KIND_ALL_GATHER))
         return msi_compose_nothing(c, op);
     size_t n = (size_t)c->ranks, row = n * op->count;
@@ -168,6 +171,7 @@ static mst_status compose_all_to_all(struct msi_composer *c, const mst_backend_o
 /* gather and scatter: between the root and everybody else. */
 static mst_status with_root(struct msi_composer *c, const mst_backend_op *op, bool gather) {
     bool root = c->rank == op->root, after = c->n > 0;
+    int first = op->root == 0 ? 1 : 0;
     const void *mine = gather ? op->in : op->out, *all = gather ? op->out : op->in;
     c->words = gather ? "messages to the root" : "messages from the root";
     if (!root) return msi_compose_message(c, op, gather, op->root, mine, op->count, after);
@@ -175,7 +179,7 @@ static mst_status with_root(struct msi_composer *c, const mst_backend_op *op, bo
     for (int r = 0; r < c->ranks && st == MST_OK; r++)
         if (r != c->rank)
             st = msi_compose_message(c, op, !gather, r, at(all, op, (size_t)r * op->count), op->count,
-                                     after && r <= 1);
+                                     after && r == first);
     char *own = at(all, op, (size_t)c->rank * op->count);
     if (st != MST_OK) return st;
     return gather ? msi_compose_copy(c, own, mine, op->count * op->element)
@@ -183,7 +187,7 @@ static mst_status with_root(struct msi_composer *c, const mst_backend_op *op, bo
 }
 
 static mst_status compose_gather(struct msi_composer *c, const mst_backend_op *op) {
-    if (has_messages(c, op)) return with_root(c, op, true);
+    if (msi_compose_has_messages(c, op)) return with_root(c, op, true);
     if (!msi_compose_can(c, op, MST_KIND_ALL_GATHER)) return msi_compose_nothing(c, op);
     void *out = op->out;
     c->words = "an all_gather, whose result only the root keeps";
@@ -194,7 +198,7 @@ static mst_status compose_gather(struct msi_composer *c, const mst_backend_op *o
 }
 
 static mst_status compose_scatter(struct msi_composer *c, const mst_backend_op *op) {
-    if (has_messages(c, op)) return with_root(c, op, false);
+    if (msi_compose_has_messages(c, op)) return with_root(c, op, false);
     size_t all = (size_t)c->ranks * op->count;
     void *room;
     mst_status st = msi_compose_room(c, op, all, &room);

@@ -1,5 +1,6 @@
 /* compose_reductions.c - compositions of kinds that compute: by another reduction, or by moving and folding. See compose.h. */
 #include "backend/compose.h"
+#include "base/error.h"
 
 /* Up to so many bytes an all_gather of everything is faster than an all_to_all and an all_gather. */
 enum { GATHER_MOST = 8 << 10 };
@@ -84,15 +85,18 @@ static mst_status fold_parts(struct msi_composer *c, const mst_backend_op *op) {
     return st == MST_OK && !even ? msi_compose_copy(c, op->out, padded, op->count * op->element) : st;
 }
 
+/* Everything comes to everybody, who folds all of it, or its part. */
 static mst_status gather_and_fold(struct msi_composer *c, const mst_backend_op *op) {
+    bool part = op->kind == MST_KIND_REDUCE_SCATTER;
+    size_t each = given(c, op), own = part ? msi_op_start(op->in_counts, op->count, c->rank) : 0;
     void *all;
-    mst_status st = msi_compose_room(c, op, op->count * (size_t)c->ranks, &all);
-    mst_backend_op gather = msi_compose_sub(op, MST_KIND_ALL_GATHER, op->in, all, op->count);
+    mst_status st = msi_compose_room(c, op, each * (size_t)c->ranks, &all);
+    mst_backend_op gather = msi_compose_sub(op, MST_KIND_ALL_GATHER, op->in, all, each);
     if (st == MST_OK) st = msi_compose_move(c, &gather);
     c->words = "all_gather and a fold: as many times the bytes as there are ranks";
-    return st == MST_OK
-               ? msi_compose_fold(c, op, op->op, op->out, all, op->count * op->element, c->ranks, op->count)
-               : st;
+    if (st != MST_OK) return st;
+    return msi_compose_fold(c, op, op->op, op->out, at(all, op, own), each * op->element, c->ranks,
+                            op->count);
 }
 
 static mst_status compose_all_reduce(struct msi_composer *c, const mst_backend_op *op, bool deterministic) {
@@ -153,7 +157,7 @@ static mst_status exchange_and_fold(struct msi_composer *c, const mst_backend_op
         spread.in_counts = op->in_counts;
         spread.out_counts = counts;
     }
-    st = counts || !op->in_counts ? msi_compose_move(c, &spread) : MST_ERR_MEMORY;
+    st = counts || !op->in_counts ? msi_compose_move(c, &spread) : msi_fail_memory();
     c->words = "all_to_all and a fold: as many bytes as a reduce_scatter has to move";
     if (st != MST_OK) return st;
     return msi_compose_fold(c, op, op->op, op->out, parts, own * op->element, c->ranks, own);
@@ -164,7 +168,7 @@ static mst_status compose_reduce_scatter(struct msi_composer *c, const mst_backe
     unsigned forms = op->in_counts ? (unsigned)MST_FORM_UNEVEN : 0;
     bool exchanges = msi_compose_can_op(c, op, MST_KIND_ALL_TO_ALL, op->op, forms);
     if (!exchanges && !deterministic && msi_compose_can(c, op, MST_KIND_ALL_REDUCE)) return keep_part(c, op);
-    return exchange_and_fold(c, op);
+    return exchanges || msi_compose_has_messages(c, op) ? exchange_and_fold(c, op) : gather_and_fold(c, op);
 }
 
 mst_status msi_compose_reduction(struct msi_composer *c, const mst_backend_op *op, bool deterministic) {

@@ -64,13 +64,13 @@ static void choose_counts(struct world *w) {
 }
 
 static void choose_operation(struct world *w, int ranks) {
-    static const size_t counts[] = {0, 1, 1, 3, 3, 17, 17, 12, 60, 5000};
+    static const size_t counts[] = {0, 1, 3, 17, 60, 5000};
     w->ranks = ranks;
     w->kind = (mst_kind)choose(MST_KIND_SEND);
     w->dtype = dtypes[choose(COUNT_OF(dtypes))];
     w->op = ops[choose(is_float(w->dtype) ? 4 : 3)];
     w->root = (int)choose((size_t)ranks);
-    w->count = counts[choose(COUNT_OF(counts))];
+    w->count = counts[choose(COUNT_OF(counts) - (choose(8) != 0))]; /* long ones take long */
     w->deterministic = choose(3) == 0;
     bool varies = w->kind == MST_KIND_ALL_GATHER || w->kind == MST_KIND_REDUCE_SCATTER ||
                   w->kind == MST_KIND_ALL_TO_ALL;
@@ -154,7 +154,7 @@ static bool has_reduction(const struct world *w, uint32_t forced) {
     }
     if (loose && can(w, forced, MST_KIND_ALL_REDUCE, w->op, 0)) return true;
     if (w->kind == MST_KIND_REDUCE) return can(w, forced, MST_KIND_GATHER, w->op, 0) || gathers || messages;
-    return can(w, forced, MST_KIND_ALL_TO_ALL, w->op, uneven) || messages || (gathers && !w->uneven);
+    return can(w, forced, MST_KIND_ALL_TO_ALL, w->op, uneven) || messages || gathers || broadcasts;
 }
 
 /* Can it be made of what the table has? As the head of compose.h says. */
@@ -218,9 +218,167 @@ static void random_tables(void **state) {
     sim_free(&sim);
 }
 
+/* A table with these kinds in all forms, or in none. */
+static void set_table(uint32_t kinds, uint32_t forms) {
+    memset(rows, 0, sizeof rows);
+    rows[0] = (mst_backend_row){.kinds = kinds, .ops = ALL_OPS, .forms = forms};
+}
+
+static void set_world(struct world *w, mst_kind kind, int ranks, int root, size_t count) {
+    *w = (struct world){.kind = kind,
+                        .ranks = ranks,
+                        .root = root,
+                        .count = count,
+                        .dtype = MST_F32,
+                        .op = MST_SUM,
+                        .seed = 1};
+    snprintf(w->what, sizeof w->what, "%s of %zu on %d ranks, root %d", msi_kind_text(kind), count, ranks,
+             root);
+}
+
+/* Messages, or an all_gather, make everything; the latter alone no all_to_all of blocks that differ. */
+static void what_is_enough(void **state) {
+    (void)state;
+    static struct sim sim;
+    static const uint32_t enough[] = {MESSAGES, BIT(ALL_GATHER)};
+    for (size_t t = 0; t < COUNT_OF(enough); t++) {
+        set_table(enough[t], 0);
+        for (int i = 0; i < 600; i++) {
+            choose_operation(&sim.world, 1 + i % MOST_RANKS);
+            bool exception =
+                enough[t] == BIT(ALL_GATHER) && sim.world.kind == MST_KIND_ALL_TO_ALL && sim.world.uneven;
+            if (run(&sim, 0) == exception)
+                fail_msg("%s, of %s", sim.world.what, t == 0 ? "messages" : "all_gather");
+        }
+    }
+    sim_free(&sim);
+}
+
+/* Without these two there is less, but never something else. */
+static void what_is_not_enough(void **state) {
+    (void)state;
+    static struct sim sim;
+    static const struct {
+        uint32_t has, makes;
+    } cases[] = {
+        {BIT(BARRIER), 0},
+        {BIT(BROADCAST), BIT(ALL_REDUCE) | BIT(ALL_GATHER) | BIT(REDUCE_SCATTER) | BIT(SCATTER)},
+        {BIT(ALL_REDUCE), BIT(BARRIER) | BIT(REDUCE) | BIT(REDUCE_SCATTER)},
+        {BIT(REDUCE), 0},
+        {BIT(REDUCE_SCATTER), 0},
+        {BIT(ALL_TO_ALL), BIT(REDUCE_SCATTER)},
+        {BIT(GATHER), BIT(REDUCE)},
+        {BIT(SCATTER), 0},
+        {BIT(SEND), 0},
+        {BIT(RECV), 0},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++)
+        for (int kind = 0; kind < MST_KIND_SEND; kind++) {
+            set_table(cases[i].has, 0);
+            set_world(&sim.world, (mst_kind)kind, 3, 1, 7);
+            bool wanted = (cases[i].has | cases[i].makes) >> kind & 1;
+            if (run(&sim, 0) != wanted) fail_msg("%s, case %zu", sim.world.what, i);
+        }
+    sim_free(&sim);
+}
+
+/* What each rank sends, with S bytes of a whole tensor on n ranks, is what the head of compose.h says. */
+struct cost {
+    mst_kind missing;
+    uint32_t has;
+    size_t parts; /* 1: the count of the call is S; 0: S / n */
+    size_t (*bytes)(size_t n, size_t all, bool root);
+};
+
+static size_t twice_but_own(size_t n, size_t all, bool root) {
+    (void)root;
+    return 2 * (n - 1) * all / n;
+}
+
+static size_t all_but_own(size_t n, size_t all, bool root) {
+    (void)root;
+    return (n - 1) * all / n;
+}
+
+static size_t all_to_others(size_t n, size_t all, bool root) {
+    (void)root;
+    return (n - 1) * all;
+}
+
+static size_t share_to_root(size_t n, size_t all, bool root) {
+    return root ? 0 : all / n;
+}
+
+static size_t all_to_root(size_t n, size_t all, bool root) {
+    (void)n;
+    return root ? 0 : all;
+}
+
+static size_t shares_of_root(size_t n, size_t all, bool root) {
+    return root ? (n - 1) * all / n : 0;
+}
+
+static const struct cost costs[] = {
+    {MST_KIND_ALL_REDUCE, BIT(ALL_TO_ALL) | BIT(ALL_GATHER), 1, twice_but_own},
+    {MST_KIND_ALL_REDUCE, BIT(ALL_GATHER), 1, all_to_others},
+    {MST_KIND_REDUCE, BIT(GATHER), 1, all_to_root},
+    {MST_KIND_REDUCE, MESSAGES, 1, all_to_root},
+    {MST_KIND_REDUCE_SCATTER, BIT(ALL_TO_ALL), 0, all_but_own},
+    {MST_KIND_REDUCE_SCATTER, MESSAGES, 0, all_but_own},
+    {MST_KIND_REDUCE_SCATTER, BIT(ALL_GATHER), 0, all_to_others},
+    {MST_KIND_ALL_GATHER, MESSAGES, 0, all_but_own},
+    {MST_KIND_ALL_TO_ALL, MESSAGES, 0, all_but_own},
+    {MST_KIND_ALL_TO_ALL, BIT(ALL_GATHER), 0, all_to_others},
+    {MST_KIND_GATHER, MESSAGES, 0, share_to_root},
+    {MST_KIND_GATHER, BIT(ALL_GATHER), 0, all_but_own},
+    {MST_KIND_SCATTER, MESSAGES, 0, shares_of_root},
+    {MST_KIND_BROADCAST, BIT(ALL_GATHER), 1, all_to_others},
+};
+
+static void bytes_are_as_told(void **state) {
+    (void)state;
+    static struct sim sim;
+    for (size_t i = 0; i < COUNT_OF(costs); i++)
+        for (int n = 1; n <= MOST_RANKS; n++) {
+            size_t elements = 3600 * (size_t)n; /* more than an all_gather is best for */
+            set_table(costs[i].has, 0);
+            set_world(&sim.world, costs[i].missing, n, n / 2,
+                      costs[i].parts ? elements : elements / (size_t)n);
+            assert_true(run(&sim, 0));
+            for (int r = 0; r < n; r++)
+                if (sim.ranks[r].sent != costs[i].bytes((size_t)n, 4 * elements, r == n / 2))
+                    fail_msg("%s, case %zu: rank %d sends %zu", sim.world.what, i, r, sim.ranks[r].sent);
+        }
+    sim_free(&sim);
+}
+
+/* Along a tree nobody sends more than log2(n) times, and all together once to each but the root. */
+static void trees_are_shallow(void **state) {
+    (void)state;
+    static struct sim sim;
+    for (int n = 1; n <= MOST_RANKS; n++)
+        for (int root = 0; root < n; root++) {
+            size_t depth = n > 4 ? 3 : n > 2 ? 2 : n > 1, sum = 0;
+            set_table(MESSAGES, 0);
+            set_world(&sim.world, MST_KIND_BROADCAST, n, root, 10);
+            assert_true(run(&sim, 0));
+            for (int r = 0; r < n; r++) {
+                assert_in_range(sim.ranks[r].sent, 0, depth * 40);
+                sum += sim.ranks[r].sent;
+            }
+            assert_int_equal(sum, (size_t)(n - 1) * 40);
+            set_world(&sim.world, MST_KIND_BARRIER, n, 0, 0);
+            assert_true(run(&sim, 0));
+            for (int r = 0; r < n; r++) assert_int_equal(sim.ranks[r].sent, depth);
+        }
+    sim_free(&sim);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_tables),
+        cmocka_unit_test(random_tables),      cmocka_unit_test(what_is_enough),
+        cmocka_unit_test(what_is_not_enough), cmocka_unit_test(bytes_are_as_told),
+        cmocka_unit_test(trees_are_shallow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
