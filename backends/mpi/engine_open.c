@@ -149,6 +149,7 @@ static mst_status make_comm(const mst_backend_host *host, bool own_thread, MPI_C
     struct making *m = malloc(sizeof *m + (size_t)host->ranks * sizeof *m->ranks);
     int rc = MPI_SUCCESS;
     if (!m) return host->fail(host, MST_ERR_MEMORY, -1, NULL, "no memory for a group's MPI ranks");
+    m->comm = MPI_COMM_NULL;
     m->tag = tag_of(host->name);
     m->n = host->ranks;
     mst_status st = meet(host, m->ranks);

@@ -38,7 +38,7 @@ static bool append(struct text *text, const char *p, size_t n) {
         text->p = larger;
         text->room = room;
     }
-    memcpy(text->p + text->n, p, n);
+    if (n) memcpy(text->p + text->n, p, n);
     text->n += n;
     text->p[text->n] = 0;
     return true;
