@@ -1,9 +1,9 @@
 /*
- * rows.c - what NCCL does as muster means it.
+ * rows.c - what NCCL does.
  *
- * Left out: MIN and MAX of floats, which lose a NaN that only some ranks have (NCCL takes fmin and fmax); reductions of f8, whose
- * sums stop at the largest number where muster's go on to infinity or NaN; reductions of bool, whose bytes need not be 0 or 1; bitwise
- * operations, i16 and u16, which NCCL has not. MUSTER_NCCL_LOOSE=1 claims the first two as they are.
+ * Two things it does in its own way: MIN and MAX of floats lose a NaN that only some ranks have (it takes fmin and fmax), and sums of f8
+ * stop at the largest number where muster's go on to infinity or NaN. MUSTER_NCCL_STRICT=1 leaves these to muster. Left out always:
+ * reductions of bool, whose bytes need not be 0 or 1; bitwise operations, i16 and u16, which NCCL has not.
  * f16 and bf16 are claimed though NCCL rounds them at each step, and AVG of floats though it may multiply by 1/n: no result is
  * further off than n roundings.
  */
@@ -31,7 +31,7 @@ enum {
     EXACT = MST_FORM_DETERMINISTIC,
 };
 
-/* bf16 came with NCCL 2.10, f8 with 2.24 and for GPUs of capability 9.0; loose has room for both rows of each. */
+/* bf16 came with NCCL 2.10, f8 with 2.24 and for GPUs of capability 9.0; there is room behind for what is not strict. */
 static mst_backend_row rows[] = {
     {KIND(BARRIER), 0, 0, DEVICE, 0},
     {KIND(BROADCAST), 0, 0, DEVICE, IN_PLACE},
@@ -43,27 +43,27 @@ static mst_backend_row rows[] = {
     {KIND(REDUCE_SCATTER), INTEGERS, INTEGER_OPS, DEVICE, IN_PLACE | BLOCKS | EXACT},
     {WHOLE, FLOATS, FLOAT_OPS, DEVICE, IN_PLACE},
     {KIND(REDUCE_SCATTER), FLOATS, FLOAT_OPS, DEVICE, IN_PLACE | BLOCKS},
-    {0}, /* loose */
+    {0}, /* what is not strict */
     {0},
     {0},
     {0},
     {0},
 };
-enum { LOOSE = 10 };
+enum { OWN_WAY = 10 };
 
-static void add_loose(void) {
-    const char *given = getenv("MUSTER_NCCL_LOOSE");
-    if (!given || strcmp(given, "1") != 0) return;
-    rows[LOOSE] = (mst_backend_row){WHOLE, FLOATS, EXTREMES, DEVICE, IN_PLACE};
-    rows[LOOSE + 1] = (mst_backend_row){KIND(REDUCE_SCATTER), FLOATS, EXTREMES, DEVICE, IN_PLACE | BLOCKS};
+static void add_own_way(void) {
+    const char *given = getenv("MUSTER_NCCL_STRICT");
+    if (given && !strcmp(given, "1")) return;
+    rows[OWN_WAY] = (mst_backend_row){WHOLE, FLOATS, EXTREMES, DEVICE, IN_PLACE};
+    rows[OWN_WAY + 1] = (mst_backend_row){KIND(REDUCE_SCATTER), FLOATS, EXTREMES, DEVICE, IN_PLACE | BLOCKS};
     if (mnc_found.nccl < 22400 || mnc_found.capability < 9) return;
     uint32_t ops = OP(SUM) | OP(PRODUCT) | EXTREMES;
-    rows[LOOSE + 2] = (mst_backend_row){WHOLE, EIGHTS, ops, DEVICE, IN_PLACE};
-    rows[LOOSE + 3] = (mst_backend_row){KIND(REDUCE_SCATTER), EIGHTS, ops, DEVICE, IN_PLACE | BLOCKS};
+    rows[OWN_WAY + 2] = (mst_backend_row){WHOLE, EIGHTS, ops, DEVICE, IN_PLACE};
+    rows[OWN_WAY + 3] = (mst_backend_row){KIND(REDUCE_SCATTER), EIGHTS, ops, DEVICE, IN_PLACE | BLOCKS};
 }
 
 const mst_backend_row *mnc_rows(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, add_loose);
+    pthread_once(&once, add_own_way);
     return rows;
 }

@@ -34,6 +34,17 @@
     X(force_fallback, "MUSTER_FORCE_FALLBACK", TEXT, "", 0, 0,                                               \
       "Kinds of operations, as reduce_scatter,gather, that shall be composed even where the backend has "    \
       "them.")                                                                                               \
+    X(nccl_library, "MUSTER_NCCL_LIBRARY", TEXT, "libnccl.so.2", 0, 0,                                       \
+      "Library of NCCL, for the backend nccl.")                                                              \
+    X(cudart_library, "MUSTER_CUDART_LIBRARY", TEXT, "", 0, 0,                                               \
+      "Library of the CUDA runtime, for the backend nccl; default: libcudart.so of version 13, 12 or 11.")   \
+    X(cuda_device, "MUSTER_CUDA_DEVICE", TEXT, "", 0, 0,                                                     \
+      "Number of the device that this rank uses; default: its local rank, modulo the number of devices.")    \
+    X(nccl_strict, "MUSTER_NCCL_STRICT", NUMBER, "0", 0, 1,                                                  \
+      "1: MIN and MAX of floats and reductions of f8 on devices treat NaN and overflow as native does, by "  \
+      "composition; 0: as NCCL does.")                                                                       \
+    X(nccl_share_gpu, "MUSTER_NCCL_SHARE_GPU", NUMBER, "0", 0, 1,                                            \
+      "1: ranks that share a GPU are made hosts to NCCL, which then works, slowly: for tests.")              \
     X(mpi, "MUSTER_MPI", TEXT, "", 0, 0,                                                                     \
       "Which MPI the backend mpi shall use, openmpi or mpich; default: the program's or the launcher's.")    \
     X(mpi_blocking, "MUSTER_MPI_BLOCKING", NUMBER, "0", 0, 1,                                                \

@@ -62,9 +62,9 @@ class Module(NcclTest):
             with self.subTest(ranks=n):
                 self.assertIn("nccl_engine: close", self.engine(n, "all"))
 
-    def test_loose(self):
+    def test_strict(self):
         """What NCCL does in its own way, where that is asked for."""
-        self.engine(2, "all", env={"MUSTER_NCCL_LOOSE": 1})
+        self.engine(2, "all", env={"MUSTER_NCCL_STRICT": 1})
 
     def test_nothing_is_left(self):
         """Streams, events and memory are given back, whatever became of the communicators."""

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import subprocess
 import unittest
 
 SOURCE = pathlib.Path(os.environ.get("MUSTER_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent.parent))
@@ -16,7 +17,7 @@ def header(name):
 class Docs(unittest.TestCase):
     def test_every_function_has_its_line(self):
         text = (SOURCE / "docs/api.md").read_text()
-        for name in ("comm.h", "group.h", "discover.h", "store.h"):
+        for name in ("comm.h", "group.h", "backend.h", "discover.h", "store.h"):
             declared = re.findall(r"^[a-z][\w *]*\b(mst_\w+)\(", header(name), re.M)
             self.assertGreater(len(declared), 4)
             for function in declared:
@@ -32,6 +33,19 @@ class Docs(unittest.TestCase):
                 self.assertRegex(headers, rf"\b(MST_)?{word}\b", name)
             for option in set(re.findall(r"`\.([a-z]\w*)\b", text)):
                 self.assertRegex(headers, rf"\b{option}\b", name)
+
+
+class Operations(unittest.TestCase):
+    def test_the_table_of_backends_is_the_tools(self):
+        """Where all modules are there; nccl as far as can be told without a GPU."""
+        tool = pathlib.Path(os.environ.get("MUSTER_BUILD_DIR", SOURCE / "build")) / "bin/muster"
+        path = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_NCCL")}
+        table = subprocess.run([tool, "info", "--operations"], env=path, stdout=subprocess.PIPE, text=True, check=True).stdout
+        if "| native | mpi | gloo | nccl |" not in table:
+            self.skipTest("not all modules were built")
+        text = (SOURCE / "docs/backends.md").read_text()
+        between = re.search(r"<!-- operations -->\n(.*?)<!-- end of operations -->", text, re.S)[1]
+        self.assertEqual(between, table, "run: muster info --operations")
 
 
 if __name__ == "__main__":

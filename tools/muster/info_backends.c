@@ -2,6 +2,7 @@
 #include "info_backends.h"
 #include "backend/registry.h"
 #include "commands.h"
+#include "reduce/reduce.h"
 
 #include <muster/muster.h>
 #include <stdio.h>
@@ -48,6 +49,23 @@ static unsigned forms_of(mst_kind kind) {
            (msi_kind_reduces(kind) ? (unsigned)MST_FORM_DETERMINISTIC : 0);
 }
 
+/* Operations that a kind has, but not of all dtypes that it has: "SUM of f16 bf16". */
+static void lacking_pairs(const mst_backend_row *rows, mst_kind kind, char cell[CELL_MOST]) {
+    for (int o = 0; o < MST_OP_COUNT; o++) {
+        bool any = false;
+        for (int d = 1; d < MST_DTYPE_COUNT && has(rows, kind, -1, o, 0); d++) {
+            if (!msi_reducer_get((mst_dtype)d, (mst_op)o) || !has(rows, kind, d, -1, 0) ||
+                has(rows, kind, d, o, 0))
+                continue;
+            if (!any) add_word(cell, mst_op_name((mst_op)o));
+            if (!any) add_word(cell, "of");
+            add_word(cell, mst_dtype_name((mst_dtype)d));
+            any = true;
+        }
+        if (any) strncat(cell, ";", CELL_MOST - strlen(cell) - 1);
+    }
+}
+
 /* What of a kind is lacking, as words; empty: nothing. */
 static void lacking(const mst_backend_row *rows, mst_kind kind, char cell[CELL_MOST]) {
     static const char *const forms[MST_FORM_COUNT] = {"uneven", "lists",      "in-place",
@@ -58,6 +76,10 @@ static void lacking(const mst_backend_row *rows, mst_kind kind, char cell[CELL_M
         if (!has(rows, kind, -1, o, 0)) add_word(cell, mst_op_name((mst_op)o));
     for (int f = 0; f < MST_FORM_COUNT; f++)
         if (forms_of(kind) >> f & 1 && !has(rows, kind, -1, -1, 1u << f)) add_word(cell, forms[f]);
+    if (cell[0]) strncat(cell, ";", CELL_MOST - strlen(cell) - 1);
+    if (msi_kind_reduces(kind)) lacking_pairs(rows, kind, cell);
+    size_t n = strlen(cell);
+    if (n) cell[n - 1] = '\0'; /* the last semicolon */
 }
 
 static void print_cell(const mst_backend_row *rows, mst_kind kind) {
