@@ -229,8 +229,8 @@ typedef struct mst_backend {
     mst_status (*elapsed)(mst_backend_engine *engine, const mst_backend_op *op, double *seconds);
 
     /*
-     * All ranks of a world must have opened the world's engine before one of some of them is: mst_init opens it then, if it is the
-     * world's backend. Else the first operation of a group opens its engine.
+     * All ranks of a world must have opened the world's engine before one of some of them is: mst_init and mst_set_backend open it then, if it
+     * is the world's backend. Else the first operation of a group opens its engine.
      */
     bool world_first;
 } mst_backend;

@@ -47,7 +47,10 @@ mst_status mst_set_backend(mst_group *group, const char *backend) {
     if (!backend) return msi_fail(MST_ERR_INVALID, "give a name such as \"native\"", "backend is NULL");
     mst_status st = msi_backends_parse(backend, found->world->backend_path, &backends);
     if (st != MST_OK) return st;
-    if (!found->ranks) return set_all(found->world, &backends);
+    if (!found->ranks) {
+        st = set_all(found->world, &backends);
+        return st == MST_OK ? msi_world_open_engine(found->world, found->timeout_ms, NULL) : st;
+    }
     st = msi_group_set_backends(found, &backends);
     if (st == MST_OK) found->own_backends = true;
     return st;

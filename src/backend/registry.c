@@ -139,9 +139,11 @@ static bool find_file(const char *name, const char *path, char out[PATH_MAX]) {
 static mst_status say_no_module(const char *name) {
     for (int i = 0; i < OURS; i++)
         if (!strcmp(name, ours[i].name))
-            return msi_fail(MST_ERR_UNSUPPORTED, "build muster where that is, or name the module's directory in MUSTER_BACKEND_PATH",
-                            "there is no mst_backend_%s.so here; muster is built with it where %s is installed", name,
-                            ours[i].needs);
+            return msi_fail(
+                MST_ERR_UNSUPPORTED,
+                "build muster where that is, or name the module's directory in MUSTER_BACKEND_PATH",
+                "there is no mst_backend_%s.so here; muster is built with it where %s is installed", name,
+                ours[i].needs);
     return msi_fail(MST_ERR_UNSUPPORTED,
                     "see `muster info` for those that are there; modules are sought in MUSTER_BACKEND_PATH",
                     "there is no backend '%s'", name);

@@ -129,14 +129,13 @@ static mst_status choose_backends(struct msi_world *world, const mst_init_option
     return msi_backends_parse(wanted, world->backend_path, backends);
 }
 
-/* Engines that want it are opened here, where all ranks are. */
-static mst_status open_engine(struct msi_world *world, const mst_init_options *options, int64_t timeout_ms) {
+mst_status msi_world_open_engine(struct msi_world *world, int64_t timeout_ms, mst_cancel *cancel) {
     const mst_backend *table = world->all->backends.of[MST_MEMORY_HOST];
     struct msi_comm *comm;
     mst_memory memory;
     if (!table || !table->world_first) return MST_OK;
     mst_status st = msi_group_comm(world->all, NULL, &comm, &memory);
-    return st == MST_OK ? msi_comm_open(comm, (int)timeout_ms, options->cancel) : st;
+    return st == MST_OK ? msi_comm_open(comm, (int)timeout_ms, cancel) : st;
 }
 
 static mst_status open_world(const mst_init_options *options, mst_group **group) {
@@ -163,8 +162,8 @@ static mst_status open_world(const mst_init_options *options, mst_group **group)
         mst_group_options all = {.name = "world"};
         st = msi_group_new(world, NULL, world->size, &all, &backends, &world->all);
         if (st == MST_OK)
-            st = open_engine(world, options,
-                             options->timeout_ms ? options->timeout_ms : settings.init_timeout_ms);
+            st = msi_world_open_engine(
+                world, options->timeout_ms ? options->timeout_ms : settings.init_timeout_ms, options->cancel);
         if (st != MST_OK && world->all) {
             msi_group_forget(world->all);
             msi_group_free(world->all);

@@ -81,6 +81,9 @@ struct mst_group {
 /* Opens a world and joins it; *world is the group of all its ranks. */
 mst_status msi_world_open(const mst_init_options *options, mst_group **world);
 
+/* Opens the world's engine, if it is one that all ranks must start together; they all call it. */
+mst_status msi_world_open_engine(struct msi_world *world, int64_t timeout_ms, mst_cancel *cancel);
+
 /* Leaves: ends all groups and the world. */
 void msi_world_close(struct msi_world *world);
 
