@@ -119,12 +119,15 @@ static bool find_devices(char *text, size_t size) {
         return true;
     }
     mnc_cuda.GetLastError(); /* it is sticky until it is read */
-    snprintf(text, size,
-             "no GPU can be used here: %s (CUDA runtime %d.%d, driver for %d.%d); nvidia-smi and "
-             "CUDA_VISIBLE_DEVICES say more",
-             error == MNC_CUDA_OK ? "there is none" : mnc_cuda.GetErrorString(error),
-             mnc_found.runtime / 1000, mnc_found.runtime / 10 % 100, mnc_found.driver / 1000,
-             mnc_found.driver / 10 % 100);
+    char driver[48] = "and no driver";
+    if (mnc_found.driver)
+        snprintf(driver, sizeof driver, "driver for %d.%d", mnc_found.driver / 1000,
+                 mnc_found.driver / 10 % 100);
+    snprintf(
+        text, size,
+        "no GPU can be used here: %s (CUDA runtime %d.%d, %s); nvidia-smi and CUDA_VISIBLE_DEVICES say more",
+        error == MNC_CUDA_OK ? "there is none" : mnc_cuda.GetErrorString(error), mnc_found.runtime / 1000,
+        mnc_found.runtime / 10 % 100, driver);
     return false;
 }
 
