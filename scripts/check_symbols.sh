@@ -9,7 +9,8 @@ list=scripts/symbols.txt
 exported() { nm -D --defined-only build/lib/libmuster.so | awk '$2 != "A" { print $3 }' | sort; }
 declared() {
     echo '#include <muster/muster.h>' | gcc -x c -std=c11 -Iinclude -fsyntax-only -aux-info /dev/stdout - |
-        sed -nE 's,^/\* include/muster/.*[ *](mst_[a-z0-9_]+) \(.*,\1,p' | sort -u
+        sed -nE 's,^/\* include/muster/.*[ *](mst_[a-z0-9_]+) \(.*,\1,p' |
+        grep -vx mst_backend_module | sort -u # which modules define, and the library calls
 }
 
 if [[ ${1-} == --update ]]; then exported >"$list"; fi

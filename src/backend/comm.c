@@ -65,6 +65,7 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
     made->hooks = *hooks;
     made->table = place->table;
     made->epoch = place->epoch;
+    made->device = place->device;
     made->forced = place->forced;
     made->stage = place->stage;
     made->world_size = place->world_size;

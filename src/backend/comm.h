@@ -62,9 +62,10 @@ struct msi_comm_place {
     int streams;                     /* connections with a rank of another host; 0: as is best */
     int local_ranks;                 /* ranks of the world on this host */
     const mst_backend *table;        /* whose engine it shall have; NULL: native */
-    int epoch;                       /* which one of the group's, so that all its ranks mean the same */
-    uint32_t forced;                 /* kinds that shall be composed */
-    bool stage;                      /* memory that the engine cannot use is copied */
+    bool device;     /* for memory of the device; a group may have one for that and one for the host's */
+    int epoch;       /* which one of the group's, so that all its ranks mean the same */
+    uint32_t forced; /* kinds that shall be composed */
+    bool stage;      /* memory that the engine cannot use is copied */
     int world_size, local_rank;
 };
 

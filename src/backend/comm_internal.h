@@ -32,6 +32,7 @@ struct msi_comm {
     const mst_backend *table;  /* whose engine runs it; NULL: it has a board or links */
     struct msi_engine *engine; /* NULL before it was opened */
     int epoch;
+    bool device; /* it is the group's for memory of the device */
     uint32_t forced;
     bool stage;
     int *globals; /* by rank: its rank in the world */

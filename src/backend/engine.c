@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { KEY_MAX = 900, ABSENT_MS = 300, LOOK_MS = 200, LISTED_MOST = 8 };
+enum { KEY_MAX = 900, ABSENT_MS = 300, SET_MS = 10000, LOOK_MS = 200, LISTED_MOST = 8 };
 
 static struct msi_str engine_key(const struct msi_engine *e, const char *name, char out[KEY_MAX]) {
     snprintf(out, KEY_MAX, "%s/%s", e->key, name);
@@ -22,7 +22,7 @@ static struct msi_engine *engine_of(const mst_backend_host *host) {
 static mst_status host_set(const mst_backend_host *host, const char *key, const void *value, size_t len) {
     struct msi_comm *comm = engine_of(host)->comm;
     char full[KEY_MAX];
-    struct msi_wait wait = {host->deadline, NULL};
+    struct msi_wait wait = {msi_deadline(SET_MS), NULL};
     struct msi_exchange x = {.req = {.op = MSI_OP_SET,
                                      .key = engine_key(engine_of(host), key, full),
                                      .value = msi_str(value, len)}};
@@ -199,7 +199,7 @@ mst_status msi_engine_open(struct msi_comm *comm, const struct msi_wait *wait, s
     struct msi_engine *e = calloc(1, sizeof *e);
     char key[KEY_MAX];
     if (!e) return msi_fail_memory();
-    snprintf(key, sizeof key, "%s/engine.%d", comm->key, comm->epoch);
+    snprintf(key, sizeof key, "%s/engine.%d.%s", comm->key, comm->epoch, comm->device ? "device" : "host");
     e->comm = comm;
     e->table = comm->table;
     e->key = strdup(key);

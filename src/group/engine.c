@@ -107,7 +107,7 @@ static int number_hosts(const mst_group *group, int *hosts, int *largest) {
     return n;
 }
 
-static mst_status make_comm(mst_group *group, const mst_backend *table, struct msi_comm **comm) {
+static mst_status make_comm(mst_group *group, const mst_backend *table, bool device, struct msi_comm **comm) {
     struct msi_world *world = group->world;
     const struct msi_roster *roster = &world->roster;
     char key[MSI_KEY_MAX];
@@ -128,6 +128,7 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, struct m
                                             : world->forced      ? &msi_native_composed
                                                                  : NULL,
                                    .epoch = group->epoch,
+                                   .device = device,
                                    .forced = world->forced,
                                    .stage = world->stage,
                                    .world_size = world->size,
@@ -141,7 +142,7 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, struct m
 }
 
 /* The one that the group has had for that backend, or a new one. */
-static mst_status find_comm(mst_group *group, const mst_backend *table, struct msi_comm **comm) {
+static mst_status find_comm(mst_group *group, const mst_backend *table, bool device, struct msi_comm **comm) {
     for (int i = 0; i < group->n_comms; i++)
         if (group->comms[i].table == table) {
             *comm = group->comms[i].comm;
@@ -150,7 +151,7 @@ static mst_status find_comm(mst_group *group, const mst_backend *table, struct m
     struct msi_group_comm *more = realloc(group->comms, (size_t)(group->n_comms + 1) * sizeof *more);
     if (!more) return msi_fail_memory();
     group->comms = more;
-    mst_status st = make_comm(group, table, comm);
+    mst_status st = make_comm(group, table, device, comm);
     if (st == MST_OK) more[group->n_comms++] = (struct msi_group_comm){table, *comm};
     return st;
 }
@@ -170,7 +171,7 @@ static mst_status pick(mst_group *group, const void *buffer, struct msi_comm **c
         where = buffer ? device->memory_of(buffer) : host ? MST_MEMORY_HOST : MST_MEMORY_CUDA;
     bool to_device = device && (where == MST_MEMORY_CUDA || !host);
     struct msi_comm **kept = to_device ? &group->device : &group->comm;
-    mst_status st = *kept ? MST_OK : find_comm(group, to_device ? device : host, kept);
+    mst_status st = *kept ? MST_OK : find_comm(group, to_device ? device : host, to_device, kept);
     if (st != MST_OK) return st;
     *comm = *kept;
     *memory = where;
