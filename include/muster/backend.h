@@ -160,7 +160,12 @@ typedef struct mst_backend_traits {
 } mst_backend_traits;
 
 typedef struct mst_backend {
-    unsigned version;  /* MST_BACKEND_VERSION */
+    unsigned version; /* MST_BACKEND_VERSION */
+    /*
+     * All ranks of a world must have opened the world's engine before one of some of them is: mst_init and mst_set_backend open it then, if it
+     * is the world's backend. Else the first operation of a group opens its engine.
+     */
+    bool world_first;
     size_t size;       /* of this struct */
     const char *name;  /* as in .backend = "name" */
     const char *title; /* a few words for `muster info` */
@@ -227,12 +232,6 @@ typedef struct mst_backend {
      * progress has said that it is done, as long as the operation is kept.
      */
     mst_status (*elapsed)(mst_backend_engine *engine, const mst_backend_op *op, double *seconds);
-
-    /*
-     * All ranks of a world must have opened the world's engine before one of some of them is: mst_init and mst_set_backend open it then, if it
-     * is the world's backend. Else the first operation of a group opens its engine.
-     */
-    bool world_first;
 } mst_backend;
 
 /*

@@ -45,7 +45,7 @@ static mst_status host_get(const mst_backend_host *host, const char *key, int64_
     struct msi_str found = st == MST_OK ? msi_read_str(&r) : msi_cstr("");
     char *data = st == MST_OK ? malloc(found.n + 1) : NULL;
     if (data) {
-        memcpy(data, found.p, found.n);
+        if (found.n) memcpy(data, found.p, found.n);
         data[found.n] = '\0';
         *value = (mst_bytes){data, found.n};
     } else if (st == MST_OK) {

@@ -11,14 +11,13 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "multi"))
 
-from ranks import BUILD, PROGRAMS, SOURCE, TOOL, Process, Rank, RanksTest, main  # noqa: E402
+from ranks import BUILD, PROGRAMS, SANITIZED, SOURCE, TOOL, Process, Rank, RanksTest, main  # noqa: E402
 
 MODULES = BUILD / "lib/muster"
 COLLECTIVE = PROGRAMS / "collective"
 FAULTS = PROGRAMS / "faults"
 PATIENCE = 100  # seconds for a run of the suite, on a busy machine
 SOON = 2.0  # seconds within which survivors know of a death
-SANITIZED = b"san_init" in (BUILD / "lib/libmuster.so").read_bytes()
 SLOW = "instrumented code would take too long"
 # What MPI keeps is its own business, and UCX's patches of the C library do not go with ThreadSanitizer's.
 SANITIZER = {"ASAN_OPTIONS": "detect_leaks=0", "UCX_MEM_EVENTS": "n"}

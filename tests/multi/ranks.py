@@ -24,6 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = pathlib.Path(os.environ.get("MUSTER_SOURCE_DIR", HERE.parent.parent))
 BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD_DIR", SOURCE / "build")).resolve()
 TOOL = BUILD / "bin/muster"
+SANITIZED = b"san_init" in (BUILD / "lib/libmuster.so").read_bytes()
 PROGRAMS = BUILD / "bin/tests"
 WORLD = PROGRAMS / "world"
 DEADLINE = 20.0  # seconds; reached only when something is wrong

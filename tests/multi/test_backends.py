@@ -43,7 +43,7 @@ class Sample(CollectiveTest):
     """It has all_gather and messages; muster makes the rest of them."""
 
     def test_everything(self):
-        out = self.run_suite(3, "--quick", "--seed", 5, env=SAMPLE)
+        out = self.run_suite(3, *self.quick(3), env=SAMPLE)
         for kind in (MOVES + "," + REDUCTIONS).split(","):
             self.assertEqual(out.count(f"'shelf' lacks {kind} of"), 3, f"one warning of {kind} for each rank")
 
@@ -52,10 +52,10 @@ class Compositions(CollectiveTest):
     """Every composition, on native: what is named is not used, wherever it is asked for."""
 
     def test_each(self):
-        for forced in ("all_reduce", "all_reduce,reduce", f"{REDUCTIONS},all_to_all", "all_gather,broadcast", MOVES,
+        for forced in ("all_reduce,reduce", f"{REDUCTIONS},all_to_all", "all_gather,broadcast", MOVES,
                        f"{MOVES},{REDUCTIONS},all_gather"):
             with self.subTest(forced=forced):
-                out = self.run_suite(3, "--quick", "--seed", 6, env={"MUSTER_FORCE_FALLBACK": forced})
+                out = self.run_suite(3, *self.quick(3), env={"MUSTER_FORCE_FALLBACK": forced})
                 self.assertIn(f"'native' lacks {forced.split(',')[-1]} of", out)
 
     def test_without_messages(self):
@@ -63,7 +63,7 @@ class Compositions(CollectiveTest):
         self.assertIn("made of a broadcast of everything", out)
 
     def test_on_hosts(self):
-        self.run_suite(3, "--quick", hosts="aab", env={"MUSTER_FORCE_FALLBACK": "all_reduce,all_gather"})
+        self.run_suite(3, *self.quick(3), hosts="aab", env={"MUSTER_FORCE_FALLBACK": "all_reduce,all_gather"})
 
     def test_no_such_kind(self):
         process = self.popen(PROGRAMS / "backends", "own", env={"MUSTER_FORCE_FALLBACK": "all_redcue"}, stderr=subprocess.STDOUT)
