@@ -67,7 +67,7 @@ static mst_status fold_parts(struct msi_composer *c, const mst_backend_op *op) {
     size_t n = (size_t)c->ranks, each = (op->count + n - 1) / n, own = (size_t)c->rank * each;
     bool even = each * n == op->count;
     const void *in = op->in;
-    void *padded = op->out, *parts, *part;
+    void *padded = op->out, *parts = NULL, *part = NULL;
     c->words = "all_to_all, a fold and all_gather: as many bytes as an all_reduce has to move";
     mst_status st = msi_compose_room(c, op, n * each, &parts);
     if (st == MST_OK) st = msi_compose_room(c, op, each, &part);
