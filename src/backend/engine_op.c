@@ -48,6 +48,7 @@ void msi_engine_describe(struct mst_work *op, mst_backend_op *job) {
     job->out_list = host->out.list ? (void *const *)host->out.list : NULL;
     job->in = host->in.list ? NULL : host->in.base;
     job->out = host->out.list ? NULL : host->out.base;
+    if (job->kind == MST_KIND_BROADCAST && job->root != op->comm->rank) job->in = job->out;
     /* The block that is a single one tells the count, or each of them does. */
     const struct msi_blocks *one = host->parts ? &host->out : &host->in;
     job->count = host->nothing ? 0 : one->each / job->element;

@@ -79,10 +79,6 @@ class Launched:
         self.suite(2)
 
     @unittest.skipIf(SANITIZED, SLOW)
-    def test_three(self):
-        self.suite(3)
-
-    @unittest.skipIf(SANITIZED, SLOW)
     def test_four(self):
         self.suite(4)
 

@@ -164,7 +164,7 @@ void node_describe(const struct head *head, char text[TEXT]) {
     for (const struct node *node = head->nodes; node != NULL; node = node->next)
         if (node_has_a_place(head, node)) list_one(here, i++, n, node_show(node, who, sizeof who));
     list_missing(head, missing);
-    snprintf(text, TEXT, "%d of %d node%s here%s%s%s%s", n, head->options.min,
+    snprintf(text, TEXT, "%d of %d node%s here%s%.480s%s%.480s", n, head->options.min,
              head->options.min == 1 ? " is" : "s are", n > 0 ? ": " : "", here,
              missing[0] != '\0' ? "; missing: " : "", missing);
 }
