@@ -1,9 +1,9 @@
 /*
  * engine_types.c - dtypes and operations of muster as MPI's.
  *
- * MPI's own are used where they promise what muster does. Signed sums and products go as unsigned ones, which have the same bits and wrap.
- * Floating MIN and MAX (NaN must pass), bool (any value but 0 is 1) and MIN and MAX of unsigned integers (which MPICH 4.0 takes for signed) are
- * reduced by muster's kernels, as operations that we define. Sums and products of floats that are smaller than f32 are left to the core:
+ * MPI's own are used where they do what muster promises. Signed sums and products go as unsigned ones, which have the same bits and wrap.
+ * Floating MIN and MAX (NaN must pass), bool (any value but 0 is 1), MIN and MAX of unsigned integers (which MPICH 4.0 takes for signed) and sums
+ * and products of 8 and 16 bits (which Open MPI's AVX code does not let wrap) are reduced by muster's kernels, as operations that we define. Sums and products of floats that are smaller than f32 are left to the core:
  * MPI would round at every step, and muster promises to round once.
  */
 #include "engine.h"
@@ -24,6 +24,14 @@ static bool (*combine)(mst_dtype dtype, mst_op op, void *out, const void *a, con
     X(F32, MAX)                                                                                              \
     X(F64, MIN)                                                                                              \
     X(F64, MAX)                                                                                              \
+    X(I8, SUM)                                                                                               \
+    X(I8, PRODUCT)                                                                                           \
+    X(U8, SUM)                                                                                               \
+    X(U8, PRODUCT)                                                                                           \
+    X(I16, SUM)                                                                                              \
+    X(I16, PRODUCT)                                                                                          \
+    X(U16, SUM)                                                                                              \
+    X(U16, PRODUCT)                                                                                          \
     X(U8, MIN)                                                                                               \
     X(U8, MAX)                                                                                               \
     X(U16, MIN)                                                                                              \
