@@ -35,7 +35,10 @@ static const struct opt options[] = {
      AT(buffers), 0, 0},
     {"hosts-simulated", 0, OPT_NUMBER, "N", "as if the ranks were on so many hosts (default 1)", AT(hosts), 1,
      OPS_RANKS_MOST},
-    {"bind", 0, OPT_FLAG, NULL, "each rank stays on one processor, whoever's it is", AT(bind), 0, 0},
+    {"bind", 0, OPT_FLAG, NULL,
+     "each rank stays on one processor; not those of gloo and torch,\n"
+     "which have several threads",
+     AT(bind), 0, 0},
     {"limits", 0, OPT_FLAG, NULL, "also show the least possible time, and how near each comes", AT(limits), 0,
      0},
     {"rounds", 'r', OPT_NUMBER, "N", "how often everyone has a turn (default 3)", AT(rounds), 1,

@@ -79,7 +79,8 @@ void ops_print_head(const struct ops_bench *b) {
             printf("%s is skipped: %s\n", peer->name, peer->why_not);
     }
     printf("median of %d round%s, everyone in turn, %g s for each size%s\n", b->rounds,
-           b->rounds == 1 ? "" : "s", b->budget, b->bind ? "; each rank bound to a processor" : "");
+           b->rounds == 1 ? "" : "s", b->budget,
+           b->bind ? "; each rank of one thread bound to a processor" : "");
     printf(
         "us: microseconds, the median; p99: of single calls, 99 of 100 take no longer; algbw, busbw: GB/s\n");
     if (b->limits != NULL)

@@ -74,6 +74,12 @@ static void take_results(struct ops_table *t, int side, const char *path) {
     if (file != NULL) fclose(file);
 }
 
+/* Gloo's ranks have several threads each, which would stand in each other's way on one processor. */
+static bool binds(const struct ops_bench *b, int side) {
+    const struct ops_side *s = &b->sides[side];
+    return b->bind && s->kind != OPS_TORCH && strcmp(s->name, "gloo") != 0;
+}
+
 bool ops_turn(struct ops_bench *b, int side) {
     struct ops_table *t = &b->table;
     struct ops_argv argv = {.n = 0};
@@ -85,7 +91,7 @@ bool ops_turn(struct ops_bench *b, int side) {
     snprintf(output, sizeof output, "%s/output", b->dir);
     ops_add_launcher(b, &b->sides[side], &t->what, &argv);
     ops_add_words(&argv, (const char *[]){loop_op_names[t->what.op], t->what.dtype->name, w.sizes, w.cover,
-                                          w.budget, b->bind ? "1" : "0", w.results, NULL});
+                                          w.budget, binds(b, side) ? "1" : "0", w.results, NULL});
     struct launch_result result = launch_run(argv.words, output, b->limit);
     take_results(t, side, w.results);
     if (result.end == LAUNCH_STOPPED) return false;
