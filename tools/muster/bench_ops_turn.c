@@ -77,7 +77,7 @@ static void take_results(struct ops_table *t, int side, const char *path) {
 /* Gloo's ranks have several threads each, which would stand in each other's way on one processor. */
 static bool binds(const struct ops_bench *b, int side) {
     const struct ops_side *s = &b->sides[side];
-    return b->bind && s->kind != OPS_TORCH && strcmp(s->name, "gloo") != 0;
+    return b->bind && s->kind != OPS_TORCH && (!s->engine || strcmp(s->engine, "gloo") != 0);
 }
 
 bool ops_turn(struct ops_bench *b, int side) {
