@@ -22,9 +22,12 @@
 enum {
     LOOK_EVERY = 64, /* turns between looks at the clock */
     YIELD_NS = 2000000,
-    HELP_NS =
-        50000000, /* an engine that cannot wake anybody moves only while it is helped: then yields go on for so long, … */
-    NAP_NS = 100000, /* … and sleeps are so short */
+    /* An engine that cannot wake anybody moves only while it is helped: yields go on for longer, and sleeps are short. */
+    HELP_NS = 50000000,
+    NAP_NS = 100000,
+    /* One that wakes its waiters has threads, which need the processor. */
+    WOKEN_SPINS = 100,
+    WOKEN_NS = 20000,
     SLEEP_MS = 5,
     SLEEP_MOST_MS = 50,
     ASK_NS = 200000000, /* between questions to the store */
@@ -250,6 +253,10 @@ static bool must_help(const struct msi_comm *comm) {
     return comm->engine && comm->engine->traits.poll_fd <= 0;
 }
 
+static int64_t yield_for(const struct msi_comm *comm) {
+    return must_help(comm) ? HELP_NS : comm->engine ? WOKEN_NS : YIELD_NS;
+}
+
 static void sleep_on(struct msi_comm *comm, const struct mst_work *op, int bell, struct msi_idle *idle) {
     nfds_t fds = watch(comm, op, bell);
     int64_t left = msi_ms_until(op->wait.deadline);
@@ -304,7 +311,7 @@ static void pause_a_little(struct msi_comm *comm, bool yield) {
 }
 
 void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep) {
-    if (++idle->turns < msi_comm_spins(comm)) {
+    if (++idle->turns < (comm->engine && !must_help(comm) ? WOKEN_SPINS : msi_comm_spins(comm))) {
         pause_a_little(comm, false);
         return;
     }
@@ -315,7 +322,7 @@ void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep)
     int64_t now = msi_now();
     if (idle->since == 0) idle->since = idle->looked = now;
     if (!next_active(comm, NULL) || look_around(comm, idle, now)) return;
-    if (!may_sleep || now - idle->since < (must_help(comm) ? HELP_NS : YIELD_NS))
+    if (!may_sleep || now - idle->since < yield_for(comm))
         pause_a_little(comm, true);
     else
         doze(comm, idle);
