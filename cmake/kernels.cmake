@@ -11,6 +11,12 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
     set(kernel_flags_bf16 -march=armv8.2-a+fp16+fp16fml+bf16)
 endif()
+# Their loops take minutes to compile with checks for undefined behaviour; the scalar ones, from the same lines, keep them.
+if(MUSTER_SANITIZE MATCHES undefined)
+    foreach(variant neon bf16 avx2 avx512 avx512fp16)
+        list(APPEND kernel_flags_${variant} -fno-sanitize=undefined)
+    endforeach()
+endif()
 foreach(variant scalar neon bf16 avx2 avx512 avx512fp16)
     set_source_files_properties(src/reduce/kernels_${variant}.c PROPERTIES
         COMPILE_OPTIONS "-O2;-ffp-contract=off;${kernel_flags_${variant}}")
