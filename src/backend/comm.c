@@ -118,6 +118,7 @@ void msi_comm_free(struct msi_comm *comm) {
         pthread_mutex_unlock(&comm->lock);
         pthread_join(comm->thread, NULL);
     }
+    msi_engine_free(comm->engine); /* it may be at operations that are not over */
     msi_comm_call_off(comm);
     if (comm->board) msi_board_post(comm->board, &msi_board_own(comm->board)->left, 1); /* read by has_left */
     free_ops(&comm->queue);
@@ -125,7 +126,6 @@ void msi_comm_free(struct msi_comm *comm) {
     free_ops(&comm->ended);
     free_ops(&comm->spare);
     msi_mail_free(comm->mail);
-    msi_engine_free(comm->engine);
     msi_net_free(comm->net);
     msi_note_forget(comm);
     if (comm->board && !comm->met) msi_comm_met(comm); /* who comes now shall not look for what is gone */

@@ -237,6 +237,7 @@ static void free_scratch(struct msi_engine *e, int memory, void *base) {
     else if (base)
         e->table->release(e->made, base);
 }
+    if (e->composed) msi_engine_abort(e); /* before the memory that it uses goes */
 
 void msi_engine_free(struct msi_engine *e) {
     if (!e) return;

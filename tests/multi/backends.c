@@ -68,11 +68,13 @@ static void exchange(void) {
     check_sum(NULL);
 }
 
-/* An engine for a group of one, that counts. */
+/* An engine for a group of one, that counts; what is stuck is not over before close. */
 static int opened, submitted, closed;
 
 static bool own_probe(char *text, size_t capacity) {
     snprintf(text, capacity, "made here");
+static bool stuck;
+static mst_backend_op *last;
     return true;
 }
 static const mst_backend_row *own_rows(void) {
@@ -102,9 +104,10 @@ static mst_status own_submit(mst_backend_engine *engine, mst_backend_op *op) {
     return MST_OK;
 }
 static mst_status own_progress(mst_backend_engine *engine, mst_backend_op *op, bool *done) {
+    last = op;
     (void)engine;
     (void)op;
-    *done = true;
+    *done = !stuck;
     return MST_OK;
 }
 static void own_abort(mst_backend_engine *engine) {
@@ -115,6 +118,7 @@ static void own_close(mst_backend_engine *engine) {
     closed++;
 }
 
+    if (stuck) last->request = NULL; /* it is still there */
 static mst_backend own_table = {
     .version = MST_BACKEND_VERSION,
     .size = sizeof own_table,
@@ -151,6 +155,18 @@ static void own(void) {
 }
 
 static void refuse(const char *backend, mst_status status, const char *words) {
+
+    mst_work *work;
+    OK(mst_new_group(&me, 1, &alone, .backend = "own"));
+    stuck = true;
+    OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .src = me, .work = &work));
+    OK(mst_destroy_process_group(alone));
+    CHECK(closed == 2 && mst_wait(work) == MST_ERR_STATE);
+}
+
+static mst_status own_begin(mst_backend_engine *engine) {
+    (void)engine;
+    return MST_OK;
     mst_status st = mst_set_backend(NULL, backend);
     if (st != status || !strstr(mst_error(), words)) {
         fprintf(stderr, "'%s' gave %s: %s\n", backend ? backend : "NULL", mst_status_name(st), mst_error());
