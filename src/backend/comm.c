@@ -64,8 +64,6 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
     made->crowded = place->local_ranks > processors();
     made->hooks = *hooks;
     made->table = place->table;
-    made->epoch = place->epoch;
-    made->device = place->device;
     made->forced = place->forced;
     made->stage = place->stage;
     made->world_size = place->world_size;
@@ -118,9 +116,9 @@ void msi_comm_free(struct msi_comm *comm) {
         pthread_mutex_unlock(&comm->lock);
         pthread_join(comm->thread, NULL);
     }
-    msi_engine_free(comm->engine); /* it may be at operations that are not over */
     msi_comm_call_off(comm);
     if (comm->board) msi_board_post(comm->board, &msi_board_own(comm->board)->left, 1); /* read by has_left */
+    msi_engine_free(comm->engine); /* it may be at operations that are not over */
     free_ops(&comm->queue);
     free_ops(&comm->messages);
     free_ops(&comm->ended);

@@ -54,7 +54,7 @@ struct msi_comm_hooks {
 struct msi_comm_place {
     int rank, size;
     const int *pids;                 /* by group rank; copied */
-    const char *key;                 /* prefix of the group's keys in the store; copied */
+    const char *key;                 /* prefix of its keys in the store: no other comm's; copied */
     const int *hosts;                /* by group rank: its host, from 0 up without gaps; copied */
     int n_hosts, largest;            /* hosts, and ranks of the group on the fullest */
     struct msi_door *door;           /* the world's */
@@ -62,10 +62,8 @@ struct msi_comm_place {
     int streams;                     /* connections with a rank of another host; 0: as is best */
     int local_ranks;                 /* ranks of the world on this host */
     const mst_backend *table;        /* whose engine it shall have; NULL: native */
-    bool device;     /* for memory of the device; a group may have one for that and one for the host's */
-    int epoch;       /* which one of the group's, so that all its ranks mean the same */
-    uint32_t forced; /* kinds that shall be composed */
-    bool stage;      /* memory that the engine cannot use is copied */
+    uint32_t forced;                 /* kinds that shall be composed: 1 << MST_KIND_… */
+    bool stage;                      /* memory that the engine cannot use is copied */
     int world_size, local_rank;
 };
 

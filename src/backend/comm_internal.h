@@ -31,9 +31,7 @@ struct msi_comm {
     struct mst_work left;      /* … and that are like this one */
     const mst_backend *table;  /* whose engine runs it; NULL: it has a board or links */
     struct msi_engine *engine; /* NULL before it was opened */
-    int epoch;
-    bool device; /* it is the group's for memory of the device */
-    uint32_t forced;
+    uint32_t forced;           /* as in struct msi_comm_place */
     bool stage;
     int *globals; /* by rank: its rank in the world */
     int world_size, local_rank;
@@ -92,7 +90,7 @@ static inline void msi_relax(void) {
 #endif
 }
 
-/* A comm of the same ranks without a table, for whoever stands behind one; its keys begin with that one. */
+/* A comm of the same ranks without a table, for the native engine of a comm with one. */
 mst_status msi_comm_new_inside(const struct msi_comm *comm, const char *key, struct msi_comm **inside);
 /* Begins an operation of such a comm, without waiting for it; once it is done it is returned. */
 mst_status msi_comm_begin_here(struct mst_work *op);

@@ -11,7 +11,7 @@
 enum { KEY_MAX = 900, ABSENT_MS = 300, SET_MS = 10000, LOOK_MS = 200, LISTED_MOST = 8 };
 
 static struct msi_str engine_key(const struct msi_engine *e, const char *name, char out[KEY_MAX]) {
-    snprintf(out, KEY_MAX, "%s/%s", e->key, name);
+    snprintf(out, KEY_MAX, "%s/%s", e->comm->key, name);
     return msi_cstr(out);
 }
 
@@ -183,7 +183,7 @@ static void fill_host(struct msi_engine *e, const struct msi_wait *wait) {
         .world_rank = comm->globals[comm->rank],
         .world_size = comm->world_size,
         .local_rank = comm->local_rank,
-        .name = e->key,
+        .name = comm->key,
         .deadline = wait->deadline,
         .address = comm->hooks.address(comm->hooks.context, comm->rank),
         .one_host = comm->hosts.n == 1,
@@ -197,12 +197,9 @@ static void fill_host(struct msi_engine *e, const struct msi_wait *wait) {
 
 mst_status msi_engine_open(struct msi_comm *comm, const struct msi_wait *wait, struct msi_engine **engine) {
     struct msi_engine *e = calloc(1, sizeof *e);
-    char key[KEY_MAX];
     if (!e) return msi_fail_memory();
-    snprintf(key, sizeof key, "%s/engine.%d.%s", comm->key, comm->epoch, comm->device ? "device" : "host");
     e->comm = comm;
     e->table = comm->table;
-    e->key = strdup(key);
     e->sources = malloc((size_t)comm->size * sizeof *e->sources);
     e->composer = (struct msi_composer){.table = comm->table,
                                         .forced = comm->forced,
@@ -211,7 +208,7 @@ mst_status msi_engine_open(struct msi_comm *comm, const struct msi_wait *wait, s
                                         .ranks = comm->size,
                                         .scratch = msi_engine_scratch,
                                         .context = e};
-    mst_status st = e->key && e->sources ? MST_OK : msi_fail_memory();
+    mst_status st = e->sources ? MST_OK : msi_fail_memory();
     if (st == MST_OK) fill_host(e, wait);
     if (st == MST_OK) st = agree(e, wait);
     if (st == MST_OK) st = gather(e, wait);
@@ -237,10 +234,10 @@ static void free_scratch(struct msi_engine *e, int memory, void *base) {
     else if (base)
         e->table->release(e->made, base);
 }
-    if (e->composed) msi_engine_abort(e); /* before the memory that it uses goes */
 
 void msi_engine_free(struct msi_engine *e) {
     if (!e) return;
+    if (e->composed) msi_engine_abort(e); /* before the memory that it uses goes */
     if (e->made) msi_engine_scratch_reset(e);
     for (int m = 0; m < MST_MEMORY_COUNT; m++) {
         free_scratch(e, m, e->scratch[m].base);
@@ -249,7 +246,6 @@ void msi_engine_free(struct msi_engine *e) {
     if (e->made) e->table->close(e->made);
     free(e->composer.steps);
     free(e->sources);
-    free(e->key);
     free(e);
 }
 

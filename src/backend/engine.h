@@ -32,11 +32,9 @@ struct msi_engine {
     mst_backend_engine *made;
     mst_backend_host host;
     mst_backend_traits traits;
-    char *key; /* of its keys in the store */
     bool aborted;
-    bool
-        blocking; /* the program waits for what is under way, and nothing else is: the engine's run may be used */
-    uint64_t seq; /* of the last collective */
+    bool blocking; /* the program waits, and nothing else is under way: the engine's run may be used */
+    uint64_t seq;  /* of the last collective */
 
     struct msi_composer composer;
     struct mst_work *composed; /* whose composition is under way; NULL: none */

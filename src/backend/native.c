@@ -10,7 +10,10 @@
 #include "base/hash.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+enum { KEY_MAX = 768, LONG_MS = 1800000 }; /* long: the operation that this one is for has a deadline */
 
 struct mst_backend_engine {
     const mst_backend_host *host;
@@ -24,7 +27,9 @@ static mst_status open_engine(const mst_backend_host *host, mst_backend_engine *
     (void)traits;
     if (!made) return msi_fail_memory();
     made->host = host;
-    mst_status st = msi_comm_new_inside(outer->comm, host->name, &made->comm);
+    char key[KEY_MAX];
+    snprintf(key, sizeof key, "%s/inside", host->name);
+    mst_status st = msi_comm_new_inside(outer->comm, key, &made->comm);
     if (st != MST_OK) {
         free(made);
         return st;
@@ -99,7 +104,7 @@ static void fill_message(struct mst_work *work, const mst_backend_op *op) {
 
 static mst_status submit(mst_backend_engine *engine, mst_backend_op *op) {
     struct mst_work *work;
-    mst_status st = msi_comm_take(engine->comm, 1800000, NULL, msi_kind_text(op->kind), &work);
+    mst_status st = msi_comm_take(engine->comm, LONG_MS, NULL, msi_kind_text(op->kind), &work);
     if (st != MST_OK) return st;
     if (op->kind >= MST_KIND_SEND)
         fill_message(work, op);

@@ -107,6 +107,16 @@ static int number_hosts(const mst_group *group, int *hosts, int *largest) {
     return n;
 }
 
+/*
+ * What ranks note of a comm must not meet what they noted of another that the group has had, so each has keys of its own: by how
+ * often the backends were exchanged, which counts alike on all ranks, and by the memory that it is for.
+ */
+static void name_comm(const mst_group *group, const mst_backend *table, bool device, char out[MSI_KEY_MAX]) {
+    int n = snprintf(out, MSI_KEY_MAX, "%s%s", group->world->prefix, group->id);
+    if (table)
+        snprintf(out + n, MSI_KEY_MAX - (size_t)n, "/engine.%d.%s", group->epoch, device ? "device" : "host");
+}
+
 static mst_status make_comm(mst_group *group, const mst_backend *table, bool device, struct msi_comm **comm) {
     struct msi_world *world = group->world;
     const struct msi_roster *roster = &world->roster;
@@ -114,7 +124,8 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, bool dev
     size_t n = (size_t)group->size;
     int *pids = calloc(n, 2 * sizeof *pids), *hosts = pids + n;
     if (!pids) return msi_fail_memory();
-    snprintf(key, sizeof key, "%s%s", world->prefix, group->id);
+    if (table == &msi_native) table = world->forced ? &msi_native_composed : NULL;
+    name_comm(group, table, device, key);
     struct msi_comm_place place = {.rank = group->rank,
                                    .size = group->size,
                                    .pids = pids,
@@ -124,11 +135,7 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, bool dev
                                    .tuning = &world->tuning,
                                    .streams = world->streams,
                                    .local_ranks = roster->local_sizes[roster->members[world->rank].host],
-                                   .table = table != &msi_native ? table
-                                            : world->forced      ? &msi_native_composed
-                                                                 : NULL,
-                                   .epoch = group->epoch,
-                                   .device = device,
+                                   .table = table,
                                    .forced = world->forced,
                                    .stage = world->stage,
                                    .world_size = world->size,

@@ -4,16 +4,19 @@
  *
  *   backends exchange     native and the sample take turns, in the world and in groups
  *   backends own          a backend that the program registers itself
+ *   backends again        another backend after one that has failed
  *   backends mistakes     what must be refused
  *   backends differ       rank 1 chooses another backend than the others
  *   backends absent       rank 1 does not come to open the backend
  *
  * Prints "ok" if all went well, else what did not.
  */
+#include <dlfcn.h>
 #include <muster/muster.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SOON_MS = 400 };
 
@@ -70,11 +73,11 @@ static void exchange(void) {
 
 /* An engine for a group of one, that counts; what is stuck is not over before close. */
 static int opened, submitted, closed;
+static bool stuck;
+static mst_backend_op *last;
 
 static bool own_probe(char *text, size_t capacity) {
     snprintf(text, capacity, "made here");
-static bool stuck;
-static mst_backend_op *last;
     return true;
 }
 static const mst_backend_row *own_rows(void) {
@@ -101,10 +104,10 @@ static mst_status own_submit(mst_backend_engine *engine, mst_backend_op *op) {
     (void)engine;
     memmove(op->out, op->in, op->count * op->element);
     submitted++;
+    last = op;
     return MST_OK;
 }
 static mst_status own_progress(mst_backend_engine *engine, mst_backend_op *op, bool *done) {
-    last = op;
     (void)engine;
     (void)op;
     *done = !stuck;
@@ -115,10 +118,10 @@ static void own_abort(mst_backend_engine *engine) {
 }
 static void own_close(mst_backend_engine *engine) {
     (void)engine;
+    if (stuck) last->request = NULL; /* it is still there */
     closed++;
 }
 
-    if (stuck) last->request = NULL; /* it is still there */
 static mst_backend own_table = {
     .version = MST_BACKEND_VERSION,
     .size = sizeof own_table,
@@ -152,9 +155,6 @@ static void own(void) {
         if (!strcmp(name, "own")) found = usable && !strcmp(text, "made here");
     CHECK(found);
     CHECK(mst_backend_rows("own") && !mst_backend_rows("none"));
-}
-
-static void refuse(const char *backend, mst_status status, const char *words) {
 
     mst_work *work;
     OK(mst_new_group(&me, 1, &alone, .backend = "own"));
@@ -241,6 +241,35 @@ int main(int argc, char **argv) {
     OK(mst_init());
     me = mst_get_rank(NULL);
     size = mst_get_world_size(NULL);
+/* The same, so that it works. */
+static void register_copy(void) {
+    char file[4096];
+    snprintf(file, sizeof file, "%s/mst_backend_shelf.so", getenv("MUSTER_BACKEND_PATH"));
+    void *module = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    CHECK(module);
+    const mst_backend *(*give)(unsigned);
+    void *found = dlsym(module, "mst_backend_module");
+    memcpy(&give, &found, sizeof give);
+    mst_backend copy = *give(MST_BACKEND_VERSION);
+    copy.name = "copy";
+    OK(mst_backend_register(&copy));
+}
+
+/* Rank 1 makes the others fail in one, and look around for a while in the next. */
+static void again(void) {
+    int all[] = {0, 1, 2}, value = 1;
+    mst_group *apart;
+    register_copy();
+    OK(mst_new_group(all, 3, &apart, .backend = "native"));
+    OK(mst_set_backend(NULL, "shelf"));
+    check_sum(NULL);
+    if (me != 1) CHECK(mst_all_reduce(&value, 1, MST_I32, .timeout_ms = SOON_MS) == MST_ERR_STALLED);
+    OK(mst_barrier(.group = apart));
+    OK(mst_set_backend(NULL, "copy"));
+    if (me == 1) usleep(2 * SOON_MS * 1000);
+    check_sum(NULL);
+}
+
     if (!strcmp(what, "exchange")) exchange();
     if (!strcmp(what, "own")) own();
     if (!strcmp(what, "mistakes")) mistakes();
@@ -249,6 +278,7 @@ int main(int argc, char **argv) {
     if (strcmp(what, "differ") != 0 && strcmp(what, "absent") != 0) {
         OK(mst_barrier());
         puts("ok");
+    if (!strcmp(what, "again")) again();
     }
     fflush(stdout);
     OK(mst_destroy_process_group(NULL));

@@ -26,6 +26,9 @@ class Choices(RanksTest):
     def test_registered(self):
         self.assertEqual(self.run_ranks(2, "own").count("] ok"), 2)
 
+    def test_after_a_failure(self):
+        self.assertEqual(self.run_ranks(3, "again").count("] ok"), 3)
+
     def test_mistakes(self):
         self.assertEqual(self.run_ranks(2, "mistakes").count("] ok"), 2)
 
