@@ -33,16 +33,17 @@ static mst_status submit(struct msi_engine *e, struct mst_work *op, void *buf, s
     return e->table->submit(e->made, job);
 }
 
+/* One that is refused has not begun. */
 static mst_status begin(struct msi_engine *e, struct mst_work *op) {
     struct msi_message *m = &op->message;
     msi_engine_describe(op, &op->job);
-    op->begun = true;
     mst_status st = check(e, &op->job);
     if (st != MST_OK) return st;
     m->length = m->bytes;
     m->body = !m->measured;
-    if (m->measured) return submit(e, op, &m->length, sizeof m->length);
-    return submit(e, op, m->buf, m->bytes);
+    st = m->measured ? submit(e, op, &m->length, sizeof m->length) : submit(e, op, m->buf, m->bytes);
+    op->begun = st == MST_OK;
+    return st;
 }
 
 /* The length is through: now the rest, from the rank that it came from. */
@@ -74,16 +75,20 @@ static void tell_sender(struct msi_comm *comm, const struct mst_work *op) {
     if (op->message.sender) *op->message.sender = comm->hooks.global(comm->hooks.context, from);
 }
 
-/* It failed alone, as at its deadline; the engine may be able to forget it. */
+/*
+ * It failed alone, as at its deadline; the engine may be able to forget it. Not a byte string whose length is through: the other rank
+ * counts on the rest.
+ */
 static void withdraw(struct msi_engine *e, struct mst_work *op) {
-    if (op->begun && (!e->table->cancel || !e->table->cancel(e->made, &op->job)))
+    bool half = op->message.measured && op->message.body;
+    if (op->begun && (half || !e->table->cancel || !e->table->cancel(e->made, &op->job)))
         msi_comm_give_up(e->comm, op);
 }
 
 /* What the engine refuses to begin harms nobody else; what it fails at does. */
-static void fail(struct msi_engine *e, struct mst_work *op, mst_status status, bool had_begun) {
+static void fail(struct msi_engine *e, struct mst_work *op, mst_status status) {
     int culprit = -1;
-    bool refused = !had_begun && (status == MST_ERR_UNSUPPORTED || status == MST_ERR_INVALID);
+    bool refused = !op->begun && (status == MST_ERR_UNSUPPORTED || status == MST_ERR_INVALID);
     mst_status st = refused ? status : msi_engine_say(e->comm, status, &culprit);
     msi_comm_fail(e->comm, op, st, culprit);
     if (!refused) msi_comm_give_up(e->comm, op);
@@ -92,17 +97,18 @@ static void fail(struct msi_engine *e, struct mst_work *op, mst_status status, b
 /* Messages of a batch begin together, once all were submitted: then none of them can block another. */
 static void begin_batch(struct msi_engine *e) {
     struct msi_comm *comm = e->comm;
-    mst_status st = e->table->group_begin(e->made);
     struct mst_work *last = NULL;
-    for (struct msi_list *at = comm->messages.next; at != &comm->messages && st == MST_OK; at = at->next) {
+    mst_status began = e->table->group_begin(e->made), ended = MST_OK;
+    for (struct msi_list *at = comm->messages.next; at != &comm->messages && comm->failure.status == MST_OK;
+         at = at->next) {
         struct mst_work *op = msi_container(at, struct mst_work, node);
-        if (op->begun || !op->batch) continue;
-        last = op;
-        st = begin(e, op);
+        if (op->begun || !op->batch || op->failure.status != MST_OK) continue;
+        mst_status st = began == MST_OK ? begin(e, op) : began;
+        if (st != MST_OK) fail(e, op, st);
+        if (op->begun) last = op;
     }
-    mst_status ended = e->table->group_end(e->made);
-    if (st == MST_OK) st = ended;
-    if (st != MST_OK && last) fail(e, last, st, true);
+    if (began == MST_OK) ended = e->table->group_end(e->made);
+    if (ended != MST_OK && last) fail(e, last, ended);
 }
 
 bool msi_engine_advance_messages(struct msi_comm *comm) {
@@ -115,7 +121,7 @@ bool msi_engine_advance_messages(struct msi_comm *comm) {
     for (struct msi_list *at = comm->messages.next, *next; at != &comm->messages; at = next) {
         struct mst_work *op = msi_container(at, struct mst_work, node);
         next = at->next;
-        bool done = false, had_begun = op->begun;
+        bool done = false;
         if (!op->begun && op->batch && op->batch == comm->batch && e->table->group_begin) continue;
         if (comm->failure.status != MST_OK) {
             msi_engine_abort(e);
@@ -125,7 +131,7 @@ bool msi_engine_advance_messages(struct msi_comm *comm) {
             if (comm->failure.status != MST_OK) msi_engine_abort(e);
         } else {
             mst_status st = advance(e, op, &done);
-            if (st != MST_OK) fail(e, op, st, had_begun);
+            if (st != MST_OK) fail(e, op, st);
             if (st == MST_OK && !done) continue;
             if (st != MST_OK && comm->failure.status != MST_OK) msi_engine_abort(e);
         }

@@ -19,6 +19,7 @@ static const size_t *counts(const struct msi_blocks *blocks, size_t *room, int n
 static void describe_message(struct mst_work *op, mst_backend_op *job) {
     const struct msi_message *m = &op->message;
     job->kind = m->send ? MST_KIND_SEND : MST_KIND_RECV;
+    if (m->measured) job->memory = MST_MEMORY_HOST; /* byte strings are */
     job->dtype = m->dtype;
     job->element = mst_dtype_size(m->dtype);
     job->count = m->bytes / job->element;
