@@ -303,5 +303,7 @@ mst_status msi_compose(struct msi_composer *c, const mst_backend_op *op, bool de
     rest.stream = NULL;
     if (!msi_compose_can(c, &first, MST_KIND_BARRIER)) return msi_compose_nothing(c, op);
     mst_status st = msi_compose_add(c, &first, false);
-    return st == MST_OK ? compose(c, &rest, deterministic) : st;
+    if (st == MST_OK) st = compose(c, &rest, deterministic);
+    if (st == MST_OK && c->n > 1) c->steps[1].after = true;
+    return st;
 }

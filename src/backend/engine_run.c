@@ -88,18 +88,24 @@ void msi_engine_warn(const struct msi_engine *e, const mst_backend_op *job) {
             reduces ? mst_op_name(job->op) : "", e->composer.words ? e->composer.words : "something else");
 }
 
-static bool has_itself(const struct msi_engine *e, const struct mst_work *op) {
-    const mst_backend_op *job = &op->job;
+/* Describes the operation for the engine; true if that does it itself. */
+static bool describe(const struct msi_engine *e, struct mst_work *op) {
+    mst_backend_op *job = &op->job;
+    msi_engine_describe(op, job);
     unsigned forms = msi_op_forms(job, e->comm->rank, e->comm->size);
     if (op->deterministic && msi_kind_reduces(job->kind)) forms |= MST_FORM_DETERMINISTIC;
     return msi_compose_can_op(&e->composer, job, job->kind, job->op, forms);
 }
 
-static mst_status begin(struct msi_engine *e, struct mst_work *op, bool *done) {
-    msi_engine_describe(op, &op->job);
+static mst_status begin_own(struct msi_engine *e, struct mst_work *op, bool *done) {
     op->host.seq = ++e->seq;
     op->begun = true;
-    if (has_itself(e, op)) return start(e, op, &op->job, done);
+    return start(e, op, &op->job, done);
+}
+
+static mst_status begin_composed(struct msi_engine *e, struct mst_work *op, bool *done) {
+    op->host.seq = ++e->seq;
+    op->begun = true;
     mst_status st = msi_compose(&e->composer, &op->job, op->deterministic);
     if (st != MST_OK) return st;
     msi_engine_warn(e, &op->job);
@@ -118,11 +124,11 @@ static void fail(struct msi_engine *e, struct mst_work *op, mst_status status) {
 
 mst_status msi_engine_enqueue(struct msi_engine *e, struct mst_work *op, bool *through) {
     struct msi_comm *comm = e->comm;
+    bool two = !op->begin && op->message.measured; /* messages; the second waits for the first */
     *through = false;
-    if (!msi_list_empty(&comm->queue) || !msi_list_empty(&comm->messages)) return MST_OK;
-    msi_engine_describe(op, &op->job);
-    if (!has_itself(e, op)) return MST_OK;
-    op->host.seq = ++e->seq;
+    if (two || !msi_list_empty(&comm->queue) || !msi_list_empty(&comm->messages) || !describe(e, op))
+        return MST_OK;
+    if (op->begin) op->host.seq = ++e->seq;
     op->job.unwatched = true;
     op->job.deadline = msi_deadline(op->timeout_ms);
     *through = true;
@@ -142,31 +148,27 @@ static mst_status begin_batch(struct msi_engine *e, struct mst_work *op) {
     unsigned batch = op->batch;
     bool done;
     mst_status st = e->table->group_begin(e->made);
+    if (st != MST_OK) return st;
     for (struct msi_list *at = &op->node; at != &comm->queue && st == MST_OK; at = at->next) {
         struct mst_work *next = msi_container(at, struct mst_work, node);
-        if (next->batch != batch) break;
-        msi_engine_describe(next, &next->job);
-        if (!has_itself(e, next)) break;
-        st = begin(e, next, &done);
+        if (next->batch != batch || !describe(e, next)) break;
+        st = begin_own(e, next, &done);
     }
     mst_status ended = e->table->group_end(e->made);
     return st == MST_OK ? ended : st;
 }
 
 /* It has come to its turn. One that is part of a batch waits until all of that was submitted. */
-static mst_status begin_turn(struct msi_engine *e, struct mst_work *op, bool *done) {
+static mst_status begin(struct msi_engine *e, struct mst_work *op, bool *done) {
     bool batched = op->batch && e->table->group_begin && e->traits.ordered;
     if (batched && op->batch == e->comm->batch) return MST_OK;
-    if (batched) {
-        msi_engine_describe(op, &op->job);
-        if (has_itself(e, op)) return begin_batch(e, op);
-    }
-    return begin(e, op, done);
+    if (!describe(e, op)) return begin_composed(e, op, done);
+    return batched ? begin_batch(e, op) : begin_own(e, op, done);
 }
 
 static mst_status advance(struct msi_engine *e, struct mst_work *op, bool *done) {
     *done = false;
-    if (!op->begun) return begin_turn(e, op, done);
+    if (!op->begun) return begin(e, op, done);
     if (e->composed == op) return advance_steps(e, op, done);
     return e->table->progress(e->made, &op->job, done);
 }
