@@ -331,7 +331,7 @@ bool msi_comm_batch_begin(struct msi_comm *comm) {
 void msi_comm_batch_end(struct msi_comm *comm) {
     msi_comm_lock(comm);
     comm->batch = 0;
-    msi_comm_advance(comm);
+    help(comm);
     msi_comm_unlock(comm);
 }
 
