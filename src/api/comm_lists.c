@@ -188,37 +188,52 @@ static struct msi_comm *begin_batch(const mst_call *call, const void *buffer) {
     return msi_comm_batch_begin(comm) ? comm : NULL;
 }
 
+static mst_status check_coalesced(one_tensor one, void *const *outs, const void *const *ins,
+                                  const size_t *counts) {
+    const char *of_outs = one == one_all_reduce ? "bufs" : "outs";
+    if (!outs || !counts) return msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", outs ? "counts" : of_outs);
+    if (one != one_all_reduce && !ins) return msi_fail(MST_ERR_INVALID, NULL, "ins is NULL");
+    return MST_OK;
+}
+
+/*
+ * Ends a call that began some, of which last is the last. Where the next one was refused they go on with the program's buffers, so a
+ * call that blocks waits for them all the same.
+ */
+static mst_status conclude(mst_status st, mst_work *last, mst_work **work, bool on_stream) {
+    if (work && st == MST_OK) {
+        *work = last;
+        return st;
+    }
+    if (!last) return st;
+    if (work || (on_stream && st == MST_OK)) { /* on a stream it is ordered, and that will do */
+        mst_work_free(last);
+        return st;
+    }
+    mst_status waited = mst_wait(last);
+    return st == MST_OK ? waited : st;
+}
+
 static mst_status coalesced(one_tensor one, void *const *outs, const void *const *ins, const size_t *counts,
                             size_t n, mst_dtype dtype, const mst_call *given) {
     mst_call call = {0};
     msi_call_begin("a coalesced operation", given ? &given->site : NULL, msi_call_get_rank());
-    if (n && (!outs || !counts))
-        return msi_fail(MST_ERR_INVALID, NULL, "%s is NULL",
-                        outs                    ? "counts"
-                        : one == one_all_reduce ? "bufs"
-                                                : "outs");
-    if (n && one != one_all_reduce && !ins) return msi_fail(MST_ERR_INVALID, NULL, "ins is NULL");
+    mst_status st = n ? check_coalesced(one, outs, ins, counts) : MST_OK;
+    if (st != MST_OK) return st;
     if (given) memcpy(&call, given, given->size < sizeof call ? given->size : sizeof call);
     call.size = sizeof call;
-    mst_work **work = call.work, *between, *behind = NULL;
+    if (n == 0) return mst_barrier_with(&call); /* something must be given back to wait for */
+    mst_work **work = call.work, *begun = NULL, *last = NULL;
     struct msi_comm *comm = n > 1 ? begin_batch(&call, outs[0]) : NULL;
-    mst_status st = MST_OK;
+    call.work = work || comm ? &begun : NULL;
     for (size_t i = 0; i < n && st == MST_OK; i++) {
-        bool last = i + 1 == n;
-        call.work = last && work ? work : last && comm ? &behind : work || comm ? &between : NULL;
         st = one(outs[i], ins ? ins[i] : NULL, counts[i], dtype, &call);
-        if (st == MST_OK && call.work == &between) mst_work_free(between);
+        if (st != MST_OK) break;
+        mst_work_free(last);
+        last = begun;
     }
     if (comm) msi_comm_batch_end(comm);
-    if (behind && call.stream)
-        mst_work_free(behind); /* it is ordered there, and that will do */
-    else if (behind)
-        st = mst_wait(behind);
-    if (n == 0) { /* something must be given back to wait for */
-        call.work = work;
-        st = mst_barrier_with(&call);
-    }
-    return st;
+    return conclude(st, last, work, call.stream != NULL);
 }
 
 mst_status mst_all_reduce_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
