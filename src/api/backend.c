@@ -7,16 +7,6 @@ const char *mst_get_backend(const mst_group *group) {
     return found ? found->backends.text : NULL;
 }
 
-/* A world's groups follow it, those that were given backends of their own apart. */
-static mst_status set_all(struct msi_world *world, const struct msi_backends *backends) {
-    mst_status st = MST_OK;
-    for (struct msi_list *at = world->groups.next; at != &world->groups && st == MST_OK; at = at->next) {
-        mst_group *group = msi_container(at, mst_group, node);
-        if (group == world->all || !group->own_backends) st = msi_group_set_backends(group, backends);
-    }
-    return st;
-}
-
 /* Does the default world's backend have the kind itself? Where there is no world, native would be it. */
 static bool has(mst_kind kind) {
     const mst_group *world = mst_is_initialized() ? msi_api_group("mst_has", NULL, NULL) : NULL;
@@ -48,10 +38,8 @@ mst_status mst_set_backend(mst_group *group, const char *backend) {
     mst_status st = msi_backends_parse(backend, found->world->backend_path, &backends);
     if (st != MST_OK) return st;
     if (!found->ranks) {
-        st = set_all(found->world, &backends);
+        st = msi_world_set_backends(found->world, &backends);
         return st == MST_OK ? msi_world_open_engine(found->world, found->timeout_ms, NULL) : st;
     }
-    st = msi_group_set_backends(found, &backends);
-    if (st == MST_OK) found->own_backends = true;
-    return st;
+    return msi_group_set_backends(found, &backends);
 }

@@ -194,14 +194,42 @@ mst_status msi_group_comm(mst_group *group, const void *buffer, struct msi_comm 
     return group->rank < 0 ? say_not_member(group) : pick(group, buffer, comm, memory);
 }
 
-mst_status msi_group_set_backends(mst_group *group, const struct msi_backends *backends) {
+static mst_status check_idle(const mst_group *group) {
     char show[96];
     for (int i = 0; i < group->n_comms; i++)
         if (!msi_comm_idle_now(group->comms[i].comm))
             return msi_fail(MST_ERR_STATE, "wait for all works of the group first",
                             "operations of %s are under way", msi_group_show(group, show, sizeof show));
+    return MST_OK;
+}
+
+static void set_backends(mst_group *group, const struct msi_backends *backends) {
     group->backends = *backends;
     group->comm = group->device = NULL;
     group->epoch++;
+}
+
+mst_status msi_group_set_backends(mst_group *group, const struct msi_backends *backends) {
+    mst_status st = check_idle(group);
+    if (st != MST_OK) return st;
+    set_backends(group, backends);
+    group->own_backends = true;
     return MST_OK;
+}
+
+static bool follows(const mst_group *group) {
+    return group == group->world->all || !group->own_backends;
+}
+
+mst_status msi_world_set_backends(struct msi_world *world, const struct msi_backends *backends) {
+    mst_status st = MST_OK;
+    for (struct msi_list *at = world->groups.next; at != &world->groups && st == MST_OK; at = at->next) {
+        const mst_group *group = msi_container(at, mst_group, node);
+        if (follows(group)) st = check_idle(group);
+    }
+    for (struct msi_list *at = world->groups.next; at != &world->groups && st == MST_OK; at = at->next) {
+        mst_group *group = msi_container(at, mst_group, node);
+        if (follows(group)) set_backends(group, backends);
+    }
+    return st;
 }

@@ -109,8 +109,10 @@ const char *msi_group_show(const mst_group *group, char *out, size_t size);
  */
 mst_status msi_group_comm(mst_group *group, const void *buffer, struct msi_comm **comm, mst_memory *memory);
 
-/* Exchanges the group's backends, once all its comms are idle; all ranks of the group call it. */
+/* Exchanges the group's backends, which are its own from then on. Fails while operations are under way; all its ranks call it. */
 mst_status msi_group_set_backends(mst_group *group, const struct msi_backends *backends);
+/* The same for the world and the groups that follow it: for all of them or for none. */
+mst_status msi_world_set_backends(struct msi_world *world, const struct msi_backends *backends);
 
 /* Waits until all ranks of the group have come so far. */
 mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait);
