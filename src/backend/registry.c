@@ -18,7 +18,8 @@
 #define MSI_BACKEND_DIR ""
 #endif
 
-enum { NAME_MAX_HERE = 32, KNOWN_MOST = 32, WHY_MAX = 400, DIRS = 5 };
+enum { NAME_MAX_HERE = 32, KNOWN_MOST = 32, WHY_MAX = 400 };
+enum { DIRECTORY_MAX = PATH_MAX - 32 }; /* something is appended */
 
 /*
  * Copies of the tables that were registered or loaded, filled up with zeros where they are of an older muster. Under the lock; one
@@ -52,16 +53,6 @@ static const mst_backend *look_up(const char *name) {
     return NULL;
 }
 
-static mst_status add(const mst_backend *table) {
-    if (look_up(table->name))
-        return msi_fail(MST_ERR_STATE, "give it another name", "there is a backend '%s' already",
-                        table->name);
-    if (n_known == KNOWN_MOST)
-        return msi_fail(MST_ERR_STATE, NULL, "there are %d backends already, which is the most", KNOWN_MOST);
-    memcpy(&known[n_known++], table, table->size < sizeof *table ? table->size : sizeof *table);
-    return MST_OK;
-}
-
 /* Whatever a table comes from, it is looked at before it is used. */
 static mst_status check(const mst_backend *t) {
     if (!t) return msi_fail(MST_ERR_INVALID, NULL, "table is NULL");
@@ -74,15 +65,47 @@ static mst_status check(const mst_backend *t) {
     if (!t->name || !is_name(t->name))
         return msi_fail(MST_ERR_INVALID, "use letters, digits and _, and not 'auto'",
                         "'%s' is no name for a backend", t->name ? t->name : "");
-    const char *lacks = !t->probe      ? "probe"
-                        : !t->rows     ? "rows"
-                        : !t->open     ? "open"
-                        : !t->submit   ? "submit"
-                        : !t->progress ? "progress"
-                        : !t->abort    ? "abort"
-                        : !t->close    ? "close"
-                                       : NULL;
-    return lacks ? msi_fail(MST_ERR_INVALID, NULL, "the table of '%s' lacks %s", t->name, lacks) : MST_OK;
+    return MST_OK;
+}
+
+/* The name of a slot that must be there and is not; NULL: there is none. */
+static const char *find_lack(const mst_backend *t) {
+    bool memory = t->memory_of || t->alloc || t->release || t->copy;
+    const struct {
+        bool lacks;
+        const char *slot;
+    } slots[] = {
+        {!t->probe, "probe"},
+        {!t->rows, "rows"},
+        {!t->open, "open"},
+        {!t->submit, "submit"},
+        {!t->progress, "progress"},
+        {!t->abort, "abort"},
+        {!t->close, "close"},
+        {memory && !t->memory_of, "memory_of"},
+        {memory && !t->alloc, "alloc"},
+        {memory && !t->release, "release"},
+        {memory && !t->copy, "copy"},
+        {t->group_end && !t->group_begin, "group_begin"},
+        {t->group_begin && !t->group_end, "group_end"},
+    };
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
+        if (slots[i].lacks) return slots[i].slot;
+    return NULL;
+}
+
+/* Under the lock. Takes a table that was checked, if all slots are there. */
+static mst_status add(const mst_backend *table) {
+    mst_backend copy = {0};
+    memcpy(&copy, table, table->size < sizeof copy ? table->size : sizeof copy);
+    const char *lacks = find_lack(&copy);
+    if (lacks) return msi_fail(MST_ERR_INVALID, NULL, "the table of '%s' lacks %s", copy.name, lacks);
+    if (look_up(copy.name))
+        return msi_fail(MST_ERR_STATE, "give it another name", "there is a backend '%s' already", copy.name);
+    if (n_known == KNOWN_MOST)
+        return msi_fail(MST_ERR_STATE, NULL, "there are %d backends already, which is the most", KNOWN_MOST);
+    known[n_known++] = copy;
+    return MST_OK;
 }
 
 mst_status mst_backend_register(const mst_backend *table) {
@@ -96,7 +119,7 @@ mst_status mst_backend_register(const mst_backend *table) {
 }
 
 /* The directory of the file that this code is in: the shared library, or the program. */
-static void own_directory(char out[PATH_MAX]) {
+static void own_directory(char out[DIRECTORY_MAX]) {
     Dl_info info;
     char file[PATH_MAX] = "";
     out[0] = '\0';
@@ -109,17 +132,15 @@ static void own_directory(char out[PATH_MAX]) {
     char *slash = strrchr(file, '/');
     if (!slash) return;
     *slash = '\0';
-    snprintf(out, PATH_MAX, "%s", file);
+    snprintf(out, DIRECTORY_MAX, "%.*s", DIRECTORY_MAX - 1, file);
 }
 
 /* The i-th directory with modules; false behind the last. */
 static bool directory(int i, const char *path, char out[PATH_MAX]) {
-    char own[PATH_MAX - 32];
     for (; path && *path; path += strcspn(path, ":"), path += *path == ':')
         if (i-- == 0) return snprintf(out, PATH_MAX, "%.*s", (int)strcspn(path, ":"), path) > 0;
-    char here[PATH_MAX];
-    own_directory(here);
-    snprintf(own, sizeof own, "%.*s", (int)sizeof own - 1, here);
+    char own[DIRECTORY_MAX];
+    own_directory(own);
     if (i == 0) return snprintf(out, PATH_MAX, "%s/muster", own) > 0;        /* beside the library */
     if (i == 1) return snprintf(out, PATH_MAX, "%s/../lib/muster", own) > 0; /* beside the tool's bin */
     if (i == 2) return snprintf(out, PATH_MAX, "%s", MSI_BACKEND_DIR) > 0;
