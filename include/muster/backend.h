@@ -18,7 +18,8 @@
  *  4. An operation, its buffers and arrays are borrowed from submit until progress says that it is done or fails, or until abort
  *     returns. Several may be under way.
  *  5. Slots fail by returning what host->fail returned, which takes the words of the error. A failure of submit, run or progress ends
- *     the engine: abort and close follow.
+ *     the engine: abort and close follow. But submit may refuse a message, as for its tag, with MST_ERR_UNSUPPORTED or
+ *     MST_ERR_INVALID: nothing has begun then, and the engine goes on.
  */
 #ifndef MUSTER_BACKEND_H
 #define MUSTER_BACKEND_H
@@ -103,7 +104,7 @@ typedef struct mst_backend_op {
     void *stream;
     int64_t deadline; /* of run, and of submit with a stream: CLOCK_MONOTONIC in ns; 0: some minutes */
 
-    /* The engine's. Zeroed before submit. */
+    /* The engine's. Zeroed before submit, but for sender, which is -1. */
     int sender; /* recv: the group rank that it came from, once it is done */
     void *request;
     uint64_t word[2];
@@ -203,7 +204,7 @@ typedef struct mst_backend {
 
     /*
      * The group has failed: ends all operations under way, without the help of other ranks, which may be dead. Their buffers are
-     * the program's again when it returns. Only close follows.
+     * the program's again when it returns. Only release and close follow.
      */
     void (*abort)(mst_backend_engine *engine);
 
@@ -240,12 +241,13 @@ typedef struct mst_backend {
  */
 mst_status mst_backend_register(const mst_backend *table);
 
-/* The function of a module, by which muster gets its table; host: that muster's version of this header. NULL: it cannot serve that. */
+/* The function of a module, by which muster gets its table; version: MST_BACKEND_VERSION of that muster. NULL: it cannot serve that. */
 const mst_backend *mst_backend_module(unsigned version);
 
 /*
- * The backends that are known, loaded or not: writes the name of the i-th and whether it can be used here, or why not; false behind the
- * last. text may be NULL, and then nothing is loaded.
+ * The backends that are known, loaded or not: false behind the last, else *name is that of the i-th, until this thread's next call.
+ * With a text, *usable says whether it can be used here, and text why not, or its version. Without one nothing is loaded, and usable may
+ * be NULL.
  */
 bool mst_backend_list(int i, const char **name, bool *usable, char *text, size_t size);
 /* What a backend can do where it can be used, for tables; NULL, and mst_error() says why, if there is none of that name. */
