@@ -26,13 +26,19 @@ enum {
     INTEGER_OPS = OP(SUM) | OP(PRODUCT) | OP(MIN) | OP(MAX) | OP(AVG),
     FLOAT_OPS = OP(SUM) | OP(PRODUCT) | OP(AVG) | OP(PREMUL_SUM),
     EXTREMES = OP(MIN) | OP(MAX),
+    EIGHT_OPS = OP(SUM) | OP(PRODUCT) | EXTREMES,
     IN_PLACE = MST_FORM_IN_PLACE,
     BLOCKS = MST_FORM_UNEVEN | MST_FORM_LISTS,
     EXACT = MST_FORM_DETERMINISTIC,
 };
 
-/* bf16 came with NCCL 2.10, f8 with 2.24 and for GPUs of capability 9.0; there is room behind for what is not strict. */
-static mst_backend_row rows[] = {
+/* What is not always there comes first, and is skipped. */
+enum { ALL, WITHOUT_F8 = 2, STRICT = 4 };
+static const mst_backend_row rows[] = {
+    {WHOLE, EIGHTS, EIGHT_OPS, DEVICE, IN_PLACE}, /* since NCCL 2.24, for GPUs of capability 9.0 */
+    {KIND(REDUCE_SCATTER), EIGHTS, EIGHT_OPS, DEVICE, IN_PLACE | BLOCKS},
+    {WHOLE, FLOATS, EXTREMES, DEVICE, IN_PLACE},
+    {KIND(REDUCE_SCATTER), FLOATS, EXTREMES, DEVICE, IN_PLACE | BLOCKS},
     {KIND(BARRIER), 0, 0, DEVICE, 0},
     {KIND(BROADCAST), 0, 0, DEVICE, IN_PLACE},
     {KIND(ALL_GATHER), 0, 0, DEVICE, IN_PLACE | BLOCKS},
@@ -43,27 +49,20 @@ static mst_backend_row rows[] = {
     {KIND(REDUCE_SCATTER), INTEGERS, INTEGER_OPS, DEVICE, IN_PLACE | BLOCKS | EXACT},
     {WHOLE, FLOATS, FLOAT_OPS, DEVICE, IN_PLACE},
     {KIND(REDUCE_SCATTER), FLOATS, FLOAT_OPS, DEVICE, IN_PLACE | BLOCKS},
-    {0}, /* what is not strict */
-    {0},
-    {0},
-    {0},
     {0},
 };
-enum { OWN_WAY = 10 };
 
-static void add_own_way(void) {
+static bool strict;
+
+static void read_strict(void) {
     const char *given = getenv("MUSTER_NCCL_STRICT");
-    if (given && !strcmp(given, "1")) return;
-    rows[OWN_WAY] = (mst_backend_row){WHOLE, FLOATS, EXTREMES, DEVICE, IN_PLACE};
-    rows[OWN_WAY + 1] = (mst_backend_row){KIND(REDUCE_SCATTER), FLOATS, EXTREMES, DEVICE, IN_PLACE | BLOCKS};
-    if (mnc_found.nccl < 22400 || mnc_found.capability < 9) return;
-    uint32_t ops = OP(SUM) | OP(PRODUCT) | EXTREMES;
-    rows[OWN_WAY + 2] = (mst_backend_row){WHOLE, EIGHTS, ops, DEVICE, IN_PLACE};
-    rows[OWN_WAY + 3] = (mst_backend_row){KIND(REDUCE_SCATTER), EIGHTS, ops, DEVICE, IN_PLACE | BLOCKS};
+    strict = given && !strcmp(given, "1");
 }
 
+/* They may be asked for before NCCL is loaded, and again behind that: then there may be more. */
 const mst_backend_row *mnc_rows(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, add_own_way);
-    return rows;
+    pthread_once(&once, read_strict);
+    if (strict) return rows + STRICT;
+    return mnc_found.nccl >= 22400 && mnc_found.capability >= 9 ? rows + ALL : rows + WITHOUT_F8;
 }
