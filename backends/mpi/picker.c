@@ -147,7 +147,8 @@ static const mst_backend *load_engine(const struct flavour *flavour, unsigned ve
         return NULL;
     }
     const mst_backend *(*module)(unsigned);
-    *(void **)&module = dlsym(handle, "mst_backend_module");
+    void *found = dlsym(handle, "mst_backend_module");
+    memcpy(&module, &found, sizeof module); /* C has no cast from an object to a function */
     const mst_backend *table = module ? module(version) : NULL;
     if (!table) snprintf(text, size, "%.300s is of another version of muster", path);
     return table;

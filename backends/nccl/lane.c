@@ -10,10 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    ASK_EVERY_MS = 2, /* the store, for an id that is not there yet; each time for half as long */
-    SET_LIMIT_MS = 10000,
-};
+enum { ASK_EVERY_MS = 2 }; /* the store, for an id that is not there yet; each time for half as long */
 
 static struct mnc_lane *new_lane(mst_backend_engine *engine, const mst_backend_op *op) {
     struct mnc_lane *lane = calloc(1, sizeof *lane);
@@ -69,9 +66,7 @@ static mst_status offer(struct mnc_lane *lane) {
     lane_key(lane, key);
     mnc_result result = mnc_nccl.GetUniqueId(&id);
     if (result != MNC_SUCCESS) return mnc_fail_nccl(lane->engine, NULL, result, "ncclGetUniqueId");
-    mst_backend_host later = *host; /* its own deadline is that of open */
-    later.deadline = mnc_now() + SET_LIMIT_MS * MNC_MS;
-    mst_status st = host->set(&later, key, &id, sizeof id);
+    mst_status st = host->set(host, key, &id, sizeof id);
     return st == MST_OK ? begin_comm(lane, &id) : st;
 }
 
