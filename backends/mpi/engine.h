@@ -97,6 +97,8 @@ extern size_t msm_limit;
 mst_status msm_open(const mst_backend_host *host, mst_backend_engine **engine, mst_backend_traits *traits);
 void msm_close(mst_backend_engine *engine);
 
+/* May MPI be called? Not once an operation was given up. */
+mst_status msm_check_usable(const mst_backend_host *host);
 mst_status msm_submit(mst_backend_engine *engine, mst_backend_op *op);
 mst_status msm_progress(mst_backend_engine *engine, mst_backend_op *op, bool *done);
 mst_status msm_run(mst_backend_engine *engine, mst_backend_op *op);

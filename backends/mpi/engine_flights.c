@@ -3,11 +3,11 @@
  *
  * What MPI allows of ending them: a receive that nobody has answered can be cancelled, and its buffer is free then. Neither sends nor
  * collectives can. abort leaves their requests in MPI, never to be tested again; MPI moves their data only inside of calls
- * of this process, so a process that calls MPI no more has its buffers back, and one that goes on with other groups
- * may still see a late block of a rank that had not failed arrive in a buffer of the aborted operation.
+ * of this process, so from then on this process calls MPI no more: its other groups on MPI fail, too.
  */
 #include "engine.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +106,20 @@ static mst_status check_tag(mst_backend_engine *engine, const mst_backend_op *op
     return engine->host->fail(engine->host, MST_ERR_UNSUPPORTED, -1, "use smaller tags", line);
 }
 
+/* Operations were given up that MPI would go on with, and write into their buffers, in any call of it. So none is made any more. */
+static atomic_bool given_up; /* never taken back; nothing is ordered by it */
+
+mst_status msm_check_usable(const mst_backend_host *host) {
+    if (atomic_load(&given_up))
+        return host->fail(host, MST_ERR_STATE, -1, "use native from here on, or start the processes anew",
+                          "an operation was given up, which MPI cannot take back: MPI is not called any more "
+                          "in this process");
+    if (!msm_alive())
+        return host->fail(host, MST_ERR_STATE, -1, "finalise MPI after mst_destroy_process_group",
+                          "MPI_Finalize was called");
+    return MST_OK;
+}
+
 static mst_status begin(mst_backend_engine *engine, mst_backend_op *op, bool blocking,
                         struct msm_flight **flight) {
     bool message = op->kind == MST_KIND_SEND || op->kind == MST_KIND_RECV;
@@ -127,7 +141,8 @@ static mst_status begin(mst_backend_engine *engine, mst_backend_op *op, bool blo
 
 mst_status msm_submit(mst_backend_engine *engine, mst_backend_op *op) {
     struct msm_flight *f = NULL;
-    mst_status st = begin(engine, op, false, &f);
+    mst_status st = msm_check_usable(engine->host);
+    if (st == MST_OK) st = begin(engine, op, false, &f);
     op->request = f;
     return st;
 }
@@ -194,6 +209,9 @@ mst_status msm_progress(mst_backend_engine *engine, mst_backend_op *op, bool *do
     struct msm_flight *f = op->request;
     MPI_Status got;
     bool over = false;
+    *done = false;
+    mst_status st = msm_check_usable(engine->host);
+    if (st != MST_OK) return st;
     memset(&got, 0, sizeof got);
     msm_lock();
     int rc = test(f, &over, &got);
@@ -246,6 +264,7 @@ void msm_abort(mst_backend_engine *engine) {
     if (engine->active) {
         engine->failed = true;
         msm_leave_unfinalised();
+        atomic_store(&given_up, true);
     }
     while (engine->active) {
         struct msm_flight *f = engine->active;

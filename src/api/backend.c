@@ -34,12 +34,19 @@ mst_status mst_set_backend(mst_group *group, const char *backend) {
     struct msi_backends backends;
     mst_group *found = msi_api_group("mst_set_backend", NULL, group);
     if (!found) return MST_ERR_STATE;
+    if (msi_comm_in_callback())
+        return msi_fail(MST_ERR_STATE, "exchange it after the callback has returned",
+                        "a callback of a work cannot exchange a backend");
     if (!backend) return msi_fail(MST_ERR_INVALID, "give a name such as \"native\"", "backend is NULL");
     mst_status st = msi_backends_parse(backend, found->world->backend_path, &backends);
     if (st != MST_OK) return st;
     if (!found->ranks) {
+        struct msi_backends before = found->backends;
         st = msi_world_set_backends(found->world, &backends);
-        return st == MST_OK ? msi_world_open_engine(found->world, found->timeout_ms, NULL) : st;
+        if (st != MST_OK) return st;
+        st = msi_world_open_engine(found->world, found->timeout_ms, NULL);
+        if (st != MST_OK) msi_world_set_backends(found->world, &before);
+        return st;
     }
     return msi_group_set_backends(found, &backends);
 }

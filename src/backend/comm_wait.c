@@ -26,8 +26,8 @@ enum {
     HELP_NS = 50000000,
     NAP_NS = 100000,
     /* One that wakes its waiters has threads, which need the processor. */
-    WOKEN_SPINS = 100,
     WOKEN_NS = 20000,
+    SPIN_NS = 10000, /* before the processor is given away, where an engine is waited for */
     SLEEP_MS = 5,
     SLEEP_MOST_MS = 50,
     ASK_NS = 200000000, /* between questions to the store */
@@ -253,10 +253,6 @@ static bool must_help(const struct msi_comm *comm) {
     return comm->engine && comm->engine->traits.poll_fd <= 0;
 }
 
-static int64_t yield_for(const struct msi_comm *comm) {
-    return must_help(comm) ? HELP_NS : comm->engine ? WOKEN_NS : YIELD_NS;
-}
-
 static void sleep_on(struct msi_comm *comm, const struct mst_work *op, int bell, struct msi_idle *idle) {
     nfds_t fds = watch(comm, op, bell);
     int64_t left = msi_ms_until(op->wait.deadline);
@@ -310,8 +306,26 @@ static void pause_a_little(struct msi_comm *comm, bool yield) {
     if (comm->threaded) pthread_mutex_lock(&comm->lock);
 }
 
+/* Between two turns there is an engine's progress, which may take long: only the clock tells how long the wait is. */
+static void idle_by_clock(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep) {
+    int64_t now = msi_now();
+    idle->turns++;
+    if (idle->since == 0) idle->since = idle->looked = now;
+    if (!next_active(comm, NULL) || (now - idle->since > SPIN_NS && look_around(comm, idle, now))) return;
+    if (now - idle->since < SPIN_NS && !comm->crowded)
+        pause_a_little(comm, false);
+    else if (!may_sleep || now - idle->since < (must_help(comm) ? HELP_NS : WOKEN_NS))
+        pause_a_little(comm, true);
+    else
+        doze(comm, idle);
+}
+
 void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep) {
-    if (++idle->turns < (comm->engine && !must_help(comm) ? WOKEN_SPINS : msi_comm_spins(comm))) {
+    if (comm->engine) {
+        idle_by_clock(comm, idle, may_sleep);
+        return;
+    }
+    if (++idle->turns < msi_comm_spins(comm)) {
         pause_a_little(comm, false);
         return;
     }
@@ -322,7 +336,7 @@ void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep)
     int64_t now = msi_now();
     if (idle->since == 0) idle->since = idle->looked = now;
     if (!next_active(comm, NULL) || look_around(comm, idle, now)) return;
-    if (!may_sleep || now - idle->since < yield_for(comm))
+    if (!may_sleep || now - idle->since < YIELD_NS)
         pause_a_little(comm, true);
     else
         doze(comm, idle);

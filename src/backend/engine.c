@@ -38,8 +38,14 @@ static mst_status host_get(const mst_backend_host *host, const char *key, int64_
     char full[KEY_MAX];
     struct msi_str name = engine_key(engine_of(host), key, full);
     struct msi_wait wait = {deadline, NULL};
-    struct msi_exchange x = {.req = {.op = MSI_OP_WAIT_GET, .keys = &name, .n = 1}};
-    mst_status st = comm->hooks.exec(comm->hooks.context, &wait, &x, 1);
+    /* Once it is open, whoever waits for the engine looks after lost ranks: then a request goes in company, which is not guarded. */
+    bool open = engine_of(host)->made != NULL;
+    struct msi_exchange both[] = {{.req = msi_read_request(name)},
+                                  {.req = {.op = MSI_OP_WAIT_GET, .keys = &name, .n = 1}}};
+    mst_status st = open ? comm->hooks.exec(comm->hooks.context, &wait, both, 2)
+                         : comm->hooks.exec(comm->hooks.context, &wait, &both[1], 1);
+    struct msi_exchange x = both[1];
+    msi_exchange_free(both, 1);
     if (st == MST_OK) st = x.status;
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
     struct msi_str found = st == MST_OK ? msi_read_str(&r) : msi_cstr("");
@@ -195,6 +201,17 @@ static void fill_host(struct msi_engine *e, const struct msi_wait *wait) {
     };
 }
 
+/* Modules may forget to say why, and pass on words that mean nothing outside. */
+static mst_status open_made(struct msi_engine *e) {
+    msi_fail(MST_ERR_SYSTEM, NULL, "backend '%s' could not be opened, and does not say why", e->table->name);
+    mst_status st = e->table->open(&e->host, &e->made, &e->traits);
+    if (st != MST_ERR_TIMEOUT) return st;
+    char why[300];
+    snprintf(why, sizeof why, "%s", mst_last_error()->message);
+    return msi_fail(MST_ERR_STALLED, "see where the other ranks are; a longer wait is .timeout_ms",
+                    "backend '%s' was not opened in time: %s", e->table->name, why);
+}
+
 mst_status msi_engine_open(struct msi_comm *comm, const struct msi_wait *wait, struct msi_engine **engine) {
     struct msi_engine *e = calloc(1, sizeof *e);
     if (!e) return msi_fail_memory();
@@ -212,7 +229,7 @@ mst_status msi_engine_open(struct msi_comm *comm, const struct msi_wait *wait, s
     if (st == MST_OK) fill_host(e, wait);
     if (st == MST_OK) st = agree(e, wait);
     if (st == MST_OK) st = gather(e, wait);
-    if (st == MST_OK) st = e->table->open(&e->host, &e->made, &e->traits);
+    if (st == MST_OK) st = open_made(e);
     if (st != MST_OK) {
         e->made = NULL;
         msi_engine_free(e);

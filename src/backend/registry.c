@@ -138,7 +138,8 @@ static void own_directory(char out[DIRECTORY_MAX]) {
 /* The i-th directory with modules; false behind the last. */
 static bool directory(int i, const char *path, char out[PATH_MAX]) {
     for (; path && *path; path += strcspn(path, ":"), path += *path == ':')
-        if (i-- == 0) return snprintf(out, PATH_MAX, "%.*s", (int)strcspn(path, ":"), path) > 0;
+        if (*path != ':' && i-- == 0)
+            return snprintf(out, PATH_MAX, "%.*s", (int)strcspn(path, ":"), path) > 0;
     char own[DIRECTORY_MAX];
     own_directory(own);
     if (i == 0) return snprintf(out, PATH_MAX, "%s/muster", own) > 0;        /* beside the library */
@@ -177,12 +178,16 @@ static mst_status load(const char *name, const char *path, const mst_backend **t
     if (!find_file(name, path, file)) return say_no_module(name);
     void *module = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!module)
-        return msi_fail(MST_ERR_UNSUPPORTED, "install the library that it names",
+        return msi_fail(MST_ERR_UNSUPPORTED,
+                        "install the library that the loader misses, or build the module for this system",
                         "backend '%s' cannot be loaded: %s", name, dlerror());
     const mst_backend *(*give)(unsigned);
     void *found = dlsym(module, "mst_backend_module");
     memcpy(&give, &found, sizeof give); /* C has no cast from an object to a function */
-    const mst_backend *t = give ? give(MST_BACKEND_VERSION) : NULL;
+    if (!give)
+        return msi_fail(MST_ERR_UNSUPPORTED, "see <muster/backend.h>",
+                        "%s has no function mst_backend_module", file);
+    const mst_backend *t = give(MST_BACKEND_VERSION);
     if (!t)
         return msi_fail(MST_ERR_UNSUPPORTED, "build it against this muster's backend.h",
                         "%s gives no table of version %d", file, MST_BACKEND_VERSION);

@@ -41,6 +41,7 @@ FAKES = {
     for setting, name in (("CUDART", "cudart"), ("NCCL", "nccl"))
 }
 MPI = "openmpi" if shutil.which("mpirun.openmpi") and shutil.which("mpicc.openmpi") else None
+NCCL = os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "lib/muster/mst_backend_nccl.so")
 
 
 def bus(op, n):
@@ -115,7 +116,7 @@ class Figures(Bench):
         self.assertEqual({line["hosts"] for line in lines}, {2})
         self.assertIn(b"2 pretended hosts", out)
 
-    @unittest.skipUnless(all(map(os.path.exists, FAKES.values())), "the tests' own CUDA runtime was not built")
+    @unittest.skipUnless(all(map(os.path.exists, (*FAKES.values(), NCCL))), "the backend nccl or the tests' own CUDA was not built")
     def test_buffers_on_a_device(self):
         lines, out, _ = self.json_of("all", *SMALL, "--backend", "nccl", "--dtype", "f16", env=FAKES)
         self.assertEqual({line["op"] for line in lines}, set(OPS) - {"barrier"})
