@@ -86,7 +86,10 @@ static const char *show_blamed(struct msi_comm *comm, int rank, uint64_t seq, ms
                                size_t size) {
     char what[200];
     const struct msi_slot *slot = &comm->board->areas[rank].slots[seq % MSI_SLOTS];
-    comm->hooks.show(comm->hooks.context, rank, out, size);
+    if (rank == comm->rank)
+        snprintf(out, size, "this rank");
+    else
+        comm->hooks.show(comm->hooks.context, rank, out, size);
     size_t used = strlen(out);
     if (status == MST_ERR_MISMATCH && msi_board_begun(comm->board, rank, seq))
         snprintf(out + used, size - used, " called %s", msi_told_show(&slot->told, what, sizeof what));
@@ -101,19 +104,21 @@ static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
     bool message = gave_up & MSI_GAVE_UP_MESSAGE;
     int culprit = (int)(gave_up >> 8 & 0xffff) - 1;
     void *context = comm->hooks.context;
-    if (culprit < 0 || culprit >= comm->size || culprit == comm->rank) culprit = rank;
+    if (culprit < 0 || culprit >= comm->size) culprit = rank;
+    int blamed_rank = culprit;
+    if (culprit == comm->rank) culprit = rank; /* only the other knows why it blames this one */
     if (status == MST_ERR_PEER_LOST) {
         comm->hooks.refresh(context);
         comm->hooks.say_lost(context, culprit);
     } else {
         const struct mst_work *own = next_active(comm, NULL);
-        bool other = culprit != rank;
+        bool other = blamed_rank != rank && (blamed_rank != comm->rank || status == MST_ERR_MISMATCH);
         msi_fail(status, "look at that rank's own message; the group must be made anew",
                  "%s gave up %s (%s%s%s) while this rank was in %s",
                  comm->hooks.show(context, rank, who, sizeof who),
                  message ? "a message" : msi_told_show(&slot->told, what, sizeof what),
                  mst_status_text(status), other ? ": " : "",
-                 other ? show_blamed(comm, culprit, seq, status, blamed, sizeof blamed) : "",
+                 other ? show_blamed(comm, blamed_rank, seq, status, blamed, sizeof blamed) : "",
                  own->begin ? msi_told_show(&own->host.told, here, sizeof here) : own->name);
     }
     struct mst_work *op = next_active(comm, NULL);

@@ -63,9 +63,10 @@ void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *op) {
     if (comm->net || comm->engine) msi_note_gave_up(comm, f);
     if (!comm->board || comm->net) return;
     uint64_t what = (uint64_t)f->status | (op->begin ? 0 : MSI_GAVE_UP_MESSAGE);
+    uint64_t seq = op->begin && op->host.differing ? op->host.differing : comm->board->seq;
     /* Read by msi_comm_heard of the others. */
     msi_board_post(comm->board, &msi_board_own(comm->board)->gave_up,
-                   comm->board->seq << 32 | (uint64_t)(f->culprit + 1) << 8 | what);
+                   seq << 32 | (uint64_t)(f->culprit + 1) << 8 | what);
 }
 
 /* That rank, if it is known to be gone, or another: one may hang up because of another. -1: none. */
