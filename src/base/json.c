@@ -224,23 +224,22 @@ static bool take_number(struct msi_json *in, struct msi_json_number *number) {
     if (in->expected) return false;
     if (msi_json_peek(in) != MSI_JSON_NUMBER) return msi_json_fail(in, "a number");
     const char *wrong = msi_json_number_read(in->at, in->end, number);
-    return !wrong || fail_at(in, wrong, "a digit");
+    if (wrong) return fail_at(in, wrong, "a digit");
+    in->at = number->end;
+    return true;
 }
 
 bool msi_json_double(struct msi_json *in, double *value) {
     struct msi_json_number number;
     if (!take_number(in, &number)) return false;
-    if (!msi_json_number_double(&number, value)) return msi_json_fail(in, "a number below 1.8e308");
-    in->at = number.end;
-    return true;
+    return msi_json_number_double(&number, value) || fail_at(in, number.begin, "a number below 1.8e308");
 }
 
 bool msi_json_int(struct msi_json *in, int64_t *value) {
     struct msi_json_number number;
     if (!take_number(in, &number)) return false;
-    if (!msi_json_number_int(&number, value)) return msi_json_fail(in, "a whole number of at most 63 bits");
-    in->at = number.end;
-    return true;
+    return msi_json_number_int(&number, value) ||
+           fail_at(in, number.begin, "a whole number of at most 63 bits");
 }
 
 bool msi_json_skip(struct msi_json *in) {
@@ -259,9 +258,7 @@ bool msi_json_skip(struct msi_json *in) {
     case MSI_JSON_STRING:
         return take_string(in, &text);
     case MSI_JSON_NUMBER:
-        if (!take_number(in, &number)) return false;
-        in->at = number.end;
-        return true;
+        return take_number(in, &number);
     case MSI_JSON_BOOL:
         return msi_json_bool(in, &value);
     case MSI_JSON_NULL:
