@@ -1,6 +1,6 @@
 /*
  * tally_read.c - a tally from JSON, as tally_write.c writes it. The bytes are hostile until checked: what is taken keeps all
- * that tally.h promises, and memory is in proportion to the input. Unknown keys are skipped; groups come before rows, rows
+ * that tally.h promises, its limits too. Unknown keys are skipped; groups come before rows, rows
  * before calls.
  */
 #include "base/error.h"
