@@ -43,7 +43,7 @@ typedef struct mst_summary_options {
     MST_OPTION(mst_site site);
     MST_OPTION(mst_group *world);    /* NULL: the default world */
     MST_OPTION(bool show_straggler); /* compares each call with the same one of the other ranks */
-    MST_OPTION(int timeout_ms);      /* 0: the world's; ranks that have not come by then are missing, and named */
+    MST_OPTION(int timeout_ms); /* 0: the world's; ranks that have not come by then are missing, and named */
     MST_OPTION(mst_cancel *cancel);
 } mst_summary_options;
 /*
@@ -62,7 +62,8 @@ inline mst_status mst_configure(mst_prof_options options = {}, MST_SITE_PARAMETE
 inline mst_status mst_log_summary(mst_summary_options options = {}, MST_SITE_PARAMETERS) {
     return mst_log_summary_with(MST_FILL_OPTIONS(options));
 }
-inline mst_status mst_log_summary_json(mst_bytes *out, mst_summary_options options = {}, MST_SITE_PARAMETERS) {
+inline mst_status mst_log_summary_json(mst_bytes *out, mst_summary_options options = {},
+                                       MST_SITE_PARAMETERS) {
     return mst_log_summary_json_with(out, MST_FILL_OPTIONS(options));
 }
 #else

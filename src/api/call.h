@@ -16,7 +16,7 @@ struct msi_call {
     mst_dtype dtype;
     size_t element; /* bytes of one */
     size_t count;
-    int root;         /* group rank; -1: none */
+    int root;                          /* group rank; -1: none */
     const struct msi_message *message; /* of messages alone */
     uint64_t entered;                  /* tick; 0: not looked at yet */
 };

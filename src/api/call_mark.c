@@ -17,25 +17,36 @@ static size_t bytes_of(const struct msi_call *call) {
     int n = call->group->size;
     switch (msi_kind_family(call->kind)) {
     case MSI_KIND_SEND:
-    case MSI_KIND_RECV: return call->message->bytes;
-    case MSI_KIND_BARRIER: return 0;
-    case MSI_KIND_ALL_GATHER: return host->out.lens ? all_blocks(&host->out, n) : (size_t)n * host->in.each;
+    case MSI_KIND_RECV:
+        return call->message->bytes;
+    case MSI_KIND_BARRIER:
+        return 0;
+    case MSI_KIND_ALL_GATHER:
+        return host->out.lens ? all_blocks(&host->out, n) : (size_t)n * host->in.each;
     case MSI_KIND_REDUCE_SCATTER:
-    case MSI_KIND_ALL_TO_ALL: return all_blocks(&host->in, n);
-    case MSI_KIND_GATHER: return (size_t)n * host->in.each;
-    case MSI_KIND_SCATTER: return (size_t)n * host->out.each;
-    default: return host->in.each;
+    case MSI_KIND_ALL_TO_ALL:
+        return all_blocks(&host->in, n);
+    case MSI_KIND_GATHER:
+        return (size_t)n * host->in.each;
+    case MSI_KIND_SCATTER:
+        return (size_t)n * host->out.each;
+    default:
+        return host->in.each;
     }
 }
 
 static enum msi_share share_of(enum msi_kind kind) {
     switch (msi_kind_family(kind)) {
-    case MSI_KIND_BARRIER: return MSI_SHARE_NONE;
-    case MSI_KIND_ALL_REDUCE: return MSI_SHARE_TWICE;
+    case MSI_KIND_BARRIER:
+        return MSI_SHARE_NONE;
+    case MSI_KIND_ALL_REDUCE:
+        return MSI_SHARE_TWICE;
     case MSI_KIND_ALL_GATHER:
     case MSI_KIND_REDUCE_SCATTER:
-    case MSI_KIND_ALL_TO_ALL: return MSI_SHARE_PART;
-    default: return MSI_SHARE_WHOLE;
+    case MSI_KIND_ALL_TO_ALL:
+        return MSI_SHARE_PART;
+    default:
+        return MSI_SHARE_WHOLE;
     }
 }
 

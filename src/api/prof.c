@@ -100,7 +100,8 @@ mst_status mst_stop_profiling_op(const char *const *names, size_t n) {
 }
 
 /* Into out on rank 0. */
-static mst_status summarize(const char *name, const mst_summary_options *given, bool json, struct msi_buf *out) {
+static mst_status summarize(const char *name, const mst_summary_options *given, bool json,
+                            struct msi_buf *out) {
     mst_summary_options o;
     mst_status st = msi_options_begin(name, &o, sizeof o, given);
     if (st == MST_OK) st = msi_check_timeout(o.timeout_ms);

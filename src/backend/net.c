@@ -35,9 +35,9 @@ struct msi_net {
     struct msi_exec exec;
     enum phase phase;
     uint64_t seq;
-    bool planned;                    /* the plan may be used again, where … */
-    struct msi_question question;    /* … this is asked, */
-    const struct msi_planner *asked; /* and no other algorithm asked for */
+    bool planned;                     /* the plan may be used again, where … */
+    struct msi_question question;     /* … this is asked, */
+    const struct msi_planner *asked;  /* and no other algorithm asked for */
     const struct msi_planner *chosen; /* whose plan it is */
     int owed;             /* barriers that this rank has given up; the first may be under way … */
     struct mst_work left; /* … and all are like this one */

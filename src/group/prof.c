@@ -211,7 +211,8 @@ mst_status msi_world_summarize(struct msi_world *world, const struct msi_wait *w
 void msi_world_print_profile(struct msi_world *world) {
     struct msi_buf text = {0};
     struct msi_wait wait = {msi_deadline(world->linger_ms), NULL};
-    if (world->prof && world->prints_profile && !atomic_load_explicit(&world->cut_off, memory_order_relaxed) &&
+    if (world->prof && world->prints_profile &&
+        !atomic_load_explicit(&world->cut_off, memory_order_relaxed) &&
         msi_world_summarize(world, &wait, true, false, &text) == MST_OK && text.len)
         fwrite(text.data, 1, text.len, stdout);
     fflush(stdout);

@@ -44,8 +44,8 @@ struct msi_world {
     _Atomic bool cut_off; /* the store is lost, and with it everything that needs it */
     mst_group *all;       /* the group of all ranks */
     struct msi_prof_world *prof;
-    bool prints_profile; /* rank 0 does, in the end */
-    int summaries;       /* of profiles that were made so far; counts alike on all ranks */
+    bool prints_profile;  /* rank 0 does, in the end */
+    int summaries;        /* of profiles that were made so far; counts alike on all ranks */
     pthread_mutex_t lock; /* of what follows */
     struct msi_list groups;
     struct msi_group_count *counts; /* how many groups were made of the same ranks */
@@ -80,7 +80,7 @@ struct mst_group {
     uint32_t flight;                       /* its place in the flight recorder, from 1 up; 0: none yet */
     const struct msi_prof_group *recorded; /* as records know it; NULL: none of it was made */
     mst_group *handle;                     /* what the program has of it */
-    char id[48];       /* its part of the world's keys */
+    char id[48];                           /* its part of the world's keys */
     char name[MSI_GROUP_NAME_MAX];
 };
 

@@ -20,7 +20,7 @@ __attribute__((visibility("hidden"))) extern bool msi_tick_raw;
 static inline uint64_t msi_tick(void) {
 #if defined(__aarch64__)
     uint64_t ticks;
-    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    __asm__("mrs %0, cntvct_el0" : "=r"(ticks) : : "memory"); /* the clobber keeps it where it is */
     return ticks;
 #elif defined(__x86_64__)
     return msi_tick_raw ? __builtin_ia32_rdtsc() : (uint64_t)msi_now();

@@ -41,7 +41,8 @@ _Static_assert(sizeof(struct msi_flight_group) == 64, "one line");
 struct msi_flight_entry {
     _Atomic uint64_t what; /* number of the operation, from 1 up, and below it in 3 bits its state */
     _Atomic uint64_t seq, count;
-    _Atomic uint64_t begin, end; /* ticks; end 0: not known, since the clock is not looked at for this alone */
+    _Atomic uint64_t begin,
+        end;                /* ticks; end 0: not known, since the clock is not looked at for this alone */
     _Atomic uint64_t where; /* place, and above 32 bits the group */
     _Atomic uint64_t about; /* dtype, and above 32 bits the peer's global rank and 1; 0: none */
     _Atomic uint64_t pad;

@@ -8,8 +8,8 @@
 #include "prof/trace.h"
 #include "prof/watch.h"
 
-#include <pthread.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -262,8 +262,8 @@ void msi_trace_flush(struct msi_trace *t) {
 static mst_status open_file(struct msi_trace *t, const char *directory) {
     int n = snprintf(t->path, sizeof t->path, "%s/rank-%d.trace.json", directory, t->rank);
     if (n < 0 || n >= (int)sizeof t->path)
-        return msi_fail(MST_ERR_CONFIG, "choose a shorter one", "the directory of traces has a name of %d characters",
-                        n);
+        return msi_fail(MST_ERR_CONFIG, "choose a shorter one",
+                        "the directory of traces has a name of %d characters", n);
     if (mkdir(directory, 0777) != 0 && errno != EEXIST)
         return msi_fail_errno(errno, "cannot make the directory of traces, %s", directory);
     t->fd = open(t->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
