@@ -41,6 +41,8 @@ FAKES = {
     for setting, name in (("CUDART", "cudart"), ("NCCL", "nccl"))
 }
 MPI = "openmpi" if shutil.which("mpirun.openmpi") and shutil.which("mpicc.openmpi") else None
+# The directory of the sample backend, a module from outside of the tree.
+SAMPLE = {"MUSTER_BACKEND_PATH": os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "tests/backends")}
 NCCL = os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "lib/muster/mst_backend_nccl.so")
 
 
@@ -123,6 +125,15 @@ class Figures(Bench):
         for line in lines:
             self.check_line(line)
         self.assertIn(b"nccl: not supported: a barrier has no buffers", out)
+
+    def test_a_module_of_ones_own(self):
+        lines, out, err = self.json_of("all_reduce", "send_recv", *SMALL, "--backend", "native,shelf", env=SAMPLE)
+        self.assertEqual(err, b"")
+        self.assertIn(b"shelf: muster over shelf (a sample, by way of the store)", out)
+        self.assertEqual([line["backend"] for line in lines], ["native", "shelf"] * 4)
+        for line in lines:
+            self.check_line(line)
+        self.assertIn(b"shelf", self.bench(env=SAMPLE)[1])
 
     def test_shares_of_the_floor(self):
         rc, out, err = self.bench("all_reduce", *QUICK, "--bytes", "64", "--backend", "native", "--limits")
@@ -220,6 +231,8 @@ class Trouble(Bench):
             (("xyzzy",), b"unknown operation 'xyzzy'"),
             (("barrier", "--frob"), b"unknown option '--frob'"),
             (("barrier", "--backend", "nativ"), b"unknown backend 'nativ'; did you mean 'native'?"),
+            (("barrier", "--backend", "shell"), b"unknown backend 'shell'; did you mean 'shelf'?"),
+            (("barrier", "--backend", "xyzzy"), b"gloo nccl shelf openmpi mpich torch; a module mst_backend_xyzzy.so is sought"),
             (("barrier", "--backend", ""), b"--backend needs a name"),
             (("barrier", "--backend", "native,native"), b"'native' twice"),
             (("barrier", "--dtype", "bf17"), b"unknown dtype 'bf17'; did you mean 'bf16'?"),
@@ -240,7 +253,7 @@ class Trouble(Bench):
             (("limits", "word"), b"'word' is not expected"),
         )
         for words, message in mistakes:
-            rc, out, err = self.bench(*words)
+            rc, out, err = self.bench(*words, env=SAMPLE)
             self.assertEqual((rc, out), (2, b""), words)
             self.assertIn(message, err)
             self.assertEqual(err.count(b"\n"), 1)

@@ -21,9 +21,9 @@ struct ops_options {
 
 static const struct opt options[] = {
     {"backend", 'b', OPT_STRING, "LIST",
-     "through muster: native, mpi, mpi:openmpi, mpi:mpich, gloo, nccl;\ncalled directly: openmpi, mpich, "
-     "torch "
-     "(default native,openmpi,mpich)",
+     "through muster: native, mpi, mpi:openmpi, mpi:mpich, gloo, nccl,\n"
+     "and modules of your own in MUSTER_BACKEND_PATH; called directly:\n"
+     "openmpi, mpich, torch (default native,openmpi,mpich)",
      AT(backends), 0, 0},
     {"ranks", 'n', OPT_STRING, "LIST", "numbers of ranks (default 2)", AT(ranks), 0, 0},
     {"bytes", 0, OPT_STRING, "MIN:MAX:N",
@@ -100,13 +100,24 @@ static int read_ranks(struct ops_bench *b, const char *list) {
     return b->n_ranks > 0 ? OPT_PROCEED : opt_mistake(&command, "--ranks needs a number");
 }
 
+static int unknown_backend(const char *word, const char *near) {
+    char ours[OPS_NAMES_MAX], others[OPS_NAMES_MAX];
+
+    if (near != NULL) return unknown("backend", word, near);
+    return opt_mistake(&command,
+                       "unknown backend '%s'; there are %s %s; a module mst_backend_%s.so is sought in "
+                       "MUSTER_BACKEND_PATH",
+                       word, ops_side_names(true, ours, sizeof ours),
+                       ops_side_names(false, others, sizeof others), word);
+}
+
 static int read_backends(struct ops_bench *b, const char *list) {
     char word[32];
     const char *near;
 
     while (peers_next_word(&list, word)) {
         struct ops_side side;
-        if (!ops_find_side(word, &side, &near)) return unknown("backend", word, near);
+        if (!ops_find_side(word, &side, &near)) return unknown_backend(word, near);
         for (int i = 0; i < b->n_sides; i++)
             if (strcmp(b->sides[i].peer.name, word) == 0)
                 return opt_mistake(&command, "--backend has '%s' twice", word);
