@@ -226,6 +226,10 @@ class Trouble(Bench):
         self.assertEqual(len(list(ET.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}polyline"))), 2)
 
     def test_mistakes_are_refused(self):
+        new, old, link = map(self.path, ("new", "old", "link"))
+        with open(old, "w", encoding="utf-8") as file:
+            file.write("figures of yesterday")
+        os.symlink(old, link)
         mistakes = (
             (("allreduce",), b"unknown operation 'allreduce'; did you mean 'all_reduce'?"),
             (("xyzzy",), b"unknown operation 'xyzzy'"),
@@ -248,6 +252,9 @@ class Trouble(Bench):
             (("barrier", "--seconds", "0"), b"more than 0"),
             (("barrier", "--json", "/nowhere/x"), b"cannot write to /nowhere/x"),
             (("barrier", "--plot", "/nowhere/x"), b"cannot write to /nowhere/x"),
+            (("barrier", "--json", new, "--csv", new), b"--json and --csv are one file"),
+            (("barrier", "--csv", old, "--plot", f"{os.path.dirname(old)}/./old"), b"--csv and --plot are one file"),
+            (("barrier", "--json", old, "--plot", link), b"--json and --plot are one file"),
             (("--rounds", "1"), b"name an operation"),
             (("limits", "--processes", "0"), b"not '0'"),
             (("limits", "word"), b"'word' is not expected"),
@@ -257,6 +264,9 @@ class Trouble(Bench):
             self.assertEqual((rc, out), (2, b""), words)
             self.assertIn(message, err)
             self.assertEqual(err.count(b"\n"), 1)
+        self.assertFalse(os.path.exists(new))
+        with open(old, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "figures of yesterday")
 
 
 class Others(Bench):

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const size_t biggest = (size_t)4 << 30;
 
@@ -190,10 +191,34 @@ static int read_bytes(struct ops_bench *b, const char *text) {
     return OPT_PROCEED;
 }
 
-static int open_file(const char *name, FILE **file) {
-    if (name == NULL) return OPT_PROCEED;
-    *file = fopen(name, "we");
-    if (*file == NULL) return opt_mistake(&command, "cannot write to %s: %s", name, strerror(errno));
+/* Two names of one file. Devices and pipes may be written to by several. */
+static bool is_same_file(const char *a, const char *b) {
+    struct stat first, second;
+
+    if (stat(a, &first) != 0 || stat(b, &second) != 0) return strcmp(a, b) == 0;
+    return S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+/* Nothing is opened, and so emptied, before it is known whose it is; a name for a file that was not there only then. */
+static int open_files(struct ops_bench *b, const struct ops_options *o) {
+    const struct {
+        const char *option, *name;
+        FILE **file;
+    } files[] = {{"--json", o->json, &b->json}, {"--csv", o->csv, &b->csv}, {"--plot", o->plot, &b->plot}};
+    enum { FILES = sizeof files / sizeof files[0] };
+
+    for (int i = 0; i < 2 * FILES; i++) {
+        int at = i % FILES;
+        if (files[at].name == NULL) continue;
+        for (int k = 0; k < at; k++)
+            if (files[k].name != NULL && is_same_file(files[k].name, files[at].name))
+                return opt_mistake(&command, "%s and %s are one file, %s; give each its own", files[k].option,
+                                   files[at].option, files[at].name);
+        if (i < FILES) continue;
+        *files[at].file = fopen(files[at].name, "we");
+        if (*files[at].file == NULL)
+            return opt_mistake(&command, "cannot write to %s: %s", files[at].name, strerror(errno));
+    }
     return OPT_PROCEED;
 }
 
@@ -231,7 +256,5 @@ int ops_read_options(struct ops_bench *b, int argc, char **argv) {
 
     if (status == OPT_PROCEED) status = read_ops(b, operands, n);
     if (status == OPT_PROCEED) status = read_values(b, &o);
-    if (status == OPT_PROCEED) status = open_file(o.json, &b->json);
-    if (status == OPT_PROCEED) status = open_file(o.csv, &b->csv);
-    return status == OPT_PROCEED ? open_file(o.plot, &b->plot) : status;
+    return status == OPT_PROCEED ? open_files(b, &o) : status;
 }
