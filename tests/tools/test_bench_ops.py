@@ -113,6 +113,20 @@ class Figures(Bench):
             rows = list(csv.DictReader(file))
         self.assertEqual([row["us_median"] for row in rows], [f"{line['us_median']:.4f}" for line in lines])
 
+    def test_sizes_that_cannot_be_had(self):
+        lines, out, _ = self.json_of("all_reduce", "gather", *QUICK, "--bytes", "3:1K:2", "--backend", "native", "--ranks", "3")
+        sizes = {op: [line["bytes"] for line in lines if line["op"] == op] for op in ("all_reduce", "gather")}
+        self.assertEqual(sizes["all_reduce"], [4, 12, 24, 48, 96, 192, 384, 768])
+        self.assertEqual(sizes["gather"], [12, 24, 48, 96, 192, 384, 768])
+        self.assertIn(b"\nsizes are multiples of 4 bytes: 3 became 4\n", out)
+        self.assertIn(b"\nsizes are multiples of 12 bytes: 3 became 12\n", out)
+        _, out, _ = self.json_of("scatter", *QUICK, "--bytes", "64:1K:2", "--backend", "native", "--ranks", "3", "--dtype", "f64")
+        self.assertIn(b"\nsizes are multiples of 24 bytes: 64 became 48, 128 became 120, 256 became 240, and 2 more were rounded\n", out)
+        _, out, _ = self.json_of("scatter", *SMALL, "--backend", "native")
+        self.assertIn(b"4 became 8", out)
+        _, out, _ = self.json_of("all_reduce", "barrier", *SMALL, "--backend", "native")
+        self.assertNotIn(b"became", out)
+
     def test_pretended_hosts(self):
         lines, out, _ = self.json_of("all_reduce", *SMALL, "--backend", "native", "--hosts-simulated", 8)
         self.assertEqual({line["hosts"] for line in lines}, {2})

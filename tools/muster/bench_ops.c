@@ -26,13 +26,15 @@ const char *const ops_buffer_names[OPS_BUFFERS] = {"hot", "rotate", "symmetric"}
 static void list_sizes(const struct ops_bench *b, struct ops_case *what) {
     size_t unit = what->dtype->element * (ops_facts[what->op].blocks ? (size_t)what->ranks : 1);
 
+    what->unit = unit;
     for (size_t bytes = b->min; bytes <= b->max && what->n_sizes < OPS_SIZES_MOST; bytes *= b->step) {
         size_t whole = bytes < unit ? unit : bytes / unit * unit;
-        if (what->n_sizes == 0 || what->bytes[what->n_sizes - 1] != whole)
-            what->bytes[what->n_sizes++] = whole;
+        if (what->n_sizes > 0 && what->bytes[what->n_sizes - 1] == whole) continue;
+        what->asked[what->n_sizes] = bytes;
+        what->bytes[what->n_sizes++] = whole;
     }
     if (what->op != LOOP_BARRIER) return;
-    what->bytes[0] = 0;
+    what->bytes[0] = what->asked[0] = 0;
     what->n_sizes = 1;
 }
 

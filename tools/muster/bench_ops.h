@@ -73,7 +73,8 @@ struct ops_case {
     const struct loop_dtype *dtype;
     int ranks, hosts;
     enum ops_buffers buffers;
-    size_t bytes[OPS_SIZES_MOST];
+    size_t bytes[OPS_SIZES_MOST], asked[OPS_SIZES_MOST]; /* what is measured in place of what was asked for */
+    size_t unit;                                         /* of which sizes are multiples */
     int n_sizes;
 };
 
