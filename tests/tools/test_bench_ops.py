@@ -212,17 +212,49 @@ class Trouble(Bench):
         self.assertEqual([line["backend"] for line in lines], ["native"] * 2)
         self.assertIn(f"{MPI}: not supported: MPI has no bf16".encode(), out)
 
-    def turn(self):
-        """The number of the turn under way, which is in the words of its ranks; 0: none."""
+    def under_way(self):
+        """The benchmark's directory and the number of the turn under way, which are in the words of its ranks."""
         for pid in self.marked():
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as words:
-                    found = re.search(rb"/results\.(\d+)\0", words.read())
+                    found = re.search(rb"\0(/tmp/[^/]*)/results\.(\d+)\0", words.read())
             except (FileNotFoundError, ProcessLookupError):
                 continue
             if found:
-                return int(found[1])
-        return 0
+                return found[1].decode(), int(found[2])
+        return None, 0
+
+    def turn(self):
+        return self.under_way()[1]
+
+    def begin_long(self):
+        """A benchmark that goes on until it is ended, and its directory."""
+        bench = self.begin(
+            "bench", "barrier", "--rounds", 100, "--seconds", 1, "--backend", "native", env=QUIET,
+        )  # fmt: skip
+        return bench, wait_until(lambda: self.under_way()[0], "the directory of the benchmark")
+
+    def test_signals_leave_no_directory(self):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            bench, directory = self.begin_long()
+            bench.send(number)
+            self.assertEqual(bench.finish()[0], 128 + number)
+            self.assertFalse(os.path.exists(directory))
+
+    def test_leftovers_are_removed_and_others_are_not(self):
+        bench, left = self.begin_long()
+        bench.send(signal.SIGKILL)
+        bench.finish()
+        wait_until(lambda: not self.marked(), "the end of its ranks")
+        other, used = self.begin_long()
+        self.assertTrue(os.path.exists(left), "it may be new and not yet locked")
+        for directory in (left, used):
+            os.utime(directory, (0, 0))
+        self.assertEqual(self.bench("barrier", *QUICK, "--backend", "native")[0], 0)
+        self.assertFalse(os.path.exists(left))
+        self.assertTrue(os.path.exists(used))
+        other.send(signal.SIGTERM)
+        other.finish()
 
     def test_an_interruption_leaves_what_is_there(self):
         path, picture = self.path("figures.json"), self.path("figures.svg")

@@ -148,7 +148,6 @@ static bool run_all(struct ops_bench *b) {
 static int measure(struct ops_bench *b) {
     bool going_on, usable = false;
 
-    launch_open();
     going_on = ops_prepare(b) && (b->limits == NULL || limits_measure(b->limits, b->ranks, b->n_ranks));
     usable = ops_first(b) >= 0;
     if (going_on) ops_print_head(b);
@@ -177,6 +176,7 @@ int bench_ops(int argc, char **argv) {
     int status = ops_read_options(&b, argc, argv);
     if (status != OPT_PROCEED) return status;
     b.cache = limits_cache();
+    launch_open();
     if (readlink("/proc/self/exe", b.self, sizeof b.self - 1) < 0 || !peers_open_dir(b.dir)) {
         fprintf(stderr, "muster bench: cannot find this program or make %s: %s\n", b.dir, strerror(errno));
         return EXIT_FAILED;
