@@ -271,6 +271,11 @@ class Trouble(Bench):
             self.assertEqual([json.loads(line)["op"] for line in file], ["send_recv"])
         self.assertEqual(len(list(ET.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}polyline"))), 2)
 
+    def test_a_setting_that_is_wrong(self):
+        rc, out, err = self.bench("barrier", env={"MUSTER_STAGE": "x"})
+        self.assertEqual((rc, out), (2, b""))
+        self.assertRegex(err, rb"\Amuster bench: MUSTER_STAGE='x' is not a whole number from 0 to 1; correct .*\n\Z")
+
     def test_mistakes_are_refused(self):
         new, old, link = map(self.path, ("new", "old", "link"))
         with open(old, "w", encoding="utf-8") as file:

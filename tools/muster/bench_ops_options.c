@@ -1,10 +1,12 @@
 /* bench_ops_options.c - the command line of "muster bench OPERATION"; see bench_ops.h. */
+#include "base/settings.h"
 #include "bench.h"
 #include "bench_ops.h"
 #include "nearest.h"
 #include "options.h"
 
 #include <errno.h>
+#include <muster/status.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -222,6 +224,14 @@ static int open_files(struct ops_bench *b, const struct ops_options *o) {
     return OPT_PROCEED;
 }
 
+/* All of muster's sides would fail of it, one after the other. */
+static int check_settings(void) {
+    struct msi_settings settings;
+
+    if (msi_settings_load(&settings, NULL) == MST_OK) return OPT_PROCEED;
+    return opt_mistake(&command, "%s; %s", mst_last_error()->message, mst_last_error()->remedy);
+}
+
 static int read_values(struct ops_bench *b, const struct ops_options *o) {
     static struct bench_limits limits;
 
@@ -256,5 +266,6 @@ int ops_read_options(struct ops_bench *b, int argc, char **argv) {
 
     if (status == OPT_PROCEED) status = read_ops(b, operands, n);
     if (status == OPT_PROCEED) status = read_values(b, &o);
+    if (status == OPT_PROCEED) status = check_settings();
     return status == OPT_PROCEED ? open_files(b, &o) : status;
 }
