@@ -339,6 +339,23 @@ class Others(Bench):
             self.assertEqual(list(line), ["limit", "bytes", "processes", "value"])
             self.assertGreater(line["value"], 0)
 
+    @unittest.skipUnless(len(os.sched_getaffinity(0)) > 1, "there is one processor")
+    def test_limits_keep_no_connection(self):
+        """A crew of one has nobody to be connected with, and the ends are the crew's."""
+        bench = self.begin("bench", "limits", "--processes", "1,2", "--rounds", 1, "--seconds", 0.1, env=QUIET)
+
+        def is_apart():
+            with open(f"/proc/{bench.pid}/task/{bench.pid}/children", encoding="utf-8") as children:
+                two = len(children.read().split()) == 2
+            names = [f"/proc/{bench.pid}/fd/{name}" for name in os.listdir(f"/proc/{bench.pid}/fd") if int(name) > 2]
+            try:
+                return two and not any(os.readlink(name).startswith("socket:") for name in names)
+            except FileNotFoundError:  # it was closed just now
+                return False
+
+        wait_until(is_apart, "a crew of two, and no connection of their parent's", 20)
+        self.assertEqual(bench.finish()[0], 0)
+
     def test_the_tables_of_a_document(self):
         figures, document = self.path("figures.json"), self.path("page.md")
         line = {"op": "all_reduce", "dtype": "f32", "ranks": 2, "hosts": 1, "bytes": 4, "buffers": "hot"}
