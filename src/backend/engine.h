@@ -32,6 +32,7 @@ struct msi_engine {
     mst_backend_engine *made;
     mst_backend_host host;
     mst_backend_traits traits;
+    size_t value_max; /* bytes that the store takes as one value */
     bool aborted;
     bool blocking; /* the program waits, and nothing else is under way: the engine's run may be used */
     uint64_t seq;  /* of the last collective */
