@@ -75,31 +75,48 @@ static mst_status get(struct msi_world *world, const char *name, int rank, const
     }
 }
 
-/* When the world formed: rank 0 says so, in nanoseconds of its clock and of the calendar. */
-static void tell_zero(struct msi_world *world, struct msi_prof_who *who) {
-    char text[64];
+/* When the world formed: rank 0 says so, in nanoseconds of its clock and of the calendar, and where it can be asked for the time. */
+static mst_status tell_zero(struct msi_world *world, struct msi_prof_who *who) {
+    char text[96];
     struct timespec t;
+    int port = 0;
+    mst_status st = MST_OK;
+    if (world->roster.host_count > 1)
+        st = msi_timekeeper_open(world->roster.members[0].address, world->size, &who->keeper, &port);
+    if (st != MST_OK) return st;
     clock_gettime(CLOCK_REALTIME, &t);
     who->zero = msi_now();
     who->unix_ns = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-    snprintf(text, sizeof text, "%lld %lld", (long long)who->zero, (long long)who->unix_ns);
-    put(world, "prof/zero", msi_cstr(text));
+    snprintf(text, sizeof text, "%lld %lld %d", (long long)who->zero, (long long)who->unix_ns, port);
+    return put(world, "prof/zero", msi_cstr(text));
 }
 
-static void hear_zero(struct msi_world *world, struct msi_prof_who *who) {
+static mst_status follow(const struct msi_world *world, int port, struct msi_prof_who *who) {
+    const struct msi_member *first = &world->roster.members[0];
+    struct msi_address address = {.port = port};
+    if (port <= 0 || world->roster.members[world->rank].host == first->host) return MST_OK;
+    snprintf(address.host, sizeof address.host, "%s", first->address);
+    return msi_follower_open(&address, &who->follower);
+}
+
+static mst_status hear_zero(struct msi_world *world, struct msi_prof_who *who) {
     struct msi_buf text = {0};
     struct msi_wait wait = {msi_deadline(ZERO_MS), NULL};
     long long zero, calendar;
+    int port;
     mst_status st = get(world, "prof/zero", 0, &wait, &text);
     msi_buf_add_u8(&text, 0);
-    if (st != MST_OK || text.failed || sscanf((const char *)text.data, "%lld %lld", &zero, &calendar) != 2) {
-        msi_log(prof, WARN, "rank 0 does not trace: this rank's trace has a time of its own");
-        who->zero = msi_now();
-    } else {
-        who->zero = zero;
-        who->unix_ns = calendar;
-    }
+    bool heard = st == MST_OK && !text.failed &&
+                 sscanf((const char *)text.data, "%lld %lld %d", &zero, &calendar, &port) == 3;
     msi_buf_free(&text);
+    if (!heard) {
+        msi_log(prof, WARN, "rank 0 does not trace, so this rank's trace has a time of its own");
+        who->zero = msi_now();
+        return MST_OK;
+    }
+    who->zero = zero;
+    who->unix_ns = calendar;
+    return follow(world, port, who);
 }
 
 /* The environment asks for all of it, unless its file says otherwise. */
@@ -122,11 +139,12 @@ mst_status msi_world_begin_prof(struct msi_world *world, const struct msi_settin
     mst_status st = configure(settings);
     if (st != MST_OK) return st;
     world->prints_profile = settings->prof;
-    if (settings->trace[0] && world->rank == 0)
-        tell_zero(world, &who);
-    else if (settings->trace[0])
-        hear_zero(world, &who);
-    return msi_prof_world_begin(&who, &world->prof);
+    if (settings->trace[0]) st = world->rank ? hear_zero(world, &who) : tell_zero(world, &who);
+    if (st == MST_OK) st = msi_prof_world_begin(&who, &world->prof);
+    if (st == MST_OK) return MST_OK;
+    msi_follower_close(who.follower);
+    msi_timekeeper_close(who.keeper);
+    return st;
 }
 
 static int global_rank(const void *group, int rank) {

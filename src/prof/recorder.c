@@ -18,11 +18,17 @@
 
 enum { PERIOD_MS = 50 };
 
+#define CLOCK_NS INT64_C(1000000000) /* so often the trace has a word on the clock */
+
 struct msi_prof_world {
     struct msi_prof_world *next;
     struct msi_tally_who who;
     bool open;
     int64_t zero;
+    struct msi_follower *follower; /* NULL: rank 0's clock is ours */
+    struct msi_timekeeper *keeper;
+    int64_t offset; /* what is to be added to our clock, as of the last look … */
+    int64_t looked; /* … and when the trace was told */
     struct msi_tally *tally;
     struct msi_trace *trace; /* NULL: none */
     struct msi_prof_group *groups;
@@ -58,7 +64,8 @@ static void say(const struct msi_prof_world *world, const struct msi_record *r, 
 static void take(struct msi_prof_world *world, const struct msi_record *r, const struct msi_ring *ring,
                  const struct msi_tick_look *now) {
     double rate = msi_tick_rate(recorder.first, *now);
-    struct msi_times times = {.begin = msi_tick_ns(recorder.first, *now, r->begin) - world->zero,
+    struct msi_times times = {.begin =
+                                  msi_tick_ns(recorder.first, *now, r->begin) + world->offset - world->zero,
                               .lasted = (int64_t)((double)(r->end - r->begin) * rate),
                               .queued = (int64_t)((double)(r->started - r->begin) * rate),
                               .waited = (int64_t)((double)r->waited * rate)};
@@ -92,9 +99,19 @@ static struct msi_ring *next_ring(void) {
     return found;
 }
 
+static void look_at_clock(struct msi_prof_world *world, int64_t now) {
+    int64_t error;
+    if (!world->follower || !msi_follower_offset(world->follower, now, &world->offset, &error)) return;
+    if (!world->trace || (world->looked && now - world->looked < CLOCK_NS)) return;
+    msi_trace_clock(world->trace, now + world->offset - world->zero, world->offset, error);
+    world->looked = now;
+}
+
 /* Under the lock. */
 static void drain(void) {
     struct msi_tick_look now = msi_tick_look();
+    for (struct msi_prof_world *world = recorder.worlds; world; world = world->next)
+        if (world->open) look_at_clock(world, now.ns);
     for (struct msi_ring *ring; (ring = next_ring());) {
         const struct msi_record *r = msi_ring_peek(ring);
         struct msi_prof_world *world = r->group->world;
@@ -186,6 +203,8 @@ mst_status msi_prof_world_begin(const struct msi_prof_who *who, struct msi_prof_
     made->who = (struct msi_tally_who){.rank = who->rank, .size = who->size, .pid = who->pid};
     snprintf(made->who.host, sizeof made->who.host, "%s", who->host);
     made->zero = who->zero;
+    made->follower = who->follower;
+    made->keeper = who->keeper;
     made->tally = msi_tally_new(false);
     mst_status st = made->tally ? MST_OK : msi_fail_memory();
     if (st == MST_OK && who->trace[0]) st = open_trace(who, &made->trace);
@@ -220,6 +239,10 @@ void msi_prof_world_end(struct msi_prof_world *world) {
         stop_thread();
     }
     pthread_mutex_unlock(&recorder.lock);
+    msi_follower_close(world->follower);
+    msi_timekeeper_close(world->keeper);
+    world->follower = NULL;
+    world->keeper = NULL;
 }
 
 const struct msi_prof_group *msi_prof_group(struct msi_prof_world *world, const char *id, const char *name,

@@ -12,6 +12,7 @@
 #include "prof/config.h"
 #include "prof/record.h"
 #include "prof/tally.h"
+#include "prof/timekeeper.h"
 
 /* A world that may be recorded. */
 struct msi_prof_world;
@@ -20,8 +21,11 @@ struct msi_prof_who {
     int rank, size, pid;
     const char *host;
     const char *trace; /* directory of traces; "": none */
-    int64_t zero;      /* when the world formed, as msi_now() has it on this host, … */
-    int64_t unix_ns;   /* … and on rank 0's calendar */
+    int64_t zero;      /* when the world formed, on the clock of rank 0's host, … */
+    int64_t unix_ns;   /* … and on its calendar */
+    /* How this host's clock compares with that one: NULL where it is the same. Both are the world's, if it begins. */
+    struct msi_follower *follower;
+    struct msi_timekeeper *keeper; /* on rank 0: for the others */
 };
 
 /*
