@@ -30,7 +30,7 @@ static bool no_memory(struct reader *r) {
 }
 
 static bool read_number(struct msi_json *in, uint64_t most, const char *expected, uint64_t *value) {
-    int64_t number;
+    int64_t number = 0;
     msi_json_peek(in);
     const char *at = in->at;
     if (!msi_json_int(in, &number)) return false;
@@ -40,7 +40,7 @@ static bool read_number(struct msi_json *in, uint64_t most, const char *expected
 }
 
 static bool read_int(struct msi_json *in, int most, const char *expected, int *value) {
-    uint64_t number;
+    uint64_t number = 0;
     if (!read_number(in, (uint64_t)most, expected, &number)) return false;
     *value = (int)number;
     return true;
@@ -144,7 +144,7 @@ struct row {
 };
 
 static bool read_durations(struct reader *r, struct msi_tally_row *row) {
-    uint64_t ns = 0, more;
+    uint64_t ns = 0, more = 0;
     if (!msi_json_array(&r->in)) return false;
     while (msi_json_item(&r->in)) {
         if (row->spread.buckets || row->spread.count == MSI_SPREAD_EXACT)
@@ -158,7 +158,7 @@ static bool read_durations(struct reader *r, struct msi_tally_row *row) {
 
 static bool read_buckets(struct reader *r, struct msi_tally_row *row) {
     struct msi_spread *spread = &row->spread;
-    uint64_t bucket, times;
+    uint64_t bucket = 0, times = 0;
     if (spread->count) return msi_json_fail(&r->in, "durations or buckets, not both");
     if (!msi_json_array(&r->in)) return false;
     if (!msi_spread_coarsen(spread)) return no_memory(r);
@@ -301,7 +301,7 @@ static bool read_rows(struct reader *r) {
 
 static bool read_calls(struct reader *r) {
     struct msi_json *in = &r->in;
-    uint64_t row, seq, ns;
+    uint64_t row = 0, seq = 0, ns = 0;
     if (!msi_json_array(in)) return false;
     while (msi_json_item(in)) {
         if (!r->tally->row_count || r->tally->mark_count == MSI_TALLY_MARKS)
