@@ -2,13 +2,13 @@
  * join.h - joining a world through a store.
  *
  * Round trips per rank, whatever the size: one to learn which world is forming, one to claim the rank, agree on
- * size and version and find the others of this host, one to leave a will, one to arrive, one to read who all are.
+ * size, version and backend and find the others of this host, one to leave a will, one to arrive, one to read who all are.
  *
  * Keys under muster/RUN/
  *   ended      how many worlds are over; only ever grows
  * and under muster/RUN/K/, for the K-th of them
  *   who/R      who has claimed rank R: a random number, host and pid
- *   params     size and version, as the first rank to come sees them
+ *   params     size, version and backend, as the first rank to come sees them
  *   come       how many have arrived; as many as the size: the world has formed, and takes nobody any more
  *   seg/H      the segment that ranks of host H try to share, while the world forms
  *   all        the barrier of arrival
