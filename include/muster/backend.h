@@ -259,14 +259,29 @@ const mst_backend_row *mst_backend_rows(const char *name);
  */
 const char *mst_get_backend(const mst_group *group);
 
+typedef struct mst_exchange_options {
+    MST_OPTION(size_t size);
+    MST_OPTION(mst_site site);
+    MST_OPTION(int timeout_ms); /* 0: the group's */
+    MST_OPTION(mst_cancel *cancel);
+} mst_exchange_options;
+
 /*
  * Exchanges it, for the group and, if that is a world, for all its groups that were not given one of their own. All ranks of the
  * group call it at the same point, with nothing under way; works that are done and were not waited for stay valid. Backends that
  * were used before are kept and cost nothing to return to. "auto" as in mst_init.
  */
-mst_status mst_set_backend(mst_group *group, const char *backend);
+mst_status mst_set_backend_with(mst_group *group, const char *backend, const mst_exchange_options *options);
 
 #ifdef __cplusplus
 }
+inline mst_status mst_set_backend(mst_group *group, const char *backend, mst_exchange_options options = {},
+                                  MST_SITE_PARAMETERS) {
+    return mst_set_backend_with(group, backend, MST_FILL_OPTIONS(options));
+}
+#else
+#define mst_set_backend(group, ...)                                                                          \
+    mst_set_backend_with(group, MST_LAST_POSITIONAL(__VA_ARGS__),                                            \
+                         MST_OPTIONS_AFTER(mst_exchange_options, __VA_ARGS__))
 #endif
 #endif
