@@ -31,15 +31,21 @@ bool mst_has_all_reduce_coalesced(void) {
     return has(MST_KIND_ALL_REDUCE);
 }
 
+static mst_status say_not_member(const mst_group *group) {
+    char show[96];
+    return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks may call", "rank %d is not in %s", group->world->rank,
+                    msi_group_show(group, show, sizeof show));
+}
+
 /* A world takes its groups along, and opens an engine that must be the first. */
 static mst_status exchange(mst_group *group, const struct msi_backends *backends, int timeout_ms,
                            mst_cancel *cancel) {
-    if (group->ranks) return msi_group_set_backends(group, backends);
+    struct msi_wait wait = {msi_deadline(timeout_ms), cancel};
     struct msi_backends before = group->backends;
-    mst_status st = msi_world_set_backends(group->world, backends);
-    if (st != MST_OK) return st;
+    mst_status st = msi_group_exchange(group, backends, &wait);
+    if (st != MST_OK || group->ranks) return st;
     st = msi_world_open_engine(group->world, timeout_ms, cancel);
-    if (st != MST_OK) msi_world_set_backends(group->world, &before);
+    if (st != MST_OK) msi_world_return(group->world, &before);
     return st;
 }
 
@@ -54,9 +60,9 @@ mst_status mst_set_backend_with(mst_group *group, const char *backend, const mst
     if (msi_comm_in_callback())
         return msi_fail(MST_ERR_STATE, "exchange it after the callback has returned",
                         "a callback of a work cannot exchange a backend");
-    if (!backend) return msi_fail(MST_ERR_INVALID, "give a name such as \"native\"", "backend is NULL");
-    st = msi_backends_parse(backend, found->world->backend_path, &backends);
-    if (st != MST_OK) return st;
-    return exchange(found, &backends, options.timeout_ms ? options.timeout_ms : found->timeout_ms,
-                    options.cancel);
+    if (found->rank < 0) return say_not_member(found);
+    st = backend ? msi_backends_parse(backend, found->world->backend_path, &backends)
+                 : msi_fail(MST_ERR_INVALID, "give a name such as \"native\"", "backend is NULL");
+    return exchange(found, st == MST_OK ? &backends : NULL,
+                    options.timeout_ms ? options.timeout_ms : found->timeout_ms, options.cancel);
 }

@@ -30,6 +30,13 @@
 #include <poll.h>
 #include <pthread.h>
 
+/* An operation that waits for other ranks. */
+struct msi_waiting {
+    const char *comm; /* its comm's key */
+    const char *name; /* of the public call */
+    uint64_t seq;     /* which collective of the comm it is; 0: it is a message */
+};
+
 /* What a comm asks of its group. */
 struct msi_comm_hooks {
     void *context; /* given to all of them */
@@ -49,6 +56,10 @@ struct msi_comm_hooks {
     const char *(*address)(void *context, int rank);
     /* "rank 3 (host a, pid 12)", or for -1 the group itself; returns out. */
     const char *(*show)(void *context, int rank, char *out, size_t size);
+    /* Have all ranks that are known to have chosen a backend chosen the same? Does not wait for the others. */
+    mst_status (*agree)(void *context, const struct msi_wait *wait);
+    /* The same for whoever waits for long, because of an operation that others may never come to. */
+    mst_status (*look)(void *context, const struct msi_waiting *at);
 };
 
 struct msi_comm_place {
@@ -140,6 +151,9 @@ void msi_comm_free(struct msi_comm *comm);
 
 /* Is nothing under way? */
 bool msi_comm_idle_now(struct msi_comm *comm);
+/* How many collectives were begun, and the prefix of its keys. */
+uint64_t msi_comm_count(const struct msi_comm *comm);
+const char *msi_comm_key(const struct msi_comm *comm);
 
 /* Joins the ranks of the group, who all call it, before their first operation. */
 mst_status msi_comm_open(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel);

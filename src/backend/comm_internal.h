@@ -31,6 +31,7 @@ struct msi_comm {
     struct mst_work left;      /* … and that are like this one */
     const mst_backend *table;  /* whose engine runs it; NULL: it has a board or links */
     struct msi_engine *engine; /* NULL before it was opened */
+    bool arrived;              /* this rank was counted in among those who come to open it */
     uint32_t forced;           /* as in struct msi_comm_place */
     bool stage;
     int *globals; /* by rank: its rank in the world */
@@ -94,6 +95,13 @@ static inline void msi_relax(void) {
 mst_status msi_comm_new_inside(const struct msi_comm *comm, const char *key, struct msi_comm **inside);
 /* Begins an operation of such a comm, without waiting for it; once it is done it is returned. */
 mst_status msi_comm_begin_here(struct mst_work *op);
+
+/* The group rank of a global one; -1: none. */
+static inline int msi_comm_rank_of(const struct msi_comm *comm, int global) {
+    for (int r = 0; r < comm->size && global >= 0; r++)
+        if (comm->globals[r] == global) return r;
+    return -1;
+}
 
 /* What is needed before the first operation; this is it, or another that comes first. */
 mst_status msi_comm_join(struct mst_work *op);

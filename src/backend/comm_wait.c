@@ -30,7 +30,8 @@ enum {
     SPIN_NS = 10000, /* before the processor is given away, where an engine is waited for */
     SLEEP_MS = 5,
     SLEEP_MOST_MS = 50,
-    ASK_NS = 200000000, /* between questions to the store */
+    ASK_NS = 200000000,   /* between questions to the store */
+    LONG_NS = 1000000000, /* from then on a wait may be in vain */
 };
 
 /* What a sleeper polls for; behind the processes of the ranks come connections, where there are any. */
@@ -186,6 +187,17 @@ static bool looked_at_engine(struct msi_comm *comm, int64_t since, int64_t now) 
     return msi_engine_look(comm, op);
 }
 
+/* Others may never come to this operation: they chose another backend for the group, or exchange it now. */
+static bool waits_in_vain(struct msi_comm *comm) {
+    struct mst_work *op = next_active(comm, NULL);
+    const struct msi_waiting at = {comm->key, op->name, op->begin && op->begun ? op->host.seq : 0};
+    mst_status st = comm->hooks.look(comm->hooks.context, &at);
+    if (st == MST_OK) return false;
+    msi_comm_fail(comm, op, st, msi_comm_rank_of(comm, mst_last_error()->culprit));
+    if (comm->failure.status == MST_OK) msi_comm_give_up(comm, op);
+    return true;
+}
+
 /* What can end a wait besides what is waited for. True if it has. */
 static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
     for (struct mst_work *op = NULL; (op = next_active(comm, op));)
@@ -200,6 +212,7 @@ static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t no
         if (overheard(comm, op)) return true;
         msi_note_wait(comm, op, idle->since, now);
     }
+    if (now - idle->since > LONG_NS && waits_in_vain(comm)) return true;
     comm->hooks.refresh(
         comm->hooks.context); /* where a store is gone that no rank hosted, the deadline finds it out */
     for (struct mst_work *op = NULL; (op = next_active(comm, op));)

@@ -8,7 +8,7 @@
  *   engine_mail.c   messages, all at a time
  *   engine_say.c    who is to blame where it fails
  *
- *  1. All ranks of the group come to msi_engine_open with the same backend, which is checked, before any slot of it is called.
+ *  1. All ranks of the group come to msi_engine_open, with the same backend, before any slot of it is called.
  *  2. One composition is under way at a time, and nothing behind it in the queue.
  *  3. Whatever fails ends the comm, and the engine is aborted before the operations' buffers are given back.
  */

@@ -16,12 +16,6 @@ static int who_is_gone(struct msi_comm *comm) {
     return -1;
 }
 
-static int group_rank(const struct msi_comm *comm, int global) {
-    for (int r = 0; r < comm->size && global >= 0; r++)
-        if (comm->globals[r] == global) return r;
-    return -1;
-}
-
 /* A slot says that a rank is lost, or that the network failed: if somebody died, the store knows soon after. */
 static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *culprit) {
     void *context = comm->hooks.context;
@@ -38,7 +32,7 @@ static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *cu
         *culprit = who_is_gone(comm);
         if (*culprit >= 0) return comm->hooks.say_lost(context, *culprit);
     } while (msi_wait_pause(&wait, CUT_OFF_MS / 20, "") == MST_OK);
-    *culprit = group_rank(comm, blamed);
+    *culprit = msi_comm_rank_of(comm, blamed);
     return msi_blame(
         msi_fail(status, remedy[0] ? remedy : "look at the other ranks' output; the group must be made anew",
                  "%s", what),
@@ -46,7 +40,7 @@ static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *cu
 }
 
 mst_status msi_engine_say(struct msi_comm *comm, mst_status status, int *culprit) {
-    *culprit = group_rank(comm, mst_last_error()->culprit);
+    *culprit = msi_comm_rank_of(comm, mst_last_error()->culprit);
     bool lost = status == MST_ERR_PEER_LOST || status == MST_ERR_SYSTEM || status == MST_ERR_UNREACHABLE ||
                 status == MST_ERR_TIMEOUT;
     return lost ? explain_loss(comm, status, culprit) : status;

@@ -6,7 +6,10 @@
  *   backends own          a backend that the program registers itself
  *   backends again        another backend after one that has failed
  *   backends mistakes     what must be refused
- *   backends differ       rank 1 chooses another backend than the others
+ *   backends differ       rank 1 chooses another backend than the others, in an exchange
+ *   backends apart W      … for a new group, as which W says: native beside others, others beside native, or none
+ *   backends uneven NAME  rank 1 exchanges the backend NAME once more than the others
+ *   backends late         rank 1 does not come to an exchange
  *   backends absent       rank 1 does not come to open the backend
  *
  * Prints "ok" if all went well, else what did not.
@@ -206,16 +209,54 @@ static void mistakes(void) {
     CHECK(mst_new_group(&me, 1, &group, .backend = "none") == MST_ERR_UNSUPPORTED);
 }
 
+static void tell(mst_status st) {
+    printf("%s culprit %d %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
+}
+
 /* Everybody learns of it, and the world goes on natively. */
 static void differ(void) {
-    int value = 1;
-    int all[] = {0, 1, 2};
-    mst_group *apart;
-    OK(mst_new_group(all, 3, &apart, .backend = "native"));
-    OK(mst_set_backend(NULL, me == 1 ? "shelf2" : "shelf"));
-    mst_status st = mst_all_reduce(&value, 1, MST_I32, .timeout_ms = 5000);
-    printf("%s %s\n", mst_status_name(st), mst_error());
-    OK(mst_barrier(.group = apart)); /* nobody leaves before */
+    tell(mst_set_backend(NULL, me == 1 ? "shelf2" : "shelf"));
+    check_sum(NULL);
+    tell(mst_set_backend(NULL, me == 1 ? "native" : "shelf"));
+    check_sum(NULL);
+    tell(mst_set_backend(NULL, me == 1 ? "nothing" : "shelf"));
+    check_sum(NULL);
+    OK(mst_set_backend(NULL, "shelf"));
+    check_sum(NULL);
+}
+
+/* A group is made without waiting for the others: who is first learns of it in its first operation. */
+static void apart(const char *which) {
+    int value = 1, all[] = {0, 1, 2};
+    const char *mine = !strcmp(which, "native") == (me == 1) ? "native" : "shelf";
+    mst_group *group;
+    mst_status st = mst_new_group(all, 3, &group, .backend = !strcmp(which, "none") && me != 1 ? NULL : mine);
+    if (st == MST_OK) st = mst_all_reduce(&value, 1, MST_I32, .group = group);
+    tell(st);
+    check_sum(NULL);
+}
+
+/* The others are in an operation by then, of the world or of a group that follows it. */
+static void uneven(const char *name, bool in_group) {
+    int value = 1, all[] = {0, 1, 2};
+    mst_group *follows, *stays;
+    OK(mst_new_group(all, 3, &follows));
+    OK(mst_new_group(all, 3, &stays, .backend = "native"));
+    OK(mst_set_backend(NULL, name));
+    check_sum(NULL);
+    check_sum(follows);
+    tell(me == 1 ? mst_set_backend(NULL, "native")
+                 : mst_all_reduce(&value, 1, MST_I32, .group = in_group ? follows : NULL));
+    check_sum(stays);
+}
+
+static void late(void) {
+    if (me != 1) tell(mst_set_backend(NULL, "shelf", .timeout_ms = SOON_MS));
+    check_sum(NULL);
+    if (me == 1) tell(mst_set_backend(NULL, "shelf"));
+    check_sum(NULL);
+    OK(mst_set_backend(NULL, "shelf"));
+    check_sum(NULL);
 }
 
 static void absent(void) {
@@ -281,8 +322,11 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "again")) again();
     if (!strcmp(what, "mistakes")) mistakes();
     if (!strcmp(what, "differ")) differ();
+    if (!strcmp(what, "apart")) apart(argc > 2 ? argv[2] : "");
+    if (!strcmp(what, "uneven")) uneven(argc > 2 ? argv[2] : "native", argc > 3);
+    if (!strcmp(what, "late")) late();
     if (!strcmp(what, "absent")) absent();
-    if (strcmp(what, "differ") != 0 && strcmp(what, "absent") != 0) {
+    if (strcmp(what, "uneven") != 0 && strcmp(what, "absent") != 0) {
         OK(mst_barrier());
         puts("ok");
     }
