@@ -207,6 +207,8 @@ mst_status msi_comm_test(mst_work *handle, bool *done);
 mst_status msi_comm_result(mst_work *handle);
 /* Lets it run by itself. */
 mst_status msi_comm_abandon(mst_work *handle);
+/* The same, but fails as it has, if it has by now: if it does later, so does what was submitted behind it. */
+mst_status msi_comm_leave(mst_work *handle);
 /* Calls back when it is done, or now. A callback may begin operations and give back works, but not wait. */
 mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg);
 /* Is this thread in a callback? */

@@ -10,7 +10,8 @@
  *
  *  1. All ranks of the group come to msi_engine_open, with the same backend, before any slot of it is called.
  *  2. One composition is under way at a time, and nothing behind it in the queue.
- *  3. Whatever fails ends the comm, and the engine is aborted before the operations' buffers are given back.
+ *  3. Whatever fails ends the comm, and the engine is aborted before the operations' buffers are given back. But what cannot be done
+ *     at all fails alone: ranks refuse it alike, and count it alike.
  */
 #ifndef MSI_BACKEND_ENGINE_H
 #define MSI_BACKEND_ENGINE_H

@@ -104,19 +104,29 @@ static mst_status begin_own(struct msi_engine *e, struct mst_work *op, bool *don
 }
 
 static mst_status begin_composed(struct msi_engine *e, struct mst_work *op, bool *done) {
-    op->host.seq = ++e->seq;
-    op->begun = true;
+    op->host.seq = ++e->seq; /* if it is refused, too: so it is on the other ranks */
     mst_status st = msi_compose(&e->composer, &op->job, op->deterministic);
     if (st != MST_OK) return st;
+    op->begun = true;
     msi_engine_warn(e, &op->job);
     e->composed = op;
     e->begun = e->over = 0;
     return advance_steps(e, op, done);
 }
 
+/* What nothing of has begun harms nobody, if somebody hears of it: the last of several stands for all of them. */
+static bool is_refused(const struct mst_work *op, mst_status status) {
+    return !op->begun && !op->abandoned && (status == MST_ERR_UNSUPPORTED || status == MST_ERR_INVALID);
+}
+
 /* Rule 3. */
 static void fail(struct msi_engine *e, struct mst_work *op, mst_status status) {
     int culprit = -1;
+    if (is_refused(op, status)) {
+        msi_comm_keep(e->comm, &op->failure, status, -1);
+        msi_engine_scratch_reset(e);
+        return;
+    }
     mst_status st = status == MST_ERR_TIMEOUT && op->begin ? msi_comm_say_stalled(e->comm, op, &culprit)
                                                            : msi_engine_say(e->comm, status, &culprit);
     msi_comm_fail(e->comm, op, st, culprit);
@@ -200,7 +210,8 @@ bool msi_engine_advance(struct msi_comm *comm) {
         mst_status st = advance(e, op, &done);
         if (st != MST_OK) fail(e, op, st);
         if (st == MST_OK && !done && (e->composed == op || !op->begun || !e->traits.ordered)) break;
-        if (st != MST_OK || !done) continue;
+        bool refused = st != MST_OK && comm->failure.status == MST_OK;
+        if (!refused && (st != MST_OK || !done)) continue;
         leave_composition(e, op);
         msi_comm_end(op);
         moved = true;

@@ -6,6 +6,7 @@
  *   backends own          a backend that the program registers itself
  *   backends again        another backend after one that has failed
  *   backends mistakes     what must be refused
+ *   backends refused      operations that a backend can neither do nor be made to
  *   backends differ       rank 1 chooses another backend than the others, in an exchange
  *   backends apart W      … for a new group, as which W says: native beside others, others beside native, or none
  *   backends uneven NAME  rank 1 exchanges the backend NAME once more than the others
@@ -283,7 +284,7 @@ static void register_second(void) {
 }
 
 /* The same, so that it works. */
-static void register_copy(void) {
+static mst_backend copy_sample(void) {
     char file[4096];
     snprintf(file, sizeof file, "%s/mst_backend_shelf.so", getenv("MUSTER_BACKEND_PATH"));
     void *module = dlopen(file, RTLD_NOW | RTLD_LOCAL);
@@ -291,9 +292,51 @@ static void register_copy(void) {
     const mst_backend *(*give)(unsigned);
     void *found = dlsym(module, "mst_backend_module");
     memcpy(&give, &found, sizeof give);
-    mst_backend copy = *give(MST_BACKEND_VERSION);
+    return *give(MST_BACKEND_VERSION);
+}
+
+static void register_copy(void) {
+    mst_backend copy = copy_sample();
     copy.name = "copy";
     OK(mst_backend_register(&copy));
+}
+
+static const mst_backend_row *floats_rows(void) {
+    static const mst_backend_row rows[] = {{.kinds = 1u << MST_KIND_ALL_GATHER, .dtypes = 1u << MST_F32},
+                                           {0}};
+    return rows;
+}
+
+static void check_floats(void) {
+    float x = 1;
+    OK(mst_all_reduce(&x, 1, MST_F32));
+    CHECK(x == (float)size);
+}
+
+/* Only the call fails that was refused, on all ranks, and the group goes on. */
+static void refused(void) {
+    mst_backend floats = copy_sample();
+    int value = 1, more[2] = {1, 1};
+    float x = 1, y = 1;
+    mst_work *work, *before, *behind;
+    floats.name = "floats";
+    floats.rows = floats_rows;
+    OK(mst_backend_register(&floats));
+    OK(mst_set_backend(NULL, "floats"));
+    check_floats();
+    CHECK(mst_all_reduce(&value, 1, MST_I32) == MST_ERR_UNSUPPORTED && value == 1);
+    check_floats();
+    OK(mst_all_reduce(&x, 1, MST_F32, .work = &before));
+    OK(mst_all_reduce(&value, 1, MST_I32, .work = &work));
+    OK(mst_all_reduce(&y, 1, MST_F32, .work = &behind));
+    CHECK(mst_wait(work) == MST_ERR_UNSUPPORTED);
+    OK(mst_wait(before));
+    OK(mst_wait(behind));
+    CHECK(x == (float)size && y == (float)size);
+    void *bufs[] = {&more[0], &more[1]};
+    CHECK(mst_all_reduce_coalesced(bufs, ((size_t[]){1, 1}), 2, MST_I32) == MST_ERR_UNSUPPORTED);
+    check_floats();
+    OK(mst_set_backend(NULL, "native"));
 }
 
 /* Rank 1 makes the others fail in one, and look around for a while in the next. */
@@ -321,6 +364,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "own")) own();
     if (!strcmp(what, "again")) again();
     if (!strcmp(what, "mistakes")) mistakes();
+    if (!strcmp(what, "refused")) refused();
     if (!strcmp(what, "differ")) differ();
     if (!strcmp(what, "apart")) apart(argc > 2 ? argv[2] : "");
     if (!strcmp(what, "uneven")) uneven(argc > 2 ? argv[2] : "native", argc > 3);

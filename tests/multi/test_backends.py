@@ -31,6 +31,9 @@ class Choices(RanksTest):
     def test_after_a_failure(self):
         self.assertEqual(self.run_ranks(3, "again").count("] ok"), 3)
 
+    def test_refused(self):
+        self.assertEqual(self.run_ranks(3, "refused").count("] ok"), 3)
+
     def test_mistakes(self):
         self.assertEqual(self.run_ranks(2, "mistakes").count("] ok"), 2)
 
