@@ -169,7 +169,7 @@ void msi_comm_return(struct mst_work *op);
 
 /*
  * Operations that are submitted between the two are a batch: they begin together, where the comm's engine can do that. False: it cannot,
- * and there is nothing to end.
+ * and there is nothing to end. Those of different threads come one after the other.
  */
 bool msi_comm_batch_begin(struct msi_comm *comm);
 void msi_comm_batch_end(struct msi_comm *comm);

@@ -55,6 +55,7 @@ struct msi_comm {
     pthread_cond_t changed;
     bool threaded, ending;
     unsigned batch, batches; /* the number of the one that is being submitted, 0: none; how many there were */
+    pthread_t batcher;       /* the thread that submits that one: batches do not mix */
     bool batched_messages;   /* some may not have begun */
     bool streamed;           /* something was left alone on a stream */
     bool dozing;             /* the thread sleeps until something that it knew of happens */

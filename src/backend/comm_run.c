@@ -164,7 +164,7 @@ static bool help(struct msi_comm *comm) {
 /* Puts an operation among those under way. */
 static mst_status begin(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
-    op->batch = comm->batch;
+    op->batch = comm->batch && pthread_equal(comm->batcher, pthread_self()) ? comm->batch : 0;
     if (op->begin) {
         msi_list_push(&comm->queue, &op->node);
         return MST_OK;
@@ -322,15 +322,21 @@ mst_status msi_comm_submit(struct mst_work *op) {
 bool msi_comm_batch_begin(struct msi_comm *comm) {
     if (!comm->engine || !comm->engine->table->group_begin) return false;
     msi_comm_lock(comm);
-    if (++comm->batches == 0) comm->batches = 1;
-    comm->batch = comm->batches;
+    bool nested = comm->batch && pthread_equal(comm->batcher, pthread_self()); /* in a callback */
+    while (!nested && comm->threaded && comm->batch) pthread_cond_wait(&comm->changed, &comm->lock);
+    if (!nested) {
+        if (++comm->batches == 0) comm->batches = 1;
+        comm->batch = comm->batches;
+        comm->batcher = pthread_self();
+    }
     msi_comm_unlock(comm);
-    return true;
+    return !nested;
 }
 
 void msi_comm_batch_end(struct msi_comm *comm) {
     msi_comm_lock(comm);
     comm->batch = 0;
+    if (comm->threaded) pthread_cond_broadcast(&comm->changed);
     help(comm);
     msi_comm_unlock(comm);
 }

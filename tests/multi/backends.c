@@ -7,6 +7,7 @@
  *   backends again        another backend after one that has failed
  *   backends mistakes     what must be refused
  *   backends refused      operations that a backend can neither do nor be made to
+ *   backends batches      two threads that batch on one group at a time
  *   backends differ       rank 1 chooses another backend than the others, in an exchange
  *   backends apart W      … for a new group, as which W says: native beside others, others beside native, or none
  *   backends uneven NAME  rank 1 exchanges the backend NAME once more than the others
@@ -17,6 +18,7 @@
  */
 #include <dlfcn.h>
 #include <muster/muster.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,6 +173,89 @@ static void own(void) {
 static mst_status own_begin(mst_backend_engine *engine) {
     (void)engine;
     return MST_OK;
+}
+
+/* Counts what is submitted between begin and end, which must be all of one batch. */
+enum { BATCH = 4, ROUNDS = 3000 };
+static pthread_barrier_t both_start;
+static int in_batch = -1, broken;
+
+static mst_status batch_begin(mst_backend_engine *engine) {
+    (void)engine;
+    in_batch = 0;
+    return MST_OK;
+}
+static mst_status batch_end(mst_backend_engine *engine) {
+    (void)engine;
+    if (in_batch != BATCH) broken++;
+    in_batch = -1;
+    return MST_OK;
+}
+static mst_status batch_submit(mst_backend_engine *engine, mst_backend_op *op) {
+    (void)engine;
+    if (in_batch < 0) broken++;
+    in_batch++;
+    submitted++;
+    memmove(op->out, op->in, op->count * op->element);
+    return MST_OK;
+}
+static mst_status batch_open(const mst_backend_host *host, mst_backend_engine **engine,
+                             mst_backend_traits *traits) {
+    (void)host;
+    traits->ordered = true;
+    *engine = (mst_backend_engine *)(void *)&in_batch;
+    return MST_OK;
+}
+static const mst_backend_row *batch_rows(void) {
+    static const mst_backend_row rows[] = {{.kinds = 1u << MST_KIND_ALL_GATHER, .forms = MST_FORM_IN_PLACE},
+                                           {0}};
+    return rows;
+}
+
+static void *batch_thread(void *group) {
+    int ins[BATCH], outs[BATCH];
+    const void *from[BATCH];
+    void *to[BATCH];
+    size_t counts[BATCH];
+    for (int i = 0; i < BATCH; i++) {
+        from[i] = &ins[i];
+        to[i] = &outs[i];
+        counts[i] = 1;
+    }
+    pthread_barrier_wait(&both_start);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < BATCH; i++) ins[i] = round + i;
+        OK(mst_all_gather_coalesced(to, from, counts, BATCH, MST_I32, .group = group));
+        for (int i = 0; i < BATCH; i++) CHECK(outs[i] == round + i);
+    }
+    return NULL;
+}
+
+static void batches(void) {
+    mst_backend table = own_table;
+    mst_group *alone;
+    pthread_t threads[2];
+    int in = 1, out;
+    mst_work *work;
+    table.name = "batches";
+    table.rows = batch_rows;
+    table.open = batch_open;
+    table.submit = batch_submit;
+    table.group_begin = batch_begin;
+    table.group_end = batch_end;
+    OK(mst_backend_register(&table));
+    OK(mst_new_group(&me, 1, &alone, .backend = "batches"));
+    in_batch =
+        0; /* the first is none; it starts the group's thread, and what follows may come from several */
+    OK(mst_all_gather_into_tensor(&out, &in, 1, MST_I32, .group = alone, .work = &work));
+    OK(mst_wait(work));
+    in_batch = -1;
+    submitted = 0;
+    pthread_barrier_init(&both_start, NULL, 2);
+    for (int i = 0; i < 2; i++) CHECK(!pthread_create(&threads[i], NULL, batch_thread, alone));
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    CHECK(submitted == 2 * ROUNDS * BATCH && broken == 0);
+    OK(mst_destroy_process_group(alone));
 }
 
 static void refuse(const char *backend, mst_status status, const char *words) {
@@ -365,6 +450,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "again")) again();
     if (!strcmp(what, "mistakes")) mistakes();
     if (!strcmp(what, "refused")) refused();
+    if (!strcmp(what, "batches")) batches();
     if (!strcmp(what, "differ")) differ();
     if (!strcmp(what, "apart")) apart(argc > 2 ? argv[2] : "");
     if (!strcmp(what, "uneven")) uneven(argc > 2 ? argv[2] : "native", argc > 3);

@@ -34,6 +34,9 @@ class Choices(RanksTest):
     def test_refused(self):
         self.assertEqual(self.run_ranks(3, "refused").count("] ok"), 3)
 
+    def test_batches(self):
+        self.assertEqual(self.run_ranks(1, "batches").count("] ok"), 1)
+
     def test_mistakes(self):
         self.assertEqual(self.run_ranks(2, "mistakes").count("] ok"), 2)
 
