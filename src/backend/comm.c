@@ -258,7 +258,7 @@ static mst_status say_absent(struct msi_comm *comm, const int *ranks) {
 /* Waits for the doors of all, and looks now and then whether those who are missing can come at all. */
 static mst_status wait_for_doors(const struct mst_work *op, const int *ranks, const struct msi_wait *wait) {
     struct msi_comm *comm = op->comm;
-    const struct msi_waiting at = {comm->key, op->name, op->begin != NULL};
+    const struct msi_waiting at = {.comm = comm->key, .name = op->name, .seq = op->begin != NULL};
     for (;;) {
         int64_t moment = msi_deadline(LOOK_MS);
         struct msi_wait some = {moment < wait->deadline ? moment : wait->deadline, wait->cancel};

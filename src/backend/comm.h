@@ -34,7 +34,9 @@
 struct msi_waiting {
     const char *comm; /* its comm's key */
     const char *name; /* of the public call */
-    uint64_t seq;     /* which collective of the comm it is; 0: it is a message */
+    uint64_t seq;     /* which collective of the comm it is; 0: it is a message, and the rest is empty */
+    uint32_t signature;
+    struct msi_told told;
 };
 
 /* What a comm asks of its group. */

@@ -57,8 +57,9 @@ struct msi_comm {
     unsigned batch, batches; /* the number of the one that is being submitted, 0: none; how many there were */
     pthread_t batcher;       /* the thread that submits that one: batches do not mix */
     bool batched_messages;   /* some may not have begun */
-    bool streamed;           /* something was left alone on a stream */
-    bool dozing;             /* the thread sleeps until something that it knew of happens */
+    int64_t
+        streamed; /* until when something that was left alone on a stream may be under way; 0: there is none */
+    bool dozing;  /* the thread sleeps until something that it knew of happens */
     pthread_t thread;
     uint64_t noted;        /* what the store was told of this rank's waiting; 0: nothing */
     struct msi_idle tests; /* of whoever asks again and again whether an operation is done */
@@ -72,6 +73,19 @@ static inline void msi_comm_lock(struct msi_comm *comm) {
 }
 static inline void msi_comm_unlock(struct msi_comm *comm) {
     if (comm->threaded) pthread_mutex_unlock(&comm->lock);
+}
+
+/*
+ * Whoever holds the lock lets go of it, to ask the store: what it knew of the comm may have changed then. Returns what msi_comm_hold
+ * wants to know.
+ */
+static inline bool msi_comm_let_go(struct msi_comm *comm) {
+    bool locked = comm->threaded;
+    if (locked) pthread_mutex_unlock(&comm->lock);
+    return locked;
+}
+static inline void msi_comm_hold(struct msi_comm *comm, bool locked) {
+    if (locked) pthread_mutex_lock(&comm->lock);
 }
 
 /* Of a wait whose clock does not run yet. */

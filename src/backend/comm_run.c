@@ -199,7 +199,7 @@ static void *work(void *context) {
         call_back(comm);
         if (comm->ending) break;
         if (msi_list_empty(&comm->queue) && msi_list_empty(&comm->messages)) {
-            if (comm->streamed)
+            if (comm->streamed && comm->failure.status == MST_OK && msi_now() < comm->streamed)
                 watch_streams(comm);
             else
                 pthread_cond_wait(&comm->changed, &comm->lock);
@@ -350,7 +350,9 @@ static mst_status enqueue(struct mst_work *op, bool *through) {
     mst_status st = comm->threaded ? MST_OK : start_thread(comm);
     if (st != MST_OK) return st;
     pthread_mutex_lock(&comm->lock);
-    comm->streamed = true;
+    int64_t now = msi_now(), deadline = now + (int64_t)op->timeout_ms * 1000000;
+    if (comm->streamed <= now) pthread_cond_broadcast(&comm->changed); /* the thread watches from now on */
+    if (deadline > comm->streamed) comm->streamed = deadline;
     st = comm->failure.status == MST_OK ? msi_engine_enqueue(comm->engine, op, through)
                                         : msi_comm_repeat(&comm->failure);
     pthread_mutex_unlock(&comm->lock);

@@ -132,7 +132,7 @@ static mst_status wait_for_all(struct msi_engine *e, const struct msi_wait *wait
     if (st != MST_ERR_TIMEOUT && st != MST_ERR_PEER_LOST) return st;
     mst_status noted = msi_note_read_gave_up(comm, &culprit);
     if (noted != MST_OK) return msi_blame(noted, comm->hooks.global(comm->hooks.context, culprit));
-    const struct msi_waiting at = {comm->key, "the first operation", 1};
+    const struct msi_waiting at = {.comm = comm->key, .name = "the first operation", .seq = 1};
     noted = comm->hooks.look(comm->hooks.context, &at);
     return noted == MST_OK ? st : noted;
 }

@@ -55,15 +55,18 @@ bool msi_engine_advance(struct msi_comm *comm);
  * Orders an operation on its stream, if the engine has it and everything before it has begun: then *through, and nobody waits for it.
  */
 mst_status msi_engine_enqueue(struct msi_engine *engine, struct mst_work *op, bool *through);
-/* Nobody waits for what is on streams, so this looks whether a rank has died, with whom it would never end. */
+/*
+ * Nobody waits for what is on streams, so this looks whether a rank has died, with whom it would never end. Lets go of the comm's lock
+ * meanwhile.
+ */
 void msi_engine_watch(struct msi_comm *comm);
 /* Advances its messages. */
 bool msi_engine_advance_messages(struct msi_comm *comm);
 
 /* Fails with who is to blame for what a slot returned as its failure. *culprit is a group rank or -1. */
 mst_status msi_engine_say(struct msi_comm *comm, mst_status status, int *culprit);
-/* The operation waits for long: has another rank given up, or called something else? Then the comm has failed. */
-bool msi_engine_look(struct msi_comm *comm, struct mst_work *op);
+/* An operation waits for long: has another rank given up, or called something else? Fails if so. Needs no lock. */
+mst_status msi_engine_look(struct msi_comm *comm, const struct msi_waiting *at, int *culprit);
 
 /* The operation as modules know it. */
 void msi_engine_describe(struct mst_work *op, mst_backend_op *job);

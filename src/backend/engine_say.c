@@ -46,29 +46,31 @@ mst_status msi_engine_say(struct msi_comm *comm, mst_status status, int *culprit
     return lost ? explain_loss(comm, status, culprit) : status;
 }
 
-bool msi_engine_look(struct msi_comm *comm, struct mst_work *op) {
-    int culprit = -1;
-    mst_status st = msi_note_read_gave_up(comm, &culprit);
-    if (st != MST_OK) st = msi_blame(st, comm->hooks.global(comm->hooks.context, culprit));
-    if (st == MST_OK && op->begin && op->begun) st = msi_note_differs(comm, op, &culprit);
-    if (st == MST_OK) return false;
-    msi_comm_fail(comm, op, st, culprit);
-    if (comm->failure.status == MST_OK)
-        msi_comm_give_up(comm, op); /* whatever it was here, the group is over */
-    return true;
+mst_status msi_engine_look(struct msi_comm *comm, const struct msi_waiting *at, int *culprit) {
+    mst_status st = msi_note_read_gave_up(comm, culprit);
+    if (st != MST_OK) return msi_blame(st, comm->hooks.global(comm->hooks.context, *culprit));
+    return at->seq ? msi_note_differs(comm, at, culprit) : MST_OK;
+}
+
+static mst_status find_loss(struct msi_comm *comm, int *culprit) {
+    mst_status st = msi_note_read_gave_up(comm, culprit);
+    if (st != MST_OK) return st;
+    comm->hooks.refresh(comm->hooks.context);
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && comm->hooks.has_died(comm->hooks.context, r)) {
+            *culprit = r;
+            return comm->hooks.say_lost(comm->hooks.context, r);
+        }
+    return MST_OK;
 }
 
 void msi_engine_watch(struct msi_comm *comm) {
     int culprit = -1;
     if (comm->failure.status != MST_OK) return;
-    mst_status st = msi_note_read_gave_up(comm, &culprit);
-    if (st == MST_OK) comm->hooks.refresh(comm->hooks.context);
-    for (int r = 0; r < comm->size && st == MST_OK; r++)
-        if (r != comm->rank && comm->hooks.has_died(comm->hooks.context, r)) {
-            culprit = r;
-            st = comm->hooks.say_lost(comm->hooks.context, r);
-        }
-    if (st == MST_OK) return;
+    bool locked = msi_comm_let_go(comm);
+    mst_status st = find_loss(comm, &culprit);
+    msi_comm_hold(comm, locked);
+    if (st == MST_OK || comm->failure.status != MST_OK) return;
     msi_comm_keep(comm, &comm->failure, st, culprit);
     msi_note_gave_up(comm, &comm->failure);
     msi_engine_abort(comm->engine); /* what waits on a stream for that rank ends */

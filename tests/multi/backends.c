@@ -8,6 +8,7 @@
  *   backends mistakes     what must be refused
  *   backends refused      operations that a backend can neither do nor be made to
  *   backends batches      two threads that batch on one group at a time
+ *   backends streams      what is left alone on a stream is watched, but not for ever, and in nobody's way
  *   backends differ       rank 1 chooses another backend than the others, in an exchange
  *   backends apart W      … for a new group, as which W says: native beside others, others beside native, or none
  *   backends uneven NAME  rank 1 exchanges the backend NAME once more than the others
@@ -16,12 +17,14 @@
  *
  * Prints "ok" if all went well, else what did not.
  */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <muster/muster.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SOON_MS = 400 };
@@ -258,6 +261,63 @@ static void batches(void) {
     OK(mst_destroy_process_group(alone));
 }
 
+static double now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* How often the group's thread has gone to sleep. */
+static long sleeps(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    long found = -1;
+    for (struct dirent *task; tasks && (task = readdir(tasks));) {
+        char path[300], line[200];
+        bool ours = false;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+        FILE *status = fopen(path, "r");
+        while (status && fgets(line, sizeof line, status)) {
+            if (!strcmp(line, "Name:\tmuster-comm\n")) ours = true;
+            if (ours) sscanf(line, "voluntary_ctxt_switches: %ld", &found);
+        }
+        if (status) fclose(status);
+    }
+    if (tasks) closedir(tasks);
+    return found;
+}
+
+/* The driver stops the store between the two lines that it writes, and lets it go on after the second. */
+static void streams(void) {
+    enum { WATCHED_MS = 3000, CALLS_MS = 2000, QUIET_MS = 700 };
+    mst_group *alone;
+    int value = 1, stream;
+    char line[16];
+    double longest = 0;
+    OK(mst_backend_register(&own_table));
+    OK(mst_new_group(&me, 1, &alone, .backend = "own"));
+    OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .src = me, .timeout_ms = WATCHED_MS,
+                     .stream = &stream));
+    while (sleeps() < 0) usleep(1000); /* until it has its name */
+    long before = sleeps();
+    usleep(QUIET_MS * 1000);
+    CHECK(sleeps() > before);
+    puts("ready");
+    fflush(stdout);
+    CHECK(fgets(line, sizeof line, stdin));
+    for (double end = now_ms() + CALLS_MS; now_ms() < end; usleep(230000)) { /* it looks in between */
+        double begin = now_ms();
+        OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .src = me));
+        if (now_ms() - begin > longest) longest = now_ms() - begin;
+    }
+    printf("longest %.0f ms\n", longest);
+    fflush(stdout);
+    CHECK(fgets(line, sizeof line, stdin));
+    usleep((WATCHED_MS - CALLS_MS) * 1000);
+    before = sleeps();
+    usleep(QUIET_MS * 1000);
+    CHECK(sleeps() == before);
+}
+
 static void refuse(const char *backend, mst_status status, const char *words) {
     mst_status st = mst_set_backend(NULL, backend);
     if (st != status || !strstr(mst_error(), words) || !strstr(mst_error(), "backends.c:")) {
@@ -451,6 +511,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "mistakes")) mistakes();
     if (!strcmp(what, "refused")) refused();
     if (!strcmp(what, "batches")) batches();
+    if (!strcmp(what, "streams")) streams();
     if (!strcmp(what, "differ")) differ();
     if (!strcmp(what, "apart")) apart(argc > 2 ? argv[2] : "");
     if (!strcmp(what, "uneven")) uneven(argc > 2 ? argv[2] : "native", argc > 3);

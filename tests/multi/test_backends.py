@@ -1,11 +1,13 @@
 """Which backend runs a group, and what a backend lacks: the sample backend from outside of the tree, and native itself."""
 
+import os
 import re
+import signal
 import subprocess
 import time
 
 from collective_kit import CollectiveTest
-from ranks import BUILD, PROGRAMS, TOOL, RanksTest, main
+from ranks import BUILD, PROGRAMS, TOOL, Rank, RanksTest, main
 
 PATH = {"MUSTER_BACKEND_PATH": BUILD / "tests/backends"}
 SAMPLE = {**PATH, "MUSTER_BACKEND": "shelf"}
@@ -36,6 +38,27 @@ class Choices(RanksTest):
 
     def test_batches(self):
         self.assertEqual(self.run_ranks(1, "batches").count("] ok"), 1)
+
+    def test_streams(self):
+        store, port = self.serve()
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True", "WORLD_SIZE": 2}
+        ranks = [Rank(self.popen(PROGRAMS / "backends", "streams", env={**PATH, **place, "RANK": r})) for r in range(2)]
+        self.assertEqual([rank.line() for rank in ranks], ["ready"] * 2)
+        os.kill(store.pid, signal.SIGSTOP)
+        self.tell(ranks)
+        longest = [rank.line() for rank in ranks]
+        os.kill(store.pid, signal.SIGCONT)
+        self.assertLess(max(int(line.split()[1]) for line in longest), 200, "a call waited for the store")
+        self.tell(ranks)
+        self.assertEqual([rank.line() for rank in ranks], ["ok"] * 2)
+        for rank in ranks:
+            rank.process.communicate(timeout=60)
+        store.kill()
+
+    def tell(self, ranks):
+        for rank in ranks:
+            rank.process.stdin.write(b"go on\n")
+            rank.process.stdin.flush()
 
     def test_mistakes(self):
         self.assertEqual(self.run_ranks(2, "mistakes").count("] ok"), 2)
