@@ -270,7 +270,7 @@ typedef struct mst_exchange_options {
  * Exchanges it, for the group and, if that is a world, for all its groups that were not given one of their own. All ranks of the
  * group call it at the same point, with nothing under way, and it waits for them: it succeeds on all or on none, and ranks that want
  * different ones get MST_ERR_MISMATCH. Works that are done and were not waited for stay valid. Backends that were used before are kept
- * and cost nothing to return to. "auto" as in mst_init. Meanwhile no other thread makes or ends groups of that world.
+ * and cost nothing to return to; where one has failed, its group gets it anew. "auto" as in mst_init. Meanwhile no other thread makes or ends groups of that world.
  */
 mst_status mst_set_backend_with(mst_group *group, const char *backend, const mst_exchange_options *options);
 

@@ -341,6 +341,13 @@ bool msi_comm_idle_now(struct msi_comm *comm) {
     return idle;
 }
 
+bool msi_comm_is_spent(struct msi_comm *comm) {
+    msi_comm_lock(comm);
+    bool spent = comm->failure.status != MST_OK || (comm->table && !comm->joined);
+    msi_comm_unlock(comm);
+    return spent;
+}
+
 uint64_t msi_comm_count(const struct msi_comm *comm) {
     if (comm->engine) return comm->engine->seq;
     if (comm->net) return msi_net_count(comm->net);

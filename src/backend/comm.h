@@ -153,6 +153,8 @@ void msi_comm_free(struct msi_comm *comm);
 
 /* Is nothing under way? */
 bool msi_comm_idle_now(struct msi_comm *comm);
+/* Is it of no use any more: has it failed, or could its engine not be opened? */
+bool msi_comm_is_spent(struct msi_comm *comm);
 /* How many collectives were begun, and the prefix of its keys. */
 uint64_t msi_comm_count(const struct msi_comm *comm);
 const char *msi_comm_key(const struct msi_comm *comm);

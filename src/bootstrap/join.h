@@ -14,7 +14,7 @@
  *   all        the barrier of arrival
  *   roster, places, events    see wire/roster.h
  *   G/all, G/at/R, G/out      barriers of group G, how far rank R of it is, how many have ended it
- *   G/backend, G/exchange.N   see group/exchange.c
+ *   G/backend, G/exchange.N   see group/choice.h
  *   out        how many ranks have left; the last one counts the world as ended and deletes all its keys, except
  *              where rank 0 hosts the store: there the keys go with it, and rank 0 leaves last
  *   never      is never set: rank 0 waits for it, guarded by events, until the others have left

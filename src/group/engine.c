@@ -1,8 +1,7 @@
 /* engine.c - what a group's comm asks of its group: the store, and what became of ranks. See backend/comm.h. */
 #include "backend/native.h"
 #include "base/error.h"
-#include "bootstrap/report.h"
-#include "group/world.h"
+#include "group/choice.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -61,10 +60,7 @@ static const char *address(void *context, int rank) {
 static const char *show(void *context, int rank, char *out, size_t size) {
     const mst_group *group = context;
     if (rank < 0) return msi_group_show(group, out, size);
-    int number = msi_group_global_rank(group, rank);
-    const struct msi_member *m = &group->world->roster.members[number];
-    snprintf(out, size, "rank %d (host %s, pid %d)", number, m->host_name, m->pid);
-    return out;
+    return msi_rank_show(group, msi_group_global_rank(group, rank), out, size);
 }
 
 /* A request that waits ends when a rank of the group is lost, and waits for none that was lost before. */
@@ -119,12 +115,16 @@ static int number_hosts(const mst_group *group, int *hosts, int *largest) {
  * What ranks note of a comm must not meet what they noted of another that the group has, so each has keys of its own. A group has one
  * comm for a backend, whatever memory that serves.
  */
-static void name_comm(const mst_group *group, const mst_backend *table, char out[MSI_KEY_MAX]) {
+static void name_comm(const mst_group *group, const mst_backend *table, const char *generation,
+                      char out[MSI_KEY_MAX]) {
     int n = snprintf(out, MSI_KEY_MAX, "%s%s", group->world->prefix, group->id);
-    if (table) snprintf(out + n, MSI_KEY_MAX - (size_t)n, "/engine.%s", table->name);
+    if (table || generation[0])
+        snprintf(out + n, MSI_KEY_MAX - (size_t)n, "/engine.%s%s%s", table ? table->name : msi_native.name,
+                 generation[0] ? "." : "", generation);
 }
 
-static mst_status make_comm(mst_group *group, const mst_backend *table, struct msi_comm **comm) {
+static mst_status make_comm(mst_group *group, const mst_backend *table, const char *generation,
+                            struct msi_comm **comm) {
     struct msi_world *world = group->world;
     const struct msi_roster *roster = &world->roster;
     char key[MSI_KEY_MAX];
@@ -132,7 +132,7 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, struct m
     int *pids = calloc(n, 2 * sizeof *pids), *hosts = pids + n;
     if (!pids) return msi_fail_memory();
     if (table == &msi_native) table = world->forced ? &msi_native_composed : NULL;
-    name_comm(group, table, key);
+    name_comm(group, table, generation, key);
     struct msi_comm_place place = {.rank = group->rank,
                                    .size = group->size,
                                    .pids = pids,
@@ -156,19 +156,44 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, struct m
     return st;
 }
 
+/* Where the group keeps its comm for that backend; NULL without memory. */
+static struct msi_group_comm *find_entry(mst_group *group, const mst_backend *table) {
+    for (int i = 0; i < group->n_comms; i++)
+        if (group->comms[i].table == table) return &group->comms[i];
+    struct msi_group_comm *more = realloc(group->comms, (size_t)(group->n_comms + 1) * sizeof *more);
+    if (!more) return NULL;
+    group->comms = more;
+    more[group->n_comms] = (struct msi_group_comm){.table = table};
+    return &more[group->n_comms++];
+}
+
 /* The one that the group has had for that backend, or a new one. */
 static mst_status find_comm(mst_group *group, const mst_backend *table, struct msi_comm **comm) {
-    for (int i = 0; i < group->n_comms; i++)
-        if (group->comms[i].table == table) {
-            *comm = group->comms[i].comm;
-            return MST_OK;
-        }
-    struct msi_group_comm *more = realloc(group->comms, (size_t)(group->n_comms + 1) * sizeof *more);
-    if (!more) return msi_fail_memory();
-    group->comms = more;
-    mst_status st = make_comm(group, table, comm);
-    if (st == MST_OK) more[group->n_comms++] = (struct msi_group_comm){table, *comm};
+    struct msi_group_comm *entry = find_entry(group, table);
+    if (!entry) return msi_fail_memory();
+    mst_status st = entry->comm ? MST_OK : make_comm(group, table, entry->generation, &entry->comm);
+    if (st == MST_OK) *comm = entry->comm;
     return st;
+}
+
+void msi_group_list_spent(const mst_group *group, struct msi_buf *out) {
+    for (int i = 0; i < group->n_comms; i++) {
+        const struct msi_group_comm *entry = &group->comms[i];
+        if (entry->table && entry->comm && msi_comm_is_spent(entry->comm))
+            msi_buf_add_format(out, " %s/%s", group->id, entry->table->name);
+    }
+}
+
+mst_status msi_group_renew(mst_group *group, const mst_backend *table, const char *generation) {
+    struct msi_group_comm *entry = find_entry(group, table);
+    if (!entry) return msi_fail_memory();
+    if (entry->comm) {
+        entry->table = NULL;
+        entry = find_entry(group, table);
+    }
+    if (!entry) return msi_fail_memory();
+    snprintf(entry->generation, sizeof entry->generation, "%s", generation);
+    return MST_OK;
 }
 
 static mst_status say_not_member(const mst_group *group) {

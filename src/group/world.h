@@ -50,10 +50,12 @@ struct msi_world {
     int64_t events_seen;   /* how many bytes of the world's events gone knows of */
 };
 
-/* A comm that a group has had: one for each backend, and kept. */
+/* A comm that a group has had: one for each backend, and kept. One that has failed is replaced when the backend is chosen again. */
 struct msi_group_comm {
-    const mst_backend *table;
-    struct msi_comm *comm;
+    const mst_backend *table; /* NULL: another has its place, and it is kept for its works */
+    struct msi_comm *comm;    /* NULL: it has not been needed yet */
+    char generation
+        [16]; /* "": the first of that backend; else the exchange that brought it, as all ranks call it */
 };
 
 struct mst_group {
@@ -124,6 +126,10 @@ mst_status msi_group_look(mst_group *group, const struct msi_waiting *at);
  */
 mst_status msi_group_exchange(mst_group *group, const struct msi_backends *wanted,
                               const struct msi_wait *wait);
+/* Writes " ID/NAME" for each backend whose comm has failed here. */
+void msi_group_list_spent(const mst_group *group, struct msi_buf *out);
+/* Has the group make a new comm for that backend; all its ranks call it, with the same generation. */
+mst_status msi_group_renew(mst_group *group, const mst_backend *table, const char *generation);
 /* Takes the world's exchange back, as all ranks do. */
 mst_status msi_world_return(struct msi_world *world, const struct msi_backends *before);
 

@@ -394,6 +394,9 @@ static void uneven(const char *name, bool in_group) {
     tell(me == 1 ? mst_set_backend(NULL, "native")
                  : mst_all_reduce(&value, 1, MST_I32, .group = in_group ? follows : NULL));
     check_sum(stays);
+    OK(mst_set_backend(NULL, name)); /* and all is well again */
+    check_sum(NULL);
+    check_sum(follows);
 }
 
 static void late(void) {
@@ -497,6 +500,27 @@ static void again(void) {
     OK(mst_set_backend(NULL, "copy"));
     if (me == 1) usleep(2 * SOON_MS * 1000);
     check_sum(NULL);
+    /* Both that have failed and the one that has not can be returned to, and so can native after a failure of its own. */
+    for (int turn = 0; turn < 2; turn++) {
+        OK(mst_set_backend(NULL, "shelf"));
+        check_sum(NULL);
+        OK(mst_set_backend(NULL, turn ? "native" : "copy"));
+        check_sum(NULL);
+    }
+    mst_status st = me == 1 ? mst_barrier() : mst_all_reduce(&value, 1, MST_I32);
+    CHECK(st == MST_ERR_MISMATCH && mst_barrier() == MST_ERR_MISMATCH);
+    for (int turn = 0; turn < 2; turn++) {
+        OK(mst_set_backend(NULL, "native"));
+        check_sum(NULL);
+    }
+    /* One that some ranks could not open, as another did not come. */
+    OK(mst_set_backend(apart, "shelf"));
+    if (me != 1)
+        CHECK(mst_all_reduce(&value, 1, MST_I32, .group = apart, .timeout_ms = SOON_MS) == MST_ERR_STALLED);
+    check_sum(NULL);
+    OK(mst_set_backend(apart, "native"));
+    OK(mst_set_backend(apart, "shelf"));
+    check_sum(apart);
 }
 
 int main(int argc, char **argv) {
@@ -517,7 +541,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "uneven")) uneven(argc > 2 ? argv[2] : "native", argc > 3);
     if (!strcmp(what, "late")) late();
     if (!strcmp(what, "absent")) absent();
-    if (strcmp(what, "uneven") != 0 && strcmp(what, "absent") != 0) {
+    if (strcmp(what, "absent") != 0) {
         OK(mst_barrier());
         puts("ok");
     }
