@@ -246,8 +246,8 @@ const mst_backend *mst_backend_module(unsigned version);
 
 /*
  * The backends that are known, loaded or not: false behind the last, else *name is that of the i-th, until this thread's next call.
- * With a text, *usable says whether it can be used here, and text why not, or its version. Without one nothing is loaded, and usable may
- * be NULL.
+ * With a text, *usable says whether it can be used here, and text why not, or its version. Without one nothing is loaded. Each of the
+ * three may be NULL.
  */
 bool mst_backend_list(int i, const char **name, bool *usable, char *text, size_t size);
 /* What a backend can do where it can be used, for tables; NULL, and mst_error() says why, if there is none of that name. */

@@ -139,7 +139,10 @@ mst_status msi_backends_parse(const char *text, const char *path, struct msi_bac
         return MST_OK;
     }
     if (strlen(text) >= sizeof copy)
-        return msi_fail(MST_ERR_INVALID, "see `muster info`", "'%.60s…' is no backend", text);
+        return msi_fail(MST_ERR_INVALID,
+                        "give names such as native or cpu:native,cuda:nccl; see `muster info`",
+                        "backend '%.40s…' has %zu characters, which is more than any has (%zu)", text,
+                        strlen(text), sizeof copy - 1);
     snprintf(copy, sizeof copy, "%s", text);
     mst_status st = MST_OK;
     for (char *word; st == MST_OK && (word = strsep(&rest, ","));) st = take_word(word, path, &made);

@@ -379,7 +379,7 @@ mst_status msi_comm_take(struct msi_comm *comm, int timeout_ms, mst_cancel *canc
 
 mst_status msi_comm_open(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel) {
     struct mst_work *op;
-    mst_status st = msi_comm_take(comm, timeout_ms, cancel, "mst_init", &op);
+    mst_status st = msi_comm_take(comm, timeout_ms, cancel, "the opening of its backend", &op);
     if (st != MST_OK) return st;
     st = msi_comm_join(op);
     msi_comm_return(op);

@@ -85,7 +85,7 @@ void msi_engine_warn(const struct msi_engine *e, const mst_backend_op *job) {
     bool reduces = msi_kind_reduces(job->kind);
     msi_log(backend, WARN, "backend '%s' lacks %s of %s%s%s as asked for; it is made of %s", e->table->name,
             msi_kind_text(job->kind), mst_dtype_name(job->dtype), reduces ? " with " : "",
-            reduces ? mst_op_name(job->op) : "", e->composer.words ? e->composer.words : "something else");
+            reduces ? mst_op_name(job->op) : "", e->composer.words ? e->composer.words : "what it has");
 }
 
 /* Describes the operation for the engine; true if that does it itself. */

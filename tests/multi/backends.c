@@ -329,7 +329,15 @@ static void refuse(const char *backend, mst_status status, const char *words) {
 
 static void mistakes(void) {
     refuse(NULL, MST_ERR_INVALID, "backend is NULL");
-    refuse("nativ", MST_ERR_UNSUPPORTED, "no backend 'nativ'");
+    refuse("nativ", MST_ERR_UNSUPPORTED, "no backend 'nativ'; did you mean 'native'?");
+    refuse("shelff", MST_ERR_UNSUPPORTED, "no backend 'shelff'; did you mean 'shelf'?");
+    refuse("unlike", MST_ERR_UNSUPPORTED, "no backend 'unlike'; see `muster info`");
+    char beyond[200];
+    memset(beyond, 'x', sizeof beyond - 1);
+    beyond[sizeof beyond - 1] = '\0';
+    refuse(beyond, MST_ERR_INVALID, "has 199 characters, which is more than any has (79)");
+    CHECK(mst_backend_list(0, NULL, NULL, NULL, 0) && mst_backend_list(0, NULL, NULL, beyond, sizeof beyond));
+    CHECK(!mst_backend_list(-1, NULL, NULL, NULL, 0) && !mst_backend_list(99, NULL, NULL, NULL, 0));
     refuse("../native", MST_ERR_INVALID, "'../native' is no backend");
     refuse("tpu:native", MST_ERR_INVALID, "'tpu:native' names no memory");
     refuse("cuda:native", MST_ERR_INVALID, "'native' cannot serve memory of the device");

@@ -2,7 +2,7 @@
  * nearest.c - distance between names: how many letters must be inserted, removed, replaced or swapped with
  * their neighbour. A name that was cut short counts as near. Pure functions, any thread.
  */
-#include "nearest.h"
+#include "base/nearest.h"
 
 #include <string.h>
 
@@ -30,7 +30,7 @@ static size_t distance(const char *a, const char *b, size_t lb) {
     return d[la][lb];
 }
 
-const char *nearest_name(const char *typed, const void *table, size_t n, size_t stride) {
+const char *msi_nearest(const char *typed, const void *table, size_t n, size_t stride) {
     const char *best = NULL;
     size_t best_distance = 0;
 
