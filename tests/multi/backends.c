@@ -7,6 +7,7 @@
  *   backends again        another backend after one that has failed
  *   backends mistakes     what must be refused
  *   backends refused      operations that a backend can neither do nor be made to
+ *   backends memories     a backend for two kinds of memory, of which ranks use different ones
  *   backends batches      two threads that batch on one group at a time
  *   backends streams      what is left alone on a stream is watched, but not for ever, and in nobody's way
  *   backends differ       rank 1 chooses another backend than the others, in an exchange
@@ -469,6 +470,52 @@ static void check_floats(void) {
     CHECK(x == (float)size);
 }
 
+/* Memory that counts as the device's. */
+static int device_memory[16];
+static mst_memory both_memory_of(const void *pointer) {
+    const char *at = pointer, *begin = (const char *)device_memory;
+    return at >= begin && at < begin + sizeof device_memory ? MST_MEMORY_CUDA : MST_MEMORY_HOST;
+}
+static void *both_alloc(mst_backend_engine *engine, size_t bytes) {
+    (void)engine;
+    return malloc(bytes);
+}
+static void both_release(mst_backend_engine *engine, void *memory) {
+    (void)engine;
+    free(memory);
+}
+static mst_status both_copy(mst_backend_engine *engine, void *to, const void *from, size_t bytes) {
+    (void)engine;
+    memmove(to, from, bytes);
+    return MST_OK;
+}
+static const mst_backend_row *both_rows(void) {
+    static const mst_backend_row rows[] = {
+        {.kinds = 1u << MST_KIND_ALL_GATHER, .memories = 1u << MST_MEMORY_HOST | 1u << MST_MEMORY_CUDA}, {0}};
+    return rows;
+}
+
+static void memories(void) {
+    mst_backend both = copy_sample();
+    int host_memory[16], in;
+    both.name = "both";
+    both.rows = both_rows;
+    both.memory_of = both_memory_of;
+    both.alloc = both_alloc;
+    both.release = both_release;
+    both.copy = both_copy;
+    OK(mst_backend_register(&both));
+    OK(mst_set_backend(NULL, "cuda:both,cpu:both", .timeout_ms = 5000));
+    CHECK(!strcmp(mst_get_backend(NULL), "both"));
+    for (int turn = 0; turn < 3; turn++) {
+        int *out = (me + turn) % 2 ? device_memory : host_memory;
+        in = 10 * turn + me;
+        OK(mst_all_gather_into_tensor(out, &in, 1, MST_I32, .timeout_ms = 5000));
+        for (int r = 0; r < size; r++) CHECK(out[r] == 10 * turn + r);
+    }
+    OK(mst_set_backend(NULL, "native"));
+}
+
 /* Only the call fails that was refused, on all ranks, and the group goes on. */
 static void refused(void) {
     mst_backend floats = copy_sample();
@@ -542,6 +589,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "again")) again();
     if (!strcmp(what, "mistakes")) mistakes();
     if (!strcmp(what, "refused")) refused();
+    if (!strcmp(what, "memories")) memories();
     if (!strcmp(what, "batches")) batches();
     if (!strcmp(what, "streams")) streams();
     if (!strcmp(what, "differ")) differ();

@@ -36,6 +36,9 @@ class Choices(RanksTest):
     def test_refused(self):
         self.assertEqual(self.run_ranks(3, "refused").count("] ok"), 3)
 
+    def test_memories(self):
+        self.assertEqual(self.run_ranks(2, "memories").count("] ok"), 2)
+
     def test_batches(self):
         self.assertEqual(self.run_ranks(1, "batches").count("] ok"), 1)
 
