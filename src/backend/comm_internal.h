@@ -142,6 +142,22 @@ bool msi_comm_has_thread(const struct msi_comm *comm);
 /* Has another rank of this host given up the group? Then it is over here, too. */
 bool msi_comm_heard(struct msi_comm *comm);
 
+/*
+ * On another thread than the comm's own, which, if it sleeps, does not know what there is to wait for now: msi_comm_advance, and
+ * the callbacks of what ended.
+ */
+bool msi_comm_help(struct msi_comm *comm);
+/* Done, or so for its own callback. */
+bool msi_comm_is_over(const struct mst_work *op);
+/* How one that is over went. */
+mst_status msi_comm_explain(const struct mst_work *op);
+/* Under the lock: waits for one that the program holds as of this turn, and takes it back. */
+mst_status msi_comm_wait_for(struct mst_work *op, unsigned turn, const struct msi_wait *wait);
+
+/* Calls a work's callback; fails what would wait in one. */
+void msi_comm_tell(void (*callback)(mst_status, void *), mst_status status, void *arg);
+mst_status msi_comm_refuse_waiting(void);
+
 /* The group is being destroyed: tells the callbacks of works that will not be done. */
 void msi_comm_call_off(struct msi_comm *comm);
 

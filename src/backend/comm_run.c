@@ -4,8 +4,6 @@
 #include "backend/mail.h"
 #include "backend/net.h"
 #include "base/error.h"
-#include "base/handles.h"
-#include "base/log.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -25,16 +23,34 @@ static void finish(struct mst_work *op) {
     if (comm->threaded) pthread_cond_broadcast(&comm->changed);
 }
 
+/* By what it was done, for who wants to know. */
+static void say_how(struct mst_work *op) {
+    const struct msi_comm *comm = op->comm;
+    struct msi_record *record = &op->mark.record;
+    if (comm->table) record->backend = comm->table->name;
+    if (!op->begin)
+        record->peer =
+            comm->hooks.global(comm->hooks.context, op->message.met ? op->message.from : op->message.peer);
+    else if (comm->engine)
+        record->device = msi_engine_elapsed(comm->engine, op);
+    else if (comm->net)
+        record->algorithm = msi_net_algorithm(comm->net);
+    else
+        record->algorithm = op->begin == msi_host_all_reduce ? "board, in parts" : "board";
+}
+
 /* It is over, well or not; done it is when its callback, if it has one, has returned. */
 void msi_comm_end(struct mst_work *op) {
     msi_list_remove(&op->node);
+    if (op->mark.on & MSI_WATCH_RECORD) say_how(op);
+    msi_mark_end(&op->mark, op->failure.status);
     if (op->callback)
         msi_list_push(&op->comm->ended, &op->node);
     else
         finish(op);
 }
 
-static void tell(void (*callback)(mst_status, void *), mst_status status, void *arg) {
+void msi_comm_tell(void (*callback)(mst_status, void *), mst_status status, void *arg) {
     callbacks++;
     callback(status, arg);
     callbacks--;
@@ -50,7 +66,7 @@ static void call_back(struct msi_comm *comm) {
         msi_list_remove(&op->node);
         comm->called = op;
         pthread_mutex_unlock(&comm->lock);
-        tell(op->callback, op->failure.status, op->arg);
+        msi_comm_tell(op->callback, op->failure.status, op->arg);
         pthread_mutex_lock(&comm->lock);
         finish(op);
     }
@@ -62,13 +78,12 @@ bool msi_comm_in_callback(void) {
     return callbacks > 0;
 }
 
-static mst_status refuse_waiting(void) {
+mst_status msi_comm_refuse_waiting(void) {
     return msi_fail(MST_ERR_STATE, "begin it with .work there, or wait after the callback has returned",
                     "a callback of a work cannot wait");
 }
 
-/* Done, or so for its own callback. */
-static bool is_over(const struct mst_work *op) {
+bool msi_comm_is_over(const struct mst_work *op) {
     const struct msi_comm *comm = op->comm;
     return op->done || (comm->called == op && pthread_equal(comm->caller, pthread_self()));
 }
@@ -100,7 +115,10 @@ static bool advance_queue(struct msi_comm *comm) {
             msi_comm_end(op);
             continue;
         }
-        if (!op->begun && !comm->net) op->begin(&op->host);
+        if (!op->begun) {
+            msi_mark_start(&op->mark);
+            if (!comm->net) op->begin(&op->host);
+        }
         op->begun = true;
         enum msi_advance got = step(op);
         if (got == MSI_FAILED) fail(op);
@@ -153,8 +171,7 @@ static void rouse(const struct msi_comm *comm) {
     if (comm->dozing && comm->net) msi_net_rouse(comm->net);
 }
 
-/* On another thread than the comm's own, which, if it sleeps, does not know what there is to wait for now. */
-static bool help(struct msi_comm *comm) {
+bool msi_comm_help(struct msi_comm *comm) {
     bool moved = msi_comm_advance(comm);
     if (moved) rouse(comm);
     call_back(comm);
@@ -165,6 +182,7 @@ static bool help(struct msi_comm *comm) {
 static mst_status begin(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     op->batch = comm->batch && pthread_equal(comm->batcher, pthread_self()) ? comm->batch : 0;
+    if (!op->begin) msi_mark_start(&op->mark); /* messages queue nowhere */
     if (op->begin) {
         msi_list_push(&comm->queue, &op->node);
         return MST_OK;
@@ -234,7 +252,7 @@ static mst_status start_thread(struct msi_comm *comm) {
 static void call_off(const struct msi_list *list) {
     for (const struct msi_list *at = list->next; at != list; at = at->next) {
         const struct mst_work *op = msi_container(at, const struct mst_work, node);
-        if (op->callback) tell(op->callback, MST_ERR_STATE, op->arg);
+        if (op->callback) msi_comm_tell(op->callback, MST_ERR_STATE, op->arg);
     }
 }
 
@@ -243,7 +261,7 @@ void msi_comm_call_off(struct msi_comm *comm) {
     call_off(&comm->messages);
 }
 
-static mst_status explain(const struct mst_work *op) {
+mst_status msi_comm_explain(const struct mst_work *op) {
     return op->failure.status == MST_OK ? MST_OK : msi_comm_repeat(&op->failure);
 }
 
@@ -267,7 +285,7 @@ static mst_status run_here(struct mst_work *op) {
             msi_comm_idle(comm, &idle, true);
     }
     if (comm->engine) comm->engine->blocking = false;
-    if (st == MST_OK) st = explain(op);
+    if (st == MST_OK) st = msi_comm_explain(op);
     msi_list_push(&comm->spare, &op->node);
     return st;
 }
@@ -277,11 +295,9 @@ bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *messa
     return message->send ? msi_mail_send_now(comm->mail, message) : msi_mail_receive_now(comm->mail, message);
 }
 
-static mst_status wait_for(struct mst_work *op, unsigned turn, const struct msi_wait *wait);
-
 mst_status msi_comm_run(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
-    mst_status st = callbacks ? refuse_waiting() : msi_comm_join(op);
+    mst_status st = callbacks ? msi_comm_refuse_waiting() : msi_comm_join(op);
     if (st != MST_OK) {
         msi_comm_return(op);
         return st;
@@ -292,7 +308,7 @@ mst_status msi_comm_run(struct mst_work *op) {
     if (st != MST_OK) return st;
     pthread_mutex_lock(&comm->lock);
     op->held = true;
-    st = wait_for(op, op->turn, &wait);
+    st = msi_comm_wait_for(op, op->turn, &wait);
     pthread_mutex_unlock(&comm->lock);
     return st;
 }
@@ -337,7 +353,7 @@ void msi_comm_batch_end(struct msi_comm *comm) {
     msi_comm_lock(comm);
     comm->batch = 0;
     if (comm->threaded) pthread_cond_broadcast(&comm->changed);
-    help(comm);
+    msi_comm_help(comm);
     msi_comm_unlock(comm);
 }
 
@@ -364,139 +380,7 @@ mst_status msi_comm_enqueue(struct mst_work *op) {
     mst_status st = msi_comm_join(op);
     if (st == MST_OK) st = enqueue(op, &through);
     if (st == MST_OK && !through) return msi_comm_run(op);
+    msi_mark_end(&op->mark, st);
     msi_comm_return(op);
     return st;
-}
-
-static bool sleep_until_changed(struct msi_comm *comm, const struct msi_wait *wait) {
-    int64_t until =
-        wait->cancel ? msi_deadline(10) : wait->deadline; /* a cancellation has no condition variable */
-    if (until > wait->deadline) until = wait->deadline;
-    struct timespec at = {until / 1000000000, until % 1000000000};
-    pthread_cond_timedwait(&comm->changed, &comm->lock, &at);
-    return msi_now() < wait->deadline;
-}
-
-static mst_status refuse_handle(void) {
-    return msi_fail(MST_ERR_STATE, "wait for each work once, or free it, while its group is there",
-                    "the work was waited for or freed before, or its group was destroyed");
-}
-
-/* Does the program still hold it, as of this turn? */
-static bool is_held(const struct mst_work *op, unsigned turn) {
-    return op->held && op->turn == turn;
-}
-
-/* The program gives it back: its handle is of no use any more. */
-static void take_back(struct mst_work *op) {
-    op->held = false;
-    op->turn = (op->turn + 1) % MSI_HANDLE_TURNS;
-    op->abandoned = true;
-    if (op->done) msi_list_push(&op->comm->spare, &op->node);
-}
-
-mst_work *msi_comm_give(struct mst_work *op) {
-    struct msi_comm *comm = op->comm;
-    pthread_mutex_lock(&comm->lock);
-    op->held = true;
-    mst_work *handle = msi_handle_make(op, op->turn);
-    pthread_mutex_unlock(&comm->lock);
-    return handle;
-}
-
-/* The operation of a handle, with its comm's lock; NULL, without it, if the handle is no good. */
-static struct mst_work *grasp(mst_work *handle) {
-    struct mst_work *op = msi_handle_memory(handle);
-    if (!msi_handle_alive(op)) return NULL;
-    pthread_mutex_lock(&op->comm->lock);
-    if (is_held(op, msi_handle_turn(handle))) return op;
-    pthread_mutex_unlock(&op->comm->lock);
-    return NULL;
-}
-
-/* Under the lock. Another thread may wait for the same one, and be first. */
-static mst_status wait_for(struct mst_work *op, unsigned turn, const struct msi_wait *wait) {
-    struct msi_comm *comm = op->comm;
-    mst_status st = MST_OK;
-    struct msi_idle idle = {0};
-    while (st == MST_OK && is_held(op, turn) && !is_over(op)) {
-        if (callbacks) {
-            st = refuse_waiting();
-        } else if (help(comm)) {
-            idle = (struct msi_idle){0};
-        } else if (idle.turns < 2000 || (!msi_comm_has_thread(comm) && msi_now() < wait->deadline)) {
-            msi_comm_idle(comm, &idle, !msi_comm_has_thread(comm));
-        } else if (!sleep_until_changed(comm, wait)) {
-            st = msi_fail(MST_ERR_TIMEOUT, "wait again, or give .timeout_ms", "%s is not done yet", op->name);
-        }
-        if (!is_over(op) && st == MST_OK && msi_wait_cancelled(wait))
-            st = msi_fail(MST_ERR_CANCELLED, NULL, "waiting for %s was cancelled", op->name);
-    }
-    if (!is_held(op, turn)) return refuse_handle();
-    if (!is_over(op)) return st;
-    st = explain(op);
-    take_back(op);
-    return st;
-}
-
-mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait) {
-    struct mst_work *op = grasp(handle);
-    if (!op) return refuse_handle();
-    mst_status st = wait_for(op, msi_handle_turn(handle), wait);
-    pthread_mutex_unlock(&op->comm->lock);
-    return st;
-}
-
-mst_status msi_comm_test(mst_work *handle, bool *done) {
-    struct mst_work *op = grasp(handle);
-    if (!op) return refuse_handle();
-    struct msi_comm *comm = op->comm;
-    /* A loop of tests keeps the comm's thread from looking around. */
-    if (is_over(op) || help(comm))
-        comm->tests = (struct msi_idle){0};
-    else
-        msi_comm_idle(comm, &comm->tests, false);
-    *done = is_over(op);
-    pthread_mutex_unlock(&comm->lock);
-    return MST_OK;
-}
-
-mst_status msi_comm_result(mst_work *handle) {
-    struct mst_work *op = grasp(handle);
-    if (!op) return refuse_handle();
-    help(op->comm);
-    mst_status st = is_over(op)
-                        ? explain(op)
-                        : msi_fail(MST_ERR_STATE, "wait for it, or test it first", "it is not done yet");
-    pthread_mutex_unlock(&op->comm->lock);
-    return st;
-}
-
-mst_status msi_comm_abandon(mst_work *handle) {
-    struct mst_work *op = grasp(handle);
-    if (!op) return refuse_handle();
-    take_back(op);
-    pthread_mutex_unlock(&op->comm->lock);
-    return MST_OK;
-}
-
-mst_status msi_comm_leave(mst_work *handle) {
-    struct mst_work *op = grasp(handle);
-    if (!op) return refuse_handle();
-    mst_status st = op->done ? explain(op) : MST_OK;
-    take_back(op);
-    pthread_mutex_unlock(&op->comm->lock);
-    return st;
-}
-
-mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg) {
-    struct mst_work *op = grasp(handle);
-    if (!op) return refuse_handle();
-    bool done = op->done || op->comm->called == op;
-    mst_status status = op->failure.status;
-    op->callback = callback;
-    op->arg = arg;
-    pthread_mutex_unlock(&op->comm->lock);
-    if (done) tell(callback, status, arg);
-    return MST_OK;
 }

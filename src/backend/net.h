@@ -45,6 +45,8 @@ int msi_net_descriptors(const struct msi_net *net, struct pollfd *fds);
 
 /* How many collectives were begun. */
 uint64_t msi_net_count(const struct msi_net *net);
+/* The name of the algorithm of the operation that is under way, or was last. */
+const char *msi_net_algorithm(const struct msi_net *net);
 
 /* What the culprit of a disagreement told. */
 const struct msi_told *msi_net_told(const struct msi_net *net, int rank);

@@ -200,10 +200,15 @@ static int list_names(const char *path, char names[][BACKEND_NAME_MAX], int most
 /* Neither muster's own, registered nor a file. Which one was meant? */
 static mst_status say_unknown(const char *name, const char *path) {
     char names[KNOWN_MOST][BACKEND_NAME_MAX], remedy[160];
-    const char *table[KNOWN_MOST];
-    int n = list_names(path, names, KNOWN_MOST);
-    for (int i = 0; i < n; i++) table[i] = names[i];
-    const char *near = msi_nearest(name, table, (size_t)n, sizeof *table);
+    const char *near = NULL;
+    int n = list_names(path, names, KNOWN_MOST),
+        fewest = (int)strlen(name) / 2 + 1; /* more is another word */
+    for (int i = 0; i < n; i++) {
+        int edits = msi_edits(msi_cstr(name), names[i]);
+        if (edits >= fewest) continue;
+        fewest = edits;
+        near = names[i];
+    }
     snprintf(remedy, sizeof remedy,
              near ? "did you mean '%s'? see `muster info`"
                   : "see `muster info` for those that are there; modules are sought in MUSTER_BACKEND_PATH",

@@ -1,13 +1,10 @@
-/* nearest.h - finds the name that somebody probably meant. */
+/* nearest.h - which name was meant, for messages about one that is not known. */
 #ifndef MSI_BASE_NEAREST_H
 #define MSI_BASE_NEAREST_H
 
-#include <stddef.h>
+#include "base/str.h"
 
-/*
- * The name in a table that is nearest to what was typed, or NULL where none is similar. The table has n
- * entries of stride bytes, each beginning with a const char * to its name.
- */
-const char *msi_nearest(const char *typed, const void *table, size_t n, size_t stride);
+/* The number of single-character edits between a name and another; 64 if one is that long. */
+int msi_edits(struct msi_str a, const char *b);
 
 #endif

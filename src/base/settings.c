@@ -2,6 +2,7 @@
 #include "base/settings.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/nearest.h"
 #include "base/slate.h"
 
 #include <errno.h>
@@ -65,32 +66,11 @@ static mst_status take(struct msi_settings *settings, const struct msi_setting_r
     return MST_OK;
 }
 
-/* The number of single-character edits between a name and another; both are short. */
-static int distance(const char *a, size_t n, const char *b) {
-    enum { WIDEST = 64 };
-    size_t m = strlen(b);
-    if (n >= WIDEST || m >= WIDEST) return WIDEST;
-    int row[WIDEST];
-    for (size_t j = 0; j <= m; j++) row[j] = (int)j;
-    for (size_t i = 1; i <= n; i++) {
-        int diagonal = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= m; j++) {
-            int best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[m];
-}
-
 static void warn_unknown(const char *name, size_t len) {
     const char *nearest = NULL;
     int best = 6;
     for (size_t i = 0; i < msi_setting_count; i++) {
-        int d = distance(name, len, msi_setting_rows[i].name);
+        int d = msi_edits(msi_str(name, len), msi_setting_rows[i].name);
         if (d < best) {
             best = d;
             nearest = msi_setting_rows[i].name;

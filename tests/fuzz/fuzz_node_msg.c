@@ -2,6 +2,7 @@
  * fuzz_node_msg.c - what launchers write to each other. The first byte picks the reader. Whatever is read can be written, as one line, and
  * reads the same again; the places of an order follow each other.
  */
+#include "../tools/muster/nearest.c"
 #include "../tools/muster/node_msg.c"
 #include "../tools/muster/options.c"
 #include "../tools/muster/text.c"

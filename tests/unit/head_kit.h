@@ -7,6 +7,7 @@
 
 #include "../tools/muster/head.c"
 #include "../tools/muster/head_nodes.c"
+#include "../tools/muster/nearest.c"
 #include "../tools/muster/node_msg.c"
 #include "../tools/muster/options.c"
 #include "../tools/muster/text.c"

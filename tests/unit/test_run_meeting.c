@@ -1,5 +1,6 @@
 /* test_run_meeting.c - command lines of "muster run", and where its launchers meet, who hosts, and which signals end it. */
 #include "../tools/muster/meeting.c"
+#include "../tools/muster/nearest.c"
 #include "../tools/muster/options.c"
 #include "../tools/muster/run_options.c"
 #include "../tools/muster/signals.c"

@@ -1,11 +1,13 @@
-/* nearest.h - the library's search for the name that somebody probably meant, as the tool calls it. */
+/* nearest.h - finds the name that somebody probably meant. */
 #ifndef MUSTER_TOOL_NEAREST_H
 #define MUSTER_TOOL_NEAREST_H
 
-#include "base/nearest.h"
+#include <stddef.h>
 
-static inline const char *nearest_name(const char *typed, const void *table, size_t n, size_t stride) {
-    return msi_nearest(typed, table, n, stride);
-}
+/*
+ * The name in a table that is nearest to what was typed, or NULL where none is similar. The table has n
+ * entries of stride bytes, each beginning with a const char * to its name.
+ */
+const char *nearest_name(const char *typed, const void *table, size_t n, size_t stride);
 
 #endif

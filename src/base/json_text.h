@@ -1,0 +1,53 @@
+/* json_text.h - what json.c and json_write.c both know of the bytes in a string. */
+#ifndef MSI_BASE_JSON_TEXT_H
+#define MSI_BASE_JSON_TEXT_H
+
+#include <endian.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Stands for itself in a string and is one character: neither quote, backslash, control nor beyond ASCII. */
+static inline bool msi_json_plain(char c) {
+    unsigned char byte = (unsigned char)c;
+    return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+}
+
+/* The first byte from at on that is not plain, or end. Eight at a time, as most are short and plain. */
+static inline const char *msi_json_plain_end(const char *at, const char *end) {
+    const uint64_t ones = 0x0101010101010101;
+    while (end - at >= 8) {
+        uint64_t x;
+        memcpy(&x, at, 8);
+        x = le64toh(x);
+        /* A borrow marks bytes wrongly, but only above one that is marked rightly. */
+        uint64_t marks =
+            (x | (x - ones * 0x20) | ((x ^ ones * '"') - ones) | ((x ^ ones * '\\') - ones)) & ones * 0x80;
+        if (marks) return at + __builtin_ctzll(marks) / 8;
+        at += 8;
+    }
+    while (at < end && msi_json_plain(*at)) at++;
+    return at;
+}
+
+/*
+ * The length of the character beyond ASCII that begins at at, as RFC 3629 has it: shortest forms, no
+ * surrogates, nothing above U+10FFFF. 0: there is none; -1: it is cut off by end.
+ */
+static inline int msi_utf8_length(const char *at, const char *end) {
+    unsigned char lead = (unsigned char)at[0];
+    int n = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    if (lead < 0xc2 || lead > 0xf4) return 0;
+    for (int i = 1; i < n; i++) {
+        if (at + i == end) return -1;
+        unsigned char byte = (unsigned char)at[i], least = 0x80, most = 0xbf;
+        if (i == 1 && lead == 0xe0) least = 0xa0;
+        if (i == 1 && lead == 0xed) most = 0x9f;
+        if (i == 1 && lead == 0xf0) least = 0x90;
+        if (i == 1 && lead == 0xf4) most = 0x8f;
+        if (byte < least || byte > most) return 0;
+    }
+    return n;
+}
+
+#endif
