@@ -229,7 +229,7 @@ static mst_status coalesced(one_tensor one, void *const *outs, const void *const
     for (size_t i = 0; i < n && st == MST_OK; i++) {
         st = one(outs[i], ins ? ins[i] : NULL, counts[i], dtype, &call);
         if (st != MST_OK) break;
-        mst_work_free(last);
+        if (last) st = msi_comm_leave(last);
         last = begun;
     }
     if (comm) msi_comm_batch_end(comm);

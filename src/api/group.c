@@ -112,6 +112,22 @@ static mst_status check_ranks(int *ranks, int n, int world_size) {
     return MST_OK;
 }
 
+/* Who gives it a backend of its own says so to the others, and is told if they chose another. */
+static mst_status make_group(struct msi_world *world, const int *ranks, int n,
+                             const mst_group_options *options, const struct msi_backends *backends,
+                             mst_group **group) {
+    mst_group *made;
+    mst_status st = msi_group_new(world, ranks, n, options, backends, &made);
+    if (st != MST_OK) return st;
+    struct msi_wait wait = {msi_deadline(made->timeout_ms), NULL};
+    if (backends) st = msi_group_agree(made, &wait);
+    if (st == MST_OK)
+        *group = made->handle;
+    else
+        msi_group_free(made);
+    return st;
+}
+
 mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const mst_group_options *given) {
     mst_group_options options;
     mst_status st = msi_options_begin("mst_new_group", &options, sizeof options, given);
@@ -133,9 +149,8 @@ mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const 
     if (st == MST_OK && options.backend)
         st = msi_backends_parse(options.backend, world->world->backend_path, &backends);
     if (st == MST_OK)
-        st = msi_group_new(world->world, sorted, n, &options, options.backend ? &backends : NULL, group);
+        st = make_group(world->world, sorted, n, &options, options.backend ? &backends : NULL, group);
     msi_call_leave(entered, st);
-    if (st == MST_OK) *group = (*group)->handle;
     free(sorted);
     return st;
 }

@@ -181,7 +181,7 @@ bool msi_comm_help(struct msi_comm *comm) {
 /* Puts an operation among those under way. */
 static mst_status begin(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
-    op->batch = comm->batch;
+    op->batch = comm->batch && pthread_equal(comm->batcher, pthread_self()) ? comm->batch : 0;
     if (!op->begin) msi_mark_start(&op->mark); /* messages queue nowhere */
     if (op->begin) {
         msi_list_push(&comm->queue, &op->node);
@@ -217,7 +217,7 @@ static void *work(void *context) {
         call_back(comm);
         if (comm->ending) break;
         if (msi_list_empty(&comm->queue) && msi_list_empty(&comm->messages)) {
-            if (comm->streamed)
+            if (comm->streamed && comm->failure.status == MST_OK && msi_now() < comm->streamed)
                 watch_streams(comm);
             else
                 pthread_cond_wait(&comm->changed, &comm->lock);
@@ -338,15 +338,21 @@ mst_status msi_comm_submit(struct mst_work *op) {
 bool msi_comm_batch_begin(struct msi_comm *comm) {
     if (!comm->engine || !comm->engine->table->group_begin) return false;
     msi_comm_lock(comm);
-    if (++comm->batches == 0) comm->batches = 1;
-    comm->batch = comm->batches;
+    bool nested = comm->batch && pthread_equal(comm->batcher, pthread_self()); /* in a callback */
+    while (!nested && comm->threaded && comm->batch) pthread_cond_wait(&comm->changed, &comm->lock);
+    if (!nested) {
+        if (++comm->batches == 0) comm->batches = 1;
+        comm->batch = comm->batches;
+        comm->batcher = pthread_self();
+    }
     msi_comm_unlock(comm);
-    return true;
+    return !nested;
 }
 
 void msi_comm_batch_end(struct msi_comm *comm) {
     msi_comm_lock(comm);
     comm->batch = 0;
+    if (comm->threaded) pthread_cond_broadcast(&comm->changed);
     msi_comm_help(comm);
     msi_comm_unlock(comm);
 }
@@ -360,7 +366,9 @@ static mst_status enqueue(struct mst_work *op, bool *through) {
     mst_status st = comm->threaded ? MST_OK : start_thread(comm);
     if (st != MST_OK) return st;
     pthread_mutex_lock(&comm->lock);
-    comm->streamed = true;
+    int64_t now = msi_now(), deadline = now + (int64_t)op->timeout_ms * 1000000;
+    if (comm->streamed <= now) pthread_cond_broadcast(&comm->changed); /* the thread watches from now on */
+    if (deadline > comm->streamed) comm->streamed = deadline;
     st = comm->failure.status == MST_OK ? msi_engine_enqueue(comm->engine, op, through)
                                         : msi_comm_repeat(&comm->failure);
     pthread_mutex_unlock(&comm->lock);
