@@ -254,11 +254,33 @@ mst_status msi_comm_begin_here(struct mst_work *op) {
     return st;
 }
 
+/* A small collective, before it gets a place in the queue. MSI_DONE: it needs none. */
+static enum msi_advance run_now(struct mst_work *op) {
+    const struct msi_comm *comm = op->comm;
+    if (!comm->met || comm->net || op->begin != msi_host_exchange || !msi_list_empty(&comm->queue) ||
+        !msi_host_begin_now(&op->host))
+        return MSI_BLOCKED;
+    enum msi_advance got = msi_host_look_now(&op->host);
+    for (uint32_t left = msi_comm_spins(comm); got == MSI_BLOCKED && left > 0; left--) {
+        msi_relax();
+        got = msi_host_look_now(&op->host);
+    }
+    op->begun = got != MSI_DONE;
+    if (got == MSI_BLOCKED || got == MSI_MOVED) msi_host_resume(&op->host);
+    return got;
+}
+
 /* Alone on the comm: no lock. */
 static mst_status run_here(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
+    enum msi_advance got = run_now(op);
+    if (got == MSI_DONE) {
+        msi_list_push(&comm->spare, &op->node);
+        return MST_OK;
+    }
     struct msi_idle idle = {0};
     mst_status st = begin(op);
+    if (got == MSI_FAILED) fail(op);
     if (comm->engine) comm->engine->blocking = !op->wait.cancel;
     while (st == MST_OK && !op->done) {
         if (msi_comm_advance(comm))

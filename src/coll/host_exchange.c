@@ -35,29 +35,12 @@ enum msi_advance msi_host_still_lent(struct msi_host_op *op) {
     return MSI_MOVED;
 }
 
-enum msi_advance msi_host_see(struct msi_host_op *op, int rank) {
-    uint64_t flag =
-        atomic_load_explicit(&msi_host_slot(op, rank)->flag, memory_order_acquire); /* from announce */
-    if ((uint32_t)(flag >> 32) != (uint32_t)op->seq) return MSI_BLOCKED;
-    if ((uint32_t)flag != op->signature)
+enum msi_advance msi_host_differs(struct msi_host_op *op, int rank) {
+    if ((uint32_t)atomic_load_explicit(&msi_host_slot(op, rank)->flag, memory_order_relaxed) != op->signature)
         return msi_host_fail(op, MST_ERR_MISMATCH, rank, "ranks called different things");
-    return MSI_MOVED;
-}
-
-void msi_host_announced(const struct msi_host_op *op) {
-    op->board->seq = op->seq;
-    op->board->signatures[op->seq % MSI_SLOTS] = op->signature;
-}
-
-enum msi_advance msi_host_all_came(struct msi_host_op *op) {
-    struct msi_board *board = op->board;
-    board->synced = op->seq;
-    if (board->verified + 1 < op->seq) {
-        int rank = msi_board_verify(board, op->seq, &op->differing);
-        if (rank >= 0) return msi_host_fail(op, MST_ERR_MISMATCH, rank, "ranks called different things");
-    }
-    board->verified = op->seq;
-    return MSI_MOVED;
+    int other = msi_board_verify(op->board, op->seq, &op->differing);
+    if (other >= 0) return msi_host_fail(op, MST_ERR_MISMATCH, other, "ranks called different things");
+    return msi_host_fail(op, MST_ERR_MISMATCH, rank, "ranks called different things some operations before");
 }
 
 int msi_host_missing(const struct msi_board *board, uint64_t seq, int *ranks, int max) {
@@ -196,12 +179,9 @@ static enum msi_advance announce(struct msi_host_op *op) {
     if (!msi_board_may_announce(board, op->seq)) return MSI_BLOCKED;
     if (op->mode == MSI_SLOT_BIG && !msi_host_big_free(board)) return MSI_BLOCKED;
     struct msi_slot *slot = msi_host_slot(op, board->rank);
-    slot->mode = op->mode;
-    slot->told = op->told;
     stage_first(op, slot);
     op->filled = 1;
-    msi_board_announce(board, &slot->flag, op->seq << 32 | op->signature);
-    msi_host_announced(op);
+    msi_host_announce(op, slot, op->mode);
     copy_own(op);
     op->phase = MSI_MOVE;
     return MSI_MOVED;
@@ -326,7 +306,7 @@ static enum msi_advance drain_round(struct msi_host_op *op) {
         if (got != MSI_MOVED) return got;
         if (op->publisher >= 0) break;
     }
-    if (op->drained == 0 && op->publisher < 0 && msi_host_all_came(op) == MSI_FAILED) return MSI_FAILED;
+    if (op->drained == 0 && (op->publisher < 0 || board->size == 2)) msi_host_all_came(op);
     if (op->reducer && (op->to_drain || board->size == 1)) fold(op);
     if (op->must_tell && msi_host_still_lent(op) == MSI_FAILED) return MSI_FAILED;
     op->drained++;
