@@ -15,7 +15,8 @@ struct msi_call {
     mst_dtype dtype;
     size_t element; /* bytes of one */
     size_t count;
-    int root; /* group rank; -1: none */
+    int root;                          /* group rank; -1: none */
+    const struct msi_reducer *reducer; /* NULL: none */
 };
 
 /* Takes the options and finds the group; fails if the caller is not in it. */
@@ -30,7 +31,7 @@ mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dt
 mst_status msi_call_buffer(const char *name, const void *buffer, size_t count);
 /* The root, from .src or .dst. */
 mst_status msi_call_root(struct msi_call *call, bool source);
-/* The reducer for .op. */
+/* The reducer for .op, which msi_call_take hands on. */
 mst_status msi_call_reducer(struct msi_call *call);
 
 /* Gets call->work, described by what the call is about, for a buffer of it; count and extra go into what ranks compare. */

@@ -87,7 +87,6 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
     mst_work *w = call.work;
     w->host.uneven = counts != NULL;
     w->host.parts = true;
-    w->host.reducer = msi_reducer_get(dtype, call.options.op);
     w->host.out =
         (struct msi_blocks){.base = out, .each = count_of(&call, call.group->rank, count) * call.element};
     set_blocks(&w->host.in, NULL, ins, counts, count, &call, w->in_list, w->in_lens, w->in_starts);

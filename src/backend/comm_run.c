@@ -303,7 +303,7 @@ static mst_status wait_for(struct mst_work *op, unsigned turn, const struct msi_
 
 mst_status msi_comm_run(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
-    mst_status st = callbacks ? refuse_waiting() : msi_comm_join(op);
+    mst_status st = callbacks ? refuse_waiting() : comm->joined ? MST_OK : msi_comm_join(op);
     if (st != MST_OK) {
         msi_comm_return(op);
         return st;
