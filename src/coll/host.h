@@ -128,6 +128,14 @@ int msi_host_missing(const struct msi_board *board, uint64_t seq, int *ranks, in
 static inline struct msi_slot *msi_host_slot(const struct msi_host_op *op, int rank) {
     return &op->board->areas[rank].slots[op->seq % MSI_SLOTS];
 }
+/* How many blocks a cell has: a rank publishes none for itself. */
+static inline size_t msi_host_blocks(const struct msi_host_op *op) {
+    return op->parts && op->board->size > 1 ? (size_t)op->board->size - 1 : 1;
+}
+/* Which of its publisher's blocks is the reader's. */
+static inline size_t msi_host_part(const struct msi_host_op *op, int publisher, int reader) {
+    return op->parts ? (size_t)(reader - (reader > publisher)) : 0;
+}
 /* Has everybody read what this rank last put into its big cells? */
 bool msi_host_big_free(const struct msi_board *board);
 enum msi_advance msi_host_fail(struct msi_host_op *op, mst_status status, int culprit, const char *what);

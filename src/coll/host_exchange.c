@@ -66,21 +66,17 @@ static size_t longest(const struct msi_host_op *op) {
     return most;
 }
 
-static size_t blocks_in_cell(const struct msi_host_op *op) {
-    return op->parts ? (size_t)op->board->size : 1;
-}
-
 /* What blocks are cut into; the same on all ranks, and a multiple of every element. */
 static size_t chunk_for(const struct msi_host_op *op) {
     size_t len =
         op->parts || op->publisher == op->board->rank || op->publisher < 0 ? op->in.each : op->out.each;
     size_t most = !op->uneven && len <= MEDIUM ? CHUNK_OF_MEDIUM : CHUNK;
-    size_t fitting = MSI_BIG_CELLS / 4 / blocks_in_cell(op) / 64 * 64;
+    size_t fitting = MSI_BIG_CELLS / 4 / msi_host_blocks(op) / 64 * 64;
     return fitting < most ? fitting : most;
 }
 
 static uint32_t cells(const struct msi_host_op *op) {
-    return (uint32_t)(MSI_BIG_CELLS / (op->chunk * blocks_in_cell(op)));
+    return (uint32_t)(MSI_BIG_CELLS / (op->chunk * msi_host_blocks(op)));
 }
 
 static uint32_t rounds_for(const struct msi_host_op *op, size_t len, enum msi_slot_mode mode) {
@@ -100,7 +96,8 @@ static void fill(const struct msi_host_op *op, unsigned char *cell, size_t strid
         size_t len = msi_block_len(&op->in, r);
         if (r == op->board->rank || len <= from) continue;
         len -= from;
-        memcpy(cell + (size_t)r * stride, msi_block(&op->in, r) + from, len < most ? len : most);
+        memcpy(cell + msi_host_part(op, op->board->rank, r) * stride, msi_block(&op->in, r) + from,
+               len < most ? len : most);
     }
 }
 
@@ -111,7 +108,7 @@ static void tell_lengths(const struct msi_host_op *op) {
 }
 
 static void choose_mode(struct msi_host_op *op) {
-    size_t len = longest(op), all = len * blocks_in_cell(op);
+    size_t len = longest(op), all = len * msi_host_blocks(op);
     bool layout_known = !op->parts || !op->uneven; /* else only big cells have their blocks in known places */
     op->chunk = chunk_for(op);
     if (op->nothing || !publishes(op, op->board->rank))
@@ -194,7 +191,7 @@ static bool fill_next(struct msi_host_op *op) {
     if (round >= n && !readers_reached(op->board, op->reader, msi_rounds_done(op->seq, round - n + 1)))
         return false;
     struct msi_area *own = msi_board_own(op->board);
-    size_t cell = round % n * op->chunk * blocks_in_cell(op);
+    size_t cell = round % n * op->chunk * msi_host_blocks(op);
     fill(op, own->big + cell, op->chunk, (size_t)round * op->chunk, op->chunk);
     op->filled++;
     msi_board_post(op->board, &own->filled, msi_rounds_done(op->seq, op->filled));
@@ -218,7 +215,7 @@ static bool lengths_agree(struct msi_host_op *op, int rank) {
 static const char *source(struct msi_host_op *op, int rank, uint32_t round) {
     const struct msi_area *area = &op->board->areas[rank];
     const struct msi_slot *slot = msi_host_slot(op, rank);
-    size_t len = expected(op, rank), part = op->parts ? (size_t)op->board->rank : 0;
+    size_t len = expected(op, rank), part = msi_host_part(op, rank, op->board->rank);
     const char *base;
     switch (slot->mode) {
     case MSI_SLOT_INLINE:
@@ -227,9 +224,10 @@ static const char *source(struct msi_host_op *op, int rank, uint32_t round) {
         base = (const char *)area->small[op->seq % MSI_SMALL_CELLS];
         return len * (part + 1) <= MSI_SMALL_CELL ? base + part * len : NULL;
     case MSI_SLOT_BIG:
-        return (const char *)area->big + (round % cells(op) * blocks_in_cell(op) + part) * op->chunk;
+        return (const char *)area->big + (round % cells(op) * msi_host_blocks(op) + part) * op->chunk;
     case MSI_SLOT_DIRECT:
-        base = op->map(op->context, rank, &slot->direct.in, part * len, len);
+        base =
+            op->map(op->context, rank, &slot->direct.in, op->parts ? (size_t)op->board->rank * len : 0, len);
         return base ? base + (size_t)round * op->chunk : NULL;
     default:
         return NULL;

@@ -26,7 +26,8 @@ static void put(const struct msi_host_op *op, unsigned char *to) {
         return;
     }
     for (int r = 0; r < op->board->size; r++)
-        if (r != op->board->rank) memcpy(to + (size_t)r * each, op->in.base + (size_t)r * each, each);
+        if (r != op->board->rank)
+            memcpy(to + msi_host_part(op, op->board->rank, r) * each, op->in.base + (size_t)r * each, each);
 }
 
 /* What this rank has for itself. */
@@ -41,7 +42,7 @@ bool msi_host_begin_now(struct msi_host_op *op) {
     struct msi_board *board = op->board;
     uint64_t seq = board->seq + 1;
     bool gives = publishes(op);
-    size_t all = op->parts ? op->in.each * (size_t)board->size : op->in.each;
+    size_t all = op->in.each * msi_host_blocks(op);
     if (op->uneven || op->in.list || (gives && all > MSI_SMALL_CELL)) return false;
     if (seq >= board->synced + MSI_SLOTS && !msi_board_may_announce(board, seq)) return false;
     op->seq = seq;
@@ -60,7 +61,7 @@ bool msi_host_begin_now(struct msi_host_op *op) {
 /* Where another rank has put what this one reads; NULL: not within a slot or a small cell. */
 static const unsigned char *find(const struct msi_host_op *op, int rank, size_t len) {
     const struct msi_slot *slot = msi_host_slot(op, rank);
-    size_t at = op->parts ? (size_t)op->board->rank * len : 0;
+    size_t at = msi_host_part(op, rank, op->board->rank) * len;
     if (slot->mode == MSI_SLOT_INLINE) return at + len <= MSI_SLOT_PAYLOAD ? slot->bytes + at : NULL;
     if (slot->mode != MSI_SLOT_SMALL || at + len > MSI_SMALL_CELL) return NULL;
     return op->board->areas[rank].small[op->seq % MSI_SMALL_CELLS] + at;
