@@ -34,8 +34,8 @@
 enum {
     MSI_SLOTS = 8,
     MSI_SLOT_PAYLOAD = 72,
-    MSI_SMALL_CELLS = 16,
-    MSI_SMALL_CELL = 8 << 10,
+    MSI_SMALL_CELLS = MSI_SLOTS, /* free when the slot is (rule 4) */
+    MSI_SMALL_CELL = 16 << 10,
     MSI_BIG_CELLS = 1 << 20, /* bytes; each operation divides them as it likes */
     MSI_BOARD_RANKS = 1024,
     MSI_BOARD_PROCESSORS = 1024,
