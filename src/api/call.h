@@ -19,6 +19,7 @@ struct msi_call {
     int root;                          /* group rank; -1: none */
     const struct msi_message *message; /* of messages alone */
     uint64_t entered;                  /* tick; 0: not looked at yet */
+    const struct msi_reducer *reducer; /* NULL: none */
 };
 
 /* Takes the options and finds the group; fails if the caller is not in it. */
@@ -33,7 +34,7 @@ mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dt
 mst_status msi_call_buffer(const char *name, const void *buffer, size_t count);
 /* The root, from .src or .dst. */
 mst_status msi_call_root(struct msi_call *call, bool source);
-/* The reducer for .op. */
+/* The reducer for .op, which msi_call_take hands on. */
 mst_status msi_call_reducer(struct msi_call *call);
 
 /* Gets call->work, described by what the call is about, for a buffer of it; count and extra go into what ranks compare. */

@@ -34,7 +34,7 @@ mst_group *msi_api_group(const char *name, const mst_site *site, const mst_group
     } else if (!found) {
         msi_fail(MST_ERR_STATE, "call mst_init first",
                  "there is no world: none was opened, or it has been ended");
-    } else if (found->world->forks != msi_forks()) {
+    } else if (found->world->forks != msi_forks_known) {
         msi_fail(MST_ERR_STATE, "only the parent may use it; start more ranks with `muster run`",
                  "this process was forked after the world was opened, and is no rank of it");
         found = NULL;

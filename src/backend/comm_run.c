@@ -39,11 +39,16 @@ static void say_how(struct mst_work *op) {
         record->algorithm = op->begin == msi_host_all_reduce ? "board, in parts" : "board";
 }
 
+/* For who wants to know. */
+static void mark_over(struct mst_work *op) {
+    if (op->mark.on & MSI_WATCH_RECORD) say_how(op);
+    msi_mark_end(&op->mark, op->failure.status);
+}
+
 /* It is over, well or not; done it is when its callback, if it has one, has returned. */
 void msi_comm_end(struct mst_work *op) {
     msi_list_remove(&op->node);
-    if (op->mark.on & MSI_WATCH_RECORD) say_how(op);
-    msi_mark_end(&op->mark, op->failure.status);
+    mark_over(op);
     if (op->callback)
         msi_list_push(&op->comm->ended, &op->node);
     else
@@ -272,11 +277,35 @@ mst_status msi_comm_begin_here(struct mst_work *op) {
     return st;
 }
 
+/* A small collective, before it gets a place in the queue. MSI_DONE: it needs none. */
+static enum msi_advance run_now(struct mst_work *op) {
+    const struct msi_comm *comm = op->comm;
+    if (!comm->met || comm->net || op->begin != msi_host_exchange || !msi_list_empty(&comm->queue) ||
+        !msi_host_begin_now(&op->host))
+        return MSI_BLOCKED;
+    enum msi_advance got = msi_host_look_now(&op->host);
+    for (uint32_t left = msi_comm_spins(comm); got == MSI_BLOCKED && left > 0; left--) {
+        msi_relax();
+        got = msi_host_look_now(&op->host);
+    }
+    op->begun = got != MSI_DONE;
+    if (got == MSI_BLOCKED || got == MSI_MOVED) msi_host_resume(&op->host);
+    return got;
+}
+
 /* Alone on the comm: no lock. */
 static mst_status run_here(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
+    enum msi_advance got = run_now(op);
+    if (got == MSI_DONE) {
+        mark_over(op);
+        msi_list_push(&comm->spare, &op->node);
+        return MST_OK;
+    }
+    if (op->begun) msi_mark_start(&op->mark);
     struct msi_idle idle = {0};
     mst_status st = begin(op);
+    if (got == MSI_FAILED) fail(op);
     if (comm->engine) comm->engine->blocking = !op->wait.cancel;
     while (st == MST_OK && !op->done) {
         if (msi_comm_advance(comm))
@@ -297,7 +326,7 @@ bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *messa
 
 mst_status msi_comm_run(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
-    mst_status st = callbacks ? msi_comm_refuse_waiting() : msi_comm_join(op);
+    mst_status st = callbacks ? msi_comm_refuse_waiting() : comm->joined ? MST_OK : msi_comm_join(op);
     if (st != MST_OK) {
         msi_comm_return(op);
         return st;

@@ -218,11 +218,7 @@ static mst_status pick(mst_group *group, const void *buffer, struct msi_comm **c
     return MST_OK;
 }
 
-mst_status msi_group_comm(mst_group *group, const void *buffer, struct msi_comm **comm, mst_memory *memory) {
-    if (group->comm && !group->backends.of[MST_MEMORY_CUDA]) {
-        *comm = group->comm;
-        *memory = MST_MEMORY_HOST;
-        return MST_OK;
-    }
+mst_status msi_group_find_comm(mst_group *group, const void *buffer, struct msi_comm **comm,
+                               mst_memory *memory) {
     return group->rank < 0 ? say_not_member(group) : pick(group, buffer, comm, memory);
 }

@@ -129,7 +129,16 @@ const char *msi_group_show(const mst_group *group, char *out, size_t size);
  * The comm for a buffer (NULL: none in particular), made at its first use, and the memory that the buffer is. Groups without a
  * backend for devices do not ask what memory it is.
  */
-mst_status msi_group_comm(mst_group *group, const void *buffer, struct msi_comm **comm, mst_memory *memory);
+mst_status msi_group_find_comm(mst_group *group, const void *buffer, struct msi_comm **comm,
+                               mst_memory *memory);
+static inline mst_status msi_group_comm(mst_group *group, const void *buffer, struct msi_comm **comm,
+                                        mst_memory *memory) {
+    if (!group->comm || group->backends.of[MST_MEMORY_CUDA])
+        return msi_group_find_comm(group, buffer, comm, memory);
+    *comm = group->comm;
+    *memory = MST_MEMORY_HOST;
+    return MST_OK;
+}
 
 /* Tells the other ranks what this one chose for a new group, without waiting; MST_ERR_MISMATCH if another chose otherwise. */
 mst_status msi_group_agree(mst_group *group, const struct msi_wait *wait);
