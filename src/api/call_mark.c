@@ -90,15 +90,20 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     record->started = record->waited = record->device = 0;
 }
 
+static int flight_peer(const struct msi_call *call) {
+    int peer = peer_of(call);
+    return peer < 0 && msi_call_is_message(call) ? MSI_FLIGHT_ANY : peer;
+}
+
 static struct msi_flight_spot fly(const struct msi_call *call, uint64_t tick) {
     mst_group *group = call->group;
-    if (!group->flight) group->flight = 1 + msi_flight_group(group->name, group->size);
+    if (!group->flight) group->flight = 1 + msi_flight_group(group->id, group->name, group->size);
     struct msi_flight_about about = {.operation = call->name,
                                      .site = &call->options.site,
                                      .group = group->flight - 1,
                                      .seq = *msi_call_number(call),
                                      .count = call->count,
-                                     .peer = peer_of(call),
+                                     .peer = flight_peer(call),
                                      .dtype = (int)call->dtype};
     return msi_flight_begin(&about, tick);
 }
