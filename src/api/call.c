@@ -127,7 +127,7 @@ mst_status msi_call_take(struct msi_call *call, const void *buffer, size_t count
     struct msi_comm *comm;
     mst_memory memory;
     mst_status st = msi_group_comm(call->group, buffer, &comm, &memory);
-    msi_call_sequence(++call->group->operations);
+    msi_call_sequence(++*msi_call_number(call));
     int timeout_ms = o->timeout_ms ? o->timeout_ms : call->group->timeout_ms;
     if (st == MST_OK) st = msi_comm_take(comm, timeout_ms, o->cancel, call->name, &call->work);
     if (st != MST_OK) return st;
@@ -138,8 +138,7 @@ mst_status msi_call_take(struct msi_call *call, const void *buffer, size_t count
     work->deterministic = o->deterministic;
     work->memory = memory;
     work->stream = o->stream;
-    if (call->kind == MSI_KIND_SEND || call->kind == MSI_KIND_RECV)
-        return MST_OK; /* a message describes itself */
+    if (msi_call_is_message(call)) return MST_OK; /* a message describes itself */
     host->element = call->element;
     host->reducer = call->reducer;
     host->told = (struct msi_told){
@@ -162,7 +161,7 @@ static mst_status go(struct msi_call *call) {
 uint64_t msi_call_note(const struct msi_call *call) {
     struct msi_slate *slate = msi_slate_on();
     if (!slate) return 0;
-    return msi_slate_enter(slate, call->name, &call->options.site, call->group->operations,
+    return msi_slate_enter(slate, call->name, &call->options.site, *msi_call_number(call),
                            msi_slate_about(call->group->size, (int)call->dtype), call->count);
 }
 

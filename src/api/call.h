@@ -22,6 +22,15 @@ struct msi_call {
     const struct msi_reducer *reducer; /* NULL: none */
 };
 
+static inline bool msi_call_is_message(const struct msi_call *call) {
+    return call->kind == MSI_KIND_SEND || call->kind == MSI_KIND_RECV;
+}
+
+/* How many such the group has begun: ranks agree on their collectives, not on their messages. */
+static inline uint64_t *msi_call_number(const struct msi_call *call) {
+    return msi_call_is_message(call) ? &call->group->messages : &call->group->operations;
+}
+
 /* Takes the options and finds the group; fails if the caller is not in it. */
 mst_status msi_call_open(enum msi_kind kind, const mst_call *given, struct msi_call *call);
 /* The same for a call that has another name than its kind. */

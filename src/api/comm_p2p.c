@@ -33,12 +33,12 @@ __attribute__((noinline)) static bool message_now_watched(struct msi_call *call,
                                                           const struct msi_message *message, unsigned watch) {
     struct msi_mark mark;
     call->entered = msi_tick();
-    call->group->operations++;
+    call->group->messages++;
     uint64_t noted = msi_call_note(call);
     bool through = msi_comm_message_now(call->group->comm, message);
     msi_call_leave(noted, MST_OK);
     if (!through) {
-        call->group->operations--;
+        call->group->messages--;
         return false;
     }
     msi_call_mark(call, watch, &mark);
@@ -52,7 +52,7 @@ static bool message_now(struct msi_call *call, const struct msi_message *message
     if (call->group->backends.of[MST_MEMORY_CUDA]) return false; /* the buffer may be the device's */
     if (watch) return message_now_watched(call, message, watch);
     if (!msi_comm_message_now(call->group->comm, message)) return false;
-    call->group->operations++;
+    call->group->messages++;
     return true;
 }
 

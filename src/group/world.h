@@ -68,7 +68,8 @@ struct mst_group {
     int rank, size; /* rank -1: not a member */
     int *ranks;     /* global, ascending; NULL for the world itself, where they are 0, 1, 2, … */
     int timeout_ms;
-    uint64_t operations;     /* begun so far */
+    uint64_t operations;     /* begun so far, alike on all its ranks, … */
+    uint64_t messages;       /* … and messages, which are not */
     uint64_t barriers;       /* those among them that went through the store */
     int lost;                /* the rank that ended the group; -1 while it works */
     bool one_host;           /* all its ranks share this rank's host */
