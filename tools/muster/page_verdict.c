@@ -96,13 +96,21 @@ static int whom(const struct inquiry *q, int i) {
     return group->seen < group->size ? MISSING : NOBODY;
 }
 
+static int least_of_circle(const struct inquiry *q, int at) {
+    int least = at;
+
+    for (int i = q->waits_for[at]; i != at; i = q->waits_for[i])
+        if (i < least) least = i;
+    return least;
+}
+
 /* Follows each walk to its end, once: ends of walks that were made before are known. */
 static void walk(struct inquiry *q) {
     for (int i = 0; i < q->f->n; i++) q->ends[i] = NOBODY;
     for (int i = 0; i < q->f->n; i++) {
         int at = i, steps = 0;
         while (q->ends[at] == NOBODY && q->waits_for[at] >= 0 && steps++ <= q->f->n) at = q->waits_for[at];
-        int end = q->ends[at] != NOBODY ? q->ends[at] : at;
+        int end = q->ends[at] != NOBODY ? q->ends[at] : q->waits_for[at] < 0 ? at : least_of_circle(q, at);
         for (at = i; q->ends[at] == NOBODY; at = q->waits_for[at]) {
             q->ends[at] = end;
             if (q->waits_for[at] < 0) break;

@@ -107,7 +107,7 @@ function paintEvent(ctx, b, i, from, size, top, high) {
   if (right > edge) ctx.fillRect(LABELS + edge, top, Math.max(0.5, right - edge - (size > 4 ? 0.5 : 0)), high);
   if (kindNumber(kind, "status")) { ctx.fillStyle = style.bad; ctx.fillRect(LABELS + left, top + high - 2, right - left, 2); }
   if (high < 10 || right - left < NAME_ROOM) return;
-  ctx.fillStyle = edge - left > (right - left) / 2 ? style.ink : style.panel;
+  ctx.fillStyle = edge - Math.max(0, left) > 20 ? style.ink : style.panel; /* it begins on the pale part */
   ctx.save();
   ctx.beginPath();
   ctx.rect(LABELS + left, top, right - left - 3, high);
@@ -186,12 +186,12 @@ function drawAxis(ctx) {
   ctx.fillStyle = style.panel;
   ctx.fillRect(0, 0, view.width, AXIS);
   ctx.textBaseline = "middle";
-  ctx.textAlign = "center";
   for (let time = Math.ceil(view.begin / step) * step; time <= view.end; time += step) {
     const x = timeToX(time);
     ctx.fillStyle = style.line;
     ctx.fillRect(x, AXIS - 5, 1, view.height);
     ctx.fillStyle = style.soft;
+    ctx.textAlign = x < LABELS + 24 ? "left" : "center"; /* so that the labels do not cover it */
     ctx.fillText(axisTime(time, step), x, AXIS / 2 - 1);
   }
 }

@@ -12,10 +12,10 @@ function shareFact() {
   const least = order[0], most = order[order.length - 1], middle = median(order.map((rank) => rank.share));
   const bars = element("div", { class: "bars", "aria-hidden": "true" });
   if (summary.ranks.length <= 512)
-    bars.append(...summary.ranks.map((rank) => element("i", { style: `height:${Math.max(2, 100 * rank.share)}%`, title: `rank ${rank.rank}: ${showShare(rank.share)}` })));
+    bars.append(...summary.ranks.map((rank) => element("i", { style: `height:${Math.max(2, 100 * rank.share / (most.share || 1))}%`, title: `rank ${rank.rank}: ${showShare(rank.share)}` })));
   const value = element("span", { id: "share", "data-min": least.share, "data-median": middle, "data-max": most.share },
     `${showShare(least.share)} \u00b7 ${showShare(middle)} \u00b7 ${showShare(most.share)}`);
-  return fact("Share of time in communication: least, median, most", value, `least on rank ${least.rank}, most on rank ${most.rank}`, true, bars);
+  return fact("In communication: least, median, most", value, `of the time; least on rank ${least.rank}, most on rank ${most.rank}`, true, bars);
 }
 
 function drawFacts() {

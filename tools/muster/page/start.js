@@ -9,7 +9,7 @@ if (summary.ranks.length) {
   drawWaits();
   startTimeline();
   /* Events come behind the scripts: what is in view may have been drawn without them. */
-  document.addEventListener("DOMContentLoaded", () => { document.body.dataset.ready = "yes"; redraw(); });
+  document.addEventListener("DOMContentLoaded", () => { document.body.dataset.ready = "yes"; redraw(); loadLanes(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     readStyle();
     updateChart();

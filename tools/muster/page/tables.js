@@ -34,7 +34,7 @@ class Table {
 const records = (table) => table.rows.map((row) => Object.fromEntries(table.columns.map((name, i) => [name, row[i]])));
 
 const number = (field, show) => [(row) => row[field], (row) => show(row[field])];
-const milliseconds = (us) => plain(us / 1000, us >= 1e6 ? 1 : 3);
+const milliseconds = (us) => plain(us / 1000, us >= 1e6 ? 1 : us >= 1e3 ? 3 : 4);
 const rate = (gbps) => gbps ? digits(gbps) : "\u2013";
 
 function fillSelect(select, all, choices, changed) {

@@ -11,7 +11,7 @@ function redraw() {
     const begun = performance.now();
     drawTimeline();
     drawWindow();
-    const words = `${showTime(view.begin / 1e3)} to ${showTime(view.end / 1e3)} (${showTime(span() / 1e3)})`;
+    const words = `${axisTime(view.begin, span() / 1000)} to ${axisTime(view.end, span() / 1000)} (${showTime(span() / 1e3)})`;
     byId("range").textContent = view.exact ? words : words + ", as density";
     Object.assign(box.dataset, { begin: view.begin, end: view.end, lane: view.laneHeight, scroll: view.scroll, exact: view.exact, drawn: (performance.now() - begun).toFixed(1) });
   });
@@ -49,37 +49,41 @@ function layOut() {
 
 /* ---- the small picture of everything ---- */
 
+/* It lies over the lanes, so that the same time is above itself while everything is shown. */
+const minimapX = (time) => LABELS + (time - timelineData.begin) / (timelineData.end - timelineData.begin) * plotWidth();
+
 function drawMinimap() {
-  const width = minimap.clientWidth, height = 32, ctx = prepare(minimap, width, height), bins = timelineData.bins, cover = new Float32Array(Math.ceil(width));
+  const height = 32, ctx = prepare(minimap, minimap.clientWidth, height), bins = timelineData.bins, cover = new Float32Array(Math.ceil(plotWidth()));
   for (const lane of lanes)
     for (const planes of lane.overviews)
-      if (planes) for (let bin = 0; bin < bins; bin++) cover[Math.floor(bin * width / bins)] += planes[bin];
-  const most = cover.reduce((a, b) => Math.max(a, b), 1);
+      if (planes) for (let bin = 0; bin < bins; bin++) cover[Math.floor(bin * plotWidth() / bins)] += planes[bin];
+  /* Where there are fewer bins than dots, a bin is as wide as several. */
+  const wide = Math.max(1, plotWidth() / bins), most = cover.reduce((a, b) => Math.max(a, b), 1);
   ctx.fillStyle = style.panel;
-  ctx.fillRect(0, 0, width, height);
+  ctx.fillRect(0, 0, view.width, height);
   ctx.fillStyle = style.colours[0];
   ctx.globalAlpha = 0.65;
-  cover.forEach((value, x) => ctx.fillRect(x, height - (height - 4) * value / most, 1, height));
+  cover.forEach((value, x) => { if (value) ctx.fillRect(LABELS + x, height - (height - 4) * value / most, wide, height); });
   ctx.globalAlpha = 1;
   view.minimap = ctx.getImageData(0, 0, minimap.width, minimap.height);
 }
 
 function drawWindow() {
-  const ctx = minimap.getContext("2d"), width = minimap.clientWidth, scale = width / (timelineData.end - timelineData.begin);
+  const ctx = minimap.getContext("2d");
   if (!view.minimap) return;
   ctx.putImageData(view.minimap, 0, 0);
-  const x0 = (view.begin - timelineData.begin) * scale, x1 = Math.max(x0 + 2, (view.end - timelineData.begin) * scale);
+  const x0 = minimapX(view.begin), x1 = Math.max(x0 + 2, minimapX(view.end));
   ctx.fillStyle = style.panel;
   ctx.globalAlpha = 0.7;
-  ctx.fillRect(0, 0, x0, 40);
-  ctx.fillRect(x1, 0, width - x1, 40);
+  ctx.fillRect(LABELS, 0, x0 - LABELS, 40);
+  ctx.fillRect(x1, 0, view.width - x1, 40);
   ctx.globalAlpha = 1;
   ctx.strokeStyle = style.accent;
   ctx.strokeRect(x0 + 0.5, 0.5, Math.max(1, x1 - x0 - 1), 31);
 }
 
 function minimapTo(e) {
-  const time = timelineData.begin + e.offsetX / minimap.clientWidth * (timelineData.end - timelineData.begin);
+  const time = timelineData.begin + (e.offsetX - LABELS) / plotWidth() * (timelineData.end - timelineData.begin);
   setView(time - span() / 2, time + span() / 2);
 }
 
@@ -273,6 +277,14 @@ function attachKeys() {
 function drawLegend() {
   const used = new Set(timelineData.kinds.map((kind) => kind[KIND.class]));
   byId("legend").replaceChildren(...classNames.map((name, i) => used.has(i) ? element("span", {}, element("span", { class: "swatch", style: `background:${style.colours[i]}` }), name) : null).filter(Boolean));
+}
+
+/* Unpacking the first events of all ranks at once would be felt, so they are made ready one by one while nothing else is to be done. */
+function loadLanes(next = 0) {
+  if (next === lanes.length) return;
+  lanes[next].load();
+  const idle = window.requestIdleCallback || ((act) => setTimeout(act, 30));
+  idle(() => loadLanes(next + 1));
 }
 
 function startTimeline() {

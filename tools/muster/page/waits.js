@@ -25,7 +25,7 @@ function sumWaits() {
 function drawWaitsPicture() {
   const canvas = byId("waits-canvas"), n = summary.size;
   const room = Math.min(620, Math.max(260, canvas.parentElement.parentElement.clientWidth * 0.6));
-  const cell = waits.cell = Math.max(1, Math.min(28, Math.floor(room / n) || room / n));
+  const cell = waits.cell = Math.max(1, Math.min(40, Math.floor(room / n) || room / n));
   const { left, top, strip } = waits, side = cell * n;
   const ctx = prepare(canvas, left + side + strip + 12, top + side + strip + 24);
   ctx.fillStyle = style.stripe;
@@ -71,7 +71,7 @@ function waitsWords(e) {
 function drawWaitsList() {
   const top = [...waits.cells.values()].sort((a, b) => b.us - a.us).slice(0, 12);
   const late = [...waits.columns].sort((a, b) => b[1] - a[1]);
-  byId("waits-lead").textContent = late.length ? `Ranks waited ${showTime(waits.all)} for others in all; ${showShare(late[0][1] / waits.all)} of that for rank ${late[0][0]}.` : "No rank waited for another, or no operation was seen on all ranks of its group.";
+  byId("waits-lead").textContent = late.length ? `Ranks waited ${showTime(waits.all)} for others in all; ${showShare(late[0][1] / waits.all)} of that for rank ${late[0][0]}. The darkest field stands for ${showTime(waits.most)}; beside and below it are the sums.` : "No rank waited for another, or no operation was seen on all ranks of its group.";
   if (!top.length) return;
   byId("waits-list").replaceChildren(element("table", {}, element("thead", {}, element("tr", {}, ...["Rank", "waited for", "Time", "Times"].map((text) => element("th", {}, text)))),
     element("tbody", {}, ...top.map((w) => element("tr", {}, ...[w.rank, w.late, showTime(w.us), plain(w.times)].map((text) => element("td", {}, String(text))))))));
