@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-enum { SITES_MOST = 2000, CELLS_MOST = 400000 };
+enum { SITES_MOST = 2000, SITE_CELLS_MOST = 400000 };
 
 static uint32_t site_of(struct page_job *job, const struct page_event *e) {
     const struct page_kind *kind = page_kind_of(job, e);
@@ -46,7 +46,7 @@ void page_sites(struct page_job *job) {
             add(&own[s], &job->ranks[i]->events[k]);
             add(&job->site_cells[s], &job->ranks[i]->events[k]);
         }
-        for (size_t s = 0; s < job->sites.n && job->n_site_cells < CELLS_MOST; s++)
+        for (size_t s = 0; s < job->sites.n && job->n_site_cells < SITE_CELLS_MOST; s++)
             if (own[s].count > 0 &&
                 page_room(job, &job->site_cells, job->n_site_cells, &capacity, sizeof *own))
                 job->site_cells[job->n_site_cells++] = own[s];
