@@ -309,6 +309,25 @@ class Verdicts(ReportTest):
         flight(self.dir, 0, 1, [("barrier", 5, "done", "a.c:1")])
         self.assertIn("all had finished", self.verdict("none", []))
 
+    def test_groups_that_look_alike(self):
+        """Two pairs of one name and size: without more nobody is blamed, with ids or traces the right one is."""
+        def pairs(more):
+            for rank in range(4):
+                ops = [{"name": "all_reduce", "seq": 10 * (rank // 2) + (rank != 3), "state": "done" if rank in (0, 3) else "started", "site": f"a.c:{rank}",
+                        "group": 1, "group_name": "pair", "group_size": 2, **more(rank)}]
+                flight(self.dir, rank, 4, ops)
+        pairs(lambda rank: {})
+        self.verdict("together", [])
+        pairs(lambda rank: {"group_id": f"p{rank // 2}"})
+        self.verdict("behind", [3])
+        pairs(lambda rank: {})
+        for rank in range(4):
+            trace = Trace(rank, 4)
+            trace.group(1, "pair", [rank // 2 * 2, rank // 2 * 2 + 1], id=f"p{rank // 2}")
+            trace.op("barrier", 0, 1, 0, group=1)
+            trace.end().write(self.dir)
+        self.verdict("behind", [3])
+
     def test_hostile_recordings(self):
         flight(self.dir, 0, 2, [("barrier", 5, "started", "a.c:1")])
         self.put("rank-1.flight.json", '{"version":1,"rank":1,"size":2,"operations":[{"name":"barrier","seq":1e300}]}')

@@ -28,7 +28,7 @@ def make(folder):
                 trace.message("send", start + 350, 10, k, peer=1, size=4096, site="pipe.c:5")
             if rank == 1:
                 trace.message("recv", start + 300, 80, k, peer=0, size=4096, site="pipe.c:9")
-            trace.work(EVIL if k == 3 else "all_gather", start + 500, 300, 2 * k + 1, waited=50.0, size=1 << 16, call="all_gather", site=EVIL)
+            trace.work(EVIL if k == 3 else "all_gather", start + 500, 300, 2 * k + 1, waited=50.0, size=1 << 16, call="all_gather", site=EVIL, device=12.5)
         trace.end(ts=STEP_US * STEPS).write(folder)
 
 
@@ -183,6 +183,7 @@ class Page(ToolTest):
         words = b.js("document.getElementById('tip').hidden ? '' : document.getElementById('tip').textContent")
         self.assertTrue(words.startswith(EVIL), words)
         self.assertIn("overlap 250", words)
+        self.assertIn("on the device: 12.5 \u00b5s", words)
         self.assertEqual(b.js("document.images.length"), 0)
         self.finish()
 

@@ -59,6 +59,7 @@ struct page_shape {
 struct page_event {
     int64_t begin, took;
     int64_t queued, waited; /* PAGE_UNKNOWN: not said */
+    int64_t device;         /* time on the device; PAGE_UNKNOWN: none */
     int64_t seq;
     int64_t
         arrived; /* when the last of its group came, or when the message that it received was sent; or PAGE_UNKNOWN */

@@ -45,15 +45,17 @@ static void sort_values(int64_t *values, int64_t *spare, size_t n) {
     if (from != values) memcpy(values, from, n * sizeof *values);
 }
 
-static double mean_rate(const int64_t *values, size_t first, size_t last, int64_t bytes) {
+/* zero: what no time at all counts as, since nothing is infinitely fast; or 0, and it does not count. */
+static double mean_rate(const int64_t *values, size_t first, size_t last, int64_t bytes, int64_t zero) {
     double sum = 0;
     size_t n = 0;
 
-    for (size_t i = first; i < last; i++)
-        if (values[i] > 0) {
-            sum += 8.0 * (double)bytes / (double)values[i];
-            n++;
-        }
+    for (size_t i = first; i < last; i++) {
+        int64_t ns = values[i] > 0 ? values[i] : zero;
+        if (ns <= 0) continue;
+        sum += 8.0 * (double)bytes / (double)ns;
+        n++;
+    }
     return n > 0 ? sum / (double)n : 0;
 }
 
@@ -70,8 +72,8 @@ static struct page_figures figures_of(const struct layout *t, int64_t *took, int
     for (size_t i = 0; i < n; i++) f.total += took[i], f.moving += moving[i];
     for (size_t i = cut; i < n - cut; i++) sum += (double)took[i];
     f.average = sum / (double)kept;
-    f.algbw = mean_rate(took, cut, n - cut, o->bytes);
-    f.free_algbw = mean_rate(moving, cut, n - cut, o->bytes);
+    f.algbw = mean_rate(took, cut, n - cut, o->bytes, 1);
+    f.free_algbw = mean_rate(moving, cut, n - cut, o->bytes, 0);
     f.busbw = f.algbw * page_bus_factor(o->class, o->size);
     return f;
 }

@@ -15,6 +15,10 @@ const char *const flight_states[FLIGHT_STATES] = {"queued", "started", "done"};
 struct reading {
     struct page_job *job;
     struct msi_json in;
+    int wanted; /* the rank that its name says */
+    bool known; /* the group that was looked up last: */
+    uint32_t name, id, group;
+    int64_t size;
 };
 
 static void read_text(struct reading *r, uint32_t *number) {
@@ -62,12 +66,25 @@ static void read_state(struct reading *r, enum flight_state *state) {
     msi_json_fail(&r->in, "queued, started or done");
 }
 
-/* Groups are known by their id where there is one, else by name and size. */
+/* The trace's group of that name and size with this rank; PAGE_NONE: there is none. */
+static int64_t traced_group(const struct page_job *job, uint32_t name, int64_t size, int rank) {
+    for (size_t i = 0; i < job->n_groups; i++) {
+        const struct page_group *g = &job->groups[i];
+        if (g->name != name || g->size != size || g->ranks == NULL) continue;
+        for (int k = 0; k < g->size; k++)
+            if (g->ranks[k] == rank) return (int64_t)i;
+    }
+    return PAGE_NONE;
+}
+
+/* Groups are known by their id where there is one, else by name and size; different ones may have both alike, which traces can tell. */
 static uint32_t group_of(struct reading *r, uint32_t name, uint32_t id, int64_t size) {
     struct page_flights *f = r->job->flights;
-    int64_t key[3] = {id != 0 ? 0 : name, id, size};
-    uint32_t at = page_set_add(&f->group_keys, key, sizeof key);
 
+    if (r->known && r->name == name && r->id == id && r->size == size) return r->group;
+    int64_t key[4] = {id != 0 ? 0 : name, id, size,
+                      id != 0 ? PAGE_NONE : traced_group(r->job, name, size, r->wanted)};
+    uint32_t at = page_set_add(&f->group_keys, key, sizeof key);
     if (at == PAGE_SET_FULL ||
         !page_room(r->job, &f->groups, f->n_groups, &f->groups_capacity, sizeof *f->groups)) {
         r->job->failed = true;
@@ -76,6 +93,7 @@ static uint32_t group_of(struct reading *r, uint32_t name, uint32_t id, int64_t 
     if (at == f->n_groups)
         f->groups[f->n_groups++] = (struct flight_group){
             .name = name, .size = (int)size, .slowest = PAGE_NONE, .newest_reader = PAGE_NONE};
+    r->known = true, r->name = name, r->id = id, r->size = size, r->group = at;
     return at;
 }
 
@@ -175,7 +193,7 @@ static bool take_file(struct page_job *job, const char *path, int wanted, struct
         snprintf(why, PAGE_WHY_MAX, "cannot be read: %s", strerror(errno));
         return false;
     }
-    struct reading r = {job, msi_json_of(data, len)};
+    struct reading r = {.job = job, .in = msi_json_of(data, len), .wanted = wanted};
     flight->pid = PAGE_UNKNOWN;
     read_flight(&r, flight, &rank, &size);
     bool right = false;

@@ -4,9 +4,10 @@
  * A rank is a lane of two rows: blocking operations, and works. A row's events are in the order of their beginning, in blocks of PAGE_BLOCK
  * that can be unpacked alone, so that the page unpacks what it shows and no more. Each event is a few variable-length numbers:
  *
- *     begin, less that of the event before (of the block's first: 0) · time · kind << 4 | slot << 2 | own waited << 1 | own queued ·
+ *     begin, less that of the event before (of the block's first: 0) · time · kind << 5 | slot << 3 | device << 2 | own waited << 1 | own queued ·
  *     shape · number, less that of the event before, less 1, as zigzag (of the first: its own) · 0 or arrived, less begin, as zigzag, plus 1 ·
- *     queued plus 1 or 0 for unknown, if it is not 0 · waited likewise, if it is not the whole time
+ *     queued plus 1 or 0 for unknown, if it is not 0 · waited likewise, if it is not the whole time · time on the
+ *     device likewise, if there is one
  */
 #include "page.h"
 
@@ -39,20 +40,21 @@ static uint64_t or_unknown(int64_t value) {
 }
 
 static void pack(struct msi_buf *to, const struct page_event *e, const struct page_event *before, int slot) {
-    enum { MOST = 8 * 10 };
-    bool own_waited = e->waited != e->took, own_queued = e->queued != 0;
+    enum { MOST = 9 * 10 };
+    bool device = e->device != PAGE_UNKNOWN, own_waited = e->waited != e->took, own_queued = e->queued != 0;
 
     if (!msi_buf_reserve(to, MOST)) return;
     uint8_t *at = to->data + to->len;
     at = put_number(at, before != NULL ? (uint64_t)(e->begin - before->begin) : 0);
     at = put_number(at, (uint64_t)e->took);
-    at = put_number(at, (uint64_t)e->kind << 4 | (uint64_t)slot << 2 | (uint64_t)own_waited << 1 |
-                            (uint64_t)own_queued);
+    at = put_number(at, (uint64_t)e->kind << 5 | (uint64_t)slot << 3 | (uint64_t)device << 2 |
+                            (uint64_t)own_waited << 1 | (uint64_t)own_queued);
     at = put_number(at, e->shape);
     at = put_number(at, before != NULL ? zigzag(e->seq - before->seq - 1) : zigzag(e->seq));
     at = put_number(at, e->arrived == PAGE_UNKNOWN ? 0 : zigzag(e->arrived - e->begin) + 1);
     if (own_queued) at = put_number(at, or_unknown(e->queued));
     if (own_waited) at = put_number(at, or_unknown(e->waited));
+    if (device) at = put_number(at, or_unknown(e->device));
     to->len = (size_t)(at - to->data);
 }
 

@@ -14,7 +14,7 @@ struct page_line {
     /* of args */
     struct msi_json_text call, dtype, op, backend, algorithm, site, function, status, host, program, title,
         group_id;
-    int64_t group, seq, bytes, peer, tag, queued, waited; /* queued and waited in ns */
+    int64_t group, seq, bytes, peer, tag, queued, waited, device; /* the last three in ns */
     int64_t version, rank, size, pid, unix_ns, error_ns, dropped, end;
     struct msi_str ranks; /* an array */
 };

@@ -208,6 +208,7 @@ static bool make_event(struct source *s, const struct page_line *line, bool work
         .took = work ? 0 : line->dur,
         .queued = line->queued,
         .waited = line->waited,
+        .device = line->device,
         .seq = line->seq,
         .arrived = PAGE_UNKNOWN,
         .kind = page_set_add(&job->kinds, &kind, sizeof kind),

@@ -92,6 +92,7 @@ static int whom(const struct inquiry *q, int i) {
         return has_sent(&q->f->list[peer], q->f->list[i].rank, op) ? NOBODY : peer;
     }
     const struct flight_group *group = &q->f->groups[op->group];
+    if (group->seen > group->size) return NOBODY; /* several groups that cannot be told apart */
     if (group->slowest != i && group->slowest_seq < op->seq) return group->slowest;
     return group->seen < group->size ? MISSING : NOBODY;
 }

@@ -41,7 +41,7 @@ class Reader {
 function unpack(bytes, offset, begin, count) {
   const block = {
     n: count, begin: new Float64Array(count), took: new Float64Array(count), kind: new Uint32Array(count), slot: new Uint8Array(count),
-    shape: new Uint32Array(count), seq: new Float64Array(count), arrived: new Float64Array(count), queued: new Float64Array(count), waited: new Float64Array(count),
+    shape: new Uint32Array(count), seq: new Float64Array(count), arrived: new Float64Array(count), queued: new Float64Array(count), waited: new Float64Array(count), device: new Float64Array(count),
   };
   const reader = new Reader(bytes, offset);
   let time = begin, seq = 0;
@@ -49,9 +49,9 @@ function unpack(bytes, offset, begin, count) {
     time += reader.number();
     block.begin[i] = time;
     block.took[i] = reader.number();
-    const word = reader.number(), flags = word % 16;
-    block.kind[i] = (word - flags) / 16;
-    block.slot[i] = flags >> 2;
+    const word = reader.number(), flags = word % 32;
+    block.kind[i] = (word - flags) / 32;
+    block.slot[i] = flags >> 3;
     block.shape[i] = reader.number();
     seq = i ? seq + 1 + reader.signed() : reader.signed();
     block.seq[i] = seq;
@@ -59,6 +59,7 @@ function unpack(bytes, offset, begin, count) {
     block.arrived[i] = arrived ? time + ((arrived - 1) % 2 ? -arrived / 2 : (arrived - 1) / 2) : NaN;
     block.queued[i] = flags & 1 ? reader.number() - 1 : 0;
     block.waited[i] = flags & 2 ? reader.number() - 1 : block.took[i];
+    block.device[i] = flags & 4 ? reader.number() - 1 : -1;
   }
   return block;
 }
@@ -143,7 +144,7 @@ function eventAt(lane, row, block, i) {
   const b = lane.rows[row].block(block), kind = b.kind[i];
   const event = {
     lane, row, block, i, kind, shape: shapeOf(b.shape[i]), begin: b.begin[i], took: b.took[i], end: b.begin[i] + b.took[i], seq: b.seq[i],
-    arrived: b.arrived[i], queued: b.queued[i], waited: b.waited[i], slot: b.slot[i],
+    arrived: b.arrived[i], queued: b.queued[i], waited: b.waited[i], device: b.device[i], slot: b.slot[i],
     group: kindNumber(kind, "group"), class: kindNumber(kind, "class"), message: !!kindNumber(kind, "message"), work: !!kindNumber(kind, "work"),
   };
   event.wait = Number.isNaN(event.arrived) ? 0 : Math.max(0, Math.min(event.arrived, event.end) - event.begin);
