@@ -3,68 +3,94 @@
 
 #include "quiet.h"
 
+#include <pthread.h>
 #include <thread>
 
 namespace muster_gloo {
 
 namespace {
 
-constexpr auto PATIENCE = std::chrono::seconds(5); /* with a wait of Gloo's that does not end */
 constexpr auto PULSE = std::chrono::milliseconds(1);
 
+std::vector<size_t> copy_of(const size_t *counts, int ranks) {
+    return counts ? std::vector<size_t>(counts, counts + ranks) : std::vector<size_t>();
+}
+
 } // namespace
+
+/* A vector that is moved keeps its memory, so these pointers stay good. */
+Task::Task(Job &of, int ranks)
+    : job(&of), op(*of.op), in_counts(copy_of(op.in_counts, ranks)),
+      out_counts(copy_of(op.out_counts, ranks)) {
+    if (op.in_counts) op.in_counts = in_counts.data();
+    if (op.out_counts) op.out_counts = out_counts.data();
+}
 
 Worker::Worker(std::unique_ptr<Collectives> collectives, std::shared_ptr<Ended> ended)
     : collectives_(std::move(collectives)), ended_(std::move(ended)) {}
 
+void Worker::start() {
+    SignalsBlocked blocked;
+    std::thread thread([self = shared_from_this()] { self->work(); });
+    pthread_getcpuclockid(thread.native_handle(), &clock_);
+    thread.detach();
+    started_ = true;
+}
+
 void Worker::add(Job &job) {
     std::lock_guard lock(mutex_);
-    if (!started_) {
-        SignalsBlocked blocked;
-        std::thread([self = shared_from_this()] { self->work(); }).detach();
-        started_ = true;
-    }
-    jobs_.push_back(&job);
+    if (!started_) start();
+    tasks_.emplace_back(job, collectives_->ranks);
     changed_.notify_all();
 }
 
 void Worker::work() {
     std::unique_lock lock(mutex_);
     for (;;) {
-        changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
+        changed_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
         if (stopping_) break;
-        Job *job = jobs_.front();
-        jobs_.pop_front();
+        Task task = std::move(tasks_.front());
+        tasks_.pop_front();
         lock.unlock();
-        Outcome outcome = run(*job);
+        Outcome outcome = run(task);
         lock.lock();
-        if (stopping_) break; /* the job is not ours any more */
-        ended_->add(*job, std::move(outcome));
+        if (stopping_) break;
+        ended_->add(*task.job, std::move(outcome));
     }
     ended_thread_ = true;
     changed_.notify_all();
 }
 
-Outcome Worker::run(Job &job) {
+Outcome Worker::run(const Task &task) {
     try {
-        collectives_->run(*job.op);
+        collectives_->run(task.op);
         return {};
     } catch (const std::exception &) {
         return outcome_of_exception();
     }
 }
 
-void Worker::stop() {
+int64_t Worker::time_used() const {
+    timespec used = {0, 0};
+    clock_gettime(clock_, &used);
+    return int64_t(used.tv_sec) * 1000000000 + used.tv_nsec;
+}
+
+void Worker::stop(std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
     stopping_ = true;
-    jobs_.clear();
+    tasks_.clear();
     changed_.notify_all();
     if (!started_) return;
-    /* A wait that was ended may be followed by another of the same collective. */
-    auto until = std::chrono::steady_clock::now() + PATIENCE;
-    while (!ended_thread_ && std::chrono::steady_clock::now() < until) {
+    auto moved = std::chrono::steady_clock::now();
+    int64_t used = time_used();
+    while (!ended_thread_ && std::chrono::steady_clock::now() - moved < patience) {
+        /* A wait that was ended may be followed by another of the same collective. */
         collectives_->flight.interrupt();
         changed_.wait_for(lock, PULSE);
+        if (ended_thread_ || time_used() == used) continue;
+        used = time_used();
+        moved = std::chrono::steady_clock::now();
     }
 }
 

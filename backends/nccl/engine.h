@@ -92,7 +92,7 @@ mnc_config mnc_make_config(bool blocking);
 int64_t mnc_now(void);
 /* Between two looks at something: short at first. */
 void mnc_nap(unsigned round);
-/* The calling thread gets the engine's device, unless it has asked for it before. */
+/* The calling thread gets the engine's device, if another is its current one. */
 void mnc_use_device(const mst_backend_engine *engine);
 
 /* words.c */

@@ -27,13 +27,11 @@ void mnc_nap(unsigned round) {
         nanosleep(&pause, NULL);
 }
 
+/* Asked for each time: the program may have set another since. */
 void mnc_use_device(const mst_backend_engine *engine) {
-    static _Thread_local int used = -1;
     int current = -1;
-    if (used == engine->device) return;
     if (mnc_cuda.GetDevice(&current) != MNC_CUDA_OK || current != engine->device)
         mnc_cuda.SetDevice(engine->device);
-    used = engine->device;
 }
 
 mnc_config mnc_make_config(bool blocking) {

@@ -7,7 +7,8 @@
  *
  * A shelf is a key of the store with one value: a number, and bytes. Collectives have two shelves per rank that take turns: who
  * puts up number s + 2 has seen everybody's s + 1, which nobody put up before it had all of s. Messages have a shelf per sender,
- * receiver and tag, and one on which the receiver puts the number of the last that it took.
+ * receiver and tag, and one on which the receiver puts the number of the last that it took. What is longer than a value of the
+ * store may be (64 MiB, MUSTER_STORE_MAX_VALUE) is refused, with MST_ERR_LIMIT and host->set's words.
  */
 #include <muster/backend.h>
 #include <stdio.h>

@@ -131,7 +131,8 @@ typedef struct mst_backend_host {
 
     /*
      * Keys of the group's engine alone, in the world's store. get waits for a key, until the deadline or until a rank of the group
-     * is lost, and gives back memory whose data free() frees. From any thread.
+     * is lost, and gives back memory whose data free() frees. set refuses values beyond MUSTER_STORE_MAX_VALUE (64 MiB) with
+     * MST_ERR_LIMIT. From any thread.
      */
     mst_status (*set)(const struct mst_backend_host *host, const char *key, const void *value, size_t len);
     mst_status (*get)(const struct mst_backend_host *host, const char *key, int64_t deadline,

@@ -52,6 +52,8 @@ typedef struct mst_call {
      * .work the call returns once it is enqueued, as a kernel's launch does. NULL: a stream of the group's own, and as usual.
      */
     MST_OPTION(void *stream);
+    MST_OPTION(bool prof); /* record this call while profiling is enabled, whatever else is: prof.h */
+    MST_OPTION(const char *log_name); /* record it under this name; default: that of the call, without mst_ */
 } mst_call;
 
 /*

@@ -23,6 +23,7 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->element = 0;
     call->count = 0;
     call->root = -1;
+    call->entered = 0;
     call->group = msi_api_group(name, &call->options.site, call->options.group);
     if (!call->group) return MST_ERR_STATE;
     if (call->group->rank >= 0) return msi_check_timeout(call->options.timeout_ms);
@@ -134,17 +135,24 @@ static mst_status go(struct msi_call *call) {
     return st;
 }
 
-/* The same, noted on the slate. */
-__attribute__((noinline)) static mst_status go_noted(struct msi_call *call, struct msi_slate *slate) {
-    const mst_group *group = call->group;
-    uint64_t entered = msi_slate_enter(slate, call->name, &call->options.site, group->operations,
-                                       msi_slate_about(group->size, (int)call->dtype), call->count);
+uint64_t msi_call_note(const struct msi_call *call) {
+    struct msi_slate *slate = msi_slate_on();
+    if (!slate) return 0;
+    return msi_slate_enter(slate, call->name, &call->options.site, call->group->operations,
+                           msi_slate_about(call->group->size, (int)call->dtype), call->count);
+}
+
+/* The same for those who want to know of it. */
+__attribute__((noinline)) static mst_status go_watched(struct msi_call *call, unsigned watch) {
+    mst_work *work = call->work;
+    uint64_t noted = msi_call_note(call);
+    msi_call_mark(call, watch, &work->mark);
     mst_status st = go(call);
-    msi_slate_leave(slate, entered, st);
-    return st;
+    if (st != MST_OK) msi_mark_end(&work->mark, st); /* it was never begun */
+    return msi_call_leave(noted, st);
 }
 
 mst_status msi_call_go(struct msi_call *call) {
-    struct msi_slate *slate = msi_slate_on();
-    return slate ? go_noted(call, slate) : go(call);
+    unsigned watch = msi_watch_on();
+    return watch ? go_watched(call, watch) : go(call);
 }

@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "coll/kind.h"
+#include "prof/mark.h"
 
 /* A call that is being put together. */
 struct msi_call {
@@ -15,7 +16,9 @@ struct msi_call {
     mst_dtype dtype;
     size_t element; /* bytes of one */
     size_t count;
-    int root; /* group rank; -1: none */
+    int root;                          /* group rank; -1: none */
+    const struct msi_message *message; /* of messages alone */
+    uint64_t entered;                  /* tick; 0: not looked at yet */
 };
 
 /* Takes the options and finds the group; fails if the caller is not in it. */
@@ -35,6 +38,10 @@ mst_status msi_call_reducer(struct msi_call *call);
 
 /* Gets call->work, described by what the call is about, for a buffer of it; count and extra go into what ranks compare. */
 mst_status msi_call_take(struct msi_call *call, const void *buffer, size_t count, uint64_t extra);
+/* Tells the launcher of the call, by the slate; for msi_call_leave. */
+uint64_t msi_call_note(const struct msi_call *call);
+/* Fills in what whoever watches wants to know of the call. */
+void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark *mark);
 /* Runs call->work, or lets it run where .work asks for that. */
 mst_status msi_call_go(struct msi_call *call);
 

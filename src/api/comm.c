@@ -10,6 +10,17 @@ static size_t flat_most(int ranks) {
     return ((size_t)512 << 10) / ((size_t)ranks * (size_t)ranks);
 }
 
+static mst_status through_store(struct msi_call *call, const struct msi_wait *wait) {
+    struct msi_mark mark = {0};
+    uint64_t entered = msi_call_enter(call->group->size, 0, 0);
+    unsigned watch = msi_watch_on();
+    call->group->operations++;
+    if (watch) msi_call_mark(call, watch, &mark);
+    mst_status st = msi_group_barrier(call->group, wait);
+    msi_mark_end(&mark, st);
+    return msi_call_leave(entered, st);
+}
+
 static mst_status barrier(enum msi_kind kind, const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open(kind, given, &call);
@@ -17,8 +28,7 @@ static mst_status barrier(enum msi_kind kind, const mst_call *given) {
     if (st == MST_OK && monitored && !call.group->one_host && !call.options.work) {
         int timeout_ms = call.options.timeout_ms ? call.options.timeout_ms : call.group->timeout_ms;
         struct msi_wait wait = {msi_deadline(timeout_ms), call.options.cancel};
-        uint64_t entered = msi_call_enter(call.group->size, 0, 0);
-        return msi_call_leave(entered, msi_group_barrier(call.group, &wait));
+        return through_store(&call, &wait);
     }
     if (st == MST_OK) st = msi_call_take(&call, NULL, 0, 0);
     if (st != MST_OK) return st;

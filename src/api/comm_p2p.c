@@ -28,17 +28,32 @@ static mst_status open_message(const char *name, bool send, const mst_call *give
     return st;
 }
 
+/* The same for those who want to know of it. */
+__attribute__((noinline)) static bool message_now_watched(struct msi_call *call,
+                                                          const struct msi_message *message, unsigned watch) {
+    struct msi_mark mark;
+    call->entered = msi_tick();
+    call->group->operations++;
+    uint64_t noted = msi_call_note(call);
+    bool through = msi_comm_message_now(call->group->comm, message);
+    msi_call_leave(noted, MST_OK);
+    if (!through) {
+        call->group->operations--;
+        return false;
+    }
+    msi_call_mark(call, watch, &mark);
+    msi_mark_end(&mark, MST_OK);
+    return true;
+}
+
 /* False: nothing has happened. */
-static bool message_now(const struct msi_call *call, const struct msi_message *message) {
-    const mst_group *group = call->group;
-    struct msi_slate *slate = msi_slate_on();
-    if (group->backends.of[MST_MEMORY_CUDA]) return false; /* the buffer may be the device's */
-    if (!slate) return msi_comm_message_now(group->comm, message);
-    uint64_t entered = msi_slate_enter(slate, call->name, &call->options.site, group->operations + 1,
-                                       msi_slate_about(group->size, (int)call->dtype), call->count);
-    bool through = msi_comm_message_now(group->comm, message);
-    msi_slate_leave(slate, entered, MST_OK);
-    return through;
+static bool message_now(struct msi_call *call, const struct msi_message *message) {
+    unsigned watch = msi_watch_on();
+    if (call->group->backends.of[MST_MEMORY_CUDA]) return false; /* the buffer may be the device's */
+    if (watch) return message_now_watched(call, message, watch);
+    if (!msi_comm_message_now(call->group->comm, message)) return false;
+    call->group->operations++;
+    return true;
 }
 
 static mst_status begin_message(struct msi_call *call, bool send, int peer, struct msi_message message) {
@@ -46,10 +61,8 @@ static mst_status begin_message(struct msi_call *call, bool send, int peer, stru
     message.peer = peer;
     message.tag = call->options.tag;
     message.sender = send ? NULL : call->options.sender;
-    if (!call->options.work && !call->options.stream && message_now(call, &message)) {
-        call->group->operations++;
-        return MST_OK;
-    }
+    call->message = &message;
+    if (!call->options.work && !call->options.stream && message_now(call, &message)) return MST_OK;
     mst_status st = msi_call_take(call, message.buf, message.bytes, 0);
     if (st != MST_OK) return st;
     call->work->begin = NULL;

@@ -181,6 +181,7 @@ static void clear(struct mst_work *op, int timeout_ms, mst_cancel *cancel) {
     op->begun = op->done = op->abandoned = op->name_first = op->deterministic = false;
     op->memory = MST_MEMORY_HOST;
     op->stream = NULL;
+    op->mark.on = 0;
     op->failure.status = MST_OK;
     op->callback = NULL;
     op->timeout_ms = timeout_ms;

@@ -22,6 +22,7 @@
 #include "coll/host.h"
 #include "coll/kind.h"
 #include "os/wait.h"
+#include "prof/mark.h"
 #include "store/store.h"
 #include "transport/link.h"
 
@@ -114,6 +115,8 @@ struct mst_work {
     bool name_first;    /* at the deadline name only the first rank that is missing */
     mst_memory memory;  /* of its buffers */
     void *stream;       /* of the device: ordered there */
+
+    struct msi_mark mark; /* for who wants to know of it */
 
     /* ---- */
     struct msi_list node; /* in the comm's queue or among the spare ones */

@@ -54,6 +54,7 @@ mst_status msi_comm_wait_for(struct mst_work *op, unsigned turn, const struct ms
     struct msi_comm *comm = op->comm;
     mst_status st = MST_OK;
     struct msi_idle idle = {0};
+    if (!msi_comm_is_over(op)) msi_mark_wait(&op->mark);
     while (st == MST_OK && is_held(op, turn) && !msi_comm_is_over(op)) {
         if (msi_comm_in_callback()) {
             st = msi_comm_refuse_waiting();
@@ -68,7 +69,10 @@ mst_status msi_comm_wait_for(struct mst_work *op, unsigned turn, const struct ms
             st = msi_fail(MST_ERR_CANCELLED, NULL, "waiting for %s was cancelled", op->name);
     }
     if (!is_held(op, turn)) return refuse_handle();
-    if (!msi_comm_is_over(op)) return st;
+    if (!msi_comm_is_over(op)) {
+        msi_mark_leave(&op->mark);
+        return st;
+    }
     st = msi_comm_explain(op);
     take_back(op);
     return st;

@@ -23,9 +23,27 @@ static void finish(struct mst_work *op) {
     if (comm->threaded) pthread_cond_broadcast(&comm->changed);
 }
 
+/* By what it was done, for who wants to know. */
+static void say_how(struct mst_work *op) {
+    const struct msi_comm *comm = op->comm;
+    struct msi_record *record = &op->mark.record;
+    if (comm->table) record->backend = comm->table->name;
+    if (!op->begin)
+        record->peer =
+            comm->hooks.global(comm->hooks.context, op->message.met ? op->message.from : op->message.peer);
+    else if (comm->engine)
+        record->device = msi_engine_elapsed(comm->engine, op);
+    else if (comm->net)
+        record->algorithm = msi_net_algorithm(comm->net);
+    else
+        record->algorithm = op->begin == msi_host_all_reduce ? "board, in parts" : "board";
+}
+
 /* It is over, well or not; done it is when its callback, if it has one, has returned. */
 void msi_comm_end(struct mst_work *op) {
     msi_list_remove(&op->node);
+    if (op->mark.on & MSI_WATCH_RECORD) say_how(op);
+    msi_mark_end(&op->mark, op->failure.status);
     if (op->callback)
         msi_list_push(&op->comm->ended, &op->node);
     else
@@ -97,7 +115,10 @@ static bool advance_queue(struct msi_comm *comm) {
             msi_comm_end(op);
             continue;
         }
-        if (!op->begun && !comm->net) op->begin(&op->host);
+        if (!op->begun) {
+            msi_mark_start(&op->mark);
+            if (!comm->net) op->begin(&op->host);
+        }
         op->begun = true;
         enum msi_advance got = step(op);
         if (got == MSI_FAILED) fail(op);
@@ -161,6 +182,7 @@ bool msi_comm_help(struct msi_comm *comm) {
 static mst_status begin(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     op->batch = comm->batch;
+    if (!op->begin) msi_mark_start(&op->mark); /* messages queue nowhere */
     if (op->begin) {
         msi_list_push(&comm->queue, &op->node);
         return MST_OK;
@@ -350,6 +372,7 @@ mst_status msi_comm_enqueue(struct mst_work *op) {
     mst_status st = msi_comm_join(op);
     if (st == MST_OK) st = enqueue(op, &through);
     if (st == MST_OK && !through) return msi_comm_run(op);
+    msi_mark_end(&op->mark, st);
     msi_comm_return(op);
     return st;
 }

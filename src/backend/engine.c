@@ -3,6 +3,7 @@
 #include "backend/notes.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/settings.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
@@ -19,8 +20,15 @@ static struct msi_engine *engine_of(const mst_backend_host *host) {
     return host->context;
 }
 
+/* A server that is sent more than it takes ends the connection, and with it the world. */
 static mst_status host_set(const mst_backend_host *host, const char *key, const void *value, size_t len) {
     struct msi_comm *comm = engine_of(host)->comm;
+    if (len > engine_of(host)->value_max)
+        return msi_fail(
+            MST_ERR_LIMIT,
+            "send less at a time, or raise MUSTER_STORE_MAX_VALUE here and where the store is hosted",
+            "%s: a value of %zu bytes for the store, whose limit is %zu", engine_of(host)->table->name, len,
+            engine_of(host)->value_max);
     char full[KEY_MAX];
     struct msi_wait wait = {msi_deadline(SET_MS), NULL};
     struct msi_exchange x = {.req = {.op = MSI_OP_SET,
@@ -178,6 +186,13 @@ static mst_status gather(struct msi_engine *e, const struct msi_wait *wait) {
     return st == MST_ERR_TIMEOUT ? say_absent(e) : st;
 }
 
+static mst_status read_limit(struct msi_engine *e) {
+    struct msi_settings settings;
+    mst_status st = msi_settings_load(&settings, NULL);
+    if (st == MST_OK) e->value_max = (size_t)settings.store_max_value;
+    return st;
+}
+
 static void fill_host(struct msi_engine *e, const struct msi_wait *wait) {
     struct msi_comm *comm = e->comm;
     e->host = (mst_backend_host){
@@ -226,6 +241,7 @@ mst_status msi_engine_open(struct msi_comm *comm, const struct msi_wait *wait, s
                                         .scratch = msi_engine_scratch,
                                         .context = e};
     mst_status st = e->sources ? MST_OK : msi_fail_memory();
+    if (st == MST_OK) st = read_limit(e);
     if (st == MST_OK) fill_host(e, wait);
     if (st == MST_OK) st = agree(e, wait);
     if (st == MST_OK) st = gather(e, wait);

@@ -32,6 +32,7 @@ struct msi_engine {
     mst_backend_engine *made;
     mst_backend_host host;
     mst_backend_traits traits;
+    size_t value_max; /* bytes that the store takes as one value */
     bool aborted;
     bool blocking; /* the program waits, and nothing else is under way: the engine's run may be used */
     uint64_t seq;  /* of the last collective */
@@ -54,6 +55,8 @@ bool msi_engine_advance(struct msi_comm *comm);
  * Orders an operation on its stream, if the engine has it and everything before it has begun: then *through, and nobody waits for it.
  */
 mst_status msi_engine_enqueue(struct msi_engine *engine, struct mst_work *op, bool *through);
+/* Nanoseconds that an operation that is over took on the device; 0: not known. */
+uint64_t msi_engine_elapsed(struct msi_engine *engine, const struct mst_work *op);
 /* Nobody waits for what is on streams, so this looks whether a rank has died, with whom it would never end. */
 void msi_engine_watch(struct msi_comm *comm);
 /* Advances its messages. */

@@ -100,12 +100,16 @@ static bool describe(const struct msi_engine *e, struct mst_work *op) {
 static mst_status begin_own(struct msi_engine *e, struct mst_work *op, bool *done) {
     op->host.seq = ++e->seq;
     op->begun = true;
+    op->job.timed = e->table->elapsed && op->mark.on & MSI_WATCH_RECORD;
+    msi_mark_start(&op->mark);
     return start(e, op, &op->job, done);
 }
 
 static mst_status begin_composed(struct msi_engine *e, struct mst_work *op, bool *done) {
     op->host.seq = ++e->seq;
     op->begun = true;
+    op->mark.record.algorithm = "composed";
+    msi_mark_start(&op->mark);
     mst_status st = msi_compose(&e->composer, &op->job, op->deterministic);
     if (st != MST_OK) return st;
     msi_engine_warn(e, &op->job);
@@ -171,6 +175,12 @@ static mst_status advance(struct msi_engine *e, struct mst_work *op, bool *done)
     if (!op->begun) return begin(e, op, done);
     if (e->composed == op) return advance_steps(e, op, done);
     return e->table->progress(e->made, &op->job, done);
+}
+
+uint64_t msi_engine_elapsed(struct msi_engine *e, const struct mst_work *op) {
+    double seconds = 0;
+    if (!op->job.timed || op->failure.status != MST_OK) return 0;
+    return e->table->elapsed(e->made, &op->job, &seconds) == MST_OK ? (uint64_t)(seconds * 1e9) : 0;
 }
 
 static void leave_composition(struct msi_engine *e, const struct mst_work *op) {

@@ -35,9 +35,10 @@ struct msi_net {
     struct msi_exec exec;
     enum phase phase;
     uint64_t seq;
-    bool planned;                    /* the plan may be used again, where … */
-    struct msi_question question;    /* … this is asked, */
-    const struct msi_planner *asked; /* and no other algorithm asked for */
+    bool planned;                     /* the plan may be used again, where … */
+    struct msi_question question;     /* … this is asked, */
+    const struct msi_planner *asked;  /* and no other algorithm asked for */
+    const struct msi_planner *chosen; /* whose plan it is */
     int owed;             /* barriers that this rank has given up; the first may be under way … */
     struct mst_work left; /* … and all are like this one */
     struct peer peers[];
@@ -120,6 +121,10 @@ const struct msi_told *msi_net_told(const struct msi_net *net, int rank) {
     return &net->peers[rank].told;
 }
 
+const char *msi_net_algorithm(const struct msi_net *net) {
+    return net->chosen ? net->chosen->name : NULL;
+}
+
 /* Whom the plan talks to. */
 static void find_peers(struct msi_net *net) {
     for (int r = 0; r < net->comm->size; r++)
@@ -156,6 +161,7 @@ static enum msi_advance make_plan(struct msi_net *net, struct mst_work *op) {
     struct msi_choice choice;
     msi_choose(&question, &request, &choice);
     request.chunk = choice.chunk;
+    net->chosen = choice.planner;
     net->planned = false;
     st = msi_plan_make(&net->plan, choice.planner, &request);
     if (st != MST_OK) return msi_host_fail(&op->host, st, -1, "out of memory");

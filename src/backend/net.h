@@ -43,6 +43,9 @@ void msi_net_awake(const struct msi_net *net);
 /* What a sleeper polls for, one entry and one for each rank at most; returns how many. */
 int msi_net_descriptors(const struct msi_net *net, struct pollfd *fds);
 
+/* The name of the algorithm of the operation that is under way, or was last. */
+const char *msi_net_algorithm(const struct msi_net *net);
+
 /* What the culprit of a disagreement told. */
 const struct msi_told *msi_net_told(const struct msi_net *net, int rank);
 

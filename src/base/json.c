@@ -293,11 +293,13 @@ struct msi_json_place msi_json_place(const struct msi_json *in, const char *at) 
     return place;
 }
 
-/* What is there instead: up to the next blank, as far as it can be shown. */
+/* What is there instead: a word, as far as it can be shown. */
 static size_t found(const struct msi_json *in) {
     enum { MOST = 24 };
     size_t n = 0;
-    while (in->at + n < in->end && n < MOST && in->at[n] > ' ' && in->at[n] < 0x7f) n++;
+    while (in->at + n < in->end && n < MOST && in->at[n] > ' ' && in->at[n] < 0x7f &&
+           (n == 0 || !strchr(",:]}", in->at[n])))
+        n++;
     return n;
 }
 

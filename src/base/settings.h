@@ -63,6 +63,14 @@
       "Connections between two ranks of different hosts, or auto: 4 shared by a group's ranks on a host.")   \
     X(force_host, "MUSTER_FORCE_HOST", TEXT, "", 0, 0,                                                       \
       "Ranks with different values count as ranks of different hosts, even where they share memory.")        \
+    X(prof, "MUSTER_PROF", NUMBER, "0", 0, 1,                                                                \
+      "1: every operation is recorded, until the program says otherwise; 0: what MUSTER_CONFIG says.")       \
+    X(config, "MUSTER_CONFIG", TEXT, "", 0, 0,                                                               \
+      "File in DeepSpeed's JSON whose comms_logger says which operations are recorded.")                     \
+    X(trace, "MUSTER_TRACE", TEXT, "", 0, 0,                                                                 \
+      "Directory where each rank writes a trace of its operations, for `muster report` and Perfetto.")       \
+    X(flight, "MUSTER_FLIGHT", NUMBER, "1", 0, 1,                                                            \
+      "1: the last 256 operations are kept, for reports of failures; 0: none.")                              \
     X(store_local, "MUSTER_STORE_LOCAL", NUMBER, "1", 0, 1,                                                  \
       "1: store clients on the server's host use a Unix socket instead of TCP; 0: they do not.")             \
     X(store_max_key, "MUSTER_STORE_MAX_KEY", SIZE, "8K", 64, 1048576,                                        \

@@ -19,7 +19,9 @@
 #include <stddef.h>
 
 enum {
-    MSI_SLATE_SLOT = 8192,
+    MSI_SLATE_OWN = 8192,        /* of a slot, the rank's slate; … */
+    MSI_SLATE_FLIGHT = 40 << 10, /* … the rest is the flight recorder's: prof/flight.h */
+    MSI_SLATE_SLOT = MSI_SLATE_OWN + MSI_SLATE_FLIGHT,
     MSI_SLATE_PLACES = 16,
     MSI_SLATE_NAME = 48,
     MSI_SLATE_FILE = 72,
@@ -68,7 +70,7 @@ struct msi_slate {
 
     struct msi_slate_place places[MSI_SLATE_PLACES];
 };
-_Static_assert(sizeof(struct msi_slate) <= MSI_SLATE_SLOT, "a slot holds a slate");
+_Static_assert(sizeof(struct msi_slate) <= MSI_SLATE_OWN, "a slot holds a slate");
 _Static_assert(offsetof(struct msi_slate, call) == 64 && offsetof(struct msi_slate, status) == 128 &&
                    offsetof(struct msi_slate, error_operation) == 192,
                "each part has lines of its own");

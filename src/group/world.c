@@ -69,6 +69,7 @@ static mst_status reopen_store(struct msi_world *world, const mst_init_options *
 }
 
 static void release(struct msi_world *world) {
+    msi_prof_world_end(world->prof);
     msi_door_close(&world->door);
     msi_roster_free(&world->roster);
     if (world->owns_store) msi_store_free(world->store);
@@ -146,6 +147,7 @@ static mst_status open_world(const mst_init_options *options, mst_group **group)
     if (!msi_slate_on() && getenv(MSI_SLATE_VARIABLE))
         msi_log(group, DEBUG,
                 "there is no slate where " MSI_SLATE_VARIABLE " says; the launcher is not told of calls");
+    if (settings.flight) msi_flight_open();
     struct msi_world *world = calloc(1, sizeof *world);
     if (!world) return msi_fail_memory();
     pthread_mutex_init(&world->lock, NULL);
@@ -158,6 +160,7 @@ static mst_status open_world(const mst_init_options *options, mst_group **group)
     if (st == MST_OK)
         st = msi_door_init(&world->door, world->rank, world->size, world->prefix,
                            world->roster.members[world->rank].address, msi_tuning_hash(&world->tuning));
+    if (st == MST_OK) st = msi_world_begin_prof(world, &settings);
     if (st == MST_OK) {
         mst_group_options all = {.name = "world"};
         st = msi_group_new(world, NULL, world->size, &all, &backends, &world->all);
@@ -178,12 +181,14 @@ static mst_status open_world(const mst_init_options *options, mst_group **group)
     }
     msi_log(group, INFO, "world of %d formed on %d host%s", world->size, world->roster.host_count,
             world->roster.host_count == 1 ? "" : "s");
+    msi_group_recorded(world->all); /* the first of all groups */
     *group = world->all;
     return MST_OK;
 }
 
 mst_status msi_world_open(const mst_init_options *options, mst_group **group) {
     msi_slate_open();
+    if (msi_slate_on()) msi_watch_set(MSI_WATCH_SLATE, true);
     msi_slate_phase(MSI_SLATE_JOINING);
     uint64_t entered = msi_call_enter(0, 0, 0);
     mst_status st = open_world(options, group);
@@ -215,6 +220,7 @@ void msi_world_close(struct msi_world *world) {
         msi_group_forget(group);
         msi_group_free(group);
     }
+    msi_world_print_profile(world);
     msi_world_leave(world);
     release(world);
     msi_slate_phase(MSI_SLATE_LEFT);

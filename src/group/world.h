@@ -12,6 +12,7 @@
 #include "backend/comm.h"
 #include "base/list.h"
 #include "bootstrap/join.h"
+#include "prof/recorder.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -42,6 +43,9 @@ struct msi_world {
     bool hosted;          /* rank 0 hosts the store */
     _Atomic bool cut_off; /* the store is lost, and with it everything that needs it */
     mst_group *all;       /* the group of all ranks */
+    struct msi_prof_world *prof;
+    bool prints_profile;  /* rank 0 does, in the end */
+    int summaries;        /* of profiles that were made so far; counts alike on all ranks */
     pthread_mutex_t lock; /* of what follows */
     struct msi_list groups;
     struct msi_group_count *counts; /* how many groups were made of the same ranks */
@@ -73,8 +77,10 @@ struct mst_group {
     int epoch;         /* how often they were exchanged; counts alike on all ranks */
     struct msi_group_comm *comms;
     int n_comms;
-    mst_group *handle; /* what the program has of it */
-    char id[48];       /* its part of the world's keys */
+    uint32_t flight;                       /* its place in the flight recorder, from 1 up; 0: none yet */
+    const struct msi_prof_group *recorded; /* as records know it; NULL: none of it was made */
+    mst_group *handle;                     /* what the program has of it */
+    char id[48];                           /* its part of the world's keys */
     char name[MSI_GROUP_NAME_MAX];
 };
 
@@ -83,6 +89,19 @@ mst_status msi_world_open(const mst_init_options *options, mst_group **world);
 
 /* Opens the world's engine, if it is one that all ranks must start together; they all call it. */
 mst_status msi_world_open_engine(struct msi_world *world, int64_t timeout_ms, mst_cancel *cancel);
+
+/* Begins what is recorded of the world, as the environment says. */
+mst_status msi_world_begin_prof(struct msi_world *world, const struct msi_settings *settings);
+/*
+ * The profiles of all ranks as a table or as JSON, into out on rank 0; elsewhere out stays empty. All ranks call it. Ranks that are gone,
+ * or have not come by the deadline, are missing.
+ */
+mst_status msi_world_summarize(struct msi_world *world, const struct msi_wait *wait, bool show_straggler,
+                               bool json, struct msi_buf *out);
+/* Prints the table, where that is wanted. */
+void msi_world_print_profile(struct msi_world *world);
+/* The group as records know it; NULL if there is no memory. */
+const struct msi_prof_group *msi_group_recorded(mst_group *group);
 
 /* Leaves: ends all groups and the world. */
 void msi_world_close(struct msi_world *world);

@@ -20,7 +20,7 @@ __attribute__((visibility("hidden"))) extern bool msi_tick_raw;
 static inline uint64_t msi_tick(void) {
 #if defined(__aarch64__)
     uint64_t ticks;
-    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    __asm__("mrs %0, cntvct_el0" : "=r"(ticks) : : "memory"); /* the clobber keeps it where it is */
     return ticks;
 #elif defined(__x86_64__)
     return msi_tick_raw ? __builtin_ia32_rdtsc() : (uint64_t)msi_now();
@@ -40,11 +40,14 @@ struct msi_tick_look msi_tick_look(void);
 /* Finds out what there is. Before the first tick of a process counts; later calls do nothing. */
 void msi_tick_begin(void);
 
+/* Nanoseconds of a tick, by two looks. */
+static inline double msi_tick_rate(struct msi_tick_look first, struct msi_tick_look last) {
+    return last.tick > first.tick ? (double)(last.ns - first.ns) / (double)(last.tick - first.tick) : 1;
+}
+
 /* A tick as msi_now() would have had it, by two looks; any tick, also one before or after them. */
 static inline int64_t msi_tick_ns(struct msi_tick_look first, struct msi_tick_look last, uint64_t tick) {
-    double rate =
-        last.tick > first.tick ? (double)(last.ns - first.ns) / (double)(last.tick - first.tick) : 1;
-    return last.ns + (int64_t)((double)(int64_t)(tick - last.tick) * rate);
+    return last.ns + (int64_t)((double)(int64_t)(tick - last.tick) * msi_tick_rate(first, last));
 }
 
 #endif

@@ -19,9 +19,12 @@ enum msi_share {
     MSI_SHARE_TWICE, /* 2(n-1)/n: all_reduce */
 };
 
+struct msi_prof_world; /* recorder.h */
+
 /* A group that something was recorded of; never freed, since records refer to it. */
 struct msi_prof_group {
     struct msi_prof_group *next;
+    struct msi_prof_world *world;
     int number;       /* of this process: 0, 1, 2, … as they were met; 0 is the world */
     int size, rank;   /* rank: this process's own in it */
     const char *id;   /* alike on all its ranks, and no other group's of the world */

@@ -1,6 +1,7 @@
 /* hosts.c - lists of hosts, all but Slurm's. See hosts.h. */
 #include "wire/hosts.h"
 #include "base/error.h"
+#include "base/json.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -53,52 +54,35 @@ mst_status msi_hosts_port(const char *name, const char *text, uint64_t n, char h
     return only(name, text, text, (size_t)(end - text), n, host, count);
 }
 
-/* The next name of a JSON list; *text moves behind it. A name with escapes is none. */
-static bool json_next(const char **text, bool *first, const char **name, size_t *len) {
-    const char *at = *text;
-    at += strspn(at, " \t\r\n");
-    if (*at != (*first ? '[' : ',')) return false;
-    at++;
-    at += strspn(at, " \t\r\n");
-    if (*at != '"') return false;
-    const char *end = strchr(at + 1, '"');
-    if (!end) return false;
-    *name = at + 1;
-    *len = (size_t)(end - at - 1);
-    *text = end + 1;
-    *first = false;
-    return is_host(*name, *len);
-}
-
-static bool json_ends(const char *text) {
-    text += strspn(text, " \t\r\n");
-    return *text == ']' && !text[1 + strspn(text + 1, " \t\r\n")];
+/* The next name of a JSON list; one with escapes is none. */
+static bool json_next(struct msi_json *in, struct msi_json_text *name) {
+    if (!msi_json_item(in) || !msi_json_string(in, name)) return false;
+    return is_host(name->p, name->n) || msi_json_fail(in, "a host");
 }
 
 mst_status msi_hosts_json(const char *name, const char *text, uint64_t n, char host[MSI_HOST_MAX],
                           uint64_t *count) {
-    const char *at = text, *found = NULL, *item;
-    size_t len = 0, item_len;
+    struct msi_json in = msi_json_of(text, strlen(text));
+    struct msi_json_text item, found = {0};
     uint64_t i = 0;
-    for (bool first = true; json_next(&at, &first, &item, &item_len); i++)
-        if (i == n) {
-            found = item;
-            len = item_len;
-        }
-    if (!i || !json_ends(at))
+    msi_json_array(&in);
+    for (; json_next(&in, &item); i++)
+        if (i == n) found = item;
+    if (!msi_json_end(&in) || !i)
         return malformed(name, text, "is no JSON list of host names such as [\"a\",\"b\"]");
-    if (!found) return malformed(name, text, "names fewer hosts than are needed");
-    copy(host, found, len);
+    if (!found.p) return malformed(name, text, "names fewer hosts than are needed");
+    copy(host, found.p, found.n);
     if (count) *count = i;
     return MST_OK;
 }
 
 mst_status msi_hosts_json_find(const char *name, const char *text, const char *host, uint64_t *at) {
-    const char *rest = text, *item;
-    size_t len;
+    struct msi_json in = msi_json_of(text, strlen(text));
+    struct msi_json_text item;
     uint64_t i = 0;
-    for (bool first = true; json_next(&rest, &first, &item, &len); i++)
-        if (strlen(host) == len && !memcmp(item, host, len)) {
+    msi_json_array(&in);
+    for (; json_next(&in, &item); i++)
+        if (msi_json_is(item, host)) {
             *at = i;
             return MST_OK;
         }

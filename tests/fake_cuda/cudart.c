@@ -1,6 +1,7 @@
 /*
  * cudart.c - a CUDA runtime without a GPU: device memory is the host's, remembered so that pointers can be told apart, and a stream is a
- * thread that runs its tasks in order, so what is enqueued is as asynchronous as on a device.
+ * thread that runs its tasks in order, so what is enqueued is as asynchronous as on a device. An event belongs to a device, and is
+ * only recorded on streams of that one.
  *
  *   FAKE_CUDA_DEVICES   how many GPUs there are (default 2)
  *   FAKE_CUDA_REPORT    a file that counts of calls go to when the process ends, a line for each process
@@ -31,6 +32,7 @@ struct CUstream_st {
     pthread_t thread;
     struct task *first, *last;
     bool ends;
+    int device;
 };
 
 /* Of one record of an event, held by the event, the task and those who wait: recording the event again changes none of them. */
@@ -42,6 +44,7 @@ struct mark {
 
 struct CUevent_st {
     struct mark *mark; /* of its last record; NULL: it counts as over */
+    int device;        /* that was current when it was made; streams of others do not take it */
 };
 
 static struct { atomic_int streams, events, records, queries, blocks, copies; } counts;
@@ -167,6 +170,7 @@ mnc_error cudaStreamCreateWithFlags(mnc_stream *stream, unsigned flags) {
     (void)flags;
     *stream = calloc(1, sizeof **stream);
     if (!*stream) return 2;
+    (*stream)->device = current;
     init_stream(*stream);
     counts.streams++;
     return 0;
@@ -188,8 +192,10 @@ mnc_error cudaStreamDestroy(mnc_stream stream) {
 mnc_error cudaEventCreateWithFlags(mnc_event *event, unsigned flags) {
     (void)flags;
     *event = calloc(1, sizeof **event);
+    if (!*event) return 2;
+    (*event)->device = current;
     counts.events++;
-    return *event ? 0 : 2;
+    return 0;
 }
 
 static void let_go(struct mark *mark) {
@@ -211,6 +217,7 @@ static void run_record(void *argument) {
 }
 
 mnc_error cudaEventRecord(mnc_event event, mnc_stream stream) {
+    if (event->device != (stream ? stream->device : current)) return 400; /* cudaErrorInvalidResourceHandle */
     let_go(event->mark);
     event->mark = calloc(1, sizeof *event->mark);
     if (!event->mark) abort();
@@ -251,6 +258,7 @@ mnc_error cudaEventElapsedTime(float *milliseconds, mnc_event begin_event, mnc_e
 mnc_error cudaStreamSynchronize(mnc_stream stream) {
     mnc_event event;
     cudaEventCreateWithFlags(&event, 0);
+    if (stream) event->device = stream->device;
     cudaEventRecord(event, stream);
     while (!is_done(event->mark)) usleep(20);
     return cudaEventDestroy(event);

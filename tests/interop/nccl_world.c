@@ -5,6 +5,7 @@
  *   late     the last rank comes too late: the others' all_reduce says so at its deadline
  *   host     an all_reduce of memory of the host says that NCCL cannot use it, or stages it (MUSTER_STAGE)
  *   stream   calls on a stream, and a work on one
+ *   device   the program makes another device its current one between calls
  */
 #include <muster/muster.h>
 
@@ -18,11 +19,12 @@
 
 enum { COUNT = 1000 };
 
+static int (*count_devices)(int *), (*get_device)(int *), (*set_device)(int);
 static int (*device_malloc)(void **, size_t);
 static int (*device_memcpy)(void *, const void *, size_t, int);
 static int (*stream_create)(void **, unsigned);
 static int (*stream_wait)(void *);
-static int me, n;
+static int me, n, devices, own; /* own: this rank's device */
 
 static void require(bool holds, const char *what) {
     if (holds) return;
@@ -108,11 +110,32 @@ static int stream(void) {
     return 0;
 }
 
+/* All kinds of calls, each with the wrong device before; it is the group's afterwards. */
+static int device(void) {
+    void *memory = device_numbers(me), *on = NULL;
+    mst_work *work = NULL;
+    int other = (own + 1) % devices, now = -1;
+    REQUIRE(!stream_create(&on, 1));
+    REQUIRE(mst_all_reduce(memory, COUNT, MST_I32) == MST_OK);
+    REQUIRE(!set_device(other) && mst_all_reduce(memory, COUNT, MST_I32) == MST_OK);
+    REQUIRE(!get_device(&now) && now == own);
+    REQUIRE(!set_device(other) && mst_all_reduce(memory, COUNT, MST_I32, .stream = on) == MST_OK);
+    REQUIRE(!get_device(&now) && now == own);
+    REQUIRE(!set_device(other) && mst_all_reduce(memory, COUNT, MST_I32, .work = &work) == MST_OK);
+    REQUIRE(!set_device(other) && mst_wait(work) == MST_OK);
+    REQUIRE(!set_device(other) && mst_all_reduce(memory, COUNT, MST_I16) == MST_OK); /* composed: copies */
+    REQUIRE(!set_device(other) && mst_barrier() == MST_OK && !stream_wait(on));
+    return 0;
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*body)(void);
-    } modes[] = {{"lost", lost}, {"late", late}, {"host", host}, {"stream", stream}};
+    } modes[] = {{"lost", lost}, {"late", late}, {"host", host}, {"stream", stream}, {"device", device}};
+    find("cudaGetDeviceCount", &count_devices);
+    find("cudaGetDevice", &get_device);
+    find("cudaSetDevice", &set_device);
     find("cudaMalloc", &device_malloc);
     find("cudaMemcpy", &device_memcpy);
     find("cudaStreamCreateWithFlags", &stream_create);
@@ -120,6 +143,9 @@ int main(int argc, char **argv) {
     REQUIRE(mst_init(.timeout_ms = 30000) == MST_OK);
     me = mst_get_rank(NULL);
     n = mst_get_world_size(NULL);
+    REQUIRE(!count_devices(&devices));
+    own = mst_get_local_rank(NULL) % devices;
+    REQUIRE(!set_device(own)); /* what the program makes shall be where the group's is */
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         if (argc != 2 || strcmp(argv[1], modes[i].name) != 0) continue;
         int code = modes[i].body();

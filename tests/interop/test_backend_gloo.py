@@ -56,6 +56,13 @@ class Suite(Gloo, CollectiveTest):
             self.run_suite(n, program=PROGRAMS / "letters", env=CHOICE)
 
 
+class Worker(Gloo, CollectiveTest):
+    def test_stop(self):
+        """A thread that does not end when it is told to."""
+        done = subprocess.run([PROGRAMS / "gloo_worker"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
 class Differences(Gloo, test_faults.Differences):
     """Gloo ends the process where lengths differ; ranks that disagree never get so far."""
 

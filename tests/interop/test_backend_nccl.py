@@ -114,6 +114,10 @@ class Library(NcclTest):
         out = self.world(2, "host", env={"MUSTER_BACKEND": "nccl", "MUSTER_STAGE": 1})
         self.assertIn("staged: 1", out)
 
+    def test_another_current_device(self):
+        for n in (1, 2, 3):
+            self.world(n, "device")
+
     def test_streams(self):
         self.world(2, "stream")
 

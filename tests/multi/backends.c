@@ -5,6 +5,7 @@
  *   backends exchange     native and the sample take turns, in the world and in groups
  *   backends own          a backend that the program registers itself
  *   backends again        another backend after one that has failed
+ *   backends limit        more than the store takes as one value (MUSTER_STORE_MAX_VALUE=64K)
  *   backends mistakes     what must be refused
  *   backends differ       rank 1 chooses another backend than the others
  *   backends absent       rank 1 does not come to open the backend
@@ -270,6 +271,22 @@ static void again(void) {
     check_sum(NULL);
 }
 
+/* It is refused with both sizes, and the store goes on. */
+static void limit(void) {
+    static char in[64 << 10], out[sizeof in * 16];
+    int all[16];
+    mst_group *group;
+    for (int r = 0; r < size; r++) all[r] = r;
+    OK(mst_new_group(all, size, &group, .backend = "shelf"));
+    check_sum(group);
+    OK(mst_all_gather_into_tensor(out, in, sizeof in - 8, MST_U8, .group = group));
+    CHECK(mst_all_gather_into_tensor(out, in, sizeof in, MST_U8, .group = group) == MST_ERR_LIMIT);
+    CHECK(strstr(mst_error(), "65544 bytes") && strstr(mst_error(), "limit is 65536"));
+    CHECK(strstr(mst_error(), "MUSTER_STORE_MAX_VALUE"));
+    OK(mst_new_group(all, size, &group, .backend = "shelf"));
+    check_sum(group);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (!strcmp(what, "differ")) register_second();
@@ -279,6 +296,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "exchange")) exchange();
     if (!strcmp(what, "own")) own();
     if (!strcmp(what, "again")) again();
+    if (!strcmp(what, "limit")) limit();
     if (!strcmp(what, "mistakes")) mistakes();
     if (!strcmp(what, "differ")) differ();
     if (!strcmp(what, "absent")) absent();

@@ -12,8 +12,8 @@ REDUCTIONS = "all_reduce,reduce,reduce_scatter"
 
 
 class Choices(RanksTest):
-    def run_ranks(self, n, *arguments):
-        process = self.popen(TOOL, "run", "-n", n, PROGRAMS / "backends", *arguments, env=PATH, stdin=subprocess.DEVNULL,
+    def run_ranks(self, n, *arguments, env=None):
+        process = self.popen(TOOL, "run", "-n", n, PROGRAMS / "backends", *arguments, env={**PATH, **(env or {})}, stdin=subprocess.DEVNULL,
                              stderr=subprocess.STDOUT)
         out = process.communicate(timeout=60)[0].decode(errors="replace")
         self.assertEqual(process.returncode, 0, out)
@@ -28,6 +28,9 @@ class Choices(RanksTest):
 
     def test_after_a_failure(self):
         self.assertEqual(self.run_ranks(3, "again").count("] ok"), 3)
+
+    def test_more_than_the_store_takes(self):
+        self.assertEqual(self.run_ranks(2, "limit", env={"MUSTER_STORE_MAX_VALUE": "64K"}).count("] ok"), 2)
 
     def test_mistakes(self):
         self.assertEqual(self.run_ranks(2, "mistakes").count("] ok"), 2)

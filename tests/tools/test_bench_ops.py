@@ -41,6 +41,8 @@ FAKES = {
     for setting, name in (("CUDART", "cudart"), ("NCCL", "nccl"))
 }
 MPI = "openmpi" if shutil.which("mpirun.openmpi") and shutil.which("mpicc.openmpi") else None
+# The directory of the sample backend, a module from outside of the tree.
+SAMPLE = {"MUSTER_BACKEND_PATH": os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "tests/backends")}
 NCCL = os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "lib/muster/mst_backend_nccl.so")
 
 
@@ -111,6 +113,20 @@ class Figures(Bench):
             rows = list(csv.DictReader(file))
         self.assertEqual([row["us_median"] for row in rows], [f"{line['us_median']:.4f}" for line in lines])
 
+    def test_sizes_that_cannot_be_had(self):
+        lines, out, _ = self.json_of("all_reduce", "gather", *QUICK, "--bytes", "3:1K:2", "--backend", "native", "--ranks", "3")
+        sizes = {op: [line["bytes"] for line in lines if line["op"] == op] for op in ("all_reduce", "gather")}
+        self.assertEqual(sizes["all_reduce"], [4, 12, 24, 48, 96, 192, 384, 768])
+        self.assertEqual(sizes["gather"], [12, 24, 48, 96, 192, 384, 768])
+        self.assertIn(b"\nsizes are multiples of 4 bytes: 3 became 4\n", out)
+        self.assertIn(b"\nsizes are multiples of 12 bytes: 3 became 12\n", out)
+        _, out, _ = self.json_of("scatter", *QUICK, "--bytes", "64:1K:2", "--backend", "native", "--ranks", "3", "--dtype", "f64")
+        self.assertIn(b"\nsizes are multiples of 24 bytes: 64 became 48, 128 became 120, 256 became 240, and 2 more were rounded\n", out)
+        _, out, _ = self.json_of("scatter", *SMALL, "--backend", "native")
+        self.assertIn(b"4 became 8", out)
+        _, out, _ = self.json_of("all_reduce", "barrier", *SMALL, "--backend", "native")
+        self.assertNotIn(b"became", out)
+
     def test_pretended_hosts(self):
         lines, out, _ = self.json_of("all_reduce", *SMALL, "--backend", "native", "--hosts-simulated", 8)
         self.assertEqual({line["hosts"] for line in lines}, {2})
@@ -123,6 +139,15 @@ class Figures(Bench):
         for line in lines:
             self.check_line(line)
         self.assertIn(b"nccl: not supported: a barrier has no buffers", out)
+
+    def test_a_module_of_ones_own(self):
+        lines, out, err = self.json_of("all_reduce", "send_recv", *SMALL, "--backend", "native,shelf", env=SAMPLE)
+        self.assertEqual(err, b"")
+        self.assertIn(b"shelf: muster over shelf (a sample, by way of the store)", out)
+        self.assertEqual([line["backend"] for line in lines], ["native", "shelf"] * 4)
+        for line in lines:
+            self.check_line(line)
+        self.assertIn(b"shelf", self.bench(env=SAMPLE)[1])
 
     def test_shares_of_the_floor(self):
         rc, out, err = self.bench("all_reduce", *QUICK, "--bytes", "64", "--backend", "native", "--limits")
@@ -187,17 +212,49 @@ class Trouble(Bench):
         self.assertEqual([line["backend"] for line in lines], ["native"] * 2)
         self.assertIn(f"{MPI}: not supported: MPI has no bf16".encode(), out)
 
-    def turn(self):
-        """The number of the turn under way, which is in the words of its ranks; 0: none."""
+    def under_way(self):
+        """The benchmark's directory and the number of the turn under way, which are in the words of its ranks."""
         for pid in self.marked():
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as words:
-                    found = re.search(rb"/results\.(\d+)\0", words.read())
+                    found = re.search(rb"\0(/tmp/[^/]*)/results\.(\d+)\0", words.read())
             except (FileNotFoundError, ProcessLookupError):
                 continue
             if found:
-                return int(found[1])
-        return 0
+                return found[1].decode(), int(found[2])
+        return None, 0
+
+    def turn(self):
+        return self.under_way()[1]
+
+    def begin_long(self):
+        """A benchmark that goes on until it is ended, and its directory."""
+        bench = self.begin(
+            "bench", "barrier", "--rounds", 100, "--seconds", 1, "--backend", "native", env=QUIET,
+        )  # fmt: skip
+        return bench, wait_until(lambda: self.under_way()[0], "the directory of the benchmark")
+
+    def test_signals_leave_no_directory(self):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            bench, directory = self.begin_long()
+            bench.send(number)
+            self.assertEqual(bench.finish()[0], 128 + number)
+            self.assertFalse(os.path.exists(directory))
+
+    def test_leftovers_are_removed_and_others_are_not(self):
+        bench, left = self.begin_long()
+        bench.send(signal.SIGKILL)
+        bench.finish()
+        wait_until(lambda: not self.marked(), "the end of its ranks")
+        other, used = self.begin_long()
+        self.assertTrue(os.path.exists(left), "it may be new and not yet locked")
+        for directory in (left, used):
+            os.utime(directory, (0, 0))
+        self.assertEqual(self.bench("barrier", *QUICK, "--backend", "native")[0], 0)
+        self.assertFalse(os.path.exists(left))
+        self.assertTrue(os.path.exists(used))
+        other.send(signal.SIGTERM)
+        other.finish()
 
     def test_an_interruption_leaves_what_is_there(self):
         path, picture = self.path("figures.json"), self.path("figures.svg")
@@ -214,12 +271,23 @@ class Trouble(Bench):
             self.assertEqual([json.loads(line)["op"] for line in file], ["send_recv"])
         self.assertEqual(len(list(ET.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}polyline"))), 2)
 
+    def test_a_setting_that_is_wrong(self):
+        rc, out, err = self.bench("barrier", env={"MUSTER_STAGE": "x"})
+        self.assertEqual((rc, out), (2, b""))
+        self.assertRegex(err, rb"\Amuster bench: MUSTER_STAGE='x' is not a whole number from 0 to 1; correct .*\n\Z")
+
     def test_mistakes_are_refused(self):
+        new, old, link = map(self.path, ("new", "old", "link"))
+        with open(old, "w", encoding="utf-8") as file:
+            file.write("figures of yesterday")
+        os.symlink(old, link)
         mistakes = (
             (("allreduce",), b"unknown operation 'allreduce'; did you mean 'all_reduce'?"),
             (("xyzzy",), b"unknown operation 'xyzzy'"),
             (("barrier", "--frob"), b"unknown option '--frob'"),
             (("barrier", "--backend", "nativ"), b"unknown backend 'nativ'; did you mean 'native'?"),
+            (("barrier", "--backend", "shell"), b"unknown backend 'shell'; did you mean 'shelf'?"),
+            (("barrier", "--backend", "xyzzy"), b"gloo nccl shelf openmpi mpich torch; a module mst_backend_xyzzy.so is sought"),
             (("barrier", "--backend", ""), b"--backend needs a name"),
             (("barrier", "--backend", "native,native"), b"'native' twice"),
             (("barrier", "--dtype", "bf17"), b"unknown dtype 'bf17'; did you mean 'bf16'?"),
@@ -235,15 +303,21 @@ class Trouble(Bench):
             (("barrier", "--seconds", "0"), b"more than 0"),
             (("barrier", "--json", "/nowhere/x"), b"cannot write to /nowhere/x"),
             (("barrier", "--plot", "/nowhere/x"), b"cannot write to /nowhere/x"),
+            (("barrier", "--json", new, "--csv", new), b"--json and --csv are one file"),
+            (("barrier", "--csv", old, "--plot", f"{os.path.dirname(old)}/./old"), b"--csv and --plot are one file"),
+            (("barrier", "--json", old, "--plot", link), b"--json and --plot are one file"),
             (("--rounds", "1"), b"name an operation"),
             (("limits", "--processes", "0"), b"not '0'"),
             (("limits", "word"), b"'word' is not expected"),
         )
         for words, message in mistakes:
-            rc, out, err = self.bench(*words)
+            rc, out, err = self.bench(*words, env=SAMPLE)
             self.assertEqual((rc, out), (2, b""), words)
             self.assertIn(message, err)
             self.assertEqual(err.count(b"\n"), 1)
+        self.assertFalse(os.path.exists(new))
+        with open(old, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "figures of yesterday")
 
 
 class Others(Bench):
@@ -264,6 +338,23 @@ class Others(Bench):
         for line in lines:
             self.assertEqual(list(line), ["limit", "bytes", "processes", "value"])
             self.assertGreater(line["value"], 0)
+
+    @unittest.skipUnless(len(os.sched_getaffinity(0)) > 1, "there is one processor")
+    def test_limits_keep_no_connection(self):
+        """A crew of one has nobody to be connected with, and the ends are the crew's."""
+        bench = self.begin("bench", "limits", "--processes", "1,2", "--rounds", 1, "--seconds", 0.1, env=QUIET)
+
+        def is_apart():
+            with open(f"/proc/{bench.pid}/task/{bench.pid}/children", encoding="utf-8") as children:
+                two = len(children.read().split()) == 2
+            names = [f"/proc/{bench.pid}/fd/{name}" for name in os.listdir(f"/proc/{bench.pid}/fd") if int(name) > 2]
+            try:
+                return two and not any(os.readlink(name).startswith("socket:") for name in names)
+            except FileNotFoundError:  # it was closed just now
+                return False
+
+        wait_until(is_apart, "a crew of two, and no connection of their parent's", 20)
+        self.assertEqual(bench.finish()[0], 0)
 
     def test_the_tables_of_a_document(self):
         figures, document = self.path("figures.json"), self.path("page.md")

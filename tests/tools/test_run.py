@@ -524,6 +524,12 @@ class Mistakes(ToolTest):
         self.assertRegex(err.decode(), r"\Amuster run: [^\n]*\n\Z")
         self.assertIn(says, err.decode())
 
+    def test_a_setting_that_is_wrong(self):
+        """Which has nothing to do with the store that it is read for."""
+        rc, out, err = self.muster("run", "-n", 1, "echo", env={"MUSTER_STAGE": "x"})
+        self.assertEqual((rc, out), (2, b""))
+        self.assertRegex(err, rb"\Amuster run: MUSTER_STAGE='x' is not a whole number from 0 to 1; correct or unset it; ")
+
     def test_numbers(self):
         for n in ("0", "-1", "99999999", "99999999999999999999", "2x", "", " ", "1.5"):
             self.check(["-n", n, "echo", "started"], f"not '{n}'")

@@ -60,12 +60,12 @@ static void what_is_wrong_is_named_with_its_place(void **state) {
     (void)state;
     assert_wrong("", 0, "a value was expected, not the end");
     assert_wrong("nul", 3, "null was expected, not the end");
-    assert_wrong("[nil]", 1, "null was expected, not 'nil]'");
+    assert_wrong("[nil]", 1, "null was expected, not 'nil'");
     assert_wrong("[1,]", 3, "a value was expected, not ']'");
-    assert_wrong("[1 2]", 3, "',' or ']' was expected, not '2]'");
-    assert_wrong("{a:1}", 1, "a key or '}' was expected, not 'a:1}'");
+    assert_wrong("[1 2]", 3, "',' or ']' was expected, not '2'");
+    assert_wrong("{a:1}", 1, "a key or '}' was expected, not 'a'");
     assert_wrong("{\"a\":1,}", 7, "a key was expected, not '}'");
-    assert_wrong("{\"a\" 1}", 5, "':' was expected, not '1}'");
+    assert_wrong("{\"a\" 1}", 5, "':' was expected, not '1'");
     assert_wrong("{\"a\":1]", 6, "',' or '}' was expected, not ']'");
     assert_wrong("{\"a\":}", 5, "a value was expected, not '}'");
     assert_wrong("[1] x", 4, "the end was expected, not 'x'");
@@ -308,7 +308,7 @@ static void the_wrong_kind_is_a_fault_that_stays(void **state) {
     assert_int_equal(msi_json_peek(&in), MSI_JSON_NONE);
     assert_ptr_equal(in.at, at);
     msi_json_explain(&in, why, sizeof why);
-    assert_string_equal(why, "true or false was expected, not '\"x\",'");
+    assert_string_equal(why, "true or false was expected, not '\"x\"'");
     msi_json_explain(&in, why, 8); /* a small buffer is filled, no more */
     assert_string_equal(why, "true or");
 }

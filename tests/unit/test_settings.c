@@ -27,6 +27,10 @@ static void an_empty_environment_gives_the_defaults(void **state) {
     assert_int_equal(s.store_max_value, 64 << 20);
     assert_int_equal(s.store_max_total, 1 << 30);
     assert_int_equal(s.store_stall_ms, 30000);
+    assert_int_equal(s.prof, 0);
+    assert_string_equal(s.config, "");
+    assert_string_equal(s.trace, "");
+    assert_int_equal(s.flight, 1);
 }
 
 static void every_row_is_fit_to_be_shown(void **state) {

@@ -1,5 +1,6 @@
 /* bench.c - "muster bench": picks the benchmark, or lists them. */
 #include "bench.h"
+#include "bench_ops.h"
 #include "commands.h"
 #include "loop_data.h"
 
@@ -22,14 +23,15 @@ static const struct benchmark benchmarks[] = {
 enum { BENCHMARKS = sizeof benchmarks / sizeof benchmarks[0] };
 
 static void list(void) {
+    char ours[OPS_NAMES_MAX], others[OPS_NAMES_MAX];
+
     printf("usage: muster bench OPERATION ... [option ...]\n"
            "       muster bench NAME [option ...]\n\n"
            "operations, or all of them:\n ");
     for (int i = 0; i < LOOP_OPS; i++) printf(" %s", loop_op_names[i]);
-    printf(
-        " all\nbackends, which --backend names:\n"
-        "  through muster: native mpi mpi:openmpi mpi:mpich gloo nccl; called directly: openmpi mpich torch\n"
-        "dtypes, which --dtype names:\n ");
+    printf(" all\nbackends, which --backend names:\n  through muster: %s; called directly: %s\n"
+           "dtypes, which --dtype names:\n ",
+           ops_side_names(true, ours, sizeof ours), ops_side_names(false, others, sizeof others));
     for (int i = 0; i < LOOP_DTYPES; i++) printf(" %s", loop_dtypes[i].name);
     printf("\nother benchmarks:\n");
     for (int i = 0; i < BENCHMARKS; i++) printf("  %-8s %s\n", benchmarks[i].name, benchmarks[i].help);

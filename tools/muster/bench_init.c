@@ -187,7 +187,6 @@ static void raise_file_limit(const struct init_bench *b) {
 
 static int measure(struct init_bench *b, const struct init_options *o) {
     raise_file_limit(b);
-    launch_open();
     bool proceed = init_peers_prepare(b, o->python);
     bool listed = proceed && list_cases(b, (int)o->threads);
     if (listed) proceed = run_all(b);
@@ -229,6 +228,7 @@ int bench_init(int argc, char **argv) {
     FILE *csv = o.csv != NULL ? fopen(o.csv, "we") : NULL;
     if (o.csv != NULL && csv == NULL)
         return opt_mistake(&command, "cannot write to %s: %s", o.csv, strerror(errno));
+    launch_open();
     if (!peers_open_dir(b.dir)) return opt_mistake(&command, "cannot make %s: %s", b.dir, strerror(errno));
     status = measure(&b, &o);
     if (b.cases != NULL && status < EXIT_SIGNAL) {

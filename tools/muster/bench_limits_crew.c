@@ -10,6 +10,7 @@
 #include "reduce/reduce.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
@@ -97,13 +98,24 @@ static double pass_line(struct member *m) {
     return (now() - start) / (2.0 * LINE_TURNS) * 1e6;
 }
 
+/* Did a call without waiting fail for another reason than that it would have had to wait? */
+static bool is_broken(ssize_t moved) {
+    return moved < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
+}
+
 static bool get_byte(int fd) {
     char byte;
     ssize_t got;
     int spins = 0;
 
-    while ((got = recv(fd, &byte, 1, MSG_DONTWAIT)) < 0) pause_a_little(&spins);
+    while ((got = recv(fd, &byte, 1, MSG_DONTWAIT)) < 0 && !is_broken(got)) pause_a_little(&spins);
     return got == 1;
+}
+
+/* The connection is broken: whoever is at the other end shall not wait for what does not come. */
+static double give_up(struct member *m) {
+    shutdown(m->fd, SHUT_RDWR);
+    return 0;
 }
 
 static double pass_byte(struct member *m) {
@@ -111,9 +123,9 @@ static double pass_byte(struct member *m) {
 
     if (m->fd < 0) return 0;
     for (int i = 0; i < TCP_TURNS; i++) {
-        if (m->index == 1 && !get_byte(m->fd)) return 0;
-        if (send(m->fd, "", 1, MSG_NOSIGNAL) != 1) return 0;
-        if (m->index == 0 && !get_byte(m->fd)) return 0;
+        if (m->index == 1 && !get_byte(m->fd)) return give_up(m);
+        if (send(m->fd, "", 1, MSG_NOSIGNAL) != 1) return give_up(m);
+        if (m->index == 0 && !get_byte(m->fd)) return give_up(m);
     }
     return (now() - start) / (2.0 * TCP_TURNS) * 1e6;
 }
@@ -127,7 +139,9 @@ static double stream(struct member *m) {
     while (out < total || in < total) {
         char *from = (char *)(void *)m->a + out % PIECE, *to = (char *)(void *)m->c + in % PIECE;
         ssize_t sent = out < total ? send(m->fd, from, PIECE - out % PIECE, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+        if (is_broken(sent)) return give_up(m);
         ssize_t got = in < total ? recv(m->fd, to, PIECE - in % PIECE, MSG_DONTWAIT) : 0;
+        if (is_broken(got) || (got == 0 && in < total)) return give_up(m);
         if (sent > 0) out += (size_t)sent;
         if (got > 0) in += (size_t)got;
         if (sent <= 0 && got <= 0) sched_yield();
@@ -178,8 +192,13 @@ _Noreturn static void work(struct member *m, const struct bench_limits *l, size_
     _exit(0);
 }
 
-/* Two ends of a connection through loopback; false if there is none. */
-static bool connect_pair(int fd[2]) {
+static void close_end(int *fd) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+}
+
+/* Two ends of a connection through loopback; both are -1 if there is none. */
+static void connect_pair(int fd[2]) {
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sockaddr *name = (struct sockaddr *)(void *)&here;
     socklen_t len = sizeof here;
@@ -191,8 +210,8 @@ static bool connect_pair(int fd[2]) {
         getsockname(door, name, &len) == 0 && connect(fd[0], name, len) == 0)
         fd[1] = accept4(door, NULL, NULL, SOCK_CLOEXEC);
     if (door >= 0) close(door);
+    if (fd[1] < 0) close_end(&fd[0]);
     for (int i = 0; i < 2 && fd[1] >= 0; i++) setsockopt(fd[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    return fd[1] >= 0;
 }
 
 /* Waits for the crew; ends it early if the user wants to end, or if one of it has failed. */
@@ -233,11 +252,14 @@ bool limits_run_crew(struct bench_limits *l, int n) {
     for (int i = 0; i < n; i++) {
         struct member m = {.board = board, .index = i, .n = n, .seconds = l->seconds, .fd = -1};
         m.turn = (uint32_t)i;
-        if (i % 2 == 0) connect_pair(fds);
-        if (i % 2 == 1 || i + 1 < n) m.fd = fds[i % 2];
+        if (i % 2 == 0 && i + 1 < n) connect_pair(fds);
+        m.fd = fds[i % 2];
         pids[i] = fork();
-        if (pids[i] == 0) work(&m, l, most_bytes(l, n));
-        if (fds[i % 2] >= 0) close(fds[i % 2]);
+        if (pids[i] == 0) {
+            close_end(&fds[1 - i % 2]); /* the other's end: only so does it end with the other */
+            work(&m, l, most_bytes(l, n));
+        }
+        close_end(&fds[i % 2]);
     }
     going_on = await(pids, n);
     for (int i = 0; i < l->n; i++)

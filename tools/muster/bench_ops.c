@@ -26,13 +26,15 @@ const char *const ops_buffer_names[OPS_BUFFERS] = {"hot", "rotate", "symmetric"}
 static void list_sizes(const struct ops_bench *b, struct ops_case *what) {
     size_t unit = what->dtype->element * (ops_facts[what->op].blocks ? (size_t)what->ranks : 1);
 
+    what->unit = unit;
     for (size_t bytes = b->min; bytes <= b->max && what->n_sizes < OPS_SIZES_MOST; bytes *= b->step) {
         size_t whole = bytes < unit ? unit : bytes / unit * unit;
-        if (what->n_sizes == 0 || what->bytes[what->n_sizes - 1] != whole)
-            what->bytes[what->n_sizes++] = whole;
+        if (what->n_sizes > 0 && what->bytes[what->n_sizes - 1] == whole) continue;
+        what->asked[what->n_sizes] = bytes;
+        what->bytes[what->n_sizes++] = whole;
     }
     if (what->op != LOOP_BARRIER) return;
-    what->bytes[0] = 0;
+    what->bytes[0] = what->asked[0] = 0;
     what->n_sizes = 1;
 }
 
@@ -146,7 +148,6 @@ static bool run_all(struct ops_bench *b) {
 static int measure(struct ops_bench *b) {
     bool going_on, usable = false;
 
-    launch_open();
     going_on = ops_prepare(b) && (b->limits == NULL || limits_measure(b->limits, b->ranks, b->n_ranks));
     usable = ops_first(b) >= 0;
     if (going_on) ops_print_head(b);
@@ -175,6 +176,7 @@ int bench_ops(int argc, char **argv) {
     int status = ops_read_options(&b, argc, argv);
     if (status != OPT_PROCEED) return status;
     b.cache = limits_cache();
+    launch_open();
     if (readlink("/proc/self/exe", b.self, sizeof b.self - 1) < 0 || !peers_open_dir(b.dir)) {
         fprintf(stderr, "muster bench: cannot find this program or make %s: %s\n", b.dir, strerror(errno));
         return EXIT_FAILED;

@@ -73,7 +73,8 @@ struct ops_case {
     const struct loop_dtype *dtype;
     int ranks, hosts;
     enum ops_buffers buffers;
-    size_t bytes[OPS_SIZES_MOST];
+    size_t bytes[OPS_SIZES_MOST], asked[OPS_SIZES_MOST]; /* what is measured in place of what was asked for */
+    size_t unit;                                         /* of which sizes are multiples */
     int n_sizes;
 };
 
@@ -119,8 +120,14 @@ struct ops_bench {
 /* Reads the command line; OPT_PROCEED or the exit status. Files are opened, so that one that cannot be written is known at once. */
 int ops_read_options(struct ops_bench *bench, int argc, char **argv);
 
-/* The side that a name stands for; false: none, and *near gets the name that was perhaps meant, or NULL. */
+/*
+ * The side that a name stands for: one that is known, or a module of somebody's own that muster finds; false: none, and *near gets
+ * the name that was perhaps meant, or NULL.
+ */
 bool ops_find_side(const char *name, struct ops_side *side, const char **near);
+/* The names that there are, of those through muster or of the others, for people; returns out. */
+enum { OPS_NAMES_MAX = 1200 };
+const char *ops_side_names(bool through_muster, char *out, size_t size);
 /* Makes the sides ready, or notes why one cannot be; false if the user wants to end. */
 bool ops_prepare(struct ops_bench *bench);
 /* The words that start the ranks of a side, up to those of loop.h. */

@@ -1,12 +1,15 @@
 /* bench_ops_options.c - the command line of "muster bench OPERATION"; see bench_ops.h. */
+#include "base/settings.h"
 #include "bench.h"
 #include "bench_ops.h"
 #include "nearest.h"
 #include "options.h"
 
 #include <errno.h>
+#include <muster/status.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const size_t biggest = (size_t)4 << 30;
 
@@ -21,9 +24,9 @@ struct ops_options {
 
 static const struct opt options[] = {
     {"backend", 'b', OPT_STRING, "LIST",
-     "through muster: native, mpi, mpi:openmpi, mpi:mpich, gloo, nccl;\ncalled directly: openmpi, mpich, "
-     "torch "
-     "(default native,openmpi,mpich)",
+     "through muster: native, mpi, mpi:openmpi, mpi:mpich, gloo, nccl,\n"
+     "and modules of your own in MUSTER_BACKEND_PATH; called directly:\n"
+     "openmpi, mpich, torch (default native,openmpi,mpich)",
      AT(backends), 0, 0},
     {"ranks", 'n', OPT_STRING, "LIST", "numbers of ranks (default 2)", AT(ranks), 0, 0},
     {"bytes", 0, OPT_STRING, "MIN:MAX:N",
@@ -100,13 +103,24 @@ static int read_ranks(struct ops_bench *b, const char *list) {
     return b->n_ranks > 0 ? OPT_PROCEED : opt_mistake(&command, "--ranks needs a number");
 }
 
+static int unknown_backend(const char *word, const char *near) {
+    char ours[OPS_NAMES_MAX], others[OPS_NAMES_MAX];
+
+    if (near != NULL) return unknown("backend", word, near);
+    return opt_mistake(&command,
+                       "unknown backend '%s'; there are %s %s; a module mst_backend_%s.so is sought in "
+                       "MUSTER_BACKEND_PATH",
+                       word, ops_side_names(true, ours, sizeof ours),
+                       ops_side_names(false, others, sizeof others), word);
+}
+
 static int read_backends(struct ops_bench *b, const char *list) {
     char word[32];
     const char *near;
 
     while (peers_next_word(&list, word)) {
         struct ops_side side;
-        if (!ops_find_side(word, &side, &near)) return unknown("backend", word, near);
+        if (!ops_find_side(word, &side, &near)) return unknown_backend(word, near);
         for (int i = 0; i < b->n_sides; i++)
             if (strcmp(b->sides[i].peer.name, word) == 0)
                 return opt_mistake(&command, "--backend has '%s' twice", word);
@@ -179,11 +193,43 @@ static int read_bytes(struct ops_bench *b, const char *text) {
     return OPT_PROCEED;
 }
 
-static int open_file(const char *name, FILE **file) {
-    if (name == NULL) return OPT_PROCEED;
-    *file = fopen(name, "we");
-    if (*file == NULL) return opt_mistake(&command, "cannot write to %s: %s", name, strerror(errno));
+/* Two names of one file. Devices and pipes may be written to by several. */
+static bool is_same_file(const char *a, const char *b) {
+    struct stat first, second;
+
+    if (stat(a, &first) != 0 || stat(b, &second) != 0) return strcmp(a, b) == 0;
+    return S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+/* Nothing is opened, and so emptied, before it is known whose it is; a name for a file that was not there only then. */
+static int open_files(struct ops_bench *b, const struct ops_options *o) {
+    const struct {
+        const char *option, *name;
+        FILE **file;
+    } files[] = {{"--json", o->json, &b->json}, {"--csv", o->csv, &b->csv}, {"--plot", o->plot, &b->plot}};
+    enum { FILES = sizeof files / sizeof files[0] };
+
+    for (int i = 0; i < 2 * FILES; i++) {
+        int at = i % FILES;
+        if (files[at].name == NULL) continue;
+        for (int k = 0; k < at; k++)
+            if (files[k].name != NULL && is_same_file(files[k].name, files[at].name))
+                return opt_mistake(&command, "%s and %s are one file, %s; give each its own", files[k].option,
+                                   files[at].option, files[at].name);
+        if (i < FILES) continue;
+        *files[at].file = fopen(files[at].name, "we");
+        if (*files[at].file == NULL)
+            return opt_mistake(&command, "cannot write to %s: %s", files[at].name, strerror(errno));
+    }
     return OPT_PROCEED;
+}
+
+/* All of muster's sides would fail of it, one after the other. */
+static int check_settings(void) {
+    struct msi_settings settings;
+
+    if (msi_settings_load(&settings, NULL) == MST_OK) return OPT_PROCEED;
+    return opt_mistake(&command, "%s; %s", mst_last_error()->message, mst_last_error()->remedy);
 }
 
 static int read_values(struct ops_bench *b, const struct ops_options *o) {
@@ -220,7 +266,6 @@ int ops_read_options(struct ops_bench *b, int argc, char **argv) {
 
     if (status == OPT_PROCEED) status = read_ops(b, operands, n);
     if (status == OPT_PROCEED) status = read_values(b, &o);
-    if (status == OPT_PROCEED) status = open_file(o.json, &b->json);
-    if (status == OPT_PROCEED) status = open_file(o.csv, &b->csv);
-    return status == OPT_PROCEED ? open_file(o.plot, &b->plot) : status;
+    if (status == OPT_PROCEED) status = check_settings();
+    return status == OPT_PROCEED ? open_files(b, &o) : status;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT = 32, WIDTH = 9, NAME_WIDTH = 11 };
+enum { TEXT = 32, WIDTH = 9, NAME_WIDTH = 11, NAMED_MOST = 3 };
 
 static double median(const double *values, int n) {
     double sorted[OPS_ROUNDS_MOST];
@@ -107,12 +107,26 @@ static bool compares(const struct ops_bench *b) {
     return n > 1;
 }
 
+/* Not all sizes can be had: says which became which, or for the rest how many did. */
+static void print_rounded(const struct ops_case *what) {
+    int n = 0;
+
+    for (int i = 0; i < what->n_sizes; i++) {
+        if (what->bytes[i] == what->asked[i] || n++ >= NAMED_MOST) continue;
+        if (n == 1) printf("sizes are multiples of %zu bytes: ", what->unit);
+        printf("%s%zu became %zu", n > 1 ? ", " : "", what->asked[i], what->bytes[i]);
+    }
+    if (n > NAMED_MOST) printf(", and %d more were rounded", n - NAMED_MOST);
+    if (n > 0) printf("\n");
+}
+
 static void print_titles(const struct ops_bench *b, const struct ops_case *what) {
     printf("\n%s, ", loop_op_names[what->op]);
     if (what->op != LOOP_BARRIER)
         printf("%s, %s buffers, ", what->dtype->name, ops_buffer_names[what->buffers]);
     printf("%d rank%s, ", what->ranks, what->ranks == 1 ? "" : "s");
     printf(what->hosts > 1 ? "%d pretended hosts\n" : "one host\n", what->hosts);
+    print_rounded(what);
     if (compares(b))
         printf("x: how many times as fast %s is; more than 1: %s is faster\n",
                b->sides[ops_first(b)].peer.name, b->sides[ops_first(b)].peer.name);

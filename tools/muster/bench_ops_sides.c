@@ -25,19 +25,55 @@ static const struct known known[] = {
     {"mpich", "MPICH", NULL, OPS_MPI},
     {"torch", "torch gloo", NULL, OPS_TORCH},
 };
-enum { KNOWN = sizeof known / sizeof known[0] };
+enum { KNOWN = sizeof known / sizeof known[0], MODULES_MOST = 32, NAME_MOST = 32 };
+
+/* Modules of somebody's own that muster finds; they take buffers of the host. */
+static struct module { char name[NAME_MOST], label[NAME_MOST + 16]; } modules[MODULES_MOST];
+
+static struct known all[KNOWN + MODULES_MOST]; /* those that are known, and the modules */
+static int n_all;
+
+static const struct known *find(const char *name) {
+    for (int i = 0; i < n_all; i++)
+        if (strcmp(all[i].name, name) == 0) return &all[i];
+    return NULL;
+}
+
+/* Lists the names alone: nothing is loaded. */
+static void find_all(void) {
+    const char *name;
+
+    if (n_all > 0) return;
+    memcpy(all, known, sizeof known);
+    n_all = KNOWN;
+    for (int i = 0; n_all < KNOWN + MODULES_MOST && mst_backend_list(i, &name, NULL, NULL, 0); i++) {
+        struct module *m = &modules[n_all - KNOWN];
+        if (find(name) != NULL) continue;
+        snprintf(m->name, sizeof m->name, "%s", name);
+        snprintf(m->label, sizeof m->label, "muster over %s", name);
+        all[n_all++] = (struct known){m->name, m->label, m->name, OPS_MUSTER};
+    }
+}
 
 bool ops_find_side(const char *name, struct ops_side *side, const char **near) {
-    for (int i = 0; i < KNOWN; i++) {
-        const struct known *k = &known[i];
-        if (strcmp(k->name, name) != 0) continue;
-        *side = (struct ops_side){.peer = {.name = k->name, .label = k->label, .wanted = true},
-                                  .kind = k->kind,
-                                  .engine = k->engine};
-        return true;
-    }
-    *near = nearest_name(name, known, KNOWN, sizeof known[0]);
-    return false;
+    find_all();
+    const struct known *k = find(name);
+    *near = k == NULL ? nearest_name(name, all, (size_t)n_all, sizeof all[0]) : NULL;
+    if (k == NULL) return false;
+    *side = (struct ops_side){
+        .peer = {.name = k->name, .label = k->label, .wanted = true}, .kind = k->kind, .engine = k->engine};
+    return true;
+}
+
+const char *ops_side_names(bool through_muster, char *out, size_t size) {
+    size_t used = 0;
+
+    find_all();
+    out[0] = '\0';
+    for (int i = 0; i < n_all && used < size; i++)
+        if ((all[i].engine != NULL) == through_muster)
+            used += (size_t)snprintf(out + used, size - used, "%s%s", used > 0 ? " " : "", all[i].name);
+    return out;
 }
 
 bool ops_usable(const struct ops_bench *b, int side) {

@@ -4,20 +4,22 @@
 #include "os/host.h"
 #include "program.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { PREPARE_SECONDS = 120, FILES_AT_ONCE = 64 };
+enum { PREPARE_SECONDS = 120, FILES_AT_ONCE = 64, NEW_SECONDS = 60 };
 
-bool peers_open_dir(char dir[BENCH_DIR_MAX]) {
-    snprintf(dir, BENCH_DIR_MAX, "/tmp/muster-bench-XXXXXX");
-    return mkdtemp(dir) != NULL;
-}
+/* Directories are locked by who made them, for as long as it lives: numbers of processes mean nothing in another container. */
+static const char parent[] = "/tmp", prefix[] = "muster-bench.";
 
 static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place) {
     (void)info;
@@ -26,8 +28,47 @@ static int remove_entry(const char *path, const struct stat *info, int kind, str
     return remove(path);
 }
 
+static int lock_dir(int at, const char *name) {
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+    close(fd);
+    return -1;
+}
+
+/* Removes what benchmarks that were killed have left; not what may be about to be locked. */
+static void remove_leftovers(void) {
+    DIR *all = opendir(parent);
+    const struct dirent *entry;
+
+    while (all != NULL && (entry = readdir(all)) != NULL) {
+        struct stat info;
+        char path[PATH_MAX];
+        if (strncmp(entry->d_name, prefix, sizeof prefix - 1) != 0) continue;
+        int fd = lock_dir(dirfd(all), entry->d_name);
+        if (fd < 0) continue;
+        snprintf(path, sizeof path, "%s/%s", parent, entry->d_name);
+        if (fstat(fd, &info) == 0 && info.st_uid == getuid() && info.st_mtime + NEW_SECONDS < time(NULL))
+            nftw(path, remove_entry, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS);
+        close(fd);
+    }
+    if (all != NULL) closedir(all);
+}
+
+static int own_lock = -1;
+
+bool peers_open_dir(char dir[BENCH_DIR_MAX]) {
+    remove_leftovers();
+    snprintf(dir, BENCH_DIR_MAX, "%s/%sXXXXXX", parent, prefix);
+    if (mkdtemp(dir) == NULL) return false;
+    own_lock = lock_dir(AT_FDCWD, dir);
+    return true;
+}
+
 void peers_remove_dir(const char *dir) {
     nftw(dir, remove_entry, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS);
+    if (own_lock >= 0) close(own_lock);
+    own_lock = -1;
 }
 
 void peers_set_environment(const char *dir) {

@@ -27,7 +27,10 @@ struct bench_source {
     const char *name, *text;
 };
 
-/* A temporary directory of the benchmark's own; false with errno. */
+/*
+ * A temporary directory of the benchmark's own, behind launch_open, so that no signal leaves it; those that killed benchmarks have left
+ * are removed. False with errno.
+ */
 bool peers_open_dir(char dir[BENCH_DIR_MAX]);
 void peers_remove_dir(const char *dir);
 

@@ -173,5 +173,6 @@ int meeting_open(struct meeting *m, mst_store **store, char *why, size_t why_siz
         m->role = MEETING_JOIN;
         return 0;
     }
-    return MISTAKE("cannot host the store: %s%s%s", e->message, e->remedy[0] != '\0' ? "; " : "", e->remedy);
+    return MISTAKE("%s%s%s%s", st == MST_ERR_CONFIG ? "" : "cannot host the store: ", e->message,
+                   e->remedy[0] != '\0' ? "; " : "", e->remedy);
 }

@@ -1,0 +1,120 @@
+/* call_mark.c - what a call tells those who want to know of it. See call.h. */
+#include "api/call.h"
+#include "prof/names.h"
+#include "prof/recorder.h"
+
+/* Bytes of a block for each rank, n times what one has or as they differ. */
+static size_t all_blocks(const struct msi_blocks *blocks, int n) {
+    size_t bytes = 0;
+    if (!blocks->lens) return (size_t)n * blocks->each;
+    for (int r = 0; r < n; r++) bytes += blocks->lens[r];
+    return bytes;
+}
+
+/* The whole message, as it is counted for bandwidths. */
+static size_t bytes_of(const struct msi_call *call) {
+    const struct msi_host_op *host = &call->work->host;
+    int n = call->group->size;
+    switch (msi_kind_family(call->kind)) {
+    case MSI_KIND_SEND:
+    case MSI_KIND_RECV:
+        return call->message->bytes;
+    case MSI_KIND_BARRIER:
+        return 0;
+    case MSI_KIND_ALL_GATHER:
+        return host->out.lens ? all_blocks(&host->out, n) : (size_t)n * host->in.each;
+    case MSI_KIND_REDUCE_SCATTER:
+    case MSI_KIND_ALL_TO_ALL:
+        return all_blocks(&host->in, n);
+    case MSI_KIND_GATHER:
+        return (size_t)n * host->in.each;
+    case MSI_KIND_SCATTER:
+        return (size_t)n * host->out.each;
+    default:
+        return host->in.each;
+    }
+}
+
+static enum msi_share share_of(enum msi_kind kind) {
+    switch (msi_kind_family(kind)) {
+    case MSI_KIND_BARRIER:
+        return MSI_SHARE_NONE;
+    case MSI_KIND_ALL_REDUCE:
+        return MSI_SHARE_TWICE;
+    case MSI_KIND_ALL_GATHER:
+    case MSI_KIND_REDUCE_SCATTER:
+    case MSI_KIND_ALL_TO_ALL:
+        return MSI_SHARE_PART;
+    default:
+        return MSI_SHARE_WHOLE;
+    }
+}
+
+static bool is_message(const struct msi_call *call) {
+    return call->kind == MSI_KIND_SEND || call->kind == MSI_KIND_RECV;
+}
+
+/* The other's global rank, in a message. */
+static int peer_of(const struct msi_call *call) {
+    return is_message(call) ? msi_group_global_rank(call->group, call->root) : -1;
+}
+
+static const char *plain_name(const struct msi_call *call) {
+    return call->name + (sizeof "mst_" - 1);
+}
+
+/* Under the name that the call wants, in a group that records know; false: there is no memory for that. */
+static bool name_record(const struct msi_call *call, struct msi_record *record) {
+    mst_group *group = call->group;
+    const char *name = call->options.log_name;
+    record->call = plain_name(call);
+    record->name = name && *name ? msi_prof_keep(name) : record->call;
+    record->group = msi_group_recorded(group);
+    return record->name && record->group;
+}
+
+static void fill_record(const struct msi_call *call, struct msi_record *record) {
+    const mst_call *o = &call->options;
+    int flags = o->work ? MSI_RECORD_WORK : 0;
+    if (is_message(call)) flags |= MSI_RECORD_MESSAGE;
+    if (call->kind == MSI_KIND_SEND) flags |= MSI_RECORD_SEND;
+    record->seq = call->group->operations;
+    record->bytes = bytes_of(call);
+    record->file = o->site.file;
+    record->function = o->site.function;
+    record->line = o->site.line;
+    record->peer = peer_of(call);
+    record->tag = o->tag;
+    record->dtype = (uint8_t)call->dtype;
+    record->op = (uint8_t)o->op;
+    record->share = (uint8_t)share_of(call->kind);
+    record->flags = (uint8_t)flags;
+    record->backend = "native";
+    record->algorithm = NULL;
+    record->started = record->waited = record->device = 0;
+}
+
+static struct msi_flight_spot fly(const struct msi_call *call, uint64_t tick) {
+    mst_group *group = call->group;
+    if (!group->flight) group->flight = 1 + msi_flight_group(group->name, group->size);
+    struct msi_flight_about about = {.operation = call->name,
+                                     .site = &call->options.site,
+                                     .group = group->flight - 1,
+                                     .seq = group->operations,
+                                     .count = call->count,
+                                     .peer = peer_of(call),
+                                     .dtype = (int)call->dtype};
+    return msi_flight_begin(&about, tick);
+}
+
+void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark *mark) {
+    uint64_t tick = call->entered ? call->entered : msi_tick();
+    mark->on = watch & MSI_WATCH_FLIGHT;
+    mark->waits = 0;
+    if (watch & MSI_WATCH_FLIGHT) mark->spot = fly(call, tick);
+    if (!(watch & MSI_WATCH_RECORD) || !name_record(call, &mark->record)) return;
+    if (!msi_recorder_wants(mark->record.name, call->options.prof)) return;
+    mark->record.begin = tick;
+    fill_record(call, &mark->record);
+    mark->on |= MSI_WATCH_RECORD;
+}

@@ -1,0 +1,144 @@
+/* prof.c - the public calls on profiles: what is recorded, and what comes of it. */
+#include "api/api.h"
+#include "base/error.h"
+#include "base/options.h"
+#include "prof/summary.h"
+
+#include <muster/output.h>
+#include <muster/prof.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int find_op(const struct msi_prof_config *config, const char *name) {
+    int at = 0;
+    while (at < config->n_ops && strcmp(config->ops[at], name) != 0) at++;
+    return at;
+}
+
+static mst_status add_op(struct msi_prof_config *config, const char *name) {
+    int at = find_op(config, name);
+    if (at < config->n_ops) return MST_OK;
+    if (strlen(name) >= MSI_PROF_NAME_MAX)
+        return msi_fail(MST_ERR_INVALID, NULL, "the name '%.40s…' is longer than %d characters", name,
+                        MSI_PROF_NAME_MAX - 1);
+    if (at == MSI_PROF_OPS_MOST)
+        return msi_fail(MST_ERR_LIMIT, "record everything, or call with .prof",
+                        "there are %d names of operations already", MSI_PROF_OPS_MOST);
+    strcpy(config->ops[config->n_ops++], name);
+    return MST_OK;
+}
+
+static void remove_op(struct msi_prof_config *config, const char *name) {
+    int at = find_op(config, name);
+    if (at < config->n_ops) memmove(config->ops[at], config->ops[--config->n_ops], MSI_PROF_NAME_MAX);
+}
+
+/* Adds names to what is recorded, or takes them off. */
+static mst_status name_ops(struct msi_prof_config *config, const char *const *names, size_t n, bool on) {
+    mst_status st = MST_OK;
+    if (!names && n) return msi_fail(MST_ERR_INVALID, NULL, "names is NULL");
+    for (size_t i = 0; i < n && st == MST_OK; i++) {
+        if (!names[i]) return msi_fail(MST_ERR_INVALID, NULL, "name %zu is NULL", i);
+        if (on)
+            st = add_op(config, names[i]);
+        else
+            remove_op(config, names[i]);
+    }
+    return st;
+}
+
+mst_status mst_configure_with(const mst_prof_options *given) {
+    mst_prof_options o;
+    struct msi_prof_config config = {0};
+    mst_status st = msi_options_begin("mst_configure", &o, sizeof o, given);
+    if (st == MST_OK && o.config) st = msi_prof_config_read(o.config, &config);
+    if (st == MST_OK) st = name_ops(&config, o.prof_ops, o.n_ops, true);
+    if (st != MST_OK) return st;
+    config.enabled |= o.enabled;
+    config.prof_all |= o.prof_all || (o.enabled && o.n_ops == 0);
+    config.verbose |= o.verbose;
+    config.debug |= o.debug;
+    msi_recorder_set(&config, true);
+    return MST_OK;
+}
+
+mst_status mst_start_profiling_comms(void) {
+    struct msi_prof_config config;
+    msi_call_begin("mst_start_profiling_comms", NULL, msi_call_get_rank());
+    msi_recorder_get(&config);
+    config.enabled = config.prof_all = true;
+    msi_recorder_set(&config, true);
+    return MST_OK;
+}
+
+mst_status mst_stop_profiling_comms(void) {
+    struct msi_prof_config config;
+    msi_call_begin("mst_stop_profiling_comms", NULL, msi_call_get_rank());
+    msi_recorder_get(&config);
+    config.prof_all = false;
+    msi_recorder_set(&config, true);
+    return MST_OK;
+}
+
+static mst_status change_ops(const char *call, const char *const *names, size_t n, bool on) {
+    struct msi_prof_config config;
+    msi_call_begin(call, NULL, msi_call_get_rank());
+    msi_recorder_get(&config);
+    mst_status st = name_ops(&config, names, n, on);
+    if (st != MST_OK) return st;
+    if (on) config.enabled = true;
+    msi_recorder_set(&config, true);
+    return MST_OK;
+}
+
+mst_status mst_start_profiling_op(const char *const *names, size_t n) {
+    return change_ops("mst_start_profiling_op", names, n, true);
+}
+
+mst_status mst_stop_profiling_op(const char *const *names, size_t n) {
+    return change_ops("mst_stop_profiling_op", names, n, false);
+}
+
+/* Into out on rank 0. */
+static mst_status summarize(const char *name, const mst_summary_options *given, bool json,
+                            struct msi_buf *out) {
+    mst_summary_options o;
+    mst_status st = msi_options_begin(name, &o, sizeof o, given);
+    if (st == MST_OK) st = msi_check_timeout(o.timeout_ms);
+    if (st != MST_OK) return st;
+    mst_group *group = msi_api_group(name, &o.site, o.world);
+    if (!group) return MST_ERR_STATE;
+    if (group->ranks)
+        return msi_fail(MST_ERR_INVALID, "leave it out, or give a world", ".world is a group of some ranks");
+    struct msi_wait wait = {msi_deadline(o.timeout_ms ? o.timeout_ms : group->timeout_ms), o.cancel};
+    uint64_t entered = msi_call_enter(group->size, 0, 0);
+    return msi_call_leave(entered, msi_world_summarize(group->world, &wait, o.show_straggler, json, out));
+}
+
+mst_status mst_log_summary_with(const mst_summary_options *options) {
+    struct msi_buf text = {0};
+    mst_status st = summarize("mst_log_summary", options, false, &text);
+    if (st == MST_OK && text.len) mst_printf("%.*s", (int)text.len, (const char *)text.data);
+    msi_buf_free(&text);
+    return st;
+}
+
+mst_status mst_log_summary_json_with(mst_bytes *out, const mst_summary_options *options) {
+    struct msi_buf text = {0};
+    mst_status st = summarize("mst_log_summary_json", options, true, &text);
+    if (st == MST_OK && !out) st = msi_fail(MST_ERR_INVALID, NULL, "out is NULL");
+    if (st != MST_OK) {
+        msi_buf_free(&text);
+        return st;
+    }
+    *out = (mst_bytes){NULL, 0};
+    if (!text.len) return MST_OK;
+    size_t len = text.len;
+    msi_buf_add_u8(&text, 0);
+    if (text.failed) {
+        msi_buf_free(&text);
+        return msi_fail_memory();
+    }
+    *out = (mst_bytes){(char *)text.data, len};
+    return MST_OK;
+}

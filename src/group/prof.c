@@ -1,0 +1,238 @@
+/*
+ * prof.c - profiles of a world: when it begins and ends, and what its ranks tell each other of what they recorded. That goes
+ * through the store, so that it is in no profile and works whatever the groups' engines are.
+ */
+#include "base/error.h"
+#include "base/log.h"
+#include "bootstrap/report.h"
+#include "group/world.h"
+#include "prof/summary.h"
+#include "wire/cursor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ZERO_MS = 5000, OWN_MS = 5000 };
+
+static mst_status put(struct msi_world *world, const char *name, struct msi_str value) {
+    char key[MSI_KEY_MAX];
+    struct msi_wait wait = {msi_deadline(OWN_MS), NULL};
+    struct msi_exchange x = {
+        .req = {.op = MSI_OP_SET, .key = msi_key(key, "%s%s", world->prefix, name), .value = value}};
+    mst_status st = msi_world_exec(world, &wait, &x, 1);
+    msi_exchange_free(&x, 1);
+    return st;
+}
+
+/* Reads a key into value, which stays empty if it is not there. */
+static mst_status look(struct msi_world *world, const char *name, const struct msi_wait *wait,
+                       struct msi_buf *value) {
+    char key[MSI_KEY_MAX];
+    struct msi_exchange x = {.req = msi_read_request(msi_key(key, "%s%s", world->prefix, name))};
+    mst_status st = msi_world_exec(world, wait, &x, 1);
+    if (st == MST_OK) {
+        struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
+        struct msi_str text = msi_value_or_none(msi_read_str(&r));
+        msi_buf_add(value, text.p, text.n);
+    }
+    msi_exchange_free(&x, 1);
+    return st == MST_OK && value->failed ? msi_fail_memory() : st;
+}
+
+/* Until the key is there, or something became of a rank. */
+static mst_status wait_for(struct msi_world *world, const char *name, const struct msi_wait *wait) {
+    char keys[2][MSI_KEY_MAX];
+    struct msi_str key = msi_key(keys[0], "%s%s", world->prefix, name);
+    pthread_mutex_lock(&world->lock);
+    int64_t seen = world->events_seen;
+    pthread_mutex_unlock(&world->lock);
+    struct msi_exchange x[] = {
+        {.req = {.op = MSI_OP_GUARD, .key = msi_key(keys[1], "%sevents", world->prefix), .number = seen}},
+        {.req = {.op = MSI_OP_WAIT, .n = 1, .keys = &key}}};
+    mst_status st = msi_world_exec(world, wait, x, 2);
+    msi_exchange_free(x, 2);
+    return st == MST_ERR_PEER_LOST ? msi_world_read_events(world, wait) : st;
+}
+
+static bool is_gone(struct msi_world *world, int rank) {
+    pthread_mutex_lock(&world->lock);
+    bool gone = world->gone[rank].order != 0;
+    pthread_mutex_unlock(&world->lock);
+    return gone;
+}
+
+/* What a rank has put there; empty if it is gone without that. */
+static mst_status get(struct msi_world *world, const char *name, int rank, const struct msi_wait *wait,
+                      struct msi_buf *value) {
+    for (;;) {
+        bool gone = is_gone(world, rank); /* asked first: what it left behind was there before it went */
+        mst_status st = look(world, name, wait, value);
+        if (st != MST_OK || value->len || gone) return st;
+        st = wait_for(world, name, wait);
+        if (st != MST_OK) return st;
+    }
+}
+
+/* When the world formed: rank 0 says so, in nanoseconds of its clock and of the calendar, and where it can be asked for the time. */
+static mst_status tell_zero(struct msi_world *world, struct msi_prof_who *who) {
+    char text[96];
+    struct timespec t;
+    int port = 0;
+    mst_status st = MST_OK;
+    if (world->roster.host_count > 1)
+        st = msi_timekeeper_open(world->roster.members[0].address, world->size, &who->keeper, &port);
+    if (st != MST_OK) return st;
+    clock_gettime(CLOCK_REALTIME, &t);
+    who->zero = msi_now();
+    who->unix_ns = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    snprintf(text, sizeof text, "%lld %lld %d", (long long)who->zero, (long long)who->unix_ns, port);
+    return put(world, "prof/zero", msi_cstr(text));
+}
+
+static mst_status follow(const struct msi_world *world, int port, struct msi_prof_who *who) {
+    const struct msi_member *first = &world->roster.members[0];
+    struct msi_address address = {.port = port};
+    if (port <= 0 || world->roster.members[world->rank].host == first->host) return MST_OK;
+    snprintf(address.host, sizeof address.host, "%s", first->address);
+    return msi_follower_open(&address, &who->follower);
+}
+
+static mst_status hear_zero(struct msi_world *world, struct msi_prof_who *who) {
+    struct msi_buf text = {0};
+    struct msi_wait wait = {msi_deadline(ZERO_MS), NULL};
+    long long zero, calendar;
+    int port;
+    mst_status st = get(world, "prof/zero", 0, &wait, &text);
+    msi_buf_add_u8(&text, 0);
+    bool heard = st == MST_OK && !text.failed &&
+                 sscanf((const char *)text.data, "%lld %lld %d", &zero, &calendar, &port) == 3;
+    msi_buf_free(&text);
+    if (!heard) {
+        msi_log(prof, WARN, "rank 0 does not trace, so this rank's trace has a time of its own");
+        who->zero = msi_now();
+        return MST_OK;
+    }
+    who->zero = zero;
+    who->unix_ns = calendar;
+    return follow(world, port, who);
+}
+
+/* The environment asks for all of it, unless its file says otherwise. */
+static mst_status configure(const struct msi_settings *settings) {
+    struct msi_prof_config config = {0};
+    mst_status st = settings->config[0] ? msi_prof_config_read(settings->config, &config) : MST_OK;
+    if (st != MST_OK) return st;
+    if (settings->prof || settings->trace[0]) config.enabled = config.prof_all = true;
+    if (settings->config[0] || config.enabled) msi_recorder_set(&config, false);
+    return MST_OK;
+}
+
+mst_status msi_world_begin_prof(struct msi_world *world, const struct msi_settings *settings) {
+    const struct msi_member *own = &world->roster.members[world->rank];
+    struct msi_prof_who who = {.rank = world->rank,
+                               .size = world->size,
+                               .pid = (int)getpid(),
+                               .host = own->host_name,
+                               .trace = settings->trace};
+    mst_status st = configure(settings);
+    if (st != MST_OK) return st;
+    world->prints_profile = settings->prof;
+    if (settings->trace[0]) st = world->rank ? hear_zero(world, &who) : tell_zero(world, &who);
+    if (st == MST_OK) st = msi_prof_world_begin(&who, &world->prof);
+    if (st == MST_OK) return MST_OK;
+    msi_follower_close(who.follower);
+    msi_timekeeper_close(who.keeper);
+    return st;
+}
+
+static int global_rank(const void *group, int rank) {
+    return msi_group_global_rank(group, rank);
+}
+
+const struct msi_prof_group *msi_group_recorded(mst_group *group) {
+    if (!group->recorded)
+        group->recorded = msi_prof_group(group->world->prof, group->id, group->name, group->rank, group->size,
+                                         global_rank, group);
+    return group->recorded;
+}
+
+static void name_tally(char out[64], int number, int rank) {
+    snprintf(out, 64, "prof/%d/%d", number, rank);
+}
+
+static mst_status collect_one(struct msi_world *world, int number, int rank, const struct msi_wait *wait,
+                              struct msi_tally **tally) {
+    char name[64];
+    struct msi_buf text = {0};
+    name_tally(name, number, rank);
+    mst_status st = get(world, name, rank, wait, &text);
+    if (st == MST_OK && text.len) st = msi_tally_read(text.data, text.len, NULL, tally);
+    msi_buf_free(&text);
+    return st;
+}
+
+static mst_status publish(struct msi_world *world, int number) {
+    char name[64];
+    struct msi_buf text = {0};
+    mst_status st = msi_recorder_write(world->prof, &text);
+    name_tally(name, number, world->rank);
+    if (st == MST_OK) st = put(world, name, msi_buf_str(&text));
+    msi_buf_free(&text);
+    return st;
+}
+
+/* Of all ranks, as far as they have any. */
+static void collect(struct msi_world *world, int number, const struct msi_wait *wait,
+                    struct msi_tally **tallies) {
+    char key[MSI_KEY_MAX], name[64];
+    for (int r = 0; r < world->size; r++) {
+        if (collect_one(world, number, r, wait, &tallies[r]) != MST_OK)
+            msi_log(prof, WARN, "there is no profile of rank %d: %s", r, mst_error());
+        struct msi_wait soon = {msi_deadline(OWN_MS), NULL};
+        name_tally(name, number, r);
+        struct msi_exchange x = {
+            .req = {.op = MSI_OP_DELETE_KEY, .key = msi_key(key, "%s%s", world->prefix, name)}};
+        msi_world_exec(world, &soon, &x, 1);
+        msi_exchange_free(&x, 1);
+    }
+}
+
+static mst_status write_summary(struct msi_tally *const *tallies, int n, bool show_straggler, bool json,
+                                struct msi_buf *out) {
+    struct msi_summary *summary;
+    mst_status st = msi_summary_make(tallies, n, show_straggler, &summary);
+    if (st != MST_OK) return st;
+    if (json)
+        msi_summary_json(summary, out);
+    else
+        msi_summary_text(summary, out);
+    msi_summary_free(summary);
+    return out->failed ? msi_fail_memory() : MST_OK;
+}
+
+mst_status msi_world_summarize(struct msi_world *world, const struct msi_wait *wait, bool show_straggler,
+                               bool json, struct msi_buf *out) {
+    int number = world->summaries++;
+    mst_status st = publish(world, number);
+    if (st != MST_OK || world->rank != 0) return st;
+    struct msi_tally **tallies = calloc((size_t)world->size, sizeof *tallies);
+    if (!tallies) return msi_fail_memory();
+    collect(world, number, wait, tallies);
+    st = write_summary(tallies, world->size, show_straggler, json, out);
+    for (int r = 0; r < world->size; r++) msi_tally_free(tallies[r]);
+    free(tallies);
+    return st;
+}
+
+void msi_world_print_profile(struct msi_world *world) {
+    struct msi_buf text = {0};
+    struct msi_wait wait = {msi_deadline(world->linger_ms), NULL};
+    if (world->prof && world->prints_profile &&
+        !atomic_load_explicit(&world->cut_off, memory_order_relaxed) &&
+        msi_world_summarize(world, &wait, true, false, &text) == MST_OK && text.len)
+        fwrite(text.data, 1, text.len, stdout);
+    fflush(stdout);
+    msi_buf_free(&text);
+}

@@ -1,0 +1,51 @@
+/* figures.c - bandwidths, sizes in words, the line of a single call. See figures.h. */
+#include "prof/figures.h"
+
+#include <stdio.h>
+
+const char *const msi_share_names[] = {"none", "whole", "part", "twice"};
+
+double msi_bus_factor(enum msi_share share, int n) {
+    switch (share) {
+    case MSI_SHARE_NONE:
+        return 0;
+    case MSI_SHARE_WHOLE:
+        return 1;
+    case MSI_SHARE_PART:
+        return (double)(n - 1) / n;
+    case MSI_SHARE_TWICE:
+        return 2.0 * (n - 1) / n;
+    }
+    return 0;
+}
+
+double msi_gbps(uint64_t bytes, uint64_t ns) {
+    return 8.0 * (double)bytes / (double)(ns ? ns : 1);
+}
+
+const char *msi_size_text(uint64_t bytes, char text[MSI_SIZE_TEXT]) {
+    static const char units[][3] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
+    double size = (double)bytes;
+    int unit = 0;
+    /* What would be rounded to 1024.0 is 1.0 of the next. */
+    for (; size >= 1023.995 && unit < 6; unit++) size /= 1024;
+    if (!bytes) return strcpy(text, "0 B");
+    int n = snprintf(text, MSI_SIZE_TEXT, "%.2f", size);
+    if (text[n - 1] == '0') n--;
+    snprintf(text + n, MSI_SIZE_TEXT - (size_t)n, " %s", units[unit]);
+    return text;
+}
+
+void msi_add_name(struct msi_buf *to, const char *name, const char *function) {
+    msi_buf_add_format(to, function ? "%s | [Caller Func: %s]" : "%s", name, function);
+}
+
+void msi_add_call_line(struct msi_buf *to, const char *name, const char *function, enum msi_share share,
+                       int n, uint64_t bytes, uint64_t ns) {
+    char size[MSI_SIZE_TEXT];
+    double algbw = msi_gbps(bytes, ns);
+    msi_buf_add_format(to, "comm op: ");
+    msi_add_name(to, name, function);
+    msi_buf_add_format(to, " | time (ms): %.2f | msg size: %s | algbw (Gbps): %.2f | busbw (Gbps): %.2f",
+                       (double)ns / 1e6, msi_size_text(bytes, size), algbw, algbw * msi_bus_factor(share, n));
+}

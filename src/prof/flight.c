@@ -1,0 +1,139 @@
+/* flight.c - the writer of the flight recorder. See flight.h. Any thread. */
+#include "prof/flight.h"
+#include "prof/watch.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Atomic unsigned msi_watched;
+
+static _Atomic(struct msi_flight *) flight;
+
+/* Of texts, and of opening; entries need none. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Whose texts each place has, by addresses; 0: nobody's. Stored (release) by keep_place, loaded (acquire) by find_place. */
+static _Atomic uint64_t keys[MSI_FLIGHT_PLACES];
+
+#define set(field, value) atomic_store_explicit(&(field), value, memory_order_relaxed)
+#define get(field)        atomic_load_explicit(&(field), memory_order_relaxed)
+
+struct msi_flight *msi_flight_get(void) {
+    return atomic_load_explicit(&flight, memory_order_acquire); /* from msi_flight_open */
+}
+
+static uint64_t unix_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static struct msi_flight *find_memory(void) {
+    struct msi_slate *slate = msi_slate_on();
+    if (slate) return (struct msi_flight *)(void *)((char *)slate + MSI_SLATE_OWN);
+    struct msi_flight *own = aligned_alloc(64, sizeof *own);
+    if (own) memset(own, 0, sizeof *own);
+    return own;
+}
+
+void msi_flight_open(void) {
+    msi_tick_begin();
+    pthread_mutex_lock(&lock);
+    struct msi_flight *made = msi_flight_get() ? NULL : find_memory();
+    if (made) {
+        struct msi_tick_look look = msi_tick_look();
+        set(made->first_tick, look.tick);
+        set(made->first_time, (uint64_t)look.ns);
+        set(made->unix_time, unix_now());
+        set(made->magic, MSI_FLIGHT_MAGIC);
+        atomic_store_explicit(&flight, made, memory_order_release);
+        msi_watch_set(MSI_WATCH_FLIGHT, true);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void copy(char *to, size_t room, const char *from) {
+    size_t n = from ? strnlen(from, room - 1) : 0;
+    memcpy(to, from ? from : "", n);
+    to[n] = '\0';
+}
+
+/* Of addresses and a line: sites of one program differ in their low bits, which come to lie apart. Never 0. */
+static uint64_t key_of(const char *operation, const mst_site *site) {
+    return (msi_slate_key(operation, site) ^ (uint64_t)(uint32_t)site->line << 11) | UINT64_C(1) << 63;
+}
+
+static unsigned home_of(uint64_t key) {
+    return (unsigned)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 57) % (MSI_FLIGHT_PLACES - 1);
+}
+
+/* The place of a key, or the first that is free, or the last, which is nobody's. */
+static unsigned search(uint64_t key) {
+    for (unsigned i = 0, at = home_of(key); i < MSI_FLIGHT_PLACES - 1; i++) {
+        uint64_t found = atomic_load_explicit(&keys[at], memory_order_acquire);
+        if (found == key || !found) return at;
+        if (++at == MSI_FLIGHT_PLACES - 1) at = 0;
+    }
+    return MSI_FLIGHT_PLACES - 1;
+}
+
+static unsigned keep_place(struct msi_flight *f, uint64_t key, const char *operation, const mst_site *site) {
+    const char *slash = site->file ? strrchr(site->file, '/') : NULL;
+    pthread_mutex_lock(&lock);
+    unsigned at = search(key);
+    struct msi_flight_place *place = &f->places[at];
+    if (at < MSI_FLIGHT_PLACES - 1 && !get(keys[at])) {
+        copy(place->operation, sizeof place->operation, operation);
+        copy(place->file, sizeof place->file, slash ? slash + 1 : site->file);
+        copy(place->function, sizeof place->function, site->function);
+        set(place->line, site->line > 0 ? (uint32_t)site->line : UINT32_MAX);
+        atomic_store_explicit(&keys[at], key, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return at;
+}
+
+static unsigned find_place(struct msi_flight *f, const char *operation, const mst_site *site) {
+    uint64_t key = key_of(operation, site);
+    unsigned at = home_of(key);
+    if (atomic_load_explicit(&keys[at], memory_order_acquire) == key) return at;
+    at = search(key);
+    if (at == MSI_FLIGHT_PLACES - 1 || get(keys[at]) == key) return at;
+    return keep_place(f, key, operation, site);
+}
+
+uint32_t msi_flight_group(const char *name, int size) {
+    struct msi_flight *f = msi_flight_get();
+    uint32_t at = 0;
+    if (!f) return 0;
+    pthread_mutex_lock(&lock);
+    while (at < MSI_FLIGHT_GROUPS - 1 && get(f->groups[at].size) &&
+           (strncmp(f->groups[at].name, name, MSI_FLIGHT_GROUP - 1) != 0 ||
+            get(f->groups[at].size) != (uint32_t)size))
+        at++;
+    if (at < MSI_FLIGHT_GROUPS - 1 && !get(f->groups[at].size)) {
+        copy(f->groups[at].name, MSI_FLIGHT_GROUP, name);
+        set(f->groups[at].size, (uint32_t)size);
+    }
+    pthread_mutex_unlock(&lock);
+    return at;
+}
+
+struct msi_flight_spot msi_flight_begin(const struct msi_flight_about *about, uint64_t tick) {
+    struct msi_flight *f = msi_flight_get();
+    uint64_t number = get(f->next) + 1;
+    set(f->next, number);
+    struct msi_flight_entry *entry = &f->entries[number % MSI_FLIGHT_ENTRIES];
+    set(entry->what, 0); /* what follows is nobody's for the moment */
+    atomic_signal_fence(memory_order_seq_cst);
+    set(entry->seq, about->seq);
+    set(entry->count, about->count);
+    set(entry->begin, tick);
+    set(entry->end, 0);
+    set(entry->where, find_place(f, about->operation, about->site) | (uint64_t)about->group << 32);
+    set(entry->about, (uint32_t)about->dtype | (uint64_t)(uint32_t)(about->peer + 1) << 32);
+    atomic_signal_fence(memory_order_seq_cst);
+    set(entry->what, number << 3 | MSI_FLIGHT_QUEUED);
+    return (struct msi_flight_spot){entry, number};
+}

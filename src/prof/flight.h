@@ -1,0 +1,111 @@
+/*
+ * flight.h - the flight recorder: the last operations of this process, always kept, for when something goes wrong.
+ *
+ *  1. It lies on the slate, where there is one, so that the launcher reads it even of ranks that were killed or that hang
+ *     somewhere else; else in memory of the process's own.
+ *  2. Any thread writes; each operation has a line of its own and one thread at a time. Who comes round the ring writes over the
+ *     oldest, whose thread, should it still be at it, notices by the number. Threads do not wait for each other: where two begin
+ *     at the very same moment, one line may be of both. Fields are relaxed atomics, and readers trust nothing.
+ *  3. Texts are kept once per call site and group, and never written over; when there is no room left for one, it is missing.
+ */
+#ifndef MSI_PROF_FLIGHT_H
+#define MSI_PROF_FLIGHT_H
+
+#include "base/slate.h"
+#include "os/tick.h"
+
+enum {
+    MSI_FLIGHT_ENTRIES = 256,
+    MSI_FLIGHT_PLACES = 128, /* call sites; the last one stands for those without room */
+    MSI_FLIGHT_GROUPS = 32,  /* likewise */
+    MSI_FLIGHT_NAME = 40,
+    MSI_FLIGHT_FILE = 44,
+    MSI_FLIGHT_GROUP = 56,
+};
+
+enum msi_flight_state { MSI_FLIGHT_QUEUED = 1, MSI_FLIGHT_STARTED, MSI_FLIGHT_DONE, MSI_FLIGHT_FAILED };
+
+struct msi_flight_place {
+    char operation[MSI_FLIGHT_NAME], file[MSI_FLIGHT_FILE], function[MSI_FLIGHT_NAME];
+    _Atomic uint32_t line; /* written last; 0: there is none */
+};
+_Static_assert(sizeof(struct msi_flight_place) == 128, "two lines");
+
+struct msi_flight_group {
+    char name[MSI_FLIGHT_GROUP];
+    _Atomic uint32_t size; /* written last; 0: there is none */
+    _Atomic uint32_t pad;
+};
+_Static_assert(sizeof(struct msi_flight_group) == 64, "one line");
+
+struct msi_flight_entry {
+    _Atomic uint64_t what; /* number of the operation, from 1 up, and below it in 3 bits its state */
+    _Atomic uint64_t seq, count;
+    _Atomic uint64_t begin,
+        end;                /* ticks; end 0: not known, since the clock is not looked at for this alone */
+    _Atomic uint64_t where; /* place, and above 32 bits the group */
+    _Atomic uint64_t about; /* dtype, and above 32 bits the peer's global rank and 1; 0: none */
+    _Atomic uint64_t pad;
+};
+_Static_assert(sizeof(struct msi_flight_entry) == 64, "one line");
+
+struct msi_flight {
+    _Atomic uint64_t magic;                  /* MSI_FLIGHT_MAGIC once it is in use */
+    _Atomic uint64_t first_tick, first_time; /* a look at both clocks, for msi_tick_ns */
+    _Atomic uint64_t unix_time;              /* what the calendar's clock said then, in nanoseconds */
+    unsigned char pad[32];
+    _Atomic uint64_t next; /* number of the last operation */
+    unsigned char pad1[56];
+    struct msi_flight_place places[MSI_FLIGHT_PLACES];
+    struct msi_flight_group groups[MSI_FLIGHT_GROUPS];
+    struct msi_flight_entry entries[MSI_FLIGHT_ENTRIES];
+};
+_Static_assert(sizeof(struct msi_flight) <= MSI_SLATE_FLIGHT, "it fits beside the slate");
+
+#define MSI_FLIGHT_MAGIC UINT64_C(0x3130746867696c66) /* flight01; another layout has another number */
+
+/* An operation in it. */
+struct msi_flight_spot {
+    struct msi_flight_entry *entry; /* NULL: none */
+    uint64_t number;
+};
+
+/* What an operation is about. The strings of site and operation are literals. */
+struct msi_flight_about {
+    const char *operation;
+    const mst_site *site;
+    uint32_t group; /* from msi_flight_group */
+    uint64_t seq, count;
+    int peer, dtype;
+};
+
+/* Begins to record, once the slate, if there is one, is open. Twice is harmless. */
+void msi_flight_open(void);
+/* This process's; NULL: none. */
+struct msi_flight *msi_flight_get(void);
+
+/* Where a group's name and size are kept. */
+uint32_t msi_flight_group(const char *name, int size);
+
+struct msi_flight_spot msi_flight_begin(const struct msi_flight_about *about, uint64_t tick);
+
+static inline void msi_flight_turn(struct msi_flight_spot spot, enum msi_flight_state from,
+                                   enum msi_flight_state state) {
+    uint64_t expected = spot.number << 3 | from;
+    if (atomic_load_explicit(&spot.entry->what, memory_order_relaxed) == expected)
+        atomic_store_explicit(&spot.entry->what, spot.number << 3 | state, memory_order_relaxed);
+}
+
+static inline void msi_flight_started(struct msi_flight_spot spot) {
+    msi_flight_turn(spot, MSI_FLIGHT_QUEUED, MSI_FLIGHT_STARTED);
+}
+
+/* tick 0: nobody has looked at the clock. */
+static inline void msi_flight_done(struct msi_flight_spot spot, bool well, uint64_t tick) {
+    if (atomic_load_explicit(&spot.entry->what, memory_order_relaxed) >> 3 != spot.number) return;
+    atomic_store_explicit(&spot.entry->end, tick, memory_order_relaxed);
+    atomic_store_explicit(&spot.entry->what, spot.number << 3 | (well ? MSI_FLIGHT_DONE : MSI_FLIGHT_FAILED),
+                          memory_order_relaxed);
+}
+
+#endif

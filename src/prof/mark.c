@@ -1,0 +1,23 @@
+/* mark.c - see mark.h. */
+#include "prof/mark.h"
+#include "prof/recorder.h"
+
+void msi_mark_start_slowly(struct msi_mark *mark) {
+    if (mark->on & MSI_WATCH_RECORD) mark->record.started = msi_tick();
+    if (mark->on & MSI_WATCH_FLIGHT) msi_flight_started(mark->spot);
+}
+
+void msi_mark_end_slowly(struct msi_mark *mark, mst_status status) {
+    unsigned on = mark->on;
+    uint64_t now = on & MSI_WATCH_RECORD ? msi_tick() : 0;
+    mark->on = 0;
+    if (on & MSI_WATCH_FLIGHT) msi_flight_done(mark->spot, status == MST_OK, now);
+    if (!(on & MSI_WATCH_RECORD)) return;
+    struct msi_record *r = &mark->record;
+    r->end = now;
+    r->status = (uint8_t)status;
+    if (!r->started) r->started = r->begin;
+    if (mark->waits) r->waited += now - mark->waits;
+    if (!(r->flags & MSI_RECORD_WORK)) r->waited = now - r->begin;
+    msi_recorder_add(r);
+}

@@ -1,0 +1,40 @@
+/*
+ * ring.h - records on their way from the threads that make them to the one that reads them.
+ *
+ *  1. Each thread has a ring of its own, made with its first record and taken over by another thread when it has ended. Its owner
+ *     alone writes, and whoever has the recorder's lock reads: neither waits for the other, and nothing else is shared.
+ *  2. A ring that is full is the owner's to empty: see msi_ring_push.
+ */
+#ifndef MSI_PROF_RING_H
+#define MSI_PROF_RING_H
+
+#include "prof/record.h"
+
+#include <stdatomic.h>
+
+enum { MSI_RING_RECORDS = 2048 };
+
+struct msi_ring {
+    struct msi_ring *next; /* of all there are; they are never freed */
+    int number;            /* 0, 1, 2, … in the order in which they were made */
+    _Atomic bool taken;    /* a thread has it */
+    char thread[16];       /* its name */
+    _Alignas(64) _Atomic uint64_t
+        head;      /* written so far: stored (release) by msi_ring_push, loaded (acquire) by readers */
+    uint64_t room; /* the owner's knowledge of tail */
+    _Alignas(64) _Atomic uint64_t
+        tail; /* read so far: stored (release) by readers, loaded (acquire) by the owner */
+    _Alignas(64) struct msi_record records[MSI_RING_RECORDS];
+};
+
+/* All rings; the list only grows. */
+struct msi_ring *msi_ring_all(void);
+
+/* Adds a record to the calling thread's ring. False: it is full, or there is no memory for one. */
+bool msi_ring_push(const struct msi_record *record);
+
+/* The oldest record, or NULL; msi_ring_pop lets go of it. Only whoever has the recorder's lock. */
+const struct msi_record *msi_ring_peek(struct msi_ring *ring);
+void msi_ring_pop(struct msi_ring *ring);
+
+#endif

@@ -1,0 +1,83 @@
+/* prof_kit.h - groups and calls for the tests of profiling. Include it after harness.h. */
+#ifndef TESTS_PROF_KIT_H
+#define TESTS_PROF_KIT_H
+
+#include <math.h>
+
+#include "prof/summary.h"
+#include "prof/tally.h"
+
+enum { KIT_RANKS = 64 };
+
+static const int kit_ranks[KIT_RANKS] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                         16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+                                         32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
+                                         48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+
+static inline struct msi_prof_group kit_world(int size) {
+    return (struct msi_prof_group){.size = size, .id = "w", .name = "world", .ranks = kit_ranks};
+}
+
+static inline struct msi_prof_group kit_group(int number, const char *id, const char *name, const int *ranks,
+                                              int size) {
+    return (struct msi_prof_group){.number = number, .size = size, .id = id, .name = name, .ranks = ranks};
+}
+
+static inline struct msi_tally_call kit_call(const struct msi_prof_group *group, const char *name,
+                                             enum msi_share share, uint64_t bytes, uint64_t seq,
+                                             uint64_t ns) {
+    return (struct msi_tally_call){.name = name,
+                                   .call = name,
+                                   .group = group,
+                                   .bytes = bytes,
+                                   .seq = seq,
+                                   .duration_ns = ns,
+                                   .share = share};
+}
+
+static inline void kit_add(struct msi_tally *tally, const struct msi_prof_group *group, const char *name,
+                           enum msi_share share, uint64_t bytes, uint64_t seq, uint64_t ns) {
+    struct msi_tally_call call = kit_call(group, name, share, bytes, seq, ns);
+    msi_tally_add(tally, &call);
+}
+
+/* The buffer as a string, which is the caller's. */
+static inline char *kit_text(struct msi_buf *buf) {
+    msi_buf_add_u8(buf, 0);
+    assert_false(buf->failed);
+    return (char *)buf->data;
+}
+
+static inline char *kit_table(struct msi_tally *const tallies[], int n, bool show_straggler) {
+    struct msi_summary *summary;
+    struct msi_buf buf = {0};
+    assert_ok(msi_summary_make(tallies, n, show_straggler, &summary));
+    msi_summary_text(summary, &buf);
+    msi_summary_free(summary);
+    return kit_text(&buf);
+}
+
+/* xorshift: the same numbers everywhere. */
+static inline uint64_t kit_random(uint64_t *state) {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    return *state ^= *state << 17;
+}
+
+static inline int kit_by_size(const void *a, const void *b) {
+    uint64_t x, y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return (x > y) - (x < y);
+}
+
+/* The average without a tenth at each end, as one would write it down. Sorts. */
+static inline double kit_mean(uint64_t *values, size_t n) {
+    size_t drop = (size_t)nearbyint(0.1 * (double)n);
+    double sum = 0;
+    qsort(values, n, sizeof *values, kit_by_size);
+    for (size_t i = drop; i < n - drop; i++) sum += (double)values[i];
+    return n ? sum / (double)(n - 2 * drop) : 0;
+}
+
+#endif
