@@ -119,7 +119,10 @@ static void walk(struct inquiry *q) {
     }
 }
 
-/* The end that most walks have, of those that wait at all; NOBODY: no rank is in a call. */
+/*
+ * The end that most walks have, of those that wait at all; NOBODY: no rank is in a call. One for which nobody waits, and who waits for nobody,
+ * may just be on its way: it counts where there is no other.
+ */
 static int find_culprit(const struct inquiry *q) {
     int *votes = calloc((size_t)q->f->n + 1, sizeof *votes), best = NOBODY;
 
@@ -128,7 +131,8 @@ static int find_culprit(const struct inquiry *q) {
         return NOBODY;
     }
     for (int i = 0; i < q->f->n; i++)
-        if (q->f->list[i].current != NULL) votes[q->ends[i]]++;
+        if (q->f->list[i].current != NULL)
+            votes[q->ends[i]] += 1 + (q->ends[i] != i || q->waits_for[i] != NOBODY ? q->f->n : 0);
     for (int i = 0; i < q->f->n; i++)
         if (votes[i] > 0 && (best == NOBODY || votes[i] > votes[best])) best = i;
     free(votes);
@@ -176,10 +180,25 @@ static void tell_reason(const struct inquiry *q, int i) {
         text_format(&q->f->words, " Its recorder says: %s.", page_string(q->job, flight->reason));
 }
 
+/* How many ranks are in the same operation as the recording. */
+static int count_with(const struct inquiry *q, int about) {
+    int n = 0;
+
+    for (int rank = 0; rank < q->f->size; rank++) n += is_with(q, rank, about);
+    return n;
+}
+
 static int waiter_of(const struct inquiry *q, int culprit) {
     for (int i = 0; i < q->f->n; i++)
         if (q->waits_for[i] == culprit) return i;
     return NOBODY;
+}
+
+static bool waits_alone(const struct inquiry *q, int culprit) {
+    int n = 0;
+
+    for (int i = 0; i < q->f->n; i++) n += i != culprit && q->ends[i] == culprit;
+    return n == 1;
 }
 
 static void tell_behind(struct inquiry *q, int culprit) {
@@ -201,7 +220,7 @@ static void tell_behind(struct inquiry *q, int culprit) {
     }
     text_add(to, ", while ");
     list_ranks(q, ends_at, culprit, to);
-    text_add(to, " wait for it");
+    text_add(to, waits_alone(q, culprit) ? " waits for it" : " wait for it");
     if (waiter != NOBODY) {
         text_add(to, ": it has not come to ");
         page_flight_words(q->job, q->f->list[waiter].current, to);
@@ -226,7 +245,7 @@ static void tell_missing(struct inquiry *q, int waiter) {
         list_ranks(q, is_absent, 0, to);
         text_add(to, " without a recording, and ");
         list_ranks(q, is_with, waiter, to);
-        text_add(to, " wait in ");
+        text_add(to, count_with(q, waiter) == 1 ? " waits in " : " wait in ");
     }
     page_flight_words(q->job, op, to);
     text_add(to, ".");
@@ -291,7 +310,7 @@ static void tell_together(struct inquiry *q, int i) {
         return;
     }
     q->f->verdict = VERDICT_TOGETHER;
-    if (is_message(op)) {
+    if (is_message(op) || count_with(q, i) == 1) {
         text_format(to, "Rank %d is in ", q->f->list[i].rank);
         page_flight_words(q->job, op, to);
         text_add(to, ", and nobody is behind.");
