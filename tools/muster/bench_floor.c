@@ -66,7 +66,8 @@ static struct work count(const struct ops_case *what, double s) {
 /* Microseconds for so many bytes; hot ones lie in whatever cache they fit into. */
 static double time_of(const struct bench_limits *l, enum limit_kind kind, const struct ops_case *what,
                       double bytes) {
-    int processors = limits_processors(), p = what->ranks < processors ? what->ranks : processors;
+    int processors = l->processors ? l->processors : limits_processors(),
+        p = what->ranks < processors ? what->ranks : processors;
     double rate = limits_rate(l, kind, p, what->buffers == OPS_ROTATE ? 1e18 : bytes / p);
 
     return rate > 0 ? bytes / rate / 1e3 : 0;

@@ -32,6 +32,7 @@ struct bench_limits {
     struct limit at[LIMITS_MOST];
     int n, rounds;
     double seconds; /* of one sample */
+    int processors; /* of the machine that was measured; 0: this one */
 };
 
 /*

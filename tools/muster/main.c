@@ -25,6 +25,7 @@ static const struct command commands[] = {
     {"store", cmd_store, "serve a key/value store, or talk to one"},
     {"bench", cmd_bench, "measure muster, beside its peers where they are installed"},
     {"tune", cmd_tune, "measure what communication costs, so that programs choose well"},
+    {"report", cmd_report, "show what the traces and recordings of a run say"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 

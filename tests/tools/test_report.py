@@ -1,0 +1,479 @@
+"""muster report: figures against cases that were computed by hand, verdicts, and files that are not as they should be."""
+
+import json
+import os
+import random
+import re
+import shutil
+import tempfile
+import unittest
+
+import trace_make
+from tool import ToolTest
+from trace_make import Trace, flight
+
+
+def table(part):
+    return [dict(zip(part["columns"], row)) for row in part["rows"]]
+
+
+def trimmed(values):
+    """DeepSpeed's average."""
+    values = sorted(values)
+    cut = int(round(len(values) * 0.1))
+    kept = values[cut:len(values) - cut]
+    return sum(kept) / len(kept)
+
+
+class ReportTest(ToolTest):
+    def setUp(self):
+        super().setUp()
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.dir = os.path.join(self.folder, "out")
+        os.mkdir(self.dir)
+
+    def report(self, *args):
+        """Exit status, stdout and stderr as text."""
+        rc, out, err = self.muster("report", self.dir, *args)
+        return rc, out.decode(), err.decode()
+
+    def figures(self, warnings=0):
+        path = os.path.join(self.folder, "figures.json")
+        rc, _, err = self.report("--json", path)
+        self.assertEqual(rc, 0, err)
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+        if warnings is not None:
+            self.assertEqual(len(found["warnings"]), warnings, found["warnings"])
+        return found
+
+    def put(self, name, data):
+        with open(os.path.join(self.dir, name), "wb") as file:
+            file.write(data if isinstance(data, bytes) else data.encode())
+
+
+class Figures(ReportTest):
+    def pair(self):
+        """Two ranks; each wait is worked out beside it."""
+        zero, one = Trace(0, 2, host="a"), Trace(1, 2, host="b")
+        for trace in (zero, one):
+            trace.group(0, "world", [0, 1])
+        size = 1 << 20
+        zero.op("all_reduce", 10, 50, 0, size=size)
+        one.op("all_reduce", 30, 30, 0, size=size)  # 0 waits 20 for 1
+        zero.op("all_reduce", 100, 10, 1, size=size)
+        one.op("all_reduce", 90, 20, 1, size=size)  # 1 waits 10 for 0
+        zero.op("broadcast", 200, 5, 2, size=64, site="data.c:7")
+        one.op("broadcast", 300, 10, 2, size=64, site="data.c:7")  # 0 left after 5
+        zero.message("send", 400, 4, 0, peer=1, size=128, site="pipe.c:1")
+        one.message("recv", 380, 40, 0, peer=0, size=128, site="pipe.c:2")  # 1 waits 20 for 0
+        zero.work("reduce_scatter", 500, 100, 3, waited=7, size=4096)
+        one.work("reduce_scatter", 590, 10, 3, waited=10, size=4096)  # 0 was 7 in mst_wait
+        one.about("muster_clock", ts=12.0, offset_ns=-1234, error_ns=900)
+        for trace in (zero, one):
+            trace.end(ts=600).write(self.dir)
+
+    def test_head(self):
+        self.pair()
+        found = self.figures()
+        self.assertEqual((found["size"], found["program"], found["hosts"]), (2, "train", ["a", "b"]))
+        self.assertEqual((found["events"], found["dropped"], found["duration_us"], found["clock_error_us"]), (10, 0, 600, 0.9))
+        shares = {rank["rank"]: rank["share"] for rank in found["ranks"]}
+        self.assertAlmostEqual(shares[0], (50 + 10 + 5 + 4 + 7) / 600, 6)
+        self.assertAlmostEqual(shares[1], (30 + 20 + 10 + 40 + 10) / 600, 6)
+        self.assertEqual(found["pairs"], {"collectives": 4, "collectives_complete": 4, "messages": 1, "messages_complete": 1})
+        self.assertIsNone(found["failure"])
+
+    def test_who_waited_for_whom(self):
+        self.pair()
+        found = self.figures()
+        waits = {(w["rank"], w["for"]): (w["us"], w["times"]) for w in table(found["waits"])}
+        self.assertEqual(waits, {(0, 1): (20 + 5 + 7, 3), (1, 0): (10 + 20, 2)})
+        self.assertEqual([(r["waited_us"], r["waited_for_us"]) for r in found["ranks"]], [(32, 30), (30, 32)])
+
+    def test_windows(self):
+        self.pair()
+        zero, one = self.figures()["windows"]["waited_for_us"]
+        self.assertEqual(len(zero), 100)
+        # for rank 1: 10 to 30, 200 to 205, and the last 7 before it came to the work at 590; windows of 6
+        self.assertEqual(one[:6], [0, 2, 6, 6, 6, 0])
+        self.assertEqual((one[33], one[34]), (4, 1))
+        self.assertEqual((one[97], one[98]), (5, 2))
+        self.assertAlmostEqual(sum(one), 32)
+        # for rank 0: 90 to 100, and 380 to 400
+        self.assertEqual(zero[15:17], [6, 4])
+        self.assertEqual(zero[63:67], [4, 6, 6, 4])
+        self.assertAlmostEqual(sum(zero), 30)
+
+    def test_table(self):
+        self.pair()
+        found = self.figures()
+        rows = {(o["name"], o["bytes"]): o for o in found["operations"]}
+        reduce = rows["all_reduce", 1 << 20]
+        times = [50, 30, 10, 20]
+        rates = [8 * (1 << 20) / (1000 * t) for t in times]
+        self.assertEqual((reduce["count"], reduce["total_us"], reduce["avg_us"], reduce["size"]), (4, 110, 27.5, 2))
+        self.assertAlmostEqual(reduce["tput_gbps"], sum(rates) / 4, 5)
+        self.assertAlmostEqual(reduce["busbw_gbps"], sum(rates) / 4, 5)  # 2 (n - 1) / n is 1
+        self.assertEqual(reduce["moving_us"], 30 + 30 + 10 + 10)
+        scatter = rows["reduce_scatter", 4096]
+        self.assertAlmostEqual(scatter["busbw_gbps"], scatter["tput_gbps"] / 2, 5)
+        cells = {(c["operation"], c["rank"]): c for c in table(found["cells"])}
+        own = cells[found["operations"].index(reduce), 0]
+        self.assertEqual((own["count"], own["total_us"], own["avg_us"]), (2, 60, 30))
+
+    def test_sites(self):
+        self.pair()
+        found = self.figures()
+        sites = {(found["sites"][c["site"]]["site"], c["rank"]): c for c in table(found["site_cells"])}
+        self.assertEqual((sites["data.c:7", -1]["count"], sites["data.c:7", -1]["total_us"], sites["data.c:7", -1]["waited_us"]), (2, 15, 5))
+        self.assertEqual((sites["pipe.c:2", 1]["total_us"], sites["pipe.c:2", 1]["waited_us"]), (40, 20))
+        self.assertNotIn(("pipe.c:2", 0), sites)
+
+    def test_averages_leave_out_a_tenth_and_groups_have_their_own_size(self):
+        rng = random.Random(5)
+        groups = {0: [0, 1], 1: [0, 1], 2: [2, 3], 3: [2, 3]}
+        times = {}
+        for rank in range(4):
+            trace = Trace(rank, 4)
+            trace.group(1, "pair", groups[rank], id=f"pair{rank // 2}")
+            for seq in range(17):
+                took = rng.randrange(1, 1000000) / 1000
+                times.setdefault(rank // 2, {}).setdefault(rank, []).append(took)
+                trace.op("grads", 1000 * seq, took, seq, group=1, size=6000, call="all_reduce")
+                trace.op("all_gather", 1000 * seq + 999.5, 0.25, seq, group=0, size=8000)
+            trace.end().write(self.dir)
+        found = self.figures()
+        names = [group["name"] for group in found["groups"]]
+        self.assertEqual(sorted(names), ["pair", "pair", "world"])
+        grads = next(o for o in found["operations"] if o["name"] == "grads")
+        self.assertEqual((grads["call"], grads["size"], len(grads["groups"])), ("all_reduce", 2, 2))
+        every = [t for pair in times.values() for rank in pair.values() for t in rank]
+        self.assertAlmostEqual(grads["avg_us"], trimmed(every), 2)
+        self.assertAlmostEqual(grads["tput_gbps"], trimmed([48 / t for t in every]), 5)
+        self.assertAlmostEqual(grads["busbw_gbps"], grads["tput_gbps"], 5)
+        gather = next(o for o in found["operations"] if o["name"] == "all_gather")
+        self.assertAlmostEqual(gather["busbw_gbps"], gather["tput_gbps"] * 3 / 4, 5)
+        at = found["operations"].index(grads)
+        for cell in table(found["cells"]):
+            if cell["operation"] != at:
+                continue
+            pair = None if cell["group"] < 0 else min(found["groups"][cell["group"]]["ranks"]) // 2
+            mine = [t for p, ranks in times.items() for r, ts in ranks.items() for t in ts if pair in (None, p) and cell["rank"] in (-1, r)]
+            self.assertEqual(cell["count"], len(mine))
+            self.assertAlmostEqual(cell["total_us"], sum(mine), 2)
+            self.assertAlmostEqual(cell["avg_us"], trimmed(mine), 2)
+
+    def test_groups_with_the_same_ranks_are_kept_apart(self):
+        for rank in range(2):
+            trace = Trace(rank, 2)
+            trace.group(1, "one", [0, 1])
+            trace.group(2, "two", [0, 1])
+            trace.op("barrier", 10 * rank, 20, 0, group=1)
+            trace.op("barrier", 100 - 50 * rank, 100, 0, group=2)
+            trace.end().write(self.dir)
+        waits = {(w["rank"], w["for"]): w["us"] for w in table(self.figures()["waits"])}
+        self.assertEqual(waits, {(0, 1): 10, (1, 0): 50})
+
+    def test_collectives_that_a_rank_lacks_are_not_paired(self):
+        for rank in range(3):
+            trace = Trace(rank, 3)
+            trace.op("barrier", 10 * rank, 30, 0)
+            if rank < 2:
+                trace.op("barrier", 100 + rank, 10, 1)
+            trace.end().write(self.dir)
+        found = self.figures()
+        self.assertEqual((found["pairs"]["collectives"], found["pairs"]["collectives_complete"]), (2, 1))
+        self.assertEqual(sum(w["us"] for w in table(found["waits"])), 20 + 10)
+
+    def test_a_thousand_sizes_and_names_share_rows(self):
+        trace = Trace(0, 1)
+        for k in range(1000):
+            trace.op("send", k, 0.5, k, size=1000 + k)
+            trace.op(f"step {k}", k + 0.5, 0.25, k, size=8, call="all_reduce")
+        trace.end().write(self.dir)
+        found = self.figures()
+        self.assertLess(len(found["operations"]), 500)
+        self.assertEqual(sum(o["count"] for o in found["operations"]), 2000)
+        sizes = [(o["bytes"], o["up_to"]) for o in found["operations"] if o["name"] == "send"]
+        self.assertEqual(sizes, [(1024, True), (2048, True)])
+
+    def test_the_machines_limit(self):
+        for rank in range(2):
+            trace = Trace(rank, 2)
+            trace.op("all_reduce", 0, 10000, 0, size=1 << 20)
+            trace.end().write(self.dir)
+        self.assertNotIn("limit_us", self.figures()["operations"][0])
+        rows = [("copy_GBps", 65536, 2, 10), ("add_GBps", 65536, 2, 5), ("line_us", 0, 2, 0.5)]
+        self.put("limits.json", "".join(json.dumps(dict(zip(("limit", "bytes", "processes", "value"), row))) + "\n" for row in rows))
+        # one hand-over, (n - 1) S copied at 10 and added at 5 GB/s
+        expected = 0.5 + (1 << 20) / 1e4 + (1 << 20) / 5e3
+        self.assertAlmostEqual(self.figures()["operations"][0]["limit_us"], expected, 2)
+        self.put("limits.json", "nonsense")
+        self.assertIn("muster bench limits", self.figures(1)["warnings"][0])
+
+    def test_what_a_generator_knows(self):
+        trace_make.make(self.dir, 6, 800, hosts=2, seed=3)
+        found = self.figures()
+        begins, late, last = trace_make.PLANNED
+        self.assertEqual(found["events"], 6 * 800)
+        self.assertEqual((found["pairs"]["collectives"], found["pairs"]["collectives_complete"]), (400 + 200 + 200, 800))
+        world = [k for k in range(800) if trace_make.STEP[k % 8] in ("all_reduce", "broadcast")]
+        expected = sum(last[k] - late[r][k] for k in world for r in range(6))
+        shared = 0
+        for k in range(800):
+            if trace_make.STEP[k % 8] in ("all_gather", "reduce_scatter"):
+                for ranks in ((0, 1, 2), (3, 4, 5)):
+                    arrived = max(late[r][k] for r in ranks)
+                    for r in ranks:
+                        took = last[k] - late[r][k] + 9000 + trace_make.SIZES[(k // 16) % 4] // 1024
+                        spent = round(took / 3) if trace_make.STEP[k % 8] == "reduce_scatter" else took
+                        shared += min(arrived - late[r][k], spent)
+        waits = sum(w["us"] for w in table(found["waits"]))
+        self.assertAlmostEqual(waits, (expected + shared) / 1000, 0)
+
+
+class Words(ReportTest):
+    def test_the_terminal_has_a_summary(self):
+        trace_make.make(self.dir, 4, 200)
+        rc, out, err = self.report()
+        self.assertEqual((rc, err), (0, ""))
+        self.assertIn("train_gpt: 4 ranks on 1 host, 800 events in ", out)
+        self.assertRegex(out, r"in communication: [\d.]+ % of the time at least")
+        self.assertRegex(out, r"(?m)^all_reduce +16 MiB +4 +\d+ ")
+        self.assertRegex(out, r"others waited for\n  rank \d")
+        self.assertEqual(os.listdir(self.folder), ["out"])
+
+    def test_no_escapes_reach_the_terminal(self):
+        trace = Trace(0, 1, program="\x1b[31mred")
+        trace.op("\x1b]0;title\x07", 0, 1, 0, size=4)
+        trace.end().write(self.dir)
+        rc, out, _ = self.report()
+        self.assertEqual(rc, 0)
+        self.assertNotIn("\x1b", out)
+
+
+class Verdicts(ReportTest):
+    def verdict(self, kind, blamed):
+        failure = self.figures(None)["failure"]
+        self.assertEqual((failure["kind"], failure["blamed"]), (kind, blamed), failure["verdict"])
+        rc, out, _ = self.report()
+        self.assertEqual(rc, 0)
+        self.assertEqual(out.splitlines()[0], failure["verdict"])
+        return failure["verdict"]
+
+    def test_a_rank_that_is_behind(self):
+        for rank in range(4):
+            done = [("broadcast", 15, "done", "data.c:9"), ("all_reduce", 16, "done", "train.c:31")]
+            flight(self.dir, rank, 4, done + [("all_reduce", 17, "started", "train.c:33")] * (rank != 2), "MST_ERR_STALLED: nothing moved" if rank != 2 else "SIGUSR2")
+        words = self.verdict("behind", [2])
+        self.assertIn("Rank 2 is behind: the last that it finished is all_reduce number 16 of world at train.c:31 (step)", words)
+        self.assertIn("ranks 0, 1, 3 wait for it: it has not come to all_reduce number 17 of world at train.c:33", words)
+        self.assertIn("SIGUSR2", words)
+
+    def test_a_rank_that_others_wait_for_waits_for_another(self):
+        stuck = [("all_reduce", 17, "started", "train.c:33")]
+        flight(self.dir, 0, 4, stuck)
+        flight(self.dir, 1, 4, stuck)
+        flight(self.dir, 2, 4, [("all_reduce", 16, "done", "train.c:31"), {"name": "recv", "seq": 4, "state": "started", "site": "pipe.c:8", "peer": 3}])
+        flight(self.dir, 3, 4, [("all_reduce", 16, "done", "train.c:31")])
+        words = self.verdict("behind", [3])
+        self.assertIn("recv from rank 3 number 4", words)
+
+    def test_a_missing_rank(self):
+        for rank in (0, 1, 3):
+            flight(self.dir, rank, 4, [("barrier", 3, "started", "a.c:1")])
+        words = self.verdict("missing", [2])
+        self.assertIn("rank 2 without a recording, and ranks 0, 1, 3 wait in barrier number 3 of world at a.c:1", words)
+
+    def test_ranks_that_wait_for_each_other(self):
+        for rank in range(2):
+            flight(self.dir, rank, 2, [{"name": "recv", "seq": 0, "state": "started", "site": f"a.c:{rank}", "peer": 1 - rank}])
+        words = self.verdict("circle", [0, 1])
+        self.assertIn("rank 0 in recv from rank 1 number 0 of world at a.c:0 (step) for rank 1, and rank 1 in recv", words)
+
+    def test_different_calls(self):
+        for rank in range(3):
+            name = "broadcast" if rank == 2 else "all_reduce"
+            flight(self.dir, rank, 3, [(name, 5, "started", f"{name}.c:1")])
+        words = self.verdict("different", [0, 2])
+        self.assertIn("rank 2 called broadcast number 5 of world at broadcast.c:1", words)
+
+    def test_nobody_is_behind(self):
+        for rank in range(3):
+            flight(self.dir, rank, 3, [("all_reduce", 5, "started", "a.c:1")])
+        self.assertIn("ranks 0, 1, 2 are all in all_reduce number 5", self.verdict("together", []))
+
+    def test_nothing_is_going_on(self):
+        flight(self.dir, 0, 1, [("barrier", 5, "done", "a.c:1")])
+        self.assertIn("all had finished", self.verdict("none", []))
+
+    def test_groups_that_look_alike(self):
+        """Two pairs of one name and size: without more nobody is blamed, with ids or traces the right one is."""
+        def pairs(more):
+            for rank in range(4):
+                ops = [{"name": "all_reduce", "seq": 10 * (rank // 2) + (rank != 3), "state": "done" if rank in (0, 3) else "started", "site": f"a.c:{rank}",
+                        "group": 1, "group_name": "pair", "group_size": 2, **more(rank)}]
+                flight(self.dir, rank, 4, ops)
+        pairs(lambda rank: {})
+        self.verdict("together", [])
+        pairs(lambda rank: {"group_id": f"p{rank // 2}"})
+        self.verdict("behind", [3])
+        pairs(lambda rank: {})
+        for rank in range(4):
+            trace = Trace(rank, 4)
+            trace.group(1, "pair", [rank // 2 * 2, rank // 2 * 2 + 1], id=f"p{rank // 2}")
+            trace.op("barrier", 0, 1, 0, group=1)
+            trace.end().write(self.dir)
+        self.verdict("behind", [3])
+
+    def test_hostile_recordings(self):
+        flight(self.dir, 0, 2, [("barrier", 5, "started", "a.c:1")])
+        self.put("rank-1.flight.json", '{"version":1,"rank":1,"size":2,"operations":[{"name":"barrier","seq":1e300}]}')
+        self.put("rank-2.flight.json", '{"version":1,"rank":2,"size":70000,"operations":[]}')
+        self.put("rank-3.flight.json", "[" * 100000)
+        self.put("rank-4.flight.json", '{"version":1,"rank":0,"size":2,"operations":[]}')
+        found = self.figures(None)
+        self.assertEqual(len(found["warnings"]), 4, found["warnings"])
+        self.assertEqual(found["failure"]["ranks"][0]["rank"], 0)
+
+
+class Hostile(ReportTest):
+    def trace(self, rank=0, size=1, calls=5):
+        trace = Trace(rank, size)
+        for seq in range(calls):
+            trace.op("all_reduce", 10 * seq, 5, seq, size=64)
+        return trace.end()
+
+    def fails(self, part, *args):
+        rc, out, err = self.report(*args)
+        self.assertEqual((rc, out), (1, ""))
+        self.assertIn(part, err)
+
+    def test_directories_that_hold_nothing(self):
+        self.fails("has no rank-R.trace.json")
+        self.put("rank-x.trace.json", "[")
+        self.put("rank-01.trace.json", "[")
+        self.fails("has no rank-R.trace.json")
+        rc, _, err = self.muster("report", os.path.join(self.folder, "none"))
+        self.assertEqual(rc, 1)
+        self.assertIn("No such file or directory", err.decode())
+
+    def test_mistakes(self):
+        for words, part in (((), "which directory"), (("a", "b"), "one directory"), (("a", "--pages"), "--pages")):
+            rc, out, err = self.muster("report", *words)
+            self.assertEqual((rc, out), (2, b""), words)
+            self.assertIn(part, err.decode())
+
+    def test_every_truncation_is_read_as_far_as_it_goes(self):
+        text = self.trace().text()
+        for end in range(0, len(text), 7):
+            self.put("rank-0.trace.json", text[:end])
+            rc, _, err = self.report()
+            self.assertIn(rc, (0, 1))
+            self.assertIn("warning" if rc == 0 else "left out", err)
+        self.put("rank-0.trace.json", text)
+        self.assertEqual(self.figures()["events"], 5)
+
+    def test_a_cut_file_keeps_its_whole_lines(self):
+        text = self.trace().text()
+        self.put("rank-0.trace.json", text[:text.rindex('"seq":4')])
+        found = self.figures(1)
+        self.assertEqual(found["events"], 4)
+        self.assertIn("without a proper end", found["warnings"][0])
+
+    def test_lines_of_another_kind(self):
+        good = self.trace().text()
+        for bad in ('{"ph":1}', '{"ph":"X","ts":"1"}', '{"ph":"X","ts":1e300,"dur":1,"name":"a","args":{"group":0,"seq":0}}', '{"ph":"X","ts":1,"dur":-1,"name":"a","args":{"group":0,"seq":0}}',
+                    '{"ph":"X","ts":1,"dur":1,"name":"a","args":{"group":0,"seq":99999999999999999999}}', '{"ph":"X","ts":1,"dur":1,"name":null,"args":{"group":0,"seq":0}}', "\0\xff", "{" * 50,
+                    '{"ph":"M","name":"muster_group","args":{"group":3,"size":3,"ranks":[1,2]}}', '{"ph":"M","name":"muster_group","args":{"group":3,"size":1,"ranks":[99999999]}}',
+                    '{"ph":"M","name":"muster","args":{"version":1,"rank":0,"size":1}}', '{"ph":"e","id":"0.9","ts":1}', '{"ph":"b","id":"0.9","name":"a","args":{"group":0,"seq":0}}', "x" * 3000000):
+            self.put("rank-0.trace.json", good.replace("\n", f"\n{bad},\n", 1).encode("latin-1"))
+            found = self.figures(1)
+            self.assertEqual(found["events"], 5, bad[:80])
+            self.assertIn("that cannot be read", found["warnings"][0])
+
+    def test_values_at_the_limits(self):
+        trace = Trace(0, 1)
+        trace.op("all_reduce", 8999999999999.0, 0, 2**53, size=2**53, queued=-1.0, waited=8999999999999.0)
+        trace.op("send", -5.0, 0.0, 0, cat="message", peer=2**31 - 1, tag=-5)
+        trace.end().write(self.dir)
+        found = self.figures()
+        self.assertEqual((found["events"], found["begin_us"]), (2, -5))
+        rc, _, err = self.report("-o", os.path.join(self.folder, "page.html"))
+        self.assertEqual((rc, err), (0, ""))
+
+    def test_ranks_that_are_missing_doubled_or_of_another_world(self):
+        self.trace(0, 4).write(self.dir)
+        self.trace(1, 4).write(self.dir)
+        self.trace(2, 8).write(self.dir)
+        self.put("rank-3.trace.json", self.trace(1, 4).text())
+        found = self.figures(3)
+        words = "\n".join(found["warnings"])
+        self.assertIn("is of a world of 8 ranks, the others are of one of 4", words)
+        self.assertIn("rank-3.trace.json is left out: it was written by rank 1", words)
+        self.assertIn("2 of 4 ranks left no trace: 2, 3", words)
+        self.assertEqual([rank["rank"] for rank in found["ranks"]], [0, 1])
+
+    def test_dropped_events_and_old_traces_are_said(self):
+        trace = Trace(0, 2)
+        trace.op("barrier", 1, 1, 0)
+        trace.end(dropped=77).write(self.dir)
+        Trace(1, 2, unix_ns=1789000000000000000 - 3600 * 10**9).end().write(self.dir)
+        words = "\n".join(self.figures(2)["warnings"])
+        self.assertIn("rank 0 dropped 77 events", words)
+        self.assertIn("ten minutes apart", words)
+
+    def test_a_pipe_is_not_waited_for(self):
+        os.mkfifo(os.path.join(self.dir, "rank-0.trace.json"))
+        os.mkfifo(os.path.join(self.dir, "rank-0.flight.json"))
+        self.fails("cannot be read")
+
+    def test_many_groups_and_open_works_end_in_time(self):
+        lines = [json.dumps({"ph": "M", "name": "muster", "args": {"version": 1, "rank": 0, "size": 1}})]
+        lines += [json.dumps({"ph": "M", "name": "muster_group", "args": {"group": k, "name": "g", "size": 1, "ranks": [0]}}) for k in range(20000)]
+        lines += [json.dumps({"ph": "b", "id": f"0.{k}", "ts": k, "name": f"n{k}", "args": {"group": k, "seq": k, "bytes": k, "site": f"s{k}"}}) for k in range(20000)]
+        lines += [json.dumps({"ph": "e", "id": f"0.{k}", "ts": k + 1}) for k in range(20000)]
+        self.put("rank-0.trace.json", "[" + ",\n".join(lines) + "\n]\n")
+        self.assertEqual(self.figures(None)["events"], 20000)
+
+    def test_markup_in_names_stays_text(self):
+        evil = '</script><script>alert(1)</script><!--<b>&"'
+        trace = Trace(0, 1, host=evil, program=evil)
+        trace.op(evil, 0, 1, 0, size=4, call="all_reduce", site=evil, function=evil)
+        trace.end().write(self.dir)
+        flight(self.dir, 0, 1, [(evil, 0, "started", evil)], reason=evil)
+        path = os.path.join(self.folder, "page.html")
+        rc, _, err = self.report("-o", path)
+        self.assertEqual((rc, err), (0, ""))
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+        self.assertNotIn("alert(1)</script>", page)
+        summary = re.search(r'id="summary">(.*?)</script>', page, re.S)[1]
+        self.assertEqual(json.loads(summary)["program"], evil)
+        self.assertEqual(json.loads(summary), self.figures(None))
+
+    def test_a_page_that_cannot_be_written(self):
+        self.trace().write(self.dir)
+        for path in ("/nonexistent/page.html", "/dev/full", self.dir):
+            for option in ("-o", "--json"):
+                rc, _, err = self.report(option, path)
+                self.assertEqual(rc, 1, path)
+                self.assertIn(f"cannot write {path}", err)
+        self.assertEqual(os.listdir(self.folder), ["out"])
+
+    def test_a_page_replaces_another_as_a_whole(self):
+        self.trace().write(self.dir)
+        path = os.path.join(self.folder, "page.html")
+        for _ in range(2):
+            self.assertEqual(self.report("-o", path)[0], 0)
+            self.assertEqual(sorted(os.listdir(self.folder)), ["out", "page.html"])
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+        self.assertTrue(page.startswith("<!DOCTYPE html>") and page.endswith("</html>\n"))
+        self.assertNotRegex(page, r"https?://(?!www\.w3\.org)|src=|@import")
+
+
+if __name__ == "__main__":
+    unittest.main()

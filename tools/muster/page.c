@@ -1,0 +1,90 @@
+/* page.c - "muster report": reads the traces and recordings of a run, says what they say, and makes a page of them. See page.h. */
+#include "page.h"
+#include "commands.h"
+#include "options.h"
+
+#include "base/buf.h"
+
+struct report_options {
+    const char *output, *json;
+};
+
+#define AT(field) offsetof(struct report_options, field)
+
+static const struct opt options[] = {
+    {"output", 'o', OPT_STRING, "FILE",
+     "write a page (HTML) that shows everything and needs nothing but itself", AT(output), 0, 0},
+    {"json", 0, OPT_STRING, "FILE", "write the figures of the page as JSON", AT(json), 0, 0},
+};
+
+static const struct opt_command command = {
+    "muster report",
+    "DIR",
+    "Shows what the traces (MUSTER_TRACE=DIR) and flight recordings of a run say.",
+    options,
+    sizeof options / sizeof *options,
+    false,
+};
+
+static int out_of_memory(void) {
+    fputs("muster report: out of memory\n", stderr);
+    return EXIT_FAILED;
+}
+
+static int write_page(struct page_job *job, const struct msi_buf *summary, const char *path) {
+    struct page_output out;
+
+    if (!page_create(&out, path)) return EXIT_FAILED;
+    page_write(job, summary, out.file);
+    if (job->failed) {
+        page_discard(&out);
+        return out_of_memory();
+    }
+    return page_save(&out) ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int write_json(const struct msi_buf *summary, const char *path) {
+    struct page_output out;
+
+    if (!page_create(&out, path)) return EXIT_FAILED;
+    fwrite(summary->data, 1, summary->len, out.file);
+    fputc('\n', out.file);
+    return page_save(&out) ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int write_all(struct page_job *job, const struct report_options *wanted) {
+    struct msi_buf summary = {0};
+    int status = EXIT_DONE;
+
+    page_words(job);
+    if (wanted->output == NULL && wanted->json == NULL) return EXIT_DONE;
+    page_summary(job, &summary);
+    if (summary.failed) status = out_of_memory();
+    if (status == EXIT_DONE && wanted->json != NULL) status = write_json(&summary, wanted->json);
+    if (status == EXIT_DONE && wanted->output != NULL) status = write_page(job, &summary, wanted->output);
+    msi_buf_free(&summary);
+    return status;
+}
+
+int cmd_report(int argc, char **argv) {
+    struct report_options wanted = {0};
+    struct page_job job = {0};
+    char **operands;
+    int n;
+
+    int status = opt_parse(&command, argc, argv, &wanted, &operands, &n);
+    if (status != OPT_PROCEED) return status;
+    if (n != 1)
+        return opt_mistake(&command, n == 0 ? "which directory? Give the one that MUSTER_TRACE named"
+                                            : "it takes one directory");
+    status = EXIT_FAILED;
+    if (page_read_dir(&job, operands[0])) {
+        page_pair(&job);
+        if (!job.failed) page_tables(&job);
+        if (!job.failed) page_limits(&job);
+        if (!job.failed) status = write_all(&job, &wanted);
+    }
+    if (job.failed) status = out_of_memory();
+    page_free(&job);
+    return status;
+}

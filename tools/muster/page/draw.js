@@ -1,0 +1,271 @@
+/*
+ * draw.js - draws the timeline. What is narrower than two dots is gathered into a density, one dot wide for each dot of time and one high for
+ * each row, which is stretched over the rows; so a picture costs no more than its dots, however many events it shows. Zoomed out so far
+ * that the overview is finer than the dots, the events are not looked at at all.
+ */
+
+const LABELS = 96, AXIS = 22, WIDE = 2, NAME_ROOM = 46, ARROWS_MOST = 1500, EXACT_MOST = 60000;
+
+/* view: begin and end in ns, and what is drawn where; lanes are laid out in a column that scrolls. */
+const view = { begin: timelineData.begin, end: timelineData.end, width: 0, height: 0, laneHeight: 0, scroll: 0, exact: false, hover: null, held: null, partners: [], select: null };
+
+const span = () => view.end - view.begin;
+const plotWidth = () => Math.max(1, view.width - LABELS);
+const timeToX = (time) => LABELS + (time - view.begin) / span() * plotWidth();
+const xToTime = (x) => view.begin + (x - LABELS) / plotWidth() * span();
+const hasWorks = lanes.some((lane) => lane.overviews[1]);
+
+/* Top and height of a row of a lane. */
+function rowPlace(lane, row) {
+  const top = AXIS + lane.index * view.laneHeight - view.scroll, gap = view.laneHeight > 14 ? 3 : 1, high = view.laneHeight - gap;
+  if (!hasWorks) return [top, high];
+  const upper = Math.round(high * 0.6);
+  return row ? [top + upper, high - upper] : [top, upper];
+}
+
+function visibleLanes() {
+  const first = Math.max(0, Math.floor(view.scroll / view.laneHeight)), last = Math.ceil((view.scroll + view.height - AXIS) / view.laneHeight);
+  return lanes.slice(first, last);
+}
+
+/* Whether events are drawn, not the overview: they are few in all, or the overview is too coarse. */
+function wantsEvents() {
+  if (summary.events <= EXACT_MOST) return true;
+  return span() / (timelineData.end - timelineData.begin) * timelineData.bins < plotWidth();
+}
+
+/* What lies under each dot of one row: how much is covered, how much of that waits, and by which class most. */
+class Density {
+  constructor(width) {
+    this.cover = new Float32Array(width);
+    this.waits = new Float32Array(width);
+    this.most = new Float32Array(width);
+    this.class = new Uint8Array(width);
+  }
+  clear() { this.cover.fill(0); this.waits.fill(0); this.most.fill(0); }
+  add(x, cover, waits, kind) {
+    this.cover[x] += cover;
+    this.waits[x] += waits;
+    if (cover > this.most[x]) { this.most[x] = cover; this.class[x] = kind; }
+  }
+}
+
+function gatherOverview(density, planes, width) {
+  const bins = timelineData.bins, scale = bins / (timelineData.end - timelineData.begin), perDot = span() / width * scale;
+  const first = (view.begin - timelineData.begin) * scale;
+  for (let x = 0; x < width; x++) {
+    const from = Math.max(0, Math.floor(first + x * perDot)), until = Math.min(bins, Math.max(from + 1, Math.floor(first + (x + 1) * perDot)));
+    for (let bin = from; bin < until; bin++) {
+      const cover = planes[bin] / 255 / (until - from);
+      if (cover > 0) density.add(x, cover, cover * planes[bins + bin] / 255, planes[2 * bins + bin]);
+    }
+  }
+}
+
+/* Goes through the events of a row that are in view; those wide enough are handed to wide, the others are gathered. */
+function gatherEvents(density, row, width, wide) {
+  const [first, last] = row.between(view.begin, view.end), scale = width / span();
+  for (let index = first; index < last; index++) {
+    const b = row.block(index);
+    for (let i = 0; i < b.n; i++) {
+      const from = (b.begin[i] - view.begin) * scale, size = b.took[i] * scale;
+      if (from >= width || from + size < 0) continue;
+      if (size >= WIDE) { wide(b, i, from, size, index); continue; }
+      const waits = b.arrived[i] > b.begin[i] ? Math.min(1, (b.arrived[i] - b.begin[i]) / b.took[i]) : 0;
+      const x = Math.max(0, Math.floor(from)), kind = timelineData.kinds[b.kind[i]][KIND.class];
+      const here = Math.min(size, x + 1 - from);
+      density.add(x, Math.max(here, 0.02), here * waits, kind);
+      if (size > here && x + 1 < width) density.add(x + 1, size - here, (size - here) * waits, kind);
+    }
+  }
+}
+
+/* Puts one row of dots into a picture: full colour for moving, paler for waiting, fainter where there is less of both. */
+function paintDensity(density, pixels, offset, width, palette) {
+  for (let x = 0; x < width; x++) {
+    const cover = density.cover[x];
+    if (cover <= 0) continue;
+    const share = Math.min(1, density.waits[x] / cover), strong = (0.22 + 0.78 * Math.min(1, cover)) * (1 - 0.6 * share);
+    const at = 4 * (offset + x), colour = palette[density.class[x]];
+    pixels[at] = colour[0];
+    pixels[at + 1] = colour[1];
+    pixels[at + 2] = colour[2];
+    pixels[at + 3] = 255 * strong;
+  }
+}
+
+/* One event: the time before the last rank came is paler. */
+function paintEvent(ctx, b, i, from, size, top, high) {
+  const kind = b.kind[i], colour = style.colours[kindNumber(kind, "class")];
+  const left = Math.max(-4, from), right = Math.min(view.width, from + size);
+  const ready = Number.isNaN(b.arrived[i]) ? from : from + size * Math.max(0, Math.min(1, (b.arrived[i] - b.begin[i]) / (b.took[i] || 1)));
+  const edge = Math.max(left, Math.min(right, ready));
+  ctx.fillStyle = colour;
+  ctx.globalAlpha = 0.4;
+  if (edge > left) ctx.fillRect(LABELS + left, top, edge - left, high);
+  ctx.globalAlpha = 1;
+  if (right > edge) ctx.fillRect(LABELS + edge, top, Math.max(0.5, right - edge - (size > 4 ? 0.5 : 0)), high);
+  if (kindNumber(kind, "status")) { ctx.fillStyle = style.bad; ctx.fillRect(LABELS + left, top + high - 2, right - left, 2); }
+  if (high < 10 || right - left < NAME_ROOM) return;
+  ctx.fillStyle = edge - Math.max(0, left) > 20 ? style.ink : style.panel; /* it begins on the pale part */
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(LABELS + left, top, right - left - 3, high);
+  ctx.clip();
+  ctx.fillText(kindText(kind, "name"), LABELS + Math.max(left, 0) + 4, top + high / 2 + 0.5);
+  ctx.restore();
+}
+
+function drawRows(ctx) {
+  const shown = visibleLanes(), width = Math.ceil(plotWidth()), density = new Density(width), palette = style.colours.map(components);
+  const rows = hasWorks ? 2 : 1, image = new ImageData(width, Math.max(1, shown.length * rows)), arrows = [];
+  let visible = 0;
+  view.exact = wantsEvents();
+  const paints = [];
+  shown.forEach((lane, at) => {
+    const exact = view.exact && lane.load();
+    for (let row = 0; row < rows; row++) {
+      if (!lane.overviews[row]) continue;
+      const [top, high] = rowPlace(lane, row);
+      density.clear();
+      if (exact) gatherEvents(density, lane.rows[row], width, (b, i, from, size, block) => {
+        const slots = lane.rows[row].slots, each = high / slots;
+        paints.push([b, i, from, size, top + b.slot[i] * each, Math.max(1, each - (slots > 1 ? 0.5 : 0))]);
+        if (kindNumber(b.kind[i], "class") === RECV && !Number.isNaN(b.arrived[i])) arrows.push([lane, b, i, top + high / 2]);
+        visible++;
+      });
+      else gatherOverview(density, lane.overviews[row], width);
+      paintDensity(density, image.data, (at * rows + row) * width, width, palette);
+    }
+  });
+  stretch(ctx, image, shown, rows, width);
+  for (const paint of paints) paintEvent(ctx, ...paint);
+  if (arrows.length && visible <= ARROWS_MOST) drawArrows(ctx, arrows);
+}
+
+const scratch = document.createElement("canvas");
+function stretch(ctx, image, shown, rows, width) {
+  scratch.width = image.width;
+  scratch.height = image.height;
+  scratch.getContext("2d").putImageData(image, 0, 0);
+  ctx.imageSmoothingEnabled = false;
+  shown.forEach((lane, at) => {
+    for (let row = 0; row < rows; row++) {
+      const [top, high] = rowPlace(lane, row);
+      ctx.drawImage(scratch, 0, at * rows + row, width, 1, LABELS, top, width, high);
+    }
+  });
+}
+
+/* From the beginning of the send to the end of the receive. */
+function drawArrows(ctx, arrows) {
+  ctx.strokeStyle = style.ink;
+  ctx.fillStyle = style.ink;
+  ctx.globalAlpha = 0.55;
+  ctx.lineWidth = 1;
+  for (const [lane, b, i, y] of arrows) {
+    const from = laneOfRank.get(shapeOf(b.shape[i]).peer);
+    if (!from || from === lane) continue;
+    const [top, high] = rowPlace(from, 0), x0 = timeToX(b.arrived[i]), x1 = timeToX(b.begin[i] + b.took[i]), y0 = top + high / 2;
+    const angle = Math.atan2(y - y0, x1 - x0);
+    ctx.beginPath();
+    ctx.moveTo(x0, y0);
+    ctx.lineTo(x1, y);
+    ctx.stroke();
+    ctx.beginPath();
+    ctx.moveTo(x1, y);
+    ctx.lineTo(x1 - 7 * Math.cos(angle - 0.4), y - 7 * Math.sin(angle - 0.4));
+    ctx.lineTo(x1 - 7 * Math.cos(angle + 0.4), y - 7 * Math.sin(angle + 0.4));
+    ctx.fill();
+  }
+  ctx.globalAlpha = 1;
+}
+
+function drawAxis(ctx) {
+  const step = niceStep(span(), plotWidth() / 110);
+  ctx.fillStyle = style.panel;
+  ctx.fillRect(0, 0, view.width, AXIS);
+  ctx.textBaseline = "middle";
+  for (let time = Math.ceil(view.begin / step) * step; time <= view.end; time += step) {
+    const x = timeToX(time);
+    ctx.fillStyle = style.line;
+    ctx.fillRect(x, AXIS - 5, 1, view.height);
+    ctx.fillStyle = style.soft;
+    ctx.textAlign = x < LABELS + 24 ? "left" : "center"; /* so that the labels do not cover it */
+    ctx.fillText(axisTime(time, step), x, AXIS / 2 - 1);
+  }
+}
+
+/* As many decimals as the steps need. */
+function axisTime(ns, step) {
+  const [unit, name] = Math.abs(view.end) >= 1e9 ? [1e9, "s"] : Math.abs(view.end) >= 1e6 ? [1e6, "ms"] : [1e3, "\u00b5s"];
+  return plain(ns / unit, Math.min(9, Math.max(0, -Math.floor(Math.log10(step / unit) + 1e-9)))) + " " + name;
+}
+
+function drawLabels(ctx) {
+  const every = view.laneHeight >= 12 ? 1 : Math.max(1, niceStep(12 / view.laneHeight, 1));
+  ctx.fillStyle = style.panel;
+  ctx.fillRect(0, AXIS, LABELS - 1, view.height);
+  ctx.textAlign = "right";
+  for (const lane of visibleLanes()) {
+    const top = AXIS + lane.index * view.laneHeight - view.scroll;
+    if (lane.index % every) continue;
+    ctx.fillStyle = view.held && view.held.lane === lane ? style.accent : style.soft;
+    const host = view.laneHeight >= 26 ? "" : summary.hosts.length > 1 ? ` ${lane.about.host}` : "";
+    ctx.fillText(`rank ${lane.rank}${host}`, LABELS - 8, top + Math.min(view.laneHeight / 2, 13), LABELS - 12);
+    if (view.laneHeight >= 26) ctx.fillText(lane.about.host, LABELS - 8, top + 26 < top + view.laneHeight ? top + 26 : top + view.laneHeight - 6, LABELS - 12);
+  }
+  ctx.fillStyle = style.panel;
+  ctx.fillRect(0, 0, LABELS - 1, AXIS);
+}
+
+function drawHeld(ctx) {
+  ctx.strokeStyle = style.ink;
+  ctx.lineWidth = 1.5;
+  for (const event of view.partners) {
+    const [top, high] = eventPlace(event), x = timeToX(event.begin), size = Math.max(3, event.took / span() * plotWidth());
+    if (x > view.width || x + size < LABELS || top + high < AXIS) continue;
+    ctx.strokeRect(Math.max(LABELS - 2, x), top - 0.5, Math.min(size, view.width - x + 4), high + 1);
+  }
+  if (!view.held || Number.isNaN(view.held.arrived)) return;
+  const x = timeToX(view.held.arrived);
+  ctx.setLineDash([4, 3]);
+  ctx.beginPath();
+  ctx.moveTo(x, AXIS);
+  ctx.lineTo(x, view.height);
+  if (x >= LABELS) ctx.stroke();
+  ctx.setLineDash([]);
+}
+
+function eventPlace(event) {
+  const [top, high] = rowPlace(event.lane, event.row), each = high / event.lane.rows[event.row].slots;
+  return [top + event.slot * each, each];
+}
+
+function drawTimeline() {
+  const ctx = view.context;
+  if (!ctx) return;
+  kept.stamp++;
+  ctx.clearRect(0, 0, view.width, view.height);
+  ctx.fillStyle = style.panel;
+  ctx.fillRect(0, 0, view.width, view.height);
+  ctx.textBaseline = "middle";
+  ctx.fillStyle = style.stripe;
+  for (const lane of visibleLanes()) if (lane.index % 2) ctx.fillRect(LABELS, AXIS + lane.index * view.laneHeight - view.scroll, view.width, view.laneHeight);
+  drawAxis(ctx);
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(LABELS, AXIS, plotWidth(), view.height);
+  ctx.clip();
+  ctx.textAlign = "left";
+  drawRows(ctx);
+  drawHeld(ctx);
+  if (view.select) {
+    ctx.fillStyle = style.accent;
+    ctx.globalAlpha = 0.2;
+    ctx.fillRect(Math.min(...view.select), AXIS, Math.abs(view.select[1] - view.select[0]), view.height);
+    ctx.globalAlpha = 1;
+  }
+  ctx.restore();
+  drawLabels(ctx);
+}

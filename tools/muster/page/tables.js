@@ -1,0 +1,106 @@
+/* tables.js - time per operation and size, and per call site: tables that can be sorted and narrowed to a rank or a group. */
+
+/* columns: [title, value for sorting, text, is it text?]. Sorting by a column again turns the order round. */
+class Table {
+  constructor(parent, columns, first) {
+    this.columns = columns;
+    this.order = first;
+    this.down = true;
+    this.rows = [];
+    this.body = element("tbody");
+    this.heads = columns.map(([title, , , text], i) => element("th", { class: text ? "text" : null, scope: "col" },
+      element("button", { onclick: () => this.sortBy(i) }, title)));
+    parent.replaceChildren(element("table", {}, element("thead", {}, element("tr", {}, ...this.heads)), this.body));
+  }
+  sortBy(column) {
+    this.down = column === this.order ? !this.down : !this.columns[column][3];
+    this.order = column;
+    this.draw();
+  }
+  show(rows) {
+    this.rows = rows;
+    this.draw();
+  }
+  draw() {
+    const value = this.columns[this.order][1], sign = this.down ? -1 : 1;
+    const compare = (a, b) => { const x = value(a), y = value(b); return sign * (x < y ? -1 : x > y ? 1 : 0); };
+    this.heads.forEach((head, i) => i === this.order ? head.setAttribute("aria-sort", this.down ? "descending" : "ascending") : head.removeAttribute("aria-sort"));
+    this.body.replaceChildren(...[...this.rows].sort(compare).map((row) => element("tr", {}, ...this.columns.map(([, worth, text, isText]) =>
+      element("td", { class: isText ? "text" : null, "data-value": worth(row) }, text(row))))));
+  }
+}
+
+/* The rows of {columns, rows} as objects. */
+const records = (table) => table.rows.map((row) => Object.fromEntries(table.columns.map((name, i) => [name, row[i]])));
+
+const number = (field, show) => [(row) => row[field], (row) => show(row[field])];
+const milliseconds = (us) => plain(us / 1000, us >= 1e6 ? 1 : us >= 1e3 ? 3 : 4);
+const rate = (gbps) => gbps ? digits(gbps) : "\u2013";
+
+function fillSelect(select, all, choices, changed) {
+  select.append(element("option", { value: "-1" }, all), ...choices.map(([value, text]) => element("option", { value }, text)));
+  select.addEventListener("change", changed);
+}
+
+const ranksAsChoices = () => summary.ranks.map((rank) => [rank.rank, `${rank.rank} (${rank.host})`]);
+
+function operationRows(cells, rank, group) {
+  if (rank < 0 && group < 0) return summary.operations;
+  const wanted = new Map();
+  for (const cell of cells) {
+    if (cell.rank !== rank) continue;
+    const groups = summary.operations[cell.operation].groups;
+    /* An operation of one group has no cells for that group beside those for all. */
+    const fits = group < 0 ? cell.group < 0 : groups.length === 1 ? groups[0] === group : cell.group === group;
+    if (fits) wanted.set(cell.operation, cell);
+  }
+  if (rank < 0) summary.operations.forEach((operation, i) => { if (operation.groups.length === 1 && operation.groups[0] === group) wanted.set(i, operation); });
+  return [...wanted].map(([i, cell]) => ({ ...summary.operations[i], ...cell }));
+}
+
+function drawOperations() {
+  const cells = records(summary.cells);
+  const table = new Table(byId("op-table"), [
+    ["Operation", (o) => o.name, (o) => o.name + (o.call !== o.name ? ` (${o.call})` : ""), true],
+    ["Size", (o) => o.bytes, (o) => (o.up_to ? "\u2264 " : "") + showBytes(o.bytes)],
+    ["Ranks", ...number("size", plain)],
+    ["Count", ...number("count", plain)],
+    ["Total (ms)", ...number("total_us", milliseconds)],
+    ["Average (ms)", ...number("avg_us", milliseconds)],
+    ["tput (Gbps)", ...number("tput_gbps", rate)],
+    ["busbw (Gbps)", ...number("busbw_gbps", rate)],
+    ["Waiting", (o) => o.total_us ? 1 - o.moving_us / o.total_us : 0, (o) => showShare(o.total_us ? 1 - o.moving_us / o.total_us : 0)],
+  ], 4);
+  const update = () => table.show(operationRows(cells, Number(byId("op-rank").value), Number(byId("op-group").value)));
+  fillSelect(byId("op-rank"), "all", ranksAsChoices(), update);
+  fillSelect(byId("op-group"), "all", summary.groups.map((group, i) => [i, `${group.name}: ${shortRanks(group)}`]), update);
+  update();
+}
+
+function shortRanks(group) {
+  if (!group.ranks.length) return "ranks unknown";
+  const shown = group.ranks.slice(0, 8).join(", ");
+  return group.ranks.length > 8 ? `${shown}, \u2026 (${group.ranks.length})` : shown;
+}
+
+function drawSites() {
+  const cells = records(summary.site_cells).map((cell) => ({ ...cell, ...summary.sites[cell.site], place: summary.sites[cell.site].site }));
+  let all = 1;
+  const table = new Table(byId("site-table"), [
+    ["Call site", (s) => s.place, (s) => s.place || "unknown", true],
+    ["Function", (s) => s.function, (s) => s.function, true],
+    ["Operation", (s) => s.name, (s) => s.name, true],
+    ["Count", ...number("count", plain)],
+    ["Total (ms)", ...number("total_us", milliseconds)],
+    ["Share", (s) => s.total_us / all, (s) => showShare(s.total_us / all)],
+    ["Average (ms)", (s) => s.total_us / s.count, (s) => milliseconds(s.total_us / s.count)],
+    ["Waiting (ms)", ...number("waited_us", milliseconds)],
+  ], 4);
+  const update = () => {
+    const rank = Number(byId("site-rank").value), rows = cells.filter((cell) => cell.rank === rank);
+    all = rows.reduce((sum, row) => sum + row.total_us, 0) || 1;
+    table.show(rows);
+  };
+  fillSelect(byId("site-rank"), "all", ranksAsChoices(), update);
+  update();
+}

@@ -1,0 +1,297 @@
+/* timeline.js - moves and zooms the timeline, finds what is under the pointer, and shows the operation that is held. */
+
+const canvas = byId("lanes-canvas"), box = byId("lanes"), minimap = byId("minimap");
+const SPAN_LEAST = 100; /* ns */
+let drawing = 0;
+
+function redraw() {
+  if (drawing) return;
+  drawing = requestAnimationFrame(() => {
+    drawing = 0;
+    const begun = performance.now();
+    drawTimeline();
+    drawWindow();
+    const words = `${axisTime(view.begin, span() / 1000)} to ${axisTime(view.end, span() / 1000)} (${showTime(span() / 1e3)})`;
+    byId("range").textContent = view.exact ? words : words + ", as density";
+    Object.assign(box.dataset, { begin: view.begin, end: view.end, lane: view.laneHeight, scroll: view.scroll, exact: view.exact, drawn: (performance.now() - begun).toFixed(1) });
+  });
+}
+
+function setView(begin, end) {
+  const all = timelineData.end - timelineData.begin, size = Math.min(all, Math.max(SPAN_LEAST, end - begin));
+  view.begin = Math.min(timelineData.end - size, Math.max(timelineData.begin, begin));
+  view.end = view.begin + size;
+  redraw();
+}
+
+/* The time at x stays where it is. */
+function zoom(factor, x) {
+  const time = xToTime(x), share = (x - LABELS) / plotWidth(), size = Math.min(timelineData.end - timelineData.begin, Math.max(SPAN_LEAST, span() * factor));
+  setView(time - share * size, time + (1 - share) * size);
+}
+const zoomMiddle = (factor) => zoom(factor, LABELS + plotWidth() / 2);
+const pan = (share) => setView(view.begin + share * span(), view.end + share * span());
+const fit = () => setView(timelineData.begin, timelineData.end);
+
+/* All ranks at once where that leaves them legible. */
+function layOut() {
+  const room = Math.max(240, Math.min(680, innerHeight * 0.7));
+  view.width = box.clientWidth;
+  view.laneHeight = Math.max(10, Math.min(hasWorks ? 44 : 32, Math.floor((room - AXIS) / lanes.length)));
+  const all = AXIS + view.laneHeight * lanes.length;
+  view.height = Math.min(all, Math.round(room));
+  box.style.height = view.height + 2 + "px";
+  view.context = prepare(canvas, view.width, view.height);
+  byId("lanes-space").style.height = all - view.height + "px";
+  drawMinimap();
+  redraw();
+}
+
+/* ---- the small picture of everything ---- */
+
+/* It lies over the lanes, so that the same time is above itself while everything is shown. */
+const minimapX = (time) => LABELS + (time - timelineData.begin) / (timelineData.end - timelineData.begin) * plotWidth();
+
+function drawMinimap() {
+  const height = 32, ctx = prepare(minimap, minimap.clientWidth, height), bins = timelineData.bins, cover = new Float32Array(Math.ceil(plotWidth()));
+  for (const lane of lanes)
+    for (const planes of lane.overviews)
+      if (planes) for (let bin = 0; bin < bins; bin++) cover[Math.floor(bin * plotWidth() / bins)] += planes[bin];
+  /* Where there are fewer bins than dots, a bin is as wide as several. */
+  const wide = Math.max(1, plotWidth() / bins), most = cover.reduce((a, b) => Math.max(a, b), 1);
+  ctx.fillStyle = style.panel;
+  ctx.fillRect(0, 0, view.width, height);
+  ctx.fillStyle = style.colours[0];
+  ctx.globalAlpha = 0.65;
+  cover.forEach((value, x) => { if (value) ctx.fillRect(LABELS + x, height - (height - 4) * value / most, wide, height); });
+  ctx.globalAlpha = 1;
+  view.minimap = ctx.getImageData(0, 0, minimap.width, minimap.height);
+}
+
+function drawWindow() {
+  const ctx = minimap.getContext("2d");
+  if (!view.minimap) return;
+  ctx.putImageData(view.minimap, 0, 0);
+  const x0 = minimapX(view.begin), x1 = Math.max(x0 + 2, minimapX(view.end));
+  ctx.fillStyle = style.panel;
+  ctx.globalAlpha = 0.7;
+  ctx.fillRect(LABELS, 0, x0 - LABELS, 40);
+  ctx.fillRect(x1, 0, view.width - x1, 40);
+  ctx.globalAlpha = 1;
+  ctx.strokeStyle = style.accent;
+  ctx.strokeRect(x0 + 0.5, 0.5, Math.max(1, x1 - x0 - 1), 31);
+}
+
+function minimapTo(e) {
+  const time = timelineData.begin + (e.offsetX - LABELS) / plotWidth() * (timelineData.end - timelineData.begin);
+  setView(time - span() / 2, time + span() / 2);
+}
+
+/* ---- what is under the pointer ---- */
+
+function placeAt(y) {
+  const index = Math.floor((y - AXIS + view.scroll) / view.laneHeight), lane = lanes[index];
+  if (!lane || y < AXIS) return null;
+  const [top] = rowPlace(lane, 1);
+  return { lane, row: hasWorks && y >= top ? 1 : 0 };
+}
+
+/* The event nearest to the pointer, no more than a few dots away; where several overlap, the one in its slot. */
+function eventUnder(x, y) {
+  const place = placeAt(y);
+  if (!place || x < LABELS || !view.exact || !place.lane.load()) return null;
+  const row = place.lane.rows[place.row], time = xToTime(x), near = 3 * span() / plotWidth(), [first, last] = row.between(time - near, time + near);
+  const [top, high] = rowPlace(place.lane, place.row), slot = Math.floor((y - top) / (high / row.slots));
+  let best = null, least = Infinity;
+  for (let index = first; index < last; index++) {
+    const b = row.block(index);
+    for (let i = 0; i < b.n; i++) {
+      const away = Math.max(0, b.begin[i] - time, time - b.begin[i] - b.took[i]) + (b.slot[i] === slot ? 0 : near / 2);
+      if (away <= near && away < least) { least = away; best = [index, i]; }
+    }
+  }
+  return best && eventAt(place.lane, place.row, ...best);
+}
+
+/* All that is known of an event, as pairs of words. */
+function describe(event) {
+  const kind = event.kind, group = summary.groups[event.group], pairs = [];
+  const add = (name, value) => { if (value !== "" && value !== undefined) pairs.push([name, value]); };
+  add("call", kindText(kind, "call"));
+  add("rank", `${event.lane.rank} on ${event.lane.about.host}`);
+  add("group", `${group.name}, ${group.size} ranks`);
+  add("number", String(event.seq));
+  add("size", `${showBytes(event.shape.bytes)} (${plain(event.shape.bytes)} bytes)`);
+  if (event.message) add(event.class === SEND ? "to rank" : "from rank", event.shape.peer < 0 ? "nobody came" : String(event.shape.peer));
+  if (event.message) add("tag", String(event.shape.tag));
+  for (const field of ["dtype", "op", "backend", "algorithm"]) add(field, kindText(kind, field));
+  add("call site", [kindText(kind, "site"), kindText(kind, "function")].filter(Boolean).join(" in "));
+  add("begin", showTime(event.begin / 1e3) + ` (${plain(event.begin / 1e3, 3)} \u00b5s)`);
+  add("time", showTime(event.took / 1e3) + ` (${plain(event.took / 1e3, 3)} \u00b5s)`);
+  if (!Number.isNaN(event.arrived)) add("waited for late ranks", showTime(event.wait / 1e3) + (event.took ? `, ${showShare(event.wait / event.took)}` : ""));
+  if (event.queued >= 0) add("queued", showTime(event.queued / 1e3));
+  if (event.work && event.waited >= 0) add("in mst_wait", showTime(event.waited / 1e3) + `, overlap ${showTime((event.took - event.waited) / 1e3)}`);
+  if (event.device >= 0) add("on the device", showTime(event.device / 1e3));
+  if (event.took > 0 && event.shape.bytes) add("algbw", digits(8 * event.shape.bytes / event.took) + " Gbps");
+  add("thread", String(kindNumber(kind, "tid")));
+  add("status", kindText(kind, "status"));
+  return pairs;
+}
+
+function densityWords(x, place) {
+  const planes = place.lane.overviews[place.row], bins = timelineData.bins;
+  const bin = Math.floor((xToTime(x) - timelineData.begin) / (timelineData.end - timelineData.begin) * bins);
+  if (!planes || bin < 0 || bin >= bins) return "";
+  const words = `rank ${place.lane.rank}, ${showTime(xToTime(x) / 1e3)}${place.row ? ", works" : ""}`;
+  if (!planes[bin]) return words + ": nothing";
+  return `${words}: ${showShare(planes[bin] / 255)} busy, ${showShare(planes[bin] * planes[bins + bin] / 65025)} waiting, mostly ${classNames[planes[2 * bins + bin]]}\nzoom in to see operations`;
+}
+
+function hover(e) {
+  const event = eventUnder(e.offsetX, e.offsetY), place = placeAt(e.offsetY);
+  if (event) showTip(kindText(event.kind, "name") + "\n" + describe(event).map((pair) => pair.join(": ")).join("\n"), e.clientX, e.clientY);
+  else if (place && !view.exact && e.offsetX >= LABELS) showTip(densityWords(e.offsetX, place), e.clientX, e.clientY);
+  else hideTip();
+}
+
+/* ---- the operation that is held ---- */
+
+function hold(event) {
+  view.held = event;
+  view.partners = event ? findPartners(event) : [];
+  byId("details").hidden = !event;
+  if (event) byId("details").replaceChildren(detailsOf(event), partnersOf(event));
+  redraw();
+}
+
+function detailsOf(event) {
+  return element("div", {}, element("h3", { id: "held-name" }, kindText(event.kind, "name")),
+    element("dl", { id: "held", "data-begin": event.begin, "data-took": event.took, "data-seq": event.seq, "data-rank": event.lane.rank, "data-group": event.group, "data-wait": event.wait },
+      ...describe(event).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])));
+}
+
+function partnersOf(event) {
+  const first = view.partners.reduce((time, other) => Math.min(time, other.begin), Infinity), last = view.partners.reduce((time, other) => Math.max(time, other.begin), -Infinity);
+  const all = event.message ? 2 : summary.groups[event.group].size;
+  const title = view.partners.length < all ? `The same on ${view.partners.length} of ${all} ranks; the others were not found nearby` : "The same on all its ranks";
+  const rows = view.partners.map((other) => element("tr", { class: other.lane === event.lane ? "held" : null, "data-rank": other.lane.rank, "data-begin": other.begin, "data-took": other.took },
+    element("td", {}, String(other.lane.rank)), element("td", { class: "text" }, kindText(other.kind, "name")), element("td", {}, "+" + showTime((other.begin - first) / 1e3)),
+    element("td", {}, showTime(other.wait / 1e3)), element("td", {}, showTime(other.took / 1e3)), element("td", { class: "text" }, !event.message && other.begin === last ? "came last" : "")));
+  return element("div", {}, element("h3", {}, title), element("div", { class: "scroll", style: "max-height:280px" }, element("table", { id: "partners" },
+    element("thead", {}, element("tr", {}, ...["Rank", "Operation", "Came", "Waited", "Time", ""].map((text, i) => element("th", { class: i === 1 || i === 5 ? "text" : null }, text)))),
+    element("tbody", {}, ...rows))));
+}
+
+/* The next or previous event of the row that is held, or the first one in view. */
+function step(direction) {
+  const held = view.held;
+  if (!held) {
+    for (const lane of visibleLanes()) {
+      if (!lane.load()) continue;
+      const [first, last] = lane.rows[0].between(view.begin, view.end);
+      for (let index = first; index < last; index++) {
+        const b = lane.rows[0].block(index), i = b.begin.findIndex((begin) => begin >= view.begin);
+        if (i >= 0) { reveal(eventAt(lane, 0, index, i)); return; }
+      }
+    }
+    return;
+  }
+  const row = held.lane.rows[held.row], at = held.block * timelineData.block + held.i + direction;
+  if (at >= 0 && at < row.n) reveal(eventAt(held.lane, held.row, Math.floor(at / timelineData.block), at % timelineData.block));
+}
+
+/* Holds an event and moves so that it can be seen. */
+function reveal(event) {
+  if (!wantsEvents()) setView(event.begin - 4 * event.took, event.end + 4 * event.took);
+  else if (event.begin < view.begin || event.end > view.end) {
+    const size = Math.max(span(), 3 * event.took), middle = event.begin + event.took / 2;
+    setView(middle - size / 2, middle + size / 2);
+  }
+  hold(event);
+}
+
+function zoomToHeld() {
+  if (view.held) setView(view.held.begin - view.held.took, view.held.end + view.held.took);
+}
+
+/* ---- pointer and keys ---- */
+
+function attachPointer() {
+  let drag = null;
+  box.addEventListener("wheel", (e) => {
+    if (e.ctrlKey || !e.shiftKey) zoom(Math.exp(Math.max(-1, Math.min(1, e.deltaY / 300))), e.offsetX);
+    else pan((e.deltaY || e.deltaX) / 1000);
+    e.preventDefault();
+  }, { passive: false });
+  canvas.addEventListener("pointerdown", (e) => {
+    if (e.button !== 0) return;
+    drag = { x: e.offsetX, y: e.clientY, begin: view.begin, end: view.end, scroll: box.scrollTop, moved: false, select: e.shiftKey };
+    canvas.setPointerCapture(e.pointerId);
+    box.focus({ preventScroll: true });
+  });
+  canvas.addEventListener("pointermove", (e) => {
+    if (!drag) { hover(e); return; }
+    if (Math.abs(e.offsetX - drag.x) + Math.abs(e.clientY - drag.y) > 3) drag.moved = true;
+    if (!drag.moved) return;
+    hideTip();
+    if (drag.select) { view.select = [drag.x, e.offsetX]; redraw(); return; }
+    box.classList.add("dragging");
+    box.scrollTop = drag.scroll - (e.clientY - drag.y);
+    const shift = (drag.x - e.offsetX) / plotWidth() * (drag.end - drag.begin);
+    setView(drag.begin + shift, drag.end + shift);
+  });
+  const finish = (e) => {
+    if (!drag) return;
+    if (!drag.moved) hold(eventUnder(e.offsetX, e.offsetY));
+    else if (drag.select && view.select) setView(...view.select.map(xToTime).sort((a, b) => a - b));
+    view.select = null;
+    drag = null;
+    box.classList.remove("dragging");
+    redraw();
+  };
+  canvas.addEventListener("pointerup", finish);
+  canvas.addEventListener("pointercancel", () => { drag = null; view.select = null; });
+  canvas.addEventListener("pointerleave", hideTip);
+  canvas.addEventListener("dblclick", (e) => zoom(0.25, e.offsetX));
+  box.addEventListener("scroll", () => { view.scroll = box.scrollTop; redraw(); });
+  minimap.addEventListener("pointerdown", (e) => { minimap.setPointerCapture(e.pointerId); minimapTo(e); });
+  minimap.addEventListener("pointermove", (e) => { if (e.buttons) minimapTo(e); });
+}
+
+const keys = {
+  "+": () => zoomMiddle(0.6), "=": () => zoomMiddle(0.6), w: () => zoomMiddle(0.6), "-": () => zoomMiddle(1 / 0.6), s: () => zoomMiddle(1 / 0.6),
+  ArrowLeft: () => pan(-0.2), a: () => pan(-0.2), ArrowRight: () => pan(0.2), d: () => pan(0.2), 0: fit, Home: fit,
+  ArrowUp: () => { box.scrollTop -= view.laneHeight; }, ArrowDown: () => { box.scrollTop += view.laneHeight; },
+  n: () => step(1), p: () => step(-1), f: zoomToHeld, Escape: () => hold(null),
+};
+
+function attachKeys() {
+  box.addEventListener("keydown", (e) => {
+    if (e.ctrlKey || e.metaKey || e.altKey || !Object.hasOwn(keys, e.key)) return;
+    keys[e.key]();
+    e.preventDefault();
+  });
+  const buttons = { "zoom-in": () => zoomMiddle(0.5), "zoom-out": () => zoomMiddle(2), "pan-left": () => pan(-0.3), "pan-right": () => pan(0.3), fit };
+  for (const [id, act] of Object.entries(buttons)) byId(id).addEventListener("click", act);
+}
+
+function drawLegend() {
+  const used = new Set(timelineData.kinds.map((kind) => kind[KIND.class]));
+  byId("legend").replaceChildren(...classNames.map((name, i) => used.has(i) ? element("span", {}, element("span", { class: "swatch", style: `background:${style.colours[i]}` }), name) : null).filter(Boolean));
+}
+
+/* Unpacking the first events of all ranks at once would be felt, so they are made ready one by one while nothing else is to be done. */
+function loadLanes(next = 0) {
+  if (next === lanes.length) return;
+  lanes[next].load();
+  const idle = window.requestIdleCallback || ((act) => setTimeout(act, 30));
+  idle(() => loadLanes(next + 1));
+}
+
+function startTimeline() {
+  drawLegend();
+  layOut();
+  attachPointer();
+  attachKeys();
+  new ResizeObserver(() => { if (box.clientWidth !== view.width) layOut(); }).observe(box);
+}

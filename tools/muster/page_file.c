@@ -1,0 +1,103 @@
+/* page_file.c - files that "muster report" reads and writes: see page.h. */
+#include "page.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILE_MOST = 64 << 20 };
+
+int page_open(const char *path) {
+    struct stat is;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    if (fd >= 0 && (fstat(fd, &is) != 0 || !S_ISREG(is.st_mode))) {
+        close(fd);
+        errno = EINVAL;
+        return -1;
+    }
+    return fd;
+}
+
+char *page_load(const char *path, size_t *len) {
+    int fd = page_open(path);
+    struct stat is;
+    char *data = NULL;
+
+    if (fd < 0) return NULL;
+    if (fstat(fd, &is) == 0 && is.st_size > FILE_MOST)
+        errno = EFBIG;
+    else
+        data = malloc((size_t)is.st_size + 1);
+    *len = 0;
+    while (data != NULL && *len < (size_t)is.st_size) {
+        ssize_t got = read(fd, data + *len, (size_t)is.st_size - *len);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        *len += (size_t)got;
+    }
+    int error = errno;
+    close(fd);
+    errno = error;
+    return data;
+}
+
+static bool cannot_write(const char *path) {
+    fprintf(stderr, "muster report: cannot write %s: %s\n", path, strerror(errno));
+    return false;
+}
+
+/* Something that is there and no plain file, such as /dev/stdout, is written to as it is. */
+bool page_create(struct page_output *out, const char *path) {
+    struct stat is;
+    bool special = stat(path, &is) == 0 && !S_ISREG(is.st_mode);
+
+    *out = (struct page_output){.path = strdup(path)};
+    if (out->path == NULL || (!special && asprintf(&out->temporary, "%s.XXXXXX", path) < 0)) {
+        out->temporary = NULL;
+        page_discard(out);
+        return cannot_write(path);
+    }
+    int fd = special ? open(path, O_WRONLY | O_CLOEXEC) : mkostemp(out->temporary, O_CLOEXEC);
+    if (fd >= 0 && !special) fchmod(fd, 0644);
+    out->file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (out->file != NULL) return true;
+    int error = errno;
+    if (fd >= 0) close(fd);
+    if (fd < 0) {
+        free(out->temporary);
+        out->temporary = NULL;
+    }
+    page_discard(out);
+    errno = error;
+    return cannot_write(path);
+}
+
+bool page_save(struct page_output *out) {
+    bool good = fflush(out->file) == 0 && !ferror(out->file);
+
+    errno = good ? 0 : errno;
+    if (fclose(out->file) != 0) good = false;
+    out->file = NULL;
+    if (good && out->temporary != NULL) {
+        good = rename(out->temporary, out->path) == 0;
+        if (good) {
+            free(out->temporary);
+            out->temporary = NULL;
+        }
+    }
+    if (!good) cannot_write(out->path);
+    page_discard(out);
+    return good;
+}
+
+void page_discard(struct page_output *out) {
+    if (out->file != NULL) fclose(out->file);
+    if (out->temporary != NULL) unlink(out->temporary);
+    free(out->temporary);
+    free(out->path);
+    *out = (struct page_output){0};
+}

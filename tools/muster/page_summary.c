@@ -1,0 +1,310 @@
+/* page_summary.c - the figures of a job as JSON, which the page shows and other programs may read. Times are microseconds. */
+#include "page.h"
+#include "page_flight.h"
+
+#include "base/json.h"
+
+#include <muster/version.h>
+#include <stdlib.h>
+
+static void put_text(struct msi_json_out *out, const char *key, const char *text) {
+    msi_json_put_key(out, key);
+    msi_json_put_string(out, text);
+}
+
+static void put_int(struct msi_json_out *out, const char *key, int64_t value) {
+    msi_json_put_key(out, key);
+    msi_json_put_int(out, value);
+}
+
+static void put_us(struct msi_json_out *out, const char *key, int64_t ns) {
+    msi_json_put_key(out, key);
+    msi_json_put_scaled(out, ns, 3);
+}
+
+static void put_double(struct msi_json_out *out, const char *key, double value, int decimals) {
+    msi_json_put_key(out, key);
+    msi_json_put_double(out, value, decimals);
+}
+
+static void put_bool(struct msi_json_out *out, const char *key, bool value) {
+    msi_json_put_key(out, key);
+    msi_json_put_bool(out, value);
+}
+
+static void open_array(struct msi_json_out *out, const char *key) {
+    msi_json_put_key(out, key);
+    msi_json_put_array(out);
+}
+
+static void open_object(struct msi_json_out *out, const char *key) {
+    msi_json_put_key(out, key);
+    msi_json_put_object(out);
+}
+
+/* "columns" of a table; "rows" are left open. */
+static void open_table(struct msi_json_out *out, const char *key, const char *const *columns, size_t n) {
+    open_object(out, key);
+    open_array(out, "columns");
+    for (size_t i = 0; i < n; i++) msi_json_put_string(out, columns[i]);
+    msi_json_put_array_end(out);
+    open_array(out, "rows");
+}
+
+static void close_table(struct msi_json_out *out) {
+    msi_json_put_array_end(out);
+    msi_json_put_object_end(out);
+}
+
+static const char *name_or_others(const struct page_job *job, uint32_t name) {
+    return name == UINT32_MAX ? "(others)" : page_string(job, name);
+}
+
+static double share_of(const struct page_job *job, const struct page_rank *r) {
+    int64_t own = r->end - job->begin;
+    return own > 0 ? (double)r->in_comm / (double)own : 0;
+}
+
+static void put_rank(const struct page_job *job, const struct page_rank *r, struct msi_json_out *out) {
+    msi_json_put_object(out);
+    put_int(out, "rank", r->rank);
+    put_text(out, "host", page_string(job, r->host));
+    put_int(out, "pid", r->pid == PAGE_UNKNOWN ? 0 : r->pid);
+    put_int(out, "events", (int64_t)r->n);
+    put_int(out, "dropped", r->dropped);
+    put_int(out, "malformed", r->malformed);
+    put_bool(out, "ended", r->ended);
+    put_us(out, "duration_us", r->end - job->begin);
+    put_us(out, "communication_us", r->in_comm);
+    put_double(out, "share", share_of(job, r), 6);
+    put_us(out, "waited_us", r->waited);
+    put_us(out, "waited_for_us", r->waited_for);
+    put_us(out, "clock_error_us", r->clock_error);
+    msi_json_put_object_end(out);
+}
+
+static void put_head(const struct page_job *job, struct msi_json_out *out) {
+    struct page_set hosts = {0};
+    int64_t events = 0, dropped = 0, error = 0;
+    uint32_t program = 0;
+
+    open_array(out, "hosts");
+    for (int i = 0; i < job->n_ranks; i++) {
+        const struct page_rank *r = job->ranks[i];
+        uint32_t before = hosts.n;
+        if (page_set_add(&hosts, &r->host, sizeof r->host) == before)
+            msi_json_put_string(out, page_string(job, r->host));
+        events += (int64_t)r->n;
+        dropped += r->dropped;
+        if (r->clock_error > error) error = r->clock_error;
+        if (program == 0) program = r->program;
+    }
+    msi_json_put_array_end(out);
+    page_set_free(&hosts);
+    put_text(out, "program", page_string(job, program));
+    put_int(out, "events", events);
+    put_int(out, "dropped", dropped);
+    put_us(out, "begin_us", job->begin);
+    put_us(out, "duration_us", job->n_ranks > 0 ? job->end - job->begin : 0);
+    put_us(out, "clock_error_us", error);
+    open_array(out, "warnings");
+    for (int i = 0; i < job->n_warnings; i++) msi_json_put_string(out, job->warnings[i]);
+    msi_json_put_array_end(out);
+    open_object(out, "pairs");
+    put_int(out, "collectives", job->collectives);
+    put_int(out, "collectives_complete", job->paired);
+    put_int(out, "messages", job->messages);
+    put_int(out, "messages_complete", job->messages_paired);
+    msi_json_put_object_end(out);
+}
+
+static void put_groups(const struct page_job *job, struct msi_json_out *out) {
+    open_array(out, "groups");
+    for (size_t i = 0; i < job->n_groups; i++) {
+        const struct page_group *g = &job->groups[i];
+        msi_json_put_object(out);
+        put_text(out, "name", page_string(job, g->name));
+        put_int(out, "size", g->size);
+        open_array(out, "ranks");
+        for (int k = 0; g->ranks != NULL && k < g->size; k++) msi_json_put_int(out, g->ranks[k]);
+        msi_json_put_array_end(out);
+        msi_json_put_object_end(out);
+    }
+    msi_json_put_array_end(out);
+}
+
+static void put_operation(const struct page_job *job, const struct page_operation *o,
+                          struct msi_json_out *out) {
+    msi_json_put_object(out);
+    put_text(out, "name", name_or_others(job, o->name));
+    put_text(out, "call", name_or_others(job, o->call));
+    put_text(out, "class", page_class_names[o->class]);
+    put_int(out, "bytes", o->bytes);
+    put_bool(out, "up_to", o->up_to);
+    put_int(out, "size", o->size);
+    open_array(out, "groups");
+    for (size_t row = o->first; row < o->first + o->n; row++) msi_json_put_int(out, job->rows[row].group);
+    msi_json_put_array_end(out);
+    put_int(out, "count", o->is.count);
+    put_us(out, "total_us", o->is.total);
+    put_double(out, "avg_us", o->is.average / 1000, 3);
+    put_double(out, "tput_gbps", o->is.algbw, 6);
+    put_double(out, "busbw_gbps", o->is.busbw, 6);
+    put_us(out, "moving_us", o->is.moving);
+    put_double(out, "free_tput_gbps", o->is.free_algbw, 6);
+    put_double(out, "bus_factor", page_bus_factor(o->class, o->size), 9);
+    if (o->limit > 0) put_double(out, "limit_us", o->limit / 1000, 3);
+    msi_json_put_object_end(out);
+}
+
+static void put_cells(const struct page_job *job, struct msi_json_out *out) {
+    static const char *const columns[] = {"operation", "group",         "rank",      "count",
+                                          "total_us",  "avg_us",        "tput_gbps", "busbw_gbps",
+                                          "moving_us", "free_tput_gbps"};
+
+    open_table(out, "cells", columns, sizeof columns / sizeof *columns);
+    for (size_t i = 0; i < job->n_cells; i++) {
+        const struct page_cell *c = &job->cells[i];
+        msi_json_put_array(out);
+        msi_json_put_int(out, c->operation);
+        msi_json_put_int(out, c->group);
+        msi_json_put_int(out, c->rank);
+        msi_json_put_int(out, c->is.count);
+        msi_json_put_scaled(out, c->is.total, 3);
+        msi_json_put_double(out, c->is.average / 1000, 3);
+        msi_json_put_double(out, c->is.algbw, 6);
+        msi_json_put_double(out, c->is.busbw, 6);
+        msi_json_put_scaled(out, c->is.moving, 3);
+        msi_json_put_double(out, c->is.free_algbw, 6);
+        msi_json_put_array_end(out);
+    }
+    close_table(out);
+}
+
+static void put_sites(const struct page_job *job, struct msi_json_out *out) {
+    static const char *const columns[] = {"site", "rank", "count", "total_us", "waited_us"};
+
+    open_array(out, "sites");
+    for (uint32_t i = 0; i < job->sites.n; i++) {
+        const struct page_site *s = page_set_at(&job->sites, i);
+        msi_json_put_object(out);
+        put_text(out, "site", name_or_others(job, s->site));
+        put_text(out, "function", s->site == UINT32_MAX ? "" : page_string(job, s->function));
+        put_text(out, "name", name_or_others(job, s->name));
+        put_text(out, "call", name_or_others(job, s->call));
+        msi_json_put_object_end(out);
+    }
+    msi_json_put_array_end(out);
+    open_table(out, "site_cells", columns, sizeof columns / sizeof *columns);
+    for (size_t i = 0; i < job->n_site_cells; i++) {
+        const struct page_site_cell *c = &job->site_cells[i];
+        msi_json_put_array(out);
+        msi_json_put_int(out, c->site);
+        msi_json_put_int(out, c->rank);
+        msi_json_put_int(out, c->count);
+        msi_json_put_scaled(out, c->total, 3);
+        msi_json_put_scaled(out, c->waited, 3);
+        msi_json_put_array_end(out);
+    }
+    close_table(out);
+}
+
+static void put_waits(const struct page_job *job, struct msi_json_out *out) {
+    static const char *const columns[] = {"rank", "for", "us", "times"};
+
+    open_table(out, "waits", columns, sizeof columns / sizeof *columns);
+    for (size_t i = 0; i < job->n_waits; i++) {
+        const struct page_wait *w = &job->waits[i];
+        msi_json_put_array(out);
+        msi_json_put_int(out, w->rank);
+        msi_json_put_int(out, w->late);
+        msi_json_put_scaled(out, w->ns, 3);
+        msi_json_put_int(out, w->times);
+        msi_json_put_array_end(out);
+    }
+    close_table(out);
+    open_object(out, "windows");
+    put_int(out, "n", PAGE_WINDOWS);
+    open_array(out, "waited_for_us");
+    for (int i = 0; i < job->n_ranks; i++) {
+        msi_json_put_array(out);
+        for (int k = 0; k < PAGE_WINDOWS; k++) msi_json_put_scaled(out, job->ranks[i]->windows[k], 3);
+        msi_json_put_array_end(out);
+    }
+    msi_json_put_array_end(out);
+    msi_json_put_object_end(out);
+}
+
+static void put_call(const struct page_job *job, const char *key, const struct flight_op *op,
+                     struct msi_json_out *out) {
+    msi_json_put_key(out, key);
+    if (op == NULL) {
+        msi_json_put_null(out);
+        return;
+    }
+    msi_json_put_object(out);
+    put_text(out, "name", page_string(job, op->name));
+    put_text(out, "group", page_string(job, job->flights->groups[op->group].name));
+    put_int(out, "seq", op->seq);
+    put_text(out, "state", flight_states[op->state]);
+    put_text(out, "site", page_string(job, op->site));
+    put_text(out, "function", page_string(job, op->function));
+    if (op->peer != PAGE_NONE) put_int(out, "peer", op->peer);
+    if (op->count != PAGE_UNKNOWN) put_int(out, "count", op->count);
+    put_text(out, "dtype", page_string(job, op->dtype));
+    if (op->begin != PAGE_UNKNOWN) put_us(out, "begin_us", op->begin);
+    if (op->end != PAGE_UNKNOWN) put_us(out, "end_us", op->end);
+    msi_json_put_object_end(out);
+}
+
+static void put_failure(const struct page_job *job, struct msi_json_out *out) {
+    static const char *const kinds[] = {"none", "behind", "missing", "circle", "different", "together"};
+    const struct page_flights *f = job->flights;
+
+    msi_json_put_key(out, "failure");
+    if (!page_flights_any(job)) {
+        msi_json_put_null(out);
+        return;
+    }
+    msi_json_put_object(out);
+    put_text(out, "kind", kinds[f->verdict]);
+    put_text(out, "verdict", f->words.data ? f->words.data : "");
+    put_int(out, "size", f->size);
+    open_array(out, "blamed");
+    for (int i = 0; i < f->n_blamed; i++) msi_json_put_int(out, f->blamed[i]);
+    msi_json_put_array_end(out);
+    open_array(out, "ranks");
+    for (int i = 0; i < f->n; i++) {
+        msi_json_put_object(out);
+        put_int(out, "rank", f->list[i].rank);
+        put_text(out, "host", page_string(job, f->list[i].host));
+        put_text(out, "reason", page_string(job, f->list[i].reason));
+        put_call(job, "current", f->list[i].current, out);
+        put_call(job, "last", f->list[i].last, out);
+        msi_json_put_object_end(out);
+    }
+    msi_json_put_array_end(out);
+    msi_json_put_object_end(out);
+}
+
+void page_summary(const struct page_job *job, struct msi_buf *to) {
+    struct msi_json_out out = msi_json_to(to);
+
+    msi_json_put_object(&out);
+    put_int(&out, "version", 1);
+    put_text(&out, "muster", mst_version());
+    put_int(&out, "size", job->size > 0 ? job->size : job->flights->size);
+    put_head(job, &out);
+    open_array(&out, "ranks");
+    for (int i = 0; i < job->n_ranks; i++) put_rank(job, job->ranks[i], &out);
+    msi_json_put_array_end(&out);
+    put_groups(job, &out);
+    open_array(&out, "operations");
+    for (size_t i = 0; i < job->n_operations; i++) put_operation(job, &job->operations[i], &out);
+    msi_json_put_array_end(&out);
+    put_cells(job, &out);
+    put_sites(job, &out);
+    put_waits(job, &out);
+    put_failure(job, &out);
+    msi_json_put_object_end(&out);
+}
