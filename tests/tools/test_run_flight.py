@@ -1,0 +1,104 @@
+"""The flight recorder: what the library keeps of a failure."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import tempfile
+import unittest
+
+from tool import MUSTER, ToolTest
+
+RANK = os.path.join(os.path.dirname(MUSTER), "tests", "flight_rank")
+
+
+class FlightTest(ToolTest):
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.home = pathlib.Path(directory.name).resolve()
+        self.trace = self.home / "deep" / "out"
+
+    def flight(self, rank, directory=None):
+        return json.loads(((directory or self.trace) / f"rank-{rank}.flight.json").read_text())
+
+    def flights(self, directory=None):
+        return sorted(p.name for p in (directory or self.trace).glob("*flight*"))
+
+    def last(self, flight):
+        op = flight["operations"][-1]
+        return op["name"], op["seq"], op["state"]
+
+
+class TheLibrary(FlightTest):
+    """What the ranks write themselves."""
+
+    def stall(self, **more):
+        run = self.begin("run", "-n", 3, RANK, "stall", **more)
+        self.assertEqual(sorted(run.out() for _ in range(2)), ["[0] MST_ERR_STALLED", "[1] MST_ERR_STALLED"])
+        return run
+
+    def test_an_operation_that_ends_the_group(self):
+        self.trace.mkdir(parents=True)
+        run = self.stall(env={"MUSTER_TRACE": str(self.trace)})
+        self.assertEqual(self.flights(), ["rank-0.flight.json", "rank-1.flight.json"])
+        flight = self.flight(1)
+        self.assertEqual((flight["version"], flight["rank"], flight["size"], flight["error"], flight["culprit"]),
+                         (1, 1, 3, "MST_ERR_STALLED", 2))
+        self.assertRegex(flight["reason"], r"^MST_ERR_STALLED: .*missing: rank 2")
+        self.assertEqual([(op["name"], op["seq"]) for op in flight["operations"]],
+                         [("barrier", 1), ("recv", 1), ("barrier", 2), ("all_reduce", 3)])  # not the one right after it
+        op = flight["operations"][-1]
+        self.assertEqual((op["state"], op["failed"], op["count"], op["dtype"], op["group_name"], op["group_size"],
+                          op["function"]), ("done", True, 16, "f32", "world", 3, "step"))
+        self.assertRegex(op["site"], r"^flight_rank\.c:\d+$")
+        self.assertNotIn("failed", flight["operations"][0])
+        begins = [o["begin_us"] for o in flight["operations"]]
+        self.assertEqual(begins, sorted(begins))
+        self.assertGreater(flight["now_us"] - begins[-1], 290e3)
+        run.send(signal.SIGTERM)
+        run.finish()
+
+    def test_no_directory_no_file(self):
+        run = self.stall(cwd=self.home)
+        run.send(signal.SIGTERM)
+        run.finish()
+        self.assertEqual(list(self.home.iterdir()), [])
+
+    def test_wrong_arguments_leave_none(self):
+        rc, _, err = self.muster("run", "-n", 2, RANK, "invalid", env={"MUSTER_TRACE": str(self.trace)})
+        self.assertEqual(rc, 0, err)
+        self.assertEqual(self.flights(), [])
+
+    def test_a_file_that_cannot_be_written(self):
+        """It is said once, and the error is what it was."""
+        self.trace.mkdir(parents=True)
+        for rank in range(2):
+            (self.trace / f"rank-{rank}.flight.json").mkdir()
+        run = self.stall(env={"MUSTER_TRACE": str(self.trace)})
+        run.send(signal.SIGTERM)
+        _, _, err = run.finish()
+        self.assertEqual(len(re.findall(r"\[0\].*cannot be kept in", err)), 1, err)
+
+    def test_asked_for_by_the_program(self):
+        path = self.home / "mine.json"
+        rc, out, err = self.muster("run", "-n", 2, RANK, "dump", str(path))
+        self.assertEqual(rc, 0, err)
+        flight = json.loads(path.read_text())
+        self.assertEqual((flight["rank"], flight["size"]), (0, 2))
+        self.assertEqual([op["name"] for op in flight["operations"]], ["barrier", "send", "barrier"])
+        self.assertEqual(flight["operations"][1]["peer"], 1)
+        self.assertNotIn("reason", flight)
+        self.assertIn("cannot write '/nowhere/at/all': No such file", out.decode())
+        self.assertEqual([p.name for p in self.home.iterdir()], ["mine.json"])
+
+    def test_asked_for_when_there_is_nothing(self):
+        rc, out, err = self.muster("run", RANK, "early", str(self.home / "x"))
+        self.assertEqual(rc, 0, err)
+        self.assertIn("nothing is recorded", out.decode())
+
+
+if __name__ == "__main__":
+    unittest.main()
