@@ -1,4 +1,4 @@
-"""The flight recorder: what the library keeps of a failure."""
+"""The flight recorder: what the library keeps of a failure; and how --prof and --trace reach the ranks."""
 
 import json
 import os
@@ -30,6 +30,44 @@ class FlightTest(ToolTest):
     def last(self, flight):
         op = flight["operations"][-1]
         return op["name"], op["seq"], op["state"]
+
+
+class Options(FlightTest):
+    SHOW = 'echo "$MUSTER_PROF,$MUSTER_TRACE"'
+
+    def shown(self, *options, env=None):
+        rc, out, err = self.muster("run", "--no-prefix", *options, "sh", "-c", self.SHOW, env=env, cwd=self.home)
+        self.assertEqual(rc, 0, err)
+        return out.decode().strip()
+
+    def test_they_reach_the_ranks(self):
+        self.assertEqual(self.shown(), ",")
+        self.assertEqual(self.shown("--prof"), "1,")
+        self.assertEqual(self.shown("--trace", "deep/out"), f",{self.trace}")
+        self.assertTrue(self.trace.is_dir())
+        self.assertEqual(self.shown("--trace", "deep/out", "--env", "MUSTER_TRACE=/other"), f",{self.trace}")
+        self.assertEqual(self.shown("--prof", "--no-env", "--trace=x"), f"1,{self.home}/x")
+        self.assertEqual(self.shown(env={"MUSTER_TRACE": "/other"}), ",/other")
+
+    def test_they_reach_other_hosts(self):
+        ssh = self.home / "ssh.sh"  # as ssh does, on this host
+        ssh.write_text('#!/bin/sh\nwhile [ "$1" != other ]; do shift; done; shift; exec sh -c "$*"\n')
+        ssh.chmod(0o755)
+        rc, out, err = self.muster("run", "--hosts", "other", "--ssh", str(ssh), "--prof", "--trace", "deep/out",
+                                   "sh", "-c", self.SHOW, cwd=self.home)
+        self.assertEqual((rc, out.decode().strip()), (0, f"[0] 1,{self.trace}"), err)
+
+    def test_a_directory_that_cannot_be(self):
+        (self.home / "file").write_text("")
+        for directory in ("file", "file/below", ""):
+            rc, out, err = self.muster("run", "--trace", directory, "true", cwd=self.home)
+            self.assertEqual((rc, out), (2, b""), err)
+            self.assertRegex(err.decode(), r"\Amuster run: .*trace.*\n\Z")
+
+    def test_the_table_at_the_end(self):
+        rc, out, err = self.muster("run", "-n", 2, "--prof", RANK, "none")
+        self.assertEqual(rc, 0, err)
+        self.assertRegex(out.decode(), r"barrier")
 
 
 class TheLibrary(FlightTest):
@@ -68,7 +106,7 @@ class TheLibrary(FlightTest):
         self.assertEqual(list(self.home.iterdir()), [])
 
     def test_wrong_arguments_leave_none(self):
-        rc, _, err = self.muster("run", "-n", 2, RANK, "invalid", env={"MUSTER_TRACE": str(self.trace)})
+        rc, _, err = self.muster("run", "-n", 2, "--trace", str(self.trace), RANK, "invalid")
         self.assertEqual(rc, 0, err)
         self.assertEqual(self.flights(), [])
 
