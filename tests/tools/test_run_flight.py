@@ -1,4 +1,5 @@
-"""The flight recorder: what the library keeps of a failure; and how --prof and --trace reach the ranks."""
+"""The flight recorder: what the library keeps of a failure, what the launcher keeps of ranks that died or hang, and what it says when
+asked (SIGUSR2); and how --prof and --trace reach the ranks."""
 
 import json
 import os
@@ -8,7 +9,7 @@ import signal
 import tempfile
 import unittest
 
-from tool import MUSTER, ToolTest
+from tool import MUSTER, ToolTest, wait_until
 
 RANK = os.path.join(os.path.dirname(MUSTER), "tests", "flight_rank")
 
@@ -136,6 +137,108 @@ class TheLibrary(FlightTest):
         rc, out, err = self.muster("run", RANK, "early", str(self.home / "x"))
         self.assertEqual(rc, 0, err)
         self.assertIn("nothing is recorded", out.decode())
+
+
+class AfterAFailure(FlightTest):
+    def test_a_rank_that_was_killed(self):
+        rc, _, err = self.muster("run", "-n", 3, "--trace", str(self.trace), RANK, "die")
+        self.assertEqual(rc, 137, err)
+        self.assertIn(f"\n  flight recorder: muster report {self.trace}\n", err.decode())
+        self.assertEqual(len(self.flights()), 3)
+        dead, other = self.flight(2), self.flight(0)
+        self.assertRegex(dead["reason"], r"^rank 2 \(pid \d+\) was ended by SIGKILL")
+        self.assertEqual(self.last(dead), ("barrier", 2, "done"))
+        self.assertRegex(other["reason"], "^MST_ERR_PEER_LOST: ")
+        self.assertEqual((other["culprit"], self.last(other)), (2, ("all_reduce", 3, "done")))
+
+    def test_a_job_that_was_interrupted(self):
+        run = self.begin("run", "-n", 2, "--trace", str(self.trace), RANK, "hang")
+        run.out(), run.out()
+        wait_until(lambda: self.waits(run, 0), "rank 0 waits")
+        run.send(signal.SIGTERM)
+        self.assertEqual(run.finish()[0], 143)
+        self.assertEqual(self.last(self.flight(0))[:2], ("all_reduce", 3))
+        self.assertEqual(self.last(self.flight(1)), ("barrier", 2, "done"))
+
+    def waits(self, run, rank):
+        """Whether the rank has begun its all_reduce, as the launcher says."""
+        run.send(signal.SIGUSR2)
+        wait_until(lambda: (self.trace / f"rank-{rank}.flight.json").exists(), "the file is there")
+        return self.last(self.flight(rank))[0] == "all_reduce"
+
+    def test_files_of_another_run_are_gone(self):
+        self.muster("run", "-n", 3, "--trace", str(self.trace), RANK, "die")
+        self.assertEqual(len(self.flights()), 3)
+        rc, _, err = self.muster("run", "-n", 3, "--trace", str(self.trace), RANK, "none")
+        self.assertEqual((rc, self.flights()), (0, []), err)
+
+    def test_without_a_directory_the_report_is_as_ever(self):
+        _, _, err = self.muster("run", "-n", 2, RANK, "die", cwd=self.home)
+        self.assertNotIn("flight recorder", err.decode())
+        self.assertEqual(list(self.home.iterdir()), [])
+
+    def test_a_program_without_muster(self):
+        rc, _, err = self.muster("run", "-n", 2, "--trace", str(self.trace), "false")
+        self.assertEqual((rc, self.flights()), (1, []), err)
+
+
+class Asked(FlightTest):
+    """SIGUSR2."""
+
+    def ask(self, run, n, verdict):
+        """What it says until it says verdict: the ranks may not be there yet."""
+        while True:
+            run.send(signal.SIGUSR2)
+            said = [run.err() for _ in range(1 + n)]
+            said.append(run.err())
+            if re.search(verdict, said[-1]):
+                return said
+
+    def test_who_is_behind(self):
+        run = self.begin("run", "-n", 3, "--trace", str(self.trace), RANK, "hang")
+        for _ in range(3):
+            run.out()
+        said = self.ask(run, 3, r"ranks 0, 1 wait")
+        self.assertEqual(said[0], f"muster run: the flight recorders of 3 ranks: muster report {self.trace}")
+        for rank in (0, 1):
+            self.assertRegex(said[1 + rank], rf"^muster run: rank {rank}: in mst_all_reduce #3 of world \(3 ranks\), 16 f32, "
+                                             r"at flight_rank\.c:\d+ \(step\), for \d+\.\d+ s$")
+        self.assertRegex(said[3], r"^muster run: rank 2: last was mst_barrier #2 of world \(3 ranks\), at flight_rank\.c:\d+ "
+                                  r"\(begin\), returned \d+\.\d+ s ago$")
+        self.assertRegex(said[4], r"^muster run: rank 2 is behind: it has not come to mst_all_reduce #3 of world, in which "
+                                  r"ranks 0, 1 wait since \d+\.\d+ s \(flight_rank\.c:\d+\); its last was mst_barrier #2 ")
+        self.assertEqual(self.last(self.flight(0))[:2], ("all_reduce", 3))
+        self.assertIn(self.last(self.flight(0))[2], ("started", "queued"))
+        run.send(signal.SIGTERM)
+        self.assertEqual(run.finish()[0], 143)
+
+    def test_without_a_directory(self):
+        run = self.begin("run", "-n", 2, RANK, "hang", cwd=self.home)
+        run.out(), run.out()
+        said = self.ask(run, 2, r"rank 0 waits")
+        directory = f"muster-flight.{run.process.pid}"
+        self.assertIn(f"of 2 ranks: muster report {directory}", said[0])
+        self.assertRegex(said[2], r"rank 1: last was .*, begun \d+\.\d+ s ago, has returned$")  # nobody looked at the clock
+        self.assertEqual(len(self.flights(self.home / directory)), 2)
+        run.send(signal.SIGTERM)
+        run.finish()
+
+    def test_ranks_are_not_disturbed(self):
+        script = "trap 'echo got' USR2; echo up; read line; echo went on"
+        run = self.begin("run", "-n", 1, "sh", "-c", script, cwd=self.home, stdin=-1)
+        run.out()
+        run.send(signal.SIGUSR2)
+        self.assertIn("no rank here has recorded anything", run.err())
+        run.process.stdin.write(b"x\n")
+        self.assertEqual(run.out(), "[0] went on")
+        self.assertEqual((run.finish()[0], list(self.home.iterdir())), (0, []))
+
+    def test_on_a_wish_it_ends_the_job(self):
+        run = self.begin("run", "--signals-to-handle", "USR2,TERM", "sh", "-c", "echo up; sleep 60", cwd=self.home)
+        run.out()
+        run.send(signal.SIGUSR2)
+        self.assertEqual(run.finish()[0], 128 + signal.SIGUSR2)
+        self.assertEqual(list(self.home.iterdir()), [])
 
 
 if __name__ == "__main__":

@@ -257,6 +257,7 @@ static int run_program(const struct run_options *o, struct meeting *meeting, str
         .signals = *signals,
         .verbose = o->verbose,
         .colours = (int)o->agent,
+        .trace = run_prof_directory(o),
     };
     int status = plan_output(o, &routes);
 
