@@ -71,7 +71,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     job.ranks = calloc(2, sizeof(struct page_rank *));
     assert(job.ranks != NULL && page_set_add(&job.strings, "", 0) == 0);
     for (int rank = 0; rank < 2; rank++) {
-        struct page_rank *r = read_bytes(&job, data + 1 + (rank ? cut : 0), rank ? size - 1 - cut : cut, rank);
+        struct page_rank *r =
+            read_bytes(&job, data + 1 + (rank ? cut : 0), rank ? size - 1 - cut : cut, rank);
         if (r != NULL) job.ranks[job.n_ranks++] = r;
     }
     check_traces(&job);

@@ -243,8 +243,8 @@ bool page_read_dir(struct page_job *job, const char *dir) {
     } else {
         if (page_set_add(&job->strings, "", 0) == PAGE_SET_FULL) job->failed = true; /* number 0 */
         read_traces(job, traces, n_traces);
-        check_traces(job);
-        page_flights_read(job, flights, n_flights);
+        if (!job->failed) check_traces(job);
+        if (!job->failed) page_flights_read(job, flights, n_flights);
     }
     free(traces);
     free(flights);

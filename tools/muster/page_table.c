@@ -22,7 +22,7 @@ static uint32_t name_number(struct page_table *t, uint32_t name, uint32_t call) 
         t->job->failed = true;
         return 0;
     }
-    if (!full || number == NAMES_MOST) t->sizes_of[number] = full ? SIZES_MOST : 0;
+    if (t->sizes_of != NULL && (!full || number == NAMES_MOST)) t->sizes_of[number] = full ? SIZES_MOST : 0;
     return number;
 }
 
