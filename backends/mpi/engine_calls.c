@@ -179,30 +179,21 @@ static int message(mst_backend_engine *e, struct msm_flight *f) {
     return MPI_Irecv(op->out, bytes, MPI_BYTE, peer, msm_tag(op), e->comm, &f->one);
 }
 
+static int barrier(mst_backend_engine *e, struct msm_flight *f) {
+    return EITHER(f, MPI_Barrier, MPI_Ibarrier, e->comm);
+}
+
+/* By kind. */
+static int (*const calls[MST_KIND_COUNT])(mst_backend_engine *, struct msm_flight *) = {
+    [MST_KIND_BARRIER] = barrier,       [MST_KIND_BROADCAST] = broadcast,
+    [MST_KIND_ALL_REDUCE] = all_reduce, [MST_KIND_REDUCE] = reduce,
+    [MST_KIND_ALL_GATHER] = all_gather, [MST_KIND_REDUCE_SCATTER] = reduce_scatter,
+    [MST_KIND_ALL_TO_ALL] = all_to_all, [MST_KIND_GATHER] = gather,
+    [MST_KIND_SCATTER] = scatter,       [MST_KIND_SEND] = message,
+    [MST_KIND_RECV] = message,
+};
+
 int msm_begin(mst_backend_engine *e, struct msm_flight *f) {
-    switch (f->op->kind) {
-    case MST_KIND_BARRIER:
-        return EITHER(f, MPI_Barrier, MPI_Ibarrier, e->comm);
-    case MST_KIND_BROADCAST:
-        return broadcast(e, f);
-    case MST_KIND_ALL_REDUCE:
-        return all_reduce(e, f);
-    case MST_KIND_REDUCE:
-        return reduce(e, f);
-    case MST_KIND_ALL_GATHER:
-        return all_gather(e, f);
-    case MST_KIND_REDUCE_SCATTER:
-        return reduce_scatter(e, f);
-    case MST_KIND_ALL_TO_ALL:
-        return all_to_all(e, f);
-    case MST_KIND_GATHER:
-        return gather(e, f);
-    case MST_KIND_SCATTER:
-        return scatter(e, f);
-    case MST_KIND_SEND:
-    case MST_KIND_RECV:
-        return message(e, f);
-    default:
-        return MPI_ERR_OTHER;
-    }
+    mst_kind kind = f->op->kind;
+    return (unsigned)kind < MST_KIND_COUNT && calls[kind] ? calls[kind](e, f) : MPI_ERR_OTHER;
 }

@@ -27,12 +27,6 @@ static bool probe(char *text, size_t size) {
     return true;
 }
 
-/* Blocking calls are faster in some MPIs, but neither a deadline nor the death of a rank ends them. */
-static bool wants_blocking(void) {
-    const char *value = getenv("MUSTER_MPI_BLOCKING");
-    return value && *value && *value != '0';
-}
-
 size_t msm_limit = INT_MAX;
 
 static void read_limit(void) {
@@ -59,6 +53,6 @@ static mst_backend table = {
 __attribute__((visibility("default"))) const mst_backend *mst_backend_module(unsigned version) {
     if (version != MST_BACKEND_VERSION) return NULL;
     read_limit();
-    if (wants_blocking()) table.run = msm_run;
+    if (msm_wants_blocking()) table.run = msm_run;
     return &table;
 }

@@ -219,14 +219,8 @@ static mst_backend table = {
     .world_first = true, /* MPI_Init waits for all ranks */
 };
 
-/* As the engine has it: it is there if blocking calls are wanted. */
-static bool wants_blocking(void) {
-    const char *value = getenv("MUSTER_MPI_BLOCKING");
-    return value && *value && *value != '0';
-}
-
 __attribute__((visibility("default"))) const mst_backend *mst_backend_module(unsigned version) {
     if (version != MST_BACKEND_VERSION) return NULL;
-    if (wants_blocking()) table.run = run;
+    if (msm_wants_blocking()) table.run = run; /* as the engine has it */
     return &table;
 }

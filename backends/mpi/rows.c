@@ -1,6 +1,8 @@
 /* rows.c - see rows.h; why some pairs are missing, engine_types.c. */
 #include "rows.h"
 
+#include <stdlib.h>
+
 #define BIT(name) (1u << MST_KIND_##name)
 #define FLOATS    (1u << MST_F64 | 1u << MST_F32)
 #define HALVES    (1u << MST_F16 | 1u << MST_BF16)
@@ -30,3 +32,8 @@ const mst_backend_row msm_rows[] = {
     {.kinds = BIT(RECV), .forms = MST_FORM_TAG | MST_FORM_ANY_SOURCE},
     {.kinds = 0},
 };
+
+bool msm_wants_blocking(void) {
+    const char *value = getenv("MUSTER_MPI_BLOCKING");
+    return value && *value && *value != '0';
+}

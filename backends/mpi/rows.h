@@ -6,4 +6,10 @@
 
 extern const mst_backend_row msm_rows[];
 
+/*
+ * Shall the table have a run, which calls MPI's blocking functions? They are faster in some MPIs, but neither a deadline nor the death of
+ * a rank ends them.
+ */
+bool msm_wants_blocking(void);
+
 #endif

@@ -247,8 +247,8 @@ const mst_backend *mst_backend_module(unsigned version);
 
 /*
  * The backends that are known, loaded or not: false behind the last, else *name is that of the i-th, until this thread's next call.
- * With a text, *usable says whether it can be used here, and text why not, or its version. Without one nothing is loaded, and usable may
- * be NULL.
+ * With a text, *usable says whether it can be used here, and text why not, or its version. Without one nothing is loaded. Each of the
+ * three may be NULL.
  */
 bool mst_backend_list(int i, const char **name, bool *usable, char *text, size_t size);
 /* What a backend can do where it can be used, for tables; NULL, and mst_error() says why, if there is none of that name. */
@@ -260,14 +260,30 @@ const mst_backend_row *mst_backend_rows(const char *name);
  */
 const char *mst_get_backend(const mst_group *group);
 
+typedef struct mst_exchange_options {
+    MST_OPTION(size_t size);
+    MST_OPTION(mst_site site);
+    MST_OPTION(int timeout_ms); /* 0: the group's */
+    MST_OPTION(mst_cancel *cancel);
+} mst_exchange_options;
+
 /*
  * Exchanges it, for the group and, if that is a world, for all its groups that were not given one of their own. All ranks of the
- * group call it at the same point, with nothing under way; works that are done and were not waited for stay valid. Backends that
- * were used before are kept and cost nothing to return to. "auto" as in mst_init.
+ * group call it at the same point, with nothing under way, and it waits for them: it succeeds on all or on none, and ranks that want
+ * different ones get MST_ERR_MISMATCH. Works that are done and were not waited for stay valid. Backends that were used before are kept
+ * and cost nothing to return to; where one has failed, its group gets it anew. "auto" as in mst_init. Meanwhile no other thread makes or ends groups of that world.
  */
-mst_status mst_set_backend(mst_group *group, const char *backend);
+mst_status mst_set_backend_with(mst_group *group, const char *backend, const mst_exchange_options *options);
 
 #ifdef __cplusplus
 }
+inline mst_status mst_set_backend(mst_group *group, const char *backend, mst_exchange_options options = {},
+                                  MST_SITE_PARAMETERS) {
+    return mst_set_backend_with(group, backend, MST_FILL_OPTIONS(options));
+}
+#else
+#define mst_set_backend(group, ...)                                                                          \
+    mst_set_backend_with(group, MST_LAST_POSITIONAL(__VA_ARGS__),                                            \
+                         MST_OPTIONS_AFTER(mst_exchange_options, __VA_ARGS__))
 #endif
 #endif

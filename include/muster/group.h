@@ -68,7 +68,8 @@ mst_status mst_destroy_process_group(mst_group *group);
 /*
  * Makes a group of n distinct global ranks; only its members need to call, in any order among groups. Group
  * ranks follow ascending global rank. Members pair up the first, second, … group they make of the same ranks.
- * A caller that is not in the list gets a group in which its rank is -1.
+ * A caller that is not in the list gets a group in which its rank is -1. Members that chose different backends get MST_ERR_MISMATCH,
+ * here or in their first operation.
  */
 mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const mst_group_options *options);
 

@@ -1,6 +1,7 @@
 /* backend.c - the public calls on which backend a group uses. */
 #include "api/api.h"
 #include "base/error.h"
+#include "base/options.h"
 
 const char *mst_get_backend(const mst_group *group) {
     const mst_group *found = msi_api_group("mst_get_backend", NULL, group);
@@ -30,23 +31,38 @@ bool mst_has_all_reduce_coalesced(void) {
     return has(MST_KIND_ALL_REDUCE);
 }
 
-mst_status mst_set_backend(mst_group *group, const char *backend) {
+static mst_status say_not_member(const mst_group *group) {
+    char show[96];
+    return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks may call", "rank %d is not in %s", group->world->rank,
+                    msi_group_show(group, show, sizeof show));
+}
+
+/* A world takes its groups along, and opens an engine that must be the first. */
+static mst_status exchange(mst_group *group, const struct msi_backends *backends, int timeout_ms,
+                           mst_cancel *cancel) {
+    struct msi_wait wait = {msi_deadline(timeout_ms), cancel};
+    struct msi_backends before = group->backends;
+    mst_status st = msi_group_exchange(group, backends, &wait);
+    if (st != MST_OK || group->ranks) return st;
+    st = msi_world_open_engine(group->world, timeout_ms, cancel);
+    if (st != MST_OK) msi_world_return(group->world, &before);
+    return st;
+}
+
+mst_status mst_set_backend_with(mst_group *group, const char *backend, const mst_exchange_options *given) {
     struct msi_backends backends;
-    mst_group *found = msi_api_group("mst_set_backend", NULL, group);
+    mst_exchange_options options;
+    mst_status st = msi_options_begin("mst_set_backend", &options, sizeof options, given);
+    if (st == MST_OK) st = msi_check_timeout(options.timeout_ms);
+    if (st != MST_OK) return st;
+    mst_group *found = msi_api_group("mst_set_backend", &options.site, group);
     if (!found) return MST_ERR_STATE;
     if (msi_comm_in_callback())
         return msi_fail(MST_ERR_STATE, "exchange it after the callback has returned",
                         "a callback of a work cannot exchange a backend");
-    if (!backend) return msi_fail(MST_ERR_INVALID, "give a name such as \"native\"", "backend is NULL");
-    mst_status st = msi_backends_parse(backend, found->world->backend_path, &backends);
-    if (st != MST_OK) return st;
-    if (!found->ranks) {
-        struct msi_backends before = found->backends;
-        st = msi_world_set_backends(found->world, &backends);
-        if (st != MST_OK) return st;
-        st = msi_world_open_engine(found->world, found->timeout_ms, NULL);
-        if (st != MST_OK) msi_world_set_backends(found->world, &before);
-        return st;
-    }
-    return msi_group_set_backends(found, &backends);
+    if (found->rank < 0) return say_not_member(found);
+    st = backend ? msi_backends_parse(backend, found->world->backend_path, &backends)
+                 : msi_fail(MST_ERR_INVALID, "give a name such as \"native\"", "backend is NULL");
+    return exchange(found, st == MST_OK ? &backends : NULL,
+                    options.timeout_ms ? options.timeout_ms : found->timeout_ms, options.cancel);
 }

@@ -5,6 +5,13 @@
 
 #include <stdio.h>
 
+/* What a call says when it fails has room of its own, which calls that succeed do not pay for. */
+__attribute__((noinline, cold)) static mst_status say_not_member(const mst_group *group) {
+    char show[96];
+    return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks may call", "rank %d is not in %s", group->world->rank,
+                    msi_group_show(group, show, sizeof show));
+}
+
 mst_status msi_call_open(enum msi_kind kind, const mst_call *given, struct msi_call *call) {
     return msi_call_open_as(msi_kind_name(kind), kind, given, call);
 }
@@ -24,12 +31,10 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->count = 0;
     call->root = -1;
     call->entered = 0;
+    call->reducer = NULL;
     call->group = msi_api_group(name, &call->options.site, call->options.group);
     if (!call->group) return MST_ERR_STATE;
-    if (call->group->rank >= 0) return msi_check_timeout(call->options.timeout_ms);
-    char show[96];
-    return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks may call", "rank %d is not in %s",
-                    call->group->world->rank, msi_group_show(call->group, show, sizeof show));
+    return call->group->rank >= 0 ? msi_check_timeout(call->options.timeout_ms) : say_not_member(call->group);
 }
 
 mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dtype dtype) {
@@ -50,23 +55,27 @@ mst_status msi_call_buffer(const char *name, const void *buffer, size_t count) {
     return buffer || count == 0 ? MST_OK : msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", name);
 }
 
-mst_status msi_call_root(struct msi_call *call, bool source) {
+__attribute__((noinline, cold)) static mst_status say_no_root(const struct msi_call *call, bool source) {
     const mst_call *o = &call->options;
     const char *name = source ? "src" : "dst";
-    int global = source ? o->src : o->dst, local = source ? o->group_src : o->group_dst;
+    int local = source ? o->group_src : o->group_dst;
     char show[96];
-    if (local > 0 && local < call->group->size) {
-        call->root = local;
-        return MST_OK;
-    }
-    if (local == 0) call->root = msi_group_rank_of(call->group, global);
-    if (local == 0 && call->root >= 0) return MST_OK;
     msi_group_show(call->group, show, sizeof show);
     if (local != 0)
         return msi_fail(MST_ERR_INVALID, NULL, ".group_%s is %d, but %s has ranks 0 to %d", name, local, show,
                         call->group->size - 1);
     return msi_fail(MST_ERR_INVALID, "the first rank of a group is mst_get_global_rank(group, 0)",
-                    ".%s is rank %d, which is not in %s", name, global, show);
+                    ".%s is rank %d, which is not in %s", name, source ? o->src : o->dst, show);
+}
+
+mst_status msi_call_root(struct msi_call *call, bool source) {
+    const mst_call *o = &call->options;
+    int global = source ? o->src : o->dst, local = source ? o->group_src : o->group_dst;
+    if (local == 0)
+        call->root = msi_group_rank_of(call->group, global);
+    else if (local > 0 && local < call->group->size)
+        call->root = local;
+    return call->root >= 0 ? MST_OK : say_no_root(call, source);
 }
 
 mst_status msi_call_reducer(struct msi_call *call) {
@@ -74,17 +83,31 @@ mst_status msi_call_reducer(struct msi_call *call) {
     if ((unsigned)op >= MST_OP_COUNT)
         return msi_fail(MST_ERR_INVALID, "give one of MST_SUM, MST_AVG, …", ".op is %d, which is none",
                         (int)op);
-    if (msi_reducer_get(call->dtype, op)) return MST_OK;
+    call->reducer = msi_reducer_get(call->dtype, op);
+    if (call->reducer) return MST_OK;
     return msi_fail(MST_ERR_INVALID, NULL, "%s of %s has no meaning", mst_op_name(op),
                     mst_dtype_name(call->dtype));
 }
 
+/* The end of a file's name, as it is told. It is a literal and known by its address, like those on the slate. */
+struct tail {
+    const char *file;
+    char text[sizeof((struct msi_told *)NULL)->file];
+};
+
+__attribute__((noinline)) static void cut_tail(struct tail *tail, const char *file) {
+    size_t len = strlen(file), most = sizeof tail->text;
+    memset(tail->text, 0, most);
+    memcpy(tail->text, file + (len > most ? len - most : 0), len < most ? len : most);
+    tail->file = file;
+}
+
 static void tell_site(struct msi_told *told, const mst_site *site) {
-    size_t len = site->file ? strlen(site->file) : 0, most = sizeof told->file;
-    const char *tail = len ? site->file + (len > most ? len - most : 0) : "";
-    size_t n = len < most ? len : most;
-    memcpy(told->file, tail, n);
+    static _Thread_local struct tail last;
     told->line = site->line > 0 ? (uint32_t)site->line : 0;
+    if (!site->file) return;
+    if (last.file != site->file) cut_tail(&last, site->file);
+    memcpy(told->file, last.text, sizeof told->file);
 }
 
 /* A few multiplications: what differs anywhere differs, nearly surely, in the signature. */
@@ -104,7 +127,7 @@ mst_status msi_call_take(struct msi_call *call, const void *buffer, size_t count
     struct msi_comm *comm;
     mst_memory memory;
     mst_status st = msi_group_comm(call->group, buffer, &comm, &memory);
-    msi_call_sequence(++call->group->operations);
+    msi_call_sequence(++*msi_call_number(call));
     int timeout_ms = o->timeout_ms ? o->timeout_ms : call->group->timeout_ms;
     if (st == MST_OK) st = msi_comm_take(comm, timeout_ms, o->cancel, call->name, &call->work);
     if (st != MST_OK) return st;
@@ -115,9 +138,9 @@ mst_status msi_call_take(struct msi_call *call, const void *buffer, size_t count
     work->deterministic = o->deterministic;
     work->memory = memory;
     work->stream = o->stream;
-    if (call->kind == MSI_KIND_SEND || call->kind == MSI_KIND_RECV)
-        return MST_OK; /* a message describes itself */
+    if (msi_call_is_message(call)) return MST_OK; /* a message describes itself */
     host->element = call->element;
+    host->reducer = call->reducer;
     host->told = (struct msi_told){
         .kind = (uint8_t)call->kind, .dtype = (uint8_t)call->dtype, .op = (uint8_t)o->op, .root = call->root};
     host->told.count = count;
@@ -138,7 +161,7 @@ static mst_status go(struct msi_call *call) {
 uint64_t msi_call_note(const struct msi_call *call) {
     struct msi_slate *slate = msi_slate_on();
     if (!slate) return 0;
-    return msi_slate_enter(slate, call->name, &call->options.site, call->group->operations,
+    return msi_slate_enter(slate, call->name, &call->options.site, *msi_call_number(call),
                            msi_slate_about(call->group->size, (int)call->dtype), call->count);
 }
 

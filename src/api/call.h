@@ -19,7 +19,17 @@ struct msi_call {
     int root;                          /* group rank; -1: none */
     const struct msi_message *message; /* of messages alone */
     uint64_t entered;                  /* tick; 0: not looked at yet */
+    const struct msi_reducer *reducer; /* NULL: none */
 };
+
+static inline bool msi_call_is_message(const struct msi_call *call) {
+    return call->kind == MSI_KIND_SEND || call->kind == MSI_KIND_RECV;
+}
+
+/* How many such the group has begun: ranks agree on their collectives, not on their messages. */
+static inline uint64_t *msi_call_number(const struct msi_call *call) {
+    return msi_call_is_message(call) ? &call->group->messages : &call->group->operations;
+}
 
 /* Takes the options and finds the group; fails if the caller is not in it. */
 mst_status msi_call_open(enum msi_kind kind, const mst_call *given, struct msi_call *call);
@@ -33,7 +43,7 @@ mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dt
 mst_status msi_call_buffer(const char *name, const void *buffer, size_t count);
 /* The root, from .src or .dst. */
 mst_status msi_call_root(struct msi_call *call, bool source);
-/* The reducer for .op. */
+/* The reducer for .op, which msi_call_take hands on. */
 mst_status msi_call_reducer(struct msi_call *call);
 
 /* Gets call->work, described by what the call is about, for a buffer of it; count and extra go into what ranks compare. */

@@ -50,13 +50,9 @@ static enum msi_share share_of(enum msi_kind kind) {
     }
 }
 
-static bool is_message(const struct msi_call *call) {
-    return call->kind == MSI_KIND_SEND || call->kind == MSI_KIND_RECV;
-}
-
 /* The other's global rank, in a message. */
 static int peer_of(const struct msi_call *call) {
-    return is_message(call) ? msi_group_global_rank(call->group, call->root) : -1;
+    return msi_call_is_message(call) ? msi_group_global_rank(call->group, call->root) : -1;
 }
 
 static const char *plain_name(const struct msi_call *call) {
@@ -76,9 +72,9 @@ static bool name_record(const struct msi_call *call, struct msi_record *record) 
 static void fill_record(const struct msi_call *call, struct msi_record *record) {
     const mst_call *o = &call->options;
     int flags = o->work ? MSI_RECORD_WORK : 0;
-    if (is_message(call)) flags |= MSI_RECORD_MESSAGE;
+    if (msi_call_is_message(call)) flags |= MSI_RECORD_MESSAGE;
     if (call->kind == MSI_KIND_SEND) flags |= MSI_RECORD_SEND;
-    record->seq = call->group->operations;
+    record->seq = *msi_call_number(call);
     record->bytes = bytes_of(call);
     record->file = o->site.file;
     record->function = o->site.function;
@@ -94,15 +90,20 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     record->started = record->waited = record->device = 0;
 }
 
+static int flight_peer(const struct msi_call *call) {
+    int peer = peer_of(call);
+    return peer < 0 && msi_call_is_message(call) ? MSI_FLIGHT_ANY : peer;
+}
+
 static struct msi_flight_spot fly(const struct msi_call *call, uint64_t tick) {
     mst_group *group = call->group;
-    if (!group->flight) group->flight = 1 + msi_flight_group(group->name, group->size);
+    if (!group->flight) group->flight = 1 + msi_flight_group(group->id, group->name, group->size);
     struct msi_flight_about about = {.operation = call->name,
                                      .site = &call->options.site,
                                      .group = group->flight - 1,
-                                     .seq = group->operations,
+                                     .seq = *msi_call_number(call),
                                      .count = call->count,
-                                     .peer = peer_of(call),
+                                     .peer = flight_peer(call),
                                      .dtype = (int)call->dtype};
     return msi_flight_begin(&about, tick);
 }

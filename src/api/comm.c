@@ -87,7 +87,6 @@ static mst_status reduce(struct msi_call *call, void *buf, size_t count, mst_dty
     struct msi_host_op *host = &call->work->host;
     size_t bytes = count * call->element;
     host->reader = call->root;
-    host->reducer = msi_reducer_get(dtype, call->options.op);
     set_single(&host->in, call->options.in ? call->options.in : buf, bytes);
     set_single(&host->out, buf, bytes);
     if (call->group->size > 1 && bytes > flat_most(call->group->size))
@@ -157,7 +156,6 @@ mst_status mst_reduce_scatter_tensor_with(void *out, const void *in, size_t coun
     mst_status st = open_pair(MSI_KIND_REDUCE_SCATTER_TENSOR, out, in, count, dtype, given, &call);
     if (st != MST_OK) return st;
     call.work->host.parts = true;
-    call.work->host.reducer = msi_reducer_get(dtype, call.options.op);
     return msi_call_go(&call);
 }
 

@@ -15,6 +15,7 @@ static mst_status open_bytes(const char *name, const mst_call *given, bool roote
     call->options.size = sizeof call->options;
     call->options.in = NULL;
     call->options.op = MST_SUM;
+    if (!call->options.log_name) call->options.log_name = name + (sizeof "mst_" - 1);
     return st;
 }
 

@@ -87,7 +87,6 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
     mst_work *w = call.work;
     w->host.uneven = counts != NULL;
     w->host.parts = true;
-    w->host.reducer = msi_reducer_get(dtype, call.options.op);
     w->host.out =
         (struct msi_blocks){.base = out, .each = count_of(&call, call.group->rank, count) * call.element};
     set_blocks(&w->host.in, NULL, ins, counts, count, &call, w->in_list, w->in_lens, w->in_starts);
@@ -214,14 +213,15 @@ static mst_status conclude(mst_status st, mst_work *last, mst_work **work, bool 
     return st == MST_OK ? waited : st;
 }
 
-static mst_status coalesced(one_tensor one, void *const *outs, const void *const *ins, const size_t *counts,
-                            size_t n, mst_dtype dtype, const mst_call *given) {
+static mst_status coalesced(const char *name, one_tensor one, void *const *outs, const void *const *ins,
+                            const size_t *counts, size_t n, mst_dtype dtype, const mst_call *given) {
     mst_call call = {0};
-    msi_call_begin("a coalesced operation", given ? &given->site : NULL, msi_call_get_rank());
+    msi_call_begin(name, given ? &given->site : NULL, msi_call_get_rank());
     mst_status st = n ? check_coalesced(one, outs, ins, counts) : MST_OK;
     if (st != MST_OK) return st;
     if (given) memcpy(&call, given, given->size < sizeof call ? given->size : sizeof call);
     call.size = sizeof call;
+    if (!call.log_name) call.log_name = name + (sizeof "mst_" - 1);
     if (n == 0) return mst_barrier_with(&call); /* something must be given back to wait for */
     mst_work **work = call.work, *begun = NULL, *last = NULL;
     struct msi_comm *comm = n > 1 ? begin_batch(&call, outs[0]) : NULL;
@@ -229,7 +229,7 @@ static mst_status coalesced(one_tensor one, void *const *outs, const void *const
     for (size_t i = 0; i < n && st == MST_OK; i++) {
         st = one(outs[i], ins ? ins[i] : NULL, counts[i], dtype, &call);
         if (st != MST_OK) break;
-        mst_work_free(last);
+        if (last) st = msi_comm_leave(last);
         last = begun;
     }
     if (comm) msi_comm_batch_end(comm);
@@ -238,15 +238,17 @@ static mst_status coalesced(one_tensor one, void *const *outs, const void *const
 
 mst_status mst_all_reduce_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
                                          const mst_call *call) {
-    return coalesced(one_all_reduce, bufs, NULL, counts, n, dtype, call);
+    return coalesced("mst_all_reduce_coalesced", one_all_reduce, bufs, NULL, counts, n, dtype, call);
 }
 
 mst_status mst_all_gather_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
                                          size_t n, mst_dtype dtype, const mst_call *call) {
-    return coalesced(mst_all_gather_into_tensor_with, outs, ins, counts, n, dtype, call);
+    return coalesced("mst_all_gather_coalesced", mst_all_gather_into_tensor_with, outs, ins, counts, n, dtype,
+                     call);
 }
 
 mst_status mst_reduce_scatter_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
                                              size_t n, mst_dtype dtype, const mst_call *call) {
-    return coalesced(mst_reduce_scatter_tensor_with, outs, ins, counts, n, dtype, call);
+    return coalesced("mst_reduce_scatter_coalesced", mst_reduce_scatter_tensor_with, outs, ins, counts, n,
+                     dtype, call);
 }

@@ -33,12 +33,12 @@ __attribute__((noinline)) static bool message_now_watched(struct msi_call *call,
                                                           const struct msi_message *message, unsigned watch) {
     struct msi_mark mark;
     call->entered = msi_tick();
-    call->group->operations++;
+    call->group->messages++;
     uint64_t noted = msi_call_note(call);
     bool through = msi_comm_message_now(call->group->comm, message);
     msi_call_leave(noted, MST_OK);
     if (!through) {
-        call->group->operations--;
+        call->group->messages--;
         return false;
     }
     msi_call_mark(call, watch, &mark);
@@ -52,21 +52,21 @@ static bool message_now(struct msi_call *call, const struct msi_message *message
     if (call->group->backends.of[MST_MEMORY_CUDA]) return false; /* the buffer may be the device's */
     if (watch) return message_now_watched(call, message, watch);
     if (!msi_comm_message_now(call->group->comm, message)) return false;
-    call->group->operations++;
+    call->group->messages++;
     return true;
 }
 
-static mst_status begin_message(struct msi_call *call, bool send, int peer, struct msi_message message) {
-    message.send = send;
-    message.peer = peer;
-    message.tag = call->options.tag;
-    message.sender = send ? NULL : call->options.sender;
-    call->message = &message;
-    if (!call->options.work && !call->options.stream && message_now(call, &message)) return MST_OK;
-    mst_status st = msi_call_take(call, message.buf, message.bytes, 0);
+static mst_status begin_message(struct msi_call *call, bool send, int peer, struct msi_message *message) {
+    message->send = send;
+    message->peer = peer;
+    message->tag = call->options.tag;
+    message->sender = send ? NULL : call->options.sender;
+    call->message = message;
+    if (!call->options.work && !call->options.stream && message_now(call, message)) return MST_OK;
+    mst_status st = msi_call_take(call, message->buf, message->bytes, 0);
     if (st != MST_OK) return st;
     call->work->begin = NULL;
-    call->work->message = message;
+    call->work->message = *message;
     return msi_call_go(call);
 }
 
@@ -80,7 +80,7 @@ static mst_status tensor_message(const char *name, bool send, const void *buf, s
     if (st != MST_OK) return st;
     struct msi_message message = {
         .buf = (void *)(uintptr_t)buf, .bytes = count * call.element, .dtype = dtype};
-    return begin_message(&call, send, peer, message);
+    return begin_message(&call, send, peer, &message);
 }
 
 mst_status mst_send_with(const void *buf, size_t count, mst_dtype dtype, const mst_call *call) {
@@ -150,7 +150,7 @@ mst_status mst_send_bytes_with(const void *data, size_t len, const mst_call *giv
     if (st != MST_OK) return st;
     struct msi_message message = {
         .buf = (void *)(uintptr_t)data, .bytes = len, .dtype = MST_U8, .measured = true};
-    return begin_message(&call, true, peer, message);
+    return begin_message(&call, true, peer, &message);
 }
 
 mst_status mst_recv_bytes_with(mst_bytes *out, const mst_call *given) {
@@ -161,7 +161,7 @@ mst_status mst_recv_bytes_with(mst_bytes *out, const mst_call *given) {
     if (st != MST_OK) return st;
     *out = (mst_bytes){NULL, 0};
     struct msi_message message = {.dtype = MST_U8, .allocate = out, .measured = true};
-    st = begin_message(&call, false, peer, message);
+    st = begin_message(&call, false, peer, &message);
     if (st != MST_OK) mst_bytes_free(out);
     return st;
 }

@@ -34,7 +34,7 @@ mst_group *msi_api_group(const char *name, const mst_site *site, const mst_group
     } else if (!found) {
         msi_fail(MST_ERR_STATE, "call mst_init first",
                  "there is no world: none was opened, or it has been ended");
-    } else if (found->world->forks != msi_forks()) {
+    } else if (found->world->forks != msi_forks_known) {
         msi_fail(MST_ERR_STATE, "only the parent may use it; start more ranks with `muster run`",
                  "this process was forked after the world was opened, and is no rank of it");
         found = NULL;
@@ -88,6 +88,12 @@ mst_status mst_destroy_process_group(mst_group *group) {
     return msi_call_leave(entered, MST_OK);
 }
 
+/* A program may end without ending its world: its profile is printed all the same, where the environment asks for it. */
+__attribute__((destructor)) static void print_profile(void) {
+    const mst_group *all = resolve(NULL);
+    if (all && all->world->forks == msi_forks()) msi_world_print_profile(all->world);
+}
+
 static int compare_ranks(const void *a, const void *b) {
     int x = *(const int *)a, y = *(const int *)b;
     return (x > y) - (x < y);
@@ -104,6 +110,22 @@ static mst_status check_ranks(int *ranks, int n, int world_size) {
             return msi_fail(MST_ERR_INVALID, NULL, "rank %d is named twice", ranks[i]);
     }
     return MST_OK;
+}
+
+/* Who gives it a backend of its own says so to the others, and is told if they chose another. */
+static mst_status make_group(struct msi_world *world, const int *ranks, int n,
+                             const mst_group_options *options, const struct msi_backends *backends,
+                             mst_group **group) {
+    mst_group *made;
+    mst_status st = msi_group_new(world, ranks, n, options, backends, &made);
+    if (st != MST_OK) return st;
+    struct msi_wait wait = {msi_deadline(made->timeout_ms), NULL};
+    if (backends) st = msi_group_agree(made, &wait);
+    if (st == MST_OK)
+        *group = made->handle;
+    else
+        msi_group_free(made);
+    return st;
 }
 
 mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const mst_group_options *given) {
@@ -127,9 +149,8 @@ mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const 
     if (st == MST_OK && options.backend)
         st = msi_backends_parse(options.backend, world->world->backend_path, &backends);
     if (st == MST_OK)
-        st = msi_group_new(world->world, sorted, n, &options, options.backend ? &backends : NULL, group);
+        st = make_group(world->world, sorted, n, &options, options.backend ? &backends : NULL, group);
     msi_call_leave(entered, st);
-    if (st == MST_OK) *group = (*group)->handle;
     free(sorted);
     return st;
 }

@@ -58,20 +58,23 @@ const mst_backend msi_native = {
     .rows = rows_of_native,
 };
 
+static bool serves(const mst_backend *table, int memory) {
+    for (const mst_backend_row *r = table->rows(); r->kinds; r++)
+        if ((r->memories ? r->memories : 1u << MST_MEMORY_HOST) >> memory & 1) return true;
+    return false;
+}
+
 /* Gives the backend all memory that it can serve, or the one memory that it shall. */
 static mst_status assign(struct msi_backends *backends, const mst_backend *table, int only) {
     bool any = false;
     for (int m = 0; m < MST_MEMORY_COUNT; m++) {
         if (only >= 0 && only != m) continue;
-        for (const mst_backend_row *r = table->rows(); r->kinds; r++) {
-            uint32_t memories = r->memories ? r->memories : 1u << MST_MEMORY_HOST;
-            if (!(memories >> m & 1)) continue;
-            if (backends->of[m] && backends->of[m] != table)
-                return msi_fail(MST_ERR_INVALID, "name one for cpu and one for cuda",
-                                "'%s' and '%s' are for the same memory", backends->of[m]->name, table->name);
-            backends->of[m] = table;
-            any = true;
-        }
+        if (!serves(table, m)) continue;
+        if (backends->of[m] && backends->of[m] != table)
+            return msi_fail(MST_ERR_INVALID, "name one for cpu and one for cuda",
+                            "'%s' and '%s' are for the same memory", backends->of[m]->name, table->name);
+        backends->of[m] = table;
+        any = true;
     }
     if (any) return MST_OK;
     return msi_fail(MST_ERR_INVALID, NULL, "backend '%s' cannot serve memory of the %s", table->name,
@@ -104,16 +107,28 @@ static mst_status take_word(const char *word, const char *path, struct msi_backe
     return st == MST_OK ? assign(backends, table, memory) : st;
 }
 
+/* One text for one meaning, however it was said: ranks compare theirs. */
+static void name_them(struct msi_backends *backends) {
+    const mst_backend *host = backends->of[MST_MEMORY_HOST], *device = backends->of[MST_MEMORY_CUDA];
+    const mst_backend *one = !device ? host : !host || host == device ? device : NULL;
+    size_t n = sizeof backends->text;
+    if (one && serves(one, MST_MEMORY_HOST) == (host != NULL) &&
+        serves(one, MST_MEMORY_CUDA) == (device != NULL))
+        snprintf(backends->text, n, "%s", one->name);
+    else if (one)
+        snprintf(backends->text, n, "%s:%s", host ? "cpu" : "cuda", one->name);
+    else
+        snprintf(backends->text, n, "cpu:%s,cuda:%s", host->name, device->name);
+}
+
 /* native, and nccl too where the program has CUDA loaded and nccl can be used: nobody else pays for looking. */
 static void choose(const char *path, struct msi_backends *backends) {
     void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    *backends = (struct msi_backends){.text = "native", .of = {[MST_MEMORY_HOST] = &msi_native}};
-    if (!cuda) return;
-    dlclose(cuda);
     const mst_backend *nccl;
-    if (msi_backend_find("nccl", path, &nccl) != MST_OK) return;
-    backends->of[MST_MEMORY_CUDA] = nccl;
-    snprintf(backends->text, sizeof backends->text, "cpu:native,cuda:nccl");
+    *backends = (struct msi_backends){.of = {[MST_MEMORY_HOST] = &msi_native}};
+    if (cuda && msi_backend_find("nccl", path, &nccl) == MST_OK) backends->of[MST_MEMORY_CUDA] = nccl;
+    if (cuda) dlclose(cuda);
+    name_them(backends);
 }
 
 mst_status msi_backends_parse(const char *text, const char *path, struct msi_backends *backends) {
@@ -124,11 +139,15 @@ mst_status msi_backends_parse(const char *text, const char *path, struct msi_bac
         return MST_OK;
     }
     if (strlen(text) >= sizeof copy)
-        return msi_fail(MST_ERR_INVALID, "see `muster info`", "'%.60s…' is no backend", text);
+        return msi_fail(MST_ERR_INVALID,
+                        "give names such as native or cpu:native,cuda:nccl; see `muster info`",
+                        "backend '%.40s…' has %zu characters, which is more than any has (%zu)", text,
+                        strlen(text), sizeof copy - 1);
     snprintf(copy, sizeof copy, "%s", text);
-    snprintf(made.text, sizeof made.text, "%s", text);
     mst_status st = MST_OK;
     for (char *word; st == MST_OK && (word = strsep(&rest, ","));) st = take_word(word, path, &made);
-    if (st == MST_OK) *backends = made;
-    return st;
+    if (st != MST_OK) return st;
+    name_them(&made);
+    *backends = made;
+    return MST_OK;
 }

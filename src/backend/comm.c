@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { LAST_WORDS_MS = 1000, ABSENT_MS = 50 };
+enum { LAST_WORDS_MS = 1000, ABSENT_MS = 50, LOOK_MS = 500 };
 
 /* Of this host, whichever this rank may run on. */
 static int processors(void) {
@@ -256,29 +256,46 @@ static mst_status say_absent(struct msi_comm *comm, const int *ranks) {
     return r < comm->size ? msi_blame(st, ranks[r]) : st;
 }
 
+/* Waits for the doors of all, and looks now and then whether those who are missing can come at all. */
+static mst_status wait_for_doors(const struct mst_work *op, const int *ranks, const struct msi_wait *wait) {
+    struct msi_comm *comm = op->comm;
+    const struct msi_waiting at = {.comm = comm->key, .name = op->name, .seq = op->begin != NULL};
+    for (;;) {
+        int64_t moment = msi_deadline(LOOK_MS);
+        struct msi_wait some = {moment < wait->deadline ? moment : wait->deadline, wait->cancel};
+        mst_status st = msi_door_find(comm->door, ranks, comm->size, comm->hooks.exec, comm->hooks.context,
+                                      &some, comm->ports);
+        if (st != MST_ERR_TIMEOUT) return st;
+        st = comm->hooks.look(comm->hooks.context, &at);
+        if (st != MST_OK) return st;
+        if (msi_now() >= wait->deadline) return say_absent(comm, ranks);
+    }
+}
+
 /* Opens this rank's door, and learns where those of the others are, which must have come for that. */
-static mst_status find_doors(struct msi_comm *comm, const struct msi_wait *wait) {
+static mst_status find_doors(const struct mst_work *op, const struct msi_wait *wait) {
+    struct msi_comm *comm = op->comm;
     void *context = comm->hooks.context;
     int *ranks = malloc((size_t)comm->size * sizeof *ranks);
     if (!ranks) return msi_fail_memory();
     for (int r = 0; r < comm->size; r++) ranks[r] = comm->hooks.global(context, r);
     mst_status st = msi_door_open(comm->door, comm->hooks.exec, context, wait);
-    if (st == MST_OK)
-        st = msi_door_find(comm->door, ranks, comm->size, comm->hooks.exec, context, wait, comm->ports);
-    if (st == MST_ERR_TIMEOUT) st = say_absent(comm, ranks);
+    if (st == MST_OK) st = wait_for_doors(op, ranks, wait);
     free(ranks);
     return st == MST_OK ? msi_net_new(comm, &comm->net) : st;
 }
 
 /* What is needed before the first operation, as far as it is not there yet. */
-static mst_status meet(struct msi_comm *comm, const struct msi_wait *wait) {
+static mst_status meet(const struct mst_work *op, const struct msi_wait *wait) {
+    struct msi_comm *comm = op->comm;
     bool one_host = comm->hosts.n == 1;
+    mst_status st = comm->hooks.agree(comm->hooks.context, wait);
+    if (st != MST_OK) return st;
     if (comm->table) return msi_engine_open(comm, wait, &comm->engine);
     if (one_host && !comm->maps) comm->maps = msi_maps_new(comm->size);
     if (one_host && !comm->maps) return msi_fail_memory();
-    mst_status st = MST_OK;
     if (!comm->board && (one_host || comm->local > 1)) st = find_board(comm, wait);
-    if (st == MST_OK && !one_host && !comm->net) st = find_doors(comm, wait);
+    if (st == MST_OK && !one_host && !comm->net) st = find_doors(op, wait);
     return st;
 }
 
@@ -304,7 +321,7 @@ mst_status msi_comm_join(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     if (comm->joined) return MST_OK;
     struct msi_wait wait = {msi_deadline(op->timeout_ms), op->wait.cancel};
-    mst_status st = meet(comm, &wait);
+    mst_status st = meet(op, &wait);
     bool late = st == MST_ERR_STALLED || st == MST_ERR_TIMEOUT || st == MST_ERR_CANCELLED;
     if (st == MST_OK) {
         comm->joined = true;
@@ -323,6 +340,23 @@ bool msi_comm_idle_now(struct msi_comm *comm) {
         msi_list_empty(&comm->queue) && msi_list_empty(&comm->messages) && msi_list_empty(&comm->ended);
     msi_comm_unlock(comm);
     return idle;
+}
+
+bool msi_comm_is_spent(struct msi_comm *comm) {
+    msi_comm_lock(comm);
+    bool spent = comm->failure.status != MST_OK || (comm->table && !comm->joined);
+    msi_comm_unlock(comm);
+    return spent;
+}
+
+uint64_t msi_comm_count(const struct msi_comm *comm) {
+    if (comm->engine) return comm->engine->seq;
+    if (comm->net) return msi_net_count(comm->net);
+    return comm->board ? comm->board->seq : 0;
+}
+
+const char *msi_comm_key(const struct msi_comm *comm) {
+    return comm->key;
 }
 
 mst_status msi_comm_check(struct msi_comm *comm) {
@@ -346,7 +380,7 @@ mst_status msi_comm_take(struct msi_comm *comm, int timeout_ms, mst_cancel *canc
 
 mst_status msi_comm_open(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel) {
     struct mst_work *op;
-    mst_status st = msi_comm_take(comm, timeout_ms, cancel, "mst_init", &op);
+    mst_status st = msi_comm_take(comm, timeout_ms, cancel, "the opening of its backend", &op);
     if (st != MST_OK) return st;
     st = msi_comm_join(op);
     msi_comm_return(op);

@@ -31,6 +31,15 @@
 #include <poll.h>
 #include <pthread.h>
 
+/* An operation that waits for other ranks. */
+struct msi_waiting {
+    const char *comm; /* its comm's key */
+    const char *name; /* of the public call */
+    uint64_t seq;     /* which collective of the comm it is; 0: it is a message, and the rest is empty */
+    uint32_t signature;
+    struct msi_told told;
+};
+
 /* What a comm asks of its group. */
 struct msi_comm_hooks {
     void *context; /* given to all of them */
@@ -50,6 +59,10 @@ struct msi_comm_hooks {
     const char *(*address)(void *context, int rank);
     /* "rank 3 (host a, pid 12)", or for -1 the group itself; returns out. */
     const char *(*show)(void *context, int rank, char *out, size_t size);
+    /* Have all ranks that are known to have chosen a backend chosen the same? Does not wait for the others. */
+    mst_status (*agree)(void *context, const struct msi_wait *wait);
+    /* The same for whoever waits for long, because of an operation that others may never come to. */
+    mst_status (*look)(void *context, const struct msi_waiting *at);
 };
 
 struct msi_comm_place {
@@ -143,6 +156,11 @@ void msi_comm_free(struct msi_comm *comm);
 
 /* Is nothing under way? */
 bool msi_comm_idle_now(struct msi_comm *comm);
+/* Is it of no use any more: has it failed, or could its engine not be opened? */
+bool msi_comm_is_spent(struct msi_comm *comm);
+/* How many collectives were begun, and the prefix of its keys. */
+uint64_t msi_comm_count(const struct msi_comm *comm);
+const char *msi_comm_key(const struct msi_comm *comm);
 
 /* Joins the ranks of the group, who all call it, before their first operation. */
 mst_status msi_comm_open(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel);
@@ -158,7 +176,7 @@ void msi_comm_return(struct mst_work *op);
 
 /*
  * Operations that are submitted between the two are a batch: they begin together, where the comm's engine can do that. False: it cannot,
- * and there is nothing to end.
+ * and there is nothing to end. Those of different threads come one after the other.
  */
 bool msi_comm_batch_begin(struct msi_comm *comm);
 void msi_comm_batch_end(struct msi_comm *comm);
@@ -196,6 +214,8 @@ mst_status msi_comm_test(mst_work *handle, bool *done);
 mst_status msi_comm_result(mst_work *handle);
 /* Lets it run by itself. */
 mst_status msi_comm_abandon(mst_work *handle);
+/* The same, but fails as it has, if it has by now: if it does later, so does what was submitted behind it. */
+mst_status msi_comm_leave(mst_work *handle);
 /* Calls back when it is done, or now. A callback may begin operations and give back works, but not wait. */
 mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg);
 /* Is this thread in a callback? */

@@ -119,6 +119,15 @@ mst_status msi_comm_abandon(mst_work *handle) {
     return MST_OK;
 }
 
+mst_status msi_comm_leave(mst_work *handle) {
+    struct mst_work *op = grasp(handle);
+    if (!op) return refuse_handle();
+    mst_status st = op->done ? msi_comm_explain(op) : MST_OK;
+    take_back(op);
+    pthread_mutex_unlock(&op->comm->lock);
+    return st;
+}
+
 mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg) {
     struct mst_work *op = grasp(handle);
     if (!op) return refuse_handle();

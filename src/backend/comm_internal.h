@@ -31,6 +31,7 @@ struct msi_comm {
     struct mst_work left;      /* … and that are like this one */
     const mst_backend *table;  /* whose engine runs it; NULL: it has a board or links */
     struct msi_engine *engine; /* NULL before it was opened */
+    bool arrived;              /* this rank was counted in among those who come to open it */
     uint32_t forced;           /* as in struct msi_comm_place */
     bool stage;
     int *globals; /* by rank: its rank in the world */
@@ -54,9 +55,11 @@ struct msi_comm {
     pthread_cond_t changed;
     bool threaded, ending;
     unsigned batch, batches; /* the number of the one that is being submitted, 0: none; how many there were */
+    pthread_t batcher;       /* the thread that submits that one: batches do not mix */
     bool batched_messages;   /* some may not have begun */
-    bool streamed;           /* something was left alone on a stream */
-    bool dozing;             /* the thread sleeps until something that it knew of happens */
+    int64_t
+        streamed; /* until when something that was left alone on a stream may be under way; 0: there is none */
+    bool dozing;  /* the thread sleeps until something that it knew of happens */
     pthread_t thread;
     uint64_t noted;        /* what the store was told of this rank's waiting; 0: nothing */
     struct msi_idle tests; /* of whoever asks again and again whether an operation is done */
@@ -70,6 +73,19 @@ static inline void msi_comm_lock(struct msi_comm *comm) {
 }
 static inline void msi_comm_unlock(struct msi_comm *comm) {
     if (comm->threaded) pthread_mutex_unlock(&comm->lock);
+}
+
+/*
+ * Whoever holds the lock lets go of it, to ask the store: what it knew of the comm may have changed then. Returns what msi_comm_hold
+ * wants to know.
+ */
+static inline bool msi_comm_let_go(struct msi_comm *comm) {
+    bool locked = comm->threaded;
+    if (locked) pthread_mutex_unlock(&comm->lock);
+    return locked;
+}
+static inline void msi_comm_hold(struct msi_comm *comm, bool locked) {
+    if (locked) pthread_mutex_lock(&comm->lock);
 }
 
 /* Of a wait whose clock does not run yet. */
@@ -94,6 +110,13 @@ static inline void msi_relax(void) {
 mst_status msi_comm_new_inside(const struct msi_comm *comm, const char *key, struct msi_comm **inside);
 /* Begins an operation of such a comm, without waiting for it; once it is done it is returned. */
 mst_status msi_comm_begin_here(struct mst_work *op);
+
+/* The group rank of a global one; -1: none. */
+static inline int msi_comm_rank_of(const struct msi_comm *comm, int global) {
+    for (int r = 0; r < comm->size && global >= 0; r++)
+        if (comm->globals[r] == global) return r;
+    return -1;
+}
 
 /* What is needed before the first operation; this is it, or another that comes first. */
 mst_status msi_comm_join(struct mst_work *op);

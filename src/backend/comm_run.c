@@ -39,11 +39,16 @@ static void say_how(struct mst_work *op) {
         record->algorithm = op->begin == msi_host_all_reduce ? "board, in parts" : "board";
 }
 
+/* For who wants to know. */
+static void mark_over(struct mst_work *op) {
+    if (op->mark.on & MSI_WATCH_RECORD) say_how(op);
+    msi_mark_end(&op->mark, op->failure.status);
+}
+
 /* It is over, well or not; done it is when its callback, if it has one, has returned. */
 void msi_comm_end(struct mst_work *op) {
     msi_list_remove(&op->node);
-    if (op->mark.on & MSI_WATCH_RECORD) say_how(op);
-    msi_mark_end(&op->mark, op->failure.status);
+    mark_over(op);
     if (op->callback)
         msi_list_push(&op->comm->ended, &op->node);
     else
@@ -181,7 +186,7 @@ bool msi_comm_help(struct msi_comm *comm) {
 /* Puts an operation among those under way. */
 static mst_status begin(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
-    op->batch = comm->batch;
+    op->batch = comm->batch && pthread_equal(comm->batcher, pthread_self()) ? comm->batch : 0;
     if (!op->begin) msi_mark_start(&op->mark); /* messages queue nowhere */
     if (op->begin) {
         msi_list_push(&comm->queue, &op->node);
@@ -217,7 +222,7 @@ static void *work(void *context) {
         call_back(comm);
         if (comm->ending) break;
         if (msi_list_empty(&comm->queue) && msi_list_empty(&comm->messages)) {
-            if (comm->streamed)
+            if (comm->streamed && comm->failure.status == MST_OK && msi_now() < comm->streamed)
                 watch_streams(comm);
             else
                 pthread_cond_wait(&comm->changed, &comm->lock);
@@ -272,11 +277,35 @@ mst_status msi_comm_begin_here(struct mst_work *op) {
     return st;
 }
 
+/* A small collective, before it gets a place in the queue. MSI_DONE: it needs none. */
+static enum msi_advance run_now(struct mst_work *op) {
+    const struct msi_comm *comm = op->comm;
+    if (!comm->met || comm->net || op->begin != msi_host_exchange || !msi_list_empty(&comm->queue) ||
+        !msi_host_begin_now(&op->host))
+        return MSI_BLOCKED;
+    enum msi_advance got = msi_host_look_now(&op->host);
+    for (uint32_t left = msi_comm_spins(comm); got == MSI_BLOCKED && left > 0; left--) {
+        msi_relax();
+        got = msi_host_look_now(&op->host);
+    }
+    op->begun = got != MSI_DONE;
+    if (got == MSI_BLOCKED || got == MSI_MOVED) msi_host_resume(&op->host);
+    return got;
+}
+
 /* Alone on the comm: no lock. */
 static mst_status run_here(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
+    enum msi_advance got = run_now(op);
+    if (got == MSI_DONE) {
+        mark_over(op);
+        msi_list_push(&comm->spare, &op->node);
+        return MST_OK;
+    }
+    if (op->begun) msi_mark_start(&op->mark);
     struct msi_idle idle = {0};
     mst_status st = begin(op);
+    if (got == MSI_FAILED) fail(op);
     if (comm->engine) comm->engine->blocking = !op->wait.cancel;
     while (st == MST_OK && !op->done) {
         if (msi_comm_advance(comm))
@@ -297,7 +326,7 @@ bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *messa
 
 mst_status msi_comm_run(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
-    mst_status st = callbacks ? msi_comm_refuse_waiting() : msi_comm_join(op);
+    mst_status st = callbacks ? msi_comm_refuse_waiting() : comm->joined ? MST_OK : msi_comm_join(op);
     if (st != MST_OK) {
         msi_comm_return(op);
         return st;
@@ -338,15 +367,21 @@ mst_status msi_comm_submit(struct mst_work *op) {
 bool msi_comm_batch_begin(struct msi_comm *comm) {
     if (!comm->engine || !comm->engine->table->group_begin) return false;
     msi_comm_lock(comm);
-    if (++comm->batches == 0) comm->batches = 1;
-    comm->batch = comm->batches;
+    bool nested = comm->batch && pthread_equal(comm->batcher, pthread_self()); /* in a callback */
+    while (!nested && comm->threaded && comm->batch) pthread_cond_wait(&comm->changed, &comm->lock);
+    if (!nested) {
+        if (++comm->batches == 0) comm->batches = 1;
+        comm->batch = comm->batches;
+        comm->batcher = pthread_self();
+    }
     msi_comm_unlock(comm);
-    return true;
+    return !nested;
 }
 
 void msi_comm_batch_end(struct msi_comm *comm) {
     msi_comm_lock(comm);
     comm->batch = 0;
+    if (comm->threaded) pthread_cond_broadcast(&comm->changed);
     msi_comm_help(comm);
     msi_comm_unlock(comm);
 }
@@ -360,7 +395,9 @@ static mst_status enqueue(struct mst_work *op, bool *through) {
     mst_status st = comm->threaded ? MST_OK : start_thread(comm);
     if (st != MST_OK) return st;
     pthread_mutex_lock(&comm->lock);
-    comm->streamed = true;
+    int64_t now = msi_now(), deadline = now + (int64_t)op->timeout_ms * 1000000;
+    if (comm->streamed <= now) pthread_cond_broadcast(&comm->changed); /* the thread watches from now on */
+    if (deadline > comm->streamed) comm->streamed = deadline;
     st = comm->failure.status == MST_OK ? msi_engine_enqueue(comm->engine, op, through)
                                         : msi_comm_repeat(&comm->failure);
     pthread_mutex_unlock(&comm->lock);

@@ -30,7 +30,8 @@ enum {
     SPIN_NS = 10000, /* before the processor is given away, where an engine is waited for */
     SLEEP_MS = 5,
     SLEEP_MOST_MS = 50,
-    ASK_NS = 200000000, /* between questions to the store */
+    ASK_NS = 200000000,   /* between questions to the store */
+    LONG_NS = 1000000000, /* from then on a wait may be in vain */
 };
 
 /* What a sleeper polls for; behind the processes of the ranks come connections, where there are any. */
@@ -180,10 +181,35 @@ static bool overheard(struct msi_comm *comm, struct mst_work *op) {
     return true;
 }
 
-static bool looked_at_engine(struct msi_comm *comm, int64_t since, int64_t now) {
+/*
+ * What the store knows that ends a wait: another rank has given up, called something else, or will never come, as it chose another
+ * backend for the group or exchanges it now. It is asked without the lock, and the operation may be over when it has answered.
+ */
+static bool ask_store(struct msi_comm *comm, bool late) {
     struct mst_work *op = next_active(comm, NULL);
-    if (op->begin && op->begun) msi_note_wait(comm, op, since, now);
-    return msi_engine_look(comm, op);
+    struct msi_waiting at = {.comm = comm->key, .name = op->name};
+    if (op->begin && op->begun) {
+        at.seq = op->host.seq;
+        at.signature = op->host.signature;
+        at.told = op->host.told;
+    }
+    unsigned turn = op->turn;
+    int culprit = -1;
+    bool locked = msi_comm_let_go(comm);
+    mst_status st = comm->engine ? msi_engine_look(comm, &at, &culprit) : MST_OK;
+    if (st == MST_OK && late) {
+        st = comm->hooks.look(comm->hooks.context, &at);
+        culprit = st == MST_OK ? -1 : msi_comm_rank_of(comm, mst_last_error()->culprit);
+    }
+    /* Where a store is gone that no rank hosted, the deadline finds it out. */
+    if (st == MST_OK) comm->hooks.refresh(comm->hooks.context);
+    msi_comm_hold(comm, locked);
+    if (st == MST_OK) return false;
+    if (op != next_active(comm, NULL) || op->turn != turn || (at.seq && op->host.seq != at.seq)) return true;
+    msi_comm_fail(comm, op, st, culprit);
+    if (comm->failure.status == MST_OK)
+        msi_comm_give_up(comm, op); /* whatever it was here, the group is over */
+    return true;
 }
 
 /* What can end a wait besides what is waited for. True if it has. */
@@ -194,14 +220,12 @@ static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t no
     if (!comm->engine) msi_mail_answer(comm);
     if (now - idle->looked < ASK_NS) return false;
     idle->looked = now;
-    if (comm->engine && looked_at_engine(comm, idle->since, now)) return true;
-    if (comm->net && !msi_list_empty(&comm->queue)) {
+    if ((comm->net || comm->engine) && !msi_list_empty(&comm->queue)) {
         struct mst_work *op = next_active(comm, NULL);
-        if (overheard(comm, op)) return true;
-        msi_note_wait(comm, op, idle->since, now);
+        if (comm->net && overheard(comm, op)) return true;
+        if (comm->net || op->begun) msi_note_wait(comm, op, idle->since, now);
     }
-    comm->hooks.refresh(
-        comm->hooks.context); /* where a store is gone that no rank hosted, the deadline finds it out */
+    if (!next_active(comm, NULL) || ask_store(comm, now - idle->since > LONG_NS)) return true;
     for (struct mst_work *op = NULL; (op = next_active(comm, op));)
         if (lost_somebody(comm, op)) return true;
     return false;

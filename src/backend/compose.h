@@ -74,6 +74,10 @@ static inline size_t msi_op_len(const size_t *counts, size_t count, int r) {
 }
 
 /* For the files of compositions alone. */
+/* So many of the operation's elements behind base. */
+static inline char *msi_op_at(const void *base, const mst_backend_op *op, size_t elements) {
+    return (char *)(uintptr_t)base + elements * op->element;
+}
 bool msi_compose_can(const struct msi_composer *c, const mst_backend_op *op, mst_kind kind);
 bool msi_compose_can_op(const struct msi_composer *c, const mst_backend_op *op, mst_kind kind, mst_op reduces,
                         unsigned forms);

@@ -2,10 +2,6 @@
 #include "backend/compose.h"
 #include "reduce/reduce.h"
 
-static char *at(const void *base, const mst_backend_op *op, size_t elements) {
-    return (char *)(uintptr_t)base + elements * op->element;
-}
-
 bool msi_compose_has_messages(const struct msi_composer *c, const mst_backend_op *op) {
     return msi_compose_can(c, op, MST_KIND_SEND) && msi_compose_can(c, op, MST_KIND_RECV);
 }
@@ -40,7 +36,7 @@ static mst_status compose_barrier(struct msi_composer *c, const mst_backend_op *
     if (find_reduction(c, &one)) {
         c->words = "an all_reduce of one element";
         mst_status st = msi_compose_room(c, &one, 2, &room);
-        mst_backend_op sub = msi_compose_sub(&one, MST_KIND_ALL_REDUCE, room, at(room, &one, 1), 1);
+        mst_backend_op sub = msi_compose_sub(&one, MST_KIND_ALL_REDUCE, room, msi_op_at(room, &one, 1), 1);
         return st == MST_OK ? msi_compose_add(c, &sub, false) : st;
     }
     one.dtype = MST_U8;
@@ -49,7 +45,7 @@ static mst_status compose_barrier(struct msi_composer *c, const mst_backend_op *
     if (st != MST_OK) return st;
     if (msi_compose_can(c, &one, MST_KIND_ALL_GATHER)) {
         c->words = "an all_gather of one byte";
-        mst_backend_op sub = msi_compose_sub(&one, MST_KIND_ALL_GATHER, room, at(room, &one, 16), 1);
+        mst_backend_op sub = msi_compose_sub(&one, MST_KIND_ALL_GATHER, room, msi_op_at(room, &one, 16), 1);
         return msi_compose_add(c, &sub, false);
     }
     c->words = "messages of one byte";
@@ -88,7 +84,7 @@ static mst_status compose_broadcast(struct msi_composer *c, const mst_backend_op
     mst_backend_op sub =
         msi_compose_sub(op, MST_KIND_ALL_GATHER, c->rank == op->root ? op->in : op->out, room, op->count);
     if (st == MST_OK) st = msi_compose_add(c, &sub, c->n > 0);
-    return st == MST_OK ? msi_compose_copy(c, op->out, at(room, op, (size_t)op->root * op->count),
+    return st == MST_OK ? msi_compose_copy(c, op->out, msi_op_at(room, op, (size_t)op->root * op->count),
                                            op->count * op->element)
                         : st;
 }
@@ -107,8 +103,8 @@ static mst_status pad_all_gather(struct msi_composer *c, const mst_backend_op *o
     mst_backend_op sub = msi_compose_sub(op, MST_KIND_ALL_GATHER, in, out, most);
     st = msi_compose_add(c, &sub, true);
     for (int r = 0; r < c->ranks && st == MST_OK; r++)
-        st = msi_compose_copy(c, at(op->out, op, msi_op_start(op->out_counts, 0, r)),
-                              at(out, op, (size_t)r * most), op->out_counts[r] * op->element);
+        st = msi_compose_copy(c, msi_op_at(op->out, op, msi_op_start(op->out_counts, 0, r)),
+                              msi_op_at(out, op, (size_t)r * most), op->out_counts[r] * op->element);
     return st;
 }
 
@@ -116,7 +112,7 @@ static mst_status broadcast_each(struct msi_composer *c, const mst_backend_op *o
     mst_status st = MST_OK;
     c->words = "a broadcast of each rank's block, one after the other";
     for (int r = 0; r < c->ranks && st == MST_OK; r++) {
-        char *block = at(op->out, op, msi_op_start(op->out_counts, op->count, r));
+        char *block = msi_op_at(op->out, op, msi_op_start(op->out_counts, op->count, r));
         mst_backend_op sub = msi_compose_sub(op, MST_KIND_BROADCAST, r == c->rank ? op->in : block, block,
                                              msi_op_len(op->out_counts, op->count, r));
         sub.root = r;
@@ -137,13 +133,14 @@ static mst_status all_pairs(struct msi_composer *c, const mst_backend_op *op, bo
         size_t start = to_each ? msi_op_start(op->in_counts, op->count, to) : 0;
         size_t count = to_each ? msi_op_len(op->in_counts, op->count, to) : op->count;
         st = msi_compose_message(c, op, false, from,
-                                 at(op->out, op, msi_op_start(op->out_counts, op->count, from)),
+                                 msi_op_at(op->out, op, msi_op_start(op->out_counts, op->count, from)),
                                  msi_op_len(op->out_counts, op->count, from), after && far == 1);
-        if (st == MST_OK) st = msi_compose_message(c, op, true, to, at(op->in, op, start), count, false);
+        if (st == MST_OK)
+            st = msi_compose_message(c, op, true, to, msi_op_at(op->in, op, start), count, false);
     }
     if (st != MST_OK) return st;
-    return msi_compose_copy(c, at(op->out, op, msi_op_start(op->out_counts, op->count, c->rank)),
-                            at(op->in, op, own), same * op->element);
+    return msi_compose_copy(c, msi_op_at(op->out, op, msi_op_start(op->out_counts, op->count, c->rank)),
+                            msi_op_at(op->in, op, own), same * op->element);
 }
 
 static mst_status compose_all_gather(struct msi_composer *c, const mst_backend_op *op) {
@@ -163,8 +160,9 @@ static mst_status compose_all_to_all(struct msi_composer *c, const mst_backend_o
     mst_backend_op sub = msi_compose_sub(op, MST_KIND_ALL_GATHER, op->in, room, row);
     if (st == MST_OK) st = msi_compose_add(c, &sub, c->n > 0);
     for (size_t r = 0; r < n && st == MST_OK; r++)
-        st = msi_compose_copy(c, at(op->out, op, r * op->count),
-                              at(room, op, r * row + (size_t)c->rank * op->count), op->count * op->element);
+        st = msi_compose_copy(c, msi_op_at(op->out, op, r * op->count),
+                              msi_op_at(room, op, r * row + (size_t)c->rank * op->count),
+                              op->count * op->element);
     return st;
 }
 
@@ -178,9 +176,9 @@ static mst_status with_root(struct msi_composer *c, const mst_backend_op *op, bo
     mst_status st = MST_OK;
     for (int r = 0; r < c->ranks && st == MST_OK; r++)
         if (r != c->rank)
-            st = msi_compose_message(c, op, !gather, r, at(all, op, (size_t)r * op->count), op->count,
+            st = msi_compose_message(c, op, !gather, r, msi_op_at(all, op, (size_t)r * op->count), op->count,
                                      after && r == first);
-    char *own = at(all, op, (size_t)c->rank * op->count);
+    char *own = msi_op_at(all, op, (size_t)c->rank * op->count);
     if (st != MST_OK) return st;
     return gather ? msi_compose_copy(c, own, mine, op->count * op->element)
                   : msi_compose_copy(c, op->out, own, op->count * op->element);
@@ -209,7 +207,7 @@ static mst_status compose_scatter(struct msi_composer *c, const mst_backend_op *
     st = msi_compose_can(c, op, MST_KIND_BROADCAST) ? msi_compose_add(c, &sub, c->n > 0)
                                                     : compose_broadcast(c, &sub);
     c->words = "a broadcast of everything: as many times the bytes as there are ranks";
-    return st == MST_OK ? msi_compose_copy(c, op->out, at(room, op, (size_t)c->rank * op->count),
+    return st == MST_OK ? msi_compose_copy(c, op->out, msi_op_at(room, op, (size_t)c->rank * op->count),
                                            op->count * op->element)
                         : st;
 }

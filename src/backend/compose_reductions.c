@@ -5,10 +5,6 @@
 /* Up to so many bytes an all_gather of everything is faster than an all_to_all and an all_gather. */
 enum { GATHER_MOST = 8 << 10 };
 
-static char *at(const void *base, const mst_backend_op *op, size_t elements) {
-    return (char *)(uintptr_t)base + elements * op->element;
-}
-
 /* Elements that a rank gives, and that it gets. */
 static size_t given(const struct msi_composer *c, const mst_backend_op *op) {
     return op->kind == MST_KIND_REDUCE_SCATTER ? msi_op_start(op->in_counts, op->count, c->ranks) : op->count;
@@ -95,7 +91,7 @@ static mst_status gather_and_fold(struct msi_composer *c, const mst_backend_op *
     if (st == MST_OK) st = msi_compose_move(c, &gather);
     c->words = "all_gather and a fold: as many times the bytes as there are ranks";
     if (st != MST_OK) return st;
-    return msi_compose_fold(c, op, op->op, op->out, at(all, op, own), each * op->element, c->ranks,
+    return msi_compose_fold(c, op, op->op, op->out, msi_op_at(all, op, own), each * op->element, c->ranks,
                             op->count);
 }
 
@@ -140,7 +136,7 @@ static mst_status keep_part(struct msi_composer *c, const mst_backend_op *op) {
     mst_backend_op sub = msi_compose_sub(op, MST_KIND_ALL_REDUCE, op->in, room, all);
     if (st == MST_OK) st = msi_compose_add(c, &sub, c->n > 0);
     if (st != MST_OK) return st;
-    return msi_compose_copy(c, op->out, at(room, op, msi_op_start(op->in_counts, op->count, c->rank)),
+    return msi_compose_copy(c, op->out, msi_op_at(room, op, msi_op_start(op->in_counts, op->count, c->rank)),
                             msi_op_len(op->in_counts, op->count, c->rank) * op->element);
 }
 

@@ -98,33 +98,6 @@ static bool host_combine(mst_dtype dtype, mst_op op, void *out, const void *a, c
     return true;
 }
 
-/* All ranks must have chosen the same one: the first to come says which. */
-static mst_status agree(struct msi_engine *e, const struct msi_wait *wait) {
-    struct msi_comm *comm = e->comm;
-    char key[KEY_MAX], own[64], found[64], who[200];
-    snprintf(own, sizeof own, "%s %d", e->table->name, comm->rank);
-    struct msi_exchange x = {
-        .req = {.op = MSI_OP_COMPARE_SET, .key = engine_key(e, "backend", key), .desired = msi_cstr(own)}};
-    mst_status st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
-    if (st == MST_OK) st = x.status;
-    struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
-    struct msi_str value = st == MST_OK ? msi_read_str(&r) : msi_cstr("");
-    snprintf(found, sizeof found, "%.*s", MSI_SHOW(value));
-    msi_exchange_free(&x, 1);
-    size_t n = strlen(e->table->name);
-    if (st != MST_OK || (!strncmp(found, own, n) && found[n] == ' ')) return st;
-    char *space = strchr(found, ' ');
-    int other = space ? atoi(space) : -1;
-    if (space) *space = '\0';
-    st = msi_fail(MST_ERR_MISMATCH, "give all ranks of a group the same .backend or MUSTER_BACKEND",
-                  "this rank chose backend '%s', but %s chose '%s'", e->table->name,
-                  comm->hooks.show(comm->hooks.context, other, who, sizeof who), found);
-    struct msi_failure failure = {.status = st, .culprit = comm->rank};
-    snprintf(failure.message, sizeof failure.message, "%s", mst_last_error()->message);
-    msi_note_gave_up(comm, &failure);
-    return msi_blame(st, other >= 0 ? comm->hooks.global(comm->hooks.context, other) : -1);
-}
-
 /* Who has not said that it is ready? */
 static mst_status say_absent(struct msi_engine *e) {
     struct msi_comm *comm = e->comm;
@@ -167,7 +140,9 @@ static mst_status wait_for_all(struct msi_engine *e, const struct msi_wait *wait
     if (st != MST_ERR_TIMEOUT && st != MST_ERR_PEER_LOST) return st;
     mst_status noted = msi_note_read_gave_up(comm, &culprit);
     if (noted != MST_OK) return msi_blame(noted, comm->hooks.global(comm->hooks.context, culprit));
-    return st;
+    const struct msi_waiting at = {.comm = comm->key, .name = "the first operation", .seq = 1};
+    noted = comm->hooks.look(comm->hooks.context, &at);
+    return noted == MST_OK ? st : noted;
 }
 
 /* Rule 1. Engines cannot be called off while they open, so nobody begins before all are there. */
@@ -181,8 +156,10 @@ static mst_status gather(struct msi_engine *e, const struct msi_wait *wait) {
     msi_exchange_free(&ready, 1);
     if (st != MST_OK || comm->size == 1) return st;
     st = MST_ERR_TIMEOUT;
-    for (int sign = 1; st == MST_ERR_TIMEOUT && msi_now() < wait->deadline; sign = -1)
-        st = wait_for_all(e, wait, (int64_t)sign * comm->size);
+    while (st == MST_ERR_TIMEOUT && msi_now() < wait->deadline) {
+        st = wait_for_all(e, wait, comm->arrived ? -comm->size : comm->size);
+        comm->arrived = true;
+    }
     return st == MST_ERR_TIMEOUT ? say_absent(e) : st;
 }
 
@@ -243,7 +220,6 @@ mst_status msi_engine_open(struct msi_comm *comm, const struct msi_wait *wait, s
     mst_status st = e->sources ? MST_OK : msi_fail_memory();
     if (st == MST_OK) st = read_limit(e);
     if (st == MST_OK) fill_host(e, wait);
-    if (st == MST_OK) st = agree(e, wait);
     if (st == MST_OK) st = gather(e, wait);
     if (st == MST_OK) st = open_made(e);
     if (st != MST_OK) {

@@ -8,9 +8,10 @@
  *   engine_mail.c   messages, all at a time
  *   engine_say.c    who is to blame where it fails
  *
- *  1. All ranks of the group come to msi_engine_open with the same backend, which is checked, before any slot of it is called.
+ *  1. All ranks of the group come to msi_engine_open, with the same backend, before any slot of it is called.
  *  2. One composition is under way at a time, and nothing behind it in the queue.
- *  3. Whatever fails ends the comm, and the engine is aborted before the operations' buffers are given back.
+ *  3. Whatever fails ends the comm, and the engine is aborted before the operations' buffers are given back. But what cannot be done
+ *     at all fails alone: ranks refuse it alike, and count it alike.
  */
 #ifndef MSI_BACKEND_ENGINE_H
 #define MSI_BACKEND_ENGINE_H
@@ -57,15 +58,18 @@ bool msi_engine_advance(struct msi_comm *comm);
 mst_status msi_engine_enqueue(struct msi_engine *engine, struct mst_work *op, bool *through);
 /* Nanoseconds that an operation that is over took on the device; 0: not known. */
 uint64_t msi_engine_elapsed(struct msi_engine *engine, const struct mst_work *op);
-/* Nobody waits for what is on streams, so this looks whether a rank has died, with whom it would never end. */
+/*
+ * Nobody waits for what is on streams, so this looks whether a rank has died, with whom it would never end. Lets go of the comm's lock
+ * meanwhile.
+ */
 void msi_engine_watch(struct msi_comm *comm);
 /* Advances its messages. */
 bool msi_engine_advance_messages(struct msi_comm *comm);
 
 /* Fails with who is to blame for what a slot returned as its failure. *culprit is a group rank or -1. */
 mst_status msi_engine_say(struct msi_comm *comm, mst_status status, int *culprit);
-/* The operation waits for long: has another rank given up, or called something else? Then the comm has failed. */
-bool msi_engine_look(struct msi_comm *comm, struct mst_work *op);
+/* An operation waits for long: has another rank given up, or called something else? Fails if so. Needs no lock. */
+mst_status msi_engine_look(struct msi_comm *comm, const struct msi_waiting *at, int *culprit);
 
 /* The operation as modules know it. */
 void msi_engine_describe(struct mst_work *op, mst_backend_op *job);

@@ -85,7 +85,7 @@ void msi_engine_warn(const struct msi_engine *e, const mst_backend_op *job) {
     bool reduces = msi_kind_reduces(job->kind);
     msi_log(backend, WARN, "backend '%s' lacks %s of %s%s%s as asked for; it is made of %s", e->table->name,
             msi_kind_text(job->kind), mst_dtype_name(job->dtype), reduces ? " with " : "",
-            reduces ? mst_op_name(job->op) : "", e->composer.words ? e->composer.words : "something else");
+            reduces ? mst_op_name(job->op) : "", e->composer.words ? e->composer.words : "what it has");
 }
 
 /* Describes the operation for the engine; true if that does it itself. */
@@ -106,21 +106,31 @@ static mst_status begin_own(struct msi_engine *e, struct mst_work *op, bool *don
 }
 
 static mst_status begin_composed(struct msi_engine *e, struct mst_work *op, bool *done) {
-    op->host.seq = ++e->seq;
-    op->begun = true;
+    op->host.seq = ++e->seq; /* if it is refused, too: so it is on the other ranks */
     op->mark.record.algorithm = "composed";
     msi_mark_start(&op->mark);
     mst_status st = msi_compose(&e->composer, &op->job, op->deterministic);
     if (st != MST_OK) return st;
+    op->begun = true;
     msi_engine_warn(e, &op->job);
     e->composed = op;
     e->begun = e->over = 0;
     return advance_steps(e, op, done);
 }
 
+/* What nothing of has begun harms nobody, if somebody hears of it: the last of several stands for all of them. */
+static bool is_refused(const struct mst_work *op, mst_status status) {
+    return !op->begun && !op->abandoned && (status == MST_ERR_UNSUPPORTED || status == MST_ERR_INVALID);
+}
+
 /* Rule 3. */
 static void fail(struct msi_engine *e, struct mst_work *op, mst_status status) {
     int culprit = -1;
+    if (is_refused(op, status)) {
+        msi_comm_keep(e->comm, &op->failure, status, -1);
+        msi_engine_scratch_reset(e);
+        return;
+    }
     mst_status st = status == MST_ERR_TIMEOUT && op->begin ? msi_comm_say_stalled(e->comm, op, &culprit)
                                                            : msi_engine_say(e->comm, status, &culprit);
     msi_comm_fail(e->comm, op, st, culprit);
@@ -210,7 +220,8 @@ bool msi_engine_advance(struct msi_comm *comm) {
         mst_status st = advance(e, op, &done);
         if (st != MST_OK) fail(e, op, st);
         if (st == MST_OK && !done && (e->composed == op || !op->begun || !e->traits.ordered)) break;
-        if (st != MST_OK || !done) continue;
+        bool refused = st != MST_OK && comm->failure.status == MST_OK;
+        if (!refused && (st != MST_OK || !done)) continue;
         leave_composition(e, op);
         msi_comm_end(op);
         moved = true;

@@ -16,12 +16,6 @@ static int who_is_gone(struct msi_comm *comm) {
     return -1;
 }
 
-static int group_rank(const struct msi_comm *comm, int global) {
-    for (int r = 0; r < comm->size && global >= 0; r++)
-        if (comm->globals[r] == global) return r;
-    return -1;
-}
-
 /* A slot says that a rank is lost, or that the network failed: if somebody died, the store knows soon after. */
 static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *culprit) {
     void *context = comm->hooks.context;
@@ -38,7 +32,7 @@ static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *cu
         *culprit = who_is_gone(comm);
         if (*culprit >= 0) return comm->hooks.say_lost(context, *culprit);
     } while (msi_wait_pause(&wait, CUT_OFF_MS / 20, "") == MST_OK);
-    *culprit = group_rank(comm, blamed);
+    *culprit = msi_comm_rank_of(comm, blamed);
     return msi_blame(
         msi_fail(status, remedy[0] ? remedy : "look at the other ranks' output; the group must be made anew",
                  "%s", what),
@@ -46,35 +40,37 @@ static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *cu
 }
 
 mst_status msi_engine_say(struct msi_comm *comm, mst_status status, int *culprit) {
-    *culprit = group_rank(comm, mst_last_error()->culprit);
+    *culprit = msi_comm_rank_of(comm, mst_last_error()->culprit);
     bool lost = status == MST_ERR_PEER_LOST || status == MST_ERR_SYSTEM || status == MST_ERR_UNREACHABLE ||
                 status == MST_ERR_TIMEOUT;
     return lost ? explain_loss(comm, status, culprit) : status;
 }
 
-bool msi_engine_look(struct msi_comm *comm, struct mst_work *op) {
-    int culprit = -1;
-    mst_status st = msi_note_read_gave_up(comm, &culprit);
-    if (st != MST_OK) st = msi_blame(st, comm->hooks.global(comm->hooks.context, culprit));
-    if (st == MST_OK && op->begin && op->begun) st = msi_note_differs(comm, op, &culprit);
-    if (st == MST_OK) return false;
-    msi_comm_fail(comm, op, st, culprit);
-    if (comm->failure.status == MST_OK)
-        msi_comm_give_up(comm, op); /* whatever it was here, the group is over */
-    return true;
+mst_status msi_engine_look(struct msi_comm *comm, const struct msi_waiting *at, int *culprit) {
+    mst_status st = msi_note_read_gave_up(comm, culprit);
+    if (st != MST_OK) return msi_blame(st, comm->hooks.global(comm->hooks.context, *culprit));
+    return at->seq ? msi_note_differs(comm, at, culprit) : MST_OK;
+}
+
+static mst_status find_loss(struct msi_comm *comm, int *culprit) {
+    mst_status st = msi_note_read_gave_up(comm, culprit);
+    if (st != MST_OK) return st;
+    comm->hooks.refresh(comm->hooks.context);
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && comm->hooks.has_died(comm->hooks.context, r)) {
+            *culprit = r;
+            return comm->hooks.say_lost(comm->hooks.context, r);
+        }
+    return MST_OK;
 }
 
 void msi_engine_watch(struct msi_comm *comm) {
     int culprit = -1;
     if (comm->failure.status != MST_OK) return;
-    mst_status st = msi_note_read_gave_up(comm, &culprit);
-    if (st == MST_OK) comm->hooks.refresh(comm->hooks.context);
-    for (int r = 0; r < comm->size && st == MST_OK; r++)
-        if (r != comm->rank && comm->hooks.has_died(comm->hooks.context, r)) {
-            culprit = r;
-            st = comm->hooks.say_lost(comm->hooks.context, r);
-        }
-    if (st == MST_OK) return;
+    bool locked = msi_comm_let_go(comm);
+    mst_status st = find_loss(comm, &culprit);
+    msi_comm_hold(comm, locked);
+    if (st == MST_OK || comm->failure.status != MST_OK) return;
     msi_comm_keep(comm, &comm->failure, st, culprit);
     msi_note_gave_up(comm, &comm->failure);
     msi_engine_abort(comm->engine); /* what waits on a stream for that rank ends */

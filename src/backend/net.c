@@ -368,3 +368,7 @@ int msi_net_descriptors(const struct msi_net *net, struct pollfd *fds) {
     }
     return n;
 }
+
+uint64_t msi_net_count(const struct msi_net *net) {
+    return net->seq;
+}

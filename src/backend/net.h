@@ -43,6 +43,8 @@ void msi_net_awake(const struct msi_net *net);
 /* What a sleeper polls for, one entry and one for each rank at most; returns how many. */
 int msi_net_descriptors(const struct msi_net *net, struct pollfd *fds);
 
+/* How many collectives were begun. */
+uint64_t msi_net_count(const struct msi_net *net);
 /* The name of the algorithm of the operation that is under way, or was last. */
 const char *msi_net_algorithm(const struct msi_net *net);
 

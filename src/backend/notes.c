@@ -53,7 +53,9 @@ void msi_note_wait(struct msi_comm *comm, const struct mst_work *op, int64_t sin
     comm->noted = hash;
     struct msi_exchange x = {
         .req = {.op = MSI_OP_SET, .key = wait_key(comm, comm->rank, key), .value = msi_cstr(text)}};
+    bool locked = msi_comm_let_go(comm);
     exec(comm, &x, 1); /* without it the others know a little less */
+    msi_comm_hold(comm, locked);
     msi_exchange_free(&x, 1);
 }
 
@@ -124,7 +126,7 @@ int msi_note_missing(struct msi_comm *comm, const struct mst_work *op, int *rank
     return late ? late : direct;
 }
 
-mst_status msi_note_differs(struct msi_comm *comm, const struct mst_work *op, int *culprit) {
+mst_status msi_note_differs(struct msi_comm *comm, const struct msi_waiting *at, int *culprit) {
     char key[KEY_MAX], text[NOTE_MAX], who[200], ours[200];
     int next = (comm->rank + 1) % comm->size, used = 0;
     uint64_t seq = 0;
@@ -135,12 +137,12 @@ mst_status msi_note_differs(struct msi_comm *comm, const struct mst_work *op, in
              note.n ? note.p : "");
     msi_exchange_free(&x, 1);
     if (sscanf(text, "%" SCNu64 " ;%" SCNu32 " %n", &seq, &signature, &used) != 2 || used == 0) return MST_OK;
-    if (seq != op->host.seq || signature == op->host.signature) return MST_OK;
+    if (seq != at->seq || signature == at->signature) return MST_OK;
     *culprit = next;
     mst_status st =
         msi_fail(MST_ERR_MISMATCH, "all ranks of a group must make the same calls in the same order",
                  "as operation %" PRIu64 " of the group this rank called %s, but %s called %s", seq,
-                 msi_told_show(&op->host.told, ours, sizeof ours),
+                 msi_told_show(&at->told, ours, sizeof ours),
                  comm->hooks.show(comm->hooks.context, next, who, sizeof who), text + used);
     return msi_blame(st, comm->hooks.global(comm->hooks.context, next));
 }

@@ -11,7 +11,10 @@
 
 #include "backend/comm_internal.h"
 
-/* This rank has waited for the operation since then: notes it, if that is long and the note would say something new. */
+/*
+ * This rank has waited for the operation since then: notes it, if that is long and the note would say something new. The comm's lock is
+ * let go of meanwhile.
+ */
 void msi_note_wait(struct msi_comm *comm, const struct mst_work *op, int64_t since, int64_t now);
 /* Takes the note back. */
 void msi_note_forget(struct msi_comm *comm);
@@ -26,7 +29,7 @@ int msi_note_missing(struct msi_comm *comm, const struct mst_work *op, int *rank
  * Where an engine runs the group: does the next rank wait in the same operation with another call? Fails if so. As each looks at
  * its next, two that differ are found wherever there are any.
  */
-mst_status msi_note_differs(struct msi_comm *comm, const struct mst_work *op, int *culprit);
+mst_status msi_note_differs(struct msi_comm *comm, const struct msi_waiting *at, int *culprit);
 
 /* The group has failed here. */
 void msi_note_gave_up(struct msi_comm *comm, const struct msi_failure *failure);

@@ -2,6 +2,7 @@
 #include "backend/registry.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/nearest.h"
 #include "base/settings.h"
 
 #include <ctype.h>
@@ -18,7 +19,7 @@
 #define MSI_BACKEND_DIR ""
 #endif
 
-enum { NAME_MAX_HERE = 32, KNOWN_MOST = 32, WHY_MAX = 400 };
+enum { BACKEND_NAME_MAX = 32, KNOWN_MOST = 32, WHY_MAX = 400 };
 enum { DIRECTORY_MAX = PATH_MAX - 32 }; /* something is appended */
 
 /*
@@ -43,7 +44,7 @@ static bool is_name(const char *name) {
     size_t n = strlen(name);
     for (size_t i = 0; i < n; i++)
         if (!isalnum((unsigned char)name[i]) && name[i] != '_') return false;
-    return n > 0 && n < NAME_MAX_HERE && strcmp(name, "auto") != 0;
+    return n > 0 && n < BACKEND_NAME_MAX && strcmp(name, "auto") != 0;
 }
 
 static const mst_backend *look_up(const char *name) {
@@ -158,7 +159,64 @@ static bool find_file(const char *name, const char *path, char out[PATH_MAX]) {
     return false;
 }
 
-static mst_status say_no_module(const char *name) {
+/* Writes the name of the i-th file that is a module; false behind the last. */
+static bool nth_file(int i, const char *path, char name[BACKEND_NAME_MAX]) {
+    char dir[PATH_MAX];
+    for (int d = 0; directory(d, path, dir); d++) {
+        DIR *open = opendir(dir);
+        for (struct dirent *entry; open && (entry = readdir(open));) {
+            int used = 0;
+            char found[BACKEND_NAME_MAX];
+            if (sscanf(entry->d_name, "mst_backend_%31[A-Za-z0-9_].so%n", found, &used) != 1 ||
+                used != (int)strlen(entry->d_name) || i-- > 0)
+                continue;
+            snprintf(name, BACKEND_NAME_MAX, "%s", found);
+            closedir(open);
+            return true;
+        }
+        if (open) closedir(open);
+    }
+    return false;
+}
+
+/* All names, each once: native, muster's own modules, registered ones, files. */
+static int list_names(const char *path, char names[][BACKEND_NAME_MAX], int most) {
+    int n = 0;
+    char name[BACKEND_NAME_MAX];
+    snprintf(names[n++], BACKEND_NAME_MAX, "%s", msi_native.name);
+    for (int i = 0; i < OURS; i++) snprintf(names[n++], BACKEND_NAME_MAX, "%s", ours[i].name);
+    for (int i = 0;; i++) {
+        pthread_mutex_lock(&lock);
+        int tables = n_known;
+        if (i < tables) snprintf(name, sizeof name, "%s", known[i].name);
+        pthread_mutex_unlock(&lock);
+        if (i >= tables && !nth_file(i - tables, path, name)) return n;
+        bool there = n == most;
+        for (int k = 0; k < n && !there; k++) there = !strcmp(names[k], name);
+        if (!there) snprintf(names[n++], BACKEND_NAME_MAX, "%s", name);
+    }
+}
+
+/* Neither muster's own, registered nor a file. Which one was meant? */
+static mst_status say_unknown(const char *name, const char *path) {
+    char names[KNOWN_MOST][BACKEND_NAME_MAX], remedy[160];
+    const char *near = NULL;
+    int n = list_names(path, names, KNOWN_MOST),
+        fewest = (int)strlen(name) / 2 + 1; /* more is another word */
+    for (int i = 0; i < n; i++) {
+        int edits = msi_edits(msi_cstr(name), names[i]);
+        if (edits >= fewest) continue;
+        fewest = edits;
+        near = names[i];
+    }
+    snprintf(remedy, sizeof remedy,
+             near ? "did you mean '%s'? see `muster info`"
+                  : "see `muster info` for those that are there; modules are sought in MUSTER_BACKEND_PATH",
+             near);
+    return msi_fail(MST_ERR_UNSUPPORTED, remedy, "there is no backend '%s'", name);
+}
+
+static mst_status say_no_module(const char *name, const char *path) {
     for (int i = 0; i < OURS; i++)
         if (!strcmp(name, ours[i].name))
             return msi_fail(
@@ -166,16 +224,11 @@ static mst_status say_no_module(const char *name) {
                 "build muster where that is, or name the module's directory in MUSTER_BACKEND_PATH",
                 "there is no mst_backend_%s.so here; muster is built with it where %s is installed", name,
                 ours[i].needs);
-    return msi_fail(MST_ERR_UNSUPPORTED,
-                    "see `muster info` for those that are there; modules are sought in MUSTER_BACKEND_PATH",
-                    "there is no backend '%s'", name);
+    return say_unknown(name, path);
 }
 
 /* Under the lock. A module is never unloaded: engines have threads and atexit handlers of their own. */
-static mst_status load(const char *name, const char *path, const mst_backend **table) {
-    char file[PATH_MAX];
-    if (!is_name(name)) return msi_fail(MST_ERR_INVALID, "see `muster info`", "'%s' is no backend", name);
-    if (!find_file(name, path, file)) return say_no_module(name);
+static mst_status load(const char *name, const char *file, const mst_backend **table) {
     void *module = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!module)
         return msi_fail(MST_ERR_UNSUPPORTED,
@@ -200,10 +253,14 @@ static mst_status load(const char *name, const char *path, const mst_backend **t
 }
 
 static mst_status get(const char *name, const char *path, const mst_backend **table) {
+    char file[PATH_MAX];
     pthread_mutex_lock(&lock);
     const mst_backend *found = look_up(name);
-    mst_status st = found ? MST_OK : load(name, path, &found);
+    bool named = found || is_name(name), there = found || (named && find_file(name, path, file));
+    mst_status st = found || !there ? MST_OK : load(name, file, &found);
     pthread_mutex_unlock(&lock);
+    if (!named) return msi_fail(MST_ERR_INVALID, "see `muster info`", "'%s' is no backend", name);
+    if (!there) return say_no_module(name, path);
     if (st == MST_OK) *table = found;
     return st;
 }
@@ -220,58 +277,19 @@ mst_status msi_backend_find(const char *name, const char *path, const mst_backen
     return MST_OK;
 }
 
-/* Writes the name of the i-th file that is a module; false behind the last. */
-static bool nth_file(int i, const char *path, char name[NAME_MAX_HERE]) {
-    char dir[PATH_MAX];
-    for (int d = 0; directory(d, path, dir); d++) {
-        DIR *open = opendir(dir);
-        for (struct dirent *entry; open && (entry = readdir(open));) {
-            int used = 0;
-            char found[NAME_MAX_HERE];
-            if (sscanf(entry->d_name, "mst_backend_%31[A-Za-z0-9_].so%n", found, &used) != 1 ||
-                used != (int)strlen(entry->d_name) || i-- > 0)
-                continue;
-            snprintf(name, NAME_MAX_HERE, "%s", found);
-            closedir(open);
-            return true;
-        }
-        if (open) closedir(open);
-    }
-    return false;
-}
-
-/* All names, each once: native, muster's own modules, registered ones, files. */
-static int list_names(const char *path, char names[][NAME_MAX_HERE], int most) {
-    int n = 0;
-    char name[NAME_MAX_HERE];
-    snprintf(names[n++], NAME_MAX_HERE, "%s", msi_native.name);
-    for (int i = 0; i < OURS; i++) snprintf(names[n++], NAME_MAX_HERE, "%s", ours[i].name);
-    for (int i = 0;; i++) {
-        pthread_mutex_lock(&lock);
-        int tables = n_known;
-        if (i < tables) snprintf(name, sizeof name, "%s", known[i].name);
-        pthread_mutex_unlock(&lock);
-        if (i >= tables && !nth_file(i - tables, path, name)) return n;
-        bool there = n == most;
-        for (int k = 0; k < n && !there; k++) there = !strcmp(names[k], name);
-        if (!there) snprintf(names[n++], NAME_MAX_HERE, "%s", name);
-    }
-}
-
 bool mst_backend_list(int i, const char **name, bool *usable, char *text, size_t size) {
-    static _Thread_local char names[KNOWN_MOST][NAME_MAX_HERE];
+    static _Thread_local char names[KNOWN_MOST][BACKEND_NAME_MAX];
     struct msi_settings settings;
     if (msi_settings_load(&settings, NULL) != MST_OK) settings.backend_path[0] = '\0';
     if (i < 0 || i >= list_names(settings.backend_path, names, KNOWN_MOST)) return false;
-    *name = names[i];
-    if (!text) return true;
+    if (name) *name = names[i];
+    if (!text || size == 0) return true;
     const mst_backend *table;
     text[0] = '\0';
-    *usable = get(names[i], settings.backend_path, &table) == MST_OK;
-    if (!*usable)
-        snprintf(text, size, "%s", mst_last_error()->message);
-    else
-        *usable = table->probe(text, size);
+    bool found = get(names[i], settings.backend_path, &table) == MST_OK;
+    if (!found) snprintf(text, size, "%s", mst_last_error()->message);
+    bool can = found && table->probe(text, size);
+    if (usable) *usable = can;
     return true;
 }
 

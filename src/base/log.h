@@ -12,7 +12,8 @@
 #include <stddef.h>
 
 #define MSI_ROOMS(X)                                                                                         \
-    X(base) X(os) X(wire) X(progress) X(store) X(transport) X(bootstrap) X(backend) X(group) X(prof) X(api) X(tool)
+    X(base)                                                                                                  \
+    X(os) X(wire) X(progress) X(store) X(transport) X(bootstrap) X(backend) X(group) X(prof) X(api) X(tool)
 
 #define MSI_ROOM_ID(name) MSI_ROOM_##name,
 enum msi_room { MSI_ROOMS(MSI_ROOM_ID) MSI_ROOM_COUNT };

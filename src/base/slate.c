@@ -113,10 +113,10 @@ static void copy(char *to, size_t room, const char *from) {
     to[n] = '\0';
 }
 
-/* Gives the texts a place, which had others; none while another thread is at it. */
+/* Gives the texts a place, their home or the one beside it, which may have had others; none while another thread is at it. */
 static uint64_t keep_place(struct msi_slate *slate, const char *operation, const mst_site *site) {
     uint64_t key = msi_slate_key(operation, site);
-    unsigned i = msi_slate_home(key);
+    unsigned home = msi_slate_home(key), i = get(msi_slate_keys[home]) ? home ^ 1 : home;
     struct msi_slate_place *place = &slate->places[i];
     const char *slash = site->file ? strrchr(site->file, '/') : NULL;
     if (atomic_flag_test_and_set_explicit(&claimed[i], memory_order_acquire)) return MSI_SLATE_PLACES;

@@ -91,7 +91,7 @@ void msi_slate_world(int rank, int size);
 /* Whose texts each place has, for msi_slate_enter; 0: nobody's. */
 __attribute__((visibility("hidden"))) extern _Atomic uint64_t msi_slate_keys[MSI_SLATE_PLACES];
 
-/* Of three addresses: those of one program differ in their low bits, which come to lie apart. */
+/* Of three addresses. */
 static inline uint64_t msi_slate_key(const char *operation, const mst_site *site) {
     uint64_t file = (uintptr_t)site->file, function = (uintptr_t)site->function;
     return (uintptr_t)operation ^ (file << 21 | file >> 43) ^ (function << 42 | function >> 22);
@@ -116,8 +116,18 @@ static inline uint64_t msi_slate_write_call(struct msi_slate *slate, uint64_t wh
 uint64_t msi_slate_enter_new(struct msi_slate *slate, const char *operation, const mst_site *site,
                              uint64_t sequence, uint64_t about, uint64_t count);
 
+/* Addresses are multiples of 8 and near each other: a multiplication spreads them. */
 static inline unsigned msi_slate_home(uint64_t key) {
-    return (key ^ key >> 21 ^ key >> 46) % MSI_SLATE_PLACES;
+    return (unsigned)(key * 0x9E3779B97F4A7C15u >> 60);
+}
+_Static_assert(MSI_SLATE_PLACES == 16, "four bits number the places");
+
+/* The place with the texts: their home or the one beside it; MSI_SLATE_PLACES: none. */
+static inline unsigned msi_slate_find(uint64_t key) {
+    unsigned home = msi_slate_home(key), beside = home ^ 1;
+    if (atomic_load_explicit(&msi_slate_keys[home], memory_order_relaxed) == key) return home;
+    return atomic_load_explicit(&msi_slate_keys[beside], memory_order_relaxed) == key ? beside
+                                                                                      : MSI_SLATE_PLACES;
 }
 
 /*
@@ -127,10 +137,10 @@ static inline unsigned msi_slate_home(uint64_t key) {
 static inline uint64_t msi_slate_enter(struct msi_slate *slate, const char *operation, const mst_site *site,
                                        uint64_t sequence, uint64_t about, uint64_t count) {
     uint64_t key = msi_slate_key(operation, site);
-    unsigned home = msi_slate_home(key);
-    if (__builtin_expect(atomic_load_explicit(&msi_slate_keys[home], memory_order_relaxed) != key, 0))
+    unsigned place = msi_slate_find(key);
+    if (__builtin_expect(place == MSI_SLATE_PLACES, 0))
         return msi_slate_enter_new(slate, operation, site, sequence, about, count);
-    return msi_slate_write_call(slate, (uint32_t)site->line | (uint64_t)home << 32, sequence, about, count);
+    return msi_slate_write_call(slate, (uint32_t)site->line | (uint64_t)place << 32, sequence, about, count);
 }
 
 /* It has come back. What failed in it on the way to success is forgotten. */

@@ -24,6 +24,7 @@ struct msi_place {
     char met_by[200];      /* where the url came from, for people */
     const char
         *advice; /* how to tell ranks of this launcher where rank 0 is; NULL: no launcher, or no need */
+    const char *backend; /* that runs the world's groups, in one word: all ranks must say the same */
 };
 
 /*

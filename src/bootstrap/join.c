@@ -15,6 +15,7 @@
 
 /* Of the keys and records that ranks of one world share; another version refuses to join. */
 enum { WORLD_PROTOCOL = 1 };
+enum { PARAMS_MAX = 160 };
 
 struct join {
     struct mst_store *store;
@@ -26,7 +27,7 @@ struct join {
     struct msi_topology topology;
     bool told;    /* the failure is one that others have told of */
     bool claimed; /* this rank of the world under prefix is ours */
-    char segment_key[MSI_KEY_MAX], offer[MSI_OFFER_MAX], params[64];
+    char segment_key[MSI_KEY_MAX], offer[MSI_OFFER_MAX], params[PARAMS_MAX];
 };
 
 static struct msi_str reply_str(const struct msi_exchange *x) {
@@ -42,9 +43,9 @@ static int64_t reply_number(const struct msi_exchange *x) {
 /* What the first rank to come said of the world must be what this rank thinks. */
 static mst_status compare_params(const struct join *join, struct msi_str said) {
     int size, protocol, rank;
-    char text[64], version[24];
-    snprintf(text, sizeof text, "%.*s", MSI_SHOW(said));
-    if (sscanf(text, "%d %d %23s %d", &size, &protocol, version, &rank) != 4)
+    char text[PARAMS_MAX], version[24], backend[96] = "";
+    snprintf(text, sizeof text, "%.*s", (int)(said.n < sizeof text ? said.n : sizeof text), said.p);
+    if (sscanf(text, "%d %d %23s %d %95s", &size, &protocol, version, &rank, backend) < 4)
         return msi_fail(MST_ERR_PROTOCOL, NULL, "the store holds '%.*s' where the world's size should be",
                         MSI_SHOW(said));
     mst_status st = MST_OK;
@@ -56,6 +57,10 @@ static mst_status compare_params(const struct join *join, struct msi_str said) {
         st = msi_fail(MST_ERR_WORLD_SIZE, "start all ranks with the same world size",
                       "rank %d thinks the world has %d ranks, rank %d thinks %d", join->place->rank,
                       join->place->world_size, rank, size);
+    else if (strcmp(backend, join->place->backend) != 0)
+        st =
+            msi_fail(MST_ERR_MISMATCH, MSI_SAME_BACKEND, "rank %d chose backend '%s', but rank %d chose '%s'",
+                     join->place->rank, join->place->backend, rank, backend);
     return st == MST_OK ? st : msi_blame(st, rank);
 }
 
@@ -162,8 +167,8 @@ static mst_status find_world(struct join *join, char prefix[MSI_PREFIX_MAX]) {
     msi_random(&nonce, sizeof nonce);
     snprintf(own, sizeof own, "%016llx host %s, pid %d", (unsigned long long)nonce, join->host_name,
              (int)getpid());
-    snprintf(join->params, sizeof join->params, "%d %d %s %d", join->place->world_size, WORLD_PROTOCOL,
-             mst_version(), join->place->rank);
+    snprintf(join->params, sizeof join->params, "%d %d %s %d %s", join->place->world_size, WORLD_PROTOCOL,
+             mst_version(), join->place->rank, join->place->backend);
     mst_status st = msi_topology_offer(&join->topology, join->offer);
     int64_t k = 0;
     if (st == MST_OK) st = read_ended(join, &k);

@@ -2,18 +2,19 @@
  * join.h - joining a world through a store.
  *
  * Round trips per rank, whatever the size: one to learn which world is forming, one to claim the rank, agree on
- * size and version and find the others of this host, one to leave a will, one to arrive, one to read who all are.
+ * size, version and backend and find the others of this host, one to leave a will, one to arrive, one to read who all are.
  *
  * Keys under muster/RUN/
  *   ended      how many worlds are over; only ever grows
  * and under muster/RUN/K/, for the K-th of them
  *   who/R      who has claimed rank R: a random number, host and pid
- *   params     size and version, as the first rank to come sees them
+ *   params     size, version and backend, as the first rank to come sees them
  *   come       how many have arrived; as many as the size: the world has formed, and takes nobody any more
  *   seg/H      the segment that ranks of host H try to share, while the world forms
  *   all        the barrier of arrival
  *   roster, places, events    see wire/roster.h
  *   G/all, G/at/R, G/out      barriers of group G, how far rank R of it is, how many have ended it
+ *   G/backend, G/exchange.N   see group/choice.h
  *   out        how many ranks have left; the last one counts the world as ended and deletes all its keys, except
  *              where rank 0 hosts the store: there the keys go with it, and rank 0 leaves last
  *   never      is never set: rank 0 waits for it, guarded by events, until the others have left

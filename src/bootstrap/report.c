@@ -75,13 +75,16 @@ mst_status msi_events_explain(struct mst_store *store, const char *prefix, struc
         char who[MSI_WHO_MAX];
         if (event.rank == rank && event.kind != 'F') continue;
         msi_join_who(store, prefix, event.rank, who, sizeof who);
+        bool backend = event.status == MST_ERR_MISMATCH;
         bool plain = event.status == MST_ERR_DUPLICATE_RANK || event.status == MST_ERR_WORLD_SIZE ||
-                     event.status == MST_ERR_VERSION; /* these say by themselves whom they concern */
+                     event.status == MST_ERR_VERSION ||
+                     backend; /* these say by themselves whom they concern */
         if (event.kind == 'F' && plain) {
-            mst_status st =
-                msi_fail(event.status, "start every rank once, with the same world size and version", "%.*s",
-                         (int)event.text.n, event.text.p);
-            return msi_blame(st, event.culprit);
+            mst_status st = msi_fail(event.status,
+                                     backend ? MSI_SAME_BACKEND
+                                             : "start every rank once, with the same world size and version",
+                                     "%.*s", (int)event.text.n, event.text.p);
+            return msi_blame(st, backend && event.culprit == rank ? event.rank : event.culprit);
         }
         if (event.kind == 'F') {
             mst_status st = msi_fail(event.status, NULL, "rank %d%s%s%s gave up: %.*s", event.rank,

@@ -15,6 +15,9 @@ enum { MSI_LAST_WORDS_MS = 1000, MSI_KEY_MAX = 768, MSI_WHO_MAX = MSI_HOST_MAX +
  */
 #define MSI_LAUNCH_HOSTS_KEY "muster/launch/hosts"
 
+/* How to mend that ranks chose different backends. */
+#define MSI_SAME_BACKEND "give all ranks of a group the same .backend or MUSTER_BACKEND"
+
 /* Writes a key and returns a view of it. */
 struct msi_str msi_key(char out[MSI_KEY_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -111,12 +111,30 @@ void msi_host_exchange(struct msi_host_op *op);
 /* Begins a large all_reduce, or with a reader a large reduce: in.base, out.base and in.each count. */
 void msi_host_all_reduce(struct msi_host_op *op);
 
+/*
+ * The same at once, for what is small: announces the exchange, if all that this rank publishes fits into a slot or a small cell
+ * and the slot is free, without looking whether anybody else has come. False: nothing has happened.
+ */
+bool msi_host_begin_now(struct msi_host_op *op);
+/* Reads what is there of it. MSI_DONE, MSI_BLOCKED or MSI_FAILED; MSI_MOVED: it is more than can be read at once. */
+enum msi_advance msi_host_look_now(struct msi_host_op *op);
+/* What was begun so goes on as one that msi_host_exchange has begun. */
+void msi_host_resume(struct msi_host_op *op);
+
 /* Ranks that have not begun the operation: writes at most max and returns how many there are. */
 int msi_host_missing(const struct msi_board *board, uint64_t seq, int *ranks, int max);
 
 /* For this room alone. */
 static inline struct msi_slot *msi_host_slot(const struct msi_host_op *op, int rank) {
     return &op->board->areas[rank].slots[op->seq % MSI_SLOTS];
+}
+/* How many blocks a cell has: a rank publishes none for itself. */
+static inline size_t msi_host_blocks(const struct msi_host_op *op) {
+    return op->parts && op->board->size > 1 ? (size_t)op->board->size - 1 : 1;
+}
+/* Which of its publisher's blocks is the reader's. */
+static inline size_t msi_host_part(const struct msi_host_op *op, int publisher, int reader) {
+    return op->parts ? (size_t)(reader - (reader > publisher)) : 0;
 }
 /* Has everybody read what this rank last put into its big cells? */
 bool msi_host_big_free(const struct msi_board *board);
@@ -126,11 +144,32 @@ enum msi_advance msi_host_fail(struct msi_host_op *op, mst_status status, int cu
  * be anything. To be asked after reading.
  */
 enum msi_advance msi_host_still_lent(struct msi_host_op *op);
-/* This rank has announced the operation. */
-void msi_host_announced(const struct msi_host_op *op);
-/* All ranks were seen to have announced it: notes that, and checks earlier ones. MSI_MOVED or MSI_FAILED. */
-enum msi_advance msi_host_all_came(struct msi_host_op *op);
-/* Has the rank announced the same call? MSI_MOVED, MSI_BLOCKED or MSI_FAILED. */
-enum msi_advance msi_host_see(struct msi_host_op *op, int rank);
+/* Announces the operation, in a slot whose payload is there. */
+static inline void msi_host_announce(const struct msi_host_op *op, struct msi_slot *slot,
+                                     enum msi_slot_mode mode) {
+    struct msi_board *board = op->board;
+    slot->mode = mode;
+    slot->history = board->history;
+    slot->told = op->told;
+    msi_board_announce(board, &slot->flag, op->seq << 32 | op->signature);
+    board->seq = op->seq;
+    board->signatures[op->seq % MSI_SLOTS] = op->signature;
+    board->history = ((board->history ^ op->signature) * 0x9E3779B1u) ^ board->history >> 16;
+}
+/* All ranks were seen to have announced it. */
+static inline void msi_host_all_came(const struct msi_host_op *op) {
+    op->board->synced = op->board->verified = op->seq;
+}
+/* Fails because the rank has announced another call, or others before. */
+enum msi_advance msi_host_differs(struct msi_host_op *op, int rank);
+/* Has the rank announced the same call, and the same before? MSI_MOVED, MSI_BLOCKED or MSI_FAILED. */
+static inline enum msi_advance msi_host_see(struct msi_host_op *op, int rank) {
+    const struct msi_slot *slot = msi_host_slot(op, rank);
+    uint64_t flag = atomic_load_explicit(&slot->flag, memory_order_acquire); /* from msi_host_announce */
+    if ((uint32_t)(flag >> 32) != (uint32_t)op->seq) return MSI_BLOCKED;
+    bool same =
+        (uint32_t)flag == op->signature && slot->history == msi_host_slot(op, op->board->rank)->history;
+    return same ? MSI_MOVED : msi_host_differs(op, rank);
+}
 
 #endif

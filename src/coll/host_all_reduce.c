@@ -175,7 +175,7 @@ static enum msi_advance meet_all(struct msi_host_op *op) {
     }
     for (int r = 0; r < op->board->size; r++)
         direct = direct && msi_host_slot(op, r)->mode == MSI_SLOT_DIRECT;
-    if (msi_host_all_came(op) == MSI_FAILED) return MSI_FAILED;
+    msi_host_all_came(op);
     op->mode = direct ? MSI_SLOT_DIRECT : MSI_SLOT_BIG;
     op->phase = MSI_MOVE;
     op->peer = 0;
@@ -189,12 +189,9 @@ static enum msi_advance announce(struct msi_host_op *op) {
     struct msi_board *board = op->board;
     if (!msi_board_may_announce(board, op->seq) || !msi_host_big_free(board)) return MSI_BLOCKED;
     struct msi_slot *slot = msi_host_slot(op, board->rank);
-    slot->mode = op->in_where.number && op->out_where.number ? MSI_SLOT_DIRECT : MSI_SLOT_BIG;
-    slot->told = op->told;
     slot->direct.in = op->in_where;
     slot->direct.out = op->out_where;
-    msi_board_announce(board, &slot->flag, op->seq << 32 | op->signature);
-    msi_host_announced(op);
+    msi_host_announce(op, slot, op->in_where.number && op->out_where.number ? MSI_SLOT_DIRECT : MSI_SLOT_BIG);
     op->phase = MSI_MEET;
     return MSI_MOVED;
 }

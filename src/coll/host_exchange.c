@@ -35,29 +35,12 @@ enum msi_advance msi_host_still_lent(struct msi_host_op *op) {
     return MSI_MOVED;
 }
 
-enum msi_advance msi_host_see(struct msi_host_op *op, int rank) {
-    uint64_t flag =
-        atomic_load_explicit(&msi_host_slot(op, rank)->flag, memory_order_acquire); /* from announce */
-    if ((uint32_t)(flag >> 32) != (uint32_t)op->seq) return MSI_BLOCKED;
-    if ((uint32_t)flag != op->signature)
+enum msi_advance msi_host_differs(struct msi_host_op *op, int rank) {
+    if ((uint32_t)atomic_load_explicit(&msi_host_slot(op, rank)->flag, memory_order_relaxed) != op->signature)
         return msi_host_fail(op, MST_ERR_MISMATCH, rank, "ranks called different things");
-    return MSI_MOVED;
-}
-
-void msi_host_announced(const struct msi_host_op *op) {
-    op->board->seq = op->seq;
-    op->board->signatures[op->seq % MSI_SLOTS] = op->signature;
-}
-
-enum msi_advance msi_host_all_came(struct msi_host_op *op) {
-    struct msi_board *board = op->board;
-    board->synced = op->seq;
-    if (board->verified + 1 < op->seq) {
-        int rank = msi_board_verify(board, op->seq, &op->differing);
-        if (rank >= 0) return msi_host_fail(op, MST_ERR_MISMATCH, rank, "ranks called different things");
-    }
-    board->verified = op->seq;
-    return MSI_MOVED;
+    int other = msi_board_verify(op->board, op->seq, &op->differing);
+    if (other >= 0) return msi_host_fail(op, MST_ERR_MISMATCH, other, "ranks called different things");
+    return msi_host_fail(op, MST_ERR_MISMATCH, rank, "ranks called different things some operations before");
 }
 
 int msi_host_missing(const struct msi_board *board, uint64_t seq, int *ranks, int max) {
@@ -83,21 +66,17 @@ static size_t longest(const struct msi_host_op *op) {
     return most;
 }
 
-static size_t blocks_in_cell(const struct msi_host_op *op) {
-    return op->parts ? (size_t)op->board->size : 1;
-}
-
 /* What blocks are cut into; the same on all ranks, and a multiple of every element. */
 static size_t chunk_for(const struct msi_host_op *op) {
     size_t len =
         op->parts || op->publisher == op->board->rank || op->publisher < 0 ? op->in.each : op->out.each;
     size_t most = !op->uneven && len <= MEDIUM ? CHUNK_OF_MEDIUM : CHUNK;
-    size_t fitting = MSI_BIG_CELLS / 4 / blocks_in_cell(op) / 64 * 64;
+    size_t fitting = MSI_BIG_CELLS / 4 / msi_host_blocks(op) / 64 * 64;
     return fitting < most ? fitting : most;
 }
 
 static uint32_t cells(const struct msi_host_op *op) {
-    return (uint32_t)(MSI_BIG_CELLS / (op->chunk * blocks_in_cell(op)));
+    return (uint32_t)(MSI_BIG_CELLS / (op->chunk * msi_host_blocks(op)));
 }
 
 static uint32_t rounds_for(const struct msi_host_op *op, size_t len, enum msi_slot_mode mode) {
@@ -117,7 +96,8 @@ static void fill(const struct msi_host_op *op, unsigned char *cell, size_t strid
         size_t len = msi_block_len(&op->in, r);
         if (r == op->board->rank || len <= from) continue;
         len -= from;
-        memcpy(cell + (size_t)r * stride, msi_block(&op->in, r) + from, len < most ? len : most);
+        memcpy(cell + msi_host_part(op, op->board->rank, r) * stride, msi_block(&op->in, r) + from,
+               len < most ? len : most);
     }
 }
 
@@ -128,7 +108,7 @@ static void tell_lengths(const struct msi_host_op *op) {
 }
 
 static void choose_mode(struct msi_host_op *op) {
-    size_t len = longest(op), all = len * blocks_in_cell(op);
+    size_t len = longest(op), all = len * msi_host_blocks(op);
     bool layout_known = !op->parts || !op->uneven; /* else only big cells have their blocks in known places */
     op->chunk = chunk_for(op);
     if (op->nothing || !publishes(op, op->board->rank))
@@ -196,12 +176,9 @@ static enum msi_advance announce(struct msi_host_op *op) {
     if (!msi_board_may_announce(board, op->seq)) return MSI_BLOCKED;
     if (op->mode == MSI_SLOT_BIG && !msi_host_big_free(board)) return MSI_BLOCKED;
     struct msi_slot *slot = msi_host_slot(op, board->rank);
-    slot->mode = op->mode;
-    slot->told = op->told;
     stage_first(op, slot);
     op->filled = 1;
-    msi_board_announce(board, &slot->flag, op->seq << 32 | op->signature);
-    msi_host_announced(op);
+    msi_host_announce(op, slot, op->mode);
     copy_own(op);
     op->phase = MSI_MOVE;
     return MSI_MOVED;
@@ -214,7 +191,7 @@ static bool fill_next(struct msi_host_op *op) {
     if (round >= n && !readers_reached(op->board, op->reader, msi_rounds_done(op->seq, round - n + 1)))
         return false;
     struct msi_area *own = msi_board_own(op->board);
-    size_t cell = round % n * op->chunk * blocks_in_cell(op);
+    size_t cell = round % n * op->chunk * msi_host_blocks(op);
     fill(op, own->big + cell, op->chunk, (size_t)round * op->chunk, op->chunk);
     op->filled++;
     msi_board_post(op->board, &own->filled, msi_rounds_done(op->seq, op->filled));
@@ -238,7 +215,7 @@ static bool lengths_agree(struct msi_host_op *op, int rank) {
 static const char *source(struct msi_host_op *op, int rank, uint32_t round) {
     const struct msi_area *area = &op->board->areas[rank];
     const struct msi_slot *slot = msi_host_slot(op, rank);
-    size_t len = expected(op, rank), part = op->parts ? (size_t)op->board->rank : 0;
+    size_t len = expected(op, rank), part = msi_host_part(op, rank, op->board->rank);
     const char *base;
     switch (slot->mode) {
     case MSI_SLOT_INLINE:
@@ -247,9 +224,10 @@ static const char *source(struct msi_host_op *op, int rank, uint32_t round) {
         base = (const char *)area->small[op->seq % MSI_SMALL_CELLS];
         return len * (part + 1) <= MSI_SMALL_CELL ? base + part * len : NULL;
     case MSI_SLOT_BIG:
-        return (const char *)area->big + (round % cells(op) * blocks_in_cell(op) + part) * op->chunk;
+        return (const char *)area->big + (round % cells(op) * msi_host_blocks(op) + part) * op->chunk;
     case MSI_SLOT_DIRECT:
-        base = op->map(op->context, rank, &slot->direct.in, part * len, len);
+        base =
+            op->map(op->context, rank, &slot->direct.in, op->parts ? (size_t)op->board->rank * len : 0, len);
         return base ? base + (size_t)round * op->chunk : NULL;
     default:
         return NULL;
@@ -326,7 +304,7 @@ static enum msi_advance drain_round(struct msi_host_op *op) {
         if (got != MSI_MOVED) return got;
         if (op->publisher >= 0) break;
     }
-    if (op->drained == 0 && op->publisher < 0 && msi_host_all_came(op) == MSI_FAILED) return MSI_FAILED;
+    if (op->drained == 0 && (op->publisher < 0 || board->size == 2)) msi_host_all_came(op);
     if (op->reducer && (op->to_drain || board->size == 1)) fold(op);
     if (op->must_tell && msi_host_still_lent(op) == MSI_FAILED) return MSI_FAILED;
     op->drained++;

@@ -1,8 +1,7 @@
 /* engine.c - what a group's comm asks of its group: the store, and what became of ranks. See backend/comm.h. */
 #include "backend/native.h"
 #include "base/error.h"
-#include "bootstrap/report.h"
-#include "group/world.h"
+#include "group/choice.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -61,14 +60,11 @@ static const char *address(void *context, int rank) {
 static const char *show(void *context, int rank, char *out, size_t size) {
     const mst_group *group = context;
     if (rank < 0) return msi_group_show(group, out, size);
-    int number = msi_group_global_rank(group, rank);
-    const struct msi_member *m = &group->world->roster.members[number];
-    snprintf(out, size, "rank %d (host %s, pid %d)", number, m->host_name, m->pid);
-    return out;
+    return msi_rank_show(group, msi_group_global_rank(group, rank), out, size);
 }
 
 /* A request that waits ends when a rank of the group is lost, and waits for none that was lost before. */
-static mst_status exec(void *context, const struct msi_wait *wait, struct msi_exchange *x, size_t n) {
+mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi_exchange *x, size_t n) {
     mst_group *group = context;
     struct msi_world *world = group->world;
     if (n != 1 || !msi_ops[x->req.op].waits) return msi_world_exec(world, wait, x, n);
@@ -91,6 +87,14 @@ static mst_status exec(void *context, const struct msi_wait *wait, struct msi_ex
     }
 }
 
+static mst_status agree(void *context, const struct msi_wait *wait) {
+    return msi_group_agree(context, wait);
+}
+
+static mst_status look(void *context, const struct msi_waiting *at) {
+    return msi_group_look(context, at);
+}
+
 /* The hosts of the group's ranks, numbered from 0 in the order of their first rank; returns how many. */
 static int number_hosts(const mst_group *group, int *hosts, int *largest) {
     const struct msi_roster *roster = &group->world->roster;
@@ -108,16 +112,19 @@ static int number_hosts(const mst_group *group, int *hosts, int *largest) {
 }
 
 /*
- * What ranks note of a comm must not meet what they noted of another that the group has had, so each has keys of its own: by how
- * often the backends were exchanged, which counts alike on all ranks, and by the memory that it is for.
+ * What ranks note of a comm must not meet what they noted of another that the group has, so each has keys of its own. A group has one
+ * comm for a backend, whatever memory that serves.
  */
-static void name_comm(const mst_group *group, const mst_backend *table, bool device, char out[MSI_KEY_MAX]) {
+static void name_comm(const mst_group *group, const mst_backend *table, const char *generation,
+                      char out[MSI_KEY_MAX]) {
     int n = snprintf(out, MSI_KEY_MAX, "%s%s", group->world->prefix, group->id);
-    if (table)
-        snprintf(out + n, MSI_KEY_MAX - (size_t)n, "/engine.%d.%s", group->epoch, device ? "device" : "host");
+    if (table || generation[0])
+        snprintf(out + n, MSI_KEY_MAX - (size_t)n, "/engine.%s%s%s", table ? table->name : msi_native.name,
+                 generation[0] ? "." : "", generation);
 }
 
-static mst_status make_comm(mst_group *group, const mst_backend *table, bool device, struct msi_comm **comm) {
+static mst_status make_comm(mst_group *group, const mst_backend *table, const char *generation,
+                            struct msi_comm **comm) {
     struct msi_world *world = group->world;
     const struct msi_roster *roster = &world->roster;
     char key[MSI_KEY_MAX];
@@ -125,7 +132,7 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, bool dev
     int *pids = calloc(n, 2 * sizeof *pids), *hosts = pids + n;
     if (!pids) return msi_fail_memory();
     if (table == &msi_native) table = world->forced ? &msi_native_composed : NULL;
-    name_comm(group, table, device, key);
+    name_comm(group, table, generation, key);
     struct msi_comm_place place = {.rank = group->rank,
                                    .size = group->size,
                                    .pids = pids,
@@ -142,25 +149,51 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, bool dev
                                    .local_rank = roster->members[world->rank].local_rank};
     for (int r = 0; r < group->size; r++) pids[r] = roster->members[msi_group_global_rank(group, r)].pid;
     place.n_hosts = number_hosts(group, hosts, &place.largest);
-    struct msi_comm_hooks hooks = {group, exec, refresh, is_gone, has_died, say_lost, global, address, show};
+    struct msi_comm_hooks hooks = {group,  msi_group_exec, refresh, is_gone, has_died, say_lost,
+                                   global, address,        show,    agree,   look};
     mst_status st = place.n_hosts ? msi_comm_new(&place, &hooks, comm) : msi_fail_memory();
     free(pids);
     return st;
 }
 
-/* The one that the group has had for that backend, or a new one. */
-static mst_status find_comm(mst_group *group, const mst_backend *table, bool device, struct msi_comm **comm) {
+/* Where the group keeps its comm for that backend; NULL without memory. */
+static struct msi_group_comm *find_entry(mst_group *group, const mst_backend *table) {
     for (int i = 0; i < group->n_comms; i++)
-        if (group->comms[i].table == table) {
-            *comm = group->comms[i].comm;
-            return MST_OK;
-        }
+        if (group->comms[i].table == table) return &group->comms[i];
     struct msi_group_comm *more = realloc(group->comms, (size_t)(group->n_comms + 1) * sizeof *more);
-    if (!more) return msi_fail_memory();
+    if (!more) return NULL;
     group->comms = more;
-    mst_status st = make_comm(group, table, device, comm);
-    if (st == MST_OK) more[group->n_comms++] = (struct msi_group_comm){table, *comm};
+    more[group->n_comms] = (struct msi_group_comm){.table = table};
+    return &more[group->n_comms++];
+}
+
+/* The one that the group has had for that backend, or a new one. */
+static mst_status find_comm(mst_group *group, const mst_backend *table, struct msi_comm **comm) {
+    struct msi_group_comm *entry = find_entry(group, table);
+    if (!entry) return msi_fail_memory();
+    mst_status st = entry->comm ? MST_OK : make_comm(group, table, entry->generation, &entry->comm);
+    if (st == MST_OK) *comm = entry->comm;
     return st;
+}
+
+void msi_group_list_spent(const mst_group *group, struct msi_buf *out) {
+    for (int i = 0; i < group->n_comms; i++) {
+        const struct msi_group_comm *entry = &group->comms[i];
+        if (entry->table && entry->comm && msi_comm_is_spent(entry->comm))
+            msi_buf_add_format(out, " %s/%s", group->id, entry->table->name);
+    }
+}
+
+mst_status msi_group_renew(mst_group *group, const mst_backend *table, const char *generation) {
+    struct msi_group_comm *entry = find_entry(group, table);
+    if (!entry) return msi_fail_memory();
+    if (entry->comm) {
+        entry->table = NULL;
+        entry = find_entry(group, table);
+    }
+    if (!entry) return msi_fail_memory();
+    snprintf(entry->generation, sizeof entry->generation, "%s", generation);
+    return MST_OK;
 }
 
 static mst_status say_not_member(const mst_group *group) {
@@ -178,58 +211,14 @@ static mst_status pick(mst_group *group, const void *buffer, struct msi_comm **c
         where = buffer ? device->memory_of(buffer) : host ? MST_MEMORY_HOST : MST_MEMORY_CUDA;
     bool to_device = device && (where == MST_MEMORY_CUDA || !host);
     struct msi_comm **kept = to_device ? &group->device : &group->comm;
-    mst_status st = *kept ? MST_OK : find_comm(group, to_device ? device : host, to_device, kept);
+    mst_status st = *kept ? MST_OK : find_comm(group, to_device ? device : host, kept);
     if (st != MST_OK) return st;
     *comm = *kept;
     *memory = where;
     return MST_OK;
 }
 
-mst_status msi_group_comm(mst_group *group, const void *buffer, struct msi_comm **comm, mst_memory *memory) {
-    if (group->comm && !group->backends.of[MST_MEMORY_CUDA]) {
-        *comm = group->comm;
-        *memory = MST_MEMORY_HOST;
-        return MST_OK;
-    }
+mst_status msi_group_find_comm(mst_group *group, const void *buffer, struct msi_comm **comm,
+                               mst_memory *memory) {
     return group->rank < 0 ? say_not_member(group) : pick(group, buffer, comm, memory);
-}
-
-static mst_status check_idle(const mst_group *group) {
-    char show[96];
-    for (int i = 0; i < group->n_comms; i++)
-        if (!msi_comm_idle_now(group->comms[i].comm))
-            return msi_fail(MST_ERR_STATE, "wait for all works of the group first",
-                            "operations of %s are under way", msi_group_show(group, show, sizeof show));
-    return MST_OK;
-}
-
-static void set_backends(mst_group *group, const struct msi_backends *backends) {
-    group->backends = *backends;
-    group->comm = group->device = NULL;
-    group->epoch++;
-}
-
-mst_status msi_group_set_backends(mst_group *group, const struct msi_backends *backends) {
-    mst_status st = check_idle(group);
-    if (st != MST_OK) return st;
-    set_backends(group, backends);
-    group->own_backends = true;
-    return MST_OK;
-}
-
-static bool follows(const mst_group *group) {
-    return group == group->world->all || !group->own_backends;
-}
-
-mst_status msi_world_set_backends(struct msi_world *world, const struct msi_backends *backends) {
-    mst_status st = MST_OK;
-    for (struct msi_list *at = world->groups.next; at != &world->groups && st == MST_OK; at = at->next) {
-        const mst_group *group = msi_container(at, mst_group, node);
-        if (follows(group)) st = check_idle(group);
-    }
-    for (struct msi_list *at = world->groups.next; at != &world->groups && st == MST_OK; at = at->next) {
-        mst_group *group = msi_container(at, mst_group, node);
-        if (follows(group)) set_backends(group, backends);
-    }
-    return st;
 }

@@ -48,13 +48,22 @@ static void delete_keys(struct msi_world *world, const char *const *names, size_
 }
 
 void msi_group_forget(mst_group *group) {
-    char all[64], out[64], at[64];
-    if (group->rank < 0 || group->barriers == 0 || group->size == 1) return;
+    static const char *const names[] = {"all", "out", "backend", "differ", "", "/came", "/all", "/end"};
+    enum { NAMES = sizeof names / sizeof *names, EXCHANGE = 4 };
+    char keys[NAMES][96], at[64];
+    const char *all[NAMES];
+    if (group->rank < 0 || group->size == 1) return;
+    if (group->barriers == 0 && !group->agreed && group->exchanges == 0) return;
     if (!count_out(group->world, group->id, group->size)) return;
-    snprintf(all, sizeof all, "%s/all", group->id);
-    snprintf(out, sizeof out, "%s/out", group->id);
+    for (int i = 0; i < NAMES; i++) {
+        if (i < EXCHANGE)
+            snprintf(keys[i], sizeof keys[i], "%s/%s", group->id, names[i]);
+        else
+            snprintf(keys[i], sizeof keys[i], "%s/exchange.%d%s", group->id, group->exchanges, names[i]);
+        all[i] = keys[i];
+    }
     snprintf(at, sizeof at, "%s/at/", group->id);
-    delete_keys(group->world, (const char *const[]){all, out}, 2, at, group->size);
+    delete_keys(group->world, all, NAMES, at, group->size);
 }
 
 /* Counts the world as ended, once all before it are; true if it was counted now. The prefix is "muster/RUN/K/". */

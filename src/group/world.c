@@ -80,12 +80,13 @@ static void release(struct msi_world *world) {
 }
 
 static mst_status set_up(struct msi_world *world, const mst_init_options *options,
-                         const struct msi_settings *settings) {
+                         const struct msi_settings *settings, const char *backend) {
     struct msi_place place;
     int64_t join_ms = options->timeout_ms ? options->timeout_ms : settings->init_timeout_ms;
     struct msi_wait wait = {msi_deadline(join_ms), options->cancel};
     mst_status st = msi_discover(options, settings, &wait, &place);
     if (st != MST_OK) return st;
+    place.backend = backend;
     world->rank = place.rank;
     world->size = place.world_size;
     msi_slate_world(world->rank, world->size);
@@ -156,7 +157,7 @@ static mst_status open_world(const mst_init_options *options, mst_group **group)
     world->tuning.model = msi_model_default;
     if (st == MST_OK && settings.model[0]) st = msi_model_read(settings.model, &world->tuning.model);
     if (st == MST_OK) st = choose_backends(world, options, &settings, &backends);
-    if (st == MST_OK) st = set_up(world, options, &settings);
+    if (st == MST_OK) st = set_up(world, options, &settings, backends.text);
     if (st == MST_OK)
         st = msi_door_init(&world->door, world->rank, world->size, world->prefix,
                            world->roster.members[world->rank].address, msi_tuning_hash(&world->tuning));

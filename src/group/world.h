@@ -54,10 +54,12 @@ struct msi_world {
     int64_t events_seen;   /* how many bytes of the world's events gone knows of */
 };
 
-/* A comm that a group has had: one for each backend, and kept. */
+/* A comm that a group has had: one for each backend, and kept. One that has failed is replaced when the backend is chosen again. */
 struct msi_group_comm {
-    const mst_backend *table;
-    struct msi_comm *comm;
+    const mst_backend *table; /* NULL: another has its place, and it is kept for its works */
+    struct msi_comm *comm;    /* NULL: it has not been needed yet */
+    char generation
+        [16]; /* "": the first of that backend; else the exchange that brought it, as all ranks call it */
 };
 
 struct mst_group {
@@ -66,7 +68,8 @@ struct mst_group {
     int rank, size; /* rank -1: not a member */
     int *ranks;     /* global, ascending; NULL for the world itself, where they are 0, 1, 2, … */
     int timeout_ms;
-    uint64_t operations;     /* begun so far */
+    uint64_t operations;     /* begun so far, alike on all its ranks, … */
+    uint64_t messages;       /* … and messages, which are not */
     uint64_t barriers;       /* those among them that went through the store */
     int lost;                /* the rank that ended the group; -1 while it works */
     bool one_host;           /* all its ranks share this rank's host */
@@ -74,7 +77,8 @@ struct mst_group {
     struct msi_comm *device; /* likewise, for memory of the device */
     struct msi_backends backends;
     bool own_backends; /* it was given them, and does not follow its world */
-    int epoch;         /* how often they were exchanged; counts alike on all ranks */
+    bool agreed;       /* it has told the others what it chose, and none is known to have chosen otherwise */
+    int exchanges;     /* how often they were, or should have been, exchanged; counts alike on all ranks */
     struct msi_group_comm *comms;
     int n_comms;
     uint32_t flight;                       /* its place in the flight recorder, from 1 up; 0: none yet */
@@ -126,16 +130,43 @@ const char *msi_group_show(const mst_group *group, char *out, size_t size);
  * The comm for a buffer (NULL: none in particular), made at its first use, and the memory that the buffer is. Groups without a
  * backend for devices do not ask what memory it is.
  */
-mst_status msi_group_comm(mst_group *group, const void *buffer, struct msi_comm **comm, mst_memory *memory);
+mst_status msi_group_find_comm(mst_group *group, const void *buffer, struct msi_comm **comm,
+                               mst_memory *memory);
+static inline mst_status msi_group_comm(mst_group *group, const void *buffer, struct msi_comm **comm,
+                                        mst_memory *memory) {
+    if (!group->comm || group->backends.of[MST_MEMORY_CUDA])
+        return msi_group_find_comm(group, buffer, comm, memory);
+    *comm = group->comm;
+    *memory = MST_MEMORY_HOST;
+    return MST_OK;
+}
 
-/* Exchanges the group's backends, which are its own from then on. Fails while operations are under way; all its ranks call it. */
-mst_status msi_group_set_backends(mst_group *group, const struct msi_backends *backends);
-/* The same for the world and the groups that follow it: for all of them or for none. */
-mst_status msi_world_set_backends(struct msi_world *world, const struct msi_backends *backends);
+/* Tells the other ranks what this one chose for a new group, without waiting; MST_ERR_MISMATCH if another chose otherwise. */
+mst_status msi_group_agree(mst_group *group, const struct msi_wait *wait);
+/*
+ * An operation of the group waits: has another rank chosen other backends, or come to an exchange of them in its place? Fails with
+ * MST_ERR_MISMATCH if so, and tells the others.
+ */
+mst_status msi_group_look(mst_group *group, const struct msi_waiting *at);
+
+/*
+ * Exchanges the group's backends, which are its own from then on, or the world's and those of the groups that follow it: on all ranks
+ * or on none, and they all call it. wanted NULL: this rank cannot, for the thread's last failure. Fails while operations are under way.
+ */
+mst_status msi_group_exchange(mst_group *group, const struct msi_backends *wanted,
+                              const struct msi_wait *wait);
+/* Writes " ID/NAME" for each backend whose comm has failed here. */
+void msi_group_list_spent(const mst_group *group, struct msi_buf *out);
+/* Has the group make a new comm for that backend; all its ranks call it, with the same generation. */
+mst_status msi_group_renew(mst_group *group, const mst_backend *table, const char *generation);
+/* Takes the world's exchange back, as all ranks do. */
+mst_status msi_world_return(struct msi_world *world, const struct msi_backends *before);
 
 /* Waits until all ranks of the group have come so far. */
 mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait);
 
+/* Runs requests on the world's store. One that waits ends when a rank of the group is lost. context is the group. */
+mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi_exchange *x, size_t n);
 /* Runs requests on the world's store. Once it was lost every call fails at once; where rank 0 hosted it, that
  * is said. */
 mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_exchange *x,

@@ -89,11 +89,10 @@ const char *msi_cpu_name(char *out, size_t size) {
     return out;
 }
 
-/* Changed in a child only, before it has threads. */
-static int forks;
+int msi_forks_known;
 
 static void count_fork(void) {
-    forks++;
+    msi_forks_known++;
 }
 
 static void watch_forks(void) {
@@ -103,5 +102,5 @@ static void watch_forks(void) {
 int msi_forks(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
-    return forks;
+    return msi_forks_known;
 }

@@ -1,5 +1,6 @@
-/* flight.c - the writer of the flight recorder. See flight.h. Any thread. */
+/* flight.c - the writer of the flight recorder, and copies of it. See flight.h. Any thread. */
 #include "prof/flight.h"
+#include "base/hash.h"
 #include "prof/watch.h"
 
 #include <pthread.h>
@@ -103,17 +104,17 @@ static unsigned find_place(struct msi_flight *f, const char *operation, const ms
     return keep_place(f, key, operation, site);
 }
 
-uint32_t msi_flight_group(const char *name, int size) {
+uint32_t msi_flight_group(const char *id, const char *name, int size) {
+    static const uint64_t seeds[2] = {7, 8};
     struct msi_flight *f = msi_flight_get();
+    uint64_t hash = msi_hash(id, strlen(id), seeds);
     uint32_t at = 0;
     if (!f) return 0;
     pthread_mutex_lock(&lock);
-    while (at < MSI_FLIGHT_GROUPS - 1 && get(f->groups[at].size) &&
-           (strncmp(f->groups[at].name, name, MSI_FLIGHT_GROUP - 1) != 0 ||
-            get(f->groups[at].size) != (uint32_t)size))
-        at++;
+    while (at < MSI_FLIGHT_GROUPS - 1 && get(f->groups[at].size) && get(f->groups[at].id) != hash) at++;
     if (at < MSI_FLIGHT_GROUPS - 1 && !get(f->groups[at].size)) {
         copy(f->groups[at].name, MSI_FLIGHT_GROUP, name);
+        set(f->groups[at].id, hash);
         set(f->groups[at].size, (uint32_t)size);
     }
     pthread_mutex_unlock(&lock);
@@ -136,4 +137,57 @@ struct msi_flight_spot msi_flight_begin(const struct msi_flight_about *about, ui
     atomic_signal_fence(memory_order_seq_cst);
     set(entry->what, number << 3 | MSI_FLIGHT_QUEUED);
     return (struct msi_flight_spot){entry, number};
+}
+
+static void copy_places(const struct msi_flight *from, struct msi_flight *to) {
+    for (int i = 0; i < MSI_FLIGHT_PLACES; i++) {
+        const struct msi_flight_place *place = &from->places[i];
+        struct msi_flight_place *copied = &to->places[i];
+        memcpy(copied->operation, place->operation, sizeof place->operation);
+        memcpy(copied->file, place->file, sizeof place->file);
+        memcpy(copied->function, place->function, sizeof place->function);
+        set(copied->line, get(place->line));
+    }
+}
+
+static void copy_groups(const struct msi_flight *from, struct msi_flight *to) {
+    for (int i = 0; i < MSI_FLIGHT_GROUPS; i++) {
+        memcpy(to->groups[i].name, from->groups[i].name, MSI_FLIGHT_GROUP);
+        set(to->groups[i].id, get(from->groups[i].id));
+        set(to->groups[i].size, get(from->groups[i].size));
+    }
+}
+
+static void copy_entry(const struct msi_flight_entry *from, struct msi_flight_entry *to) {
+    uint64_t what = get(from->what);
+    set(to->seq, get(from->seq));
+    set(to->count, get(from->count));
+    set(to->begin, get(from->begin));
+    set(to->end, get(from->end));
+    set(to->where, get(from->where));
+    set(to->about, get(from->about));
+    /* Another state of the same operation leaves all that was read as it was, but for the end. */
+    bool same = get(from->what) >> 3 == what >> 3;
+    set(to->what, same ? what : 0);
+}
+
+void msi_flight_copy(const struct msi_flight *from, struct msi_flight *to) {
+    memset(to, 0, sizeof *to);
+    set(to->magic, get(from->magic));
+    set(to->first_tick, get(from->first_tick));
+    set(to->first_time, get(from->first_time));
+    set(to->unix_time, get(from->unix_time));
+    for (int i = 0; i < MSI_FLIGHT_ENTRIES; i++) copy_entry(&from->entries[i], &to->entries[i]);
+    set(to->next, get(from->next));
+    copy_places(from, to); /* after the entries, which refer to them */
+    copy_groups(from, to);
+}
+
+bool msi_flight_copy_own(struct msi_flight *to) {
+    const struct msi_flight *own = msi_flight_get();
+    if (!own) return false;
+    pthread_mutex_lock(&lock); /* no text is written meanwhile */
+    msi_flight_copy(own, to);
+    pthread_mutex_unlock(&lock);
+    return true;
 }

@@ -20,7 +20,8 @@ enum {
     MSI_FLIGHT_GROUPS = 32,  /* likewise */
     MSI_FLIGHT_NAME = 40,
     MSI_FLIGHT_FILE = 44,
-    MSI_FLIGHT_GROUP = 56,
+    MSI_FLIGHT_GROUP = 48,
+    MSI_FLIGHT_ANY = -2, /* a message whose peer is not known yet */
 };
 
 enum msi_flight_state { MSI_FLIGHT_QUEUED = 1, MSI_FLIGHT_STARTED, MSI_FLIGHT_DONE, MSI_FLIGHT_FAILED };
@@ -32,8 +33,9 @@ struct msi_flight_place {
 _Static_assert(sizeof(struct msi_flight_place) == 128, "two lines");
 
 struct msi_flight_group {
-    char name[MSI_FLIGHT_GROUP];
-    _Atomic uint32_t size; /* written last; 0: there is none */
+    char name[MSI_FLIGHT_GROUP]; /* "": the program gave it none */
+    _Atomic uint64_t id;         /* alike on all its ranks, and nearly surely no other group's */
+    _Atomic uint32_t size;       /* written last; 0: there is none */
     _Atomic uint32_t pad;
 };
 _Static_assert(sizeof(struct msi_flight_group) == 64, "one line");
@@ -44,7 +46,7 @@ struct msi_flight_entry {
     _Atomic uint64_t begin,
         end;                /* ticks; end 0: not known, since the clock is not looked at for this alone */
     _Atomic uint64_t where; /* place, and above 32 bits the group */
-    _Atomic uint64_t about; /* dtype, and above 32 bits the peer's global rank and 1; 0: none */
+    _Atomic uint64_t about; /* dtype, and above 32 bits the peer's global rank and 1; 0: none; -1: any */
     _Atomic uint64_t pad;
 };
 _Static_assert(sizeof(struct msi_flight_entry) == 64, "one line");
@@ -76,7 +78,7 @@ struct msi_flight_about {
     const mst_site *site;
     uint32_t group; /* from msi_flight_group */
     uint64_t seq, count;
-    int peer, dtype;
+    int peer, dtype; /* peer: global rank; -1: it is no message; MSI_FLIGHT_ANY */
 };
 
 /* Begins to record, once the slate, if there is one, is open. Twice is harmless. */
@@ -84,8 +86,13 @@ void msi_flight_open(void);
 /* This process's; NULL: none. */
 struct msi_flight *msi_flight_get(void);
 
-/* Where a group's name and size are kept. */
-uint32_t msi_flight_group(const char *name, int size);
+/* Copies a recorder that others go on writing to. Entries that change meanwhile are empty in the copy. */
+void msi_flight_copy(const struct msi_flight *from, struct msi_flight *to);
+/* The same of this process's own; false: there is none. */
+bool msi_flight_copy_own(struct msi_flight *to);
+
+/* Where a group's name and size are kept. id is alike on all its ranks, and no other group's. */
+uint32_t msi_flight_group(const char *id, const char *name, int size);
 
 struct msi_flight_spot msi_flight_begin(const struct msi_flight_about *about, uint64_t tick);
 

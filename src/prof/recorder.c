@@ -299,3 +299,16 @@ mst_status msi_recorder_write(struct msi_prof_world *world, struct msi_buf *to) 
     pthread_mutex_unlock(&recorder.lock);
     return to->failed ? msi_fail_memory() : MST_OK;
 }
+
+/* Of worlds that the program has not ended, at its end: their traces have theirs. */
+__attribute__((destructor)) static void end_traces(void) {
+    pthread_mutex_lock(&recorder.lock);
+    bool any = false;
+    for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) any |= w->trace != NULL;
+    if (any) drain();
+    for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) {
+        msi_trace_close(w->trace);
+        w->trace = NULL;
+    }
+    pthread_mutex_unlock(&recorder.lock);
+}

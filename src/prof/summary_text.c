@@ -104,7 +104,8 @@ static void add_missing(const struct msi_summary *s, struct msi_buf *to) {
     msi_buf_add_format(to, "missing: what rank%s", plural((uint64_t)missing));
     for (int r = 0, said = 0; r < s->n; r++)
         if (!s->tallies[r]) msi_buf_add_format(to, "%s %d", said++ ? "," : "", r);
-    msi_buf_add_format(to, " recorded\n");
+    msi_buf_add_format(to, s->show_straggler ? " recorded; the breakdown below is of the others\n"
+                                             : " recorded\n");
 }
 
 static void add_limits(const struct msi_summary *s, struct msi_buf *to) {
@@ -154,11 +155,10 @@ static void add_last(const struct msi_summary_group *group, struct msi_buf *to) 
     for (int i = 1; i < group->member_count; i++)
         if (group->members[i].last > most->last) most = &group->members[i];
     add_group(to, group);
-    msi_buf_add_format(
-        to,
-        ": rank %d came last most often, to %llu of %llu calls; the first to come waited %.2f ms in them\n",
-        most->rank, (unsigned long long)most->last, (unsigned long long)group->mutual,
-        ms((double)most->waited_ns));
+    msi_buf_add_format(to, ": rank %d came last most often, to %llu of %llu call%s; ", most->rank,
+                       (unsigned long long)most->last, (unsigned long long)group->mutual,
+                       plural(group->mutual));
+    msi_buf_add_format(to, "the first to come waited %.2f ms in them\n", ms((double)most->waited_ns));
 }
 
 static void add_lasts(const struct msi_summary *s, struct msi_buf *to) {

@@ -64,6 +64,7 @@ struct msi_tally {
     struct msi_tally_group *groups;
     struct msi_tally_mark *marks; /* a ring once it has MSI_TALLY_MARKS: the oldest is at marks_next */
     uint32_t *slots;              /* row + 1 by hash of its key; 0: free */
+    uint32_t recent[64]; /* row + 1 by where the texts of its last call lay: a first guess, to be checked */
     size_t row_count, row_cap, group_count, group_cap, mark_count, mark_cap, marks_next, slot_count;
     size_t exact; /* durations that are kept exactly */
 };

@@ -1,7 +1,6 @@
 /*
  * tally_read.c - a tally from JSON, as tally_write.c writes it. The bytes are hostile until checked: what is taken keeps all
- * that tally.h promises, its limits too. Unknown keys are skipped; groups come before rows, rows
- * before calls.
+ * that tally.h promises, its limits too. Unknown keys are skipped; groups come before rows, rows before calls.
  */
 #include "base/error.h"
 #include "base/json.h"

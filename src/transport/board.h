@@ -14,7 +14,8 @@
  *  1. Each rank writes only its own area (and its bit in head); all read all of it. What is read is checked like any
  *     other input before it is used as an index or a length.
  *  2. Operations are numbered from 1. Operation s of a rank is announced in its slot s % MSI_SLOTS by a flag that holds the
- *     number and a signature of the call; whoever reads the slot sees at once whether both called the same thing.
+ *     number and a signature of the call; whoever reads the slot sees at once whether both called the same thing, and by
+ *     the history beside it whether they always did.
  *  3. Every store of a flag, filled or drained is sequentially consistent, and so is a sleeper's store of its bit: either
  *     the sleeper sees the flag or the writer sees the bit. Loads of them acquire what was written before.
  *  4. A rank that is about to announce s knows that all have begun s - MSI_SLOTS + 1, so that nobody still reads the slot.
@@ -33,8 +34,8 @@
 enum {
     MSI_SLOTS = 8,
     MSI_SLOT_PAYLOAD = 72,
-    MSI_SMALL_CELLS = 16,
-    MSI_SMALL_CELL = 8 << 10,
+    MSI_SMALL_CELLS = MSI_SLOTS, /* free when the slot is (rule 4) */
+    MSI_SMALL_CELL = 16 << 10,
     MSI_BIG_CELLS = 1 << 20, /* bytes; each operation divides them as it likes */
     MSI_BOARD_RANKS = 1024,
     MSI_BOARD_PROCESSORS = 1024,
@@ -58,7 +59,7 @@ _Static_assert(sizeof(struct msi_told) == 40, "processes share its layout");
 struct msi_slot {
     _Alignas(MSI_LINE) _Atomic uint64_t flag; /* number << 32 | signature */
     uint32_t mode;
-    uint32_t padding;
+    uint32_t history; /* made of the signatures of all operations before it */
     struct msi_told told;
     union {
         unsigned char bytes[MSI_SLOT_PAYLOAD];
@@ -112,7 +113,8 @@ struct msi_board {
     uint64_t seq;         /* the last operation that this rank has announced */
     uint64_t synced;      /* all ranks have begun this one */
     uint64_t verified;    /* up to this one all were seen to have called the same */
-    uint32_t signatures[MSI_SLOTS]; /* of this rank's last operations */
+    uint32_t signatures[MSI_SLOTS]; /* of this rank's last operations … */
+    uint32_t history;               /* … and made of those of all */
     uint64_t big_seq;               /* the last one whose big cells this rank filled */
     int big_reader;                 /* who read them: a rank, or -1 for all */
     int bell[2];                    /* the pipe that wakes this rank; -1 before it is needed */
@@ -200,8 +202,8 @@ enum { MSI_ALL_ROUNDS = 0xffffff };
 bool msi_board_may_announce(struct msi_board *board, uint64_t seq);
 
 /*
- * A rank that called something else as one of the operations before seq, which it has begun; -1 for none. Operations in which
- * this rank did not wait for the others are checked here, later. *differing is the operation.
+ * A rank that called something else as one of the operations before seq, which it has begun; -1 for none that is still to
+ * be seen. To be asked where histories differ. *differing is the operation.
  */
 int msi_board_verify(struct msi_board *board, uint64_t seq, uint64_t *differing);
 

@@ -37,7 +37,8 @@ enum {
     MSI_RING_CELLS = 16,      /* that are used one after the other … */
     MSI_RING_CELLS_WIDE = 66, /* … and for what is large, where ranks take turns */
     MSI_CELL_BYTES = 16384,
-    MSI_CELL_SMALL = 56,                  /* as much fits into the first 64 bytes */
+    MSI_CELL_SMALL = 56,                  /* as much fits into the first 64 bytes … */
+    MSI_CELL_NEAR = 120,                  /* … and into the next 64 */
     MSI_RING_REPORT = MSI_RING_CELLS / 8, /* emptied cells that the sender is told about together */
 };
 
@@ -49,7 +50,7 @@ enum {
 };
 _Static_assert((int)MSI_CELL_BYTES < (int)MSI_CELL_LENT, "a length leaves the flags alone");
 
-/* Bytes of up to MSI_CELL_SMALL begin right behind the head, more at the next line, where copying is faster. */
+/* Bytes of up to MSI_CELL_NEAR begin right behind the head, more at the next line, where copying is faster. */
 struct msi_cell {
     _Atomic uint64_t head; /* number << MSI_CELL_NUMBER_SHIFT | flags | length */
     char bytes[MSI_CELL_SMALL + MSI_CELL_BYTES];
@@ -88,7 +89,7 @@ struct msi_ring_in {
 
 /* Where a cell has its bytes, if there are so many. */
 static inline char *msi_cell_bytes(struct msi_cell *cell, size_t len) {
-    return len > MSI_CELL_SMALL ? cell->bytes + MSI_CELL_SMALL : cell->bytes;
+    return len > MSI_CELL_NEAR ? cell->bytes + MSI_CELL_SMALL : cell->bytes;
 }
 
 /* The sender's next cell, to be written to if there is room. */

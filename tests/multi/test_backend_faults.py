@@ -80,6 +80,29 @@ class Choices(test_faults.FaultsTest):
             self.assert_failed(rank.step("init"), "MST_ERR_UNSUPPORTED", "there is no backend 'shelve'", "muster info")
         self.end(store, ranks)
 
+    def test_different(self):
+        """All are told at once, whoever comes first, and whatever the others would wait in."""
+        for pair in (("native", "shelf"), ("shelf", "native"), ("native", "cpu:shelf"), ("auto", "shelf")):
+            with self.subTest(pair=pair), self.ended():
+                store, ranks = self.start(*pair)
+                first, second = (name.replace("cpu:", "").replace("auto", "native") for name in pair)
+                one, other = f"rank 0 chose backend '{first}', but rank 1 chose '{second}'", \
+                    f"rank 1 chose backend '{second}', but rank 0 chose '{first}'"
+                for number, rank in enumerate(ranks):
+                    step = rank.step("init")
+                    self.assert_failed(step, "MST_ERR_MISMATCH", f"{one}|{other}", "the same .backend or MUSTER_BACKEND")
+                    self.assertEqual(step.culprit, 1 - number)
+                    self.assertLess(step.ms, 5000)
+                self.end(store, ranks)
+
+    def test_the_same_in_other_words(self):
+        store, ranks = self.start("auto", "cpu:native")
+        for rank in ranks:
+            self.assertEqual(rank.step("init").status, "MST_OK")
+        for rank in ranks:
+            rank.kill()
+        self.end(store, ranks)
+
     def test_wrong_memory(self):
         store, ranks = self.start("cuda:shelf", "cuda:shelf")
         for rank in ranks:

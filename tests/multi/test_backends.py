@@ -1,9 +1,13 @@
 """Which backend runs a group, and what a backend lacks: the sample backend from outside of the tree, and native itself."""
 
+import os
+import re
+import signal
 import subprocess
+import time
 
 from collective_kit import CollectiveTest
-from ranks import BUILD, PROGRAMS, TOOL, RanksTest, main
+from ranks import BUILD, PROGRAMS, TOOL, Rank, RanksTest, main
 
 PATH = {"MUSTER_BACKEND_PATH": BUILD / "tests/backends"}
 SAMPLE = {**PATH, "MUSTER_BACKEND": "shelf"}
@@ -29,6 +33,36 @@ class Choices(RanksTest):
     def test_after_a_failure(self):
         self.assertEqual(self.run_ranks(3, "again").count("] ok"), 3)
 
+    def test_refused(self):
+        self.assertEqual(self.run_ranks(3, "refused").count("] ok"), 3)
+
+    def test_memories(self):
+        self.assertEqual(self.run_ranks(2, "memories").count("] ok"), 2)
+
+    def test_batches(self):
+        self.assertEqual(self.run_ranks(1, "batches").count("] ok"), 1)
+
+    def test_streams(self):
+        store, port = self.serve()
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True", "WORLD_SIZE": 2}
+        ranks = [Rank(self.popen(PROGRAMS / "backends", "streams", env={**PATH, **place, "RANK": r})) for r in range(2)]
+        self.assertEqual([rank.line() for rank in ranks], ["ready"] * 2)
+        os.kill(store.pid, signal.SIGSTOP)
+        self.tell(ranks)
+        longest = [rank.line() for rank in ranks]
+        os.kill(store.pid, signal.SIGCONT)
+        self.assertLess(max(int(line.split()[1]) for line in longest), 200, "a call waited for the store")
+        self.tell(ranks)
+        self.assertEqual([rank.line() for rank in ranks], ["ok"] * 2)
+        for rank in ranks:
+            rank.process.communicate(timeout=60)
+        store.kill()
+
+    def tell(self, ranks):
+        for rank in ranks:
+            rank.process.stdin.write(b"go on\n")
+            rank.process.stdin.flush()
+
     def test_more_than_the_store_takes(self):
         self.assertEqual(self.run_ranks(2, "limit", env={"MUSTER_STORE_MAX_VALUE": "64K"}).count("] ok"), 2)
 
@@ -37,8 +71,34 @@ class Choices(RanksTest):
 
     def test_ranks_that_choose_differently(self):
         out = self.run_ranks(3, "differ")
-        self.assertEqual(out.count("MST_ERR_MISMATCH"), 3, out)
-        self.assertRegex(out, r"chose backend 'shelf2?', but rank \d .* chose 'shelf2?'")
+        self.assertEqual((out.count("MST_ERR_MISMATCH"), out.count("] ok")), (6, 3), out)
+        self.assertRegex(out, r"chose backend 'shelf2?' for the world, but rank \d .* chose 'shelf2?'")
+        self.assertRegex(out, r"chose backend '(native|shelf)' for the world, but rank \d .* chose '(native|shelf)'")
+        self.assertEqual(len(re.findall(r"MST_ERR_UNSUPPORTED culprit 1 .* rank 1 .* gave up .* no backend 'nothing'", out)), 2)
+        self.assertEqual(len(re.findall(r"\[1\] .* culprit 1 ", out)), 0, "nobody blames itself")
+
+    def test_groups_that_differ(self):
+        for which in ("native", "shelf", "none"):
+            with self.subTest(which=which):
+                begin = time.monotonic()
+                out = self.run_ranks(3, "apart", which)
+                self.assertEqual((out.count("MST_ERR_MISMATCH"), out.count("] ok")), (3, 3), out)
+                self.assertRegex(out, r"chose backend '\w+' for a group of 3 ranks, but rank \d .* chose '\w+'")
+                self.assertLess(time.monotonic() - begin, 10)
+
+    def test_an_exchange_too_many(self):
+        for arguments in (("native",), ("shelf",), ("native", "group"), ("shelf", "group")):
+            with self.subTest(arguments=arguments):
+                begin = time.monotonic()
+                out = self.run_ranks(3, "uneven", *arguments)
+                self.assertEqual(out.count("MST_ERR_MISMATCH"), 3, out)
+                self.assertRegex(out, r"rank 1 .* called mst_set_backend to 'native' where rank \d .* called mst_all_reduce")
+                self.assertLess(time.monotonic() - begin, 10)
+
+    def test_an_exchange_without_a_rank(self):
+        out = self.run_ranks(3, "late")
+        self.assertEqual((out.count("MST_ERR_STALLED"), out.count("] ok")), (3, 3), out)
+        self.assertRegex(out, r"2 of 3 ranks of the world came to mst_set_backend in time; missing: rank 1 ")
 
     def test_a_rank_that_does_not_come(self):
         out = self.run_ranks(3, "absent")

@@ -1,0 +1,265 @@
+/* exchange.c - exchanging the backends of a group, or of a world and the groups that follow it. See choice.h for its keys. */
+#include "base/error.h"
+#include "group/choice.h"
+#include "wire/cursor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LOOK_MS = 200, LISTED_MOST = 8 };
+
+/* One exchange of a group's backends. */
+struct exchange {
+    mst_group *group;
+    const struct msi_backends *wanted;
+    mst_group **groups; /* those that it is for: the group, and if that is a world all that follow it */
+    int n;
+    char key[MSI_KEY_MAX]; /* exchange.N */
+    struct msi_buf came;   /* exchange.N/came, at the end */
+};
+
+static mst_status check_idle(const mst_group *group) {
+    char show[96];
+    for (int i = 0; i < group->n_comms; i++)
+        if (group->comms[i].comm && !msi_comm_idle_now(group->comms[i].comm))
+            return msi_fail(MST_ERR_STATE, "wait for all works of the group first",
+                            "operations of %s are under way", msi_group_show(group, show, sizeof show));
+    return MST_OK;
+}
+
+/* Comms are asked without the world's lock, which is taken under theirs. */
+static mst_status gather_groups(struct exchange *e) {
+    struct msi_world *world = e->group->world;
+    pthread_mutex_lock(&world->lock);
+    int n = 0;
+    for (struct msi_list *at = world->groups.next; at != &world->groups; at = at->next) n++;
+    e->groups = malloc((size_t)n * sizeof(mst_group *));
+    for (struct msi_list *at = world->groups.next; e->groups && at != &world->groups; at = at->next) {
+        mst_group *group = msi_container(at, mst_group, node);
+        bool follows = e->group == world->all && !group->own_backends;
+        if (group == e->group || follows) e->groups[e->n++] = group;
+    }
+    pthread_mutex_unlock(&world->lock);
+    mst_status st = e->groups ? MST_OK : msi_fail_memory();
+    for (int i = 0; i < e->n && st == MST_OK; i++) st = check_idle(e->groups[i]);
+    return st;
+}
+
+/* The line that says what this rank wants, and where it is. */
+static void write_choice(const struct exchange *e, struct msi_buf *line) {
+    size_t prefix = strlen(e->group->world->prefix);
+    msi_buf_add_format(line, "%d %s", e->group->world->rank, e->wanted->text);
+    for (int i = 0; i < e->n; i++)
+        for (int k = 0; k < e->groups[i]->n_comms; k++) {
+            const struct msi_comm *comm = e->groups[i]->comms[k].comm;
+            uint64_t count = comm ? msi_comm_count(comm) : 0;
+            if (count)
+                msi_buf_add_format(line, " %s:%llu", msi_comm_key(comm) + prefix, (unsigned long long)count);
+        }
+}
+
+static void write_spent(const struct exchange *e, struct msi_buf *came) {
+    msi_buf_add_format(came, "%d", e->group->world->rank);
+    for (int i = 0; i < e->n; i++) msi_group_list_spent(e->groups[i], came);
+    msi_buf_add(came, ";", 1);
+}
+
+/* Says what this rank wants, and hears what the first wanted. *off: nobody waits for it, the next one is meant. */
+static mst_status arrive(const struct exchange *e, const struct msi_wait *wait, bool *off) {
+    char key[MSI_KEY_MAX + 8], end[MSI_KEY_MAX + 8];
+    struct msi_buf line = {0}, came = {0};
+    write_choice(e, &line);
+    write_spent(e, &came);
+    snprintf(key, sizeof key, "%s/came", e->key);
+    snprintf(end, sizeof end, "%s/end", e->key);
+    struct msi_exchange x[] = {
+        {.req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(e->key), .desired = msi_buf_str(&line)}},
+        {.req = {.op = MSI_OP_APPEND, .key = msi_cstr(key), .value = msi_buf_str(&came)}},
+        {.req = msi_read_request(msi_cstr(end))}};
+    mst_status st =
+        line.failed || came.failed ? msi_fail_memory() : msi_world_exec(e->group->world, wait, x, 3);
+    *off = st == MST_OK && msi_called_off(msi_reply_str(&x[2]));
+    if (st == MST_OK && !*off) st = msi_choice_compare(e->group, e->wanted->text, msi_reply_str(&x[0]));
+    msi_exchange_free(x, 3);
+    msi_buf_free(&line);
+    msi_buf_free(&came);
+    return st;
+}
+
+/* Has that rank come, by the list of those who have? */
+static bool has_come(const char *came, int rank) {
+    for (const char *at = came; *at; at += strcspn(at, ";"), at += *at == ';')
+        if (atoi(at) == rank) return true;
+    return false;
+}
+
+/* Who has not come at the deadline? */
+static mst_status say_late(const struct exchange *e) {
+    const mst_group *group = e->group;
+    char key[MSI_KEY_MAX + 8], list[600] = "", who[MSI_WHO_MAX + 32], show[96];
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    snprintf(key, sizeof key, "%s/came", e->key);
+    struct msi_exchange x = {.req = msi_read_request(msi_cstr(key))};
+    mst_status st = msi_world_exec(group->world, &wait, &x, 1);
+    struct msi_str came = st == MST_OK ? msi_value_or_none(msi_reply_str(&x)) : msi_cstr("");
+    char *text = malloc(came.n + 1);
+    size_t used = 0;
+    int late = 0, first = -1;
+    for (int i = 0; text && i < group->size && st == MST_OK; i++) {
+        int rank = msi_group_global_rank(group, i);
+        if (has_come(msi_str_copy(came, text, came.n + 1), rank)) continue;
+        if (first < 0) first = rank;
+        if (late++ < LISTED_MOST && used < sizeof list)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", late > 1 ? ", " : "",
+                                     msi_rank_show(group, rank, who, sizeof who));
+    }
+    msi_exchange_free(&x, 1);
+    free(text);
+    if (st != MST_OK) return st;
+    st = msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
+                  "%d of %d ranks of %s came to mst_set_backend in time; missing: %s%s", group->size - late,
+                  group->size, msi_group_show(group, show, sizeof show), late ? list : "nobody any more",
+                  late > LISTED_MOST ? " and others" : "");
+    return msi_blame(st, first);
+}
+
+/* Has somebody ended it? */
+static mst_status look_at_end(const struct exchange *e) {
+    char key[MSI_KEY_MAX + 8];
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    snprintf(key, sizeof key, "%s/end", e->key);
+    struct msi_exchange x = {.req = msi_read_request(msi_cstr(key))};
+    mst_status st = msi_world_exec(e->group->world, &wait, &x, 1);
+    if (st == MST_OK) st = msi_failure_read(e->group, msi_value_or_none(msi_reply_str(&x)));
+    msi_exchange_free(&x, 1);
+    return st;
+}
+
+static mst_status wait_for_all(const struct exchange *e, const struct msi_wait *wait) {
+    char key[MSI_KEY_MAX + 8];
+    snprintf(key, sizeof key, "%s/all", e->key);
+    for (int64_t number = e->group->size;; number = -e->group->size) {
+        int64_t moment = msi_deadline(LOOK_MS);
+        struct msi_wait some = {moment < wait->deadline ? moment : wait->deadline, wait->cancel};
+        struct msi_exchange x = {.req = {.op = MSI_OP_BARRIER, .key = msi_cstr(key), .number = number}};
+        mst_status st = msi_group_exec(e->group, &some, &x, 1);
+        msi_exchange_free(&x, 1);
+        if (st == MST_OK || st == MST_ERR_STORE_LOST) return st;
+        mst_status ended = look_at_end(e); /* who gave up may have left since */
+        if (ended != MST_OK) return ended;
+        if (st == MST_ERR_PEER_LOST) return msi_group_check(e->group, false);
+        if (st != MST_ERR_TIMEOUT) return st;
+        if (msi_now() >= wait->deadline) return say_late(e);
+    }
+}
+
+/* Decides how it ends, by what became of it here, or hears how another has decided. */
+static mst_status conclude(struct exchange *e, mst_status st) {
+    char key[MSI_KEY_MAX + 8], came[MSI_KEY_MAX + 8], note[MSI_NOTE_MAX] = "ok";
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    if (st == MST_ERR_STORE_LOST || st == MST_ERR_PEER_LOST) return st; /* everybody knows */
+    if (st != MST_OK) msi_failure_write(e->group, st, note);
+    snprintf(key, sizeof key, "%s/end", e->key);
+    snprintf(came, sizeof came, "%s/came", e->key);
+    struct msi_exchange x[] = {
+        {.req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(key), .desired = msi_cstr(note)}},
+        {.req = msi_read_request(msi_cstr(came))}};
+    mst_status told = msi_world_exec(e->group->world, &wait, x, 2);
+    struct msi_str end = told == MST_OK ? msi_reply_str(&x[0]) : msi_cstr("");
+    struct msi_str all = told == MST_OK ? msi_value_or_none(msi_reply_str(&x[1])) : msi_cstr("");
+    msi_buf_add(&e->came, all.p, all.n);
+    if (told != MST_OK)
+        st = told;
+    else if (msi_str_equal(end, msi_cstr("ok")))
+        st = MST_OK;
+    else if (!msi_str_equal(end, msi_cstr(note)))
+        st = msi_failure_read(e->group, end);
+    msi_exchange_free(x, 2);
+    return st;
+}
+
+/* All have come to this exchange, so nobody reads of the one before. */
+static void forget_last(const mst_group *group) {
+    static const char *const parts[] = {"", "/came", "/all", "/end"};
+    enum { PARTS = sizeof parts / sizeof *parts };
+    char keys[PARTS][MSI_KEY_MAX + 8], last[MSI_KEY_MAX];
+    struct msi_exchange x[PARTS] = {0};
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    if (group->rank != 0 || group->exchanges < 2) return;
+    msi_exchange_key(group, group->exchanges - 1, last);
+    for (int i = 0; i < PARTS; i++) {
+        snprintf(keys[i], sizeof keys[i], "%s%s", last, parts[i]);
+        x[i].req = (struct msi_store_req){.op = MSI_OP_DELETE_KEY, .key = msi_cstr(keys[i])};
+    }
+    msi_world_exec(group->world, &wait, x, PARTS);
+    msi_exchange_free(x, PARTS);
+}
+
+static void set_backends(mst_group *group, const struct msi_backends *backends) {
+    group->backends = *backends;
+    group->comm = group->device = NULL;
+}
+
+/* Has some rank lost that backend in that group? */
+static bool is_spent(const struct exchange *e, const mst_group *group, const mst_backend *table) {
+    char entry[160];
+    size_t n = (size_t)snprintf(entry, sizeof entry, " %s/%s", group->id, table->name);
+    const char *at = (const char *)e->came.data, *end = at + e->came.len;
+    while (at && (at = memmem(at, (size_t)(end - at), entry, n)) && at + n < end) {
+        if (at[n] == ' ' || at[n] == ';') return true;
+        at += n;
+    }
+    return false;
+}
+
+/* What has failed on one rank has on all. */
+static mst_status take_effect(const struct exchange *e, mst_group *group) {
+    char generation[16];
+    mst_status st = MST_OK;
+    snprintf(generation, sizeof generation, "%s%d", e->group->ranks ? "own" : "world", e->group->exchanges);
+    set_backends(group, e->wanted);
+    for (int m = 0; m < MST_MEMORY_COUNT && st == MST_OK; m++) {
+        const mst_backend *table = e->wanted->of[m];
+        bool again = m > 0 && table == e->wanted->of[m - 1];
+        if (table && !again && is_spent(e, group, table)) st = msi_group_renew(group, table, generation);
+    }
+    return st;
+}
+
+static mst_status agree_on(struct exchange *e, const struct msi_wait *wait) {
+    mst_status st = e->wanted ? MST_OK : mst_last_error()->status;
+    if (e->group->size == 1) {
+        msi_exchange_key(e->group, ++e->group->exchanges, e->key);
+        write_spent(e, &e->came);
+        return st;
+    }
+    for (bool off = true; off;) {
+        msi_exchange_key(e->group, ++e->group->exchanges, e->key);
+        off = false;
+        if (st == MST_OK) st = arrive(e, wait, &off);
+    }
+    if (st == MST_OK) st = wait_for_all(e, wait);
+    st = conclude(e, st);
+    if (st == MST_OK) forget_last(e->group);
+    return st;
+}
+
+mst_status msi_group_exchange(mst_group *group, const struct msi_backends *wanted,
+                              const struct msi_wait *wait) {
+    struct exchange e = {.group = group, .wanted = wanted};
+    mst_status st = wanted ? gather_groups(&e) : MST_OK;
+    if (st == MST_OK) st = agree_on(&e, wait);
+    for (int i = 0; i < e.n && st == MST_OK; i++) st = take_effect(&e, e.groups[i]);
+    if (st == MST_OK && group->ranks) group->own_backends = true;
+    msi_buf_free(&e.came);
+    free(e.groups);
+    return st;
+}
+
+mst_status msi_world_return(struct msi_world *world, const struct msi_backends *before) {
+    struct exchange e = {.group = world->all, .wanted = before};
+    mst_status st = gather_groups(&e);
+    for (int i = 0; i < e.n && st == MST_OK; i++) set_backends(e.groups[i], before);
+    free(e.groups);
+    return st;
+}

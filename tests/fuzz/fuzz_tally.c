@@ -1,0 +1,41 @@
+/* fuzz_tally.c - the profile of a rank. What is read is written as what reads the same, and can be summed up. */
+#include "base/json.h"
+#include "prof/summary.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_summary(struct msi_tally *tally, struct msi_tally *again) {
+    struct msi_tally *tallies[] = {tally, NULL, again};
+    struct msi_summary *summary;
+    struct msi_buf text = {0}, json = {0};
+    assert(msi_summary_make(tallies, 3, true, &summary) == MST_OK);
+    msi_summary_text(summary, &text);
+    msi_summary_json(summary, &json);
+    struct msi_json in = msi_json_of((const char *)json.data, json.len);
+    assert(msi_json_skip(&in) && msi_json_end(&in));
+    msi_buf_free(&text);
+    msi_buf_free(&json);
+    msi_summary_free(summary);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct msi_tally *tally, *again;
+    struct msi_tally_who who;
+    struct msi_buf first = {0}, second = {0};
+    mst_status st = msi_tally_read(data, size, &who, &tally);
+    assert(st == MST_OK || st == MST_ERR_PROTOCOL);
+    if (st != MST_OK) return 0;
+    msi_tally_write(tally, &who, &first);
+    assert(msi_tally_read(first.data, first.len, &who, &again) == MST_OK);
+    msi_tally_write(again, &who, &second);
+    assert(first.len == second.len && !memcmp(first.data, second.data, first.len));
+    check_summary(tally, again);
+    msi_tally_free(tally);
+    msi_tally_free(again);
+    msi_buf_free(&first);
+    msi_buf_free(&second);
+    return 0;
+}

@@ -1,0 +1,216 @@
+/* test_flight.c - flight recorders as others see them: what is kept, what is written of it, and bytes that nobody would write. */
+#include "flight_kit.h"
+
+#include "harness.h"
+
+#include "base/json.h"
+#include "prof/flight_write.h"
+
+static struct msi_flight ring, copied;
+static struct msi_flight_view view;
+
+static int set_up(void **state) {
+    (void)state;
+    kit_begin(&ring);
+    kit_place(&ring, 3, "mst_all_reduce", "train.c", "step", 33);
+    kit_place(&ring, 4, "mst_recv", "train.c", "pull", 50);
+    kit_group(&ring, 0, "world", 0xabc, 4);
+    return 0;
+}
+
+/* What is written, with a 0 behind it. */
+static char *text_of(const struct msi_flight_who *who) {
+    struct msi_buf text = {0};
+    msi_flight_write(&view, who, &text);
+    msi_buf_add_u8(&text, 0);
+    assert_false(text.failed);
+    return (char *)text.data;
+}
+
+static void the_file_is_as_documented(void **state) {
+    struct msi_flight_who who = {.rank = 3,
+                                 .size = 4,
+                                 .pid = 4711,
+                                 .host = "a",
+                                 .reason = "MST_ERR_STALLED: x",
+                                 .error = MST_ERR_STALLED,
+                                 .culprit = 2};
+    (void)state;
+    kit_add(&ring, MSI_FLIGHT_DONE,
+            (struct kit_op){.place = 3, .seq = 16, .count = 1024, .begin = 1, .end = 1.5, .dtype = MST_F32});
+    kit_add(&ring, MSI_FLIGHT_FAILED,
+            (struct kit_op){.place = 4, .seq = 1, .count = 8, .begin = 2, .peer = 3});
+    kit_add(&ring, MSI_FLIGHT_STARTED, (struct kit_op){.place = 4, .seq = 2, .begin = 3, .peer = -1});
+    kit_add(&ring, MSI_FLIGHT_QUEUED, (struct kit_op){.place = 7, .group = 5, .seq = 17, .begin = 3.25});
+    assert_true(msi_flight_look(&ring, kit_look(15.25), &view));
+    char *text = text_of(&who);
+    assert_string_equal(
+        text,
+        "{\"version\":1,\"rank\":3,\"size\":4,\"host\":\"a\",\"pid\":4711,\"reason\":\"MST_ERR_STALLED: x\","
+        "\"error\":\"MST_ERR_STALLED\",\"culprit\":2,\"unix_ns\":1700000000000000000,\"now_us\":15250000.000,"
+        "\"operations\":[\n"
+        "{\"n\":1,\"name\":\"all_reduce\",\"group\":0,\"group_name\":\"world\",\"group_id\":"
+        "\"0000000000000abc\","
+        "\"group_size\":4,\"seq\":16,\"count\":1024,\"dtype\":\"f32\",\"site\":\"train.c:33\",\"function\":"
+        "\"step\","
+        "\"state\":\"done\",\"begin_us\":1000000.000,\"end_us\":1500000.000}\n"
+        ",{\"n\":2,\"name\":\"recv\",\"group\":0,\"group_name\":\"world\",\"group_id\":\"0000000000000abc\","
+        "\"group_size\":4,\"seq\":1,\"count\":8,\"site\":\"train.c:50\",\"function\":\"pull\",\"state\":"
+        "\"done\","
+        "\"failed\":true,\"begin_us\":2000000.000,\"peer\":2}\n"
+        ",{\"n\":3,\"name\":\"recv\",\"group\":0,\"group_name\":\"world\",\"group_id\":\"0000000000000abc\","
+        "\"group_size\":4,\"seq\":2,\"count\":0,\"site\":\"train.c:50\",\"function\":\"pull\",\"state\":"
+        "\"started\","
+        "\"begin_us\":3000000.000,\"peer\":-1}\n"
+        ",{\"n\":4,\"name\":\"?\",\"seq\":17,\"count\":0,\"state\":\"queued\",\"begin_us\":3250000.000}\n"
+        "]}\n");
+    free(text);
+}
+
+static void of_a_full_ring_the_last_are_seen(void **state) {
+    (void)state;
+    for (uint64_t i = 1; i <= 1000; i++)
+        kit_add(&ring, MSI_FLIGHT_DONE, (struct kit_op){.place = 3, .seq = i, .begin = (double)i});
+    assert_true(msi_flight_look(&ring, kit_look(2000), &view));
+    assert_int_equal(view.n, MSI_FLIGHT_ENTRIES);
+    assert_int_equal(view.ops[0].number, 1000 - MSI_FLIGHT_ENTRIES + 1);
+    assert_int_equal(view.ops[view.n - 1].seq, 1000);
+    assert_int_equal(view.ops[view.n - 1].begin, INT64_C(1000) * 1000000000);
+}
+
+static void what_makes_no_sense_is_left_out(void **state) {
+    (void)state;
+    for (uint64_t i = 1; i <= 8; i++)
+        kit_add(&ring, MSI_FLIGHT_DONE, (struct kit_op){.place = 3, .seq = i, .begin = 1});
+    atomic_store(&ring.entries[1].what, 0);                                  /* being written */
+    atomic_store(&ring.entries[2].what, 2 << 3 | 7);                         /* no state */
+    atomic_store(&ring.entries[3].what, 259 << 3 | MSI_FLIGHT_DONE);         /* of a future turn */
+    atomic_store(&ring.entries[4].where, MSI_FLIGHT_PLACES);                 /* no place */
+    atomic_store(&ring.entries[5].where, (uint64_t)MSI_FLIGHT_GROUPS << 32); /* no group */
+    atomic_store(&ring.entries[6].about, UINT32_MAX);                        /* no dtype: shown without */
+    atomic_store(&ring.entries[7].begin, UINT64_MAX / 2);                    /* no time */
+    assert_true(msi_flight_look(&ring, kit_look(9), &view));
+    assert_int_equal(view.n, 3);
+    assert_int_equal(view.ops[0].number, 6);
+    assert_int_equal(view.ops[0].dtype, 0);
+    assert_true(view.ops[1].begin == MSI_FLIGHT_UNKNOWN);
+    assert_int_equal(view.ops[2].seq, 8);
+    atomic_store(&ring.magic, 1);
+    assert_false(msi_flight_look(&ring, kit_look(9), &view));
+    assert_int_equal(view.n, 0);
+}
+
+static void texts_are_clean_and_end(void **state) {
+    (void)state;
+    memset(ring.places[3].operation, 'x', sizeof ring.places[3].operation);
+    memcpy(ring.places[3].file, "a\033[2J\xc2\x9b\x7f.c", 10);
+    kit_add(&ring, MSI_FLIGHT_DONE, (struct kit_op){.place = 3, .seq = 1, .begin = 1});
+    assert_true(msi_flight_look(&ring, kit_look(9), &view));
+    assert_int_equal(strlen(view.ops[0].site->operation), MSI_FLIGHT_NAME - 1);
+    assert_string_equal(view.ops[0].site->file, "a?[2J???.c");
+}
+
+/* The first look may be anything, too: then there are no times, and nothing else happens. */
+static void clocks_that_make_no_sense(void **state) {
+    static const uint64_t odd[] = {0, 1, UINT64_MAX, INT64_MAX, (uint64_t)1 << 63};
+    (void)state;
+    kit_add(&ring, MSI_FLIGHT_DONE, (struct kit_op){.place = 3, .seq = 1, .begin = 1, .end = 2});
+    for (size_t i = 0; i < COUNT_OF(odd); i++)
+        for (size_t k = 0; k < COUNT_OF(odd); k++) {
+            atomic_store(&ring.first_tick, odd[i]);
+            atomic_store(&ring.first_time, odd[k]);
+            atomic_store(&ring.unix_time, odd[k]);
+            assert_true(msi_flight_look(&ring, kit_look(9), &view));
+            assert_int_equal(view.n, 1);
+            assert_true(view.unix_ns >= 0);
+            if (odd[k] > 1) assert_true(view.ops[0].begin == MSI_FLIGHT_UNKNOWN);
+        }
+}
+
+static void whatever_the_bytes_are_the_file_is_json(void **state) {
+    unsigned seed = 7;
+    (void)state;
+    for (int turn = 0; turn < 300; turn++) {
+        for (size_t i = 0; i < sizeof ring; i++) {
+            unsigned r = (unsigned)rand_r(&seed);
+            ((unsigned char *)&ring)[i] = (unsigned char)(turn % 3 == 0 ? r >> 8 : r >> 8 & r >> 16 & 3);
+        }
+        atomic_store(&ring.magic, MSI_FLIGHT_MAGIC);
+        uint64_t last = turn % 2 ? 300 : atomic_load(&ring.next);
+        atomic_store(&ring.next, last);
+        for (uint64_t n = 45; last == 300 && n <= 300; n++)
+            atomic_store(&ring.entries[n % MSI_FLIGHT_ENTRIES].what, n << 3 | (unsigned)rand_r(&seed) % 8);
+        assert_true(msi_flight_look(&ring, msi_tick_look(), &view));
+        assert_in_range(view.n, 0, MSI_FLIGHT_ENTRIES);
+        char *text =
+            text_of(&(struct msi_flight_who){.host = (const char *)ring.places[0].file, .culprit = -1});
+        struct msi_json in = msi_json_of(text, strlen(text));
+        assert_true(msi_json_skip(&in) && msi_json_end(&in));
+        free(text);
+    }
+}
+
+/* What this process records, copied while it goes on. */
+static void a_copy_of_what_goes_on(void **state) {
+    mst_site site = {"some/where/train.c", "step", 88};
+    (void)state;
+    msi_flight_open();
+    uint32_t one = msi_flight_group("g1", "", 2), other = msi_flight_group("g2", "", 2);
+    assert_int_not_equal(one, other); /* alike but for who is in them */
+    assert_int_equal(msi_flight_group("g1", "", 2), one);
+    struct msi_flight_about about = {
+        .operation = "mst_recv", .site = &site, .group = other, .seq = 5, .count = 7, .peer = MSI_FLIGHT_ANY};
+    struct msi_flight_spot spot = msi_flight_begin(&about, msi_tick());
+    msi_flight_started(spot);
+    assert_true(msi_flight_copy_own(&copied));
+    assert_true(msi_flight_look(&copied, msi_tick_look(), &view));
+    assert_int_equal(view.n, 1);
+    const struct msi_flight_op *op = &view.ops[0];
+    assert_ptr_equal(msi_flight_current(&view), op);
+    assert_string_equal(op->site->file, "train.c");
+    assert_int_equal(op->site->line, 88);
+    assert_int_equal(op->seq, 5);
+    assert_int_equal(op->peer, MSI_FLIGHT_ANY);
+    assert_int_equal(op->group, other);
+    assert_int_equal(op->state, MSI_FLIGHT_STARTED);
+    msi_flight_done(spot, true, msi_tick());
+    assert_true(msi_flight_copy_own(&copied));
+    assert_true(msi_flight_look(&copied, msi_tick_look(), &view));
+    assert_null(msi_flight_current(&view));
+    assert_true(view.ops[0].end >= view.ops[0].begin && view.ops[0].end <= view.now);
+}
+
+static void a_file_is_whole_or_as_it_was(void **state) {
+    char dir[] = "/tmp/test_flight.XXXXXX", path[64], got[16] = "";
+    struct msi_buf text = {0};
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/a.json", dir);
+    msi_buf_add(&text, "one", 3);
+    assert_int_equal(msi_flight_save(path, &text), 0);
+    text.failed = true;
+    assert_int_equal(msi_flight_save(path, &text), ENOMEM);
+    assert_int_equal(msi_flight_save("/nowhere/at/all", &(struct msi_buf){0}), ENOENT);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fread(got, 1, sizeof got, file), 3);
+    assert_string_equal(got, "one");
+    fclose(file);
+    msi_buf_free(&text);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0); /* nothing is left beside it */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_file_is_as_documented, set_up),
+        cmocka_unit_test_setup(of_a_full_ring_the_last_are_seen, set_up),
+        cmocka_unit_test_setup(what_makes_no_sense_is_left_out, set_up),
+        cmocka_unit_test_setup(texts_are_clean_and_end, set_up),
+        cmocka_unit_test_setup(clocks_that_make_no_sense, set_up),
+        cmocka_unit_test_setup(whatever_the_bytes_are_the_file_is_json, set_up),
+        cmocka_unit_test(a_copy_of_what_goes_on),
+        cmocka_unit_test(a_file_is_whole_or_as_it_was),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
