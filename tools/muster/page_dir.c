@@ -166,6 +166,7 @@ failed:
 static void read_traces(struct page_job *job, const int *numbers, int n) {
     char why[PAGE_WHY_MAX] = "";
 
+    job->n_ranks = 0;
     job->ranks = calloc((size_t)n + 1, sizeof(struct page_rank *));
     if (job->ranks == NULL) job->failed = true;
     for (int i = 0; i < n && !job->failed; i++) {
