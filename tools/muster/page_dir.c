@@ -166,6 +166,7 @@ failed:
 static void read_traces(struct page_job *job, const int *numbers, int n) {
     char why[PAGE_WHY_MAX] = "";
 
+    job->n_ranks = 0;
     job->ranks = calloc((size_t)n + 1, sizeof(struct page_rank *));
     if (job->ranks == NULL) job->failed = true;
     for (int i = 0; i < n && !job->failed; i++) {
@@ -243,8 +244,8 @@ bool page_read_dir(struct page_job *job, const char *dir) {
     } else {
         if (page_set_add(&job->strings, "", 0) == PAGE_SET_FULL) job->failed = true; /* number 0 */
         read_traces(job, traces, n_traces);
-        check_traces(job);
-        page_flights_read(job, flights, n_flights);
+        if (!job->failed) check_traces(job);
+        if (!job->failed) page_flights_read(job, flights, n_flights);
     }
     free(traces);
     free(flights);

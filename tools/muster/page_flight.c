@@ -200,7 +200,10 @@ static bool take_file(struct page_job *job, const char *path, int wanted, struct
     why[0] = '\0';
     if (rank == PAGE_NONE || size == 0) {
         snprintf(why, PAGE_WHY_MAX, "does not say which rank wrote it");
-        if (r.in.expected != NULL) msi_json_explain(&r.in, why, PAGE_WHY_MAX);
+        if (r.in.expected != NULL) {
+            int used = snprintf(why, PAGE_WHY_MAX, "is not right: ");
+            msi_json_explain(&r.in, why + used, PAGE_WHY_MAX - (size_t)used);
+        }
     } else if (rank != wanted) {
         snprintf(why, PAGE_WHY_MAX, "was written by rank %d", (int)rank);
     } else if (f->size != 0 && size != f->size) {

@@ -63,7 +63,7 @@ static bool read_time(struct msi_json *in, int64_t *ns) {
     double us;
 
     if (!msi_json_double(in, &us)) return false;
-    if (!(fabs(us) <= (double)(PAGE_TIME_MOST / 1000)))
+    if (!(fabs(us) <= (double)PAGE_TIME_MOST / 1000))
         return msi_json_fail(in, "a time of less than 104 days");
     *ns = (int64_t)llround(us * 1000);
     return true;

@@ -22,7 +22,7 @@ static uint32_t name_number(struct page_table *t, uint32_t name, uint32_t call) 
         t->job->failed = true;
         return 0;
     }
-    if (!full || number == NAMES_MOST) t->sizes_of[number] = full ? SIZES_MOST : 0;
+    if (t->sizes_of != NULL && (!full || number == NAMES_MOST)) t->sizes_of[number] = full ? SIZES_MOST : 0;
     return number;
 }
 
@@ -30,7 +30,7 @@ static void count_size(struct page_table *t, const struct page_event *e) {
     const struct page_kind *kind = page_kind_of(t->job, e);
     int64_t key[2] = {name_number(t, kind->name, kind->call), page_shape_of(t->job, e)->bytes};
 
-    if (t->job->failed || t->sizes_of[key[0]] > SIZES_MOST) return;
+    if (t->job->failed || t->sizes_of == NULL || t->sizes_of[key[0]] > SIZES_MOST) return;
     uint32_t before = t->sizes.n, at = page_set_add(&t->sizes, key, sizeof key);
     if (at == PAGE_SET_FULL) t->job->failed = true;
     if (at == before) t->sizes_of[key[0]]++;

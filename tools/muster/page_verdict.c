@@ -346,7 +346,7 @@ void page_judge(struct page_job *job) {
     struct inquiry q = {.job = job, .f = f};
     size_t n = (size_t)f->n + 1;
 
-    q.at = malloc((size_t)f->size * sizeof *q.at);
+    q.at = calloc((size_t)f->size + 1, sizeof *q.at);
     q.waits_for = calloc(n, sizeof *q.waits_for);
     q.ends = calloc(n, sizeof *q.ends);
     f->blamed = calloc((size_t)f->size + n, sizeof *f->blamed);
