@@ -43,9 +43,10 @@ void msi_add_name(struct msi_buf *to, const char *name, const char *function) {
 void msi_add_call_line(struct msi_buf *to, const char *name, const char *function, enum msi_share share,
                        int n, uint64_t bytes, uint64_t ns) {
     char size[MSI_SIZE_TEXT];
-    double algbw = msi_gbps(bytes, ns);
+    double time = (double)ns / 1e6, algbw = msi_gbps(bytes, ns), busbw = algbw * msi_bus_factor(share, n);
     msi_buf_add_format(to, "comm op: ");
     msi_add_name(to, name, function);
-    msi_buf_add_format(to, " | time (ms): %.2f | msg size: %s | algbw (Gbps): %.2f | busbw (Gbps): %.2f",
-                       (double)ns / 1e6, msi_size_text(bytes, size), algbw, algbw * msi_bus_factor(share, n));
+    msi_buf_add_format(to, " | time (ms): %.*f | msg size: %s | algbw (Gbps): %.*f | busbw (Gbps): %.*f",
+                       msi_decimals(time), time, msi_size_text(bytes, size), msi_decimals(algbw), algbw,
+                       msi_decimals(busbw), busbw);
 }

@@ -21,6 +21,11 @@ double msi_bus_factor(enum msi_share share, int n);
 /* A duration of 0 counts as 1 ns: nothing is infinitely fast. */
 double msi_gbps(uint64_t bytes, uint64_t ns);
 
+/* Decimals that a figure of a table has: two, as DeepSpeed's, and where nothing would be left of it four. */
+static inline int msi_decimals(double figure) {
+    return figure > 0 && figure < 0.01 ? 4 : 2;
+}
+
 /* "0 B", "512.0 B", "1.5 KB", "98.25 MB": 1024 to the next unit, at most two decimals. Returns text. */
 const char *msi_size_text(uint64_t bytes, char text[MSI_SIZE_TEXT]);
 

@@ -21,7 +21,7 @@ static void add_cells(struct msi_buf *to, const char *const cells[COLUMNS]) {
 static void add_figures(struct msi_buf *to, const char *size, uint64_t count, const double figures[4]) {
     char cells[5][CELL];
     snprintf(cells[0], CELL, "%llu", (unsigned long long)count);
-    for (int i = 0; i < 4; i++) snprintf(cells[i + 1], CELL, "%.2f", figures[i]);
+    for (int i = 0; i < 4; i++) snprintf(cells[i + 1], CELL, "%.*f", msi_decimals(figures[i]), figures[i]);
     add_cells(to, (const char *const[COLUMNS]){"", size, cells[0], cells[1], cells[2], cells[3], cells[4]});
 }
 

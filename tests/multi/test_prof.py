@@ -98,10 +98,10 @@ class Recorded(ProfTest):
         for name in ("isend", "recv"):
             self.assertEqual([(row["bytes"], row["count"]) for row in ops[name, "world"]["rows"]], [(32, 4)])
 
-    def test_the_first_call_and_the_hundred_thousandth(self):
-        """More than the rings hold: nothing is lost."""
-        row = self.ops(2, "enable", "init", "sums=100000")["all_reduce", "world"]["rows"][0]
-        self.assertEqual(row["count"], 100000)
+    def test_more_than_the_rings_hold(self):
+        """Nothing is lost."""
+        row = self.ops(2, "enable", "init", "sums=10000")["all_reduce", "world"]["rows"][0]
+        self.assertEqual(row["count"], 10000)
 
 
 class Tables(ProfTest):
@@ -267,7 +267,7 @@ class Traces(ProfTest):
     def test_killed(self):
         """What is there can be read once the end is added."""
         directory = self.path("traces")
-        status, _ = self.run_tool("run", "-n", 2, PROF, "init", "sums=20000", "die=1", "barrier", env={"MUSTER_TRACE": directory})
+        status, _ = self.run_tool("run", "-n", 2, PROF, "init", "sums=3000", "die=1", "barrier", env={"MUSTER_TRACE": directory})
         self.assertNotEqual(status, 0)
         text = pathlib.Path(directory, "rank-1.trace.json").read_text()
         self.assertFalse(text.rstrip().endswith("]"))
@@ -279,12 +279,12 @@ class Traces(ProfTest):
         os.mkdir(directory)
         os.symlink("/dev/full", os.path.join(directory, "rank-1.trace.json"))
         run = Process(
-            self.popen(TOOL, "run", "-n", 2, PROF, "init", "sums=5000", env={"MUSTER_TRACE": directory}, stderr=subprocess.STDOUT)
+            self.popen(TOOL, "run", "-n", 2, PROF, "init", "sums=3000", env={"MUSTER_TRACE": directory}, stderr=subprocess.STDOUT)
         )
         status, out = run.finish()
         self.assertEqual(status, 0, out)
         self.assertEqual(len(re.findall(r"cannot write to \S*rank-1\.trace\.json: No space left", out)), 1, out)
-        self.assertEqual(len(json.loads(pathlib.Path(directory, "rank-0.trace.json").read_text())), 5006)
+        self.assertEqual(len(json.loads(pathlib.Path(directory, "rank-0.trace.json").read_text())), 3006)
         shutil.rmtree(directory)
 
 
