@@ -177,6 +177,13 @@ class AfterAFailure(FlightTest):
         self.assertNotIn("flight recorder", err.decode())
         self.assertEqual(list(self.home.iterdir()), [])
 
+    def test_a_directory_of_the_environment(self):
+        self.trace.mkdir(parents=True)
+        for options, n in (["--no-env"], 0), ([], 2), (["--env", f"MUSTER_TRACE={self.home}"], 2):
+            self.muster("run", "-n", 2, *options, RANK, "die", env={"MUSTER_TRACE": str(self.trace)})
+            self.assertEqual(len(self.flights()), n, options)
+        self.assertEqual(len(self.flights(self.home)), 2)
+
     def test_a_program_without_muster(self):
         rc, _, err = self.muster("run", "-n", 2, "--trace", str(self.trace), "false")
         self.assertEqual((rc, self.flights()), (1, []), err)

@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include "base/json.h"
+#include "prof/flight_dump.h"
 #include "prof/flight_write.h"
 
 static struct msi_flight ring, copied;
@@ -201,6 +202,26 @@ static void a_file_is_whole_or_as_it_was(void **state) {
     assert_int_equal(rmdir(dir), 0); /* nothing is left beside it */
 }
 
+/* The second failure of a second comes too soon. */
+static void a_failure_leaves_a_file_once_a_second(void **state) {
+    char dir[] = "/tmp/test_flight.XXXXXX", path[64];
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/rank-1.flight.json", dir);
+    msi_flight_open();
+    msi_flight_home(dir, 1, 2, "a");
+    msi_flight_failed(MST_ERR_STALLED, "x", 0);
+    assert_int_equal(unlink(path), 0);
+    msi_flight_failed(MST_ERR_STALLED, "x", 0);
+    assert_int_equal(access(path, F_OK), -1);
+    msi_flight_home(dir, 1, 2, "a"); /* another world */
+    msi_flight_failed(MST_ERR_STALLED, "x", 0);
+    assert_int_equal(unlink(path), 0);
+    msi_flight_home("", 1, 2, "a");
+    msi_flight_failed(MST_ERR_STALLED, "x", 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_file_is_as_documented, set_up),
@@ -211,6 +232,7 @@ int main(void) {
         cmocka_unit_test_setup(whatever_the_bytes_are_the_file_is_json, set_up),
         cmocka_unit_test(a_copy_of_what_goes_on),
         cmocka_unit_test(a_file_is_whole_or_as_it_was),
+        cmocka_unit_test(a_failure_leaves_a_file_once_a_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
