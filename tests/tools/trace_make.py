@@ -62,7 +62,7 @@ class Trace:
             file.write(self.text(ended))
 
 
-def flight(folder, rank, size, operations, reason="", host="a"):
+def flight(folder, rank, size, operations, reason="", host="a", **more):
     """operations: (name, seq, state, site) or dictionaries with more."""
     listed = []
     for n, operation in enumerate(operations):
@@ -70,7 +70,7 @@ def flight(folder, rank, size, operations, reason="", host="a"):
             operation = dict(zip(("name", "seq", "state", "site"), operation))
         base = {"n": n, "group": 0, "group_name": "world", "group_size": size, "count": 1024, "dtype": "f32", "function": "step", "begin_us": 10.0 * n}
         listed.append({**base, **operation})
-    about = {"version": 1, "rank": rank, "size": size, "host": host, "pid": 4000 + rank, "reason": reason, "unix_ns": 1, "operations": listed}
+    about = {"version": 1, "rank": rank, "size": size, "host": host, "pid": 4000 + rank, "reason": reason, "unix_ns": 1, **more, "operations": listed}
     with open(os.path.join(folder, f"rank-{rank}.flight.json"), "w", encoding="utf-8") as file:
         json.dump(about, file)
 
