@@ -54,6 +54,13 @@ mst_status mst_log_summary_with(const mst_summary_options *options);
 /* The same as JSON, for all ranks: on rank 0 in *out, which is freed with mst_bytes_free; elsewhere that is empty. */
 mst_status mst_log_summary_json_with(mst_bytes *out, const mst_summary_options *options);
 
+/*
+ * Writes the last operations of this process, up to 256, into a file as JSON: each with its group, number, size, call site, and whether it
+ * was queued, started or done. They are kept whether or not anything is profiled. With MUSTER_TRACE=DIR the library does so by itself,
+ * in DIR/rank-R.flight.json, when an operation fails in a way that ends its group. `muster report DIR` reads these files.
+ */
+mst_status mst_flight_dump(const char *path);
+
 #ifdef __cplusplus
 }
 inline mst_status mst_configure(mst_prof_options options = {}, MST_SITE_PARAMETERS) {

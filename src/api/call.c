@@ -171,7 +171,7 @@ __attribute__((noinline)) static mst_status go_watched(struct msi_call *call, un
     uint64_t noted = msi_call_note(call);
     msi_call_mark(call, watch, &work->mark);
     mst_status st = go(call);
-    if (st != MST_OK) msi_mark_end(&work->mark, st); /* it was never begun */
+    if (st != MST_OK && work->mark.on) msi_call_mark_failed(&work->mark, st); /* it was never begun */
     return msi_call_leave(noted, st);
 }
 

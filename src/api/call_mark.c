@@ -1,5 +1,6 @@
 /* call_mark.c - what a call tells those who want to know of it. See call.h. */
 #include "api/call.h"
+#include "prof/flight_dump.h"
 #include "prof/names.h"
 #include "prof/recorder.h"
 
@@ -118,4 +119,12 @@ void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark 
     mark->record.begin = tick;
     fill_record(call, &mark->record);
     mark->on |= MSI_WATCH_RECORD;
+}
+
+void msi_call_mark_failed(struct msi_mark *mark, mst_status status) {
+    const mst_error_info *error = mst_last_error();
+    bool flies = mark->on & MSI_WATCH_FLIGHT;
+    msi_mark_end(mark, status);
+    if (flies && mst_status_scope(status) >= MST_SCOPE_GROUP)
+        msi_flight_failed(status, error->message, error->culprit);
 }

@@ -17,7 +17,10 @@ static mst_status through_store(struct msi_call *call, const struct msi_wait *wa
     call->group->operations++;
     if (watch) msi_call_mark(call, watch, &mark);
     mst_status st = msi_group_barrier(call->group, wait);
-    msi_mark_end(&mark, st);
+    if (st != MST_OK)
+        msi_call_mark_failed(&mark, st);
+    else
+        msi_mark_end(&mark, st);
     return msi_call_leave(entered, st);
 }
 

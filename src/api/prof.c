@@ -2,6 +2,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "prof/flight_dump.h"
 #include "prof/summary.h"
 
 #include <muster/output.h>
@@ -141,4 +142,11 @@ mst_status mst_log_summary_json_with(mst_bytes *out, const mst_summary_options *
     }
     *out = (mst_bytes){(char *)text.data, len};
     return MST_OK;
+}
+
+mst_status mst_flight_dump(const char *path) {
+    msi_call_begin("mst_flight_dump", NULL, msi_call_get_rank());
+    if (!path || !*path)
+        return msi_fail(MST_ERR_INVALID, "name a file", "path is %s", path ? "empty" : "NULL");
+    return msi_flight_dump(path);
 }

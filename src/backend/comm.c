@@ -66,6 +66,7 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
     made->table = place->table;
     made->forced = place->forced;
     made->stage = place->stage;
+    made->check = place->check;
     made->world_size = place->world_size;
     made->local_rank = place->local_rank;
     for (int r = 0; r < place->size; r++) made->globals[r] = hooks->global(hooks->context, r);

@@ -78,6 +78,7 @@ struct msi_comm_place {
     const mst_backend *table;        /* whose engine it shall have; NULL: native */
     uint32_t forced;                 /* kinds that shall be composed: 1 << MST_KIND_… */
     bool stage;                      /* memory that the engine cannot use is copied */
+    bool check;                      /* ranks compare collectives before the engine begins them */
     int world_size, local_rank;
 };
 

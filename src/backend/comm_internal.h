@@ -33,7 +33,7 @@ struct msi_comm {
     struct msi_engine *engine; /* NULL before it was opened */
     bool arrived;              /* this rank was counted in among those who come to open it */
     uint32_t forced;           /* as in struct msi_comm_place */
-    bool stage;
+    bool stage, check;
     int *globals; /* by rank: its rank in the world */
     int world_size, local_rank;
     struct msi_comm_hooks hooks;

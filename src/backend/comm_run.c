@@ -4,6 +4,7 @@
 #include "backend/mail.h"
 #include "backend/net.h"
 #include "base/error.h"
+#include "prof/flight_dump.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -45,10 +46,18 @@ static void mark_over(struct mst_work *op) {
     msi_mark_end(&op->mark, op->failure.status);
 }
 
+/* What led to the end of a group is kept, for reports. */
+static void keep_flight(const struct mst_work *op) {
+    const struct msi_failure *f = &op->failure;
+    if (op->comm->failure.status != MST_OK || mst_status_scope(f->status) >= MST_SCOPE_GROUP)
+        msi_flight_failed(f->status, f->message, f->global);
+}
+
 /* It is over, well or not; done it is when its callback, if it has one, has returned. */
 void msi_comm_end(struct mst_work *op) {
     msi_list_remove(&op->node);
     mark_over(op);
+    if (op->failure.status != MST_OK) keep_flight(op);
     if (op->callback)
         msi_list_push(&op->comm->ended, &op->node);
     else

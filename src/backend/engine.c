@@ -218,6 +218,8 @@ mst_status msi_engine_open(struct msi_comm *comm, const struct msi_wait *wait, s
                                         .scratch = msi_engine_scratch,
                                         .context = e};
     mst_status st = e->sources ? MST_OK : msi_fail_memory();
+    if (comm->check) e->heads = malloc((size_t)comm->size * sizeof *e->heads);
+    if (comm->check && !e->heads) st = msi_fail_memory();
     if (st == MST_OK) st = read_limit(e);
     if (st == MST_OK) fill_host(e, wait);
     if (st == MST_OK) st = gather(e, wait);
@@ -255,6 +257,7 @@ void msi_engine_free(struct msi_engine *e) {
     if (e->made) e->table->close(e->made);
     free(e->composer.steps);
     free(e->sources);
+    free(e->heads);
     free(e);
 }
 

@@ -5,6 +5,7 @@
  *   engine.c        opens and closes it, and what it is offered
  *   engine_op.c     what the comm's operations are in its words
  *   engine_run.c    collectives: one after the other, unless the engine keeps order itself
+ *   engine_check.c  whether all ranks are about to call the same, where somebody asks for that
  *   engine_mail.c   messages, all at a time
  *   engine_say.c    who is to blame where it fails
  *
@@ -27,13 +28,20 @@ struct msi_scratch {
     int n_more;
 };
 
+/* What a rank is about to call. */
+struct msi_head {
+    uint64_t seq, signature;
+    struct msi_told told;
+};
+
 struct msi_engine {
     struct msi_comm *comm;
     const mst_backend *table;
     mst_backend_engine *made;
     mst_backend_host host;
     mst_backend_traits traits;
-    size_t value_max; /* bytes that the store takes as one value */
+    struct msi_head head, *heads; /* this rank's, and those of all; NULL: they are not compared */
+    size_t value_max;             /* bytes that the store takes as one value */
     bool aborted;
     bool blocking; /* the program waits, and nothing else is under way: the engine's run may be used */
     uint64_t seq;  /* of the last collective */
@@ -73,6 +81,10 @@ mst_status msi_engine_look(struct msi_comm *comm, const struct msi_waiting *at, 
 
 /* The operation as modules know it. */
 void msi_engine_describe(struct mst_work *op, mst_backend_op *job);
+
+/* Composes what tells all ranks what this one is about to call; and fails if they are not about to call the same. */
+mst_status msi_engine_begin_check(struct msi_engine *engine, struct mst_work *op);
+mst_status msi_engine_compare(struct msi_engine *engine, const struct mst_work *op);
 
 /* For the files of an engine alone. */
 void *msi_engine_scratch(void *engine, mst_memory memory, size_t bytes);

@@ -98,7 +98,7 @@ static bool describe(const struct msi_engine *e, struct mst_work *op) {
 }
 
 static mst_status begin_own(struct msi_engine *e, struct mst_work *op, bool *done) {
-    op->host.seq = ++e->seq;
+    if (!e->heads) op->host.seq = ++e->seq;
     op->begun = true;
     op->job.timed = e->table->elapsed && op->mark.on & MSI_WATCH_RECORD;
     msi_mark_start(&op->mark);
@@ -106,7 +106,7 @@ static mst_status begin_own(struct msi_engine *e, struct mst_work *op, bool *don
 }
 
 static mst_status begin_composed(struct msi_engine *e, struct mst_work *op, bool *done) {
-    op->host.seq = ++e->seq; /* if it is refused, too: so it is on the other ranks */
+    if (!e->heads) op->host.seq = ++e->seq; /* if it is refused, too: so it is on the other ranks */
     op->mark.record.algorithm = "composed";
     msi_mark_start(&op->mark);
     mst_status st = msi_compose(&e->composer, &op->job, op->deterministic);
@@ -140,6 +140,7 @@ mst_status msi_engine_enqueue(struct msi_engine *e, struct mst_work *op, bool *t
     struct msi_comm *comm = e->comm;
     bool two = !op->begin && op->message.measured; /* messages; the second waits for the first */
     *through = false;
+    if (e->heads && op->begin) return MST_OK; /* it is checked in the queue */
     if (two || !msi_list_empty(&comm->queue) || !msi_list_empty(&comm->messages) || !describe(e, op))
         return MST_OK;
     if (op->begin) op->host.seq = ++e->seq;
@@ -174,14 +175,34 @@ static mst_status begin_batch(struct msi_engine *e, struct mst_work *op) {
 
 /* It has come to its turn. One that is part of a batch waits until all of that was submitted. */
 static mst_status begin(struct msi_engine *e, struct mst_work *op, bool *done) {
-    bool batched = op->batch && e->table->group_begin && e->traits.ordered;
+    bool batched = op->batch && e->table->group_begin && e->traits.ordered && !e->heads;
     if (batched && op->batch == e->comm->batch) return MST_OK;
     if (!describe(e, op)) return begin_composed(e, op, done);
     return batched ? begin_batch(e, op) : begin_own(e, op, done);
 }
 
+/* Have all ranks said what they call, and the same? */
+static mst_status check(struct msi_engine *e, struct mst_work *op, bool *alike) {
+    mst_status st = MST_OK;
+    if (e->composed != op) {
+        st = msi_engine_begin_check(e, op);
+        e->composed = op;
+        e->begun = e->over = 0;
+    }
+    if (st == MST_OK) st = advance_steps(e, op, alike);
+    if (st != MST_OK || !*alike) return st;
+    e->composed = NULL;
+    msi_engine_scratch_reset(e);
+    return msi_engine_compare(e, op);
+}
+
 static mst_status advance(struct msi_engine *e, struct mst_work *op, bool *done) {
     *done = false;
+    if (e->heads && !op->begun) {
+        bool alike = false;
+        mst_status st = check(e, op, &alike);
+        if (st != MST_OK || !alike) return st;
+    }
     if (!op->begun) return begin(e, op, done);
     if (e->composed == op) return advance_steps(e, op, done);
     return e->table->progress(e->made, &op->job, done);

@@ -52,6 +52,9 @@
       "deaths.")                                                                                             \
     X(mpi_limit, "MUSTER_MPI_LIMIT", NUMBER, "2147483647", 1, 2147483647,                                    \
       "From how many elements or bytes on the backend mpi splits operations; smaller only in tests.")        \
+    X(check, "MUSTER_CHECK", NUMBER, "0", 0, 1,                                                              \
+      "1: ranks compare what they call before a backend's engine begins it, which takes longer; alike on "   \
+      "all ranks. native always compares.")                                                                  \
     X(stage, "MUSTER_STAGE", NUMBER, "0", 0, 1,                                                              \
       "1: a backend for devices takes buffers of the host, through copies; 0: they are refused.")            \
     X(algo, "MUSTER_ALGO", TEXT, "", 0, 0,                                                                   \

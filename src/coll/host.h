@@ -128,6 +128,8 @@ int msi_host_missing(const struct msi_board *board, uint64_t seq, int *ranks, in
 static inline struct msi_slot *msi_host_slot(const struct msi_host_op *op, int rank) {
     return &op->board->areas[rank].slots[op->seq % MSI_SLOTS];
 }
+/* Lets the others read this rank's input in place, if that can be and pays: in_where. */
+bool msi_host_lend(struct msi_host_op *op);
 /* How many blocks a cell has: a rank publishes none for itself. */
 static inline size_t msi_host_blocks(const struct msi_host_op *op) {
     return op->parts && op->board->size > 1 ? (size_t)op->board->size - 1 : 1;

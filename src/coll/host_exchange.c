@@ -8,7 +8,9 @@ enum {
     CHUNK = 64 << 10,
     CHUNK_OF_MEDIUM = 16 << 10, /* so that a medium message is cut into several rounds that overlap */
     MEDIUM = 256 << 10,
-    DIRECT_FROM = 4 << 10, /* below, copying into a cell costs less than waiting for the readers to be done */
+    /* Below, copying into a cell costs less than waiting for the readers to be done: bytes of a block, and of all. */
+    DIRECT_FROM = 4 << 10,
+    DIRECT_OVER = 8 << 10,
     ROUNDS_MOST = MSI_ALL_ROUNDS - 1,
 };
 
@@ -113,12 +115,12 @@ static void choose_mode(struct msi_host_op *op) {
     op->chunk = chunk_for(op);
     if (op->nothing || !publishes(op, op->board->rank))
         op->mode = MSI_SLOT_NOTHING;
+    else if (op->in_where.number)
+        op->mode = MSI_SLOT_DIRECT;
     else if (layout_known && all <= MSI_SLOT_PAYLOAD)
         op->mode = MSI_SLOT_INLINE;
-    else if (layout_known && all <= MSI_SMALL_CELL)
-        op->mode = MSI_SLOT_SMALL;
     else
-        op->mode = op->in_where.number && layout_known && len >= DIRECT_FROM ? MSI_SLOT_DIRECT : MSI_SLOT_BIG;
+        op->mode = layout_known && all <= MSI_SMALL_CELL ? MSI_SLOT_SMALL : MSI_SLOT_BIG;
     op->rounds = rounds_for(op, len, op->mode);
 }
 
@@ -364,16 +366,19 @@ static bool needs(const struct msi_host_op *op, int rank) {
 
 /*
  * Memory from mst_alloc is read in place. Not so what this rank writes while others still read: a fold that everybody makes
- * for itself, and blocks that are copied onto themselves.
+ * for itself, and blocks that are copied onto themselves; nor what a root would wait for longer than it takes to copy it.
  */
-static void lend_input(struct msi_host_op *op) {
+bool msi_host_lend(struct msi_host_op *op) {
     size_t bytes = op->in.each * (op->parts ? (size_t)op->board->size : 1);
+    if (op->in.each < DIRECT_FROM || bytes <= DIRECT_OVER) return false;
     bool one_place = !op->uneven && !op->in.list;
     bool folds_all = op->reducer && !op->parts && op->reader < 0;
     bool onto_itself = op->parts && !op->reducer && msi_blocks_overlap(&op->in, &op->out, bytes);
-    if (bytes < DIRECT_FROM || !one_place || folds_all || onto_itself || !publishes(op, op->board->rank))
-        return;
+    bool broadcasts_little = op->publisher >= 0 && !op->parts && bytes <= MSI_SMALL_CELL;
+    if (!one_place || folds_all || onto_itself || broadcasts_little || !publishes(op, op->board->rank))
+        return false;
     op->in_where = msi_arena_find(op->in.base, bytes);
+    return op->in_where.number != 0;
 }
 
 void msi_host_exchange(struct msi_host_op *op) {
@@ -385,6 +390,6 @@ void msi_host_exchange(struct msi_host_op *op) {
     op->peer = 1;
     op->must_tell = false;
     op->status = MST_OK;
-    lend_input(op);
+    if (!op->in_where.number) msi_host_lend(op); /* else msi_host_begin_now has */
     choose_mode(op);
 }

@@ -43,7 +43,7 @@ bool msi_host_begin_now(struct msi_host_op *op) {
     uint64_t seq = board->seq + 1;
     bool gives = publishes(op);
     size_t all = op->in.each * msi_host_blocks(op);
-    if (op->uneven || op->in.list || (gives && all > MSI_SMALL_CELL)) return false;
+    if (op->uneven || op->in.list || (gives && (all > MSI_SMALL_CELL || msi_host_lend(op)))) return false;
     if (seq >= board->synced + MSI_SLOTS && !msi_board_may_announce(board, seq)) return false;
     op->seq = seq;
     op->peer = 1;

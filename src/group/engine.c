@@ -145,6 +145,7 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
                                    .table = table,
                                    .forced = world->forced,
                                    .stage = world->stage,
+                                   .check = world->check,
                                    .world_size = world->size,
                                    .local_rank = roster->members[world->rank].local_rank};
     for (int r = 0; r < group->size; r++) pids[r] = roster->members[msi_group_global_rank(group, r)].pid;

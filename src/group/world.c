@@ -118,6 +118,7 @@ static mst_status choose_backends(struct msi_world *world, const mst_init_option
                                   const struct msi_settings *settings, struct msi_backends *backends) {
     snprintf(world->backend_path, sizeof world->backend_path, "%s", settings->backend_path);
     world->stage = settings->stage;
+    world->check = settings->check;
     mst_status st = msi_kinds_parse(settings->force_fallback, &world->forced);
     if (st != MST_OK) return st;
     const char *device = options->comm_device,

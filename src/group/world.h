@@ -40,6 +40,7 @@ struct msi_world {
     char backend_path[MSI_SETTING_TEXT_MAX];
     uint32_t forced;      /* kinds that are composed even where the backend has them */
     bool stage;           /* memory that a backend cannot use is copied */
+    bool check;           /* engines compare collectives before they begin */
     bool hosted;          /* rank 0 hosts the store */
     _Atomic bool cut_off; /* the store is lost, and with it everything that needs it */
     mst_group *all;       /* the group of all ranks */

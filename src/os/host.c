@@ -2,6 +2,8 @@
 #include "os/host.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -103,4 +105,14 @@ int msi_forks(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     return msi_forks_known;
+}
+
+int msi_pid(void) {
+    static _Atomic uint64_t
+        known; /* forks + 1, and above 32 bits the pid; whoever stores it stores the same */
+    uint64_t forks = (uint32_t)msi_forks() + 1u, seen = atomic_load_explicit(&known, memory_order_relaxed);
+    if ((uint32_t)seen == forks) return (int)(seen >> 32);
+    int pid = (int)getpid();
+    atomic_store_explicit(&known, (uint64_t)(uint32_t)pid << 32 | forks, memory_order_relaxed);
+    return pid;
 }

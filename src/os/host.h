@@ -26,6 +26,8 @@ const char *msi_host_key(char out[MSI_HOST_KEY_MAX]);
 int msi_forks(void);
 /* The same for who has asked before, in line: every call does. Changed in a child only, before it has threads. */
 __attribute__((visibility("hidden"))) extern int msi_forks_known;
+/* This process's, without a system call. */
+int msi_pid(void);
 
 /* The instruction sets that matter to reductions, as "avx2 avx512f"; returns out. */
 const char *msi_cpu_features(char *out, size_t size);

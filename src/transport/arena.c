@@ -1,12 +1,12 @@
 /* arena.c - memory that the other ranks of the host can map. See arena.h. */
 #include "transport/arena.h"
 #include "base/error.h"
+#include "os/host.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct piece {
     struct msi_segment segment;
@@ -128,7 +128,7 @@ struct msi_where msi_arena_find(const void *memory, size_t bytes) {
         const struct msi_segment *segment = &piece->segment;
         size_t offset = (uintptr_t)memory - (uintptr_t)segment->base;
         if (offset <= segment->size && bytes <= segment->size - offset)
-            where = (struct msi_where){number, (uint64_t)(uint32_t)getpid() << 32 | (uint32_t)segment->fd,
+            where = (struct msi_where){number, (uint64_t)(uint32_t)msi_pid() << 32 | (uint32_t)segment->fd,
                                        segment->size, offset};
     }
     atomic_fetch_sub_explicit(&readers, 1, memory_order_release); /* acquired by replace */

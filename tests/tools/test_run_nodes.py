@@ -347,6 +347,25 @@ class Interrupts(NodesTest):
         for status, out, err in self.finish(head, other):
             self.assertEqual((status, out[4:]), (0, "got\n"), err)
 
+    def test_the_head_asks_all_nodes_what_their_ranks_do(self):
+        rank = os.path.join(os.path.abspath(BUILD), "bin", "tests", "flight_rank")
+        with tempfile.TemporaryDirectory() as trace:
+            head = self.head("--trace", trace, rank, "hang", n=2)
+            other = self.node("--trace", trace, rank, "hang")
+            head.out(), head.out(), other.out()
+            while True:
+                head.send(signal.SIGUSR2)
+                said = [head.err() for _ in range(4)]
+                theirs = [other.err() for _ in range(3)]
+                if "ranks 0, 1 wait" in said[-1]:
+                    break
+            self.assertRegex(said[-1], "none of these ranks is behind: all have come to mst_all_reduce #3 of world, ")
+            self.assertRegex(theirs[1], "rank 2: last was mst_barrier #2 of world ")
+            self.assertRegex(theirs[2], "no rank waits for another$")
+            self.assertEqual(sum(name.endswith(".flight.json") for name in os.listdir(trace)), 3)
+            head.send(signal.SIGTERM)
+            self.finish(head, other)
+
     def test_term_of_the_head_while_it_waits(self):
         head = self.head("true")
         wait_until(lambda: self.handles(head, signal.SIGTERM), "it handles signals")

@@ -87,6 +87,7 @@ static int start(struct job *job) {
     if (job->company != NULL) facts.run_id = company_run_id(job->company);
     output_begin(job->output, facts.world_size - 1);
     slates_begin(job->options->slates, facts.world_size);
+    job_drop_flights(job);
     if (job->company == NULL) tell_hosts(job);
     int rc = worker_env_open(&env, &facts);
     if (rc != 0) {
@@ -118,7 +119,7 @@ static void clear_away(struct job *job) {
     workers_free(&job->workers);
     job->root = NULL;
     job->why[0] = '\0';
-    job->hearing = job->reported = false;
+    job->hearing = job->reported = job->kept_flights = false;
     job->phase = IDLE;
 }
 

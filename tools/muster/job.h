@@ -34,7 +34,8 @@ struct job_options {
     int colours;      /* see output.h */
     mst_store *store; /* that this launcher hosts; NULL: another does */
     const struct company_options
-        *company; /* of the other nodes; loop and events are the job's; NULL: there are none */
+        *company;      /* of the other nodes; loop and events are the job's; NULL: there are none */
+    const char *trace; /* directory of the ranks' traces and flight recorders; NULL: none */
     const struct remote_options *remote; /* agents to start on other hosts; NULL: none */
 };
 

@@ -52,7 +52,8 @@ static void on_stop(void *arg, int signal, const char *why) {
 
 static void on_pass(void *arg, int signal) {
     struct job *job = arg;
-    if (signal == SIGUSR1 || signal == SIGUSR2) workers_signal(&job->workers, signal);
+    if (signal == SIGUSR1) workers_signal(&job->workers, signal);
+    if (signal == SIGUSR2) job_show_flights(job);
 }
 
 static void on_end(void *arg, int status, const char *why) {

@@ -52,7 +52,8 @@ static void describe_failure(struct job *job, bool again, char text[REPORT_MAX])
     char message[REPORT_MESSAGE];
     slates_read(job->options->slates, job->root->local_rank, &slate);
     read_error_file(job, message, sizeof message);
-    struct report_more more = {&slate, job->why, message, tail, len};
+    struct report_more more = {&slate, job->why, message,
+                               tail,   len,      job->kept_flights ? job->options->trace : NULL};
     report_failure(job->root, what, &more, text);
 }
 
@@ -107,12 +108,15 @@ void job_give_up_output(struct job *job) {
 
 /* What the ranks printed is worth waiting for, unless the launcher was told to end. */
 static void all_gone(struct job *job) {
+    bool failed = job->phase == STOPPING;
+
     job->phase = DRAINING;
     progress_stop(&job->progress);
     if (job->root != NULL)
         job->root = verdict(job->root, job->workers.list, job->options->n, job->options->slates);
     if (job->root != NULL && job->root->code == 0 && job->why[0] == '\0')
         snprintf(job->why, sizeof job->why, "it exited while other ranks still needed it");
+    if (failed) job_keep_flights(job);
     if (job->stop_signal == 0) uv_timer_stop(&job->deadline);
     workers_end(&job->workers);
     output_finish(job->output);

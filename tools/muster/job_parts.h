@@ -45,12 +45,13 @@ struct job {
     bool output_failed;
     bool insisted; /* the user asked a second time */
     bool reported;
-    bool go;      /* a generation is to be started */
-    bool over;    /* and no other will be */
-    int verdict;  /* the exit status, if the company has it */
-    int told;     /* how often a head without ranks was told to end */
-    bool leaving; /* it only waits for the agents to end */
-    bool began;   /* all nodes were there once */
+    bool kept_flights; /* the generation has left flight recorders behind */
+    bool go;           /* a generation is to be started */
+    bool over;         /* and no other will be */
+    int verdict;       /* the exit status, if the company has it */
+    int told;          /* how often a head without ranks was told to end */
+    bool leaving;      /* it only waits for the agents to end */
+    bool began;        /* all nodes were there once */
 };
 
 /* Says a line to the user, without its newline. */
@@ -80,6 +81,13 @@ void job_on_absent(void *arg, const struct worker *worker, const char *why);
 void job_on_idle(void *arg);
 void job_on_broken(void *arg, int error);
 void job_on_log_lost(void *arg, int error);
+
+/* job_flight.c: writes the flight recorders of a generation that failed, or was ended, where there is a directory for them. */
+void job_keep_flights(struct job *job);
+/* Removes those of another generation, or job. */
+void job_drop_flights(const struct job *job);
+/* Writes them now, and says what each rank does and who is behind. */
+void job_show_flights(struct job *job);
 
 /* job_signals.c: 0, or an error of libuv's. */
 int job_catch_signals(struct job *job);

@@ -1,4 +1,7 @@
-/* job_signals.c - signals to the launcher of a job, which end it or are passed on to the ranks. See job_parts.h. */
+/*
+ * job_signals.c - signals to the launcher of a job, which end it, are passed on to the ranks, or ask what these do. See
+ * job_parts.h.
+ */
 #include "job_parts.h"
 
 #include "commands.h"
@@ -59,7 +62,10 @@ static void on_signal(uv_signal_t *handle, int signal) {
     } else if (signal == SIGTSTP) {
         suspend(job);
     } else if (!ends) {
-        workers_signal(&job->workers, signal);
+        if (signal == SIGUSR2)
+            job_show_flights(job);
+        else
+            workers_signal(&job->workers, signal);
         if (job->company != NULL) company_pass(job->company, signal);
     } else if (signal == SIGINT) {
         on_interrupt(job);
@@ -79,7 +85,7 @@ static int catch_signal(struct job *job, int number) {
     return uv_signal_start(handle, on_signal, number);
 }
 
-/* Those that end the job, and those that are passed on. */
+/* Those that end the job, and the others. */
 int job_catch_signals(struct job *job) {
     for (int number = 1; number <= SIGNALS_MOST; number++) {
         bool wanted = number == SIGTSTP || number == SIGUSR1 || number == SIGUSR2 ||

@@ -29,8 +29,7 @@ static int make_directory(const char *path) {
     return -1;
 }
 
-/* As mkdir -p. */
-static int make_directories(const char *path) {
+int logs_make_directories(const char *path) {
     char *part = strdup(path);
     int rc = part != NULL ? 0 : -1;
 
@@ -59,7 +58,7 @@ static char *make_temporary(void) {
 
 static char *make_home(const char *dir) {
     if (dir == NULL) return make_temporary();
-    return make_directories(dir) == 0 ? realpath(dir, NULL) : NULL;
+    return logs_make_directories(dir) == 0 ? realpath(dir, NULL) : NULL;
 }
 
 /* A directory that no earlier run has: its logs are worth keeping. */

@@ -17,6 +17,9 @@ struct logs {
     bool failed;
 };
 
+/* As mkdir -p. 0, or -1 with errno set. */
+int logs_make_directories(const char *path);
+
 /*
  * Makes the directory dir, with those above it, or a new one for temporary files where dir is NULL, and in it
  * that of the run. routes is borrowed. 0, or -1 with why set.

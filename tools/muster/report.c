@@ -107,6 +107,7 @@ void report_failure(const struct worker *worker, const char *what_failed, const 
     put_call(&t, more->slate);
     put_error(&t, more->slate);
     put_message(&t, more->message);
+    if (more->flights != NULL) text_put(&t, "  flight recorder: muster report %s\n", more->flights);
     if (more->tail_len == 0) return;
     text_put(&t, "  last lines of its stderr:\n");
     put_lines(&t, more->tail, more->tail_len);

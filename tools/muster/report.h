@@ -16,6 +16,7 @@ struct report_more {
     const char *message;            /* of its error file; "": none */
     const char *tail;               /* of its stderr */
     size_t tail_len;
+    const char *flights; /* directory of flight recorders; NULL: none */
 };
 
 /* "rank 2 (pid 4711) was ended by SIGSEGV (Segmentation fault)" */

@@ -9,6 +9,7 @@
 #include "program.h"
 #include "run_hosts.h"
 #include "run_options.h"
+#include "run_prof.h"
 #include "spawn.h"
 
 #include "os/host.h"
@@ -256,6 +257,7 @@ static int run_program(const struct run_options *o, struct meeting *meeting, str
         .signals = *signals,
         .verbose = o->verbose,
         .colours = (int)o->agent,
+        .trace = run_prof_directory(o),
     };
     int status = plan_output(o, &routes);
 
@@ -305,6 +307,7 @@ static int check_and_run(struct run_options *o, char **operands, int n_operands)
 
     if (n_operands == 0)
         return opt_mistake(&run_command, "which program? usage: muster run [options] program [argument ...]");
+    if (run_prof_open(o, why, sizeof why) != 0) return opt_mistake(&run_command, "%s", why);
     if (o->hosts == NULL && o->hostfile == NULL) return run_here(o, NULL, operands);
     if (run_hosts_open(&hosts, o, why, sizeof why) != 0) return opt_mistake(&run_command, "%s", why);
     int status = run_here(o, &hosts, operands);
@@ -319,6 +322,7 @@ int cmd_run(int argc, char **argv) {
     int status = opt_parse(&run_command, argc, argv, &o, &operands, &n_operands);
 
     if (status == OPT_PROCEED) status = check_and_run(&o, operands, n_operands);
+    run_prof_close(&o);
     free(o.env.list);
     return status;
 }

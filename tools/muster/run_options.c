@@ -46,8 +46,8 @@ static const struct opt options[] = {
      offsetof(struct run_options, shutdown_timeout), 0, 86400},
     {"signals-to-handle", 0, OPT_STRING, "SIGNALS",
      "those on which the ranks get the same signal and the job ends\n"
-     "(default " SIGNALS_DEFAULT "); SIGUSR1 and SIGUSR2 are\n"
-     "passed on in any case",
+     "(default " SIGNALS_DEFAULT "); else SIGUSR1 is passed on,\n"
+     "and SIGUSR2 shows what each rank does",
      offsetof(struct run_options, signals), 0, 0},
     {"log-dir", 0, OPT_STRING, "DIR",
      "keep what the ranks write in DIR/<run id>/attempt_<k>/<local rank>/\n"
@@ -72,6 +72,13 @@ static const struct opt options[] = {
      offsetof(struct run_options, env), 0, 0},
     {"no-env", 0, OPT_FLAG, NULL, "of the launcher's variables, pass on PATH, HOME and the like only",
      offsetof(struct run_options, no_env), 0, 0},
+    {"prof", 0, OPT_FLAG | OPT_STAYS_HERE, NULL,
+     "record what communication costs; rank 0 prints the table at the end",
+     offsetof(struct run_options, prof), 0, 0},
+    {"trace", 0, OPT_STRING | OPT_STAYS_HERE, "DIR",
+     "each rank writes a trace to DIR, and after a failure its last operations,\n"
+     "for 'muster report DIR'",
+     offsetof(struct run_options, trace), 0, 0},
     {"hosts", 0, OPT_STRING | OPT_STAYS_HERE, "HOSTS",
      "start ranks on these hosts over ssh, such as a,b:2,user@c:4;\n"
      "without a number, as many as -n says",

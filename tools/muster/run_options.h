@@ -28,6 +28,9 @@ struct run_options {
     const char *bind, *numa_binding; /* two names of one thing */
     struct opt_strings env;
     bool no_env;
+    bool prof;
+    const char *trace;
+    char *trace_entry; /* run_prof.h's */
     bool verbose;
     bool standalone;
     const char *hosts, *hostfile; /* at most one of the two */

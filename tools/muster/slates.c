@@ -117,3 +117,11 @@ void slates_read(const struct slates *slates, int local_rank, struct slate_view 
     read_call(slate_of(slates, local_rank), view);
     read_error(slate_of(slates, local_rank), slates->world_size, view);
 }
+
+bool slates_flight(const struct slates *slates, int local_rank, struct msi_flight *copy) {
+    if (slates->fd < 0) return false;
+    msi_flight_copy(
+        (const struct msi_flight *)(const void *)((char *)slate_of(slates, local_rank) + MSI_SLATE_OWN),
+        copy);
+    return true;
+}

@@ -9,6 +9,7 @@
 #define MUSTER_TOOL_SLATES_H
 
 #include "base/slate.h"
+#include "prof/flight.h"
 
 struct slates {
     int fd; /* -1: there are none */
@@ -46,6 +47,8 @@ void slates_close(struct slates *slates);
 void slates_begin(struct slates *slates, int world_size);
 
 struct slate_stage slates_stage(const struct slates *slates, int local_rank);
+/* Copies what the rank recorded last, unchecked; false: there is no memory for it. */
+bool slates_flight(const struct slates *slates, int local_rank, struct msi_flight *copy);
 void slates_read(const struct slates *slates, int local_rank, struct slate_view *view);
 
 #endif

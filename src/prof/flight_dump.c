@@ -1,0 +1,87 @@
+/* flight_dump.c - see flight_dump.h. */
+#include "prof/flight_dump.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "prof/flight_write.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define PERIOD_NS INT64_C(1000000000)
+
+static struct {
+    pthread_mutex_t lock; /* of everything here; held while a file is written */
+    char directory[PATH_MAX], host[256];
+    int rank, size;
+    int64_t last; /* when a file was written; 0: never */
+} home = {.lock = PTHREAD_MUTEX_INITIALIZER, .rank = -1};
+
+void msi_flight_home(const char *directory, int rank, int size, const char *host) {
+    pthread_mutex_lock(&home.lock);
+    snprintf(home.directory, sizeof home.directory, "%s", directory);
+    snprintf(home.host, sizeof home.host, "%s", host);
+    home.rank = rank;
+    home.size = size;
+    home.last = 0;
+    pthread_mutex_unlock(&home.lock);
+}
+
+struct space {
+    struct msi_flight copy;
+    struct msi_flight_view view;
+};
+
+/* Under the lock. 0, or an errno; ENODATA: nothing is recorded. */
+static int write_to(const char *path, const char *reason, mst_status error, int culprit) {
+    struct msi_flight_who who = {.rank = home.rank,
+                                 .size = home.size,
+                                 .pid = (int)getpid(),
+                                 .host = home.host,
+                                 .reason = reason,
+                                 .error = error,
+                                 .culprit = culprit};
+    struct msi_buf text = {0};
+    struct space *space = aligned_alloc(64, (sizeof *space + 63) / 64 * 64);
+    if (!space) return ENOMEM;
+    int failed = ENODATA;
+    if (msi_flight_copy_own(&space->copy) && msi_flight_look(&space->copy, msi_tick_look(), &space->view)) {
+        msi_flight_write(&space->view, &who, &text);
+        failed = msi_flight_save(path, &text);
+    }
+    msi_buf_free(&text);
+    free(space);
+    return failed;
+}
+
+/* Under the lock. */
+static void write_home(mst_status status, const char *message, int culprit) {
+    char path[PATH_MAX + 64], reason[1200];
+    int64_t now = msi_now();
+    if (!home.directory[0] || (home.last && now - home.last < PERIOD_NS)) return;
+    home.last = now;
+    snprintf(path, sizeof path, "%s/rank-%d.flight.json", home.directory, home.rank);
+    snprintf(reason, sizeof reason, "%s: %s", mst_status_name(status), message);
+    int error = write_to(path, reason, status, culprit);
+    if (error && error != ENODATA)
+        msi_warn_once(prof, "what happened before a failure cannot be kept in %s: %s", path, strerror(error));
+}
+
+void msi_flight_failed(mst_status status, const char *message, int culprit) {
+    pthread_mutex_lock(&home.lock);
+    write_home(status, message, culprit);
+    pthread_mutex_unlock(&home.lock);
+}
+
+mst_status msi_flight_dump(const char *path) {
+    pthread_mutex_lock(&home.lock);
+    int error = write_to(path, NULL, MST_OK, -1);
+    pthread_mutex_unlock(&home.lock);
+    if (error == ENODATA)
+        return msi_fail(MST_ERR_STATE, "call mst_init first, and leave MUSTER_FLIGHT at 1",
+                        "nothing is recorded of this process's operations");
+    return error ? msi_fail_errno(error, "cannot write '%s'", path) : MST_OK;
+}

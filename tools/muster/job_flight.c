@@ -1,0 +1,183 @@
+/*
+ * job_flight.c - the flight recorders of a job's ranks: files of them after a failure and when the launcher is asked, and then what each
+ * rank does, in words. They are read from the ranks' slates, which notice nothing. See job_parts.h.
+ */
+#include "job_parts.h"
+
+#include "report.h"
+
+#include "os/host.h"
+#include "prof/flight_words.h"
+#include "prof/flight_write.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* All recorders of this node, as of one moment. */
+struct flights {
+    int n;
+    struct msi_flight_view *views;
+    struct msi_flight_of *ranks;
+};
+
+static void flights_free(struct flights *f) {
+    free(f->views);
+    free(f->ranks);
+}
+
+static bool flights_read(const struct job *job, struct flights *f) {
+    struct msi_flight *copy = aligned_alloc(64, sizeof *copy);
+
+    f->n = job->workers.list != NULL ? job->workers.started : 0;
+    f->views = calloc((size_t)f->n + 1, sizeof f->views[0]);
+    f->ranks = calloc((size_t)f->n + 1, sizeof f->ranks[0]);
+    bool whole = copy != NULL && f->views != NULL && f->ranks != NULL;
+    msi_tick_begin();
+    for (int i = 0; i < f->n && whole; i++) {
+        bool any = slates_flight(job->options->slates, i, copy) &&
+                   msi_flight_look(copy, msi_tick_look(), &f->views[i]);
+        f->ranks[i] = (struct msi_flight_of){job->workers.list[i].rank, any ? &f->views[i] : NULL};
+    }
+    free(copy);
+    return whole;
+}
+
+static void name_file(char path[PATH_MAX], const char *dir, int rank) {
+    snprintf(path, PATH_MAX, "%s/rank-%d.flight.json", dir, rank);
+}
+
+/* The rank's last error; or how it ended, if nobody wanted it to. */
+static void say_reason(const struct worker *worker, const struct slate_view *slate, char *text, size_t size) {
+    text[0] = '\0';
+    if (slate->has_error)
+        snprintf(text, size, "%s: %s", mst_status_name(slate->status), slate->message);
+    else if (!worker->running && worker->unasked && worker->code != 0)
+        report_one_line(worker, text, size);
+}
+
+/* 0, or an errno. */
+static int write_one(const struct job *job, const char *dir, const struct worker *worker,
+                     const struct msi_flight_view *view) {
+    char path[PATH_MAX], host[MSI_HOST_MAX], reason[1200];
+    struct slate_view slate;
+    struct msi_buf text = {0};
+
+    slates_read(job->options->slates, worker->local_rank, &slate);
+    say_reason(worker, &slate, reason, sizeof reason);
+    struct msi_flight_who who = {.rank = worker->rank,
+                                 .size = job->place.world_size,
+                                 .pid = (int)worker->pid,
+                                 .host = msi_host_name(host),
+                                 .reason = reason,
+                                 .error = slate.has_error ? slate.status : MST_OK,
+                                 .culprit = slate.culprit};
+    msi_flight_write(view, &who, &text);
+    name_file(path, dir, worker->rank);
+    int error = msi_flight_save(path, &text);
+    msi_buf_free(&text);
+    return error;
+}
+
+/* Says so if they cannot be written. True: all that there are were. */
+static bool write_all(struct job *job, const char *dir, const struct flights *f) {
+    for (int i = 0; i < f->n; i++) {
+        if (f->ranks[i].view == NULL) continue;
+        int error = write_one(job, dir, &job->workers.list[i], f->ranks[i].view);
+        if (error == 0) continue;
+        job_say(job, "cannot write the flight recorders to '%s': %s", dir, strerror(error));
+        return false;
+    }
+    return true;
+}
+
+void job_keep_flights(struct job *job) {
+    struct flights f = {0};
+
+    if (job->options->trace == NULL) return;
+    if (flights_read(job, &f)) job->kept_flights = write_all(job, job->options->trace, &f) && f.n > 0;
+    flights_free(&f);
+}
+
+void job_drop_flights(const struct job *job) {
+    char path[PATH_MAX];
+
+    for (int i = 0; i < job->options->n && job->options->trace != NULL; i++) {
+        name_file(path, job->options->trace, job->place.first_rank + i);
+        unlink(path);
+    }
+}
+
+/* In the trace's directory, or one of its own. */
+static const char *choose_directory(const struct job *job, char dir[PATH_MAX]) {
+    if (job->options->trace != NULL) return job->options->trace;
+    snprintf(dir, PATH_MAX, "muster-flight.%d", (int)getpid());
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST) return NULL;
+    return dir;
+}
+
+/* The verdict, each line of it the launcher's. */
+static void say_verdict(const struct job *job, const struct flights *f, struct msi_buf *text) {
+    struct msi_buf lines = {0};
+
+    msi_flight_judge(f->ranks, f->n, job->place.world_size, &lines);
+    const char *at = (const char *)lines.data, *end = at + lines.len;
+    while (at < end) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        size_t n = newline != NULL ? (size_t)(newline - at) + 1 : (size_t)(end - at);
+        msi_buf_add_format(text, "muster run: %.*s", (int)n, at);
+        at += n;
+    }
+    msi_buf_free(&lines);
+}
+
+static void say_ranks(struct job *job, const struct flights *f) {
+    struct msi_buf text = {0};
+
+    for (int i = 0; i < f->n; i++) {
+        msi_buf_add_format(&text, "muster run: rank %d: ", f->ranks[i].rank);
+        if (!job->workers.list[i].running) msi_buf_add_format(&text, "has exited; ");
+        msi_flight_say_rank(f->ranks[i].view, &text);
+        msi_buf_add_u8(&text, '\n');
+    }
+    say_verdict(job, f, &text);
+    msi_buf_add_u8(&text, 0);
+    if (!text.failed) output_say(job->output, (const char *)text.data);
+    msi_buf_free(&text);
+}
+
+static int count_recorded(const struct flights *f) {
+    int n = 0;
+
+    for (int i = 0; i < f->n; i++) n += f->ranks[i].view != NULL;
+    return n;
+}
+
+static void show(struct job *job, const struct flights *f) {
+    char own[PATH_MAX];
+    int n = count_recorded(f);
+
+    if (n == 0) {
+        job_say(job,
+                "no rank here has recorded anything: they have not called mst_init, or MUSTER_FLIGHT is 0");
+        return;
+    }
+    const char *dir = choose_directory(job, own);
+    if (dir == NULL)
+        job_say(job, "cannot make the directory '%s': %s", own, strerror(errno));
+    else if (write_all(job, dir, f))
+        job_say(job, "the flight recorder%s of %d rank%s: muster report %s", n == 1 ? "" : "s", n,
+                n == 1 ? "" : "s", dir);
+    say_ranks(job, f);
+}
+
+void job_show_flights(struct job *job) {
+    struct flights f = {0};
+
+    if (flights_read(job, &f)) show(job, &f);
+    flights_free(&f);
+}
