@@ -13,12 +13,12 @@ const span = () => view.end - view.begin;
 const plotWidth = () => Math.max(1, view.width - LABELS);
 const timeToX = (time) => LABELS + (time - view.begin) / span() * plotWidth();
 const xToTime = (x) => view.begin + (x - LABELS) / plotWidth() * span();
-const hasWorks = lanes.some((lane) => lane.overviews[1]);
+const hasCalls = lanes.some((lane) => lane.overviews[0]), hasWorks = lanes.some((lane) => lane.overviews[1]);
 
 /* Top and height of a row of a lane. */
 function rowPlace(lane, row) {
   const top = AXIS + lane.index * view.laneHeight - view.scroll, gap = view.laneHeight > 14 ? 3 : 1, high = view.laneHeight - gap;
-  if (!hasWorks) return [top, high];
+  if (!hasWorks || !hasCalls) return [top, high];
   const upper = Math.round(high * 0.6);
   return row ? [top + upper, high - upper] : [top, upper];
 }

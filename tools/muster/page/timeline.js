@@ -56,14 +56,16 @@ function drawMinimap() {
   const height = 32, ctx = prepare(minimap, minimap.clientWidth, height), bins = timelineData.bins, cover = new Float32Array(Math.ceil(plotWidth()));
   for (const lane of lanes)
     for (const planes of lane.overviews)
-      if (planes) for (let bin = 0; bin < bins; bin++) cover[Math.floor(bin * plotWidth() / bins)] += planes[bin];
-  /* Where there are fewer bins than dots, a bin is as wide as several. */
-  const wide = Math.max(1, plotWidth() / bins), most = cover.reduce((a, b) => Math.max(a, b), 1);
+      for (let x = 0; planes && x < cover.length; x++) {
+        const from = Math.floor(x * bins / cover.length), until = Math.max(from + 1, Math.floor((x + 1) * bins / cover.length));
+        for (let bin = from; bin < until; bin++) cover[x] += planes[bin] / (until - from);
+      }
+  const most = cover.reduce((a, b) => Math.max(a, b), 1);
   ctx.fillStyle = style.panel;
   ctx.fillRect(0, 0, view.width, height);
   ctx.fillStyle = style.colours[0];
   ctx.globalAlpha = 0.65;
-  cover.forEach((value, x) => { if (value) ctx.fillRect(LABELS + x, height - (height - 4) * value / most, wide, height); });
+  cover.forEach((value, x) => { if (value) ctx.fillRect(LABELS + x, height - (height - 4) * value / most, 1, height); });
   ctx.globalAlpha = 1;
   view.minimap = ctx.getImageData(0, 0, minimap.width, minimap.height);
 }
@@ -187,11 +189,12 @@ function step(direction) {
   const held = view.held;
   if (!held) {
     for (const lane of visibleLanes()) {
-      if (!lane.load()) continue;
-      const [first, last] = lane.rows[0].between(view.begin, view.end);
-      for (let index = first; index < last; index++) {
-        const b = lane.rows[0].block(index), i = b.begin.findIndex((begin) => begin >= view.begin);
-        if (i >= 0) { reveal(eventAt(lane, 0, index, i)); return; }
+      for (let row = 0; row < 2 && lane.load(); row++) {
+        const [first, last] = lane.rows[row].between(view.begin, view.end);
+        for (let index = first; index < last; index++) {
+          const b = lane.rows[row].block(index), i = b.begin.findIndex((begin) => begin >= view.begin);
+          if (i >= 0) { reveal(eventAt(lane, row, index, i)); return; }
+        }
       }
     }
     return;
