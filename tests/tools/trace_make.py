@@ -84,21 +84,17 @@ SIZES = (4096, 65536, 1 << 20, 16 << 20)
 
 
 def plan(ranks, events, seed):
-    """When each rank comes to each operation, and when all are there; in nanoseconds."""
+    """When each operation can begin, how late each rank comes to it, and the last of them; in nanoseconds."""
     rng = random.Random(seed)
-    late = [array.array("q") for _ in range(ranks)]
     slow = rng.randrange(ranks)
-    base, begins = 0, array.array("q")
+    late = [array.array("q", (value >> 3 for value in array.array("H", rng.randbytes(2 * events)))) for _ in range(ranks)]
+    for k in range(events // 3, 2 * events // 3):
+        late[slow][k] += 15000
+    begins, base = array.array("q"), 0
     for k in range(events):
         base += 60000 + 1000 * (k % 7)
         begins.append(base)
-        third = 3 * k // events
-        for r in range(ranks):
-            jitter = int(rng.random() * 8000)
-            if third == 1 and r == slow:
-                jitter += 15000
-            late[r].append(jitter)
-    return begins, late, [max(late[r][k] for r in range(ranks)) for k in range(events)]
+    return begins, late, [max(each) for each in zip(*late)]
 
 
 def write_rank(job):
