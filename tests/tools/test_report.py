@@ -309,6 +309,24 @@ class Verdicts(ReportTest):
         flight(self.dir, 0, 1, [("barrier", 5, "done", "a.c:1")])
         self.assertIn("all had finished", self.verdict("none", []))
 
+    def test_a_rank_that_others_name(self):
+        """All are in the same call; a rank died in it, and the others failed for that."""
+        call = {"name": "all_reduce", "seq": 17, "site": "train.c:33"}
+        flight(self.dir, 2, 4, [{**call, "state": "started"}], reason="killed by SIGKILL")
+        for rank in (0, 1, 3):
+            flight(self.dir, rank, 4, [{**call, "state": "done", "failed": True}], reason="MST_ERR_PEER_LOST: gone", culprit=2)
+        words = self.verdict("lost", [2])
+        self.assertIn("Rank 2 is the cause that others name: it was in all_reduce number 17 of world at train.c:33 (step); it is named by ranks 0, 1, 3.", words)
+        self.assertIn("killed by SIGKILL", words)
+        os.remove(os.path.join(self.dir, "rank-2.flight.json"))
+        self.assertIn("Rank 2 left no recording, and it is named as the cause by ranks 0, 1, 3", self.verdict("missing", [2]))
+        flight(self.dir, 2, 4, [{**call, "seq": 16, "state": "done"}])
+        self.assertIn("Rank 2 is behind", self.verdict("behind", [2]))
+
+    def test_what_went_well_after_a_failure(self):
+        flight(self.dir, 0, 1, [{"name": "recv", "seq": 0, "state": "done", "failed": True, "peer": -1}, ("barrier", 1, "done", "a.c:1")])
+        self.verdict("none", [])
+
     def test_groups_that_look_alike(self):
         """Two pairs of one name and size: without more nobody is blamed, with ids or traces the right one is."""
         def pairs(more):

@@ -62,7 +62,7 @@ class Trace:
             file.write(self.text(ended))
 
 
-def flight(folder, rank, size, operations, reason="", host="a"):
+def flight(folder, rank, size, operations, reason="", host="a", **more):
     """operations: (name, seq, state, site) or dictionaries with more."""
     listed = []
     for n, operation in enumerate(operations):
@@ -70,7 +70,7 @@ def flight(folder, rank, size, operations, reason="", host="a"):
             operation = dict(zip(("name", "seq", "state", "site"), operation))
         base = {"n": n, "group": 0, "group_name": "world", "group_size": size, "count": 1024, "dtype": "f32", "function": "step", "begin_us": 10.0 * n}
         listed.append({**base, **operation})
-    about = {"version": 1, "rank": rank, "size": size, "host": host, "pid": 4000 + rank, "reason": reason, "unix_ns": 1, "operations": listed}
+    about = {"version": 1, "rank": rank, "size": size, "host": host, "pid": 4000 + rank, "reason": reason, "unix_ns": 1, **more, "operations": listed}
     with open(os.path.join(folder, f"rank-{rank}.flight.json"), "w", encoding="utf-8") as file:
         json.dump(about, file)
 
@@ -84,21 +84,17 @@ SIZES = (4096, 65536, 1 << 20, 16 << 20)
 
 
 def plan(ranks, events, seed):
-    """When each rank comes to each operation, and when all are there; in nanoseconds."""
+    """When each operation can begin, how late each rank comes to it, and the last of them; in nanoseconds."""
     rng = random.Random(seed)
-    late = [array.array("q") for _ in range(ranks)]
     slow = rng.randrange(ranks)
-    base, begins = 0, array.array("q")
+    late = [array.array("q", (value >> 3 for value in array.array("H", rng.randbytes(2 * events)))) for _ in range(ranks)]
+    for k in range(events // 3, 2 * events // 3):
+        late[slow][k] += 15000
+    begins, base = array.array("q"), 0
     for k in range(events):
         base += 60000 + 1000 * (k % 7)
         begins.append(base)
-        third = 3 * k // events
-        for r in range(ranks):
-            jitter = int(rng.random() * 8000)
-            if third == 1 and r == slow:
-                jitter += 15000
-            late[r].append(jitter)
-    return begins, late, [max(late[r][k] for r in range(ranks)) for k in range(events)]
+    return begins, late, [max(each) for each in zip(*late)]
 
 
 def write_rank(job):

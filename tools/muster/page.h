@@ -5,7 +5,7 @@
  *   page_read.c    one trace: a rank and its events;  page_dir.c  all of a directory
  *   page_pair.c    which events belong together, and who waited for whom
  *   page_table.c   times by operation and size;  page_cells.c  their figures;  page_sites.c  times by call site
- *   page_flight.c  the flight recorders' files;  page_verdict.c  what they say together
+ *   page_flight.c  the flight recorders' files;  page_verdict.c, page_tell.c  what they say together
  *   page_limits.c  what the machine allows, beside it
  *   page_summary.c all these figures as JSON;  page_words.c  a few of them for the terminal
  *   page_overview.c, page_lanes.c  the events, packed for the timeline;  page_write.c  the page

@@ -9,7 +9,7 @@
 
 enum { TEXT_MOST = 4096 };
 
-const char *const flight_states[FLIGHT_STATES] = {"queued", "started", "done"};
+const char *const flight_states[FLIGHT_STATES] = {"queued", "started", "done", "failed"};
 
 /* A file that is being read. */
 struct reading {
@@ -106,7 +106,7 @@ static void read_operation(struct reading *r, struct flight *flight) {
                            .peer = PAGE_NONE};
     uint32_t group_name = 0, group_id = 0;
     int64_t size = 0, peer = PAGE_NONE, group = 0;
-    bool message = false;
+    bool message = false, failed = false;
     struct msi_json_text key;
 
     if (!msi_json_object(&r->in)) return;
@@ -123,6 +123,8 @@ static void read_operation(struct reading *r, struct flight *flight) {
             read_text(r, &op.site);
         else if (msi_json_is(key, "function"))
             read_text(r, &op.function);
+        else if (msi_json_is(key, "failed"))
+            msi_json_bool(&r->in, &failed);
         else if (msi_json_is(key, "state"))
             read_state(r, &op.state);
         else if (msi_json_is(key, "group_size"))
@@ -145,6 +147,7 @@ static void read_operation(struct reading *r, struct flight *flight) {
             msi_json_skip(&r->in);
     }
     if (r->in.expected != NULL || r->job->failed || op.seq == PAGE_UNKNOWN) return;
+    if (failed) op.state = FLIGHT_FAILED;
     op.class = page_class_of(page_string(r->job, op.name));
     op.peer = message ? (int32_t)peer : PAGE_NONE;
     if (message && op.class != PAGE_SEND) op.class = PAGE_RECV;
@@ -156,7 +159,7 @@ static void read_operation(struct reading *r, struct flight *flight) {
 
 static void read_flight(struct reading *r, struct flight *flight, int64_t *rank, int64_t *size) {
     struct msi_json_text key;
-    int64_t version = 0;
+    int64_t version = 0, blames = PAGE_NONE;
 
     if (!msi_json_object(&r->in)) return;
     while (msi_json_key(&r->in, &key)) {
@@ -172,6 +175,8 @@ static void read_flight(struct reading *r, struct flight *flight, int64_t *rank,
             read_text(r, &flight->host);
         else if (msi_json_is(key, "reason"))
             read_text(r, &flight->reason);
+        else if (msi_json_is(key, "culprit"))
+            read_number(r, -1, PAGE_RANKS_MOST - 1, &blames);
         else if (msi_json_is(key, "operations")) {
             if (msi_json_array(&r->in))
                 while (msi_json_item(&r->in)) read_operation(r, flight);
@@ -179,6 +184,7 @@ static void read_flight(struct reading *r, struct flight *flight, int64_t *rank,
             msi_json_skip(&r->in);
     }
     msi_json_end(&r->in);
+    flight->blames = (int)blames;
 }
 
 /* A recording that was cut off is as good as its whole operations. */

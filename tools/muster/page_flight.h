@@ -5,7 +5,7 @@
 #include "page.h"
 #include "text.h"
 
-enum flight_state { FLIGHT_QUEUED, FLIGHT_STARTED, FLIGHT_DONE, FLIGHT_STATES };
+enum flight_state { FLIGHT_QUEUED, FLIGHT_STARTED, FLIGHT_DONE, FLIGHT_FAILED, FLIGHT_STATES };
 extern const char *const flight_states[FLIGHT_STATES];
 
 /* Texts are numbers of the job's strings. */
@@ -21,10 +21,11 @@ struct flight_op {
 struct flight {
     int rank;
     uint32_t host, reason;
+    int blames; /* the rank that it names as the cause of its own failure, or PAGE_NONE */
     int64_t pid;
     struct flight_op *ops; /* oldest first */
     size_t n, capacity;
-    const struct flight_op *current; /* the newest that is not over; NULL: none */
+    const struct flight_op *current; /* the newest that is not over, or has failed; NULL: none */
     const struct flight_op *last;    /* the newest that is over; NULL: none */
 };
 
@@ -42,6 +43,7 @@ enum flight_verdict {
     VERDICT_NONE,      /* no rank is in a call */
     VERDICT_BEHIND,    /* one has not come to where others wait */
     VERDICT_MISSING,   /* others wait for ranks that left no recording */
+    VERDICT_LOST,      /* others name one as the cause of their failure */
     VERDICT_CIRCLE,    /* they wait for each other */
     VERDICT_DIFFERENT, /* they called different operations */
     VERDICT_TOGETHER,  /* all are in it, and it does not end */
@@ -66,6 +68,7 @@ void page_flights_free(struct page_job *job);
 
 /* page_verdict.c */
 void page_judge(struct page_job *job);
+/* page_tell.c */
 /* "all_reduce number 17 of world at train.c:33 (step)" */
 void page_flight_words(const struct page_job *job, const struct flight_op *op, struct text *to);
 

@@ -156,9 +156,9 @@ static int choose_bins(const struct page_job *job) {
     return bins;
 }
 
-static bool has_works(const struct page_job *job, const struct page_rank *r) {
+static bool has_any(const struct page_job *job, const struct page_rank *r, uint32_t work) {
     for (size_t i = 0; i < r->n; i++)
-        if (page_kind_of(job, &r->events[i])->work) return true;
+        if (page_kind_of(job, &r->events[i])->work == work) return true;
     return false;
 }
 
@@ -180,8 +180,8 @@ void page_overview(struct page_job *job, FILE *to) {
     l.waits_fully = arrays + (size_t)(ARRAYS - 1) * each;
     put_timeline(&l);
     for (int i = 0; i < job->n_ranks && !job->failed; i++) {
-        put_overview(&l, job->ranks[i], 0);
-        if (has_works(job, job->ranks[i])) put_overview(&l, job->ranks[i], 1);
+        if (has_any(job, job->ranks[i], 0)) put_overview(&l, job->ranks[i], 0);
+        if (has_any(job, job->ranks[i], 1)) put_overview(&l, job->ranks[i], 1);
     }
     free(arrays);
 }

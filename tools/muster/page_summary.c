@@ -258,7 +258,8 @@ static void put_call(const struct page_job *job, const char *key, const struct f
 }
 
 static void put_failure(const struct page_job *job, struct msi_json_out *out) {
-    static const char *const kinds[] = {"none", "behind", "missing", "circle", "different", "together"};
+    static const char *const kinds[] = {"none",   "behind",    "missing", "lost",
+                                        "circle", "different", "together"};
     const struct page_flights *f = job->flights;
 
     msi_json_put_key(out, "failure");
@@ -279,6 +280,7 @@ static void put_failure(const struct page_job *job, struct msi_json_out *out) {
         put_int(out, "rank", f->list[i].rank);
         put_text(out, "host", page_string(job, f->list[i].host));
         put_text(out, "reason", page_string(job, f->list[i].reason));
+        if (f->list[i].blames != PAGE_NONE) put_int(out, "blames", f->list[i].blames);
         put_call(job, "current", f->list[i].current, out);
         put_call(job, "last", f->list[i].last, out);
         msi_json_put_object_end(out);

@@ -1,7 +1,8 @@
 /* base.js - what all parts of the page use: the figures, elements, numbers in words, colours, and the box beside the pointer. */
 
 const summary = JSON.parse(document.getElementById("summary").textContent);
-const classNames = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter", "barrier", "send", "recv", "other"];
+const classNames = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter", "barrier",
+  "send", "recv", "other"];
 const byId = (id) => document.getElementById(id);
 
 /* Texts of the traces only ever become text, never markup. */

@@ -9,7 +9,8 @@ function chartLines() {
   for (const o of summary.operations) {
     if (!o.bytes || !o.tput_gbps || o.name === "(others)") continue;
     const key = JSON.stringify([o.name, o.call, o.size]);
-    if (!lines.has(key)) lines.set(key, { key, label: `${o.name}, ${o.size} ranks`, class: classNames.indexOf(o.class), points: [], total: 0 });
+    if (!lines.has(key)) lines.set(key, { key, label: `${o.name}, ${o.size} ranks`, class: classNames.indexOf(o.class), points: [],
+      total: 0 });
     const line = lines.get(key);
     line.points.push(o);
     line.total += o.total_us;
@@ -48,17 +49,20 @@ function chartGrid(svg, scale) {
   const stepX = Math.ceil((x1 - x0) / 12);
   for (let power = x0; power <= x1; power += stepX) {
     const x = scale.x(2 ** power);
-    svg.append(element("svg:line", { class: "grid", x1: x, x2: x, y1: CHART.top, y2: bottom }), element("svg:text", { x, y: bottom + 18, "text-anchor": "middle" }, showBytes(2 ** power)));
+    svg.append(element("svg:line", { class: "grid", x1: x, x2: x, y1: CHART.top, y2: bottom }),
+      element("svg:text", { x, y: bottom + 18, "text-anchor": "middle" }, showBytes(2 ** power)));
   }
   for (let power = y0; power <= y1; power++)
     for (const step of y1 - y0 <= 4 ? [1, 2, 5] : [1]) {
       const value = step * 10 ** power, y = scale.y(value);
       if (y < CHART.top - 1) continue;
       svg.append(element("svg:line", { class: "grid", x1: CHART.left, x2: right, y1: y, y2: y, opacity: step === 1 ? 1 : 0.5 }));
-      svg.append(element("svg:text", { x: CHART.left - 8, y: y + 4, "text-anchor": "end" }, value.toLocaleString("en-US", { maximumSignificantDigits: 2 })));
+      svg.append(element("svg:text", { x: CHART.left - 8, y: y + 4, "text-anchor": "end" },
+        value.toLocaleString("en-US", { maximumSignificantDigits: 2 })));
     }
   svg.append(element("svg:text", { x: (CHART.left + right) / 2, y: CHART.height - 4, "text-anchor": "middle" }, "message size"));
-  svg.append(element("svg:text", { x: 14, y: CHART.height / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${CHART.height / 2})` }, chart.kind + " (Gbps)"));
+  svg.append(element("svg:text", { x: 14, y: CHART.height / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${CHART.height / 2})` },
+    chart.kind + " (Gbps)"));
 }
 
 function chartLine(svg, scale, line, index, lines) {
@@ -66,28 +70,34 @@ function chartLine(svg, scale, line, index, lines) {
   const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
   const measured = line.points.filter((o) => chartValue(o) > 0), limited = line.points.filter((o) => limitValue(o) > 0);
   if (limited.length > 1)
-    svg.append(element("svg:path", { d: path(limited.map((o) => [scale.x(o.bytes), scale.y(limitValue(o))])), fill: "none", stroke: colour, "stroke-width": 1.5, "stroke-dasharray": "3 4", opacity: 0.8 }));
-  svg.append(element("svg:path", { d: path(measured.map((o) => [scale.x(o.bytes), scale.y(chartValue(o))])), fill: "none", stroke: colour, "stroke-width": 2, "stroke-dasharray": ["none", "9 3", "5 3", "2 2"][same % 4] }));
+    svg.append(element("svg:path", { d: path(limited.map((o) => [scale.x(o.bytes), scale.y(limitValue(o))])), fill: "none", stroke: colour,
+      "stroke-width": 1.5, "stroke-dasharray": "3 4", opacity: 0.8 }));
+  svg.append(element("svg:path", { d: path(measured.map((o) => [scale.x(o.bytes), scale.y(chartValue(o))])), fill: "none", stroke: colour,
+    "stroke-width": 2, "stroke-dasharray": ["none", "9 3", "5 3", "2 2"][same % 4] }));
   for (const o of measured) {
     const limit = limitValue(o), value = chartValue(o);
     const words = `${line.label}\n${o.up_to ? "up to " : ""}${showBytes(o.bytes)}: ${digits(value)} Gbps ${chart.kind}\n${plain(o.count)} calls, ${showTime(o.avg_us)} on average` +
       (limit ? `\nlimit of this machine: ${digits(limit)} Gbps (${showShare(value / limit)} of it)` : "");
-    svg.append(element("svg:circle", { cx: scale.x(o.bytes), cy: scale.y(value), r: 4, fill: colour, "data-bytes": o.bytes, "data-line": line.label, "data-gbps": value,
+    svg.append(element("svg:circle", { cx: scale.x(o.bytes), cy: scale.y(value), r: 4, fill: colour, "data-bytes": o.bytes,
+      "data-line": line.label, "data-gbps": value,
       onmousemove: (e) => showTip(words, e.clientX, e.clientY), onmouseleave: hideTip }));
   }
 }
 
 function updateChart() {
   const lines = chart.lines.filter((line) => !chart.off.has(line.key)), scale = chartScale(lines);
-  const svg = element("svg:svg", { viewBox: `0 0 ${CHART.width} ${CHART.height}`, role: "img", "aria-label": "Bandwidth against message size" });
+  const svg = element("svg:svg", { viewBox: `0 0 ${CHART.width} ${CHART.height}`, role: "img",
+    "aria-label": "Bandwidth against message size" });
   if (scale) {
     chartGrid(svg, scale);
     lines.forEach((line, i) => chartLine(svg, scale, line, i, lines));
   }
-  byId("bw-chart").replaceChildren(scale ? svg : element("p", { class: "hint" }, "No operation moved bytes in a time that could be measured."));
+  byId("bw-chart").replaceChildren(scale ? svg : element("p", { class: "hint" },
+    "No operation moved bytes in a time that could be measured."));
   for (const button of byId("bw-kind").children) button.setAttribute("aria-pressed", button.dataset.kind === chart.kind);
   byId("bw-legend").replaceChildren(...chart.lines.map((line) => element("button", {
-    "aria-pressed": String(!chart.off.has(line.key)), onclick: () => { if (!chart.off.delete(line.key)) chart.off.add(line.key); updateChart(); },
+    "aria-pressed": String(!chart.off.has(line.key)), onclick: () =>
+      { if (!chart.off.delete(line.key)) chart.off.add(line.key); updateChart(); },
   }, element("span", { class: "swatch", style: `background:${style.colours[line.class]}` }), line.label)));
 }
 
@@ -98,7 +108,8 @@ function drawChart() {
     byId("bw-kind").append(element("button", { "data-kind": kind, onclick: () => { chart.kind = kind; updateChart(); } }, kind));
   byId("bw-free").addEventListener("change", (e) => { chart.free = e.target.checked; updateChart(); });
   const limits = summary.operations.some((o) => o.limit_us);
-  byId("bw-note").textContent = (limits ? "Dotted: what this machine allows at best, by limits.json. " : "") + "busbw is algbw times what each rank's connection carries per byte of the message; a call's time counts from its own beginning, so late ranks make others look slow." +
+  byId("bw-note").textContent = (limits ? "Dotted: what this machine allows at best, by limits.json. " : "") +
+    "busbw is algbw times what each rank's connection carries per byte of the message; a call's time counts from its own beginning, so late ranks make others look slow." +
     (left ? ` ${left} lines that took less time are left out.` : "");
   updateChart();
 }

@@ -3,13 +3,15 @@
  */
 
 const timelineData = JSON.parse(byId("timeline-data").textContent);
-const KIND = { name: 0, call: 1, dtype: 2, op: 3, backend: 4, algorithm: 5, site: 6, function: 7, status: 8, group: 9, tid: 10, class: 11, message: 12, work: 13 };
+const KIND = { name: 0, call: 1, dtype: 2, op: 3, backend: 4, algorithm: 5, site: 6, function: 7, status: 8, group: 9, tid: 10, class: 11,
+  message: 12, work: 13 };
 const SEND = classNames.indexOf("send"), RECV = classNames.indexOf("recv");
 const KEPT_MOST = 3000000; /* events that stay unpacked */
 
 const kindText = (kind, field) => timelineData.strings[timelineData.kinds[kind][KIND[field]]];
 const kindNumber = (kind, field) => timelineData.kinds[kind][KIND[field]];
-const shapeOf = (shape) => ({ bytes: timelineData.shapes[3 * shape], peer: timelineData.shapes[3 * shape + 1], tag: timelineData.shapes[3 * shape + 2] });
+const shapeOf = (shape) => ({ bytes: timelineData.shapes[3 * shape], peer: timelineData.shapes[3 * shape + 1],
+  tag: timelineData.shapes[3 * shape + 2] });
 
 function fromBase64(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
@@ -41,7 +43,8 @@ class Reader {
 function unpack(bytes, offset, begin, count) {
   const block = {
     n: count, begin: new Float64Array(count), took: new Float64Array(count), kind: new Uint32Array(count), slot: new Uint8Array(count),
-    shape: new Uint32Array(count), seq: new Float64Array(count), arrived: new Float64Array(count), queued: new Float64Array(count), waited: new Float64Array(count), device: new Float64Array(count),
+    shape: new Uint32Array(count), seq: new Float64Array(count), arrived: new Float64Array(count), queued: new Float64Array(count),
+      waited: new Float64Array(count), device: new Float64Array(count),
   };
   const reader = new Reader(bytes, offset);
   let time = begin, seq = 0;
@@ -145,7 +148,8 @@ function eventAt(lane, row, block, i) {
   const event = {
     lane, row, block, i, kind, shape: shapeOf(b.shape[i]), begin: b.begin[i], took: b.took[i], end: b.begin[i] + b.took[i], seq: b.seq[i],
     arrived: b.arrived[i], queued: b.queued[i], waited: b.waited[i], device: b.device[i], slot: b.slot[i],
-    group: kindNumber(kind, "group"), class: kindNumber(kind, "class"), message: !!kindNumber(kind, "message"), work: !!kindNumber(kind, "work"),
+    group: kindNumber(kind, "group"), class: kindNumber(kind, "class"), message: !!kindNumber(kind, "message"),
+      work: !!kindNumber(kind, "work"),
   };
   event.wait = Number.isNaN(event.arrived) ? 0 : Math.max(0, Math.min(event.arrived, event.end) - event.begin);
   return event;

@@ -7,24 +7,26 @@
 const LABELS = 96, AXIS = 22, WIDE = 2, NAME_ROOM = 46, ARROWS_MOST = 1500, EXACT_MOST = 60000;
 
 /* view: begin and end in ns, and what is drawn where; lanes are laid out in a column that scrolls. */
-const view = { begin: timelineData.begin, end: timelineData.end, width: 0, height: 0, laneHeight: 0, scroll: 0, exact: false, hover: null, held: null, partners: [], select: null };
+const view = { begin: timelineData.begin, end: timelineData.end, width: 0, height: 0, laneHeight: 0, scroll: 0, exact: false, hover: null,
+  held: null, partners: [], select: null };
 
 const span = () => view.end - view.begin;
 const plotWidth = () => Math.max(1, view.width - LABELS);
 const timeToX = (time) => LABELS + (time - view.begin) / span() * plotWidth();
 const xToTime = (x) => view.begin + (x - LABELS) / plotWidth() * span();
-const hasWorks = lanes.some((lane) => lane.overviews[1]);
+const hasCalls = lanes.some((lane) => lane.overviews[0]), hasWorks = lanes.some((lane) => lane.overviews[1]);
 
 /* Top and height of a row of a lane. */
 function rowPlace(lane, row) {
   const top = AXIS + lane.index * view.laneHeight - view.scroll, gap = view.laneHeight > 14 ? 3 : 1, high = view.laneHeight - gap;
-  if (!hasWorks) return [top, high];
+  if (!hasWorks || !hasCalls) return [top, high];
   const upper = Math.round(high * 0.6);
   return row ? [top + upper, high - upper] : [top, upper];
 }
 
 function visibleLanes() {
-  const first = Math.max(0, Math.floor(view.scroll / view.laneHeight)), last = Math.ceil((view.scroll + view.height - AXIS) / view.laneHeight);
+  const first = Math.max(0, Math.floor(view.scroll / view.laneHeight)),
+    last = Math.ceil((view.scroll + view.height - AXIS) / view.laneHeight);
   return lanes.slice(first, last);
 }
 
@@ -54,7 +56,8 @@ function gatherOverview(density, planes, width) {
   const bins = timelineData.bins, scale = bins / (timelineData.end - timelineData.begin), perDot = span() / width * scale;
   const first = (view.begin - timelineData.begin) * scale;
   for (let x = 0; x < width; x++) {
-    const from = Math.max(0, Math.floor(first + x * perDot)), until = Math.min(bins, Math.max(from + 1, Math.floor(first + (x + 1) * perDot)));
+    const from = Math.max(0, Math.floor(first + x * perDot)),
+      until = Math.min(bins, Math.max(from + 1, Math.floor(first + (x + 1) * perDot)));
     for (let bin = from; bin < until; bin++) {
       const cover = planes[bin] / 255 / (until - from);
       if (cover > 0) density.add(x, cover, cover * planes[bins + bin] / 255, planes[2 * bins + bin]);
@@ -213,7 +216,8 @@ function drawLabels(ctx) {
     ctx.fillStyle = view.held && view.held.lane === lane ? style.accent : style.soft;
     const host = view.laneHeight >= 26 ? "" : summary.hosts.length > 1 ? ` ${lane.about.host}` : "";
     ctx.fillText(`rank ${lane.rank}${host}`, LABELS - 8, top + Math.min(view.laneHeight / 2, 13), LABELS - 12);
-    if (view.laneHeight >= 26) ctx.fillText(lane.about.host, LABELS - 8, top + 26 < top + view.laneHeight ? top + 26 : top + view.laneHeight - 6, LABELS - 12);
+    if (view.laneHeight >= 26) ctx.fillText(lane.about.host, LABELS - 8, top + 26 < top + view.laneHeight ? top + 26 : top +
+      view.laneHeight - 6, LABELS - 12);
   }
   ctx.fillStyle = style.panel;
   ctx.fillRect(0, 0, LABELS - 1, AXIS);
@@ -251,7 +255,8 @@ function drawTimeline() {
   ctx.fillRect(0, 0, view.width, view.height);
   ctx.textBaseline = "middle";
   ctx.fillStyle = style.stripe;
-  for (const lane of visibleLanes()) if (lane.index % 2) ctx.fillRect(LABELS, AXIS + lane.index * view.laneHeight - view.scroll, view.width, view.laneHeight);
+  for (const lane of visibleLanes()) if (lane.index % 2) ctx.fillRect(LABELS, AXIS + lane.index * view.laneHeight - view.scroll, view.width,
+    view.laneHeight);
   drawAxis(ctx);
   ctx.save();
   ctx.beginPath();

@@ -3,7 +3,8 @@
 const median = (sorted) => sorted.length ? (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2 : 0;
 
 function fact(label, value, more, wide, extra) {
-  return element("div", { class: wide ? "fact wide" : "fact" }, element("div", { class: "label" }, label), element("div", { class: "value" }, value),
+  return element("div", { class: wide ? "fact wide" : "fact" }, element("div", { class: "label" }, label),
+    element("div", { class: "value" }, value),
     element("div", { class: "more" }, more || ""), extra);
 }
 
@@ -12,23 +13,30 @@ function shareFact() {
   const least = order[0], most = order[order.length - 1], middle = median(order.map((rank) => rank.share));
   const bars = element("div", { class: "bars", "aria-hidden": "true" });
   if (summary.ranks.length <= 512)
-    bars.append(...summary.ranks.map((rank) => element("i", { style: `height:${Math.max(2, 100 * rank.share / (most.share || 1))}%`, title: `rank ${rank.rank}: ${showShare(rank.share)}` })));
+    bars.append(...summary.ranks.map((rank) => element("i", { style: `height:${Math.max(2, 100 * rank.share / (most.share || 1))}%`,
+      title: `rank ${rank.rank}: ${showShare(rank.share)}` })));
   const value = element("span", { id: "share", "data-min": least.share, "data-median": middle, "data-max": most.share },
     `${showShare(least.share)} \u00b7 ${showShare(middle)} \u00b7 ${showShare(most.share)}`);
-  return fact("In communication: least, median, most", value, `of the time; least on rank ${least.rank}, most on rank ${most.rank}`, true, bars);
+  return fact("In communication: least, median, most", value, `of the time; least on rank ${least.rank}, most on rank ${most.rank}`, true,
+    bars);
 }
 
 function drawFacts() {
   const facts = byId("facts"), traced = summary.ranks.length;
   facts.append(fact("Ranks", plain(summary.size), traced === summary.size ? "all left a trace" : `${traced} left a trace`));
-  facts.append(fact("Hosts", plain(summary.hosts.length), summary.hosts.slice(0, 8).join(", ") + (summary.hosts.length > 8 ? ", \u2026" : "")));
+  facts.append(fact("Hosts", plain(summary.hosts.length), summary.hosts.slice(0, 8).join(", ") +
+    (summary.hosts.length > 8 ? ", \u2026" : "")));
   if (!traced) return;
-  facts.append(fact("Duration", element("span", { id: "duration", "data-us": summary.duration_us }, showTime(summary.duration_us)), "since the world formed"));
+  facts.append(fact("Duration", element("span", { id: "duration", "data-us": summary.duration_us }, showTime(summary.duration_us)),
+    "since the world formed"));
   facts.append(shareFact());
   facts.append(fact("Events", plain(summary.events), summary.dropped ? `${plain(summary.dropped)} were dropped` : "none was dropped"));
-  facts.append(fact("Clock error", summary.clock_error_us ? "\u2264 " + showTime(summary.clock_error_us) : "none", summary.hosts.length > 1 ? "between hosts" : "one host has one clock"));
+  facts.append(fact("Clock error", summary.clock_error_us ? "\u2264 " + showTime(summary.clock_error_us) : "none",
+    summary.hosts.length > 1 ? "between hosts" : "one host has one clock"));
   const pairs = summary.pairs;
-  facts.append(fact("Collectives", plain(pairs.collectives), pairs.collectives === pairs.collectives_complete ? "each seen on all its ranks" : `${plain(pairs.collectives - pairs.collectives_complete)} not seen on all their ranks`));
+  facts.append(fact("Collectives", plain(pairs.collectives), 
+    pairs.collectives === pairs.collectives_complete ? "each seen on all its ranks"
+      : `${plain(pairs.collectives - pairs.collectives_complete)} not seen on all their ranks`));
 }
 
 function callWords(call) {
@@ -48,13 +56,16 @@ function drawFailure() {
   for (const rank of failure.ranks) {
     const call = rank.current || rank.last;
     body.append(element("tr", { class: failure.blamed.includes(rank.rank) ? "blamed" : null }, element("td", {}, String(rank.rank)),
-      ...[rank.host, rank.current ? rank.current.state : "not in a call", rank.current ? callWords(rank.current) : "", call ? call.site : "", call ? call.function : "", callWords(rank.last)]
+      ...[rank.host, rank.current ? rank.current.state : "not in a call", rank.current ? callWords(rank.current) : "",
+        call ? call.site : "", call ? call.function : "", callWords(rank.last)]
         .map((text) => element("td", { class: "text" }, text)), element("td", { class: "text long" }, rank.reason)));
   }
   for (const rank of failure.blamed)
     if (!failure.ranks.some((other) => other.rank === rank))
-      body.append(element("tr", { class: "blamed" }, element("td", {}, String(rank)), element("td", { class: "text", colspan: 7 }, "left no recording")));
-  byId("failure-table").append(element("table", {}, element("thead", {}, element("tr", {}, ...header.map((text, i) => element("th", { class: i ? "text" : null }, text)))), body));
+      body.append(element("tr", { class: "blamed" }, element("td", {}, String(rank)),
+        element("td", { class: "text", colspan: 7 }, "left no recording")));
+  byId("failure-table").append(element("table", {}, element("thead", {},
+    element("tr", {}, ...header.map((text, i) => element("th", { class: i ? "text" : null }, text)))), body));
 }
 
 function drawHead() {
@@ -62,7 +73,8 @@ function drawHead() {
   document.title = program + " \u00b7 muster report";
   byId("title").textContent = program;
   byId("subtitle").textContent = `${plain(summary.size)} ranks on ${summary.hosts.length === 1 ? "one host" : plain(summary.hosts.length) + " hosts"}` +
-    (summary.ranks.length ? `, ${showTime(summary.duration_us)}, ${plain(summary.events)} events` : "") + ` \u00b7 muster ${summary.muster}`;
+    (summary.ranks.length ? `, ${showTime(summary.duration_us)}, ${plain(summary.events)} events` : "") +
+      ` \u00b7 muster ${summary.muster}`;
   byId("warnings").append(...summary.warnings.map((text) => element("p", { class: "warning" }, text)));
   drawFacts();
   drawFailure();

@@ -24,8 +24,10 @@ class Table {
   draw() {
     const value = this.columns[this.order][1], sign = this.down ? -1 : 1;
     const compare = (a, b) => { const x = value(a), y = value(b); return sign * (x < y ? -1 : x > y ? 1 : 0); };
-    this.heads.forEach((head, i) => i === this.order ? head.setAttribute("aria-sort", this.down ? "descending" : "ascending") : head.removeAttribute("aria-sort"));
-    this.body.replaceChildren(...[...this.rows].sort(compare).map((row) => element("tr", {}, ...this.columns.map(([, worth, text, isText]) =>
+    this.heads.forEach((head, i) => i === this.order ? head.setAttribute("aria-sort",
+      this.down ? "descending" : "ascending") : head.removeAttribute("aria-sort"));
+    this.body.replaceChildren(...[...this.rows].sort(compare).map((row) => element("tr", {},
+      ...this.columns.map(([, worth, text, isText]) =>
       element("td", { class: isText ? "text" : null, "data-value": worth(row) }, text(row))))));
   }
 }
@@ -54,7 +56,8 @@ function operationRows(cells, rank, group) {
     const fits = group < 0 ? cell.group < 0 : groups.length === 1 ? groups[0] === group : cell.group === group;
     if (fits) wanted.set(cell.operation, cell);
   }
-  if (rank < 0) summary.operations.forEach((operation, i) => { if (operation.groups.length === 1 && operation.groups[0] === group) wanted.set(i, operation); });
+  if (rank < 0) summary.operations.forEach((operation, i) => { if (operation.groups.length === 1 &&
+    operation.groups[0] === group) wanted.set(i, operation); });
   return [...wanted].map(([i, cell]) => ({ ...summary.operations[i], ...cell }));
 }
 

@@ -13,7 +13,8 @@ function redraw() {
     drawWindow();
     const words = `${axisTime(view.begin, span() / 1000)} to ${axisTime(view.end, span() / 1000)} (${showTime(span() / 1e3)})`;
     byId("range").textContent = view.exact ? words : words + ", as density";
-    Object.assign(box.dataset, { begin: view.begin, end: view.end, lane: view.laneHeight, scroll: view.scroll, exact: view.exact, drawn: (performance.now() - begun).toFixed(1) });
+    Object.assign(box.dataset, { begin: view.begin, end: view.end, lane: view.laneHeight, scroll: view.scroll, exact: view.exact,
+      drawn: (performance.now() - begun).toFixed(1) });
   });
 }
 
@@ -26,7 +27,8 @@ function setView(begin, end) {
 
 /* The time at x stays where it is. */
 function zoom(factor, x) {
-  const time = xToTime(x), share = (x - LABELS) / plotWidth(), size = Math.min(timelineData.end - timelineData.begin, Math.max(SPAN_LEAST, span() * factor));
+  const time = xToTime(x), share = (x - LABELS) / plotWidth(),
+    size = Math.min(timelineData.end - timelineData.begin, Math.max(SPAN_LEAST, span() * factor));
   setView(time - share * size, time + (1 - share) * size);
 }
 const zoomMiddle = (factor) => zoom(factor, LABELS + plotWidth() / 2);
@@ -53,17 +55,20 @@ function layOut() {
 const minimapX = (time) => LABELS + (time - timelineData.begin) / (timelineData.end - timelineData.begin) * plotWidth();
 
 function drawMinimap() {
-  const height = 32, ctx = prepare(minimap, minimap.clientWidth, height), bins = timelineData.bins, cover = new Float32Array(Math.ceil(plotWidth()));
+  const height = 32, ctx = prepare(minimap, minimap.clientWidth, height), bins = timelineData.bins,
+    cover = new Float32Array(Math.ceil(plotWidth()));
   for (const lane of lanes)
     for (const planes of lane.overviews)
-      if (planes) for (let bin = 0; bin < bins; bin++) cover[Math.floor(bin * plotWidth() / bins)] += planes[bin];
-  /* Where there are fewer bins than dots, a bin is as wide as several. */
-  const wide = Math.max(1, plotWidth() / bins), most = cover.reduce((a, b) => Math.max(a, b), 1);
+      for (let x = 0; planes && x < cover.length; x++) {
+        const from = Math.floor(x * bins / cover.length), until = Math.max(from + 1, Math.floor((x + 1) * bins / cover.length));
+        for (let bin = from; bin < until; bin++) cover[x] += planes[bin] / (until - from);
+      }
+  const most = cover.reduce((a, b) => Math.max(a, b), 1);
   ctx.fillStyle = style.panel;
   ctx.fillRect(0, 0, view.width, height);
   ctx.fillStyle = style.colours[0];
   ctx.globalAlpha = 0.65;
-  cover.forEach((value, x) => { if (value) ctx.fillRect(LABELS + x, height - (height - 4) * value / most, wide, height); });
+  cover.forEach((value, x) => { if (value) ctx.fillRect(LABELS + x, height - (height - 4) * value / most, 1, height); });
   ctx.globalAlpha = 1;
   view.minimap = ctx.getImageData(0, 0, minimap.width, minimap.height);
 }
@@ -100,7 +105,8 @@ function placeAt(y) {
 function eventUnder(x, y) {
   const place = placeAt(y);
   if (!place || x < LABELS || !view.exact || !place.lane.load()) return null;
-  const row = place.lane.rows[place.row], time = xToTime(x), near = 3 * span() / plotWidth(), [first, last] = row.between(time - near, time + near);
+  const row = place.lane.rows[place.row], time = xToTime(x), near = 3 * span() / plotWidth(),
+    [first, last] = row.between(time - near, time + near);
   const [top, high] = rowPlace(place.lane, place.row), slot = Math.floor((y - top) / (high / row.slots));
   let best = null, least = Infinity;
   for (let index = first; index < last; index++) {
@@ -128,9 +134,11 @@ function describe(event) {
   add("call site", [kindText(kind, "site"), kindText(kind, "function")].filter(Boolean).join(" in "));
   add("begin", showTime(event.begin / 1e3) + ` (${plain(event.begin / 1e3, 3)} \u00b5s)`);
   add("time", showTime(event.took / 1e3) + ` (${plain(event.took / 1e3, 3)} \u00b5s)`);
-  if (!Number.isNaN(event.arrived)) add("waited for late ranks", showTime(event.wait / 1e3) + (event.took ? `, ${showShare(event.wait / event.took)}` : ""));
+  if (!Number.isNaN(event.arrived)) add("waited for late ranks", showTime(event.wait / 1e3) +
+    (event.took ? `, ${showShare(event.wait / event.took)}` : ""));
   if (event.queued >= 0) add("queued", showTime(event.queued / 1e3));
-  if (event.work && event.waited >= 0) add("in mst_wait", showTime(event.waited / 1e3) + `, overlap ${showTime((event.took - event.waited) / 1e3)}`);
+  if (event.work && event.waited >= 0) add("in mst_wait", showTime(event.waited / 1e3) +
+    `, overlap ${showTime((event.took - event.waited) / 1e3)}`);
   if (event.device >= 0) add("on the device", showTime(event.device / 1e3));
   if (event.took > 0 && event.shape.bytes) add("algbw", digits(8 * event.shape.bytes / event.took) + " Gbps");
   add("thread", String(kindNumber(kind, "tid")));
@@ -144,7 +152,8 @@ function densityWords(x, place) {
   if (!planes || bin < 0 || bin >= bins) return "";
   const words = `rank ${place.lane.rank}, ${showTime(xToTime(x) / 1e3)}${place.row ? ", works" : ""}`;
   if (!planes[bin]) return words + ": nothing";
-  return `${words}: ${showShare(planes[bin] / 255)} busy, ${showShare(planes[bin] * planes[bins + bin] / 65025)} waiting, mostly ${classNames[planes[2 * bins + bin]]}\nzoom in to see operations`;
+  return `${words}: ${showShare(planes[bin] / 255)} busy, ` +
+    `${showShare(planes[bin] * planes[bins + bin] / 65025)} waiting, mostly ${classNames[planes[2 * bins + bin]]}\nzoom in to see operations`;
 }
 
 function hover(e) {
@@ -166,19 +175,28 @@ function hold(event) {
 
 function detailsOf(event) {
   return element("div", {}, element("h3", { id: "held-name" }, kindText(event.kind, "name")),
-    element("dl", { id: "held", "data-begin": event.begin, "data-took": event.took, "data-seq": event.seq, "data-rank": event.lane.rank, "data-group": event.group, "data-wait": event.wait },
+    element("dl", { id: "held", "data-begin": event.begin, "data-took": event.took, "data-seq": event.seq, "data-rank": event.lane.rank,
+      "data-group": event.group, "data-wait": event.wait },
       ...describe(event).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])));
 }
 
 function partnersOf(event) {
-  const first = view.partners.reduce((time, other) => Math.min(time, other.begin), Infinity), last = view.partners.reduce((time, other) => Math.max(time, other.begin), -Infinity);
+  const first = view.partners.reduce((time, other) => Math.min(time, other.begin), Infinity),
+    last = view.partners.reduce((time, other) => Math.max(time, other.begin), -Infinity);
   const all = event.message ? 2 : summary.groups[event.group].size;
-  const title = view.partners.length < all ? `The same on ${view.partners.length} of ${all} ranks; the others were not found nearby` : "The same on all its ranks";
-  const rows = view.partners.map((other) => element("tr", { class: other.lane === event.lane ? "held" : null, "data-rank": other.lane.rank, "data-begin": other.begin, "data-took": other.took },
-    element("td", {}, String(other.lane.rank)), element("td", { class: "text" }, kindText(other.kind, "name")), element("td", {}, "+" + showTime((other.begin - first) / 1e3)),
-    element("td", {}, showTime(other.wait / 1e3)), element("td", {}, showTime(other.took / 1e3)), element("td", { class: "text" }, !event.message && other.begin === last ? "came last" : "")));
-  return element("div", {}, element("h3", {}, title), element("div", { class: "scroll", style: "max-height:280px" }, element("table", { id: "partners" },
-    element("thead", {}, element("tr", {}, ...["Rank", "Operation", "Came", "Waited", "Time", ""].map((text, i) => element("th", { class: i === 1 || i === 5 ? "text" : null }, text)))),
+  const title = view.partners.length < all
+    ? `The same on ${view.partners.length} of ${all} ranks; the others were not found nearby`
+    : "The same on all its ranks";
+  const rows = view.partners.map((other) => element("tr", { class: other.lane === event.lane ? "held" : null, "data-rank": other.lane.rank,
+    "data-begin": other.begin, "data-took": other.took },
+    element("td", {}, String(other.lane.rank)), element("td", { class: "text" }, kindText(other.kind, "name")),
+      element("td", {}, "+" + showTime((other.begin - first) / 1e3)),
+    element("td", {}, showTime(other.wait / 1e3)), element("td", {}, showTime(other.took / 1e3)),
+      element("td", { class: "text" }, !event.message && other.begin === last ? "came last" : "")));
+  return element("div", {}, element("h3", {}, title), element("div", { class: "scroll", style: "max-height:280px" },
+    element("table", { id: "partners" },
+    element("thead", {}, element("tr", {}, ...["Rank", "Operation", "Came", "Waited", "Time",
+      ""].map((text, i) => element("th", { class: i === 1 || i === 5 ? "text" : null }, text)))),
     element("tbody", {}, ...rows))));
 }
 
@@ -187,11 +205,12 @@ function step(direction) {
   const held = view.held;
   if (!held) {
     for (const lane of visibleLanes()) {
-      if (!lane.load()) continue;
-      const [first, last] = lane.rows[0].between(view.begin, view.end);
-      for (let index = first; index < last; index++) {
-        const b = lane.rows[0].block(index), i = b.begin.findIndex((begin) => begin >= view.begin);
-        if (i >= 0) { reveal(eventAt(lane, 0, index, i)); return; }
+      for (let row = 0; row < 2 && lane.load(); row++) {
+        const [first, last] = lane.rows[row].between(view.begin, view.end);
+        for (let index = first; index < last; index++) {
+          const b = lane.rows[row].block(index), i = b.begin.findIndex((begin) => begin >= view.begin);
+          if (i >= 0) { reveal(eventAt(lane, row, index, i)); return; }
+        }
       }
     }
     return;
@@ -259,7 +278,8 @@ function attachPointer() {
 }
 
 const keys = {
-  "+": () => zoomMiddle(0.6), "=": () => zoomMiddle(0.6), w: () => zoomMiddle(0.6), "-": () => zoomMiddle(1 / 0.6), s: () => zoomMiddle(1 / 0.6),
+  "+": () => zoomMiddle(0.6), "=": () => zoomMiddle(0.6), w: () => zoomMiddle(0.6), "-": () => zoomMiddle(1 / 0.6),
+    s: () => zoomMiddle(1 / 0.6),
   ArrowLeft: () => pan(-0.2), a: () => pan(-0.2), ArrowRight: () => pan(0.2), d: () => pan(0.2), 0: fit, Home: fit,
   ArrowUp: () => { box.scrollTop -= view.laneHeight; }, ArrowDown: () => { box.scrollTop += view.laneHeight; },
   n: () => step(1), p: () => step(-1), f: zoomToHeld, Escape: () => hold(null),
@@ -271,13 +291,15 @@ function attachKeys() {
     keys[e.key]();
     e.preventDefault();
   });
-  const buttons = { "zoom-in": () => zoomMiddle(0.5), "zoom-out": () => zoomMiddle(2), "pan-left": () => pan(-0.3), "pan-right": () => pan(0.3), fit };
+  const buttons = { "zoom-in": () => zoomMiddle(0.5), "zoom-out": () => zoomMiddle(2), "pan-left": () => pan(-0.3),
+    "pan-right": () => pan(0.3), fit };
   for (const [id, act] of Object.entries(buttons)) byId(id).addEventListener("click", act);
 }
 
 function drawLegend() {
   const used = new Set(timelineData.kinds.map((kind) => kind[KIND.class]));
-  byId("legend").replaceChildren(...classNames.map((name, i) => used.has(i) ? element("span", {}, element("span", { class: "swatch", style: `background:${style.colours[i]}` }), name) : null).filter(Boolean));
+  byId("legend").replaceChildren(...classNames.map((name, i) => used.has(i) ? element("span", {},
+    element("span", { class: "swatch", style: `background:${style.colours[i]}` }), name) : null).filter(Boolean));
 }
 
 /* Unpacking the first events of all ranks at once would be felt, so they are made ready one by one while nothing else is to be done. */

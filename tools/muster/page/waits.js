@@ -35,8 +35,10 @@ function drawWaitsPicture() {
     ctx.fillStyle = heatColour(us / waits.most);
     ctx.fillRect(left + late * cell, top + rank * cell, cell - gap, cell - gap);
   }
-  for (const [rank, us] of waits.rows) { ctx.fillStyle = heatColour(us / waits.rowMost); ctx.fillRect(left + side + 6, top + rank * cell, strip, cell - gap); }
-  for (const [late, us] of waits.columns) { ctx.fillStyle = heatColour(us / waits.columnMost); ctx.fillRect(left + late * cell, top + side + 6, cell - gap, strip); }
+  for (const [rank, us] of waits.rows) { ctx.fillStyle = heatColour(us / waits.rowMost); ctx.fillRect(left + side + 6, top + rank * cell,
+    strip, cell - gap); }
+  for (const [late, us] of waits.columns) { ctx.fillStyle = heatColour(us / waits.columnMost); ctx.fillRect(left + late * cell, top + side +
+    6, cell - gap, strip); }
   ctx.fillStyle = style.soft;
   ctx.textBaseline = "middle";
   const step = labelStep(cell, 16);
@@ -61,20 +63,28 @@ function waitsWords(e) {
   const inside = (value) => value >= 0 && value < summary.size;
   if (inside(column) && inside(row)) {
     const found = waits.cells.get(row + ":" + column);
-    return found ? `rank ${row} waited ${showTime(found.us)} for rank ${column}, ${plain(found.times)} times` : `rank ${row} did not wait for rank ${column}`;
+    return found ? `rank ${row} waited ${showTime(found.us)} for rank ${column}, ${plain(found.times)} times`
+      : `rank ${row} did not wait for rank ${column}`;
   }
-  if (inside(row) && e.offsetX > left + side && e.offsetX < left + side + strip + 12) return `rank ${row} waited ${showTime(waits.rows.get(row) || 0)} for others in all`;
-  if (inside(column) && e.offsetY > top + side && e.offsetY < top + side + strip + 12) return `others waited ${showTime(waits.columns.get(column) || 0)} for rank ${column} in all`;
+  if (inside(row) && e.offsetX > left + side && e.offsetX < left + side + strip +
+    12) return `rank ${row} waited ${showTime(waits.rows.get(row) || 0)} for others in all`;
+  if (inside(column) && e.offsetY > top + side && e.offsetY < top + side + strip +
+    12) return `others waited ${showTime(waits.columns.get(column) || 0)} for rank ${column} in all`;
   return "";
 }
 
 function drawWaitsList() {
   const top = [...waits.cells.values()].sort((a, b) => b.us - a.us).slice(0, 12);
   const late = [...waits.columns].sort((a, b) => b[1] - a[1]);
-  byId("waits-lead").textContent = late.length ? `Ranks waited ${showTime(waits.all)} for others in all; ${showShare(late[0][1] / waits.all)} of that for rank ${late[0][0]}. The darkest field stands for ${showTime(waits.most)}; beside and below it are the sums.` : "No rank waited for another, or no operation was seen on all ranks of its group.";
+  byId("waits-lead").textContent = late.length
+    ? `Ranks waited ${showTime(waits.all)} for others in all; ${showShare(late[0][1] / waits.all)} of that for rank ${late[0][0]}. ` +
+      `The darkest field stands for ${showTime(waits.most)}; beside and below it are the sums.`
+    : "No rank waited for another, or no operation was seen on all ranks of its group.";
   if (!top.length) return;
-  byId("waits-list").replaceChildren(element("table", {}, element("thead", {}, element("tr", {}, ...["Rank", "waited for", "Time", "Times"].map((text) => element("th", {}, text)))),
-    element("tbody", {}, ...top.map((w) => element("tr", {}, ...[w.rank, w.late, showTime(w.us), plain(w.times)].map((text) => element("td", {}, String(text))))))));
+  byId("waits-list").replaceChildren(element("table", {}, element("thead", {},
+    element("tr", {}, ...["Rank", "waited for", "Time", "Times"].map((text) => element("th", {}, text)))),
+    element("tbody", {}, ...top.map((w) => element("tr", {}, ...[w.rank, w.late, showTime(w.us),
+      plain(w.times)].map((text) => element("td", {}, String(text))))))));
 }
 
 function attachTip(canvas, words) {
@@ -114,7 +124,8 @@ function drawStragglersPicture() {
   });
   ctx.fillStyle = style.soft;
   ctx.textAlign = "center";
-  for (let i = 0; i <= 10; i++) ctx.fillText(showTime(summary.begin_us + summary.duration_us * i / 10), left + cell * n * i / 10, top + row * order.length + 11);
+  for (let i = 0; i <= 10; i++) ctx.fillText(showTime(summary.begin_us + summary.duration_us * i / 10), left + cell * n * i / 10, top +
+    row * order.length + 11);
   ctx.textAlign = "left";
   ctx.fillText("others waited", left + cell * n + 8, 8);
 }
@@ -125,13 +136,15 @@ function stragglersWords(e) {
   if (index === undefined) return "";
   const rank = summary.ranks[index], width = summary.duration_us / summary.windows.n;
   if (i < 0 || i >= summary.windows.n) return `others waited ${showTime(rank.waited_for_us)} for rank ${rank.rank} in all`;
-  return `others waited ${showTime(summary.windows.waited_for_us[index][i])} for rank ${rank.rank}\nfrom ${showTime(summary.begin_us + i * width)} to ${showTime(summary.begin_us + (i + 1) * width)}`;
+  return `others waited ${showTime(summary.windows.waited_for_us[index][i])} for rank ${rank.rank}\n` +
+    `from ${showTime(summary.begin_us + i * width)} to ${showTime(summary.begin_us + (i + 1) * width)}`;
 }
 
 function drawStragglersLead() {
   const worst = summary.ranks.reduce((a, b) => b.waited_for_us > a.waited_for_us ? b : a);
   if (!(worst.waited_for_us > 0)) { byId("stragglers-lead").textContent = "Nobody waited for anybody."; return; }
-  const windows = summary.windows.waited_for_us[summary.ranks.indexOf(worst)], half = worst.waited_for_us / 2, width = summary.duration_us / summary.windows.n;
+  const windows = summary.windows.waited_for_us[summary.ranks.indexOf(worst)], half = worst.waited_for_us / 2,
+    width = summary.duration_us / summary.windows.n;
   /* The shortest stretch of time that holds half of it. */
   let best = [0, windows.length - 1];
   for (let first = 0, last = 0, sum = 0; last < windows.length; last++) {
@@ -139,7 +152,8 @@ function drawStragglersLead() {
     while (sum - windows[first] >= half) sum -= windows[first++];
     if (sum >= half && last - first < best[1] - best[0]) best = [first, last];
   }
-  byId("stragglers-lead").textContent = `Others waited most for rank ${worst.rank} (${worst.host}): ${showTime(worst.waited_for_us)} in all, half of it between ${showTime(summary.begin_us + best[0] * width)} and ${showTime(summary.begin_us + (best[1] + 1) * width)}.`;
+  byId("stragglers-lead").textContent = `Others waited most for rank ${worst.rank} (${worst.host}): ` +
+    `${showTime(worst.waited_for_us)} in all, half of it between ${showTime(summary.begin_us + best[0] * width)} and ${showTime(summary.begin_us + (best[1] + 1) * width)}.`;
 }
 
 function drawWaits() {
