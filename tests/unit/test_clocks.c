@@ -1,0 +1,126 @@
+/* test_clocks.c - ticks against the clock, what questions and answers say of another host's clock, and asking for real. */
+#include "harness.h"
+
+#include "os/clock.h"
+#include "os/socket.h"
+#include "os/tick.h"
+#include "prof/fit.h"
+#include "prof/timekeeper.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MS INT64_C(1000000)
+
+static void ticks_tell_the_clocks_time(void **state) {
+    (void)state;
+    msi_tick_begin();
+    struct msi_tick_look first = msi_tick_look();
+    for (int64_t end = msi_now() + 20 * MS; msi_now() < end;) continue;
+    struct msi_tick_look last = msi_tick_look();
+    assert_true(last.tick > first.tick);
+    for (int i = 0; i < 100; i++) {
+        int64_t before = msi_now();
+        uint64_t tick = msi_tick();
+        int64_t after = msi_now(), told = msi_tick_ns(first, last, tick);
+        assert_true(told >= before - 20000 &&
+                    told <= after + 20000); /* a thousandth of what the looks lie apart */
+    }
+    assert_int_equal(msi_tick_ns(first, last, first.tick), first.ns);
+    assert_int_equal(msi_tick_ns(first, last, last.tick), last.ns);
+}
+
+static void the_fastest_answer_of_a_burst_counts(void **state) {
+    (void)state;
+    struct msi_fit fit = {0};
+    int64_t offset, error;
+    assert_false(msi_fit_burst(&fit));
+    assert_false(msi_fit_offset(&fit, 0, &offset, &error));
+    msi_fit_answer(&fit, 1000, 9000, 5000);  /* 6000 ahead, give or take 2000 */
+    msi_fit_answer(&fit, 6000, 13100, 6200); /* 7000, give or take 100 */
+    msi_fit_answer(&fit, 8000, 1, 7000);     /* it came before it was asked */
+    msi_fit_answer(&fit, 9000, -1, 9001);
+    assert_true(msi_fit_burst(&fit));
+    assert_true(msi_fit_offset(&fit, 6100, &offset, &error));
+    assert_int_equal(offset, 7000);
+    assert_int_equal(error, 101);
+    assert_false(msi_fit_burst(&fit)); /* nothing was asked since */
+}
+
+/* Their clock runs 40 millionths faster; ways there and back take 20 to 220 us, at random and not alike. */
+static void the_truth_is_within_the_error(void **state) {
+    (void)state;
+    struct msi_fit fit = {0};
+    const double speed = 40e-6;
+    const int64_t ahead = INT64_C(123456789012);
+    int64_t now = 5 * MS, offset = 0, error = 0;
+    srand(7);
+    for (int burst = 0; burst < 400; burst++, now += 500 * MS) {
+        for (int i = 0; i < 8; i++) {
+            int64_t there = 20000 + rand() % 200000, back = 20000 + rand() % 200000, asked = now + i * MS;
+            int64_t at = asked + there;
+            msi_fit_answer(&fit, asked, at + ahead + (int64_t)((double)at * speed), at + back);
+        }
+        assert_true(msi_fit_burst(&fit));
+        for (int64_t when = now; when < now + 500 * MS; when += 100 * MS) {
+            assert_true(msi_fit_offset(&fit, when, &offset, &error));
+            int64_t truth = ahead + (int64_t)((double)when * speed);
+            assert_true(llabs(offset - truth) <= error);
+            assert_true(error < 200000); /* about a way's worth, however long it goes on */
+        }
+    }
+    assert_true(fit.slope > 0.8 * speed && fit.slope < 1.2 * speed);
+}
+
+static void a_clock_is_followed(void **state) {
+    (void)state;
+    struct msi_timekeeper *keeper;
+    struct msi_follower *followers[3];
+    struct msi_address address = {.host = "127.0.0.1"};
+    assert_int_equal(msi_timekeeper_open("127.0.0.1", 4, &keeper, &address.port), MST_OK);
+    for (int i = 0; i < 3; i++) assert_int_equal(msi_follower_open(&address, &followers[i]), MST_OK);
+    for (int i = 0; i < 3; i++) {
+        int64_t offset, error;
+        assert_true(msi_follower_offset(followers[i], msi_now(), &offset, &error));
+        assert_true(llabs(offset) <= error); /* it is one clock in truth */
+    }
+    for (int i = 0; i < 3; i++) msi_follower_close(followers[i]);
+    msi_timekeeper_close(keeper);
+}
+
+/* Who sends something else is hung up on, and nobody else notices. */
+static void strangers_do_no_harm(void **state) {
+    (void)state;
+    struct msi_timekeeper *keeper;
+    struct msi_follower *follower;
+    struct msi_address address = {.host = "127.0.0.1"};
+    struct msi_wait wait = {msi_deadline(5000), NULL};
+    int fds[6];
+    assert_int_equal(msi_timekeeper_open("127.0.0.1", 4, &keeper, &address.port), MST_OK);
+    for (int i = 0; i < 6; i++) assert_int_equal(msi_connect(&address, false, &wait, &fds[i]), MST_OK);
+    for (int i = 0; i < 6; i++) msi_send(fds[i], "abc", 3);
+    char byte;
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(msi_wait_fd(&wait, fds[i], POLLIN, "the end"), MST_OK);
+        assert_true(msi_recv(fds[i], &byte, 1) <= 0);
+        close(fds[i]);
+    }
+    int64_t offset, error;
+    assert_int_equal(msi_follower_open(&address, &follower), MST_OK);
+    assert_true(msi_follower_offset(follower, msi_now(), &offset, &error));
+    msi_follower_close(follower);
+    msi_timekeeper_close(keeper);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ticks_tell_the_clocks_time),
+        cmocka_unit_test(the_fastest_answer_of_a_burst_counts),
+        cmocka_unit_test(the_truth_is_within_the_error),
+        cmocka_unit_test(a_clock_is_followed),
+        cmocka_unit_test(strangers_do_no_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

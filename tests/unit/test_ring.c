@@ -1,0 +1,117 @@
+/* test_ring.c - records on their way through rings: nothing lost, nothing doubled, in order, from several threads at once. */
+#include "harness.h"
+
+#include "prof/names.h"
+#include "prof/numbers.h"
+#include "prof/ring.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { THREADS = 3, RECORDS = 20000 };
+
+static void a_full_ring_takes_no_more(void **state) {
+    (void)state;
+    struct msi_record record = {0};
+    for (uint64_t i = 0; i < MSI_RING_RECORDS; i++) {
+        record.seq = i;
+        assert_true(msi_ring_push(&record));
+    }
+    assert_false(msi_ring_push(&record));
+    struct msi_ring *ring = msi_ring_all();
+    assert_non_null(ring);
+    for (uint64_t i = 0; i < MSI_RING_RECORDS; i++) {
+        assert_int_equal(msi_ring_peek(ring)->seq, i);
+        msi_ring_pop(ring);
+    }
+    assert_null(msi_ring_peek(ring));
+    assert_true(msi_ring_push(&record));
+    msi_ring_pop(ring);
+}
+
+static void *write_all(void *who) {
+    struct msi_record record = {.line = (int32_t)(intptr_t)who};
+    for (uint64_t i = 1; i <= RECORDS; i++) {
+        record.seq = record.bytes = record.end = i;
+        while (!msi_ring_push(&record)) sched_yield();
+    }
+    return NULL;
+}
+
+static void threads_have_rings_of_their_own(void **state) {
+    (void)state;
+    pthread_t threads[THREADS];
+    uint64_t seen[THREADS] = {0};
+    int left = THREADS * RECORDS;
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_all, (void *)(intptr_t)i), 0);
+    while (left > 0) {
+        for (struct msi_ring *ring = msi_ring_all(); ring; ring = ring->next) {
+            const struct msi_record *r;
+            for (; (r = msi_ring_peek(ring)); left--) {
+                assert_int_equal(r->seq, ++seen[r->line]);
+                assert_true(r->bytes == r->seq && r->end == r->seq);
+                msi_ring_pop(ring);
+            }
+        }
+    }
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    int rings = 0;
+    for (struct msi_ring *ring = msi_ring_all(); ring; ring = ring->next) rings++;
+    assert_true(rings <= THREADS + 1);
+    pthread_t more; /* takes over what another has left */
+    assert_int_equal(pthread_create(&more, NULL, write_all, NULL), 0);
+    for (left = RECORDS; left > 0;)
+        for (struct msi_ring *ring = msi_ring_all(); ring; ring = ring->next)
+            for (; msi_ring_peek(ring); left--) msi_ring_pop(ring);
+    pthread_join(more, NULL);
+    int after = 0;
+    for (struct msi_ring *ring = msi_ring_all(); ring; ring = ring->next) after++;
+    assert_int_equal(after, rings);
+}
+
+static void messages_are_counted_by_whom_and_tag(void **state) {
+    (void)state;
+    struct msi_numbers numbers = {0};
+    struct msi_prof_group groups[2] = {{.number = 0}, {.number = 1}};
+    for (uint64_t round = 0; round < 3; round++)
+        for (int g = 0; g < 2; g++)
+            for (int peer = 0; peer < 20; peer++)
+                for (int tag = 0; tag < 3; tag++)
+                    for (int send = 0; send < 2; send++) {
+                        struct msi_record r = {.group = &groups[g],
+                                               .peer = peer,
+                                               .tag = tag,
+                                               .flags = send ? MSI_RECORD_SEND : 0};
+                        assert_int_equal(msi_numbers_next(&numbers, &r), round);
+                    }
+    msi_numbers_free(&numbers);
+}
+
+static void names_are_kept_once(void **state) {
+    (void)state;
+    char text[32] = "gradient";
+    const char *kept = msi_prof_keep(text);
+    assert_string_equal(kept, "gradient");
+    assert_ptr_equal(msi_prof_keep("gradient"), kept);
+    strcpy(text, "weights");
+    assert_string_equal(kept, "gradient");
+    for (int i = 0; i < 5000; i++) {
+        snprintf(text, sizeof text, "name %d", i);
+        kept = msi_prof_keep(text);
+    }
+    assert_string_equal(kept, "other");
+    assert_string_equal(msi_prof_keep("gradient"), "gradient");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_full_ring_takes_no_more),
+        cmocka_unit_test(threads_have_rings_of_their_own),
+        cmocka_unit_test(messages_are_counted_by_whom_and_tag),
+        cmocka_unit_test(names_are_kept_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
