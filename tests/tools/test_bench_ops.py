@@ -324,7 +324,7 @@ class Others(Bench):
     def test_alone_it_lists_what_there_is(self):
         rc, out, err = self.bench()
         self.assertEqual((rc, err), (0, b""))
-        for word in OPS + ("native", "gloo", "bf16", "limits", "store", "init", "kernels"):
+        for word in OPS + ("native", "gloo", "bf16", "limits", "store", "init", "kernels", "prof"):
             self.assertIn(word.encode(), out)
 
     def test_limits(self):

@@ -19,6 +19,7 @@ static const struct benchmark benchmarks[] = {
     {"store", bench_store, "operations per second of the store, beside PyTorch's server"},
     {"init", bench_init, "time from launch to the end of the first barrier, beside both MPIs and torch gloo"},
     {"kernels", bench_kernels, "how fast arrays are combined, beside a plain loop"},
+    {"prof", bench_prof, "what the flight recorder and profiling add to a call"},
 };
 enum { BENCHMARKS = sizeof benchmarks / sizeof benchmarks[0] };
 

@@ -8,6 +8,7 @@ int bench_ops(int argc, char **argv);
 int bench_limits(int argc, char **argv);
 int bench_store(int argc, char **argv);
 int bench_kernels(int argc, char **argv);
+int bench_prof(int argc, char **argv);
 int bench_init(int argc, char **argv);
 
 #endif
