@@ -50,6 +50,14 @@ static bool cannot_write(const char *path) {
     return false;
 }
 
+/* What open() would have given it: a temporary file is its owner's alone. */
+static mode_t usual_mode(void) {
+    mode_t mask = umask(0);
+
+    umask(mask);
+    return 0666 & ~mask;
+}
+
 /* Something that is there and no plain file, such as /dev/stdout, is written to as it is. */
 bool page_create(struct page_output *out, const char *path) {
     struct stat is;
@@ -62,7 +70,7 @@ bool page_create(struct page_output *out, const char *path) {
         return cannot_write(path);
     }
     int fd = special ? open(path, O_WRONLY | O_CLOEXEC) : mkostemp(out->temporary, O_CLOEXEC);
-    if (fd >= 0 && !special) fchmod(fd, 0644);
+    if (fd >= 0 && !special) fchmod(fd, usual_mode());
     out->file = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (out->file != NULL) return true;
     int error = errno;
