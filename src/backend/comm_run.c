@@ -42,6 +42,7 @@ static void say_how(struct mst_work *op) {
 
 /* For who wants to know. */
 static void mark_over(struct mst_work *op) {
+    if (!op->mark.on) return;
     if (op->mark.on & MSI_WATCH_RECORD) say_how(op);
     msi_mark_end(&op->mark, op->failure.status);
 }

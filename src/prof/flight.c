@@ -9,20 +9,14 @@
 
 _Atomic unsigned msi_watched;
 
-static _Atomic(struct msi_flight *) flight;
+_Atomic(struct msi_flight *) msi_flight;
+_Atomic uint64_t msi_flight_keys[MSI_FLIGHT_SLOTS];
 
 /* Of texts, and of opening; entries need none. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Whose texts each place has, by addresses; 0: nobody's. Stored (release) by keep_place, loaded (acquire) by find_place. */
-static _Atomic uint64_t keys[MSI_FLIGHT_PLACES];
-
 #define set(field, value) atomic_store_explicit(&(field), value, memory_order_relaxed)
 #define get(field)        atomic_load_explicit(&(field), memory_order_relaxed)
-
-struct msi_flight *msi_flight_get(void) {
-    return atomic_load_explicit(&flight, memory_order_acquire); /* from msi_flight_open */
-}
 
 static uint64_t unix_now(void) {
     struct timespec t;
@@ -48,7 +42,7 @@ void msi_flight_open(void) {
         set(made->first_time, (uint64_t)look.ns);
         set(made->unix_time, unix_now());
         set(made->magic, MSI_FLIGHT_MAGIC);
-        atomic_store_explicit(&flight, made, memory_order_release);
+        atomic_store_explicit(&msi_flight, made, memory_order_release);
         msi_watch_set(MSI_WATCH_FLIGHT, true);
     }
     pthread_mutex_unlock(&lock);
@@ -60,48 +54,35 @@ static void copy(char *to, size_t room, const char *from) {
     to[n] = '\0';
 }
 
-/* Of addresses and a line: sites of one program differ in their low bits, which come to lie apart. Never 0. */
-static uint64_t key_of(const char *operation, const mst_site *site) {
-    return (msi_slate_key(operation, site) ^ (uint64_t)(uint32_t)site->line << 11) | UINT64_C(1) << 63;
-}
-
-static unsigned home_of(uint64_t key) {
-    return (unsigned)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 57) % (MSI_FLIGHT_PLACES - 1);
-}
-
-/* The place of a key, or the first that is free, or the last, which is nobody's. */
+/* The place of a key, or the first that is free; MSI_FLIGHT_SLOTS: there is none. */
 static unsigned search(uint64_t key) {
-    for (unsigned i = 0, at = home_of(key); i < MSI_FLIGHT_PLACES - 1; i++) {
-        uint64_t found = atomic_load_explicit(&keys[at], memory_order_acquire);
+    for (unsigned i = 0, at = msi_flight_slot(key); i < MSI_FLIGHT_SLOTS; i++) {
+        uint64_t found = atomic_load_explicit(&msi_flight_keys[at], memory_order_acquire);
         if (found == key || !found) return at;
-        if (++at == MSI_FLIGHT_PLACES - 1) at = 0;
+        at = (at + 1) % MSI_FLIGHT_SLOTS;
     }
-    return MSI_FLIGHT_PLACES - 1;
+    return MSI_FLIGHT_SLOTS;
 }
 
-static unsigned keep_place(struct msi_flight *f, uint64_t key, const char *operation, const mst_site *site) {
+static void keep_texts(struct msi_flight_place *place, const char *operation, const mst_site *site) {
     const char *slash = site->file ? strrchr(site->file, '/') : NULL;
-    pthread_mutex_lock(&lock);
+    copy(place->operation, sizeof place->operation, operation);
+    copy(place->file, sizeof place->file, slash ? slash + 1 : site->file);
+    copy(place->function, sizeof place->function, site->function);
+    set(place->line, site->line > 0 ? (uint32_t)site->line : UINT32_MAX);
+}
+
+unsigned msi_flight_find_place(uint64_t key, const char *operation, const mst_site *site) {
     unsigned at = search(key);
-    struct msi_flight_place *place = &f->places[at];
-    if (at < MSI_FLIGHT_PLACES - 1 && !get(keys[at])) {
-        copy(place->operation, sizeof place->operation, operation);
-        copy(place->file, sizeof place->file, slash ? slash + 1 : site->file);
-        copy(place->function, sizeof place->function, site->function);
-        set(place->line, site->line > 0 ? (uint32_t)site->line : UINT32_MAX);
-        atomic_store_explicit(&keys[at], key, memory_order_release);
+    if (at == MSI_FLIGHT_SLOTS || get(msi_flight_keys[at]) == key) return at;
+    pthread_mutex_lock(&lock);
+    at = search(key);
+    if (at < MSI_FLIGHT_SLOTS && !get(msi_flight_keys[at])) {
+        keep_texts(&msi_flight_get()->places[at], operation, site);
+        atomic_store_explicit(&msi_flight_keys[at], key, memory_order_release);
     }
     pthread_mutex_unlock(&lock);
     return at;
-}
-
-static unsigned find_place(struct msi_flight *f, const char *operation, const mst_site *site) {
-    uint64_t key = key_of(operation, site);
-    unsigned at = home_of(key);
-    if (atomic_load_explicit(&keys[at], memory_order_acquire) == key) return at;
-    at = search(key);
-    if (at == MSI_FLIGHT_PLACES - 1 || get(keys[at]) == key) return at;
-    return keep_place(f, key, operation, site);
 }
 
 uint32_t msi_flight_group(const char *id, const char *name, int size) {
@@ -119,24 +100,6 @@ uint32_t msi_flight_group(const char *id, const char *name, int size) {
     }
     pthread_mutex_unlock(&lock);
     return at;
-}
-
-struct msi_flight_spot msi_flight_begin(const struct msi_flight_about *about, uint64_t tick) {
-    struct msi_flight *f = msi_flight_get();
-    uint64_t number = get(f->next) + 1;
-    set(f->next, number);
-    struct msi_flight_entry *entry = &f->entries[number % MSI_FLIGHT_ENTRIES];
-    set(entry->what, 0); /* what follows is nobody's for the moment */
-    atomic_signal_fence(memory_order_seq_cst);
-    set(entry->seq, about->seq);
-    set(entry->count, about->count);
-    set(entry->begin, tick);
-    set(entry->end, 0);
-    set(entry->where, find_place(f, about->operation, about->site) | (uint64_t)about->group << 32);
-    set(entry->about, (uint32_t)about->dtype | (uint64_t)(uint32_t)(about->peer + 1) << 32);
-    atomic_signal_fence(memory_order_seq_cst);
-    set(entry->what, number << 3 | MSI_FLIGHT_QUEUED);
-    return (struct msi_flight_spot){entry, number};
 }
 
 static void copy_places(const struct msi_flight *from, struct msi_flight *to) {

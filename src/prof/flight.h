@@ -16,8 +16,9 @@
 
 enum {
     MSI_FLIGHT_ENTRIES = 256,
-    MSI_FLIGHT_PLACES = 128, /* call sites; the last one stands for those without room */
-    MSI_FLIGHT_GROUPS = 32,  /* likewise */
+    MSI_FLIGHT_SLOTS = 128,                   /* call sites */
+    MSI_FLIGHT_PLACES = MSI_FLIGHT_SLOTS + 1, /* the last one stands for those without room */
+    MSI_FLIGHT_GROUPS = 32,                   /* likewise */
     MSI_FLIGHT_NAME = 40,
     MSI_FLIGHT_FILE = 44,
     MSI_FLIGHT_GROUP = 48,
@@ -83,8 +84,12 @@ struct msi_flight_about {
 
 /* Begins to record, once the slate, if there is one, is open. Twice is harmless. */
 void msi_flight_open(void);
-/* This process's; NULL: none. */
-struct msi_flight *msi_flight_get(void);
+/* This process's; NULL: none. Stored (release) by msi_flight_open, loaded (acquire) by msi_flight_get. */
+__attribute__((visibility("hidden"))) extern _Atomic(struct msi_flight *) msi_flight;
+
+static inline struct msi_flight *msi_flight_get(void) {
+    return atomic_load_explicit(&msi_flight, memory_order_acquire);
+}
 
 /* Copies a recorder that others go on writing to. Entries that change meanwhile are empty in the copy. */
 void msi_flight_copy(const struct msi_flight *from, struct msi_flight *to);
@@ -94,7 +99,45 @@ bool msi_flight_copy_own(struct msi_flight *to);
 /* Where a group's name and size are kept. id is alike on all its ranks, and no other group's. */
 uint32_t msi_flight_group(const char *id, const char *name, int size);
 
-struct msi_flight_spot msi_flight_begin(const struct msi_flight_about *about, uint64_t tick);
+/* Whose texts each place has, by addresses; 0: nobody's. Stored (release) when they are written, loaded (acquire) below. */
+__attribute__((visibility("hidden"))) extern _Atomic uint64_t msi_flight_keys[MSI_FLIGHT_SLOTS];
+
+/* Of addresses and a line: sites of one program differ in their low bits, which come to lie apart. Never 0. */
+static inline uint64_t msi_flight_key(const char *operation, const mst_site *site) {
+    return (msi_slate_key(operation, site) ^ (uint64_t)(uint32_t)site->line << 11) | UINT64_C(1) << 63;
+}
+
+static inline unsigned msi_flight_slot(uint64_t key) {
+    return (unsigned)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 57); /* of 128 */
+}
+
+/* The place of a key that is not at home, or whose texts have none yet; MSI_FLIGHT_SLOTS: there is no room. */
+unsigned msi_flight_find_place(uint64_t key, const char *operation, const mst_site *site);
+
+/* In line, since small collectives feel every instruction. Only where there is a recorder. */
+static inline struct msi_flight_spot msi_flight_begin(const struct msi_flight_about *about, uint64_t tick) {
+    struct msi_flight *f = msi_flight_get();
+    uint64_t key = msi_flight_key(about->operation, about->site);
+    uint64_t place = msi_flight_slot(key);
+    if (__builtin_expect(atomic_load_explicit(&msi_flight_keys[place], memory_order_acquire) != key, 0))
+        place = msi_flight_find_place(key, about->operation, about->site);
+    uint64_t number = atomic_load_explicit(&f->next, memory_order_relaxed) + 1;
+    struct msi_flight_entry *entry = &f->entries[number % MSI_FLIGHT_ENTRIES];
+    atomic_store_explicit(&f->next, number, memory_order_relaxed);
+    atomic_store_explicit(&entry->what, 0,
+                          memory_order_relaxed); /* what follows is nobody's for the moment */
+    atomic_signal_fence(memory_order_seq_cst);
+    atomic_store_explicit(&entry->seq, about->seq, memory_order_relaxed);
+    atomic_store_explicit(&entry->count, about->count, memory_order_relaxed);
+    atomic_store_explicit(&entry->begin, tick, memory_order_relaxed);
+    atomic_store_explicit(&entry->end, 0, memory_order_relaxed);
+    atomic_store_explicit(&entry->where, place | (uint64_t)about->group << 32, memory_order_relaxed);
+    atomic_store_explicit(&entry->about, (uint32_t)about->dtype | (uint64_t)(uint32_t)(about->peer + 1) << 32,
+                          memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    atomic_store_explicit(&entry->what, number << 3 | MSI_FLIGHT_QUEUED, memory_order_relaxed);
+    return (struct msi_flight_spot){entry, number};
+}
 
 static inline void msi_flight_turn(struct msi_flight_spot spot, enum msi_flight_state from,
                                    enum msi_flight_state state) {
@@ -110,7 +153,7 @@ static inline void msi_flight_started(struct msi_flight_spot spot) {
 /* tick 0: nobody has looked at the clock. */
 static inline void msi_flight_done(struct msi_flight_spot spot, bool well, uint64_t tick) {
     if (atomic_load_explicit(&spot.entry->what, memory_order_relaxed) >> 3 != spot.number) return;
-    atomic_store_explicit(&spot.entry->end, tick, memory_order_relaxed);
+    if (tick) atomic_store_explicit(&spot.entry->end, tick, memory_order_relaxed);
     atomic_store_explicit(&spot.entry->what, spot.number << 3 | (well ? MSI_FLIGHT_DONE : MSI_FLIGHT_FAILED),
                           memory_order_relaxed);
 }

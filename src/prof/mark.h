@@ -26,7 +26,12 @@ static inline void msi_mark_start(struct msi_mark *mark) {
 
 /* It is over; from here on nobody looks. */
 static inline void msi_mark_end(struct msi_mark *mark, mst_status status) {
-    if (mark->on) msi_mark_end_slowly(mark, status);
+    if (mark->on == MSI_WATCH_FLIGHT) {
+        msi_flight_done(mark->spot, status == MST_OK, 0);
+        mark->on = 0;
+    } else if (mark->on) {
+        msi_mark_end_slowly(mark, status);
+    }
 }
 
 /* The program begins to wait for it, and stops. */
