@@ -117,7 +117,7 @@ static void name_them(struct msi_backends *backends) {
         snprintf(backends->text, n, "%s", one->name);
     else if (one)
         snprintf(backends->text, n, "%s:%s", host ? "cpu" : "cuda", one->name);
-    else
+    else if (host && device)
         snprintf(backends->text, n, "cpu:%s,cuda:%s", host->name, device->name);
 }
 

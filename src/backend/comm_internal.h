@@ -23,17 +23,17 @@ struct msi_comm {
     uint64_t number; /* made of the key: in hellos to other hosts it stands for the group */
     struct msi_hosts hosts;
     const struct msi_tuning *tuning;
-    int streams; /* connections with a rank of another host; 0: as is best */
     struct msi_door *door;
     struct msi_net *net;       /* where the ranks are on several hosts; NULL before they have met … */
     int *ports;                /* … at these ports, by rank */
+    int streams;               /* connections with a rank of another host; 0: as is best */
     int owed;                  /* barriers that this rank gave up before it had met the others … */
     struct mst_work left;      /* … and that are like this one */
     const mst_backend *table;  /* whose engine runs it; NULL: it has a board or links */
     struct msi_engine *engine; /* NULL before it was opened */
-    bool arrived;              /* this rank was counted in among those who come to open it */
     uint32_t forced;           /* as in struct msi_comm_place */
     bool stage, check;
+    bool arrived; /* this rank was counted in among those who come to open the engine */
     int *globals; /* by rank: its rank in the world */
     int world_size, local_rank;
     struct msi_comm_hooks hooks;
@@ -47,19 +47,19 @@ struct msi_comm {
     struct msi_mail *mail;    /* NULL before the first message */
     struct msi_list spare;
     struct msi_list ended;   /* those whose callbacks are still to be called */
-    bool calling;            /* a thread calls them, … */
-    pthread_t caller;        /* … this one, … */
+    pthread_t caller;        /* if calling, this thread calls them, … */
     struct mst_work *called; /* … and is in that one's */
 
     pthread_mutex_t lock; /* rule 2 */
     pthread_cond_t changed;
     bool threaded, ending;
+    bool calling;            /* the callbacks of what ended */
+    bool dozing;             /* the thread sleeps until something that it knew of happens */
+    bool batched_messages;   /* some may not have begun */
     unsigned batch, batches; /* the number of the one that is being submitted, 0: none; how many there were */
     pthread_t batcher;       /* the thread that submits that one: batches do not mix */
-    bool batched_messages;   /* some may not have begun */
-    int64_t
-        streamed; /* until when something that was left alone on a stream may be under way; 0: there is none */
-    bool dozing;  /* the thread sleeps until something that it knew of happens */
+    /* Until when something that was left alone on a stream may be under way; 0: there is none. */
+    int64_t streamed;
     pthread_t thread;
     uint64_t noted;        /* what the store was told of this rank's waiting; 0: nothing */
     struct msi_idle tests; /* of whoever asks again and again whether an operation is done */

@@ -266,10 +266,10 @@ static mst_status get(const char *name, const char *path, const mst_backend **ta
 }
 
 mst_status msi_backend_find(const char *name, const char *path, const mst_backend **table) {
-    const mst_backend *found;
+    const mst_backend *found = NULL;
     char why[WHY_MAX] = "";
     mst_status st = get(name, path, &found);
-    if (st != MST_OK) return st;
+    if (!found) return st;
     if (!found->probe(why, sizeof why))
         return msi_fail(MST_ERR_UNSUPPORTED, "see `muster info`; native is always there",
                         "backend '%s' cannot be used here: %s", name, why);
@@ -284,19 +284,20 @@ bool mst_backend_list(int i, const char **name, bool *usable, char *text, size_t
     if (i < 0 || i >= list_names(settings.backend_path, names, KNOWN_MOST)) return false;
     if (name) *name = names[i];
     if (!text || size == 0) return true;
-    const mst_backend *table;
+    const mst_backend *table = NULL;
     text[0] = '\0';
-    bool found = get(names[i], settings.backend_path, &table) == MST_OK;
-    if (!found) snprintf(text, size, "%s", mst_last_error()->message);
-    bool can = found && table->probe(text, size);
+    get(names[i], settings.backend_path, &table);
+    if (!table) snprintf(text, size, "%s", mst_last_error()->message);
+    bool can = table && table->probe(text, size);
     if (usable) *usable = can;
     return true;
 }
 
 const mst_backend_row *mst_backend_rows(const char *name) {
-    const mst_backend *table;
+    const mst_backend *table = NULL;
     struct msi_settings settings;
     msi_call_begin("mst_backend_rows", NULL, msi_call_get_rank());
     if (msi_settings_load(&settings, NULL) != MST_OK) return NULL;
-    return get(name ? name : "", settings.backend_path, &table) == MST_OK ? table->rows() : NULL;
+    get(name ? name : "", settings.backend_path, &table);
+    return table ? table->rows() : NULL;
 }

@@ -33,7 +33,7 @@ static mst_status gather_groups(struct exchange *e) {
     pthread_mutex_lock(&world->lock);
     int n = 0;
     for (struct msi_list *at = world->groups.next; at != &world->groups; at = at->next) n++;
-    e->groups = malloc((size_t)n * sizeof(mst_group *));
+    e->groups = malloc((size_t)(n + 1) * sizeof(mst_group *));
     for (struct msi_list *at = world->groups.next; e->groups && at != &world->groups; at = at->next) {
         mst_group *group = msi_container(at, mst_group, node);
         bool follows = e->group == world->all && !group->own_backends;

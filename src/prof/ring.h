@@ -15,15 +15,15 @@
 enum { MSI_RING_RECORDS = 2048 };
 
 struct msi_ring {
-    struct msi_ring *next; /* of all there are; they are never freed */
-    int number;            /* 0, 1, 2, … in the order in which they were made */
-    _Atomic bool taken;    /* a thread has it */
-    char thread[16];       /* its name */
     _Alignas(64) _Atomic uint64_t
         head;      /* written so far: stored (release) by msi_ring_push, loaded (acquire) by readers */
     uint64_t room; /* the owner's knowledge of tail */
     _Alignas(64) _Atomic uint64_t
-        tail; /* read so far: stored (release) by readers, loaded (acquire) by the owner */
+        tail;              /* read so far: stored (release) by readers, loaded (acquire) by the owner */
+    struct msi_ring *next; /* of all there are; they are never freed */
+    int number;            /* 0, 1, 2, … in the order in which they were made */
+    _Atomic bool taken;    /* a thread has it */
+    char thread[16];       /* its name */
     _Alignas(64) struct msi_record records[MSI_RING_RECORDS];
 };
 

@@ -52,7 +52,7 @@ static void let_in(struct msi_timekeeper *k) {
 static void *serve(void *context) {
     struct msi_timekeeper *k = context;
     pthread_setname_np(pthread_self(), "muster-time");
-    while (poll(k->fds, (nfds_t)(FIXED + k->n), -1) >= 0 || errno == EINTR) {
+    while (poll(k->fds, FIXED + (nfds_t)k->n, -1) >= 0 || errno == EINTR) {
         if (k->fds[0].revents) break;
         for (int i = FIXED + k->n - 1; i >= FIXED; i--)
             if (k->fds[i].revents && !answer(k->fds[i].fd)) hang_up(k, i);
@@ -89,7 +89,7 @@ static mst_status listen_at(const char *host, int *fd, int *port) {
 
 mst_status msi_timekeeper_open(const char *host, int askers, struct msi_timekeeper **keeper, int *port) {
     struct msi_timekeeper *made = calloc(1, sizeof *made);
-    if (made) made->fds = calloc((size_t)(FIXED + askers), sizeof *made->fds);
+    if (made) made->fds = calloc(FIXED + (size_t)askers, sizeof *made->fds);
     if (!made || !made->fds) {
         free(made);
         return msi_fail_memory();
