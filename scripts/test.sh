@@ -19,11 +19,12 @@ step() { # name, command...
     return $status
 }
 
-configure_and_build() { # preset, build directory, cmake options...
-    local preset=$1 directory=$2
-    shift 2
+configure_and_build() { # preset, build directory, target, cmake options...
+    local preset=$1 directory=$2 target=$3
+    shift 3
     mkdir -p "$directory"
-    if ! { cmake --preset "$preset" "$@" && cmake --build "$directory" -j"$jobs"; } >"$directory/build.log" 2>&1; then
+    if ! { cmake --preset "$preset" "$@" && cmake --build "$directory" -j"$jobs" --target "$target"; } \
+        >"$directory/build.log" 2>&1; then
         tail -n 60 "$directory/build.log"
         return 1
     fi
@@ -57,15 +58,15 @@ fuzz_briefly() {
 }
 
 step "packages" scripts/deps.sh test || exit 1
-step "release build" configure_and_build release build -DMUSTER_BUILD_TESTS=ON -DMUSTER_WERROR=ON &&
+step "release build" configure_and_build release build all -DMUSTER_BUILD_TESTS=ON -DMUSTER_WERROR=ON &&
     step "release tests" run_tests release build
 step "static checks" scripts/check.sh
-step "ASan and UBSan build" configure_and_build asan build-asan &&
+step "ASan and UBSan build" configure_and_build asan build-asan all &&
     step "ASan and UBSan tests" run_tests asan build-asan
-step "TSan build" configure_and_build tsan build-tsan &&
+step "TSan build" configure_and_build tsan build-tsan all &&
     step "TSan tests" run_tests tsan build-tsan
-step "clang build" configure_and_build clang build-clang
-step "fuzz build" configure_and_build fuzz build-fuzz &&
+step "clang build" configure_and_build clang build-clang all
+step "fuzz build" configure_and_build fuzz build-fuzz fuzzers &&
     step "fuzz" fuzz_briefly
 
 printf '\n'

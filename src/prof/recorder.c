@@ -237,6 +237,7 @@ void msi_prof_world_end(struct msi_prof_world *world) {
     if (recorder.open_worlds == 0) {
         msi_watch_set(MSI_WATCH_RECORD, false);
         stop_thread();
+        apply(); /* another world may have begun meanwhile */
     }
     pthread_mutex_unlock(&recorder.lock);
     msi_follower_close(world->follower);
