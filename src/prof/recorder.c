@@ -46,6 +46,7 @@ static struct {
     pthread_t thread;
     struct msi_tick_look first;
     uint64_t lost; /* records for which there was no room */
+    pid_t owner;   /* the process that has the worlds */
 } recorder = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 /* The verbose line. */
@@ -214,6 +215,7 @@ mst_status msi_prof_world_begin(const struct msi_prof_who *who, struct msi_prof_
         return st;
     }
     pthread_mutex_lock(&recorder.lock);
+    recorder.owner = getpid();
     made->open = true;
     made->next = recorder.worlds;
     recorder.worlds = made;
@@ -303,6 +305,7 @@ mst_status msi_recorder_write(struct msi_prof_world *world, struct msi_buf *to) 
 
 /* Of worlds that the program has not ended, at its end: their traces have theirs. */
 __attribute__((destructor)) static void end_traces(void) {
+    if (recorder.owner != getpid()) return; /* a forked child has copies of what is the parent's */
     pthread_mutex_lock(&recorder.lock);
     bool any = false;
     for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) any |= w->trace != NULL;
