@@ -14,14 +14,12 @@ static size_t all_blocks(const struct msi_blocks *blocks, int n) {
 
 /* The whole message, as it is counted for bandwidths. */
 static size_t bytes_of(const struct msi_call *call) {
-    const struct msi_host_op *host = &call->work->host;
+    enum msi_kind family = msi_kind_family(call->kind);
+    if (family == MSI_KIND_SEND || family == MSI_KIND_RECV) return call->message->bytes;
+    if (family == MSI_KIND_BARRIER) return 0;
+    const struct msi_host_op *host = &call->work->host; /* those above may have none */
     int n = call->group->size;
-    switch (msi_kind_family(call->kind)) {
-    case MSI_KIND_SEND:
-    case MSI_KIND_RECV:
-        return call->message->bytes;
-    case MSI_KIND_BARRIER:
-        return 0;
+    switch (family) {
     case MSI_KIND_ALL_GATHER:
         return host->out.lens ? all_blocks(&host->out, n) : (size_t)n * host->in.each;
     case MSI_KIND_REDUCE_SCATTER:

@@ -103,6 +103,7 @@ static void free_ops(struct msi_list *list) {
     while (!msi_list_empty(list)) {
         struct mst_work *op = msi_container(list->next, struct mst_work, node);
         msi_list_remove(&op->node);
+        msi_mark_end(&op->mark, MST_ERR_STATE); /* of one that was under way */
         msi_handle_remove(op);
         free(op);
     }

@@ -29,15 +29,18 @@ static void say_how(struct mst_work *op) {
     const struct msi_comm *comm = op->comm;
     struct msi_record *record = &op->mark.record;
     if (comm->table) record->backend = comm->table->name;
-    if (!op->begin)
-        record->peer =
-            comm->hooks.global(comm->hooks.context, op->message.met ? op->message.from : op->message.peer);
-    else if (comm->engine)
+    if (!op->begin) {
+        const struct msi_message *m = &op->message;
+        record->peer = comm->hooks.global(comm->hooks.context, m->met ? m->from : m->peer);
+        if (m->allocate && op->failure.status == MST_OK)
+            record->bytes = m->allocate->len; /* known only now */
+    } else if (comm->engine) {
         record->device = msi_engine_elapsed(comm->engine, op);
-    else if (comm->net)
+    } else if (comm->net) {
         record->algorithm = msi_net_algorithm(comm->net);
-    else
+    } else {
         record->algorithm = op->begin == msi_host_all_reduce ? "board, in parts" : "board";
+    }
 }
 
 /* For who wants to know. */

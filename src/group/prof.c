@@ -120,7 +120,7 @@ static mst_status hear_zero(struct msi_world *world, struct msi_prof_who *who) {
     return follow(world, port, who);
 }
 
-/* The environment asks for all of it, unless its file says otherwise. */
+/* MUSTER_PROF and MUSTER_TRACE ask for everything, whatever the file says; it has the rest. */
 static mst_status configure(const struct msi_settings *settings) {
     struct msi_prof_config config = {0};
     mst_status st = settings->config[0] ? msi_prof_config_read(settings->config, &config) : MST_OK;
