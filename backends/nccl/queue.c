@@ -205,7 +205,7 @@ static mst_status submit_job(mst_backend_engine *engine, mst_backend_op *op) {
 
 /* What is captured into a graph does not run now, and nobody may ask its events. */
 static bool is_captured(mnc_stream stream) {
-    int capturing = 0;
+    unsigned capturing = 0;
     return mnc_cuda.StreamIsCapturing(stream, &capturing) != MNC_CUDA_OK || capturing;
 }
 

@@ -238,7 +238,7 @@ static bool captures(void) {
     return given && *given == '1';
 }
 
-mnc_error cudaStreamIsCapturing(mnc_stream stream, int *status) {
+mnc_error cudaStreamIsCapturing(mnc_stream stream, unsigned *status) {
     *status = stream && captures();
     return 0;
 }
