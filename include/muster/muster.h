@@ -6,6 +6,7 @@
 #include <muster/comm.h>
 #include <muster/discover.h>
 #include <muster/group.h>
+#include <muster/mesh.h>
 #include <muster/output.h>
 #include <muster/prof.h>
 #include <muster/status.h>

@@ -99,8 +99,7 @@ static int compare_ranks(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Sorts the ranks and checks that each is there and named once. */
-static mst_status check_ranks(int *ranks, int n, int world_size) {
+mst_status msi_api_check_ranks(int *ranks, int n, int world_size) {
     qsort(ranks, (size_t)n, sizeof *ranks, compare_ranks);
     for (int i = 0; i < n; i++) {
         if (ranks[i] < 0 || ranks[i] >= world_size)
@@ -113,16 +112,20 @@ static mst_status check_ranks(int *ranks, int n, int world_size) {
 }
 
 /* Who gives it a backend of its own says so to the others, and is told if they chose another. */
-static mst_status make_group(struct msi_world *world, const int *ranks, int n,
-                             const mst_group_options *options, const struct msi_backends *backends,
+mst_status msi_api_new_group(struct msi_world *world, const int *ranks, int n,
+                             const struct msi_group_label *label, const mst_group_options *options,
                              mst_group **group) {
+    struct msi_backends backends;
     mst_group *made;
-    mst_status st = msi_group_new(world, ranks, n, options, backends, &made);
+    mst_status st = MST_OK;
+    if (options->backend) st = msi_backends_parse(options->backend, world->backend_path, &backends);
+    if (st != MST_OK) return st;
+    st = msi_group_new(world, ranks, n, label, options, options->backend ? &backends : NULL, &made);
     if (st != MST_OK) return st;
     struct msi_wait wait = {msi_deadline(made->timeout_ms), NULL};
-    if (backends) st = msi_group_agree(made, &wait);
+    if (options->backend) st = msi_group_agree(made, &wait);
     if (st == MST_OK)
-        *group = made->handle;
+        *group = made;
     else
         msi_group_free(made);
     return st;
@@ -143,13 +146,11 @@ mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const 
     int *sorted = malloc((size_t)n * sizeof *sorted);
     if (!sorted) return msi_fail_memory();
     memcpy(sorted, ranks, (size_t)n * sizeof *sorted);
-    st = check_ranks(sorted, n, world->world->size);
+    st = msi_api_check_ranks(sorted, n, world->world->size);
     uint64_t entered = msi_call_enter(n, 0, 0);
-    struct msi_backends backends;
-    if (st == MST_OK && options.backend)
-        st = msi_backends_parse(options.backend, world->world->backend_path, &backends);
-    if (st == MST_OK)
-        st = make_group(world->world, sorted, n, &options, options.backend ? &backends : NULL, group);
+    mst_group *made;
+    if (st == MST_OK) st = msi_api_new_group(world->world, sorted, n, NULL, &options, &made);
+    if (st == MST_OK) *group = made->handle;
     msi_call_leave(entered, st);
     free(sorted);
     return st;

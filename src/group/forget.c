@@ -48,12 +48,13 @@ static void delete_keys(struct msi_world *world, const char *const *names, size_
 }
 
 void msi_group_forget(mst_group *group) {
-    static const char *const names[] = {"all", "out", "backend", "differ", "", "/came", "/all", "/end"};
-    enum { NAMES = sizeof names / sizeof *names, EXCHANGE = 4 };
+    static const char *const names[] = {"all", "out",   "backend", "differ", "for",
+                                        "",    "/came", "/all",    "/end"};
+    enum { NAMES = sizeof names / sizeof *names, EXCHANGE = 5 };
     char keys[NAMES][96], at[64];
     const char *all[NAMES];
     if (group->rank < 0 || group->size == 1) return;
-    if (group->barriers == 0 && !group->agreed && group->exchanges == 0) return;
+    if (group->barriers == 0 && !group->declared && !group->agreed && group->exchanges == 0) return;
     if (!count_out(group->world, group->id, group->size)) return;
     for (int i = 0; i < NAMES; i++) {
         if (i < EXCHANGE)

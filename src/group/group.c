@@ -27,16 +27,19 @@ static unsigned next_count(struct msi_world *world, const uint64_t hash[2]) {
 }
 
 /* The group's part of the keys: the same on all its members, whatever else each of them has made. */
-static bool name_group(struct msi_world *world, mst_group *group) {
+static bool name_group(struct msi_world *world, mst_group *group, const struct msi_group_label *label) {
     static const uint64_t seeds[2][2] = {{1, 2}, {3, 4}};
     uint64_t hash[2];
     if (!group->ranks) {
         snprintf(group->id, sizeof group->id, "g");
         return true;
     }
-    for (int i = 0; i < 2; i++)
-        hash[i] = msi_hash(group->ranks, (size_t)group->size * sizeof *group->ranks, seeds[i]);
-    unsigned count = next_count(world, hash);
+    for (int i = 0; i < 2; i++) {
+        uint64_t seed[2] = {seeds[i][0], seeds[i][1]};
+        if (label) seed[0] = msi_hash(label->text, strlen(label->text), seeds[i]);
+        hash[i] = msi_hash(group->ranks, (size_t)group->size * sizeof *group->ranks, seed);
+    }
+    unsigned count = label && label->once ? 1 : next_count(world, hash);
     snprintf(group->id, sizeof group->id, "g%016llx%016llx.%u", (unsigned long long)hash[0],
              (unsigned long long)hash[1], count);
     return count > 0;
@@ -50,7 +53,8 @@ static bool shares_host(const mst_group *group) {
     return true;
 }
 
-mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const mst_group_options *options,
+mst_status msi_group_new(struct msi_world *world, const int *ranks, int n,
+                         const struct msi_group_label *label, const mst_group_options *options,
                          const struct msi_backends *backends, mst_group **group) {
     static atomic_uint turns; /* only has to change; nothing is ordered by it */
     mst_group *made = msi_handle_alloc(sizeof *made);
@@ -74,7 +78,7 @@ mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const
     made->one_host = shares_host(made);
     snprintf(made->name, sizeof made->name, "%s", options->name ? options->name : "");
     pthread_mutex_lock(&world->lock);
-    bool named = name_group(world, made) && msi_handle_add(made->handle);
+    bool named = name_group(world, made, label) && msi_handle_add(made->handle);
     if (named) msi_list_push(&world->groups, &made->node);
     pthread_mutex_unlock(&world->lock);
     if (!named) {

@@ -165,7 +165,7 @@ static mst_status open_world(const mst_init_options *options, mst_group **group)
     if (st == MST_OK) st = msi_world_begin_prof(world, &settings);
     if (st == MST_OK) {
         mst_group_options all = {.name = "world"};
-        st = msi_group_new(world, NULL, world->size, &all, &backends, &world->all);
+        st = msi_group_new(world, NULL, world->size, NULL, &all, &backends, &world->all);
         if (st == MST_OK)
             st = msi_world_open_engine(
                 world, options->timeout_ms ? options->timeout_ms : settings.init_timeout_ms, options->cancel);

@@ -78,6 +78,7 @@ struct mst_group {
     struct msi_comm *device; /* likewise, for memory of the device */
     struct msi_backends backends;
     bool own_backends; /* it was given them, and does not follow its world */
+    bool declared;     /* it has told the others what it is for */
     bool agreed;       /* it has told the others what it chose, and none is known to have chosen otherwise */
     int exchanges;     /* how often they were, or should have been, exchanged; counts alike on all ranks */
     struct msi_group_comm *comms;
@@ -111,9 +112,24 @@ const struct msi_prof_group *msi_group_recorded(mst_group *group);
 /* Leaves: ends all groups and the world. */
 void msi_world_close(struct msi_world *world);
 
-/* Makes a group of ascending, distinct ranks that are in the world; backends NULL: the world's. */
-mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const mst_group_options *options,
+/*
+ * What a group is made for: members pair up the first, second, … that they make of the same ranks with the same label. One that
+ * is made once needs no counting, and so may be made in any order among others.
+ */
+struct msi_group_label {
+    const char *text;
+    bool once;
+};
+
+/* Makes a group of ascending, distinct ranks that are in the world; label NULL: none; backends NULL: the world's. */
+mst_status msi_group_new(struct msi_world *world, const int *ranks, int n,
+                         const struct msi_group_label *label, const mst_group_options *options,
                          const struct msi_backends *backends, mst_group **group);
+/*
+ * Tells the other ranks what this one made the group for, a line of text, without waiting. MST_ERR_MISMATCH blames the one who
+ * came first and said otherwise.
+ */
+mst_status msi_group_declare(mst_group *group, const char *what, const struct msi_wait *wait);
 void msi_group_free(mst_group *group);
 
 /* Counts this rank out of what the group has in the store; the last one deletes it. */

@@ -1,0 +1,87 @@
+/* mesh_slices.c - meshes that are cut or flattened from another. See mesh.h. */
+#include "api/mesh.h"
+#include "base/error.h"
+
+/* The member with these axes, which are taken over: one that is there, or a new one. */
+static mst_status find_member(struct msi_mesh_family *family, struct msi_axes *axes, mst_mesh **member) {
+    for (int i = 0; i < family->n_members; i++)
+        if (msi_axes_equal(&family->members[i]->axes, axes)) {
+            msi_axes_free(axes);
+            *member = family->members[i];
+            return MST_OK;
+        }
+    return msi_mesh_adopt(family, axes, member);
+}
+
+mst_status mst_mesh_slice(mst_mesh *handle, const char *dims, mst_mesh **slice) {
+    struct msi_axes picked;
+    int n;
+    mst_mesh *mesh = msi_mesh_enter("mst_mesh_slice", handle), *member;
+    if (!mesh) return mst_last_error()->status;
+    bool whole = mesh == mesh->family->members[0];
+    struct msi_axes_names from = {&mesh->axes, whole ? &mesh->family->flat : NULL};
+    mst_status st = MST_OK;
+    if (!slice || !dims) st = msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", slice ? "dims" : "slice");
+    if (st == MST_OK) st = msi_axes_dims(&from, dims, mesh->family->dims, &n);
+    if (st == MST_OK) st = msi_axes_pick(&from, dims, &picked);
+    if (st == MST_OK) st = find_member(mesh->family, &picked, &member);
+    if (st == MST_OK) *slice = member->handle;
+    msi_mesh_leave(mesh);
+    return st;
+}
+
+/* Whether the name is free for what flattening makes of these dimensions; true in *known: it has it already. */
+static mst_status check_flat_name(const mst_mesh *mesh, const struct msi_axis *flat, bool *known) {
+    const struct msi_mesh_family *family = mesh->family;
+    const struct msi_axis *before = msi_axes_find(&family->flat, msi_cstr(flat->name));
+    mst_status st = msi_axis_check_name(flat->name);
+    if (st != MST_OK) return st;
+    *known = before != NULL;
+    if (msi_axes_find(&family->members[0]->axes, msi_cstr(flat->name)))
+        return msi_fail(MST_ERR_INVALID, "give the flattened dimension another name",
+                        "'%.80s' is a dimension of the mesh already", flat->name);
+    if (before && !msi_axis_equal(before, flat))
+        return msi_fail(MST_ERR_INVALID, "give the flattened dimension another name",
+                        "'%.80s' was made of other dimensions of the mesh before", flat->name);
+    return MST_OK;
+}
+
+/* All axes of the mesh as one, of that name. */
+static mst_status flatten(mst_mesh *mesh, char *name, mst_mesh **flat) {
+    struct msi_mesh_family *family = mesh->family;
+    struct msi_axis joined = {name, 0, family->dims};
+    struct msi_axes axes = {0};
+    bool known;
+    for (int i = 0; i < mesh->axes.n; i++) {
+        const struct msi_axis *a = &mesh->axes.at[i];
+        memcpy(joined.dims + joined.n, a->dims, (size_t)a->n * sizeof *a->dims);
+        joined.n += a->n;
+    }
+    if (mesh->axes.n == 1 && !strcmp(mesh->axes.at[0].name, name)) {
+        *flat = mesh;
+        return MST_OK;
+    }
+    mst_status st = check_flat_name(mesh, &joined, &known);
+    if (st == MST_OK) st = msi_axes_add(&axes, &joined, NULL);
+    if (st == MST_OK) st = find_member(family, &axes, flat);
+    if (st == MST_OK && !known) st = msi_axes_add(&family->flat, &joined, NULL);
+    return st;
+}
+
+mst_status mst_mesh_flatten(mst_mesh *handle, const char *name, mst_mesh **flat) {
+    mst_mesh *mesh = msi_mesh_enter("mst_mesh_flatten", handle), *member;
+    if (!mesh) return mst_last_error()->status;
+    struct msi_buf own = {0};
+    if (name && *name)
+        msi_buf_add(&own, name, strlen(name));
+    else
+        msi_axes_join(&mesh->axes, '_', &own);
+    msi_buf_add_u8(&own, '\0');
+    mst_status st = own.failed ? msi_fail_memory() : MST_OK;
+    if (st == MST_OK && !flat) st = msi_fail(MST_ERR_INVALID, NULL, "flat is NULL");
+    if (st == MST_OK) st = flatten(mesh, (char *)own.data, &member);
+    if (st == MST_OK) *flat = member->handle;
+    msi_buf_free(&own);
+    msi_mesh_leave(mesh);
+    return st;
+}

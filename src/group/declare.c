@@ -1,0 +1,43 @@
+/*
+ * declare.c - ranks that make a group for some purpose find out whether they mean the same. The first to come leaves its line
+ * under the group's key "for", as "RANK WHAT"; the others compare.
+ */
+#include "base/error.h"
+#include "group/choice.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static mst_status compare(const mst_group *group, const char *what, struct msi_str line) {
+    char us[MSI_WHO_MAX + 32], them[MSI_WHO_MAX + 32], text[MSI_NOTE_MAX];
+    int rank = -1, used = 0;
+    msi_str_copy(line, text, sizeof text);
+    if (sscanf(text, "%d %n", &rank, &used) != 1 || !used || rank < 0 || rank >= group->world->size)
+        return msi_fail(MST_ERR_PROTOCOL, NULL, "the store holds '%.*s' where a rank's words should be",
+                        MSI_SHOW(line));
+    if (msi_str_equal(msi_str(line.p + used, line.n - (size_t)used), msi_cstr(what))) return MST_OK;
+    msi_fail(MST_ERR_MISMATCH, "let all ranks make the same, in the same order",
+             "%s made %.300s where %s made %.300s", msi_rank_show(group, group->world->rank, us, sizeof us),
+             what, msi_rank_show(group, rank, them, sizeof them), text + used);
+    return msi_blame(MST_ERR_MISMATCH, rank);
+}
+
+mst_status msi_group_declare(mst_group *group, const char *what, const struct msi_wait *wait) {
+    char key[MSI_KEY_MAX];
+    if (group->rank < 0 || group->size == 1) return MST_OK;
+    struct msi_buf own = {0};
+    msi_buf_add_format(&own, "%d %s", group->world->rank, what);
+    if (own.failed) {
+        msi_buf_free(&own);
+        return msi_fail_memory();
+    }
+    struct msi_exchange x = {.req = {.op = MSI_OP_COMPARE_SET,
+                                     .key = msi_key(key, "%s%s/for", group->world->prefix, group->id),
+                                     .desired = msi_buf_str(&own)}};
+    mst_status st = msi_world_exec(group->world, wait, &x, 1);
+    group->declared = st == MST_OK;
+    if (st == MST_OK) st = compare(group, what, msi_reply_str(&x));
+    msi_exchange_free(&x, 1);
+    msi_buf_free(&own);
+    return st;
+}
