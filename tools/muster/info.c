@@ -7,6 +7,7 @@
 #include "bootstrap/discover.h"
 #include "commands.h"
 #include "info_backends.h"
+#include "info_mesh.h"
 #include "info_plan.h"
 #include "options.h"
 #include "os/host.h"
@@ -21,6 +22,7 @@
 
 struct info_options {
     bool json, env, man_table, operations;
+    const char *mesh; /* NULL: not asked for */
     struct plan_options plan;
 };
 
@@ -34,6 +36,10 @@ static const struct opt options[] = {
      offsetof(struct info_options, man_table), 0, 0},
     {"operations", 0, OPT_FLAG, NULL, "a table of what each backend does itself, and what is composed",
      offsetof(struct info_options, operations), 0, 0},
+    {"mesh", 0, OPT_STRING, "SHAPE",
+     "draw which rank is where in a mesh such as dp=2,pp=2,tp=2, and\n"
+     "its groups",
+     offsetof(struct info_options, mesh), 0, 0},
     {"plan", 0, OPT_STRING, "COLLECTIVE",
      "show the algorithm for a collective such as all_reduce, why it\n"
      "is chosen, and one rank's steps",
@@ -297,6 +303,7 @@ int cmd_info(int argc, char **argv) {
     if (exit_status != OPT_PROCEED) return exit_status;
     if (n) return opt_mistake(&command, "'%s' is not expected here", operands[0]);
     if (wanted.plan.kind) return info_plan(&command, &wanted.plan);
+    if (wanted.mesh) return info_mesh(&command, wanted.mesh, wanted.json);
     if (wanted.operations) return info_operations();
     if (wanted.man_table && wanted.env) {
         print_man_table();
