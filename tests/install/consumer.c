@@ -1,4 +1,4 @@
-/* consumer.c - a C11 program that knows only the installed headers: a world of one, a barrier, a store. */
+/* consumer.c - a C11 program that knows only the installed headers: a world of one, a barrier, a mesh, a store. */
 #include <muster/muster.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,12 +10,18 @@ int main(void) {
     int failures = 0;
     mst_store *store = NULL;
     mst_bytes value = {0};
+    mst_mesh *mesh = NULL;
+    mst_group *tp = NULL;
 
     REQUIRE(strcmp(mst_version(), MST_VERSION_STRING) == 0);
     REQUIRE(mst_init() == MST_OK);
     REQUIRE(mst_get_rank(NULL) == 0 && mst_get_world_size(NULL) == 1);
     REQUIRE(mst_barrier() == MST_OK);
     REQUIRE(mst_barrier(.timeout_ms = 1000) == MST_OK);
+
+    REQUIRE(mst_init_device_mesh_from("dp=1,tp=1", &mesh, .timeout_ms = 1000) == MST_OK);
+    REQUIRE(mst_mesh_get_group(mesh, "tp", &tp) == MST_OK && mst_get_world_size(tp) == 1);
+    REQUIRE(mst_mesh_free(mesh) == MST_OK);
 
     REQUIRE(mst_store_open("hash://", &store) == MST_OK);
     REQUIRE(mst_store_set(store, "key", "value", 5, .timeout_ms = 1000) == MST_OK);

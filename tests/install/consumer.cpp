@@ -14,12 +14,22 @@ static void require(bool condition, const char *what) {
 int main() {
     mst_store *store = nullptr;
     mst_bytes value{};
+    mst_mesh *mesh = nullptr;
+    mst_group *dp = nullptr;
+    const int shape[] = {1, 1};
+    const char *const names[] = {"dp", "tp"};
 
     require(std::strcmp(mst_version(), MST_VERSION_STRING) == 0, "version");
     require(mst_init({.timeout_ms = 10000}) == MST_OK, "init");
     require(mst_get_rank(nullptr) == 0 && mst_get_world_size(nullptr) == 1, "world of one");
     require(mst_barrier() == MST_OK, "barrier");
     require(mst_barrier({.timeout_ms = 1000}) == MST_OK, "barrier with a deadline");
+
+    require(mst_initialize_mesh_device(shape, 2, names, &mesh) == MST_OK && mst_mesh_free(mesh) == MST_OK,
+            "mesh");
+    require(mst_init_device_mesh_from("dp=1,tp=1", &mesh, {.timeout_ms = 1000}) == MST_OK, "mesh from text");
+    require(mst_mesh_get_group(mesh, "dp", &dp) == MST_OK && mst_get_rank(dp) == 0, "group");
+    require(mst_mesh_free(mesh) == MST_OK, "end of the mesh");
 
     require(mst_store_open("hash://", &store) == MST_OK, "open");
     require(mst_store_set(store, "key", "value", 5, {.timeout_ms = 1000}) == MST_OK, "set");
