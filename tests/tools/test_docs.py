@@ -7,7 +7,7 @@ import subprocess
 import unittest
 
 SOURCE = pathlib.Path(os.environ.get("MUSTER_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent.parent))
-TABLES = ("api.md", "from-torch.md", "from-mpi.md", "from-nccl.md", "launch.md", "profiling.md")
+TABLES = ("api.md", "from-torch.md", "from-mpi.md", "from-nccl.md", "launch.md", "profiling.md", "meshes.md")
 
 
 def header(name):
@@ -17,7 +17,7 @@ def header(name):
 class Docs(unittest.TestCase):
     def test_every_function_has_its_line(self):
         text = (SOURCE / "docs/api.md").read_text()
-        for name in ("comm.h", "group.h", "backend.h", "prof.h", "discover.h", "store.h"):
+        for name in ("comm.h", "group.h", "mesh.h", "backend.h", "prof.h", "discover.h", "store.h"):
             declared = re.findall(r"^[a-z][\w *]*\b(mst_\w+)\(", header(name), re.M)
             self.assertGreater(len(declared), 4)
             for function in declared:
