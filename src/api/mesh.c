@@ -61,6 +61,13 @@ static void free_family(struct msi_mesh_family *family) {
     free(family);
 }
 
+static void end_group(mst_group *handle) {
+    if (!handle || !msi_handle_alive(handle)) return;
+    mst_group *group = msi_handle_memory(handle);
+    msi_group_forget(group);
+    msi_group_free(group);
+}
+
 /* As many ranks as the mesh has positions: those given, or all of the world. */
 static mst_status seat_ranks(struct msi_mesh_family *family, const struct msi_axes *axes, const int *given,
                              int world_size) {
@@ -161,10 +168,12 @@ static mst_status make(const int *shape, int ndim, const char *const *names, con
         st = msi_mesh_adopt(family, &axes, &whole);
     else
         msi_axes_free(&axes);
-    if (st == MST_OK)
+    if (st == MST_OK) {
         *mesh = whole->handle;
-    else
-        free_family(family); /* a group, if it came to that, ends with the world */
+    } else {
+        end_group(family->whole);
+        free_family(family);
+    }
     return st;
 }
 
@@ -202,13 +211,6 @@ mst_status mst_init_device_mesh_from_with(const char *text, mst_mesh **mesh, con
     st = make(spec.sizes, spec.ndim, (const char *const *)spec.names, world, &options, mesh);
     msi_mesh_spec_free(&spec);
     return msi_call_leave(entered, st);
-}
-
-static void end_group(mst_group *handle) {
-    if (!handle || !msi_handle_alive(handle)) return;
-    mst_group *group = msi_handle_memory(handle);
-    msi_group_forget(group);
-    msi_group_free(group);
 }
 
 mst_status mst_mesh_free(mst_mesh *handle) {

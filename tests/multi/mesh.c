@@ -116,6 +116,9 @@ static void test_groups(void) {
         assert(mst_mesh_get_local_rank(mesh, number) == at[i]);
     }
     CHECK(mst_mesh_free(mesh));
+    CHECK(mst_init_device_mesh_from("dp=2,pp=2,tp=2", &mesh, .backend = "native", .timeout_ms = 20000));
+    for (int list = 0; list < LISTS; list++) expect_line(mesh, list);
+    CHECK(mst_mesh_free(mesh));
 }
 
 static void test_slices(void) {
