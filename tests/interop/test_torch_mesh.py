@@ -16,6 +16,10 @@ ANSWERS = BUILD / "bin/tests/mesh_answers"
 OLDEST = (2, 6)  # has flattening, and says what each group is for
 MOST = int(os.environ.get("MUSTER_MESH_RANKS", "10"))
 
+FOUND, REASONS = find_torches()
+TORCHES = [torch for torch in FOUND if torch.numbers >= OLDEST]
+REASONS += [f"{torch.python}: its torch is {torch.version}" for torch in FOUND if torch.numbers < OLDEST]
+
 
 class Mesh(unittest.TestCase):
     def compare(self, torch, *options):
@@ -28,13 +32,7 @@ class Mesh(unittest.TestCase):
             self.assertGreater(counts[what], 0, what)
 
     def test_each_version(self):
-        torches, reasons = find_torches()
-        reasons += [f"{torch.python}: its torch is {torch.version}" for torch in torches if torch.numbers < OLDEST]
-        torches = [torch for torch in torches if torch.numbers >= OLDEST]
-        if not torches:
-            print("skipped: no torch 2.6 or newer: " + "; ".join(reasons))
-            sys.exit(77)
-        for torch in torches:
+        for torch in TORCHES:
             with self.subTest(torch=torch.version):
                 self.compare(torch, "--most", MOST, "--ranks", 3)
                 self.compare(torch, "--most", min(MOST, 8), "--ranks", 3, "--order", "mixed")
@@ -42,4 +40,7 @@ class Mesh(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if not TORCHES:
+        print(f"no torch {OLDEST[0]}.{OLDEST[1]} or newer:", *REASONS, sep="\n  ")
+        sys.exit(77)
     unittest.main()
