@@ -62,9 +62,9 @@ static mst_status flatten(mst_mesh *mesh, char *name, mst_mesh **flat) {
         return MST_OK;
     }
     mst_status st = check_flat_name(mesh, &joined, &known);
-    if (st == MST_OK) st = msi_axes_add(&axes, &joined, NULL);
+    if (st == MST_OK) st = msi_axes_add(&axes, name, joined.dims, joined.n);
     if (st == MST_OK) st = find_member(family, &axes, flat);
-    if (st == MST_OK && !known) st = msi_axes_add(&family->flat, &joined, NULL);
+    if (st == MST_OK && !known) st = msi_axes_add(&family->flat, name, joined.dims, joined.n);
     return st;
 }
 

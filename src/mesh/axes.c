@@ -49,7 +49,7 @@ mst_status msi_axes_make(const char *const *names, int ndim, struct msi_axes *ax
     for (int d = 0; d < ndim && st == MST_OK; d++) {
         char number[16];
         snprintf(number, sizeof number, "%d", d);
-        st = msi_axes_add(&made, &(struct msi_axis){NULL, 1, &d}, names ? names[d] : number);
+        st = msi_axes_add(&made, names ? names[d] : number, &d, 1);
     }
     if (st == MST_OK)
         *axes = made;
@@ -58,18 +58,18 @@ mst_status msi_axes_make(const char *const *names, int ndim, struct msi_axes *ax
     return st;
 }
 
-mst_status msi_axes_add(struct msi_axes *axes, const struct msi_axis *axis, const char *name) {
+mst_status msi_axes_add(struct msi_axes *axes, const char *name, const int *dims, int n) {
     struct msi_axis *at = realloc(axes->at, ((size_t)axes->n + 1) * sizeof *at);
     if (!at) return msi_fail_memory();
     axes->at = at;
-    size_t bytes = (size_t)axis->n * sizeof *axis->dims;
-    struct msi_axis copy = {strdup(name ? name : axis->name), axis->n, malloc(bytes)};
+    size_t bytes = (size_t)n * sizeof *dims;
+    struct msi_axis copy = {strdup(name), n, malloc(bytes)};
     if (!copy.name || !copy.dims) {
         free(copy.name);
         free(copy.dims);
         return msi_fail_memory();
     }
-    memcpy(copy.dims, axis->dims, bytes);
+    memcpy(copy.dims, dims, bytes);
     at[axes->n++] = copy;
     return MST_OK;
 }
@@ -203,7 +203,7 @@ mst_status msi_axes_pick(const struct msi_axes_names *names, const char *list, s
     do {
         const struct msi_axis *axis;
         st = msi_axes_take(names, &rest, &axis);
-        if (st == MST_OK) st = msi_axes_add(&made, axis, NULL);
+        if (st == MST_OK) st = msi_axes_add(&made, axis->name, axis->dims, axis->n);
     } while (st == MST_OK && rest.n);
     if (st == MST_OK)
         *picked = made;

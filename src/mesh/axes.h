@@ -23,8 +23,8 @@ struct msi_axes {
 
 /* One axis for each dimension; names may be NULL. Fails on names that are empty, repeated, numbers, or have ',', '=' or spaces. */
 mst_status msi_axes_make(const char *const *names, int ndim, struct msi_axes *axes);
-/* Copies one more to the end; name NULL: its own. */
-mst_status msi_axes_add(struct msi_axes *axes, const struct msi_axis *axis, const char *name);
+/* Copies one more to the end. */
+mst_status msi_axes_add(struct msi_axes *axes, const char *name, const int *dims, int n);
 void msi_axes_free(struct msi_axes *axes);
 
 bool msi_axis_equal(const struct msi_axis *a, const struct msi_axis *b);

@@ -150,8 +150,8 @@ static const struct msi_axes_names with_flat = {&four, &flat}, without = {&four,
 static int set_up(void **state) {
     (void)state;
     assert_ok(msi_axes_make(NAMES, DIMS, &four));
-    assert_ok(msi_axes_add(&flat, &(struct msi_axis){NULL, 2, (int[]){0, 2}}, "dp_cp"));
-    assert_ok(msi_axes_add(&flat, &(struct msi_axis){NULL, 2, (int[]){1, 2}}, "seq"));
+    assert_ok(msi_axes_add(&flat, "dp_cp", (int[]){0, 2}, 2));
+    assert_ok(msi_axes_add(&flat, "seq", (int[]){1, 2}, 2));
     return 0;
 }
 
