@@ -87,7 +87,7 @@ class Answers(CollectiveTest):
             self.assertEqual(len(wanted), sum(len(shape) == ndim for shape in shapes))
 
     def test_by_counting(self):
-        for n in (1, 2, 3, 4, 6, 8) if SANITIZED else (*range(1, 13), 16, 24):
+        for n in (1, 2, 3, 4, 6, 8) if SANITIZED else (*range(1, 9), 12, 16):
             for how in ("up", "mixed", "odd")[: 3 if n % 2 == 0 else 2]:
                 with self.subTest(n=n, how=how):
                     self.compare(n, how)
