@@ -49,7 +49,7 @@ mst_status msi_axes_take(const struct msi_axes_names *names, struct msi_str *lis
  * NULL stands for the only axis.
  */
 mst_status msi_axes_dims(const struct msi_axes_names *names, const char *list, int *dims, int *n);
-/* The axes themselves, copied. */
+/* The axes themselves, copied; the list is not NULL. */
 mst_status msi_axes_pick(const struct msi_axes_names *names, const char *list, struct msi_axes *picked);
 
 /* "dp=2,tp=4" */

@@ -21,7 +21,7 @@ static void choose(const struct msi_grid *grid, const struct msi_axes *axes, con
         assert(msi_line_place(grid, dims, n, position) == length - 1);
         assert(msi_line_at(grid, dims, n, position, length - 1) == position);
         struct msi_axes picked;
-        if (msi_axes_pick(&names, list, &picked) == MST_OK) msi_axes_free(&picked);
+        if (list && msi_axes_pick(&names, list, &picked) == MST_OK) msi_axes_free(&picked);
     } else {
         assert(mst_error()[0]);
     }
