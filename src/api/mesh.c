@@ -68,21 +68,25 @@ static void end_group(mst_group *handle) {
     msi_group_free(group);
 }
 
-/* As many ranks as the mesh has positions: those given, or all of the world. */
-static mst_status seat_ranks(struct msi_mesh_family *family, const struct msi_axes *axes, const int *given,
+/* Whether the mesh has as many places as there are ranks for it. */
+static mst_status check_size(const struct msi_mesh_family *family, const struct msi_axes *axes, bool given,
                              int world_size) {
     int n = family->grid.size;
-    if (n > world_size || (n < world_size && !given)) {
-        struct msi_buf shown = {0};
-        char remedy[128];
-        msi_axes_show(axes, &family->grid, &shown);
-        snprintf(remedy, sizeof remedy, "let the product of the sizes be %d, or %s %d ranks%s", world_size,
-                 n > world_size ? "start" : "say with .ranks which", n, n > world_size ? "" : " take part");
-        msi_fail(MST_ERR_INVALID, remedy, "the mesh %.*s has place for %d ranks but the world has %d",
-                 MSI_SHOW(msi_buf_str(&shown)), n, world_size);
-        msi_buf_free(&shown);
-        return MST_ERR_INVALID;
-    }
+    if (n == world_size || (n < world_size && given)) return MST_OK;
+    struct msi_buf shown = {0};
+    char remedy[128];
+    msi_axes_show(axes, &family->grid, &shown);
+    snprintf(remedy, sizeof remedy, "let the product of the sizes be %d, or %s %d ranks%s", world_size,
+             n > world_size ? "start" : "say with .ranks which", n, n > world_size ? "" : " take part");
+    msi_fail(MST_ERR_INVALID, remedy, "the mesh %.*s has place for %d ranks but the world has %d",
+             MSI_SHOW(msi_buf_str(&shown)), n, world_size);
+    msi_buf_free(&shown);
+    return MST_ERR_INVALID;
+}
+
+/* Puts ranks into its places: those given, or all of the world. */
+static mst_status seat_ranks(struct msi_mesh_family *family, const int *given, int world_size) {
+    int n = family->grid.size;
     family->ranks = malloc((size_t)n * sizeof *family->ranks);
     int *sorted = malloc((size_t)n * sizeof *sorted);
     mst_status st = family->ranks && sorted ? MST_OK : msi_fail_memory();
@@ -158,7 +162,8 @@ static mst_status make(const int *shape, int ndim, const char *const *names, con
     mst_mesh *whole = NULL;
     mst_status st = msi_grid_make(shape, ndim, &family->grid);
     if (st == MST_OK) st = msi_axes_make(names, ndim, &axes);
-    if (st == MST_OK) st = seat_ranks(family, &axes, options->ranks, world->world->size);
+    if (st == MST_OK) st = check_size(family, &axes, options->ranks != NULL, world->world->size);
+    if (st == MST_OK) st = seat_ranks(family, options->ranks, world->world->size);
     if (st == MST_OK && !(family->dims = malloc((size_t)ndim * sizeof *family->dims))) st = msi_fail_memory();
     if (st == MST_OK && options->backend && !(family->backend = strdup(options->backend)))
         st = msi_fail_memory();
