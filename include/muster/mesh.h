@@ -41,7 +41,7 @@ typedef struct mst_mesh_options {
 /*
  * Arranges ranks in ndim dimensions of these sizes, the last one running fastest. The product of the sizes is the number of
  * ranks in the world; with .ranks, which names so many of them, it may be less. names are distinct, or NULL: then dimensions
- * are called "0", "1", …
+ * are called "0", "1", …, and keep these names in slices.
  */
 mst_status mst_init_device_mesh_with(const int *shape, int ndim, const char *const *names, mst_mesh **mesh,
                                      const mst_mesh_options *options);
