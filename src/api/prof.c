@@ -5,7 +5,6 @@
 #include "prof/flight_dump.h"
 #include "prof/summary.h"
 
-#include <muster/output.h>
 #include <muster/prof.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,7 +118,7 @@ static mst_status summarize(const char *name, const mst_summary_options *given, 
 mst_status mst_log_summary_with(const mst_summary_options *options) {
     struct msi_buf text = {0};
     mst_status st = summarize("mst_log_summary", options, false, &text);
-    if (st == MST_OK && text.len) mst_printf("%.*s", (int)text.len, (const char *)text.data);
+    if (st == MST_OK && text.len) msi_print(text.data, text.len);
     msi_buf_free(&text);
     return st;
 }

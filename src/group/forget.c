@@ -146,6 +146,7 @@ void msi_world_leave(struct msi_world *world) {
         if (!last && world->rank == 0) wait_for_others(world);
         return;
     }
-    if (last && count_ended(world))
-        delete_keys(world, names, sizeof names / sizeof *names, "who/", world->size);
+    if (!last || !count_ended(world)) return;
+    delete_keys(world, names, sizeof names / sizeof *names, "who/", world->size);
+    if (world->summed) delete_keys(world, NULL, 0, "prof/", world->size);
 }

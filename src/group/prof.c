@@ -1,17 +1,15 @@
 /*
- * prof.c - profiles of a world: when it begins and ends, and what its ranks tell each other of what they recorded. That goes
- * through the store, so that it is in no profile and works whatever the groups' engines are.
+ * prof.c - profiles of a world: what is recorded when it begins, and on which clock. What ranks tell each other goes through the
+ * store, so that it is in no profile and works whatever the groups' engines are. summary.c has what comes of it.
  */
 #include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/report.h"
 #include "group/world.h"
 #include "prof/flight_dump.h"
-#include "prof/summary.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -158,83 +156,4 @@ const struct msi_prof_group *msi_group_recorded(mst_group *group) {
         group->recorded = msi_prof_group(group->world->prof, group->id, group->name, group->rank, group->size,
                                          global_rank, group);
     return group->recorded;
-}
-
-static void name_tally(char out[64], int number, int rank) {
-    snprintf(out, 64, "prof/%d/%d", number, rank);
-}
-
-static mst_status collect_one(struct msi_world *world, int number, int rank, const struct msi_wait *wait,
-                              struct msi_tally **tally) {
-    char name[64];
-    struct msi_buf text = {0};
-    name_tally(name, number, rank);
-    mst_status st = get(world, name, rank, wait, &text);
-    if (st == MST_OK && text.len) st = msi_tally_read(text.data, text.len, NULL, tally);
-    msi_buf_free(&text);
-    return st;
-}
-
-static mst_status publish(struct msi_world *world, int number) {
-    char name[64];
-    struct msi_buf text = {0};
-    mst_status st = msi_recorder_write(world->prof, &text);
-    name_tally(name, number, world->rank);
-    if (st == MST_OK) st = put(world, name, msi_buf_str(&text));
-    msi_buf_free(&text);
-    return st;
-}
-
-/* Of all ranks, as far as they have any. */
-static void collect(struct msi_world *world, int number, const struct msi_wait *wait,
-                    struct msi_tally **tallies) {
-    char key[MSI_KEY_MAX], name[64];
-    for (int r = 0; r < world->size; r++) {
-        if (collect_one(world, number, r, wait, &tallies[r]) != MST_OK)
-            msi_log(prof, WARN, "there is no profile of rank %d: %s", r, mst_error());
-        struct msi_wait soon = {msi_deadline(OWN_MS), NULL};
-        name_tally(name, number, r);
-        struct msi_exchange x = {
-            .req = {.op = MSI_OP_DELETE_KEY, .key = msi_key(key, "%s%s", world->prefix, name)}};
-        msi_world_exec(world, &soon, &x, 1);
-        msi_exchange_free(&x, 1);
-    }
-}
-
-static mst_status write_summary(struct msi_tally *const *tallies, int n, bool show_straggler, bool json,
-                                struct msi_buf *out) {
-    struct msi_summary *summary;
-    mst_status st = msi_summary_make(tallies, n, show_straggler, &summary);
-    if (st != MST_OK) return st;
-    if (json)
-        msi_summary_json(summary, out);
-    else
-        msi_summary_text(summary, out);
-    msi_summary_free(summary);
-    return out->failed ? msi_fail_memory() : MST_OK;
-}
-
-mst_status msi_world_summarize(struct msi_world *world, const struct msi_wait *wait, bool show_straggler,
-                               bool json, struct msi_buf *out) {
-    int number = world->summaries++;
-    mst_status st = publish(world, number);
-    if (st != MST_OK || world->rank != 0) return st;
-    struct msi_tally **tallies = calloc((size_t)world->size, sizeof *tallies);
-    if (!tallies) return msi_fail_memory();
-    collect(world, number, wait, tallies);
-    st = write_summary(tallies, world->size, show_straggler, json, out);
-    for (int r = 0; r < world->size; r++) msi_tally_free(tallies[r]);
-    free(tallies);
-    return st;
-}
-
-void msi_world_print_profile(struct msi_world *world) {
-    struct msi_buf text = {0};
-    struct msi_wait wait = {msi_deadline(world->linger_ms), NULL};
-    if (world->prof && world->prints_profile &&
-        !atomic_load_explicit(&world->cut_off, memory_order_relaxed) &&
-        msi_world_summarize(world, &wait, true, false, &text) == MST_OK && text.len)
-        fwrite(text.data, 1, text.len, stdout);
-    fflush(stdout);
-    msi_buf_free(&text);
 }

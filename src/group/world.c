@@ -76,6 +76,7 @@ static void release(struct msi_world *world) {
     pthread_mutex_destroy(&world->lock);
     free(world->counts);
     free(world->gone);
+    msi_summed_free(world->summed);
     free(world);
 }
 
@@ -216,13 +217,13 @@ mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, 
     return msi_blame(st, 0);
 }
 
-void msi_world_close(struct msi_world *world) {
+void msi_world_close(struct msi_world *world, msi_printer print) {
     while (!msi_list_empty(&world->groups)) {
         mst_group *group = msi_container(world->groups.next, mst_group, node);
         msi_group_forget(group);
         msi_group_free(group);
     }
-    msi_world_print_profile(world);
+    msi_world_print_profile(world, print);
     msi_world_leave(world);
     release(world);
     msi_slate_phase(MSI_SLATE_LEFT);

@@ -10,22 +10,27 @@
  *   on, off, on=OP, off=OP      mst_start_profiling_comms, …_stop_…; the same for an operation
  *   set=TEXT                    mst_configure(.config = TEXT)
  *   enable, enable=OP, disable, verbose, debug     mst_configure(.enabled = …, …)
- *   log, straggler, json        the summaries
+ *   log, straggler, json        the summaries; log=MS with .timeout_ms, and then "logged after N ms"
+ *   cancelled                   the summary with a .cancel that is fired already
+ *   world=PATH, in=N, there, end   another world that meets in a file, with the ranks the other way round; N sums in it; its
+ *                               summary; its end
  *   die=R, leave                rank R kills itself; all end without mst_destroy_process_group
  *
- * What begins with odd- is done by odd ranks alone.
+ * What begins with odd- is done by odd ranks alone, and with r0-, r1-, … by that rank.
  */
 #include <muster/muster.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SMALL = 4, LARGE = 16384, MOST = 64 };
 
 static float in[MOST * LARGE], out[MOST * LARGE];
 static int rank, size;
+static mst_group *other;
 
 static void check(mst_status st, const char *action) {
     if (st == MST_OK) return;
@@ -97,9 +102,35 @@ static void json(void) {
     mst_bytes_free(&text);
 }
 
-static bool summaries(const char *action) {
-    if (!strcmp(action, "log"))
+static long long now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void log_within(int ms) {
+    long long begin = now_ms();
+    check(mst_log_summary(.timeout_ms = ms), "log");
+    printf("logged after %lld ms\n", now_ms() - begin);
+}
+
+static void log_cancelled(void) {
+    mst_cancel *cancel;
+    check(mst_cancel_new(&cancel), "cancel");
+    mst_cancel_fire(cancel);
+    printf("cancelled: %s\n", mst_status_name(mst_log_summary(.cancel = cancel)));
+    mst_cancel_free(cancel);
+}
+
+static bool summaries(const char *action, const char *value) {
+    if (!strcmp(action, "log") && value)
+        log_within(atoi(value));
+    else if (!strcmp(action, "log"))
         check(mst_log_summary(), action);
+    else if (!strcmp(action, "cancelled"))
+        log_cancelled();
+    else if (!strcmp(action, "there"))
+        check(mst_log_summary(.world = other), action);
     else if (!strcmp(action, "straggler"))
         check(mst_log_summary(.show_straggler = true), action);
     else if (!strcmp(action, "json"))
@@ -128,6 +159,26 @@ static bool switches(const char *action, const char *value) {
     return true;
 }
 
+static void open_other(const char *path) {
+    char url[300];
+    snprintf(url, sizeof url, "file://%s?rank=%d&world_size=%d", path, size - 1 - rank, size);
+    mst_init_options options = {.size = sizeof options, .init_method = url};
+    check(mst_world_open(&options, &other), "world");
+}
+
+static bool elsewhere(const char *action, const char *value) {
+    if (!strcmp(action, "world"))
+        open_other(value);
+    else if (!strcmp(action, "in"))
+        for (int i = 0; i < atoi(value); i++)
+            check(mst_all_reduce(out, SMALL, MST_F32, .group = other), action);
+    else if (!strcmp(action, "end"))
+        check(mst_destroy_process_group(other), action);
+    else
+        return false;
+    return true;
+}
+
 static void calls(const char *action, const char *value) {
     int n = value ? atoi(value) : 1;
     if (!strcmp(action, "kinds"))
@@ -150,6 +201,13 @@ static void calls(const char *action, const char *value) {
         exit(0);
 }
 
+/* What this rank has to do with it; NULL: nothing. */
+static const char *own_part(const char *action) {
+    if (!strncmp(action, "odd-", 4)) return rank % 2 ? action + 4 : NULL;
+    if (action[0] != 'r' || action[1] < '0' || action[1] > '9' || action[2] != '-') return action;
+    return action[1] - '0' == rank ? action + 3 : NULL;
+}
+
 int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         char *value = strchr(argv[i], '=');
@@ -159,10 +217,10 @@ int main(int argc, char **argv) {
             rank = mst_get_rank(NULL);
             size = mst_get_world_size(NULL);
         }
-        bool mine = strncmp(argv[i], "odd-", 4) != 0;
-        const char *action = argv[i] + (mine ? 0 : 4);
-        if (!mine && rank % 2 == 0) continue;
-        if (!summaries(action) && !switches(action, value)) calls(action, value);
+        const char *action = own_part(argv[i]);
+        if (!action || summaries(action, value) || switches(action, value) || elsewhere(action, value))
+            continue;
+        calls(action, value);
     }
     check(mst_destroy_process_group(NULL), "destroy");
     return 0;

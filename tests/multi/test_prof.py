@@ -159,6 +159,81 @@ class Tables(ProfTest):
         store.kill()
 
 
+class Together(ProfTest):
+    """Ranks that do not call the summary alike: nobody hangs, and later summaries are of the same calls again."""
+
+    def counts(self, lines):
+        """Of each table, how many all_reduces rank 0 has, and of the breakdown, how many all ranks have."""
+        return [int(line.split()[2]) for line in lines if line.startswith(" " * 20 + "16.0 B")]
+
+    def test_rank_0_alone(self):
+        """It waits for its timeout and no longer, names the others, and shows what it has."""
+        status, out = self.run_tool("run", "-n", 3, PROF, "enable", "init", "sums=4", "r0-log=700", "sums=1", "straggler")
+        self.assertEqual(status, 0, out)
+        self.assertRegex(out, r"missing: what ranks 1, 2 recorded\n.*not in time .*: ranks 1, 2\n")
+        took = int(re.search(r"logged after (\d+) ms", out)[1])
+        self.assertGreaterEqual(took, 690)
+        self.assertLess(took, 5000)
+        lines = [line[4:] for line in out.splitlines() if line.startswith("[0] ")]
+        self.assertEqual(self.counts(lines), [4, 5, 5])
+        self.assertNotIn("missing", out.split("missing", 1)[1])
+
+    def test_rank_0_alone_and_then_all_at_once(self):
+        """No collective of the world is between the two: the message has rank 1 come after rank 0 has given up."""
+        lines = self.launch(2, "enable", "init", "sums=4", "r0-log=300", "pass=1", "straggler", "sums=2", "straggler")
+        self.assertEqual(self.counts(lines), [4, 4, 4, 6, 6])
+        self.assertEqual(len([line for line in lines if line.startswith("missing")]), 1)
+
+    def test_rank_0_twice(self):
+        """Its first takes what rank 1 has left, its second has nothing to wait for but its timeout."""
+        lines = self.launch(2, "enable", "init", "sums=4", "r1-log", "pass=1", "r0-straggler", "r0-log=300", "sums=2", "straggler")
+        self.assertEqual(self.counts(lines), [4, 4, 4, 6, 6])
+        self.assertEqual(len([line for line in lines if line.startswith("missing")]), 1)
+
+    def test_another_alone_and_then_all(self):
+        lines = self.launch(2, "enable", "init", "sums=4", "r1-log=60000", "sums=2", "straggler", "sums=3", "straggler")
+        self.assertEqual(self.counts(lines), [6, 6, 9, 9])
+        self.assertNotIn("missing", "\n".join(lines))
+
+    def test_one_calls_twice(self):
+        lines = self.launch(3, "enable", "init", "sums=4", "straggler", "r2-log", "sums=2", "straggler", "sums=3", "straggler")
+        self.assertEqual(self.counts(lines), [4, 4, 6, 6, 9, 9])
+        self.assertNotIn("missing", "\n".join(lines))
+
+    def test_one_calls_often(self):
+        """What nobody takes is not kept: the rank that calls alone leaves its last few."""
+        lines = self.launch(2, "enable", "init", "sums=4", *["r1-log"] * 9, "straggler", "sums=1", *["r1-log"] * 9, "sums=1", "straggler")
+        self.assertEqual(self.counts(lines), [4, 4, 6, 6])
+
+    def test_ranks_run_ahead(self):
+        """Messages keep nobody from going on: each summary is of the calls before it all the same."""
+        lines = self.launch(2, "enable", "init", "sums=2", "straggler", "pass=1", "straggler", "pass=1", "straggler", "pass=1", "straggler")
+        self.assertEqual(self.counts(lines), [2, 2] * 4)
+        passed = [line.split()[2] for line in lines if line.startswith(" " * 20 + "32.0 B")]
+        self.assertEqual(passed, ["1", "1", "2", "2", "3", "3"])
+
+    def test_one_that_is_past_it(self):
+        """Rank 1 has gone to its end without that summary, so rank 0 does not wait for it."""
+        lines = self.launch(2, "init", "sums=2", "r0-log=60000", env={"MUSTER_PROF": 1})
+        self.assertEqual(self.counts(lines), [2, 2, 2])
+        self.assertNotIn("missing", "\n".join(lines))
+
+    def test_cancelled(self):
+        status, out = self.run_tool("run", "-n", 2, PROF, "enable", "init", "sums=2", "cancelled")
+        self.assertEqual(status, 0, out)
+        self.assertEqual(out.count("cancelled: MST_ERR_CANCELLED"), 2)
+
+    def test_another_world(self):
+        """Its own rank 0 prints, which is rank 1 here; at its end, too."""
+        where = self.path("other")
+        for last, env in ((["there", "end"], {}), (["end"], {"MUSTER_PROF": 1})):
+            with self.subTest(last=last):
+                status, out = self.run_tool("run", "-n", 2, PROF, "enable", "init", "sums=1", f"world={where}{len(env)}", "in=7", *last, env=env)
+                self.assertEqual(status, 0, out)
+                self.assertRegex(out, r"(?m)^\[1\] +16\.0 B +7 ")
+                self.assertNotRegex(out, r"(?m)^\[0\] +16\.0 B +7 ")
+
+
 class Mistakes(ProfTest):
     def test_config(self):
         for text, words in {
