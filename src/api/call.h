@@ -50,6 +50,25 @@ mst_status msi_call_reducer(struct msi_call *call);
 mst_status msi_call_take(struct msi_call *call, const void *buffer, size_t count, uint64_t extra);
 /* Tells the launcher of the call, by the slate; for msi_call_leave. */
 uint64_t msi_call_note(const struct msi_call *call);
+/*
+ * A call that is made of others, one after the other on this thread, is one record: that of the last of them, with what is said here.
+ * Between msi_whole_begin and msi_whole_end the others of its group are not recorded.
+ */
+struct msi_whole {
+    const char *name;
+    enum msi_kind kind;
+    mst_dtype dtype;
+    const mst_call *options;
+    mst_group *group;
+    uint64_t bytes; /* to be known before the last begins */
+    bool last;      /* what begins now is the last */
+    bool told;      /* it was */
+    uint64_t begin, seq;
+};
+void msi_whole_begin(struct msi_whole *whole);
+/* One that failed before the last began is recorded as that. Returns status. */
+mst_status msi_whole_end(struct msi_whole *whole, mst_status status);
+
 /* Fills in what whoever watches wants to know of the call. */
 void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark *mark);
 /* It is over, and has failed with the thread's last error. */

@@ -54,8 +54,17 @@ static int peer_of(const struct msi_call *call) {
     return msi_call_is_message(call) ? msi_group_global_rank(call->group, call->root) : -1;
 }
 
+/* What this thread is in. */
+static _Thread_local struct msi_whole *current;
+
+/* What the call is a part of; NULL: it is whole, perhaps in a callback that came between. */
+static struct msi_whole *whole_of(const struct msi_call *call) {
+    return current && current->group == call->group ? current : NULL;
+}
+
 static const char *plain_name(const struct msi_call *call) {
-    return call->name + (sizeof "mst_" - 1);
+    const struct msi_whole *whole = whole_of(call);
+    return (whole ? whole->name : call->name) + (sizeof "mst_" - 1);
 }
 
 /* Under the name that the call wants, in a group that records know; false: there is no memory for that. */
@@ -107,16 +116,52 @@ static struct msi_flight_spot fly(const struct msi_call *call, uint64_t tick) {
     return msi_flight_begin(&about, tick);
 }
 
+/* What is another for the whole. */
+static void widen_record(struct msi_whole *whole, struct msi_record *record) {
+    whole->told = true;
+    record->begin = whole->begin;
+    record->seq = whole->seq;
+    record->bytes = whole->bytes;
+    record->dtype = (uint8_t)whole->dtype;
+    record->share = (uint8_t)share_of(whole->kind);
+    record->flags &= (uint8_t)~MSI_RECORD_WORK; /* its parts may be works where it is none */
+    if (whole->options->work) record->flags |= MSI_RECORD_WORK;
+}
+
 void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark *mark) {
     uint64_t tick = call->entered ? call->entered : msi_tick();
     mark->on = watch & MSI_WATCH_FLIGHT;
     mark->waits = 0;
     if (watch & MSI_WATCH_FLIGHT) mark->spot = fly(call, tick);
+    struct msi_whole *whole = whole_of(call);
+    if (whole && !whole->last) return;
     if (!(watch & MSI_WATCH_RECORD) || !name_record(call, &mark->record)) return;
     if (!msi_recorder_wants(mark->record.name, call->options.prof)) return;
     mark->record.begin = tick;
     fill_record(call, &mark->record);
+    if (whole && whole->begin) widen_record(whole, &mark->record);
     mark->on |= MSI_WATCH_RECORD;
+}
+
+void msi_whole_begin(struct msi_whole *whole) {
+    whole->begin = msi_watch_on() & MSI_WATCH_RECORD ? msi_tick() : 0;
+    whole->seq = whole->group->operations + 1;
+    current = whole;
+}
+
+static void record_failure(struct msi_whole *whole, mst_status status) {
+    struct msi_mark mark;
+    struct msi_call call = {.options = *whole->options, .group = whole->group, .kind = MSI_KIND_BARRIER};
+    whole->last = true;
+    msi_call_mark(&call, MSI_WATCH_RECORD, &mark);
+    msi_mark_end(&mark, status);
+}
+
+mst_status msi_whole_end(struct msi_whole *whole, mst_status status) {
+    bool begun = whole->group->operations >= whole->seq;
+    if (status != MST_OK && begun && whole->begin && !whole->told) record_failure(whole, status);
+    current = NULL;
+    return status;
 }
 
 void msi_call_mark_failed(struct msi_mark *mark, mst_status status) {

@@ -118,12 +118,12 @@ static mst_status hear_zero(struct msi_world *world, struct msi_prof_who *who) {
     return follow(world, port, who);
 }
 
-/* MUSTER_PROF and MUSTER_TRACE ask for everything, whatever the file says; it has the rest. */
+/* MUSTER_PROF and MUSTER_TRACE enable it; what is recorded then is for the file to say, and everything where there is none. */
 static mst_status configure(const struct msi_settings *settings) {
-    struct msi_prof_config config = {0};
+    struct msi_prof_config config = msi_prof_config_default;
     mst_status st = settings->config[0] ? msi_prof_config_read(settings->config, &config) : MST_OK;
     if (st != MST_OK) return st;
-    if (settings->prof || settings->trace[0]) config.enabled = config.prof_all = true;
+    if (settings->prof || settings->trace[0]) config.enabled = true;
     if (settings->config[0] || config.enabled) msi_recorder_set(&config, false);
     return MST_OK;
 }

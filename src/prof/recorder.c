@@ -281,10 +281,18 @@ void msi_recorder_set(const struct msi_prof_config *config, bool program) {
     pthread_mutex_unlock(&recorder.lock);
 }
 
-void msi_recorder_get(struct msi_prof_config *config) {
+mst_status msi_recorder_change(msi_prof_change change, const void *arg) {
     pthread_mutex_lock(&recorder.lock);
-    *config = recorder.config;
+    struct msi_prof_config config = recorder.config;
+    mst_status st = change(&config, arg);
+    if (st == MST_OK) {
+        drain();
+        recorder.config = config;
+        recorder.configured = true;
+        apply();
+    }
     pthread_mutex_unlock(&recorder.lock);
+    return st;
 }
 
 void msi_recorder_add(const struct msi_record *record) {

@@ -42,7 +42,9 @@ const struct msi_prof_group *msi_prof_group(struct msi_prof_world *world, const 
 
 /* What is recorded from now on: as the program says, or, until it does, the environment. */
 void msi_recorder_set(const struct msi_prof_config *config, bool program);
-void msi_recorder_get(struct msi_prof_config *config);
+/* The program changes what is recorded, while nobody else does. Where change fails nothing is changed. */
+typedef mst_status (*msi_prof_change)(struct msi_prof_config *config, const void *arg);
+mst_status msi_recorder_change(msi_prof_change change, const void *arg);
 
 /* Shall a call be recorded, which says so itself or not? Only while recording is on. */
 bool msi_recorder_wants(const char *name, bool asked);

@@ -3,6 +3,8 @@
  *
  *   init                        joins; what comes before is done without a world
  *   kinds                       every kind of call once, with known sizes, in the world and in a group of the first two ranks
+ *   every                       every call of comm.h once, in a group "pair" of the first two ranks; rank 0 says "once NAME LINE"
+ *   race                        threads start and stop operations; in the end all of race0 to race7 are started
  *   sums=N, works=N             N sums of 4 f32; of 64 KiB, with .work
  *   named=NAME, asked           a sum with .log_name, with .prof
  *   pass=N                      N messages of 8 f32 to the next rank, and from the one before
@@ -19,6 +21,7 @@
  * What begins with odd- is done by odd ranks alone, and with r0-, r1-, … by that rank.
  */
 #include <muster/muster.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +88,128 @@ static void all_kinds(void) {
     check(mst_new_group(first, 2, &pair, .name = "pair"), "new_group");
     if (rank < 2) kinds(pair);
     check(mst_destroy_process_group(pair), "destroy");
+}
+
+/* So that its record can be told from all others. */
+#define ONCE(name, call)                                                                                     \
+    do {                                                                                                     \
+        if (rank == 0) printf("once %s %d\n", #name, __LINE__);                                              \
+        check(call, #name);                                                                                  \
+    } while (0)
+
+/* 8 f32 to the other one, and from it. */
+static void every_message(mst_group *g) {
+    mst_work *work, *works[2];
+    int peer = 1 - rank;
+    const mst_p2p both[] = {{.send = true, .buf = in, .count = 8, .dtype = MST_F32, .peer = peer},
+                            {.buf = out, .count = 8, .dtype = MST_F32, .peer = peer}};
+    mst_bytes bytes;
+    if (rank == 0) {
+        ONCE(send, mst_send(in, 8, MST_F32, .dst = peer, .group = g));
+        ONCE(recv, mst_recv(out, 8, MST_F32, .src = peer, .group = g));
+        ONCE(isend, mst_isend(in, 8, MST_F32, .dst = peer, .group = g, .work = &work));
+        check(mst_wait(work), "wait");
+        ONCE(irecv, mst_irecv(out, 8, MST_F32, .src = peer, .group = g, .work = &work));
+        check(mst_wait(work), "wait");
+        ONCE(send_bytes, mst_send_bytes("hello", 5, .dst = peer, .group = g));
+        ONCE(recv_bytes, mst_recv_bytes(&bytes, .src = peer, .group = g));
+    } else {
+        check(mst_recv(out, 8, MST_F32, .src = peer, .group = g), "recv");
+        check(mst_send(in, 8, MST_F32, .dst = peer, .group = g), "send");
+        check(mst_recv(out, 8, MST_F32, .src = peer, .group = g), "recv");
+        check(mst_send(in, 8, MST_F32, .dst = peer, .group = g), "send");
+        check(mst_recv_bytes(&bytes, .src = peer, .group = g), "recv_bytes");
+        mst_bytes_free(&bytes);
+        check(mst_send_bytes("hello there", 11, .dst = peer, .group = g), "send_bytes");
+        bytes = (mst_bytes){NULL, 0};
+    }
+    mst_bytes_free(&bytes);
+    ONCE(batch_isend_irecv, mst_batch_isend_irecv(both, 2, works, .group = g));
+    for (int i = 0; i < 2; i++) check(mst_wait(works[i]), "wait");
+}
+
+/* Rank 0 has 5 bytes, rank 1 has 11. */
+static void every_bytes(mst_group *g) {
+    mst_bytes all[2], one = {rank ? NULL : strdup("hello"), rank ? 0 : 5};
+    const mst_bytes ins[] = {{.data = (char[]){"hello"}, .len = 5},
+                             {.data = (char[]){"hello there"}, .len = 11}};
+    const mst_bytes *own = &ins[rank];
+    ONCE(broadcast_bytes, mst_broadcast_bytes(&one, .group = g));
+    mst_bytes_free(&one);
+    ONCE(all_gather_bytes, mst_all_gather_bytes(all, own->data, own->len, .group = g));
+    for (int i = 0; i < 2; i++) mst_bytes_free(&all[i]);
+    ONCE(gather_bytes, mst_gather_bytes(all, own->data, own->len, .group = g));
+    for (int i = 0; i < 2 && rank == 0; i++) mst_bytes_free(&all[i]);
+    ONCE(scatter_bytes, mst_scatter_bytes(&one, rank ? NULL : ins, .group = g));
+    mst_bytes_free(&one);
+}
+
+static void every_list(mst_group *g) {
+    void *outs[] = {out, out + 64};
+    const void *ins[] = {in, in + 64};
+    const size_t counts[] = {16, 8};
+    ONCE(all_gather, mst_all_gather(outs, in, 16, MST_F32, .group = g));
+    ONCE(reduce_scatter, mst_reduce_scatter(out, ins, 16, MST_F32, .group = g));
+    ONCE(all_to_all, mst_all_to_all(outs, ins, 16, MST_F32, .group = g));
+    ONCE(all_reduce_coalesced, mst_all_reduce_coalesced(outs, counts, 2, MST_F32, .group = g));
+    ONCE(all_gather_coalesced, mst_all_gather_coalesced(outs, ins, counts, 2, MST_F32, .group = g));
+    ONCE(reduce_scatter_coalesced, mst_reduce_scatter_coalesced(outs, ins, counts, 2, MST_F32, .group = g));
+}
+
+static void every_tensor(mst_group *g) {
+    ONCE(barrier, mst_barrier(.group = g));
+    ONCE(monitored_barrier, mst_monitored_barrier(.group = g));
+    ONCE(broadcast, mst_broadcast(out, 16, MST_F32, .group = g));
+    ONCE(all_reduce, mst_all_reduce(out, 16, MST_F32, .group = g));
+    ONCE(reduce, mst_reduce(out, 16, MST_F32, .group = g));
+    ONCE(inference_all_reduce, mst_inference_all_reduce(out, 16, MST_F32, .group = g));
+    ONCE(all_gather_into_tensor, mst_all_gather_into_tensor(out, in, 16, MST_F32, .group = g));
+    ONCE(reduce_scatter_tensor, mst_reduce_scatter_tensor(out, in, 16, MST_F32, .group = g));
+    ONCE(gather, mst_gather(out, in, 16, MST_F32, .group = g));
+    ONCE(scatter, mst_scatter(out, in, 16, MST_F32, .group = g));
+    ONCE(all_to_all_single, mst_all_to_all_single(out, in, 16, MST_F32, .group = g));
+    ONCE(reduce_scatter_fn, mst_reduce_scatter_fn(out, in, 16, MST_F32, .group = g));
+    ONCE(allgather_fn, mst_allgather_fn(out, in, 16, MST_F32, .group = g));
+}
+
+static void every(void) {
+    mst_group *pair;
+    const int first[] = {0, 1};
+    check(mst_new_group(first, 2, &pair, .name = "pair"), "new_group");
+    if (rank < 2) {
+        void *memory;
+        check(mst_alloc(64, &memory, .group = pair), "alloc");
+        every_tensor(pair);
+        every_list(pair);
+        every_bytes(pair);
+        every_message(pair);
+        mst_free(memory);
+    }
+    check(mst_destroy_process_group(pair), "destroy");
+}
+
+static void *racer(void *arg) {
+    char own[16], passing[16];
+    const char *const names[] = {own}, *const others[] = {passing};
+    snprintf(own, sizeof own, "race%d", *(int *)arg);
+    snprintf(passing, sizeof passing, "passing%d", *(int *)arg);
+    for (int i = 0; i < 300; i++) {
+        check(mst_start_profiling_op(others, 1), "race");
+        check(i % 2 ? mst_stop_profiling_op(names, 1) : mst_start_profiling_op(names, 1), "race");
+        check(mst_stop_profiling_op(others, 1), "race");
+    }
+    check(mst_start_profiling_op(names, 1), "race");
+    return NULL;
+}
+
+static void race(void) {
+    pthread_t threads[8];
+    int numbers[8];
+    for (int i = 0; i < 8; i++) {
+        numbers[i] = i;
+        if (pthread_create(&threads[i], NULL, racer, &numbers[i]) != 0) exit(3);
+    }
+    for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
 }
 
 static void works(int n) {
@@ -183,6 +308,10 @@ static void calls(const char *action, const char *value) {
     int n = value ? atoi(value) : 1;
     if (!strcmp(action, "kinds"))
         all_kinds();
+    else if (!strcmp(action, "every"))
+        every();
+    else if (!strcmp(action, "race"))
+        race();
     else if (!strcmp(action, "sums"))
         for (int i = 0; i < n; i++) check(mst_all_reduce(out, SMALL, MST_F32), action);
     else if (!strcmp(action, "works"))

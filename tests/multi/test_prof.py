@@ -60,8 +60,13 @@ class Recorded(ProfTest):
                     factors = {PART: (n - 1) / n, TWICE: 2 * (n - 1) / n, None: 0}
                     expected = row["tput_avg_gbps"] * factors.get(factor, factor)
                     self.assertAlmostEqual(row["busbw_avg_gbps"], expected, delta=0.02 + expected / 100)
-            (large, small) = sorted(ops["all_reduce_coalesced", group]["rows"], key=lambda row: -row["bytes"])
-            self.assertEqual((large["bytes"], small["bytes"]), (64, 32))
+            (row,) = ops["all_reduce_coalesced", group]["rows"]
+            self.assertEqual((row["bytes"], row["count"]), (64 + 32, 1))
+
+    def test_threads_change_it_together(self):
+        names = [f"race{i}" for i in range(8)]
+        ops = self.ops(2, "init", "race", *[f"named={name}" for name in [*names, "passing0", "passing7"]])
+        self.assertEqual([name for name, _ in ops], names)
 
     def test_off(self):
         self.assertEqual(self.ops(2, "init", "sums=3"), {})
@@ -84,6 +89,30 @@ class Recorded(ProfTest):
         pathlib.Path(config).write_text('{"comms_logger": {"enabled": true, "prof_all": false, "prof_ops": ["barrier"]}}')
         ops = self.ops(2, "init", "barrier", "sums=2", env={"MUSTER_CONFIG": config})
         self.assertEqual([name for name, _ in ops], ["barrier"])
+
+    def test_the_file_says_which(self):
+        """MUSTER_PROF and MUSTER_TRACE enable, and the file says what."""
+        config = self.path("ds.json")
+        for file, names in {
+            '{"enabled": false, "prof_ops": ["barrier"]}': ["barrier"],
+            '{"enabled": false, "prof_all": true, "prof_ops": ["barrier"]}': ["barrier", "all_reduce"],
+            '{"prof_all": false}': [],
+            '{"verbose": false}': ["barrier", "all_reduce"],
+        }.items():
+            pathlib.Path(config).write_text('{"comms_logger": %s}' % file)
+            for env in ({"MUSTER_PROF": 1}, {"MUSTER_TRACE": self.path("traces")}):
+                with self.subTest(file=file, env=env):
+                    ops = self.ops(2, "init", "barrier", "sums=2", env={"MUSTER_CONFIG": config, **env})
+                    self.assertEqual([name for name, _ in ops], names)
+        ops = self.ops(2, "init", "barrier", "sums=2", env={"MUSTER_CONFIG": config})
+        self.assertEqual(ops, {})
+
+    def test_an_operation_is_started_where_nothing_was(self):
+        """Then it is the only one, also where the configuration is off and does not say which it would be for."""
+        for first in ("disable", 'set={"comms_logger": {"enabled": false}}'):
+            with self.subTest(first=first):
+                ops = self.ops(2, first, "init", "on=barrier", "barrier", "sums=2")
+                self.assertEqual([name for name, _ in ops], ["barrier"])
 
     def test_what_the_program_says_counts_more(self):
         self.assertEqual(self.ops(2, "disable", "init", "sums=2", env={"MUSTER_PROF": 1}), {})
@@ -289,6 +318,61 @@ class Traces(ProfTest):
             ended = {event["id"]: event["ts"] for event in self.of(events, "e")}
             self.assertEqual(set(begun), set(ended))
             self.assertTrue(all(begun[i] <= ended[i] for i in begun))
+
+    # What the record of each call says, in a group of 2: bytes and dtype. 64 bytes, or a share of 64 each.
+    TENSORS = {"broadcast": 64, "all_reduce": 64, "reduce": 64, "inference_all_reduce": 64}
+    SHARES = ("all_gather_into_tensor", "reduce_scatter_tensor", "gather", "scatter", "all_to_all_single", "reduce_scatter_fn")
+    SHARES += ("allgather_fn", "all_gather", "reduce_scatter", "all_to_all")
+    SUMS = {"all_reduce_coalesced": 96, "all_gather_coalesced": 192, "reduce_scatter_coalesced": 192}
+    BYTES = {"broadcast_bytes": 5, "all_gather_bytes": 16, "gather_bytes": 16, "scatter_bytes": 16, "send_bytes": 5, "recv_bytes": 11}
+    MESSAGES = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
+    ALIASES = {"reduce_scatter_fn": "reduce_scatter_tensor", "allgather_fn": "all_gather_into_tensor"}
+    EVERY = {
+        **{name: (size, "f32") for name, size in TENSORS.items()},
+        **{name: (128, "f32") for name in SHARES},
+        **{name: (size, "f32") for name, size in SUMS.items()},
+        **{name: (size, "u8") for name, size in BYTES.items()},
+        **{name: (32, "f32") for name in MESSAGES},
+        "barrier": (0, None),
+        "monitored_barrier": (0, None),
+    }
+
+    def test_every_call_is_one_record(self):
+        """Each call that the header has, by its line in the program: its name, bytes, dtype, group and caller, once."""
+        header = pathlib.Path(os.environ["MUSTER_SOURCE_DIR"], "include/muster/comm.h").read_text()
+        calls = set(re.findall(r"mst_status mst_(\w+)_with\([^;]*const mst_call \*", header)) - {"alloc"}
+        self.assertEqual(calls, set(self.EVERY), "a call of comm.h is not in this test, or no more in comm.h")
+        for command in ((), self.HOSTS):
+            with self.subTest(command=command):
+                self.check_every(command)
+
+    def check_every(self, command):
+        traces = self.path("every")
+        status, out = self.run_tool("run", "-n", 3, *command, PROF, "init", "every", env={"MUSTER_TRACE": traces})
+        self.assertEqual(status, 0, out)
+        lines = {int(line): name for name, line in re.findall(r"once (\w+) (\d+)", out)}
+        self.assertEqual(set(lines.values()), set(self.EVERY), out)
+        events = json.loads(pathlib.Path(traces, "rank-0.trace.json").read_text())
+        records = collections.defaultdict(list)
+        for event in events:
+            if event["ph"] in "Xb":
+                records[int(event["args"]["site"].rpartition(":")[2])].append(event)
+        self.assertEqual(set(records), set(lines))
+        groups = {event["args"]["group"]: event["args"] for event in events if event["name"] == "muster_group"}
+        for line, name in lines.items():
+            with self.subTest(name=name):
+                self.assertEqual(len(records[line]), 2 if name.startswith("batch") else 1)  # batch: one for each message
+                for event in records[line]:
+                    size, dtype = self.EVERY[name]
+                    args = event["args"]
+                    self.assertEqual(event["name"], self.ALIASES.get(name, name))
+                    self.assertEqual((args["bytes"], args.get("dtype")), (size, dtype))
+                    self.assertRegex(args["site"], r"prof\.c:\d+$")
+                    self.assertRegex(args["function"], r"^every_(tensor|list|bytes|message)$")
+                    self.assertEqual((groups[args["group"]]["name"], groups[args["group"]]["ranks"]), ("pair", [0, 1]))
+                    self.assertNotIn("status", args)
+                    self.assertEqual(event["ph"] == "b", name in ("isend", "irecv", "batch_isend_irecv"))
+                    self.assertEqual(event["cat"], "message" if name in (*self.MESSAGES, "send_bytes", "recv_bytes") else "collective")
 
     def test_flows_meet(self):
         ranks = self.trace(3, "init", "pass=5")
