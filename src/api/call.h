@@ -50,6 +50,9 @@ mst_status msi_call_reducer(struct msi_call *call);
 mst_status msi_call_take(struct msi_call *call, const void *buffer, size_t count, uint64_t extra);
 /* Tells the launcher of the call, by the slate; for msi_call_leave. */
 uint64_t msi_call_note(const struct msi_call *call);
+/* What its bandwidths are reckoned by. */
+enum msi_share msi_call_share(enum msi_kind kind);
+
 /*
  * A call that is made of others, one after the other on this thread, is one record: that of the last of them, with what is said here.
  * Between msi_whole_begin and msi_whole_end the others of its group are not recorded.

@@ -34,7 +34,7 @@ static size_t bytes_of(const struct msi_call *call) {
     }
 }
 
-static enum msi_share share_of(enum msi_kind kind) {
+enum msi_share msi_call_share(enum msi_kind kind) {
     switch (msi_kind_family(kind)) {
     case MSI_KIND_BARRIER:
         return MSI_SHARE_NONE;
@@ -91,7 +91,7 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     record->tag = o->tag;
     record->dtype = (uint8_t)call->dtype;
     record->op = (uint8_t)o->op;
-    record->share = (uint8_t)share_of(call->kind);
+    record->share = (uint8_t)msi_call_share(call->kind);
     record->flags = (uint8_t)flags;
     record->backend = "native";
     record->algorithm = NULL;
@@ -123,7 +123,7 @@ static void widen_record(struct msi_whole *whole, struct msi_record *record) {
     record->seq = whole->seq;
     record->bytes = whole->bytes;
     record->dtype = (uint8_t)whole->dtype;
-    record->share = (uint8_t)share_of(whole->kind);
+    record->share = (uint8_t)msi_call_share(whole->kind);
     record->flags &= (uint8_t)~MSI_RECORD_WORK; /* its parts may be works where it is none */
     if (whole->options->work) record->flags |= MSI_RECORD_WORK;
 }

@@ -4,6 +4,7 @@
  */
 #include "harness.h"
 
+#include "api/call.h"
 #include "prof/figures.h"
 #include "prof_kit.h"
 
@@ -104,6 +105,80 @@ static void test_every_share_and_group_size(void **state) {
         }
     assert_true(msi_gbps(1000000000, 1000000000) == 8); /* 10^9 bytes in a second */
     assert_true(msi_gbps(4, 0) == 32);
+}
+
+/*
+ * Every operation as FACTS has it: S is the tensor, or n shares of it, and the bus carries S/t, that by (n-1)/n or 2(n-1)/n, or
+ * nothing.
+ */
+static const struct {
+    enum msi_kind kind;
+    bool shares;
+    enum { NOTHING, ALL, BUT_ONE, TWICE } bus;
+} operations[] = {
+    {MSI_KIND_BARRIER, false, NOTHING},
+    {MSI_KIND_MONITORED_BARRIER, false, NOTHING},
+    {MSI_KIND_ALL_REDUCE, false, TWICE},
+    {MSI_KIND_INFERENCE_ALL_REDUCE, false, TWICE},
+    {MSI_KIND_ALL_GATHER, true, BUT_ONE},
+    {MSI_KIND_ALL_GATHER_INTO_TENSOR, true, BUT_ONE},
+    {MSI_KIND_REDUCE_SCATTER, true, BUT_ONE},
+    {MSI_KIND_REDUCE_SCATTER_TENSOR, true, BUT_ONE},
+    {MSI_KIND_ALL_TO_ALL, true, BUT_ONE},
+    {MSI_KIND_ALL_TO_ALL_SINGLE, true, BUT_ONE},
+    {MSI_KIND_SEND, false, ALL},
+    {MSI_KIND_RECV, false, ALL},
+    {MSI_KIND_BROADCAST, false, ALL},
+    {MSI_KIND_REDUCE, false, ALL},
+    {MSI_KIND_GATHER, true, ALL},
+    {MSI_KIND_SCATTER, true, ALL},
+};
+
+static double bus_of(size_t operation, double algbw, int n) {
+    switch (operations[operation].bus) {
+    case ALL:
+        return algbw;
+    case BUT_ONE:
+        return algbw * (n - 1) / n;
+    case TWICE:
+        return algbw * 2 * (n - 1) / n;
+    default:
+        return 0;
+    }
+}
+
+/* Five calls of 1, 2, 4, 8 and 16 us: round(0.5) is 0, so that none is left out; the times are exact in binary. */
+static void check_operation(size_t operation, int n) {
+    struct msi_prof_group world = kit_world(n);
+    struct msi_tally *tally = msi_tally_new(false);
+    const char *name = msi_kind_name(operations[operation].kind) + 4;
+    bool still = operations[operation].bus == NOTHING;
+    uint64_t bytes = still ? 0 : operations[operation].shares ? 1000 * (uint64_t)n : 1000;
+    for (uint64_t i = 0; i < 5; i++)
+        kit_add(tally, &world, name, msi_call_share(operations[operation].kind), bytes, i, 1000ull << i);
+    char *text = kit_table(&tally, 1, false), row[200];
+    double algbw = 8.0 * (double)bytes / 1000 * (1 + 0.5 + 0.25 + 0.125 + 0.0625) / 5;
+    char size[MSI_SIZE_TEXT];
+    snprintf(row, sizeof row, "%s\n%-20s%-20s%-20s%-20s%-20s%-20.2f%.2f\n", name, "",
+             msi_size_text(bytes, size), "5", "0.03", "0.0062", algbw, bus_of(operation, algbw, n));
+    if (!strstr(text, row)) print_error("%d ranks: got\n%swanted\n%s", n, text, row);
+    assert_non_null(strstr(text, row));
+    struct msi_summary_averages averages = msi_summary_averages(&tally->rows[0], n);
+    assert_true(fabs(averages.ns - 6200) < 1e-9);
+    assert_true(fabs(averages.algbw - algbw) <= 1e-12 * algbw);
+    assert_true(fabs(averages.busbw - bus_of(operation, algbw, n)) <= 1e-12 * algbw);
+    free(text);
+    msi_tally_free(tally);
+}
+
+static void test_every_operation_with_1_to_64_ranks(void **state) {
+    (void)state;
+    unsigned families = 0;
+    for (size_t i = 0; i < COUNT_OF(operations); i++)
+        for (int n = 1; n <= KIT_RANKS; n++) check_operation(i, n);
+    for (size_t i = 0; i < COUNT_OF(operations); i++) families |= 1u << operations[i].kind;
+    for (int kind = MSI_KIND_NONE + 1; kind < MSI_KIND_COUNT; kind++)
+        if (!(families & 1u << kind)) fail_msg("%s has no formula here", msi_kind_name((enum msi_kind)kind));
 }
 
 static void test_the_line_of_a_call(void **state) {
@@ -431,6 +506,60 @@ static void test_missing_ranks_are_left_out_of_the_pairs(void **state) {
     tallies[2] = gone[1];
 }
 
+/* Two callers of one operation, of which one is called more often on rank 1; in a subgroup of two of three ranks. */
+static void test_callers_are_paired_apart(void **state) {
+    (void)state;
+    struct msi_prof_group tp = kit_group(1, "w/1", "tp", kit_ranks + 1, 2);
+    for (int r = 1; r < 3; r++) {
+        struct msi_tally_call call = kit_call(&tp, "all_reduce", MSI_SHARE_TWICE, 1024, 0, 0);
+        tallies[r]->debug = true;
+        for (uint64_t seq = 0; seq < (r == 1 ? 5 : 4); seq++) {
+            call.function = seq % 2 ? "odd" : "even";
+            call.seq = seq;
+            call.duration_ns = (seq + 1) * (uint64_t)r * MS;
+            msi_tally_add(tallies[r], &call);
+        }
+    }
+    check_table(
+        3, true,
+        HEADER
+        "all_reduce | [Caller Func: even] [group tp, rank 1]\n"
+        "                    1.0 KB              3                   9.00                3.00                "
+        "0.0042              0.0042\n"
+        "all_reduce | [Caller Func: odd] [group tp, rank 1]\n"
+        "                    1.0 KB              2                   6.00                3.00                "
+        "0.0031              0.0031\n"
+        "communication 0.00 ms in 0 calls of rank 0, 3 ranks\n" STRAGGLERS
+        "all_reduce | [Caller Func: even] [group tp, rank 1]\n"
+        "                    1.0 KB              2                   4.00                0.00                "
+        "2.00                0.00\n"
+        "all_reduce | [Caller Func: odd] [group tp, rank 1]\n"
+        "                    1.0 KB              2                   6.00                0.00                "
+        "3.00                0.00\n" WHY_LAST
+        "group tp: rank 1 came last most often, to 4 of 4 calls; the first to come waited 10.00 ms in "
+        "them\n"
+        "1 call of all_reduce | [Caller Func: even] in group tp is not paired: rank 2 has 2, rank 1 has 3\n");
+}
+
+/* Those that are gone are missing, those that have not come are said to be late. */
+static void test_late_ranks_are_named(void **state) {
+    (void)state;
+    static const bool late[RANKS] = {false, false, true, true};
+    struct msi_tally *some[RANKS] = {tallies[0], NULL, NULL, NULL};
+    struct msi_summary *summary;
+    struct msi_buf text = {0}, json = {0};
+    assert_ok(msi_summary_make(some, RANKS, false, &summary));
+    summary->late = late;
+    msi_summary_text(summary, &text);
+    msi_summary_json(summary, &json);
+    assert_contains(kit_text(&text), "\nmissing: what ranks 1, 2, 3 recorded\n"
+                                     "not in time for this summary, or without a call of it: ranks 2, 3\n");
+    assert_contains(kit_text(&json), "\"missing\":[1,2,3],\"late\":[2,3],");
+    msi_buf_free(&text);
+    msi_buf_free(&json);
+    msi_summary_free(summary);
+}
+
 /* Rank 1 calls more elsewhere, so that it forgets earlier: its forgotten calls are not without a pair. */
 static void test_forgotten_calls_are_no_fault(void **state) {
     (void)state;
@@ -463,7 +592,8 @@ static void test_the_summary_as_json(void **state) {
     msi_summary_json(summary, &buf);
     assert_string_equal(
         kit_text(&buf),
-        "{\"version\":1,\"ranks\":2,\"rank\":0,\"missing\":[],\"total_ms\":4.000000,\"calls\":2,\"failed\":0,"
+        "{\"version\":1,\"ranks\":2,\"rank\":0,\"missing\":[],\"late\":[],\"total_ms\":4.000000,\"calls\":2,"
+        "\"failed\":0,"
         "\"lost\":0,\"operations\":[\n"
         "{\"op\":\"all_reduce\",\"call\":\"all_reduce\",\"group\":\"world\",\"group_id\":\"w\",\"group_"
         "size\":2,"
@@ -568,6 +698,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes_in_words),
         cmocka_unit_test(test_every_share_and_group_size),
+        cmocka_unit_test(test_every_operation_with_1_to_64_ranks),
         cmocka_unit_test(test_the_line_of_a_call),
         cmocka_unit_test_setup_teardown(test_the_table_of_the_tutorial, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_table_with_callers, set_up, tear_down),
@@ -582,6 +713,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_calls_without_a_pair_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_more_names_than_notes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_missing_ranks_are_left_out_of_the_pairs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_callers_are_paired_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_late_ranks_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_forgotten_calls_are_no_fault, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_summary_as_json, set_up, tear_down),
         cmocka_unit_test(test_random_worlds),
