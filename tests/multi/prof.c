@@ -16,6 +16,7 @@
  *   cancelled                   the summary with a .cancel that is fired already
  *   world=PATH, in=N, there, end   another world that meets in a file, with the ranks the other way round; N sums in it; its
  *                               summary; its end
+ *   try                         a sum that may fail
  *   die=R, leave                rank R kills itself; all end without mst_destroy_process_group
  *
  * What begins with odd- is done by odd ranks alone, and with r0-, r1-, … by that rank.
@@ -324,6 +325,8 @@ static void calls(const char *action, const char *value) {
         messages(n);
     else if (!strcmp(action, "barrier"))
         check(mst_barrier(), action);
+    else if (!strcmp(action, "try"))
+        mst_all_reduce(out, SMALL, MST_F32);
     else if (!strcmp(action, "die") && rank == n)
         raise(SIGKILL);
     else if (!strcmp(action, "leave"))

@@ -175,17 +175,23 @@ class Tables(ProfTest):
         self.assertIn("all_reduce | [Caller Func: calls]", lines)
 
     def test_a_rank_died(self):
-        """Rank 0 still gets its table, which names who is missing."""
-        store, port = self.serve()
-        env = {"WORLD_SIZE": 3, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
-        actions = ("enable", "init", "sums=3", "die=1", "log")
-        ranks = [self.popen(PROF, *actions, env={**env, "RANK": r}) for r in range(3)]
-        out = ranks[0].communicate(timeout=DEADLINE)[0].decode()
-        self.assertRegex(out, r"16\.0 B +3 ")
-        self.assertRegex(out, r"rank 1\b.*missing|missing.*rank 1\b")
-        for rank in ranks[1:]:
-            rank.communicate(timeout=DEADLINE)
-        store.kill()
+        """
+        Rank 0 still gets its table, which names who is missing and nobody else: also where the others have since come to different
+        calls, which failed.
+        """
+        for tried in ([], ["r0-try"], ["r2-try"], ["r0-try", "r0-try", "r2-try"]):
+            with self.subTest(tried=tried):
+                store, port = self.serve()
+                env = {"WORLD_SIZE": 3, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
+                actions = ("enable", "init", "sums=3", "die=1", *tried, "log")
+                ranks = [self.popen(PROF, *actions, env={**env, "RANK": r}) for r in range(3)]
+                out = ranks[0].communicate(timeout=DEADLINE)[0].decode()
+                self.assertRegex(out, r"16\.0 B +3 ")
+                self.assertRegex(out, r"(?m)^missing: what rank 1 recorded$")
+                self.assertNotIn("not in time", out)
+                for rank in ranks[1:]:
+                    rank.communicate(timeout=DEADLINE)
+                store.kill()
 
 
 class Together(ProfTest):
@@ -229,10 +235,25 @@ class Together(ProfTest):
         self.assertEqual(self.counts(lines), [4, 4, 6, 6, 9, 9])
         self.assertNotIn("missing", "\n".join(lines))
 
-    def test_one_calls_often(self):
-        """What nobody takes is not kept: the rank that calls alone leaves its last few."""
-        lines = self.launch(2, "enable", "init", "sums=4", *["r1-log"] * 9, "straggler", "sums=1", *["r1-log"] * 9, "sums=1", "straggler")
+    def left_over(self, *actions):
+        """Runs two ranks that meet in a store which outlives them: rank 0's lines, and keys of profiles that are there in the end."""
+        store, port = self.serve()
+        env = {"WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
+        ranks = [Process(self.popen(PROF, "enable", "init", *actions, env={**env, "RANK": r})) for r in range(2)]
+        outs = [rank.finish() for rank in ranks]
+        self.assertEqual([status for status, _ in outs], [0, 0], outs)
+        status, keys = self.run_tool("store", "list", "--port", port)
+        self.assertEqual(status, 0, keys)
+        store.kill()
+        return outs[0][1].splitlines(), [key for key in keys.splitlines() if "/prof/" in key]
+
+    def test_what_is_left_in_the_store(self):
+        """Nothing, if all ranks call; of one that calls alone no more than its last four."""
+        lines, keys = self.left_over("sums=4", "straggler", "sums=1", "straggler", "straggler")
+        self.assertEqual((self.counts(lines), keys), ([4, 4, 5, 5, 5, 5], []))
+        lines, keys = self.left_over("sums=4", *["r1-log"] * 9, "straggler", "sums=1", *["r1-log"] * 9, "sums=1", "straggler")
         self.assertEqual(self.counts(lines), [4, 4, 6, 6])
+        self.assertLessEqual(len(keys), 4, keys)
 
     def test_ranks_run_ahead(self):
         """Messages keep nobody from going on: each summary is of the calls before it all the same."""
