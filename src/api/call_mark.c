@@ -133,9 +133,9 @@ void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark 
     mark->on = watch & MSI_WATCH_FLIGHT;
     mark->waits = 0;
     if (watch & MSI_WATCH_FLIGHT) mark->spot = fly(call, tick);
+    if (!(watch & MSI_WATCH_RECORD)) return;
     struct msi_whole *whole = whole_of(call);
-    if (whole && !whole->last) return;
-    if (!(watch & MSI_WATCH_RECORD) || !name_record(call, &mark->record)) return;
+    if ((whole && !whole->last) || !name_record(call, &mark->record)) return;
     if (!msi_recorder_wants(mark->record.name, call->options.prof)) return;
     mark->record.begin = tick;
     fill_record(call, &mark->record);
