@@ -5,12 +5,12 @@
  */
 #include "api/api.h"
 #include "base/error.h"
+#include "os/write.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <muster/group.h>
 #include <muster/output.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -26,25 +26,11 @@ static int kept_flags;
 static bool undecided;             /* stdio had not chosen its buffering yet */
 static _Atomic int last_rank = -1; /* what mst_suppress_output was told, or the world said */
 
-static int write_all(int fd, const char *text, size_t len) {
-    for (size_t done = 0; done < len;) {
-        ssize_t n = write(fd, text + done, len - done);
-        if (n < 0 && errno == EAGAIN) {
-            struct pollfd room = {.fd = fd, .events = POLLOUT};
-            poll(&room, 1, -1);
-        } else if (n < 0 && errno != EINTR) {
-            return -1;
-        }
-        if (n > 0) done += (size_t)n;
-    }
-    return (int)len;
-}
-
 /* To the kept descriptor while there is one. */
 static int write_out(const char *text, size_t len) {
     pthread_mutex_lock(&lock);
     fflush(stdout);
-    int n = write_all(kept >= 0 ? kept : STDOUT_FILENO, text, len);
+    int n = msi_write_all(kept >= 0 ? kept : STDOUT_FILENO, text, len) == 0 ? (int)len : -1;
     pthread_mutex_unlock(&lock);
     return n;
 }
