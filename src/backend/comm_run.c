@@ -157,7 +157,10 @@ static bool advance_messages(struct msi_comm *comm) {
         } else {
             if (comm->failure.status != MST_OK && op->failure.status == MST_OK) op->failure = comm->failure;
             if (op->failure.status == MST_OK) continue;
-            if (!msi_mail_withdraw(comm->mail, op)) msi_comm_give_up(comm, op);
+            if (msi_mail_withdraw(comm->mail, op))
+                msi_comm_unnumber(op);
+            else
+                msi_comm_give_up(comm, op);
         }
         msi_comm_end(op);
         moved = true;
@@ -196,23 +199,29 @@ bool msi_comm_help(struct msi_comm *comm) {
     return moved;
 }
 
+/* Messages queue nowhere. */
+static void issue(struct mst_work *op) {
+    if (op->message.peer >= 0) msi_comm_number(op, op->message.peer);
+    msi_mark_start(&op->mark);
+    msi_list_push(&op->comm->messages, &op->node);
+}
+
 /* Puts an operation among those under way. */
 static mst_status begin(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     op->batch = comm->batch && pthread_equal(comm->batcher, pthread_self()) ? comm->batch : 0;
-    if (!op->begin) msi_mark_start(&op->mark); /* messages queue nowhere */
     if (op->begin) {
         msi_list_push(&comm->queue, &op->node);
         return MST_OK;
     }
     if (comm->engine) {
         comm->batched_messages |= op->batch != 0;
-        msi_list_push(&comm->messages, &op->node);
+        issue(op);
         return MST_OK;
     }
     mst_status st = comm->mail ? MST_OK : msi_mail_new(comm, &comm->mail);
     if (st != MST_OK) return st;
-    msi_list_push(&comm->messages, &op->node);
+    issue(op);
     msi_mail_begin(comm->mail, op);
     return MST_OK;
 }
@@ -337,6 +346,10 @@ bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *messa
     return message->send ? msi_mail_send_now(comm->mail, message) : msi_mail_receive_now(comm->mail, message);
 }
 
+uint64_t msi_comm_message_number(struct msi_comm *comm, const struct msi_message *m) {
+    return msi_numbers_next(&comm->numbers, m->peer, m->tag, m->send);
+}
+
 mst_status msi_comm_run(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     mst_status st = callbacks ? msi_comm_refuse_waiting() : comm->joined ? MST_OK : msi_comm_join(op);
@@ -413,6 +426,7 @@ static mst_status enqueue(struct mst_work *op, bool *through) {
     if (deadline > comm->streamed) comm->streamed = deadline;
     st = comm->failure.status == MST_OK ? msi_engine_enqueue(comm->engine, op, through)
                                         : msi_comm_repeat(&comm->failure);
+    if (*through && !op->begin && op->message.peer >= 0) msi_comm_number(op, op->message.peer);
     pthread_mutex_unlock(&comm->lock);
     return st;
 }

@@ -32,7 +32,7 @@ void msi_flight_home(const char *directory, int rank, int size, const char *host
 
 struct space {
     struct msi_flight copy;
-    struct msi_flight_view view;
+    struct msi_flight_room room;
 };
 
 /* Under the lock. 0, or an errno; ENODATA: nothing is recorded. */
@@ -48,8 +48,8 @@ static int write_to(const char *path, const char *reason, mst_status error, int 
     struct space *space = aligned_alloc(64, (sizeof *space + 63) / 64 * 64);
     if (!space) return ENOMEM;
     int failed = ENODATA;
-    if (msi_flight_copy_own(&space->copy) && msi_flight_look(&space->copy, msi_tick_look(), &space->view)) {
-        msi_flight_write(&space->view, &who, &text);
+    if (msi_flight_copy_own(&space->copy) && msi_flight_look(&space->copy, msi_tick_look(), &space->room)) {
+        msi_flight_write(&space->room.view, &who, &text);
         failed = msi_flight_save(path, &text);
     }
     msi_buf_free(&text);
