@@ -115,7 +115,7 @@ static void say_awaited(const struct msi_verdicts *all, const struct msi_verdict
     if (!v->n_further) return;
     msi_buf_add_format(to, ", and ");
     say_ranks(v->further, v->n_further, to);
-    msi_buf_add_format(to, v->n_further == 1 ? " waits for that" : " wait for that");
+    msi_buf_add_format(to, v->n_further == 1 ? " waits because of it" : " wait because of it");
 }
 
 /* What fits before what a rank does. */
@@ -144,15 +144,16 @@ static void say_behind(const struct msi_verdicts *all, const struct msi_verdict 
     say_blamed(all, v, to);
 }
 
-static void say_names(const struct msi_verdicts *all, const struct msi_verdict *v, const char *before,
-                      struct msi_buf *to) {
-    int n = 0, first = -1;
+/* "ranks 0, 1, 3 name"; false: nobody names it. */
+static bool say_names(const struct msi_verdicts *all, int blamed, const char *before, struct msi_buf *to) {
+    int listed[LISTED_MOST], n = 0;
     for (int r = 0; r < all->size; r++)
-        if (r != v->blamed[0] && all->ranks[r].blames == v->blamed[0] && n++ == 0) first = r;
-    if (!n) return;
-    msi_buf_add_format(to, "%srank %d", before, first);
-    if (n > 1) msi_buf_add_format(to, " and %d more", n - 1);
-    msi_buf_add_format(to, n > 1 ? " name it as the cause" : " names it as the cause");
+        if (r != blamed && all->ranks[r].blames == blamed && n++ < LISTED_MOST) listed[n - 1] = r;
+    if (!n) return false;
+    msi_buf_add_format(to, "%s", before);
+    say_ranks(listed, n, to);
+    msi_buf_add_format(to, n == 1 ? " names" : " name");
+    return true;
 }
 
 static void say_missing(const struct msi_verdicts *all, const struct msi_verdict *v, struct msi_buf *to) {
@@ -166,7 +167,7 @@ static void say_missing(const struct msi_verdicts *all, const struct msi_verdict
         if (elsewhere) msi_buf_add_format(to, "nothing is known here of ");
         say_ranks(v->blamed, v->n_blamed, to);
         if (!elsewhere) msi_buf_add_format(to, one ? " has recorded nothing" : " have recorded nothing");
-        if (one) say_names(all, v, ", and ", to);
+        if (one && say_names(all, v->blamed[0], ", and ", to)) msi_buf_add_format(to, " it as the cause");
         msi_buf_add_format(to, one ? ": it may not have come to " : ": they may not have come to ");
     }
     say_awaited(all, v, to);
@@ -174,9 +175,7 @@ static void say_missing(const struct msi_verdicts *all, const struct msi_verdict
 
 static void say_lost(const struct msi_verdicts *all, const struct msi_verdict *v, struct msi_buf *to) {
     msi_buf_add_format(to, "rank %d is the cause", v->blamed[0]);
-    say_names(all, v, ": ", to);
-    msi_buf_add_format(to, ", in ");
-    say_awaited(all, v, to);
+    say_names(all, v->blamed[0], " that ", to);
     say_blamed(all, v, to);
 }
 
