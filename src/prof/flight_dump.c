@@ -15,6 +15,7 @@
 
 static struct {
     pthread_mutex_t lock; /* of everything here; held while a file is written */
+    const void *world; /* whose it is; NULL: the next one's */
     char directory[PATH_MAX], host[256];
     int rank, size;
     int64_t last; /* when a file was written; 0: never */
@@ -31,13 +32,22 @@ static pthread_mutex_t note_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct note note; /* of it; there is one if msi_flight_noted says so */
 _Atomic bool msi_flight_noted;
 
-void msi_flight_home(const char *directory, int rank, int size, const char *host) {
+void msi_flight_home(const void *world, const char *directory, int rank, int size, const char *host) {
     pthread_mutex_lock(&home.lock);
-    snprintf(home.directory, sizeof home.directory, "%s", directory);
-    snprintf(home.host, sizeof home.host, "%s", host);
-    home.rank = rank;
-    home.size = size;
-    home.last = 0;
+    if (!home.world) {
+        snprintf(home.directory, sizeof home.directory, "%s", directory);
+        snprintf(home.host, sizeof home.host, "%s", host);
+        home.world = world;
+        home.rank = rank;
+        home.size = size;
+        home.last = 0;
+    }
+    pthread_mutex_unlock(&home.lock);
+}
+
+void msi_flight_leave_home(const void *world) {
+    pthread_mutex_lock(&home.lock);
+    if (home.world == world) home.world = NULL;
     pthread_mutex_unlock(&home.lock);
 }
 

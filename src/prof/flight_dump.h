@@ -9,8 +9,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Who this process is, and the directory for its file; "": there is none. The world that was opened last counts. */
-void msi_flight_home(const char *directory, int rank, int size, const char *host);
+/*
+ * Who this process is in a world, and the directory for its file; "": there is none. Of several worlds that which was opened first counts,
+ * as long as it is there: the default one, in nearly all programs. What was said of the last stays.
+ */
+void msi_flight_home(const void *world, const char *directory, int rank, int size, const char *host);
+void msi_flight_leave_home(const void *world);
 
 /*
  * An operation has failed: notes that, which is done at once, so that locks may be held. The first one stays until msi_flight_keep, which
