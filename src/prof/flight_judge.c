@@ -83,23 +83,16 @@ static bool is_in(const struct msi_court *c, int rank, const struct msi_verdict 
            msi_flight_same_team(msi_court_team_of(c, rank, op), msi_court_team_of(c, v->owner, v->op));
 }
 
-/* The lists of a verdict lie one behind the other. */
-struct pen {
-    int *at;
-};
-
-static int *write_down(struct pen *pen, int rank) {
-    *pen->at = rank;
-    return pen->at++;
-}
-
-static void list_waiting(const struct msi_court *c, struct msi_verdict *v, int end, struct pen *pen) {
-    v->waiting = pen->at;
+/* The lists of all verdicts lie one behind the other; pen is where the next one begins. */
+static void list_waiting(const struct msi_court *c, struct msi_verdict *v, int end, int **pen) {
+    v->waiting = *pen;
     for (int r = 0; r < c->n; r++)
-        if (is_in(c, r, v)) v->n_waiting += write_down(pen, r) != NULL;
-    v->further = pen->at;
+        if (is_in(c, r, v)) *(*pen)++ = r;
+    v->further = *pen;
     for (int r = 0; r < c->n; r++)
-        if (c->ends[r] == end && r != end && !is_in(c, r, v)) v->n_further += write_down(pen, r) != NULL;
+        if (c->ends[r] == end && r != end && !is_in(c, r, v)) *(*pen)++ = r;
+    v->n_waiting = (int)(v->further - v->waiting);
+    v->n_further = (int)(*pen - v->further);
 }
 
 static bool is_nameless(const struct msi_court *c, int rank) {
@@ -117,18 +110,16 @@ static bool is_blamed(const struct msi_court *c, const struct msi_verdict *v, in
     return c->ranks[rank].view && c->waits_for[rank] == MSI_NOBODY && msi_court_is_late(c, team, rank);
 }
 
-static void list_blamed(const struct msi_court *c, struct msi_verdict *v, int end, struct pen *pen) {
-    v->blamed = pen->at;
-    if (v->kind == MSI_VERDICT_CIRCLE) {
-        int at = end;
-        do {
-            v->n_blamed += write_down(pen, at) != NULL;
-            at = c->waits_for[at];
-        } while (at != end);
-        return;
+static void list_blamed(const struct msi_court *c, struct msi_verdict *v, int end, int **pen) {
+    v->blamed = *pen;
+    int at = end;
+    for (int r = 0; r < c->n && v->kind != MSI_VERDICT_CIRCLE; r++)
+        if (is_blamed(c, v, end, r)) *(*pen)++ = r;
+    while (v->kind == MSI_VERDICT_CIRCLE && (at != end || *pen == v->blamed)) {
+        *(*pen)++ = at;
+        at = c->waits_for[at];
     }
-    for (int r = 0; r < c->n; r++)
-        if (is_blamed(c, v, end, r)) v->n_blamed += write_down(pen, r) != NULL;
+    v->n_blamed = (int)(*pen - v->blamed);
 }
 
 /* Some rank waits for it, or is the first in a group of which not all is known. */
@@ -150,7 +141,7 @@ static enum msi_verdict_kind kind_of(const struct msi_court *c, const struct msi
     return named && !late ? MSI_VERDICT_LOST : MSI_VERDICT_BEHIND;
 }
 
-static void judge(const struct msi_court *c, int end, struct msi_verdict *v, struct pen *pen) {
+static void judge(const struct msi_court *c, int end, struct msi_verdict *v, int **pen) {
     int other;
     v->owner = find_waiter(c, end);
     v->op = c->in[v->owner];
@@ -164,9 +155,10 @@ static void judge(const struct msi_court *c, int end, struct msi_verdict *v, str
     v->other = v->kind == MSI_VERDICT_CIRCLE ? NULL : find_different(c, v->owner, v->op, &other);
     if (v->other) {
         v->kind = MSI_VERDICT_DIFFERENT;
-        v->blamed = write_down(pen, v->owner);
-        write_down(pen, other);
+        v->blamed = *pen;
         v->n_blamed = 2;
+        *(*pen)++ = v->owner;
+        *(*pen)++ = other;
     } else {
         list_blamed(c, v, end, pen);
     }
@@ -192,7 +184,7 @@ bool msi_flight_judge(const struct msi_flight_of *ranks, int size, struct msi_ve
     *to = (struct msi_verdicts){.ranks = ranks, .size = size};
     bool whole = msi_court_open(&c, ranks, size);
     to->memory = calloc(MSI_VERDICTS_MOST, 3 * ((size_t)size + 1) * sizeof *to->memory);
-    struct pen pen = {to->memory};
+    int *pen = to->memory;
     if (whole) {
         walk(&c);
         count_votes(&c);

@@ -121,7 +121,7 @@ def write_rank(job):
         head = f'{{"ph":"X","pid":{rank},"tid":0,"ts":{begin / 1000:.3f},"dur":{(end - begin) / 1000:.3f},"name":"{name}",'
         if name in ("send", "recv"):
             peer = (rank + 1 if name == "send" else rank - 1 + ranks) % ranks
-            out.append(f'{head}"cat":"message","args":{{"group":0,"seq":{messages},"peer":{peer},"tag":0,"bytes":{size},"dtype":"f32","backend":"native","algorithm":"ring","site":"pipe.c:{50 if name == "send" else 61}","function":"pass_on","queued":0.000,"waited":{(end - begin) / 1000:.3f}}}}}')
+            out.append(f'{head}"cat":"message","args":{{"group":0,"seq":{messages},"peer":{peer},"tag":0,"dir":"{name}","bytes":{size},"dtype":"f32","backend":"native","algorithm":"ring","site":"pipe.c:{50 if name == "send" else 61}","function":"pass_on","queued":0.000,"waited":{(end - begin) / 1000:.3f}}}}}')
             messages += name == "recv"
         elif name == "reduce_scatter":
             both = f'"pid":{rank},"tid":1,"id":"{rank}.{k}","name":"{name}","cat":"collective"'
