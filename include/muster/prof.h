@@ -61,7 +61,8 @@ mst_status mst_log_summary_json_with(mst_bytes *out, const mst_summary_options *
 /*
  * Writes the last operations of this process, up to 256, into a file as JSON: each with its group, number, size, call site, and whether it
  * was queued, started or done. They are kept whether or not anything is profiled. With MUSTER_TRACE=DIR the library does so by itself,
- * in DIR/rank-R.flight.json, when an operation fails in a way that ends its group. `muster report DIR` reads these files.
+ * in DIR/rank-R.flight.json, when an operation fails in a way that ends its group. `muster report DIR` reads these files. A process with
+ * several worlds goes by its rank in the one that it opened first of those that are there.
  */
 mst_status mst_flight_dump(const char *path);
 

@@ -18,6 +18,7 @@ struct msi_call {
     size_t count;
     int root;                          /* group rank; -1: none */
     const struct msi_message *message; /* of messages alone */
+    uint64_t number;                   /* of a message that is issued; MSI_FLIGHT_NO_NUMBER before */
     uint64_t entered;                  /* tick; 0: not looked at yet */
     const struct msi_reducer *reducer; /* NULL: none */
 };

@@ -62,6 +62,11 @@ static struct msi_whole *whole_of(const struct msi_call *call) {
     return current && current->group == call->group ? current : NULL;
 }
 
+/* Of a message, its number once it is issued. */
+static uint64_t number_of(const struct msi_call *call) {
+    return msi_call_is_message(call) ? call->number : *msi_call_number(call);
+}
+
 static const char *plain_name(const struct msi_call *call) {
     const struct msi_whole *whole = whole_of(call);
     return (whole ? whole->name : call->name) + (sizeof "mst_" - 1);
@@ -87,7 +92,7 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     int flags = o->work ? MSI_RECORD_WORK : 0;
     if (msi_call_is_message(call)) flags |= MSI_RECORD_MESSAGE;
     if (call->kind == MSI_KIND_SEND) flags |= MSI_RECORD_SEND;
-    record->seq = *msi_call_number(call);
+    record->seq = number_of(call);
     record->bytes = bytes_of(call);
     record->file = o->site.file;
     record->function = o->site.function;
@@ -104,21 +109,22 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     record->started = record->waited = record->end = record->device = 0;
 }
 
-static int flight_peer(const struct msi_call *call) {
-    int peer = peer_of(call);
-    return peer < 0 && msi_call_is_message(call) ? MSI_FLIGHT_ANY : peer;
+static enum msi_flight_way way_of(const struct msi_call *call) {
+    return call->kind == MSI_KIND_SEND   ? MSI_FLIGHT_SEND
+           : call->kind == MSI_KIND_RECV ? MSI_FLIGHT_RECV
+                                         : MSI_FLIGHT_COLLECTIVE;
 }
 
 static struct msi_flight_spot fly(const struct msi_call *call, uint64_t tick) {
-    mst_group *group = call->group;
-    if (!group->flight) group->flight = 1 + msi_flight_group(group->id, group->name, group->size);
     struct msi_flight_about about = {.operation = call->name,
                                      .site = &call->options.site,
-                                     .group = group->flight - 1,
-                                     .seq = *msi_call_number(call),
+                                     .group = call->group->flight,
+                                     .seq = number_of(call),
                                      .count = call->count,
-                                     .peer = flight_peer(call),
-                                     .dtype = (int)call->dtype};
+                                     .dtype = (int)call->dtype,
+                                     .way = way_of(call),
+                                     .peer = peer_of(call),
+                                     .tag = call->options.tag};
     return msi_flight_begin(&about, tick);
 }
 

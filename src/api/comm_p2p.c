@@ -41,6 +41,7 @@ __attribute__((noinline)) static bool message_now_watched(struct msi_call *call,
         call->group->messages--;
         return false;
     }
+    call->number = msi_comm_message_number(call->group->comm, message);
     msi_call_mark(call, watch, &mark);
     msi_mark_end(&mark, MST_OK);
     return true;

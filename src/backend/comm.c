@@ -128,6 +128,7 @@ void msi_comm_free(struct msi_comm *comm) {
     free_ops(&comm->timed);
     free_ops(&comm->spare);
     msi_mail_free(comm->mail);
+    msi_numbers_free(&comm->numbers);
     msi_net_free(comm->net);
     msi_note_forget(comm);
     if (comm->board && !comm->met) msi_comm_met(comm); /* who comes now shall not look for what is gone */

@@ -2,6 +2,7 @@
 #include "backend/comm_internal.h"
 #include "base/error.h"
 #include "base/handles.h"
+#include "prof/flight_dump.h"
 
 static bool sleep_until_changed(struct msi_comm *comm, const struct msi_wait *wait) {
     int64_t until =
@@ -83,6 +84,7 @@ mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait) {
     if (!op) return refuse_handle();
     mst_status st = msi_comm_wait_for(op, msi_handle_turn(handle), wait);
     pthread_mutex_unlock(&op->comm->lock);
+    if (st != MST_OK) msi_flight_keep();
     return st;
 }
 

@@ -42,6 +42,7 @@ bool msi_comm_watch_streams(struct msi_comm *comm) {
 /* Under the lock: it is on its stream. */
 static void leave_there(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
+    if (!op->begin && op->message.peer >= 0) msi_comm_number(op, op->message.peer);
     msi_mark_enqueued(&op->mark);
     if (op->job.timed && msi_comm_has_thread(comm)) {
         if (msi_list_empty(&comm->timed)) pthread_cond_broadcast(&comm->changed);

@@ -137,7 +137,7 @@ mst_status msi_world_begin_prof(struct msi_world *world, const struct msi_settin
                                .trace = settings->trace};
     mst_status st = configure(settings);
     if (st != MST_OK) return st;
-    msi_flight_home(settings->trace, world->rank, world->size, own->host_name);
+    msi_flight_home(world, settings->trace, world->rank, world->size, own->host_name);
     world->prints_profile = settings->prof;
     if (settings->trace[0]) st = world->rank ? hear_zero(world, &who) : tell_zero(world, &who);
     if (st == MST_OK) st = msi_prof_world_begin(&who, &world->prof);

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "os/host.h"
+#include "prof/flight_dump.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +71,7 @@ static mst_status reopen_store(struct msi_world *world, const mst_init_options *
 
 static void release(struct msi_world *world) {
     msi_prof_world_end(world->prof);
+    msi_flight_leave_home(world);
     msi_door_close(&world->door);
     msi_roster_free(&world->roster);
     if (world->owns_store) msi_store_free(world->store);

@@ -82,7 +82,7 @@ struct mst_group {
     int exchanges;     /* how often they were, or should have been, exchanged; counts alike on all ranks */
     struct msi_group_comm *comms;
     int n_comms;
-    uint32_t flight;                       /* its place in the flight recorder, from 1 up; 0: none yet */
+    uint32_t flight;                       /* as the flight recorder knows it, if this rank is a member */
     const struct msi_prof_group *recorded; /* as records know it; NULL: none of it was made */
     mst_group *handle;                     /* what the program has of it */
     char id[48];                           /* its part of the world's keys */

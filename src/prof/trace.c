@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "prof/numbers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +23,6 @@ struct msi_trace {
     uint64_t works;   /* ids of works so far */
     int64_t last;     /* the end of the last event */
     struct msi_buf buf;
-    struct msi_numbers numbers; /* of messages */
     bool thread_known[THREADS_MOST];
     bool group_known[GROUPS_MOST];
     char path[PATH_MOST];
@@ -139,13 +137,12 @@ static void put_site(struct msi_json_out *out, const struct msi_record *r) {
     if (r->function) put_string(out, "function", r->function);
 }
 
-static void put_args(struct msi_json_out *out, const struct msi_record *r, const struct msi_times *times,
-                     uint64_t seq) {
+static void put_args(struct msi_json_out *out, const struct msi_record *r, const struct msi_times *times) {
     bool reduces = r->share == MSI_SHARE_TWICE || !strncmp(r->call, "reduce", 6);
     begin_args(out);
     if (strcmp(r->name, r->call) != 0) put_string(out, "call", r->call);
     put_int(out, "group", r->group->number);
-    put_int(out, "seq", (int64_t)seq);
+    if (r->seq <= INT64_MAX) put_int(out, "seq", (int64_t)r->seq); /* else it was never issued */
     put_int(out, "bytes", (int64_t)r->bytes);
     if (r->dtype) put_string(out, "dtype", mst_dtype_name((mst_dtype)r->dtype));
     if (reduces) put_string(out, "op", mst_op_name((mst_op)r->op));
@@ -158,6 +155,7 @@ static void put_args(struct msi_json_out *out, const struct msi_record *r, const
     if (r->flags & MSI_RECORD_MESSAGE) {
         put_int(out, "peer", r->peer);
         put_int(out, "tag", r->tag);
+        put_string(out, "dir", r->flags & MSI_RECORD_SEND ? "send" : "recv");
     }
     if (r->flags & MSI_RECORD_WORK) {
         msi_json_put_key(out, "work");
@@ -172,21 +170,21 @@ static const char *category(const struct msi_record *r) {
 }
 
 static void add_call(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times,
-                     uint64_t seq, int thread) {
+                     int thread) {
     struct msi_json_out out = begin_event(t, "X", r->name);
     put_place(&out, thread, times->begin, category(r));
     put_time(&out, "dur", times->lasted);
-    put_args(&out, r, times, seq);
+    put_args(&out, r, times);
 }
 
 static void add_work(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times,
-                     uint64_t seq, int thread) {
+                     int thread) {
     char id[48];
     snprintf(id, sizeof id, "%d.%llu", t->rank, (unsigned long long)t->works++);
     struct msi_json_out out = begin_event(t, "b", r->name);
     put_place(&out, thread, times->begin, category(r));
     put_string(&out, "id", id);
-    put_args(&out, r, times, seq);
+    put_args(&out, r, times);
     out = begin_event(t, "e", r->name);
     put_place(&out, thread, times->begin + times->lasted, category(r));
     put_string(&out, "id", id);
@@ -195,12 +193,12 @@ static void add_work(struct msi_trace *t, const struct msi_record *r, const stru
 
 /* One end of the arrow from a send to its receive. It must lie within the event that it leaves or reaches. */
 static void add_flow(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times,
-                     uint64_t seq, int thread) {
+                     int thread) {
     char id[160];
     bool send = r->flags & MSI_RECORD_SEND;
     if (r->peer < 0 || r->status != MST_OK) return;
     snprintf(id, sizeof id, "%s.%d.%d.%d.%llu", r->group->id, r->tag, send ? t->rank : r->peer,
-             send ? r->peer : t->rank, (unsigned long long)seq);
+             send ? r->peer : t->rank, (unsigned long long)r->seq);
     struct msi_json_out out = begin_event(t, send ? "s" : "f", "message");
     put_place(&out, thread, send ? times->begin : times->begin + times->lasted, "message");
     put_string(&out, "id", id);
@@ -211,7 +209,6 @@ static void add_flow(struct msi_trace *t, const struct msi_record *r, const stru
 void msi_trace_add(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times, int thread,
                    const char *thread_name) {
     bool message = r->flags & MSI_RECORD_MESSAGE;
-    uint64_t seq = message ? msi_numbers_next(&t->numbers, r) : r->seq;
     if (t->broken) {
         t->dropped++;
         return;
@@ -219,10 +216,10 @@ void msi_trace_add(struct msi_trace *t, const struct msi_record *r, const struct
     introduce_thread(t, thread, thread_name);
     introduce_group(t, r->group);
     if (r->flags & MSI_RECORD_WORK)
-        add_work(t, r, times, seq, thread);
+        add_work(t, r, times, thread);
     else
-        add_call(t, r, times, seq, thread);
-    if (message) add_flow(t, r, times, seq, thread);
+        add_call(t, r, times, thread);
+    if (message) add_flow(t, r, times, thread);
     if (times->begin + times->lasted > t->last) t->last = times->begin + times->lasted;
     if (t->buf.len >= FLUSH_AT) msi_trace_flush(t);
 }
@@ -300,6 +297,5 @@ void msi_trace_close(struct msi_trace *t) {
     }
     close(t->fd);
     msi_buf_free(&t->buf);
-    msi_numbers_free(&t->numbers);
     free(t);
 }

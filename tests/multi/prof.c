@@ -8,6 +8,9 @@
  *   sums=N, works=N             N sums of 4 f32; of 64 KiB, with .work
  *   named=NAME, asked           a sum with .log_name, with .prof
  *   pass=N                      N messages of 8 f32 to the next rank, and from the one before
+ *   any=N                       N byte strings of each other rank to rank 0, which takes them from anybody, each of its own length
+ *   mixed=N                     N times messages of two tags and three lengths to the next rank, which asks for them in another order
+ *   late                        a receive that runs out of time, and then one that does not
  *   barrier
  *   on, off, on=OP, off=OP      mst_start_profiling_comms, …_stop_…; the same for an operation
  *   set=TEXT                    mst_configure(.config = TEXT)
@@ -49,6 +52,42 @@ static void messages(int n) {
         check(mst_recv(out, 8, MST_F32, .src = (rank + size - 1) % size), "recv");
         check(mst_wait(work), "wait");
     }
+}
+
+static void from_anybody(int n) {
+    for (int i = 0; i < n && rank > 0; i++)
+        check(mst_send_bytes(in, (size_t)(100 * rank + i), .dst = 0, .tag = 3), "send_bytes");
+    for (int i = 0; i < n * (size - 1) && rank == 0; i++) {
+        mst_bytes bytes;
+        check(mst_recv_bytes(&bytes, .src = MST_ANY_SOURCE, .tag = 3), "recv_bytes");
+        mst_bytes_free(&bytes);
+    }
+}
+
+static void mixed(int n) {
+    enum { FIRST = 200000, SECOND = 8, OTHER = 32 }; /* the first does not fit into a link */
+    int next = (rank + 1) % size, previous = (rank + size - 1) % size;
+    for (int i = 0; i < n; i++) {
+        mst_work *works[6];
+        const mst_p2p batch[] = {
+            {.send = false, .buf = out, .count = OTHER, .dtype = MST_F32, .peer = previous, .tag = 2},
+            {.send = true, .buf = in, .count = FIRST, .dtype = MST_F32, .peer = next, .tag = 1}};
+        check(mst_batch_isend_irecv(batch, 2, works), "batch_isend_irecv");
+        check(mst_irecv(out + OTHER, FIRST, MST_F32, .src = previous, .tag = 1, .work = &works[2]), "irecv");
+        check(mst_isend(in, SECOND, MST_F32, .dst = next, .tag = 1, .work = &works[3]), "isend");
+        check(mst_isend(in, OTHER, MST_F32, .dst = next, .tag = 2, .work = &works[4]), "isend");
+        check(mst_irecv(out + OTHER + FIRST, SECOND, MST_F32, .src = previous, .tag = 1, .work = &works[5]),
+              "irecv");
+        for (int k = 6; k-- > 0;) check(mst_wait(works[k]), "wait");
+    }
+}
+
+static void late(void) {
+    int other = 1 - rank;
+    if (rank < 2 && mst_recv(out, 8, MST_F32, .src = other, .tag = 9, .timeout_ms = 50) == MST_OK) exit(4);
+    check(mst_barrier(), "barrier");
+    if (rank == 0) check(mst_send(in, 8, MST_F32, .dst = other, .tag = 9), "send");
+    if (rank == 1) check(mst_recv(out, 8, MST_F32, .src = other, .tag = 9), "recv");
 }
 
 static void lists(mst_group *group, int n) {
@@ -323,6 +362,12 @@ static void calls(const char *action, const char *value) {
         check(mst_all_reduce(out, SMALL, MST_F32, .prof = true), action);
     else if (!strcmp(action, "pass"))
         messages(n);
+    else if (!strcmp(action, "any"))
+        from_anybody(n);
+    else if (!strcmp(action, "mixed"))
+        mixed(n);
+    else if (!strcmp(action, "late"))
+        late();
     else if (!strcmp(action, "barrier"))
         check(mst_barrier(), action);
     else if (!strcmp(action, "try"))

@@ -411,6 +411,44 @@ class Traces(ProfTest):
         for i, event in sent.items():
             self.assertLess(event["ts"], received[i]["ts"])
 
+    def assert_messages_meet(self, ranks):
+        """Each message has the same number and length on both sides, and so has its arrow."""
+        sides = {"send": {}, "recv": {}}
+        for r, events in enumerate(ranks):
+            for event in self.of(events, "X") + self.of(events, "b"):
+                args = event["args"]
+                if event["cat"] != "message" or "status" in args:
+                    continue
+                ends = (r, args["peer"]) if args["dir"] == "send" else (args["peer"], r)
+                side, key = sides[args["dir"]], (args["tag"], *ends, args["seq"])
+                self.assertNotIn(key, side)
+                side[key] = args["bytes"]
+        self.assertEqual(sides["send"], sides["recv"])
+        flows = [sorted(event["id"] for events in ranks for event in self.of(events, phase)) for phase in "sf"]
+        self.assertEqual(flows[0], flows[1])
+        self.assertEqual([".".join(i.split(".")[-4:]) for i in flows[0]], sorted(".".join(map(str, key)) for key in sides["send"]))
+        return sides["send"]
+
+    def test_messages_from_anybody(self):
+        self.assertEqual(len(self.assert_messages_meet(self.trace(3, "init", "any=20"))), 40)
+
+    def test_messages_out_of_order(self):
+        for command in ((), self.HOSTS):
+            with self.subTest(command=command):
+                sent = self.assert_messages_meet(self.trace(3, "init", "mixed=4", command=command))
+                self.assertEqual(len(sent), 36)
+                self.assertEqual(sent[1, 0, 1, 2], 800000)
+
+    def test_a_message_that_was_withdrawn(self):
+        """It does not count: the other side never saw it."""
+        self.assertEqual(set(self.assert_messages_meet(self.trace(2, "init", "late"))), {(9, 0, 1, 0)})
+
+    def test_messages_count_while_nobody_records(self):
+        """Odd ranks record the last two of four alone, under the numbers that the others have."""
+        ranks = self.trace(2, "init", "odd-off", "pass=2", "odd-on", "pass=2")
+        seqs = [sorted(e["args"]["seq"] for e in events if e.get("cat") == "message" and "args" in e) for events in ranks]
+        self.assertEqual(seqs, [[0, 0, 1, 1, 2, 2, 3, 3], [2, 2, 3, 3]])
+
     def assert_one_clock(self, ranks):
         """Nobody leaves a barrier before the last has come to it."""
         met = collections.defaultdict(list)

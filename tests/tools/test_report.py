@@ -268,9 +268,8 @@ class Verdicts(ReportTest):
             done = [("broadcast", 15, "done", "data.c:9"), ("all_reduce", 16, "done", "train.c:31")]
             flight(self.dir, rank, 4, done + [("all_reduce", 17, "started", "train.c:33")] * (rank != 2), "MST_ERR_STALLED: nothing moved" if rank != 2 else "SIGUSR2")
         words = self.verdict("behind", [2])
-        self.assertIn("Rank 2 is behind: the last that it finished is all_reduce number 16 of world at train.c:31 (step)", words)
-        self.assertIn("ranks 0, 1, 3 wait for it: it has not come to all_reduce number 17 of world at train.c:33", words)
-        self.assertIn("SIGUSR2", words)
+        self.assertEqual(words, "Rank 2 is behind: it has not come to mst_all_reduce #17 of world, in which ranks 0, 1, 3 wait (train.c:33); its last was "
+                                "mst_all_reduce #16 of world (4 ranks), 1024 f32, at train.c:31 (step), has returned; its recorder says: SIGUSR2.")
 
     def test_a_rank_that_others_wait_for_waits_for_another(self):
         stuck = [("all_reduce", 17, "started", "train.c:33")]
@@ -279,35 +278,59 @@ class Verdicts(ReportTest):
         flight(self.dir, 2, 4, [("all_reduce", 16, "done", "train.c:31"), {"name": "recv", "seq": 4, "state": "started", "site": "pipe.c:8", "peer": 3}])
         flight(self.dir, 3, 4, [("all_reduce", 16, "done", "train.c:31")])
         words = self.verdict("behind", [3])
-        self.assertIn("recv from rank 3 number 4", words)
+        self.assertIn("in which ranks 0, 1 wait (train.c:33), and rank 2 waits because of it", words)
+        flight(self.dir, 3, 4, [("all_reduce", 16, "done", "train.c:31"), ("all_reduce", 17, "started", "train.c:33")])
+        self.assertIn("rank 2 in mst_recv #4 from rank 3", self.verdict("circle", [2, 3]))
+        sent = {"name": "send", "seq": 4, "state": "done", "site": "pipe.c:9", "peer": 2}
+        flight(self.dir, 3, 4, [sent, ("all_reduce", 17, "started", "train.c:33")])
+        self.verdict("behind", [2])
+
+    def test_a_member_that_called_nothing(self):
+        """Its recorder lists the group."""
+        group = {"group": 1, "name": "pair", "id": "p", "size": 2}
+        call = {"name": "barrier", "seq": 1, "state": "started", "site": "a.c:1", "group": 1, "group_name": "pair", "group_id": "p", "group_size": 2}
+        flight(self.dir, 0, 3, [call], groups=[group])
+        flight(self.dir, 1, 3, [], groups=[group], now_us=1.0)
+        flight(self.dir, 2, 3, [])
+        self.assertIn("Rank 1 is behind: it has not come to mst_barrier #1 of group 'pair'", self.verdict("behind", [1]))
+        flight(self.dir, 1, 3, [])
+        self.assertIn("not all 2 ranks of group 'pair' are known", self.verdict("missing", []).lower())
+
+    def test_the_ways_of_a_batch(self):
+        """Both sent and wait for what the other sent with another tag."""
+        batch = {"name": "batch_isend_irecv", "seq": 0, "site": "a.c:1"}
+        for rank in range(2):
+            done = {**batch, "state": "done", "peer": 1 - rank, "dir": "send", "tag": 5 + rank}
+            flight(self.dir, rank, 2, [done, {**batch, "state": "started", "peer": 1 - rank, "dir": "recv", "tag": 6}])
+        self.verdict("behind", [0])
 
     def test_a_missing_rank(self):
         for rank in (0, 1, 3):
             flight(self.dir, rank, 4, [("barrier", 3, "started", "a.c:1")])
         words = self.verdict("missing", [2])
-        self.assertIn("rank 2 without a recording, and ranks 0, 1, 3 wait in barrier number 3 of world at a.c:1", words)
+        self.assertEqual(words, "Rank 2 has recorded nothing: it may not have come to mst_barrier #3 of world, in which ranks 0, 1, 3 wait (a.c:1).")
 
     def test_ranks_that_wait_for_each_other(self):
         for rank in range(2):
             flight(self.dir, rank, 2, [{"name": "recv", "seq": 0, "state": "started", "site": f"a.c:{rank}", "peer": 1 - rank}])
         words = self.verdict("circle", [0, 1])
-        self.assertIn("rank 0 in recv from rank 1 number 0 of world at a.c:0 (step) for rank 1, and rank 1 in recv", words)
+        self.assertIn("rank 0 in mst_recv #0 from rank 1 of world (2 ranks), 1024 f32, at a.c:0 (step) for rank 1, and rank 1 in mst_recv", words)
 
     def test_different_calls(self):
         for rank in range(3):
             name = "broadcast" if rank == 2 else "all_reduce"
             flight(self.dir, rank, 3, [(name, 5, "started", f"{name}.c:1")])
         words = self.verdict("different", [0, 2])
-        self.assertIn("rank 2 called broadcast number 5 of world at broadcast.c:1", words)
+        self.assertIn("rank 2 mst_broadcast #5 of world (3 ranks), 1024 f32, at broadcast.c:1", words)
 
     def test_nobody_is_behind(self):
         for rank in range(3):
             flight(self.dir, rank, 3, [("all_reduce", 5, "started", "a.c:1")])
-        self.assertIn("ranks 0, 1, 2 are all in all_reduce number 5", self.verdict("together", []))
+        self.assertIn("all have come to mst_all_reduce #5 of world, in which ranks 0, 1, 2 wait", self.verdict("together", []))
 
     def test_nothing_is_going_on(self):
         flight(self.dir, 0, 1, [("barrier", 5, "done", "a.c:1")])
-        self.assertIn("all had finished", self.verdict("none", []))
+        self.assertEqual("No rank waits for another.", self.verdict("none", []))
 
     def test_a_rank_that_others_name(self):
         """All are in the same call; a rank died in it, and the others failed for that."""
@@ -316,10 +339,10 @@ class Verdicts(ReportTest):
         for rank in (0, 1, 3):
             flight(self.dir, rank, 4, [{**call, "state": "done", "failed": True}], reason="MST_ERR_PEER_LOST: gone", culprit=2)
         words = self.verdict("lost", [2])
-        self.assertIn("Rank 2 is the cause that others name: it was in all_reduce number 17 of world at train.c:33 (step); it is named by ranks 0, 1, 3.", words)
+        self.assertIn("Rank 2 is the cause that ranks 0, 1, 3 name; it is in mst_all_reduce #17 of world (4 ranks), 1024 f32, at train.c:33 (step)", words)
         self.assertIn("killed by SIGKILL", words)
         os.remove(os.path.join(self.dir, "rank-2.flight.json"))
-        self.assertIn("Rank 2 left no recording, and it is named as the cause by ranks 0, 1, 3", self.verdict("missing", [2]))
+        self.assertIn("Rank 2 has recorded nothing, and ranks 0, 1, 3 name it as the cause", self.verdict("missing", [2]))
         flight(self.dir, 2, 4, [{**call, "seq": 16, "state": "done"}])
         self.assertIn("Rank 2 is behind", self.verdict("behind", [2]))
 
@@ -328,7 +351,7 @@ class Verdicts(ReportTest):
         self.verdict("none", [])
 
     def test_groups_that_look_alike(self):
-        """Two pairs of one name and size: without more nobody is blamed, with ids or traces the right one is."""
+        """Two pairs of one name and size: without more nobody is blamed, with ids the right one is."""
         def pairs(more):
             for rank in range(4):
                 ops = [{"name": "all_reduce", "seq": 10 * (rank // 2) + (rank != 3), "state": "done" if rank in (0, 3) else "started", "site": f"a.c:{rank}",
@@ -337,13 +360,6 @@ class Verdicts(ReportTest):
         pairs(lambda rank: {})
         self.verdict("together", [])
         pairs(lambda rank: {"group_id": f"p{rank // 2}"})
-        self.verdict("behind", [3])
-        pairs(lambda rank: {})
-        for rank in range(4):
-            trace = Trace(rank, 4)
-            trace.group(1, "pair", [rank // 2 * 2, rank // 2 * 2 + 1], id=f"p{rank // 2}")
-            trace.op("barrier", 0, 1, 0, group=1)
-            trace.end().write(self.dir)
         self.verdict("behind", [3])
 
     def test_hostile_recordings(self):

@@ -5,7 +5,7 @@
  *   page_read.c    one trace: a rank and its events;  page_dir.c  all of a directory
  *   page_pair.c    which events belong together, and who waited for whom
  *   page_table.c   times by operation and size;  page_cells.c  their figures;  page_sites.c  times by call site
- *   page_flight.c  the flight recorders' files;  page_verdict.c, page_tell.c  what they say together
+ *   page_flight.c  the flight recorders' files, and what they say together
  *   page_limits.c  what the machine allows, beside it
  *   page_summary.c all these figures as JSON;  page_words.c  a few of them for the terminal
  *   page_overview.c, page_lanes.c  the events, packed for the timeline;  page_write.c  the page
@@ -218,7 +218,7 @@ const struct page_kind *page_kind_of(const struct page_job *job, const struct pa
 const struct page_shape *page_shape_of(const struct page_job *job, const struct page_event *event);
 /* Bytes on each connection per byte of the message among n ranks; 0: the operation moves nothing. */
 double page_bus_factor(enum page_class class, int n);
-/* Which class a call is of, by its name. */
+/* Which class a collective is of, by its name. */
 enum page_class page_class_of(const char *call);
 extern const char *const page_class_names[PAGE_CLASSES];
 

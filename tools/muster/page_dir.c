@@ -26,18 +26,11 @@ enum page_class page_class_of(const char *call) {
         const char *part;
         enum page_class class;
     } parts[] = {
-        {"all_reduce", PAGE_ALL_REDUCE},
-        {"reduce_scatter", PAGE_REDUCE_SCATTER},
-        {"all_gather", PAGE_ALL_GATHER},
-        {"allgather", PAGE_ALL_GATHER},
-        {"all_to_all", PAGE_ALL_TO_ALL},
-        {"broadcast", PAGE_BROADCAST},
-        {"barrier", PAGE_BARRIER},
-        {"reduce", PAGE_REDUCE},
-        {"gather", PAGE_GATHER},
-        {"scatter", PAGE_SCATTER},
-        {"recv", PAGE_RECV},
-        {"send", PAGE_SEND},
+        {"all_reduce", PAGE_ALL_REDUCE}, {"reduce_scatter", PAGE_REDUCE_SCATTER},
+        {"all_gather", PAGE_ALL_GATHER}, {"allgather", PAGE_ALL_GATHER},
+        {"all_to_all", PAGE_ALL_TO_ALL}, {"broadcast", PAGE_BROADCAST},
+        {"barrier", PAGE_BARRIER},       {"reduce", PAGE_REDUCE},
+        {"gather", PAGE_GATHER},         {"scatter", PAGE_SCATTER},
     };
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

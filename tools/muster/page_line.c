@@ -42,6 +42,7 @@ static const struct field fields[] = {
     FIELD(ARGS, "device", device, MICROSECONDS),
     FIELD(ARGS, "peer", peer, WHOLE),
     FIELD(ARGS, "tag", tag, WHOLE),
+    FIELD(ARGS, "dir", dir, TEXT),
     FIELD(ARGS, "status", status, TEXT),
     FIELD(ARGS, "name", title, TEXT),
     FIELD(ARGS, "id", group_id, TEXT),

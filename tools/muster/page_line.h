@@ -12,8 +12,8 @@ struct page_line {
     struct msi_json_text phase, name, cat, id;
     int64_t tid, ts, dur; /* ts and dur in ns */
     /* of args */
-    struct msi_json_text call, dtype, op, backend, algorithm, site, function, status, host, program, title,
-        group_id;
+    struct msi_json_text call, dtype, op, backend, algorithm, site, function, dir, status, host, program,
+        title, group_id;
     int64_t group, seq, bytes, peer, tag, queued, waited, device; /* the last three in ns */
     int64_t version, rank, size, pid, unix_ns, error_ns, dropped, end;
     struct msi_str ranks; /* an array */

@@ -175,13 +175,21 @@ static uint32_t class_of(struct source *s, uint32_t call) {
     return known->class;
 }
 
+static uint32_t way_of(const struct page_line *line) {
+    if (line->dir.p == NULL) return PAGE_OTHER;
+    return msi_json_is(line->dir, "send")   ? PAGE_SEND
+           : msi_json_is(line->dir, "recv") ? PAGE_RECV
+                                            : PAGE_OTHER;
+}
+
 static bool make_event(struct source *s, const struct page_line *line, bool work, struct page_event *event) {
     struct page_job *job = s->job;
 
     if (line->ts == PAGE_UNKNOWN || line->name.p == NULL || line->group == PAGE_UNKNOWN ||
-        line->seq == PAGE_UNKNOWN || (!work && (line->dur == PAGE_UNKNOWN || line->dur < 0)))
+        (!work && (line->dur == PAGE_UNKNOWN || line->dur < 0)))
         return false;
     bool message = line->cat.p != NULL && msi_json_is(line->cat, "message");
+    if (line->seq == PAGE_UNKNOWN && !message) return false;
     uint32_t call = keep(s, line->call.p ? line->call : line->name);
     struct page_kind kind = {
         .name = keep(s, line->name),
@@ -195,7 +203,7 @@ static bool make_event(struct source *s, const struct page_line *line, bool work
         .status = keep(s, line->status),
         .group = group_of(s, line->group),
         .tid = line->tid == PAGE_UNKNOWN ? 0 : (uint32_t)line->tid,
-        .class = class_of(s, call),
+        .class = message ? way_of(line) : class_of(s, call),
         .message = message,
         .work = work,
     };
