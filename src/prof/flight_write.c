@@ -1,6 +1,7 @@
 /* flight_write.c - see flight_write.h. */
 #include "prof/flight_write.h"
 #include "base/json.h"
+#include "os/write.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -106,16 +107,6 @@ void msi_flight_write(const struct msi_flight_view *view, const struct msi_fligh
     msi_buf_add(to, "\n", 1);
 }
 
-static int write_all(int fd, const struct msi_buf *text) {
-    for (size_t at = 0; at < text->len;) {
-        ssize_t n = write(fd, text->data + at, text->len - at);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return errno;
-        at += (size_t)n;
-    }
-    return 0;
-}
-
 int msi_flight_save(const char *path, const struct msi_buf *text) {
     char beside[PATH_MAX];
     if (text->failed) return ENOMEM;
@@ -123,7 +114,7 @@ int msi_flight_save(const char *path, const struct msi_buf *text) {
         return ENAMETOOLONG;
     int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return errno;
-    int error = write_all(fd, text);
+    int error = msi_write_all(fd, text->data, text->len);
     if (close(fd) != 0 && !error) error = errno;
     if (!error && rename(beside, path) != 0) error = errno;
     if (error) unlink(beside);

@@ -2,6 +2,8 @@
 #include "prof/recorder.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "os/clock.h"
+#include "os/thread.h"
 #include "os/tick.h"
 #include "prof/figures.h"
 #include "prof/ring.h"
@@ -10,7 +12,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,10 +26,11 @@ struct msi_prof_world {
     struct msi_tally_who who;
     bool open;
     int64_t zero;
-    struct msi_follower *follower; /* NULL: rank 0's clock is ours */
+    struct msi_follower *follower;
     struct msi_timekeeper *keeper;
-    int64_t offset; /* what is to be added to our clock, as of the last look … */
-    int64_t looked; /* … and when the trace was told */
+    int64_t offset, error; /* what is to be added to our clock, give or take, as of the last look … */
+    int64_t looked;        /* … and when the trace was told */
+    uint64_t lost;         /* records for which there was no room */
     struct msi_tally *tally;
     struct msi_trace *trace; /* NULL: none */
     struct msi_prof_group *groups;
@@ -45,9 +47,8 @@ static struct {
     bool running, ending;
     pthread_t thread;
     struct msi_tick_look first;
-    uint64_t lost; /* records for which there was no room */
-    pid_t owner;   /* the process that has the worlds */
-} recorder = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    pid_t owner; /* the process that has the worlds */
+} recorder = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The verbose line. */
 static void say(const struct msi_prof_world *world, const struct msi_record *r, uint64_t ns) {
@@ -101,10 +102,9 @@ static struct msi_ring *next_ring(void) {
 }
 
 static void look_at_clock(struct msi_prof_world *world, int64_t now) {
-    int64_t error;
-    if (!world->follower || !msi_follower_offset(world->follower, now, &world->offset, &error)) return;
-    if (!world->trace || (world->looked && now - world->looked < CLOCK_NS)) return;
-    msi_trace_clock(world->trace, now + world->offset - world->zero, world->offset, error);
+    if (world->follower) msi_follower_offset(world->follower, now, &world->offset, &world->error);
+    if (!world->trace || !world->error || (world->looked && now - world->looked < CLOCK_NS)) return;
+    msi_trace_clock(world->trace, now + world->offset - world->zero, world->offset, world->error);
     world->looked = now;
 }
 
@@ -126,12 +126,7 @@ static void *run(void *unused) {
     pthread_setname_np(pthread_self(), "muster-prof");
     pthread_mutex_lock(&recorder.lock);
     while (!recorder.ending) {
-        struct timespec at;
-        clock_gettime(CLOCK_REALTIME, &at);
-        at.tv_nsec += PERIOD_MS * 1000000;
-        at.tv_sec += at.tv_nsec / 1000000000;
-        at.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&recorder.changed, &recorder.lock, &at);
+        msi_cond_wait_until(&recorder.changed, &recorder.lock, msi_deadline(PERIOD_MS));
         drain();
         for (struct msi_prof_world *w = recorder.worlds; w; w = w->next)
             if (w->trace) msi_trace_flush(w->trace);
@@ -142,13 +137,10 @@ static void *run(void *unused) {
 
 /* Without the thread the rings are emptied by those who find them full, and in the end. */
 static void start_thread(void) {
-    sigset_t all, before;
     if (recorder.running) return;
     recorder.ending = false;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    recorder.running = pthread_create(&recorder.thread, NULL, run, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    msi_cond_init(&recorder.changed); /* nobody waits for it without the thread */
+    recorder.running = msi_thread_start(&recorder.thread, run, NULL) == 0;
     if (!recorder.running) msi_warn_once(prof, "there is no thread for the recorder");
 }
 
@@ -160,6 +152,7 @@ static void stop_thread(void) {
     pthread_mutex_unlock(&recorder.lock);
     pthread_join(recorder.thread, NULL);
     pthread_mutex_lock(&recorder.lock);
+    pthread_cond_destroy(&recorder.changed);
     recorder.running = false;
 }
 
@@ -204,6 +197,8 @@ mst_status msi_prof_world_begin(const struct msi_prof_who *who, struct msi_prof_
     made->who = (struct msi_tally_who){.rank = who->rank, .size = who->size, .pid = who->pid};
     snprintf(made->who.host, sizeof made->who.host, "%s", who->host);
     made->zero = who->zero;
+    made->offset = who->offset;
+    made->error = who->error;
     made->follower = who->follower;
     made->keeper = who->keeper;
     made->tally = msi_tally_new(false);
@@ -226,14 +221,23 @@ mst_status msi_prof_world_begin(const struct msi_prof_who *who, struct msi_prof_
     return MST_OK;
 }
 
+static void end_trace(struct msi_prof_world *world) {
+    if (world->trace) msi_trace_lost(world->trace, world->lost);
+    msi_trace_close(world->trace);
+    world->trace = NULL;
+}
+
 void msi_prof_world_end(struct msi_prof_world *world) {
     if (!world) return;
     pthread_mutex_lock(&recorder.lock);
     drain();
     world->open = false;
-    msi_trace_close(world->trace);
+    end_trace(world);
+    if (world->lost)
+        msi_log(prof, WARN,
+                "there was no memory to record %llu operations, which are in no table and no trace",
+                (unsigned long long)world->lost);
     msi_tally_free(world->tally);
-    world->trace = NULL;
     world->tally = NULL;
     recorder.open_worlds--;
     if (recorder.open_worlds == 0) {
@@ -291,7 +295,7 @@ void msi_recorder_add(const struct msi_record *record) {
     if (msi_ring_push(record)) return;
     pthread_mutex_lock(&recorder.lock);
     drain();
-    if (!msi_ring_push(record)) recorder.lost++;
+    if (!msi_ring_push(record)) record->group->world->lost++;
     pthread_mutex_unlock(&recorder.lock);
 }
 
@@ -310,9 +314,6 @@ __attribute__((destructor)) static void end_traces(void) {
     bool any = false;
     for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) any |= w->trace != NULL;
     if (any) drain();
-    for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) {
-        msi_trace_close(w->trace);
-        w->trace = NULL;
-    }
+    for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) end_trace(w);
     pthread_mutex_unlock(&recorder.lock);
 }

@@ -57,8 +57,9 @@ class Trace:
     def text(self, ended=True):
         return "[" + ",\n".join(self.lines) + ("\n]\n" if ended else "")
 
-    def write(self, folder, ended=True):
-        with open(os.path.join(folder, f"rank-{self.rank}.trace.json"), "w", encoding="utf-8") as file:
+    def write(self, folder, ended=True, number=""):
+        """number: ".2" of the second trace of that rank in the folder."""
+        with open(os.path.join(folder, f"rank-{self.rank}{number}.trace.json"), "w", encoding="utf-8") as file:
             file.write(self.text(ended))
 
 
