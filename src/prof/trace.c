@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_MOST = 512, FLUSH_AT = 256 << 10, THREADS_MOST = 256, GROUPS_MOST = 4096, FILES_MOST = 100000 };
+enum { PATH_MOST = 512, FLUSH_AT = 64 << 10, THREADS_MOST = 256, GROUPS_MOST = 4096, FILES_MOST = 100000 };
 
 struct msi_trace {
     int fd, rank;
@@ -287,7 +287,8 @@ static int write_out(struct msi_trace *t) {
         t->complete = t->events;
         msi_buf_drop(&t->buf, t->buf.len);
     } else {
-        if (ftruncate(t->fd, t->written) != 0) error = errno; /* readers drop what is cut off */
+        /* What follows shall lie behind the last whole event; readers drop what is cut off. */
+        if (ftruncate(t->fd, t->written) != 0 || lseek(t->fd, t->written, SEEK_SET) < 0) error = errno;
         t->events = t->complete;
         t->dropped += t->pending;
         msi_buf_free(&t->buf);

@@ -12,6 +12,9 @@
  *   enable, enable=OP, disable, verbose, debug     mst_configure(.enabled = …, …)
  *   log, straggler, json        the summaries
  *   die=R, leave                rank R kills itself; all end without mst_destroy_process_group
+ *   again, beside=FILE          leaves the world and joins the next; 5 sums in a second world beside the first, by file://FILE
+ *   fork                        forks a child, which ends as programs do, and waits for it
+ *   wait=MS                     does nothing
  *
  * What begins with odd- is done by odd ranks alone.
  */
@@ -20,6 +23,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SMALL = 4, LARGE = 16384, MOST = 64 };
@@ -150,19 +155,58 @@ static void calls(const char *action, const char *value) {
         exit(0);
 }
 
+static void join(void) {
+    check(mst_init(), "init");
+    rank = mst_get_rank(NULL);
+    size = mst_get_world_size(NULL);
+}
+
+static void beside(const char *file) {
+    char method[512];
+    mst_group *world;
+    mst_init_options options = {
+        .size = sizeof options, .init_method = method, .rank = rank, .world_size = size};
+    snprintf(method, sizeof method, "file://%s", file);
+    check(mst_world_open(&options, &world), "world_open");
+    for (int i = 0; i < 5; i++) check(mst_all_reduce(out, SMALL, MST_F32, .group = world), "all_reduce");
+    check(mst_destroy_process_group(world), "destroy");
+}
+
+static void fork_one(void) {
+    int status = -1;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) exit(0);
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) exit(4);
+}
+
+static bool lives(const char *action, const char *value) {
+    int n = value ? atoi(value) : 0;
+    if (!strcmp(action, "init")) {
+        join();
+    } else if (!strcmp(action, "again")) {
+        check(mst_destroy_process_group(NULL), action);
+        join();
+    } else if (!strcmp(action, "beside")) {
+        beside(value);
+    } else if (!strcmp(action, "fork")) {
+        fork_one();
+    } else if (!strcmp(action, "wait")) {
+        nanosleep(&(struct timespec){n / 1000, n % 1000 * 1000000L}, NULL);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         char *value = strchr(argv[i], '=');
         if (value) *value++ = '\0';
-        if (!strcmp(argv[i], "init")) {
-            check(mst_init(), "init");
-            rank = mst_get_rank(NULL);
-            size = mst_get_world_size(NULL);
-        }
         bool mine = strncmp(argv[i], "odd-", 4) != 0;
         const char *action = argv[i] + (mine ? 0 : 4);
         if (!mine && rank % 2 == 0) continue;
-        if (!summaries(action) && !switches(action, value)) calls(action, value);
+        if (!lives(action, value) && !summaries(action) && !switches(action, value)) calls(action, value);
     }
     check(mst_destroy_process_group(NULL), "destroy");
     return 0;

@@ -499,8 +499,8 @@ class Large(ReportTest):
         seconds, merge_mib = self.measured("--merge", merged)
         self.assertLess(seconds, 10)
         if not SANITIZED:
-            self.assertLess(page_mib, 128)  # a page has all events in memory, …
-            self.assertLess(merge_mib, 24)  # … merging some lines
+            self.assertLess(page_mib, 64)  # a page has all events in memory, …
+            self.assertLess(merge_mib, 32)  # … merging some lines, of 37 MB
         with open(merged, encoding="utf-8") as file:
             lines = sum(1 for _ in file)
         each = 2 + 2 + self.EVENTS + self.EVENTS // 8 + 1  # descriptions, groups and clock, operations, the ends of works, the end
