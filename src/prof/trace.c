@@ -17,6 +17,17 @@
 
 enum { PATH_MOST = 512, FLUSH_AT = 64 << 10, THREADS_MOST = 256, GROUPS_MOST = 4096, FILES_MOST = 100000 };
 
+/*
+ * Perfetto takes thread 0 for the main one and gives it the process's number, the rank: of two threads with one number it drops what
+ * overlaps. So the others have numbers that are nobody's rank.
+ */
+enum { FIRST_OTHER_TID = 100000 };
+
+/* The last call of a thread in the trace. */
+struct last_call {
+    int64_t begin, end;
+};
+
 struct msi_trace {
     int fd, rank;
     bool broken;       /* it cannot be written to any more */
@@ -30,6 +41,7 @@ struct msi_trace {
     struct msi_buf buf;
     struct msi_numbers numbers; /* of messages */
     bool thread_known[THREADS_MOST];
+    struct last_call last_calls[THREADS_MOST];
     bool group_known[GROUPS_MOST];
     char path[PATH_MOST];
 };
@@ -101,11 +113,15 @@ static void introduce(struct msi_trace *t, const struct msi_trace_who *who) {
     end_args(&out);
 }
 
+static int tid_of(int thread) {
+    return thread ? FIRST_OTHER_TID + thread : 0;
+}
+
 static void introduce_thread(struct msi_trace *t, int thread, const char *name) {
     if (thread >= THREADS_MOST || t->thread_known[thread]) return;
     t->thread_known[thread] = true;
     struct msi_json_out out = begin_event(t, "M", "thread_name");
-    put_int(&out, "tid", thread);
+    put_int(&out, "tid", tid_of(thread));
     begin_args(&out);
     put_string(&out, "name", name);
     end_args(&out);
@@ -129,7 +145,7 @@ static void introduce_group(struct msi_trace *t, const struct msi_prof_group *gr
 
 /* Where and when an event is. */
 static void put_place(struct msi_json_out *out, int thread, int64_t at, const char *category) {
-    put_int(out, "tid", thread);
+    put_int(out, "tid", tid_of(thread));
     put_time(out, "ts", at);
     put_string(out, "cat", category);
 }
@@ -205,8 +221,26 @@ static void put_arrow(struct msi_json_out *out, const struct arrow *arrow) {
     msi_json_put_bool(out, true);
 }
 
-static void add_call(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times,
+/*
+ * Two calls of a thread, one after the other, may seem to overlap by a little: times are rounded, and the clock is corrected. Viewers
+ * would drop the second, so it begins when the first ends.
+ */
+static struct msi_times set_apart(struct msi_trace *t, const struct msi_times *times, int thread) {
+    struct msi_times is = *times;
+    if (thread >= THREADS_MOST) return is;
+    struct last_call *last = &t->last_calls[thread];
+    int64_t end = is.begin + is.lasted;
+    if (is.begin > last->begin && is.begin < last->end && end > last->end) {
+        is.begin = last->end;
+        is.lasted = end - last->end;
+    }
+    *last = (struct last_call){is.begin, end};
+    return is;
+}
+
+static void add_call(struct msi_trace *t, const struct msi_record *r, const struct msi_times *measured,
                      uint64_t seq, int thread) {
+    struct msi_times is = set_apart(t, measured, thread), *times = &is;
     struct arrow arrow = find_arrow(t, r, seq);
     struct msi_json_out out = begin_event(t, "X", r->name);
     put_place(&out, thread, times->begin, category(r));

@@ -6,6 +6,7 @@
  *   sums=N, works=N             N sums of 4 f32; of 64 KiB, with .work
  *   named=NAME, asked           a sum with .log_name, with .prof
  *   pass=N                      N messages of 8 f32 to the next rank, and from the one before
+ *   swap=N                      the same the other way round: received with .work, and sent blocking
  *   barrier
  *   on, off, on=OP, off=OP      mst_start_profiling_comms, …_stop_…; the same for an operation
  *   set=TEXT                    mst_configure(.config = TEXT)
@@ -43,6 +44,15 @@ static void messages(int n) {
         mst_work *work;
         check(mst_isend(in, 8, MST_F32, .dst = (rank + 1) % size, .work = &work), "isend");
         check(mst_recv(out, 8, MST_F32, .src = (rank + size - 1) % size), "recv");
+        check(mst_wait(work), "wait");
+    }
+}
+
+static void swaps(int n) {
+    for (int i = 0; i < n; i++) {
+        mst_work *work;
+        check(mst_irecv(out, 8, MST_F32, .src = (rank + size - 1) % size, .work = &work), "irecv");
+        check(mst_send(in, 8, MST_F32, .dst = (rank + 1) % size), "send");
         check(mst_wait(work), "wait");
     }
 }
@@ -147,6 +157,8 @@ static void calls(const char *action, const char *value) {
         check(mst_all_reduce(out, SMALL, MST_F32, .prof = true), action);
     else if (!strcmp(action, "pass"))
         messages(n);
+    else if (!strcmp(action, "swap"))
+        swaps(n);
     else if (!strcmp(action, "barrier"))
         check(mst_barrier(), action);
     else if (!strcmp(action, "die") && rank == n)

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TEXT_MOST = 4096, ALIKE_MOST = 1000, CALLS = 64 };
+/* THREADS_APART: the how many-th thread it is, without what keeps its number from being a rank (prof/trace.c). */
+enum { THREADS_APART = 100000, TEXT_MOST = 4096, ALIKE_MOST = 1000, CALLS = 64 };
 
 /* call: its number plus 1. */
 struct known_call {
@@ -195,7 +196,7 @@ static bool make_event(struct source *s, const struct page_line *line, bool work
         .function = keep(s, line->function),
         .status = keep(s, line->status),
         .group = group_of(s, line->group),
-        .tid = line->tid == PAGE_UNKNOWN ? 0 : (uint32_t)line->tid,
+        .tid = line->tid == PAGE_UNKNOWN ? 0 : (uint32_t)(line->tid % THREADS_APART),
         .class = class_of(s, call),
         .message = message,
         .work = work,
