@@ -106,6 +106,7 @@ enum { MNC_CAPABILITY_MAJOR = 75 };
     X(mnc_error, StreamCreateWithFlags, (mnc_stream *, unsigned))                                            \
     X(mnc_error, StreamDestroy, (mnc_stream))                                                                \
     X(mnc_error, StreamWaitEvent, (mnc_stream, mnc_event, unsigned))                                         \
+    X(mnc_error, StreamIsCapturing, (mnc_stream, unsigned *))                                                \
     X(mnc_error, EventCreateWithFlags, (mnc_event *, unsigned))                                              \
     X(mnc_error, EventDestroy, (mnc_event))                                                                  \
     X(mnc_error, EventRecord, (mnc_event, mnc_stream))                                                       \

@@ -203,7 +203,14 @@ static mst_status submit_job(mst_backend_engine *engine, mst_backend_op *op) {
     return st == MST_OK && op->stream ? await_launch(lane, op->deadline) : st;
 }
 
+/* What is captured into a graph does not run now, and nobody may ask its events. */
+static bool is_captured(mnc_stream stream) {
+    unsigned capturing = 0;
+    return mnc_cuda.StreamIsCapturing(stream, &capturing) != MNC_CUDA_OK || capturing;
+}
+
 mst_status mnc_submit(mst_backend_engine *engine, mst_backend_op *op) {
+    if (op->timed && op->stream && is_captured((mnc_stream)op->stream)) op->timed = false;
     bool at_once = op->stream && op->unwatched && !op->timed && !engine->group && mnc_is_direct(op);
     mnc_use_device(engine);
     if (!at_once || !is_idle(&engine->main)) return submit_job(engine, op);

@@ -109,7 +109,7 @@ typedef struct mst_backend_op {
     void *request;
     uint64_t word[2];
 
-    bool timed; /* elapsed will be asked for */
+    bool timed; /* elapsed will be asked for; submit clears it where that cannot be told */
     /* With a stream: nobody asks how it goes. It counts as over when it is enqueued, and the engine lets go of it then. */
     bool unwatched;
 } mst_backend_op;

@@ -168,12 +168,9 @@ uint64_t msi_call_note(const struct msi_call *call) {
 
 /* The same for those who want to know of it. */
 __attribute__((noinline)) static mst_status go_watched(struct msi_call *call, unsigned watch) {
-    mst_work *work = call->work;
     uint64_t noted = msi_call_note(call);
-    msi_call_mark(call, watch, &work->mark);
-    mst_status st = go(call);
-    if (st != MST_OK && work->mark.on) msi_call_mark_failed(&work->mark, st); /* it was never begun */
-    return msi_call_leave(noted, st);
+    msi_call_mark(call, watch, &call->work->mark);
+    return msi_call_leave(noted, go(call));
 }
 
 mst_status msi_call_go(struct msi_call *call) {

@@ -52,8 +52,6 @@ mst_status msi_call_take(struct msi_call *call, const void *buffer, size_t count
 uint64_t msi_call_note(const struct msi_call *call);
 /* Fills in what whoever watches wants to know of the call. */
 void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark *mark);
-/* It is over, and has failed with the thread's last error. */
-void msi_call_mark_failed(struct msi_mark *mark, mst_status status);
 /* Runs call->work, or lets it run where .work asks for that. */
 mst_status msi_call_go(struct msi_call *call);
 

@@ -1,8 +1,8 @@
 /* call_mark.c - what a call tells those who want to know of it. See call.h. */
 #include "api/call.h"
-#include "prof/flight_dump.h"
 #include "prof/names.h"
 #include "prof/recorder.h"
+#include "prof/ring.h"
 
 /* Bytes of a block for each rank, n times what one has or as they differ. */
 static size_t all_blocks(const struct msi_blocks *blocks, int n) {
@@ -58,13 +58,18 @@ static const char *plain_name(const struct msi_call *call) {
     return call->name + (sizeof "mst_" - 1);
 }
 
-/* Under the name that the call wants, in a group that records know; false: there is no memory for that. */
-static bool name_record(const struct msi_call *call, struct msi_record *record) {
-    mst_group *group = call->group;
+/* The name that the call gave itself, or its own. */
+static const char *log_name(const struct msi_call *call) {
     const char *name = call->options.log_name;
+    return name && *name ? name : plain_name(call);
+}
+
+/* Names it, in a group that records know; false: there is no memory for that. */
+static bool name_record(const struct msi_call *call, struct msi_record *record) {
+    const char *name = log_name(call);
     record->call = plain_name(call);
-    record->name = name && *name ? msi_prof_keep(name) : record->call;
-    record->group = msi_group_recorded(group);
+    record->name = name == record->call ? name : msi_prof_keep(name);
+    record->group = msi_group_recorded(call->group);
     return record->name && record->group;
 }
 
@@ -84,9 +89,10 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     record->op = (uint8_t)o->op;
     record->share = (uint8_t)share_of(call->kind);
     record->flags = (uint8_t)flags;
+    record->thread = (uint16_t)msi_ring_own_number();
     record->backend = "native";
     record->algorithm = NULL;
-    record->started = record->waited = record->device = 0;
+    record->started = record->waited = record->end = record->device = 0;
 }
 
 static int flight_peer(const struct msi_call *call) {
@@ -112,17 +118,10 @@ void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark 
     mark->on = watch & MSI_WATCH_FLIGHT;
     mark->waits = 0;
     if (watch & MSI_WATCH_FLIGHT) mark->spot = fly(call, tick);
-    if (!(watch & MSI_WATCH_RECORD) || !name_record(call, &mark->record)) return;
-    if (!msi_recorder_wants(mark->record.name, call->options.prof)) return;
+    if (!(watch & MSI_WATCH_RECORD)) return;
+    if (!call->options.prof && !msi_recorder_wants(log_name(call))) return;
+    if (!name_record(call, &mark->record)) return;
     mark->record.begin = tick;
     fill_record(call, &mark->record);
     mark->on |= MSI_WATCH_RECORD;
-}
-
-void msi_call_mark_failed(struct msi_mark *mark, mst_status status) {
-    const mst_error_info *error = mst_last_error();
-    bool flies = mark->on & MSI_WATCH_FLIGHT;
-    msi_mark_end(mark, status);
-    if (flies && mst_status_scope(status) >= MST_SCOPE_GROUP)
-        msi_flight_failed(status, error->message, error->culprit);
 }

@@ -18,7 +18,7 @@ static mst_status through_store(struct msi_call *call, const struct msi_wait *wa
     if (watch) msi_call_mark(call, watch, &mark);
     mst_status st = msi_group_barrier(call->group, wait);
     if (st != MST_OK)
-        msi_call_mark_failed(&mark, st);
+        msi_mark_failed(&mark, st);
     else
         msi_mark_end(&mark, st);
     return msi_call_leave(entered, st);

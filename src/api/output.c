@@ -4,12 +4,12 @@
  * through the copy.
  */
 #include "base/error.h"
+#include "os/write.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <muster/group.h>
 #include <muster/output.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -25,20 +25,6 @@ static int kept_flags;
 static bool undecided;             /* stdio had not chosen its buffering yet */
 static _Atomic int last_rank = -1; /* what mst_suppress_output was told, or the world said */
 
-static int write_all(int fd, const char *text, size_t len) {
-    for (size_t done = 0; done < len;) {
-        ssize_t n = write(fd, text + done, len - done);
-        if (n < 0 && errno == EAGAIN) {
-            struct pollfd room = {.fd = fd, .events = POLLOUT};
-            poll(&room, 1, -1);
-        } else if (n < 0 && errno != EINTR) {
-            return -1;
-        }
-        if (n > 0) done += (size_t)n;
-    }
-    return (int)len;
-}
-
 /* Prints prefix and text in one piece; to the kept descriptor while there is one. */
 static int print(const char *prefix, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 static int print(const char *prefix, const char *format, va_list args) {
@@ -50,7 +36,7 @@ static int print(const char *prefix, const char *format, va_list args) {
     if (n < 0) return -1;
     pthread_mutex_lock(&lock);
     fflush(stdout);
-    n = write_all(kept >= 0 ? kept : STDOUT_FILENO, line, (size_t)n);
+    if (msi_write_all(kept >= 0 ? kept : STDOUT_FILENO, line, (size_t)n) != 0) n = -1;
     pthread_mutex_unlock(&lock);
     free(line);
     return n;

@@ -74,6 +74,7 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
     msi_list_init(&made->messages);
     msi_list_init(&made->spare);
     msi_list_init(&made->ended);
+    msi_list_init(&made->timed);
     pthread_mutex_init(&made->lock, NULL);
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -124,6 +125,7 @@ void msi_comm_free(struct msi_comm *comm) {
     free_ops(&comm->queue);
     free_ops(&comm->messages);
     free_ops(&comm->ended);
+    free_ops(&comm->timed);
     free_ops(&comm->spare);
     msi_mail_free(comm->mail);
     msi_net_free(comm->net);

@@ -60,6 +60,8 @@ struct msi_comm {
     pthread_t batcher;       /* the thread that submits that one: batches do not mix */
     /* Until when something that was left alone on a stream may be under way; 0: there is none. */
     int64_t streamed;
+    struct msi_list timed; /* struct mst_work on streams whose time on the device shall be known */
+    int64_t watch_at;      /* when to look next whether those who take part are still there */
     pthread_t thread;
     uint64_t noted;        /* what the store was told of this rank's waiting; 0: nothing */
     struct msi_idle tests; /* of whoever asks again and again whether an operation is done */
@@ -124,6 +126,15 @@ mst_status msi_comm_join(struct mst_work *op);
 /* All ranks of this host have opened the board: nobody needs to find it any more. */
 void msi_comm_met(struct msi_comm *comm);
 
+/* Starts the comm's thread, if there is none. */
+mst_status msi_comm_start_thread(struct msi_comm *comm);
+/* For that thread, when it has nothing else to do: waits a little and looks after what is on streams; false: there is nothing. */
+bool msi_comm_watch_streams(struct msi_comm *comm);
+
+/* It cannot begin: whoever wants to know hears of it, and it is taken back. Returns the status. */
+mst_status msi_comm_refuse(struct mst_work *op, mst_status status);
+/* Tells who wants to know that it is over. */
+void msi_comm_mark_over(struct mst_work *op);
 /* An operation is over, well or not. */
 void msi_comm_end(struct mst_work *op);
 

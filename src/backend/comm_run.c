@@ -6,10 +6,7 @@
 #include "base/error.h"
 #include "prof/flight_dump.h"
 
-#include <errno.h>
 #include <signal.h>
-
-enum { WATCH_MS = 200 };
 
 static struct mst_work *first(struct msi_comm *comm) {
     return msi_list_empty(&comm->queue) ? NULL : msi_container(comm->queue.next, struct mst_work, node);
@@ -24,27 +21,34 @@ static void finish(struct mst_work *op) {
     if (comm->threaded) pthread_cond_broadcast(&comm->changed);
 }
 
+/* The group rank at the other end of a message; -1: nobody yet. */
+static int peer_of(const struct mst_work *op) {
+    const struct msi_message *m = &op->message;
+    if (op->comm->engine && !m->send && op->begun && op->job.sender >= 0) return op->job.sender;
+    return m->met ? m->from : m->peer;
+}
+
 /* By what it was done, for who wants to know. */
 static void say_how(struct mst_work *op) {
     const struct msi_comm *comm = op->comm;
     struct msi_record *record = &op->mark.record;
     if (comm->table) record->backend = comm->table->name;
+    if (comm->engine) record->device = msi_engine_elapsed(comm->engine, op);
+    if (record->end && !record->device)
+        record->bytes = 0; /* captured into a graph, say: none were seen to move */
     if (!op->begin) {
         const struct msi_message *m = &op->message;
-        record->peer = comm->hooks.global(comm->hooks.context, m->met ? m->from : m->peer);
+        record->peer = comm->hooks.global(comm->hooks.context, peer_of(op));
         if (m->allocate && op->failure.status == MST_OK)
             record->bytes = m->allocate->len; /* known only now */
-    } else if (comm->engine) {
-        record->device = msi_engine_elapsed(comm->engine, op);
     } else if (comm->net) {
         record->algorithm = msi_net_algorithm(comm->net);
-    } else {
+    } else if (!comm->engine) {
         record->algorithm = op->begin == msi_host_all_reduce ? "board, in parts" : "board";
     }
 }
 
-/* For who wants to know. */
-static void mark_over(struct mst_work *op) {
+void msi_comm_mark_over(struct mst_work *op) {
     if (!op->mark.on) return;
     if (op->mark.on & MSI_WATCH_RECORD) say_how(op);
     msi_mark_end(&op->mark, op->failure.status);
@@ -60,7 +64,7 @@ static void keep_flight(const struct mst_work *op) {
 /* It is over, well or not; done it is when its callback, if it has one, has returned. */
 void msi_comm_end(struct mst_work *op) {
     msi_list_remove(&op->node);
-    mark_over(op);
+    msi_comm_mark_over(op);
     if (op->failure.status != MST_OK) keep_flight(op);
     if (op->callback)
         msi_list_push(&op->comm->ended, &op->node);
@@ -217,13 +221,6 @@ static mst_status begin(struct mst_work *op) {
     return MST_OK;
 }
 
-/* Now and then. */
-static void watch_streams(struct msi_comm *comm) {
-    int64_t until = msi_deadline(WATCH_MS);
-    struct timespec at = {until / 1000000000, until % 1000000000};
-    if (pthread_cond_timedwait(&comm->changed, &comm->lock, &at) == ETIMEDOUT) msi_engine_watch(comm);
-}
-
 /* The comm's own thread: there while operations run by themselves. It takes none of the program's signals. */
 static void *work(void *context) {
     struct msi_comm *comm = context;
@@ -235,10 +232,7 @@ static void *work(void *context) {
         call_back(comm);
         if (comm->ending) break;
         if (msi_list_empty(&comm->queue) && msi_list_empty(&comm->messages)) {
-            if (comm->streamed && comm->failure.status == MST_OK && msi_now() < comm->streamed)
-                watch_streams(comm);
-            else
-                pthread_cond_wait(&comm->changed, &comm->lock);
+            if (!msi_comm_watch_streams(comm)) pthread_cond_wait(&comm->changed, &comm->lock);
             idle = (struct msi_idle){0};
         } else {
             msi_comm_idle(comm, &idle, true);
@@ -254,8 +248,9 @@ bool msi_comm_has_thread(const struct msi_comm *comm) {
     return comm->threaded && !(comm->engine && comm->engine->traits.own_thread);
 }
 
-static mst_status start_thread(struct msi_comm *comm) {
+mst_status msi_comm_start_thread(struct msi_comm *comm) {
     sigset_t all, before;
+    if (comm->threaded) return MST_OK;
     comm->threaded = true;
     if (!msi_comm_has_thread(comm)) return MST_OK;
     sigfillset(&all);
@@ -283,11 +278,16 @@ mst_status msi_comm_explain(const struct mst_work *op) {
     return op->failure.status == MST_OK ? MST_OK : msi_comm_repeat(&op->failure);
 }
 
+mst_status msi_comm_refuse(struct mst_work *op, mst_status status) {
+    if (op->mark.on) msi_mark_failed(&op->mark, status);
+    msi_comm_return(op);
+    return status;
+}
+
 mst_status msi_comm_begin_here(struct mst_work *op) {
     mst_status st = msi_comm_join(op);
     if (st == MST_OK) st = begin(op);
-    if (st != MST_OK) msi_comm_return(op);
-    return st;
+    return st == MST_OK ? MST_OK : msi_comm_refuse(op, st);
 }
 
 /* A small collective, before it gets a place in the queue. MSI_DONE: it needs none. */
@@ -311,23 +311,24 @@ static mst_status run_here(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     enum msi_advance got = run_now(op);
     if (got == MSI_DONE) {
-        mark_over(op);
+        msi_comm_mark_over(op);
         msi_list_push(&comm->spare, &op->node);
         return MST_OK;
     }
     if (op->begun) msi_mark_start(&op->mark);
     struct msi_idle idle = {0};
     mst_status st = begin(op);
+    if (st != MST_OK) return msi_comm_refuse(op, st);
     if (got == MSI_FAILED) fail(op);
     if (comm->engine) comm->engine->blocking = !op->wait.cancel;
-    while (st == MST_OK && !op->done) {
+    while (!op->done) {
         if (msi_comm_advance(comm))
             idle = (struct msi_idle){0};
         else
             msi_comm_idle(comm, &idle, true);
     }
     if (comm->engine) comm->engine->blocking = false;
-    if (st == MST_OK) st = msi_comm_explain(op);
+    st = msi_comm_explain(op);
     msi_list_push(&comm->spare, &op->node);
     return st;
 }
@@ -340,10 +341,7 @@ bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *messa
 mst_status msi_comm_run(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     mst_status st = callbacks ? msi_comm_refuse_waiting() : comm->joined ? MST_OK : msi_comm_join(op);
-    if (st != MST_OK) {
-        msi_comm_return(op);
-        return st;
-    }
+    if (st != MST_OK) return msi_comm_refuse(op, st);
     if (!comm->threaded) return run_here(op);
     struct msi_wait wait = {INT64_MAX, NULL}; /* the operation's own deadline ends it */
     st = msi_comm_submit(op);
@@ -358,11 +356,8 @@ mst_status msi_comm_run(struct mst_work *op) {
 mst_status msi_comm_submit(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     mst_status st = msi_comm_join(op);
-    if (st == MST_OK && !comm->threaded) st = start_thread(comm);
-    if (st != MST_OK) {
-        msi_comm_return(op);
-        return st;
-    }
+    if (st == MST_OK) st = msi_comm_start_thread(comm);
+    if (st != MST_OK) return msi_comm_refuse(op, st);
     pthread_mutex_lock(&comm->lock);
     st = begin(op);
     if (st == MST_OK) {
@@ -370,11 +365,9 @@ mst_status msi_comm_submit(struct mst_work *op) {
         msi_comm_advance(comm); /* what can be done at once is */
         pthread_cond_broadcast(&comm->changed);
         call_back(comm);
-    } else {
-        msi_list_push(&comm->spare, &op->node);
     }
     pthread_mutex_unlock(&comm->lock);
-    return st;
+    return st == MST_OK ? MST_OK : msi_comm_refuse(op, st);
 }
 
 bool msi_comm_batch_begin(struct msi_comm *comm) {
@@ -397,32 +390,4 @@ void msi_comm_batch_end(struct msi_comm *comm) {
     if (comm->threaded) pthread_cond_broadcast(&comm->changed);
     msi_comm_help(comm);
     msi_comm_unlock(comm);
-}
-
-/* The thread is started so that somebody watches. */
-static mst_status enqueue(struct mst_work *op, bool *through) {
-    struct msi_comm *comm = op->comm;
-    if (!comm->engine)
-        return msi_fail(MST_ERR_INVALID, "leave it out, or use a backend for devices such as nccl",
-                        ".stream is given, but the buffer's backend has no streams");
-    mst_status st = comm->threaded ? MST_OK : start_thread(comm);
-    if (st != MST_OK) return st;
-    pthread_mutex_lock(&comm->lock);
-    int64_t now = msi_now(), deadline = now + (int64_t)op->timeout_ms * 1000000;
-    if (comm->streamed <= now) pthread_cond_broadcast(&comm->changed); /* the thread watches from now on */
-    if (deadline > comm->streamed) comm->streamed = deadline;
-    st = comm->failure.status == MST_OK ? msi_engine_enqueue(comm->engine, op, through)
-                                        : msi_comm_repeat(&comm->failure);
-    pthread_mutex_unlock(&comm->lock);
-    return st;
-}
-
-mst_status msi_comm_enqueue(struct mst_work *op) {
-    bool through = false;
-    mst_status st = msi_comm_join(op);
-    if (st == MST_OK) st = enqueue(op, &through);
-    if (st == MST_OK && !through) return msi_comm_run(op);
-    msi_mark_end(&op->mark, st);
-    msi_comm_return(op);
-    return st;
 }

@@ -64,6 +64,12 @@ bool msi_engine_advance(struct msi_comm *comm);
  * Orders an operation on its stream, if the engine has it and everything before it has begun: then *through, and nobody waits for it.
  */
 mst_status msi_engine_enqueue(struct msi_engine *engine, struct mst_work *op, bool *through);
+/* Shall it be known how long it takes on the device? */
+static inline bool msi_engine_times(const struct msi_engine *engine, const struct mst_work *op) {
+    return engine->table->elapsed && op->mark.on & MSI_WATCH_RECORD;
+}
+/* Has the device come past one that was ordered there, and that is timed? */
+bool msi_engine_is_past(struct msi_engine *engine, struct mst_work *op);
 /* Nanoseconds that an operation that is over took on the device; 0: not known. */
 uint64_t msi_engine_elapsed(struct msi_engine *engine, const struct mst_work *op);
 /*

@@ -39,6 +39,7 @@ static mst_status begin(struct msi_engine *e, struct mst_work *op) {
     msi_engine_describe(op, &op->job);
     mst_status st = check(e, &op->job);
     if (st != MST_OK) return st;
+    op->job.timed = msi_engine_times(e, op);
     m->length = m->bytes;
     m->body = !m->measured;
     st = m->measured ? submit(e, op, &m->length, sizeof m->length) : submit(e, op, m->buf, m->bytes);

@@ -94,13 +94,14 @@ static bool describe(const struct msi_engine *e, struct mst_work *op) {
     msi_engine_describe(op, job);
     unsigned forms = msi_op_forms(job, e->comm->rank, e->comm->size);
     if (op->deterministic && msi_kind_reduces(job->kind)) forms |= MST_FORM_DETERMINISTIC;
-    return msi_compose_can_op(&e->composer, job, job->kind, job->op, forms);
+    bool has = msi_compose_can_op(&e->composer, job, job->kind, job->op, forms);
+    job->timed = has && msi_engine_times(e, op);
+    return has;
 }
 
 static mst_status begin_own(struct msi_engine *e, struct mst_work *op, bool *done) {
     if (!e->heads) op->host.seq = ++e->seq;
     op->begun = true;
-    op->job.timed = e->table->elapsed && op->mark.on & MSI_WATCH_RECORD;
     msi_mark_start(&op->mark);
     return start(e, op, &op->job, done);
 }
@@ -147,6 +148,7 @@ mst_status msi_engine_enqueue(struct msi_engine *e, struct mst_work *op, bool *t
     op->job.unwatched = true;
     op->job.deadline = msi_deadline(op->timeout_ms);
     *through = true;
+    msi_mark_start(&op->mark);
     mst_status st = e->table->submit(e->made, &op->job);
     if (st == MST_OK) return MST_OK;
     fail(e, op, st);
@@ -206,6 +208,15 @@ static mst_status advance(struct msi_engine *e, struct mst_work *op, bool *done)
     if (!op->begun) return begin(e, op, done);
     if (e->composed == op) return advance_steps(e, op, done);
     return e->table->progress(e->made, &op->job, done);
+}
+
+bool msi_engine_is_past(struct msi_engine *e, struct mst_work *op) {
+    bool done = false;
+    mst_status st = e->table->progress(e->made, &op->job, &done);
+    if (st == MST_OK) return done;
+    fail(e, op, st);
+    msi_engine_abort(e);
+    return true;
 }
 
 uint64_t msi_engine_elapsed(struct msi_engine *e, const struct mst_work *op) {

@@ -5,13 +5,25 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <stdio.h>
+#include <string.h>
 
 bool msi_tick_raw;
+
+/* Has the system gone back to another clock, since the counters of its processors do not agree? */
+static bool is_distrusted(void) {
+    char name[32] = "";
+    FILE *file = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
+    if (file && !fgets(name, sizeof name, file)) name[0] = '\0';
+    if (file) fclose(file);
+    name[strcspn(name, "\n")] = '\0';
+    return !strcmp(name, "hpet") || !strcmp(name, "acpi_pm") || !strcmp(name, "jiffies");
+}
 
 /* Does the counter run at one speed in all states of the processor? */
 static void find_out(void) {
     unsigned a = 0, b = 0, c = 0, d = 0;
-    msi_tick_raw = __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1u << 8);
+    msi_tick_raw = __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1u << 8) && !is_distrusted();
 }
 #else
 static void find_out(void) {}

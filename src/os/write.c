@@ -2,16 +2,22 @@
 #include "os/write.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <unistd.h>
 
-int msi_write_all(int fd, const void *data, size_t n) {
-    const char *at = data;
-    while (n > 0) {
-        ssize_t wrote = write(fd, at, n);
-        if (wrote < 0 && errno == EINTR) continue;
-        if (wrote <= 0) return wrote < 0 ? errno : ENOSPC;
-        at += wrote;
-        n -= (size_t)wrote;
+int msi_write_all(int fd, const void *data, size_t len) {
+    for (const char *at = data, *end = at + len; at < end;) {
+        ssize_t n = write(fd, at, (size_t)(end - at));
+        if (n > 0) {
+            at += n;
+        } else if (n == 0) {
+            return ENOSPC; /* never seen of regular files, but it must not go round for ever */
+        } else if (errno == EAGAIN) {
+            struct pollfd room = {.fd = fd, .events = POLLOUT};
+            poll(&room, 1, -1);
+        } else if (errno != EINTR) {
+            return errno;
+        }
     }
     return 0;
 }

@@ -1,10 +1,10 @@
-/* write.h - writing to a file. */
+/* write.h - writing all of something to a descriptor. */
 #ifndef MSI_OS_WRITE_H
 #define MSI_OS_WRITE_H
 
 #include <stddef.h>
 
-/* Writes all of it; 0, or an error as errno has them, after which a part may have been written. */
-int msi_write_all(int fd, const void *data, size_t n);
+/* Waits for room where there is none at the moment. 0, or the errno that ended it, with some of it written maybe. */
+int msi_write_all(int fd, const void *data, size_t len);
 
 #endif

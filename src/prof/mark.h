@@ -19,6 +19,11 @@ struct msi_mark {
 void msi_mark_start_slowly(struct msi_mark *mark);
 void msi_mark_end_slowly(struct msi_mark *mark, mst_status status);
 
+/* It was ordered on a stream, and the call is over; what it takes on the device may follow. */
+void msi_mark_enqueued(struct msi_mark *mark);
+/* It never began, for what the thread's last error says. */
+void msi_mark_failed(struct msi_mark *mark, mst_status status);
+
 /* It has come to the front of its queue. */
 static inline void msi_mark_start(struct msi_mark *mark) {
     if (mark->on) msi_mark_start_slowly(mark);

@@ -53,6 +53,7 @@ struct msi_record {
     const char *file, *function;
     int32_t line;
     int32_t peer, tag; /* of a message: the other's global rank */
-    uint8_t dtype, op, share, status, flags, pad[3];
+    uint8_t dtype, op, share, status, flags, pad;
+    uint16_t thread; /* that called: the number of its ring (ring.h) */
 };
 #endif

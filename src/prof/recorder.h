@@ -4,7 +4,7 @@
  *
  *  1. Recording is switched on and off for the process; what is recorded belongs to the world of its group.
  *  2. A thread empties the rings some twenty times a second; whoever finds its ring full, or wants the sums, does it, too.
- *  3. Nothing here is called by an operation but msi_recorder_add, which waits for nobody while there is room in the ring.
+ *  3. Operations call nothing here but msi_recorder_wants and msi_recorder_add, which wait for nobody while there is room in the ring.
  */
 #ifndef MSI_PROF_RECORDER_H
 #define MSI_PROF_RECORDER_H
@@ -46,8 +46,8 @@ const struct msi_prof_group *msi_prof_group(struct msi_prof_world *world, const 
 void msi_recorder_set(const struct msi_prof_config *config, bool program);
 void msi_recorder_get(struct msi_prof_config *config);
 
-/* Shall a call be recorded, which says so itself or not? Only while recording is on. */
-bool msi_recorder_wants(const char *name, bool asked);
+/* Is an operation of this name recorded, though it does not ask for it? Only while recording is on. Waits for nobody. */
+bool msi_recorder_wants(const char *name);
 
 void msi_recorder_add(const struct msi_record *record);
 

@@ -47,9 +47,24 @@ static struct msi_ring *take(void) {
     return ring;
 }
 
+static inline struct msi_ring *own_ring(void) {
+    if (__builtin_expect(!own, 0)) own = take();
+    return own;
+}
+
+int msi_ring_own_number(void) {
+    struct msi_ring *ring = own_ring();
+    return ring ? ring->number : 0;
+}
+
+const char *msi_ring_thread(int number) {
+    struct msi_ring *ring = msi_ring_all();
+    while (ring && ring->number != number) ring = ring->next;
+    return ring ? ring->thread : "";
+}
+
 bool msi_ring_push(const struct msi_record *record) {
-    struct msi_ring *ring = own;
-    if (!ring) ring = own = take();
+    struct msi_ring *ring = own_ring();
     if (!ring) return false;
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     if (head - ring->room == MSI_RING_RECORDS) {

@@ -3,7 +3,7 @@
  *
  *  1. Each thread has a ring of its own, made with its first record and taken over by another thread when it has ended. Its owner
  *     alone writes, and whoever has the recorder's lock reads: neither waits for the other, and nothing else is shared.
- *  2. A ring that is full is the owner's to empty: see msi_ring_push.
+ *  2. A ring that is full is the owner's to empty: see msi_recorder_add.
  */
 #ifndef MSI_PROF_RING_H
 #define MSI_PROF_RING_H
@@ -29,6 +29,10 @@ struct msi_ring {
 
 /* All rings; the list only grows. */
 struct msi_ring *msi_ring_all(void);
+
+/* Of the calling thread's ring, and the name of a thread by that. */
+int msi_ring_own_number(void);
+const char *msi_ring_thread(int number);
 
 /* Adds a record to the calling thread's ring. False: it is full, or there is no memory for one. */
 bool msi_ring_push(const struct msi_record *record);

@@ -4,6 +4,8 @@
  * only recorded on streams of that one.
  *
  *   FAKE_CUDA_DEVICES   how many GPUs there are (default 2)
+ *   FAKE_CUDA_ELAPSED   milliseconds between any two events (default: as they were)
+ *   FAKE_CUDA_CAPTURES  "1": all streams are being captured, and who asks how an event goes is refused
  *   FAKE_CUDA_REPORT    a file that counts of calls go to when the process ends, a line for each process
  */
 #include "fake_cuda.h"
@@ -231,8 +233,19 @@ static bool is_done(struct mark *mark) {
     return !mark || atomic_load_explicit(&mark->done, memory_order_acquire);
 }
 
+static bool captures(void) {
+    const char *given = getenv("FAKE_CUDA_CAPTURES");
+    return given && *given == '1';
+}
+
+mnc_error cudaStreamIsCapturing(mnc_stream stream, unsigned *status) {
+    *status = stream && captures();
+    return 0;
+}
+
 mnc_error cudaEventQuery(mnc_event event) {
     counts.queries++;
+    if (captures()) return 900; /* cudaErrorStreamCaptureUnsupported */
     return is_done(event->mark) ? 0 : MNC_CUDA_NOT_READY;
 }
 
@@ -251,7 +264,8 @@ mnc_error cudaStreamWaitEvent(mnc_stream stream, mnc_event event, unsigned flags
 
 mnc_error cudaEventElapsedTime(float *milliseconds, mnc_event begin_event, mnc_event end_event) {
     if (!is_done(begin_event->mark) || !is_done(end_event->mark)) return MNC_CUDA_NOT_READY;
-    *milliseconds = (float)(end_event->mark->at - begin_event->mark->at);
+    const char *given = getenv("FAKE_CUDA_ELAPSED");
+    *milliseconds = given ? (float)atof(given) : (float)(end_event->mark->at - begin_event->mark->at);
     return 0;
 }
 

@@ -5,6 +5,7 @@
  *   late     the last rank comes too late: the others' all_reduce says so at its deadline
  *   host     an all_reduce of memory of the host says that NCCL cannot use it, or stages it (MUSTER_STAGE)
  *   stream   calls on a stream, and a work on one
+ *   profile  the same and messages, and rank 0 prints what it cost, in JSON
  *   device   the program makes another device its current one between calls
  */
 #include <muster/muster.h>
@@ -110,6 +111,24 @@ static int stream(void) {
     return 0;
 }
 
+static int profile(void) {
+    void *on = NULL, *memory = device_numbers(me);
+    mst_bytes text = {0};
+    REQUIRE(!stream_create(&on, 1));
+    for (int i = 0; i < 3; i++) REQUIRE(mst_all_reduce(memory, COUNT, MST_I32, .stream = on) == MST_OK);
+    if (!getenv("FAKE_CUDA_CAPTURES"))
+        REQUIRE(mst_all_reduce(memory, COUNT, MST_I32, .log_name = "waited for") == MST_OK);
+    if (me == 0) REQUIRE(mst_send(memory, COUNT, MST_I32, .dst = 1, .stream = on) == MST_OK);
+    if (me == 1) REQUIRE(mst_recv(memory, COUNT, MST_I32, .src = 0, .stream = on) == MST_OK);
+    REQUIRE(!stream_wait(on));
+    REQUIRE(mst_barrier() == MST_OK);
+    usleep(50000); /* what the device has come past is seen within milliseconds */
+    REQUIRE(mst_log_summary_json(&text) == MST_OK);
+    if (me == 0) printf("%s\n", text.data);
+    mst_bytes_free(&text);
+    return 0;
+}
+
 /* All kinds of calls, each with the wrong device before; it is the group's afterwards. */
 static int device(void) {
     void *memory = device_numbers(me), *on = NULL;
@@ -132,7 +151,8 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*body)(void);
-    } modes[] = {{"lost", lost}, {"late", late}, {"host", host}, {"stream", stream}, {"device", device}};
+    } modes[] = {{"lost", lost},     {"late", late},       {"host", host},
+                 {"stream", stream}, {"profile", profile}, {"device", device}};
     find("cudaGetDeviceCount", &count_devices);
     find("cudaGetDevice", &get_device);
     find("cudaSetDevice", &set_device);

@@ -1,6 +1,8 @@
 """The backend nccl without a GPU: the module, and the library over it, with the CUDA runtime and the NCCL of tests/fake_cuda."""
 
+import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -117,6 +119,23 @@ class Library(NcclTest):
     def test_another_current_device(self):
         for n in (1, 2, 3):
             self.world(n, "device")
+
+    def profile(self, **env):
+        out = self.world(2, "profile", env={"MUSTER_PROF": "0", "MUSTER_CONFIG": '{"comms_logger":{"enabled":true}}', **env})
+        text = json.loads("".join(re.findall(r"^\[0\] (.*)$", out, re.M)))
+        return {op["op"]: op["rows"][0] for op in text["operations"]}
+
+    def test_profile_of_streams(self):
+        """What is on a stream counts with the device's time, though its call was over long before."""
+        ops = self.profile(FAKE_CUDA_ELAPSED="12.5")
+        for name, count in (("all_reduce", 3), ("waited for", 1), ("send", 1)):
+            self.assertEqual(ops[name]["count"], count, ops)
+            self.assertAlmostEqual(ops[name]["total_ms"] / count, 12.5, msg=name)
+
+    def test_profile_of_a_graph(self):
+        """What is captured moves nothing now, and nobody may ask its events how they go."""
+        ops = self.profile(FAKE_CUDA_CAPTURES="1")
+        self.assertEqual((ops["all_reduce"]["count"], ops["all_reduce"]["bytes"]), (3, 0))
 
     def test_streams(self):
         self.world(2, "stream")

@@ -221,6 +221,13 @@ class Traces(ProfTest):
             self.assertEqual(set(begun), set(ended))
             self.assertTrue(all(begun[i] <= ended[i] for i in begun))
 
+    def test_calls_are_of_the_thread_that_called(self):
+        """Also those that the comm's own thread brought to their end."""
+        for events in self.trace(2, "init", "works=1", "sums=300", "works=3"):
+            names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+            tids = {event["tid"] for phase in "Xb" for event in self.of(events, phase)}
+            self.assertEqual([names[tid] for tid in tids], ["prof"])
+
     def test_arrows_meet(self):
         """Each is between a send and the end of its receive, and has an id as Perfetto wants it."""
         ranks = self.trace(3, "init", "pass=5")
