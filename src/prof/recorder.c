@@ -235,6 +235,18 @@ static mst_status open_trace(const struct msi_prof_who *who, struct msi_trace **
     return msi_trace_open(who->trace, &text, trace);
 }
 
+/* A forked child has copies of its parent's worlds, whose traces and thread are the parent's. */
+static void forget_parent(void) {
+    if (recorder.owner == getpid()) return;
+    for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) {
+        w->open = false;
+        w->trace = NULL;
+    }
+    recorder.open_worlds = 0;
+    recorder.running = false;
+    recorder.owner = getpid();
+}
+
 mst_status msi_prof_world_begin(const struct msi_prof_who *who, struct msi_prof_world **world) {
     struct msi_prof_world *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
@@ -254,7 +266,7 @@ mst_status msi_prof_world_begin(const struct msi_prof_who *who, struct msi_prof_
         return st;
     }
     pthread_mutex_lock(&recorder.lock);
-    recorder.owner = getpid();
+    forget_parent();
     made->open = true;
     made->next = recorder.worlds;
     recorder.worlds = made;

@@ -14,7 +14,7 @@
  *   log, straggler, json        the summaries
  *   die=R, leave                rank R kills itself; all end without mst_destroy_process_group
  *   again, beside=FILE          leaves the world and joins the next; 5 sums in a second world beside the first, by file://FILE
- *   fork                        forks a child, which ends as programs do, and waits for it
+ *   fork, fork=FILE             forks a child, which ends as programs do, and waits for it; after 5 sums in a world of its own
  *   wait=MS                     does nothing
  *
  * What begins with odd- is done by odd ranks alone.
@@ -184,10 +184,15 @@ static void beside(const char *file) {
     check(mst_destroy_process_group(world), "destroy");
 }
 
-static void fork_one(void) {
+static void fork_one(const char *file) {
     int status = -1;
     fflush(stdout);
     pid_t child = fork();
+    if (child == 0 && file) {
+        size = 1;
+        rank = 0;
+        beside(file);
+    }
     if (child == 0) exit(0);
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0) exit(4);
 }
@@ -202,7 +207,7 @@ static bool lives(const char *action, const char *value) {
     } else if (!strcmp(action, "beside")) {
         beside(value);
     } else if (!strcmp(action, "fork")) {
-        fork_one();
+        fork_one(value);
     } else if (!strcmp(action, "wait")) {
         nanosleep(&(struct timespec){n / 1000, n % 1000 * 1000000L}, NULL);
     } else {

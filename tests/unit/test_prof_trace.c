@@ -112,11 +112,30 @@ static void records_that_are_lost(void **state) {
     free(text);
 }
 
-static void add_call(struct msi_trace *trace, const char *name, int64_t begin, int64_t lasted) {
+static void add_call_of(struct msi_trace *trace, int thread, const char *name, int64_t begin,
+                        int64_t lasted) {
     struct msi_prof_group group = {.size = 2, .id = "w", .name = "world", .ranks = ranks};
     struct msi_record record = {.group = &group, .name = name, .call = "barrier", .backend = "native"};
     struct msi_times times = {.begin = begin, .lasted = lasted, .waited = lasted};
-    msi_trace_add(trace, &record, &times, 0, "main");
+    msi_trace_add(trace, &record, &times, thread, thread ? "second" : "main");
+}
+
+static void add_call(struct msi_trace *trace, const char *name, int64_t begin, int64_t lasted) {
+    add_call_of(trace, 0, name, begin, lasted);
+}
+
+/* Perfetto takes thread 0 of process R for thread R, so that no other thread may have that number. */
+static void threads_are_no_ranks(void **state) {
+    (void)state;
+    struct msi_trace *trace = open_trace(1);
+    add_call_of(trace, 0, "one", 1000, 500);
+    add_call_of(trace, 1, "two", 1200, 500);
+    msi_trace_close(trace);
+    char *text = load("rank-1.trace.json");
+    assert_contains(text, "\"name\":\"one\",\"tid\":0,\"ts\":1.000,");
+    assert_contains(text, "\"name\":\"two\",\"tid\":100001,\"ts\":1.200,");
+    assert_contains(text, "\"name\":\"thread_name\",\"tid\":100001,\"args\":{\"name\":\"second\"}");
+    free(text);
 }
 
 /* What overlaps begins where the one before it ends; what lies within another, or around it, is left alone. */
@@ -141,6 +160,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(names_that_are_taken, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(records_that_are_lost, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(calls_that_seem_to_overlap, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(threads_are_no_ranks, make_dir, remove_dir),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
