@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "bootstrap/report.h"
 #include "group/world.h"
+#include "os/clock.h"
+#include "prof/fit.h"
 #include "prof/flight_dump.h"
 #include "wire/cursor.h"
 
@@ -14,6 +16,8 @@
 #include <unistd.h>
 
 enum { ZERO_MS = 5000, OWN_MS = 5000 };
+#define CALENDARS_NS                                                                                         \
+    INT64_C(1000000000) /* calendars of hosts that nobody looks after differ by less, mostly */
 
 static mst_status put(struct msi_world *world, const char *name, struct msi_str value) {
     char key[MSI_KEY_MAX];
@@ -74,48 +78,61 @@ static mst_status get(struct msi_world *world, const char *name, int rank, const
     }
 }
 
-/* When the world formed: rank 0 says so, in nanoseconds of its clock and of the calendar, and where it can be asked for the time. */
+/*
+ * When the world formed: rank 0 says so, in nanoseconds of its clock and of the calendar, and at which port it can be asked for the time.
+ * It says it whether it is traced or not, so that nobody waits for it in vain. What keeps it from telling others the time is no
+ * reason not to begin.
+ */
 static mst_status tell_zero(struct msi_world *world, struct msi_prof_who *who) {
     char text[96];
-    struct timespec t;
     int port = 0;
-    mst_status st = MST_OK;
-    if (world->roster.host_count > 1)
-        st = msi_timekeeper_open(world->roster.members[0].address, world->size, &who->keeper, &port);
-    if (st != MST_OK) return st;
-    clock_gettime(CLOCK_REALTIME, &t);
+    if (who->trace[0] && world->roster.host_count > 1 &&
+        msi_timekeeper_open(world->roster.members[0].address, world->size, &who->keeper, &port) != MST_OK)
+        msi_log(prof, WARN,
+                "other hosts cannot ask for the time, so that their traces have it by the calendar: %s",
+                mst_error());
     who->zero = msi_now();
-    who->unix_ns = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    who->unix_ns = msi_calendar();
     snprintf(text, sizeof text, "%lld %lld %d", (long long)who->zero, (long long)who->unix_ns, port);
     return put(world, "prof/zero", msi_cstr(text));
 }
 
-static mst_status follow(const struct msi_world *world, int port, struct msi_prof_who *who) {
+/* The clock of another host: by the calendars at first, and as its answers say from then on. */
+static void follow(const struct msi_world *world, int port, struct msi_prof_who *who) {
     const struct msi_member *first = &world->roster.members[0];
     struct msi_address address = {.port = port};
-    if (port <= 0 || world->roster.members[world->rank].host == first->host) return MST_OK;
+    if (world->roster.members[world->rank].host == first->host) return;
+    who->offset = who->zero + (msi_calendar() - who->unix_ns) - msi_now();
+    who->error = CALENDARS_NS;
+    if (port == 0) return;
     snprintf(address.host, sizeof address.host, "%s", first->address);
-    return msi_follower_open(&address, &who->follower);
+    if (msi_follower_open(&address, &who->follower) != MST_OK)
+        msi_log(prof, WARN,
+                "the clock of rank 0 is not asked, so that this trace has the time by the calendar: %s",
+                mst_error());
 }
 
 static mst_status hear_zero(struct msi_world *world, struct msi_prof_who *who) {
     struct msi_buf text = {0};
     struct msi_wait wait = {msi_deadline(ZERO_MS), NULL};
-    long long zero, calendar;
-    int port;
+    long long zero = -1, calendar = -1;
+    int port = -1;
     mst_status st = get(world, "prof/zero", 0, &wait, &text);
     msi_buf_add_u8(&text, 0);
     bool heard = st == MST_OK && !text.failed &&
-                 sscanf((const char *)text.data, "%lld %lld %d", &zero, &calendar, &port) == 3;
+                 sscanf((const char *)text.data, "%lld %lld %d", &zero, &calendar, &port) == 3 && zero >= 0 &&
+                 zero <= MSI_TIME_MOST && calendar >= 0 && calendar <= INT64_MAX / 2 && port >= 0 &&
+                 port <= UINT16_MAX;
     msi_buf_free(&text);
-    if (!heard) {
-        msi_log(prof, WARN, "rank 0 does not trace, so this rank's trace has a time of its own");
-        who->zero = msi_now();
-        return MST_OK;
-    }
-    who->zero = zero;
-    who->unix_ns = calendar;
-    return follow(world, port, who);
+    who->zero = heard ? zero : msi_now();
+    who->unix_ns = heard ? calendar : msi_calendar();
+    if (heard)
+        follow(world, port, who);
+    else
+        msi_log(prof, WARN,
+                "rank 0 has not said when the world formed, so this trace has a time of its own%s%s",
+                st == MST_OK ? "" : ": ", st == MST_OK ? "" : mst_error());
+    return MST_OK;
 }
 
 /* MUSTER_PROF and MUSTER_TRACE enable it; what is recorded then is for the file to say, and everything where there is none. */
@@ -139,7 +156,10 @@ mst_status msi_world_begin_prof(struct msi_world *world, const struct msi_settin
     if (st != MST_OK) return st;
     msi_flight_home(world, settings->trace, world->rank, world->size, own->host_name);
     world->prints_profile = settings->prof;
-    if (settings->trace[0]) st = world->rank ? hear_zero(world, &who) : tell_zero(world, &who);
+    if (world->rank == 0)
+        st = tell_zero(world, &who);
+    else if (settings->trace[0])
+        st = hear_zero(world, &who);
     if (st == MST_OK) st = msi_prof_world_begin(&who, &world->prof);
     if (st == MST_OK) return MST_OK;
     msi_follower_close(who.follower);

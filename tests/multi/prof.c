@@ -11,6 +11,7 @@
  *   any=N                       N byte strings of each other rank to rank 0, which takes them from anybody, each of its own length
  *   mixed=N                     N times messages of two tags and three lengths to the next rank, which asks for them in another order
  *   late                        a receive that runs out of time, and then one that does not
+ *   swap=N                      the same the other way round: received with .work, and sent blocking
  *   barrier
  *   on, off, on=OP, off=OP      mst_start_profiling_comms, …_stop_…; the same for an operation
  *   set=TEXT                    mst_configure(.config = TEXT)
@@ -21,6 +22,9 @@
  *                               summary; its end
  *   try                         a sum that may fail
  *   die=R, leave                rank R kills itself; all end without mst_destroy_process_group
+ *   again, beside=FILE          leaves the world and joins the next; 5 sums in a second world beside the first, by file://FILE
+ *   fork, fork=FILE             forks a child, which ends as programs do, and waits for it; after 5 sums in a world of its own
+ *   wait=MS                     does nothing
  *
  * What begins with odd- is done by odd ranks alone, and with r0-, r1-, … by that rank.
  */
@@ -30,6 +34,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -83,11 +88,20 @@ static void mixed(int n) {
 }
 
 static void late(void) {
-    int other = 1 - rank;
-    if (rank < 2 && mst_recv(out, 8, MST_F32, .src = other, .tag = 9, .timeout_ms = 50) == MST_OK) exit(4);
+    int peer = 1 - rank;
+    if (rank < 2 && mst_recv(out, 8, MST_F32, .src = peer, .tag = 9, .timeout_ms = 50) == MST_OK) exit(4);
     check(mst_barrier(), "barrier");
-    if (rank == 0) check(mst_send(in, 8, MST_F32, .dst = other, .tag = 9), "send");
-    if (rank == 1) check(mst_recv(out, 8, MST_F32, .src = other, .tag = 9), "recv");
+    if (rank == 0) check(mst_send(in, 8, MST_F32, .dst = peer, .tag = 9), "send");
+    if (rank == 1) check(mst_recv(out, 8, MST_F32, .src = peer, .tag = 9), "recv");
+}
+
+static void swaps(int n) {
+    for (int i = 0; i < n; i++) {
+        mst_work *work;
+        check(mst_irecv(out, 8, MST_F32, .src = (rank + size - 1) % size, .work = &work), "irecv");
+        check(mst_send(in, 8, MST_F32, .dst = (rank + 1) % size), "send");
+        check(mst_wait(work), "wait");
+    }
 }
 
 static void lists(mst_group *group, int n) {
@@ -368,6 +382,8 @@ static void calls(const char *action, const char *value) {
         mixed(n);
     else if (!strcmp(action, "late"))
         late();
+    else if (!strcmp(action, "swap"))
+        swaps(n);
     else if (!strcmp(action, "barrier"))
         check(mst_barrier(), action);
     else if (!strcmp(action, "try"))
@@ -385,17 +401,62 @@ static const char *own_part(const char *action) {
     return action[1] - '0' == rank ? action + 3 : NULL;
 }
 
+static void join(void) {
+    check(mst_init(), "init");
+    rank = mst_get_rank(NULL);
+    size = mst_get_world_size(NULL);
+}
+
+static void beside(const char *file) {
+    char method[512];
+    mst_group *world;
+    mst_init_options options = {
+        .size = sizeof options, .init_method = method, .rank = rank, .world_size = size};
+    snprintf(method, sizeof method, "file://%s", file);
+    check(mst_world_open(&options, &world), "world_open");
+    for (int i = 0; i < 5; i++) check(mst_all_reduce(out, SMALL, MST_F32, .group = world), "all_reduce");
+    check(mst_destroy_process_group(world), "destroy");
+}
+
+static void fork_one(const char *file) {
+    int status = -1;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0 && file) {
+        size = 1;
+        rank = 0;
+        beside(file);
+    }
+    if (child == 0) exit(0);
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) exit(4);
+}
+
+static bool lives(const char *action, const char *value) {
+    int n = value ? atoi(value) : 0;
+    if (!strcmp(action, "init")) {
+        join();
+    } else if (!strcmp(action, "again")) {
+        check(mst_destroy_process_group(NULL), action);
+        join();
+    } else if (!strcmp(action, "beside")) {
+        beside(value);
+    } else if (!strcmp(action, "fork")) {
+        fork_one(value);
+    } else if (!strcmp(action, "wait")) {
+        nanosleep(&(struct timespec){n / 1000, n % 1000 * 1000000L}, NULL);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         char *value = strchr(argv[i], '=');
         if (value) *value++ = '\0';
-        if (!strcmp(argv[i], "init")) {
-            check(mst_init(), "init");
-            rank = mst_get_rank(NULL);
-            size = mst_get_world_size(NULL);
-        }
         const char *action = own_part(argv[i]);
-        if (!action || summaries(action, value) || switches(action, value) || elsewhere(action, value))
+        if (!action || lives(action, value) || summaries(action, value) || switches(action, value) ||
+            elsewhere(action, value))
             continue;
         calls(action, value);
     }

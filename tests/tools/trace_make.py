@@ -45,7 +45,7 @@ class Trace:
         """An operation that the program began and waited for later."""
         self.works += 1
         self.last = max(self.last, ts + dur)
-        both = {"pid": self.rank, "tid": 1, "id": f"{self.rank}.{self.works}", "name": name, "cat": cat}
+        both = {"pid": self.rank, "tid": 100001, "id": f"{self.rank}.{self.works}", "name": name, "cat": cat}
         args = {"group": group, "seq": seq, "bytes": size, "dtype": "f32", "site": "train.c:40", "function": "step", "work": True, "queued": queued, "waited": waited, **args}
         self.add(ph="b", ts=ts, **both, args=args)
         self.add(ph="e", ts=ts + dur, **both)
@@ -57,8 +57,9 @@ class Trace:
     def text(self, ended=True):
         return "[" + ",\n".join(self.lines) + ("\n]\n" if ended else "")
 
-    def write(self, folder, ended=True):
-        with open(os.path.join(folder, f"rank-{self.rank}.trace.json"), "w", encoding="utf-8") as file:
+    def write(self, folder, ended=True, number=""):
+        """number: ".2" of the second trace of that rank in the folder."""
+        with open(os.path.join(folder, f"rank-{self.rank}{number}.trace.json"), "w", encoding="utf-8") as file:
             file.write(self.text(ended))
 
 
@@ -124,7 +125,7 @@ def write_rank(job):
             out.append(f'{head}"cat":"message","args":{{"group":0,"seq":{messages},"peer":{peer},"tag":0,"dir":"{name}","bytes":{size},"dtype":"f32","backend":"native","algorithm":"ring","site":"pipe.c:{50 if name == "send" else 61}","function":"pass_on","queued":0.000,"waited":{(end - begin) / 1000:.3f}}}}}')
             messages += name == "recv"
         elif name == "reduce_scatter":
-            both = f'"pid":{rank},"tid":1,"id":"{rank}.{k}","name":"{name}","cat":"collective"'
+            both = f'"pid":{rank},"tid":100001,"id":"{rank}.{k}","name":"{name}","cat":"collective"'
             out.append(f'{{"ph":"b",{both},"ts":{begin / 1000:.3f},"args":{{"group":{group},"seq":{seqs[group]},"bytes":{size},"dtype":"f32","op":"SUM","backend":"native","algorithm":"ring","site":"{SITES[name]}","function":"shard_grads","queued":0.400,"waited":{(end - begin) / 3000:.3f},"work":true}}}}')
             out.append(f'{{"ph":"e",{both},"ts":{end / 1000:.3f}}}')
             seqs[group] += 1

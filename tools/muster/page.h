@@ -2,7 +2,8 @@
  * page.h - what "muster report" knows of a job: what the traces of its ranks say, and what was found in them.
  *
  *   page_line.c    one line of a trace
- *   page_read.c    one trace: a rank and its events;  page_dir.c  all of a directory
+ *   page_read.c    one trace: a rank and its events;  page_worlds.c  which there are, of which worlds;  page_dir.c  all of a world
+ *   page_merge.c   all of a world as one trace
  *   page_pair.c    which events belong together, and who waited for whom
  *   page_table.c   times by operation and size;  page_cells.c  their figures;  page_sites.c  times by call site
  *   page_flight.c  the flight recorders' files, and what they say together
@@ -167,8 +168,9 @@ struct page_job {
     bool failed; /* for want of memory */
 };
 
-/* page_dir.c: false after saying on stderr why nothing can be shown. */
-bool page_read_dir(struct page_job *job, const char *dir);
+/* page_dir.c: reads the traces of the world that was chosen. False after saying on stderr why nothing can be shown. */
+struct page_worlds; /* page_worlds.h */
+bool page_read_dir(struct page_job *job, const struct page_worlds *worlds);
 void page_free(struct page_job *job);
 void page_warn(struct page_job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The rank's index in job->ranks; PAGE_NONE: it left no trace. */
@@ -187,6 +189,15 @@ void page_limits(struct page_job *job);
 
 /* page_file.c: opens a plain file to read it: a pipe by that name would keep us waiting; -1 with errno set. */
 int page_open(const char *path);
+/* Gives the lines of a file, without their ends, to take, which is false for those that are malformed. */
+struct page_lines {
+    bool (*take)(void *context, const char *text, size_t len);
+    void *context;
+    int64_t malformed; /* how many */
+    bool whole, stop;  /* the last line was right; take wants no more */
+};
+/* 0, or an error as errno has them. */
+int page_lines_read(int fd, struct page_lines *lines);
 /* The whole of a plain file of no more than 64 MiB; NULL with errno set. */
 char *page_load(const char *path, size_t *len);
 /* A file that comes into being at page_save, whole, or not at all. page_create: NULL after saying on stderr why not. */

@@ -23,6 +23,9 @@ struct page_line {
  * brackets is fine and has no phase. */
 bool page_line_read(const char *text, size_t len, struct page_line *line);
 
+/* Takes off what a line has around its event: blanks, brackets, the comma. */
+void page_line_trim(const char **text, size_t *len);
+
 /* Reads an array of exactly n numbers from 0 to most. */
 bool page_line_numbers(struct msi_str array, int n, int32_t most, int32_t *numbers);
 
