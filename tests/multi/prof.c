@@ -67,6 +67,7 @@ static void from_anybody(int n) {
         check(mst_recv_bytes(&bytes, .src = MST_ANY_SOURCE, .tag = 3), "recv_bytes");
         mst_bytes_free(&bytes);
     }
+    check(mst_barrier(), "barrier"); /* nobody leaves before the others have come */
 }
 
 static void mixed(int n) {

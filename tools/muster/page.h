@@ -67,6 +67,11 @@ struct page_event {
     uint32_t kind, shape;
 };
 
+/* On the device, where that is known: a call that only enqueues is over at once. */
+static inline int64_t page_lasted(const struct page_event *e) {
+    return e->device != PAGE_UNKNOWN ? e->device : e->took;
+}
+
 /* ranks is NULL if the group was never described. */
 struct page_group {
     uint32_t name;
