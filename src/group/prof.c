@@ -80,13 +80,13 @@ static mst_status get(struct msi_world *world, const char *name, int rank, const
 
 /*
  * When the world formed: rank 0 says so, in nanoseconds of its clock and of the calendar, and at which port it can be asked for the time.
- * It says it whether it is traced or not, so that nobody waits for it in vain. What keeps it from telling others the time is no
- * reason not to begin.
+ * Where it is not traced it has said so when it arrived (bootstrap/join.c), so that nobody waits for it in vain. What keeps it from
+ * telling others the time is no reason not to begin.
  */
 static mst_status tell_zero(struct msi_world *world, struct msi_prof_who *who) {
     char text[96];
     int port = 0;
-    if (who->trace[0] && world->roster.host_count > 1 &&
+    if (world->roster.host_count > 1 &&
         msi_timekeeper_open(world->roster.members[0].address, world->size, &who->keeper, &port) != MST_OK)
         msi_log(prof, WARN,
                 "other hosts cannot ask for the time, so that their traces have it by the calendar: %s",
@@ -156,10 +156,7 @@ mst_status msi_world_begin_prof(struct msi_world *world, const struct msi_settin
     if (st != MST_OK) return st;
     msi_flight_home(world, settings->trace, world->rank, world->size, own->host_name);
     world->prints_profile = settings->prof;
-    if (world->rank == 0)
-        st = tell_zero(world, &who);
-    else if (settings->trace[0])
-        st = hear_zero(world, &who);
+    if (settings->trace[0]) st = world->rank ? hear_zero(world, &who) : tell_zero(world, &who);
     if (st == MST_OK) st = msi_prof_world_begin(&who, &world->prof);
     if (st == MST_OK) return MST_OK;
     msi_follower_close(who.follower);
