@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/handles.h"
 #include "base/hash.h"
+#include "os/thread.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
@@ -76,11 +77,7 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
     msi_list_init(&made->ended);
     msi_list_init(&made->timed);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    msi_cond_init(&made->changed);
     *comm = made;
     return MST_OK;
 }

@@ -4,9 +4,9 @@
 #include "backend/mail.h"
 #include "backend/net.h"
 #include "base/error.h"
+#include "os/thread.h"
 #include "prof/flight_dump.h"
 
-#include <signal.h>
 
 static struct mst_work *first(struct msi_comm *comm) {
     return msi_list_empty(&comm->queue) ? NULL : msi_container(comm->queue.next, struct mst_work, node);
@@ -267,14 +267,10 @@ bool msi_comm_has_thread(const struct msi_comm *comm) {
 }
 
 mst_status msi_comm_start_thread(struct msi_comm *comm) {
-    sigset_t all, before;
     if (comm->threaded) return MST_OK;
     comm->threaded = true;
     if (!msi_comm_has_thread(comm)) return MST_OK;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&comm->thread, NULL, work, comm);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = msi_thread_start(&comm->thread, work, comm);
     if (!error) return MST_OK;
     comm->threaded = false;
     return msi_fail_errno(error, "cannot start a thread for operations that run by themselves");
