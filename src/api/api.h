@@ -14,4 +14,7 @@ mst_status msi_api_new_group(struct msi_world *world, const int *ranks, int n,
                              const struct msi_group_label *label, const mst_group_options *options,
                              mst_group **group);
 
+/* Prints a text in one piece whatever this process's rank is, and past mst_suppress_output. */
+void msi_print(const void *text, size_t len);
+
 #endif
