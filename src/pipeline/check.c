@@ -119,9 +119,17 @@ static mst_status check_output(struct checker *c, uint32_t i) {
     return MST_OK;
 }
 
-/* Each once. */
-static mst_status check_once(struct checker *c, uint32_t i, uint32_t *seen) {
+/* Each once, after that of the micro-batch before it, or, in streaming, of the token before it. */
+static mst_status check_once(struct checker *c, uint32_t i, uint32_t *all) {
+    const struct msi_schedule_spec *s = spec_of(c);
+    const struct msi_action *a = &c->list->actions[i];
+    uint32_t *seen = &all[index_of(s, a)];
+    bool stream = s->kind == MSI_STREAM;
     if (*seen != MSI_NO_ACTION) return fault(c, i, "action %u has done it before", *seen);
+    if (!stream && a->micro > 0 && seen[-1] == MSI_NO_ACTION)
+        return fault(c, i, "that of micro-batch %d must come first", a->micro - 1);
+    if (stream && a->kind == MSI_ACT_FORWARD && a->token > 0 && seen[-s->micros] == MSI_NO_ACTION)
+        return fault(c, i, "that of token %d must come first", a->token - 1);
     *seen = i;
     return MST_OK;
 }
@@ -129,7 +137,7 @@ static mst_status check_once(struct checker *c, uint32_t i, uint32_t *seen) {
 static mst_status check_forward(struct checker *c, uint32_t i) {
     const struct msi_schedule_spec *s = spec_of(c);
     const struct msi_action *a = &c->list->actions[i];
-    mst_status st = check_once(c, i, &c->forwards[index_of(s, a)]);
+    mst_status st = check_once(c, i, c->forwards);
     if (st != MST_OK) return st;
     if (a->keep < 0 || a->keep >= c->list->keeps)
         return fault(c, i, "there is no place %d to keep it", a->keep);
@@ -149,7 +157,7 @@ static mst_status check_backward(struct checker *c, uint32_t i) {
     const struct msi_action *a = &c->list->actions[i];
     if (!msi_schedule_trains(s->kind)) return fault(c, i, "this schedule has no backwards");
     uint32_t forward = c->forwards[index_of(s, a)];
-    mst_status st = check_once(c, i, &c->backwards[index_of(s, a)]);
+    mst_status st = check_once(c, i, c->backwards);
     if (st != MST_OK) return st;
     if (forward == MSI_NO_ACTION) return fault(c, i, "its forward was not done before");
     if (a->forward != forward) return fault(c, i, "its forward is action %u, not %u", forward, a->forward);
@@ -166,7 +174,7 @@ static mst_status check_take(struct checker *c, uint32_t i) {
     const struct msi_action *a = &c->list->actions[i];
     if (s->kind != MSI_STREAM || c->stage != 0 || a->token != s->tokens - 1)
         return fault(c, i, "only stage 0 takes token ids, and only the last");
-    return check_once(c, i, &c->backwards[index_of(s, a)]);
+    return check_once(c, i, c->backwards);
 }
 
 static mst_status check_turn(struct checker *c, uint32_t i) {

@@ -4,7 +4,7 @@
  *
  * msi_schedule_check finds, in this order, that
  *   - every micro-batch (of each batch, each token) passes every part once forward and, in training, once backward after
- *     it; ids of last tokens are taken once;
+ *     it, micro-batches in ascending order, tokens one after the other; ids of last tokens are taken once;
  *   - each compute reads the message that was received for it and writes the one that is sent after it, from and to the
  *     right stages; no buffer is written while it is still needed; no more is kept than the schedule's keeps and
  *     msi_schedule_keeps_bound;

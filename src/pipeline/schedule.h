@@ -13,8 +13,10 @@
  *  4. On each channel the k-th message from a stage to its neighbour meets the k-th receive there. Every RECEIVE is posted
  *     before the compute that comes before its reader on that channel, so that one message travels while another is worked
  *     on; that of token ids already before the forward that they will result from. So a stage may even send blocking.
- *  5. Memory is bounded: results are sent from two buffers per channel, gradients are received into two, and activations
- *     into one more than the stage may keep for backwards (two where there is no backward).
+ *  5. Memory is bounded. Results are sent from two buffers per channel. Gradients are received into two buffers, and
+ *     activations into one more than the stage may keep for backwards, or into two where there is no backward; where
+ *     interleaved groups are larger than the ring, what wraps around it has as many buffers more. Token ids have one buffer
+ *     more than there are sequences in flight, or stages if those are more.
  *  6. Backwards of a chunk take the micro-batches in ascending order, in every kind of schedule: gradients add up to the
  *     same bits.
  *

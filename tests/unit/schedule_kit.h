@@ -1,4 +1,4 @@
-/* schedule_kit.h - what the tests of schedules share. */
+/* schedule_kit.h - what the tests of schedules share: a look at one schedule, and the sum of a sweep over many. */
 #ifndef TESTS_SCHEDULE_KIT_H
 #define TESTS_SCHEDULE_KIT_H
 
@@ -7,6 +7,8 @@
 #include "pipeline/check.h"
 
 #include <math.h>
+
+enum { WRONG_MOST = 20 }; /* a sweep that goes wrong need not say it a thousand times */
 
 /* What a sweep has seen. */
 struct seen {
@@ -17,28 +19,111 @@ struct seen {
 static inline void say_seen(const char *what, const struct seen *seen) {
     print_message("%s: %ld schedules, %ld actions, %ld times played through\n", what, seen->schedules,
                   seen->actions, seen->played);
+    assert_true(seen->schedules > 0);
     assert_int_equal(seen->wrong, 0);
 }
 
-static inline const char *spec_words(const struct msi_schedule_spec *s) {
-    static char text[160];
-    snprintf(text, sizeof text, "%s stages %d micros %d chunks %d batches %d tokens %d inner %d",
-             msi_schedule_name(s->kind), s->stages, s->micros, s->chunks, s->batches, s->tokens, s->inner);
-    return text;
+static inline void say_wrong(struct seen *seen, const struct msi_schedule_spec *s, const char *what) {
+    print_error("%s stages %d micros %d chunks %d batches %d tokens %d inner %d: %s\n",
+                msi_schedule_name(s->kind), s->stages, s->micros, s->chunks, s->batches, s->tokens, s->inner,
+                what);
+    seen->wrong++;
 }
 
 /* Costs of all parts alike. */
 struct even_costs {
-    double forward[1024], backward[1024];
+    double forward[64], backward[64];
     struct msi_costs costs;
 };
 
-static inline void set_even(struct even_costs *c, double forward, double backward) {
+static inline const struct msi_costs *set_even(struct even_costs *c, double forward, double backward) {
     for (size_t i = 0; i < COUNT_OF(c->forward); i++) {
         c->forward[i] = forward;
         c->backward[i] = backward;
     }
     c->costs = (struct msi_costs){.forward = c->forward, .backward = c->backward};
+    return &c->costs;
+}
+
+/* The formula's time and bubble, whatever sends do: receives are posted early enough. */
+static inline void look_at_time(const struct msi_schedule *s, double backward, struct msi_timing *timing,
+                                struct seen *seen) {
+    struct even_costs even;
+    const struct msi_costs *costs = set_even(&even, 1, backward);
+    double formula = msi_schedule_formula(&s->spec, 1, backward);
+    double work = (double)(msi_schedule_units(&s->spec) * (size_t)s->spec.chunks) *
+                  (msi_schedule_trains(s->spec.kind) ? 1 + backward : 1);
+    for (int sending = 0; sending < MSI_SENDINGS; sending++) {
+        char text[100];
+        assert_ok(msi_schedule_time(s, (enum msi_sending)sending, costs, timing));
+        seen->played++;
+        if (fabs(timing->makespan - formula) < 1e-9 * formula &&
+            fabs(timing->bubble - (1 - work / formula)) < 1e-9)
+            continue;
+        snprintf(text, sizeof text, "sending %d: takes %g, not %g", sending, timing->makespan, formula);
+        say_wrong(seen, &s->spec, text);
+    }
+}
+
+/* The buffers that schedule.h promises to do with. */
+static inline bool memory_is_bounded(const struct msi_schedule *s, int stage) {
+    const struct msi_schedule_spec *q = &s->spec;
+    const struct msi_stage_list *list = &s->stages[stage];
+    int larger = q->chunks > 1 ? msi_interleaved_group_size(q, 0) - q->stages : 0,
+        flying = q->inner * q->micros;
+    int wrapped[] = {stage == 0 && larger > 0 ? larger : 0,
+                     stage == q->stages - 1 && larger > 0 ? larger : 0};
+    int kept = msi_schedule_trains(q->kind) ? list->keeps : 1;
+    for (int c = 0; c < MSI_CHANNELS; c++)
+        if (list->slots[c][MSI_OUT_SLOT] > 2) return false;
+    return list->keeps == msi_schedule_keeps_bound(q, stage) &&
+           list->slots[MSI_ACTIVATIONS][MSI_IN_SLOT] <= kept + 1 + wrapped[0] &&
+           list->slots[MSI_GRADIENTS][MSI_IN_SLOT] <= 2 + wrapped[1] &&
+           list->slots[MSI_TOKENS][MSI_IN_SLOT] <= 1 + (flying > q->stages ? flying : q->stages);
+}
+
+static inline void look_at_memory(const struct msi_schedule *s, struct seen *seen) {
+    for (int k = 0; k < s->spec.stages; k++) {
+        seen->actions += s->stages[k].n;
+        if (!memory_is_bounded(s, k)) say_wrong(seen, &s->spec, "more memory than there may be");
+    }
+}
+
+static inline void look(const struct msi_schedule_spec *spec, struct seen *seen) {
+    struct msi_schedule schedule = {0};
+    struct msi_timing timing = {0};
+    assert_ok(msi_schedule_make(spec, &schedule));
+    seen->schedules++;
+    look_at_memory(&schedule, seen);
+    if (msi_schedule_check(&schedule) != MST_OK) {
+        say_wrong(seen, &schedule.spec, mst_error());
+    } else {
+        seen->played += MSI_SENDINGS;
+        look_at_time(&schedule, 2, &timing, seen);
+        if (msi_schedule_trains(spec->kind)) look_at_time(&schedule, 1, &timing, seen);
+    }
+    msi_schedule_free(&schedule);
+    msi_timing_free(&timing);
+}
+
+/* A stage's computes as text: "F0 F1 B0"; with chunks "F0a F0b", streaming "0.1.2" for batch, token, micro-batch. */
+static inline const char *turns_of(const struct msi_schedule *s, int stage) {
+    static char text[8192];
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < s->stages[stage].n; i++) {
+        const struct msi_action *a = &s->stages[stage].actions[i];
+        if (a->kind == MSI_ACT_RECEIVE || a->kind == MSI_ACT_SEND) continue;
+        const char *letter = a->kind == MSI_ACT_FORWARD ? "F" : a->kind == MSI_ACT_BACKWARD ? "B" : "T";
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? " " : "", letter);
+        if (s->spec.kind == MSI_STREAM)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%d.%d.", a->batch, a->token);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%d", a->micro);
+        if (s->spec.chunks > 1)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%c", 'a' + a->chunk);
+        assert_true(used < sizeof text);
+    }
+    return text;
 }
 
 #endif
