@@ -20,6 +20,10 @@ struct player {
     double *clock; /* of each stage */
 };
 
+static double later(double a, double b) {
+    return a > b ? a : b;
+}
+
 /* Has a stage come past an action? */
 static bool past(const struct player *p, int stage, uint32_t action) {
     return p->at[stage] > action;
@@ -33,7 +37,7 @@ static double arrival(const struct player *p, int stage, uint32_t message) {
     double mine = p->timing->start[stage][message], theirs = p->timing->start[a->peer][partner];
     double sent = a->kind == MSI_ACT_SEND ? mine : theirs;
     if (p->sending == MSI_SENDS_BUFFER) return sent + p->costs->message;
-    return fmax(mine, theirs) + p->costs->message;
+    return later(mine, theirs) + p->costs->message;
 }
 
 static double cost_of(const struct player *p, int stage, const struct msi_action *a) {
@@ -49,7 +53,7 @@ static double cost_of(const struct player *p, int stage, const struct msi_action
 static double blocking_send(const struct player *p, int stage, const struct msi_action *a) {
     uint32_t partner = msi_mailbook_partner(&p->book, p->schedule, a);
     if (!past(p, a->peer, partner)) return NAN;
-    return fmax(p->clock[stage], p->timing->start[a->peer][partner]) + p->costs->message;
+    return later(p->clock[stage], p->timing->start[a->peer][partner]) + p->costs->message;
 }
 
 /* When a compute can begin; NAN: not before others go on. */
@@ -58,12 +62,12 @@ static double beginning(const struct player *p, int stage, const struct msi_acti
     if (a->input != MSI_NO_ACTION) {
         double there = arrival(p, stage, a->input);
         if (isnan(there)) return NAN;
-        when = fmax(when, there);
+        when = later(when, there);
     }
     if (a->reuses != MSI_NO_ACTION && p->sending == MSI_SENDS_START) {
         double over = arrival(p, stage, a->reuses);
         if (isnan(over)) return NAN;
-        when = fmax(when, over);
+        when = later(when, over);
     }
     return when;
 }
@@ -107,7 +111,7 @@ static mst_status play(struct player *p) {
     }
     for (int s = 0; s < stages; s++) {
         if (p->at[s] < p->schedule->stages[s].n) return stuck(p, s);
-        p->timing->makespan = fmax(p->timing->makespan, p->clock[s]);
+        p->timing->makespan = later(p->timing->makespan, p->clock[s]);
     }
     double all = p->timing->makespan * stages;
     p->timing->bubble = all > 0 ? 1 - p->timing->busy / all : 0;
