@@ -52,17 +52,22 @@ static double cost_of(const struct table *t, int part, int from, int to) {
     return t->sums[to] - t->sums[from] + (part == 0 ? t->first : 0) + (part == t->parts - 1 ? t->last : 0);
 }
 
+/* A power of two that brings costs below the limit to about 1: squares stay finite, and sums of whole numbers exact. */
+static double scale_for(double limit) {
+    double scale = 1;
+    if (isinf(limit) || limit < 1e-300) return scale;
+    while (limit * scale > 1) scale /= 2;
+    while (limit * scale < 0.5) scale *= 2;
+    return scale;
+}
+
 /*
  * best[i] for a part from best[i] for the one after it. limit: what no part may cost; INFINITY: find the least largest
  * instead of the least sum of squares. Upwards in place: only later entries are read, and they are still the old ones.
  */
 static void one_part(struct table *t, int part, double limit) {
     int after = t->parts - 1 - part; /* parts that need a layer each */
-    double scale = 1;                /* a power of two: squares stay finite, whole numbers stay exact */
-    for (; limit * scale > 1 && !isinf(limit); scale /= 2) {
-    }
-    for (; limit > 0 && limit * scale < 0.5; scale *= 2) {
-    }
+    double scale = scale_for(limit);
     for (int i = part; i <= t->layers - after - 1; i++) {
         double least = INFINITY;
         int end = 0;
