@@ -6,18 +6,19 @@
 
 #include <string.h>
 
-enum { CELL = 26, ROW = 30, BAR = 26, LEFT = 76, TOP = 62, RIGHT = 20, BOTTOM = 46, LEAST_WIDTH = 560 };
+enum { CELL = 26, ROW = 30, BAR = 26, LEFT = 76, TOP = 62, RIGHT = 20, BOTTOM = 46, LETTER = 9 };
 
+/* Colours by class, so that programs that know nothing of what readers prefer show the light ones. */
 static const char style[] =
     "<style>\n"
-    "svg{font:12px system-ui,sans-serif;--ground:#fff;--ink:#1b2430;--soft:#667385;--idle:#edf0f3;"
-    "--f0:#a6cbf3;--f1:#6fa8e6;--b0:#a5dcb2;--b1:#67bd7d;--p:#f4d08a}\n"
-    "@media(prefers-color-scheme:dark){svg{--ground:#12171d;--ink:#e9eef4;--soft:#96a3b3;--idle:#1f262e;"
-    "--f0:#1d5c9c;--f1:#123f70;--b0:#1f7038;--b1:#144d26;--p:#7d5a14}}\n"
-    "text{fill:var(--ink);text-anchor:middle}.t{font-size:15px;font-weight:600;text-anchor:start}"
-    ".n{fill:var(--soft);text-anchor:start}.k{fill:var(--soft)}.s{font-size:9px}\n"
-    ".g{fill:var(--ground)}.i{fill:var(--idle)}.f0{fill:var(--f0)}.f1{fill:var(--f1)}.b0{fill:var(--b0)}"
-    ".b1{fill:var(--b1)}.p{fill:var(--p)}\n"
+    "text{font:12px "
+    "system-ui,sans-serif;fill:#1b2430;text-anchor:middle}.t{font-size:15px;font-weight:600;text-anchor:"
+    "start}\n"
+    ".k,.n{fill:#5b6878}.n{text-anchor:start}.s3{font-size:10.5px}.s4{font-size:8px}\n"
+    ".g{fill:#fff}.i{fill:#edf0f3}.f0{fill:#a6cbf3}.f1{fill:#6fa8e6}.b0{fill:#a5dcb2}.b1{fill:#67bd7d}.p{"
+    "fill:#f4d08a}\n"
+    "@media(prefers-color-scheme:dark){text{fill:#e9eef4}.k,.n{fill:#96a3b3}.g{fill:#12171d}.i{fill:#232b34}"
+    ".f0{fill:#1f62a6}.f1{fill:#123f70}.b0{fill:#1f7038}.b1{fill:#144d26}.p{fill:#7d5a14}}\n"
     "</style>\n";
 
 static const char *class_of(const struct schedule_view *view, const struct msi_action *a) {
@@ -28,7 +29,9 @@ static const char *class_of(const struct schedule_view *view, const struct msi_a
 
 static void draw_cell(const struct schedule_view *view, const struct schedule_cell *cell, int y, FILE *out) {
     long x = LEFT + cell->start * CELL, width = (cell->end - cell->start) * CELL;
-    const char *small = strlen(cell->text) > 3 ? " class=\"s\"" : "";
+    const char *small = width > CELL || strlen(cell->text) < 3 ? ""
+                        : cell->text[3]                        ? " class=\"s4\""
+                                                               : " class=\"s3\"";
     fprintf(out, "<rect class=\"%s\" x=\"%ld\" y=\"%d\" width=\"%ld\" height=\"%d\" rx=\"3\"/>",
             class_of(view, cell->action), x + 1, y, width - 2, BAR);
     fprintf(out, "<text%s x=\"%ld\" y=\"%d\">%s</text>\n", small, x + width / 2, y + BAR / 2 + 4, cell->text);
@@ -54,21 +57,29 @@ static int draw_key(const char *name, const char *words, int x, int y, FILE *out
     return x + 40 + 7 * (int)strlen(words);
 }
 
+/* Chunks by turns: the eye needs no more to see where one ends. */
+static int draw_chunk_keys(const char *what, const char *light, const char *dark, int chunks, int x, int y,
+                           FILE *out) {
+    char words[64];
+    snprintf(words, sizeof words, "%s%s", what,
+             chunks == 1   ? ""
+             : chunks == 2 ? " of chunk a"
+                           : " of chunks a, c, …");
+    x = draw_key(light, words, x, y, out);
+    if (chunks == 1) return x;
+    return draw_key(dark, chunks == 2 ? "of chunk b" : "of b, d, …", x, y, out);
+}
+
 static void draw_keys(const struct schedule_view *view, int y, FILE *out) {
     const struct msi_schedule_spec *s = &view->schedule.spec;
-    bool chunks = s->chunks > 1;
     int x = LEFT;
     if (s->kind == MSI_STREAM) {
         x = draw_key("p", "prompt", x, y, out);
         x = draw_key("f0", "token", x, y, out);
     } else {
-        x = draw_key("f0", chunks ? "forward, chunks a, c, …" : "forward", x, y, out);
-        if (chunks) x = draw_key("f1", "b, d, …", x, y, out);
+        x = draw_chunk_keys("forward", "f0", "f1", s->chunks, x, y, out);
     }
-    if (msi_schedule_trains(s->kind)) {
-        x = draw_key("b0", chunks ? "backward, chunks a, c, …" : "backward", x, y, out);
-        if (chunks) x = draw_key("b1", "b, d, …", x, y, out);
-    }
+    if (msi_schedule_trains(s->kind)) x = draw_chunk_keys("backward", "b0", "b1", s->chunks, x, y, out);
     draw_key("i", "idle", x, y, out);
 }
 
@@ -76,9 +87,10 @@ void schedule_write_svg(const struct schedule_view *view, FILE *out) {
     char title[160], bubble[100];
     int stages = view->schedule.spec.stages, bottom = TOP + stages * ROW;
     long width = LEFT + (long)view->timing.makespan * CELL + RIGHT;
-    if (width < LEAST_WIDTH) width = LEAST_WIDTH;
     schedule_title(view, title, sizeof title);
     schedule_bubble(view, bubble, sizeof bubble);
+    long least = 32 + LETTER * (long)(strlen(title) + strlen(bubble));
+    if (width < least) width = least;
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %ld %d\" width=\"%ld\" height=\"%d\" "
             "role=\"img\">\n",
