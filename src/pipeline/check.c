@@ -268,12 +268,23 @@ static mst_status check_stage(const struct msi_schedule *schedule, int stage) {
     return st;
 }
 
-mst_status msi_schedule_check(const struct msi_schedule *schedule) {
+/* Does all come to an end, whatever sends do? */
+static mst_status check_end_of_all(const struct msi_schedule *schedule) {
     struct msi_timing timing = {0};
-    mst_status st = MST_OK;
-    for (int s = 0; s < schedule->spec.stages && st == MST_OK; s++) st = check_stage(schedule, s);
+    struct msi_mailbook book;
+    mst_status st = msi_mailbook_make(schedule, &book);
+    if (st != MST_OK) return st;
     for (int i = 0; i < MSI_SENDINGS && st == MST_OK; i++)
-        st = msi_schedule_time(schedule, (enum msi_sending)i, NULL, &timing);
+        st = msi_schedule_play(schedule, &book, (enum msi_sending)i, NULL, &timing);
+    msi_mailbook_free(&book);
     msi_timing_free(&timing);
     return st;
+}
+
+mst_status msi_schedule_check(const struct msi_schedule *schedule) {
+    for (int s = 0; s < schedule->spec.stages; s++) {
+        mst_status st = check_stage(schedule, s);
+        if (st != MST_OK) return st;
+    }
+    return check_end_of_all(schedule);
 }

@@ -30,9 +30,8 @@ enum msi_sending {
 /* Time that things take. Arrays have stages x chunks entries, by part; NULL: 1 each. */
 struct msi_costs {
     const double *forward, *backward;
-    double
-        message; /* from the moment that both sides have started it until it is there; holds up nobody else */
-    double prompt; /* the forward of a prompt is so many times that of a token; 0: 1 */
+    double message; /* from when both sides have started it until it is there; holds up nobody else */
+    double prompt;  /* the forward of a prompt is so many times that of a token; 0: 1 */
 };
 
 struct msi_timing {
@@ -41,14 +40,6 @@ struct msi_timing {
     double bubble;         /* share of makespan x stages in which stages are idle */
     double **start, **end; /* of each stage's actions: RECEIVE and SEND when they were started */
 };
-
-/*
- * Plays through a schedule that msi_schedule_check has seen or that was just made. Memory of a timing that starts as zeros
- * is made as it is needed and used again; msi_timing_free frees it. costs NULL: all computes take 1, messages nothing.
- */
-mst_status msi_schedule_time(const struct msi_schedule *schedule, enum msi_sending sending,
-                             const struct msi_costs *costs, struct msi_timing *timing);
-void msi_timing_free(struct msi_timing *timing);
 
 mst_status msi_schedule_check(const struct msi_schedule *schedule);
 
@@ -72,6 +63,19 @@ void msi_mailbook_free(struct msi_mailbook *book);
 /* The action of the other stage that meets a message. The book has it: as many were sent as are received. */
 uint32_t msi_mailbook_partner(const struct msi_mailbook *book, const struct msi_schedule *schedule,
                               const struct msi_action *message);
+
+/*
+ * Plays through a schedule that msi_schedule_check has seen or that was just made. Memory of a timing that starts as zeros
+ * is made as it is needed and used again; msi_timing_free frees it. costs NULL: all computes take 1, messages nothing.
+ */
+mst_status msi_schedule_time(const struct msi_schedule *schedule, enum msi_sending sending,
+                             const struct msi_costs *costs, struct msi_timing *timing);
+void msi_timing_free(struct msi_timing *timing);
+
+/* The same with the schedule's mailbook, for those who play it more than once. */
+mst_status msi_schedule_play(const struct msi_schedule *schedule, const struct msi_mailbook *book,
+                             enum msi_sending sending, const struct msi_costs *costs,
+                             struct msi_timing *timing);
 
 /* "stage 2, action 7 (forward of micro-batch 3): …" */
 mst_status msi_schedule_fault(const struct msi_schedule *schedule, int stage, uint32_t action,

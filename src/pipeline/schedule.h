@@ -79,25 +79,31 @@ enum msi_channel {
 
 #define MSI_NO_ACTION UINT32_MAX
 
-/* Which it is all about: batch, token, micro. Indices of actions count in the stage's own list. */
+/*
+ * One thing that a stage does. All are about one micro-batch (of one token of one batch); indices of actions count in the
+ * stage's own list, and MSI_NO_ACTION is none.
+ */
 struct msi_action {
     uint8_t kind;
     uint8_t channel; /* messages */
-    int16_t chunk;   /* computes: which of the stage's parts; messages: the part that reads or wrote it */
+    int16_t chunk;   /* which of the stage's parts computes it, reads it or wrote it */
     int32_t batch;   /* streaming, else 0 */
     int32_t token;   /* streaming, else 0: 0 is the prompt; of token ids: whose result they are */
     int32_t micro;
-    int32_t peer;    /* messages: the other stage */
-    uint32_t number; /* messages: which of those from this stage to the peer, or from there, on the channel */
-    int32_t slot;    /* messages: the buffer, 0 … slots-1 of the channel and direction */
-    int32_t
-        keep; /* computes: where the stage keeps what belongs to this, 0 … keeps-1. Training: what the backward will
-                        need, from the forward to the backward. Streaming: the cache of the batch's and micro-batch's sequences */
-    uint32_t
-        input; /* computes and TAKE: the RECEIVE of what it reads; NO_ACTION: forwards read data, backwards the loss.
-                         A RECEIVE's buffer is its reader's; of a forward that has a backward, until that is done */
-    uint32_t output;  /* computes: the SEND of what it writes; NO_ACTION: nothing leaves */
-    uint32_t reuses;  /* computes: the SEND, from the same buffer, that must be over before it is written */
+    /* Messages. */
+    int32_t peer;    /* the other stage */
+    uint32_t number; /* which of those from this stage to the peer, or from there, on the channel */
+    int32_t slot;    /* the buffer, 0 … slots-1 of the channel and direction */
+    /*
+     * Computes. What they keep is, in training, what the backward will need, from the forward to the backward; in
+     * streaming, the cache of the sequences of this batch and micro-batch. Without input (TAKE always has it), a forward
+     * reads data and a backward begins with the loss; without output, a forward in training computes the loss. The buffer of
+     * an input is free when it was read, that of a forward in training when its backward is done.
+     */
+    int32_t keep;     /* where, 0 … keeps-1 */
+    uint32_t input;   /* the RECEIVE that it waits for and whose buffer it reads */
+    uint32_t output;  /* the SEND that follows it and whose buffer it writes */
+    uint32_t reuses;  /* the SEND from that buffer that must be over before */
     uint32_t forward; /* BACKWARD: its FORWARD */
 };
 

@@ -46,8 +46,8 @@ static inline const struct msi_costs *set_even(struct even_costs *c, double forw
 }
 
 /* The formula's time and bubble, whatever sends do: receives are posted early enough. */
-static inline void look_at_time(const struct msi_schedule *s, double backward, struct msi_timing *timing,
-                                struct seen *seen) {
+static inline void look_at_time(const struct msi_schedule *s, const struct msi_mailbook *book,
+                                double backward, struct msi_timing *timing, struct seen *seen) {
     struct even_costs even;
     const struct msi_costs *costs = set_even(&even, 1, backward);
     double formula = msi_schedule_formula(&s->spec, 1, backward);
@@ -55,7 +55,7 @@ static inline void look_at_time(const struct msi_schedule *s, double backward, s
                   (msi_schedule_trains(s->spec.kind) ? 1 + backward : 1);
     for (int sending = 0; sending < MSI_SENDINGS; sending++) {
         char text[100];
-        assert_ok(msi_schedule_time(s, (enum msi_sending)sending, costs, timing));
+        assert_ok(msi_schedule_play(s, book, (enum msi_sending)sending, costs, timing));
         seen->played++;
         if (fabs(timing->makespan - formula) < 1e-9 * formula &&
             fabs(timing->bubble - (1 - work / formula)) < 1e-9)
@@ -92,6 +92,7 @@ static inline void look_at_memory(const struct msi_schedule *s, struct seen *see
 static inline void look(const struct msi_schedule_spec *spec, struct seen *seen) {
     struct msi_schedule schedule = {0};
     struct msi_timing timing = {0};
+    struct msi_mailbook book;
     assert_ok(msi_schedule_make(spec, &schedule));
     seen->schedules++;
     look_at_memory(&schedule, seen);
@@ -99,11 +100,27 @@ static inline void look(const struct msi_schedule_spec *spec, struct seen *seen)
         say_wrong(seen, &schedule.spec, mst_error());
     } else {
         seen->played += MSI_SENDINGS;
-        look_at_time(&schedule, 2, &timing, seen);
-        if (msi_schedule_trains(spec->kind)) look_at_time(&schedule, 1, &timing, seen);
+        assert_ok(msi_mailbook_make(&schedule, &book));
+        look_at_time(&schedule, &book, 2, &timing, seen);
+        if (msi_schedule_trains(spec->kind)) look_at_time(&schedule, &book, 1, &timing, seen);
+        msi_mailbook_free(&book);
     }
     msi_schedule_free(&schedule);
     msi_timing_free(&timing);
+}
+
+/* Every one up to 16 stages and 64 micro-batches. */
+static inline void sweep(int kind, int chunks) {
+    struct seen seen = {0};
+    char what[40];
+    for (int stages = 1; stages <= 16; stages++)
+        for (int micros = 1; micros <= 64 && seen.wrong < WRONG_MOST; micros++) {
+            struct msi_schedule_spec spec = {
+                .kind = kind, .stages = stages, .micros = micros, .chunks = chunks};
+            look(&spec, &seen);
+        }
+    snprintf(what, sizeof what, "%s, %d chunk%s", msi_schedule_name(kind), chunks, chunks == 1 ? "" : "s");
+    say_seen(what, &seen);
 }
 
 /* A stage's computes as text: "F0 F1 B0"; with chunks "F0a F0b", streaming "0.1.2" for batch, token, micro-batch. */
