@@ -9,6 +9,7 @@
 #include "info_backends.h"
 #include "info_mesh.h"
 #include "info_plan.h"
+#include "info_schedule.h"
 #include "options.h"
 #include "os/host.h"
 
@@ -24,9 +25,12 @@ struct info_options {
     bool json, env, man_table, operations;
     const char *mesh; /* NULL: not asked for */
     struct plan_options plan;
+    struct schedule_options schedule;
 };
 
 #define PLAN_OFFSET(field) (offsetof(struct info_options, plan) + offsetof(struct plan_options, field))
+#define SCHEDULE_OFFSET(field)                                                                               \
+    (offsetof(struct info_options, schedule) + offsetof(struct schedule_options, field))
 
 static const struct opt options[] = {
     {"json", 0, OPT_FLAG, NULL, "print JSON", offsetof(struct info_options, json), 0, 0},
@@ -57,6 +61,27 @@ static const struct opt options[] = {
      0},
     {"deterministic", 0, OPT_FLAG, NULL, "only algorithms that add up in rank order",
      PLAN_OFFSET(deterministic), 0, 0},
+    {"schedule", 0, OPT_STRING, "KIND",
+     "draw a pipeline's schedule: stream, forward, gpipe, 1f1b or\n"
+     "interleaved",
+     SCHEDULE_OFFSET(kind), 0, 0},
+    {"stages", 0, OPT_NUMBER, "N", "with --schedule: of N stages (default 4)", SCHEDULE_OFFSET(stages), 1,
+     4096},
+    {"microbatches", 0, OPT_NUMBER, "N", "of N micro-batches (default twice the stages; stream: 1 a batch)",
+     SCHEDULE_OFFSET(micros), 1, 1 << 20},
+    {"chunks", 0, OPT_NUMBER, "N", "interleaved: N parts of the model on each stage (default 2)",
+     SCHEDULE_OFFSET(chunks), 1, 1024},
+    {"backward", 0, OPT_NUMBER, "N", "a backward takes the time of N forwards (default 1)",
+     SCHEDULE_OFFSET(backward), 1, 16},
+    {"batches", 0, OPT_NUMBER, "N", "stream: N batches (default as many as take turns)",
+     SCHEDULE_OFFSET(batches), 1, 1 << 20},
+    {"tokens", 0, OPT_NUMBER, "N", "stream: N new tokens of each (default 4)", SCHEDULE_OFFSET(tokens), 1,
+     1 << 20},
+    {"inner", 0, OPT_NUMBER, "N", "stream: N batches take turns at each token (default: the stages)",
+     SCHEDULE_OFFSET(inner), 1, 1 << 20},
+    {"stage", 0, OPT_NUMBER, "S", "list all that stage S does", SCHEDULE_OFFSET(stage), 0, 4095},
+    {"svg", 0, OPT_STRING, "FILE", "write the picture to a file instead; '-' is standard output",
+     SCHEDULE_OFFSET(svg), 0, 0},
 };
 
 static const struct opt_command command = {
@@ -295,7 +320,8 @@ static int print_all(const struct info_options *wanted, cJSON *root) {
 }
 
 int cmd_info(int argc, char **argv) {
-    struct info_options wanted = {.plan = {.bytes = "1M", .dtype = "f32", .ranks = 4, .hosts = 1}};
+    struct info_options wanted = {.plan = {.bytes = "1M", .dtype = "f32", .ranks = 4, .hosts = 1},
+                                  .schedule = {.stage = -1, .backward = 1}};
     struct msi_settings settings;
     char **operands;
     int n;
@@ -304,6 +330,8 @@ int cmd_info(int argc, char **argv) {
     if (n) return opt_mistake(&command, "'%s' is not expected here", operands[0]);
     if (wanted.plan.kind) return info_plan(&command, &wanted.plan);
     if (wanted.mesh) return info_mesh(&command, wanted.mesh, wanted.json);
+    wanted.schedule.json = wanted.json;
+    if (wanted.schedule.kind) return info_schedule(&command, &wanted.schedule);
     if (wanted.operations) return info_operations();
     if (wanted.man_table && wanted.env) {
         print_man_table();
