@@ -65,8 +65,8 @@ uint32_t msi_mailbook_partner(const struct msi_mailbook *book, const struct msi_
                               const struct msi_action *message);
 
 /*
- * Plays through a schedule that msi_schedule_check has seen or that was just made. Memory of a timing that starts as zeros
- * is made as it is needed and used again; msi_timing_free frees it. costs NULL: all computes take 1, messages nothing.
+ * Plays through a schedule that msi_schedule_check has seen or that was just made. A timing starts as zeros; what it had from
+ * before is freed, and so msi_timing_free does. costs NULL: all computes take 1, messages nothing.
  */
 mst_status msi_schedule_time(const struct msi_schedule *schedule, enum msi_sending sending,
                              const struct msi_costs *costs, struct msi_timing *timing);

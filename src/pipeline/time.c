@@ -122,7 +122,9 @@ static mst_status play(struct player *p) {
 static bool get_times(const struct msi_schedule *schedule, struct msi_timing *timing) {
     size_t stages = (size_t)schedule->spec.stages, n = 0;
     for (size_t s = 0; s < stages; s++) n += schedule->stages[s].n;
-    double **pointers = realloc(timing->start, 2 * stages * (sizeof *pointers) + 2 * n * sizeof(double));
+    free(timing->start);
+    *timing = (struct msi_timing){0};
+    double **pointers = malloc(2 * stages * (sizeof *pointers) + 2 * n * sizeof(double));
     if (!pointers) return false;
     double *times = (double *)(pointers + 2 * stages);
     *timing = (struct msi_timing){.start = pointers, .end = pointers + stages};
