@@ -127,12 +127,12 @@ static bool get_times(const struct msi_schedule *schedule, struct msi_timing *ti
     double **pointers = malloc(2 * stages * (sizeof *pointers) + 2 * n * sizeof(double));
     if (!pointers) return false;
     double *times = (double *)(pointers + 2 * stages);
-    *timing = (struct msi_timing){.start = pointers, .end = pointers + stages};
     for (size_t s = 0; s < stages; s++) {
-        timing->start[s] = times;
-        timing->end[s] = times + n;
+        pointers[s] = times;
+        pointers[stages + s] = times + n;
         times += schedule->stages[s].n;
     }
+    *timing = (struct msi_timing){.start = pointers, .end = pointers + stages};
     return true;
 }
 
