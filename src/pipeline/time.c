@@ -122,8 +122,7 @@ static mst_status play(struct player *p) {
 static bool get_times(const struct msi_schedule *schedule, struct msi_timing *timing) {
     size_t stages = (size_t)schedule->spec.stages, n = 0;
     for (size_t s = 0; s < stages; s++) n += schedule->stages[s].n;
-    free(timing->start);
-    *timing = (struct msi_timing){0};
+    msi_timing_free(timing);
     double **pointers = malloc(2 * stages * (sizeof *pointers) + 2 * n * sizeof(double));
     if (!pointers) return false;
     double *times = (double *)(pointers + 2 * stages);
@@ -132,7 +131,8 @@ static bool get_times(const struct msi_schedule *schedule, struct msi_timing *ti
         pointers[stages + s] = times + n;
         times += schedule->stages[s].n;
     }
-    *timing = (struct msi_timing){.start = pointers, .end = pointers + stages};
+    timing->start = pointers;
+    timing->end = pointers + stages;
     return true;
 }
 
