@@ -128,6 +128,7 @@ class InfoSchedule(ToolTest):
         self.refused("--inner is for --schedule stream", "gpipe", "--inner", "2")
         self.refused("the last is stage 3", "gpipe", "--stage", "4")
         self.refused("at most", "stream", "--batches", "1000000", "--tokens", "1000000")
+        self.refused("too many to draw", "gpipe", "--stages", "4096", "--microbatches", "1048576")
         self.refused("too wide", "gpipe", "--microbatches", "5000", "--svg", "-")
         self.refused("No such file or directory", "gpipe", "--svg", "/nonexistent/a.svg", rc=1)
 

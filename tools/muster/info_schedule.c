@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SVG_UNITS_MOST = 2000 };
+enum { SVG_UNITS_MOST = 2000, COMPUTES_MOST = 1 << 22 };
 
 static void name_cell(const struct msi_schedule_spec *spec, struct schedule_cell *cell) {
     const struct msi_action *a = cell->action;
@@ -221,6 +221,17 @@ static int show(const struct opt_command *command, const struct schedule_options
     return EXIT_DONE;
 }
 
+static int refuse(const struct opt_command *command) {
+    const mst_error_info *why = mst_last_error();
+    return opt_mistake(command, "%s%s%s", why->message, why->remedy[0] ? "; " : "", why->remedy);
+}
+
+static mst_status make(struct schedule_view *view, const struct msi_schedule_spec *spec) {
+    mst_status st = msi_schedule_make(spec, &view->schedule);
+    if (st == MST_OK) st = msi_schedule_check(&view->schedule);
+    return st == MST_OK ? time_it(view) : st;
+}
+
 int info_schedule(const struct opt_command *command, const struct schedule_options *wanted) {
     struct schedule_view view = {.backward = (int)wanted->backward};
     int kind = msi_schedule_kind(wanted->kind), exit_status = EXIT_FAILED;
@@ -230,14 +241,12 @@ int info_schedule(const struct opt_command *command, const struct schedule_optio
         return opt_mistake(command, "--inner is for --schedule stream, not for %s", wanted->kind);
     if (wanted->stage >= spec.stages)
         return opt_mistake(command, "of %d stages the last is stage %d", spec.stages, spec.stages - 1);
-    mst_status st = msi_schedule_make(&spec, &view.schedule);
-    if (st == MST_ERR_INVALID || st == MST_ERR_LIMIT) {
-        const mst_error_info *why = mst_last_error();
-        return opt_mistake(command, "%s%s%s", why->message, why->remedy[0] ? "; " : "", why->remedy);
-    }
-    if (st == MST_OK) st = msi_schedule_check(&view.schedule);
-    if (st == MST_OK) st = time_it(&view);
-    if (st == MST_OK)
+    if (msi_schedule_settle(&spec) != MST_OK) return refuse(command);
+    double computes = (double)msi_schedule_units(&spec) * spec.chunks * spec.stages;
+    if (computes > COMPUTES_MOST)
+        return opt_mistake(command, "%.0f forwards are too many to draw; the most is %d", computes,
+                           COMPUTES_MOST);
+    if (make(&view, &spec) == MST_OK)
         exit_status = show(command, wanted, &view);
     else
         fprintf(stderr, "%s: %s\n", command->name, mst_error());
