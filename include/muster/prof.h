@@ -26,7 +26,10 @@ typedef struct mst_prof_options {
     MST_OPTION(size_t n_ops);                /* … so many */
     MST_OPTION(bool verbose);                /* rank 0 prints a line for each recorded call */
     MST_OPTION(bool debug);                  /* calls of different functions are told apart */
-    /* DeepSpeed's JSON, or the path of a file with it: {"comms_logger": {"enabled": true, …}}; the above is added to it. */
+    /*
+     * DeepSpeed's JSON, or the path of a file with it: {"comms_logger": {"enabled": true, …}}; the above is added to it. prof_ops
+     * there without prof_all are these alone.
+     */
     MST_OPTION(const char *config);
 } mst_prof_options;
 mst_status mst_configure_with(const mst_prof_options *options);
@@ -34,7 +37,7 @@ mst_status mst_configure_with(const mst_prof_options *options);
 /* From here on everything is recorded, or nothing but what is named by mst_start_profiling_op. */
 mst_status mst_start_profiling_comms(void);
 mst_status mst_stop_profiling_comms(void);
-/* Adds names to those that are recorded, or takes them off. */
+/* Adds names to those that are recorded, or takes them off. They count where not everything is recorded. */
 mst_status mst_start_profiling_op(const char *const *names, size_t n);
 mst_status mst_stop_profiling_op(const char *const *names, size_t n);
 
@@ -47,8 +50,9 @@ typedef struct mst_summary_options {
     MST_OPTION(mst_cancel *cancel);
 } mst_summary_options;
 /*
- * Rank 0 prints what was recorded so far, as DeepSpeed does; all ranks call it. What is recorded goes on. The call itself, and what
- * it sends around, is not in the table.
+ * Rank 0 of the world prints what was recorded so far, as DeepSpeed does; all ranks call it, and only rank 0 waits for the others. What
+ * is recorded goes on. The call itself, and what it sends around, is not in the table. Ranks meet by how many collectives of the world
+ * they have begun: one that has called more or less often than the others is with them again after the next.
  */
 mst_status mst_log_summary_with(const mst_summary_options *options);
 /* The same as JSON, for all ranks: on rank 0 in *out, which is freed with mst_bytes_free; elsewhere that is empty. */
@@ -57,7 +61,8 @@ mst_status mst_log_summary_json_with(mst_bytes *out, const mst_summary_options *
 /*
  * Writes the last operations of this process, up to 256, into a file as JSON: each with its group, number, size, call site, and whether it
  * was queued, started or done. They are kept whether or not anything is profiled. With MUSTER_TRACE=DIR the library does so by itself,
- * in DIR/rank-R.flight.json, when an operation fails in a way that ends its group. `muster report DIR` reads these files.
+ * in DIR/rank-R.flight.json, when an operation fails in a way that ends its group. `muster report DIR` reads these files. A process with
+ * several worlds goes by its rank in the one that it opened first of those that are there.
  */
 mst_status mst_flight_dump(const char *path);
 

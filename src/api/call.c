@@ -31,6 +31,7 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->count = 0;
     call->root = -1;
     call->entered = 0;
+    call->number = MSI_FLIGHT_NO_NUMBER;
     call->work = NULL;
     call->reducer = NULL;
     call->group = msi_api_group(name, &call->options.site, call->options.group);

@@ -18,6 +18,7 @@ struct msi_call {
     size_t count;
     int root;                          /* group rank; -1: none */
     const struct msi_message *message; /* of messages alone */
+    uint64_t number;                   /* of a message that is issued; MSI_FLIGHT_NO_NUMBER before */
     uint64_t entered;                  /* tick; 0: not looked at yet */
     const struct msi_reducer *reducer; /* NULL: none */
 };
@@ -50,6 +51,28 @@ mst_status msi_call_reducer(struct msi_call *call);
 mst_status msi_call_take(struct msi_call *call, const void *buffer, size_t count, uint64_t extra);
 /* Tells the launcher of the call, by the slate; for msi_call_leave. */
 uint64_t msi_call_note(const struct msi_call *call);
+/* What its bandwidths are reckoned by. */
+enum msi_share msi_call_share(enum msi_kind kind);
+
+/*
+ * A call that is made of others, one after the other on this thread, is one record: that of the last of them, with what is said here.
+ * Between msi_whole_begin and msi_whole_end the others of its group are not recorded.
+ */
+struct msi_whole {
+    const char *name;
+    enum msi_kind kind;
+    mst_dtype dtype;
+    const mst_call *options;
+    mst_group *group;
+    uint64_t bytes; /* to be known before the last begins */
+    bool last;      /* what begins now is the last */
+    bool told;      /* it was */
+    uint64_t begin, seq;
+};
+void msi_whole_begin(struct msi_whole *whole);
+/* One that failed before the last began is recorded as that. Returns status. */
+mst_status msi_whole_end(struct msi_whole *whole, mst_status status);
+
 /* Fills in what whoever watches wants to know of the call. */
 void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark *mark);
 /* Runs call->work, or lets it run where .work asks for that. */

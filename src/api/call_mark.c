@@ -34,7 +34,7 @@ static size_t bytes_of(const struct msi_call *call) {
     }
 }
 
-static enum msi_share share_of(enum msi_kind kind) {
+enum msi_share msi_call_share(enum msi_kind kind) {
     switch (msi_kind_family(kind)) {
     case MSI_KIND_BARRIER:
         return MSI_SHARE_NONE;
@@ -54,8 +54,22 @@ static int peer_of(const struct msi_call *call) {
     return msi_call_is_message(call) ? msi_group_global_rank(call->group, call->root) : -1;
 }
 
+/* What this thread is in. */
+static _Thread_local struct msi_whole *current;
+
+/* What the call is a part of; NULL: it is whole, perhaps in a callback that came between. */
+static struct msi_whole *whole_of(const struct msi_call *call) {
+    return current && current->group == call->group ? current : NULL;
+}
+
+/* Of a message, its number once it is issued. */
+static uint64_t number_of(const struct msi_call *call) {
+    return msi_call_is_message(call) ? call->number : *msi_call_number(call);
+}
+
 static const char *plain_name(const struct msi_call *call) {
-    return call->name + (sizeof "mst_" - 1);
+    const struct msi_whole *whole = whole_of(call);
+    return (whole ? whole->name : call->name) + (sizeof "mst_" - 1);
 }
 
 /* The name that the call gave itself, or its own. */
@@ -78,7 +92,7 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     int flags = o->work ? MSI_RECORD_WORK : 0;
     if (msi_call_is_message(call)) flags |= MSI_RECORD_MESSAGE;
     if (call->kind == MSI_KIND_SEND) flags |= MSI_RECORD_SEND;
-    record->seq = *msi_call_number(call);
+    record->seq = number_of(call);
     record->bytes = bytes_of(call);
     record->file = o->site.file;
     record->function = o->site.function;
@@ -87,7 +101,7 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     record->tag = o->tag;
     record->dtype = (uint8_t)call->dtype;
     record->op = (uint8_t)o->op;
-    record->share = (uint8_t)share_of(call->kind);
+    record->share = (uint8_t)msi_call_share(call->kind);
     record->flags = (uint8_t)flags;
     record->thread = (uint16_t)msi_ring_own_number();
     record->backend = "native";
@@ -95,22 +109,35 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     record->started = record->waited = record->end = record->device = 0;
 }
 
-static int flight_peer(const struct msi_call *call) {
-    int peer = peer_of(call);
-    return peer < 0 && msi_call_is_message(call) ? MSI_FLIGHT_ANY : peer;
+static enum msi_flight_way way_of(const struct msi_call *call) {
+    return call->kind == MSI_KIND_SEND   ? MSI_FLIGHT_SEND
+           : call->kind == MSI_KIND_RECV ? MSI_FLIGHT_RECV
+                                         : MSI_FLIGHT_COLLECTIVE;
 }
 
 static struct msi_flight_spot fly(const struct msi_call *call, uint64_t tick) {
-    mst_group *group = call->group;
-    if (!group->flight) group->flight = 1 + msi_flight_group(group->id, group->name, group->size);
     struct msi_flight_about about = {.operation = call->name,
                                      .site = &call->options.site,
-                                     .group = group->flight - 1,
-                                     .seq = *msi_call_number(call),
+                                     .group = call->group->flight,
+                                     .seq = number_of(call),
                                      .count = call->count,
-                                     .peer = flight_peer(call),
-                                     .dtype = (int)call->dtype};
+                                     .dtype = (int)call->dtype,
+                                     .way = way_of(call),
+                                     .peer = peer_of(call),
+                                     .tag = call->options.tag};
     return msi_flight_begin(&about, tick);
+}
+
+/* What is another for the whole. */
+static void widen_record(struct msi_whole *whole, struct msi_record *record) {
+    whole->told = true;
+    record->begin = whole->begin;
+    record->seq = whole->seq;
+    record->bytes = whole->bytes;
+    record->dtype = (uint8_t)whole->dtype;
+    record->share = (uint8_t)msi_call_share(whole->kind);
+    record->flags &= (uint8_t)~MSI_RECORD_WORK; /* its parts may be works where it is none */
+    if (whole->options->work) record->flags |= MSI_RECORD_WORK;
 }
 
 void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark *mark) {
@@ -119,9 +146,33 @@ void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark 
     mark->waits = 0;
     if (watch & MSI_WATCH_FLIGHT) mark->spot = fly(call, tick);
     if (!(watch & MSI_WATCH_RECORD)) return;
+    struct msi_whole *whole = whole_of(call);
+    if (whole && !whole->last) return;
     if (!call->options.prof && !msi_recorder_wants(log_name(call))) return;
     if (!name_record(call, &mark->record)) return;
     mark->record.begin = tick;
     fill_record(call, &mark->record);
+    if (whole && whole->begin) widen_record(whole, &mark->record);
     mark->on |= MSI_WATCH_RECORD;
+}
+
+void msi_whole_begin(struct msi_whole *whole) {
+    whole->begin = msi_watch_on() & MSI_WATCH_RECORD ? msi_tick() : 0;
+    whole->seq = whole->group->operations + 1;
+    current = whole;
+}
+
+static void record_failure(struct msi_whole *whole, mst_status status) {
+    struct msi_mark mark;
+    struct msi_call call = {.options = *whole->options, .group = whole->group, .kind = MSI_KIND_BARRIER};
+    whole->last = true;
+    msi_call_mark(&call, MSI_WATCH_RECORD, &mark);
+    msi_mark_end(&mark, status);
+}
+
+mst_status msi_whole_end(struct msi_whole *whole, mst_status status) {
+    bool begun = whole->group->operations >= whole->seq;
+    if (status != MST_OK && begun && whole->begin && !whole->told) record_failure(whole, status);
+    current = NULL;
+    return status;
 }

@@ -179,11 +179,10 @@ static mst_status one_all_reduce(void *out, const void *in, size_t count, mst_dt
 }
 
 /* The comm for a buffer, where what is submitted from now on begins together; NULL: it cannot. */
-static struct msi_comm *begin_batch(const mst_call *call, const void *buffer) {
+static struct msi_comm *begin_batch(mst_group *group, const void *buffer) {
     struct msi_comm *comm;
     mst_memory memory;
-    mst_group *group = msi_api_group("a coalesced operation", &call->site, call->group);
-    if (!group || group->rank < 0 || msi_group_comm(group, buffer, &comm, &memory) != MST_OK) return NULL;
+    if (group->rank < 0 || msi_group_comm(group, buffer, &comm, &memory) != MST_OK) return NULL;
     return msi_comm_batch_begin(comm) ? comm : NULL;
 }
 
@@ -213,42 +212,67 @@ static mst_status conclude(mst_status st, mst_work *last, mst_work **work, bool 
     return st == MST_OK ? waited : st;
 }
 
-static mst_status coalesced(const char *name, one_tensor one, void *const *outs, const void *const *ins,
-                            const size_t *counts, size_t n, mst_dtype dtype, const mst_call *given) {
-    mst_call call = {0};
-    msi_call_begin(name, given ? &given->site : NULL, msi_call_get_rank());
-    mst_status st = n ? check_coalesced(one, outs, ins, counts) : MST_OK;
-    if (st != MST_OK) return st;
-    if (given) memcpy(&call, given, given->size < sizeof call ? given->size : sizeof call);
-    call.size = sizeof call;
-    if (!call.log_name) call.log_name = name + (sizeof "mst_" - 1);
-    if (n == 0) return mst_barrier_with(&call); /* something must be given back to wait for */
-    mst_work **work = call.work, *begun = NULL, *last = NULL;
-    struct msi_comm *comm = n > 1 ? begin_batch(&call, outs[0]) : NULL;
-    call.work = work || comm ? &begun : NULL;
+/* Each one's bytes as they are counted: what all ranks have of it, where that is a share each. */
+static uint64_t all_bytes(const struct msi_whole *whole, const size_t *counts, size_t n) {
+    uint64_t count = 0, ranks = whole->kind == MSI_KIND_ALL_REDUCE ? 1 : (uint64_t)whole->group->size;
+    for (size_t i = 0; i < n; i++) count += counts[i];
+    return count * ranks * mst_dtype_size(whole->dtype);
+}
+
+/* Runs n of them, of which the last has the record. */
+static mst_status run_coalesced(struct msi_whole *whole, one_tensor one, void *const *outs,
+                                const void *const *ins, const size_t *counts, size_t n, mst_call *call) {
+    mst_status st = MST_OK;
+    whole->last = n == 0;
+    if (n == 0) return mst_barrier_with(call); /* something must be given back to wait for */
+    mst_work **work = call->work, *begun = NULL, *last = NULL;
+    struct msi_comm *comm = n > 1 ? begin_batch(whole->group, outs[0]) : NULL;
+    call->work = work || comm ? &begun : NULL;
     for (size_t i = 0; i < n && st == MST_OK; i++) {
-        st = one(outs[i], ins ? ins[i] : NULL, counts[i], dtype, &call);
+        whole->last = i + 1 == n;
+        st = one(outs[i], ins ? ins[i] : NULL, counts[i], whole->dtype, call);
         if (st != MST_OK) break;
         if (last) st = msi_comm_leave(last);
         last = begun;
     }
     if (comm) msi_comm_batch_end(comm);
-    return conclude(st, last, work, call.stream != NULL);
+    return conclude(st, last, work, call->stream != NULL);
+}
+
+static mst_status coalesced(const char *name, enum msi_kind kind, one_tensor one, void *const *outs,
+                            const void *const *ins, const size_t *counts, size_t n, mst_dtype dtype,
+                            const mst_call *given) {
+    mst_call call = {0}, options;
+    if (given) memcpy(&call, given, given->size < sizeof call ? given->size : sizeof call);
+    call.size = sizeof call;
+    options = call;
+    struct msi_whole whole = {.name = name,
+                              .kind = kind,
+                              .dtype = dtype,
+                              .options = &options,
+                              .group = msi_api_group(name, &call.site, call.group)};
+    if (!whole.group) return MST_ERR_STATE;
+    mst_status st = n ? check_coalesced(one, outs, ins, counts) : MST_OK;
+    if (st != MST_OK) return st;
+    whole.bytes = all_bytes(&whole, counts, n);
+    msi_whole_begin(&whole);
+    return msi_whole_end(&whole, run_coalesced(&whole, one, outs, ins, counts, n, &call));
 }
 
 mst_status mst_all_reduce_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
                                          const mst_call *call) {
-    return coalesced("mst_all_reduce_coalesced", one_all_reduce, bufs, NULL, counts, n, dtype, call);
+    return coalesced("mst_all_reduce_coalesced", MSI_KIND_ALL_REDUCE, one_all_reduce, bufs, NULL, counts, n,
+                     dtype, call);
 }
 
 mst_status mst_all_gather_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
                                          size_t n, mst_dtype dtype, const mst_call *call) {
-    return coalesced("mst_all_gather_coalesced", mst_all_gather_into_tensor_with, outs, ins, counts, n, dtype,
-                     call);
+    return coalesced("mst_all_gather_coalesced", MSI_KIND_ALL_GATHER, mst_all_gather_into_tensor_with, outs,
+                     ins, counts, n, dtype, call);
 }
 
 mst_status mst_reduce_scatter_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
                                              size_t n, mst_dtype dtype, const mst_call *call) {
-    return coalesced("mst_reduce_scatter_coalesced", mst_reduce_scatter_tensor_with, outs, ins, counts, n,
-                     dtype, call);
+    return coalesced("mst_reduce_scatter_coalesced", MSI_KIND_REDUCE_SCATTER, mst_reduce_scatter_tensor_with,
+                     outs, ins, counts, n, dtype, call);
 }

@@ -41,6 +41,7 @@ __attribute__((noinline)) static bool message_now_watched(struct msi_call *call,
         call->group->messages--;
         return false;
     }
+    call->number = msi_comm_message_number(call->group->comm, message);
     msi_call_mark(call, watch, &mark);
     msi_mark_end(&mark, MST_OK);
     return true;
@@ -148,6 +149,8 @@ mst_status mst_send_bytes_with(const void *data, size_t len, const mst_call *giv
     mst_status st = open_message("mst_send_bytes", true, given, &call, &peer);
     if (st == MST_OK) st = msi_call_buffer("data", data, len);
     if (st != MST_OK) return st;
+    call.dtype = MST_U8;
+    call.count = len;
     struct msi_message message = {
         .buf = (void *)(uintptr_t)data, .bytes = len, .dtype = MST_U8, .measured = true};
     return begin_message(&call, true, peer, &message);
@@ -159,6 +162,7 @@ mst_status mst_recv_bytes_with(mst_bytes *out, const mst_call *given) {
     mst_status st = open_message("mst_recv_bytes", false, given, &call, &peer);
     if (st == MST_OK) st = msi_call_buffer("out", out, 1);
     if (st != MST_OK) return st;
+    call.dtype = MST_U8;
     *out = (mst_bytes){NULL, 0};
     struct msi_message message = {.dtype = MST_U8, .allocate = out, .measured = true};
     st = begin_message(&call, false, peer, &message);

@@ -84,14 +84,14 @@ mst_status mst_destroy_process_group(mst_group *group) {
     if (resolve(NULL) == found) atomic_store_explicit(&default_world, NULL, memory_order_release);
     pthread_mutex_unlock(&default_lock);
     uint64_t entered = msi_call_enter(found->size, 0, 0);
-    msi_world_close(found->world);
+    msi_world_close(found->world, msi_print);
     return msi_call_leave(entered, MST_OK);
 }
 
 /* A program may end without ending its world: its profile is printed all the same, where the environment asks for it. */
 __attribute__((destructor)) static void print_profile(void) {
     const mst_group *all = resolve(NULL);
-    if (all && all->world->forks == msi_forks()) msi_world_print_profile(all->world);
+    if (all && all->world->forks == msi_forks()) msi_world_print_profile(all->world, msi_print);
 }
 
 static int compare_ranks(const void *a, const void *b) {

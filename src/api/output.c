@@ -3,6 +3,7 @@
  * the real one is kept, so that everything the process and its children print is gone except what is forced
  * through the copy.
  */
+#include "api/api.h"
 #include "base/error.h"
 #include "os/write.h"
 
@@ -25,7 +26,20 @@ static int kept_flags;
 static bool undecided;             /* stdio had not chosen its buffering yet */
 static _Atomic int last_rank = -1; /* what mst_suppress_output was told, or the world said */
 
-/* Prints prefix and text in one piece; to the kept descriptor while there is one. */
+/* To the kept descriptor while there is one. */
+static int write_out(const char *text, size_t len) {
+    pthread_mutex_lock(&lock);
+    fflush(stdout);
+    int n = msi_write_all(kept >= 0 ? kept : STDOUT_FILENO, text, len) == 0 ? (int)len : -1;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+void msi_print(const void *text, size_t len) {
+    write_out(text, len);
+}
+
+/* Prints prefix and text in one piece. */
 static int print(const char *prefix, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 static int print(const char *prefix, const char *format, va_list args) {
     char *text = NULL, *line = NULL;
@@ -34,10 +48,7 @@ static int print(const char *prefix, const char *format, va_list args) {
     n = asprintf(&line, "%s%s", prefix, text);
     free(text);
     if (n < 0) return -1;
-    pthread_mutex_lock(&lock);
-    fflush(stdout);
-    if (msi_write_all(kept >= 0 ? kept : STDOUT_FILENO, line, (size_t)n) != 0) n = -1;
-    pthread_mutex_unlock(&lock);
+    n = write_out(line, (size_t)n);
     free(line);
     return n;
 }

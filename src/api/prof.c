@@ -5,7 +5,6 @@
 #include "prof/flight_dump.h"
 #include "prof/summary.h"
 
-#include <muster/output.h>
 #include <muster/prof.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,48 +55,61 @@ mst_status mst_configure_with(const mst_prof_options *given) {
     if (st == MST_OK) st = name_ops(&config, o.prof_ops, o.n_ops, true);
     if (st != MST_OK) return st;
     config.enabled |= o.enabled;
-    config.prof_all |= o.prof_all || (o.enabled && o.n_ops == 0);
+    config.prof_all |= o.prof_all || (o.enabled && !o.config && o.n_ops == 0);
     config.verbose |= o.verbose;
     config.debug |= o.debug;
     msi_recorder_set(&config, true);
     return MST_OK;
 }
 
-mst_status mst_start_profiling_comms(void) {
-    struct msi_prof_config config;
-    msi_call_begin("mst_start_profiling_comms", NULL, msi_call_get_rank());
-    msi_recorder_get(&config);
-    config.enabled = config.prof_all = true;
-    msi_recorder_set(&config, true);
+static mst_status start_all(struct msi_prof_config *config, const void *unused) {
+    (void)unused;
+    config->enabled = config->prof_all = true;
     return MST_OK;
+}
+
+static mst_status stop_all(struct msi_prof_config *config, const void *unused) {
+    (void)unused;
+    config->prof_all = false;
+    return MST_OK;
+}
+
+mst_status mst_start_profiling_comms(void) {
+    msi_call_begin("mst_start_profiling_comms", NULL, msi_call_get_rank());
+    return msi_recorder_change(start_all, NULL);
 }
 
 mst_status mst_stop_profiling_comms(void) {
-    struct msi_prof_config config;
     msi_call_begin("mst_stop_profiling_comms", NULL, msi_call_get_rank());
-    msi_recorder_get(&config);
-    config.prof_all = false;
-    msi_recorder_set(&config, true);
-    return MST_OK;
+    return msi_recorder_change(stop_all, NULL);
 }
 
-static mst_status change_ops(const char *call, const char *const *names, size_t n, bool on) {
-    struct msi_prof_config config;
-    msi_call_begin(call, NULL, msi_call_get_rank());
-    msi_recorder_get(&config);
-    mst_status st = name_ops(&config, names, n, on);
-    if (st != MST_OK) return st;
-    if (on) config.enabled = true;
-    msi_recorder_set(&config, true);
-    return MST_OK;
+struct named {
+    const char *const *names;
+    size_t n;
+};
+
+/* Where nothing was recorded, nothing but these is from now on. */
+static mst_status start_ops(struct msi_prof_config *config, const void *arg) {
+    const struct named *named = arg;
+    if (!config->enabled) config->prof_all = false;
+    config->enabled = true;
+    return name_ops(config, named->names, named->n, true);
+}
+
+static mst_status stop_ops(struct msi_prof_config *config, const void *arg) {
+    const struct named *named = arg;
+    return name_ops(config, named->names, named->n, false);
 }
 
 mst_status mst_start_profiling_op(const char *const *names, size_t n) {
-    return change_ops("mst_start_profiling_op", names, n, true);
+    msi_call_begin("mst_start_profiling_op", NULL, msi_call_get_rank());
+    return msi_recorder_change(start_ops, &(struct named){names, n});
 }
 
 mst_status mst_stop_profiling_op(const char *const *names, size_t n) {
-    return change_ops("mst_stop_profiling_op", names, n, false);
+    msi_call_begin("mst_stop_profiling_op", NULL, msi_call_get_rank());
+    return msi_recorder_change(stop_ops, &(struct named){names, n});
 }
 
 /* Into out on rank 0. */
@@ -119,7 +131,7 @@ static mst_status summarize(const char *name, const mst_summary_options *given, 
 mst_status mst_log_summary_with(const mst_summary_options *options) {
     struct msi_buf text = {0};
     mst_status st = summarize("mst_log_summary", options, false, &text);
-    if (st == MST_OK && text.len) mst_printf("%.*s", (int)text.len, (const char *)text.data);
+    if (st == MST_OK && text.len) msi_print(text.data, text.len);
     msi_buf_free(&text);
     return st;
 }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/handles.h"
 #include "base/hash.h"
+#include "os/thread.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
@@ -76,11 +77,7 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
     msi_list_init(&made->ended);
     msi_list_init(&made->timed);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    msi_cond_init(&made->changed);
     *comm = made;
     return MST_OK;
 }
@@ -128,6 +125,7 @@ void msi_comm_free(struct msi_comm *comm) {
     free_ops(&comm->timed);
     free_ops(&comm->spare);
     msi_mail_free(comm->mail);
+    msi_numbers_free(&comm->numbers);
     msi_net_free(comm->net);
     msi_note_forget(comm);
     if (comm->board && !comm->met) msi_comm_met(comm); /* who comes now shall not look for what is gone */

@@ -187,6 +187,8 @@ void msi_comm_batch_end(struct msi_comm *comm);
  * comes while it is looked for. True: it is through. False: nothing has happened, and an operation is needed.
  */
 bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *message);
+/* The number of one that is through: see prof/numbers.h. Asked for once, and only while somebody watches. */
+uint64_t msi_comm_message_number(struct msi_comm *comm, const struct msi_message *message);
 
 /*
  * Both join the ranks of the group first, if they have not met yet. A barrier that runs out of time there counts all the

@@ -2,13 +2,14 @@
 #include "backend/comm_internal.h"
 #include "base/error.h"
 #include "base/handles.h"
+#include "os/thread.h"
+#include "prof/flight_dump.h"
 
 static bool sleep_until_changed(struct msi_comm *comm, const struct msi_wait *wait) {
     int64_t until =
         wait->cancel ? msi_deadline(10) : wait->deadline; /* a cancellation has no condition variable */
     if (until > wait->deadline) until = wait->deadline;
-    struct timespec at = {until / 1000000000, until % 1000000000};
-    pthread_cond_timedwait(&comm->changed, &comm->lock, &at);
+    msi_cond_wait_until(&comm->changed, &comm->lock, until);
     return msi_now() < wait->deadline;
 }
 
@@ -83,6 +84,7 @@ mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait) {
     if (!op) return refuse_handle();
     mst_status st = msi_comm_wait_for(op, msi_handle_turn(handle), wait);
     pthread_mutex_unlock(&op->comm->lock);
+    if (st != MST_OK) msi_flight_keep();
     return st;
 }
 

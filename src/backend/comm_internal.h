@@ -3,6 +3,7 @@
 #define MSI_BACKEND_COMM_INTERNAL_H
 
 #include "backend/comm.h"
+#include "prof/numbers.h"
 
 /* How long a wait has gone on. */
 struct msi_idle {
@@ -42,9 +43,10 @@ struct msi_comm {
     struct msi_board *board;
     struct msi_maps *maps; /* of other ranks' memory */
     struct msi_failure failure;
-    struct msi_list queue;    /* of struct mst_work under way; the first one is being run */
-    struct msi_list messages; /* likewise, all at a time */
-    struct msi_mail *mail;    /* NULL before the first message */
+    struct msi_list queue;      /* of struct mst_work under way; the first one is being run */
+    struct msi_list messages;   /* likewise, all at a time */
+    struct msi_mail *mail;      /* NULL before the first message */
+    struct msi_numbers numbers; /* of messages, while somebody watches */
     struct msi_list spare;
     struct msi_list ended;   /* those whose callbacks are still to be called */
     pthread_t caller;        /* if calling, this thread calls them, … */
@@ -137,6 +139,25 @@ mst_status msi_comm_refuse(struct mst_work *op, mst_status status);
 void msi_comm_mark_over(struct mst_work *op);
 /* An operation is over, well or not. */
 void msi_comm_end(struct mst_work *op);
+
+/* The message is issued, or, if it is from any source, was met: the rank at its other end is known. Under the lock. */
+static inline void msi_comm_number(struct mst_work *op, int peer) {
+    if (!msi_watch_on()) return;
+    uint64_t number = msi_numbers_next(&op->comm->numbers, peer, op->message.tag, op->message.send);
+    if (op->mark.on) msi_mark_number(&op->mark, number);
+}
+/* It was withdrawn, and the other side has seen nothing of it. */
+static inline void msi_comm_unnumber(struct mst_work *op) {
+    const struct msi_message *m = &op->message;
+    if (msi_watch_on() && m->peer >= 0 && !m->met)
+        msi_numbers_back(&op->comm->numbers, m->peer, m->tag, m->send);
+}
+/* One from any source is from this rank. */
+static inline void msi_comm_number_any(struct mst_work *op, int peer) {
+    struct msi_comm *comm = op->comm;
+    msi_comm_number(op, peer);
+    if (op->mark.on) msi_mark_peer(&op->mark, comm->hooks.global(comm->hooks.context, peer));
+}
 
 /* Advances the first operation and all that can follow; true if anything moved or ended. */
 bool msi_comm_advance(struct msi_comm *comm);

@@ -4,9 +4,9 @@
 #include "backend/mail.h"
 #include "backend/net.h"
 #include "base/error.h"
+#include "os/thread.h"
 #include "prof/flight_dump.h"
 
-#include <signal.h>
 
 static struct mst_work *first(struct msi_comm *comm) {
     return msi_list_empty(&comm->queue) ? NULL : msi_container(comm->queue.next, struct mst_work, node);
@@ -58,7 +58,7 @@ void msi_comm_mark_over(struct mst_work *op) {
 static void keep_flight(const struct mst_work *op) {
     const struct msi_failure *f = &op->failure;
     if (op->comm->failure.status != MST_OK || mst_status_scope(f->status) >= MST_SCOPE_GROUP)
-        msi_flight_failed(f->status, f->message, f->global);
+        msi_flight_note(f->status, f->message, f->global);
 }
 
 /* It is over, well or not; done it is when its callback, if it has one, has returned. */
@@ -78,8 +78,17 @@ void msi_comm_tell(void (*callback)(mst_status, void *), mst_status status, void
     callbacks--;
 }
 
+/* Without the lock, since it may take its time. */
+static void keep_noted(struct msi_comm *comm) {
+    if (!msi_flight_is_noted()) return;
+    pthread_mutex_unlock(&comm->lock);
+    msi_flight_keep();
+    pthread_mutex_lock(&comm->lock);
+}
+
 /* Callbacks run one after the other and without the lock: they may begin operations and give back works. */
 static void call_back(struct msi_comm *comm) {
+    keep_noted(comm);
     if (comm->calling) return; /* whoever does sees to these, too */
     comm->calling = true;
     comm->caller = pthread_self();
@@ -161,7 +170,10 @@ static bool advance_messages(struct msi_comm *comm) {
         } else {
             if (comm->failure.status != MST_OK && op->failure.status == MST_OK) op->failure = comm->failure;
             if (op->failure.status == MST_OK) continue;
-            if (!msi_mail_withdraw(comm->mail, op)) msi_comm_give_up(comm, op);
+            if (msi_mail_withdraw(comm->mail, op))
+                msi_comm_unnumber(op);
+            else
+                msi_comm_give_up(comm, op);
         }
         msi_comm_end(op);
         moved = true;
@@ -200,23 +212,29 @@ bool msi_comm_help(struct msi_comm *comm) {
     return moved;
 }
 
+/* Messages queue nowhere. */
+static void issue(struct mst_work *op) {
+    if (op->message.peer >= 0) msi_comm_number(op, op->message.peer);
+    msi_mark_start(&op->mark);
+    msi_list_push(&op->comm->messages, &op->node);
+}
+
 /* Puts an operation among those under way. */
 static mst_status begin(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     op->batch = comm->batch && pthread_equal(comm->batcher, pthread_self()) ? comm->batch : 0;
-    if (!op->begin) msi_mark_start(&op->mark); /* messages queue nowhere */
     if (op->begin) {
         msi_list_push(&comm->queue, &op->node);
         return MST_OK;
     }
     if (comm->engine) {
         comm->batched_messages |= op->batch != 0;
-        msi_list_push(&comm->messages, &op->node);
+        issue(op);
         return MST_OK;
     }
     mst_status st = comm->mail ? MST_OK : msi_mail_new(comm, &comm->mail);
     if (st != MST_OK) return st;
-    msi_list_push(&comm->messages, &op->node);
+    issue(op);
     msi_mail_begin(comm->mail, op);
     return MST_OK;
 }
@@ -249,14 +267,10 @@ bool msi_comm_has_thread(const struct msi_comm *comm) {
 }
 
 mst_status msi_comm_start_thread(struct msi_comm *comm) {
-    sigset_t all, before;
     if (comm->threaded) return MST_OK;
     comm->threaded = true;
     if (!msi_comm_has_thread(comm)) return MST_OK;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&comm->thread, NULL, work, comm);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = msi_thread_start(&comm->thread, work, comm);
     if (!error) return MST_OK;
     comm->threaded = false;
     return msi_fail_errno(error, "cannot start a thread for operations that run by themselves");
@@ -330,12 +344,17 @@ static mst_status run_here(struct mst_work *op) {
     if (comm->engine) comm->engine->blocking = false;
     st = msi_comm_explain(op);
     msi_list_push(&comm->spare, &op->node);
+    if (st != MST_OK) msi_flight_keep();
     return st;
 }
 
 bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *message) {
     if (!comm || comm->threaded || !comm->mail || comm->failure.status != MST_OK) return false;
     return message->send ? msi_mail_send_now(comm->mail, message) : msi_mail_receive_now(comm->mail, message);
+}
+
+uint64_t msi_comm_message_number(struct msi_comm *comm, const struct msi_message *m) {
+    return msi_numbers_next(&comm->numbers, m->peer, m->tag, m->send);
 }
 
 mst_status msi_comm_run(struct mst_work *op) {
@@ -350,6 +369,7 @@ mst_status msi_comm_run(struct mst_work *op) {
     op->held = true;
     st = msi_comm_wait_for(op, op->turn, &wait);
     pthread_mutex_unlock(&comm->lock);
+    if (st != MST_OK) msi_flight_keep();
     return st;
 }
 

@@ -7,6 +7,7 @@
 #include "backend/comm_internal.h"
 #include "backend/engine.h"
 #include "base/error.h"
+#include "os/thread.h"
 
 enum { WATCH_MS = 200, TIMED_MS = 1 };
 
@@ -29,9 +30,7 @@ bool msi_comm_watch_streams(struct msi_comm *comm) {
     bool timed = !msi_list_empty(&comm->timed);
     bool left = comm->failure.status == MST_OK && comm->streamed && msi_now() < comm->streamed;
     if (!timed && !left) return false;
-    int64_t until = msi_deadline(timed ? TIMED_MS : WATCH_MS);
-    struct timespec at = {until / 1000000000, until % 1000000000};
-    pthread_cond_timedwait(&comm->changed, &comm->lock, &at);
+    msi_cond_wait_until(&comm->changed, &comm->lock, msi_deadline(timed ? TIMED_MS : WATCH_MS));
     collect(comm);
     if (msi_now() < comm->watch_at) return true;
     msi_engine_watch(comm);
@@ -42,6 +41,7 @@ bool msi_comm_watch_streams(struct msi_comm *comm) {
 /* Under the lock: it is on its stream. */
 static void leave_there(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
+    if (!op->begin && op->message.peer >= 0) msi_comm_number(op, op->message.peer);
     msi_mark_enqueued(&op->mark);
     if (op->job.timed && msi_comm_has_thread(comm)) {
         if (msi_list_empty(&comm->timed)) pthread_cond_broadcast(&comm->changed);

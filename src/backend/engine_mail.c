@@ -71,9 +71,13 @@ static mst_status advance(struct msi_engine *e, struct mst_work *op, bool *done)
     return begin_body(e, op, done);
 }
 
-static void tell_sender(struct msi_comm *comm, const struct mst_work *op) {
+static void tell_sender(struct msi_comm *comm, struct mst_work *op) {
     int from = op->job.sender >= 0 ? op->job.sender : op->message.peer;
     if (op->message.sender) *op->message.sender = comm->hooks.global(comm->hooks.context, from);
+    if (op->message.peer >= 0 || from < 0) return;
+    op->message.met = true;
+    op->message.from = from;
+    msi_comm_number_any(op, from);
 }
 
 /*
@@ -84,6 +88,8 @@ static void withdraw(struct msi_engine *e, struct mst_work *op) {
     bool half = op->message.measured && op->message.body;
     if (op->begun && (half || !e->table->cancel || !e->table->cancel(e->made, &op->job)))
         msi_comm_give_up(e->comm, op);
+    else
+        msi_comm_unnumber(op);
 }
 
 /* What the engine refuses to begin harms nobody else; what it fails at does. */
@@ -92,7 +98,10 @@ static void fail(struct msi_engine *e, struct mst_work *op, mst_status status) {
     bool refused = !op->begun && (status == MST_ERR_UNSUPPORTED || status == MST_ERR_INVALID);
     mst_status st = refused ? status : msi_engine_say(e->comm, status, &culprit);
     msi_comm_fail(e->comm, op, st, culprit);
-    if (!refused) msi_comm_give_up(e->comm, op);
+    if (refused)
+        msi_comm_unnumber(op);
+    else
+        msi_comm_give_up(e->comm, op);
 }
 
 /* Messages of a batch begin together, once all were submitted: then none of them can block another. */

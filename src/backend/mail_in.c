@@ -10,6 +10,7 @@ static bool meet(struct msi_mail *mail, struct mst_work *op, int peer, size_t by
     char who[200];
     m->met = true;
     m->from = peer;
+    if (m->peer < 0) msi_comm_number_any(op, peer);
     if (m->allocate) {
         char *data = malloc(bytes + 1);
         if (!data) {

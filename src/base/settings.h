@@ -67,7 +67,7 @@
     X(force_host, "MUSTER_FORCE_HOST", TEXT, "", 0, 0,                                                       \
       "Ranks with different values count as ranks of different hosts, even where they share memory.")        \
     X(prof, "MUSTER_PROF", NUMBER, "0", 0, 1,                                                                \
-      "1: every operation is recorded, until the program says otherwise; 0: what MUSTER_CONFIG says.")       \
+      "1: operations are recorded until the program says otherwise, all or those that MUSTER_CONFIG names.") \
     X(config, "MUSTER_CONFIG", TEXT, "", 0, 0,                                                               \
       "File in DeepSpeed's JSON whose comms_logger says which operations are recorded.")                     \
     X(trace, "MUSTER_TRACE", TEXT, "", 0, 0,                                                                 \

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "bootstrap/report.h"
 #include "bootstrap/topology.h"
+#include "os/clock.h"
 #include "os/host.h"
 #include "wire/cursor.h"
 
@@ -209,14 +210,21 @@ static uint64_t place_of(const struct join *join) {
 
 /* Adds this rank to the roster and waits until everybody is on it. */
 static mst_status arrive(struct join *join) {
-    char keys[5][MSI_KEY_MAX];
+    char keys[6][MSI_KEY_MAX];
     struct msi_roster_entry me = {(uint32_t)join->place->rank, (uint32_t)getpid(), place_of(join)};
     struct msi_place_entry place = {me.place, join->topology.host, msi_cstr(join->host_name),
                                     msi_cstr(join->address)};
     struct msi_buf entry = {0}, place_entry = {0};
+    char zero[96];
+    snprintf(zero, sizeof zero, "%lld %lld 0", (long long)msi_now(), (long long)msi_calendar());
+    /* Rank 0, if it is not traced, tells those who are when that was with what it has to send anyway; else group/prof.c does. */
+    int skip = join->place->rank == 0 && !join->settings->trace[0] ? 0 : 1;
     msi_roster_write(&entry, &me);
     if (msi_topology_publishes(&join->topology, me.place)) msi_place_write(&place_entry, &place);
     struct msi_exchange x[] = {
+        {.req = {.op = MSI_OP_SET,
+                 .key = msi_key(keys[5], "%sprof/zero", join->prefix),
+                 .value = msi_cstr(zero)}},
         {.req = {.op = MSI_OP_APPEND,
                  .key = msi_key(keys[0], "%splaces", join->prefix),
                  .value = msi_buf_str(&place_entry)}},
@@ -230,8 +238,9 @@ static mst_status arrive(struct join *join) {
                  .number = join->place->world_size}},
     };
     enum { N = sizeof x / sizeof *x };
-    mst_status st = entry.failed || place_entry.failed ? msi_fail_memory()
-                                                       : msi_store_exec(join->store, join->wait, x, N);
+    mst_status st = entry.failed || place_entry.failed
+                        ? msi_fail_memory()
+                        : msi_store_exec(join->store, join->wait, x + skip, (size_t)(N - skip));
     msi_exchange_free(x, N);
     msi_buf_free(&entry);
     msi_buf_free(&place_entry);

@@ -13,6 +13,7 @@
  *   seg/H      the segment that ranks of host H try to share, while the world forms
  *   all        the barrier of arrival
  *   roster, places, events    see wire/roster.h
+ *   prof/zero  when the world formed, for traces: see group/prof.c
  *   G/all, G/at/R, G/out      barriers of group G, how far rank R of it is, how many have ended it
  *   G/backend, G/exchange.N   see group/choice.h
  *   out        how many ranks have left; the last one counts the world as ended and deletes all its keys, except

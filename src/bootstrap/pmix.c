@@ -5,6 +5,7 @@
 #include "bootstrap/launch.h"
 #include "bootstrap/offer.h"
 #include "bootstrap/pmix_abi.h"
+#include "os/thread.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -181,15 +182,11 @@ static void *run(void *argument) {
 
 static mst_status start(struct call *call) {
     pthread_t thread;
-    sigset_t all, before;
     call->bell = eventfd(0, EFD_CLOEXEC);
     if (call->bell < 0) return msi_fail_errno(errno, "cannot make an eventfd for PMIx");
     atomic_init(&call->done, false);
     atomic_init(&call->owners, 2);
-    sigfillset(&all); /* also for the threads that the library starts */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, NULL, run, call);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = msi_thread_start(&thread, run, call); /* without signals also for threads of the library */
     if (!error) {
         pthread_detach(thread);
         return MST_OK;

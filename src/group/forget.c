@@ -140,12 +140,14 @@ static void wait_for_others(struct msi_world *world) {
 }
 
 void msi_world_leave(struct msi_world *world) {
-    static const char *const names[] = {"params", "come", "roster", "places", "all", "events", "out"};
+    static const char *const names[] = {"params", "come",   "roster", "places",
+                                        "all",    "events", "out",    "prof/zero"};
     bool last = say_goodbye(world);
     if (world->hosted) { /* the keys go with rank 0, who hosts them and goes last */
         if (!last && world->rank == 0) wait_for_others(world);
         return;
     }
-    if (last && count_ended(world))
-        delete_keys(world, names, sizeof names / sizeof *names, "who/", world->size);
+    if (!last || !count_ended(world)) return;
+    delete_keys(world, names, sizeof names / sizeof *names, "who/", world->size);
+    if (world->summed) delete_keys(world, NULL, 0, "prof/", world->size);
 }

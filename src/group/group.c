@@ -82,6 +82,7 @@ mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const
         free(made);
         return msi_fail_memory();
     }
+    if (made->rank >= 0) made->flight = msi_flight_group(world->prefix, made->id, made->name, made->size);
     *group = made;
     return MST_OK;
 }
@@ -92,6 +93,7 @@ void msi_group_free(mst_group *group) {
     msi_list_remove(&group->node);
     pthread_mutex_unlock(&group->world->lock);
     for (int i = 0; i < group->n_comms; i++) msi_comm_free(group->comms[i].comm);
+    if (group->rank >= 0) msi_flight_group_gone(group->flight); /* its works are over */
     free(group->comms);
     free(group->ranks);
     free(group);

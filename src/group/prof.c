@@ -1,21 +1,23 @@
 /*
- * prof.c - profiles of a world: when it begins and ends, and what its ranks tell each other of what they recorded. That goes
- * through the store, so that it is in no profile and works whatever the groups' engines are.
+ * prof.c - profiles of a world: what is recorded when it begins, and on which clock. What ranks tell each other goes through the
+ * store, so that it is in no profile and works whatever the groups' engines are. summary.c has what comes of it.
  */
 #include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/report.h"
 #include "group/world.h"
+#include "os/clock.h"
+#include "prof/fit.h"
 #include "prof/flight_dump.h"
-#include "prof/summary.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { ZERO_MS = 5000, OWN_MS = 5000 };
+#define CALENDARS_NS                                                                                         \
+    INT64_C(1000000000) /* calendars of hosts that nobody looks after differ by less, mostly */
 
 static mst_status put(struct msi_world *world, const char *name, struct msi_str value) {
     char key[MSI_KEY_MAX];
@@ -76,56 +78,69 @@ static mst_status get(struct msi_world *world, const char *name, int rank, const
     }
 }
 
-/* When the world formed: rank 0 says so, in nanoseconds of its clock and of the calendar, and where it can be asked for the time. */
+/*
+ * When the world formed: rank 0 says so, in nanoseconds of its clock and of the calendar, and at which port it can be asked for the time.
+ * Where it is not traced it has said so when it arrived (bootstrap/join.c), so that nobody waits for it in vain. What keeps it from
+ * telling others the time is no reason not to begin.
+ */
 static mst_status tell_zero(struct msi_world *world, struct msi_prof_who *who) {
     char text[96];
-    struct timespec t;
     int port = 0;
-    mst_status st = MST_OK;
-    if (world->roster.host_count > 1)
-        st = msi_timekeeper_open(world->roster.members[0].address, world->size, &who->keeper, &port);
-    if (st != MST_OK) return st;
-    clock_gettime(CLOCK_REALTIME, &t);
+    if (world->roster.host_count > 1 &&
+        msi_timekeeper_open(world->roster.members[0].address, world->size, &who->keeper, &port) != MST_OK)
+        msi_log(prof, WARN,
+                "other hosts cannot ask for the time, so that their traces have it by the calendar: %s",
+                mst_error());
     who->zero = msi_now();
-    who->unix_ns = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    who->unix_ns = msi_calendar();
     snprintf(text, sizeof text, "%lld %lld %d", (long long)who->zero, (long long)who->unix_ns, port);
     return put(world, "prof/zero", msi_cstr(text));
 }
 
-static mst_status follow(const struct msi_world *world, int port, struct msi_prof_who *who) {
+/* The clock of another host: by the calendars at first, and as its answers say from then on. */
+static void follow(const struct msi_world *world, int port, struct msi_prof_who *who) {
     const struct msi_member *first = &world->roster.members[0];
     struct msi_address address = {.port = port};
-    if (port <= 0 || world->roster.members[world->rank].host == first->host) return MST_OK;
+    if (world->roster.members[world->rank].host == first->host) return;
+    who->offset = who->zero + (msi_calendar() - who->unix_ns) - msi_now();
+    who->error = CALENDARS_NS;
+    if (port == 0) return;
     snprintf(address.host, sizeof address.host, "%s", first->address);
-    return msi_follower_open(&address, &who->follower);
+    if (msi_follower_open(&address, &who->follower) != MST_OK)
+        msi_log(prof, WARN,
+                "the clock of rank 0 is not asked, so that this trace has the time by the calendar: %s",
+                mst_error());
 }
 
 static mst_status hear_zero(struct msi_world *world, struct msi_prof_who *who) {
     struct msi_buf text = {0};
     struct msi_wait wait = {msi_deadline(ZERO_MS), NULL};
-    long long zero, calendar;
-    int port;
+    long long zero = -1, calendar = -1;
+    int port = -1;
     mst_status st = get(world, "prof/zero", 0, &wait, &text);
     msi_buf_add_u8(&text, 0);
     bool heard = st == MST_OK && !text.failed &&
-                 sscanf((const char *)text.data, "%lld %lld %d", &zero, &calendar, &port) == 3;
+                 sscanf((const char *)text.data, "%lld %lld %d", &zero, &calendar, &port) == 3 && zero >= 0 &&
+                 zero <= MSI_TIME_MOST && calendar >= 0 && calendar <= INT64_MAX / 2 && port >= 0 &&
+                 port <= UINT16_MAX;
     msi_buf_free(&text);
-    if (!heard) {
-        msi_log(prof, WARN, "rank 0 does not trace, so this rank's trace has a time of its own");
-        who->zero = msi_now();
-        return MST_OK;
-    }
-    who->zero = zero;
-    who->unix_ns = calendar;
-    return follow(world, port, who);
+    who->zero = heard ? zero : msi_now();
+    who->unix_ns = heard ? calendar : msi_calendar();
+    if (heard)
+        follow(world, port, who);
+    else
+        msi_log(prof, WARN,
+                "rank 0 has not said when the world formed, so this trace has a time of its own%s%s",
+                st == MST_OK ? "" : ": ", st == MST_OK ? "" : mst_error());
+    return MST_OK;
 }
 
-/* MUSTER_PROF and MUSTER_TRACE ask for everything, whatever the file says; it has the rest. */
+/* MUSTER_PROF and MUSTER_TRACE enable it; what is recorded then is for the file to say, and everything where there is none. */
 static mst_status configure(const struct msi_settings *settings) {
-    struct msi_prof_config config = {0};
+    struct msi_prof_config config = msi_prof_config_default;
     mst_status st = settings->config[0] ? msi_prof_config_read(settings->config, &config) : MST_OK;
     if (st != MST_OK) return st;
-    if (settings->prof || settings->trace[0]) config.enabled = config.prof_all = true;
+    if (settings->prof || settings->trace[0]) config.enabled = true;
     if (settings->config[0] || config.enabled) msi_recorder_set(&config, false);
     return MST_OK;
 }
@@ -139,7 +154,7 @@ mst_status msi_world_begin_prof(struct msi_world *world, const struct msi_settin
                                .trace = settings->trace};
     mst_status st = configure(settings);
     if (st != MST_OK) return st;
-    msi_flight_home(settings->trace, world->rank, world->size, own->host_name);
+    msi_flight_home(world, settings->trace, world->rank, world->size, own->host_name);
     world->prints_profile = settings->prof;
     if (settings->trace[0]) st = world->rank ? hear_zero(world, &who) : tell_zero(world, &who);
     if (st == MST_OK) st = msi_prof_world_begin(&who, &world->prof);
@@ -158,83 +173,4 @@ const struct msi_prof_group *msi_group_recorded(mst_group *group) {
         group->recorded = msi_prof_group(group->world->prof, group->id, group->name, group->rank, group->size,
                                          global_rank, group);
     return group->recorded;
-}
-
-static void name_tally(char out[64], int number, int rank) {
-    snprintf(out, 64, "prof/%d/%d", number, rank);
-}
-
-static mst_status collect_one(struct msi_world *world, int number, int rank, const struct msi_wait *wait,
-                              struct msi_tally **tally) {
-    char name[64];
-    struct msi_buf text = {0};
-    name_tally(name, number, rank);
-    mst_status st = get(world, name, rank, wait, &text);
-    if (st == MST_OK && text.len) st = msi_tally_read(text.data, text.len, NULL, tally);
-    msi_buf_free(&text);
-    return st;
-}
-
-static mst_status publish(struct msi_world *world, int number) {
-    char name[64];
-    struct msi_buf text = {0};
-    mst_status st = msi_recorder_write(world->prof, &text);
-    name_tally(name, number, world->rank);
-    if (st == MST_OK) st = put(world, name, msi_buf_str(&text));
-    msi_buf_free(&text);
-    return st;
-}
-
-/* Of all ranks, as far as they have any. */
-static void collect(struct msi_world *world, int number, const struct msi_wait *wait,
-                    struct msi_tally **tallies) {
-    char key[MSI_KEY_MAX], name[64];
-    for (int r = 0; r < world->size; r++) {
-        if (collect_one(world, number, r, wait, &tallies[r]) != MST_OK)
-            msi_log(prof, WARN, "there is no profile of rank %d: %s", r, mst_error());
-        struct msi_wait soon = {msi_deadline(OWN_MS), NULL};
-        name_tally(name, number, r);
-        struct msi_exchange x = {
-            .req = {.op = MSI_OP_DELETE_KEY, .key = msi_key(key, "%s%s", world->prefix, name)}};
-        msi_world_exec(world, &soon, &x, 1);
-        msi_exchange_free(&x, 1);
-    }
-}
-
-static mst_status write_summary(struct msi_tally *const *tallies, int n, bool show_straggler, bool json,
-                                struct msi_buf *out) {
-    struct msi_summary *summary;
-    mst_status st = msi_summary_make(tallies, n, show_straggler, &summary);
-    if (st != MST_OK) return st;
-    if (json)
-        msi_summary_json(summary, out);
-    else
-        msi_summary_text(summary, out);
-    msi_summary_free(summary);
-    return out->failed ? msi_fail_memory() : MST_OK;
-}
-
-mst_status msi_world_summarize(struct msi_world *world, const struct msi_wait *wait, bool show_straggler,
-                               bool json, struct msi_buf *out) {
-    int number = world->summaries++;
-    mst_status st = publish(world, number);
-    if (st != MST_OK || world->rank != 0) return st;
-    struct msi_tally **tallies = calloc((size_t)world->size, sizeof *tallies);
-    if (!tallies) return msi_fail_memory();
-    collect(world, number, wait, tallies);
-    st = write_summary(tallies, world->size, show_straggler, json, out);
-    for (int r = 0; r < world->size; r++) msi_tally_free(tallies[r]);
-    free(tallies);
-    return st;
-}
-
-void msi_world_print_profile(struct msi_world *world) {
-    struct msi_buf text = {0};
-    struct msi_wait wait = {msi_deadline(world->linger_ms), NULL};
-    if (world->prof && world->prints_profile &&
-        !atomic_load_explicit(&world->cut_off, memory_order_relaxed) &&
-        msi_world_summarize(world, &wait, true, false, &text) == MST_OK && text.len)
-        fwrite(text.data, 1, text.len, stdout);
-    fflush(stdout);
-    msi_buf_free(&text);
 }

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "os/host.h"
+#include "prof/flight_dump.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,12 +71,14 @@ static mst_status reopen_store(struct msi_world *world, const mst_init_options *
 
 static void release(struct msi_world *world) {
     msi_prof_world_end(world->prof);
+    msi_flight_leave_home(world);
     msi_door_close(&world->door);
     msi_roster_free(&world->roster);
     if (world->owns_store) msi_store_free(world->store);
     pthread_mutex_destroy(&world->lock);
     free(world->counts);
     free(world->gone);
+    msi_summed_free(world->summed);
     free(world);
 }
 
@@ -216,13 +219,13 @@ mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, 
     return msi_blame(st, 0);
 }
 
-void msi_world_close(struct msi_world *world) {
+void msi_world_close(struct msi_world *world, msi_printer print) {
     while (!msi_list_empty(&world->groups)) {
         mst_group *group = msi_container(world->groups.next, mst_group, node);
         msi_group_forget(group);
         msi_group_free(group);
     }
-    msi_world_print_profile(world);
+    msi_world_print_profile(world, print);
     msi_world_leave(world);
     release(world);
     msi_slate_phase(MSI_SLATE_LEFT);

@@ -45,9 +45,9 @@ struct msi_world {
     _Atomic bool cut_off; /* the store is lost, and with it everything that needs it */
     mst_group *all;       /* the group of all ranks */
     struct msi_prof_world *prof;
-    bool prints_profile;  /* rank 0 does, in the end */
-    int summaries;        /* of profiles that were made so far; counts alike on all ranks */
-    pthread_mutex_t lock; /* of what follows */
+    bool prints_profile;       /* rank 0 does, in the end */
+    struct msi_summed *summed; /* NULL: no summary was made yet */
+    pthread_mutex_t lock;      /* of what follows */
     struct msi_list groups;
     struct msi_group_count *counts; /* how many groups were made of the same ranks */
     size_t n_counts;
@@ -82,7 +82,7 @@ struct mst_group {
     int exchanges;     /* how often they were, or should have been, exchanged; counts alike on all ranks */
     struct msi_group_comm *comms;
     int n_comms;
-    uint32_t flight;                       /* its place in the flight recorder, from 1 up; 0: none yet */
+    uint32_t flight;                       /* as the flight recorder knows it, if this rank is a member */
     const struct msi_prof_group *recorded; /* as records know it; NULL: none of it was made */
     mst_group *handle;                     /* what the program has of it */
     char id[48];                           /* its part of the world's keys */
@@ -98,18 +98,20 @@ mst_status msi_world_open_engine(struct msi_world *world, int64_t timeout_ms, ms
 /* Begins what is recorded of the world, as the environment says. */
 mst_status msi_world_begin_prof(struct msi_world *world, const struct msi_settings *settings);
 /*
- * The profiles of all ranks as a table or as JSON, into out on rank 0; elsewhere out stays empty. All ranks call it. Ranks that are gone,
- * or have not come by the deadline, are missing.
+ * The profiles of all ranks as a table or as JSON, into out on rank 0; elsewhere out stays empty. All ranks call it, and only rank 0
+ * waits for the others: those that are gone, or have not come by the deadline, are missing and named.
  */
 mst_status msi_world_summarize(struct msi_world *world, const struct msi_wait *wait, bool show_straggler,
                                bool json, struct msi_buf *out);
-/* Prints the table, where that is wanted. */
-void msi_world_print_profile(struct msi_world *world);
+/* Has the table printed at the world's end, or the program's, where the environment asks for it. */
+typedef void (*msi_printer)(const void *text, size_t len);
+void msi_world_print_profile(struct msi_world *world, msi_printer print);
+void msi_summed_free(struct msi_summed *summed);
 /* The group as records know it; NULL if there is no memory. */
 const struct msi_prof_group *msi_group_recorded(mst_group *group);
 
 /* Leaves: ends all groups and the world. */
-void msi_world_close(struct msi_world *world);
+void msi_world_close(struct msi_world *world, msi_printer print);
 
 /* Makes a group of ascending, distinct ranks that are in the world; backends NULL: the world's. */
 mst_status msi_group_new(struct msi_world *world, const int *ranks, int n, const mst_group_options *options,

@@ -1,4 +1,4 @@
-/* clock.h - the monotonic clock in nanoseconds, and deadlines on it. */
+/* clock.h - the monotonic clock in nanoseconds, deadlines on it, and the calendar. */
 #ifndef MSI_OS_CLOCK_H
 #define MSI_OS_CLOCK_H
 
@@ -8,6 +8,13 @@
 static inline int64_t msi_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Since 1970. */
+static inline int64_t msi_calendar(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 

@@ -143,6 +143,7 @@ static mst_status read_logger(struct pass *pass) {
         mst_status st = key == PROF_OPS ? read_names(pass) : read_switch(pass, (enum key)key);
         if (st != MST_OK) return st;
     }
+    if (!seen[PROF_ALL]) pass->config.prof_all = pass->config.n_ops == 0;
     return pass->in.expected ? malformed(pass) : MST_OK;
 }
 

@@ -24,7 +24,7 @@ struct msi_prof_config {
     char ops[MSI_PROF_OPS_MOST][MSI_PROF_NAME_MAX]; /* prof_ops */
 };
 
-/* As DeepSpeed's: not enabled; once it is, all are recorded. */
+/* As DeepSpeed's: not enabled; once it is, all are recorded. A text that has prof_ops and no word on prof_all means these alone. */
 extern const struct msi_prof_config msi_prof_config_default;
 
 /*

@@ -7,7 +7,7 @@
 #define SPEED_MOST 500e-6
 
 void msi_fit_answer(struct msi_fit *fit, int64_t a, int64_t t, int64_t b) {
-    if (b < a || t < 0) return;
+    if (a < 0 || b < a || b > MSI_TIME_MOST || t < 0 || t > MSI_TIME_MOST) return;
     struct msi_fit_point point = {
         .at = a + (b - a) / 2, .offset = t - (a + (b - a) / 2), .error = (b - a) / 2 + 1};
     if (fit->asked && point.error >= fit->best.error) return;

@@ -11,6 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* 73 years: what a clock says beyond that makes no sense, and sums and differences of less fit 64 bits. */
+#define MSI_TIME_MOST (INT64_MAX / 4)
+
 enum { MSI_FIT_KEPT = 64 };
 
 struct msi_fit_point {

@@ -85,21 +85,53 @@ unsigned msi_flight_find_place(uint64_t key, const char *operation, const mst_si
     return at;
 }
 
-uint32_t msi_flight_group(const char *id, const char *name, int size) {
-    static const uint64_t seeds[2] = {7, 8};
-    struct msi_flight *f = msi_flight_get();
-    uint64_t hash = msi_hash(id, strlen(id), seeds);
-    uint32_t at = 0;
-    if (!f) return 0;
-    pthread_mutex_lock(&lock);
-    while (at < MSI_FLIGHT_GROUPS - 1 && get(f->groups[at].size) && get(f->groups[at].id) != hash) at++;
-    if (at < MSI_FLIGHT_GROUPS - 1 && !get(f->groups[at].size)) {
-        copy(f->groups[at].name, MSI_FLIGHT_GROUP, name);
-        set(f->groups[at].id, hash);
-        set(f->groups[at].size, (uint32_t)size);
+enum { NO_ROOM = MSI_FLIGHT_GROUPS - 1, GONE = 1 << 16 };
+
+/* The next line that is not in use, so that groups that are gone stay for as long as can be; NO_ROOM: there is none. */
+static uint32_t free_line(const struct msi_flight *f) {
+    static uint32_t next; /* under the lock */
+    for (uint32_t i = 0; i < NO_ROOM; i++) {
+        uint32_t at = (next + i) % NO_ROOM;
+        const struct msi_flight_group *group = &f->groups[at];
+        if (get(group->size) && !(get(group->turn) & GONE)) continue;
+        next = at + 1;
+        return at;
     }
+    return NO_ROOM;
+}
+
+/* As entries are: msi_flight_copy meets the last store, and looks again. Returns the generation. */
+static uint32_t fill_line(struct msi_flight_group *group, uint64_t id, const char *name, int size) {
+    uint32_t turn = (get(group->turn) + 1) & (GONE - 1);
+    if (!turn) turn = 1;
+    set(group->size, 0);
+    msi_fence_writes();
+    copy(group->name, MSI_FLIGHT_GROUP, name);
+    set(group->id, id);
+    set(group->turn, turn);
+    atomic_store_explicit(&group->size, (uint32_t)size, memory_order_release);
+    return turn;
+}
+
+uint32_t msi_flight_group(const char *world, const char *id, const char *name, int size) {
+    uint64_t seeds[2] = {7, 8};
+    struct msi_flight *f = msi_flight_get();
+    if (!f) return NO_ROOM;
+    seeds[1] = msi_hash(world, strlen(world), seeds);
+    pthread_mutex_lock(&lock);
+    uint32_t at = free_line(f);
+    if (at != NO_ROOM) at |= fill_line(&f->groups[at], msi_hash(id, strlen(id), seeds), name, size) << 16;
     pthread_mutex_unlock(&lock);
     return at;
+}
+
+void msi_flight_group_gone(uint32_t group) {
+    struct msi_flight *f = msi_flight_get();
+    uint32_t at = group & (GONE - 1);
+    if (!f || at == NO_ROOM) return;
+    pthread_mutex_lock(&lock);
+    set(f->groups[at].turn, group >> 16 | GONE);
+    pthread_mutex_unlock(&lock);
 }
 
 static void copy_places(const struct msi_flight *from, struct msi_flight *to) {
@@ -115,20 +147,27 @@ static void copy_places(const struct msi_flight *from, struct msi_flight *to) {
 
 static void copy_groups(const struct msi_flight *from, struct msi_flight *to) {
     for (int i = 0; i < MSI_FLIGHT_GROUPS; i++) {
-        memcpy(to->groups[i].name, from->groups[i].name, MSI_FLIGHT_GROUP);
-        set(to->groups[i].id, get(from->groups[i].id));
-        set(to->groups[i].size, get(from->groups[i].size));
+        const struct msi_flight_group *group = &from->groups[i];
+        uint32_t size = atomic_load_explicit(&group->size, memory_order_acquire), turn = get(group->turn);
+        memcpy(to->groups[i].name, group->name, MSI_FLIGHT_GROUP);
+        set(to->groups[i].id, get(group->id));
+        set(to->groups[i].turn, turn);
+        msi_fence_reads();
+        bool same = get(group->size) == size && (get(group->turn) ^ turn) % GONE == 0;
+        set(to->groups[i].size, same ? size : 0);
     }
 }
 
 static void copy_entry(const struct msi_flight_entry *from, struct msi_flight_entry *to) {
-    uint64_t what = get(from->what);
+    uint64_t what = atomic_load_explicit(&from->what, memory_order_acquire); /* rule 3 */
     set(to->seq, get(from->seq));
     set(to->count, get(from->count));
     set(to->begin, get(from->begin));
     set(to->end, get(from->end));
     set(to->where, get(from->where));
     set(to->about, get(from->about));
+    set(to->message, get(from->message));
+    msi_fence_reads();
     /* Another state of the same operation leaves all that was read as it was, but for the end. */
     bool same = get(from->what) >> 3 == what >> 3;
     set(to->what, same ? what : 0);

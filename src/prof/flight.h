@@ -5,12 +5,17 @@
  *     somewhere else; else in memory of the process's own.
  *  2. Any thread writes; each operation has a line of its own and one thread at a time. Who comes round the ring writes over the
  *     oldest, whose thread, should it still be at it, notices by the number. Threads do not wait for each other: where two begin
- *     at the very same moment, one line may be of both. Fields are relaxed atomics, and readers trust nothing.
- *  3. Texts are kept once per call site and group, and never written over; when there is no room left for one, it is missing.
+ *     at the very same moment, one line may be of both. Readers trust nothing.
+ *  3. A line's number is taken away, its fields are written, and the number comes last: stored (release) by msi_flight_begin and what
+ *     follows it, loaded (acquire) by msi_flight_copy, which looks at it once more behind the fields.
+ *  4. Texts are kept once per call site, and never written over; when there is no room left for one, it is missing.
+ *  5. Groups have a line from their making to their end, and beyond, until another group needs it; it has another generation then, by
+ *     which operations of the old one are told apart.
  */
 #ifndef MSI_PROF_FLIGHT_H
 #define MSI_PROF_FLIGHT_H
 
+#include "base/fence.h"
 #include "base/slate.h"
 #include "os/tick.h"
 
@@ -18,13 +23,15 @@ enum {
     MSI_FLIGHT_ENTRIES = 256,
     MSI_FLIGHT_SLOTS = 128,                   /* call sites */
     MSI_FLIGHT_PLACES = MSI_FLIGHT_SLOTS + 1, /* the last one stands for those without room */
-    MSI_FLIGHT_GROUPS = 32,                   /* likewise */
+    MSI_FLIGHT_GROUPS = 64,                   /* likewise */
     MSI_FLIGHT_NAME = 40,
     MSI_FLIGHT_FILE = 44,
     MSI_FLIGHT_GROUP = 48,
-    MSI_FLIGHT_ANY = -2, /* a message whose peer is not known yet */
 };
 
+#define MSI_FLIGHT_NO_NUMBER UINT64_MAX /* of a message that was not issued, or not met, yet */
+
+enum msi_flight_way { MSI_FLIGHT_COLLECTIVE, MSI_FLIGHT_SEND, MSI_FLIGHT_RECV };
 enum msi_flight_state { MSI_FLIGHT_QUEUED = 1, MSI_FLIGHT_STARTED, MSI_FLIGHT_DONE, MSI_FLIGHT_FAILED };
 
 struct msi_flight_place {
@@ -36,8 +43,8 @@ _Static_assert(sizeof(struct msi_flight_place) == 128, "two lines");
 struct msi_flight_group {
     char name[MSI_FLIGHT_GROUP]; /* "": the program gave it none */
     _Atomic uint64_t id;         /* alike on all its ranks, and nearly surely no other group's */
-    _Atomic uint32_t size;       /* written last; 0: there is none */
-    _Atomic uint32_t pad;
+    _Atomic uint32_t size;       /* 0: there is none, or it is being written */
+    _Atomic uint32_t turn;       /* generation, from 1 up in 16 bits, and above them 1 if the group is gone */
 };
 _Static_assert(sizeof(struct msi_flight_group) == 64, "one line");
 
@@ -45,10 +52,10 @@ struct msi_flight_entry {
     _Atomic uint64_t what; /* number of the operation, from 1 up, and below it in 3 bits its state */
     _Atomic uint64_t seq, count;
     _Atomic uint64_t begin,
-        end;                /* ticks; end 0: not known, since the clock is not looked at for this alone */
-    _Atomic uint64_t where; /* place, and above 32 bits the group */
-    _Atomic uint64_t about; /* dtype, and above 32 bits the peer's global rank and 1; 0: none; -1: any */
-    _Atomic uint64_t pad;
+        end;                  /* ticks; end 0: not known, since the clock is not looked at for this alone */
+    _Atomic uint64_t where;   /* place, above 32 bits the group's line, and above 48 its generation */
+    _Atomic uint64_t about;   /* dtype, and above 32 bits the peer's global rank and 1; 0: none, or any */
+    _Atomic uint64_t message; /* tag, and above 32 bits enum msi_flight_way */
 };
 _Static_assert(sizeof(struct msi_flight_entry) == 64, "one line");
 
@@ -65,7 +72,7 @@ struct msi_flight {
 };
 _Static_assert(sizeof(struct msi_flight) <= MSI_SLATE_FLIGHT, "it fits beside the slate");
 
-#define MSI_FLIGHT_MAGIC UINT64_C(0x3130746867696c66) /* flight01; another layout has another number */
+#define MSI_FLIGHT_MAGIC UINT64_C(0x3230746867696c66) /* flight02; another layout has another number */
 
 /* An operation in it. */
 struct msi_flight_spot {
@@ -79,7 +86,9 @@ struct msi_flight_about {
     const mst_site *site;
     uint32_t group; /* from msi_flight_group */
     uint64_t seq, count;
-    int peer, dtype; /* peer: global rank; -1: it is no message; MSI_FLIGHT_ANY */
+    int dtype;
+    enum msi_flight_way way;
+    int peer, tag; /* of a message: global rank, -1: any */
 };
 
 /* Begins to record, once the slate, if there is one, is open. Twice is harmless. */
@@ -96,8 +105,10 @@ void msi_flight_copy(const struct msi_flight *from, struct msi_flight *to);
 /* The same of this process's own; false: there is none. */
 bool msi_flight_copy_own(struct msi_flight *to);
 
-/* Where a group's name and size are kept. id is alike on all its ranks, and no other group's. */
-uint32_t msi_flight_group(const char *id, const char *name, int size);
+/* Makes a line for a group. id is alike on all its ranks, and no other group's of the world, whose name is alike on all its ranks. */
+uint32_t msi_flight_group(const char *world, const char *id, const char *name, int size);
+/* The group is no more. */
+void msi_flight_group_gone(uint32_t group);
 
 /* Whose texts each place has, by addresses; 0: nobody's. Stored (release) when they are written, loaded (acquire) below. */
 __attribute__((visibility("hidden"))) extern _Atomic uint64_t msi_flight_keys[MSI_FLIGHT_SLOTS];
@@ -124,9 +135,8 @@ static inline struct msi_flight_spot msi_flight_begin(const struct msi_flight_ab
     uint64_t number = atomic_load_explicit(&f->next, memory_order_relaxed) + 1;
     struct msi_flight_entry *entry = &f->entries[number % MSI_FLIGHT_ENTRIES];
     atomic_store_explicit(&f->next, number, memory_order_relaxed);
-    atomic_store_explicit(&entry->what, 0,
-                          memory_order_relaxed); /* what follows is nobody's for the moment */
-    atomic_signal_fence(memory_order_seq_cst);
+    atomic_store_explicit(&entry->what, 0, memory_order_relaxed); /* what follows is nobody's for now */
+    msi_fence_writes();
     atomic_store_explicit(&entry->seq, about->seq, memory_order_relaxed);
     atomic_store_explicit(&entry->count, about->count, memory_order_relaxed);
     atomic_store_explicit(&entry->begin, tick, memory_order_relaxed);
@@ -134,8 +144,9 @@ static inline struct msi_flight_spot msi_flight_begin(const struct msi_flight_ab
     atomic_store_explicit(&entry->where, place | (uint64_t)about->group << 32, memory_order_relaxed);
     atomic_store_explicit(&entry->about, (uint32_t)about->dtype | (uint64_t)(uint32_t)(about->peer + 1) << 32,
                           memory_order_relaxed);
-    atomic_signal_fence(memory_order_seq_cst);
-    atomic_store_explicit(&entry->what, number << 3 | MSI_FLIGHT_QUEUED, memory_order_relaxed);
+    atomic_store_explicit(&entry->message, (uint32_t)about->tag | (uint64_t)about->way << 32,
+                          memory_order_relaxed);
+    atomic_store_explicit(&entry->what, number << 3 | MSI_FLIGHT_QUEUED, memory_order_release);
     return (struct msi_flight_spot){entry, number};
 }
 
@@ -143,7 +154,23 @@ static inline void msi_flight_turn(struct msi_flight_spot spot, enum msi_flight_
                                    enum msi_flight_state state) {
     uint64_t expected = spot.number << 3 | from;
     if (atomic_load_explicit(&spot.entry->what, memory_order_relaxed) == expected)
-        atomic_store_explicit(&spot.entry->what, spot.number << 3 | state, memory_order_relaxed);
+        atomic_store_explicit(&spot.entry->what, spot.number << 3 | state, memory_order_release);
+}
+
+/* Is it still the operation's? */
+static inline bool msi_flight_has(struct msi_flight_spot spot) {
+    return atomic_load_explicit(&spot.entry->what, memory_order_relaxed) >> 3 == spot.number;
+}
+
+/* Of a message, what is known only later. */
+static inline void msi_flight_number(struct msi_flight_spot spot, uint64_t number) {
+    if (msi_flight_has(spot)) atomic_store_explicit(&spot.entry->seq, number, memory_order_relaxed);
+}
+static inline void msi_flight_peer(struct msi_flight_spot spot, int peer) {
+    uint64_t about = atomic_load_explicit(&spot.entry->about, memory_order_relaxed);
+    if (msi_flight_has(spot))
+        atomic_store_explicit(&spot.entry->about, (uint32_t)about | (uint64_t)(uint32_t)(peer + 1) << 32,
+                              memory_order_relaxed);
 }
 
 static inline void msi_flight_started(struct msi_flight_spot spot) {
@@ -152,10 +179,10 @@ static inline void msi_flight_started(struct msi_flight_spot spot) {
 
 /* tick 0: nobody has looked at the clock. */
 static inline void msi_flight_done(struct msi_flight_spot spot, bool well, uint64_t tick) {
-    if (atomic_load_explicit(&spot.entry->what, memory_order_relaxed) >> 3 != spot.number) return;
+    if (!msi_flight_has(spot)) return;
     if (tick) atomic_store_explicit(&spot.entry->end, tick, memory_order_relaxed);
     atomic_store_explicit(&spot.entry->what, spot.number << 3 | (well ? MSI_FLIGHT_DONE : MSI_FLIGHT_FAILED),
-                          memory_order_relaxed);
+                          memory_order_release);
 }
 
 #endif

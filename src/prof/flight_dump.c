@@ -15,24 +15,45 @@
 
 static struct {
     pthread_mutex_t lock; /* of everything here; held while a file is written */
+    const void *world; /* whose it is; NULL: the next one's */
     char directory[PATH_MAX], host[256];
     int rank, size;
     int64_t last; /* when a file was written; 0: never */
 } home = {.lock = PTHREAD_MUTEX_INITIALIZER, .rank = -1};
 
-void msi_flight_home(const char *directory, int rank, int size, const char *host) {
+struct note {
+    mst_status status;
+    int culprit;
+    char message[600];
+};
+
+/* Taken within the other, never the other way round. */
+static pthread_mutex_t note_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct note note; /* of it; there is one if msi_flight_noted says so */
+_Atomic bool msi_flight_noted;
+
+void msi_flight_home(const void *world, const char *directory, int rank, int size, const char *host) {
     pthread_mutex_lock(&home.lock);
-    snprintf(home.directory, sizeof home.directory, "%s", directory);
-    snprintf(home.host, sizeof home.host, "%s", host);
-    home.rank = rank;
-    home.size = size;
-    home.last = 0;
+    if (!home.world) {
+        snprintf(home.directory, sizeof home.directory, "%s", directory);
+        snprintf(home.host, sizeof home.host, "%s", host);
+        home.world = world;
+        home.rank = rank;
+        home.size = size;
+        home.last = 0;
+    }
+    pthread_mutex_unlock(&home.lock);
+}
+
+void msi_flight_leave_home(const void *world) {
+    pthread_mutex_lock(&home.lock);
+    if (home.world == world) home.world = NULL;
     pthread_mutex_unlock(&home.lock);
 }
 
 struct space {
     struct msi_flight copy;
-    struct msi_flight_view view;
+    struct msi_flight_room room;
 };
 
 /* Under the lock. 0, or an errno; ENODATA: nothing is recorded. */
@@ -48,8 +69,8 @@ static int write_to(const char *path, const char *reason, mst_status error, int 
     struct space *space = aligned_alloc(64, (sizeof *space + 63) / 64 * 64);
     if (!space) return ENOMEM;
     int failed = ENODATA;
-    if (msi_flight_copy_own(&space->copy) && msi_flight_look(&space->copy, msi_tick_look(), &space->view)) {
-        msi_flight_write(&space->view, &who, &text);
+    if (msi_flight_copy_own(&space->copy) && msi_flight_look(&space->copy, msi_tick_look(), &space->room)) {
+        msi_flight_write(&space->room.view, &who, &text);
         failed = msi_flight_save(path, &text);
     }
     msi_buf_free(&text);
@@ -58,21 +79,43 @@ static int write_to(const char *path, const char *reason, mst_status error, int 
 }
 
 /* Under the lock. */
-static void write_home(mst_status status, const char *message, int culprit) {
+static void write_home(const struct note *failed) {
     char path[PATH_MAX + 64], reason[1200];
     int64_t now = msi_now();
     if (!home.directory[0] || (home.last && now - home.last < PERIOD_NS)) return;
     home.last = now;
     snprintf(path, sizeof path, "%s/rank-%d.flight.json", home.directory, home.rank);
-    snprintf(reason, sizeof reason, "%s: %s", mst_status_name(status), message);
-    int error = write_to(path, reason, status, culprit);
+    snprintf(reason, sizeof reason, "%s: %s", mst_status_name(failed->status), failed->message);
+    int error = write_to(path, reason, failed->status, failed->culprit);
     if (error && error != ENODATA)
         msi_warn_once(prof, "what happened before a failure cannot be kept in %s: %s", path, strerror(error));
 }
 
-void msi_flight_failed(mst_status status, const char *message, int culprit) {
+void msi_flight_note(mst_status status, const char *message, int culprit) {
+    if (!msi_flight_get()) return;
+    pthread_mutex_lock(&note_lock);
+    if (!msi_flight_is_noted()) {
+        note.status = status;
+        note.culprit = culprit;
+        snprintf(note.message, sizeof note.message, "%s", message);
+        atomic_store_explicit(&msi_flight_noted, true, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&note_lock);
+}
+
+static bool take_note(struct note *to) {
+    pthread_mutex_lock(&note_lock);
+    bool any = msi_flight_is_noted();
+    if (any) *to = note;
+    atomic_store_explicit(&msi_flight_noted, false, memory_order_relaxed);
+    pthread_mutex_unlock(&note_lock);
+    return any;
+}
+
+void msi_flight_keep(void) {
+    struct note failed;
     pthread_mutex_lock(&home.lock);
-    write_home(status, message, culprit);
+    if (take_note(&failed)) write_home(&failed);
     pthread_mutex_unlock(&home.lock);
 }
 

@@ -2,6 +2,7 @@
 #include "prof/flight_view.h"
 
 #include <muster/dtype.h>
+#include <stdio.h>
 #include <string.h>
 
 #define get(field) atomic_load_explicit(&(field), memory_order_relaxed)
@@ -19,23 +20,34 @@ static void clean(char *text, size_t room, const char *from) {
     }
 }
 
-static void read_texts(const struct msi_flight *copy, struct msi_flight_view *view) {
-    for (int i = 0; i < MSI_FLIGHT_PLACES; i++) {
-        const struct msi_flight_place *place = &copy->places[i];
-        struct msi_flight_site *site = &view->sites[i];
-        uint32_t line = get(place->line);
-        clean(site->operation, sizeof site->operation, place->operation);
-        clean(site->file, sizeof site->file, place->file);
-        clean(site->function, sizeof site->function, place->function);
-        site->line = line <= INT32_MAX ? (int)line : 0;
-    }
-    for (int i = 0; i < MSI_FLIGHT_GROUPS; i++) {
-        struct msi_flight_team *team = &view->teams[i];
-        uint32_t size = get(copy->groups[i].size);
-        clean(team->name, sizeof team->name, copy->groups[i].name);
-        team->id = get(copy->groups[i].id);
-        team->size = size <= INT32_MAX ? (int)size : 0;
-    }
+static void read_place(const struct msi_flight_place *place, struct msi_flight_room *room, int at) {
+    char operation[MSI_FLIGHT_NAME], file[MSI_FLIGHT_FILE];
+    uint32_t line = get(place->line);
+    clean(operation, sizeof operation, place->operation);
+    clean(file, sizeof file, place->file);
+    clean(room->places[at].function, sizeof room->places[at].function, place->function);
+    const char *plain = operation + (strncmp(operation, "mst_", 4) == 0 ? 4 : 0);
+    snprintf(room->places[at].name, sizeof room->places[at].name, "%s", plain);
+    if (file[0] && line && line <= INT32_MAX)
+        snprintf(room->places[at].site, sizeof room->places[at].site, "%s:%d", file, (int)line);
+    else
+        snprintf(room->places[at].site, sizeof room->places[at].site, "%s", file);
+}
+
+static void read_team(const struct msi_flight_group *group, struct msi_flight_room *room, int at) {
+    uint32_t size = get(group->size);
+    clean(room->names[at], sizeof room->names[at], group->name);
+    room->teams[at] = (struct msi_flight_team){.name = room->names[at],
+                                               .id = get(group->id),
+                                               .size = size <= INT32_MAX ? (int)size : 0,
+                                               .gone = get(group->turn) >> 16};
+}
+
+static void read_texts(const struct msi_flight *copy, struct msi_flight_room *room) {
+    for (int i = 0; i < MSI_FLIGHT_PLACES; i++) read_place(&copy->places[i], room, i);
+    for (int i = 0; i < MSI_FLIGHT_GROUPS; i++) read_team(&copy->groups[i], room, i);
+    room->teams[MSI_FLIGHT_GROUPS - 1] = (struct msi_flight_team){.name = ""};
+    room->teams[MSI_FLIGHT_GROUPS] = (struct msi_flight_team){.name = "", .gone = true};
 }
 
 /* How to make times of ticks; rate 0: not at all. */
@@ -62,54 +74,60 @@ static int64_t time_of(const struct clock *clock, uint64_t tick) {
     return clock->now + (int64_t)ns;
 }
 
-static int peer_of(uint64_t about) {
-    uint32_t peer = (uint32_t)(about >> 32);
-    if (peer == UINT32_MAX) return MSI_FLIGHT_ANY;
-    return peer <= INT32_MAX ? (int)peer - 1 : MSI_FLIGHT_ANY;
+/* The group that an entry speaks of, if its line is still that group's. */
+static int team_of(const struct msi_flight *copy, uint64_t where) {
+    int at = (int)(where >> 32 & 0xffff);
+    if (at == MSI_FLIGHT_GROUPS - 1) return at;
+    bool same = (get(copy->groups[at].turn) & 0xffff) == where >> 48 && get(copy->groups[at].size);
+    return same ? at : MSI_FLIGHT_GROUPS;
+}
+
+static int whole(uint64_t value, int otherwise) {
+    return value <= INT32_MAX ? (int)value : otherwise;
 }
 
 static void read_entry(const struct msi_flight *copy, uint64_t number, const struct clock *clock,
-                       struct msi_flight_view *view) {
+                       struct msi_flight_room *room) {
     const struct msi_flight_entry *entry = &copy->entries[number % MSI_FLIGHT_ENTRIES];
-    uint64_t what = get(entry->what), where = get(entry->where), about = get(entry->about);
-    uint64_t place = (uint32_t)where, group = where >> 32, dtype = (uint32_t)about;
+    uint64_t what = get(entry->what), where = get(entry->where), about = get(entry->about),
+             message = get(entry->message), place = (uint32_t)where, dtype = (uint32_t)about;
     unsigned state = what & 7;
     if (what >> 3 != number || state < MSI_FLIGHT_QUEUED || state > MSI_FLIGHT_FAILED) return;
-    if (place >= MSI_FLIGHT_PLACES || group >= MSI_FLIGHT_GROUPS) return;
-    view->ops[view->n++] = (struct msi_flight_op){
+    if (place >= MSI_FLIGHT_PLACES || (where >> 32 & 0xffff) >= MSI_FLIGHT_GROUPS ||
+        message >> 32 > MSI_FLIGHT_RECV)
+        return;
+    room->ops[room->view.n++] = (struct msi_flight_op){
         .number = number,
         .seq = get(entry->seq),
         .count = get(entry->count),
         .state = (enum msi_flight_state)state,
         .begin = time_of(clock, get(entry->begin)),
         .end = state >= MSI_FLIGHT_DONE ? time_of(clock, get(entry->end)) : MSI_FLIGHT_UNKNOWN,
-        .group = (int)group,
-        .site = &view->sites[place],
-        .team = &view->teams[group],
+        .team = team_of(copy, where),
+        .name = room->places[place].name,
+        .site = room->places[place].site,
+        .function = room->places[place].function,
         .dtype = dtype < MST_DTYPE_COUNT ? (int)dtype : 0,
-        .peer = peer_of(about)};
+        .way = (enum msi_flight_way)(message >> 32),
+        .peer = whole(about >> 32, 0) - 1,
+        .tag = whole((uint32_t)message, 0)};
 }
 
-bool msi_flight_look(const struct msi_flight *copy, struct msi_tick_look look, struct msi_flight_view *view) {
+bool msi_flight_look(const struct msi_flight *copy, struct msi_tick_look look, struct msi_flight_room *room) {
     uint64_t last = get(copy->next), unix_time = get(copy->unix_time);
-    memset(view, 0, sizeof *view);
-    view->now = MSI_FLIGHT_UNKNOWN;
+    struct msi_flight_view *view = &room->view;
+    *view = (struct msi_flight_view){.now = MSI_FLIGHT_UNKNOWN, .ops = room->ops, .teams = room->teams};
     if (get(copy->magic) != MSI_FLIGHT_MAGIC) return false;
     struct clock clock = clock_of(copy, look);
-    read_texts(copy, view);
+    read_texts(copy, room);
     view->now = clock.now;
+    view->n_teams = MSI_FLIGHT_GROUPS + 1;
     view->unix_ns = unix_time <= INT64_MAX ? (int64_t)unix_time : 0;
     if (last > UINT64_MAX >> 3) return true; /* no process gets there */
     for (uint64_t number = last < MSI_FLIGHT_ENTRIES ? 1 : last - MSI_FLIGHT_ENTRIES + 1; number <= last;
          number++)
-        read_entry(copy, number, &clock, view);
+        read_entry(copy, number, &clock, room);
     return true;
-}
-
-const char *msi_flight_plain_name(const struct msi_flight_op *op) {
-    const char *name = op->site->operation;
-    if (!strncmp(name, "mst_", 4)) name += 4;
-    return *name ? name : "?";
 }
 
 const struct msi_flight_op *msi_flight_current(const struct msi_flight_view *view) {

@@ -42,26 +42,50 @@ static void put_who(struct msi_json_out *out, const struct msi_flight_who *who) 
     if (who->culprit >= 0) put_int(out, "culprit", who->culprit);
 }
 
-static void put_group(struct msi_json_out *out, const struct msi_flight_op *op) {
-    char id[24];
-    if (!op->team->size) return; /* there was no room for it */
-    snprintf(id, sizeof id, "%016llx", (unsigned long long)op->team->id);
-    put_int(out, "group", op->group);
-    put_string(out, "group_name", op->team->name);
-    put_string(out, "group_id", id);
-    put_int(out, "group_size", op->team->size);
+static void put_bool(struct msi_json_out *out, const char *key, bool value) {
+    if (!value) return;
+    msi_json_put_key(out, key);
+    msi_json_put_bool(out, value);
 }
 
-static void put_site(struct msi_json_out *out, const struct msi_flight_site *site) {
-    char text[MSI_FLIGHT_FILE + 16];
-    if (!site->file[0]) return;
-    int n = snprintf(text, sizeof text, "%s", site->file);
-    if (site->line) snprintf(text + n, sizeof text - (size_t)n, ":%d", site->line);
-    put_string(out, "site", text);
-    put_string(out, "function", site->function);
+static void put_id(struct msi_json_out *out, const char *key, uint64_t id) {
+    char text[24];
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)id);
+    put_string(out, key, text);
 }
 
-static void put_operation(struct msi_json_out *out, const struct msi_flight_op *op) {
+/* Of an operation's group what tells it from others. */
+static void put_group(struct msi_json_out *out, const struct msi_flight_view *view, int at) {
+    const struct msi_flight_team *team = &view->teams[at];
+    if (team->size) {
+        put_int(out, "group", at);
+        put_string(out, "group_name", team->name);
+        put_id(out, "group_id", team->id);
+        put_int(out, "group_size", team->size);
+    }
+    put_bool(out, "group_gone", team->gone);
+}
+
+/* Those that the rank is in, also where it has called nothing yet. */
+static void put_groups(struct msi_json_out *out, const struct msi_flight_view *view) {
+    msi_json_put_key(out, "groups");
+    msi_json_put_array(out);
+    for (int i = 0; i < view->n_teams; i++) {
+        const struct msi_flight_team *team = &view->teams[i];
+        if (!team->size) continue;
+        msi_json_put_object(out);
+        put_int(out, "group", i);
+        put_string(out, "name", team->name);
+        put_id(out, "id", team->id);
+        put_int(out, "size", team->size);
+        put_bool(out, "gone", team->gone);
+        msi_json_put_object_end(out);
+    }
+    msi_json_put_array_end(out);
+}
+
+static void put_operation(struct msi_json_out *out, const struct msi_flight_view *view,
+                          const struct msi_flight_op *op) {
     static const char *const states[] = {
         [MSI_FLIGHT_QUEUED] = "queued",
         [MSI_FLIGHT_STARTED] = "started",
@@ -70,20 +94,22 @@ static void put_operation(struct msi_json_out *out, const struct msi_flight_op *
     };
     msi_json_put_object(out);
     put_count(out, "n", op->number);
-    put_string(out, "name", msi_flight_plain_name(op));
-    put_group(out, op);
-    put_count(out, "seq", op->seq);
+    put_string(out, "name", op->name);
+    put_group(out, view, op->team);
+    if (op->seq != MSI_FLIGHT_NO_NUMBER) put_count(out, "seq", op->seq);
     put_count(out, "count", op->count);
     if (op->dtype) put_string(out, "dtype", mst_dtype_name((mst_dtype)op->dtype));
-    put_site(out, op->site);
+    put_string(out, "site", op->site);
+    if (op->site[0]) put_string(out, "function", op->function);
     put_string(out, "state", states[op->state]);
-    if (op->state == MSI_FLIGHT_FAILED) {
-        msi_json_put_key(out, "failed");
-        msi_json_put_bool(out, true);
-    }
+    put_bool(out, "failed", op->state == MSI_FLIGHT_FAILED);
     put_time(out, "begin_us", op->begin);
     put_time(out, "end_us", op->end);
-    if (msi_flight_is_message(op)) put_int(out, "peer", op->peer >= 0 ? op->peer : -1);
+    if (msi_flight_is_message(op)) {
+        put_int(out, "peer", op->peer);
+        put_int(out, "tag", op->tag);
+        put_string(out, "dir", op->way == MSI_FLIGHT_SEND ? "send" : "recv");
+    }
     msi_json_put_object_end(out);
 }
 
@@ -95,11 +121,12 @@ void msi_flight_write(const struct msi_flight_view *view, const struct msi_fligh
     put_who(&out, who);
     if (view->unix_ns) put_int(&out, "unix_ns", view->unix_ns);
     put_time(&out, "now_us", view->now);
+    put_groups(&out, view);
     msi_json_put_key(&out, "operations");
     msi_json_put_array(&out);
     for (int i = 0; i < view->n; i++) {
         msi_buf_add(to, "\n", 1);
-        put_operation(&out, &view->ops[i]);
+        put_operation(&out, view, &view->ops[i]);
     }
     msi_buf_add(to, "\n", 1);
     msi_json_put_array_end(&out);

@@ -2,13 +2,15 @@
  * flight_write.h - a flight recorder as JSON, for `muster report` and for whoever likes to look: DIR/rank-R.flight.json.
  *
  *   {"version":1,"rank":3,"size":8,"host":"a","pid":4711,"reason":"MST_ERR_STALLED: …","error":"MST_ERR_STALLED","culprit":2,
- *    "unix_ns":…,"now_us":…,"operations":[
+ *    "unix_ns":…,"now_us":…,"groups":[{"group":0,"name":"world","id":"91b0…","size":8,"gone":true}, …],"operations":[
  *   {"n":123,"name":"all_reduce","group":0,"group_name":"world","group_id":"91b0…","group_size":8,"seq":17,"count":1024,
  *    "dtype":"f32","site":"train.c:33","function":"step","state":"queued|started|done","failed":true,"begin_us":…,"end_us":…,
- *    "peer":2}
+ *    "peer":2,"tag":0,"dir":"send|recv"}
  *   , …oldest first]}
  *
- * What is not known is missing. Times count from the moment unix_ns; peer -1: a receive from anybody.
+ * What is not known is missing. Times count from the moment unix_ns. groups: those that the rank is in, or has destroyed ("gone");
+ * operations of one whose line was needed for another say only "group_gone":true. seq of a message counts those with its tag between
+ * the two each way, from 0 (numbers.h); one that was not issued yet has none. peer -1: a receive from anybody.
  */
 #ifndef MSI_PROF_FLIGHT_WRITE_H
 #define MSI_PROF_FLIGHT_WRITE_H

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "os/socket.h"
+#include "os/thread.h"
 #include "prof/fit.h"
 #include "prof/time_wire.h"
 #include "prof/timekeeper.h"
@@ -84,7 +85,7 @@ mst_status msi_follower_open(const struct msi_address *address, struct msi_follo
     }
     pthread_mutex_init(&made->lock, NULL);
     burst(made);
-    int error = msi_time_thread(&made->thread, follow, made);
+    int error = msi_thread_start(&made->thread, follow, made);
     if (error) {
         hang_up(made);
         mst_cancel_free(made->end);

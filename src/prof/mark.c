@@ -33,6 +33,7 @@ void msi_mark_failed(struct msi_mark *mark, mst_status status) {
     const mst_error_info *error = mst_last_error();
     bool flies = mark->on & MSI_WATCH_FLIGHT;
     msi_mark_end(mark, status);
-    if (flies && mst_status_scope(status) >= MST_SCOPE_GROUP)
-        msi_flight_failed(status, error->message, error->culprit);
+    if (!flies || mst_status_scope(status) < MST_SCOPE_GROUP) return;
+    msi_flight_note(status, error->message, error->culprit);
+    msi_flight_keep();
 }

@@ -29,6 +29,16 @@ static inline void msi_mark_start(struct msi_mark *mark) {
     if (mark->on) msi_mark_start_slowly(mark);
 }
 
+/* It is a message, the so many-th: see numbers.h. */
+static inline void msi_mark_number(struct msi_mark *mark, uint64_t number) {
+    if (mark->on & MSI_WATCH_FLIGHT) msi_flight_number(mark->spot, number);
+    mark->record.seq = number;
+}
+/* From any source, and this is it. */
+static inline void msi_mark_peer(struct msi_mark *mark, int peer) {
+    if (mark->on & MSI_WATCH_FLIGHT) msi_flight_peer(mark->spot, peer);
+}
+
 /* It is over; from here on nobody looks. */
 static inline void msi_mark_end(struct msi_mark *mark, mst_status status) {
     if (mark->on == MSI_WATCH_FLIGHT) {

@@ -44,7 +44,7 @@ struct msi_record {
     uint64_t end;     /* it was over */
     uint64_t waited;  /* of a work: how many of these ticks the program spent in mst_wait */
     uint64_t device;  /* nanoseconds that it took on the device; 0: not known, or there is none */
-    uint64_t seq;     /* the how many-th operation of its group; for messages see trace.h */
+    uint64_t seq;     /* the how many-th operation of its group; for messages see numbers.h */
     uint64_t bytes;   /* the whole message, as docs/profiling.md defines it for each call */
     const struct msi_prof_group *group;
     const char *name; /* .log_name, or what call is */

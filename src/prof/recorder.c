@@ -3,6 +3,8 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "os/clock.h"
+#include "os/thread.h"
 #include "os/tick.h"
 #include "os/write.h"
 #include "prof/figures.h"
@@ -12,7 +14,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +28,11 @@ struct msi_prof_world {
     struct msi_tally_who who;
     bool open;
     int64_t zero;
-    struct msi_follower *follower; /* NULL: rank 0's clock is ours */
+    struct msi_follower *follower;
     struct msi_timekeeper *keeper;
-    int64_t offset; /* what is to be added to our clock, as of the last look … */
-    int64_t looked; /* … and when the trace was told */
+    int64_t offset, error; /* what is to be added to our clock, give or take, as of the last look … */
+    int64_t looked;        /* … and when the trace was told */
+    uint64_t lost;         /* records for which there was no room */
     struct msi_tally *tally;
     struct msi_trace *trace; /* NULL: none */
     struct msi_prof_group *groups;
@@ -49,17 +51,12 @@ static struct {
     pthread_t thread;
     struct msi_buf told; /* lines for whoever prints next */
     struct msi_tick_look first;
-    uint64_t lost; /* records for which there was no room */
-    pid_t owner;   /* the process that has the worlds */
+    pid_t owner; /* the process that has the worlds */
 } recorder = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Before it is first waited for; timed by the clock that nobody sets. */
+/* Before it is first waited for. */
 static void make_changed(void) {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&recorder.changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    msi_cond_init(&recorder.changed);
 }
 
 /* The verbose line. */
@@ -128,10 +125,9 @@ static struct msi_ring *next_ring(void) {
 }
 
 static void look_at_clock(struct msi_prof_world *world, int64_t now) {
-    int64_t error;
-    if (!world->follower || !msi_follower_offset(world->follower, now, &world->offset, &error)) return;
-    if (!world->trace || (world->looked && now - world->looked < CLOCK_NS)) return;
-    msi_trace_clock(world->trace, now + world->offset - world->zero, world->offset, error);
+    if (world->follower) msi_follower_offset(world->follower, now, &world->offset, &world->error);
+    if (!world->trace || !world->error || (world->looked && now - world->looked < CLOCK_NS)) return;
+    msi_trace_clock(world->trace, now + world->offset - world->zero, world->offset, world->error);
     world->looked = now;
 }
 
@@ -148,19 +144,12 @@ static void drain(void) {
     }
 }
 
-/* Under the lock: until somebody wants it, or some time has passed. */
-static void rest(void) {
-    int64_t until = msi_deadline(PERIOD_MS);
-    struct timespec at = {until / 1000000000, until % 1000000000};
-    pthread_cond_timedwait(&recorder.changed, &recorder.lock, &at);
-}
-
 static void *run(void *number) {
     unsigned turn = (unsigned)(uintptr_t)number;
     pthread_setname_np(pthread_self(), "muster-prof");
     pthread_mutex_lock(&recorder.lock);
     while (recorder.turn == turn) {
-        rest();
+        msi_cond_wait_until(&recorder.changed, &recorder.lock, msi_deadline(PERIOD_MS));
         drain();
         for (struct msi_prof_world *w = recorder.worlds; w; w = w->next)
             if (w->trace) msi_trace_flush(w->trace);
@@ -175,12 +164,8 @@ static void *run(void *number) {
 
 /* Without the thread the rings are emptied by those who find them full, and in the end. */
 static void start_thread(void) {
-    sigset_t all, before;
     if (recorder.running) return;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    recorder.running = pthread_create(&recorder.thread, NULL, run, (void *)(uintptr_t)recorder.turn) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    recorder.running = msi_thread_start(&recorder.thread, run, (void *)(uintptr_t)recorder.turn) == 0;
     if (!recorder.running) msi_warn_once(prof, "there is no thread for the recorder");
 }
 
@@ -250,12 +235,26 @@ static mst_status open_trace(const struct msi_prof_who *who, struct msi_trace **
     return msi_trace_open(who->trace, &text, trace);
 }
 
+/* A forked child has copies of its parent's worlds, whose traces and thread are the parent's. */
+static void forget_parent(void) {
+    if (recorder.owner == getpid()) return;
+    for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) {
+        w->open = false;
+        w->trace = NULL;
+    }
+    recorder.open_worlds = 0;
+    recorder.running = false;
+    recorder.owner = getpid();
+}
+
 mst_status msi_prof_world_begin(const struct msi_prof_who *who, struct msi_prof_world **world) {
     struct msi_prof_world *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
     made->who = (struct msi_tally_who){.rank = who->rank, .size = who->size, .pid = who->pid};
     snprintf(made->who.host, sizeof made->who.host, "%s", who->host);
     made->zero = who->zero;
+    made->offset = who->offset;
+    made->error = who->error;
     made->follower = who->follower;
     made->keeper = who->keeper;
     made->tally = msi_tally_new(false);
@@ -267,7 +266,7 @@ mst_status msi_prof_world_begin(const struct msi_prof_who *who, struct msi_prof_
         return st;
     }
     pthread_mutex_lock(&recorder.lock);
-    recorder.owner = getpid();
+    forget_parent();
     made->open = true;
     made->next = recorder.worlds;
     recorder.worlds = made;
@@ -278,14 +277,23 @@ mst_status msi_prof_world_begin(const struct msi_prof_who *who, struct msi_prof_
     return MST_OK;
 }
 
+static void end_trace(struct msi_prof_world *world) {
+    if (world->trace) msi_trace_lost(world->trace, world->lost);
+    msi_trace_close(world->trace);
+    world->trace = NULL;
+}
+
 void msi_prof_world_end(struct msi_prof_world *world) {
     if (!world) return;
     pthread_mutex_lock(&recorder.lock);
     drain();
     world->open = false;
-    msi_trace_close(world->trace);
+    end_trace(world);
+    if (world->lost)
+        msi_log(prof, WARN,
+                "there was no memory to record %llu operations, which are in no table and no trace",
+                (unsigned long long)world->lost);
     msi_tally_free(world->tally);
-    world->trace = NULL;
     world->tally = NULL;
     recorder.open_worlds--;
     if (recorder.open_worlds == 0) {
@@ -335,10 +343,19 @@ void msi_recorder_set(const struct msi_prof_config *config, bool program) {
     print();
 }
 
-void msi_recorder_get(struct msi_prof_config *config) {
+mst_status msi_recorder_change(msi_prof_change change, const void *arg) {
     pthread_mutex_lock(&recorder.lock);
-    *config = recorder.config;
+    struct msi_prof_config config = recorder.config;
+    mst_status st = change(&config, arg);
+    if (st == MST_OK) {
+        drain();
+        recorder.config = config;
+        recorder.configured = true;
+        apply();
+    }
     pthread_mutex_unlock(&recorder.lock);
+    print();
+    return st;
 }
 
 /*
@@ -349,7 +366,7 @@ void msi_recorder_add(const struct msi_record *record) {
     if (msi_ring_push(record)) return;
     pthread_mutex_lock(&recorder.lock);
     drain();
-    if (!msi_ring_push(record)) recorder.lost++;
+    if (!msi_ring_push(record)) record->group->world->lost++;
     bool much = recorder.told.len > TOLD_MOST;
     pthread_mutex_unlock(&recorder.lock);
     if (much) print();
@@ -371,10 +388,7 @@ __attribute__((destructor)) static void end_traces(void) {
     bool any = false;
     for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) any |= w->trace != NULL;
     if (any) drain();
-    for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) {
-        msi_trace_close(w->trace);
-        w->trace = NULL;
-    }
+    for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) end_trace(w);
     pthread_mutex_unlock(&recorder.lock);
     print();
 }

@@ -23,13 +23,15 @@ struct msi_prof_who {
     const char *trace; /* directory of traces; "": none */
     int64_t zero;      /* when the world formed, on the clock of rank 0's host, … */
     int64_t unix_ns;   /* … and on its calendar */
-    /* How this host's clock compares with that one: NULL where it is the same. Both are the world's, if it begins. */
+    int64_t offset,
+        error; /* how much that clock is ahead of this host's, by the calendars; 0, 0: it is the same */
+    /* Who finds out better; NULL: nobody. Both are the world's, if it begins. */
     struct msi_follower *follower;
     struct msi_timekeeper *keeper; /* on rank 0: for the others */
 };
 
 /*
- * A world begins; all groups are of one. Fails if its trace cannot be begun. It ends with msi_prof_world_end, after which its
+ * A world begins; all groups are of one. Fails if its trace has no directory (trace.h). It ends with msi_prof_world_end, after which its
  * records go nowhere; the memory of *world stays, since records may refer to it.
  */
 mst_status msi_prof_world_begin(const struct msi_prof_who *who, struct msi_prof_world **world);
@@ -42,7 +44,9 @@ const struct msi_prof_group *msi_prof_group(struct msi_prof_world *world, const 
 
 /* What is recorded from now on: as the program says, or, until it does, the environment. */
 void msi_recorder_set(const struct msi_prof_config *config, bool program);
-void msi_recorder_get(struct msi_prof_config *config);
+/* The program changes what is recorded, while nobody else does. Where change fails nothing is changed. */
+typedef mst_status (*msi_prof_change)(struct msi_prof_config *config, const void *arg);
+mst_status msi_recorder_change(msi_prof_change change, const void *arg);
 
 /* Is an operation of this name recorded, though it does not ask for it? Only while recording is on. Waits for nobody. */
 bool msi_recorder_wants(const char *name);

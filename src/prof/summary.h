@@ -69,6 +69,8 @@ struct msi_summary {
     int n;
     int first; /* the lowest rank that has a tally */
     bool show_straggler;
+    const bool *
+        late; /* by rank: its tally is missing since it has not come; NULL: not known. Set before it is written */
     uint64_t calls, failed, total_ns; /* of the first: all that it recorded */
     struct msi_summary_line *lines;
     struct msi_summary_op *ops;

@@ -1,7 +1,7 @@
 /*
  * summary_json.c - the summary as JSON: what the tables show, with full figures. See summary.h.
  *
- *     {"version":1,"ranks":4,"rank":0,"missing":[],"total_ms":…,"calls":…,"failed":…,
+ *     {"version":1,"ranks":4,"rank":0,"missing":[],"late":[],"total_ms":…,"calls":…,"failed":…,
  *      "operations":[{"op":"all_reduce","call":"all_reduce","group":"world","group_id":…,"group_size":4,"rank":0,"rows":[
  *        {"bytes":4096,"size":"4.0 KB","count":…,"failed":0,"total_ms":…,"avg_ms":…,"least_ms":…,"most_ms":…,
  *         "tput_avg_gbps":…,"busbw_avg_gbps":…,"exact":true,"works":…,"works_ms":…,"overlapped_ms":…,
@@ -110,6 +110,10 @@ static void put_missing(struct msi_json_out *out, const struct msi_summary *s) {
     put_list(out, "missing");
     for (int r = 0; r < s->n; r++)
         if (!s->tallies[r]) msi_json_put_int(out, r);
+    msi_json_put_array_end(out);
+    put_list(out, "late");
+    for (int r = 0; r < s->n; r++)
+        if (!s->tallies[r] && s->late && s->late[r]) msi_json_put_int(out, r);
     msi_json_put_array_end(out);
 }
 

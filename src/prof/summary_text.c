@@ -97,15 +97,27 @@ static void add_overall(const struct msi_summary *s, struct msi_buf *to) {
                            plural(s->failed), s->first);
 }
 
+static bool is_late(const struct msi_summary *s, int rank) {
+    return !s->tallies[rank] && s->late && s->late[rank];
+}
+
+/* "rank 3", "ranks 1, 2": those without a tally, or only those of them that are late. */
+static bool add_ranks(const struct msi_summary *s, bool late, const char *before, struct msi_buf *to) {
+    int count = 0, said = 0;
+    for (int r = 0; r < s->n; r++) count += late ? is_late(s, r) : !s->tallies[r];
+    if (!count) return false;
+    msi_buf_add_format(to, "%srank%s", before, plural((uint64_t)count));
+    for (int r = 0; r < s->n; r++)
+        if (late ? is_late(s, r) : !s->tallies[r]) msi_buf_add_format(to, "%s %d", said++ ? "," : "", r);
+    return true;
+}
+
 static void add_missing(const struct msi_summary *s, struct msi_buf *to) {
-    int missing = 0;
-    for (int r = 0; r < s->n; r++) missing += !s->tallies[r];
-    if (!missing) return;
-    msi_buf_add_format(to, "missing: what rank%s", plural((uint64_t)missing));
-    for (int r = 0, said = 0; r < s->n; r++)
-        if (!s->tallies[r]) msi_buf_add_format(to, "%s %d", said++ ? "," : "", r);
+    if (!add_ranks(s, false, "missing: what ", to)) return;
     msi_buf_add_format(to, s->show_straggler ? " recorded; the breakdown below is of the others\n"
                                              : " recorded\n");
+    if (add_ranks(s, true, "not in time for this summary, or without a call of it: ", to))
+        msi_buf_add_format(to, "\n");
 }
 
 static void add_limits(const struct msi_summary *s, struct msi_buf *to) {

@@ -2,7 +2,6 @@
 #ifndef MSI_PROF_TIME_WIRE_H
 #define MSI_PROF_TIME_WIRE_H
 
-#include <pthread.h>
 #include <stdint.h>
 
 enum { MSI_TIME_QUESTION = 8, MSI_TIME_ANSWER = 16 };
@@ -16,8 +15,5 @@ static inline uint64_t msi_time_get(const unsigned char *from) {
     for (int i = 0; i < 8; i++) value |= (uint64_t)from[i] << 8 * i;
     return value;
 }
-
-/* A thread that takes none of the program's signals; 0 or an error as errno has them. */
-int msi_time_thread(pthread_t *thread, void *(*run)(void *), void *context);
 
 #endif

@@ -1,25 +1,27 @@
 /* timekeeper.c - who answers. See timekeeper.h. A question is 8 bytes, which come back before 8 bytes of the time. */
 #include "prof/timekeeper.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "os/clock.h"
 #include "os/socket.h"
+#include "os/thread.h"
 #include "prof/time_wire.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { FIXED = 2 }; /* descriptors before those of askers */
+enum { FIXED = 2, SCARCE_MS = 100 }; /* descriptors before those of askers */
 
 struct msi_timekeeper {
     pthread_t thread;
     int room, n;        /* askers */
+    int64_t opens;      /* when the door is looked at again; 0: now */
     struct pollfd *fds; /* the end, the door, and askers */
 };
 
@@ -38,8 +40,13 @@ static bool answer(int fd) {
     return msi_send(fd, message, sizeof message) == (ssize_t)sizeof message;
 }
 
+/* Who knocks while there are no descriptors or no memory knocks on: the door is left alone for a while. */
 static void let_in(struct msi_timekeeper *k) {
     int fd = accept4(k->fds[1].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+        msi_warn_once(prof, "cannot tell another host the time: %s", strerror(errno));
+        k->opens = msi_deadline(SCARCE_MS);
+    }
     if (fd < 0) return;
     if (k->n == k->room) {
         close(fd);
@@ -52,7 +59,12 @@ static void let_in(struct msi_timekeeper *k) {
 static void *serve(void *context) {
     struct msi_timekeeper *k = context;
     pthread_setname_np(pthread_self(), "muster-time");
-    while (poll(k->fds, FIXED + (nfds_t)k->n, -1) >= 0 || errno == EINTR) {
+    for (;;) {
+        if (k->opens && msi_now() >= k->opens) k->opens = 0;
+        k->fds[1].events = k->opens ? 0 : POLLIN;
+        int n = poll(k->fds, FIXED + (nfds_t)k->n, k->opens ? SCARCE_MS : -1);
+        if (n < 0 && errno != EINTR) break;
+        if (n <= 0) continue;
         if (k->fds[0].revents) break;
         for (int i = FIXED + k->n - 1; i >= FIXED; i--)
             if (k->fds[i].revents && !answer(k->fds[i].fd)) hang_up(k, i);
@@ -66,15 +78,6 @@ static void release(struct msi_timekeeper *k) {
         if (k->fds[i].fd >= 0) close(k->fds[i].fd);
     free(k->fds);
     free(k);
-}
-
-int msi_time_thread(pthread_t *thread, void *(*run)(void *), void *context) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(thread, NULL, run, context);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
 }
 
 /* Where the others reach us by an address that is not ours, a translated one, at all of ours. */
@@ -99,7 +102,7 @@ mst_status msi_timekeeper_open(const char *host, int askers, struct msi_timekeep
     made->fds[0] = (struct pollfd){.fd = eventfd(0, EFD_CLOEXEC), .events = POLLIN};
     mst_status st = made->fds[0].fd >= 0 ? MST_OK : msi_fail_errno(errno, "cannot make an eventfd");
     if (st == MST_OK) st = listen_at(host, &made->fds[1].fd, port);
-    int error = st == MST_OK ? msi_time_thread(&made->thread, serve, made) : 0;
+    int error = st == MST_OK ? msi_thread_start(&made->thread, serve, made) : 0;
     if (error) st = msi_fail_errno(error, "cannot start a thread that tells the time");
     if (st != MST_OK) {
         release(made);

@@ -1,9 +1,10 @@
 /* trace.c - see trace.h. */
 #include "prof/trace.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "prof/numbers.h"
+#include "os/write.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,19 +14,32 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_MOST = 512, FLUSH_AT = 256 << 10, THREADS_MOST = 256, GROUPS_MOST = 4096 };
+enum { PATH_MOST = 512, FLUSH_AT = 64 << 10, THREADS_MOST = 256, GROUPS_MOST = 4096, FILES_MOST = 100000 };
+
+/*
+ * Perfetto takes thread 0 for the main one and gives it the process's number, the rank: of two threads with one number it drops what
+ * overlaps. So the others have numbers that are nobody's rank.
+ */
+enum { FIRST_OTHER_TID = 100000 };
+
+/* The last call of a thread in the trace. */
+struct last_call {
+    int64_t begin, end;
+};
 
 struct msi_trace {
     int fd, rank;
-    bool broken;      /* it cannot be written to any more */
-    off_t written;    /* bytes of whole events */
-    uint64_t events;  /* in the file or the buffer, … */
-    uint64_t dropped; /* … and that are not */
-    uint64_t works;   /* ids of works so far */
-    int64_t last;     /* the end of the last event */
+    bool broken;       /* it cannot be written to any more */
+    off_t written;     /* bytes of whole events, … */
+    uint64_t complete; /* … and how many these are */
+    uint64_t events;   /* with those in the buffer */
+    uint64_t pending;  /* operations in the buffer */
+    uint64_t dropped;  /* operations that are nowhere */
+    uint64_t works;    /* ids of works so far */
+    int64_t last;      /* the end of the last event */
     struct msi_buf buf;
-    struct msi_numbers numbers; /* of messages */
     bool thread_known[THREADS_MOST];
+    struct last_call last_calls[THREADS_MOST];
     bool group_known[GROUPS_MOST];
     char path[PATH_MOST];
 };
@@ -97,11 +111,15 @@ static void introduce(struct msi_trace *t, const struct msi_trace_who *who) {
     end_args(&out);
 }
 
+static int tid_of(int thread) {
+    return thread ? FIRST_OTHER_TID + thread : 0;
+}
+
 static void introduce_thread(struct msi_trace *t, int thread, const char *name) {
     if (thread >= THREADS_MOST || t->thread_known[thread]) return;
     t->thread_known[thread] = true;
     struct msi_json_out out = begin_event(t, "M", "thread_name");
-    put_int(&out, "tid", thread);
+    put_int(&out, "tid", tid_of(thread));
     begin_args(&out);
     put_string(&out, "name", name);
     end_args(&out);
@@ -125,7 +143,7 @@ static void introduce_group(struct msi_trace *t, const struct msi_prof_group *gr
 
 /* Where and when an event is. */
 static void put_place(struct msi_json_out *out, int thread, int64_t at, const char *category) {
-    put_int(out, "tid", thread);
+    put_int(out, "tid", tid_of(thread));
     put_time(out, "ts", at);
     put_string(out, "cat", category);
 }
@@ -139,13 +157,12 @@ static void put_site(struct msi_json_out *out, const struct msi_record *r) {
     if (r->function) put_string(out, "function", r->function);
 }
 
-static void put_args(struct msi_json_out *out, const struct msi_record *r, const struct msi_times *times,
-                     uint64_t seq) {
+static void put_args(struct msi_json_out *out, const struct msi_record *r, const struct msi_times *times) {
     bool reduces = r->share == MSI_SHARE_TWICE || !strncmp(r->call, "reduce", 6);
     begin_args(out);
     if (strcmp(r->name, r->call) != 0) put_string(out, "call", r->call);
     put_int(out, "group", r->group->number);
-    put_int(out, "seq", (int64_t)seq);
+    if (r->seq <= INT64_MAX) put_int(out, "seq", (int64_t)r->seq); /* else it was never issued */
     put_int(out, "bytes", (int64_t)r->bytes);
     if (r->dtype) put_string(out, "dtype", mst_dtype_name((mst_dtype)r->dtype));
     if (reduces) put_string(out, "op", mst_op_name((mst_op)r->op));
@@ -158,6 +175,7 @@ static void put_args(struct msi_json_out *out, const struct msi_record *r, const
     if (r->flags & MSI_RECORD_MESSAGE) {
         put_int(out, "peer", r->peer);
         put_int(out, "tag", r->tag);
+        put_string(out, "dir", r->flags & MSI_RECORD_SEND ? "send" : "recv");
     }
     if (r->flags & MSI_RECORD_WORK) {
         msi_json_put_key(out, "work");
@@ -171,47 +189,97 @@ static const char *category(const struct msi_record *r) {
     return r->flags & MSI_RECORD_MESSAGE ? "message" : "collective";
 }
 
-static void add_call(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times,
-                     uint64_t seq, int thread) {
+/*
+ * The arrow from a send to its receive, as its two ends know it. Perfetto takes ids of 64 bits alone, draws arrows between slices,
+ * and from the one that began first, which an early receive did: so the receive's end is a slice of its own, within the receive.
+ */
+struct arrow {
+    bool out, in;
+    char id[32];
+};
+
+static struct arrow find_arrow(const struct msi_trace *t, const struct msi_record *r) {
+    static const uint64_t seed[2] = {0x6d7573746572, 2};
+    struct arrow arrow = {0};
+    char text[160];
+    bool send = r->flags & MSI_RECORD_SEND;
+    if (!(r->flags & MSI_RECORD_MESSAGE) || r->peer < 0 || r->status != MST_OK) return arrow;
+    int n = snprintf(text, sizeof text, "%s.%d.%d.%d.%llu", r->group->id, r->tag, send ? t->rank : r->peer,
+                     send ? r->peer : t->rank, (unsigned long long)r->seq);
+    if (n >= (int)sizeof text) n = (int)sizeof text - 1;
+    snprintf(arrow.id, sizeof arrow.id, "0x%llx", (unsigned long long)msi_hash(text, (size_t)n, seed));
+    arrow.out = send;
+    arrow.in = !send;
+    return arrow;
+}
+
+static void put_arrow(struct msi_json_out *out, const struct arrow *arrow) {
+    put_string(out, "bind_id", arrow->id);
+    msi_json_put_key(out, arrow->out ? "flow_out" : "flow_in");
+    msi_json_put_bool(out, true);
+}
+
+/*
+ * Two calls of a thread, one after the other, may seem to overlap by a little: times are rounded, and the clock is corrected. Viewers
+ * would drop the second, so it begins when the first ends.
+ */
+static struct msi_times set_apart(struct msi_trace *t, const struct msi_times *times, int thread) {
+    struct msi_times is = *times;
+    if (thread >= THREADS_MOST) return is;
+    struct last_call *last = &t->last_calls[thread];
+    int64_t end = is.begin + is.lasted;
+    if (is.begin > last->begin && is.begin < last->end && end > last->end) {
+        is.begin = last->end;
+        is.lasted = end - last->end;
+    }
+    *last = (struct last_call){is.begin, end};
+    return is;
+}
+
+static void add_call(struct msi_trace *t, const struct msi_record *r, const struct msi_times *measured,
+                     int thread) {
+    struct msi_times is = set_apart(t, measured, thread), *times = &is;
+    struct arrow arrow = find_arrow(t, r);
     struct msi_json_out out = begin_event(t, "X", r->name);
     put_place(&out, thread, times->begin, category(r));
     put_time(&out, "dur", times->lasted);
-    put_args(&out, r, times, seq);
+    if (arrow.out) put_arrow(&out, &arrow);
+    put_args(&out, r, times);
+    if (!arrow.in) return;
+    int64_t last = times->lasted > 0; /* its last nanosecond */
+    out = begin_event(t, "X", "arrived");
+    put_place(&out, thread, times->begin + times->lasted - last, "arrow");
+    put_time(&out, "dur", last);
+    put_arrow(&out, &arrow);
+    end_event(&out);
 }
 
 static void add_work(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times,
-                     uint64_t seq, int thread) {
+                     int thread) {
     char id[48];
+    struct arrow arrow = find_arrow(t, r);
+    int64_t end = times->begin + times->lasted;
     snprintf(id, sizeof id, "%d.%llu", t->rank, (unsigned long long)t->works++);
     struct msi_json_out out = begin_event(t, "b", r->name);
     put_place(&out, thread, times->begin, category(r));
     put_string(&out, "id", id);
-    put_args(&out, r, times, seq);
+    if (arrow.out) put_arrow(&out, &arrow);
+    put_args(&out, r, times);
+    if (arrow.in) {
+        out = begin_event(t, "n", "arrived");
+        put_place(&out, thread, end, category(r));
+        put_string(&out, "id", id);
+        put_arrow(&out, &arrow);
+        end_event(&out);
+    }
     out = begin_event(t, "e", r->name);
-    put_place(&out, thread, times->begin + times->lasted, category(r));
+    put_place(&out, thread, end, category(r));
     put_string(&out, "id", id);
-    end_event(&out);
-}
-
-/* One end of the arrow from a send to its receive. It must lie within the event that it leaves or reaches. */
-static void add_flow(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times,
-                     uint64_t seq, int thread) {
-    char id[160];
-    bool send = r->flags & MSI_RECORD_SEND;
-    if (r->peer < 0 || r->status != MST_OK) return;
-    snprintf(id, sizeof id, "%s.%d.%d.%d.%llu", r->group->id, r->tag, send ? t->rank : r->peer,
-             send ? r->peer : t->rank, (unsigned long long)seq);
-    struct msi_json_out out = begin_event(t, send ? "s" : "f", "message");
-    put_place(&out, thread, send ? times->begin : times->begin + times->lasted, "message");
-    put_string(&out, "id", id);
-    if (!send) put_string(&out, "bp", "e");
     end_event(&out);
 }
 
 void msi_trace_add(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times, int thread,
                    const char *thread_name) {
-    bool message = r->flags & MSI_RECORD_MESSAGE;
-    uint64_t seq = message ? msi_numbers_next(&t->numbers, r) : r->seq;
     if (t->broken) {
         t->dropped++;
         return;
@@ -219,12 +287,16 @@ void msi_trace_add(struct msi_trace *t, const struct msi_record *r, const struct
     introduce_thread(t, thread, thread_name);
     introduce_group(t, r->group);
     if (r->flags & MSI_RECORD_WORK)
-        add_work(t, r, times, seq, thread);
+        add_work(t, r, times, thread);
     else
-        add_call(t, r, times, seq, thread);
-    if (message) add_flow(t, r, times, seq, thread);
+        add_call(t, r, times, thread);
+    t->pending++;
     if (times->begin + times->lasted > t->last) t->last = times->begin + times->lasted;
     if (t->buf.len >= FLUSH_AT) msi_trace_flush(t);
+}
+
+void msi_trace_lost(struct msi_trace *t, uint64_t n) {
+    t->dropped += n;
 }
 
 void msi_trace_clock(struct msi_trace *t, int64_t at, int64_t offset, int64_t error) {
@@ -237,69 +309,108 @@ void msi_trace_clock(struct msi_trace *t, int64_t at, int64_t offset, int64_t er
     end_args(&out);
 }
 
-/* What was written in part is taken back: the file ends with a whole event. */
-static void give_up(struct msi_trace *t, int error) {
-    msi_log(prof, WARN, "cannot write to %s: %s; the trace ends here, and the program goes on", t->path,
-            strerror(error));
-    t->broken = true;
-    if (ftruncate(t->fd, t->written) != 0) return; /* readers drop what is cut off */
+/* Empties the buffer into the file, or leaves the file as it was: it ends with a whole event. */
+static int write_out(struct msi_trace *t) {
+    int error = t->buf.failed ? ENOMEM : msi_write_all(t->fd, t->buf.data, t->buf.len);
+    if (!error) {
+        t->written += (off_t)t->buf.len;
+        t->complete = t->events;
+        msi_buf_drop(&t->buf, t->buf.len);
+    } else {
+        /* What follows shall lie behind the last whole event; readers drop what is cut off. */
+        if (ftruncate(t->fd, t->written) != 0 || lseek(t->fd, t->written, SEEK_SET) < 0) error = errno;
+        t->events = t->complete;
+        t->dropped += t->pending;
+        msi_buf_free(&t->buf);
+    }
+    t->pending = 0;
+    return error;
 }
 
 void msi_trace_flush(struct msi_trace *t) {
-    size_t done = 0;
-    if (t->buf.failed && !t->broken) give_up(t, ENOMEM);
-    while (!t->broken && done < t->buf.len) {
-        ssize_t n = write(t->fd, t->buf.data + done, t->buf.len - done);
-        if (n > 0)
-            done += (size_t)n;
-        else if (n == 0 || errno != EINTR)
-            give_up(t, n == 0 ? ENOSPC : errno);
-    }
-    if (!t->broken) t->written += (off_t)done;
-    msi_buf_drop(&t->buf, t->buf.len);
+    if (t->broken) return;
+    int error = write_out(t);
+    if (!error) return;
+    t->broken = true;
+    msi_log(prof, WARN, "cannot write to %s: %s; the trace ends here, and the program goes on", t->path,
+            strerror(error));
 }
 
-static mst_status open_file(struct msi_trace *t, const char *directory) {
-    int n = snprintf(t->path, sizeof t->path, "%s/rank-%d.trace.json", directory, t->rank);
-    if (n < 0 || n >= (int)sizeof t->path)
-        return msi_fail(MST_ERR_CONFIG, "choose a shorter one",
-                        "the directory of traces has a name of %d characters", n);
-    if (mkdir(directory, 0777) != 0 && errno != EEXIST)
-        return msi_fail_errno(errno, "cannot make the directory of traces, %s", directory);
-    t->fd = open(t->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return t->fd >= 0 ? MST_OK : msi_fail_errno(errno, "cannot write the trace %s", t->path);
+/* The first name that is free: what an earlier run or world left there stays. */
+static int open_file(struct msi_trace *t, const char *directory) {
+    for (int k = 1; k <= FILES_MOST; k++) {
+        char number[16] = "";
+        if (k > 1) snprintf(number, sizeof number, ".%d", k);
+        int n = snprintf(t->path, sizeof t->path, "%s/rank-%d%s.trace.json", directory, t->rank, number);
+        if (n < 0 || n >= (int)sizeof t->path) return ENAMETOOLONG;
+        t->fd = open(t->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (t->fd >= 0) return 0;
+        if (errno != EEXIST) return errno;
+    }
+    return EEXIST;
+}
+
+/* A file with its first events in it, or none. */
+static int begin_file(struct msi_trace *t, const char *directory, const struct msi_trace_who *who) {
+    snprintf(t->path, sizeof t->path, "%s", directory);
+    if (mkdir(directory, 0777) != 0 && errno != EEXIST) return errno;
+    int error = open_file(t, directory);
+    if (error) return error;
+    msi_buf_add(&t->buf, "[", 1);
+    introduce(t, who);
+    error = write_out(t);
+    if (!error) return 0;
+    close(t->fd);
+    unlink(t->path);
+    return error;
+}
+
+/* Mistakes of whoever named the directory, unlike what the machine lacks for the moment. */
+static bool is_mistake(int error) {
+    return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ELOOP;
 }
 
 mst_status msi_trace_open(const char *directory, const struct msi_trace_who *who, struct msi_trace **trace) {
     struct msi_trace *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
     made->rank = who->rank;
-    mst_status st = open_file(made, directory);
-    if (st != MST_OK) {
-        free(made);
-        return st;
-    }
-    msi_buf_add(&made->buf, "[", 1);
-    introduce(made, who);
-    msi_trace_flush(made);
-    *trace = made;
-    return MST_OK;
+    int error = begin_file(made, directory, who);
+    *trace = error ? NULL : made;
+    if (!error) return MST_OK;
+    mst_status st = MST_OK;
+    if (is_mistake(error))
+        st = msi_fail(MST_ERR_CONFIG, "MUSTER_TRACE is to name a directory, or one that can be made",
+                      "cannot write traces to the directory %.200s: %s", directory, strerror(error));
+    else
+        msi_log(prof, WARN, "cannot write the trace %s: %s; the program goes on without it", made->path,
+                strerror(error));
+    msi_buf_free(&made->buf);
+    free(made);
+    return st;
+}
+
+/* Where the disk was full there may be room again for that much. */
+static void write_end(struct msi_trace *t) {
+    struct msi_json_out out = begin_event(t, "M", "muster_end");
+    begin_args(&out);
+    put_time(&out, "ts", t->last);
+    put_int(&out, "events", (int64_t)t->events);
+    put_int(&out, "dropped", (int64_t)t->dropped);
+    end_args(&out);
+    msi_buf_add(&t->buf, "\n]\n", 3);
+    if (t->broken)
+        write_out(t);
+    else
+        msi_trace_flush(t);
 }
 
 void msi_trace_close(struct msi_trace *t) {
     if (!t) return;
-    if (!t->broken) {
-        struct msi_json_out out = begin_event(t, "M", "muster_end");
-        begin_args(&out);
-        put_time(&out, "ts", t->last);
-        put_int(&out, "events", (int64_t)t->events);
-        put_int(&out, "dropped", (int64_t)t->dropped);
-        end_args(&out);
-        msi_buf_add(&t->buf, "\n]\n", 3);
-        msi_trace_flush(t);
-    }
+    msi_trace_flush(t);
+    write_end(t);
+    if (t->dropped)
+        msi_log(prof, WARN, "%llu operations are missing in %s", (unsigned long long)t->dropped, t->path);
     close(t->fd);
     msi_buf_free(&t->buf);
-    msi_numbers_free(&t->numbers);
     free(t);
 }

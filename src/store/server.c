@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "os/socket.h"
+#include "os/thread.h"
 #include "store/server_conn.h"
 #include "store/store.h"
 
@@ -129,13 +130,8 @@ static void *serve(void *context) {
     return NULL;
 }
 
-/* The thread takes none of the program's signals. */
 static mst_status start_thread(struct msi_server *server) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&server->thread, NULL, serve, server);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = msi_thread_start(&server->thread, serve, server);
     return error ? msi_fail_errno(error, "cannot start the store's thread") : MST_OK;
 }
 

@@ -12,7 +12,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct msi_flight rings[2];
-static struct msi_flight_view views[2];
+static struct msi_flight_room rooms[2];
 
 static void make(struct msi_flight *f) {
     kit_begin(f);
@@ -22,7 +22,8 @@ static void make(struct msi_flight *f) {
     for (uint64_t i = 1; i < 300; i++)
         kit_add(f, MSI_FLIGHT_DONE, (struct kit_op){.place = 1, .seq = i, .begin = (double)i});
     kit_add(f, MSI_FLIGHT_STARTED, (struct kit_op){.place = 1, .seq = 300, .begin = 300, .dtype = MST_F32});
-    kit_add(f, MSI_FLIGHT_STARTED, (struct kit_op){.place = 2, .seq = 1, .begin = 301, .peer = 1});
+    kit_add(f, MSI_FLIGHT_STARTED,
+            (struct kit_op){.place = 2, .seq = 1, .begin = 301, .way = MSI_FLIGHT_RECV, .peer = 1});
 }
 
 static void patch(const uint8_t *data, size_t size) {
@@ -49,17 +50,19 @@ static void check_json(const struct msi_flight_view *view) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct msi_flight_of ranks[2];
+    struct msi_verdicts verdicts;
     struct msi_buf text = {0};
     for (int i = 0; i < 2; i++) make(&rings[i]);
     patch(data, size);
     for (int i = 0; i < 2; i++) {
-        bool any = msi_flight_look(&rings[i], kit_look(1000), &views[i]);
-        ranks[i] = (struct msi_flight_of){i, any ? &views[i] : NULL};
-        if (any) check_json(&views[i]);
+        bool any = msi_flight_look(&rings[i], kit_look(1000), &rooms[i]);
+        ranks[i] = (struct msi_flight_of){.view = any ? &rooms[i].view : NULL, .blames = 1 - i};
+        if (any) check_json(&rooms[i].view);
     }
-    msi_flight_judge(ranks, 2, 2, &text);
+    if (msi_flight_judge(ranks, 2, &verdicts)) msi_flight_say_verdicts(&verdicts, &text);
     for (size_t i = 0; i < text.len; i++) assert(text.data[i] >= 0x20 || text.data[i] == '\n');
     assert(text.len > 0 && text.data[text.len - 1] == '\n');
     msi_buf_free(&text);
+    msi_verdicts_free(&verdicts);
     return 0;
 }

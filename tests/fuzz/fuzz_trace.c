@@ -11,6 +11,7 @@
 #include "../tools/muster/page_set.c"
 #include "../tools/muster/page_sites.c"
 #include "../tools/muster/page_table.c"
+#include "../tools/muster/page_worlds.c"
 #include "../tools/muster/text.c"
 
 #include <assert.h>

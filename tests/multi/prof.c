@@ -3,29 +3,46 @@
  *
  *   init                        joins; what comes before is done without a world
  *   kinds                       every kind of call once, with known sizes, in the world and in a group of the first two ranks
+ *   every                       every call of comm.h once, in a group "pair" of the first two ranks; rank 0 says "once NAME LINE"
+ *   race                        threads start and stop operations; in the end all of race0 to race7 are started
  *   sums=N, works=N             N sums of 4 f32; of 64 KiB, with .work
  *   named=NAME, asked           a sum with .log_name, with .prof
  *   pass=N                      N messages of 8 f32 to the next rank, and from the one before
+ *   any=N                       N byte strings of each other rank to rank 0, which takes them from anybody, each of its own length
+ *   mixed=N                     N times messages of two tags and three lengths to the next rank, which asks for them in another order
+ *   late                        a receive that runs out of time, and then one that does not
+ *   swap=N                      the same the other way round: received with .work, and sent blocking
  *   barrier
  *   on, off, on=OP, off=OP      mst_start_profiling_comms, …_stop_…; the same for an operation
  *   set=TEXT                    mst_configure(.config = TEXT)
  *   enable, enable=OP, disable, verbose, debug     mst_configure(.enabled = …, …)
- *   log, straggler, json        the summaries
+ *   log, straggler, json        the summaries; log=MS with .timeout_ms, and then "logged after N ms"
+ *   cancelled                   the summary with a .cancel that is fired already
+ *   world=PATH, in=N, there, end   another world that meets in a file, with the ranks the other way round; N sums in it; its
+ *                               summary; its end
+ *   try                         a sum that may fail
  *   die=R, leave                rank R kills itself; all end without mst_destroy_process_group
+ *   again, beside=FILE          leaves the world and joins the next; 5 sums in a second world beside the first, by file://FILE
+ *   fork, fork=FILE             forks a child, which ends as programs do, and waits for it; after 5 sums in a world of its own
+ *   wait=MS                     does nothing
  *
- * What begins with odd- is done by odd ranks alone.
+ * What begins with odd- is done by odd ranks alone, and with r0-, r1-, … by that rank.
  */
 #include <muster/muster.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SMALL = 4, LARGE = 16384, MOST = 64 };
 
 static float in[MOST * LARGE], out[MOST * LARGE];
 static int rank, size;
+static mst_group *other;
 
 static void check(mst_status st, const char *action) {
     if (st == MST_OK) return;
@@ -38,6 +55,52 @@ static void messages(int n) {
         mst_work *work;
         check(mst_isend(in, 8, MST_F32, .dst = (rank + 1) % size, .work = &work), "isend");
         check(mst_recv(out, 8, MST_F32, .src = (rank + size - 1) % size), "recv");
+        check(mst_wait(work), "wait");
+    }
+}
+
+static void from_anybody(int n) {
+    for (int i = 0; i < n && rank > 0; i++)
+        check(mst_send_bytes(in, (size_t)(100 * rank + i), .dst = 0, .tag = 3), "send_bytes");
+    for (int i = 0; i < n * (size - 1) && rank == 0; i++) {
+        mst_bytes bytes;
+        check(mst_recv_bytes(&bytes, .src = MST_ANY_SOURCE, .tag = 3), "recv_bytes");
+        mst_bytes_free(&bytes);
+    }
+    check(mst_barrier(), "barrier"); /* nobody leaves before the others have come */
+}
+
+static void mixed(int n) {
+    enum { FIRST = 200000, SECOND = 8, OTHER = 32 }; /* the first does not fit into a link */
+    int next = (rank + 1) % size, previous = (rank + size - 1) % size;
+    for (int i = 0; i < n; i++) {
+        mst_work *works[6];
+        const mst_p2p batch[] = {
+            {.send = false, .buf = out, .count = OTHER, .dtype = MST_F32, .peer = previous, .tag = 2},
+            {.send = true, .buf = in, .count = FIRST, .dtype = MST_F32, .peer = next, .tag = 1}};
+        check(mst_batch_isend_irecv(batch, 2, works), "batch_isend_irecv");
+        check(mst_irecv(out + OTHER, FIRST, MST_F32, .src = previous, .tag = 1, .work = &works[2]), "irecv");
+        check(mst_isend(in, SECOND, MST_F32, .dst = next, .tag = 1, .work = &works[3]), "isend");
+        check(mst_isend(in, OTHER, MST_F32, .dst = next, .tag = 2, .work = &works[4]), "isend");
+        check(mst_irecv(out + OTHER + FIRST, SECOND, MST_F32, .src = previous, .tag = 1, .work = &works[5]),
+              "irecv");
+        for (int k = 6; k-- > 0;) check(mst_wait(works[k]), "wait");
+    }
+}
+
+static void late(void) {
+    int peer = 1 - rank;
+    if (rank < 2 && mst_recv(out, 8, MST_F32, .src = peer, .tag = 9, .timeout_ms = 50) == MST_OK) exit(4);
+    check(mst_barrier(), "barrier");
+    if (rank == 0) check(mst_send(in, 8, MST_F32, .dst = peer, .tag = 9), "send");
+    if (rank == 1) check(mst_recv(out, 8, MST_F32, .src = peer, .tag = 9), "recv");
+}
+
+static void swaps(int n) {
+    for (int i = 0; i < n; i++) {
+        mst_work *work;
+        check(mst_irecv(out, 8, MST_F32, .src = (rank + size - 1) % size, .work = &work), "irecv");
+        check(mst_send(in, 8, MST_F32, .dst = (rank + 1) % size), "send");
         check(mst_wait(work), "wait");
     }
 }
@@ -82,6 +145,128 @@ static void all_kinds(void) {
     check(mst_destroy_process_group(pair), "destroy");
 }
 
+/* So that its record can be told from all others. */
+#define ONCE(name, call)                                                                                     \
+    do {                                                                                                     \
+        if (rank == 0) printf("once %s %d\n", #name, __LINE__);                                              \
+        check(call, #name);                                                                                  \
+    } while (0)
+
+/* 8 f32 to the other one, and from it. */
+static void every_message(mst_group *g) {
+    mst_work *work, *works[2];
+    int peer = 1 - rank;
+    const mst_p2p both[] = {{.send = true, .buf = in, .count = 8, .dtype = MST_F32, .peer = peer},
+                            {.buf = out, .count = 8, .dtype = MST_F32, .peer = peer}};
+    mst_bytes bytes;
+    if (rank == 0) {
+        ONCE(send, mst_send(in, 8, MST_F32, .dst = peer, .group = g));
+        ONCE(recv, mst_recv(out, 8, MST_F32, .src = peer, .group = g));
+        ONCE(isend, mst_isend(in, 8, MST_F32, .dst = peer, .group = g, .work = &work));
+        check(mst_wait(work), "wait");
+        ONCE(irecv, mst_irecv(out, 8, MST_F32, .src = peer, .group = g, .work = &work));
+        check(mst_wait(work), "wait");
+        ONCE(send_bytes, mst_send_bytes("hello", 5, .dst = peer, .group = g));
+        ONCE(recv_bytes, mst_recv_bytes(&bytes, .src = peer, .group = g));
+    } else {
+        check(mst_recv(out, 8, MST_F32, .src = peer, .group = g), "recv");
+        check(mst_send(in, 8, MST_F32, .dst = peer, .group = g), "send");
+        check(mst_recv(out, 8, MST_F32, .src = peer, .group = g), "recv");
+        check(mst_send(in, 8, MST_F32, .dst = peer, .group = g), "send");
+        check(mst_recv_bytes(&bytes, .src = peer, .group = g), "recv_bytes");
+        mst_bytes_free(&bytes);
+        check(mst_send_bytes("hello there", 11, .dst = peer, .group = g), "send_bytes");
+        bytes = (mst_bytes){NULL, 0};
+    }
+    mst_bytes_free(&bytes);
+    ONCE(batch_isend_irecv, mst_batch_isend_irecv(both, 2, works, .group = g));
+    for (int i = 0; i < 2; i++) check(mst_wait(works[i]), "wait");
+}
+
+/* Rank 0 has 5 bytes, rank 1 has 11. */
+static void every_bytes(mst_group *g) {
+    mst_bytes all[2], one = {rank ? NULL : strdup("hello"), rank ? 0 : 5};
+    const mst_bytes ins[] = {{.data = (char[]){"hello"}, .len = 5},
+                             {.data = (char[]){"hello there"}, .len = 11}};
+    const mst_bytes *own = &ins[rank];
+    ONCE(broadcast_bytes, mst_broadcast_bytes(&one, .group = g));
+    mst_bytes_free(&one);
+    ONCE(all_gather_bytes, mst_all_gather_bytes(all, own->data, own->len, .group = g));
+    for (int i = 0; i < 2; i++) mst_bytes_free(&all[i]);
+    ONCE(gather_bytes, mst_gather_bytes(all, own->data, own->len, .group = g));
+    for (int i = 0; i < 2 && rank == 0; i++) mst_bytes_free(&all[i]);
+    ONCE(scatter_bytes, mst_scatter_bytes(&one, rank ? NULL : ins, .group = g));
+    mst_bytes_free(&one);
+}
+
+static void every_list(mst_group *g) {
+    void *outs[] = {out, out + 64};
+    const void *ins[] = {in, in + 64};
+    const size_t counts[] = {16, 8};
+    ONCE(all_gather, mst_all_gather(outs, in, 16, MST_F32, .group = g));
+    ONCE(reduce_scatter, mst_reduce_scatter(out, ins, 16, MST_F32, .group = g));
+    ONCE(all_to_all, mst_all_to_all(outs, ins, 16, MST_F32, .group = g));
+    ONCE(all_reduce_coalesced, mst_all_reduce_coalesced(outs, counts, 2, MST_F32, .group = g));
+    ONCE(all_gather_coalesced, mst_all_gather_coalesced(outs, ins, counts, 2, MST_F32, .group = g));
+    ONCE(reduce_scatter_coalesced, mst_reduce_scatter_coalesced(outs, ins, counts, 2, MST_F32, .group = g));
+}
+
+static void every_tensor(mst_group *g) {
+    ONCE(barrier, mst_barrier(.group = g));
+    ONCE(monitored_barrier, mst_monitored_barrier(.group = g));
+    ONCE(broadcast, mst_broadcast(out, 16, MST_F32, .group = g));
+    ONCE(all_reduce, mst_all_reduce(out, 16, MST_F32, .group = g));
+    ONCE(reduce, mst_reduce(out, 16, MST_F32, .group = g));
+    ONCE(inference_all_reduce, mst_inference_all_reduce(out, 16, MST_F32, .group = g));
+    ONCE(all_gather_into_tensor, mst_all_gather_into_tensor(out, in, 16, MST_F32, .group = g));
+    ONCE(reduce_scatter_tensor, mst_reduce_scatter_tensor(out, in, 16, MST_F32, .group = g));
+    ONCE(gather, mst_gather(out, in, 16, MST_F32, .group = g));
+    ONCE(scatter, mst_scatter(out, in, 16, MST_F32, .group = g));
+    ONCE(all_to_all_single, mst_all_to_all_single(out, in, 16, MST_F32, .group = g));
+    ONCE(reduce_scatter_fn, mst_reduce_scatter_fn(out, in, 16, MST_F32, .group = g));
+    ONCE(allgather_fn, mst_allgather_fn(out, in, 16, MST_F32, .group = g));
+}
+
+static void every(void) {
+    mst_group *pair;
+    const int first[] = {0, 1};
+    check(mst_new_group(first, 2, &pair, .name = "pair"), "new_group");
+    if (rank < 2) {
+        void *memory;
+        check(mst_alloc(64, &memory, .group = pair), "alloc");
+        every_tensor(pair);
+        every_list(pair);
+        every_bytes(pair);
+        every_message(pair);
+        mst_free(memory);
+    }
+    check(mst_destroy_process_group(pair), "destroy");
+}
+
+static void *racer(void *arg) {
+    char own[16], passing[16];
+    const char *const names[] = {own}, *const others[] = {passing};
+    snprintf(own, sizeof own, "race%d", *(int *)arg);
+    snprintf(passing, sizeof passing, "passing%d", *(int *)arg);
+    for (int i = 0; i < 300; i++) {
+        check(mst_start_profiling_op(others, 1), "race");
+        check(i % 2 ? mst_stop_profiling_op(names, 1) : mst_start_profiling_op(names, 1), "race");
+        check(mst_stop_profiling_op(others, 1), "race");
+    }
+    check(mst_start_profiling_op(names, 1), "race");
+    return NULL;
+}
+
+static void race(void) {
+    pthread_t threads[8];
+    int numbers[8];
+    for (int i = 0; i < 8; i++) {
+        numbers[i] = i;
+        if (pthread_create(&threads[i], NULL, racer, &numbers[i]) != 0) exit(3);
+    }
+    for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
+}
+
 static void works(int n) {
     for (int i = 0; i < n; i++) {
         mst_work *work;
@@ -97,9 +282,35 @@ static void json(void) {
     mst_bytes_free(&text);
 }
 
-static bool summaries(const char *action) {
-    if (!strcmp(action, "log"))
+static long long now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void log_within(int ms) {
+    long long begin = now_ms();
+    check(mst_log_summary(.timeout_ms = ms), "log");
+    printf("logged after %lld ms\n", now_ms() - begin);
+}
+
+static void log_cancelled(void) {
+    mst_cancel *cancel;
+    check(mst_cancel_new(&cancel), "cancel");
+    mst_cancel_fire(cancel);
+    printf("cancelled: %s\n", mst_status_name(mst_log_summary(.cancel = cancel)));
+    mst_cancel_free(cancel);
+}
+
+static bool summaries(const char *action, const char *value) {
+    if (!strcmp(action, "log") && value)
+        log_within(atoi(value));
+    else if (!strcmp(action, "log"))
         check(mst_log_summary(), action);
+    else if (!strcmp(action, "cancelled"))
+        log_cancelled();
+    else if (!strcmp(action, "there"))
+        check(mst_log_summary(.world = other), action);
     else if (!strcmp(action, "straggler"))
         check(mst_log_summary(.show_straggler = true), action);
     else if (!strcmp(action, "json"))
@@ -128,10 +339,34 @@ static bool switches(const char *action, const char *value) {
     return true;
 }
 
+static void open_other(const char *path) {
+    char url[300];
+    snprintf(url, sizeof url, "file://%s?rank=%d&world_size=%d", path, size - 1 - rank, size);
+    mst_init_options options = {.size = sizeof options, .init_method = url};
+    check(mst_world_open(&options, &other), "world");
+}
+
+static bool elsewhere(const char *action, const char *value) {
+    if (!strcmp(action, "world"))
+        open_other(value);
+    else if (!strcmp(action, "in"))
+        for (int i = 0; i < atoi(value); i++)
+            check(mst_all_reduce(out, SMALL, MST_F32, .group = other), action);
+    else if (!strcmp(action, "end"))
+        check(mst_destroy_process_group(other), action);
+    else
+        return false;
+    return true;
+}
+
 static void calls(const char *action, const char *value) {
     int n = value ? atoi(value) : 1;
     if (!strcmp(action, "kinds"))
         all_kinds();
+    else if (!strcmp(action, "every"))
+        every();
+    else if (!strcmp(action, "race"))
+        race();
     else if (!strcmp(action, "sums"))
         for (int i = 0; i < n; i++) check(mst_all_reduce(out, SMALL, MST_F32), action);
     else if (!strcmp(action, "works"))
@@ -142,27 +377,89 @@ static void calls(const char *action, const char *value) {
         check(mst_all_reduce(out, SMALL, MST_F32, .prof = true), action);
     else if (!strcmp(action, "pass"))
         messages(n);
+    else if (!strcmp(action, "any"))
+        from_anybody(n);
+    else if (!strcmp(action, "mixed"))
+        mixed(n);
+    else if (!strcmp(action, "late"))
+        late();
+    else if (!strcmp(action, "swap"))
+        swaps(n);
     else if (!strcmp(action, "barrier"))
         check(mst_barrier(), action);
+    else if (!strcmp(action, "try"))
+        mst_all_reduce(out, SMALL, MST_F32);
     else if (!strcmp(action, "die") && rank == n)
         raise(SIGKILL);
     else if (!strcmp(action, "leave"))
         exit(0);
 }
 
+/* What this rank has to do with it; NULL: nothing. */
+static const char *own_part(const char *action) {
+    if (!strncmp(action, "odd-", 4)) return rank % 2 ? action + 4 : NULL;
+    if (action[0] != 'r' || action[1] < '0' || action[1] > '9' || action[2] != '-') return action;
+    return action[1] - '0' == rank ? action + 3 : NULL;
+}
+
+static void join(void) {
+    check(mst_init(), "init");
+    rank = mst_get_rank(NULL);
+    size = mst_get_world_size(NULL);
+}
+
+static void beside(const char *file) {
+    char method[512];
+    mst_group *world;
+    mst_init_options options = {
+        .size = sizeof options, .init_method = method, .rank = rank, .world_size = size};
+    snprintf(method, sizeof method, "file://%s", file);
+    check(mst_world_open(&options, &world), "world_open");
+    for (int i = 0; i < 5; i++) check(mst_all_reduce(out, SMALL, MST_F32, .group = world), "all_reduce");
+    check(mst_destroy_process_group(world), "destroy");
+}
+
+static void fork_one(const char *file) {
+    int status = -1;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0 && file) {
+        size = 1;
+        rank = 0;
+        beside(file);
+    }
+    if (child == 0) exit(0);
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) exit(4);
+}
+
+static bool lives(const char *action, const char *value) {
+    int n = value ? atoi(value) : 0;
+    if (!strcmp(action, "init")) {
+        join();
+    } else if (!strcmp(action, "again")) {
+        check(mst_destroy_process_group(NULL), action);
+        join();
+    } else if (!strcmp(action, "beside")) {
+        beside(value);
+    } else if (!strcmp(action, "fork")) {
+        fork_one(value);
+    } else if (!strcmp(action, "wait")) {
+        nanosleep(&(struct timespec){n / 1000, n % 1000 * 1000000L}, NULL);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         char *value = strchr(argv[i], '=');
         if (value) *value++ = '\0';
-        if (!strcmp(argv[i], "init")) {
-            check(mst_init(), "init");
-            rank = mst_get_rank(NULL);
-            size = mst_get_world_size(NULL);
-        }
-        bool mine = strncmp(argv[i], "odd-", 4) != 0;
-        const char *action = argv[i] + (mine ? 0 : 4);
-        if (!mine && rank % 2 == 0) continue;
-        if (!summaries(action) && !switches(action, value)) calls(action, value);
+        const char *action = own_part(argv[i]);
+        if (!action || lives(action, value) || summaries(action, value) || switches(action, value) ||
+            elsewhere(action, value))
+            continue;
+        calls(action, value);
     }
     check(mst_destroy_process_group(NULL), "destroy");
     return 0;

@@ -41,6 +41,13 @@ static mst_status step(int timeout_ms) {
     return mst_all_reduce(grad, 16, MST_F32, .timeout_ms = timeout_ms);
 }
 
+static mst_status step_by_itself(int timeout_ms) {
+    float grad[16] = {0};
+    mst_work *work;
+    mst_status status = mst_all_reduce(grad, 16, MST_F32, .timeout_ms = timeout_ms, .work = &work);
+    return status == MST_OK ? mst_wait(work) : status;
+}
+
 _Noreturn static void wait_to_be_ended(void) {
     for (;;) pause();
 }
@@ -53,11 +60,51 @@ static void hang(void) {
     must(step(0));
 }
 
-/* The others run out of time, say so, and stay. */
-static void stall(void) {
+/* The last one is a member, too, and has called nothing in the group yet. */
+static void hang_in_group(void) {
+    mst_group *group;
+    int ranks[64];
+    for (int r = 0; r < size; r++) ranks[r] = r;
+    must(mst_new_group(ranks, (size_t)size, &group, .name = "sub"));
+    printf("ready\n");
+    fflush(stdout);
     if (is_last()) wait_to_be_ended();
-    mst_status status = step(300);
-    if (status == MST_OK || step(300) == MST_OK) exit(3);
+    must(mst_barrier(.group = group));
+}
+
+/* Rank 0 has sent the first of two messages that rank 1 waits for, and with another tag more. */
+static void hang_in_messages(void) {
+    int words[2] = {0};
+    mst_work *works[2];
+    printf("ready\n");
+    fflush(stdout);
+    for (int i = 0; i < 3 && rank == 0; i++) must(mst_send(words, 1, MST_I32, .dst = 1, .tag = i ? 6 : 5));
+    for (int i = 0; i < 2 && rank == 1; i++)
+        must(mst_irecv(&words[i], 1, MST_I32, .src = i ? MST_ANY_SOURCE : 0, .tag = 5, .work = &works[i]));
+    if (rank == 1) must(mst_wait(works[0]));
+    if (rank == 1) must(mst_recv(words, 1, MST_I32, .src = 0, .tag = 5));
+    wait_to_be_ended();
+}
+
+/* A group ends while a receive in it is open, and others follow. */
+static void leave_group(const char *path) {
+    mst_group *group;
+    mst_work *work;
+    int both[] = {0, 1}, word;
+    must(mst_new_group(both, 2, &group, .name = "pair"));
+    if (rank == 0) must(mst_irecv(&word, 1, MST_I32, .src = 1, .tag = 4, .group = group, .work = &work));
+    must(mst_barrier());
+    must(mst_destroy_process_group(group));
+    must(mst_new_group(both, 2, &group, .name = "next"));
+    if (rank == 0) must(mst_flight_dump(path));
+    must(mst_barrier());
+}
+
+/* The others run out of time, say so, and stay. */
+static void stall(mst_status (*take)(int timeout_ms)) {
+    if (is_last()) wait_to_be_ended();
+    mst_status status = take(300);
+    if (status == MST_OK || take(300) == MST_OK) exit(3);
     printf("%s\n", mst_status_name(status));
     fflush(stdout);
     wait_to_be_ended();
@@ -94,7 +141,11 @@ int main(int argc, char **argv) {
     }
     begin();
     if (!strcmp(how, "hang")) hang();
-    if (!strcmp(how, "stall")) stall();
+    if (!strcmp(how, "group")) hang_in_group();
+    if (!strcmp(how, "messages")) hang_in_messages();
+    if (!strcmp(how, "leave")) leave_group(argument);
+    if (!strcmp(how, "stall")) stall(step);
+    if (!strcmp(how, "stall_work")) stall(step_by_itself);
     if (!strcmp(how, "die")) die();
     if (!strcmp(how, "invalid")) invalid();
     if (!strcmp(how, "dump")) dump(argument);

@@ -5,12 +5,15 @@ import os
 import random
 import re
 import shutil
+import subprocess
 import tempfile
 import unittest
 
 import trace_make
 from tool import ToolTest
 from trace_make import Trace, flight
+
+SANITIZED = re.search("-[at]san", os.environ.get("MUSTER_BUILD_DIR", ""))  # keeps what was freed
 
 
 def table(part):
@@ -268,9 +271,8 @@ class Verdicts(ReportTest):
             done = [("broadcast", 15, "done", "data.c:9"), ("all_reduce", 16, "done", "train.c:31")]
             flight(self.dir, rank, 4, done + [("all_reduce", 17, "started", "train.c:33")] * (rank != 2), "MST_ERR_STALLED: nothing moved" if rank != 2 else "SIGUSR2")
         words = self.verdict("behind", [2])
-        self.assertIn("Rank 2 is behind: the last that it finished is all_reduce number 16 of world at train.c:31 (step)", words)
-        self.assertIn("ranks 0, 1, 3 wait for it: it has not come to all_reduce number 17 of world at train.c:33", words)
-        self.assertIn("SIGUSR2", words)
+        self.assertEqual(words, "Rank 2 is behind: it has not come to mst_all_reduce #17 of world, in which ranks 0, 1, 3 wait (train.c:33); its last was "
+                                "mst_all_reduce #16 of world (4 ranks), 1024 f32, at train.c:31 (step), has returned; its recorder says: SIGUSR2.")
 
     def test_a_rank_that_others_wait_for_waits_for_another(self):
         stuck = [("all_reduce", 17, "started", "train.c:33")]
@@ -279,35 +281,59 @@ class Verdicts(ReportTest):
         flight(self.dir, 2, 4, [("all_reduce", 16, "done", "train.c:31"), {"name": "recv", "seq": 4, "state": "started", "site": "pipe.c:8", "peer": 3}])
         flight(self.dir, 3, 4, [("all_reduce", 16, "done", "train.c:31")])
         words = self.verdict("behind", [3])
-        self.assertIn("recv from rank 3 number 4", words)
+        self.assertIn("in which ranks 0, 1 wait (train.c:33), and rank 2 waits because of it", words)
+        flight(self.dir, 3, 4, [("all_reduce", 16, "done", "train.c:31"), ("all_reduce", 17, "started", "train.c:33")])
+        self.assertIn("rank 2 in mst_recv #4 from rank 3", self.verdict("circle", [2, 3]))
+        sent = {"name": "send", "seq": 4, "state": "done", "site": "pipe.c:9", "peer": 2}
+        flight(self.dir, 3, 4, [sent, ("all_reduce", 17, "started", "train.c:33")])
+        self.verdict("behind", [2])
+
+    def test_a_member_that_called_nothing(self):
+        """Its recorder lists the group."""
+        group = {"group": 1, "name": "pair", "id": "p", "size": 2}
+        call = {"name": "barrier", "seq": 1, "state": "started", "site": "a.c:1", "group": 1, "group_name": "pair", "group_id": "p", "group_size": 2}
+        flight(self.dir, 0, 3, [call], groups=[group])
+        flight(self.dir, 1, 3, [], groups=[group], now_us=1.0)
+        flight(self.dir, 2, 3, [])
+        self.assertIn("Rank 1 is behind: it has not come to mst_barrier #1 of group 'pair'", self.verdict("behind", [1]))
+        flight(self.dir, 1, 3, [])
+        self.assertIn("not all 2 ranks of group 'pair' are known", self.verdict("missing", []).lower())
+
+    def test_the_ways_of_a_batch(self):
+        """Both sent and wait for what the other sent with another tag."""
+        batch = {"name": "batch_isend_irecv", "seq": 0, "site": "a.c:1"}
+        for rank in range(2):
+            done = {**batch, "state": "done", "peer": 1 - rank, "dir": "send", "tag": 5 + rank}
+            flight(self.dir, rank, 2, [done, {**batch, "state": "started", "peer": 1 - rank, "dir": "recv", "tag": 6}])
+        self.verdict("behind", [0])
 
     def test_a_missing_rank(self):
         for rank in (0, 1, 3):
             flight(self.dir, rank, 4, [("barrier", 3, "started", "a.c:1")])
         words = self.verdict("missing", [2])
-        self.assertIn("rank 2 without a recording, and ranks 0, 1, 3 wait in barrier number 3 of world at a.c:1", words)
+        self.assertEqual(words, "Rank 2 has recorded nothing: it may not have come to mst_barrier #3 of world, in which ranks 0, 1, 3 wait (a.c:1).")
 
     def test_ranks_that_wait_for_each_other(self):
         for rank in range(2):
             flight(self.dir, rank, 2, [{"name": "recv", "seq": 0, "state": "started", "site": f"a.c:{rank}", "peer": 1 - rank}])
         words = self.verdict("circle", [0, 1])
-        self.assertIn("rank 0 in recv from rank 1 number 0 of world at a.c:0 (step) for rank 1, and rank 1 in recv", words)
+        self.assertIn("rank 0 in mst_recv #0 from rank 1 of world (2 ranks), 1024 f32, at a.c:0 (step) for rank 1, and rank 1 in mst_recv", words)
 
     def test_different_calls(self):
         for rank in range(3):
             name = "broadcast" if rank == 2 else "all_reduce"
             flight(self.dir, rank, 3, [(name, 5, "started", f"{name}.c:1")])
         words = self.verdict("different", [0, 2])
-        self.assertIn("rank 2 called broadcast number 5 of world at broadcast.c:1", words)
+        self.assertIn("rank 2 mst_broadcast #5 of world (3 ranks), 1024 f32, at broadcast.c:1", words)
 
     def test_nobody_is_behind(self):
         for rank in range(3):
             flight(self.dir, rank, 3, [("all_reduce", 5, "started", "a.c:1")])
-        self.assertIn("ranks 0, 1, 2 are all in all_reduce number 5", self.verdict("together", []))
+        self.assertIn("all have come to mst_all_reduce #5 of world, in which ranks 0, 1, 2 wait", self.verdict("together", []))
 
     def test_nothing_is_going_on(self):
         flight(self.dir, 0, 1, [("barrier", 5, "done", "a.c:1")])
-        self.assertIn("all had finished", self.verdict("none", []))
+        self.assertEqual("No rank waits for another.", self.verdict("none", []))
 
     def test_a_rank_that_others_name(self):
         """All are in the same call; a rank died in it, and the others failed for that."""
@@ -316,10 +342,10 @@ class Verdicts(ReportTest):
         for rank in (0, 1, 3):
             flight(self.dir, rank, 4, [{**call, "state": "done", "failed": True}], reason="MST_ERR_PEER_LOST: gone", culprit=2)
         words = self.verdict("lost", [2])
-        self.assertIn("Rank 2 is the cause that others name: it was in all_reduce number 17 of world at train.c:33 (step); it is named by ranks 0, 1, 3.", words)
+        self.assertIn("Rank 2 is the cause that ranks 0, 1, 3 name; it is in mst_all_reduce #17 of world (4 ranks), 1024 f32, at train.c:33 (step)", words)
         self.assertIn("killed by SIGKILL", words)
         os.remove(os.path.join(self.dir, "rank-2.flight.json"))
-        self.assertIn("Rank 2 left no recording, and it is named as the cause by ranks 0, 1, 3", self.verdict("missing", [2]))
+        self.assertIn("Rank 2 has recorded nothing, and ranks 0, 1, 3 name it as the cause", self.verdict("missing", [2]))
         flight(self.dir, 2, 4, [{**call, "seq": 16, "state": "done"}])
         self.assertIn("Rank 2 is behind", self.verdict("behind", [2]))
 
@@ -328,7 +354,7 @@ class Verdicts(ReportTest):
         self.verdict("none", [])
 
     def test_groups_that_look_alike(self):
-        """Two pairs of one name and size: without more nobody is blamed, with ids or traces the right one is."""
+        """Two pairs of one name and size: without more nobody is blamed, with ids the right one is."""
         def pairs(more):
             for rank in range(4):
                 ops = [{"name": "all_reduce", "seq": 10 * (rank // 2) + (rank != 3), "state": "done" if rank in (0, 3) else "started", "site": f"a.c:{rank}",
@@ -337,13 +363,6 @@ class Verdicts(ReportTest):
         pairs(lambda rank: {})
         self.verdict("together", [])
         pairs(lambda rank: {"group_id": f"p{rank // 2}"})
-        self.verdict("behind", [3])
-        pairs(lambda rank: {})
-        for rank in range(4):
-            trace = Trace(rank, 4)
-            trace.group(1, "pair", [rank // 2 * 2, rank // 2 * 2 + 1], id=f"p{rank // 2}")
-            trace.op("barrier", 0, 1, 0, group=1)
-            trace.end().write(self.dir)
         self.verdict("behind", [3])
 
     def test_hostile_recordings(self):
@@ -355,6 +374,153 @@ class Verdicts(ReportTest):
         found = self.figures(None)
         self.assertEqual(len(found["warnings"]), 4, found["warnings"])
         self.assertEqual(found["failure"]["ranks"][0]["rank"], 0)
+
+
+class Worlds(ReportTest):
+    """Traces of several worlds in one directory: each is shown for itself."""
+
+    BEGAN = 1789000000000000000
+
+    def world(self, k, numbers, calls):
+        """The k-th, whose ranks' files have these numbers; rank r calls calls + r times."""
+        for rank, number in enumerate(numbers):
+            trace = Trace(rank, len(numbers), unix_ns=self.BEGAN + k * 10**9)
+            for seq in range(calls + rank):
+                trace.op("barrier", 10 * seq, 5, seq)
+            trace.end().write(self.dir, number=number)
+
+    def counted(self, *args):
+        """The world's size, its events, and what was said."""
+        path = os.path.join(self.folder, "figures.json")
+        rc, _, err = self.report("--json", path, *args)
+        self.assertEqual(rc, 0, err)
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+        return found["size"], found["events"], "\n".join(found["warnings"])
+
+    def test_the_newest_is_shown(self):
+        self.world(0, ["", ""], 10)
+        self.world(2, ["", ".2", ".3"][1:] * 2, 30)  # rank 0 has .2, rank 1 has .3: an earlier job was larger there
+        self.world(1, [".9"], 20)
+        os.remove(os.path.join(self.dir, "rank-3.3.trace.json"))
+        size, events, words = self.counted()
+        self.assertEqual((size, events), (4, 30 + 31 + 32))
+        self.assertIn("has traces of 3 worlds, and this is number 3", words)
+        self.assertRegex(words, r"--world shows another: 1 of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(2 traces\), 2 of .* \(1 traces\)")
+        self.assertIn("1 of 4 ranks left no trace: 3", words)
+
+    def test_another_is_chosen(self):
+        self.world(0, ["", ""], 10)
+        self.world(1, [".2", ".2"], 20)
+        flight(self.dir, 0, 2, [("barrier", 3, "started", "a.c:1")], "MST_ERR_STALLED")
+        self.assertEqual(self.counted("--world", 1)[:2], (2, 21))
+        self.assertEqual(self.counted("--world", 2)[:2], (2, 41))
+        rc, out, _ = self.report("--world", 1)
+        self.assertNotIn("rank 0", out.splitlines()[0].lower())  # the recording is not of that world
+        for wrong in (3, 0):
+            self.assertNotEqual(self.report("--world", wrong)[0], 0)
+        self.assertIn("no world 3 in", self.report("--world", 3)[2])
+
+    def test_one_world_says_nothing(self):
+        self.world(0, [".7", ""], 10)
+        self.assertEqual(self.counted(), (2, 21, ""))
+
+    def test_copies_and_strangers_are_left_out(self):
+        self.world(0, ["", ""], 10)
+        shutil.copy(os.path.join(self.dir, "rank-1.trace.json"), os.path.join(self.dir, "rank-1.4.trace.json"))
+        self.put("rank-5.trace.json", "nonsense")
+        size, events, words = self.counted()
+        self.assertEqual((size, events), (2, 21))
+        self.assertIn("rank-1.4.trace.json is left out: it is another trace", words)
+        self.assertIn("rank-5.trace.json is left out: it does not say of which world", words)
+
+    def test_names(self):
+        self.world(0, [""], 3)
+        for name in ("rank-0.1", "rank-0.02", "rank-0.", "rank-0.x", "rank-0.99999999999999999999"):
+            self.put(name + ".trace.json", "nonsense")
+        self.assertEqual(self.counted(), (1, 3, ""))
+
+
+class Merged(ReportTest):
+    def merge(self, *args):
+        """What was said, and the events."""
+        path = os.path.join(self.folder, "all.json")
+        rc, out, err = self.report("--merge", path, *args)
+        self.assertEqual((rc, out), (0, ""), err)
+        with open(path, encoding="utf-8") as file:
+            return err, json.load(file)
+
+    def test_all_ranks_of_a_world(self):
+        trace_make.make(self.dir, 3, 40)
+        Trace(1, 3, unix_ns=1).end().write(self.dir, number=".2")
+        said, events = self.merge()
+        expected = []
+        for rank in range(3):
+            with open(os.path.join(self.dir, f"rank-{rank}.trace.json"), encoding="utf-8") as file:
+                expected += json.load(file)
+        self.assertEqual(events, expected)
+        self.assertIn(f"{len(expected)} events of 3 ranks", said)
+        self.assertEqual(len(self.merge("--world", 1)[1]), 2)
+
+    def test_files_that_were_cut_off(self):
+        for rank in range(2):
+            trace = Trace(rank, 2)
+            for seq in range(5):
+                trace.op("barrier", 10 * seq, 5, seq)
+            self.put(f"rank-{rank}.trace.json", trace.text(ended=False)[:-30 * rank or None].replace("\n", "\n{nonsense},\n", rank))
+        said, events = self.merge()
+        self.assertEqual([event["pid"] for event in events], [0] * 6 + [1] * 5)
+        self.assertIn("rank-1.trace.json ends within a line", said)
+        self.assertIn("rank-1.trace.json has lines that cannot be read", said)
+        self.assertNotIn("rank-0", said)
+
+    def test_what_cannot_be_written(self):
+        rc, _, err = self.report("--merge", os.path.join(self.folder, "all.json"))
+        self.assertEqual(rc, 1)
+        self.assertIn("has no rank-R.trace.json", err)
+        trace_make.make(self.dir, 1, 10)
+        for path in ("/dev/full", os.path.join(self.folder, "none", "all.json")):
+            rc, _, err = self.report("--merge", path)
+            self.assertEqual(rc, 1, path)
+            self.assertIn(path, err)
+        self.assertEqual(os.listdir(self.folder), ["out"])
+
+    def test_beside_the_page(self):
+        trace_make.make(self.dir, 2, 10)
+        page, merged = (os.path.join(self.folder, name) for name in ("page.html", "all.json"))
+        rc, out, _ = self.report("-o", page, "--merge", merged)
+        self.assertEqual(rc, 0)
+        self.assertIn("2 ranks", out)
+        self.assertTrue(os.path.getsize(page) > 0 and os.path.getsize(merged) > 0)
+
+
+class Large(ReportTest):
+    """64 ranks with 2,000 events each; trace_make.py makes larger ones, of which docs/profiling.md has the figures."""
+
+    RANKS, EVENTS = 64, 2000
+
+    def measured(self, *args):
+        """Seconds of the processor and MiB of memory that a report took."""
+        process = self.popen("report", self.dir, *args, stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 0, process.stderr.read())
+        return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+    def test_time_and_memory(self):
+        trace_make.make(self.dir, self.RANKS, self.EVENTS, hosts=8, processes=os.cpu_count())
+        page, merged = (os.path.join(self.folder, name) for name in ("page.html", "all.json"))
+        seconds, page_mib = self.measured("-o", page)
+        self.assertLess(seconds, 10)
+        seconds, merge_mib = self.measured("--merge", merged)
+        self.assertLess(seconds, 10)
+        if not SANITIZED:
+            self.assertLess(page_mib, 64)  # a page has all events in memory, …
+            self.assertLess(merge_mib, 32)  # … merging some lines, of 37 MB
+        with open(merged, encoding="utf-8") as file:
+            lines = sum(1 for _ in file)
+        each = 2 + 2 + self.EVENTS + self.EVENTS // 8 + 1  # descriptions, groups and clock, operations, the ends of works, the end
+        self.assertEqual(lines, self.RANKS * each + 1)
 
 
 class Hostile(ReportTest):
@@ -434,14 +600,12 @@ class Hostile(ReportTest):
         self.assertIn("2 of 4 ranks left no trace: 2, 3", words)
         self.assertEqual([rank["rank"] for rank in found["ranks"]], [0, 1])
 
-    def test_dropped_events_and_old_traces_are_said(self):
+    def test_dropped_events_are_said(self):
         trace = Trace(0, 2)
         trace.op("barrier", 1, 1, 0)
         trace.end(dropped=77).write(self.dir)
-        Trace(1, 2, unix_ns=1789000000000000000 - 3600 * 10**9).end().write(self.dir)
-        words = "\n".join(self.figures(2)["warnings"])
-        self.assertIn("rank 0 dropped 77 events", words)
-        self.assertIn("ten minutes apart", words)
+        Trace(1, 2).end().write(self.dir)
+        self.assertIn("rank 0 dropped 77 events", self.figures(1)["warnings"][0])
 
     def test_a_pipe_is_not_waited_for(self):
         os.mkfifo(os.path.join(self.dir, "rank-0.trace.json"))

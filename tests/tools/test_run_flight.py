@@ -74,8 +74,8 @@ class Options(FlightTest):
 class TheLibrary(FlightTest):
     """What the ranks write themselves."""
 
-    def stall(self, **more):
-        run = self.begin("run", "-n", 3, RANK, "stall", **more)
+    def stall(self, how="stall", **more):
+        run = self.begin("run", "-n", 3, RANK, how, **more)
         self.assertEqual(sorted(run.out() for _ in range(2)), ["[0] MST_ERR_STALLED", "[1] MST_ERR_STALLED"])
         return run
 
@@ -88,7 +88,7 @@ class TheLibrary(FlightTest):
                          (1, 1, 3, "MST_ERR_STALLED", 2))
         self.assertRegex(flight["reason"], r"^MST_ERR_STALLED: .*: rank 2\b")
         self.assertEqual([(op["name"], op["seq"]) for op in flight["operations"]],
-                         [("barrier", 1), ("recv", 1), ("barrier", 2), ("all_reduce", 3)])  # not the one right after it
+                         [("barrier", 1), ("recv", 0), ("barrier", 2), ("all_reduce", 3)])  # not the one right after it
         op = flight["operations"][-1]
         self.assertEqual((op["state"], op["failed"], op["count"], op["dtype"], op["group_name"], op["group_size"],
                           op["function"]), ("done", True, 16, "f32", "world", 3, "step"))
@@ -99,6 +99,28 @@ class TheLibrary(FlightTest):
         self.assertGreater(flight["now_us"] - begins[-1], 290e3)
         run.send(signal.SIGTERM)
         run.finish()
+
+    def test_a_work_that_ends_the_group(self):
+        """The file is there when mst_wait returns, though another thread may have written it."""
+        self.trace.mkdir(parents=True)
+        run = self.stall("stall_work", env={"MUSTER_TRACE": str(self.trace)})
+        self.assertEqual(self.flights(), ["rank-0.flight.json", "rank-1.flight.json"])
+        self.assertEqual((self.flight(0)["culprit"], self.last(self.flight(0))), (2, ("all_reduce", 3, "done")))
+        run.send(signal.SIGTERM)
+        run.finish()
+
+    def test_a_group_that_ended(self):
+        """Its receive is over, and belongs to no other group."""
+        path = self.home / "mine.json"
+        rc, _, err = self.muster("run", "-n", 2, RANK, "leave", str(path))
+        self.assertEqual(rc, 0, err)
+        flight = json.loads(path.read_text())
+        groups = {g.get("name"): g for g in flight["groups"]}
+        self.assertEqual({name: g.get("gone", False) for name, g in groups.items()}, {"world": False, "pair": True, "next": False})
+        (op,) = (op for op in flight["operations"] if op["name"] == "irecv")
+        self.assertEqual((op["group_name"], op["group_gone"], op["state"], op["failed"], op["peer"], op["tag"], op["dir"], op["seq"]),
+                         ("pair", True, "done", True, 1, 4, "recv", 0))
+        self.assertNotEqual(groups["pair"]["id"], groups["next"]["id"])
 
     def test_no_directory_no_file(self):
         run = self.stall(cwd=self.home)
@@ -218,6 +240,35 @@ class Asked(FlightTest):
         self.assertIn(self.last(self.flight(0))[2], ("started", "queued"))
         run.send(signal.SIGTERM)
         self.assertEqual(run.finish()[0], 143)
+
+    def test_a_member_that_has_called_nothing(self):
+        run = self.begin("run", "-n", 3, "--trace", str(self.trace), RANK, "group")
+        for _ in range(3):
+            run.out()
+        said = self.ask(run, 3, r"ranks 0, 1 wait")
+        self.assertRegex(said[4], r"^muster run: rank 2 is behind: it has not come to mst_barrier #1 of group 'sub', in which ranks 0, 1 wait")
+        self.assert_report_says(said[4])
+        run.send(signal.SIGTERM)
+        run.finish()
+
+    def assert_report_says(self, line):
+        """The same, of the files."""
+        rc, out, err = self.muster("report", str(self.trace))
+        self.assertEqual(rc, 0, err)
+        spans = re.compile(r"\d+\.\d+ s")
+        self.assertEqual(spans.sub("T", out.decode().splitlines()[0].rstrip(".").lower()),
+                         spans.sub("T", line.removeprefix("muster run: ").lower()))
+
+    def test_a_message_that_was_not_sent(self):
+        run = self.begin("run", "-n", 2, "--trace", str(self.trace), RANK, "messages")
+        run.out(), run.out()
+        said = self.ask(run, 2, r"rank 1 waits")
+        self.assertRegex(said[3], r"^muster run: rank 0 is behind: it has not come to mst_recv #1 from rank 0 with tag 5 of world, in which rank 1 waits")
+        self.assert_report_says(said[3])
+        sends = [(op["tag"], op["seq"], op["dir"]) for op in self.flight(0)["operations"] if op["name"] == "send"]
+        self.assertEqual(sends, [(0, 0, "send"), (5, 0, "send"), (6, 0, "send"), (6, 1, "send")])
+        run.send(signal.SIGTERM)
+        run.finish()
 
     def test_without_a_directory(self):
         run = self.begin("run", "-n", 2, RANK, "hang", cwd=self.home)

@@ -39,13 +39,13 @@ class Trace:
         self.add(ph="X", pid=self.rank, tid=tid, ts=ts, dur=dur, name=name, cat=cat, args=args)
 
     def message(self, name, ts, dur, seq, peer, tag=0, **args):
-        self.op(name, ts, dur, seq, cat="message", peer=peer, tag=tag, **args)
+        self.op(name, ts, dur, seq, **{"cat": "message", "peer": peer, "tag": tag, "dir": "send" if "send" in name else "recv", **args})
 
     def work(self, name, ts, dur, seq, waited, queued=0.0, group=0, size=0, cat="collective", **args):
         """An operation that the program began and waited for later."""
         self.works += 1
         self.last = max(self.last, ts + dur)
-        both = {"pid": self.rank, "tid": 1, "id": f"{self.rank}.{self.works}", "name": name, "cat": cat}
+        both = {"pid": self.rank, "tid": 100001, "id": f"{self.rank}.{self.works}", "name": name, "cat": cat}
         args = {"group": group, "seq": seq, "bytes": size, "dtype": "f32", "site": "train.c:40", "function": "step", "work": True, "queued": queued, "waited": waited, **args}
         self.add(ph="b", ts=ts, **both, args=args)
         self.add(ph="e", ts=ts + dur, **both)
@@ -57,8 +57,9 @@ class Trace:
     def text(self, ended=True):
         return "[" + ",\n".join(self.lines) + ("\n]\n" if ended else "")
 
-    def write(self, folder, ended=True):
-        with open(os.path.join(folder, f"rank-{self.rank}.trace.json"), "w", encoding="utf-8") as file:
+    def write(self, folder, ended=True, number=""):
+        """number: ".2" of the second trace of that rank in the folder."""
+        with open(os.path.join(folder, f"rank-{self.rank}{number}.trace.json"), "w", encoding="utf-8") as file:
             file.write(self.text(ended))
 
 
@@ -69,6 +70,8 @@ def flight(folder, rank, size, operations, reason="", host="a", **more):
         if not isinstance(operation, dict):
             operation = dict(zip(("name", "seq", "state", "site"), operation))
         base = {"n": n, "group": 0, "group_name": "world", "group_size": size, "count": 1024, "dtype": "f32", "function": "step", "begin_us": 10.0 * n}
+        if "peer" in operation:
+            base |= {"tag": 0, "dir": "send" if "send" in operation["name"] else "recv"}
         listed.append({**base, **operation})
     about = {"version": 1, "rank": rank, "size": size, "host": host, "pid": 4000 + rank, "reason": reason, "unix_ns": 1, **more, "operations": listed}
     with open(os.path.join(folder, f"rank-{rank}.flight.json"), "w", encoding="utf-8") as file:
@@ -119,10 +122,10 @@ def write_rank(job):
         head = f'{{"ph":"X","pid":{rank},"tid":0,"ts":{begin / 1000:.3f},"dur":{(end - begin) / 1000:.3f},"name":"{name}",'
         if name in ("send", "recv"):
             peer = (rank + 1 if name == "send" else rank - 1 + ranks) % ranks
-            out.append(f'{head}"cat":"message","args":{{"group":0,"seq":{messages},"peer":{peer},"tag":0,"bytes":{size},"dtype":"f32","backend":"native","algorithm":"ring","site":"pipe.c:{50 if name == "send" else 61}","function":"pass_on","queued":0.000,"waited":{(end - begin) / 1000:.3f}}}}}')
+            out.append(f'{head}"cat":"message","args":{{"group":0,"seq":{messages},"peer":{peer},"tag":0,"dir":"{name}","bytes":{size},"dtype":"f32","backend":"native","algorithm":"ring","site":"pipe.c:{50 if name == "send" else 61}","function":"pass_on","queued":0.000,"waited":{(end - begin) / 1000:.3f}}}}}')
             messages += name == "recv"
         elif name == "reduce_scatter":
-            both = f'"pid":{rank},"tid":1,"id":"{rank}.{k}","name":"{name}","cat":"collective"'
+            both = f'"pid":{rank},"tid":100001,"id":"{rank}.{k}","name":"{name}","cat":"collective"'
             out.append(f'{{"ph":"b",{both},"ts":{begin / 1000:.3f},"args":{{"group":{group},"seq":{seqs[group]},"bytes":{size},"dtype":"f32","op":"SUM","backend":"native","algorithm":"ring","site":"{SITES[name]}","function":"shard_grads","queued":0.400,"waited":{(end - begin) / 3000:.3f},"work":true}}}}')
             out.append(f'{{"ph":"e",{both},"ts":{end / 1000:.3f}}}')
             seqs[group] += 1

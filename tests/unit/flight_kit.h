@@ -36,6 +36,7 @@ static inline void kit_place(struct msi_flight *f, int at, const char *operation
 static inline void kit_group(struct msi_flight *f, int at, const char *name, uint64_t id, uint32_t size) {
     strcpy(f->groups[at].name, name);
     atomic_store(&f->groups[at].id, id);
+    atomic_store(&f->groups[at].turn, 1);
     atomic_store(&f->groups[at].size, size);
 }
 
@@ -43,7 +44,9 @@ struct kit_op {
     int place, group;
     uint64_t seq, count;
     double begin, end; /* seconds; end 0: not known */
-    int dtype, peer;   /* peer: as the entry has it, with 1 more */
+    int dtype;
+    enum msi_flight_way way;
+    int peer, tag; /* of a message; peer as the entry has it, with 1 more */
 };
 
 /* Adds the next operation in a state. */
@@ -56,8 +59,10 @@ static inline void kit_add(struct msi_flight *f, enum msi_flight_state state, st
     atomic_store(&e->count, op.count);
     atomic_store(&e->begin, kit_look(op.begin).tick);
     atomic_store(&e->end, op.end > 0 ? kit_look(op.end).tick : 0);
-    atomic_store(&e->where, (uint64_t)(unsigned)op.place | (uint64_t)(unsigned)op.group << 32);
+    atomic_store(&e->where,
+                 (uint64_t)(unsigned)op.place | (uint64_t)(unsigned)op.group << 32 | UINT64_C(1) << 48);
     atomic_store(&e->about, (uint64_t)(unsigned)op.dtype | (uint64_t)(uint32_t)op.peer << 32);
+    atomic_store(&e->message, (uint64_t)(unsigned)op.tag | (uint64_t)op.way << 32);
 }
 
 #endif

@@ -7,9 +7,12 @@
 #include "prof/fit.h"
 #include "prof/timekeeper.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define MS INT64_C(1000000)
@@ -114,6 +117,101 @@ static void strangers_do_no_harm(void **state) {
     msi_timekeeper_close(keeper);
 }
 
+/* Clocks that say what no clock does: no answer counts, and nothing overflows. */
+static void senseless_clocks_are_not_believed(void **state) {
+    (void)state;
+    static const int64_t senseless[] = {INT64_MAX, INT64_MAX / 2, MSI_TIME_MOST + 1, -1, INT64_MIN};
+    struct msi_fit fit = {0};
+    int64_t offset, error;
+    for (size_t i = 0; i < COUNT_OF(senseless); i++) msi_fit_answer(&fit, 1000, senseless[i], 2000);
+    msi_fit_answer(&fit, -5, 1000, 2000);
+    msi_fit_answer(&fit, 1000, 1000, INT64_MAX);
+    assert_false(msi_fit_burst(&fit));
+    for (int i = 0; i < 2 * MSI_FIT_KEPT; i++) { /* the farthest that are believed, in turns */
+        msi_fit_answer(&fit, 1000 + i, i % 2 ? MSI_TIME_MOST : 0, 2000 + i);
+        assert_true(msi_fit_burst(&fit));
+        assert_true(msi_fit_offset(&fit, MSI_TIME_MOST, &offset, &error));
+        assert_true(llabs(offset) <= 2 * MSI_TIME_MOST && error >= 0);
+    }
+}
+
+static int bound_socket(struct msi_address *address) {
+    int fd;
+    assert_ok(msi_listen(address, &fd, &address->port));
+    return fd;
+}
+
+/* Answers each question with a time that makes no sense. */
+static void *answer_nonsense(void *context) {
+    int door = *(int *)context, fd;
+    struct msi_wait wait = {msi_deadline(20000), NULL};
+    unsigned char message[16];
+    if (msi_wait_fd(&wait, door, POLLIN, "somebody who asks") != MST_OK) return NULL;
+    fd = accept(door, NULL, NULL);
+    while (recv(fd, message, 8, MSG_WAITALL) == 8) {
+        memset(message + 8, 0xff, 8);
+        message[15] = 0x7f;
+        if (send(fd, message, sizeof message, MSG_NOSIGNAL) != sizeof message) break;
+    }
+    close(fd);
+    return NULL;
+}
+
+static void a_keeper_that_tells_nonsense(void **state) {
+    (void)state;
+    struct msi_address address = {.host = "127.0.0.1"};
+    struct msi_follower *follower;
+    int64_t offset, error;
+    int door = bound_socket(&address);
+    pthread_t thread = start_thread(answer_nonsense, &door);
+    assert_ok(msi_follower_open(&address, &follower));
+    assert_false(msi_follower_offset(follower, msi_now(), &offset, &error));
+    msi_follower_close(follower);
+    join_thread(thread);
+    close(door);
+}
+
+static int64_t processor_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Whoever knocks while no descriptor is left is let in later, and until then nobody burns the processor. */
+static void without_descriptors(void **state) {
+    (void)state;
+    struct msi_timekeeper *keeper;
+    struct msi_address address = {.host = "127.0.0.1"};
+    struct msi_wait wait = {msi_deadline(20000), NULL};
+    struct rlimit usual, none;
+    int fd;
+    assert_ok(msi_timekeeper_open("127.0.0.1", 4, &keeper, &address.port));
+    struct caught_stderr caught = begin_stderr();
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    getrlimit(RLIMIT_NOFILE, &usual);
+    none = (struct rlimit){(rlim_t)fd + 1, usual.rlim_max};
+    int spare[64], n = 0; /* descriptors below that were free */
+    setrlimit(RLIMIT_NOFILE, &none);
+    while (n < 64 && (spare[n] = dup(fd)) >= 0) n++;
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)address.port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    assert_int_equal(send(fd, "12345678", 8, MSG_NOSIGNAL), 8);
+    int64_t before = processor_ms();
+    assert_int_equal(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 500), 0);
+    int64_t burnt = processor_ms() - before;
+    setrlimit(RLIMIT_NOFILE, &usual);
+    assert_ok(msi_wait_fd(&wait, fd, POLLIN, "an answer"));
+    char *said = end_stderr(caught);
+    assert_true(burnt < 250);
+    assert_int_equal(count_of(said, "cannot tell another host the time"), 1);
+    free(said);
+    while (n > 0) close(spare[--n]);
+    close(fd);
+    msi_timekeeper_close(keeper);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ticks_tell_the_clocks_time),
@@ -121,6 +219,9 @@ int main(void) {
         cmocka_unit_test(the_truth_is_within_the_error),
         cmocka_unit_test(a_clock_is_followed),
         cmocka_unit_test(strangers_do_no_harm),
+        cmocka_unit_test(senseless_clocks_are_not_believed),
+        cmocka_unit_test(a_keeper_that_tells_nonsense),
+        cmocka_unit_test(without_descriptors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

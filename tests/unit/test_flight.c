@@ -8,7 +8,8 @@
 #include "prof/flight_write.h"
 
 static struct msi_flight ring, copied;
-static struct msi_flight_view view;
+static struct msi_flight_room room;
+#define view room.view
 
 static int set_up(void **state) {
     (void)state;
@@ -40,16 +41,23 @@ static void the_file_is_as_documented(void **state) {
     kit_add(&ring, MSI_FLIGHT_DONE,
             (struct kit_op){.place = 3, .seq = 16, .count = 1024, .begin = 1, .end = 1.5, .dtype = MST_F32});
     kit_add(&ring, MSI_FLIGHT_FAILED,
-            (struct kit_op){.place = 4, .seq = 1, .count = 8, .begin = 2, .peer = 3});
-    kit_add(&ring, MSI_FLIGHT_STARTED, (struct kit_op){.place = 4, .seq = 2, .begin = 3, .peer = -1});
+            (struct kit_op){
+                .place = 4, .seq = 1, .count = 8, .begin = 2, .way = MSI_FLIGHT_RECV, .peer = 3, .tag = 5});
+    kit_add(&ring, MSI_FLIGHT_STARTED,
+            (struct kit_op){.place = 4, .seq = MSI_FLIGHT_NO_NUMBER, .begin = 3, .way = MSI_FLIGHT_RECV});
+    kit_add(&ring, MSI_FLIGHT_STARTED,
+            (struct kit_op){.place = 4, .seq = 2, .way = MSI_FLIGHT_SEND, .peer = 1});
     kit_add(&ring, MSI_FLIGHT_QUEUED, (struct kit_op){.place = 7, .group = 5, .seq = 17, .begin = 3.25});
-    assert_true(msi_flight_look(&ring, kit_look(15.25), &view));
+    kit_group(&ring, 2, "", 0xdef, 2);
+    atomic_store(&ring.groups[2].turn, 7 | 1 << 16);
+    assert_true(msi_flight_look(&ring, kit_look(15.25), &room));
     char *text = text_of(&who);
     assert_string_equal(
         text,
         "{\"version\":1,\"rank\":3,\"size\":4,\"host\":\"a\",\"pid\":4711,\"reason\":\"MST_ERR_STALLED: x\","
         "\"error\":\"MST_ERR_STALLED\",\"culprit\":2,\"unix_ns\":1700000000000000000,\"now_us\":15250000.000,"
-        "\"operations\":[\n"
+        "\"groups\":[{\"group\":0,\"name\":\"world\",\"id\":\"0000000000000abc\",\"size\":4},"
+        "{\"group\":2,\"id\":\"0000000000000def\",\"size\":2,\"gone\":true}],\"operations\":[\n"
         "{\"n\":1,\"name\":\"all_reduce\",\"group\":0,\"group_name\":\"world\",\"group_id\":"
         "\"0000000000000abc\","
         "\"group_size\":4,\"seq\":16,\"count\":1024,\"dtype\":\"f32\",\"site\":\"train.c:33\",\"function\":"
@@ -58,12 +66,15 @@ static void the_file_is_as_documented(void **state) {
         ",{\"n\":2,\"name\":\"recv\",\"group\":0,\"group_name\":\"world\",\"group_id\":\"0000000000000abc\","
         "\"group_size\":4,\"seq\":1,\"count\":8,\"site\":\"train.c:50\",\"function\":\"pull\",\"state\":"
         "\"done\","
-        "\"failed\":true,\"begin_us\":2000000.000,\"peer\":2}\n"
+        "\"failed\":true,\"begin_us\":2000000.000,\"peer\":2,\"tag\":5,\"dir\":\"recv\"}\n"
         ",{\"n\":3,\"name\":\"recv\",\"group\":0,\"group_name\":\"world\",\"group_id\":\"0000000000000abc\","
+        "\"group_size\":4,\"count\":0,\"site\":\"train.c:50\",\"function\":\"pull\",\"state\":\"started\","
+        "\"begin_us\":3000000.000,\"peer\":-1,\"tag\":0,\"dir\":\"recv\"}\n"
+        ",{\"n\":4,\"name\":\"recv\",\"group\":0,\"group_name\":\"world\",\"group_id\":\"0000000000000abc\","
         "\"group_size\":4,\"seq\":2,\"count\":0,\"site\":\"train.c:50\",\"function\":\"pull\",\"state\":"
-        "\"started\","
-        "\"begin_us\":3000000.000,\"peer\":-1}\n"
-        ",{\"n\":4,\"name\":\"?\",\"seq\":17,\"count\":0,\"state\":\"queued\",\"begin_us\":3250000.000}\n"
+        "\"started\",\"begin_us\":0.000,\"peer\":0,\"tag\":0,\"dir\":\"send\"}\n"
+        ",{\"n\":5,\"group_gone\":true,\"seq\":17,\"count\":0,\"state\":\"queued\",\"begin_us\":3250000.000}"
+        "\n"
         "]}\n");
     free(text);
 }
@@ -72,7 +83,7 @@ static void of_a_full_ring_the_last_are_seen(void **state) {
     (void)state;
     for (uint64_t i = 1; i <= 1000; i++)
         kit_add(&ring, MSI_FLIGHT_DONE, (struct kit_op){.place = 3, .seq = i, .begin = (double)i});
-    assert_true(msi_flight_look(&ring, kit_look(2000), &view));
+    assert_true(msi_flight_look(&ring, kit_look(2000), &room));
     assert_int_equal(view.n, MSI_FLIGHT_ENTRIES);
     assert_int_equal(view.ops[0].number, 1000 - MSI_FLIGHT_ENTRIES + 1);
     assert_int_equal(view.ops[view.n - 1].seq, 1000);
@@ -81,23 +92,24 @@ static void of_a_full_ring_the_last_are_seen(void **state) {
 
 static void what_makes_no_sense_is_left_out(void **state) {
     (void)state;
-    for (uint64_t i = 1; i <= 8; i++)
+    for (uint64_t i = 1; i <= 9; i++)
         kit_add(&ring, MSI_FLIGHT_DONE, (struct kit_op){.place = 3, .seq = i, .begin = 1});
     atomic_store(&ring.entries[1].what, 0);                                  /* being written */
     atomic_store(&ring.entries[2].what, 2 << 3 | 7);                         /* no state */
     atomic_store(&ring.entries[3].what, 259 << 3 | MSI_FLIGHT_DONE);         /* of a future turn */
     atomic_store(&ring.entries[4].where, MSI_FLIGHT_PLACES);                 /* no place */
     atomic_store(&ring.entries[5].where, (uint64_t)MSI_FLIGHT_GROUPS << 32); /* no group */
+    atomic_store(&ring.entries[8].message, (uint64_t)3 << 32);               /* no way */
     atomic_store(&ring.entries[6].about, UINT32_MAX);                        /* no dtype: shown without */
     atomic_store(&ring.entries[7].begin, UINT64_MAX / 2);                    /* no time */
-    assert_true(msi_flight_look(&ring, kit_look(9), &view));
+    assert_true(msi_flight_look(&ring, kit_look(9), &room));
     assert_int_equal(view.n, 3);
     assert_int_equal(view.ops[0].number, 6);
     assert_int_equal(view.ops[0].dtype, 0);
     assert_true(view.ops[1].begin == MSI_FLIGHT_UNKNOWN);
-    assert_int_equal(view.ops[2].seq, 8);
+    assert_int_equal(view.ops[2].seq, 9);
     atomic_store(&ring.magic, 1);
-    assert_false(msi_flight_look(&ring, kit_look(9), &view));
+    assert_false(msi_flight_look(&ring, kit_look(9), &room));
     assert_int_equal(view.n, 0);
 }
 
@@ -106,9 +118,9 @@ static void texts_are_clean_and_end(void **state) {
     memset(ring.places[3].operation, 'x', sizeof ring.places[3].operation);
     memcpy(ring.places[3].file, "a\033[2J\xc2\x9b\x7f.c", 10);
     kit_add(&ring, MSI_FLIGHT_DONE, (struct kit_op){.place = 3, .seq = 1, .begin = 1});
-    assert_true(msi_flight_look(&ring, kit_look(9), &view));
-    assert_int_equal(strlen(view.ops[0].site->operation), MSI_FLIGHT_NAME - 1);
-    assert_string_equal(view.ops[0].site->file, "a?[2J???.c");
+    assert_true(msi_flight_look(&ring, kit_look(9), &room));
+    assert_int_equal(strlen(view.ops[0].name), MSI_FLIGHT_NAME - 1);
+    assert_string_equal(view.ops[0].site, "a?[2J???.c:33");
 }
 
 /* The first look may be anything, too: then there are no times, and nothing else happens. */
@@ -121,7 +133,7 @@ static void clocks_that_make_no_sense(void **state) {
             atomic_store(&ring.first_tick, odd[i]);
             atomic_store(&ring.first_time, odd[k]);
             atomic_store(&ring.unix_time, odd[k]);
-            assert_true(msi_flight_look(&ring, kit_look(9), &view));
+            assert_true(msi_flight_look(&ring, kit_look(9), &room));
             assert_int_equal(view.n, 1);
             assert_true(view.unix_ns >= 0);
             if (odd[k] > 1) assert_true(view.ops[0].begin == MSI_FLIGHT_UNKNOWN);
@@ -141,7 +153,7 @@ static void whatever_the_bytes_are_the_file_is_json(void **state) {
         atomic_store(&ring.next, last);
         for (uint64_t n = 45; last == 300 && n <= 300; n++)
             atomic_store(&ring.entries[n % MSI_FLIGHT_ENTRIES].what, n << 3 | (unsigned)rand_r(&seed) % 8);
-        assert_true(msi_flight_look(&ring, msi_tick_look(), &view));
+        assert_true(msi_flight_look(&ring, msi_tick_look(), &room));
         assert_in_range(view.n, 0, MSI_FLIGHT_ENTRIES);
         char *text =
             text_of(&(struct msi_flight_who){.host = (const char *)ring.places[0].file, .culprit = -1});
@@ -156,29 +168,80 @@ static void a_copy_of_what_goes_on(void **state) {
     mst_site site = {"some/where/train.c", "step", 88};
     (void)state;
     msi_flight_open();
-    uint32_t one = msi_flight_group("g1", "", 2), other = msi_flight_group("g2", "", 2);
-    assert_int_not_equal(one, other); /* alike but for who is in them */
-    assert_int_equal(msi_flight_group("g1", "", 2), one);
-    struct msi_flight_about about = {
-        .operation = "mst_recv", .site = &site, .group = other, .seq = 5, .count = 7, .peer = MSI_FLIGHT_ANY};
+    uint32_t other = msi_flight_group("w", "g2", "", 2);
+    struct msi_flight_about about = {.operation = "mst_recv",
+                                     .site = &site,
+                                     .group = other,
+                                     .seq = MSI_FLIGHT_NO_NUMBER,
+                                     .count = 7,
+                                     .way = MSI_FLIGHT_RECV,
+                                     .peer = -1,
+                                     .tag = 3};
     struct msi_flight_spot spot = msi_flight_begin(&about, msi_tick());
     msi_flight_started(spot);
     assert_true(msi_flight_copy_own(&copied));
-    assert_true(msi_flight_look(&copied, msi_tick_look(), &view));
+    assert_true(msi_flight_look(&copied, msi_tick_look(), &room));
     assert_int_equal(view.n, 1);
     const struct msi_flight_op *op = &view.ops[0];
     assert_ptr_equal(msi_flight_current(&view), op);
-    assert_string_equal(op->site->file, "train.c");
-    assert_int_equal(op->site->line, 88);
-    assert_int_equal(op->seq, 5);
-    assert_int_equal(op->peer, MSI_FLIGHT_ANY);
-    assert_int_equal(op->group, other);
+    assert_string_equal(op->name, "recv");
+    assert_string_equal(op->site, "train.c:88");
+    assert_true(op->seq == MSI_FLIGHT_NO_NUMBER);
+    assert_int_equal(op->way, MSI_FLIGHT_RECV);
+    assert_int_equal(op->tag, 3);
+    assert_int_equal(op->peer, -1);
+    assert_int_equal(op->team, other & 0xffff);
     assert_int_equal(op->state, MSI_FLIGHT_STARTED);
+    msi_flight_number(spot, 5);
+    msi_flight_peer(spot, 2);
     msi_flight_done(spot, true, msi_tick());
     assert_true(msi_flight_copy_own(&copied));
-    assert_true(msi_flight_look(&copied, msi_tick_look(), &view));
+    assert_true(msi_flight_look(&copied, msi_tick_look(), &room));
     assert_null(msi_flight_current(&view));
+    assert_int_equal(view.ops[0].seq, 5);
+    assert_int_equal(view.ops[0].peer, 2);
     assert_true(view.ops[0].end >= view.ops[0].begin && view.ops[0].end <= view.now);
+}
+
+static void look_at_own(void) {
+    assert_true(msi_flight_copy_own(&copied));
+    assert_true(msi_flight_look(&copied, msi_tick_look(), &room));
+}
+
+/* Groups of one name at a time, of two worlds: they differ, and their lines come free when they end. */
+static void groups_come_and_go(void **state) {
+    mst_site site = {"a.c", "f", 1};
+    uint32_t lines[MSI_FLIGHT_GROUPS], none = MSI_FLIGHT_GROUPS - 1;
+    (void)state;
+    msi_flight_open();
+    uint32_t one = msi_flight_group("w1", "g", "one", 2), other = msi_flight_group("w2", "g", "other", 2);
+    look_at_own();
+    assert_string_equal(view.teams[one & 0xffff].name, "one");
+    assert_true(view.teams[one & 0xffff].id != view.teams[other & 0xffff].id);
+    struct msi_flight_about about = {.operation = "mst_barrier", .site = &site, .group = one, .seq = 1};
+    msi_flight_done(msi_flight_begin(&about, 1), true, 0);
+    msi_flight_group_gone(one);
+    look_at_own();
+    const struct msi_flight_op *op = msi_flight_last(&view);
+    assert_string_equal(view.teams[op->team].name, "one");
+    assert_true(view.teams[op->team].gone);
+    /* All lines are taken, that of the group that is gone with them, and the rest find no room. */
+    int n = 0;
+    while ((lines[n] = msi_flight_group("w1", "h", "new", 3)) != none) assert_true(++n < MSI_FLIGHT_GROUPS);
+    look_at_own();
+    op = msi_flight_last(&view);
+    assert_string_equal(view.teams[op->team].name, "");
+    assert_true(view.teams[op->team].gone && view.teams[op->team].size == 0);
+    assert_string_equal(view.teams[one & 0xffff].name, "new");
+    about.group = none;
+    msi_flight_done(msi_flight_begin(&about, 1), true, 0);
+    look_at_own();
+    op = msi_flight_last(&view);
+    assert_false(view.teams[op->team].gone);
+    assert_int_equal(view.teams[op->team].size, 0);
+    while (n > 0) msi_flight_group_gone(lines[--n]);
+    msi_flight_group_gone(other);
+    msi_flight_group_gone(none);
 }
 
 static void a_file_is_whole_or_as_it_was(void **state) {
@@ -202,6 +265,21 @@ static void a_file_is_whole_or_as_it_was(void **state) {
     assert_int_equal(rmdir(dir), 0); /* nothing is left beside it */
 }
 
+static void fail_again(void) {
+    msi_flight_note(MST_ERR_STALLED, "x", 0);
+    msi_flight_keep();
+}
+
+static void assert_reason(const char *path, const char *reason) {
+    char text[512], wanted[128];
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    snprintf(wanted, sizeof wanted, "\"reason\":\"%s\"", reason);
+    assert_contains(text, wanted);
+}
+
 /* The second failure of a second comes too soon. */
 static void a_failure_leaves_a_file_once_a_second(void **state) {
     char dir[] = "/tmp/test_flight.XXXXXX", path[64];
@@ -209,16 +287,26 @@ static void a_failure_leaves_a_file_once_a_second(void **state) {
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/rank-1.flight.json", dir);
     msi_flight_open();
-    msi_flight_home(dir, 1, 2, "a");
-    msi_flight_failed(MST_ERR_STALLED, "x", 0);
+    int first, other;
+    msi_flight_home(&first, dir, 1, 2, "a");
+    msi_flight_home(&other, "/nowhere", 0, 1, "b"); /* it counts for nothing while the first is there */
+    msi_flight_leave_home(&other);
+    msi_flight_keep();
+    msi_flight_note(MST_ERR_STALLED, "x", 0);
+    msi_flight_note(MST_ERR_PEER_LOST, "because of that", 0);
+    assert_int_equal(access(path, F_OK), -1); /* whoever notes it may hold locks */
+    msi_flight_keep();
+    assert_reason(path, "MST_ERR_STALLED: x");
     assert_int_equal(unlink(path), 0);
-    msi_flight_failed(MST_ERR_STALLED, "x", 0);
+    fail_again();
     assert_int_equal(access(path, F_OK), -1);
-    msi_flight_home(dir, 1, 2, "a"); /* another world */
-    msi_flight_failed(MST_ERR_STALLED, "x", 0);
+    msi_flight_leave_home(&first);
+    msi_flight_home(&other, dir, 1, 2, "a");
+    fail_again();
     assert_int_equal(unlink(path), 0);
-    msi_flight_home("", 1, 2, "a");
-    msi_flight_failed(MST_ERR_STALLED, "x", 0);
+    msi_flight_leave_home(&other);
+    msi_flight_home(&first, "", 1, 2, "a");
+    fail_again();
     assert_int_equal(rmdir(dir), 0);
 }
 
@@ -231,6 +319,7 @@ int main(void) {
         cmocka_unit_test_setup(clocks_that_make_no_sense, set_up),
         cmocka_unit_test_setup(whatever_the_bytes_are_the_file_is_json, set_up),
         cmocka_unit_test(a_copy_of_what_goes_on),
+        cmocka_unit_test(groups_come_and_go),
         cmocka_unit_test(a_file_is_whole_or_as_it_was),
         cmocka_unit_test(a_failure_leaves_a_file_once_a_second),
     };

@@ -1,15 +1,17 @@
-/* test_flight_verdict.c - what is said of ranks that wait, word by word. */
+/* test_flight_verdict.c - what is found out of ranks that wait, and said of them, word by word. */
 #include "flight_kit.h"
 
 #include "harness.h"
 
 #include "prof/flight_words.h"
 
-enum { RANKS = 4, REDUCE = 1, BARRIER, RECV, OTHER };
+enum { RANKS = 4, REDUCE = 1, BARRIER, RECV, OTHER, SEND, BATCH, EXCHANGE, GATHER, GATHER_LIST };
 
 static struct msi_flight rings[RANKS];
-static struct msi_flight_view views[RANKS];
+static struct msi_flight_room rooms[RANKS];
 static bool absent[RANKS];
+static struct msi_flight_of ranks[8];
+static struct msi_verdicts verdicts;
 static char said[8192];
 
 static int set_up(void **state) {
@@ -21,9 +23,15 @@ static int set_up(void **state) {
         kit_place(&rings[i], RECV, "mst_recv", "train.c", "pull", 50);
         kit_place(&rings[i], OTHER, "mst_broadcast", "other.c", "go", 7);
         kit_group(&rings[i], 0, "world", 1, RANKS);
-        kit_group(&rings[i], 1 + i % 2, "", 2, 2); /* at differing places */
+        kit_place(&rings[i], SEND, "mst_isend", "train.c", "push", 60);
+        kit_place(&rings[i], BATCH, "mst_batch_isend_irecv", "train.c", "swap", 70);
+        kit_place(&rings[i], EXCHANGE, "mst_all_to_all_single", "train.c", "mix", 80);
+        kit_place(&rings[i], GATHER, "mst_all_gather_into_tensor", "train.c", "mix", 81);
+        kit_place(&rings[i], GATHER_LIST, "mst_all_gather", "train.c", "mix", 82);
         absent[i] = false;
+        ranks[i] = (struct msi_flight_of){.blames = -1};
     }
+    for (int i = RANKS; i < 8; i++) ranks[i] = (struct msi_flight_of){.elsewhere = true, .blames = -1};
     return 0;
 }
 
@@ -36,24 +44,42 @@ static void barrier(int rank, enum msi_flight_state state, uint64_t seq, double 
     kit_add(&rings[rank], state, (struct kit_op){.place = BARRIER, .seq = seq, .begin = begin, .end = end});
 }
 
+static void message(int rank, int place, enum msi_flight_state state, enum msi_flight_way way, int peer,
+                    int tag, uint64_t seq) {
+    kit_add(
+        &rings[rank], state,
+        (struct kit_op){.place = place, .seq = seq, .begin = 8, .way = way, .peer = peer + 1, .tag = tag});
+}
+
 /* Looked at by second 20. */
 static const char *judge(int world_size) {
-    struct msi_flight_of ranks[RANKS];
     struct msi_buf text = {0};
     for (int i = 0; i < RANKS; i++) {
-        msi_flight_look(&rings[i], kit_look(20), &views[i]);
-        ranks[i] = (struct msi_flight_of){i, absent[i] ? NULL : &views[i]};
+        msi_flight_look(&rings[i], kit_look(20), &rooms[i]);
+        ranks[i].view = absent[i] ? NULL : &rooms[i].view;
     }
-    msi_flight_judge(ranks, RANKS, world_size, &text);
+    msi_verdicts_free(&verdicts);
+    assert_true(msi_flight_judge(ranks, world_size, &verdicts));
+    msi_flight_say_verdicts(&verdicts, &text);
     snprintf(said, sizeof said, "%.*s", (int)text.len, (const char *)text.data);
     msi_buf_free(&text);
     return said;
 }
 
+/* The first verdict's kind, and the ranks that it blames, as digits. */
+static void assert_verdict(enum msi_verdict_kind kind, const char *blamed) {
+    char found[RANKS + 1] = "";
+    judge(RANKS);
+    const struct msi_verdict *v = &verdicts.of[0];
+    for (int i = 0; i < v->n_blamed; i++) found[i] = (char)('0' + v->blamed[i]);
+    if (v->kind != kind) fail_msg("kind %d: %s", v->kind, said);
+    if (strcmp(found, blamed) != 0) fail_msg("blamed %s: %s", found, said);
+}
+
 static const char *rank_words(int rank) {
     struct msi_buf text = {0};
-    msi_flight_look(&rings[rank], kit_look(20), &views[rank]);
-    msi_flight_say_rank(absent[rank] ? NULL : &views[rank], &text);
+    msi_flight_look(&rings[rank], kit_look(20), &rooms[rank]);
+    msi_flight_say_rank(absent[rank] ? NULL : &rooms[rank].view, &text);
     snprintf(said, sizeof said, "%.*s", (int)text.len, (const char *)text.data);
     msi_buf_free(&text);
     return said;
@@ -74,11 +100,15 @@ static void what_a_rank_does(void **state) {
     assert_contains(rank_words(0), "in mst_all_reduce #17");
     barrier(1, MSI_FLIGHT_FAILED, 3, 19, 0);
     assert_contains(rank_words(1), ", begun 1.0 s ago, has failed");
+    kit_group(&rings[2], 1, "", 2, 2);
     kit_add(&rings[2], MSI_FLIGHT_STARTED,
-            (struct kit_op){.place = RECV, .group = 1, .seq = 2, .begin = 19.95, .peer = 2});
+            (struct kit_op){
+                .place = RECV, .group = 1, .seq = 2, .begin = 19.95, .way = MSI_FLIGHT_RECV, .peer = 2});
     assert_string_equal(rank_words(2),
                         "in mst_recv #2 from rank 1 of a group of 2 ranks, at train.c:50 (pull), for "
                         "0.050 s");
+    message(2, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, -1, 7, MSI_FLIGHT_NO_NUMBER);
+    assert_contains(rank_words(2), "in mst_recv from any rank with tag 7 of world (4 ranks), at train.c:50");
     absent[3] = true;
     assert_string_equal(rank_words(3), "has recorded nothing");
 }
@@ -163,16 +193,21 @@ static void nobody_is_behind(void **state) {
     assert_contains(judge(RANKS), "nobody is behind: all have come to mst_all_reduce #1 of world");
 }
 
-/* Ranks of other nodes are not known here: none of them is missing, and this node's cannot be told to be all. */
+/* Ranks of other nodes are not known here: none of them is blamed, and this node's cannot be told to be all. */
 static void a_part_of_the_world(void **state) {
     (void)state;
     for (int i = 0; i < RANKS; i++) {
         kit_group(&rings[i], 0, "world", 1, 8);
         reduce(i, MSI_FLIGHT_STARTED, 1, 10);
     }
-    assert_string_equal(judge(8),
-                        "none of these ranks is behind: all have come to mst_all_reduce #1 of world, in "
-                        "which ranks 0, 1, 2, 3 wait since 10.0 s (train.c:33)\n");
+    assert_string_equal(
+        judge(8), "not all 8 ranks of world are known here, and none of those that are is behind: all have "
+                  "come to mst_all_reduce #1 of world, in which ranks 0, 1, 2, 3 wait since 10.0 s "
+                  "(train.c:33)\n");
+    assert_int_equal(verdicts.of[0].n_blamed, 0);
+    message(2, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 6, 0, 3);
+    assert_contains(judge(8),
+                    "nothing is known here of rank 6: it may not have come to mst_recv #3 from rank 6");
 }
 
 /* Two groups of two: numbers of one say nothing of the other, and places differ from rank to rank. */
@@ -189,14 +224,177 @@ static void groups_apart(void **state) {
                     "which rank 3 waits since 9.0 s (train.c:33); it is in mst_all_reduce #4");
 }
 
+/* Its own recorder says that rank 1 is in the group, though it has called nothing there. */
+static void a_member_without_an_operation(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) kit_group(&rings[i], 3, "pair", 30, 2);
+    reduce(1, MSI_FLIGHT_DONE, 1, 1);
+    kit_add(&rings[0], MSI_FLIGHT_STARTED,
+            (struct kit_op){.place = BARRIER, .group = 3, .seq = 1, .begin = 2});
+    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    assert_contains(said, "rank 1 is behind: it has not come to mst_barrier #1 of group 'pair'");
+}
+
+/* It destroyed the group, and will not come. */
+static void a_member_that_left(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) kit_group(&rings[i], 3, "pair", 30, 2);
+    kit_add(&rings[1], MSI_FLIGHT_FAILED,
+            (struct kit_op){.place = BARRIER, .group = 3, .seq = 1, .begin = 1});
+    atomic_store(&rings[1].groups[3].turn, 1 | 1 << 16);
+    kit_add(&rings[0], MSI_FLIGHT_STARTED,
+            (struct kit_op){.place = BARRIER, .group = 3, .seq = 2, .begin = 2});
+    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    assert_contains(said, "its last was mst_barrier #1 of group 'pair' that is gone");
+}
+
+/* The others may be anybody. */
+static void members_that_are_not_known(void **state) {
+    (void)state;
+    kit_group(&rings[0], 3, "pair", 30, 2);
+    kit_add(&rings[0], MSI_FLIGHT_STARTED,
+            (struct kit_op){.place = BARRIER, .group = 3, .seq = 1, .begin = 2});
+    absent[2] = true;
+    assert_verdict(MSI_VERDICT_MISSING, "");
+    assert_contains(said, "not all 2 ranks of group 'pair' are known here");
+}
+
 static void a_message_that_does_not_come(void **state) {
     (void)state;
     reduce(2, MSI_FLIGHT_DONE, 1, 4);
-    kit_add(&rings[1], MSI_FLIGHT_STARTED, (struct kit_op){.place = RECV, .seq = 2, .begin = 8, .peer = 3});
-    assert_string_equal(judge(RANKS),
-                        "rank 1 waits in mst_recv #2 from rank 2 of world (4 ranks), at train.c:50 (pull); "
-                        "rank 2: last was mst_all_reduce #1 of world (4 ranks), 1024 f32, at train.c:33 "
-                        "(step), begun 16.0 s ago, has returned\n");
+    message(1, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 2, 0, 2);
+    assert_string_equal(
+        judge(RANKS),
+        "rank 2 is behind: it has not come to mst_recv #2 from rank 2 of world, in which rank 1 "
+        "waits since 12.0 s (train.c:50); its last was mst_all_reduce #1 of world (4 ranks), 1024 "
+        "f32, at train.c:33 (step), begun 16.0 s ago, has returned\n");
+}
+
+/* The first is there, the second is what rank 0 waits for. */
+static void two_messages_of_which_one_was_sent(void **state) {
+    (void)state;
+    message(1, SEND, MSI_FLIGHT_DONE, MSI_FLIGHT_SEND, 0, 0, 0);
+    message(0, RECV, MSI_FLIGHT_DONE, MSI_FLIGHT_RECV, 1, 0, 0);
+    message(0, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 1, 0, 1);
+    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    message(1, SEND, MSI_FLIGHT_DONE, MSI_FLIGHT_SEND, 0, 0, 1);
+    assert_verdict(MSI_VERDICT_TOGETHER, "");
+}
+
+/* Each tag counts for itself, and so does each way. */
+static void tags_out_of_order(void **state) {
+    (void)state;
+    message(1, SEND, MSI_FLIGHT_DONE, MSI_FLIGHT_SEND, 0, 5, 0);
+    message(1, SEND, MSI_FLIGHT_DONE, MSI_FLIGHT_SEND, 0, 5, 1);
+    message(1, RECV, MSI_FLIGHT_DONE, MSI_FLIGHT_RECV, 0, 4, 9);
+    message(0, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 1, 4, 0);
+    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    assert_contains(said, "mst_recv #0 from rank 1 with tag 4 of world");
+    message(1, SEND, MSI_FLIGHT_DONE, MSI_FLIGHT_SEND, 0, 4, 0);
+    assert_verdict(MSI_VERDICT_TOGETHER, "");
+}
+
+static void a_send_that_nobody_takes(void **state) {
+    (void)state;
+    message(0, SEND, MSI_FLIGHT_STARTED, MSI_FLIGHT_SEND, 1, 0, 3);
+    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    message(1, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, -1, 0, MSI_FLIGHT_NO_NUMBER);
+    assert_verdict(MSI_VERDICT_TOGETHER, "");
+}
+
+/* Rank 0's both were issued, rank 1's receive was not. */
+static void ways_of_a_batch(void **state) {
+    (void)state;
+    message(0, BATCH, MSI_FLIGHT_DONE, MSI_FLIGHT_SEND, 1, 0, 0);
+    message(0, BATCH, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 1, 0, 0);
+    message(1, BATCH, MSI_FLIGHT_DONE, MSI_FLIGHT_RECV, 0, 0, 0);
+    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    assert_contains(said, "mst_batch_isend_irecv #0 from rank 1");
+    message(1, BATCH, MSI_FLIGHT_STARTED, MSI_FLIGHT_SEND, 0, 0, 0);
+    assert_verdict(MSI_VERDICT_TOGETHER, "");
+}
+
+static void a_circle(void **state) {
+    (void)state;
+    message(0, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 1, 0, 0);
+    message(1, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 2, 0, 0);
+    message(2, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 0, 0, 0);
+    reduce(3, MSI_FLIGHT_STARTED, 1, 1);
+    assert_verdict(MSI_VERDICT_CIRCLE, "012");
+    assert_contains(said,
+                    "ranks wait for each other: rank 0 in mst_recv #0 from rank 1 of world (4 ranks), at "
+                    "train.c:50 (pull) for rank 1, and rank 1 in mst_recv");
+}
+
+/* Ranks 0 and 1 wait for rank 2, and that for rank 3. */
+static void walks_go_on(void **state) {
+    (void)state;
+    for (int i = 0; i < RANKS; i++) reduce(i, MSI_FLIGHT_DONE, 16, 1);
+    for (int i = 0; i < 2; i++) reduce(i, MSI_FLIGHT_STARTED, 17, 2);
+    reduce(3, MSI_FLIGHT_STARTED, 17, 2);
+    message(2, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 3, 0, 4);
+    assert_verdict(MSI_VERDICT_CIRCLE, "23"); /* rank 3 cannot send from there */
+    set_up(NULL);
+    for (int i = 0; i < 2; i++) reduce(i, MSI_FLIGHT_STARTED, 17, 2);
+    message(2, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 3, 0, 4);
+    for (int i = 0; i < RANKS; i++) kit_group(&rings[i], 0, "", i == 3 ? 9 : 1, 3); /* not its group */
+    kit_group(&rings[2], 1, "two", 44, 2);
+    kit_group(&rings[3], 1, "two", 44, 2);
+    assert_verdict(MSI_VERDICT_BEHIND, "3");
+    assert_contains(said,
+                    "in which rank 2 waits since 12.0 s (train.c:50), and ranks 0, 1 wait because of it");
+}
+
+/* All had come to it; a rank died in it, and the others failed for that. */
+static void one_that_others_name(void **state) {
+    (void)state;
+    for (int i = 0; i < RANKS; i++) reduce(i, i == 2 ? MSI_FLIGHT_STARTED : MSI_FLIGHT_FAILED, 17, 1);
+    for (int i = 0; i < RANKS; i++) ranks[i].blames = i == 2 ? -1 : 2;
+    ranks[2].reason = "ended by SIGKILL";
+    assert_verdict(MSI_VERDICT_LOST, "2");
+    assert_contains(said, "rank 2 is the cause that ranks 0, 1, 3 name; it is in mst_all_reduce #17");
+    assert_contains(said, "its recorder says: ended by SIGKILL");
+    absent[2] = true;
+    assert_verdict(MSI_VERDICT_MISSING, "2");
+    assert_contains(said, "rank 2 has recorded nothing, and ranks 0, 1, 3 name it as the cause: it may");
+}
+
+/* What a failure of long ago blames counts for nothing. */
+static void blame_that_is_over(void **state) {
+    (void)state;
+    ranks[0].blames = 3;
+    reduce(0, MSI_FLIGHT_FAILED, 1, 1);
+    for (int i = 1; i < RANKS; i++) reduce(i, MSI_FLIGHT_DONE, 1, 1);
+    for (int i = 0; i < RANKS; i++)
+        if (i != 1) reduce(i, MSI_FLIGHT_STARTED, 2, 2);
+    reduce(0, MSI_FLIGHT_DONE, 2, 2);
+    reduce(0, MSI_FLIGHT_STARTED, 3, 2);
+    assert_verdict(MSI_VERDICT_BEHIND, "1");
+}
+
+/* Ranks may differ in what they exchange with each other, and in the form of a call; not in how much they gather. */
+static void what_may_differ(void **state) {
+    (void)state;
+    for (int i = 0; i < RANKS; i++)
+        kit_add(
+            &rings[i], MSI_FLIGHT_STARTED,
+            (struct kit_op){.place = EXCHANGE, .seq = 1, .count = (uint64_t)i, .begin = 1, .dtype = MST_F32});
+    assert_verdict(MSI_VERDICT_TOGETHER, "");
+    set_up(NULL);
+    for (int i = 0; i < RANKS; i++)
+        kit_add(&rings[i], MSI_FLIGHT_STARTED,
+                (struct kit_op){.place = i == 1 ? GATHER_LIST : GATHER,
+                                .seq = 1,
+                                .count = i == 1 ? 16 : 4,
+                                .begin = 1,
+                                .dtype = MST_F32});
+    assert_verdict(MSI_VERDICT_TOGETHER, "");
+    set_up(NULL);
+    for (int i = 0; i < RANKS; i++)
+        kit_add(&rings[i], MSI_FLIGHT_STARTED,
+                (struct kit_op){
+                    .place = GATHER, .seq = 1, .count = i == 1 ? 5 : 4, .begin = 1, .dtype = MST_F32});
+    assert_verdict(MSI_VERDICT_DIFFERENT, "01");
 }
 
 int main(void) {
@@ -211,7 +409,19 @@ int main(void) {
         cmocka_unit_test_setup(nobody_is_behind, set_up),
         cmocka_unit_test_setup(a_part_of_the_world, set_up),
         cmocka_unit_test_setup(groups_apart, set_up),
+        cmocka_unit_test_setup(a_member_without_an_operation, set_up),
+        cmocka_unit_test_setup(a_member_that_left, set_up),
+        cmocka_unit_test_setup(members_that_are_not_known, set_up),
         cmocka_unit_test_setup(a_message_that_does_not_come, set_up),
+        cmocka_unit_test_setup(two_messages_of_which_one_was_sent, set_up),
+        cmocka_unit_test_setup(tags_out_of_order, set_up),
+        cmocka_unit_test_setup(a_send_that_nobody_takes, set_up),
+        cmocka_unit_test_setup(ways_of_a_batch, set_up),
+        cmocka_unit_test_setup(a_circle, set_up),
+        cmocka_unit_test_setup(walks_go_on, set_up),
+        cmocka_unit_test_setup(one_that_others_name, set_up),
+        cmocka_unit_test_setup(blame_that_is_over, set_up),
+        cmocka_unit_test_setup(what_may_differ, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

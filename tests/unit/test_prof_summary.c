@@ -1,10 +1,9 @@
 /*
- * test_prof_summary.c - the tables: every formula, DeepSpeed's own examples where it is right, and what is right where it is
- * not; stragglers; whole tables as they look.
+ * test_prof_summary.c - the tables: DeepSpeed's own examples where it is right, and what is right where it is not; stragglers;
+ * whole tables as they look. test_prof_figures.c has the formulas.
  */
 #include "harness.h"
 
-#include "prof/figures.h"
 #include "prof_kit.h"
 
 #define HEADER                                                                                               \
@@ -39,91 +38,6 @@ static void check_table(int n, bool show_straggler, const char *wanted) {
     if (strcmp(text, wanted) != 0) print_error("got:\n%s\nwanted:\n%s\n", text, wanted);
     assert_string_equal(text, wanted);
     free(text);
-}
-
-/* ---- formulas ---- */
-
-static void test_sizes_in_words(void **state) {
-    (void)state;
-    static const struct {
-        uint64_t bytes;
-        const char *text;
-    } cases[] = {
-        {0, "0 B"},
-        {1, "1.0 B"},
-        {512, "512.0 B"},
-        {1023, "1023.0 B"},
-        {1024, "1.0 KB"},
-        {1536, "1.5 KB"},
-        {1792, "1.75 KB"},
-        {2048, "2.0 KB"},
-        {6 << 20, "6.0 MB"},
-        {103022592, "98.25 MB"},
-        {711836303, "678.86 MB"},
-        {(1 << 20) - 1, "1.0 MB"}, /* not 1024.0 KB */
-        {1ull << 40, "1.0 TB"},
-        {UINT64_MAX, "16.0 EB"},
-    };
-    char text[MSI_SIZE_TEXT];
-    for (size_t i = 0; i < COUNT_OF(cases); i++)
-        assert_string_equal(msi_size_text(cases[i].bytes, text), cases[i].text);
-}
-
-static const int sizes[] = {1, 2, 3, 8, 64};
-static const double factors[][COUNT_OF(sizes)] = {
-    [MSI_SHARE_NONE] = {0, 0, 0, 0, 0},
-    [MSI_SHARE_WHOLE] = {1, 1, 1, 1, 1},
-    [MSI_SHARE_PART] = {0, 0.5, 2.0 / 3, 0.875, 0.984375},
-    [MSI_SHARE_TWICE] = {0, 1, 4.0 / 3, 1.75, 1.96875},
-};
-
-static void check_figures(enum msi_share share, int n, double factor) {
-    struct msi_prof_group world = kit_world(n);
-    struct msi_tally *tally = msi_tally_new(false);
-    /* 1000 bytes in 2, 4, … 20 us are 4, 2, … 0.4 Gbps; the first and the last do not count */
-    double ns = 0, algbw = 0;
-    for (uint64_t i = 1; i <= 10; i++) {
-        kit_add(tally, &world, "call", share, 1000, i, i * 2000);
-        if (i == 1 || i == 10) continue;
-        ns += (double)i * 2000 / 8;
-        algbw += 4.0 / (double)i / 8;
-    }
-    struct msi_summary_averages averages = msi_summary_averages(&tally->rows[0], n);
-    assert_true(fabs(averages.ns - ns) < 1e-9);
-    assert_true(fabs(averages.algbw - algbw) < 1e-12);
-    assert_true(fabs(averages.busbw - algbw * factor) < 1e-12);
-    msi_tally_free(tally);
-}
-
-static void test_every_share_and_group_size(void **state) {
-    (void)state;
-    for (enum msi_share share = MSI_SHARE_NONE; share <= MSI_SHARE_TWICE; share++)
-        for (size_t i = 0; i < COUNT_OF(sizes); i++) {
-            assert_true(msi_bus_factor(share, sizes[i]) == factors[share][i]);
-            check_figures(share, sizes[i], factors[share][i]);
-        }
-    assert_true(msi_gbps(1000000000, 1000000000) == 8); /* 10^9 bytes in a second */
-    assert_true(msi_gbps(4, 0) == 32);
-}
-
-static void test_the_line_of_a_call(void **state) {
-    (void)state;
-    struct msi_buf buf = {0};
-    msi_add_call_line(&buf, "all_reduce", NULL, MSI_SHARE_TWICE, 2, 1 << 20, 2621440);
-    assert_string_equal(kit_text(&buf), "comm op: all_reduce | time (ms): 2.62 | msg size: 1.0 MB | "
-                                        "algbw (Gbps): 3.20 | busbw (Gbps): 3.20");
-    buf.len = 0;
-    msi_add_call_line(&buf, "barrier", "main", MSI_SHARE_NONE, 8, 0, 120000);
-    assert_string_equal(kit_text(&buf),
-                        "comm op: barrier | [Caller Func: main] | time (ms): 0.12 | msg size: 0 B | "
-                        "algbw (Gbps): 0.00 | busbw (Gbps): 0.00");
-    /* DeepSpeed's tutorial says 1204.52 and 1129.23 here, for 16 ranks: twice what it was. */
-    buf.len = 0;
-    msi_add_call_line(&buf, "reduce_scatter_tensor", NULL, MSI_SHARE_PART, 16, 711836303, 9455800);
-    assert_string_equal(kit_text(&buf),
-                        "comm op: reduce_scatter_tensor | time (ms): 9.46 | msg size: 678.86 MB | "
-                        "algbw (Gbps): 602.24 | busbw (Gbps): 564.60");
-    msi_buf_free(&buf);
 }
 
 /* ---- DeepSpeed's tables ---- */
@@ -431,6 +345,60 @@ static void test_missing_ranks_are_left_out_of_the_pairs(void **state) {
     tallies[2] = gone[1];
 }
 
+/* Two callers of one operation, of which one is called more often on rank 1; in a subgroup of two of three ranks. */
+static void test_callers_are_paired_apart(void **state) {
+    (void)state;
+    struct msi_prof_group tp = kit_group(1, "w/1", "tp", kit_ranks + 1, 2);
+    for (int r = 1; r < 3; r++) {
+        struct msi_tally_call call = kit_call(&tp, "all_reduce", MSI_SHARE_TWICE, 1024, 0, 0);
+        tallies[r]->debug = true;
+        for (uint64_t seq = 0; seq < (r == 1 ? 5 : 4); seq++) {
+            call.function = seq % 2 ? "odd" : "even";
+            call.seq = seq;
+            call.duration_ns = (seq + 1) * (uint64_t)r * MS;
+            msi_tally_add(tallies[r], &call);
+        }
+    }
+    check_table(
+        3, true,
+        HEADER
+        "all_reduce | [Caller Func: even] [group tp, rank 1]\n"
+        "                    1.0 KB              3                   9.00                3.00                "
+        "0.0042              0.0042\n"
+        "all_reduce | [Caller Func: odd] [group tp, rank 1]\n"
+        "                    1.0 KB              2                   6.00                3.00                "
+        "0.0031              0.0031\n"
+        "communication 0.00 ms in 0 calls of rank 0, 3 ranks\n" STRAGGLERS
+        "all_reduce | [Caller Func: even] [group tp, rank 1]\n"
+        "                    1.0 KB              2                   4.00                0.00                "
+        "2.00                0.00\n"
+        "all_reduce | [Caller Func: odd] [group tp, rank 1]\n"
+        "                    1.0 KB              2                   6.00                0.00                "
+        "3.00                0.00\n" WHY_LAST
+        "group tp: rank 1 came last most often, to 4 of 4 calls; the first to come waited 10.00 ms in "
+        "them\n"
+        "1 call of all_reduce | [Caller Func: even] in group tp is not paired: rank 2 has 2, rank 1 has 3\n");
+}
+
+/* Those that are gone are missing, those that have not come are said to be late. */
+static void test_late_ranks_are_named(void **state) {
+    (void)state;
+    static const bool late[RANKS] = {false, false, true, true};
+    struct msi_tally *some[RANKS] = {tallies[0], NULL, NULL, NULL};
+    struct msi_summary *summary;
+    struct msi_buf text = {0}, json = {0};
+    assert_ok(msi_summary_make(some, RANKS, false, &summary));
+    summary->late = late;
+    msi_summary_text(summary, &text);
+    msi_summary_json(summary, &json);
+    assert_contains(kit_text(&text), "\nmissing: what ranks 1, 2, 3 recorded\n"
+                                     "not in time for this summary, or without a call of it: ranks 2, 3\n");
+    assert_contains(kit_text(&json), "\"missing\":[1,2,3],\"late\":[2,3],");
+    msi_buf_free(&text);
+    msi_buf_free(&json);
+    msi_summary_free(summary);
+}
+
 /* Rank 1 calls more elsewhere, so that it forgets earlier: its forgotten calls are not without a pair. */
 static void test_forgotten_calls_are_no_fault(void **state) {
     (void)state;
@@ -463,7 +431,8 @@ static void test_the_summary_as_json(void **state) {
     msi_summary_json(summary, &buf);
     assert_string_equal(
         kit_text(&buf),
-        "{\"version\":1,\"ranks\":2,\"rank\":0,\"missing\":[],\"total_ms\":4.000000,\"calls\":2,\"failed\":0,"
+        "{\"version\":1,\"ranks\":2,\"rank\":0,\"missing\":[],\"late\":[],\"total_ms\":4.000000,\"calls\":2,"
+        "\"failed\":0,"
         "\"lost\":0,\"operations\":[\n"
         "{\"op\":\"all_reduce\",\"call\":\"all_reduce\",\"group\":\"world\",\"group_id\":\"w\",\"group_"
         "size\":2,"
@@ -566,9 +535,6 @@ static void test_random_worlds(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes_in_words),
-        cmocka_unit_test(test_every_share_and_group_size),
-        cmocka_unit_test(test_the_line_of_a_call),
         cmocka_unit_test_setup_teardown(test_the_table_of_the_tutorial, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_table_with_callers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_deepspeed_got_wrong, set_up, tear_down),
@@ -582,6 +548,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_calls_without_a_pair_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_more_names_than_notes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_missing_ranks_are_left_out_of_the_pairs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_callers_are_paired_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_late_ranks_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_forgotten_calls_are_no_fault, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_summary_as_json, set_up, tear_down),
         cmocka_unit_test(test_random_worlds),

@@ -75,18 +75,39 @@ static void threads_have_rings_of_their_own(void **state) {
 static void messages_are_counted_by_whom_and_tag(void **state) {
     (void)state;
     struct msi_numbers numbers = {0};
-    struct msi_prof_group groups[2] = {{.number = 0}, {.number = 1}};
     for (uint64_t round = 0; round < 3; round++)
-        for (int g = 0; g < 2; g++)
-            for (int peer = 0; peer < 20; peer++)
-                for (int tag = 0; tag < 3; tag++)
-                    for (int send = 0; send < 2; send++) {
-                        struct msi_record r = {.group = &groups[g],
-                                               .peer = peer,
-                                               .tag = tag,
-                                               .flags = send ? MSI_RECORD_SEND : 0};
-                        assert_int_equal(msi_numbers_next(&numbers, &r), round);
-                    }
+        for (int peer = 0; peer < 40; peer++)
+            for (int tag = 0; tag < 3; tag++)
+                for (int send = 0; send < 2; send++)
+                    assert_int_equal(msi_numbers_next(&numbers, peer, tag, send), round);
+    msi_numbers_free(&numbers);
+}
+
+/* So that the next one is what the other side counts. */
+static void a_message_that_was_withdrawn(void **state) {
+    (void)state;
+    struct msi_numbers numbers = {0};
+    msi_numbers_back(&numbers, 1, 2, false); /* it was begun while nobody watched */
+    assert_int_equal(msi_numbers_next(&numbers, 1, 2, false), 0);
+    assert_int_equal(msi_numbers_next(&numbers, 1, 2, false), 1);
+    msi_numbers_back(&numbers, 1, 2, false);
+    assert_int_equal(msi_numbers_next(&numbers, 1, 2, true), 0);
+    assert_int_equal(msi_numbers_next(&numbers, 1, 2, false), 1);
+    msi_numbers_free(&numbers);
+}
+
+/* Those beyond what is counted have number 0, and the others go on. */
+static void streams_are_counted_up_to_a_limit(void **state) {
+    (void)state;
+    struct msi_numbers numbers = {0};
+    for (uint64_t round = 0; round < 2; round++) {
+        for (int tag = 0; tag < MSI_NUMBERS_MOST; tag++)
+            assert_int_equal(msi_numbers_next(&numbers, INT32_MAX, INT32_MAX - tag, false), round);
+        assert_int_equal(msi_numbers_next(&numbers, 0, 0, false), 0);
+        assert_int_equal(msi_numbers_next(&numbers, 0, 0, true), 0);
+        msi_numbers_back(&numbers, 0, 0, true);
+    }
+    assert_int_equal(numbers.used, MSI_NUMBERS_MOST);
     msi_numbers_free(&numbers);
 }
 
@@ -111,6 +132,8 @@ int main(void) {
         cmocka_unit_test(a_full_ring_takes_no_more),
         cmocka_unit_test(threads_have_rings_of_their_own),
         cmocka_unit_test(messages_are_counted_by_whom_and_tag),
+        cmocka_unit_test(a_message_that_was_withdrawn),
+        cmocka_unit_test(streams_are_counted_up_to_a_limit),
         cmocka_unit_test(names_are_kept_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

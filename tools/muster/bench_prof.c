@@ -20,6 +20,7 @@ enum { CALLS = 1500, ROUNDS_MOST = 1000, WAYS = 6 }; /* the calls of a turn have
 
 static const char *const names[WAYS] = {"off",      "flight",       "recorded", "recorded and summed",
                                         "the tick", "clock_gettime"};
+static const char *const words[WAYS] = {"off", "flight", "recorded", "summed", "tick", "clock"};
 
 struct bench_options {
     const char *way;
@@ -29,7 +30,8 @@ struct bench_options {
 static const struct opt options[] = {
     {"rounds", 'r', OPT_NUMBER, "N", "how often each takes its turn (default 100)",
      offsetof(struct bench_options, rounds), 1, ROUNDS_MOST},
-    {"way", 'w', OPT_STRING, "WAY", "only off, flight or recorded; for counting instructions",
+    {"way", 'w', OPT_STRING, "WAY",
+     "only off, flight, recorded, summed, tick or clock; for counting instructions",
      offsetof(struct bench_options, way), 0, 0},
 };
 
@@ -97,8 +99,10 @@ int bench_prof(int argc, char **argv) {
     int exit_status = opt_parse(&command, argc, argv, &wanted, &operands, &n);
     if (exit_status != OPT_PROCEED) return exit_status;
     if (n) return opt_mistake(&command, "'%s' is not expected here", operands[0]);
-    while (wanted.way && way < 3 && strcmp(wanted.way, names[way]) != 0) way++;
-    if (way == 3) return opt_mistake(&command, "'%s' is none of off, flight, recorded", wanted.way);
+    while (wanted.way && way < WAYS && strcmp(wanted.way, words[way]) != 0) way++;
+    if (way == WAYS)
+        return opt_mistake(&command, "'%s' is none of off, flight, recorded, summed, tick, clock",
+                           wanted.way);
     if (mst_init(.rank = 0, .world_size = 1, .init_method = "tcp://127.0.0.1:0") != MST_OK) {
         fprintf(stderr, "muster bench prof: %s\n", mst_error());
         return EXIT_FAILED;

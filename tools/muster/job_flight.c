@@ -18,30 +18,64 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* A rank of this node. */
+struct flight {
+    struct msi_flight_room room;
+    bool any; /* it has recorded something */
+    struct slate_view slate;
+    char reason[1200];
+};
+
 /* All recorders of this node, as of one moment. */
 struct flights {
     int n;
-    struct msi_flight_view *views;
-    struct msi_flight_of *ranks;
+    struct flight *list;
+    struct msi_flight_of *ranks; /* all of the world */
 };
 
 static void flights_free(struct flights *f) {
-    free(f->views);
+    free(f->list);
     free(f->ranks);
+}
+
+/* The rank's last error; or how it ended, if nobody wanted it to. */
+static void say_reason(const struct worker *worker, struct flight *flight) {
+    flight->reason[0] = '\0';
+    if (flight->slate.has_error)
+        snprintf(flight->reason, sizeof flight->reason, "%s: %s", mst_status_name(flight->slate.status),
+                 flight->slate.message);
+    else if (!worker->running && worker->unasked && worker->code != 0)
+        report_one_line(worker, flight->reason, sizeof flight->reason);
+}
+
+static void read_one(const struct job *job, const struct worker *worker, struct msi_flight *copy,
+                     struct flight *flight) {
+    flight->any = slates_flight(job->options->slates, worker->local_rank, copy) &&
+                  msi_flight_look(copy, msi_tick_look(), &flight->room);
+    slates_read(job->options->slates, worker->local_rank, &flight->slate);
+    say_reason(worker, flight);
 }
 
 static bool flights_read(const struct job *job, struct flights *f) {
     struct msi_flight *copy = aligned_alloc(64, sizeof *copy);
+    int size = job->place.world_size;
 
     f->n = job->workers.list != NULL ? job->workers.started : 0;
-    f->views = calloc((size_t)f->n + 1, sizeof f->views[0]);
-    f->ranks = calloc((size_t)f->n + 1, sizeof f->ranks[0]);
-    bool whole = copy != NULL && f->views != NULL && f->ranks != NULL;
+    f->list = calloc((size_t)f->n + 1, sizeof f->list[0]);
+    f->ranks = calloc((size_t)size + 1, sizeof f->ranks[0]);
+    bool whole = copy != NULL && f->list != NULL && f->ranks != NULL;
     msi_tick_begin();
+    for (int r = 0; r < size && whole; r++)
+        f->ranks[r] = (struct msi_flight_of){.elsewhere = true, .blames = -1};
     for (int i = 0; i < f->n && whole; i++) {
-        bool any = slates_flight(job->options->slates, i, copy) &&
-                   msi_flight_look(copy, msi_tick_look(), &f->views[i]);
-        f->ranks[i] = (struct msi_flight_of){job->workers.list[i].rank, any ? &f->views[i] : NULL};
+        const struct worker *worker = &job->workers.list[i];
+        struct flight *flight = &f->list[i];
+        read_one(job, worker, copy, flight);
+        if (worker->rank < size)
+            f->ranks[worker->rank] =
+                (struct msi_flight_of){.view = flight->any ? &flight->room.view : NULL,
+                                       .blames = flight->slate.has_error ? flight->slate.culprit : -1,
+                                       .reason = worker->running ? NULL : flight->reason};
     }
     free(copy);
     return whole;
@@ -51,32 +85,21 @@ static void name_file(char path[PATH_MAX], const char *dir, int rank) {
     snprintf(path, PATH_MAX, "%s/rank-%d.flight.json", dir, rank);
 }
 
-/* The rank's last error; or how it ended, if nobody wanted it to. */
-static void say_reason(const struct worker *worker, const struct slate_view *slate, char *text, size_t size) {
-    text[0] = '\0';
-    if (slate->has_error)
-        snprintf(text, size, "%s: %s", mst_status_name(slate->status), slate->message);
-    else if (!worker->running && worker->unasked && worker->code != 0)
-        report_one_line(worker, text, size);
-}
-
 /* 0, or an errno. */
 static int write_one(const struct job *job, const char *dir, const struct worker *worker,
-                     const struct msi_flight_view *view) {
-    char path[PATH_MAX], host[MSI_HOST_MAX], reason[1200];
-    struct slate_view slate;
+                     const struct flight *flight) {
+    const struct slate_view *slate = &flight->slate;
+    char path[PATH_MAX], host[MSI_HOST_MAX];
     struct msi_buf text = {0};
 
-    slates_read(job->options->slates, worker->local_rank, &slate);
-    say_reason(worker, &slate, reason, sizeof reason);
     struct msi_flight_who who = {.rank = worker->rank,
                                  .size = job->place.world_size,
                                  .pid = (int)worker->pid,
                                  .host = msi_host_name(host),
-                                 .reason = reason,
-                                 .error = slate.has_error ? slate.status : MST_OK,
-                                 .culprit = slate.culprit};
-    msi_flight_write(view, &who, &text);
+                                 .reason = flight->reason,
+                                 .error = slate->has_error ? slate->status : MST_OK,
+                                 .culprit = slate->culprit};
+    msi_flight_write(&flight->room.view, &who, &text);
     name_file(path, dir, worker->rank);
     int error = msi_flight_save(path, &text);
     msi_buf_free(&text);
@@ -86,8 +109,8 @@ static int write_one(const struct job *job, const char *dir, const struct worker
 /* Says so if they cannot be written. True: all that there are were. */
 static bool write_all(struct job *job, const char *dir, const struct flights *f) {
     for (int i = 0; i < f->n; i++) {
-        if (f->ranks[i].view == NULL) continue;
-        int error = write_one(job, dir, &job->workers.list[i], f->ranks[i].view);
+        if (!f->list[i].any) continue;
+        int error = write_one(job, dir, &job->workers.list[i], &f->list[i]);
         if (error == 0) continue;
         job_say(job, "cannot write the flight recorders to '%s': %s", dir, strerror(error));
         return false;
@@ -123,8 +146,11 @@ static const char *choose_directory(const struct job *job, char dir[PATH_MAX]) {
 /* The verdict, each line of it the launcher's. */
 static void say_verdict(const struct job *job, const struct flights *f, struct msi_buf *text) {
     struct msi_buf lines = {0};
+    struct msi_verdicts verdicts;
 
-    msi_flight_judge(f->ranks, f->n, job->place.world_size, &lines);
+    if (msi_flight_judge(f->ranks, job->place.world_size, &verdicts))
+        msi_flight_say_verdicts(&verdicts, &lines);
+    msi_verdicts_free(&verdicts);
     const char *at = (const char *)lines.data, *end = at + lines.len;
     while (at < end) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
@@ -139,9 +165,9 @@ static void say_ranks(struct job *job, const struct flights *f) {
     struct msi_buf text = {0};
 
     for (int i = 0; i < f->n; i++) {
-        msi_buf_add_format(&text, "muster run: rank %d: ", f->ranks[i].rank);
+        msi_buf_add_format(&text, "muster run: rank %d: ", job->workers.list[i].rank);
         if (!job->workers.list[i].running) msi_buf_add_format(&text, "has exited; ");
-        msi_flight_say_rank(f->ranks[i].view, &text);
+        msi_flight_say_rank(f->list[i].any ? &f->list[i].room.view : NULL, &text);
         msi_buf_add_u8(&text, '\n');
     }
     say_verdict(job, f, &text);
@@ -153,7 +179,7 @@ static void say_ranks(struct job *job, const struct flights *f) {
 static int count_recorded(const struct flights *f) {
     int n = 0;
 
-    for (int i = 0; i < f->n; i++) n += f->ranks[i].view != NULL;
+    for (int i = 0; i < f->n; i++) n += f->list[i].any;
     return n;
 }
 

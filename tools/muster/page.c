@@ -2,11 +2,13 @@
 #include "page.h"
 #include "commands.h"
 #include "options.h"
+#include "page_worlds.h"
 
 #include "base/buf.h"
 
 struct report_options {
-    const char *output, *json;
+    const char *output, *json, *merge;
+    long world;
 };
 
 #define AT(field) offsetof(struct report_options, field)
@@ -15,6 +17,12 @@ static const struct opt options[] = {
     {"output", 'o', OPT_STRING, "FILE",
      "write a page (HTML) that shows everything and needs nothing but itself", AT(output), 0, 0},
     {"json", 0, OPT_STRING, "FILE", "write the figures of the page as JSON", AT(json), 0, 0},
+    {"merge", 0, OPT_STRING, "FILE",
+     "write the traces of all ranks as one, for Perfetto;\nwithout -o and --json nothing else is done",
+     AT(merge), 0, 0},
+    {"world", 0, OPT_NUMBER, "K",
+     "which world, from 1, the oldest, where DIR has traces\nof several (default: the newest)", AT(world), 1,
+     1000000},
 };
 
 static const struct opt_command command = {
@@ -66,9 +74,24 @@ static int write_all(struct page_job *job, const struct report_options *wanted) 
     return status;
 }
 
+static int show(const struct page_worlds *worlds, const struct report_options *wanted) {
+    struct page_job job = {0};
+    int status = EXIT_FAILED;
+
+    if (page_read_dir(&job, worlds)) {
+        page_pair(&job);
+        if (!job.failed) page_tables(&job);
+        if (!job.failed) page_limits(&job);
+        if (!job.failed) status = write_all(&job, wanted);
+    }
+    if (job.failed) status = out_of_memory();
+    page_free(&job);
+    return status;
+}
+
 int cmd_report(int argc, char **argv) {
     struct report_options wanted = {0};
-    struct page_job job = {0};
+    struct page_worlds worlds;
     char **operands;
     int n;
 
@@ -77,14 +100,10 @@ int cmd_report(int argc, char **argv) {
     if (n != 1)
         return opt_mistake(&command, n == 0 ? "which directory? Give the one that MUSTER_TRACE named"
                                             : "it takes one directory");
-    status = EXIT_FAILED;
-    if (page_read_dir(&job, operands[0])) {
-        page_pair(&job);
-        if (!job.failed) page_tables(&job);
-        if (!job.failed) page_limits(&job);
-        if (!job.failed) status = write_all(&job, &wanted);
-    }
-    if (job.failed) status = out_of_memory();
-    page_free(&job);
+    if (!page_worlds_find(&worlds, operands[0], wanted.world)) return EXIT_FAILED;
+    bool all = wanted.merge == NULL || wanted.output != NULL || wanted.json != NULL;
+    if (wanted.merge != NULL) status = page_merge(&worlds, wanted.merge);
+    if (all && (wanted.merge == NULL || status == EXIT_DONE)) status = show(&worlds, &wanted);
+    page_worlds_free(&worlds);
     return status;
 }

@@ -2,10 +2,11 @@
  * page.h - what "muster report" knows of a job: what the traces of its ranks say, and what was found in them.
  *
  *   page_line.c    one line of a trace
- *   page_read.c    one trace: a rank and its events;  page_dir.c  all of a directory
+ *   page_read.c    one trace: a rank and its events;  page_worlds.c  which there are, of which worlds;  page_dir.c  all of a world
+ *   page_merge.c   all of a world as one trace
  *   page_pair.c    which events belong together, and who waited for whom
  *   page_table.c   times by operation and size;  page_cells.c  their figures;  page_sites.c  times by call site
- *   page_flight.c  the flight recorders' files;  page_verdict.c, page_tell.c  what they say together
+ *   page_flight.c  the flight recorders' files, and what they say together
  *   page_limits.c  what the machine allows, beside it
  *   page_summary.c all these figures as JSON;  page_words.c  a few of them for the terminal
  *   page_overview.c, page_lanes.c  the events, packed for the timeline;  page_write.c  the page
@@ -65,6 +66,11 @@ struct page_event {
         arrived; /* when the last of its group came, or when the message that it received was sent; or PAGE_UNKNOWN */
     uint32_t kind, shape;
 };
+
+/* On the device, where that is known: a call that only enqueues is over at once. */
+static inline int64_t page_lasted(const struct page_event *e) {
+    return e->device != PAGE_UNKNOWN ? e->device : e->took;
+}
 
 /* ranks is NULL if the group was never described. */
 struct page_group {
@@ -167,8 +173,9 @@ struct page_job {
     bool failed; /* for want of memory */
 };
 
-/* page_dir.c: false after saying on stderr why nothing can be shown. */
-bool page_read_dir(struct page_job *job, const char *dir);
+/* page_dir.c: reads the traces of the world that was chosen. False after saying on stderr why nothing can be shown. */
+struct page_worlds; /* page_worlds.h */
+bool page_read_dir(struct page_job *job, const struct page_worlds *worlds);
 void page_free(struct page_job *job);
 void page_warn(struct page_job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The rank's index in job->ranks; PAGE_NONE: it left no trace. */
@@ -187,6 +194,15 @@ void page_limits(struct page_job *job);
 
 /* page_file.c: opens a plain file to read it: a pipe by that name would keep us waiting; -1 with errno set. */
 int page_open(const char *path);
+/* Gives the lines of a file, without their ends, to take, which is false for those that are malformed. */
+struct page_lines {
+    bool (*take)(void *context, const char *text, size_t len);
+    void *context;
+    int64_t malformed; /* how many */
+    bool whole, stop;  /* the last line was right; take wants no more */
+};
+/* 0, or an error as errno has them. */
+int page_lines_read(int fd, struct page_lines *lines);
 /* The whole of a plain file of no more than 64 MiB; NULL with errno set. */
 char *page_load(const char *path, size_t *len);
 /* A file that comes into being at page_save, whole, or not at all. page_create: NULL after saying on stderr why not. */
@@ -218,7 +234,7 @@ const struct page_kind *page_kind_of(const struct page_job *job, const struct pa
 const struct page_shape *page_shape_of(const struct page_job *job, const struct page_event *event);
 /* Bytes on each connection per byte of the message among n ranks; 0: the operation moves nothing. */
 double page_bus_factor(enum page_class class, int n);
-/* Which class a call is of, by its name. */
+/* Which class a collective is of, by its name. */
 enum page_class page_class_of(const char *call);
 extern const char *const page_class_names[PAGE_CLASSES];
 

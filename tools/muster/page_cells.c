@@ -82,11 +82,6 @@ static size_t slot(const struct layout *t, size_t row, int rank) {
     return row * (size_t)t->job->n_ranks + (size_t)rank;
 }
 
-/* On the device, where that is known: a call that only enqueues is over at once. */
-static int64_t lasted(const struct page_event *e) {
-    return e->device != PAGE_UNKNOWN ? e->device : e->took;
-}
-
 static int64_t moving_part(const struct page_event *e) {
     if (e->device != PAGE_UNKNOWN) return e->device;
     int64_t waited = e->arrived != PAGE_UNKNOWN ? e->arrived - e->begin : 0;
@@ -114,7 +109,7 @@ static void lay_out(struct layout *t) {
     for (int i = 0; i < job->n_ranks; i++)
         for (size_t k = 0; k < job->ranks[i]->n; k++) {
             size_t to = t->starts[slot(t, row_of[at++], i) + 1]++;
-            t->took[to] = lasted(&job->ranks[i]->events[k]);
+            t->took[to] = page_lasted(&job->ranks[i]->events[k]);
             t->moving[to] = moving_part(&job->ranks[i]->events[k]);
         }
 }

@@ -1,6 +1,7 @@
 /* page_dir.c - the traces of a directory, put together to a job; its memory, its texts. See page.h. */
 #include "page.h"
 #include "page_flight.h"
+#include "page_worlds.h"
 #include "text.h"
 
 #include <dirent.h>
@@ -9,11 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PREFIX "rank-"
-#define TRACE  ".trace.json"
 #define FLIGHT ".flight.json"
 enum { WARNINGS_MOST = 1000 };
-#define RUN_APART_NS 600000000000LL /* traces that began ten minutes apart are hardly of one run */
 
 const char *const page_class_names[PAGE_CLASSES] = {
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce",
@@ -26,18 +24,11 @@ enum page_class page_class_of(const char *call) {
         const char *part;
         enum page_class class;
     } parts[] = {
-        {"all_reduce", PAGE_ALL_REDUCE},
-        {"reduce_scatter", PAGE_REDUCE_SCATTER},
-        {"all_gather", PAGE_ALL_GATHER},
-        {"allgather", PAGE_ALL_GATHER},
-        {"all_to_all", PAGE_ALL_TO_ALL},
-        {"broadcast", PAGE_BROADCAST},
-        {"barrier", PAGE_BARRIER},
-        {"reduce", PAGE_REDUCE},
-        {"gather", PAGE_GATHER},
-        {"scatter", PAGE_SCATTER},
-        {"recv", PAGE_RECV},
-        {"send", PAGE_SEND},
+        {"all_reduce", PAGE_ALL_REDUCE}, {"reduce_scatter", PAGE_REDUCE_SCATTER},
+        {"all_gather", PAGE_ALL_GATHER}, {"allgather", PAGE_ALL_GATHER},
+        {"all_to_all", PAGE_ALL_TO_ALL}, {"broadcast", PAGE_BROADCAST},
+        {"barrier", PAGE_BARRIER},       {"reduce", PAGE_REDUCE},
+        {"gather", PAGE_GATHER},         {"scatter", PAGE_SCATTER},
     };
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -116,33 +107,21 @@ int page_find_rank(const struct page_job *job, int rank) {
     return low < job->n_ranks && job->ranks[low]->rank == rank ? low : PAGE_NONE;
 }
 
-/* The rank in a file's name, written without needless zeros, so that none can have two files; PAGE_NONE: not such a name. */
-static int rank_in(const char *name, const char *ending) {
-    char again[64];
-
-    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0) return PAGE_NONE;
-    long rank = strtol(name + strlen(PREFIX), NULL, 10);
-    if (rank < 0 || rank >= PAGE_RANKS_MOST) return PAGE_NONE;
-    snprintf(again, sizeof again, PREFIX "%ld%s", rank, ending);
-    return strcmp(name, again) == 0 ? (int)rank : PAGE_NONE;
-}
-
 static int by_rank(const void *a, const void *b) {
     const int *x = a, *y = b;
     return *x - *y;
 }
 
-/* The ranks that have files with this ending, ascending; NULL with errno set. */
-static int *list_ranks(const char *dir, const char *ending, int *n) {
-    int *found = NULL, capacity = 0;
+/* The ranks that have flight recordings, ascending; NULL with errno set. */
+static int *list_flights(const char *dir, int *n) {
+    int *found = NULL, capacity = 0, rank, number;
     const struct dirent *entry;
     DIR *open = opendir(dir);
 
     *n = 0;
     if (open == NULL) return NULL;
     while ((entry = readdir(open)) != NULL) {
-        int rank = rank_in(entry->d_name, ending);
-        if (rank == PAGE_NONE) continue;
+        if (!page_name_read(entry->d_name, FLIGHT, &rank, &number) || number != 1) continue;
         if (*n == capacity) {
             capacity = capacity ? capacity * 2 : 64;
             int *grown = realloc(found, (size_t)capacity * sizeof *found);
@@ -163,25 +142,40 @@ failed:
     return NULL;
 }
 
-static void read_traces(struct page_job *job, const int *numbers, int n) {
-    char why[PAGE_WHY_MAX] = "";
+/* A rank has one trace in a world; whoever copies files may have left two. */
+static void read_trace(struct page_job *job, const struct page_worlds *worlds,
+                       const struct page_trace *trace) {
+    char why[PAGE_WHY_MAX] = "is another trace of that rank", *path = page_worlds_path(worlds, trace);
+    struct page_rank *rank = NULL;
 
+    if (path == NULL) job->failed = true;
+    bool again = job->n_ranks > 0 && job->ranks[job->n_ranks - 1]->rank == trace->rank;
+    if (path != NULL && !again) rank = page_read_trace(job, path, trace->rank, why);
+    if (rank != NULL)
+        job->ranks[job->n_ranks++] = rank;
+    else if (!job->failed)
+        page_warn(job, "%s is left out: it %s", path, why);
+    free(path);
+}
+
+/* Those of the world, and those that do not say of which they are, which are left out by name. */
+static void read_traces(struct page_job *job, const struct page_worlds *worlds) {
     job->n_ranks = 0;
-    job->ranks = calloc((size_t)n + 1, sizeof(struct page_rank *));
+    job->ranks = calloc(worlds->n + 1, sizeof(struct page_rank *));
     if (job->ranks == NULL) job->failed = true;
-    for (int i = 0; i < n && !job->failed; i++) {
-        char *path;
-        if (asprintf(&path, "%s/" PREFIX "%d" TRACE, job->dir, numbers[i]) < 0) {
+    for (size_t i = 0; i < worlds->first && worlds->traces[i].unix_ns == PAGE_UNKNOWN && !job->failed; i++) {
+        char *path = page_worlds_path(worlds, &worlds->traces[i]);
+        if (path == NULL)
             job->failed = true;
-            return;
-        }
-        struct page_rank *rank = page_read_trace(job, path, numbers[i], why);
-        if (rank != NULL)
-            job->ranks[job->n_ranks++] = rank;
-        else if (!job->failed)
-            page_warn(job, "%s is left out: it %s", path, why);
+        else
+            page_warn(job, "%s is left out: it does not say of which world it is", path);
         free(path);
     }
+    for (size_t i = worlds->first; i < worlds->end && !job->failed; i++)
+        read_trace(job, worlds, &worlds->traces[i]);
+    char *others = page_worlds_others(worlds);
+    if (others != NULL) page_warn(job, "%s", others);
+    free(others);
 }
 
 static void warn_of_rank(struct page_job *job, const struct page_rank *r) {
@@ -196,11 +190,6 @@ static void warn_of_rank(struct page_job *job, const struct page_rank *r) {
     if (r->malformed > 0)
         page_warn(job, "the trace of rank %d has %lld lines that cannot be read", r->rank,
                   (long long)r->malformed);
-    if (r->unix_ns != PAGE_UNKNOWN && job->ranks[0]->unix_ns != PAGE_UNKNOWN &&
-        llabs(r->unix_ns / 2 - job->ranks[0]->unix_ns / 2) > RUN_APART_NS / 2)
-        page_warn(job,
-                  "the traces of ranks %d and %d began more than ten minutes apart: are they of one run?",
-                  job->ranks[0]->rank, r->rank);
 }
 
 static void warn_of_missing(struct page_job *job) {
@@ -228,28 +217,28 @@ static void check_traces(struct page_job *job) {
     if (job->n_ranks > 0) warn_of_missing(job);
 }
 
-bool page_read_dir(struct page_job *job, const char *dir) {
-    int n_traces = 0, n_flights = 0;
-    int *traces = list_ranks(dir, TRACE, &n_traces),
-        *flights = traces ? list_ranks(dir, FLIGHT, &n_flights) : NULL;
+bool page_read_dir(struct page_job *job, const struct page_worlds *worlds) {
+    const char *dir = worlds->dir;
+    int n_flights = 0, *flights = list_flights(dir, &n_flights);
+    bool any = worlds->n > 0 || n_flights > 0;
 
     job->dir = dir;
     if (flights == NULL) {
         fprintf(stderr, "muster report: cannot read %s: %s\n", dir, strerror(errno));
-    } else if (n_traces + n_flights == 0) {
+    } else if (!any) {
         fprintf(stderr,
                 "muster report: %s has no rank-R.trace.json and no rank-R.flight.json; programs write them "
                 "with MUSTER_TRACE=%s\n",
                 dir, dir);
     } else {
         if (page_set_add(&job->strings, "", 0) == PAGE_SET_FULL) job->failed = true; /* number 0 */
-        read_traces(job, traces, n_traces);
+        read_traces(job, worlds);
         if (!job->failed) check_traces(job);
-        if (!job->failed) page_flights_read(job, flights, n_flights);
+        /* Recordings are of the last failure: of the newest world, if of one that is here. */
+        if (!job->failed && worlds->chosen == worlds->count) page_flights_read(job, flights, n_flights);
     }
-    free(traces);
     free(flights);
-    if (n_traces + n_flights == 0 || job->failed) return false;
+    if (!any || job->failed) return false;
     if (job->n_ranks > 0 || page_flights_any(job)) return true;
     for (int i = 0; i < job->n_warnings; i++) fprintf(stderr, "muster report: %s\n", job->warnings[i]);
     return false;

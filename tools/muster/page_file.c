@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILE_MOST = 64 << 20 };
+enum { FILE_MOST = 64 << 20, CHUNK = 1 << 20, LINE_MOST = CHUNK };
 
 int page_open(const char *path) {
     struct stat is;
@@ -20,6 +20,39 @@ int page_open(const char *path) {
         return -1;
     }
     return fd;
+}
+
+/* Takes the lines out of a chunk and returns how many bytes are left of the last one. */
+static size_t take_lines(struct page_lines *lines, char *data, size_t len) {
+    char *at = data, *end = data + len, *newline;
+
+    while (!lines->stop && (newline = memchr(at, '\n', (size_t)(end - at))) != NULL) {
+        if (newline > at && !lines->take(lines->context, at, (size_t)(newline - at))) lines->malformed++;
+        at = newline + 1;
+    }
+    memmove(data, at, (size_t)(end - at));
+    return (size_t)(end - at);
+}
+
+/* A last line without its newline is whole if it can be read. A line of more than LINE_MOST bytes is malformed, bit by bit. */
+int page_lines_read(int fd, struct page_lines *lines) {
+    char *data = malloc(LINE_MOST + CHUNK);
+    size_t left = 0;
+    ssize_t got;
+    int error = data == NULL ? ENOMEM : 0;
+
+    lines->whole = true;
+    while (error == 0 && !lines->stop && (got = read(fd, data + left, CHUNK)) != 0) {
+        if (got < 0 && errno != EINTR) error = errno;
+        if (got < 0) continue;
+        left = take_lines(lines, data, left + (size_t)got);
+        if (left < LINE_MOST) continue;
+        lines->malformed++;
+        left = 0;
+    }
+    if (error == 0 && !lines->stop && left > 0) lines->whole = lines->take(lines->context, data, left);
+    free(data);
+    return error;
 }
 
 char *page_load(const char *path, size_t *len) {

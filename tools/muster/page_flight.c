@@ -1,27 +1,55 @@
-/* page_flight.c - reads DIR/rank-R.flight.json: see page_flight.h. */
+/* page_flight.c - reads DIR/rank-R.flight.json into views, and has them judged: see page_flight.h, prof/flight_write.h. */
 #include "page_flight.h"
 
+#include "base/hash.h"
 #include "base/json.h"
+#include "prof/flight_words.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <muster/dtype.h>
 #include <stdlib.h>
 
-enum { TEXT_MOST = 4096 };
+enum { TEXT_MOST = 4096, TEAMS_MOST = 256 };
 
-const char *const flight_states[FLIGHT_STATES] = {"queued", "started", "done", "failed"};
+/* Of each recording's teams the first two are none: one of which nothing is said, and one that is gone. */
+enum { NO_TEAM, GONE_TEAM };
+
+static const char *const states[] = {[MSI_FLIGHT_QUEUED] = "queued",
+                                     [MSI_FLIGHT_STARTED] = "started",
+                                     [MSI_FLIGHT_DONE] = "done",
+                                     [MSI_FLIGHT_FAILED] = "failed"};
 
 /* A file that is being read. */
 struct reading {
     struct page_job *job;
+    struct flight *flight;
     struct msi_json in;
-    int wanted; /* the rank that its name says */
-    bool known; /* the group that was looked up last: */
-    uint32_t name, id, group;
-    int64_t size;
 };
 
-static void read_text(struct reading *r, uint32_t *number) {
+/* A copy without control characters that stays where it is, the same for the same text. */
+static const char *keep(struct page_job *job, char *value) {
+    struct page_flights *f = job->flights;
+
+    text_clean(value, false);
+    uint32_t at = page_set_add(&f->texts, value, strlen(value));
+    if (at == PAGE_SET_FULL || !page_room(job, &f->kept, f->n_kept, &f->kept_capacity, sizeof *f->kept)) {
+        job->failed = true;
+        return "";
+    }
+    if (at == f->n_kept) {
+        f->kept[at] = strdup(value);
+        if (f->kept[at] == NULL) {
+            job->failed = true;
+            return "";
+        }
+        f->n_kept++;
+    }
+    return f->kept[at];
+}
+
+static void read_text(struct reading *r, const char **kept) {
     struct msi_json_text text;
     char value[TEXT_MOST];
 
@@ -31,11 +59,7 @@ static void read_text(struct reading *r, uint32_t *number) {
     }
     if (!msi_json_string(&r->in, &text)) return;
     msi_json_copy(text, value, sizeof value);
-    uint32_t at = page_set_add(&r->job->strings, value, strlen(value));
-    if (at == PAGE_SET_FULL)
-        r->job->failed = true;
-    else
-        *number = at;
+    *kept = keep(r->job, value);
 }
 
 static void read_number(struct reading *r, int64_t least, int64_t most, int64_t *value) {
@@ -54,59 +78,82 @@ static void read_time(struct reading *r, int64_t *ns) {
     if (msi_json_double(&r->in, &us) && fabs(us) <= 9e15) *ns = (int64_t)llround(us * 1000);
 }
 
-static void read_state(struct reading *r, enum flight_state *state) {
+/* One of these words; fails if it is none. */
+static int read_word(struct reading *r, const char *const *words, int n, const char *expected) {
     struct msi_json_text text;
 
-    if (!msi_json_string(&r->in, &text)) return;
-    for (int i = 0; i < FLIGHT_STATES; i++)
-        if (msi_json_is(text, flight_states[i])) {
-            *state = (enum flight_state)i;
-            return;
-        }
-    msi_json_fail(&r->in, "queued, started or done");
+    if (!msi_json_string(&r->in, &text)) return 0;
+    for (int i = 1; i <= n; i++)
+        if (msi_json_is(text, words[i])) return i;
+    msi_json_fail(&r->in, expected);
+    return 0;
 }
 
-/* The trace's group of that name and size with this rank; PAGE_NONE: there is none. */
-static int64_t traced_group(const struct page_job *job, uint32_t name, int64_t size, int rank) {
-    for (size_t i = 0; i < job->n_groups; i++) {
-        const struct page_group *g = &job->groups[i];
-        if (g->name != name || g->size != size || g->ranks == NULL) continue;
-        for (int k = 0; k < g->size; k++)
-            if (g->ranks[k] == rank) return (int64_t)i;
+static int dtype_of(const char *name) {
+    for (int i = 1; i < MST_DTYPE_COUNT; i++)
+        if (!strcmp(mst_dtype_name((mst_dtype)i), name)) return i;
+    return 0;
+}
+
+struct group_words {
+    const char *name, *id;
+    int64_t size;
+    bool gone;
+};
+
+/* Groups are known by their id where there is one, else by name, and by size. */
+static int team_of(struct reading *r, const struct group_words *group) {
+    static const uint64_t seeds[2] = {5, 6};
+    struct flight *flight = r->flight;
+    const char *by = group->id[0] != '\0' ? group->id : group->name;
+    uint64_t id = msi_hash(by, strlen(by), seeds);
+
+    if (group->size == 0) return group->gone ? GONE_TEAM : NO_TEAM;
+    for (int i = GONE_TEAM + 1; i < flight->view.n_teams; i++)
+        if (flight->teams[i].id == id && flight->teams[i].size == group->size) return i;
+    if (flight->view.n_teams == TEAMS_MOST || !page_room(r->job, &flight->teams, (size_t)flight->view.n_teams,
+                                                         &flight->teams_capacity, sizeof *flight->teams))
+        return NO_TEAM;
+    flight->teams[flight->view.n_teams] =
+        (struct msi_flight_team){group->name, id, (int)group->size, group->gone};
+    return flight->view.n_teams++;
+}
+
+static void read_group(struct reading *r) {
+    struct group_words group = {"", "", 0, false};
+    struct msi_json_text key;
+
+    if (!msi_json_object(&r->in)) return;
+    while (msi_json_key(&r->in, &key)) {
+        if (msi_json_is(key, "name"))
+            read_text(r, &group.name);
+        else if (msi_json_is(key, "id"))
+            read_text(r, &group.id);
+        else if (msi_json_is(key, "size"))
+            read_number(r, 0, PAGE_RANKS_MOST, &group.size);
+        else if (msi_json_is(key, "gone"))
+            msi_json_bool(&r->in, &group.gone);
+        else
+            msi_json_skip(&r->in);
     }
-    return PAGE_NONE;
+    if (r->in.expected == NULL && !r->job->failed) team_of(r, &group);
 }
 
-/* Groups are known by their id where there is one, else by name and size; different ones may have both alike, which traces can tell. */
-static uint32_t group_of(struct reading *r, uint32_t name, uint32_t id, int64_t size) {
-    struct page_flights *f = r->job->flights;
-
-    if (r->known && r->name == name && r->id == id && r->size == size) return r->group;
-    int64_t key[4] = {id != 0 ? 0 : name, id, size,
-                      id != 0 ? PAGE_NONE : traced_group(r->job, name, size, r->wanted)};
-    uint32_t at = page_set_add(&f->group_keys, key, sizeof key);
-    if (at == PAGE_SET_FULL ||
-        !page_room(r->job, &f->groups, f->n_groups, &f->groups_capacity, sizeof *f->groups)) {
-        r->job->failed = true;
-        return 0;
-    }
-    if (at == f->n_groups)
-        f->groups[f->n_groups++] = (struct flight_group){
-            .name = name, .size = (int)size, .slowest = PAGE_NONE, .newest_reader = PAGE_NONE};
-    r->known = true, r->name = name, r->id = id, r->size = size, r->group = at;
-    return at;
-}
-
-static void read_operation(struct reading *r, struct flight *flight) {
-    struct flight_op op = {.n = PAGE_UNKNOWN,
-                           .seq = PAGE_UNKNOWN,
-                           .count = PAGE_UNKNOWN,
-                           .begin = PAGE_UNKNOWN,
-                           .end = PAGE_UNKNOWN,
-                           .peer = PAGE_NONE};
-    uint32_t group_name = 0, group_id = 0;
-    int64_t size = 0, peer = PAGE_NONE, group = 0;
-    bool message = false, failed = false;
+static void read_operation(struct reading *r) {
+    static const char *const ways[] = {NULL, "send", "recv"};
+    struct msi_flight_op op = {.seq = MSI_FLIGHT_NO_NUMBER,
+                               .state = MSI_FLIGHT_QUEUED,
+                               .begin = MSI_FLIGHT_UNKNOWN,
+                               .end = MSI_FLIGHT_UNKNOWN,
+                               .name = "",
+                               .site = "",
+                               .function = "",
+                               .peer = PAGE_NONE};
+    struct group_words group = {"", "", 0, false};
+    int64_t number = 0, seq = PAGE_NONE, count = 0, peer = PAGE_NONE, tag = 0;
+    const char *dtype = "";
+    bool failed = false;
+    struct flight *flight = r->flight;
     struct msi_json_text key;
 
     if (!msi_json_object(&r->in)) return;
@@ -114,11 +161,15 @@ static void read_operation(struct reading *r, struct flight *flight) {
         if (msi_json_is(key, "name"))
             read_text(r, &op.name);
         else if (msi_json_is(key, "group_name"))
-            read_text(r, &group_name);
+            read_text(r, &group.name);
         else if (msi_json_is(key, "group_id"))
-            read_text(r, &group_id);
+            read_text(r, &group.id);
+        else if (msi_json_is(key, "group_size"))
+            read_number(r, 0, PAGE_RANKS_MOST, &group.size);
+        else if (msi_json_is(key, "group_gone"))
+            msi_json_bool(&r->in, &group.gone);
         else if (msi_json_is(key, "dtype"))
-            read_text(r, &op.dtype);
+            read_text(r, &dtype);
         else if (msi_json_is(key, "site"))
             read_text(r, &op.site);
         else if (msi_json_is(key, "function"))
@@ -126,38 +177,47 @@ static void read_operation(struct reading *r, struct flight *flight) {
         else if (msi_json_is(key, "failed"))
             msi_json_bool(&r->in, &failed);
         else if (msi_json_is(key, "state"))
-            read_state(r, &op.state);
-        else if (msi_json_is(key, "group_size"))
-            read_number(r, 0, PAGE_RANKS_MOST, &size);
-        else if (msi_json_is(key, "group"))
-            read_number(r, 0, INT32_MAX, &group);
+            op.state =
+                (enum msi_flight_state)read_word(r, states, MSI_FLIGHT_DONE, "queued, started or done");
+        else if (msi_json_is(key, "dir"))
+            op.way = (enum msi_flight_way)read_word(r, ways, MSI_FLIGHT_RECV, "send or recv");
         else if (msi_json_is(key, "n"))
-            read_number(r, 0, INT64_MAX, &op.n);
+            read_number(r, 0, INT64_MAX, &number);
         else if (msi_json_is(key, "seq"))
-            read_number(r, 0, INT64_MAX, &op.seq);
+            read_number(r, 0, INT64_MAX, &seq);
         else if (msi_json_is(key, "count"))
-            read_number(r, 0, INT64_MAX, &op.count);
+            read_number(r, 0, INT64_MAX, &count);
         else if (msi_json_is(key, "begin_us"))
             read_time(r, &op.begin);
         else if (msi_json_is(key, "end_us"))
             read_time(r, &op.end);
         else if (msi_json_is(key, "peer"))
-            read_number(r, -1, PAGE_RANKS_MOST, &peer), message = true;
+            read_number(r, -1, PAGE_RANKS_MOST, &peer);
+        else if (msi_json_is(key, "tag"))
+            read_number(r, 0, INT32_MAX, &tag);
         else
             msi_json_skip(&r->in);
     }
-    if (r->in.expected != NULL || r->job->failed || op.seq == PAGE_UNKNOWN) return;
-    if (failed) op.state = FLIGHT_FAILED;
-    op.class = page_class_of(page_string(r->job, op.name));
-    op.peer = message ? (int32_t)peer : PAGE_NONE;
-    if (message && op.class != PAGE_SEND) op.class = PAGE_RECV;
-    if (size == 0 && group == 0) size = r->job->flights->size;
-    op.group = group_of(r, group_name, group_id, size);
-    if (page_room(r->job, &flight->ops, flight->n, &flight->capacity, sizeof op))
-        flight->ops[flight->n++] = op;
+    if (r->in.expected != NULL || r->job->failed) return;
+    if (seq >= 0) op.seq = (uint64_t)seq;
+    if (failed) op.state = MSI_FLIGHT_FAILED;
+    op.number = (uint64_t)number;
+    op.count = (uint64_t)count;
+    op.dtype = dtype_of(dtype);
+    op.peer = (int)peer;
+    op.tag = (int)tag;
+    op.team = team_of(r, &group);
+    if (page_room(r->job, &flight->ops, (size_t)flight->view.n, &flight->capacity, sizeof op))
+        flight->ops[flight->view.n++] = op;
 }
 
-static void read_flight(struct reading *r, struct flight *flight, int64_t *rank, int64_t *size) {
+static void read_array(struct reading *r, void (*read_item)(struct reading *)) {
+    if (msi_json_array(&r->in))
+        while (msi_json_item(&r->in)) read_item(r);
+}
+
+static void read_flight(struct reading *r, int64_t *rank, int64_t *size) {
+    struct flight *flight = r->flight;
     struct msi_json_text key;
     int64_t version = 0, blames = PAGE_NONE;
 
@@ -169,22 +229,34 @@ static void read_flight(struct reading *r, struct flight *flight, int64_t *rank,
             read_number(r, 0, PAGE_RANKS_MOST - 1, rank);
         else if (msi_json_is(key, "size"))
             read_number(r, 1, PAGE_RANKS_MOST, size);
-        else if (msi_json_is(key, "pid"))
-            read_number(r, 0, INT32_MAX, &flight->pid);
         else if (msi_json_is(key, "host"))
             read_text(r, &flight->host);
         else if (msi_json_is(key, "reason"))
             read_text(r, &flight->reason);
         else if (msi_json_is(key, "culprit"))
             read_number(r, -1, PAGE_RANKS_MOST - 1, &blames);
-        else if (msi_json_is(key, "operations")) {
-            if (msi_json_array(&r->in))
-                while (msi_json_item(&r->in)) read_operation(r, flight);
-        } else
+        else if (msi_json_is(key, "unix_ns"))
+            read_number(r, 0, INT64_MAX, &flight->view.unix_ns);
+        else if (msi_json_is(key, "now_us"))
+            read_time(r, &flight->view.now);
+        else if (msi_json_is(key, "groups"))
+            read_array(r, read_group);
+        else if (msi_json_is(key, "operations"))
+            read_array(r, read_operation);
+        else
             msi_json_skip(&r->in);
     }
     msi_json_end(&r->in);
     flight->blames = (int)blames;
+}
+
+/* An empty recording; false without memory. */
+static bool begin_flight(struct page_job *job, struct flight *flight) {
+    *flight = (struct flight){.host = "", .reason = "", .view.now = MSI_FLIGHT_UNKNOWN, .view.n_teams = 2};
+    if (!page_room(job, &flight->teams, 0, &flight->teams_capacity, sizeof *flight->teams)) return false;
+    flight->teams[NO_TEAM] = (struct msi_flight_team){.name = ""};
+    flight->teams[GONE_TEAM] = (struct msi_flight_team){.name = "", .gone = true};
+    return true;
 }
 
 /* A recording that was cut off is as good as its whole operations. */
@@ -199,9 +271,8 @@ static bool take_file(struct page_job *job, const char *path, int wanted, struct
         snprintf(why, PAGE_WHY_MAX, "cannot be read: %s", strerror(errno));
         return false;
     }
-    struct reading r = {.job = job, .in = msi_json_of(data, len), .wanted = wanted};
-    flight->pid = PAGE_UNKNOWN;
-    read_flight(&r, flight, &rank, &size);
+    struct reading r = {.job = job, .flight = flight, .in = msi_json_of(data, len)};
+    read_flight(&r, &rank, &size);
     bool right = false;
     why[0] = '\0';
     if (rank == PAGE_NONE || size == 0) {
@@ -226,6 +297,45 @@ static bool take_file(struct page_job *job, const char *path, int wanted, struct
     return right;
 }
 
+static void free_flight(struct flight *flight) {
+    free(flight->ops);
+    free(flight->teams);
+    *flight = (struct flight){0};
+}
+
+/* A sentence of each line. */
+static void write_sentences(const struct msi_buf *lines, struct text *to) {
+    const char *at = (const char *)lines->data, *end = at + lines->len, *newline;
+
+    for (; at < end && (newline = memchr(at, '\n', (size_t)(end - at))) != NULL; at = newline + 1)
+        text_format(to, "%s%c%.*s.", to->data != NULL ? " " : "", toupper((unsigned char)*at),
+                    (int)(newline - at - 1), at + 1);
+}
+
+static void judge(struct page_job *job) {
+    struct page_flights *f = job->flights;
+    struct msi_buf lines = {0};
+
+    f->ranks = calloc((size_t)f->size + 1, sizeof *f->ranks);
+    if (f->ranks == NULL) {
+        job->failed = true;
+        return;
+    }
+    for (int r = 0; r < f->size; r++) f->ranks[r].blames = PAGE_NONE;
+    for (int i = 0; i < f->n; i++) {
+        struct flight *flight = &f->list[i];
+        flight->view.ops = flight->ops;
+        flight->view.teams = flight->teams;
+        if (flight->rank < f->size)
+            f->ranks[flight->rank] =
+                (struct msi_flight_of){&flight->view, false, flight->blames, flight->reason};
+    }
+    if (msi_flight_judge(f->ranks, f->size, &f->verdicts)) msi_flight_say_verdicts(&f->verdicts, &lines);
+    write_sentences(&lines, &f->words);
+    job->failed |= f->verdicts.memory == NULL || lines.failed || f->words.failed;
+    msi_buf_free(&lines);
+}
+
 void page_flights_read(struct page_job *job, const int *ranks, int n) {
     struct page_flights *f = calloc(1, sizeof *f);
     char why[PAGE_WHY_MAX];
@@ -244,16 +354,15 @@ void page_flights_read(struct page_job *job, const int *ranks, int n) {
             job->failed = true;
             return;
         }
-        if (take_file(job, path, ranks[i], flight, why)) {
+        if (begin_flight(job, flight) && take_file(job, path, ranks[i], flight, why)) {
             f->n++;
         } else {
-            page_warn(job, "%s is left out: it %s", path, why);
-            free(flight->ops);
-            *flight = (struct flight){0};
+            if (!job->failed) page_warn(job, "%s is left out: it %s", path, why);
+            free_flight(flight);
         }
         free(path);
     }
-    if (f->n > 0 && !job->failed) page_judge(job);
+    if (f->n > 0 && !job->failed) judge(job);
 }
 
 bool page_flights_any(const struct page_job *job) {
@@ -264,12 +373,28 @@ void page_flights_free(struct page_job *job) {
     struct page_flights *f = job->flights;
 
     if (f == NULL) return;
-    for (int i = 0; i < f->n; i++) free(f->list[i].ops);
-    page_set_free(&f->group_keys);
+    for (int i = 0; i < f->n; i++) free_flight(&f->list[i]);
+    for (size_t i = 0; i < f->n_kept; i++) free(f->kept[i]);
+    msi_verdicts_free(&f->verdicts);
+    page_set_free(&f->texts);
     text_free(&f->words);
+    free(f->kept);
     free(f->list);
-    free(f->groups);
-    free(f->blamed);
+    free(f->ranks);
     free(f);
     job->flights = NULL;
+}
+
+const char *page_flight_state(const struct msi_flight_op *op) {
+    return states[op->state];
+}
+
+const struct msi_flight_op *page_flight_current(const struct page_flights *flights, int rank) {
+    return rank < flights->size ? flights->verdicts.in[rank] : NULL;
+}
+
+const struct msi_flight_op *page_flight_done(const struct flight *flight) {
+    for (int k = flight->view.n - 1; k >= 0; k--)
+        if (flight->ops[k].state == MSI_FLIGHT_DONE) return &flight->ops[k];
+    return NULL;
 }

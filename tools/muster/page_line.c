@@ -42,6 +42,7 @@ static const struct field fields[] = {
     FIELD(ARGS, "device", device, MICROSECONDS),
     FIELD(ARGS, "peer", peer, WHOLE),
     FIELD(ARGS, "tag", tag, WHOLE),
+    FIELD(ARGS, "dir", dir, TEXT),
     FIELD(ARGS, "status", status, TEXT),
     FIELD(ARGS, "name", title, TEXT),
     FIELD(ARGS, "id", group_id, TEXT),
@@ -144,6 +145,15 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
+void page_line_trim(const char **text, size_t *len) {
+    const char *at = *text, *end = at + *len;
+
+    while (at < end && (is_blank(*at) || *at == '[')) at++;
+    while (at < end && (is_blank(end[-1]) || end[-1] == ']' || end[-1] == ',')) end--;
+    *text = at;
+    *len = (size_t)(end - at);
+}
+
 bool page_line_read(const char *text, size_t len, struct page_line *line) {
     static const struct page_line nothing = {
         .tid = PAGE_UNKNOWN,
@@ -166,13 +176,11 @@ bool page_line_read(const char *text, size_t len, struct page_line *line) {
         .dropped = PAGE_UNKNOWN,
         .end = PAGE_UNKNOWN,
     };
-    const char *end = text + len;
 
     *line = nothing;
-    while (text < end && (is_blank(*text) || *text == '[')) text++;
-    while (text < end && (is_blank(end[-1]) || end[-1] == ']' || end[-1] == ',')) end--;
-    if (text == end) return true;
-    struct msi_json in = msi_json_of(text, (size_t)(end - text));
+    page_line_trim(&text, &len);
+    if (len == 0) return true;
+    struct msi_json in = msi_json_of(text, len);
     read_event(&in, line);
     return msi_json_end(&in);
 }

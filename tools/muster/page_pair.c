@@ -47,7 +47,8 @@ static size_t key_of(const struct page_job *job, const struct page_rank *r, cons
         *(struct collective_key *)key = (struct collective_key){e->seq, kind->group, 0};
         return sizeof(struct collective_key);
     }
-    if (shape->peer < 0 || (kind->class != PAGE_SEND && kind->class != PAGE_RECV)) return 0;
+    if (shape->peer < 0 || e->seq == PAGE_UNKNOWN || (kind->class != PAGE_SEND && kind->class != PAGE_RECV))
+        return 0;
     bool sends = kind->class == PAGE_SEND;
     *(struct message_key *)key = (struct message_key){
         e->seq, kind->group, shape->tag, sends ? r->rank : shape->peer, sends ? shape->peer : r->rank};

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CHUNK = 1 << 20, LINE_MOST = CHUNK, TEXT_MOST = 4096, ALIKE_MOST = 1000, CALLS = 64 };
+/* THREADS_APART: the how many-th thread it is, without what keeps its number from being a rank (prof/trace.c). */
+enum { THREADS_APART = 100000, TEXT_MOST = 4096, ALIKE_MOST = 1000, CALLS = 64 };
 
 /* call: its number plus 1. */
 struct known_call {
@@ -25,7 +26,8 @@ struct source {
     struct page_event *open_works;
     size_t groups_capacity, works_capacity;
     struct known_call calls[CALLS];
-    bool described, bracket, whole; /* "muster" was read, "]" was read, the last line was whole */
+    bool described, bracket; /* "muster" was read, "]" was read */
+    struct page_lines *lines;
 };
 
 /* The text's number; number 0, the empty one, stands for what is missing. */
@@ -175,13 +177,21 @@ static uint32_t class_of(struct source *s, uint32_t call) {
     return known->class;
 }
 
+static uint32_t way_of(const struct page_line *line) {
+    if (line->dir.p == NULL) return PAGE_OTHER;
+    return msi_json_is(line->dir, "send")   ? PAGE_SEND
+           : msi_json_is(line->dir, "recv") ? PAGE_RECV
+                                            : PAGE_OTHER;
+}
+
 static bool make_event(struct source *s, const struct page_line *line, bool work, struct page_event *event) {
     struct page_job *job = s->job;
 
     if (line->ts == PAGE_UNKNOWN || line->name.p == NULL || line->group == PAGE_UNKNOWN ||
-        line->seq == PAGE_UNKNOWN || (!work && (line->dur == PAGE_UNKNOWN || line->dur < 0)))
+        (!work && (line->dur == PAGE_UNKNOWN || line->dur < 0)))
         return false;
     bool message = line->cat.p != NULL && msi_json_is(line->cat, "message");
+    if (line->seq == PAGE_UNKNOWN && !message) return false;
     uint32_t call = keep(s, line->call.p ? line->call : line->name);
     struct page_kind kind = {
         .name = keep(s, line->name),
@@ -194,8 +204,8 @@ static bool make_event(struct source *s, const struct page_line *line, bool work
         .function = keep(s, line->function),
         .status = keep(s, line->status),
         .group = group_of(s, line->group),
-        .tid = line->tid == PAGE_UNKNOWN ? 0 : (uint32_t)line->tid,
-        .class = class_of(s, call),
+        .tid = line->tid == PAGE_UNKNOWN ? 0 : (uint32_t)(line->tid % THREADS_APART),
+        .class = message ? way_of(line) : class_of(s, call),
         .message = message,
         .work = work,
     };
@@ -256,10 +266,17 @@ static bool end_work(struct source *s, const struct page_line *line) {
     return true;
 }
 
-static bool read_line(struct source *s, const char *text, size_t len) {
+/* The end of a message's arrow, for viewers. */
+static bool is_arrow(const struct page_line *line) {
+    return line->cat.p != NULL && msi_json_is(line->cat, "arrow");
+}
+
+static bool read_line(void *context, const char *text, size_t len) {
+    struct source *s = context;
     struct page_line line;
     struct page_event event;
 
+    s->lines->stop = s->job->failed;
     if (!page_line_read(text, len, &line)) return false;
     if (line.phase.p == NULL) {
         s->bracket = s->bracket || (len > 0 && memchr(text, ']', len) != NULL);
@@ -272,53 +289,16 @@ static bool read_line(struct source *s, const char *text, size_t len) {
     if (!s->described) return false;
     if (phase == 'b') return begin_work(s, &line);
     if (phase == 'e') return end_work(s, &line);
-    if (phase != 'X') return true; /* flows: messages are paired by their numbers */
+    if (phase != 'X' || is_arrow(&line)) return true; /* messages are paired by their numbers */
     if (!make_event(s, &line, false, &event)) return false;
     add_event(s, &event);
     return true;
 }
 
-/* Takes the lines out of a chunk and returns how many bytes are left of the last one. */
-static size_t read_lines(struct source *s, char *data, size_t len) {
-    char *at = data, *end = data + len, *newline;
-
-    while ((newline = memchr(at, '\n', (size_t)(end - at))) != NULL) {
-        if (newline > at && !read_line(s, at, (size_t)(newline - at))) s->rank->malformed++;
-        at = newline + 1;
-    }
-    memmove(data, at, (size_t)(end - at));
-    return (size_t)(end - at);
-}
-
-/* A last line without its newline is whole if it can be read. A line of more than LINE_MOST bytes is malformed, bit by bit. */
-static bool read_all(struct source *s, int fd) {
-    char *data = malloc(LINE_MOST + CHUNK);
-    size_t left = 0;
-    ssize_t got = 0;
-
-    if (data == NULL) {
-        s->job->failed = true;
-        return true;
-    }
-    while (!s->job->failed && (got = read(fd, data + left, CHUNK)) != 0) {
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) break;
-        left = read_lines(s, data, left + (size_t)got);
-        if (left < LINE_MOST) continue;
-        s->rank->malformed++;
-        left = 0;
-    }
-    if (got == 0 && left > 0) s->whole = read_line(s, data, left);
-    int error = errno;
-    free(data);
-    errno = error;
-    return got >= 0;
-}
-
-static void say_why(const struct source *s, bool read, char why[PAGE_WHY_MAX]) {
+static void say_why(const struct source *s, int error, char why[PAGE_WHY_MAX]) {
     why[0] = '\0';
-    if (!read)
-        snprintf(why, PAGE_WHY_MAX, "cannot be read: %s", strerror(errno));
+    if (error != 0)
+        snprintf(why, PAGE_WHY_MAX, "cannot be read: %s", strerror(error));
     else if (!s->described)
         snprintf(why, PAGE_WHY_MAX,
                  "does not say which rank wrote it, so it is no trace of muster or has lost its beginning");
@@ -330,14 +310,15 @@ static void say_why(const struct source *s, bool read, char why[PAGE_WHY_MAX]) {
 }
 
 struct page_rank *page_read_trace(struct page_job *job, const char *path, int rank, char why[PAGE_WHY_MAX]) {
-    struct source s = {.job = job, .wanted = rank, .whole = true};
-    int fd = page_open(path);
-    bool read = fd >= 0;
+    struct source s = {.job = job, .wanted = rank};
+    struct page_lines lines = {.take = read_line, .context = &s};
+    int fd = page_open(path), error = fd < 0 ? errno : 0;
 
     s.rank = calloc(1, sizeof *s.rank);
+    s.lines = &lines;
     if (s.rank == NULL) job->failed = true;
-    if (read && s.rank != NULL) read = read_all(&s, fd);
-    if (s.rank != NULL) say_why(&s, read, why);
+    if (error == 0 && s.rank != NULL) error = page_lines_read(fd, &lines);
+    if (s.rank != NULL) say_why(&s, error, why);
     if (fd >= 0) close(fd);
     page_set_free(&s.group_numbers);
     page_set_free(&s.named);
@@ -349,7 +330,8 @@ struct page_rank *page_read_trace(struct page_job *job, const char *path, int ra
         return NULL;
     }
     if (job->size == 0) job->size = s.size;
-    s.rank->cut = !s.bracket || !s.whole;
+    s.rank->cut = !s.bracket || !lines.whole;
+    s.rank->malformed = lines.malformed;
     return s.rank;
 }
 

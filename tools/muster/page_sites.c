@@ -22,7 +22,7 @@ static void add(struct page_site_cell *cell, const struct page_event *e) {
     int64_t waited = e->arrived != PAGE_UNKNOWN ? e->arrived - e->begin : 0;
 
     cell->count++;
-    cell->total += e->took;
+    cell->total += page_lasted(e);
     cell->waited += waited < 0 ? 0 : waited < e->took ? waited : e->took;
 }
 

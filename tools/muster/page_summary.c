@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 
+#include <muster/dtype.h>
 #include <muster/version.h>
 #include <stdlib.h>
 
@@ -235,7 +236,7 @@ static void put_waits(const struct page_job *job, struct msi_json_out *out) {
     msi_json_put_object_end(out);
 }
 
-static void put_call(const struct page_job *job, const char *key, const struct flight_op *op,
+static void put_call(const struct flight *flight, const char *key, const struct msi_flight_op *op,
                      struct msi_json_out *out) {
     msi_json_put_key(out, key);
     if (op == NULL) {
@@ -243,17 +244,21 @@ static void put_call(const struct page_job *job, const char *key, const struct f
         return;
     }
     msi_json_put_object(out);
-    put_text(out, "name", page_string(job, op->name));
-    put_text(out, "group", page_string(job, job->flights->groups[op->group].name));
-    put_int(out, "seq", op->seq);
-    put_text(out, "state", flight_states[op->state]);
-    put_text(out, "site", page_string(job, op->site));
-    put_text(out, "function", page_string(job, op->function));
-    if (op->peer != PAGE_NONE) put_int(out, "peer", op->peer);
-    if (op->count != PAGE_UNKNOWN) put_int(out, "count", op->count);
-    put_text(out, "dtype", page_string(job, op->dtype));
-    if (op->begin != PAGE_UNKNOWN) put_us(out, "begin_us", op->begin);
-    if (op->end != PAGE_UNKNOWN) put_us(out, "end_us", op->end);
+    put_text(out, "name", op->name);
+    put_text(out, "group", flight->teams[op->team].name);
+    if (op->seq != MSI_FLIGHT_NO_NUMBER) put_int(out, "seq", (int64_t)op->seq);
+    put_text(out, "state", page_flight_state(op));
+    put_text(out, "site", op->site);
+    put_text(out, "function", op->function);
+    if (msi_flight_is_message(op)) {
+        put_int(out, "peer", op->peer);
+        put_int(out, "tag", op->tag);
+        put_text(out, "dir", op->way == MSI_FLIGHT_SEND ? "send" : "recv");
+    }
+    put_int(out, "count", (int64_t)op->count);
+    put_text(out, "dtype", op->dtype ? mst_dtype_name((mst_dtype)op->dtype) : "");
+    if (op->begin != MSI_FLIGHT_UNKNOWN) put_us(out, "begin_us", op->begin);
+    if (op->end != MSI_FLIGHT_UNKNOWN) put_us(out, "end_us", op->end);
     msi_json_put_object_end(out);
 }
 
@@ -261,6 +266,7 @@ static void put_failure(const struct page_job *job, struct msi_json_out *out) {
     static const char *const kinds[] = {"none",   "behind",    "missing", "lost",
                                         "circle", "different", "together"};
     const struct page_flights *f = job->flights;
+    const struct msi_verdict *verdict = f != NULL ? &f->verdicts.of[0] : NULL;
 
     msi_json_put_key(out, "failure");
     if (!page_flights_any(job)) {
@@ -268,21 +274,22 @@ static void put_failure(const struct page_job *job, struct msi_json_out *out) {
         return;
     }
     msi_json_put_object(out);
-    put_text(out, "kind", kinds[f->verdict]);
+    put_text(out, "kind", kinds[verdict->kind]);
     put_text(out, "verdict", f->words.data ? f->words.data : "");
     put_int(out, "size", f->size);
     open_array(out, "blamed");
-    for (int i = 0; i < f->n_blamed; i++) msi_json_put_int(out, f->blamed[i]);
+    for (int i = 0; i < verdict->n_blamed; i++) msi_json_put_int(out, verdict->blamed[i]);
     msi_json_put_array_end(out);
     open_array(out, "ranks");
     for (int i = 0; i < f->n; i++) {
+        const struct flight *flight = &f->list[i];
         msi_json_put_object(out);
-        put_int(out, "rank", f->list[i].rank);
-        put_text(out, "host", page_string(job, f->list[i].host));
-        put_text(out, "reason", page_string(job, f->list[i].reason));
-        if (f->list[i].blames != PAGE_NONE) put_int(out, "blames", f->list[i].blames);
-        put_call(job, "current", f->list[i].current, out);
-        put_call(job, "last", f->list[i].last, out);
+        put_int(out, "rank", flight->rank);
+        put_text(out, "host", flight->host);
+        put_text(out, "reason", flight->reason);
+        if (flight->blames != PAGE_NONE) put_int(out, "blames", flight->blames);
+        put_call(flight, "current", page_flight_current(f, flight->rank), out);
+        put_call(flight, "last", page_flight_done(flight), out);
         msi_json_put_object_end(out);
     }
     msi_json_put_array_end(out);

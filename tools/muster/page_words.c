@@ -3,6 +3,9 @@
 #include "page_flight.h"
 #include "text.h"
 
+#include "prof/flight_words.h"
+
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,13 +49,13 @@ static void print_flights(const struct page_job *job) {
     printf("%s\n", f->words.data);
     for (int i = 0; i < f->n && i < RANKS_SHOWN; i++) {
         const struct flight *flight = &f->list[i];
-        const struct flight_op *op = flight->current ? flight->current : flight->last;
-        struct text words = {0};
-        if (op != NULL) page_flight_words(job, op, &words);
-        if (words.data != NULL) text_clean(words.data, false);
-        printf("  rank %-4d %-8s %s\n", flight->rank, op ? flight_states[op->state] : "idle",
-               words.data ? words.data : "nothing was called");
-        text_free(&words);
+        const struct msi_flight_op *current = page_flight_current(f, flight->rank),
+                                   *op = current ? current : page_flight_done(flight);
+        struct msi_buf words = {0};
+        if (op != NULL) msi_flight_say_op(&flight->view, op, &words);
+        printf("  rank %-4d %-8s %.*s\n", flight->rank, op ? page_flight_state(op) : "idle",
+               op ? (int)words.len : INT_MAX, op ? (const char *)words.data : "nothing was called");
+        msi_buf_free(&words);
     }
     if (f->n > RANKS_SHOWN) printf("  and %d ranks more\n", f->n - RANKS_SHOWN);
     printf("\n");

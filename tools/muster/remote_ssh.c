@@ -11,6 +11,8 @@
 
 #include "agent_script.h"
 
+#include "os/write.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -67,15 +69,8 @@ static void make_words(const char *shell_line, const char *ssh, const char *host
 }
 
 static bool write_all(int fd, const char *data, size_t len) {
-    while (len > 0) {
-        ssize_t n = write(fd, data, len);
-
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        data += n;
-        len -= (size_t)n;
-    }
-    return true;
+    errno = msi_write_all(fd, data, len);
+    return errno == 0;
 }
 
 static int script_file(const struct text *script, int *fd) {

@@ -41,8 +41,8 @@ function drawFacts() {
 
 function callWords(call) {
   if (!call) return "";
-  const to = call.peer === undefined ? "" : call.name.includes("send") ? ` to rank ${call.peer}` : ` from rank ${call.peer}`;
-  return `${call.name}${to}, number ${call.seq} of ${call.group}`;
+  const to = call.dir === undefined ? "" : ` ${call.dir === "send" ? "to" : "from"} ${call.peer < 0 ? "any rank" : `rank ${call.peer}`}`;
+  return `${call.name}${to}${call.seq === undefined ? "" : `, number ${call.seq}`} of ${call.group}`;
 }
 
 function drawFailure() {

@@ -1,0 +1,163 @@
+"""Trace files: none is lost, whatever became of the world, the rank or the disk."""
+
+import collections
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import test_prof
+from ranks import BUILD, TOOL, Process, main
+
+
+class Files(test_prof.ProfTest):
+    def run_traced(self, n, *actions, traces, command=(), status=0, tool=(), env=None):
+        """What all ranks printed, and the launcher."""
+        got, out = Process(
+            self.popen(TOOL, "run", "-n", n, *tool, *command, test_prof.PROF, *actions, env={"MUSTER_TRACE": traces, **(env or {})}, stderr=subprocess.STDOUT)
+        ).finish()
+        self.assertEqual(got, status, out)
+        return out
+
+    def events(self, traces, name):
+        return json.loads(pathlib.Path(traces, name).read_text())
+
+    def count(self, traces, name):
+        """How many operations a trace has that ended well."""
+        events = self.events(traces, name)
+        self.assertEqual(events[-1]["name"], "muster_end")
+        return len([event for event in events if event["ph"] in "Xb" and event["cat"] != "arrow"])
+
+    def worlds(self, traces):
+        """The names of the files of each world, the oldest first."""
+        found = collections.defaultdict(list)
+        for path in sorted(pathlib.Path(traces).glob("*.trace.json")):
+            first = path.read_text().split("\n")[0].strip("[,")
+            found[json.loads(first)["args"]["unix_ns"]].append(path.name)
+        return [found[began] for began in sorted(found)]
+
+    def test_joining_again(self):
+        """Each world has traces of its own, and so has the next run."""
+        traces = self.path("traces")
+        self.run_traced(2, "init", "sums=3", "again", "sums=5", traces=traces)
+        self.run_traced(3, "init", "sums=7", traces=traces)
+        self.assertEqual(
+            self.worlds(traces),
+            [
+                ["rank-0.trace.json", "rank-1.trace.json"],
+                ["rank-0.2.trace.json", "rank-1.2.trace.json"],
+                ["rank-0.3.trace.json", "rank-1.3.trace.json", "rank-2.trace.json"],
+            ],
+        )
+        for name, calls in (("rank-1", 3), ("rank-1.2", 5), ("rank-1.3", 7), ("rank-2", 7)):
+            self.assertEqual(self.count(traces, name + ".trace.json"), calls)
+        for world, words in ((1, "2 ranks on 1 host, 6 events"), (2, "2 ranks on 1 host, 10 events"), (3, "3 ranks on 1 host, 21 events")):
+            self.assertIn(words, self.run_tool("report", traces, "--world", world)[1])
+
+    def test_two_worlds_at_a_time(self):
+        traces = self.path("traces")
+        self.run_traced(2, "init", "sums=3", "beside=" + self.path("store"), "sums=2", traces=traces)
+        self.assertEqual(len(self.worlds(traces)), 2)
+        for rank in range(2):
+            self.assertEqual(self.count(traces, f"rank-{rank}.trace.json"), 5)
+            self.assertEqual(self.count(traces, f"rank-{rank}.2.trace.json"), 5)
+
+    def test_restarts(self):
+        """What was before the failure is kept."""
+        traces = self.path("traces")
+        script = 'if [ "$TORCHELASTIC_RESTART_COUNT" = 0 ]; then set -- "$@" die=1; fi; exec "$0" "$@" barrier'
+        self.run_traced(2, "init", "sums=2000", command=["bash", "-c", script], tool=["--max-restarts", 1], traces=traces)
+        first, second = self.worlds(traces)
+        self.assertEqual(second, ["rank-0.2.trace.json", "rank-1.2.trace.json"])
+        self.assertEqual(first, ["rank-0.trace.json", "rank-1.trace.json"])
+        self.assertEqual(self.count(traces, "rank-1.2.trace.json"), 2001)
+        text = pathlib.Path(traces, "rank-1.trace.json").read_text()
+        self.assertEqual(json.loads(text + "]")[0]["args"]["rank"], 1)
+
+    def test_fork(self):
+        """The child, which has what its parent had not written yet, adds nothing to the trace."""
+        traces = self.path("traces")
+        self.run_traced(2, "init", "sums=3", "fork", "sums=4", "odd-fork", traces=traces)
+        for rank in range(2):
+            self.assertEqual(self.count(traces, f"rank-{rank}.trace.json"), 7)
+
+    def test_a_child_with_a_world_of_its_own(self):
+        """It has its own trace."""
+        if b"__tsan_init" in (BUILD / "lib/libmuster.so").read_bytes():
+            self.skipTest("ThreadSanitizer does not let a child have threads")
+        traces = self.path("traces")
+        self.run_traced(2, "init", "sums=3", "odd-fork=" + self.path("store"), "sums=4", traces=traces)
+        for name, calls in (("rank-0", 7), ("rank-1", 7), ("rank-0.2", 5)):
+            self.assertEqual(self.count(traces, name + ".trace.json"), calls)
+
+    def test_some_ranks_are_not_traced(self):
+        """Nobody waits for them, whoever they are, and the others are on one clock."""
+        for untraced in (0, 1):
+            with self.subTest(untraced=untraced):
+                traces = self.path(f"traces{untraced}")
+                script = f'[ "$RANK" = {untraced} ] && unset MUSTER_TRACE; exec "$0" "$@"'
+                out = self.run_traced(3, "init", "barrier", "sums=5", command=["bash", "-c", script], traces=traces)
+                self.assertEqual(out, "")
+                names = [f"rank-{r}.trace.json" for r in range(3) if r != untraced]
+                self.assertEqual(self.worlds(traces), [names])
+                ends = [next(e for e in self.events(traces, name) if e.get("name") == "barrier") for name in names]
+                self.assertLessEqual(max(e["ts"] for e in ends), min(e["ts"] + e["dur"] for e in ends))
+                self.assertLess(ends[0]["ts"], 4e6)  # since the world formed
+
+    def test_calendars_where_nobody_answers(self):
+        """Rank 0 is not traced, so no clock is asked: rank 1 of another host has the time by the calendar, and says how wrong it may be."""
+        traces = self.path("traces")
+        apart, ahead = ["unshare", "--time", "--monotonic", "5000", "--fork"], 5000 * 10**9
+        if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode != 0:
+            apart, ahead = ["env"], 0  # no time namespaces here
+        script = test_prof.Traces.HOSTS[2].replace(
+            "exec", '[ "$RANK" = 0 ] && unset MUSTER_TRACE; [ "$RANK" = 1 ] && set -- "$0" "$@" && exec ' + " ".join(apart) + ' "$@"; exec'
+        )
+        self.run_traced(3, "init", "barrier", "sums=5", command=["bash", "-c", script], traces=traces)
+        events = [self.events(traces, f"rank-{r}.trace.json") for r in (1, 2)]
+        clock = next(event["args"] for event in events[0] if event["name"] == "muster_clock")
+        self.assertEqual(clock["error_ns"], 10**9)
+        self.assertLess(abs(clock["offset_ns"] + ahead), 10**7)  # one calendar in truth
+        self.assertFalse([event for event in events[1] if event["name"] == "muster_clock"])  # rank 2 is on rank 0's host
+        self.assertGreaterEqual(min(event["ts"] for event in events[0] if event["ph"] == "X"), -10000)
+
+    def small_disk(self, options):
+        """A directory on a disk of its own, if that is to be had."""
+        disk = self.path("disk-" + options)
+        os.mkdir(disk)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], capture_output=True, check=False).returncode != 0:
+            self.skipTest("nothing can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=False)
+        return disk
+
+    def test_disk_full(self):
+        """One warning, at the end how much is missing, and the run goes on."""
+        disk = self.small_disk("size=256k")
+        out = self.run_traced(1, "init", "sums=3000", "wait=200", "sums=10", traces=disk + "/traces")
+        self.assertEqual(len(re.findall(r"cannot write to \S*rank-0\.trace\.json: No space left", out)), 1, out)
+        missing = re.findall(r"(\d+) operations are missing in \S*rank-0\.trace\.json", out)
+        self.assertEqual(len(missing), 1, out)
+        text = pathlib.Path(disk, "traces", "rank-0.trace.json").read_text().rstrip()
+        events = json.loads(text if text.endswith("]") else text + "]")
+        self.assertEqual(len([event for event in events if event["ph"] == "X"]) + int(missing[0]), 3010)
+        self.assertGreater(len(events), 100)
+        if events[-1]["name"] == "muster_end":
+            self.assertEqual((events[-1]["args"]["dropped"], events[-1]["args"]["events"]), (int(missing[0]), len(events)))
+
+    def test_no_room_from_the_beginning(self):
+        """One warning for each rank, no file, and the run goes on: no descriptor in the directory, then no byte in the file."""
+        for options in ("nr_inodes=2", "size=4k"):
+            with self.subTest(options=options):
+                disk = self.small_disk(options)
+                os.mkdir(disk + "/traces")
+                if options == "size=4k":
+                    pathlib.Path(disk, "full").write_bytes(bytes(4096))
+                out = self.run_traced(2, "init", "sums=3000", traces=disk + "/traces")
+                for rank in range(2):
+                    self.assertEqual(len(re.findall(rf"cannot write the trace \S*rank-{rank}\.trace\.json: No space left", out)), 1, out)
+                self.assertEqual(os.listdir(disk + "/traces"), [])
+
+
+if __name__ == "__main__":
+    main()
