@@ -7,6 +7,7 @@
 #include <muster/discover.h>
 #include <muster/group.h>
 #include <muster/output.h>
+#include <muster/pipeline.h>
 #include <muster/prof.h>
 #include <muster/status.h>
 #include <muster/store.h>
