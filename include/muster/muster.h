@@ -8,6 +8,7 @@
 #include <muster/group.h>
 #include <muster/mesh.h>
 #include <muster/output.h>
+#include <muster/pipeline.h>
 #include <muster/prof.h>
 #include <muster/status.h>
 #include <muster/store.h>

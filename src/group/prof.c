@@ -19,65 +19,6 @@ enum { ZERO_MS = 5000, OWN_MS = 5000 };
 #define CALENDARS_NS                                                                                         \
     INT64_C(1000000000) /* calendars of hosts that nobody looks after differ by less, mostly */
 
-static mst_status put(struct msi_world *world, const char *name, struct msi_str value) {
-    char key[MSI_KEY_MAX];
-    struct msi_wait wait = {msi_deadline(OWN_MS), NULL};
-    struct msi_exchange x = {
-        .req = {.op = MSI_OP_SET, .key = msi_key(key, "%s%s", world->prefix, name), .value = value}};
-    mst_status st = msi_world_exec(world, &wait, &x, 1);
-    msi_exchange_free(&x, 1);
-    return st;
-}
-
-/* Reads a key into value, which stays empty if it is not there. */
-static mst_status look(struct msi_world *world, const char *name, const struct msi_wait *wait,
-                       struct msi_buf *value) {
-    char key[MSI_KEY_MAX];
-    struct msi_exchange x = {.req = msi_read_request(msi_key(key, "%s%s", world->prefix, name))};
-    mst_status st = msi_world_exec(world, wait, &x, 1);
-    if (st == MST_OK) {
-        struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
-        struct msi_str text = msi_value_or_none(msi_read_str(&r));
-        msi_buf_add(value, text.p, text.n);
-    }
-    msi_exchange_free(&x, 1);
-    return st == MST_OK && value->failed ? msi_fail_memory() : st;
-}
-
-/* Until the key is there, or something became of a rank. */
-static mst_status wait_for(struct msi_world *world, const char *name, const struct msi_wait *wait) {
-    char keys[2][MSI_KEY_MAX];
-    struct msi_str key = msi_key(keys[0], "%s%s", world->prefix, name);
-    pthread_mutex_lock(&world->lock);
-    int64_t seen = world->events_seen;
-    pthread_mutex_unlock(&world->lock);
-    struct msi_exchange x[] = {
-        {.req = {.op = MSI_OP_GUARD, .key = msi_key(keys[1], "%sevents", world->prefix), .number = seen}},
-        {.req = {.op = MSI_OP_WAIT, .n = 1, .keys = &key}}};
-    mst_status st = msi_world_exec(world, wait, x, 2);
-    msi_exchange_free(x, 2);
-    return st == MST_ERR_PEER_LOST ? msi_world_read_events(world, wait) : st;
-}
-
-static bool is_gone(struct msi_world *world, int rank) {
-    pthread_mutex_lock(&world->lock);
-    bool gone = world->gone[rank].order != 0;
-    pthread_mutex_unlock(&world->lock);
-    return gone;
-}
-
-/* What a rank has put there; empty if it is gone without that. */
-static mst_status get(struct msi_world *world, const char *name, int rank, const struct msi_wait *wait,
-                      struct msi_buf *value) {
-    for (;;) {
-        bool gone = is_gone(world, rank); /* asked first: what it left behind was there before it went */
-        mst_status st = look(world, name, wait, value);
-        if (st != MST_OK || value->len || gone) return st;
-        st = wait_for(world, name, wait);
-        if (st != MST_OK) return st;
-    }
-}
-
 /*
  * When the world formed: rank 0 says so, in nanoseconds of its clock and of the calendar, and at which port it can be asked for the time.
  * Where it is not traced it has said so when it arrived (bootstrap/join.c), so that nobody waits for it in vain. What keeps it from
@@ -94,7 +35,8 @@ static mst_status tell_zero(struct msi_world *world, struct msi_prof_who *who) {
     who->zero = msi_now();
     who->unix_ns = msi_calendar();
     snprintf(text, sizeof text, "%lld %lld %d", (long long)who->zero, (long long)who->unix_ns, port);
-    return put(world, "prof/zero", msi_cstr(text));
+    struct msi_wait wait = {msi_deadline(OWN_MS), NULL};
+    return msi_world_put(world, &wait, "prof/zero", msi_cstr(text));
 }
 
 /* The clock of another host: by the calendars at first, and as its answers say from then on. */
@@ -117,7 +59,7 @@ static mst_status hear_zero(struct msi_world *world, struct msi_prof_who *who) {
     struct msi_wait wait = {msi_deadline(ZERO_MS), NULL};
     long long zero = -1, calendar = -1;
     int port = -1;
-    mst_status st = get(world, "prof/zero", 0, &wait, &text);
+    mst_status st = msi_world_get(world, &wait, "prof/zero", 0, &text);
     msi_buf_add_u8(&text, 0);
     bool heard = st == MST_OK && !text.failed &&
                  sscanf((const char *)text.data, "%lld %lld %d", &zero, &calendar, &port) == 3 && zero >= 0 &&

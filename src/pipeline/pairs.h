@@ -1,0 +1,19 @@
+/*
+ * pairs.h - the pair groups of a ring: pair i is of the ranks i and (i+1) mod n. Its messages from i to i+1 are activations, or the
+ * ids of tokens on the pair that closes the ring; those from i+1 to i are gradients. So nothing needs a tag.
+ */
+#ifndef MSI_PIPELINE_PAIRS_H
+#define MSI_PIPELINE_PAIRS_H
+
+#include "group/world.h"
+
+struct msi_pairs {
+    mst_group *pred, *succ; /* with the rank before, with the rank behind; NULL: the ring has one rank */
+};
+
+/* Of a group's ranks, who all call it. */
+mst_status msi_pairs_open(const mst_group *stages, struct msi_pairs *pairs);
+/* Also of pairs whose world has ended. */
+void msi_pairs_close(struct msi_pairs *pairs);
+
+#endif

@@ -1,0 +1,154 @@
+/* pipeline.c - making and freeing a pipeline. See pipeline.h. */
+#include "pipeline/pipeline.h"
+#include "base/error.h"
+
+#include <stdlib.h>
+
+size_t msi_shape_count(const mst_shape *shape) {
+    size_t count = shape->n ? 1 : 0;
+    for (int i = 0; i < shape->n; i++) count *= shape->sizes[i];
+    return count;
+}
+
+size_t msi_shape_bytes(const mst_shape *shape) {
+    return shape->n ? msi_shape_count(shape) * mst_dtype_size(shape->dtype) : 0;
+}
+
+mst_status msi_shape_check(const mst_shape *shape, const char *what) {
+    size_t bytes = 1;
+    if (shape->n == 0) return MST_OK;
+    if (shape->n < 0 || shape->n > MST_SHAPE_DIMS)
+        return msi_fail(MST_ERR_INVALID, NULL, "%s a tensor of %d dimensions; there can be at most %d", what,
+                        shape->n, MST_SHAPE_DIMS);
+    if (!mst_dtype_size(shape->dtype))
+        return msi_fail(MST_ERR_INVALID, "give one of MST_F32, MST_BF16, …",
+                        "%s a tensor of dtype %d, which is none", what, (int)shape->dtype);
+    bytes = mst_dtype_size(shape->dtype);
+    for (int i = 0; i < shape->n; i++)
+        if (!shape->sizes[i] || __builtin_mul_overflow(bytes, shape->sizes[i], &bytes) ||
+            bytes > SIZE_MAX / 2)
+            return msi_fail(MST_ERR_INVALID, NULL, "%s a tensor whose size %d is %zu", what, i,
+                            shape->sizes[i]);
+    return MST_OK;
+}
+
+const mst_shape *msi_pipeline_shape(const mst_pipeline *p, int channel, bool in, bool prompt) {
+    /* Gradients have the shape of what came the other way. */
+    const struct msi_passes *passes = in == (channel != MSI_GRADIENTS) ? &p->previous : &p->own;
+    if (channel == MSI_TOKENS) return &passes->ids;
+    return prompt && passes->prompt.n ? &passes->prompt : &passes->out;
+}
+
+static size_t slot_bytes(const mst_pipeline *p, int channel, bool in) {
+    size_t usual = msi_shape_bytes(msi_pipeline_shape(p, channel, in, false));
+    size_t prompt = msi_shape_bytes(msi_pipeline_shape(p, channel, in, true));
+    return usual > prompt ? usual : prompt;
+}
+
+static void *allocate(const mst_pipeline *p, size_t bytes) {
+    if (p->options.alloc) return p->options.alloc(bytes, p->options.arg);
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static mst_status say_no_shape(int channel) {
+    return msi_fail(MST_ERR_INVALID, NULL, "%s",
+                    channel == MSI_TOKENS
+                        ? "the last stage says no .ids, the shape of the tokens that it gives back"
+                        : ".out is not given, the shape of what this stage passes on");
+}
+
+static mst_status make_slots(mst_pipeline *p, int channel, int direction) {
+    int n = p->list.slots[channel][direction];
+    size_t bytes = slot_bytes(p, channel, direction == MSI_IN_SLOT);
+    if (!n) return MST_OK;
+    if (!bytes) return say_no_shape(channel);
+    p->slots[channel][direction] = calloc((size_t)n, sizeof(struct msi_buffer));
+    if (!p->slots[channel][direction]) return msi_fail_memory();
+    for (int i = 0; i < n; i++)
+        if (!(p->slots[channel][direction][i].memory = allocate(p, bytes))) return msi_fail_memory();
+    return MST_OK;
+}
+
+/* What this stage itself should have said is missed here, before the others are told. */
+static mst_status check_own(const mst_pipeline *p) {
+    mst_status st = msi_shape_check(&p->own.out, ".out is");
+    if (st == MST_OK) st = msi_shape_check(&p->own.prompt, ".prompt is");
+    if (st == MST_OK) st = msi_shape_check(&p->own.ids, ".ids is");
+    for (int c = 0; c < MSI_CHANNELS && st == MST_OK; c++)
+        if (c != MSI_GRADIENTS && p->list.slots[c][MSI_OUT_SLOT] && !slot_bytes(p, c, false))
+            st = say_no_shape(c);
+    if (st == MST_OK && !p->options.forward) st = msi_fail(MST_ERR_INVALID, NULL, ".forward is NULL");
+    if (st == MST_OK && msi_schedule_trains(p->spec.kind) && !p->options.backward)
+        st = msi_fail(MST_ERR_INVALID, "give one, or .schedule = \"forward\"",
+                      ".backward is NULL, but %s trains", msi_schedule_name(p->spec.kind));
+    if (st == MST_OK && !p->options.alloc != !p->options.release)
+        st = msi_fail(MST_ERR_INVALID, NULL, ".alloc and .release are given both or not at all");
+    return st;
+}
+
+static mst_status choose(const mst_pipeline_options *o, int stages, struct msi_schedule_spec *spec) {
+    const char *name = o->schedule ? o->schedule : "1f1b";
+    *spec = (struct msi_schedule_spec){.kind = msi_schedule_kind(name),
+                                       .stages = stages,
+                                       .micros = o->micros ? o->micros : 1,
+                                       .chunks = o->chunks,
+                                       .batches = o->batches,
+                                       .tokens = o->tokens,
+                                       .inner = o->inner};
+    if (spec->kind < 0)
+        return msi_fail(MST_ERR_INVALID, "give stream, forward, gpipe, 1f1b or interleaved",
+                        ".schedule is '%s', which is none", name);
+    return msi_schedule_settle(spec);
+}
+
+static mst_status set_up(mst_pipeline *p, const mst_group *stages) {
+    mst_status st = choose(&p->options, stages->size, &p->spec);
+    if (st == MST_OK) st = msi_schedule_stage(&p->spec, p->stage, &p->list);
+    if (st == MST_OK) st = check_own(p);
+    if (st == MST_OK) st = msi_pairs_open(stages, &p->pairs);
+    if (st == MST_OK) st = msi_pipeline_meet(p);
+    for (int c = 0; c < MSI_CHANNELS && st == MST_OK; c++) {
+        st = make_slots(p, c, MSI_IN_SLOT);
+        if (st == MST_OK) st = make_slots(p, c, MSI_OUT_SLOT);
+    }
+    return st;
+}
+
+mst_status msi_pipeline_new(mst_group *stages, const mst_pipeline_options *options, mst_pipeline **pipeline) {
+    mst_pipeline *made = calloc(1, sizeof *made);
+    if (!made) return msi_fail_memory();
+    made->options = *options;
+    made->stages = stages->handle;
+    made->stage = stages->rank;
+    made->before = msi_group_global_rank(stages, (stages->rank + stages->size - 1) % stages->size);
+    made->own = (struct msi_passes){options->out, options->prompt, options->ids};
+    mst_status st = set_up(made, stages);
+    if (st == MST_OK)
+        *pipeline = made;
+    else
+        msi_pipeline_free(made);
+    return st;
+}
+
+static void free_slots(mst_pipeline *p, int channel, int direction) {
+    struct msi_buffer *slots = p->slots[channel][direction];
+    for (int i = 0; slots && i < p->list.slots[channel][direction]; i++) {
+        if (slots[i].memory && p->options.release)
+            p->options.release(slots[i].memory, p->options.arg);
+        else
+            free(slots[i].memory);
+    }
+    free(slots);
+}
+
+/* Groups first: they end what is under way in the buffers. */
+void msi_pipeline_free(mst_pipeline *p) {
+    if (!p) return;
+    msi_pairs_close(&p->pairs);
+    for (int c = 0; c < MSI_CHANNELS; c++) {
+        free_slots(p, c, MSI_IN_SLOT);
+        free_slots(p, c, MSI_OUT_SLOT);
+    }
+    msi_schedule_stage_free(&p->list);
+    free(p);
+}

@@ -1,0 +1,54 @@
+/*
+ * pipeline.h - runs a stage's part of a schedule (schedule.h): messages over the pair groups (pairs.h), computes by callbacks. One
+ * thread at a time. Everything is made in msi_pipeline_new; a run allocates nothing.
+ */
+#ifndef MSI_PIPELINE_PIPELINE_H
+#define MSI_PIPELINE_PIPELINE_H
+
+#include "pipeline/pairs.h"
+#include "pipeline/schedule.h"
+
+#include <muster/pipeline.h>
+
+/* A buffer for messages, and what is under way in it. */
+struct msi_buffer {
+    void *memory;
+    mst_work *work; /* NULL: none */
+};
+
+/* What a stage passes on; all ranks know their own, and after msi_pipeline_meet that of the stage before. */
+struct msi_passes {
+    mst_shape out, prompt, ids;
+};
+
+struct mst_pipeline {
+    mst_pipeline_options options;
+    struct msi_schedule_spec spec;
+    struct msi_stage_list list;
+    mst_group *stages; /* as the program has it */
+    int stage;
+    int before, behind; /* global ranks of the neighbours */
+    struct msi_pairs pairs;
+    struct msi_passes own, previous;
+    struct msi_buffer *slots[MSI_CHANNELS][2]; /* by direction: MSI_IN_SLOT, MSI_OUT_SLOT */
+    bool failed;
+    mst_pipeline_times times;
+};
+
+mst_status msi_pipeline_new(mst_group *stages, const mst_pipeline_options *options, mst_pipeline **pipeline);
+void msi_pipeline_free(mst_pipeline *pipeline);
+mst_status msi_pipeline_run(mst_pipeline *pipeline);
+
+/* Neighbours tell each other what they pass on and that they mean the same schedule. See meet.c. */
+mst_status msi_pipeline_meet(mst_pipeline *pipeline);
+
+/* Elements of it. */
+size_t msi_shape_count(const mst_shape *shape);
+size_t msi_shape_bytes(const mst_shape *shape);
+/* Does it make sense? what: how messages call it. */
+mst_status msi_shape_check(const mst_shape *shape, const char *what);
+
+/* The shape of a message: what passes on the channel to this stage (in) or from it, for a prompt or not. */
+const mst_shape *msi_pipeline_shape(const mst_pipeline *pipeline, int channel, bool in, bool prompt);
+
+#endif

@@ -1,0 +1,124 @@
+/* run.c - a run of a stage's list. See pipeline.h; rule 3 of schedule.h says who waits for what. */
+#include "base/error.h"
+#include "base/handles.h"
+#include "os/clock.h"
+#include "pipeline/pipeline.h"
+
+#include <stdio.h>
+
+static const char *const log_names[MSI_CHANNELS] = {"activations", "gradients", "token ids"};
+
+static struct msi_buffer *slot_of(const mst_pipeline *p, const struct msi_action *a) {
+    return &p->slots[a->channel][a->kind == MSI_ACT_RECEIVE ? MSI_IN_SLOT : MSI_OUT_SLOT][a->slot];
+}
+
+/* Activations and ids go with the ring, gradients against it. */
+static mst_group *pair_of(const mst_pipeline *p, const struct msi_action *a) {
+    bool behind = (a->kind == MSI_ACT_SEND) == (a->channel != MSI_GRADIENTS);
+    mst_group *pair = behind ? p->pairs.succ : p->pairs.pred;
+    return pair ? pair : p->stages; /* a ring of one */
+}
+
+static bool is_prompt(const mst_pipeline *p, const struct msi_action *a) {
+    return p->spec.kind == MSI_STREAM && a->channel == MSI_ACTIVATIONS && a->token == 0;
+}
+
+static mst_status begin_message(mst_pipeline *p, const struct msi_action *a) {
+    struct msi_buffer *slot = slot_of(p, a);
+    bool in = a->kind == MSI_ACT_RECEIVE;
+    const mst_shape *shape = msi_pipeline_shape(p, a->channel, in, is_prompt(p, a));
+    int peer = msi_group_global_rank(msi_handle_memory(p->stages), a->peer);
+    mst_call call = {.size = sizeof call,
+                     .site = p->options.site,
+                     .group = pair_of(p, a),
+                     .timeout_ms = p->options.timeout_ms,
+                     .work = &slot->work,
+                     .src = peer,
+                     .dst = peer,
+                     .log_name = log_names[a->channel]};
+    return in ? mst_irecv_with(slot->memory, msi_shape_count(shape), shape->dtype, &call)
+              : mst_isend_with(slot->memory, msi_shape_count(shape), shape->dtype, &call);
+}
+
+static mst_status wait_for(mst_pipeline *p, struct msi_buffer *slot) {
+    mst_work *work = slot->work;
+    if (!work) return MST_OK;
+    int64_t began = msi_now();
+    slot->work = NULL;
+    mst_status st = mst_wait_with(work, NULL);
+    p->times.waiting += (double)(msi_now() - began) / 1e9;
+    return st;
+}
+
+static mst_status wait_for_message(mst_pipeline *p, uint32_t action) {
+    return action == MSI_NO_ACTION ? MST_OK : wait_for(p, slot_of(p, &p->list.actions[action]));
+}
+
+static void describe(const mst_pipeline *p, const struct msi_action *a, mst_turn *turn) {
+    int part = p->stage + a->chunk * p->spec.stages, parts = p->spec.stages * p->spec.chunks;
+    *turn = (mst_turn){.micro = a->micro,
+                       .chunk = a->chunk,
+                       .part = part,
+                       .first = part == 0,
+                       .last = part == parts - 1,
+                       .batch = a->batch,
+                       .token = a->token,
+                       .keep = a->keep};
+    if (a->input != MSI_NO_ACTION) {
+        const struct msi_action *input = &p->list.actions[a->input];
+        turn->in = slot_of(p, input)->memory;
+        turn->in_shape = msi_pipeline_shape(p, input->channel, true, is_prompt(p, input));
+    }
+    if (a->output != MSI_NO_ACTION) {
+        const struct msi_action *output = &p->list.actions[a->output];
+        turn->out = slot_of(p, output)->memory;
+        turn->out_shape = msi_pipeline_shape(p, output->channel, false, is_prompt(p, output));
+    }
+}
+
+static mst_turn_callback callback_of(const mst_pipeline *p, const struct msi_action *a) {
+    return a->kind == MSI_ACT_FORWARD    ? p->options.forward
+           : a->kind == MSI_ACT_BACKWARD ? p->options.backward
+                                         : p->options.take;
+}
+
+static mst_status say_refused(const mst_pipeline *p, const struct msi_action *a, mst_status st) {
+    static const char *const words[] = {
+        [MSI_ACT_FORWARD] = "forward", [MSI_ACT_BACKWARD] = "backward", [MSI_ACT_TAKE] = "take"};
+    return msi_fail(st, NULL, "the callback %s of stage %d returned %s for micro-batch %d", words[a->kind],
+                    p->stage, mst_status_name(st), a->micro);
+}
+
+static mst_status compute(mst_pipeline *p, const struct msi_action *a) {
+    mst_turn turn;
+    mst_turn_callback callback = callback_of(p, a);
+    mst_status st = wait_for_message(p, a->input);
+    if (st == MST_OK && a->kind != MSI_ACT_TAKE) st = wait_for_message(p, a->reuses);
+    if (st != MST_OK || !callback) return st;
+    describe(p, a, &turn);
+    int64_t began = msi_now();
+    st = callback(&turn, p->options.arg);
+    p->times.computing += (double)(msi_now() - began) / 1e9;
+    return st == MST_OK ? MST_OK : say_refused(p, a, st);
+}
+
+static mst_status wait_for_sends(mst_pipeline *p) {
+    mst_status st = MST_OK;
+    for (int c = 0; c < MSI_CHANNELS; c++)
+        for (int i = 0; i < p->list.slots[c][MSI_OUT_SLOT] && st == MST_OK; i++)
+            st = wait_for(p, &p->slots[c][MSI_OUT_SLOT][i]);
+    return st;
+}
+
+mst_status msi_pipeline_run(mst_pipeline *p) {
+    mst_status st = MST_OK;
+    int64_t began = msi_now();
+    p->times = (mst_pipeline_times){0};
+    for (uint32_t i = 0; i < p->list.n && st == MST_OK; i++) {
+        const struct msi_action *a = &p->list.actions[i];
+        st = a->kind == MSI_ACT_RECEIVE || a->kind == MSI_ACT_SEND ? begin_message(p, a) : compute(p, a);
+    }
+    if (st == MST_OK) st = wait_for_sends(p);
+    p->times.whole = (double)(msi_now() - began) / 1e9;
+    return st;
+}
