@@ -13,6 +13,7 @@
 
 /* FlexLLMGen's process-wide state. One thread begins and ends it, as it does the default world. */
 static struct {
+    mst_group *world; /* whose pairs these are; NULL: none yet */
     struct msi_pairs pairs;
     const char *device;
 } ring;
@@ -59,7 +60,7 @@ mst_status mst_initialize_distributed(const char *head_ip, int port, int world_s
         head_ip ? check_device(comm_device, &device) : msi_fail(MST_ERR_INVALID, NULL, "head_ip is NULL");
     if (st == MST_OK && mst_is_initialized()) {
         st = check_world(world_size, rank);
-        if (st == MST_OK && ring.pairs.succ && msi_handle_alive(ring.pairs.succ)) return MST_OK;
+        if (st == MST_OK && ring.world && msi_handle_alive(ring.world)) return MST_OK;
     } else if (st == MST_OK) {
         printf("joining the distributed world at %s:%d as rank %d of %d, local rank %d\n", head_ip, port,
                rank, world_size, local_rank);
@@ -70,6 +71,7 @@ mst_status mst_initialize_distributed(const char *head_ip, int port, int world_s
     if (st == MST_OK) st = world ? msi_pairs_open(world, &ring.pairs) : MST_ERR_STATE;
     if (st == MST_OK) st = mst_suppress_output(rank);
     if (st != MST_OK) return st;
+    ring.world = world->handle;
     ring.device = device;
     printf("joined the distributed world\n");
     fflush(stdout);

@@ -35,6 +35,7 @@ static mst_status begin_message(mst_pipeline *p, const struct msi_action *a) {
                      .work = &slot->work,
                      .src = peer,
                      .dst = peer,
+                     .tag = p->pairs.succ ? 0 : a->channel, /* a ring of one has no pairs */
                      .log_name = log_names[a->channel]};
     return in ? mst_irecv_with(slot->memory, msi_shape_count(shape), shape->dtype, &call)
               : mst_isend_with(slot->memory, msi_shape_count(shape), shape->dtype, &call);

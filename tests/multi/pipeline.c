@@ -1,0 +1,278 @@
+/*
+ * pipeline.c - pipelines of numbers. Part k turns x into 3x + k, and a gradient g into 3g, so that every message can be foretold. Run
+ * under a launcher; prints "ok" where everything held, and how a run failed where it did.
+ *
+ *   pipeline train SCHEDULE MICROS CHUNKS STEPS
+ *   pipeline stream BATCHES TOKENS INNER MICROS
+ *   pipeline refuse STAGE, die STAGE     in the second step that stage's forward of micro-batch 2 returns an error, or is killed
+ *   pipeline differ                      rank 1 means other micro-batches
+ *   pipeline wrong                       arguments that make no sense
+ *   pipeline ring PORT                   FlexLLMGen's beginning, and a message round the ring; rank and size are the launcher's
+ */
+#include <assert.h>
+#include <muster/muster.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COUNT = 1000, KEEPS = 256, PROMPT = 4 };
+
+static int me, size;
+
+struct model {
+    int stages, parts, micros, step;
+    int forwards, backwards, taken;
+    int refuses, dies; /* the stage that does; -1: none */
+    const mst_turn *last;
+    int kept[KEEPS]; /* the micro-batch whose activations are there; -1: none */
+    const int64_t *kept_in[KEEPS];
+    int64_t answers[64][64][8]; /* streaming: the last token of each sequence, by batch and micro-batch */
+};
+
+static void check(mst_status status, const char *what, int line) {
+    if (status == MST_OK) return;
+    fprintf(stderr, "rank %d: line %d: %s: %s: %s\n", me, line, what, mst_status_name(status), mst_error());
+    exit(1);
+}
+#define CHECK(call) check(call, #call, __LINE__)
+
+static void refuse(mst_status got, mst_status wanted, const char *part, int line) {
+    if (got == wanted && strstr(mst_error(), part)) return;
+    fprintf(stderr, "line %d: %s, '%s'; wanted %s, '%s'\n", line, mst_status_name(got), mst_error(),
+            mst_status_name(wanted), part);
+    exit(1);
+}
+#define REFUSE(call, status, part) refuse(call, status, part, __LINE__)
+
+/* What part k reads: the data after k parts. */
+static int64_t expected(int64_t x, int k) {
+    for (int i = 0; i < k; i++) x = 3 * x + i;
+    return x;
+}
+
+static int64_t data(const struct model *m, int micro, int i) {
+    return 100 * m->step + 7 * micro + i;
+}
+
+static mst_status forward(const mst_turn *turn, void *arg) {
+    struct model *m = arg;
+    const int64_t *in = turn->in;
+    int64_t *out = turn->out;
+    assert(turn->part == me + turn->chunk * m->stages && turn->keep >= 0 && turn->keep < KEEPS);
+    assert(turn->first == !in && turn->first == (turn->part == 0) &&
+           turn->last == (turn->part == m->parts - 1));
+    assert(turn->last == !out);
+    if (m->step == 1 && turn->micro == 2 && me == m->dies) raise(SIGKILL);
+    if (m->step == 1 && turn->micro == 2 && me == m->refuses) return MST_ERR_INVALID;
+    for (int i = 0; i < COUNT; i++) {
+        int64_t x = data(m, turn->micro, i);
+        if (in) assert(in[i] == expected(x, turn->part));
+        if (out) out[i] = 3 * (in ? in[i] : x) + turn->part;
+    }
+    assert(m->kept[turn->keep] == -1);
+    m->kept[turn->keep] = turn->micro;
+    m->kept_in[turn->keep] = in;
+    m->forwards++;
+    return MST_OK;
+}
+
+static mst_status forward_only(const mst_turn *turn, void *arg) {
+    struct model *m = arg;
+    mst_status st = forward(turn, arg);
+    m->kept[turn->keep] = -1;
+    return st;
+}
+
+static mst_status backward(const mst_turn *turn, void *arg) {
+    struct model *m = arg;
+    const int64_t *in = turn->in, *kept = m->kept_in[turn->keep];
+    int64_t *out = turn->out, gradient = 1;
+    for (int k = turn->part + 1; k < m->parts; k++) gradient *= 3;
+    assert(turn->last == !in && turn->first == !out);
+    assert(m->kept[turn->keep] == turn->micro);
+    m->kept[turn->keep] = -1;
+    for (int i = 0; i < COUNT; i++) {
+        if (kept) assert(kept[i] == expected(data(m, turn->micro, i), turn->part)); /* nobody wrote over it */
+        if (in) assert(in[i] == gradient);
+        if (out) out[i] = 3 * (in ? in[i] : 1);
+    }
+    m->backwards++;
+    return MST_OK;
+}
+
+static void train(const char *schedule, int micros, int chunks, int steps, int refuses, int dies) {
+    bool trains = strcmp(schedule, "forward") != 0;
+    struct model m = {.stages = size,
+                      .parts = size * (chunks ? chunks : 1),
+                      .micros = micros,
+                      .refuses = refuses,
+                      .dies = dies};
+    mst_pipeline *p;
+    for (int i = 0; i < KEEPS; i++) m.kept[i] = -1;
+    CHECK(mst_pipeline_new(&p, .schedule = schedule, .micros = micros, .chunks = chunks,
+                           .out = {MST_I64, 2, {10, COUNT / 10}}, .forward = trains ? forward : forward_only,
+                           .backward = backward, .arg = &m, .timeout_ms = 20000));
+    assert(mst_pipeline_stage(p) == me && mst_pipeline_stages(p) == size && mst_pipeline_keeps(p) <= KEEPS);
+    assert(mst_pipeline_in(p).n == (m.parts > 1 && (me > 0 || chunks > 1) ? 2 : 0));
+    for (m.step = 0; m.step < steps; m.step++) {
+        mst_status st = mst_pipeline_run(p);
+        if (st != MST_OK) {
+            printf("%s culprit %d: %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
+            REFUSE(mst_pipeline_run(p), MST_ERR_STATE, "has failed before");
+            mst_pipeline_free(p);
+            exit(0);
+        }
+        mst_pipeline_times times = mst_pipeline_last_times(p);
+        assert(times.computing + times.waiting <= times.whole);
+    }
+    assert(m.forwards == steps * micros * (m.parts / size) && m.backwards == (trains ? m.forwards : 0));
+    mst_pipeline_free(p);
+}
+
+/* The prompt of a sequence is PROMPT numbers; each new token is the sum of what came before it, through all parts, modulo a prime. */
+static int64_t next_token(int64_t sum, int parts) {
+    return expected(sum % 9973, parts) % 9973;
+}
+
+static int64_t prompt_sum(const mst_turn *turn) {
+    return PROMPT * (100 * turn->batch + 10 * turn->micro) + PROMPT * (PROMPT - 1) / 2;
+}
+
+static mst_status stream_forward(const mst_turn *turn, void *arg) {
+    struct model *m = arg;
+    const int64_t *in = turn->in;
+    int64_t *out = turn->out, x;
+    assert(turn->out_shape->sizes[0] == (turn->last ? 1 : turn->token == 0 ? PROMPT : 1));
+    if (turn->first && turn->token == 0)
+        x = prompt_sum(turn) % 9973;
+    else if (turn->first)
+        x = (in[0] + turn->token) % 9973;
+    else
+        x = in[0];
+    x = 3 * x + turn->part;
+    for (size_t i = 0; i < turn->out_shape->sizes[0]; i++) out[i] = turn->last ? x % 9973 : x;
+    m->forwards++;
+    return MST_OK;
+}
+
+static mst_status take(const mst_turn *turn, void *arg) {
+    struct model *m = arg;
+    const int64_t *in = turn->in;
+    int64_t token = next_token(prompt_sum(turn), m->parts);
+    assert(me == 0);
+    for (int t = 1; t <= turn->token; t++) token = next_token(token + t, m->parts);
+    assert(in[0] == token);
+    m->taken++;
+    return MST_OK;
+}
+
+static void stream(int batches, int tokens, int inner, int micros) {
+    static struct model m;
+    mst_pipeline *p;
+    m.stages = m.parts = size;
+    CHECK(mst_pipeline_new(&p, .schedule = "stream", .batches = batches, .tokens = tokens, .inner = inner,
+                           .micros = micros, .out = {MST_I64, 1, {1}}, .prompt = {MST_I64, 1, {PROMPT}},
+                           .ids = {MST_I64, 1, {1}}, .forward = stream_forward, .take = take, .arg = &m));
+    for (int i = 0; i < 3; i++) CHECK(mst_pipeline_run(p));
+    assert(m.forwards == 3 * batches * tokens * micros);
+    assert(m.taken == (me == 0 ? 3 * batches * micros : 0));
+    mst_pipeline_free(p);
+}
+
+static void differ(void) {
+    mst_pipeline *p = NULL;
+    struct model m = {0};
+    mst_status st =
+        mst_pipeline_new(&p, .schedule = me == 1 ? "gpipe" : "1f1b", .micros = 4, .out = {MST_F32, 1, {4}},
+                         .forward = forward, .backward = backward, .arg = &m, .timeout_ms = 10000);
+    printf("%s culprit %d: %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
+    exit(st == MST_OK);
+}
+
+static void wrong(void) {
+    mst_pipeline *p = NULL;
+    struct model m = {0};
+    int starts[9];
+#define NEW(...) mst_pipeline_new(&p, .forward = forward, .backward = backward, .arg = &m, __VA_ARGS__)
+    REFUSE(NEW(.schedule = "2f2b", .micros = 2), MST_ERR_INVALID, ".schedule is '2f2b'");
+    REFUSE(NEW(.micros = -1), MST_ERR_INVALID, "-1 micro-batches");
+    REFUSE(NEW(.micros = 2, .chunks = 2), MST_ERR_INVALID, "chunks");
+    REFUSE(NEW(.out = {MST_F32, 9, {1}}), MST_ERR_INVALID, "9 dimensions");
+    REFUSE(NEW(.out = {(mst_dtype)77, 1, {1}}), MST_ERR_INVALID, "dtype 77");
+    REFUSE(NEW(.out = {MST_F32, 2, {1, 0}}), MST_ERR_INVALID, "size 1 is 0");
+    REFUSE(NEW(.timeout_ms = -5), MST_ERR_INVALID, "timeout");
+    REFUSE(mst_pipeline_new(&p), MST_ERR_INVALID, ".forward is NULL");
+    REFUSE(mst_pipeline_new(&p, .forward = forward), MST_ERR_INVALID, ".backward is NULL, but 1f1b trains");
+    REFUSE(mst_pipeline_new(NULL), MST_ERR_INVALID, "pipeline is NULL");
+    REFUSE(mst_pipeline_run(NULL), MST_ERR_INVALID, "pipeline is NULL");
+    REFUSE(mst_partition_layers(3, 4, starts), MST_ERR_INVALID, "3 layers");
+    REFUSE(mst_partition_layers(3, 2, NULL), MST_ERR_INVALID, "starts is NULL");
+    CHECK(mst_partition_layers(7, 4, starts));
+    assert(starts[0] == 0 && starts[1] == 2 && starts[2] == 4 && starts[3] == 6 && starts[4] == 7);
+    CHECK(mst_partition_layers(6, 2, starts, .costs = (double[]){1, 1, 1, 1, 1, 5}));
+    assert(starts[1] == 5);
+    mst_pipeline_free(NULL);
+}
+
+static void ring(int port) {
+    mst_group *pred, *succ;
+    REFUSE(mst_initialize_distributed("127.0.0.1", port, size, me, me, "tpu"), MST_ERR_INVALID,
+           "comm_device is 'tpu'");
+    REFUSE(mst_initialize_distributed(NULL, port, size, me, me, "cpu"), MST_ERR_INVALID, "head_ip is NULL");
+    assert(!mst_get_pipeline_parallel_pred_group() && !mst_get_comm_device());
+    CHECK(mst_initialize_distributed("127.0.0.1", port, size, me, me, "cpu"));
+    CHECK(mst_initialize_distributed("127.0.0.1", port, size, me, me, "cpu"));
+    REFUSE(mst_initialize_distributed("127.0.0.1", port, size + 1, me, me, "cpu"), MST_ERR_STATE,
+           "there is a world already");
+    assert(!strcmp(mst_get_comm_device(), "cpu"));
+    pred = mst_get_pipeline_parallel_pred_group();
+    succ = mst_get_pipeline_parallel_succ_group();
+    assert(!pred == (size == 1) && !succ == (size == 1));
+    if (size > 1) { /* in the predecessor's group one receives, in the successor's one sends */
+        int next = (me + 1) % size, before = (me + size - 1) % size, token = 0, own = 10 * me;
+        mst_work *work;
+        assert(pred != succ && mst_get_group_rank(pred, before) >= 0 && mst_get_group_rank(succ, next) >= 0);
+        CHECK(mst_isend(&own, 1, MST_I32, .dst = next, .group = succ, .work = &work));
+        CHECK(mst_recv(&token, 1, MST_I32, .src = before, .group = pred));
+        CHECK(mst_wait(work));
+        assert(token == 10 * before);
+    }
+    printf("only rank 0 prints\n");
+    mst_printf_all("ok\n");
+    CHECK(mst_destroy_process_group(NULL));
+    assert(!mst_get_pipeline_parallel_pred_group() && !mst_get_pipeline_parallel_succ_group());
+    exit(0);
+}
+
+int main(int argc, char **argv) {
+    int number[8] = {0};
+    for (int i = 2; i < argc && i < 8; i++) number[i] = atoi(argv[i]);
+    const char *what = argc > 1 ? argv[1] : "";
+    if (!strcmp(what, "ring")) {
+        me = atoi(getenv("RANK"));
+        size = atoi(getenv("WORLD_SIZE"));
+        ring(number[2]);
+    }
+    CHECK(mst_init());
+    me = mst_get_rank(NULL);
+    size = mst_get_world_size(NULL);
+    if (!strcmp(what, "train"))
+        train(argv[2], number[3], number[4], number[5], -1, -1);
+    else if (!strcmp(what, "stream"))
+        stream(number[2], number[3], number[4], number[5]);
+    else if (!strcmp(what, "refuse"))
+        train("1f1b", 4, 0, 3, number[2], -1);
+    else if (!strcmp(what, "die"))
+        train("1f1b", 4, 0, 3, -1, number[2]);
+    else if (!strcmp(what, "differ"))
+        differ();
+    else if (!strcmp(what, "wrong"))
+        wrong();
+    else
+        return 2;
+    CHECK(mst_barrier());
+    CHECK(mst_destroy_process_group(NULL));
+    printf("ok\n");
+    return 0;
+}

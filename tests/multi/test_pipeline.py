@@ -1,0 +1,68 @@
+"""Pipelines: every schedule computes what it should, messages are where they belong, and failures name who failed."""
+
+from collective_kit import CollectiveTest
+from ranks import PROGRAMS, main
+
+PIPELINE = PROGRAMS / "pipeline"
+
+
+class Pipelines(CollectiveTest):
+    def run_well(self, n, *words, hosts=None):
+        out = self.run_suite(n, *words, hosts=hosts, program=PIPELINE)
+        self.assertEqual(out.count("ok\n"), n, out)
+        return out
+
+    def test_schedules(self):
+        for n in (1, 2, 3, 4):
+            for schedule, chunks in (("gpipe", 0), ("1f1b", 0), ("interleaved", 2), ("interleaved", 3), ("forward", 0)):
+                for micros in (1, 3, 8):
+                    with self.subTest(n=n, schedule=schedule, chunks=chunks, micros=micros):
+                        self.run_well(n, "train", schedule, micros, chunks, 3)
+
+    def test_several_hosts(self):
+        self.run_well(3, "train", "1f1b", 6, 0, 3, hosts="aab")
+        self.run_well(4, "train", "interleaved", 8, 2, 2, hosts="abab")
+
+    def test_streams(self):
+        for n, batches, tokens, inner, micros in ((1, 2, 3, 1, 1), (2, 4, 5, 2, 2), (3, 3, 4, 3, 1), (4, 6, 3, 4, 2), (3, 5, 1, 2, 1)):
+            with self.subTest(n=n, batches=batches, tokens=tokens):
+                self.run_well(n, "stream", batches, tokens, inner, micros)
+
+    def test_wrong_arguments(self):
+        self.run_well(1, "wrong")
+
+    def test_ring(self):
+        for n in (1, 2, 3, 4):
+            with self.subTest(n=n):
+                out = self.run_well(n, "ring", self.free_port())
+                self.assertEqual(out.count("joining the distributed world at 127.0.0.1:"), n)
+                self.assertEqual(out.count("joined the distributed world\n"), 1)
+                self.assertEqual(out.count("only rank 0 prints"), 1)
+
+    def failed(self, n, *words, status=0):
+        """What each rank said; none is there any more."""
+        got, out = self.run_tool("run", "-n", n, PIPELINE, *words)
+        self.assertEqual(got != 0, status != 0, out)
+        return out
+
+    def test_a_callback_fails(self):
+        out = self.failed(3, "refuse", 1)
+        self.assertIn("[1] MST_ERR_INVALID culprit -1: ", out)
+        self.assertIn("the callback forward of stage 1 returned MST_ERR_INVALID for micro-batch 2", out)
+        for rank in (0, 2):
+            self.assertRegex(out, rf"\[{rank}\] MST_ERR_\w+ culprit (1|{2 - rank}): .*rank {rank}: ")
+
+    def test_a_stage_is_killed(self):
+        out = self.failed(3, "die", 1, status=1)
+        self.assertIn("rank 1", out)
+        for rank in (0, 2):
+            self.assertRegex(out, rf"\[{rank}\] MST_ERR_PEER_LOST culprit 1: ")
+
+    def test_ranks_that_differ(self):
+        out = self.failed(2, "differ")
+        self.assertIn("rank 1 makes a pipeline of gpipe of 2 stages, 4 micro-batches, but this rank one of 1f1b of 2 stages", out)
+        self.assertIn("[0] MST_ERR_MISMATCH culprit 1: ", out)
+
+
+if __name__ == "__main__":
+    main()
