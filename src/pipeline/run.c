@@ -45,8 +45,9 @@ static mst_status wait_for(mst_pipeline *p, struct msi_buffer *slot) {
     mst_work *work = slot->work;
     if (!work) return MST_OK;
     int64_t began = msi_now();
+    mst_wait_options options = {.size = sizeof options, .site = p->options.site};
     slot->work = NULL;
-    mst_status st = mst_wait_with(work, NULL);
+    mst_status st = mst_wait_with(work, &options);
     p->times.waiting += (double)(msi_now() - began) / 1e9;
     return st;
 }
