@@ -14,7 +14,7 @@ struct gpt_options {
     const char *norm, *activation;
     /* training */
     const char *text;
-    size_t steps, batch, micro_batches, warmup, every;
+    size_t steps, stop_after, batch, micro_batches, warmup, every;
     double rate, decay, clip;
     const char *save, *load;
     size_t save_every;

@@ -43,7 +43,7 @@ static struct gpt_param *add(struct list *l, const char *name, size_t layer, siz
                             .split = split,
                             .blocks = 1,
                             .start = start,
-                            .deviation = 0.02f,
+                            .deviation = 0.55f / sqrtf((float)l->config->width),
                             .layer = layer};
     snprintf(p->name, sizeof p->name, "transformer.%s", name);
     p->local_rows = rows ? rows / (split == GPT_BY_ROWS ? l->part->slices : 1) : 1;

@@ -34,7 +34,7 @@ struct gpt_param {
     enum gpt_split split;
     size_t blocks; /* the columns are this many matrices side by side (q, k, v: 3), each split alike */
     enum gpt_start start;
-    float deviation; /* of GPT_NORMAL */
+    float deviation; /* of GPT_NORMAL; at GPT-2's width of 768 it is GPT-2's 0.02 */
     bool
         second; /* the head's own copy of the embedding: a stage before has the one that is saved and counted */
     size_t layer; /* for which it is: 0 with the embedding, config->layers with the head */

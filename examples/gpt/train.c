@@ -92,15 +92,16 @@ static int train(struct trainer *t) {
     const struct gpt_options *o = t->options;
     double begin = now(), loss;
     size_t first = t->adam.step;
-    while (t->adam.step < o->steps) {
+    size_t last = o->stop_after && o->stop_after < o->steps ? o->stop_after : o->steps;
+    while (t->adam.step < last) {
         size_t step = t->adam.step;
         if (train_step(t, &loss)) return -1;
-        if ((o->every && step % o->every == 0) || step + 1 == o->steps) {
+        if ((o->every && step % o->every == 0) || step + 1 == last) {
             double rate = (double)((step + 1 - first) * o->batch * t->acts->time) / (now() - begin);
             printf("step %4zu  loss %.4f  %6.0f tokens/s\n", step, loss, rate);
             fflush(stdout);
         }
-        if (o->save && o->save_every && t->adam.step % o->save_every == 0 &&
+        if (o->save && o->save_every && t->adam.step % o->save_every == 0 && t->adam.step < last &&
             gpt_checkpoint_save(o->save, t->model, &t->adam))
             return -1;
     }

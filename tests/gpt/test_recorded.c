@@ -63,7 +63,8 @@ static void test_slices(void **state) {
     (void)state;
     struct gpt_config config;
     assert_well(gpt_checkpoint_config(RECORDED "/opt", &config));
-    struct gpt_part whole = gpt_part_whole(&config), parts[] = {{0, 1, 1, 1}, {0, 1, 0, 1}, {1, 2, 0, 1}, {0, 2, 2, 3}};
+    struct gpt_part whole = gpt_part_whole(&config),
+                    parts[] = {{0, 1, 1, 1}, {0, 1, 0, 1}, {1, 2, 0, 1}, {0, 2, 2, 3}};
     struct gpt_model *all = gpt_model_new(&config, &whole, 1);
     assert_well(gpt_checkpoint_load(RECORDED "/opt", all, NULL));
     config.inner = 40; /* not to be split in three */
