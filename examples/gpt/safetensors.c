@@ -112,7 +112,7 @@ static int by_place(const void *a, const void *b) {
 /* The format wants every byte to be of one tensor, and names to be unlike. Leaves the list sorted by name. */
 static int check_all(struct gpt_tensors *t, size_t data_size) {
     size_t at = 0;
-    qsort(t->list, t->count, sizeof *t->list, by_place);
+    if (t->count) qsort(t->list, t->count, sizeof *t->list, by_place);
     for (size_t i = 0; i < t->count; i++) {
         if (t->list[i].begin != at)
             return gpt_fail("safetensors: '%.80s' begins at %zu, where %zu is expected", t->list[i].name,
@@ -120,7 +120,7 @@ static int check_all(struct gpt_tensors *t, size_t data_size) {
         at = t->list[i].end;
     }
     if (at != data_size) return gpt_fail("safetensors: tensors end at %zu, the data at %zu", at, data_size);
-    qsort(t->list, t->count, sizeof *t->list, by_name);
+    if (t->count) qsort(t->list, t->count, sizeof *t->list, by_name);
     for (size_t i = 1; i < t->count; i++)
         if (by_name(&t->list[i - 1], &t->list[i]) == 0)
             return gpt_fail("safetensors: two tensors are named '%.80s'", t->list[i].name);
