@@ -59,15 +59,15 @@ static void row(size_t n, size_t k, const float *restrict a, const float *restri
 
 /* As many chains of multiply-adds as a tile has, with nothing to load; of equal chains the compiler would keep one. */
 static double peak(size_t rounds) {
-    lanes sum[TILE_ROWS][TILE_VECTORS], by = {0.5f};
-    for (int i = 0; i < TILE_ROWS; i++)
-        for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] = (lanes){(float)(i * TILE_VECTORS + j)};
+    lanes sum[TILE_ROWS][TILE_VECTORS], by = {1e-20f};
+    UNROLLED for (int i = 0; i < TILE_ROWS; i++) UNROLLED for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] =
+        (lanes){(float)(i * TILE_VECTORS + j)};
     for (size_t r = 0; r < rounds; r++)
         UNROLLED for (int i = 0; i < TILE_ROWS; i++) UNROLLED for (int j = 0; j < TILE_VECTORS; j++)
-            sum[i][j] = sum[i][j] * by + by;
+            sum[i][j] += sum[i][j] * by;
     float all = 0; /* what nobody reads the compiler would leave out */
-    for (int i = 0; i < TILE_ROWS; i++)
-        for (int j = 0; j < TILE_VECTORS; j++) all += sum[i][j][0];
+    UNROLLED for (int i = 0; i < TILE_ROWS; i++) UNROLLED for (int j = 0; j < TILE_VECTORS; j++) all +=
+        sum[i][j][0];
     return all >= 0 ? 2.0 * TILE_ROWS * TILE_COLUMNS * (double)rounds : 0;
 }
 

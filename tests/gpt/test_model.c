@@ -65,7 +65,7 @@ static void compare(const struct gpt_model *whole, const struct gpt_model *part,
     }
 }
 
-/* Three stages, two micro-batches under way at once: the same bits as one stage that took them in the same order. */
+/* Three stages, two micro-batches under way at once, beside one stage that took them one after the other. */
 static void test_stages(void **state) {
     (void)state;
     struct gpt_config config = kit_config();

@@ -6,6 +6,7 @@ Skipped where transformers cannot be imported; recorded cases of the same kind a
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -33,7 +34,6 @@ def our_logits(directory, tokens):
     return torch.tensor([[float(x) for x in line.split()] for line in done.stdout.splitlines()])
 
 
-@unittest.skipIf(WHY, WHY)
 class Transformers(unittest.TestCase):
     def compare(self, family, dtype="float32", **changes):
         dtype = getattr(torch, dtype)
@@ -76,4 +76,7 @@ class Transformers(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if WHY:
+        print(WHY)
+        sys.exit(77)
     unittest.main()
