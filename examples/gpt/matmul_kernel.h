@@ -59,7 +59,7 @@ static void row(size_t n, size_t k, const float *restrict a, const float *restri
 
 /* As many chains of multiply-adds as a tile has, with nothing to load; of equal chains the compiler would keep one. */
 static double peak(size_t rounds) {
-    lanes sum[TILE_ROWS][TILE_VECTORS], by = {1e-20f};
+    lanes sum[TILE_ROWS][TILE_VECTORS], by = {rounds > 1 ? 1e-20f : 1};
     UNROLLED for (int i = 0; i < TILE_ROWS; i++) UNROLLED for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] =
         (lanes){(float)(i * TILE_VECTORS + j)};
     for (size_t r = 0; r < rounds; r++)
