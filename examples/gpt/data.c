@@ -1,0 +1,41 @@
+/* data.c - sequences of bytes out of a text. */
+#include "data.h"
+
+#include "fail.h"
+#include "random.h"
+
+#include <unistd.h>
+
+static const char *const licences[] = {
+    "/usr/share/common-licenses/GPL-3",
+    "/usr/share/common-licenses/GPL-2",
+    "/usr/share/common-licenses/Apache-2.0",
+    "/usr/share/licenses/common/GPL3/license.txt",
+    "LICENSE",
+};
+
+int gpt_text_open(const char *path, struct gpt_text *text) {
+    for (size_t i = 0; !path && i < sizeof licences / sizeof *licences; i++)
+        if (access(licences[i], R_OK) == 0) path = licences[i];
+    if (!path) return gpt_fail("no licence text is found here; give a text with --text FILE");
+    text->path = path;
+    return gpt_file_open(path, &text->file);
+}
+
+void gpt_text_close(struct gpt_text *text) {
+    gpt_file_close(&text->file);
+}
+
+int gpt_text_sequence(const struct gpt_text *text, uint64_t seed, size_t step, size_t index, size_t time,
+                      int *tokens, int *targets) {
+    if (text->file.size <= time)
+        return gpt_fail("%s has %zu bytes, fewer than a sequence of %zu and one", text->path, text->file.size,
+                        time);
+    uint64_t draw = gpt_random_bits(gpt_random_bits(gpt_random_stream(seed, "data"), step), index);
+    const char *from = text->file.data + draw % (text->file.size - time);
+    for (size_t t = 0; t < time; t++) {
+        tokens[t] = (unsigned char)from[t];
+        targets[t] = (unsigned char)from[t + 1];
+    }
+    return 0;
+}

@@ -1,0 +1,25 @@
+/*
+ * data.h - a text as bytes, and the sequences that are cut out of it. Which sequence a step trains on is a function of
+ * the seed, the step and the sequence's number in it, so processes that share the work need no words about it.
+ */
+#ifndef GPT_DATA_H
+#define GPT_DATA_H
+
+#include "file.h"
+
+#include <stdint.h>
+
+struct gpt_text {
+    struct gpt_file file;
+    const char *path;
+};
+
+/* The file at path, or with NULL a licence that every Debian machine has. */
+int gpt_text_open(const char *path, struct gpt_text *text);
+void gpt_text_close(struct gpt_text *text);
+
+/* Sequence `index` of a step: time tokens, and the tokens that follow each. 0 unless the text is too short. */
+int gpt_text_sequence(const struct gpt_text *text, uint64_t seed, size_t step, size_t index, size_t time,
+                      int *tokens, int *targets);
+
+#endif

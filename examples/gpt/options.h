@@ -1,0 +1,33 @@
+/* options.h - the command line: one table makes the parser and the help. */
+#ifndef GPT_OPTIONS_H
+#define GPT_OPTIONS_H
+
+#include "config.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gpt_options {
+    const char *command;
+    /* the model */
+    size_t layers, width, heads, context;
+    const char *norm, *activation;
+    /* training */
+    const char *text;
+    size_t steps, stop_after, batch, micro_batches, warmup, every;
+    double rate, decay, clip;
+    const char *save, *load;
+    size_t save_every;
+    /* generation */
+    const char *prompt, *ids;
+    size_t tokens;
+    double temperature;
+    size_t seed;
+};
+
+/* Fills the defaults, then what the command line says. 1 where help was asked for and printed. */
+int gpt_options_parse(int count, char **arguments, struct gpt_options *options);
+/* The model that the options describe. */
+int gpt_options_config(const struct gpt_options *options, struct gpt_config *config);
+
+#endif

@@ -1,0 +1,97 @@
+/* kit.h - what the tests of examples/gpt share: numbers to compute with, small models, comparisons. */
+#ifndef TESTS_GPT_KIT_H
+#define TESTS_GPT_KIT_H
+
+#include "harness.h"
+
+#include "fail.h"
+#include "model.h"
+#include "random.h"
+
+#include <math.h>
+
+#define assert_well(call)                                                                                    \
+    do {                                                                                                     \
+        if (call) fail_msg("%s", gpt_words());                                                               \
+    } while (0)
+
+static inline void kit_fill(float *x, size_t count, const char *name, float deviation) {
+    uint64_t stream = gpt_random_stream(7, name);
+    for (size_t i = 0; i < count; i++) x[i] = deviation * (float)gpt_random_normal(stream, i);
+}
+
+static inline float *kit_new(size_t count, const char *name, float deviation) {
+    float *x = calloc(count + 1, sizeof *x);
+    assert_non_null(x);
+    kit_fill(x, count, name, deviation);
+    return x;
+}
+
+static inline double kit_dot(const float *x, const float *y, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += (double)x[i] * (double)y[i];
+    return sum;
+}
+
+static inline double kit_most_apart(const float *x, const float *y, size_t count) {
+    double most = 0;
+    for (size_t i = 0; i < count; i++) {
+        double apart = fabs((double)x[i] - (double)y[i]);
+        if (!(apart <= most)) most = apart;
+    }
+    return most;
+}
+
+/*
+ * Compares given gradients of f, which reads x, with differences of f: at most `count` elements, spread over x. The sum
+ * in f is a double, so what is left of rounding is that of single results.
+ */
+static inline void kit_check_gradient(const char *what, double (*f)(void *context), void *context, float *x,
+                                      size_t n, const float *gradient, size_t count) {
+    const float h = 4e-3f;
+    size_t step = n > count ? n / count : 1;
+    double largest = 1e-2;
+    for (size_t i = 0; i < n; i++)
+        if (fabs((double)gradient[i]) > largest) largest = fabs((double)gradient[i]);
+    for (size_t i = 0; i < n; i += step) {
+        float kept = x[i];
+        x[i] = kept + h;
+        double up = f(context), above = (double)x[i];
+        x[i] = kept - h;
+        double down = f(context), below = (double)x[i];
+        x[i] = kept;
+        double wanted = (up - down) / (above - below);
+        if (!(fabs(wanted - (double)gradient[i]) <= 4e-3 * largest))
+            fail_msg("%s: element %zu has gradient %g, differences say %g", what, i, (double)gradient[i],
+                     wanted);
+    }
+}
+
+static inline struct gpt_config kit_config(void) {
+    return (struct gpt_config){
+        .vocabulary = 40, .context = 24, .layers = 3, .width = 32, .heads = 4, .inner = 64, .epsilon = 1e-5f};
+}
+
+/* Of a model with weights large enough to matter everywhere: also biases. */
+static inline struct gpt_model *kit_model(const struct gpt_config *config, const struct gpt_part *part) {
+    struct gpt_part whole = gpt_part_whole(config);
+    struct gpt_model *m = gpt_model_new(config, part ? part : &whole, 3);
+    if (!m) fail_msg("%s", gpt_words());
+    for (size_t i = 0; i < m->params; i++) {
+        struct gpt_param p = m->param[i];
+        float *values = m->values + p.offset;
+        bool ones = p.start == GPT_ONES;
+        p.start = GPT_NORMAL;
+        p.deviation = 0.15f;
+        gpt_param_start(&p, &m->part, 5, values);
+        for (size_t k = 0; k < p.count && ones; k++) values[k] += 1;
+    }
+    return m;
+}
+
+static inline void kit_tokens(const struct gpt_config *config, size_t count, const char *name, int *tokens) {
+    uint64_t stream = gpt_random_stream(11, name);
+    for (size_t i = 0; i < count; i++) tokens[i] = (int)(gpt_random_bits(stream, i) % config->vocabulary);
+}
+
+#endif
