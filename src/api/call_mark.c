@@ -159,6 +159,7 @@ void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark 
 void msi_whole_begin(struct msi_whole *whole) {
     whole->begin = msi_watch_on() & MSI_WATCH_RECORD ? msi_tick() : 0;
     whole->seq = whole->group->operations + 1;
+    whole->outer = current;
     current = whole;
 }
 
@@ -173,6 +174,6 @@ static void record_failure(struct msi_whole *whole, mst_status status) {
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status) {
     bool begun = whole->group->operations >= whole->seq;
     if (status != MST_OK && begun && whole->begin && !whole->told) record_failure(whole, status);
-    current = NULL;
+    current = whole->outer;
     return status;
 }
