@@ -132,6 +132,8 @@ void msi_comm_met(struct msi_comm *comm);
 mst_status msi_comm_start_thread(struct msi_comm *comm);
 /* For that thread, when it has nothing else to do: waits a little and looks after what is on streams; false: there is nothing. */
 bool msi_comm_watch_streams(struct msi_comm *comm);
+/* Without that thread, at the end: what is on streams went well as far as is known, and its time counts where it is over. */
+void msi_comm_leave_streams(struct msi_comm *comm);
 
 /* It cannot begin: whoever wants to know hears of it, and it is taken back. Returns the status. */
 mst_status msi_comm_refuse(struct mst_work *op, mst_status status);

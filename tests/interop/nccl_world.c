@@ -108,6 +108,8 @@ static int stream(void) {
     REQUIRE(!stream_wait(on));
     for (int i = 0; i < 2; i++) check(memory[i], sum_of_ranks() + i * n); /* the others when the stream is */
     REQUIRE(mst_barrier() == MST_OK);
+    for (int i = 0; i < 8; i++) REQUIRE(mst_all_reduce(memory[0], COUNT, MST_I32, .stream = on) == MST_OK);
+    REQUIRE(!stream_wait(on)); /* and now the world ends */
     return 0;
 }
 

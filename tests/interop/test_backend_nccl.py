@@ -140,6 +140,15 @@ class Library(NcclTest):
     def test_streams(self):
         self.world(2, "stream")
 
+    def test_trace_of_streams_at_the_end(self):
+        """What the device has done before the world ends went well, and its time is known."""
+        traces = pathlib.Path(self.path("traces"))
+        self.world(2, "stream", env={"MUSTER_TRACE": traces, "FAKE_CUDA_ELAPSED": "12.5"})
+        for rank in range(2):
+            events = json.loads((traces / f"rank-{rank}.trace.json").read_text())
+            calls = [e["args"] for e in events if e["ph"] == "X" and e["name"] == "all_reduce"]
+            self.assertEqual([(c.get("status"), c.get("device")) for c in calls], [(None, 12500)] * 10)
+
     def test_library_is_missing(self):
         """It says why, and native still works."""
         missing = {"MUSTER_NCCL_LIBRARY": "/nowhere/libnccl.so.2"}
