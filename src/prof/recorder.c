@@ -107,7 +107,7 @@ static void take(struct msi_prof_world *world, const struct msi_record *r, const
                                   .message = r->flags & MSI_RECORD_MESSAGE,
                                   .status = (mst_status)r->status};
     msi_tally_add(world->tally, &call);
-    if (world->trace) msi_trace_add(world->trace, r, &times, r->thread, msi_ring_thread(r->thread));
+    if (world->trace) msi_trace_add(world->trace, r, &times, r->thread, msi_ring_thread(r->thread).text);
     say(world, r, call.duration_ns);
 }
 
