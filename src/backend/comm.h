@@ -105,6 +105,8 @@ struct msi_message {
     bool measured;       /* its length is the sender's secret */
     int *sender;         /* receive: where its global rank shall go */
 
+    bool numbered; /* it has a number that can be given back: comm_internal.h */
+
     /* The rest is mail's. */
     struct msi_list node;
     bool posted, met, through;

@@ -145,14 +145,15 @@ void msi_comm_end(struct mst_work *op);
 /* The message is issued, or, if it is from any source, was met: the rank at its other end is known. Under the lock. */
 static inline void msi_comm_number(struct mst_work *op, int peer) {
     if (!msi_watch_on()) return;
+    op->message.numbered = op->message.peer >= 0;
     uint64_t number = msi_numbers_next(&op->comm->numbers, peer, op->message.tag, op->message.send);
     if (op->mark.on) msi_mark_number(&op->mark, number);
 }
-/* It was withdrawn, and the other side has seen nothing of it. */
+/* It was withdrawn, and the other side has seen nothing of it. Twice is harmless. */
 static inline void msi_comm_unnumber(struct mst_work *op) {
-    const struct msi_message *m = &op->message;
-    if (msi_watch_on() && m->peer >= 0 && !m->met)
-        msi_numbers_back(&op->comm->numbers, m->peer, m->tag, m->send);
+    struct msi_message *m = &op->message;
+    if (m->numbered && !m->met) msi_numbers_back(&op->comm->numbers, m->peer, m->tag, m->send);
+    m->numbered = false;
 }
 /* One from any source is from this rank. */
 static inline void msi_comm_number_any(struct mst_work *op, int peer) {
