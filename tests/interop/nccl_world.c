@@ -5,6 +5,7 @@
  *   late     the last rank comes too late: the others' all_reduce says so at its deadline
  *   host     an all_reduce of memory of the host says that NCCL cannot use it, or stages it (MUSTER_STAGE)
  *   stream   calls on a stream, and a work on one
+ *   leave    a group of two ends before what it has on a stream
  *   profile  the same and messages, and rank 0 prints what it cost, in JSON
  *   device   the program makes another device its current one between calls
  */
@@ -108,8 +109,22 @@ static int stream(void) {
     REQUIRE(!stream_wait(on));
     for (int i = 0; i < 2; i++) check(memory[i], sum_of_ranks() + i * n); /* the others when the stream is */
     REQUIRE(mst_barrier() == MST_OK);
-    for (int i = 0; i < 8; i++) REQUIRE(mst_all_reduce(memory[0], COUNT, MST_I32, .stream = on) == MST_OK);
-    REQUIRE(!stream_wait(on)); /* and now the world ends */
+    return 0;
+}
+
+/* A group ends before what it has on a stream, in which the other rank takes no part. */
+static int leave(void) {
+    int ranks[] = {0, 1};
+    void *on = NULL, *memory = device_numbers(me);
+    mst_group *both = NULL;
+    REQUIRE(!stream_create(&on, 1));
+    REQUIRE(mst_new_group(ranks, 2, &both) == MST_OK);
+    REQUIRE(mst_all_reduce(memory, COUNT, MST_I32, .group = both) == MST_OK);
+    if (me == 0)
+        REQUIRE(mst_all_reduce(memory, COUNT, MST_I32, .group = both, .stream = on, .log_name = "left") ==
+                MST_OK);
+    if (me == 0) REQUIRE(mst_destroy_process_group(both) == MST_OK);
+    REQUIRE(mst_barrier() == MST_OK);
     return 0;
 }
 
@@ -153,8 +168,8 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*body)(void);
-    } modes[] = {{"lost", lost},     {"late", late},       {"host", host},
-                 {"stream", stream}, {"profile", profile}, {"device", device}};
+    } modes[] = {{"lost", lost},   {"late", late},       {"host", host},    {"stream", stream},
+                 {"leave", leave}, {"profile", profile}, {"device", device}};
     find("cudaGetDeviceCount", &count_devices);
     find("cudaGetDevice", &get_device);
     find("cudaSetDevice", &set_device);

@@ -140,14 +140,13 @@ class Library(NcclTest):
     def test_streams(self):
         self.world(2, "stream")
 
-    def test_trace_of_streams_at_the_end(self):
-        """What the device has done before the world ends went well, and its time is known."""
+    def test_a_group_ends_before_its_stream(self):
+        """What was on the stream was called and has not failed; how long it took is not known."""
         traces = pathlib.Path(self.path("traces"))
-        self.world(2, "stream", env={"MUSTER_TRACE": traces, "FAKE_CUDA_ELAPSED": "12.5"})
-        for rank in range(2):
-            events = json.loads((traces / f"rank-{rank}.trace.json").read_text())
-            calls = [e["args"] for e in events if e["ph"] == "X" and e["name"] == "all_reduce"]
-            self.assertEqual([(c.get("status"), c.get("device")) for c in calls], [(None, 12500)] * 10)
+        self.world(2, "leave", env={"MUSTER_TRACE": traces})
+        events = json.loads((traces / "rank-0.trace.json").read_text())
+        calls = [(e["args"].get("status"), e["args"].get("device")) for e in events if e["name"] == "left"]
+        self.assertEqual(calls, [(None, None)])
 
     def test_library_is_missing(self):
         """It says why, and native still works."""
