@@ -15,9 +15,10 @@ static size_t all_blocks(const struct msi_blocks *blocks, int n) {
 /* The whole message, as it is counted for bandwidths. */
 static size_t bytes_of(const struct msi_call *call) {
     enum msi_kind family = msi_kind_family(call->kind);
-    if (family == MSI_KIND_SEND || family == MSI_KIND_RECV) return call->message->bytes;
-    if (family == MSI_KIND_BARRIER) return 0;
-    const struct msi_host_op *host = &call->work->host; /* those above may have none */
+    if (msi_call_is_message(call)) return call->message->bytes;
+    if (family == MSI_KIND_BARRIER || !call->work)
+        return 0; /* without a work it stands for a whole that failed */
+    const struct msi_host_op *host = &call->work->host;
     int n = call->group->size;
     switch (family) {
     case MSI_KIND_ALL_GATHER:
