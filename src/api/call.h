@@ -68,6 +68,7 @@ struct msi_whole {
     bool last;      /* what begins now is the last */
     bool told;      /* it was */
     uint64_t begin, seq;
+    struct msi_whole *outer; /* that it came between, in a callback; NULL: none */
 };
 void msi_whole_begin(struct msi_whole *whole);
 /* One that failed before the last began is recorded as that. Returns status. */

@@ -15,9 +15,10 @@ static size_t all_blocks(const struct msi_blocks *blocks, int n) {
 /* The whole message, as it is counted for bandwidths. */
 static size_t bytes_of(const struct msi_call *call) {
     enum msi_kind family = msi_kind_family(call->kind);
-    if (family == MSI_KIND_SEND || family == MSI_KIND_RECV) return call->message->bytes;
-    if (family == MSI_KIND_BARRIER) return 0;
-    const struct msi_host_op *host = &call->work->host; /* those above may have none */
+    if (msi_call_is_message(call)) return call->message->bytes;
+    if (family == MSI_KIND_BARRIER || !call->work)
+        return 0; /* without a work it stands for a whole that failed */
+    const struct msi_host_op *host = &call->work->host;
     int n = call->group->size;
     switch (family) {
     case MSI_KIND_ALL_GATHER:
@@ -159,6 +160,7 @@ void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark 
 void msi_whole_begin(struct msi_whole *whole) {
     whole->begin = msi_watch_on() & MSI_WATCH_RECORD ? msi_tick() : 0;
     whole->seq = whole->group->operations + 1;
+    whole->outer = current;
     current = whole;
 }
 
@@ -173,6 +175,6 @@ static void record_failure(struct msi_whole *whole, mst_status status) {
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status) {
     bool begun = whole->group->operations >= whole->seq;
     if (status != MST_OK && begun && whole->begin && !whole->told) record_failure(whole, status);
-    current = NULL;
+    current = whole->outer;
     return status;
 }

@@ -118,11 +118,11 @@ void msi_comm_free(struct msi_comm *comm) {
     }
     msi_comm_call_off(comm);
     if (comm->board) msi_board_post(comm->board, &msi_board_own(comm->board)->left, 1); /* read by has_left */
+    msi_comm_leave_streams(comm);
     msi_engine_free(comm->engine); /* it may be at operations that are not over */
     free_ops(&comm->queue);
     free_ops(&comm->messages);
     free_ops(&comm->ended);
-    free_ops(&comm->timed);
     free_ops(&comm->spare);
     msi_mail_free(comm->mail);
     msi_numbers_free(&comm->numbers);

@@ -103,6 +103,7 @@ struct msi_message {
     int tag, peer;       /* peer: group rank; -1: any */
     mst_bytes *allocate; /* receive: a byte string of whatever length comes */
     bool measured;       /* its length is the sender's secret */
+    bool numbered;       /* it has a number, which can be given back: comm_internal.h */
     int *sender;         /* receive: where its global rank shall go */
 
     /* The rest is mail's. */

@@ -132,6 +132,8 @@ void msi_comm_met(struct msi_comm *comm);
 mst_status msi_comm_start_thread(struct msi_comm *comm);
 /* For that thread, when it has nothing else to do: waits a little and looks after what is on streams; false: there is nothing. */
 bool msi_comm_watch_streams(struct msi_comm *comm);
+/* Without that thread, at the end: what is on streams went well as far as is known, and its time counts where it is over. */
+void msi_comm_leave_streams(struct msi_comm *comm);
 
 /* It cannot begin: whoever wants to know hears of it, and it is taken back. Returns the status. */
 mst_status msi_comm_refuse(struct mst_work *op, mst_status status);
@@ -143,14 +145,15 @@ void msi_comm_end(struct mst_work *op);
 /* The message is issued, or, if it is from any source, was met: the rank at its other end is known. Under the lock. */
 static inline void msi_comm_number(struct mst_work *op, int peer) {
     if (!msi_watch_on()) return;
+    op->message.numbered = op->message.peer >= 0;
     uint64_t number = msi_numbers_next(&op->comm->numbers, peer, op->message.tag, op->message.send);
     if (op->mark.on) msi_mark_number(&op->mark, number);
 }
-/* It was withdrawn, and the other side has seen nothing of it. */
+/* It was withdrawn, and the other side has seen nothing of it. Twice is harmless. */
 static inline void msi_comm_unnumber(struct mst_work *op) {
-    const struct msi_message *m = &op->message;
-    if (msi_watch_on() && m->peer >= 0 && !m->met)
-        msi_numbers_back(&op->comm->numbers, m->peer, m->tag, m->send);
+    struct msi_message *m = &op->message;
+    if (m->numbered && !m->met) msi_numbers_back(&op->comm->numbers, m->peer, m->tag, m->send);
+    m->numbered = false;
 }
 /* One from any source is from this rank. */
 static inline void msi_comm_number_any(struct mst_work *op, int peer) {

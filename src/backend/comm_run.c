@@ -7,7 +7,6 @@
 #include "os/thread.h"
 #include "prof/flight_dump.h"
 
-
 static struct mst_work *first(struct msi_comm *comm) {
     return msi_list_empty(&comm->queue) ? NULL : msi_container(comm->queue.next, struct mst_work, node);
 }

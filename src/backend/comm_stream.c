@@ -11,15 +11,14 @@
 
 enum { WATCH_MS = 200, TIMED_MS = 1 };
 
-/* Those that the device has come past, or never will. */
-static void collect(struct msi_comm *comm) {
+/* Those that the device has come past, or never will; all: the others, too, whose time is not known then. */
+static void collect(struct msi_comm *comm, bool all) {
     for (struct msi_list *at = comm->timed.next, *next; at != &comm->timed; at = next) {
         struct mst_work *op = msi_container(at, struct mst_work, node);
         next = at->next;
-        if (comm->failure.status != MST_OK)
-            op->job.timed = false;
-        else if (!msi_engine_is_past(comm->engine, op))
-            continue;
+        bool past = comm->failure.status == MST_OK && msi_engine_is_past(comm->engine, op);
+        if (!past && comm->failure.status == MST_OK && !all) continue;
+        if (!past) op->job.timed = false;
         msi_list_remove(&op->node);
         msi_comm_mark_over(op);
         msi_list_push(&comm->spare, &op->node);
@@ -31,11 +30,15 @@ bool msi_comm_watch_streams(struct msi_comm *comm) {
     bool left = comm->failure.status == MST_OK && comm->streamed && msi_now() < comm->streamed;
     if (!timed && !left) return false;
     msi_cond_wait_until(&comm->changed, &comm->lock, msi_deadline(timed ? TIMED_MS : WATCH_MS));
-    collect(comm);
+    collect(comm, false);
     if (msi_now() < comm->watch_at) return true;
     msi_engine_watch(comm);
     comm->watch_at = msi_deadline(WATCH_MS);
     return true;
+}
+
+void msi_comm_leave_streams(struct msi_comm *comm) {
+    collect(comm, true);
 }
 
 /* Under the lock: it is on its stream. */

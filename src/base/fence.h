@@ -17,7 +17,7 @@ static inline void msi_fence_reads(void) {
 /* What was written before this is seen before what is written behind it. */
 static inline void msi_fence_writes(void) {
 #if defined(__aarch64__) && !defined(__SANITIZE_THREAD__)
-    __asm__ volatile("dmb ishst" ::: "memory"); /* a release fence minds reads, too, and takes longer */
+    __asm__("dmb ishst" ::: "memory"); /* a release fence minds reads, too, and takes longer */
 #elif !defined(__SANITIZE_THREAD__)
     atomic_thread_fence(memory_order_release);
 #endif

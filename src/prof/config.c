@@ -210,10 +210,3 @@ mst_status msi_prof_config_read(const char *text_or_path, struct msi_prof_config
     msi_buf_free(&text);
     return st;
 }
-
-bool msi_prof_config_wants(const struct msi_prof_config *config, const char *name) {
-    if (!config->enabled || config->prof_all) return config->enabled;
-    for (int i = 0; name && i < config->n_ops; i++)
-        if (!strcmp(config->ops[i], name)) return true;
-    return false;
-}

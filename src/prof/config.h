@@ -37,7 +37,4 @@ mst_status msi_prof_config_read(const char *text_or_path, struct msi_prof_config
 mst_status msi_prof_config_parse(const char *text, size_t n, const char *from,
                                  struct msi_prof_config *config);
 
-/* Is an operation of this name recorded without asking for it? */
-bool msi_prof_config_wants(const struct msi_prof_config *config, const char *name);
-
 #endif

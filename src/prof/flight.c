@@ -18,12 +18,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 #define set(field, value) atomic_store_explicit(&(field), value, memory_order_relaxed)
 #define get(field)        atomic_load_explicit(&(field), memory_order_relaxed)
 
-static uint64_t unix_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static struct msi_flight *find_memory(void) {
     struct msi_slate *slate = msi_slate_on();
     if (slate) return (struct msi_flight *)(void *)((char *)slate + MSI_SLATE_OWN);
@@ -40,7 +34,7 @@ void msi_flight_open(void) {
         struct msi_tick_look look = msi_tick_look();
         set(made->first_tick, look.tick);
         set(made->first_time, (uint64_t)look.ns);
-        set(made->unix_time, unix_now());
+        set(made->unix_time, (uint64_t)msi_calendar());
         set(made->magic, MSI_FLIGHT_MAGIC);
         atomic_store_explicit(&msi_flight, made, memory_order_release);
         msi_watch_set(MSI_WATCH_FLIGHT, true);

@@ -100,7 +100,7 @@ static void find_awaited(struct msi_court *c, struct msi_court_team *team) {
         const struct msi_court_member *m = &c->members[i];
         if (!last || (last->newest && is_behind(m, last->newest->seq))) last = m;
     }
-    for (int i = team->members; i >= 0; i = c->members[i].next) {
+    for (int i = team->members; i >= 0 && last; i = c->members[i].next) {
         const struct msi_court_member *m = &c->members[i];
         if (!m->first || !is_behind(last, m->first->seq)) continue;
         if (team->awaited && team->awaited->seq <= m->first->seq) continue;

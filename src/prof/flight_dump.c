@@ -15,7 +15,7 @@
 
 static struct {
     pthread_mutex_t lock; /* of everything here; held while a file is written */
-    const void *world; /* whose it is; NULL: the next one's */
+    const void *world;    /* whose it is; NULL: the next one's */
     char directory[PATH_MAX], host[256];
     int rank, size;
     int64_t last; /* when a file was written; 0: never */

@@ -34,8 +34,8 @@ struct msi_prof_world {
     int64_t looked;        /* … and when the trace was told */
     uint64_t lost;         /* records for which there was no room */
     struct msi_tally *tally;
-    struct msi_trace *trace; /* NULL: none */
-    struct msi_prof_group *groups;
+    struct msi_trace *trace;       /* NULL: none */
+    struct msi_prof_group *groups; /* kept for records; nobody walks them */
     int n_groups;
 };
 
@@ -49,14 +49,33 @@ static struct {
     bool running;
     unsigned turn; /* of the thread: one that has an older number ends */
     pthread_t thread;
-    struct msi_buf told; /* lines for whoever prints next */
+    struct msi_buf told;      /* lines for whoever prints next */
+    pthread_mutex_t printing; /* by one at a time; taken before the other */
     struct msi_tick_look first;
-    pid_t owner; /* the process that has the worlds */
-} recorder = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} recorder = {.lock = PTHREAD_MUTEX_INITIALIZER, .printing = PTHREAD_MUTEX_INITIALIZER};
 
-/* Before it is first waited for. */
-static void make_changed(void) {
+/*
+ * In a forked child, which has nothing but the thread that forked: the worlds, what was said of them and the thread are the parent's, and
+ * who held the locks there does not let go of them here.
+ */
+static void forget_parent(void) {
+    pthread_mutex_init(&recorder.lock, NULL);
+    pthread_mutex_init(&recorder.printing, NULL);
     msi_cond_init(&recorder.changed);
+    for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) {
+        w->open = false;
+        w->trace = NULL;
+    }
+    recorder.told = (struct msi_buf){0};
+    recorder.open_worlds = 0;
+    recorder.running = false;
+    msi_watch_set(MSI_WATCH_RECORD, false);
+}
+
+/* Before the first world. */
+static void begin_once(void) {
+    msi_cond_init(&recorder.changed);
+    pthread_atfork(NULL, NULL, forget_parent);
 }
 
 /* The verbose line. */
@@ -69,8 +88,7 @@ static void say(const struct msi_prof_world *world, const struct msi_record *r, 
 
 /* Prints what was said. Without the recorder's lock: whoever reads may take as long as it likes. */
 static void print(void) {
-    static pthread_mutex_t one_by_one = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&one_by_one);
+    pthread_mutex_lock(&recorder.printing);
     pthread_mutex_lock(&recorder.lock);
     struct msi_buf text = recorder.told;
     recorder.told = (struct msi_buf){0};
@@ -79,7 +97,7 @@ static void print(void) {
     if (text.failed || msi_write_all(STDOUT_FILENO, text.data, text.len) != 0)
         msi_warn_once(prof, "the lines of what is recorded cannot be printed");
     msi_buf_free(&text);
-    pthread_mutex_unlock(&one_by_one);
+    pthread_mutex_unlock(&recorder.printing);
 }
 
 /* Ticks between two moments; clocks of different processors may differ by a little. */
@@ -107,7 +125,7 @@ static void take(struct msi_prof_world *world, const struct msi_record *r, const
                                   .message = r->flags & MSI_RECORD_MESSAGE,
                                   .status = (mst_status)r->status};
     msi_tally_add(world->tally, &call);
-    if (world->trace) msi_trace_add(world->trace, r, &times, r->thread, msi_ring_thread(r->thread));
+    if (world->trace) msi_trace_add(world->trace, r, &times, r->thread, msi_ring_thread(r->thread).text);
     say(world, r, call.duration_ns);
 }
 
@@ -214,9 +232,7 @@ static void apply(void) {
     bool on = recorder.config.enabled && recorder.open_worlds > 0;
     for (struct msi_prof_world *w = recorder.worlds; w; w = w->next)
         if (w->tally) w->tally->debug = recorder.config.debug;
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (on) {
-        pthread_once(&once, make_changed);
         msi_tick_begin();
         if (!recorder.first.tick) recorder.first = msi_tick_look();
         start_thread();
@@ -235,19 +251,9 @@ static mst_status open_trace(const struct msi_prof_who *who, struct msi_trace **
     return msi_trace_open(who->trace, &text, trace);
 }
 
-/* A forked child has copies of its parent's worlds, whose traces and thread are the parent's. */
-static void forget_parent(void) {
-    if (recorder.owner == getpid()) return;
-    for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) {
-        w->open = false;
-        w->trace = NULL;
-    }
-    recorder.open_worlds = 0;
-    recorder.running = false;
-    recorder.owner = getpid();
-}
-
 mst_status msi_prof_world_begin(const struct msi_prof_who *who, struct msi_prof_world **world) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, begin_once);
     struct msi_prof_world *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
     made->who = (struct msi_tally_who){.rank = who->rank, .size = who->size, .pid = who->pid};
@@ -266,7 +272,6 @@ mst_status msi_prof_world_begin(const struct msi_prof_who *who, struct msi_prof_
         return st;
     }
     pthread_mutex_lock(&recorder.lock);
-    forget_parent();
     made->open = true;
     made->next = recorder.worlds;
     recorder.worlds = made;
@@ -383,7 +388,6 @@ mst_status msi_recorder_write(struct msi_prof_world *world, struct msi_buf *to) 
 
 /* Of worlds that the program has not ended, at its end: their traces have theirs. */
 __attribute__((destructor)) static void end_traces(void) {
-    if (recorder.owner != getpid()) return; /* a forked child has copies of what is the parent's */
     pthread_mutex_lock(&recorder.lock);
     bool any = false;
     for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) any |= w->trace != NULL;

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 static _Atomic(struct msi_ring *) all; /* stored (release) by add, loaded (acquire) by msi_ring_all */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -57,10 +58,15 @@ int msi_ring_own_number(void) {
     return ring ? ring->number : 0;
 }
 
-const char *msi_ring_thread(int number) {
-    struct msi_ring *ring = msi_ring_all();
+struct msi_ring_name msi_ring_thread(int number) {
+    struct msi_ring_name name = {""};
+    const struct msi_ring *ring = msi_ring_all();
     while (ring && ring->number != number) ring = ring->next;
-    return ring ? ring->thread : "";
+    if (!ring) return name;
+    pthread_mutex_lock(&lock); /* another thread may be about to take it over */
+    memcpy(name.text, ring->thread, sizeof name.text);
+    pthread_mutex_unlock(&lock);
+    return name;
 }
 
 bool msi_ring_push(const struct msi_record *record) {

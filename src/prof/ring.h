@@ -23,16 +23,20 @@ struct msi_ring {
     struct msi_ring *next; /* of all there are; they are never freed */
     int number;            /* 0, 1, 2, … in the order in which they were made */
     _Atomic bool taken;    /* a thread has it */
-    char thread[16];       /* its name */
+    char thread[16];       /* its name; under the lock of ring.c */
     _Alignas(64) struct msi_record records[MSI_RING_RECORDS];
 };
 
 /* All rings; the list only grows. */
 struct msi_ring *msi_ring_all(void);
 
-/* Of the calling thread's ring, and the name of a thread by that. */
+/* Of the calling thread's ring. */
 int msi_ring_own_number(void);
-const char *msi_ring_thread(int number);
+/* The name of the thread that has the ring of that number, or had it last; "": there is none. */
+struct msi_ring_name {
+    char text[16];
+};
+struct msi_ring_name msi_ring_thread(int number);
 
 /* Adds a record to the calling thread's ring. False: it is full, or there is no memory for one. */
 bool msi_ring_push(const struct msi_record *record);

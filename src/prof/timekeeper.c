@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { FIXED = 2, SCARCE_MS = 100 }; /* descriptors before those of askers */
+enum { FIXED = 2 /* descriptors before those of askers */, SCARCE_MS = 100 };
 
 struct msi_timekeeper {
     pthread_t thread;

@@ -121,24 +121,33 @@ class Library(NcclTest):
             self.world(n, "device")
 
     def profile(self, **env):
-        out = self.world(2, "profile", env={"MUSTER_PROF": "0", "MUSTER_CONFIG": '{"comms_logger":{"enabled":true}}', **env})
-        text = json.loads("".join(re.findall(r"^\[0\] (.*)$", out, re.M)))
-        return {op["op"]: op["rows"][0] for op in text["operations"]}
+        """Of rank 0's table at the end: size, count and time in ms, by name."""
+        out = self.world(2, "profile", env={"MUSTER_PROF": "1", **env})
+        table = re.search(r"Comm\. Op(.*?)communication", out, re.S)[1]
+        rows = re.findall(r"^\[0\] (\S.*)\n\[0\] +(\S+ \S+) +(\d+) +(\S+) ", table, re.M)
+        return {name: (size, int(count), float(ms)) for name, size, count, ms in rows}
 
     def test_profile_of_streams(self):
         """What is on a stream counts with the device's time, though its call was over long before."""
         ops = self.profile(FAKE_CUDA_ELAPSED="12.5")
         for name, count in (("all_reduce", 3), ("waited for", 1), ("send", 1)):
-            self.assertEqual(ops[name]["count"], count, ops)
-            self.assertAlmostEqual(ops[name]["total_ms"] / count, 12.5, msg=name)
+            self.assertEqual(ops[name], ("3.91 KB", count, 12.5 * count))
 
     def test_profile_of_a_graph(self):
         """What is captured moves nothing now, and nobody may ask its events how they go."""
         ops = self.profile(FAKE_CUDA_CAPTURES="1")
-        self.assertEqual((ops["all_reduce"]["count"], ops["all_reduce"]["bytes"]), (3, 0))
+        self.assertEqual(ops["all_reduce"][:2], ("0 B", 3))
 
     def test_streams(self):
         self.world(2, "stream")
+
+    def test_a_group_ends_before_its_stream(self):
+        """What was on the stream was called and has not failed; how long it took is not known."""
+        traces = pathlib.Path(self.path("traces"))
+        self.world(2, "leave", env={"MUSTER_TRACE": traces})
+        events = json.loads((traces / "rank-0.trace.json").read_text())
+        calls = [(e["args"].get("status"), e["args"].get("device")) for e in events if e["name"] == "left"]
+        self.assertEqual(calls, [(None, None)])
 
     def test_library_is_missing(self):
         """It says why, and native still works."""

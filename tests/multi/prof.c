@@ -23,7 +23,7 @@
  *   try                         a sum that may fail
  *   die=R, leave                rank R kills itself; all end without mst_destroy_process_group
  *   again, beside=FILE          leaves the world and joins the next; 5 sums in a second world beside the first, by file://FILE
- *   fork, fork=FILE             forks a child, which ends as programs do, and waits for it; after 5 sums in a world of its own
+ *   fork, fork=FILE             forks a child, which ends as programs do, and waits for it; after 5 sums in each of two worlds of its own
  *   wait=MS                     does nothing
  *
  * What begins with odd- is done by odd ranks alone, and with r0-, r1-, … by that rank.
@@ -426,7 +426,7 @@ static void fork_one(const char *file) {
     if (child == 0 && file) {
         size = 1;
         rank = 0;
-        beside(file);
+        for (int i = 0; i < 2; i++) beside(file);
     }
     if (child == 0) exit(0);
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0) exit(4);

@@ -82,13 +82,13 @@ class Files(test_prof.ProfTest):
         for rank in range(2):
             self.assertEqual(self.count(traces, f"rank-{rank}.trace.json"), 7)
 
-    def test_a_child_with_a_world_of_its_own(self):
-        """It has its own trace."""
+    def test_a_child_with_worlds_of_its_own(self):
+        """They have traces of their own, and end."""
         if b"__tsan_init" in (BUILD / "lib/libmuster.so").read_bytes():
             self.skipTest("ThreadSanitizer does not let a child have threads")
         traces = self.path("traces")
         self.run_traced(2, "init", "sums=3", "odd-fork=" + self.path("store"), "sums=4", traces=traces)
-        for name, calls in (("rank-0", 7), ("rank-1", 7), ("rank-0.2", 5)):
+        for name, calls in (("rank-0", 7), ("rank-1", 7), ("rank-0.2", 5), ("rank-0.3", 5)):
             self.assertEqual(self.count(traces, name + ".trace.json"), calls)
 
     def test_some_ranks_are_not_traced(self):

@@ -48,21 +48,6 @@ static void everything_can_be_set(void **state) {
     assert_true(config.enabled && config.prof_all && config.n_ops == 0); /* nothing is left of before */
 }
 
-static void what_is_wanted(void **state) {
-    (void)state;
-    struct msi_prof_config config;
-    assert_ok(msi_prof_config_read("{\"comms_logger\": {\"enabled\": true, \"prof_all\": false, "
-                                   "\"prof_ops\": [\"all_reduce\", \"mine\"]}}",
-                                   &config));
-    assert_true(msi_prof_config_wants(&config, "all_reduce") && msi_prof_config_wants(&config, "mine"));
-    assert_false(msi_prof_config_wants(&config, "all_reduc") || msi_prof_config_wants(&config, "min") ||
-                 msi_prof_config_wants(&config, NULL));
-    config.prof_all = true;
-    assert_true(msi_prof_config_wants(&config, "barrier") && msi_prof_config_wants(&config, NULL));
-    config.enabled = false;
-    assert_false(msi_prof_config_wants(&config, "all_reduce") || msi_prof_config_wants(&config, "barrier"));
-}
-
 static void malformed_text_is_named_with_its_place(void **state) {
     (void)state;
     assert_refused("{\"comms_logger\": {\"enabled\": True}}",
@@ -214,7 +199,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_defaults_are_deepspeeds),
         cmocka_unit_test(everything_can_be_set),
-        cmocka_unit_test(what_is_wanted),
         cmocka_unit_test(malformed_text_is_named_with_its_place),
         cmocka_unit_test(wrong_kinds_are_named_with_their_value),
         cmocka_unit_test(unknown_keys_get_a_hint),

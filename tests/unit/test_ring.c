@@ -72,6 +72,34 @@ static void threads_have_rings_of_their_own(void **state) {
     assert_int_equal(after, rings);
 }
 
+static _Atomic int number; /* of the ring that a thread has had; nothing is ordered by it */
+
+static void *write_named(void *name) {
+    struct msi_record record = {0};
+    pthread_setname_np(pthread_self(), name);
+    assert_true(msi_ring_push(&record));
+    atomic_store_explicit(&number, msi_ring_own_number(), memory_order_relaxed);
+    return NULL;
+}
+
+/* A ring has the name of the thread that took it last; readers may ask meanwhile. */
+static void threads_have_names(void **state) {
+    (void)state;
+    static char names[2][8] = {"one", "two"};
+    for (int i = 0; i < 100; i++) {
+        pthread_t thread;
+        const struct msi_ring *all = msi_ring_all();
+        assert_int_equal(pthread_create(&thread, NULL, write_named, names[i % 2]), 0);
+        for (const struct msi_ring *ring = all; ring; ring = ring->next) msi_ring_thread(ring->number);
+        pthread_join(thread, NULL);
+        int had = atomic_load_explicit(&number, memory_order_relaxed);
+        assert_string_equal(msi_ring_thread(had).text, names[i % 2]);
+        for (struct msi_ring *ring = msi_ring_all(); ring; ring = ring->next)
+            while (msi_ring_peek(ring)) msi_ring_pop(ring);
+    }
+    assert_string_equal(msi_ring_thread(1000).text, "");
+}
+
 static void messages_are_counted_by_whom_and_tag(void **state) {
     (void)state;
     struct msi_numbers numbers = {0};
@@ -131,6 +159,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_ring_takes_no_more),
         cmocka_unit_test(threads_have_rings_of_their_own),
+        cmocka_unit_test(threads_have_names),
         cmocka_unit_test(messages_are_counted_by_whom_and_tag),
         cmocka_unit_test(a_message_that_was_withdrawn),
         cmocka_unit_test(streams_are_counted_up_to_a_limit),

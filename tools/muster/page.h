@@ -6,7 +6,7 @@
  *   page_merge.c   all of a world as one trace
  *   page_pair.c    which events belong together, and who waited for whom
  *   page_table.c   times by operation and size;  page_cells.c  their figures;  page_sites.c  times by call site
- *   page_flight.c  the flight recorders' files, and what they say together
+ *   page_flight.c  what the flight recorders say together;  page_flight_file.c  the file of one
  *   page_limits.c  what the machine allows, beside it
  *   page_summary.c all these figures as JSON;  page_words.c  a few of them for the terminal
  *   page_overview.c, page_lanes.c  the events, packed for the timeline;  page_write.c  the page

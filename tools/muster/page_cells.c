@@ -6,7 +6,8 @@
  */
 #include "page_table.h"
 
-#include <math.h>
+#include "prof/spread.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,7 +63,7 @@ static double mean_rate(const int64_t *values, size_t first, size_t last, int64_
 /* Both arrays are put into order. */
 static struct page_figures figures_of(const struct layout *t, int64_t *took, int64_t *moving, size_t n,
                                       const struct page_operation *o) {
-    size_t cut = (size_t)lrint(0.1 * (double)n), kept = n - 2 * cut;
+    size_t cut = (size_t)msi_spread_trimmed(n), kept = n - 2 * cut;
     struct page_figures f = {.count = (int64_t)n};
     double sum = 0;
 

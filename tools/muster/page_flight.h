@@ -28,6 +28,11 @@ struct page_flights {
     struct text words; /* the verdicts: sentences */
 };
 
+/* page_flight_file.c: reads the file of a rank, which adds its texts to the job's. False: it cannot be used, and why says why. */
+bool page_flight_read(struct page_job *job, const char *path, int rank, struct flight *flight,
+                      char why[PAGE_WHY_MAX]);
+void page_flight_free(struct flight *flight);
+
 /* Reads the files of these ranks, and judges. What cannot be read becomes a warning. */
 void page_flights_read(struct page_job *job, const int *ranks, int n);
 bool page_flights_any(const struct page_job *job);

@@ -263,8 +263,12 @@ static void put_call(const struct flight *flight, const char *key, const struct 
 }
 
 static void put_failure(const struct page_job *job, struct msi_json_out *out) {
-    static const char *const kinds[] = {"none",   "behind",    "missing", "lost",
-                                        "circle", "different", "together"};
+    static const char *const kinds[MSI_VERDICT_KINDS] = {
+        [MSI_VERDICT_NONE] = "none",         [MSI_VERDICT_BEHIND] = "behind",
+        [MSI_VERDICT_MISSING] = "missing",   [MSI_VERDICT_LOST] = "lost",
+        [MSI_VERDICT_CIRCLE] = "circle",     [MSI_VERDICT_DIFFERENT] = "different",
+        [MSI_VERDICT_TOGETHER] = "together",
+    };
     const struct page_flights *f = job->flights;
     const struct msi_verdict *verdict = f != NULL ? &f->verdicts.of[0] : NULL;
 
