@@ -128,6 +128,18 @@ void msi_flight_group_gone(uint32_t group) {
     pthread_mutex_unlock(&lock);
 }
 
+struct msi_flight_entry *msi_flight_find_entry(struct msi_flight *f, uint64_t *number) {
+    enum { TRIES = 16 };
+    static struct msi_flight_entry nobodys;
+    for (uint64_t at = *number + 1; at <= *number + TRIES; at++) {
+        struct msi_flight_entry *entry = &f->entries[at % MSI_FLIGHT_ENTRIES];
+        if (msi_flight_is_open(get(entry->what))) continue;
+        *number = at;
+        return entry;
+    }
+    return &nobodys;
+}
+
 static void copy_places(const struct msi_flight *from, struct msi_flight *to) {
     for (int i = 0; i < MSI_FLIGHT_PLACES; i++) {
         const struct msi_flight_place *place = &from->places[i];

@@ -4,8 +4,9 @@
  *  1. It lies on the slate, where there is one, so that the launcher reads it even of ranks that were killed or that hang
  *     somewhere else; else in memory of the process's own.
  *  2. Any thread writes; each operation has a line of its own and one thread at a time. Who comes round the ring writes over the
- *     oldest, whose thread, should it still be at it, notices by the number. Threads do not wait for each other: where two begin
- *     at the very same moment, one line may be of both. Readers trust nothing.
+ *     oldest, but passes over what is not over yet: what hangs stays. Where nearly all is under way, the newest go unrecorded.
+ *     Threads do not wait for each other: where two begin at the very same moment, one line may be of both, and the one whose number
+ *     is not there any more notices. Readers trust nothing.
  *  3. A line's number is taken away, its fields are written, and the number comes last: stored (release) by msi_flight_begin and what
  *     follows it, loaded (acquire) by msi_flight_copy, which looks at it once more behind the fields.
  *  4. Texts are kept once per call site, and never written over; when there is no room left for one, it is missing.
@@ -125,6 +126,13 @@ static inline unsigned msi_flight_slot(uint64_t key) {
 /* The place of a key that is not at home, or whose texts have none yet; MSI_FLIGHT_SLOTS: there is no room. */
 unsigned msi_flight_find_place(uint64_t key, const char *operation, const mst_site *site);
 
+/* Is an operation with this `what` under way? */
+static inline bool msi_flight_is_open(uint64_t what) {
+    return (what & 7) == MSI_FLIGHT_QUEUED || (what & 7) == MSI_FLIGHT_STARTED;
+}
+/* The next line without an operation that is under way, and its number; where there is none nearby, one that nobody reads. */
+struct msi_flight_entry *msi_flight_find_entry(struct msi_flight *f, uint64_t *number);
+
 /* In line, since small collectives feel every instruction. Only where there is a recorder. */
 static inline struct msi_flight_spot msi_flight_begin(const struct msi_flight_about *about, uint64_t tick) {
     struct msi_flight *f = msi_flight_get();
@@ -134,6 +142,8 @@ static inline struct msi_flight_spot msi_flight_begin(const struct msi_flight_ab
         place = msi_flight_find_place(key, about->operation, about->site);
     uint64_t number = atomic_load_explicit(&f->next, memory_order_relaxed) + 1;
     struct msi_flight_entry *entry = &f->entries[number % MSI_FLIGHT_ENTRIES];
+    if (__builtin_expect(msi_flight_is_open(atomic_load_explicit(&entry->what, memory_order_relaxed)), 0))
+        entry = msi_flight_find_entry(f, &number);
     atomic_store_explicit(&f->next, number, memory_order_relaxed);
     atomic_store_explicit(&entry->what, 0, memory_order_relaxed); /* what follows is nobody's for now */
     msi_fence_writes();
@@ -177,7 +187,7 @@ static inline void msi_flight_started(struct msi_flight_spot spot) {
     msi_flight_turn(spot, MSI_FLIGHT_QUEUED, MSI_FLIGHT_STARTED);
 }
 
-/* tick 0: nobody has looked at the clock. */
+/* tick 0: nobody has looked at the clock; of what fails somebody has. */
 static inline void msi_flight_done(struct msi_flight_spot spot, bool well, uint64_t tick) {
     if (!msi_flight_has(spot)) return;
     if (tick) atomic_store_explicit(&spot.entry->end, tick, memory_order_relaxed);

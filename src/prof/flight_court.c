@@ -10,10 +10,24 @@ static int compare_teams(const void *a, const void *b) {
     return (x->size > y->size) - (x->size < y->size);
 }
 
-/* Does the rank wait in it? well: something that it called later went well. */
-static bool is_open(const struct msi_court *c, int rank, const struct msi_flight_op *op, bool well) {
-    if (msi_court_team_of(c, rank, op)->gone || op->state == MSI_FLIGHT_DONE) return false;
-    return op->state != MSI_FLIGHT_FAILED || !well;
+/* What a rank has done well since: whether anything that it called later, and when the last of all began. */
+struct well {
+    bool any;
+    int64_t begin;
+};
+
+static void note_well(struct well *well, const struct msi_flight_op *op) {
+    if (op->state != MSI_FLIGHT_DONE) return;
+    well->any = true;
+    if (op->begin > well->begin) well->begin = op->begin;
+}
+
+/* Does the rank wait in it? Who ends a group after a failure there still shows where that was. */
+static bool is_open(const struct msi_court *c, int rank, const struct msi_flight_op *op,
+                    const struct well *well) {
+    if (op->state == MSI_FLIGHT_DONE) return false;
+    if (op->state != MSI_FLIGHT_FAILED) return !msi_court_team_of(c, rank, op)->gone;
+    return op->end == MSI_FLIGHT_UNKNOWN ? !well->any : well->begin <= op->end;
 }
 
 static void join(struct msi_court *c, int rank, int at, int team) {
@@ -46,7 +60,7 @@ int msi_court_find_team(const struct msi_court *c, const struct msi_flight_team 
 }
 
 static bool is_world(const struct msi_court *c, const struct msi_flight_team *team) {
-    return team->size == c->n && !team->gone && !strcmp(team->name, "world");
+    return team->size == c->n && !strcmp(team->name, "world");
 }
 
 /* Every rank is in the world, also where its recorder does not say so. */
@@ -75,13 +89,13 @@ static void gather_members(struct msi_court *c) {
 /* How far each rank has come in its groups. */
 static void survey(struct msi_court *c, int rank) {
     const struct msi_flight_view *view = c->ranks[rank].view;
-    bool well = false;
+    struct well well = {false, MSI_FLIGHT_UNKNOWN};
     for (int k = view ? view->n - 1 : -1; k >= 0; k--) {
         const struct msi_flight_op *op = &view->ops[k];
         struct msi_court_member *m = &c->members[c->own[rank] + op->team];
-        bool open = is_open(c, rank, op, well);
+        bool open = is_open(c, rank, op, &well);
         c->busy[rank] |= open;
-        well |= op->state == MSI_FLIGHT_DONE;
+        note_well(&well, op);
         if (msi_flight_is_message(op) || !msi_court_team_of(c, rank, op)->size) continue;
         if (!m->newest || op->seq > m->newest->seq) m->newest = op;
         if (open && (!m->first || op->seq < m->first->seq)) m->first = op;
@@ -167,13 +181,13 @@ static int whom_in_collective(const struct msi_court *c, const struct msi_court_
 /* What the rank is in, and for whom it waits there: of several the newest in which it waits for somebody. */
 static void find_wait(struct msi_court *c, int rank) {
     const struct msi_flight_view *view = c->ranks[rank].view;
-    bool well = false;
+    struct well well = {false, MSI_FLIGHT_UNKNOWN};
     c->waits_for[rank] = MSI_NOBODY;
     for (int k = view ? view->n - 1 : -1; k >= 0; k--) {
         const struct msi_flight_op *op = &view->ops[k];
         const struct msi_court_member *m = &c->members[c->own[rank] + op->team];
-        bool open = is_open(c, rank, op, well), known = msi_court_team_of(c, rank, op)->size;
-        well |= op->state == MSI_FLIGHT_DONE;
+        bool open = is_open(c, rank, op, &well), known = msi_court_team_of(c, rank, op)->size;
+        note_well(&well, op);
         if (!open || (!msi_flight_is_message(op) && known && m->first != op)) continue;
         int named = msi_court_names(c, rank, op), found = named;
         if (!msi_flight_is_message(op) && known)

@@ -152,7 +152,7 @@ static void judge(const struct msi_court *c, int end, struct msi_verdict *v, int
         v->op = team->awaited;
         v->owner = team->awaiter;
     }
-    v->other = v->kind == MSI_VERDICT_CIRCLE ? NULL : find_different(c, v->owner, v->op, &other);
+    v->other = find_different(c, v->owner, v->op, &other);
     if (v->other) {
         v->kind = MSI_VERDICT_DIFFERENT;
         v->blamed = *pen;

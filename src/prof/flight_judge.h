@@ -2,7 +2,7 @@
  * flight_judge.h - what the flight recorders of a world say together, for whoever stands before a job that does not go on: for whom each
  * rank waits, and for whom that one, until somebody waits for nobody. Where such walks end, there is the culprit. Pure.
  *
- *  1. A rank waits in what it has called and what is not over, or has failed and nothing went well since.
+ *  1. A rank waits in what it has called and what is not over, or has failed and nothing that began after that went well.
  *  2. In a collective it waits for the members of the group that have not come to that number. All ranks of a group make the same
  *     collectives in the same order. Members are those whose recorders know the group; others are blamed for nothing.
  *  3. In a receive it waits for the sender, unless that has sent the message of that number, and in a send likewise for the receiver.

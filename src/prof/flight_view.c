@@ -3,6 +3,7 @@
 
 #include <muster/dtype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define get(field) atomic_load_explicit(&(field), memory_order_relaxed)
@@ -86,13 +87,15 @@ static int whole(uint64_t value, int otherwise) {
     return value <= INT32_MAX ? (int)value : otherwise;
 }
 
-static void read_entry(const struct msi_flight *copy, uint64_t number, const struct clock *clock,
+static void read_entry(const struct msi_flight *copy, uint64_t at, const struct clock *clock,
                        struct msi_flight_room *room) {
-    const struct msi_flight_entry *entry = &copy->entries[number % MSI_FLIGHT_ENTRIES];
+    const struct msi_flight_entry *entry = &copy->entries[at];
     uint64_t what = get(entry->what), where = get(entry->where), about = get(entry->about),
              message = get(entry->message), place = (uint32_t)where, dtype = (uint32_t)about;
+    uint64_t number = what >> 3;
     unsigned state = what & 7;
-    if (what >> 3 != number || state < MSI_FLIGHT_QUEUED || state > MSI_FLIGHT_FAILED) return;
+    if (number % MSI_FLIGHT_ENTRIES != at || number > get(copy->next)) return;
+    if (state < MSI_FLIGHT_QUEUED || state > MSI_FLIGHT_FAILED) return;
     if (place >= MSI_FLIGHT_PLACES || (where >> 32 & 0xffff) >= MSI_FLIGHT_GROUPS ||
         message >> 32 > MSI_FLIGHT_RECV)
         return;
@@ -113,6 +116,11 @@ static void read_entry(const struct msi_flight *copy, uint64_t number, const str
         .tag = whole((uint32_t)message, 0)};
 }
 
+static int by_number(const void *a, const void *b) {
+    const struct msi_flight_op *x = a, *y = b;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
 bool msi_flight_look(const struct msi_flight *copy, struct msi_tick_look look, struct msi_flight_room *room) {
     uint64_t last = get(copy->next), unix_time = get(copy->unix_time);
     struct msi_flight_view *view = &room->view;
@@ -124,9 +132,8 @@ bool msi_flight_look(const struct msi_flight *copy, struct msi_tick_look look, s
     view->n_teams = MSI_FLIGHT_GROUPS + 1;
     view->unix_ns = unix_time <= INT64_MAX ? (int64_t)unix_time : 0;
     if (last > UINT64_MAX >> 3) return true; /* no process gets there */
-    for (uint64_t number = last < MSI_FLIGHT_ENTRIES ? 1 : last - MSI_FLIGHT_ENTRIES + 1; number <= last;
-         number++)
-        read_entry(copy, number, &clock, room);
+    for (uint64_t at = 0; at < MSI_FLIGHT_ENTRIES; at++) read_entry(copy, at, &clock, room);
+    qsort(room->ops, (size_t)view->n, sizeof *room->ops, by_number);
     return true;
 }
 

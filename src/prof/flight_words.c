@@ -16,7 +16,6 @@ static void say_team(const struct msi_flight_team *team, struct msi_buf *to) {
         msi_buf_add_format(to, "a group of %d ranks", team->size);
     else
         msi_buf_add_format(to, "a group");
-    if (team->gone) msi_buf_add_format(to, " that is gone");
 }
 
 /* "mst_recv #3 from rank 1 with tag 5 of world" */
@@ -42,6 +41,7 @@ void msi_flight_say_op(const struct msi_flight_view *view, const struct msi_flig
                        struct msi_buf *to) {
     const struct msi_flight_team *team = &view->teams[op->team];
     say_call(view, op, to);
+    if (team->gone) msi_buf_add_format(to, " that is gone");
     if (team->name[0] && team->size)
         msi_buf_add_format(to, " (%d rank%s)", team->size, team->size == 1 ? "" : "s");
     if (op->dtype)
@@ -198,13 +198,29 @@ static void say_different(const struct msi_verdicts *all, const struct msi_verdi
 }
 
 static void say_together(const struct msi_verdicts *all, const struct msi_verdict *v, struct msi_buf *to) {
-    msi_buf_add_format(to, "nobody is behind: all have come to ");
+    bool message = msi_flight_is_message(v->op);
+    if (message && v->op->peer < 0)
+        msi_buf_add_format(to, "nobody is known to send what is waited for in ");
+    else if (!message && !all->ranks[v->owner].view->teams[v->op->team].size)
+        msi_buf_add_format(to,
+                           "who is behind is not known, since the recorders had no room for this group: ");
+    else
+        msi_buf_add_format(to, "nobody is behind: all have come to ");
     say_awaited(all, v, to);
 }
 
+/* Nobody waits; but some may have ended otherwise. */
 static void say_none(const struct msi_verdicts *all, const struct msi_verdict *v, struct msi_buf *to) {
-    (void)all, (void)v;
+    (void)v;
     msi_buf_add_format(to, "no rank waits for another");
+    for (int r = 0, told = 0; r < all->size && told < TOLD_MOST; r++) {
+        const char *reason = all->ranks[r].reason;
+        if (!reason || !reason[0]) continue;
+        msi_buf_add_format(to, "; ");
+        if (strncmp(reason, "rank ", 5) != 0) msi_buf_add_format(to, "rank %d: ", r);
+        msi_buf_add_format(to, "%s", reason);
+        told++;
+    }
 }
 
 void msi_flight_say_verdicts(const struct msi_verdicts *verdicts, struct msi_buf *to) {

@@ -10,7 +10,7 @@ void msi_mark_start_slowly(struct msi_mark *mark) {
 
 void msi_mark_end_slowly(struct msi_mark *mark, mst_status status) {
     unsigned on = mark->on;
-    uint64_t now = on & MSI_WATCH_RECORD ? msi_tick() : 0;
+    uint64_t now = on & MSI_WATCH_RECORD || status != MST_OK ? msi_tick() : 0;
     mark->on = 0;
     if (on & MSI_WATCH_FLIGHT) msi_flight_done(mark->spot, status == MST_OK, now);
     if (!(on & MSI_WATCH_RECORD)) return;

@@ -42,7 +42,7 @@ static inline void msi_mark_peer(struct msi_mark *mark, int peer) {
 /* It is over; from here on nobody looks. */
 static inline void msi_mark_end(struct msi_mark *mark, mst_status status) {
     if (mark->on == MSI_WATCH_FLIGHT) {
-        msi_flight_done(mark->spot, status == MST_OK, 0);
+        msi_flight_done(mark->spot, status == MST_OK, status == MST_OK ? 0 : msi_tick());
         mark->on = 0;
     } else if (mark->on) {
         msi_mark_end_slowly(mark, status);

@@ -209,6 +209,31 @@ static void look_at_own(void) {
 }
 
 /* Groups of one name at a time, of two worlds: they differ, and their lines come free when they end. */
+/* What hangs is never written over by what goes on beside it; of too much under way, the oldest stay. */
+static void what_is_not_over_stays(void **state) {
+    static const mst_site site = {"train.c", "step", 33};
+    struct msi_flight_about about = {.operation = "mst_all_reduce", .site = &site, .seq = 77777};
+    struct msi_flight_spot others[400];
+    (void)state;
+    msi_flight_open();
+    struct msi_flight_spot hangs = msi_flight_begin(&about, 1);
+    for (about.seq = 0; about.seq < 1000; about.seq++) msi_flight_done(msi_flight_begin(&about, 1), true, 0);
+    assert_true(msi_flight_copy_own(&copied) && msi_flight_look(&copied, msi_tick_look(), &room));
+    assert_int_equal(view.n, MSI_FLIGHT_ENTRIES);
+    assert_int_equal(view.ops[0].seq, 77777);
+    assert_int_equal(view.ops[0].state, MSI_FLIGHT_QUEUED);
+    assert_int_equal(view.ops[view.n - 1].seq, 999);
+    for (int i = 0; i < 400; i++) others[i] = msi_flight_begin(&about, 1);
+    assert_true(msi_flight_copy_own(&copied) && msi_flight_look(&copied, msi_tick_look(), &room));
+    assert_int_equal(view.ops[0].seq, 77777);
+    for (int i = 0; i < 400; i++) msi_flight_done(others[i], true, 0);
+    msi_flight_done(hangs, true, 0);
+    for (about.seq = 0; about.seq < 300; about.seq++) msi_flight_done(msi_flight_begin(&about, 1), true, 0);
+    assert_true(msi_flight_copy_own(&copied) && msi_flight_look(&copied, msi_tick_look(), &room));
+    for (int i = 0; i < view.n; i++) assert_int_equal(view.ops[i].state, MSI_FLIGHT_DONE);
+    assert_int_equal(view.ops[view.n - 1].seq, 299);
+}
+
 static void groups_come_and_go(void **state) {
     mst_site site = {"a.c", "f", 1};
     uint32_t lines[MSI_FLIGHT_GROUPS], none = MSI_FLIGHT_GROUPS - 1;
@@ -319,6 +344,7 @@ int main(void) {
         cmocka_unit_test_setup(clocks_that_make_no_sense, set_up),
         cmocka_unit_test_setup(whatever_the_bytes_are_the_file_is_json, set_up),
         cmocka_unit_test(a_copy_of_what_goes_on),
+        cmocka_unit_test(what_is_not_over_stays),
         cmocka_unit_test(groups_come_and_go),
         cmocka_unit_test(a_file_is_whole_or_as_it_was),
         cmocka_unit_test(a_failure_leaves_a_file_once_a_second),

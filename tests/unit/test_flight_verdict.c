@@ -248,6 +248,48 @@ static void a_member_that_left(void **state) {
     assert_contains(said, "its last was mst_barrier #1 of group 'pair' that is gone");
 }
 
+/* Who ends the world after a failure in it still says where that was. */
+static void a_world_that_was_ended_after_a_failure(void **state) {
+    (void)state;
+    for (int i = 0; i < RANKS; i++) barrier(i, MSI_FLIGHT_DONE, 1, 1, 1.5);
+    for (int i = 0; i < RANKS; i++) {
+        if (i == 1) continue;
+        kit_add(
+            &rings[i], MSI_FLIGHT_FAILED,
+            (struct kit_op){.place = REDUCE, .seq = 2, .count = 4, .begin = 2, .end = 5, .dtype = MST_F32});
+        atomic_store(&rings[i].groups[0].turn, 1 | 1 << 16);
+    }
+    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    assert_contains(
+        said, "rank 1 is behind: it has not come to mst_all_reduce #2 of world, in which ranks 0, 2, 3");
+}
+
+/* What was called later and was over before the failure says nothing of it; what began after it does. */
+static void what_went_well_before_and_after(void **state) {
+    (void)state;
+    kit_add(&rings[0], MSI_FLIGHT_FAILED,
+            (struct kit_op){
+                .place = RECV, .seq = 0, .begin = 2, .end = 9, .way = MSI_FLIGHT_RECV, .peer = 2, .tag = 1});
+    kit_add(&rings[0], MSI_FLIGHT_DONE,
+            (struct kit_op){.place = SEND, .seq = 0, .begin = 3, .way = MSI_FLIGHT_SEND, .peer = 2});
+    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    kit_add(&rings[0], MSI_FLIGHT_DONE,
+            (struct kit_op){.place = SEND, .seq = 1, .begin = 9.5, .way = MSI_FLIGHT_SEND, .peer = 2});
+    assert_verdict(MSI_VERDICT_NONE, "");
+}
+
+/* They name each other, as ranks do that compare what they called. */
+static void different_calls_are_no_circle(void **state) {
+    (void)state;
+    reduce(0, MSI_FLIGHT_FAILED, 6, 2);
+    barrier(1, MSI_FLIGHT_FAILED, 6, 2, 3);
+    ranks[0].blames = 1;
+    ranks[1].blames = 0;
+    judge(RANKS);
+    assert_int_equal(verdicts.of[0].kind, MSI_VERDICT_DIFFERENT);
+    assert_contains(said, "ranks differ: rank ");
+}
+
 /* The others may be anybody. */
 static void members_that_are_not_known(void **state) {
     (void)state;
@@ -418,6 +460,9 @@ int main(void) {
         cmocka_unit_test_setup(a_send_that_nobody_takes, set_up),
         cmocka_unit_test_setup(ways_of_a_batch, set_up),
         cmocka_unit_test_setup(a_circle, set_up),
+        cmocka_unit_test_setup(a_world_that_was_ended_after_a_failure, set_up),
+        cmocka_unit_test_setup(what_went_well_before_and_after, set_up),
+        cmocka_unit_test_setup(different_calls_are_no_circle, set_up),
         cmocka_unit_test_setup(walks_go_on, set_up),
         cmocka_unit_test_setup(one_that_others_name, set_up),
         cmocka_unit_test_setup(blame_that_is_over, set_up),

@@ -119,7 +119,7 @@ static void clear_away(struct job *job) {
     workers_free(&job->workers);
     job->root = NULL;
     job->why[0] = '\0';
-    job->hearing = job->reported = job->kept_flights = false;
+    job->hearing = job->reported = job->took_flights = job->kept_flights = false;
     job->phase = IDLE;
 }
 

@@ -138,8 +138,10 @@ static void on_deadline(uv_timer_t *timer) {
     workers_signal(&job->workers, SIGKILL);
 }
 
+/* What ranks were at is kept before they hear of it: who ends first is not to blame for what the others say then. */
 void job_ask_to_end(struct job *job, int signal, bool in_time) {
     if (job->phase == RUNNING) job->phase = STOPPING;
+    job_keep_flights(job);
     progress_stop(&job->progress);
     workers_signal(&job->workers, signal);
     if (in_time && (job->hearing || !uv_is_active((uv_handle_t *)&job->deadline)))

@@ -121,7 +121,8 @@ static bool write_all(struct job *job, const char *dir, const struct flights *f)
 void job_keep_flights(struct job *job) {
     struct flights f = {0};
 
-    if (job->options->trace == NULL) return;
+    if (job->options->trace == NULL || job->took_flights) return;
+    job->took_flights = true;
     if (flights_read(job, &f)) job->kept_flights = write_all(job, job->options->trace, &f) && f.n > 0;
     flights_free(&f);
 }
@@ -161,16 +162,51 @@ static void say_verdict(const struct job *job, const struct flights *f, struct m
     msi_buf_free(&lines);
 }
 
+/* It has not communicated yet: what the slate says that it does. */
+static bool is_joining(const struct flight *flight) {
+    return (!flight->any || flight->room.view.n == 0) && flight->slate.has_call && flight->slate.under_way;
+}
+
+static void say_one(const struct flight *flight, struct msi_buf *text) {
+    const struct slate_view *slate = &flight->slate;
+
+    if (!is_joining(flight)) {
+        msi_flight_say_rank(flight->any ? &flight->room.view : NULL, text);
+        return;
+    }
+    msi_buf_add_format(text, "in %s", slate->operation);
+    if (slate->file[0] != '\0')
+        msi_buf_add_format(text, ", at %s:%d (%s)", slate->file, slate->line, slate->function);
+}
+
+/* "rank 1 has not called mst_init, in which ranks 0, 2 wait": nothing else is worth a verdict then. False: it is not so. */
+static bool say_absent(const struct job *job, const struct flights *f, struct msi_buf *text) {
+    int absent = 0, joining = 0;
+
+    for (int i = 0; i < f->n; i++) {
+        absent += job->workers.list[i].running && !f->list[i].slate.has_call;
+        joining += is_joining(&f->list[i]);
+    }
+    if (absent == 0 || joining == 0) return false;
+    msi_buf_add_format(text, "muster run: %d rank%s not called mst_init, in which %d wait%s:", absent,
+                       absent == 1 ? " has" : "s have", joining, joining == 1 ? "s" : "");
+    for (int i = 0, n = 0; i < f->n && n < 8; i++)
+        if (job->workers.list[i].running && !f->list[i].slate.has_call)
+            msi_buf_add_format(text, "%s rank %d", n++ ? "," : "", job->workers.list[i].rank);
+    msi_buf_add_u8(text, '\n');
+    return true;
+}
+
 static void say_ranks(struct job *job, const struct flights *f) {
     struct msi_buf text = {0};
 
     for (int i = 0; i < f->n; i++) {
         msi_buf_add_format(&text, "muster run: rank %d: ", job->workers.list[i].rank);
         if (!job->workers.list[i].running) msi_buf_add_format(&text, "has exited; ");
-        msi_flight_say_rank(f->list[i].any ? &f->list[i].room.view : NULL, &text);
+        say_one(&f->list[i], &text);
         msi_buf_add_u8(&text, '\n');
     }
-    say_verdict(job, f, &text);
+    if (!say_absent(job, f, &text)) say_verdict(job, f, &text);
     msi_buf_add_u8(&text, 0);
     if (!text.failed) output_say(job->output, (const char *)text.data);
     msi_buf_free(&text);

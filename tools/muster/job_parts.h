@@ -45,7 +45,8 @@ struct job {
     bool output_failed;
     bool insisted; /* the user asked a second time */
     bool reported;
-    bool kept_flights; /* the generation has left flight recorders behind */
+    bool took_flights; /* the generation's flight recorders were looked at, … */
+    bool kept_flights; /* … and are in files */
     bool go;           /* a generation is to be started */
     bool over;         /* and no other will be */
     int verdict;       /* the exit status, if the company has it */
