@@ -20,7 +20,7 @@
 
 enum {
     MSI_SLATE_OWN = 8192,        /* of a slot, the rank's slate; … */
-    MSI_SLATE_FLIGHT = 40 << 10, /* … the rest is the flight recorder's: prof/flight.h */
+    MSI_SLATE_FLIGHT = 48 << 10, /* … the rest is the flight recorder's: prof/flight.h */
     MSI_SLATE_SLOT = MSI_SLATE_OWN + MSI_SLATE_FLIGHT,
     MSI_SLATE_PLACES = 16,
     MSI_SLATE_NAME = 48,

@@ -86,7 +86,8 @@ mst_status msi_group_new(struct msi_world *world, const int *ranks, int n,
         free(made);
         return msi_fail_memory();
     }
-    if (made->rank >= 0) made->flight = msi_flight_group(world->prefix, made->id, made->name, made->size);
+    if (made->rank >= 0)
+        made->flight = msi_flight_group(world->prefix, made->id, made->name, made->ranks, made->size);
     *group = made;
     return MST_OK;
 }

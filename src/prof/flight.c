@@ -94,8 +94,18 @@ static uint32_t free_line(const struct msi_flight *f) {
     return NO_ROOM;
 }
 
+static void fill_members(struct msi_flight_group *group, const int *ranks, int size) {
+    uint64_t words[MSI_FLIGHT_WORDS] = {0};
+    for (int i = 0; i < size; i++) {
+        int rank = ranks ? ranks[i] : i;
+        if (rank < MSI_FLIGHT_MEMBERS) words[rank / 64] |= UINT64_C(1) << rank % 64;
+    }
+    for (int i = 0; i < MSI_FLIGHT_WORDS; i++) set(group->members[i], words[i]);
+}
+
 /* As entries are: msi_flight_copy meets the last store, and looks again. Returns the generation. */
-static uint32_t fill_line(struct msi_flight_group *group, uint64_t id, const char *name, int size) {
+static uint32_t fill_line(struct msi_flight_group *group, uint64_t id, const char *name, const int *ranks,
+                          int size) {
     uint32_t turn = (get(group->turn) + 1) & (GONE - 1);
     if (!turn) turn = 1;
     set(group->size, 0);
@@ -103,18 +113,20 @@ static uint32_t fill_line(struct msi_flight_group *group, uint64_t id, const cha
     copy(group->name, MSI_FLIGHT_GROUP, name);
     set(group->id, id);
     set(group->turn, turn);
+    fill_members(group, ranks, size);
     atomic_store_explicit(&group->size, (uint32_t)size, memory_order_release);
     return turn;
 }
 
-uint32_t msi_flight_group(const char *world, const char *id, const char *name, int size) {
+uint32_t msi_flight_group(const char *world, const char *id, const char *name, const int *ranks, int size) {
     uint64_t seeds[2] = {7, 8};
     struct msi_flight *f = msi_flight_get();
     if (!f) return NO_ROOM;
     seeds[1] = msi_hash(world, strlen(world), seeds);
     pthread_mutex_lock(&lock);
     uint32_t at = free_line(f);
-    if (at != NO_ROOM) at |= fill_line(&f->groups[at], msi_hash(id, strlen(id), seeds), name, size) << 16;
+    if (at != NO_ROOM)
+        at |= fill_line(&f->groups[at], msi_hash(id, strlen(id), seeds), name, ranks, size) << 16;
     pthread_mutex_unlock(&lock);
     return at;
 }
@@ -158,6 +170,7 @@ static void copy_groups(const struct msi_flight *from, struct msi_flight *to) {
         memcpy(to->groups[i].name, group->name, MSI_FLIGHT_GROUP);
         set(to->groups[i].id, get(group->id));
         set(to->groups[i].turn, turn);
+        for (int k = 0; k < MSI_FLIGHT_WORDS; k++) set(to->groups[i].members[k], get(group->members[k]));
         msi_fence_reads();
         bool same = get(group->size) == size && (get(group->turn) ^ turn) % GONE == 0;
         set(to->groups[i].size, same ? size : 0);

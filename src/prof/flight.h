@@ -28,6 +28,8 @@ enum {
     MSI_FLIGHT_NAME = 40,
     MSI_FLIGHT_FILE = 44,
     MSI_FLIGHT_GROUP = 48,
+    MSI_FLIGHT_MEMBERS = 512, /* of worlds with more ranks, it is not known who is in which group */
+    MSI_FLIGHT_WORDS = MSI_FLIGHT_MEMBERS / 64,
 };
 
 #define MSI_FLIGHT_NO_NUMBER UINT64_MAX /* of a message that was not issued, or not met, yet */
@@ -46,8 +48,9 @@ struct msi_flight_group {
     _Atomic uint64_t id;         /* alike on all its ranks, and nearly surely no other group's */
     _Atomic uint32_t size;       /* 0: there is none, or it is being written */
     _Atomic uint32_t turn;       /* generation, from 1 up in 16 bits, and above them 1 if the group is gone */
+    _Atomic uint64_t members[MSI_FLIGHT_WORDS]; /* a bit for each rank */
 };
-_Static_assert(sizeof(struct msi_flight_group) == 64, "one line");
+_Static_assert(sizeof(struct msi_flight_group) == 128, "two lines");
 
 struct msi_flight_entry {
     _Atomic uint64_t what; /* number of the operation, from 1 up, and below it in 3 bits its state */
@@ -73,7 +76,7 @@ struct msi_flight {
 };
 _Static_assert(sizeof(struct msi_flight) <= MSI_SLATE_FLIGHT, "it fits beside the slate");
 
-#define MSI_FLIGHT_MAGIC UINT64_C(0x3230746867696c66) /* flight02; another layout has another number */
+#define MSI_FLIGHT_MAGIC UINT64_C(0x3330746867696c66) /* flight03; another layout has another number */
 
 /* An operation in it. */
 struct msi_flight_spot {
@@ -106,8 +109,8 @@ void msi_flight_copy(const struct msi_flight *from, struct msi_flight *to);
 /* The same of this process's own; false: there is none. */
 bool msi_flight_copy_own(struct msi_flight *to);
 
-/* Makes a line for a group. id is alike on all its ranks, and no other group's of the world, whose name is alike on all its ranks. */
-uint32_t msi_flight_group(const char *world, const char *id, const char *name, int size);
+/* Makes a line for a group. id is alike on all its ranks, and no other group's of the world, whose name is alike on all its ranks; ranks NULL: 0, 1, 2, … */
+uint32_t msi_flight_group(const char *world, const char *id, const char *name, const int *ranks, int size);
 /* The group is no more. */
 void msi_flight_group_gone(uint32_t group);
 

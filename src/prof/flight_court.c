@@ -72,6 +72,27 @@ static int find_world(const struct msi_court *c) {
     return MSI_NOBODY;
 }
 
+static bool has_joined(const struct msi_court *c, int team, int rank) {
+    for (int i = c->teams[team].members; i >= 0; i = c->members[i].next)
+        if (c->members[i].rank == rank) return true;
+    return false;
+}
+
+/* Those whom another member names, though they have not made the group yet: pen is where they are put. */
+static void join_named(struct msi_court *c, const struct msi_flight_team *named, int *pen) {
+    int team = msi_court_find_team(c, named);
+    for (int r = 0; r < c->n && named->known && c->teams[team].seen < named->size; r++)
+        if (c->ranks[r].view && msi_flight_has_member(named, r) && !has_joined(c, team, r))
+            join(c, r, (*pen)++, team);
+}
+
+static void gather_named(struct msi_court *c) {
+    int pen = c->own[c->n];
+    for (int r = 0; r < c->n; r++)
+        for (int k = 0; c->ranks[r].view && k < c->ranks[r].view->n_teams; k++)
+            if (c->ranks[r].view->teams[k].size) join_named(c, &c->ranks[r].view->teams[k], &pen);
+}
+
 static void gather_members(struct msi_court *c) {
     int world = find_world(c);
     for (int r = 0; r < c->n; r++) {
@@ -84,6 +105,7 @@ static void gather_members(struct msi_court *c) {
         }
         if (view && !has_world && world != MSI_NOBODY) join(c, r, c->own[r] + view->n_teams, world);
     }
+    gather_named(c);
 }
 
 /* How far each rank has come in its groups. */
@@ -125,9 +147,8 @@ static void find_awaited(struct msi_court *c, struct msi_court_team *team) {
 
 /* Is the rank among those who have not come to what is awaited? */
 bool msi_court_is_late(const struct msi_court *c, const struct msi_court_team *team, int rank) {
-    for (int i = c->own[rank]; i < c->own[rank + 1] && team->awaited; i++)
-        if (c->members[i].team == (int)(team - c->teams))
-            return is_behind(&c->members[i], team->awaited->seq);
+    for (int i = team->members; i >= 0 && team->awaited; i = c->members[i].next)
+        if (c->members[i].rank == rank) return is_behind(&c->members[i], team->awaited->seq);
     return false;
 }
 
@@ -203,6 +224,15 @@ static void find_wait(struct msi_court *c, int rank) {
     }
 }
 
+/* How many members are named by others at most. */
+static size_t count_named(const struct msi_flight_of *ranks, int size) {
+    size_t n = 0;
+    for (int r = 0; r < size; r++)
+        for (int k = 0; ranks[r].view && k < ranks[r].view->n_teams; k++)
+            if (ranks[r].view->teams[k].known) n += (size_t)ranks[r].view->teams[k].size;
+    return n;
+}
+
 bool msi_court_open(struct msi_court *c, const struct msi_flight_of *ranks, int size) {
     size_t n = (size_t)size + 1, members = 0;
     *c = (struct msi_court){.ranks = ranks, .n = size, .own = calloc(n, sizeof *c->own)};
@@ -210,8 +240,9 @@ bool msi_court_open(struct msi_court *c, const struct msi_flight_of *ranks, int 
         if (ranks[r].view) members += (size_t)ranks[r].view->n_teams + 1;
         c->own[r + 1] = (int)members;
     }
+    size_t named = count_named(ranks, size);
     c->teams = calloc(members + 1, sizeof *c->teams);
-    c->members = calloc(members + 1, sizeof *c->members);
+    c->members = calloc(members + named + 1, sizeof *c->members);
     c->busy = calloc(n, sizeof *c->busy);
     c->waits_for = calloc(n, sizeof *c->waits_for);
     c->ends = calloc(n, sizeof *c->ends);
@@ -219,7 +250,7 @@ bool msi_court_open(struct msi_court *c, const struct msi_flight_of *ranks, int 
     c->in = calloc(n, sizeof *c->in);
     if (!c->own || !c->teams || !c->members || !c->busy || !c->waits_for || !c->ends || !c->votes || !c->in)
         return false;
-    for (size_t i = 0; i < members; i++) c->members[i].team = MSI_NOBODY;
+    for (size_t i = 0; i < members + named; i++) c->members[i].team = MSI_NOBODY;
     gather_teams(c);
     gather_members(c);
     for (int r = 0; r < size; r++) survey(c, r);

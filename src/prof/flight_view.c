@@ -35,6 +35,14 @@ static void read_place(const struct msi_flight_place *place, struct msi_flight_r
         snprintf(room->places[at].site, sizeof room->places[at].site, "%s", file);
 }
 
+void msi_flight_add_member(struct msi_flight_team *team, int rank) {
+    int n = 0;
+    if (rank < 0 || rank >= MSI_FLIGHT_MEMBERS) return;
+    team->members[rank / 64] |= UINT64_C(1) << rank % 64;
+    for (int i = 0; i < MSI_FLIGHT_WORDS; i++) n += __builtin_popcountll(team->members[i]);
+    team->known = n == team->size;
+}
+
 static void read_team(const struct msi_flight_group *group, struct msi_flight_room *room, int at) {
     uint32_t size = get(group->size);
     clean(room->names[at], sizeof room->names[at], group->name);
@@ -42,6 +50,8 @@ static void read_team(const struct msi_flight_group *group, struct msi_flight_ro
                                                .id = get(group->id),
                                                .size = size <= INT32_MAX ? (int)size : 0,
                                                .gone = get(group->turn) >> 16};
+    for (int r = 0; r < MSI_FLIGHT_MEMBERS; r++)
+        if (get(group->members[r / 64]) >> r % 64 & 1) msi_flight_add_member(&room->teams[at], r);
 }
 
 static void read_texts(const struct msi_flight *copy, struct msi_flight_room *room) {

@@ -12,11 +12,19 @@
 
 /* A group. */
 struct msi_flight_team {
-    const char *name; /* "": none, or not known */
-    uint64_t id;      /* alike on all its ranks */
-    int size;         /* 0: nothing is known of it, not even whose it is */
-    bool gone;        /* the rank has destroyed it */
+    const char *name;                   /* "": none, or not known */
+    uint64_t id;                        /* alike on all its ranks */
+    int size;                           /* 0: nothing is known of it, not even whose it is */
+    bool gone;                          /* the rank has destroyed it */
+    bool known;                         /* who its members are: */
+    uint64_t members[MSI_FLIGHT_WORDS]; /* a bit for each rank */
 };
+
+static inline bool msi_flight_has_member(const struct msi_flight_team *team, int rank) {
+    return team->known && rank < MSI_FLIGHT_MEMBERS && team->members[rank / 64] >> rank % 64 & 1;
+}
+/* Adds one to a team; it is known who its members are once there are as many. */
+void msi_flight_add_member(struct msi_flight_team *team, int rank);
 
 struct msi_flight_op {
     uint64_t number, count;

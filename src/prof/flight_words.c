@@ -6,12 +6,22 @@
 
 enum { LISTED_MOST = 8, TOLD_MOST = 4 };
 
-/* "world", "group 'dp'", "a group of 4 ranks" */
+/* "the group of ranks 0, 3" */
+static void say_members(const struct msi_flight_team *team, struct msi_buf *to) {
+    int n = 0;
+    msi_buf_add_format(to, team->size == 1 ? "the group of rank" : "the group of ranks");
+    for (int r = 0; r < MSI_FLIGHT_MEMBERS; r++)
+        if (msi_flight_has_member(team, r)) msi_buf_add_format(to, "%s %d", n++ ? "," : "", r);
+}
+
+/* "world", "group 'dp'", "a group of 40 ranks" */
 static void say_team(const struct msi_flight_team *team, struct msi_buf *to) {
     if (!strcmp(team->name, "world"))
         msi_buf_add_format(to, "world");
     else if (team->name[0])
         msi_buf_add_format(to, "group '%s'", team->name);
+    else if (team->known && team->size <= LISTED_MOST)
+        say_members(team, to);
     else if (team->size)
         msi_buf_add_format(to, "a group of %d ranks", team->size);
     else

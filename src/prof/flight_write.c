@@ -67,6 +67,15 @@ static void put_group(struct msi_json_out *out, const struct msi_flight_view *vi
 }
 
 /* Those that the rank is in, also where it has called nothing yet. */
+static void put_members(struct msi_json_out *out, const struct msi_flight_team *team) {
+    if (!team->known) return;
+    msi_json_put_key(out, "ranks");
+    msi_json_put_array(out);
+    for (int r = 0; r < MSI_FLIGHT_MEMBERS; r++)
+        if (msi_flight_has_member(team, r)) msi_json_put_int(out, r);
+    msi_json_put_array_end(out);
+}
+
 static void put_groups(struct msi_json_out *out, const struct msi_flight_view *view) {
     msi_json_put_key(out, "groups");
     msi_json_put_array(out);
@@ -78,6 +87,7 @@ static void put_groups(struct msi_json_out *out, const struct msi_flight_view *v
         put_string(out, "name", team->name);
         put_id(out, "id", team->id);
         put_int(out, "size", team->size);
+        put_members(out, team);
         put_bool(out, "gone", team->gone);
         msi_json_put_object_end(out);
     }

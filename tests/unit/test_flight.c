@@ -168,7 +168,7 @@ static void a_copy_of_what_goes_on(void **state) {
     mst_site site = {"some/where/train.c", "step", 88};
     (void)state;
     msi_flight_open();
-    uint32_t other = msi_flight_group("w", "g2", "", 2);
+    uint32_t other = msi_flight_group("w", "g2", "", NULL, 2);
     struct msi_flight_about about = {.operation = "mst_recv",
                                      .site = &site,
                                      .group = other,
@@ -208,7 +208,6 @@ static void look_at_own(void) {
     assert_true(msi_flight_look(&copied, msi_tick_look(), &room));
 }
 
-/* Groups of one name at a time, of two worlds: they differ, and their lines come free when they end. */
 /* What hangs is never written over by what goes on beside it; of too much under way, the oldest stay. */
 static void what_is_not_over_stays(void **state) {
     static const mst_site site = {"train.c", "step", 33};
@@ -234,12 +233,14 @@ static void what_is_not_over_stays(void **state) {
     assert_int_equal(view.ops[view.n - 1].seq, 299);
 }
 
+/* Groups of one name at a time, of two worlds: they differ, and their lines come free when they end. */
 static void groups_come_and_go(void **state) {
     mst_site site = {"a.c", "f", 1};
     uint32_t lines[MSI_FLIGHT_GROUPS], none = MSI_FLIGHT_GROUPS - 1;
     (void)state;
     msi_flight_open();
-    uint32_t one = msi_flight_group("w1", "g", "one", 2), other = msi_flight_group("w2", "g", "other", 2);
+    uint32_t one = msi_flight_group("w1", "g", "one", NULL, 2),
+             other = msi_flight_group("w2", "g", "other", NULL, 2);
     look_at_own();
     assert_string_equal(view.teams[one & 0xffff].name, "one");
     assert_true(view.teams[one & 0xffff].id != view.teams[other & 0xffff].id);
@@ -252,7 +253,8 @@ static void groups_come_and_go(void **state) {
     assert_true(view.teams[op->team].gone);
     /* All lines are taken, that of the group that is gone with them, and the rest find no room. */
     int n = 0;
-    while ((lines[n] = msi_flight_group("w1", "h", "new", 3)) != none) assert_true(++n < MSI_FLIGHT_GROUPS);
+    while ((lines[n] = msi_flight_group("w1", "h", "new", NULL, 3)) != none)
+        assert_true(++n < MSI_FLIGHT_GROUPS);
     look_at_own();
     op = msi_flight_last(&view);
     assert_string_equal(view.teams[op->team].name, "");

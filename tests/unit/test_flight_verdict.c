@@ -290,6 +290,24 @@ static void different_calls_are_no_circle(void **state) {
     assert_contains(said, "ranks differ: rank ");
 }
 
+static void name_members(int rank, int line, uint64_t bits) {
+    atomic_store(&rings[rank].groups[line].members[0], bits);
+}
+
+/* Rank 1 waits in a group of two that rank 0 has not made yet, since it waits in the world, for rank 1. */
+static void a_group_that_another_has_not_made(void **state) {
+    (void)state;
+    kit_group(&rings[1], 3, "", 30, 2);
+    name_members(1, 3, 3);
+    kit_add(&rings[1], MSI_FLIGHT_STARTED,
+            (struct kit_op){.place = BARRIER, .group = 3, .seq = 1, .begin = 2});
+    for (int i = 0; i < RANKS; i++)
+        if (i != 1) barrier(i, MSI_FLIGHT_STARTED, 1, 2, 0);
+    judge(RANKS);
+    assert_int_equal(verdicts.of[0].kind, MSI_VERDICT_CIRCLE);
+    assert_contains(said, "rank 1 in mst_barrier #1 of the group of ranks 0, 1");
+}
+
 /* The others may be anybody. */
 static void members_that_are_not_known(void **state) {
     (void)state;
@@ -460,6 +478,7 @@ int main(void) {
         cmocka_unit_test_setup(a_send_that_nobody_takes, set_up),
         cmocka_unit_test_setup(ways_of_a_batch, set_up),
         cmocka_unit_test_setup(a_circle, set_up),
+        cmocka_unit_test_setup(a_group_that_another_has_not_made, set_up),
         cmocka_unit_test_setup(a_world_that_was_ended_after_a_failure, set_up),
         cmocka_unit_test_setup(what_went_well_before_and_after, set_up),
         cmocka_unit_test_setup(different_calls_are_no_circle, set_up),

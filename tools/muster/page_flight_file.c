@@ -112,13 +112,24 @@ static int team_of(struct reading *r, const struct group_words *group) {
     if (flight->view.n_teams == TEAMS_MOST || !page_room(r->job, &flight->teams, (size_t)flight->view.n_teams,
                                                          &flight->teams_capacity, sizeof *flight->teams))
         return NO_TEAM;
-    flight->teams[flight->view.n_teams] =
-        (struct msi_flight_team){group->name, id, (int)group->size, group->gone};
+    flight->teams[flight->view.n_teams] = (struct msi_flight_team){
+        .name = group->name, .id = id, .size = (int)group->size, .gone = group->gone};
     return flight->view.n_teams++;
+}
+
+static void read_members(struct reading *r, uint64_t bits[MSI_FLIGHT_WORDS]) {
+    int64_t rank = -1;
+
+    if (!msi_json_array(&r->in)) return;
+    while (msi_json_item(&r->in)) {
+        read_number(r, 0, PAGE_RANKS_MOST, &rank);
+        if (rank >= 0 && rank < MSI_FLIGHT_MEMBERS) bits[rank / 64] |= UINT64_C(1) << rank % 64;
+    }
 }
 
 static void read_group(struct reading *r) {
     struct group_words group = {"", "", 0, false};
+    uint64_t members[MSI_FLIGHT_WORDS] = {0};
     struct msi_json_text key;
 
     if (!msi_json_object(&r->in)) return;
@@ -131,10 +142,15 @@ static void read_group(struct reading *r) {
             read_number(r, 0, PAGE_RANKS_MOST, &group.size);
         else if (msi_json_is(key, "gone"))
             msi_json_bool(&r->in, &group.gone);
+        else if (msi_json_is(key, "ranks"))
+            read_members(r, members);
         else
             msi_json_skip(&r->in);
     }
-    if (r->in.expected == NULL && !r->job->failed) team_of(r, &group);
+    if (r->in.expected != NULL || r->job->failed) return;
+    int team = team_of(r, &group);
+    for (int rank = 0; rank < MSI_FLIGHT_MEMBERS && team > GONE_TEAM; rank++)
+        if (members[rank / 64] >> rank % 64 & 1) msi_flight_add_member(&r->flight->teams[team], rank);
 }
 
 /* An operation as the file has it. */
