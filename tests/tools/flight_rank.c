@@ -76,9 +76,9 @@ static void hang_in_group(void) {
 static void hang_in_messages(void) {
     int words[2] = {0};
     mst_work *works[2];
+    for (int i = 0; i < 3 && rank == 0; i++) must(mst_send(words, 1, MST_I32, .dst = 1, .tag = i ? 6 : 5));
     printf("ready\n");
     fflush(stdout);
-    for (int i = 0; i < 3 && rank == 0; i++) must(mst_send(words, 1, MST_I32, .dst = 1, .tag = i ? 6 : 5));
     for (int i = 0; i < 2 && rank == 1; i++)
         must(mst_irecv(&words[i], 1, MST_I32, .src = i ? MST_ANY_SOURCE : 0, .tag = 5, .work = &works[i]));
     if (rank == 1) must(mst_wait(works[0]));

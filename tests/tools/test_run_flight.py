@@ -262,7 +262,7 @@ class Asked(FlightTest):
     def test_a_message_that_was_not_sent(self):
         run = self.begin("run", "-n", 2, "--trace", str(self.trace), RANK, "messages")
         run.out(), run.out()
-        said = self.ask(run, 2, r"rank 1 waits")
+        said = self.ask(run, 2, r"mst_recv #1 from rank 0 with tag 5 of world, in which rank 1 waits")
         self.assertRegex(said[3], r"^muster run: rank 0 is behind: it has not come to mst_recv #1 from rank 0 with tag 5 of world, in which rank 1 waits")
         self.assert_report_says(said[3])
         sends = [(op["tag"], op["seq"], op["dir"]) for op in self.flight(0)["operations"] if op["name"] == "send"]
