@@ -100,8 +100,10 @@ struct page_wait {
     int64_t ns, times;
 };
 
+/* Calls that failed are counted, and in no other figure. */
 struct page_figures {
-    int64_t count, total, moving; /* moving: of the total, not waiting for others */
+    int64_t count, failed;
+    int64_t total, moving; /* moving: of the total, not waiting for others */
     double average, algbw,
         busbw;         /* without round(0.1 n) of each end; ns, bits/ns = Gbit/s; 0: there is none */
     double free_algbw; /* algbw of the moving part alone */
@@ -138,7 +140,7 @@ struct page_site {
 /* rank PAGE_NONE stands for all. */
 struct page_site_cell {
     int32_t site, rank;
-    int64_t count, total, waited;
+    int64_t count, failed, total, waited;
 };
 
 struct page_flights; /* page_flight.h */
@@ -232,6 +234,10 @@ void page_put_base64(const uint8_t *data, size_t len, FILE *to);
 const char *page_string(const struct page_job *job, uint32_t number);
 const struct page_kind *page_kind_of(const struct page_job *job, const struct page_event *event);
 const struct page_shape *page_shape_of(const struct page_job *job, const struct page_event *event);
+/* Whatever it moved came to nothing: its time is waiting. */
+bool page_failed(const struct page_job *job, const struct page_event *event);
+/* When it had nobody to wait for any more: its beginning where that is not known, its end where it failed. */
+int64_t page_ready(const struct page_job *job, const struct page_event *event);
 /* Bytes on each connection per byte of the message among n ranks; 0: the operation moves nothing. */
 double page_bus_factor(enum page_class class, int n);
 /* Which class a collective is of, by its name. */
