@@ -16,7 +16,7 @@ enum { RADIX_FROM = 512, CELLS_MOST = 400000 };
 struct layout {
     struct page_job *job;
     const struct page_table *table;
-    size_t *starts; /* of each row and rank: where it begins in took; two more at the end */
+    size_t *starts;  /* of each row and rank: where it begins in took; two more at the end */
     int64_t *failed; /* of each row and rank */
     int64_t *took, *moving, *spare, *took_copy, *moving_copy;
     size_t capacity; /* of cells */
@@ -140,7 +140,8 @@ static void add_cell(struct layout *t, size_t operation, int32_t group, int32_t 
                      const struct page_figures *is) {
     struct page_job *job = t->job;
 
-    if (is->count + is->failed == 0 || !page_room(job, &job->cells, job->n_cells, &t->capacity, sizeof *job->cells))
+    if (is->count + is->failed == 0 ||
+        !page_room(job, &job->cells, job->n_cells, &t->capacity, sizeof *job->cells))
         return;
     job->cells[job->n_cells++] = (struct page_cell){(int32_t)operation, group, rank, *is};
 }

@@ -160,8 +160,8 @@ static void put_operation(const struct page_job *job, const struct page_operatio
 }
 
 static void put_cells(const struct page_job *job, struct msi_json_out *out) {
-    static const char *const columns[] = {"operation", "group",         "rank",      "count",
-                                          "total_us",  "avg_us",        "tput_gbps", "busbw_gbps",
+    static const char *const columns[] = {"operation", "group",          "rank",      "count",
+                                          "total_us",  "avg_us",         "tput_gbps", "busbw_gbps",
                                           "moving_us", "free_tput_gbps", "failed"};
 
     open_table(out, "cells", columns, sizeof columns / sizeof *columns);

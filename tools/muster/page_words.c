@@ -127,7 +127,8 @@ static void print_operations(const struct page_job *job) {
         printf("%-24.40s %12s %6d %10lld %10s %10s %14.2f\n", clean(job, o->name), show_size(o->bytes, size),
                o->size, (long long)o->is.count, show_time((double)o->is.total, total),
                show_time(o->is.average, average), o->is.busbw);
-        if (o->is.failed > 0) printf("%-24s %12s %6s %10lld more failed\n", "", "", "", (long long)o->is.failed);
+        if (o->is.failed > 0)
+            printf("%-24s %12s %6s %10lld more failed\n", "", "", "", (long long)o->is.failed);
     }
     if (job->n_operations > TOP) printf("and %zu rows more\n", job->n_operations - TOP);
     free(order);
