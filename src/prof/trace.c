@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_MOST = 512, FLUSH_AT = 64 << 10, GROUPS_MOST = 4096, FILES_MOST = 100000 };
+enum { PATH_MOST = 4096 + 64, FLUSH_AT = 64 << 10, GROUPS_MOST = 4096, FILES_MOST = 100000 };
 
 /*
  * Perfetto takes thread 0 for the main one and gives it the process's number, the rank: of two threads with one number it drops what
