@@ -530,6 +530,35 @@ class Merged(ReportTest):
             self.assertIn(path, err)
         self.assertEqual(os.listdir(self.folder), ["out"])
 
+    def test_files_that_would_replace_another(self):
+        trace_make.make(self.dir, 2, 10)
+        mine = os.path.join(self.dir, "rank-1.trace.json")
+        with open(mine, "rb") as file:
+            before = file.read()
+        for option in ("--merge", "--json", "-o"):
+            rc, _, err = self.report(option, os.path.join(self.dir, ".", "rank-1.trace.json"))
+            self.assertEqual(rc, 2, err)
+            self.assertIn("would replace what is read", err)
+        with open(mine, "rb") as file:
+            self.assertEqual(file.read(), before)
+        same = os.path.join(self.folder, "same")
+        for one, other in (("-o", "--json"), ("-o", "--merge"), ("--json", "--merge")):
+            rc, _, err = self.report(one, same, other, os.path.join(self.folder, ".", "same"))
+            self.assertEqual(rc, 2, err)
+            self.assertIn("the same file", err)
+        self.assertFalse(os.path.exists(same))
+        self.assertEqual(self.report("-o", "/dev/null", "--json", "/dev/null")[0], 0)
+        inside = os.path.join(self.dir, "page.html")
+        self.assertEqual(self.report("-o", inside)[0], 0)
+        self.assertTrue(os.path.getsize(inside) > 0)
+
+    def test_standard_output(self):
+        trace_make.make(self.dir, 2, 10)
+        rc, out, err = self.report("--json", "-")
+        self.assertEqual((rc, json.loads(out)["events"]), (0, 20), err)
+        rc, out, err = self.report("--merge", "-")
+        self.assertEqual((rc, len([event for event in json.loads(out) if event["ph"] == "X"]) > 10), (0, True), err)
+
     def test_beside_the_page(self):
         trace_make.make(self.dir, 2, 10)
         page, merged = (os.path.join(self.folder, name) for name in ("page.html", "all.json"))

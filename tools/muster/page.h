@@ -207,7 +207,7 @@ struct page_lines {
 int page_lines_read(int fd, struct page_lines *lines);
 /* The whole of a plain file of no more than 64 MiB; NULL with errno set. */
 char *page_load(const char *path, size_t *len);
-/* A file that comes into being at page_save, whole, or not at all. page_create: NULL after saying on stderr why not. */
+/* A file that comes into being at page_save, whole, or not at all; "-" is standard output. page_create: NULL after saying on stderr why not. */
 struct page_output {
     FILE *file;
     char *path, *temporary;

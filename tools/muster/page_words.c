@@ -86,7 +86,7 @@ static void print_failed(const struct page_job *job) {
 
     for (size_t i = 0; i < job->n_operations; i++) failed += job->operations[i].is.failed;
     if (failed > 0)
-        printf("%lld call%s failed: they count as waiting, and in no figure of the calls below\n",
+        printf("%lld call%s failed; time in failed calls is waiting, and in no figure below\n",
                (long long)failed, failed == 1 ? "" : "s");
 }
 

@@ -28,7 +28,7 @@ class Table {
       this.down ? "descending" : "ascending") : head.removeAttribute("aria-sort"));
     this.body.replaceChildren(...[...this.rows].sort(compare).map((row) => element("tr", {},
       ...this.columns.map(([, worth, text, isText]) =>
-      element("td", { class: isText ? "text" : null, "data-value": worth(row) }, text(row))))));
+      element("td", { class: isText ? "text" : null, title: isText ? text(row) : null, "data-value": worth(row) }, text(row))))));
   }
 }
 
