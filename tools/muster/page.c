@@ -128,7 +128,8 @@ static int write_all(struct page_job *job, const struct report_options *wanted) 
     struct msi_buf summary = {0};
     int status = EXIT_DONE;
 
-    if (!is_stdout(wanted->json) && !is_stdout(wanted->output)) page_words(job);
+    if (!is_stdout(wanted->output) && !is_stdout(wanted->json) && !is_stdout(wanted->merge)) page_words(job);
+    page_say_warnings(job);
     if (wanted->output == NULL && wanted->json == NULL) return EXIT_DONE;
     page_summary(job, &summary);
     if (summary.failed) status = out_of_memory();

@@ -221,6 +221,7 @@ struct msi_buf;
 void page_summary(const struct page_job *job, struct msi_buf *to);
 /* page_words.c: the same in a few lines for people. */
 void page_words(const struct page_job *job);
+void page_say_warnings(const struct page_job *job);
 /* page_write.c: the page itself; summary is JSON. */
 void page_write(struct page_job *job, const struct msi_buf *summary, FILE *to);
 /* page_overview.c, page_lanes.c: what the timeline draws, in elements of the page. */

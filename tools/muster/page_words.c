@@ -153,17 +153,20 @@ static void print_late(const struct page_job *job) {
     free(order);
 }
 
-void page_words(const struct page_job *job) {
+void page_say_warnings(const struct page_job *job) {
     enum { WARNINGS_SHOWN = 10 };
 
+    for (int i = 0; i < job->n_warnings && i < WARNINGS_SHOWN; i++)
+        fprintf(stderr, "muster report: warning: %s\n", job->warnings[i]);
+    if (job->n_warnings > WARNINGS_SHOWN)
+        fprintf(stderr, "muster report: and %d warnings more\n", job->n_warnings - WARNINGS_SHOWN);
+}
+
+void page_words(const struct page_job *job) {
     if (page_flights_any(job)) print_flights(job);
     if (job->n_ranks > 0) {
         print_head(job);
         print_operations(job);
         print_late(job);
     }
-    for (int i = 0; i < job->n_warnings && i < WARNINGS_SHOWN; i++)
-        fprintf(stderr, "muster report: warning: %s\n", job->warnings[i]);
-    if (job->n_warnings > WARNINGS_SHOWN)
-        fprintf(stderr, "muster report: and %d warnings more\n", job->n_warnings - WARNINGS_SHOWN);
 }
