@@ -52,7 +52,8 @@ typedef struct mst_summary_options {
 /*
  * Rank 0 of the world prints what was recorded so far, as DeepSpeed does; all ranks call it, and only rank 0 waits for the others. What
  * is recorded goes on. The call itself, and what it sends around, is not in the table. Ranks meet by how many collectives of the world
- * they have begun: one that has called more or less often than the others is with them again after the next.
+ * they have begun: one that has called more or less often than the others is with them again after the next. In a callback of a work it
+ * is refused (MST_ERR_STATE).
  */
 mst_status mst_log_summary_with(const mst_summary_options *options);
 /* The same as JSON, for all ranks: on rank 0 in *out, which is freed with mst_bytes_free; elsewhere that is empty. */

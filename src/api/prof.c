@@ -39,6 +39,7 @@ static mst_status name_ops(struct msi_prof_config *config, const char *const *na
     if (!names && n) return msi_fail(MST_ERR_INVALID, NULL, "names is NULL");
     for (size_t i = 0; i < n && st == MST_OK; i++) {
         if (!names[i]) return msi_fail(MST_ERR_INVALID, NULL, "name %zu is NULL", i);
+        if (on && !*names[i]) return msi_fail(MST_ERR_INVALID, "name an operation", "name %zu is empty", i);
         if (on)
             st = add_op(config, names[i]);
         else
@@ -47,10 +48,20 @@ static mst_status name_ops(struct msi_prof_config *config, const char *const *na
     return st;
 }
 
+static mst_status check_ops(const mst_prof_options *o) {
+    if (!o->prof_ops && o->n_ops)
+        return msi_fail(MST_ERR_INVALID, NULL, ".prof_ops is NULL, but .n_ops is %zu", o->n_ops);
+    if (o->prof_ops && !o->n_ops)
+        return msi_fail(MST_ERR_INVALID, "say how many names there are, or leave .prof_ops out",
+                        ".prof_ops is given, but .n_ops is 0");
+    return MST_OK;
+}
+
 mst_status mst_configure_with(const mst_prof_options *given) {
     mst_prof_options o;
     struct msi_prof_config config = {0};
     mst_status st = msi_options_begin("mst_configure", &o, sizeof o, given);
+    if (st == MST_OK) st = check_ops(&o);
     if (st == MST_OK && o.config) st = msi_prof_config_read(o.config, &config);
     if (st == MST_OK) st = name_ops(&config, o.prof_ops, o.n_ops, true);
     if (st != MST_OK) return st;
@@ -121,6 +132,9 @@ static mst_status summarize(const char *name, const mst_summary_options *given, 
     if (st != MST_OK) return st;
     mst_group *group = msi_api_group(name, &o.site, o.world);
     if (!group) return MST_ERR_STATE;
+    if (msi_comm_in_callback())
+        return msi_fail(MST_ERR_STATE, "call it after the callback has returned",
+                        "a callback of a work cannot wait for the summary");
     if (group->ranks)
         return msi_fail(MST_ERR_INVALID, "leave it out, or give a world", ".world is a group of some ranks");
     struct msi_wait wait = {msi_deadline(o.timeout_ms ? o.timeout_ms : group->timeout_ms), o.cancel};

@@ -194,7 +194,11 @@ bool msi_json_key(struct msi_json *in, struct msi_json_text *key) {
     return true;
 }
 
-/* A word that stands for a value; its first letter is there. */
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* A word that stands for a value, and no longer one; its first letter is there. */
 static bool take_word(struct msi_json *in, const char *word) {
     const char *at = in->at;
     for (const char *w = word; *w; w++, at++)
@@ -202,6 +206,7 @@ static bool take_word(struct msi_json *in, const char *word) {
             return fail_at(in, at, word);
         else if (*at != *w)
             return msi_json_fail(in, word);
+    if (at < in->end && is_letter(*at)) return msi_json_fail(in, word);
     in->at = at;
     return true;
 }

@@ -53,6 +53,15 @@ static bool shares_host(const mst_group *group) {
     return true;
 }
 
+/* As much of it as there is room for, in whole characters of UTF-8. */
+static void copy_name(char to[MSI_GROUP_NAME_MAX], const char *name) {
+    size_t n = strnlen(name, MSI_GROUP_NAME_MAX);
+    if (n == MSI_GROUP_NAME_MAX)
+        for (n--; n > 0 && ((unsigned char)name[n] & 0xc0) == 0x80;) n--;
+    memcpy(to, name, n);
+    to[n] = '\0';
+}
+
 mst_status msi_group_new(struct msi_world *world, const int *ranks, int n,
                          const struct msi_group_label *label, const mst_group_options *options,
                          const struct msi_backends *backends, mst_group **group) {
@@ -76,7 +85,7 @@ mst_status msi_group_new(struct msi_world *world, const int *ranks, int n,
     made->own_backends = backends != NULL;
     made->backends = backends ? *backends : world->all->backends;
     made->one_host = shares_host(made);
-    snprintf(made->name, sizeof made->name, "%s", options->name ? options->name : "");
+    copy_name(made->name, options->name ? options->name : "");
     pthread_mutex_lock(&world->lock);
     bool named = name_group(world, made, label) && msi_handle_add(made->handle);
     if (named) msi_list_push(&world->groups, &made->node);

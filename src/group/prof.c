@@ -87,16 +87,27 @@ static mst_status configure(const struct msi_settings *settings) {
     return MST_OK;
 }
 
+enum { HOME_MAX = 4096 };
+
+/* The directory of traces as it is called from anywhere: the program may go to another later. */
+static const char *find_home(const char *directory, char path[HOME_MAX]) {
+    char here[HOME_MAX];
+    if (!directory[0] || directory[0] == '/' || !getcwd(here, sizeof here)) return directory;
+    int n = snprintf(path, HOME_MAX, "%s/%s", here, directory);
+    return n < HOME_MAX ? path : directory;
+}
+
 mst_status msi_world_begin_prof(struct msi_world *world, const struct msi_settings *settings) {
     const struct msi_member *own = &world->roster.members[world->rank];
+    char home[HOME_MAX];
     struct msi_prof_who who = {.rank = world->rank,
                                .size = world->size,
                                .pid = (int)getpid(),
                                .host = own->host_name,
-                               .trace = settings->trace};
+                               .trace = find_home(settings->trace, home)};
     mst_status st = configure(settings);
     if (st != MST_OK) return st;
-    msi_flight_home(world, settings->trace, world->rank, world->size, own->host_name);
+    msi_flight_home(world, who.trace, world->rank, world->size, own->host_name);
     world->prints_profile = settings->prof;
     if (settings->trace[0]) st = world->rank ? hear_zero(world, &who) : tell_zero(world, &who);
     if (st == MST_OK) st = msi_prof_world_begin(&who, &world->prof);

@@ -1,5 +1,6 @@
 /* figures.c - bandwidths, sizes in words, the line of a single call. See figures.h. */
 #include "prof/figures.h"
+#include "base/json_text.h"
 
 #include <stdio.h>
 
@@ -36,8 +37,31 @@ const char *msi_size_text(uint64_t bytes, char text[MSI_SIZE_TEXT]) {
     return text;
 }
 
+/* How many bytes of a character that can be printed as it is begin there; 0: it is none. U+0080 to U+009F control terminals, too. */
+static int printable(const char *at, const char *end) {
+    unsigned char c = (unsigned char)*at;
+    if (c < 0x80) return c >= ' ' && c != 0x7f;
+    int n = msi_utf8_length(at, end);
+    return n < 0 || (c == 0xc2 && (unsigned char)at[1] < 0xa0) ? 0 : n;
+}
+
+void msi_add_printable(struct msi_buf *to, const char *text) {
+    const char *end = text + strlen(text);
+    while (text < end) {
+        int n = printable(text, end);
+        if (n)
+            msi_buf_add(to, text, (size_t)n);
+        else if (*text == '\n' || *text == '\t' || *text == '\r')
+            msi_buf_add_format(to, "\\%c", *text == '\n' ? 'n' : *text == '\t' ? 't' : 'r');
+        else
+            msi_buf_add_format(to, "\\x%02x", (unsigned)(unsigned char)*text);
+        text += n ? n : 1;
+    }
+}
+
 void msi_add_name(struct msi_buf *to, const char *name, const char *function) {
-    msi_buf_add_format(to, function ? "%s | [Caller Func: %s]" : "%s", name, function);
+    msi_add_printable(to, name);
+    if (function) msi_buf_add_format(to, " | [Caller Func: %s]", function);
 }
 
 void msi_add_call_line(struct msi_buf *to, const char *name, const char *function, enum msi_share share,

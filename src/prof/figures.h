@@ -29,6 +29,9 @@ static inline int msi_decimals(double figure) {
 /* "0 B", "512.0 B", "1.5 KB", "98.25 MB": 1024 to the next unit, at most two decimals. Returns text. */
 const char *msi_size_text(uint64_t bytes, char text[MSI_SIZE_TEXT]);
 
+/* As one line that does nothing to a terminal: "\\n", "\\t", "\\x1b" for what would; UTF-8 stays. */
+void msi_add_printable(struct msi_buf *to, const char *text);
+
 /* "all_reduce", or "all_reduce | [Caller Func: step]" where function is not NULL. */
 void msi_add_name(struct msi_buf *to, const char *name, const char *function);
 

@@ -38,6 +38,8 @@ enum msi_record_flag {
     MSI_RECORD_SEND = 4,    /* … that was sent */
 };
 
+enum { MSI_PROF_THREADS = 256 }; /* so many have a number and a name of their own */
+
 struct msi_record {
     uint64_t begin;   /* the call, before anything was done for it */
     uint64_t started; /* it came to the front of its queue */
@@ -54,6 +56,6 @@ struct msi_record {
     int32_t line;
     int32_t peer, tag; /* of a message: the other's global rank */
     uint8_t dtype, op, share, status, flags, pad;
-    uint16_t thread; /* that called: the number of its ring (ring.h) */
+    uint16_t thread; /* that called: its number (ring.h) */
 };
 #endif

@@ -3,13 +3,14 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 static _Atomic(struct msi_ring *) all; /* stored (release) by add, loaded (acquire) by msi_ring_all */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t ended; /* its value is the thread's ring, which is given back when the thread ends */
 static _Thread_local struct msi_ring *own;
+static int threads;                                  /* numbered so far; under the lock, … */
+static struct msi_ring_name names[MSI_PROF_THREADS]; /* … and so are these */
 
 struct msi_ring *msi_ring_all(void) {
     return atomic_load_explicit(&all, memory_order_acquire);
@@ -28,9 +29,17 @@ static struct msi_ring *add(void) {
     struct msi_ring *ring = aligned_alloc(64, sizeof *ring);
     if (!ring) return NULL;
     struct msi_ring *first = msi_ring_all();
-    *ring = (struct msi_ring){.next = first, .number = first ? first->number + 1 : 0};
+    *ring = (struct msi_ring){.next = first, .number = -1};
     atomic_store_explicit(&all, ring, memory_order_release);
     return ring;
+}
+
+/* Under the lock, by the ring's new owner. */
+static void number_thread(struct msi_ring *ring) {
+    if (ring->number < 0 || threads < MSI_PROF_THREADS) ring->number = threads++;
+    if (ring->number >= MSI_PROF_THREADS) return;
+    struct msi_ring_name *name = &names[ring->number];
+    pthread_getname_np(pthread_self(), name->text, sizeof name->text);
 }
 
 static struct msi_ring *take(void) {
@@ -40,7 +49,7 @@ static struct msi_ring *take(void) {
     while (ring && atomic_load_explicit(&ring->taken, memory_order_acquire)) ring = ring->next;
     if (!ring) ring = add();
     if (ring) {
-        pthread_getname_np(pthread_self(), ring->thread, sizeof ring->thread);
+        number_thread(ring);
         atomic_store_explicit(&ring->taken, true, memory_order_relaxed);
         pthread_setspecific(ended, ring);
     }
@@ -60,11 +69,9 @@ int msi_ring_own_number(void) {
 
 struct msi_ring_name msi_ring_thread(int number) {
     struct msi_ring_name name = {""};
-    const struct msi_ring *ring = msi_ring_all();
-    while (ring && ring->number != number) ring = ring->next;
-    if (!ring) return name;
-    pthread_mutex_lock(&lock); /* another thread may be about to take it over */
-    memcpy(name.text, ring->thread, sizeof name.text);
+    if (number < 0 || number >= MSI_PROF_THREADS) return name;
+    pthread_mutex_lock(&lock);
+    name = names[number];
     pthread_mutex_unlock(&lock);
     return name;
 }

@@ -29,11 +29,18 @@ static size_t list_known(const struct msi_summary *s, struct known *known) {
     return count;
 }
 
+/* Called the same in the table: by name, or by ranks where they have none. */
+static bool look_alike(const struct msi_prof_group *a, const struct msi_prof_group *b) {
+    if (strcmp(a->name, b->name) != 0) return false;
+    return *a->name ||
+           (a->size == b->size && !memcmp(a->ranks, b->ranks, (size_t)a->size * sizeof *a->ranks));
+}
+
 static void find_twins(struct msi_summary *s) {
     for (size_t a = 0; a < s->group_count; a++)
         for (size_t b = 0; b < a; b++) {
             struct msi_summary_group *x = &s->groups[a], *y = &s->groups[b];
-            if (x->first == y->first && !strcmp(x->is->name, y->is->name)) x->twin = y->twin = true;
+            if (x->first == y->first && look_alike(x->is, y->is)) x->twin = y->twin = true;
         }
 }
 

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-enum { WIDTH = 20, COLUMNS = 7, CELL = 48 };
+enum { WIDTH = 20, COLUMNS = 7, CELL = 48, RANKS_SHOWN = 8 };
 
 /* One line; blanks at its end are left away. */
 static void add_cells(struct msi_buf *to, const char *const cells[COLUMNS]) {
@@ -33,13 +33,22 @@ static const char *plural(uint64_t count) {
     return count == 1 ? "" : "s";
 }
 
-static const char *group_name(const struct msi_prof_group *group) {
-    return *group->name ? group->name : group->id;
+/* Of a group without a name: "group of 2 (ranks 0, 1)" */
+static void add_members(struct msi_buf *to, const struct msi_prof_group *group) {
+    msi_buf_add_format(to, "group of %d (rank%s", group->size, plural((uint64_t)group->size));
+    for (int r = 0; r < group->size && r < RANKS_SHOWN; r++)
+        msi_buf_add_format(to, "%s %d", r ? "," : "", group->ranks[r]);
+    msi_buf_add_format(to, group->size > RANKS_SHOWN ? ", ...)" : ")");
 }
 
 static void add_group(struct msi_buf *to, const struct msi_summary_group *group) {
-    msi_buf_add_format(to, "group %s", group_name(group->is));
-    if (group->twin && *group->is->name) msi_buf_add_format(to, " (%s)", group->is->id);
+    if (*group->is->name) {
+        msi_buf_add_format(to, "group ");
+        msi_add_printable(to, group->is->name);
+    } else {
+        add_members(to, group->is);
+    }
+    if (group->twin) msi_buf_add_format(to, " (%s)", group->is->id);
 }
 
 /* "all_reduce", "all_reduce [group dp]", "all_reduce [group tp1, rank 2]", "recv [rank 1]" */
@@ -88,10 +97,19 @@ static void add_table(const struct msi_summary *s, struct msi_buf *to) {
     add_row(to, other, "-", 1);
 }
 
+static bool has_works(const struct msi_tally *tally) {
+    bool any = tally->other.works;
+    for (size_t i = 0; i < tally->row_count; i++) any |= tally->rows[i].works > 0;
+    return any;
+}
+
 static void add_overall(const struct msi_summary *s, struct msi_buf *to) {
     msi_buf_add_format(to, "communication %.2f ms in %llu call%s of rank %d, %d rank%s\n",
                        ms((double)s->total_ns), (unsigned long long)s->calls, plural(s->calls), s->first,
                        s->n, plural((uint64_t)s->n));
+    if (has_works(s->tallies[s->first]))
+        msi_buf_add_format(to, "works that are in flight together count in full, each: the sum may exceed "
+                               "the time of the run\n");
     if (s->failed)
         msi_buf_add_format(to, "%llu more call%s of rank %d failed\n", (unsigned long long)s->failed,
                            plural(s->failed), s->first);

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_MOST = 512, FLUSH_AT = 64 << 10, THREADS_MOST = 256, GROUPS_MOST = 4096, FILES_MOST = 100000 };
+enum { PATH_MOST = 4096 + 64, FLUSH_AT = 64 << 10, GROUPS_MOST = 4096, FILES_MOST = 100000 };
 
 /*
  * Perfetto takes thread 0 for the main one and gives it the process's number, the rank: of two threads with one number it drops what
@@ -22,9 +22,10 @@ enum { PATH_MOST = 512, FLUSH_AT = 64 << 10, THREADS_MOST = 256, GROUPS_MOST = 4
  */
 enum { FIRST_OTHER_TID = 100000 };
 
-/* The last call of a thread in the trace. */
+/* The last call of a thread in the trace, and its end in ticks. */
 struct last_call {
     int64_t begin, end;
+    uint64_t tick;
 };
 
 struct msi_trace {
@@ -38,8 +39,8 @@ struct msi_trace {
     uint64_t works;    /* ids of works so far */
     int64_t last;      /* the end of the last event */
     struct msi_buf buf;
-    bool thread_known[THREADS_MOST];
-    struct last_call last_calls[THREADS_MOST];
+    bool thread_known[MSI_PROF_THREADS];
+    struct last_call last_calls[MSI_PROF_THREADS];
     bool group_known[GROUPS_MOST];
     char path[PATH_MOST];
 };
@@ -116,7 +117,7 @@ static int tid_of(int thread) {
 }
 
 static void introduce_thread(struct msi_trace *t, int thread, const char *name) {
-    if (thread >= THREADS_MOST || t->thread_known[thread]) return;
+    if (thread >= MSI_PROF_THREADS || t->thread_known[thread]) return;
     t->thread_known[thread] = true;
     struct msi_json_out out = begin_event(t, "M", "thread_name");
     put_int(&out, "tid", tid_of(thread));
@@ -219,26 +220,36 @@ static void put_arrow(struct msi_json_out *out, const struct arrow *arrow) {
     msi_json_put_bool(out, true);
 }
 
+/* Ticks say which call was after which; of threads that share a number, or without ticks, what can be no call within another. */
+static bool seems_to_overlap(const struct last_call *last, const struct msi_record *r,
+                             const struct msi_times *times) {
+    if (times->begin >= last->end) return false;
+    if (r->begin && last->tick && r->begin >= last->tick) return true;
+    return times->begin > last->begin && times->begin + times->lasted > last->end;
+}
+
 /*
- * Two calls of a thread, one after the other, may seem to overlap by a little: times are rounded, and the clock is corrected. Viewers
- * would drop the second, so it begins when the first ends.
+ * Two calls of a thread, one after the other, may seem to overlap by a little: ticks are worth another time at each drain, when both
+ * clocks were looked at anew, and the clock of another host is corrected. Viewers would drop the second, so it begins when the first
+ * ends. It keeps at least half of its time, so that even a row of calls that all seem to lie before that end comes to its own time again.
  */
-static struct msi_times set_apart(struct msi_trace *t, const struct msi_times *times, int thread) {
+static struct msi_times set_apart(struct msi_trace *t, const struct msi_record *r,
+                                  const struct msi_times *times, int thread) {
     struct msi_times is = *times;
-    if (thread >= THREADS_MOST) return is;
+    if (thread >= MSI_PROF_THREADS) return is;
     struct last_call *last = &t->last_calls[thread];
-    int64_t end = is.begin + is.lasted;
-    if (is.begin > last->begin && is.begin < last->end && end > last->end) {
+    if (seems_to_overlap(last, r, times)) {
+        int64_t left = is.begin + is.lasted - last->end;
         is.begin = last->end;
-        is.lasted = end - last->end;
+        is.lasted = left > is.lasted / 2 ? left : is.lasted / 2;
     }
-    *last = (struct last_call){is.begin, end};
+    *last = (struct last_call){is.begin, is.begin + is.lasted, r->end};
     return is;
 }
 
 static void add_call(struct msi_trace *t, const struct msi_record *r, const struct msi_times *measured,
                      int thread) {
-    struct msi_times is = set_apart(t, measured, thread), *times = &is;
+    struct msi_times is = set_apart(t, r, measured, thread), *times = &is;
     struct arrow arrow = find_arrow(t, r);
     struct msi_json_out out = begin_event(t, "X", r->name);
     put_place(&out, thread, times->begin, category(r));

@@ -17,6 +17,10 @@
  *   set=TEXT                    mst_configure(.config = TEXT)
  *   enable, enable=OP, disable, verbose, debug     mst_configure(.enabled = …, …)
  *   log, straggler, json        the summaries; log=MS with .timeout_ms, and then "logged after N ms"
+ *   back                        the summary in a callback of a work; "called back: STATUS"
+ *   mistakes                    what mst_configure and mst_start_profiling_op refuse
+ *   team=NAME                   a sum in a new group of that name, of all ranks
+ *   go=DIR                      chdir
  *   cancelled                   the summary with a .cancel that is fired already
  *   world=PATH, in=N, there, end   another world that meets in a file, with the ranks the other way round; N sums in it; its
  *                               summary; its end
@@ -302,11 +306,40 @@ static void log_cancelled(void) {
     mst_cancel_free(cancel);
 }
 
+static void log_there(mst_status status, void *said) {
+    *(mst_status *)said = status == MST_OK ? mst_log_summary(.timeout_ms = 2000) : status;
+}
+
+static void log_in_a_callback(void) {
+    mst_work *work;
+    mst_status said = MST_OK;
+    check(mst_all_reduce(out, SMALL, MST_F32, .work = &work), "all_reduce");
+    check(mst_work_on_done(work, log_there, &said), "on_done");
+    check(mst_wait(work), "wait");
+    printf("called back: %s\n", mst_status_name(said));
+}
+
+static void mistake(mst_status status) {
+    printf("refused: %s: %s\n", mst_status_name(status), mst_error());
+}
+
+static void mistakes(void) {
+    const char *const names[] = {"all_reduce", ""};
+    mistake(mst_configure(.enabled = true, .n_ops = 3));
+    mistake(mst_configure(.enabled = true, .prof_ops = names));
+    mistake(mst_configure(.enabled = true, .prof_ops = names, .n_ops = 2));
+    mistake(mst_start_profiling_op(names, 2));
+}
+
 static bool summaries(const char *action, const char *value) {
     if (!strcmp(action, "log") && value)
         log_within(atoi(value));
     else if (!strcmp(action, "log"))
         check(mst_log_summary(), action);
+    else if (!strcmp(action, "back"))
+        log_in_a_callback();
+    else if (!strcmp(action, "mistakes"))
+        mistakes();
     else if (!strcmp(action, "cancelled"))
         log_cancelled();
     else if (!strcmp(action, "there"))
@@ -329,7 +362,8 @@ static bool switches(const char *action, const char *value) {
     else if (!strcmp(action, "set"))
         check(mst_configure(.config = value), action);
     else if (!strcmp(action, "enable"))
-        check(mst_configure(.enabled = true, .prof_ops = names, .n_ops = value != NULL), action);
+        check(mst_configure(.enabled = true, .prof_ops = value ? names : NULL, .n_ops = value != NULL),
+              action);
     else if (!strcmp(action, "disable"))
         check(mst_configure(.enabled = false), action);
     else if (!strcmp(action, "verbose") || !strcmp(action, "debug"))
@@ -432,6 +466,14 @@ static void fork_one(const char *file) {
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0) exit(4);
 }
 
+static void sum_in_team(const char *name) {
+    mst_group *team;
+    int all[16];
+    for (int r = 0; r < size; r++) all[r] = r;
+    check(mst_new_group(all, size, &team, .name = name), "new_group");
+    check(mst_all_reduce(out, SMALL, MST_F32, .group = team), "all_reduce");
+}
+
 static bool lives(const char *action, const char *value) {
     int n = value ? atoi(value) : 0;
     if (!strcmp(action, "init")) {
@@ -439,6 +481,10 @@ static bool lives(const char *action, const char *value) {
     } else if (!strcmp(action, "again")) {
         check(mst_destroy_process_group(NULL), action);
         join();
+    } else if (!strcmp(action, "team")) {
+        sum_in_team(value);
+    } else if (!strcmp(action, "go")) {
+        if (chdir(value) != 0) exit(5);
     } else if (!strcmp(action, "beside")) {
         beside(value);
     } else if (!strcmp(action, "fork")) {

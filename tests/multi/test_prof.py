@@ -157,6 +157,14 @@ class Tables(ProfTest):
         self.assertRegex(text, r"4 calls of all_reduce .*not paired.*rank 1 has 6, rank 0 has 10")
         self.assertRegex(text.split("Total straggler")[1], r"16\.0 B +6 ")
 
+    def test_names_that_control_terminals(self):
+        """And long names of groups, which are cut between characters."""
+        name = "a\nb\x1b[2Jü"
+        lines = self.launch(2, "verbose", "init", f"named={name}", f"team={40 * 'ü'}", "log")
+        self.assertEqual(len([line for line in lines if line.startswith(r"comm op: a\nb\x1b[2Jü | time")]), 1, lines)
+        self.assertIn(r"a\nb\x1b[2Jü", lines)
+        self.assertIn(f"all_reduce [group {31 * 'ü'}]", lines)
+
     def test_verbose(self):
         lines = self.launch(2, "verbose", "init", "sums=2")
         self.assertEqual(len(lines), 2, lines)
@@ -272,6 +280,11 @@ class Together(ProfTest):
         self.assertEqual(status, 0, out)
         self.assertEqual(out.count("cancelled: MST_ERR_CANCELLED"), 2)
 
+    def test_in_a_callback(self):
+        """It would wait there."""
+        lines = self.launch(2, "enable", "init", "sums=3", "back")
+        self.assertIn("called back: MST_ERR_STATE", lines)
+
     def test_another_world(self):
         """Its own rank 0 prints, which is rank 1 here; at its end, too."""
         where = self.path("other")
@@ -295,6 +308,12 @@ class Mistakes(ProfTest):
                 status, out = self.run_tool("run", "-n", 1, PROF, f"set={text}", "init")
                 self.assertNotEqual(status, 0)
                 self.assertRegex(out, "MST_ERR_CONFIG.*" + words)
+
+    def test_what_is_not_said_in_full(self):
+        said = [line for line in self.launch(1, "init", "mistakes") if line.startswith("refused: ")]
+        self.assertEqual([line.split(":")[1] for line in said], [" MST_ERR_INVALID"] * 4)
+        for line, words in zip(said, (r"\.prof_ops is NULL.*\.n_ops is 3", r"\.prof_ops is given.*\.n_ops is 0", "name 1 is empty", "name 1 is empty")):
+            self.assertRegex(line, words)
 
     def test_config_by_the_environment(self):
         status, out = self.run_tool("run", "-n", 1, PROF, "init", env={"MUSTER_CONFIG": "/nonexistent.json"})

@@ -63,6 +63,16 @@ class Files(test_prof.ProfTest):
             self.assertEqual(self.count(traces, f"rank-{rank}.trace.json"), 5)
             self.assertEqual(self.count(traces, f"rank-{rank}.2.trace.json"), 5)
 
+    def test_a_program_that_goes_elsewhere(self):
+        """A directory named from where mst_init was called stays that one: traces, and what flight recorders keep."""
+        here, there = self.path("here"), self.path("there")
+        for folder in (here, there):
+            os.mkdir(folder)
+        self.run_tool("run", "-n", 2, "--max-restarts", 0, test_prof.PROF, f"go={here}", "init", f"go={there}", "sums=3", "r1-die=1", "try", env={"MUSTER_TRACE": "out"})
+        self.assertEqual(os.listdir(there), [])
+        left = os.listdir(os.path.join(here, "out"))
+        self.assertTrue({"rank-0.trace.json", "rank-1.trace.json", "rank-0.flight.json"} <= set(left), left)
+
     def test_restarts(self):
         """What was before the failure is kept."""
         traces = self.path("traces")

@@ -1,5 +1,6 @@
 """muster report: figures against cases that were computed by hand, verdicts, and files that are not as they should be."""
 
+import base64
 import json
 import os
 import random
@@ -201,6 +202,50 @@ class Figures(ReportTest):
         self.assertEqual(sum(o["count"] for o in found["operations"]), 2000)
         sizes = [(o["bytes"], o["up_to"]) for o in found["operations"] if o["name"] == "send"]
         self.assertEqual(sizes, [(1024, True), (2048, True)])
+
+    def failing(self):
+        """Rank 1 died after two calls; the third of rank 0 failed after 400 us, and a work of which it waited for 30 of 50."""
+        zero, one = Trace(0, 2), Trace(1, 2)
+        for trace in (zero, one):
+            trace.group(0, "world", [0, 1])
+            trace.op("all_reduce", 100, 10, 0, size=4096)
+            trace.op("all_reduce", 200, 30, 1, size=4096)
+        zero.op("all_reduce", 300, 400, 2, size=4096, status="MST_ERR_PEER")
+        zero.work("broadcast", 800, 50, 3, waited=30, size=64, status="MST_ERR_PEER", site="late.c:1")
+        zero.end(ts=1000).write(self.dir)
+        one.write(self.dir, ended=False)
+
+    def test_calls_that_failed_are_in_no_figure(self):
+        self.failing()
+        found = self.figures(warnings=None)
+        rows = {o["name"]: o for o in found["operations"]}
+        reduce, broadcast = rows["all_reduce"], rows["broadcast"]
+        self.assertEqual((reduce["count"], reduce["failed"], reduce["total_us"], reduce["avg_us"]), (4, 1, 80, 20))
+        self.assertAlmostEqual(reduce["tput_gbps"], sum(8 * 4096 / (1000 * t) for t in (10, 30)) / 2, 5)
+        self.assertEqual((broadcast["count"], broadcast["failed"], broadcast["total_us"], broadcast["tput_gbps"]), (0, 1, 0, 0))
+        cells = {(c["operation"], c["rank"]): (c["count"], c["failed"]) for c in table(found["cells"])}
+        self.assertEqual(cells, {(0, 0): (2, 1), (0, 1): (2, 0), (1, 0): (0, 1)})
+        sites = {(found["sites"][c["site"]]["site"], c["rank"]): (c["count"], c["failed"], c["total_us"]) for c in table(found["site_cells"])}
+        self.assertEqual(sites["train.c:33", -1], (4, 1, 80))
+        self.assertEqual(sites["late.c:1", 0], (0, 1, 0))
+        _, words, _ = self.report()
+        self.assertIn("2 calls failed", words)
+        self.assertRegex(words, r"all_reduce +4 KiB +2 +4 .*\n +1 more failed\n")
+
+    def test_calls_that_failed_are_waiting(self):
+        self.failing()
+        found = self.figures(warnings=None)
+        zero, one = found["ranks"]
+        self.assertEqual((zero["communication_us"], zero["waited_us"]), (10 + 30 + 400 + 30, 400 + 30))
+        self.assertEqual((one["communication_us"], one["waited_us"], one["waited_for_us"]), (40, 0, 0))
+        path = os.path.join(self.folder, "page.html")
+        self.assertEqual(self.report("-o", path)[0], 0)
+        with open(path, encoding="utf-8") as file:
+            packed = re.search('id="overview-0-0">([^<]*)<', file.read()).group(1)
+        planes = base64.b64decode(packed)
+        bins = len(planes) // 3
+        at = next(bin for bin in range(bins) if 500 < (bin + 0.5) * 900 / bins + 100 < 600)  # within the third call
+        self.assertEqual((planes[at], planes[bins + at]), (255, 255))
 
     def test_the_machines_limit(self):
         for rank in range(2):
@@ -484,6 +529,35 @@ class Merged(ReportTest):
             self.assertEqual(rc, 1, path)
             self.assertIn(path, err)
         self.assertEqual(os.listdir(self.folder), ["out"])
+
+    def test_files_that_would_replace_another(self):
+        trace_make.make(self.dir, 2, 10)
+        mine = os.path.join(self.dir, "rank-1.trace.json")
+        with open(mine, "rb") as file:
+            before = file.read()
+        for option in ("--merge", "--json", "-o"):
+            rc, _, err = self.report(option, os.path.join(self.dir, ".", "rank-1.trace.json"))
+            self.assertEqual(rc, 2, err)
+            self.assertIn("would replace what is read", err)
+        with open(mine, "rb") as file:
+            self.assertEqual(file.read(), before)
+        same = os.path.join(self.folder, "same")
+        for one, other in (("-o", "--json"), ("-o", "--merge"), ("--json", "--merge")):
+            rc, _, err = self.report(one, same, other, os.path.join(self.folder, ".", "same"))
+            self.assertEqual(rc, 2, err)
+            self.assertIn("the same file", err)
+        self.assertFalse(os.path.exists(same))
+        self.assertEqual(self.report("-o", "/dev/null", "--json", "/dev/null")[0], 0)
+        inside = os.path.join(self.dir, "page.html")
+        self.assertEqual(self.report("-o", inside)[0], 0)
+        self.assertTrue(os.path.getsize(inside) > 0)
+
+    def test_standard_output(self):
+        trace_make.make(self.dir, 2, 10)
+        rc, out, err = self.report("--json", "-")
+        self.assertEqual((rc, json.loads(out)["events"]), (0, 20), err)
+        rc, out, err = self.report("--merge", "-")
+        self.assertEqual((rc, len([event for event in json.loads(out) if event["ph"] == "X"]) > 10), (0, True), err)
 
     def test_beside_the_page(self):
         trace_make.make(self.dir, 2, 10)

@@ -113,6 +113,38 @@ class Page(ToolTest):
         self.assertEqual(sorted((row[0], int(row[3]), float(row[4])) for row in self.rows("op-table")), expected)
         self.finish()
 
+    def test_calls_that_failed(self):
+        """They are pale all over, and counted in a column of their own."""
+        for rank in range(2):
+            trace = Trace(rank, 2)
+            trace.group(0, "world", [0, 1])
+            trace.op("all_reduce", 100, 200, 0, size=4096)
+            if rank == 0:
+                trace.op("all_reduce", 400, 500, 1, size=4096, status="MST_ERR_PEER_LOST")
+            trace.end(ts=1000).write(self.dir)
+        b = self.open()
+        self.assertEqual(b.js("[...document.querySelectorAll('#op-table th')][4].textContent"), "Failed")
+        self.assertEqual([row[3:6] for row in self.rows("op-table")], [["2", "1", "400"]])
+        self.assertEqual([row[3:6] for row in self.rows("site-table")], [["2", "1", "400"]])
+        shares = b.js("(() => { const row = lanes[0]; row.load(); const b = row.rows[0].block(0); return [waitingShare(b, 0), waitingShare(b, 1)]; })()")
+        self.assertEqual(shares, [0, 1])
+        b.click(*self.place(0, 600))
+        self.assertIn("MST_ERR_PEER_LOST", b.js("document.getElementById('details').textContent"))
+        self.finish()
+
+    def test_a_very_long_name(self):
+        """It is cut, and the whole of it is said beside the pointer; the columns stay where they are seen."""
+        trace, name = Trace(0, 1), "name" * 500
+        trace.group(0, "world", [0])
+        trace.op(name, 100, 200, 0, size=4096, call="all_reduce", site="x" * 300 + ".c:1", function="f" * 300)
+        trace.end(ts=1000).write(self.dir)
+        b = self.open()
+        for table in ("op-table", "site-table"):
+            right = b.js(f"Math.max(...[...document.querySelectorAll('#{table} tbody td')].map((cell) => cell.getBoundingClientRect().right))")
+            self.assertLess(right, 1.5 * b.js("innerWidth"), table)
+        self.assertEqual(b.js("document.querySelector('#op-table tbody td').title"), name + " (all_reduce)")
+        self.finish()
+
     def test_zooming_and_moving(self):
         make(self.dir)
         b = self.open()

@@ -54,6 +54,8 @@ static void malformed_text_is_named_with_its_place(void **state) {
                    "configuration:1:30: comms_logger.enabled: true or false was expected, not 'True'");
     assert_refused("{\n  \"comms_logger\": {\n    \"enabled\": tru\n}}",
                    "configuration:3:16: comms_logger.enabled: true was expected, not 'tru'");
+    assert_refused("{\"comms_logger\": {\"enabled\": truex}}",
+                   "configuration:1:30: comms_logger.enabled: true was expected, not 'truex'");
     assert_refused("{\"comms_logger\": {\"enabled\": true,}}",
                    "configuration:1:35: a key was expected, not '}'");
     assert_refused("{\"comms_logger\": {\"enabled\": true}",

@@ -156,6 +156,12 @@ static void test_the_line_of_a_call(void **state) {
     assert_string_equal(kit_text(&buf),
                         "comm op: barrier | [Caller Func: main] | time (ms): 0.12 | msg size: 0 B | "
                         "algbw (Gbps): 0.00 | busbw (Gbps): 0.00");
+    buf.len = 0;
+    msi_add_call_line(&buf, "a\nb\tc\x1b[2J\x7f\xc2\x9b\xff \xc3\xbc", NULL, MSI_SHARE_NONE, 8, 0, 120000);
+    assert_string_equal(
+        kit_text(&buf),
+        "comm op: a\\nb\\tc\\x1b[2J\\x7f\\xc2\\x9b\\xff \xc3\xbc | time (ms): 0.12 | msg size: 0 B | "
+        "algbw (Gbps): 0.00 | busbw (Gbps): 0.00");
     /* DeepSpeed's tutorial says 1204.52 and 1129.23 here, for 16 ranks: twice what it was. */
     buf.len = 0;
     msi_add_call_line(&buf, "reduce_scatter_tensor", NULL, MSI_SHARE_PART, 16, 711836303, 9455800);

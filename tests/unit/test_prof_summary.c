@@ -192,6 +192,7 @@ static void test_works_and_failures_have_lines(void **state) {
         "                    100 with .work: of 12.30 ms 9.80 ms overlapped\n"
         "                    1 more failed\n"
         "communication 12.30 ms in 100 calls of rank 0, 1 rank\n"
+        "works that are in flight together count in full, each: the sum may exceed the time of the run\n"
         "1 more call of rank 0 failed\n"
         "rank 0 had no memory for 1 call\n");
 }
@@ -200,14 +201,23 @@ static void test_groups_of_one_name_are_told_apart(void **state) {
     (void)state;
     struct msi_prof_group a = kit_group(1, "w/1", "dp", kit_ranks, 2),
                           b = kit_group(2, "w/2", "dp", kit_ranks, 3);
-    struct msi_prof_group c = kit_group(3, "w/3", "", kit_ranks, 4);
+    struct msi_prof_group c = kit_group(3, "w/3", "", kit_ranks, 4),
+                          d = kit_group(4, "w/4", "", kit_ranks, 9),
+                          e = kit_group(5, "w/5", "", kit_ranks, 9),
+                          f = kit_group(6, "w/6", "x\n\x1b", kit_ranks, 2);
     kit_add(tallies[0], &a, "barrier", MSI_SHARE_NONE, 0, 0, MS);
     kit_add(tallies[0], &b, "barrier", MSI_SHARE_NONE, 0, 0, MS);
     kit_add(tallies[0], &c, "barrier", MSI_SHARE_NONE, 0, 0, MS);
+    kit_add(tallies[0], &d, "barrier", MSI_SHARE_NONE, 0, 0, MS);
+    kit_add(tallies[0], &e, "barrier", MSI_SHARE_NONE, 0, 0, MS);
+    kit_add(tallies[0], &f, "barrier", MSI_SHARE_NONE, 0, 0, MS);
     char *text = kit_table(tallies, 1, false);
     assert_contains(text, "\nbarrier [group dp (w/1)]\n");
     assert_contains(text, "\nbarrier [group dp (w/2)]\n");
-    assert_contains(text, "\nbarrier [group w/3]\n");
+    assert_contains(text, "\nbarrier [group of 4 (ranks 0, 1, 2, 3)]\n");
+    assert_contains(text, "\nbarrier [group of 9 (ranks 0, 1, 2, 3, 4, 5, 6, 7, ...) (w/4)]\n");
+    assert_contains(text, "\nbarrier [group of 9 (ranks 0, 1, 2, 3, 4, 5, 6, 7, ...) (w/5)]\n");
+    assert_contains(text, "\nbarrier [group x\\n\\x1b]\n");
     free(text);
 }
 

@@ -155,11 +155,39 @@ static void calls_that_seem_to_overlap(void **state) {
     free(text);
 }
 
+static void add_ticked(struct msi_trace *trace, const char *name, uint64_t begin, uint64_t end, int64_t at) {
+    struct msi_prof_group group = {.size = 2, .id = "w", .name = "world", .ranks = ranks};
+    struct msi_record record = {
+        .group = &group, .name = name, .call = "barrier", .backend = "native", .begin = begin, .end = end};
+    struct msi_times times = {.begin = at, .lasted = (int64_t)(end - begin)};
+    msi_trace_add(trace, &record, &times, 0, "main");
+}
+
+/* A tick is a nanosecond, and from the second call on the clock is 400 of them behind. */
+static void calls_after_the_clock_was_looked_at(void **state) {
+    (void)state;
+    struct msi_trace *trace = open_trace(0);
+    add_ticked(trace, "first", 10000, 10500, 1000);
+    add_ticked(trace, "within", 10550, 10650, 1150);
+    add_ticked(trace, "before", 10660, 10860, 860);
+    add_ticked(trace, "around", 10000, 20900, 600);
+    add_ticked(trace, "after", 20900, 21000, 11600);
+    msi_trace_close(trace);
+    char *text = load("rank-0.trace.json");
+    assert_contains(text, "\"name\":\"first\",\"tid\":0,\"ts\":1.000,\"cat\":\"collective\",\"dur\":0.500");
+    assert_contains(text, "\"name\":\"within\",\"tid\":0,\"ts\":1.500,\"cat\":\"collective\",\"dur\":0.050");
+    assert_contains(text, "\"name\":\"before\",\"tid\":0,\"ts\":1.550,\"cat\":\"collective\",\"dur\":0.100");
+    assert_contains(text, "\"name\":\"around\",\"tid\":0,\"ts\":0.600,\"cat\":\"collective\",\"dur\":10.900");
+    assert_contains(text, "\"name\":\"after\",\"tid\":0,\"ts\":11.600,\"cat\":\"collective\",\"dur\":0.100");
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(names_that_are_taken, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(records_that_are_lost, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(calls_that_seem_to_overlap, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(calls_after_the_clock_was_looked_at, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(threads_are_no_ranks, make_dir, remove_dir),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,7 +72,7 @@ static void threads_have_rings_of_their_own(void **state) {
     assert_int_equal(after, rings);
 }
 
-static _Atomic int number; /* of the ring that a thread has had; nothing is ordered by it */
+static _Atomic int number; /* of a thread; nothing is ordered by it */
 
 static void *write_named(void *name) {
     struct msi_record record = {0};
@@ -82,22 +82,37 @@ static void *write_named(void *name) {
     return NULL;
 }
 
-/* A ring has the name of the thread that took it last; readers may ask meanwhile. */
+/* Each has a number and a name of its own, though they share a ring; readers may ask meanwhile. */
 static void threads_have_names(void **state) {
     (void)state;
     static char names[2][8] = {"one", "two"};
+    int numbers[100];
     for (int i = 0; i < 100; i++) {
         pthread_t thread;
-        const struct msi_ring *all = msi_ring_all();
         assert_int_equal(pthread_create(&thread, NULL, write_named, names[i % 2]), 0);
-        for (const struct msi_ring *ring = all; ring; ring = ring->next) msi_ring_thread(ring->number);
+        for (int k = 0; k < MSI_PROF_THREADS; k++) msi_ring_thread(k);
         pthread_join(thread, NULL);
-        int had = atomic_load_explicit(&number, memory_order_relaxed);
-        assert_string_equal(msi_ring_thread(had).text, names[i % 2]);
+        numbers[i] = atomic_load_explicit(&number, memory_order_relaxed);
+        assert_int_equal(numbers[i], i ? numbers[i - 1] + 1 : numbers[0]);
         for (struct msi_ring *ring = msi_ring_all(); ring; ring = ring->next)
             while (msi_ring_peek(ring)) msi_ring_pop(ring);
     }
+    for (int i = 0; i < 100; i++) assert_string_equal(msi_ring_thread(numbers[i]).text, names[i % 2]);
     assert_string_equal(msi_ring_thread(1000).text, "");
+}
+
+/* Numbers come to an end: whoever takes over a ring then has the number of the one before. */
+static void numbers_are_bounded(void **state) {
+    (void)state;
+    static char name[] = "many";
+    for (int i = 0; i < 2 * MSI_PROF_THREADS; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, write_named, name), 0);
+        pthread_join(thread, NULL);
+        assert_in_range(atomic_load_explicit(&number, memory_order_relaxed), 0, MSI_PROF_THREADS - 1);
+        for (struct msi_ring *ring = msi_ring_all(); ring; ring = ring->next)
+            while (msi_ring_peek(ring)) msi_ring_pop(ring);
+    }
 }
 
 static void messages_are_counted_by_whom_and_tag(void **state) {
@@ -160,6 +175,7 @@ int main(void) {
         cmocka_unit_test(a_full_ring_takes_no_more),
         cmocka_unit_test(threads_have_rings_of_their_own),
         cmocka_unit_test(threads_have_names),
+        cmocka_unit_test(numbers_are_bounded),
         cmocka_unit_test(messages_are_counted_by_whom_and_tag),
         cmocka_unit_test(a_message_that_was_withdrawn),
         cmocka_unit_test(streams_are_counted_up_to_a_limit),

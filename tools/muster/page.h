@@ -100,8 +100,10 @@ struct page_wait {
     int64_t ns, times;
 };
 
+/* Calls that failed are counted, and in no other figure. */
 struct page_figures {
-    int64_t count, total, moving; /* moving: of the total, not waiting for others */
+    int64_t count, failed;
+    int64_t total, moving; /* moving: of the total, not waiting for others */
     double average, algbw,
         busbw;         /* without round(0.1 n) of each end; ns, bits/ns = Gbit/s; 0: there is none */
     double free_algbw; /* algbw of the moving part alone */
@@ -138,7 +140,7 @@ struct page_site {
 /* rank PAGE_NONE stands for all. */
 struct page_site_cell {
     int32_t site, rank;
-    int64_t count, total, waited;
+    int64_t count, failed, total, waited;
 };
 
 struct page_flights; /* page_flight.h */
@@ -205,7 +207,7 @@ struct page_lines {
 int page_lines_read(int fd, struct page_lines *lines);
 /* The whole of a plain file of no more than 64 MiB; NULL with errno set. */
 char *page_load(const char *path, size_t *len);
-/* A file that comes into being at page_save, whole, or not at all. page_create: NULL after saying on stderr why not. */
+/* A file that comes into being at page_save, whole, or not at all; "-" is standard output. page_create: NULL after saying on stderr why not. */
 struct page_output {
     FILE *file;
     char *path, *temporary;
@@ -219,6 +221,7 @@ struct msi_buf;
 void page_summary(const struct page_job *job, struct msi_buf *to);
 /* page_words.c: the same in a few lines for people. */
 void page_words(const struct page_job *job);
+void page_say_warnings(const struct page_job *job);
 /* page_write.c: the page itself; summary is JSON. */
 void page_write(struct page_job *job, const struct msi_buf *summary, FILE *to);
 /* page_overview.c, page_lanes.c: what the timeline draws, in elements of the page. */
@@ -232,6 +235,10 @@ void page_put_base64(const uint8_t *data, size_t len, FILE *to);
 const char *page_string(const struct page_job *job, uint32_t number);
 const struct page_kind *page_kind_of(const struct page_job *job, const struct page_event *event);
 const struct page_shape *page_shape_of(const struct page_job *job, const struct page_event *event);
+/* Whatever it moved came to nothing: its time is waiting. */
+bool page_failed(const struct page_job *job, const struct page_event *event);
+/* When it had nobody to wait for any more: its beginning where that is not known, its end where it failed. */
+int64_t page_ready(const struct page_job *job, const struct page_event *event);
 /* Bytes on each connection per byte of the message among n ranks; 0: the operation moves nothing. */
 double page_bus_factor(enum page_class class, int n);
 /* Which class a collective is of, by its name. */

@@ -1,6 +1,6 @@
 /*
  * page_cells.c - the figures of operations. Durations are laid out in one array, row by row and in each row rank by rank, so that
- * every figure is one of a stretch of it.
+ * every figure is one of a stretch of it. Those of calls that failed are left out, and counted beside it.
  *
  * An average leaves out round(0.1 n) of the shortest and of the longest, as DeepSpeed's does; bandwidths are averages over the same calls.
  */
@@ -16,7 +16,8 @@ enum { RADIX_FROM = 512, CELLS_MOST = 400000 };
 struct layout {
     struct page_job *job;
     const struct page_table *table;
-    size_t *starts; /* of each row and rank: where it begins in took; two more at the end */
+    size_t *starts;  /* of each row and rank: where it begins in took; two more at the end */
+    int64_t *failed; /* of each row and rank */
     int64_t *took, *moving, *spare, *took_copy, *moving_copy;
     size_t capacity; /* of cells */
 };
@@ -83,10 +84,23 @@ static size_t slot(const struct layout *t, size_t row, int rank) {
     return row * (size_t)t->job->n_ranks + (size_t)rank;
 }
 
-static int64_t moving_part(const struct page_event *e) {
-    if (e->device != PAGE_UNKNOWN) return e->device;
-    int64_t waited = e->arrived != PAGE_UNKNOWN ? e->arrived - e->begin : 0;
-    return waited <= 0 ? e->took : waited < e->took ? e->took - waited : 0;
+static int64_t moving_part(const struct page_job *job, const struct page_event *e) {
+    return e->device != PAGE_UNKNOWN ? e->device : e->begin + e->took - page_ready(job, e);
+}
+
+/* How much of the row the event is, if it did not fail. */
+static void count(struct layout *t, const struct page_event *e, size_t slot) {
+    if (page_failed(t->job, e))
+        t->failed[slot]++;
+    else
+        t->starts[slot + 2]++;
+}
+
+static void place(struct layout *t, const struct page_event *e, size_t slot) {
+    if (page_failed(t->job, e)) return;
+    size_t to = t->starts[slot + 1]++;
+    t->took[to] = page_lasted(e);
+    t->moving[to] = moving_part(t->job, e);
 }
 
 static void lay_out(struct layout *t) {
@@ -97,29 +111,37 @@ static void lay_out(struct layout *t) {
     int64_t **arrays[] = {&t->took, &t->moving, &t->spare, &t->took_copy, &t->moving_copy};
 
     t->starts = calloc(slots + 2, sizeof *t->starts);
-    if (t->starts == NULL) job->failed = true;
+    t->failed = calloc(slots + 1, sizeof *t->failed);
+    if (t->starts == NULL || t->failed == NULL) job->failed = true;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         *arrays[i] = malloc((t->table->n_events + 1) * sizeof(int64_t));
         if (*arrays[i] == NULL) job->failed = true;
     }
     if (job->failed) return;
     for (int i = 0; i < job->n_ranks; i++)
-        for (size_t k = 0; k < job->ranks[i]->n; k++) t->starts[slot(t, row_of[at++], i) + 2]++;
+        for (size_t k = 0; k < job->ranks[i]->n; k++)
+            count(t, &job->ranks[i]->events[k], slot(t, row_of[at++], i));
     for (size_t i = 0; i < slots; i++) t->starts[i + 2] += t->starts[i + 1];
     at = 0;
     for (int i = 0; i < job->n_ranks; i++)
-        for (size_t k = 0; k < job->ranks[i]->n; k++) {
-            size_t to = t->starts[slot(t, row_of[at++], i) + 1]++;
-            t->took[to] = page_lasted(&job->ranks[i]->events[k]);
-            t->moving[to] = moving_part(&job->ranks[i]->events[k]);
-        }
+        for (size_t k = 0; k < job->ranks[i]->n; k++)
+            place(t, &job->ranks[i]->events[k], slot(t, row_of[at++], i));
+}
+
+/* Of the slots from begin to end. */
+static int64_t failures(const struct layout *t, size_t begin, size_t end) {
+    int64_t n = 0;
+
+    for (size_t i = begin; i < end; i++) n += t->failed[i];
+    return n;
 }
 
 static void add_cell(struct layout *t, size_t operation, int32_t group, int32_t rank,
                      const struct page_figures *is) {
     struct page_job *job = t->job;
 
-    if (is->count == 0 || !page_room(job, &job->cells, job->n_cells, &t->capacity, sizeof *job->cells))
+    if (is->count + is->failed == 0 ||
+        !page_room(job, &job->cells, job->n_cells, &t->capacity, sizeof *job->cells))
         return;
     job->cells[job->n_cells++] = (struct page_cell){(int32_t)operation, group, rank, *is};
 }
@@ -128,17 +150,21 @@ static void add_cell(struct layout *t, size_t operation, int32_t group, int32_t 
 static void add_rank(struct layout *t, size_t operation, int rank) {
     const struct page_operation *o = &t->job->operations[operation];
     size_t n = 0;
+    int64_t failed = 0;
 
     for (size_t row = o->first; row < o->first + o->n; row++) {
         size_t begin = t->starts[slot(t, row, rank)], count = t->starts[slot(t, row, rank) + 1] - begin;
         memcpy(t->took_copy + n, t->took + begin, count * sizeof *t->took);
         memcpy(t->moving_copy + n, t->moving + begin, count * sizeof *t->moving);
         n += count;
+        failed += t->failed[slot(t, row, rank)];
         if (o->n == 1) break;
         struct page_figures one = figures_of(t, t->took + begin, t->moving + begin, count, o);
+        one.failed = t->failed[slot(t, row, rank)];
         add_cell(t, operation, t->job->rows[row].group, t->job->ranks[rank]->rank, &one);
     }
     struct page_figures all = figures_of(t, t->took_copy, t->moving_copy, n, o);
+    all.failed = failed;
     add_cell(t, operation, PAGE_NONE, t->job->ranks[rank]->rank, &all);
 }
 
@@ -151,10 +177,12 @@ static void add_operation(struct layout *t, size_t operation, bool each_rank) {
     for (size_t row = o->first; row < o->first + o->n && o->n > 1; row++) {
         size_t begin = t->starts[slot(t, row, 0)], end = t->starts[slot(t, row + 1, 0)];
         struct page_figures one = figures_of(t, t->took + begin, t->moving + begin, end - begin, o);
+        one.failed = failures(t, slot(t, row, 0), slot(t, row + 1, 0));
         add_cell(t, operation, job->rows[row].group, PAGE_NONE, &one);
     }
     size_t begin = t->starts[slot(t, o->first, 0)], end = t->starts[slot(t, o->first + o->n, 0)];
     o->is = figures_of(t, t->took + begin, t->moving + begin, end - begin, o);
+    o->is.failed = failures(t, slot(t, o->first, 0), slot(t, o->first + o->n, 0));
 }
 
 void page_cells(const struct page_table *table) {
@@ -168,6 +196,7 @@ void page_cells(const struct page_table *table) {
         page_warn(job, "there are too many operations and ranks to show each rank's figures: the table has "
                        "those of all ranks alone");
     free(t.starts);
+    free(t.failed);
     free(t.took);
     free(t.moving);
     free(t.spare);

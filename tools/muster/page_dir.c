@@ -63,6 +63,17 @@ const struct page_shape *page_shape_of(const struct page_job *job, const struct 
     return page_set_at(&job->shapes, event->shape);
 }
 
+bool page_failed(const struct page_job *job, const struct page_event *event) {
+    return page_kind_of(job, event)->status != 0; /* the empty text */
+}
+
+int64_t page_ready(const struct page_job *job, const struct page_event *event) {
+    int64_t end = event->begin + event->took;
+
+    if (page_failed(job, event) || event->arrived > end) return end;
+    return event->arrived > event->begin ? event->arrived : event->begin;
+}
+
 bool page_room(struct page_job *job, void *array, size_t n, size_t *capacity, size_t size) {
     if (n < *capacity) return true;
     size_t more = n < 32 ? 64 : n * 2;

@@ -94,7 +94,8 @@ static mode_t usual_mode(void) {
 /* Something that is there and no plain file, such as /dev/stdout, is written to as it is. */
 bool page_create(struct page_output *out, const char *path) {
     struct stat is;
-    bool special = stat(path, &is) == 0 && !S_ISREG(is.st_mode);
+    bool standard = strcmp(path, "-") == 0;
+    bool special = standard || (stat(path, &is) == 0 && !S_ISREG(is.st_mode));
 
     *out = (struct page_output){.path = strdup(path)};
     if (out->path == NULL || (!special && asprintf(&out->temporary, "%s.XXXXXX", path) < 0)) {
@@ -102,7 +103,9 @@ bool page_create(struct page_output *out, const char *path) {
         page_discard(out);
         return cannot_write(path);
     }
-    int fd = special ? open(path, O_WRONLY | O_CLOEXEC) : mkostemp(out->temporary, O_CLOEXEC);
+    int fd = standard  ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
+             : special ? open(path, O_WRONLY | O_CLOEXEC)
+                       : mkostemp(out->temporary, O_CLOEXEC);
     if (fd >= 0 && !special) fchmod(fd, usual_mode());
     out->file = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (out->file != NULL) return true;

@@ -84,7 +84,7 @@ static void put_overview(struct overview *l, const struct page_rank *r, int row)
     for (size_t i = 0; i < r->n; i++) {
         const struct page_event *e = &r->events[i];
         const struct page_kind *kind = page_kind_of(l->job, e);
-        int64_t end = e->begin + e->took, until = e->arrived < end ? e->arrived : end;
+        int64_t end = e->begin + e->took, until = page_ready(l->job, e);
         if ((int)kind->work != row) continue;
         cover(l, l->partly[kind->class], l->fully[kind->class], e->begin, end);
         if (until > e->begin) cover(l, l->waits_partly, l->waits_fully, e->begin, until);

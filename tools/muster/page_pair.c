@@ -4,7 +4,8 @@
  * A collective is known by its group and its number there. Where all ranks of the group have it, the last to begin is late, and every other
  * rank waited for it from its own beginning until then, or until its own end if that was earlier. A message is known by group, tag,
  * sender, receiver and number: the receiver waited from its beginning until that of the send. A program does not stand still for a
- * work that is in flight: there no more counts than what it spent in mst_wait.
+ * work that is in flight: there no more counts than what it spent in mst_wait. All the time of a call that failed is waiting, for nobody in
+ * particular where it is not known who came last.
  */
 #include "page.h"
 
@@ -131,14 +132,19 @@ static void add_to_windows(const struct page_job *job, int64_t *windows, int64_t
     }
 }
 
+/* So long the program stood still for it. */
+static int64_t standstill(const struct page_job *job, const struct page_event *e) {
+    bool known = page_kind_of(job, e)->work && e->waited != PAGE_UNKNOWN && e->waited < e->took;
+    return !known ? e->took : e->waited > 0 ? e->waited : 0;
+}
+
 static void add_wait(struct page_job *job, struct page_rank *r, const struct page_event *e, int late) {
-    const struct page_kind *kind = page_kind_of(job, e);
     int64_t end = e->begin + e->took, until = e->arrived < end ? e->arrived : end, ns = until - e->begin;
 
-    if (kind->work && e->waited != PAGE_UNKNOWN && ns > e->waited) ns = e->waited;
+    if (ns > standstill(job, e)) ns = standstill(job, e);
     if (ns <= 0 || late == r->rank) return;
     int at = page_find_rank(job, late);
-    r->waited += ns;
+    if (!page_failed(job, e)) r->waited += ns;
     add_to_picture(job, r->rank, late, ns);
     if (at == PAGE_NONE) return;
     job->ranks[at]->waited_for += ns;
@@ -163,6 +169,10 @@ static void settle(struct pairing *p, struct page_rank *r, struct page_event *e)
     if (e->arrived != PAGE_UNKNOWN) add_wait(p->job, r, e, m->late);
 }
 
+static void add_failed_wait(const struct page_job *job, struct page_rank *r, const struct page_event *e) {
+    if (page_failed(job, e)) r->waited += standstill(job, e);
+}
+
 /* Time in which the program was in communication: in blocking calls, which may overlap in several threads, and waiting for works. */
 static void measure_share(const struct page_job *job, struct page_rank *r) {
     int64_t covered = INT64_MIN, own = r->end - job->begin;
@@ -171,8 +181,7 @@ static void measure_share(const struct page_job *job, struct page_rank *r) {
         const struct page_event *e = &r->events[i];
         int64_t from = e->begin > covered ? e->begin : covered, until = e->begin + e->took;
         if (page_kind_of(job, e)->work) {
-            r->in_comm +=
-                e->waited != PAGE_UNKNOWN && e->waited < e->took ? (e->waited > 0 ? e->waited : 0) : e->took;
+            r->in_comm += standstill(job, e);
         } else if (until > from) {
             r->in_comm += until - from;
             covered = until;
@@ -204,7 +213,10 @@ void page_pair(struct page_job *job) {
             gather(&p, job->ranks[i], &job->ranks[i]->events[k]);
     }
     for (int i = 0; i < job->n_ranks && !job->failed; i++)
-        for (size_t k = 0; k < job->ranks[i]->n; k++) settle(&p, job->ranks[i], &job->ranks[i]->events[k]);
+        for (size_t k = 0; k < job->ranks[i]->n; k++) {
+            settle(&p, job->ranks[i], &job->ranks[i]->events[k]);
+            add_failed_wait(job, job->ranks[i], &job->ranks[i]->events[k]);
+        }
     page_set_free(&p.keys);
     free(p.meetings);
 }

@@ -18,12 +18,14 @@ static uint32_t site_of(struct page_job *job, const struct page_event *e) {
     return at;
 }
 
-static void add(struct page_site_cell *cell, const struct page_event *e) {
-    int64_t waited = e->arrived != PAGE_UNKNOWN ? e->arrived - e->begin : 0;
-
+static void add(const struct page_job *job, struct page_site_cell *cell, const struct page_event *e) {
+    if (page_failed(job, e)) {
+        cell->failed++;
+        return;
+    }
     cell->count++;
     cell->total += page_lasted(e);
-    cell->waited += waited < 0 ? 0 : waited < e->took ? waited : e->took;
+    cell->waited += page_ready(job, e) - e->begin;
 }
 
 /* The first of the cells are those of all ranks, then follow those of each rank that used the site. */
@@ -43,11 +45,11 @@ void page_sites(struct page_job *job) {
             own[s] = (struct page_site_cell){.site = (int32_t)s, .rank = job->ranks[i]->rank};
         for (size_t k = 0; k < job->ranks[i]->n && !job->failed; k++) {
             uint32_t s = site_of(job, &job->ranks[i]->events[k]);
-            add(&own[s], &job->ranks[i]->events[k]);
-            add(&job->site_cells[s], &job->ranks[i]->events[k]);
+            add(job, &own[s], &job->ranks[i]->events[k]);
+            add(job, &job->site_cells[s], &job->ranks[i]->events[k]);
         }
         for (size_t s = 0; s < job->sites.n && job->n_site_cells < SITE_CELLS_MOST; s++)
-            if (own[s].count > 0 &&
+            if (own[s].count + own[s].failed > 0 &&
                 page_room(job, &job->site_cells, job->n_site_cells, &capacity, sizeof *own))
                 job->site_cells[job->n_site_cells++] = own[s];
     }

@@ -147,6 +147,7 @@ static void put_operation(const struct page_job *job, const struct page_operatio
     for (size_t row = o->first; row < o->first + o->n; row++) msi_json_put_int(out, job->rows[row].group);
     msi_json_put_array_end(out);
     put_int(out, "count", o->is.count);
+    put_int(out, "failed", o->is.failed);
     put_us(out, "total_us", o->is.total);
     put_double(out, "avg_us", o->is.average / 1000, 3);
     put_double(out, "tput_gbps", o->is.algbw, 6);
@@ -159,9 +160,9 @@ static void put_operation(const struct page_job *job, const struct page_operatio
 }
 
 static void put_cells(const struct page_job *job, struct msi_json_out *out) {
-    static const char *const columns[] = {"operation", "group",         "rank",      "count",
-                                          "total_us",  "avg_us",        "tput_gbps", "busbw_gbps",
-                                          "moving_us", "free_tput_gbps"};
+    static const char *const columns[] = {"operation", "group",          "rank",      "count",
+                                          "total_us",  "avg_us",         "tput_gbps", "busbw_gbps",
+                                          "moving_us", "free_tput_gbps", "failed"};
 
     open_table(out, "cells", columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < job->n_cells; i++) {
@@ -177,13 +178,14 @@ static void put_cells(const struct page_job *job, struct msi_json_out *out) {
         msi_json_put_double(out, c->is.busbw, 6);
         msi_json_put_scaled(out, c->is.moving, 3);
         msi_json_put_double(out, c->is.free_algbw, 6);
+        msi_json_put_int(out, c->is.failed);
         msi_json_put_array_end(out);
     }
     close_table(out);
 }
 
 static void put_sites(const struct page_job *job, struct msi_json_out *out) {
-    static const char *const columns[] = {"site", "rank", "count", "total_us", "waited_us"};
+    static const char *const columns[] = {"site", "rank", "count", "total_us", "waited_us", "failed"};
 
     open_array(out, "sites");
     for (uint32_t i = 0; i < job->sites.n; i++) {
@@ -205,6 +207,7 @@ static void put_sites(const struct page_job *job, struct msi_json_out *out) {
         msi_json_put_int(out, c->count);
         msi_json_put_scaled(out, c->total, 3);
         msi_json_put_scaled(out, c->waited, 3);
+        msi_json_put_int(out, c->failed);
         msi_json_put_array_end(out);
     }
     close_table(out);

@@ -81,6 +81,15 @@ static void print_shares(const struct page_job *job) {
     free(shares);
 }
 
+static void print_failed(const struct page_job *job) {
+    int64_t failed = 0;
+
+    for (size_t i = 0; i < job->n_operations; i++) failed += job->operations[i].is.failed;
+    if (failed > 0)
+        printf("%lld call%s failed; time in failed calls is waiting, and in no figure below\n",
+               (long long)failed, failed == 1 ? "" : "s");
+}
+
 static void print_head(const struct page_job *job) {
     struct page_set hosts = {0};
     size_t events = 0;
@@ -95,6 +104,7 @@ static void print_head(const struct page_job *job) {
            show_time((double)(job->end - job->begin), time));
     page_set_free(&hosts);
     print_shares(job);
+    print_failed(job);
 }
 
 static int by_total(const void *a, const void *b) {
@@ -117,6 +127,8 @@ static void print_operations(const struct page_job *job) {
         printf("%-24.40s %12s %6d %10lld %10s %10s %14.2f\n", clean(job, o->name), show_size(o->bytes, size),
                o->size, (long long)o->is.count, show_time((double)o->is.total, total),
                show_time(o->is.average, average), o->is.busbw);
+        if (o->is.failed > 0)
+            printf("%-24s %12s %6s %10lld more failed\n", "", "", "", (long long)o->is.failed);
     }
     if (job->n_operations > TOP) printf("and %zu rows more\n", job->n_operations - TOP);
     free(order);
@@ -141,17 +153,20 @@ static void print_late(const struct page_job *job) {
     free(order);
 }
 
-void page_words(const struct page_job *job) {
+void page_say_warnings(const struct page_job *job) {
     enum { WARNINGS_SHOWN = 10 };
 
+    for (int i = 0; i < job->n_warnings && i < WARNINGS_SHOWN; i++)
+        fprintf(stderr, "muster report: warning: %s\n", job->warnings[i]);
+    if (job->n_warnings > WARNINGS_SHOWN)
+        fprintf(stderr, "muster report: and %d warnings more\n", job->n_warnings - WARNINGS_SHOWN);
+}
+
+void page_words(const struct page_job *job) {
     if (page_flights_any(job)) print_flights(job);
     if (job->n_ranks > 0) {
         print_head(job);
         print_operations(job);
         print_late(job);
     }
-    for (int i = 0; i < job->n_warnings && i < WARNINGS_SHOWN; i++)
-        fprintf(stderr, "muster report: warning: %s\n", job->warnings[i]);
-    if (job->n_warnings > WARNINGS_SHOWN)
-        fprintf(stderr, "muster report: and %d warnings more\n", job->n_warnings - WARNINGS_SHOWN);
 }

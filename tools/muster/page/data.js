@@ -151,6 +151,7 @@ function eventAt(lane, row, block, i) {
     group: kindNumber(kind, "group"), class: kindNumber(kind, "class"), message: !!kindNumber(kind, "message"),
       work: !!kindNumber(kind, "work"),
   };
+  event.failed = !!kindNumber(kind, "status");
   event.wait = Number.isNaN(event.arrived) ? 0 : Math.max(0, Math.min(event.arrived, event.end) - event.begin);
   return event;
 }

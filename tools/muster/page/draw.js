@@ -65,6 +65,12 @@ function gatherOverview(density, planes, width) {
   }
 }
 
+/* How much of an event is waiting: all of it where it failed. */
+function waitingShare(b, i) {
+  if (kindNumber(b.kind[i], "status")) return 1;
+  return b.arrived[i] > b.begin[i] ? Math.min(1, (b.arrived[i] - b.begin[i]) / (b.took[i] || 1)) : 0;
+}
+
 /* Goes through the events of a row that are in view; those wide enough are handed to wide, the others are gathered. */
 function gatherEvents(density, row, width, wide) {
   const [first, last] = row.between(view.begin, view.end), scale = width / span();
@@ -74,7 +80,7 @@ function gatherEvents(density, row, width, wide) {
       const from = (b.begin[i] - view.begin) * scale, size = b.took[i] * scale;
       if (from >= width || from + size < 0) continue;
       if (size >= WIDE) { wide(b, i, from, size, index); continue; }
-      const waits = b.arrived[i] > b.begin[i] ? Math.min(1, (b.arrived[i] - b.begin[i]) / b.took[i]) : 0;
+      const waits = waitingShare(b, i);
       const x = Math.max(0, Math.floor(from)), kind = timelineData.kinds[b.kind[i]][KIND.class];
       const here = Math.min(size, x + 1 - from);
       density.add(x, Math.max(here, 0.02), here * waits, kind);
@@ -97,12 +103,11 @@ function paintDensity(density, pixels, offset, width, palette) {
   }
 }
 
-/* One event: the time before the last rank came is paler. */
+/* One event: the time before the last rank came is paler, and one that failed is underlined. */
 function paintEvent(ctx, b, i, from, size, top, high) {
   const kind = b.kind[i], colour = style.colours[kindNumber(kind, "class")];
   const left = Math.max(-4, from), right = Math.min(view.width, from + size);
-  const ready = Number.isNaN(b.arrived[i]) ? from : from + size * Math.max(0, Math.min(1, (b.arrived[i] - b.begin[i]) / (b.took[i] || 1)));
-  const edge = Math.max(left, Math.min(right, ready));
+  const edge = Math.max(left, Math.min(right, from + size * waitingShare(b, i)));
   ctx.fillStyle = colour;
   ctx.globalAlpha = 0.4;
   if (edge > left) ctx.fillRect(LABELS + left, top, edge - left, high);

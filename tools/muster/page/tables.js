@@ -28,7 +28,7 @@ class Table {
       this.down ? "descending" : "ascending") : head.removeAttribute("aria-sort"));
     this.body.replaceChildren(...[...this.rows].sort(compare).map((row) => element("tr", {},
       ...this.columns.map(([, worth, text, isText]) =>
-      element("td", { class: isText ? "text" : null, "data-value": worth(row) }, text(row))))));
+      element("td", { class: isText ? "text" : null, title: isText ? text(row) : null, "data-value": worth(row) }, text(row))))));
   }
 }
 
@@ -38,6 +38,11 @@ const records = (table) => table.rows.map((row) => Object.fromEntries(table.colu
 const number = (field, show) => [(row) => row[field], (row) => show(row[field])];
 const milliseconds = (us) => plain(us / 1000, us >= 1e6 ? 1 : us >= 1e3 ? 3 : 4);
 const rate = (gbps) => gbps ? digits(gbps) : "\u2013";
+
+/* Most programs have none, and no column for them. */
+const withoutFailures = !summary.operations.some((operation) => operation.failed);
+const withFailures = ([title]) => title !== "Failed" || !withoutFailures;
+const failures = (count) => count ? plain(count) : "\u2013";
 
 function fillSelect(select, all, choices, changed) {
   select.append(element("option", { value: "-1" }, all), ...choices.map(([value, text]) => element("option", { value }, text)));
@@ -68,12 +73,13 @@ function drawOperations() {
     ["Size", (o) => o.bytes, (o) => (o.up_to ? "\u2264 " : "") + showBytes(o.bytes)],
     ["Ranks", ...number("size", plain)],
     ["Count", ...number("count", plain)],
+    ["Failed", ...number("failed", failures)],
     ["Total (ms)", ...number("total_us", milliseconds)],
     ["Average (ms)", ...number("avg_us", milliseconds)],
     ["tput (Gbps)", ...number("tput_gbps", rate)],
     ["busbw (Gbps)", ...number("busbw_gbps", rate)],
     ["Waiting", (o) => o.total_us ? 1 - o.moving_us / o.total_us : 0, (o) => showShare(o.total_us ? 1 - o.moving_us / o.total_us : 0)],
-  ], 4);
+  ].filter(withFailures), withoutFailures ? 4 : 5);
   const update = () => table.show(operationRows(cells, Number(byId("op-rank").value), Number(byId("op-group").value)));
   fillSelect(byId("op-rank"), "all", ranksAsChoices(), update);
   fillSelect(byId("op-group"), "all", summary.groups.map((group, i) => [i, `${group.name}: ${shortRanks(group)}`]), update);
@@ -94,11 +100,12 @@ function drawSites() {
     ["Function", (s) => s.function, (s) => s.function, true],
     ["Operation", (s) => s.name, (s) => s.name, true],
     ["Count", ...number("count", plain)],
+    ["Failed", ...number("failed", failures)],
     ["Total (ms)", ...number("total_us", milliseconds)],
     ["Share", (s) => s.total_us / all, (s) => showShare(s.total_us / all)],
-    ["Average (ms)", (s) => s.total_us / s.count, (s) => milliseconds(s.total_us / s.count)],
+    ["Average (ms)", (s) => s.total_us / (s.count || 1), (s) => milliseconds(s.total_us / (s.count || 1))],
     ["Waiting (ms)", ...number("waited_us", milliseconds)],
-  ], 4);
+  ].filter(withFailures), withoutFailures ? 4 : 5);
   const update = () => {
     const rank = Number(byId("site-rank").value), rows = cells.filter((cell) => cell.rank === rank);
     all = rows.reduce((sum, row) => sum + row.total_us, 0) || 1;

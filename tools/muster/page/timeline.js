@@ -140,7 +140,7 @@ function describe(event) {
   if (event.work && event.waited >= 0) add("in mst_wait", showTime(event.waited / 1e3) +
     `, overlap ${showTime((event.took - event.waited) / 1e3)}`);
   if (event.device >= 0) add("on the device", showTime(event.device / 1e3));
-  if (event.took > 0 && event.shape.bytes) add("algbw", digits(8 * event.shape.bytes / event.took) + " Gbps");
+  if (event.took > 0 && event.shape.bytes && !event.failed) add("algbw", digits(8 * event.shape.bytes / event.took) + " Gbps");
   add("thread", String(kindNumber(kind, "tid")));
   add("status", kindText(kind, "status"));
   return pairs;
