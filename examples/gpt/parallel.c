@@ -84,6 +84,28 @@ bool gpt_parallel_saves(const struct gpt_parallel *p) {
     return p->at[GPT_DP] == 0 && p->at[GPT_CP] == 0;
 }
 
+/* Where each of the parts begins. The head is a product too, which counts in layers: one has 12 width^2. */
+static int cut(const struct gpt_config *c, size_t parts, int *starts) {
+    double head = (double)c->vocabulary / (12 * (double)c->width);
+    if (c->layers < parts) return gpt_fail("%zu layers cannot be cut into %zu parts", c->layers, parts);
+    if (gpt_check(mst_partition_layers((int)c->layers, (int)parts, starts, .last = head))) return -1;
+    for (size_t k = 0; k < parts; k++)
+        if (starts[k] == starts[k + 1]) /* no part is to be without layers */
+            return gpt_check(mst_partition_layers((int)c->layers, (int)parts, starts));
+    return 0;
+}
+
+int gpt_parallel_part(const struct gpt_parallel *p, const struct gpt_config *config, size_t chunk,
+                      size_t chunks, struct gpt_part *part) {
+    size_t stages = p->size[GPT_PP], k = chunk * stages + p->at[GPT_PP];
+    int *starts = calloc(stages * chunks + 1, sizeof *starts);
+    int st = starts ? cut(config, stages * chunks, starts) : gpt_fail("no memory");
+    if (!st)
+        *part = (struct gpt_part){(size_t)starts[k], (size_t)starts[k + 1], p->at[GPT_TP], p->size[GPT_TP]};
+    free(starts);
+    return st;
+}
+
 struct gpt_hooks gpt_parallel_hooks(struct gpt_parallel *p) {
     struct gpt_hooks hooks = {.context = p};
     if (p->group[GPT_TP]) {

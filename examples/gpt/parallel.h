@@ -54,6 +54,10 @@ void gpt_parallel_close(struct gpt_parallel *p, bool failed);
 /* This process is the one that saves its slices. */
 bool gpt_parallel_saves(const struct gpt_parallel *p);
 
+/* What this process has of the model as its chunk-th of so many chunks: layers by what they and the head cost. */
+int gpt_parallel_part(const struct gpt_parallel *p, const struct gpt_config *config, size_t chunk,
+                      size_t chunks, struct gpt_part *part);
+
 /* What the model's passes call; without gradient_ready, which the last micro-batch alone is to have. */
 struct gpt_hooks gpt_parallel_hooks(struct gpt_parallel *p);
 

@@ -34,33 +34,18 @@ static int share(struct gpt_trainer *t) {
     return t->tokens && t->targets && t->line ? 0 : gpt_fail("no memory");
 }
 
-/* Where each of the parts begins. The head is a product too, which counts in layers: one has 12 width^2. */
-static int cut(const struct gpt_trainer *t, size_t parts, int *starts) {
-    const struct gpt_config *c = &t->config;
-    double head = (double)c->vocabulary / (12 * (double)c->width);
-    if (c->layers < parts) return gpt_fail("%zu layers cannot be cut into %zu parts", c->layers, parts);
-    if (gpt_check(mst_partition_layers((int)c->layers, (int)parts, starts, .last = head))) return -1;
-    for (size_t k = 0; k < parts; k++)
-        if (starts[k] == starts[k + 1]) /* no part is to be without layers */
-            return gpt_check(mst_partition_layers((int)c->layers, (int)parts, starts));
-    return 0;
-}
-
 static int open_models(struct gpt_trainer *t) {
-    size_t stages = t->parallel.size[GPT_PP], parts = stages * t->chunks;
-    int *starts = calloc(parts + 1, sizeof *starts);
     t->model = calloc(t->chunks, sizeof *t->model);
     t->adam = calloc(t->chunks, sizeof *t->adam);
-    int st = starts && t->model && t->adam ? cut(t, parts, starts) : gpt_fail("no memory");
-    for (size_t i = 0; i < t->chunks && !st; i++) {
-        size_t k = i * stages + t->parallel.at[GPT_PP];
-        struct gpt_part part = {(size_t)starts[k], (size_t)starts[k + 1], t->parallel.at[GPT_TP],
-                                t->parallel.size[GPT_TP]};
-        t->model[i] = gpt_model_new(&t->config, &part, t->options->seed);
-        st = t->model[i] ? gpt_adam_init(t->model[i], &t->adam[i]) : -1;
+    if (!t->model || !t->adam) return gpt_fail("no memory");
+    for (size_t i = 0; i < t->chunks; i++) {
+        struct gpt_part part;
+        if (gpt_parallel_part(&t->parallel, &t->config, i, t->chunks, &part) ||
+            !(t->model[i] = gpt_model_new(&t->config, &part, t->options->seed)) ||
+            gpt_adam_init(t->model[i], &t->adam[i]))
+            return -1;
     }
-    free(starts);
-    return st;
+    return 0;
 }
 
 static int open_pipeline(struct gpt_trainer *t) {
