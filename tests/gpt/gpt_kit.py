@@ -25,7 +25,7 @@ def command(mesh, *arguments, run=()):
 
 
 def start(line, **options):
-    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="latin-1", **options)
 
 
 def output(line, **options):
