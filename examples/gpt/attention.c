@@ -22,7 +22,7 @@ static float *rows_at(struct gpt_rows rows, const struct part *p, size_t t) {
 }
 
 static size_t row_index(const struct part *p, size_t t) {
-    return (p->b * p->a->heads + p->h) * p->a->queries + t;
+    return (p->b * p->a->heads + p->h) * (p->a->stride ? p->a->stride : p->a->queries) + t;
 }
 
 /* How many keys of the block the part's query i sees. */

@@ -26,6 +26,7 @@ struct gpt_attention {
     struct gpt_rows q, out;
     float *lse,
         *sum; /* [batch][heads][queries] each; sum is used between begin and end, and for delta on the way back */
+    size_t stride;  /* of lse and sum from head to head, where these are some of the queries; 0: queries */
     float *scratch; /* gpt_attention_scratch(most keys of a block) floats */
 };
 

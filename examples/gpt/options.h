@@ -17,7 +17,10 @@ struct gpt_options {
     size_t steps, stop_after, batch, micro_batches, warmup, every;
     double rate, decay, clip;
     const char *save, *load;
-    size_t save_every;
+    size_t save_every, resume, digits;
+    /* over processes */
+    const char *mesh, *schedule;
+    size_t chunks, deterministic;
     /* generation */
     const char *prompt, *ids;
     size_t tokens;

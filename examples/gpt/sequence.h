@@ -1,0 +1,16 @@
+/* sequence.h - the tokens of a text: a prompt, and what is added to it. */
+#ifndef GPT_SEQUENCE_H
+#define GPT_SEQUENCE_H
+
+#include "options.h"
+
+struct gpt_sequence {
+    int *tokens; /* the owner frees them */
+    size_t count, room;
+};
+
+int gpt_append(struct gpt_sequence *s, int token);
+/* The prompt's bytes, or the numbers of --ids. */
+int gpt_read_prompt(const struct gpt_options *o, struct gpt_sequence *s);
+
+#endif

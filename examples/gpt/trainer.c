@@ -1,0 +1,166 @@
+/* trainer.c - which parts of the model a process has; a step of training; checkpoints that all write. */
+#include "trainer.h"
+
+#include "checkpoint.h"
+#include "fail.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool interleaved(const struct gpt_trainer *t) {
+    return t->parallel.size[GPT_PP] > 1 && strcmp(t->options->schedule, "interleaved") == 0;
+}
+
+/* How the step's sequences are shared out. */
+static int share(struct gpt_trainer *t) {
+    const struct gpt_options *o = t->options;
+    size_t dp = t->parallel.size[GPT_DP], cp = t->parallel.size[GPT_CP];
+    t->micros = o->micro_batches ? o->micro_batches : t->parallel.size[GPT_PP];
+    if (o->batch == 0 || o->batch % (dp * t->micros))
+        return gpt_fail("--batch %zu cannot be split into %zu micro-batches for each of %zu copies", o->batch,
+                        t->micros, dp);
+    if (cp > 1 && t->config.context % (2 * cp))
+        return gpt_fail("--context %zu cannot be split over cp=%zu: take a multiple of %zu",
+                        t->config.context, cp, 2 * cp);
+    t->sequences = o->batch / dp / t->micros;
+    t->time = t->config.context / cp;
+    size_t rows = t->sequences * t->time;
+    t->tokens = calloc(rows, sizeof *t->tokens);
+    t->targets = calloc(rows, sizeof *t->targets);
+    t->line = calloc(2 * t->config.context, sizeof *t->line);
+    return t->tokens && t->targets && t->line ? 0 : gpt_fail("no memory");
+}
+
+static int open_models(struct gpt_trainer *t) {
+    t->model = calloc(t->chunks, sizeof *t->model);
+    t->adam = calloc(t->chunks, sizeof *t->adam);
+    if (!t->model || !t->adam) return gpt_fail("no memory");
+    for (size_t i = 0; i < t->chunks; i++) {
+        struct gpt_part part;
+        if (gpt_parallel_part(&t->parallel, &t->config, i, t->chunks, &part) ||
+            !(t->model[i] = gpt_model_new(&t->config, &part, t->options->seed)) ||
+            gpt_adam_init(t->model[i], &t->adam[i]))
+            return -1;
+    }
+    return 0;
+}
+
+static int open_pipeline(struct gpt_trainer *t) {
+    t->keeps = 1;
+    if (t->parallel.group[GPT_PP]) {
+        if (gpt_check(mst_pipeline_new(&t->pipeline, .group = t->parallel.group[GPT_PP],
+                                       .schedule = t->options->schedule, .micros = (int)t->micros,
+                                       .chunks = interleaved(t) ? (int)t->chunks : 0,
+                                       .out = {MST_F32, 2, {t->sequences * t->time, t->config.width}},
+                                       .forward = gpt_turn_forward, .backward = gpt_turn_backward, .arg = t)))
+            return -1;
+        t->keeps = (size_t)mst_pipeline_keeps(t->pipeline);
+    }
+    t->acts = calloc(t->keeps * t->chunks, sizeof(struct gpt_acts *));
+    return t->acts ? 0 : gpt_fail("no memory");
+}
+
+/* Where training goes on from; NULL: it begins. */
+static const char *load_from(const struct gpt_options *o) {
+    char path[4096];
+    if (!o->resume || !o->save) return o->load;
+    snprintf(path, sizeof path, "%s/model.safetensors", o->save);
+    return access(path, R_OK) == 0 ? o->save : o->load;
+}
+
+int gpt_trainer_open(const struct gpt_options *o, struct gpt_trainer *t) {
+    const char *load = load_from(o);
+    *t = (struct gpt_trainer){.options = o, .chunks = 1};
+    if (gpt_parallel_open(&t->parallel, o->mesh, o->deterministic)) return -1;
+    if (load ? gpt_checkpoint_config(load, &t->config) : gpt_options_config(o, &t->config)) return -1;
+    if (t->config.vocabulary < 256)
+        return gpt_fail("a model of %zu tokens cannot read bytes", t->config.vocabulary);
+    if (interleaved(t)) t->chunks = o->chunks ? o->chunks : 1;
+    if (gpt_text_open(o->text, &t->text) || share(t) || open_models(t) || open_pipeline(t)) return -1;
+    for (size_t i = 0; i < t->chunks; i++) {
+        if (load && gpt_checkpoint_load(load, t->model[i], &t->adam[i])) return -1;
+        t->adam[i].decay = (float)o->decay;
+    }
+    return 0;
+}
+
+void gpt_trainer_close(struct gpt_trainer *t, bool failed) {
+    mst_pipeline_free(t->pipeline);
+    for (size_t i = 0; t->acts && i < t->chunks * t->keeps; i++) gpt_acts_free(t->acts[i]);
+    for (size_t i = 0; t->adam && i < t->chunks; i++) gpt_adam_free(&t->adam[i]);
+    for (size_t i = 0; t->model && i < t->chunks; i++) gpt_model_free(t->model[i]);
+    gpt_text_close(&t->text);
+    free(t->acts);
+    free(t->adam);
+    free(t->model);
+    free(t->tokens);
+    free(t->targets);
+    free(t->line);
+    gpt_parallel_close(&t->parallel, failed);
+}
+
+size_t gpt_trainer_steps(const struct gpt_trainer *t) {
+    return t->adam[0].step;
+}
+
+/* All micro-batches forward and back. */
+static int passes(struct gpt_trainer *t) {
+    mst_status st = MST_OK;
+    if (t->pipeline) {
+        st = mst_pipeline_run(t->pipeline);
+        t->parallel.waited += mst_pipeline_last_times(t->pipeline).waiting;
+    }
+    for (int i = 0; !t->pipeline && st == MST_OK && i < (int)t->micros; i++) {
+        mst_turn turn = {.micro = i, .first = true, .last = true};
+        st = gpt_turn_forward(&turn, t);
+        if (st == MST_OK) st = gpt_turn_backward(&turn, t);
+    }
+    return st != MST_OK && t->failed ? -1 : gpt_check(st);
+}
+
+/* The embedding's gradient where the table has two copies; NULL elsewhere. */
+static float *end_table(const struct gpt_trainer *t) {
+    for (size_t i = 0; i < t->chunks; i++)
+        if (t->model[i]->dtable) return t->model[i]->dtable;
+    return NULL;
+}
+
+/* This process's share of the squares of the gradient's elements, each of which counts once. */
+static double squares(const struct gpt_trainer *t) {
+    double sum = 0;
+    for (size_t i = 0; i < t->chunks && gpt_parallel_saves(&t->parallel); i++) {
+        struct gpt_squares s = gpt_gradient_squares(t->model[i]);
+        sum += s.split + (t->parallel.at[GPT_TP] == 0 ? s.whole : 0);
+    }
+    return sum;
+}
+
+int gpt_trainer_step(struct gpt_trainer *t, double *loss) {
+    const struct gpt_options *o = t->options;
+    size_t step = gpt_trainer_steps(t);
+    t->loss = 0;
+    for (size_t i = 0; i < t->chunks; i++) gpt_zero_gradients(t->model[i]);
+    if (passes(t) || gpt_data_end(&t->parallel) ||
+        gpt_data_ends(&t->parallel, end_table(t), t->config.vocabulary * t->config.width))
+        return -1;
+    /* Every slice has the loss of its tokens. */
+    double sums[2] = {t->parallel.at[GPT_TP] == 0 ? t->loss : 0, squares(t)};
+    if (gpt_parallel_sum(&t->parallel, sums, 2)) return -1;
+    float rate = gpt_rate((float)o->rate, step, o->warmup, o->steps), clip = gpt_clip(sqrt(sums[1]), o->clip);
+    for (size_t i = 0; i < t->chunks; i++) gpt_adam_step(&t->adam[i], t->model[i], rate, clip);
+    *loss = sums[0] / (double)(o->batch * t->config.context);
+    return isfinite(*loss) ? 0 : gpt_fail("the loss of step %zu is no number: try a smaller --rate", step);
+}
+
+int gpt_trainer_save(struct gpt_trainer *t, const char *directory) {
+    struct gpt_parallel *p = &t->parallel;
+    if (p->rank == 0 && gpt_checkpoint_create(directory, &t->config, true, gpt_trainer_steps(t))) return -1;
+    if (gpt_parallel_barrier(p)) return -1;
+    for (size_t i = 0; i < t->chunks && gpt_parallel_saves(p); i++)
+        if (gpt_checkpoint_write(directory, t->model[i], &t->adam[i])) return -1;
+    if (gpt_parallel_barrier(p)) return -1;
+    return p->rank == 0 ? gpt_checkpoint_finish(directory) : 0;
+}

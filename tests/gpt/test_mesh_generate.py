@@ -1,0 +1,51 @@
+"""Text from stages and slices: the tokens of one process."""
+
+import pathlib
+import tempfile
+import unittest
+
+from gpt_kit import TINY, command, output, start
+
+
+class Generate(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(directory.cleanup)
+        cls.model = pathlib.Path(directory.name) / "model"
+        output(command(None, "train", "--steps", 60, "--save", cls.model, *TINY))
+
+    def text(self, mesh, *extra):
+        # Past the context of 32, so that segments follow each other.
+        return output(command(mesh, "generate", "--load", self.model, "--tokens", 90, *extra, run=["--no-prefix"]))
+
+    def test_the_likeliest_tokens_of_every_split(self):
+        one = self.text(None, "--temperature", 0)
+        self.assertEqual(len(one), len("The ") + 90 + 1)
+        for mesh in ("pp=2", "pp=4", "pp=8", "tp=2", "tp=4", "tp=8", "pp=2,tp=2", "tp=2,pp=4", "pp=2,tp=4"):
+            with self.subTest(mesh=mesh):
+                self.assertEqual(self.text(mesh, "--temperature", 0), one)
+
+    def test_drawn_tokens_of_every_number_of_stages(self):
+        # Stages compute what one process does, to the bit. Slices do not: there a draw may fall on the other side.
+        one = self.text(None, "--temperature", 1)
+        self.assertNotEqual(one, self.text(None, "--temperature", 1, "--seed", 2))
+        for mesh in ("pp=2", "pp=4"):
+            self.assertEqual(self.text(mesh, "--temperature", 1), one)
+
+    def test_prompts_of_all_lengths(self):
+        for ids in ("84", "84,104,101", ",".join(["101"] * 32), ",".join(["101"] * 33), ",".join(["32"] * 70)):
+            extra = ["--ids", ids, "--tokens", 5, "--temperature", 0]
+            one = self.text(None, *extra)
+            self.assertEqual(len(one.split()), ids.count(",") + 6)
+            self.assertEqual(self.text("pp=2,tp=2", *extra), one)
+
+    def test_copies_are_refused(self):
+        process = start(command("dp=2", "generate", "--load", self.model))
+        _, err = process.communicate(timeout=60)
+        self.assertIn("over pp and tp alone", err)
+        self.assertNotEqual(process.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,107 @@
+"""
+Training over a mesh: which runs agree to the bit, checkpoints between meshes, and what becomes of a run that loses a rank.
+
+With --deterministic 1 sums depend on the inputs and their order in the group alone. So these write the same bytes: every number of
+stages, schedule and number of micro-batches; dimensions in another order, unless that changes the order of dp and cp; ranks on one
+host and on several. Another dp, tp or cp cuts the sums elsewhere and agrees within rounding.
+"""
+
+import itertools
+import os
+import pathlib
+import re
+import signal
+import tempfile
+import unittest
+
+from gpt_kit import TINY, command, farthest, losses, output, start
+
+LIMIT = 1e-7  # see test_mesh.py
+APART = ["sh", "-c", 'MUSTER_FORCE_HOST=$((RANK % 2)) exec "$0" "$@"']
+
+
+def rank_pid(launcher, rank):
+    """The process that the launcher runs as this rank."""
+    for child in pathlib.Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
+        if f"\0RANK={rank}\0" in "\0" + pathlib.Path(f"/proc/{child}/environ").read_text():
+            return int(child)
+    raise AssertionError(f"no rank {rank} under {launcher}")
+
+
+class Runs(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.path = pathlib.Path(directory.name)
+
+    def weights(self, mesh, *extra, run=()):
+        save = self.path / "weights"
+        output(command(mesh, "train", "--steps", 4, "--save", save, "--deterministic", 1, *TINY, *extra, run=run))
+        return (save / "model.safetensors").read_bytes()
+
+    def test_pipelines_to_the_bit(self):
+        reference = self.weights("pp=2")
+        for schedule, micros in itertools.product(("gpipe", "1f1b", "interleaved"), (1, 2, 4)):
+            extra = ["--schedule", schedule, "--micro-batches", micros]
+            self.assertEqual(self.weights("pp=2", *extra), reference, extra)
+        self.assertEqual(self.weights("pp=4"), reference)
+        self.assertEqual(self.weights("pp=8", "--schedule", "gpipe"), reference)
+
+    def test_orders_to_the_bit(self):
+        self.assertEqual(self.weights("dp=2,tp=2"), self.weights("tp=2,dp=2"))
+        self.assertEqual(self.weights("dp=2,pp=2,tp=2"), self.weights("tp=2,pp=2,dp=2"))
+        self.assertEqual(self.weights("dp=2,tp=2"), self.weights("dp=2,tp=2"))
+
+    def test_hosts_to_the_bit(self):
+        for mesh in ("dp=4", "tp=4", "dp=2,cp=2"):
+            self.assertEqual(self.weights(mesh), self.weights(mesh, run=APART), mesh)
+
+    def test_a_checkpoint_is_for_every_mesh(self):
+        whole = losses(output(command(None, "train", "--steps", 6, *TINY)))
+        meshes = (None, "dp=2", "tp=2", "pp=2", "cp=2", "dp=2,pp=2", "tp=2,cp=2")
+        for i, mesh in enumerate(meshes):
+            save, other = self.path / str(i), meshes[(i + 3) % len(meshes)]
+            first = losses(output(command(mesh, "train", "--steps", 6, "--stop-after", 3, "--save", save, *TINY)))
+            rest = losses(output(command(other, "train", "--steps", 6, "--load", save, *TINY)))
+            with self.subTest(saved_under=mesh, loaded_under=other):
+                self.assertEqual((sorted(first), sorted(rest)), ([0, 1, 2], [3, 4, 5]))
+                self.assertLess(farthest({**first, **rest}, whole), LIMIT)
+
+    def kill_in_the_middle(self, mesh, rank, *extra, run=()):
+        """Kills a rank once ten steps are done; what the run prints then, and its exit code."""
+        process = start(command(mesh, "train", "--steps", 60, "--deterministic", 1, *TINY, *extra, run=run))
+        try:
+            head = []
+            for line in process.stdout:
+                head.append(line)
+                if re.search(r"step +10 ", line):
+                    break
+            os.kill(rank_pid(process.pid, rank), signal.SIGKILL)
+            out, err = process.communicate(timeout=100)
+        finally:
+            process.terminate()
+            process.wait()
+        return "".join(head) + out, err, process.returncode
+
+    def test_a_killed_rank_is_named(self):
+        for mesh in ("dp=4", "tp=4", "pp=4", "cp=4"):
+            with self.subTest(mesh=mesh):
+                out, err, status = self.kill_in_the_middle(mesh, 2)
+                self.assertNotEqual(status, 0)
+                self.assertNotIn("step   59", out)
+                self.assertRegex(err, r"\[[013]\] gpt: MST_ERR_PEER_LOST: .*rank 2\b", err)
+
+    def test_goes_on_after_a_killed_rank(self):
+        for mesh in ("dp=2,tp=2", "pp=2,cp=2"):
+            with self.subTest(mesh=mesh):
+                save = ["--save", self.path / mesh, "--save-every", 4, "--resume", 1]
+                undisturbed = output(command(mesh, "train", "--steps", 60, "--deterministic", 1, *TINY))
+                out, err, status = self.kill_in_the_middle(mesh, 1, *save, run=["--max-restarts", 1])
+                self.assertEqual(status, 0, err)
+                self.assertEqual(losses(out), losses(undisturbed))
+                again = [int(step) for step in re.findall(r"step +(\d+) ", out)]
+                self.assertEqual(again.count(0), 1)  # the second attempt did not begin at the beginning
+
+
+if __name__ == "__main__":
+    unittest.main()
