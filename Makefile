@@ -8,9 +8,10 @@ build: ## build the library, the tool and the examples into build/
 	cmake --preset release
 	cmake --build build -j$(JOBS)
 
-demo: build ## four processes meet, say where they are, and train a model together
+demo: build ## four processes meet, train a GPT together, say what that cost, and write with it
 	build/bin/muster run -n 4 build/bin/examples/01_hello
-	build/bin/muster run -n 4 build/bin/examples/02_all_reduce
+	build/bin/muster run -n 4 --prof build/bin/gpt train --mesh dp=2,pp=2 --steps 300 --save build/demo
+	build/bin/muster run -n 4 build/bin/gpt generate --mesh pp=4 --load build/demo --prompt "This License" --tokens 300
 
 test: ## install what the tests need, build, run everything
 	@scripts/test.sh
