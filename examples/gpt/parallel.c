@@ -99,7 +99,8 @@ int gpt_parallel_part(const struct gpt_parallel *p, const struct gpt_config *con
                       size_t chunks, struct gpt_part *part) {
     size_t stages = p->size[GPT_PP], k = chunk * stages + p->at[GPT_PP];
     int *starts = calloc(stages * chunks + 1, sizeof *starts);
-    int st = starts ? cut(config, stages * chunks, starts) : gpt_fail("no memory");
+    if (!starts) return gpt_fail("no memory");
+    int st = cut(config, stages * chunks, starts);
     if (!st)
         *part = (struct gpt_part){(size_t)starts[k], (size_t)starts[k + 1], p->at[GPT_TP], p->size[GPT_TP]};
     free(starts);

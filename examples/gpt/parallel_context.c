@@ -135,7 +135,7 @@ int gpt_context_attend(void *parallel, const struct gpt_attention *a, const stru
     struct gpt_parallel *p = parallel;
     struct gpt_ring *r = &p->ring;
     struct block b = block_of(a);
-    mst_work *works[2];
+    mst_work *works[2] = {NULL};
     if (reserve(r, &b)) return -1;
     copy(&b, own->k, r->keys[0], true);
     copy(&b, own->v, r->keys[0] + b.count, true);
@@ -179,7 +179,7 @@ int gpt_context_attend_back(void *parallel, const struct gpt_attention *a, const
     struct gpt_parallel *p = parallel;
     struct gpt_ring *r = &p->ring;
     struct block b = block_of(a);
-    mst_work *works[2], *gradients[2];
+    mst_work *works[2] = {NULL}, *gradients[2] = {NULL};
     if (reserve(r, &b)) return -1;
     copy(&b, own->k, r->keys[0], true);
     copy(&b, own->v, r->keys[0] + b.count, true);
