@@ -44,7 +44,7 @@ format() { files '*.c' '*.h' '*.cpp' '*.hpp' | xargs -r clang-format --dry-run -
 
 # Shows where; clang-tidy -p build FILE shows the path that leads there.
 tidy() { # clang-tidy options...; files on standard input
-    xargs -r -P "$jobs" -n 2 clang-tidy --quiet -p build --extra-arg=-Wno-unknown-warning-option "$@" 2>&1 |
+    xargs -r -P "$jobs" -n 2 clang-tidy --quiet -p build --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-optimization-argument "$@" 2>&1 |
         grep -E '(error|warning): |^Error'
     return "${PIPESTATUS[0]}"
 }

@@ -30,11 +30,12 @@ configure_and_build() { # preset, build directory, target, cmake options...
     fi
 }
 
-# Failing tests are counted from the report; a run that left none has failed as a whole.
+# Failing tests are counted from the report; a run that left none has failed as a whole. Many tests wait for most of their time, so that
+# one more than there are processors keeps these busy.
 run_tests() { # preset, build directory
     local report=$PWD/$2/report.xml
     rm -f "$report"
-    ctest --preset "$1" -j2 --output-junit "$report" --test-output-size-passed 65536
+    ctest --preset "$1" -j$((jobs + 1)) --output-junit "$report" --test-output-size-passed 65536
     if [[ ! -s $report ]]; then return 1; fi
     reports+=("$1=$report")
 }

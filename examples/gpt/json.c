@@ -142,7 +142,7 @@ bool gpt_json_count(struct gpt_json *in, uint64_t *count) {
 static bool word(struct gpt_json *in, const char *text) {
     size_t n = strlen(text);
     peek(in);
-    if (in->bad || (size_t)(in->end - in->at) < n || memcmp(in->at, text, n)) return false;
+    if (in->bad || (size_t)(in->end - in->at) < n || memcmp(in->at, text, n) != 0) return false;
     in->at += n;
     return true;
 }

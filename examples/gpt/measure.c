@@ -50,11 +50,10 @@ int gpt_measure(const struct gpt_options *o) {
     if (gpt_options_config(o, &c)) return -1;
     size_t rows = o->batch * o->context, widest = c.inner > 3 * c.width ? c.inner : 3 * c.width;
     size_t largest = (rows > widest ? rows : widest) * widest;
-    float *buffer[3];
-    for (int i = 0; i < 3; i++) {
-        if (!(buffer[i] = calloc(largest, sizeof **buffer))) return gpt_fail("no memory for %zu rows", rows);
-        for (size_t k = 0; k < largest; k++) buffer[i][k] = (float)(k % 17) / 17;
-    }
+    float *memory = calloc(3 * largest, sizeof *memory), *buffer[3];
+    if (!memory) return gpt_fail("no memory for %zu rows", rows);
+    for (size_t k = 0; k < 3 * largest; k++) memory[k] = (float)(k % 17) / 17;
+    for (int i = 0; i < 3; i++) buffer[i] = memory + (size_t)i * largest;
     double most = peak();
     printf("%s, one core: %.1f GFLOP/s without memory; y = x W, dx = dy W^T, dW = x^T dy\n",
            gpt_matmul_kind(), most / 1e9);
@@ -62,6 +61,6 @@ int gpt_measure(const struct gpt_options *o) {
     line("proj", rows, c.width, c.width, buffer, most);
     line("mlp in", rows, c.inner, c.width, buffer, most);
     line("mlp out", rows, c.width, c.inner, buffer, most);
-    for (int i = 0; i < 3; i++) free(buffer[i]);
+    free(memory);
     return 0;
 }

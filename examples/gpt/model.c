@@ -32,8 +32,8 @@ void gpt_zero_gradients(struct gpt_model *model) {
 
 /* Where, in base, the parameter with this name lies. */
 static float *find(const struct gpt_model *m, float *base, const char *name) {
-    for (size_t i = 0; i < m->params; i++)
-        if (strcmp(m->param[i].name + strlen("transformer."), name) == 0) return base + m->param[i].offset;
+    for (size_t i = 0; m->param && i < m->params; i++)
+        if (!strcmp(m->param[i].name + sizeof "transformer." - 1, name)) return base + m->param[i].offset;
     return NULL;
 }
 

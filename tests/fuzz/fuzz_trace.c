@@ -58,8 +58,10 @@ static void check_tables(const struct page_job *job) {
     int64_t events = 0, counted = 0, at_sites = 0;
 
     for (int i = 0; i < job->n_ranks; i++) events += (int64_t)job->ranks[i]->n;
-    for (size_t i = 0; i < job->n_operations; i++) counted += job->operations[i].is.count;
-    for (size_t i = 0; i < job->sites.n; i++) at_sites += job->site_cells[i].count;
+    for (size_t i = 0; i < job->n_operations; i++)
+        counted += job->operations[i].is.count + job->operations[i].is.failed;
+    for (size_t i = 0; i < job->sites.n; i++)
+        at_sites += job->site_cells[i].count + job->site_cells[i].failed;
     assert(counted == events && at_sites == events);
 }
 
