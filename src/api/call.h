@@ -64,10 +64,10 @@ struct msi_whole {
     mst_dtype dtype;
     const mst_call *options;
     mst_group *group;
-    uint64_t bytes; /* to be known before the last begins */
-    bool last;      /* what begins now is the last */
-    bool told;      /* it was */
-    uint64_t begin, seq;
+    uint64_t bytes;          /* to be known before the last begins */
+    bool last;               /* what begins now is the last */
+    bool told;               /* it was */
+    uint64_t begin, seq;     /* seq: of the first of them; 0: none was begun */
     struct msi_whole *outer; /* that it came between, in a callback; NULL: none */
 };
 void msi_whole_begin(struct msi_whole *whole);

@@ -148,6 +148,7 @@ void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark 
     if (watch & MSI_WATCH_FLIGHT) mark->spot = fly(call, tick);
     if (!(watch & MSI_WATCH_RECORD)) return;
     struct msi_whole *whole = whole_of(call);
+    if (whole && !whole->seq) whole->seq = *msi_call_number(call);
     if (whole && !whole->last) return;
     if (!call->options.prof && !msi_recorder_wants(log_name(call))) return;
     if (!name_record(call, &mark->record)) return;
@@ -159,7 +160,6 @@ void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark 
 
 void msi_whole_begin(struct msi_whole *whole) {
     whole->begin = msi_watch_on() & MSI_WATCH_RECORD ? msi_tick() : 0;
-    whole->seq = whole->group->operations + 1;
     whole->outer = current;
     current = whole;
 }
@@ -173,8 +173,7 @@ static void record_failure(struct msi_whole *whole, mst_status status) {
 }
 
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status) {
-    bool begun = whole->group->operations >= whole->seq;
-    if (status != MST_OK && begun && whole->begin && !whole->told) record_failure(whole, status);
+    if (status != MST_OK && whole->seq && whole->begin && !whole->told) record_failure(whole, status);
     current = whole->outer;
     return status;
 }
