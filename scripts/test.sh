@@ -44,7 +44,7 @@ fuzz_one() { # target
     local name=${1##*/}
     local corpus=build-fuzz/corpus/$name log=build-fuzz/$name.log
     mkdir -p "$corpus"
-    if ! "$1" -max_total_time=3 -verbosity=0 -print_final_stats=1 -artifact_prefix="build-fuzz/" "$corpus" \
+    if ! "$1" -max_total_time=2 -verbosity=0 -print_final_stats=1 -artifact_prefix="build-fuzz/" "$corpus" \
         "tests/fuzz/seeds/$name" >"$log" 2>&1; then
         printf 'fuzz: %s failed\n' "$name"
         tail -n 60 "$log"
