@@ -10,7 +10,7 @@ build: ## build the library, the tool and the examples into build/
 
 demo: build ## four processes meet, train a GPT together, say what that cost, and write with it
 	build/bin/muster run -n 4 build/bin/examples/01_hello
-	build/bin/muster run -n 4 --prof build/bin/gpt train --mesh dp=2,pp=2 --steps 300 --save build/demo
+	build/bin/muster run -n 4 --prof build/bin/gpt train --mesh dp=2,pp=2 --save build/demo
 	build/bin/muster run -n 4 build/bin/gpt generate --mesh pp=4 --load build/demo --prompt "This License" --tokens 300
 
 test: ## install what the tests need, build, run everything
