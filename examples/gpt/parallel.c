@@ -88,11 +88,7 @@ bool gpt_parallel_saves(const struct gpt_parallel *p) {
 static int cut(const struct gpt_config *c, size_t parts, int *starts) {
     double head = (double)c->vocabulary / (12 * (double)c->width);
     if (c->layers < parts) return gpt_fail("%zu layers cannot be cut into %zu parts", c->layers, parts);
-    if (gpt_check(mst_partition_layers((int)c->layers, (int)parts, starts, .last = head))) return -1;
-    for (size_t k = 0; k < parts; k++)
-        if (starts[k] == starts[k + 1]) /* no part is to be without layers */
-            return gpt_check(mst_partition_layers((int)c->layers, (int)parts, starts));
-    return 0;
+    return gpt_check(mst_partition_layers((int)c->layers, (int)parts, starts, .last = head));
 }
 
 int gpt_parallel_part(const struct gpt_parallel *p, const struct gpt_config *config, size_t chunk,
