@@ -63,6 +63,16 @@ class Program(unittest.TestCase):
         self.assertNotEqual(drawn[1], drawn[2])
         ids = gpt("generate", "--load", self.path / "m", "--ids", "84,104,101", "--tokens", 5, "--temperature", 0)
         self.assertEqual(bytes(map(int, ids.split())), greedy[0][:8].encode())
+        (self.path / "empty").write_text("\n\n")
+        for arguments, words in (
+            (["--samples", 0], "nothing to generate"),
+            (["--batch", 0], "at least one text"),
+            (["--prompt", ""], "empty prompt"),
+            (["--ids", "1,x"], "1,x: numbers"),
+            (["--prompts", self.path / "empty"], "no line to go on from"),
+            (["--prompts", self.path / "empty", "--ids", "1"], "one of them"),
+        ):
+            self.assertIn(words, gpt("generate", "--load", self.path / "m", *arguments, status=1))
 
     def test_says_what_is_wrong(self):
         for arguments, words in (
