@@ -95,8 +95,7 @@ static int open_generator(struct generator *g) {
     if (g->parallel.copies) return gpt_fail("--mesh %s: text is generated over pp and tp alone", o->mesh);
     if (gpt_checkpoint_config(o->load, &g->config) ||
         gpt_parallel_part(&g->parallel, &g->config, 0, 1, &part) ||
-        !(g->model = gpt_model_new(&g->config, &part, o->seed)) ||
-        gpt_checkpoint_load(o->load, g->model, NULL))
+        !(g->model = gpt_model_blank(&g->config, &part)) || gpt_checkpoint_load(o->load, g->model, NULL))
         return -1;
     return gpt_texts_open(o, &g->config, &g->texts);
 }

@@ -81,7 +81,7 @@ static int allocate(struct gpt_model *m) {
     return 0;
 }
 
-struct gpt_model *gpt_model_new(const struct gpt_config *config, const struct gpt_part *part, uint64_t seed) {
+struct gpt_model *gpt_model_blank(const struct gpt_config *config, const struct gpt_part *part) {
     if (gpt_config_check(config) || gpt_part_check(config, part)) return NULL;
     struct gpt_model *m = calloc(1, sizeof *m);
     if (!m) return gpt_fail("no memory"), NULL;
@@ -92,7 +92,12 @@ struct gpt_model *gpt_model_new(const struct gpt_config *config, const struct gp
         return NULL;
     }
     find_all(m);
-    for (size_t i = 0; i < m->params; i++)
+    return m;
+}
+
+struct gpt_model *gpt_model_new(const struct gpt_config *config, const struct gpt_part *part, uint64_t seed) {
+    struct gpt_model *m = gpt_model_blank(config, part);
+    for (size_t i = 0; m && i < m->params; i++)
         gpt_param_start(&m->param[i], &m->part, seed, m->values + m->param[i].offset);
     return m;
 }
@@ -105,7 +110,18 @@ void gpt_model_free(struct gpt_model *m) {
     free(m->layer);
     free(m->dlayer);
     free(m->wide);
+    free(m->head);
     free(m);
+}
+
+int gpt_model_turn_head(struct gpt_model *m) {
+    size_t width = m->config.width, tokens = m->config.vocabulary;
+    if (!gpt_model_is_last(m)) return 0;
+    if (!m->head) m->head = malloc(width * tokens * sizeof *m->head);
+    if (!m->head) return gpt_fail("no memory for the head");
+    for (size_t t = 0; t < tokens; t++)
+        for (size_t i = 0; i < width; i++) m->head[i * tokens + t] = m->table[t * width + i];
+    return 0;
 }
 
 int gpt_model_reserve(struct gpt_model *m, size_t rows, size_t keys) {
