@@ -49,7 +49,7 @@ class Generate(unittest.TestCase):
         wanted = "".join(f"--- {i + 1}: {head}\n{text}" for i, (head, text) in enumerate(zip(heads, alone)))
         file = self.model / "prompts"
         file.write_text("\n".join(prompts[:4]) + "\n\n\r\n" + "\r\n".join(prompts[4:]))
-        for mesh, batch in ((None, 8), (None, 4), ("pp=2", 8), ("pp=4", 2), ("pp=4", 1), ("tp=4", 3), ("pp=2,tp=2", 9)):
+        for mesh, batch in ((None, 4), ("pp=4", 2), ("tp=4", 3), ("pp=2,tp=2", 9)):
             with self.subTest(mesh=mesh, batch=batch):
                 self.assertEqual(self.text(mesh, "--prompts", file, "--batch", batch, *extra), wanted)
 
