@@ -10,7 +10,7 @@
 
 #define TILE_COLUMNS     (TILE_VECTORS * LANES)
 #define STRIP_ROWS       2
-#define STRIP_STEPS      8
+#define STRIP_STEPS      (TILE_ROWS * TILE_VECTORS < 24 ? 4 : 8) /* by how many registers there are */
 #define JOIN_AGAIN(a, b) a##b
 #define JOIN(a, b)       JOIN_AGAIN(a, b)
 #define UNROLLED         _Pragma("GCC unroll 16")
