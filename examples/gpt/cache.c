@@ -42,8 +42,8 @@ static int lay_out(struct gpt_cache *c) {
 }
 
 struct gpt_cache *gpt_cache_new(struct gpt_model *model, size_t batch, size_t capacity, size_t most) {
-    if (batch == 0 || batch > 65536 || capacity == 0 || capacity > model->config.context || most == 0 ||
-        most > capacity)
+    if (batch == 0 || batch > GPT_CACHE_MOST || capacity == 0 || capacity > model->config.context ||
+        most == 0 || most > capacity)
         return gpt_fail("a cache for %zu sequences of %zu tokens; the model takes up to %zu tokens", batch,
                         capacity, model->config.context),
                NULL;

@@ -7,6 +7,8 @@
 
 #include "model.h"
 
+enum { GPT_CACHE_MOST = 65536 }; /* sequences */
+
 struct gpt_cache {
     struct gpt_model *model;
     size_t batch, capacity, length; /* sequences; tokens that fit; tokens that are kept */

@@ -47,10 +47,12 @@ static void told(void *context, int token) {
 /* "--- 3: Once upon a time" */
 static void show_header(const struct generator *g, size_t index) {
     const struct gpt_written *text = &g->texts.list[index];
+    const int *byte = text->all.tokens;
+    size_t n = text->prompt < SHOWN ? text->prompt : SHOWN;
+    while (n < text->prompt && n > 0 && (byte[n] & 0xc0) == 0x80) n--; /* no character is cut in two */
     printf("--- %zu: ", index + 1);
-    for (size_t i = 0; i < text->prompt && i < SHOWN; i++)
-        putchar(iscntrl(text->all.tokens[i]) ? ' ' : text->all.tokens[i]);
-    puts(text->prompt > SHOWN ? "..." : "");
+    for (size_t i = 0; i < n; i++) putchar(iscntrl(byte[i]) ? ' ' : byte[i]);
+    puts(n < text->prompt ? "..." : "");
 }
 
 static void show_text(const struct generator *g, size_t index) {

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TEXTS_MOST = 1 << 16, TOKENS_MOST = 1 << 30 };
+
 /* The first text's numbers are those of a text alone. */
 static uint64_t stream_of(uint64_t seed, size_t text) {
     uint64_t first = gpt_random_stream(seed, "generate");
@@ -30,6 +32,7 @@ static struct gpt_written *one_more(struct gpt_texts *t, uint64_t seed) {
 /* A text for each sample of a prompt. */
 static int add_prompt(struct gpt_texts *t, const struct gpt_options *o, const struct gpt_config *config,
                       const char *prompt) {
+    if (o->samples > TEXTS_MOST - t->count) return gpt_fail("more than %d texts", TEXTS_MOST);
     for (size_t i = 0; i < o->samples; i++) {
         struct gpt_written *text = one_more(t, o->seed);
         if (!text || gpt_append_prompt(&text->all, prompt, t->numbers)) return -1;
@@ -67,6 +70,7 @@ int gpt_texts_open(const struct gpt_options *o, const struct gpt_config *config,
     struct gpt_file file;
     bool bytes = config->vocabulary == 256;
     *t = (struct gpt_texts){.numbers = o->ids || (o->prompts && !bytes)};
+    if (o->tokens > TOKENS_MOST) return gpt_fail("--tokens %zu: at most %d", o->tokens, TOKENS_MOST);
     if (o->samples == 0) return gpt_fail("--samples 0: there is nothing to generate");
     if (o->prompts && o->ids) return gpt_fail("--prompts and --ids: give one of them");
     if (!o->prompts && !o->ids && !bytes)

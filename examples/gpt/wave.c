@@ -127,14 +127,14 @@ static int write_segments(struct gpt_wave *w, size_t shortest, size_t end) {
     return 0;
 }
 
-/* Room for the batches, and for so many tokens at once. */
-static int open_wave(struct gpt_wave *w, size_t most) {
+/* Room for the batches: so many tokens, and so many at once. */
+static int open_wave(struct gpt_wave *w, size_t capacity, size_t most) {
     w->cache = calloc(w->batches, sizeof *w->cache);
     w->tokens = calloc(w->rows * most, sizeof *w->tokens);
     w->ids = calloc(w->rows, sizeof *w->ids);
     if (!w->cache || !w->tokens || !w->ids) return gpt_fail("no memory for %zu texts", w->count);
     for (size_t i = 0; i < w->batches; i++)
-        if (!(w->cache[i] = gpt_cache_new(w->model, w->rows, w->model->config.context, most))) return -1;
+        if (!(w->cache[i] = gpt_cache_new(w->model, w->rows, capacity, most))) return -1;
     return 0;
 }
 
@@ -146,7 +146,7 @@ static void close_wave(struct gpt_wave *w) {
 }
 
 size_t gpt_wave_most(const struct gpt_wave *w) {
-    return w->parallel->size[GPT_PP] * w->options->batch;
+    return w->parallel->size[GPT_PP] * least(w->options->batch, GPT_CACHE_MOST);
 }
 
 int gpt_wave_write(struct gpt_wave *w, size_t first, size_t count) {
@@ -162,7 +162,7 @@ int gpt_wave_write(struct gpt_wave *w, size_t first, size_t count) {
     w->rows = (count + stages - 1) / stages;
     w->batches = (count + w->rows - 1) / w->rows;
     size_t end = longest + w->options->tokens, again = end > context + 1 ? gpt_texts_again(context) : 0;
-    int st = open_wave(w, shortest > again ? shortest : again);
+    int st = open_wave(w, least(context, end), shortest > again ? shortest : again);
     if (!st) st = write_segments(w, shortest, end);
     close_wave(w);
     return st;
