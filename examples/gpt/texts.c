@@ -39,6 +39,7 @@ static int add_prompt(struct gpt_texts *t, const struct gpt_options *o, const st
         text->prompt = text->all.count;
         text->end = text->prompt + o->tokens;
         if (text->prompt == 0) return gpt_fail("an empty prompt: give at least one token to go on from");
+        if (gpt_tokens_check(config, text->all.tokens, text->prompt)) return -1;
         if (text->prompt > config->context) text->skip = text->prompt - gpt_texts_again(config->context);
     }
     return 0;

@@ -149,18 +149,23 @@ size_t gpt_wave_most(const struct gpt_wave *w) {
     return w->parallel->size[GPT_PP] * least(w->options->batch, GPT_CACHE_MOST);
 }
 
+/* As many batches as stages, if there are enough texts, and as even as can be. */
+static void cut(struct gpt_wave *w, size_t first, size_t count) {
+    size_t stages = w->parallel->size[GPT_PP];
+    w->first = first;
+    w->count = count;
+    w->rows = (count + stages - 1) / stages;
+    w->batches = (count + w->rows - 1) / w->rows;
+}
+
 int gpt_wave_write(struct gpt_wave *w, size_t first, size_t count) {
-    size_t stages = w->parallel->size[GPT_PP], context = w->model->config.context;
-    size_t shortest = SIZE_MAX, longest = 0;
+    size_t context = w->model->config.context, shortest = SIZE_MAX, longest = 0;
     for (size_t i = first; i < first + count; i++) {
         size_t given = gpt_written_given(&w->texts->list[i]);
         shortest = least(shortest, given);
         longest = given > longest ? given : longest;
     }
-    w->first = first;
-    w->count = count;
-    w->rows = (count + stages - 1) / stages;
-    w->batches = (count + w->rows - 1) / w->rows;
+    cut(w, first, count);
     size_t end = longest + w->options->tokens, again = end > context + 1 ? gpt_texts_again(context) : 0;
     int st = open_wave(w, least(context, end), shortest > again ? shortest : again);
     if (!st) st = write_segments(w, shortest, end);

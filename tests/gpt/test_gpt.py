@@ -82,6 +82,8 @@ class Program(unittest.TestCase):
         common = ["generate", "--load", RECORDED / "gpt2", "--tokens", 6, "--temperature", 0]
         alone = [gpt(*common, "--ids", ids) for ids in ("3,60,7", "5", "9,9")]
         self.assertEqual(gpt(*common, "--prompts", self.path / "ids"), "".join(alone))
+        (self.path / "ids").write_text("3\n3,64")
+        self.assertIn("token 64", gpt(*common, "--prompts", self.path / "ids", status=1))
 
     def test_says_what_is_wrong(self):
         for arguments, words in (
