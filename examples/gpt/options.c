@@ -41,6 +41,8 @@ static const struct {
     {"mesh", TEXT, AT(mesh), NULL, "processes under muster run, as in dp=2,pp=2,tp=2; cp splits sequences"},
     {"schedule", TEXT, AT(schedule), "1f1b", "of stages: 1f1b, gpipe or interleaved"},
     {"chunks", COUNT, AT(chunks), "2", "parts of the model on each stage, interleaved"},
+    {"backend", TEXT, AT(backend), NULL,
+     "of the processes; several take turns, a line each, as in native,mpi [MUSTER_BACKEND]"},
     {"deterministic", COUNT, AT(deterministic), "0", "1: the same bits however the processes are connected"},
     {"load", TEXT, AT(load), NULL, "begin with the model in this directory"},
     {"prompt", TEXT, AT(prompt), "The ", "text to go on from"},

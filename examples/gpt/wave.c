@@ -17,7 +17,7 @@ static size_t text_at(const struct gpt_wave *w, size_t batch, size_t row) {
 
 static mst_status ended(struct gpt_wave *w, int st) {
     if (st) w->failed = true;
-    return st ? MST_ERR_STATE : MST_OK;
+    return st ? MST_ERR_CALLBACK : MST_OK;
 }
 
 /* A batch's tokens behind the first `length` ones have come. */
