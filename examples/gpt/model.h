@@ -56,7 +56,7 @@ struct gpt_model {
     struct gpt_part part;
     size_t params, count; /* parameters, and elements of all together */
     struct gpt_param *param;
-    float *values, *gradients;        /* count elements each */
+    float *values, *gradients;        /* count elements each; gradients may be NULL, see gpt_model_blank */
     struct gpt_layer *layer, *dlayer; /* last - first of them: into values, into gradients */
     /* NULL where the stage lacks them; the table is the head's too. */
     float *table, *positions, *dtable, *dpositions;
@@ -89,7 +89,7 @@ struct gpt_acts {
 
 /* A model with parameters as they begin. NULL, and words, where the part is not one of the model or memory lacks. */
 struct gpt_model *gpt_model_new(const struct gpt_config *config, const struct gpt_part *part, uint64_t seed);
-/* One with zeros, for parameters out of a file: drawing them takes longer than reading. */
+/* One that is to be filled from a file and goes forward alone: it has zeros, and no gradients. */
 struct gpt_model *gpt_model_blank(const struct gpt_config *config, const struct gpt_part *part);
 void gpt_model_free(struct gpt_model *model);
 bool gpt_model_is_first(const struct gpt_model *model);
