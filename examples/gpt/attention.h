@@ -11,6 +11,7 @@
 #ifndef GPT_ATTENTION_H
 #define GPT_ATTENTION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Where row t of head h of sequence b lies: data + b * batch + t * row + h * head_width. */
@@ -35,6 +36,8 @@ struct gpt_keys {
     /* Of the first key; the others follow it. A query sees the keys up to its own position. */
     size_t position;
     struct gpt_rows k, v;
+    bool turned; /* k lies the other way: row i of head h of sequence b has all keys' i-th elements, at
+                    data + b * batch + (h * head_width + i) * row. Forward alone. */
 };
 
 size_t gpt_attention_scratch(size_t keys);

@@ -22,8 +22,8 @@ struct gpt_options {
     const char *mesh, *schedule, *backend;
     size_t chunks, deterministic;
     /* generation */
-    const char *prompt, *ids;
-    size_t tokens;
+    const char *prompt, *ids, *prompts;
+    size_t samples, tokens;
     double temperature;
     size_t seed;
 };
