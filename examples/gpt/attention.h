@@ -24,16 +24,16 @@ struct gpt_attention {
     size_t queries;  /* of each sequence */
     size_t position; /* of the first query; the others follow it */
     struct gpt_rows q, out;
-    float *lse,
-        *sum; /* [batch][heads][queries] each; sum is used between begin and end, and for delta on the way back */
+    /* [batch][heads][queries] each; sum is used between begin and end, and for delta on the way back. */
+    float *lse, *sum;
     size_t stride;  /* of lse and sum from head to head, where these are some of the queries; 0: queries */
     float *scratch; /* gpt_attention_scratch(most keys of a block) floats */
 };
 
 struct gpt_keys {
     size_t count; /* of each sequence */
-    size_t
-        position; /* of the first key; the others follow it. A query sees the keys up to its own position. */
+    /* Of the first key; the others follow it. A query sees the keys up to its own position. */
+    size_t position;
     struct gpt_rows k, v;
 };
 

@@ -2,6 +2,7 @@
 #include "model.h"
 
 #include "fail.h"
+#include "memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,7 @@ static int allocate(struct gpt_model *m) {
     const struct gpt_param *end = &m->param[m->params ? m->params - 1 : 0];
     m->count = end->offset + end->count;
     m->values = calloc(m->count + 1, sizeof *m->values);
-    m->gradients = calloc(m->count + 1, sizeof *m->gradients);
+    m->gradients = gpt_memory_take((m->count + 1) * sizeof *m->gradients);
     m->layer = calloc(layers + 1, sizeof *m->layer);
     m->dlayer = calloc(layers + 1, sizeof *m->dlayer);
     if (!m->values || !m->gradients || !m->layer || !m->dlayer)
@@ -101,10 +102,10 @@ void gpt_model_free(struct gpt_model *m) {
     if (!m) return;
     free(m->param);
     free(m->values);
-    free(m->gradients);
+    gpt_memory_give(m->gradients);
     free(m->layer);
     free(m->dlayer);
-    free(m->wide);
+    gpt_memory_give(m->wide);
     free(m);
 }
 
@@ -112,9 +113,9 @@ int gpt_model_reserve(struct gpt_model *m, size_t rows, size_t keys) {
     size_t wide = 3 * gpt_local_width(m) > gpt_local_inner(m) ? 3 * gpt_local_width(m) : gpt_local_inner(m);
     size_t needed = rows * (wide + m->config.width) + gpt_attention_scratch(keys);
     if (needed > m->reserved) {
-        float *block = malloc(needed * sizeof *block);
+        float *block = gpt_memory_take(needed * sizeof *block);
         if (!block) return gpt_fail("no memory for %zu rows", rows);
-        free(m->wide);
+        gpt_memory_give(m->wide);
         m->wide = block;
         m->reserved = needed;
     }
@@ -175,12 +176,11 @@ struct gpt_acts *gpt_acts_new(struct gpt_model *m, size_t batch, size_t time) {
     if (!a) return gpt_fail("no memory"), NULL;
     *a = (struct gpt_acts){.batch = batch, .time = time, .rows = batch * time};
     lay_out(m, a, &p);
-    a->block = p.base = aligned_alloc(64, p.used);
+    a->block = p.base = gpt_memory_take(p.used);
     if (!p.base || gpt_model_reserve(m, a->rows, m->config.context)) {
         gpt_acts_free(a);
         return gpt_fail("no memory for a micro-batch of %zu tokens", batch * time), NULL;
     }
-    memset(p.base, 0, p.used);
     p.used = 0;
     lay_out(m, a, &p);
     for (size_t t = 0; t < time; t++) a->place[t] = (int)t;
@@ -189,6 +189,6 @@ struct gpt_acts *gpt_acts_new(struct gpt_model *m, size_t batch, size_t time) {
 
 void gpt_acts_free(struct gpt_acts *a) {
     if (!a) return;
-    free(a->block);
+    gpt_memory_give(a->block);
     free(a);
 }

@@ -58,12 +58,12 @@ struct gpt_model {
     struct gpt_param *param;
     float *values, *gradients;        /* count elements each */
     struct gpt_layer *layer, *dlayer; /* last - first of them: into values, into gradients */
-    float *table, *positions, *dtable,
-        *dpositions; /* NULL where the stage lacks them; the table is the head's too */
+    /* NULL where the stage lacks them; the table is the head's too. */
+    float *table, *positions, *dtable, *dpositions;
     float *norm, *norm_bias, *dnorm, *dnorm_bias; /* before the head */
     size_t reserved;                              /* floats of what follows */
-    float *wide, *narrow,
-        *scores; /* for one layer at a time: rows by inner or 3 width, rows by width, attention's */
+    /* For one layer at a time: rows by inner or 3 width, rows by width, attention's. */
+    float *wide, *narrow, *scores;
 };
 
 /* What a layer keeps of a micro-batch. */

@@ -2,6 +2,7 @@
 #include "parallel.h"
 
 #include "fail.h"
+#include "memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,7 @@ int gpt_parallel_open(struct gpt_parallel *p, const char *mesh, bool determinist
     *p = (struct gpt_parallel){.size = {1, 1, 1, 1}, .ranks = 1, .deterministic = deterministic};
     if (!mesh) return 0;
     if (gpt_check(mst_init()) || gpt_check(mst_init_device_mesh_from(mesh, &p->mesh))) return -1;
+    gpt_memory_share();
     p->rank = mst_get_rank(NULL);
     p->ranks = mst_get_world_size(NULL);
     return read_mesh(p, together, sizeof together) ? -1 : open_groups(p, together);

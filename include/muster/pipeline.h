@@ -16,7 +16,8 @@
  *  2. Each run does the whole schedule once, on the thread that calls. What is received and sent meanwhile travels by itself:
  *     while a micro-batch is computed, the next one comes and the last one goes. There is no barrier.
  *  3. Where a rank fails, is killed, or its callback returns an error, the runs of all others end with an error that names it, also
- *     where it is not their neighbour; a pipeline that failed can only be freed.
+ *     where it is not their neighbour: the run that is going on, or the next where that needed nothing more. A pipeline that failed
+ *     can only be freed.
  *  4. A callback may call anything but mst_pipeline_run and mst_pipeline_free of this pipeline. It returns MST_OK, the status of a call
  *     that failed, whose words are then those of the run, or MST_ERR_CALLBACK where it fails for reasons of its own.
  *  5. One thread at a time uses a pipeline. It has groups of its own and needs the one it was made of no more. Free it before its
@@ -140,7 +141,7 @@ int mst_pipeline_stage(const mst_pipeline *pipeline);
 int mst_pipeline_stages(const mst_pipeline *pipeline);
 /* Places that a turn's keep names. */
 int mst_pipeline_keeps(const mst_pipeline *pipeline);
-/* What the part before passes on; n 0 on the first. */
+/* What the part before passes on; n 0 where there is none: on the first stage, unless it has several chunks. */
 mst_shape mst_pipeline_in(const mst_pipeline *pipeline);
 
 /* What the last run took on this stage, in seconds. */

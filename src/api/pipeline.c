@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/handles.h"
 #include "base/options.h"
-#include "pipeline/partition.h"
+#include "schedule/partition.h"
 
 #include <muster/output.h>
 #include <stdio.h>

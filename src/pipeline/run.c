@@ -4,11 +4,10 @@
 #include "group/choice.h"
 #include "os/clock.h"
 #include "pipeline/blame.h"
+#include "schedule/words.h"
 
 #include <limits.h>
 #include <stdio.h>
-
-static const char *const log_names[MSI_CHANNELS] = {"activations", "gradients", "token ids"};
 
 static struct msi_buffer *slot_of(const mst_pipeline *p, const struct msi_action *a) {
     return &p->slots[a->channel][a->kind == MSI_ACT_RECEIVE ? MSI_IN_SLOT : MSI_OUT_SLOT][a->slot];
@@ -43,7 +42,7 @@ static mst_status begin_message(mst_pipeline *p, const struct msi_action *a) {
                      .src = peer,
                      .dst = peer,
                      .tag = p->pairs.succ ? 0 : a->channel, /* a ring of one has no pairs */
-                     .log_name = log_names[a->channel]};
+                     .log_name = msi_channel_name(a->channel)};
     return in ? mst_irecv_with(slot->memory, msi_shape_count(shape), shape->dtype, &call)
               : mst_isend_with(slot->memory, msi_shape_count(shape), shape->dtype, &call);
 }
@@ -62,7 +61,7 @@ static mst_status say_late(mst_pipeline *p, const struct msi_action *a) {
     msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
              a->kind == MSI_ACT_RECEIVE ? "%sno %s of %s came within %d ms"
                                         : "%sthe %s for %s were not taken within %d ms",
-             late, log_names[a->channel], who, p->timeout_ms);
+             late, msi_channel_name(a->channel), who, p->timeout_ms);
     return msi_blame(MST_ERR_STALLED, culprit);
 }
 
@@ -112,13 +111,11 @@ static mst_turn_callback callback_of(const mst_pipeline *p, const struct msi_act
 
 /* Where a call of ours failed in the callback, and with it the group or more, its words stay. */
 static mst_status say_refused(const mst_pipeline *p, const struct msi_action *a, mst_status st, bool failed) {
-    static const char *const words[] = {
-        [MSI_ACT_FORWARD] = "forward", [MSI_ACT_BACKWARD] = "backward", [MSI_ACT_TAKE] = "take"};
     mst_status own = mst_last_error()->status;
     if (failed && (st == own || (st == MST_ERR_CALLBACK && mst_status_scope(own) >= MST_SCOPE_GROUP)))
         return own;
     return msi_fail(MST_ERR_CALLBACK, NULL, "the callback %s of stage %d returned %s for micro-batch %d",
-                    words[a->kind], p->stage, mst_status_name(st), a->micro);
+                    msi_action_name(a->kind), p->stage, mst_status_name(st), a->micro);
 }
 
 static mst_status compute(mst_pipeline *p, const struct msi_action *a) {
