@@ -123,6 +123,11 @@ static mst_status make_all_slots(mst_pipeline *p) {
     return st;
 }
 
+static mst_status prepare(mst_pipeline *p) {
+    mst_status st = msi_pipeline_hear(p);
+    return st == MST_OK ? make_all_slots(p) : st;
+}
+
 /* A buffer whose messages go over the pair with the stage behind, or before; NULL: there are none. */
 static const void *find_buffer(const mst_pipeline *p, bool behind) {
     for (int c = 0; c < MSI_CHANNELS; c++) {
@@ -178,10 +183,10 @@ mst_status msi_pipeline_new(mst_group *stages, const mst_pipeline_options *optio
     if (!made) return msi_fail_memory();
     mst_status st = open_groups(made, stages);
     if (st == MST_OK) st = msi_pipeline_meet(made, check_all(made, stages->size));
+    if (st == MST_OK) st = msi_pipeline_agree(made, prepare(made));
     if (st == MST_OK) {
-        st = make_all_slots(made);
-        if (st == MST_OK) st = join_pairs(made);
-        if (st != MST_OK) st = msi_pipeline_end(made, st); /* the others have one by now */
+        st = join_pairs(made);
+        if (st != MST_OK) st = msi_pipeline_end(made, st); /* others may have one by now */
     }
     if (st == MST_OK)
         *pipeline = made;
