@@ -286,6 +286,10 @@ static void ring(int port) {
     mst_group *pred, *succ;
     REFUSE(mst_initialize_distributed("127.0.0.1", port, size, me, me, "tpu"), MST_ERR_INVALID,
            "comm_device is 'tpu'");
+    REFUSE(mst_initialize_distributed("127.0.0.1", port, 0, 0, me, "cpu"), MST_ERR_INVALID,
+           "no rank 0 in a world of 0");
+    REFUSE(mst_initialize_distributed("127.0.0.1", port, size, size, me, "cpu"), MST_ERR_INVALID,
+           "there is no rank");
     REFUSE(mst_initialize_distributed(NULL, port, size, me, me, "cpu"), MST_ERR_INVALID, "head_ip is NULL");
     assert(!mst_get_pipeline_parallel_pred_group() && !mst_get_comm_device());
     CHECK(mst_initialize_distributed("127.0.0.1", port, size, me, me, "cpu"));
