@@ -55,6 +55,13 @@ static void choose_gpu(int local_rank) {
     setenv("MUSTER_CUDA_DEVICE", chosen, 1);
 }
 
+/* mst_init would take a world size of 0 as not given, and ask the launcher who this is. */
+static mst_status check_place(int world_size, int rank) {
+    if (world_size > 0 && rank >= 0 && rank < world_size) return MST_OK;
+    return msi_fail(MST_ERR_INVALID, "ranks go from 0 to the world size less 1",
+                    "there is no rank %d in a world of %d", rank, world_size);
+}
+
 static mst_status join(const char *head_ip, int port, int world_size, int rank, int local_rank,
                        const char *device) {
     char method[320];
@@ -80,7 +87,8 @@ mst_status mst_initialize_distributed(const char *head_ip, int port, int world_s
     mst_status st =
         head_ip ? check_device(comm_device, &device) : msi_fail(MST_ERR_INVALID, NULL, "head_ip is NULL");
     mst_group *world = st == MST_OK && mst_is_initialized() ? msi_api_group(name, NULL, NULL) : NULL;
-    if (world) {
+    if (st == MST_OK) st = check_place(world_size, rank);
+    if (world && st == MST_OK) {
         st = check_world(world, world_size, rank, device);
         if (st == MST_OK && ring_is_open()) return MST_OK;
     } else if (st == MST_OK) {

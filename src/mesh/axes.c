@@ -22,9 +22,11 @@ mst_status msi_axis_check_name(const char *name) {
                         name);
     for (const char *c = name; *c; c++)
         if (*c == ',' || *c == '=' || isspace((unsigned char)*c) || iscntrl((unsigned char)*c))
-            return msi_fail(MST_ERR_INVALID, remedy,
-                            "'%.80s' cannot be the name of a dimension: it has a comma, '=' or a space in it",
-                            name);
+            return msi_fail(
+                MST_ERR_INVALID, remedy,
+                "'%.80s' cannot be the name of a dimension: it has a comma, '=', a space or a control "
+                "character in it",
+                name);
     return MST_OK;
 }
 

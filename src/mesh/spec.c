@@ -21,7 +21,10 @@ static mst_status read_part(struct msi_str part, int *size, size_t *name) {
     size_t i = minus ? at + 1 : at;
     for (; i < part.n && part.p[i] >= '0' && part.p[i] <= '9' && number <= INT_MAX; i++)
         number = number * 10 + (part.p[i] - '0');
-    if (part.n == at || i < part.n || number > INT_MAX)
+    if (number > INT_MAX)
+        return msi_fail(MST_ERR_INVALID, REMEDY, "'%.*s' in the mesh has a size above %d", MSI_SHOW(part),
+                        INT_MAX);
+    if (part.n == at || i < part.n)
         return msi_fail(MST_ERR_INVALID, REMEDY, "'%.*s' in the mesh has no size that is a number",
                         MSI_SHOW(part));
     *size = (int)(minus ? -number : number);

@@ -123,6 +123,40 @@ static mst_status make_all_slots(mst_pipeline *p) {
     return st;
 }
 
+static mst_status prepare(mst_pipeline *p) {
+    mst_status st = msi_pipeline_hear(p);
+    return st == MST_OK ? make_all_slots(p) : st;
+}
+
+/* A buffer whose messages go over the pair with the stage behind, or before; NULL: there are none. */
+static const void *find_buffer(const mst_pipeline *p, bool behind) {
+    for (int c = 0; c < MSI_CHANNELS; c++) {
+        int direction = behind == (c != MSI_GRADIENTS) ? MSI_OUT_SLOT : MSI_IN_SLOT;
+        if (p->slots[c][direction]) return p->slots[c][direction][0].memory;
+    }
+    return NULL;
+}
+
+static mst_status join_pair(const mst_pipeline *p, bool behind) {
+    const void *buffer = find_buffer(p, behind);
+    struct msi_comm *comm;
+    mst_memory memory;
+    if (!buffer) return MST_OK;
+    mst_group *pair = msi_handle_memory(behind ? p->pairs.succ : p->pairs.pred);
+    mst_status st = msi_group_comm(pair, buffer, &comm, &memory);
+    return st == MST_OK ? msi_comm_open(comm, p->timeout_ms, NULL) : st;
+}
+
+/*
+ * The ranks of a pair meet before its first message, which has no limit of its own. Backends whose ranks all wait for it would wait in a
+ * circle if each began with the rank before: so the lower pair is first, which for the first rank is the one with the rank behind.
+ */
+static mst_status join_pairs(const mst_pipeline *p) {
+    if (!p->pairs.succ) return MST_OK;
+    mst_status st = join_pair(p, p->stage == 0);
+    return st == MST_OK ? join_pair(p, p->stage != 0) : st;
+}
+
 static mst_pipeline *begin(mst_group *stages, const mst_pipeline_options *options) {
     static atomic_uint turns; /* only has to change; nothing is ordered by it */
     mst_pipeline *p = msi_handle_alloc(sizeof *p);
@@ -149,9 +183,10 @@ mst_status msi_pipeline_new(mst_group *stages, const mst_pipeline_options *optio
     if (!made) return msi_fail_memory();
     mst_status st = open_groups(made, stages);
     if (st == MST_OK) st = msi_pipeline_meet(made, check_all(made, stages->size));
+    if (st == MST_OK) st = msi_pipeline_agree(made, prepare(made));
     if (st == MST_OK) {
-        st = make_all_slots(made);
-        if (st != MST_OK) st = msi_pipeline_end(made, st); /* the others have one by now */
+        st = join_pairs(made);
+        if (st != MST_OK) st = msi_pipeline_end(made, st); /* others may have one by now */
     }
     if (st == MST_OK)
         *pipeline = made;

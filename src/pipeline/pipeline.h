@@ -17,7 +17,7 @@ struct msi_buffer {
     const struct msi_action *action; /* the message */
 };
 
-/* What a stage passes on; all ranks know their own, and after msi_pipeline_meet that of the stage before. */
+/* What a stage passes on; all ranks know their own, and after msi_pipeline_hear that of the stage before. */
 struct msi_passes {
     mst_shape out, prompt, ids;
 };
@@ -46,8 +46,12 @@ mst_status msi_pipeline_run(mst_pipeline *pipeline);
 /* It failed: all others end with it. Fails as the first of them did. */
 mst_status msi_pipeline_end(mst_pipeline *pipeline, mst_status status);
 
-/* All stages find out whether they mean the same, and what the one before passes on. own: how it stands with this one. See meet.c. */
+/* All stages find out whether they mean the same, and fail if they do not. own: how it stands with this one. See meet.c. */
 mst_status msi_pipeline_meet(mst_pipeline *pipeline, mst_status own);
+/* Then each learns what the one before passes on … */
+mst_status msi_pipeline_hear(mst_pipeline *pipeline);
+/* … and all come here with how that went, and what it led to; they fail if it failed for one. */
+mst_status msi_pipeline_agree(mst_pipeline *pipeline, mst_status own);
 
 /* Elements of it. */
 size_t msi_shape_count(const mst_shape *shape);

@@ -56,6 +56,12 @@ class Suite(Gloo, CollectiveTest):
             self.run_suite(n, program=PROGRAMS / "letters", env=CHOICE)
 
 
+    def test_pipelines(self):
+        """Messages go all the way round: ranks that open their groups in another order than their neighbours wait in a circle."""
+        for words in (("stream", 4, 3, 2, 2), ("train", "interleaved", 3, 2, 2)):
+            self.run_suite(3, *words, program=PROGRAMS / "pipeline", env=CHOICE)
+
+
 class Worker(Gloo, CollectiveTest):
     def test_stop(self):
         """A thread that does not end when it is told to."""

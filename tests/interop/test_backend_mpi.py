@@ -94,6 +94,11 @@ class Launched:
         """Groups of all kinds, and never the world."""
         self.succeed(self.launcher, 4, PROGRAMS / "groups", 40)
 
+    def test_pipelines(self):
+        """Messages go all the way round: ranks that open their groups in another order than their neighbours wait in a circle."""
+        for words in (("stream", 4, 3, 2, 2), ("train", "interleaved", 3, 2, 2)):
+            self.succeed(self.launcher, 3, PROGRAMS / "pipeline", *words)
+
     def test_example(self):
         out = self.succeed(self.launcher, 4, BUILD / "bin/examples/02_all_reduce")
         self.assertEqual(out.count("my model: y = 2.99"), 4, out)

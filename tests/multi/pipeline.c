@@ -6,7 +6,7 @@
  *   pipeline stream BATCHES TOKENS INNER MICROS
  *   pipeline fail HOW STAGE STEP         in that step that stage's forward of micro-batch 2: "refuses", "leans" on a call that fails,
  *                                        "dies", or is "late"
- *   pipeline unfit HOW STAGE             that stage "differs" in its schedule, or "lacks" a shape
+ *   pipeline unfit HOW STAGE             that stage "differs" in its schedule, "lacks" a shape, or has no memory: "starves"
  *   pipeline wrong                       arguments that make no sense
  *   pipeline alone                       one rank
  *   pipeline ring PORT                   FlexLLMGen's beginning, and a message round the ring; rank and size are the launcher's
@@ -206,14 +206,27 @@ static void stream(int batches, int tokens, int inner, int micros) {
 }
 
 /* It fails for all, and the next one is not disturbed. */
+static void *allocate_none(size_t bytes, void *arg) {
+    (void)bytes;
+    (void)arg;
+    return NULL;
+}
+
+static void release_none(void *memory, void *arg) {
+    (void)arg;
+    assert(!memory);
+}
+
 static void unfit(const char *how, int stage) {
     mst_pipeline *p = NULL;
     struct model m = {0};
     bool differs = !strcmp(how, "differs") && me == stage, lacks = !strcmp(how, "lacks") && me == stage;
+    bool starves = !strcmp(how, "starves") && me == stage;
     mst_shape out = {MST_F32, lacks ? 0 : 1, {4}};
     mst_status st =
         mst_pipeline_new(&p, .schedule = differs ? "gpipe" : "1f1b", .micros = 4, .out = out,
-                         .forward = forward, .backward = backward, .arg = &m, .timeout_ms = 10000);
+                         .forward = forward, .backward = backward, .arg = &m, .timeout_ms = 10000,
+                         .alloc = starves ? allocate_none : NULL, .release = starves ? release_none : NULL);
     assert(st != MST_OK && !p);
     printf("%s culprit %d: %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
     train("1f1b", 4, 0, 2, NULL, 0, 0);
@@ -273,6 +286,10 @@ static void ring(int port) {
     mst_group *pred, *succ;
     REFUSE(mst_initialize_distributed("127.0.0.1", port, size, me, me, "tpu"), MST_ERR_INVALID,
            "comm_device is 'tpu'");
+    REFUSE(mst_initialize_distributed("127.0.0.1", port, 0, 0, me, "cpu"), MST_ERR_INVALID,
+           "no rank 0 in a world of 0");
+    REFUSE(mst_initialize_distributed("127.0.0.1", port, size, size, me, "cpu"), MST_ERR_INVALID,
+           "there is no rank");
     REFUSE(mst_initialize_distributed(NULL, port, size, me, me, "cpu"), MST_ERR_INVALID, "head_ip is NULL");
     assert(!mst_get_pipeline_parallel_pred_group() && !mst_get_comm_device());
     CHECK(mst_initialize_distributed("127.0.0.1", port, size, me, me, "cpu"));

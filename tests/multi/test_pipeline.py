@@ -81,6 +81,9 @@ class Pipelines(CollectiveTest):
         out = self.failed(4, "unfit", "lacks", 1)
         for rank, culprit in enumerate((1, -1, 1, 1)):
             self.assertRegex(out, rf"\[{rank}\] MST_ERR_INVALID culprit {culprit}: .*\.out")
+        out = self.failed(4, "unfit", "starves", 1)
+        for rank, culprit in enumerate((1, -1, 1, 1)):
+            self.assertIn(f"[{rank}] MST_ERR_MEMORY culprit {culprit}: ", out)
 
 
 if __name__ == "__main__":

@@ -78,6 +78,7 @@ class InfoMesh(ToolTest):
     def test_mistakes(self):
         for shape, part in (
             ("", "no size that is a number; write a mesh as dp=2,tp=4"),
+            ("dp=99999999999", "'dp=99999999999' in the mesh has a size above 2147483647"),
             ("dp=two", "'dp=two' in the mesh has no size that is a number"),
             ("dp=0", "dimension 0 of the mesh has size 0; give every dimension a size of 1 or more"),
             ("dp=2,tp=-2", "dimension 1 of the mesh has size -2"),

@@ -319,15 +319,51 @@ static int print_all(const struct info_options *wanted, cJSON *root) {
     return EXIT_DONE;
 }
 
+static const struct info_options defaults = {.plan = {.bytes = "1M", .dtype = "f32", .ranks = 4, .hosts = 1},
+                                             .schedule = {.stage = -1, .backward = 1}};
+
+static bool is_given(const struct opt *option, const struct info_options *wanted) {
+    const char *value = (const char *)wanted + option->offset,
+               *preset = (const char *)&defaults + option->offset;
+    _Static_assert(sizeof(long) == sizeof(const char *), "numbers and strings are compared alike");
+    return memcmp(value, preset, option->kind == OPT_FLAG ? sizeof(bool) : sizeof(long)) != 0;
+}
+
+/* Options that belong to none of what is asked for, and more than one thing that is, would be passed over in silence. */
+static int check_options(const struct info_options *wanted) {
+    const char *const things[] = {wanted->plan.kind ? "plan" : NULL, wanted->mesh ? "mesh" : NULL,
+                                  wanted->schedule.kind ? "schedule" : NULL,
+                                  wanted->operations ? "operations" : NULL, wanted->env ? "env" : NULL};
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof things / sizeof *things; i++) {
+        if (first && things[i])
+            return opt_mistake(&command, "--%s and --%s: ask for one at a time", first, things[i]);
+        if (things[i]) first = things[i];
+    }
+    if (wanted->json && (wanted->plan.kind || wanted->operations))
+        return opt_mistake(&command, "--%s is not printed as JSON", first);
+    for (size_t i = 0; i < command.n_options; i++) {
+        bool of_plan = options[i].offset >= offsetof(struct info_options, plan) &&
+                       options[i].offset < offsetof(struct info_options, schedule);
+        bool of_schedule = options[i].offset >= offsetof(struct info_options, schedule);
+        if (((of_plan && !wanted->plan.kind) || (of_schedule && !wanted->schedule.kind)) &&
+            is_given(&options[i], wanted))
+            return opt_mistake(&command, "--%s is for --%s, which is not asked for", options[i].name,
+                               of_plan ? "plan" : "schedule");
+    }
+    return OPT_PROCEED;
+}
+
 int cmd_info(int argc, char **argv) {
-    struct info_options wanted = {.plan = {.bytes = "1M", .dtype = "f32", .ranks = 4, .hosts = 1},
-                                  .schedule = {.stage = -1, .backward = 1}};
+    struct info_options wanted = defaults;
     struct msi_settings settings;
     char **operands;
     int n;
     int exit_status = opt_parse(&command, argc, argv, &wanted, &operands, &n);
     if (exit_status != OPT_PROCEED) return exit_status;
     if (n) return opt_mistake(&command, "'%s' is not expected here", operands[0]);
+    exit_status = check_options(&wanted);
+    if (exit_status != OPT_PROCEED) return exit_status;
     if (wanted.plan.kind) return info_plan(&command, &wanted.plan);
     if (wanted.mesh) return info_mesh(&command, wanted.mesh, wanted.json);
     wanted.schedule.json = wanted.json;

@@ -238,6 +238,9 @@ int info_schedule(const struct opt_command *command, const struct schedule_optio
     struct msi_schedule_spec spec = spec_of(wanted, kind);
     if (kind != MSI_STREAM && wanted->inner)
         return opt_mistake(command, "--inner is for --schedule stream, not for %s", wanted->kind);
+    if (!msi_schedule_trains(kind) && wanted->backward > 1)
+        return opt_mistake(command, "--backward is for schedules that train, not for %s", wanted->kind);
+    if (wanted->json && wanted->svg) return opt_mistake(command, "--json and --svg: ask for one at a time");
     if (wanted->stage >= spec.stages)
         return opt_mistake(command, "of %d stages the last is stage %d", spec.stages, spec.stages - 1);
     if (msi_schedule_settle(&spec) != MST_OK) return refuse(command);
