@@ -61,13 +61,6 @@ static void free_family(struct msi_mesh_family *family) {
     free(family);
 }
 
-static void end_group(mst_group *handle) {
-    if (!handle || !msi_handle_alive(handle)) return;
-    mst_group *group = msi_handle_memory(handle);
-    msi_group_forget(group);
-    msi_group_free(group);
-}
-
 /* Whether the mesh has as many places as there are ranks for it. */
 static mst_status check_size(const struct msi_mesh_family *family, const struct msi_axes *axes, bool given,
                              int world_size) {
@@ -91,7 +84,7 @@ static mst_status seat_ranks(struct msi_mesh_family *family, const int *given, i
     int *sorted = malloc((size_t)n * sizeof *sorted);
     mst_status st = family->ranks && sorted ? MST_OK : msi_fail_memory();
     for (int i = 0; st == MST_OK && i < n; i++) sorted[i] = family->ranks[i] = given ? given[i] : i;
-    if (st == MST_OK) st = msi_api_check_ranks(sorted, n, world_size);
+    if (st == MST_OK) st = msi_group_check_ranks(sorted, n, world_size);
     for (int i = 0; st == MST_OK && i < n; i++)
         if (family->ranks[i] == family->rank) family->position = i;
     free(sorted);
@@ -127,10 +120,9 @@ static mst_status meet(struct msi_mesh_family *family, struct msi_world *world, 
         memcpy(sorted, family->ranks, (size_t)n * sizeof *sorted);
         mst_group_options options = family->of;
         options.name = (const char *)name.data;
-        st = msi_api_check_ranks(sorted, n, world->size);
+        st = msi_group_check_ranks(sorted, n, world->size);
         if (st == MST_OK)
-            st = msi_api_new_group(world, sorted, n, &(struct msi_group_label){"mesh", false}, &options,
-                                   &whole);
+            st = msi_group_make(world, sorted, n, &(struct msi_group_label){"mesh", false}, &options, &whole);
     }
     if (st == MST_OK) {
         struct msi_wait wait = {msi_deadline(whole->timeout_ms), NULL};
@@ -176,7 +168,7 @@ static mst_status make(const int *shape, int ndim, const char *const *names, con
     if (st == MST_OK) {
         *mesh = whole->handle;
     } else {
-        end_group(family->whole);
+        msi_group_end(&family->whole);
         free_family(family);
     }
     return st;
@@ -229,8 +221,8 @@ mst_status mst_mesh_free(mst_mesh *handle) {
                         "a callback of a work cannot end the groups of a mesh");
     if (msi_handle_alive(family->world)) {
         if (!msi_api_group("mst_mesh_free", NULL, family->world)) return MST_ERR_STATE;
-        for (int i = 0; i < family->n_groups; i++) end_group(family->groups[i].handle);
-        end_group(family->whole);
+        for (int i = 0; i < family->n_groups; i++) msi_group_end(&family->groups[i].handle);
+        msi_group_end(&family->whole);
     }
     free_family(family);
     return MST_OK;

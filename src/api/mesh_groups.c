@@ -34,12 +34,12 @@ static mst_status make_group(struct msi_mesh_family *family, int n, mst_group **
     int count, *ranks = gather_ranks(family, n, &count);
     name_group(family, n, &name, &label);
     mst_status st = ranks && !name.failed && !label.failed ? MST_OK : msi_fail_memory();
-    if (st == MST_OK) st = msi_api_check_ranks(ranks, count, world->world->size);
+    if (st == MST_OK) st = msi_group_check_ranks(ranks, count, world->world->size);
     if (st == MST_OK) {
         mst_group_options options = family->of;
         options.name = (const char *)name.data;
         struct msi_group_label known_as = {(const char *)label.data, true};
-        st = msi_api_new_group(world->world, ranks, count, &known_as, &options, &made);
+        st = msi_group_make(world->world, ranks, count, &known_as, &options, &made);
     }
     if (st == MST_OK) *handle = made->handle;
     free(ranks);
