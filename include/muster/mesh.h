@@ -7,7 +7,8 @@
  *     mst_mesh_get_group(mesh, "tp", &tp);
  *
  * Where a call takes dims, that is the name of a dimension, or of several in the mesh's order with commas between them
- * ("dp,tp"), or their numbers from 0 up. NULL stands for the only dimension of a mesh that has just one.
+ * ("dp,tp"). A number that is no name stands for a place among the mesh's dimensions, from 0 up; where dimensions were given no
+ * names, "1" is the name of one, in slices too. NULL stands for the only dimension of a mesh that has just one.
  *
  * Lifetimes and threads
  *  1. A mesh owns its groups, its slices and what was flattened from it. mst_mesh_free ends them all, the end of the world ends

@@ -7,13 +7,6 @@
 /* The group that a call is about (NULL: the default world), or NULL with the failure recorded. Names the call. */
 mst_group *msi_api_group(const char *name, const mst_site *site, const mst_group *group);
 
-/* Sorts ranks and checks that each is in the world and named once. */
-mst_status msi_api_check_ranks(int *ranks, int n, int world_size);
-/* Makes a group of such ranks, with the backend that the options name. */
-mst_status msi_api_new_group(struct msi_world *world, const int *ranks, int n,
-                             const struct msi_group_label *label, const mst_group_options *options,
-                             mst_group **group);
-
 /* Prints a text in one piece whatever this process's rank is, and past mst_suppress_output. */
 void msi_print(const void *text, size_t len);
 

@@ -1,7 +1,6 @@
 /* group.c - the public calls on worlds and groups: check the arguments, hand on. */
 #include "api/api.h"
 #include "base/error.h"
-#include "base/handles.h"
 #include "base/options.h"
 #include "os/host.h"
 
@@ -17,7 +16,7 @@ static pthread_mutex_t default_lock = PTHREAD_MUTEX_INITIALIZER;
 /* The group of a handle; NULL: there is none, or none any more. */
 static mst_group *resolve(const mst_group *handle) {
     if (!handle) return atomic_load_explicit(&default_world, memory_order_acquire);
-    return msi_handle_alive(handle) ? msi_handle_memory(handle) : NULL;
+    return msi_group_of(handle);
 }
 
 static int own_rank(const mst_group *group) {
@@ -28,18 +27,12 @@ static int own_rank(const mst_group *group) {
 mst_group *msi_api_group(const char *name, const mst_site *site, const mst_group *group) {
     mst_group *found = resolve(group);
     msi_call_begin(name, site, found ? found->world->rank : -1);
-    if (!found && group) {
-        msi_fail(MST_ERR_STATE, "use a group after it was made and before it is destroyed",
-                 "the group was destroyed, or is none");
-    } else if (!found) {
+    if (!found && !group) {
         msi_fail(MST_ERR_STATE, "call mst_init first",
                  "there is no world: none was opened, or it has been ended");
-    } else if (found->world->forks != msi_forks_known) {
-        msi_fail(MST_ERR_STATE, "only the parent may use it; start more ranks with `muster run`",
-                 "this process was forked after the world was opened, and is no rank of it");
-        found = NULL;
+        return NULL;
     }
-    return found;
+    return msi_group_check_use(found) == MST_OK ? found : NULL;
 }
 
 mst_status mst_world_open(const mst_init_options *given, mst_group **world) {
@@ -76,8 +69,7 @@ mst_status mst_destroy_process_group(mst_group *group) {
         return msi_fail(MST_ERR_STATE, "end it after the callback has returned",
                         "a callback of a work cannot end a group");
     if (found->ranks) {
-        msi_group_forget(found);
-        msi_group_free(found);
+        msi_group_end(&group);
         return MST_OK;
     }
     pthread_mutex_lock(&default_lock);
@@ -92,43 +84,6 @@ mst_status mst_destroy_process_group(mst_group *group) {
 __attribute__((destructor)) static void print_profile(void) {
     const mst_group *all = resolve(NULL);
     if (all && all->world->forks == msi_forks()) msi_world_print_profile(all->world, msi_print);
-}
-
-static int compare_ranks(const void *a, const void *b) {
-    int x = *(const int *)a, y = *(const int *)b;
-    return (x > y) - (x < y);
-}
-
-mst_status msi_api_check_ranks(int *ranks, int n, int world_size) {
-    qsort(ranks, (size_t)n, sizeof *ranks, compare_ranks);
-    for (int i = 0; i < n; i++) {
-        if (ranks[i] < 0 || ranks[i] >= world_size)
-            return msi_fail(MST_ERR_INVALID, NULL, "rank %d is not in this world of %d", ranks[i],
-                            world_size);
-        if (i && ranks[i] == ranks[i - 1])
-            return msi_fail(MST_ERR_INVALID, NULL, "rank %d is named twice", ranks[i]);
-    }
-    return MST_OK;
-}
-
-/* Who gives it a backend of its own says so to the others, and is told if they chose another. */
-mst_status msi_api_new_group(struct msi_world *world, const int *ranks, int n,
-                             const struct msi_group_label *label, const mst_group_options *options,
-                             mst_group **group) {
-    struct msi_backends backends;
-    mst_group *made;
-    mst_status st = MST_OK;
-    if (options->backend) st = msi_backends_parse(options->backend, world->backend_path, &backends);
-    if (st != MST_OK) return st;
-    st = msi_group_new(world, ranks, n, label, options, options->backend ? &backends : NULL, &made);
-    if (st != MST_OK) return st;
-    struct msi_wait wait = {msi_deadline(made->timeout_ms), NULL};
-    if (options->backend) st = msi_group_agree(made, &wait);
-    if (st == MST_OK)
-        *group = made;
-    else
-        msi_group_free(made);
-    return st;
 }
 
 mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const mst_group_options *given) {
@@ -146,10 +101,10 @@ mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const 
     int *sorted = malloc((size_t)n * sizeof *sorted);
     if (!sorted) return msi_fail_memory();
     memcpy(sorted, ranks, (size_t)n * sizeof *sorted);
-    st = msi_api_check_ranks(sorted, n, world->world->size);
+    st = msi_group_check_ranks(sorted, n, world->world->size);
     uint64_t entered = msi_call_enter(n, 0, 0);
     mst_group *made;
-    if (st == MST_OK) st = msi_api_new_group(world->world, sorted, n, NULL, &options, &made);
+    if (st == MST_OK) st = msi_group_make(world->world, sorted, n, NULL, &options, &made);
     if (st == MST_OK) *group = made->handle;
     msi_call_leave(entered, st);
     free(sorted);

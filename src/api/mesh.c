@@ -1,19 +1,12 @@
-/* mesh.c - the public calls that make and end meshes. See mesh.h. */
-#include "api/mesh.h"
-
+/* mesh.c - the public calls on meshes: check the arguments, lock, hand on. See mesh/family.h. */
+#include "api/api.h"
 #include "base/error.h"
-#include "base/handles.h"
-#include "base/hash.h"
 #include "base/options.h"
+#include "mesh/family.h"
 #include "mesh/spec.h"
 
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-enum { RANKS_SHOWN = 16 };
-
-mst_mesh *msi_api_mesh(const char *name, const mst_mesh *handle) {
+/* The mesh of a handle, or NULL with the failure recorded. Names the call. */
+static mst_mesh *find(const char *name, const mst_mesh *handle) {
     mst_mesh *mesh = handle && msi_handle_alive(handle) ? msi_handle_memory(handle) : NULL;
     msi_call_begin(name, NULL, mesh ? mesh->family->rank : -1);
     if (!handle)
@@ -24,162 +17,14 @@ mst_mesh *msi_api_mesh(const char *name, const mst_mesh *handle) {
     return mesh;
 }
 
-mst_status msi_mesh_adopt(struct msi_mesh_family *family, struct msi_axes *axes, mst_mesh **member) {
-    static atomic_uint turns; /* only has to change; nothing is ordered by it */
-    mst_mesh *made = msi_handle_alloc(sizeof *made);
-    mst_mesh **members = realloc(family->members, ((size_t)family->n_members + 1) * sizeof *members);
-    if (members) family->members = members;
-    if (made)
-        made->handle = msi_handle_make(made, atomic_fetch_add_explicit(&turns, 1, memory_order_relaxed));
-    if (!made || !members || !msi_handle_add(made->handle)) {
-        free(made);
-        msi_axes_free(axes);
-        return msi_fail_memory();
-    }
-    made->family = family;
-    made->axes = *axes;
-    members[family->n_members++] = made;
-    *member = made;
-    return MST_OK;
+/* The same with its family locked, and the end of that. */
+static mst_mesh *enter(const char *name, const mst_mesh *handle) {
+    mst_mesh *mesh = find(name, handle);
+    if (mesh) pthread_mutex_lock(&mesh->family->lock);
+    return mesh;
 }
-
-static void free_family(struct msi_mesh_family *family) {
-    for (int i = 0; i < family->n_members; i++) {
-        msi_handle_remove(family->members[i]->handle);
-        msi_axes_free(&family->members[i]->axes);
-        free(family->members[i]);
-    }
-    for (int i = 0; i < family->n_groups; i++) free(family->groups[i].dims);
-    msi_axes_free(&family->flat);
-    msi_grid_free(&family->grid);
-    pthread_mutex_destroy(&family->lock);
-    free(family->members);
-    free(family->groups);
-    free(family->dims);
-    free(family->ranks);
-    free(family->backend);
-    free(family);
-}
-
-static void end_group(mst_group *handle) {
-    if (!handle || !msi_handle_alive(handle)) return;
-    mst_group *group = msi_handle_memory(handle);
-    msi_group_forget(group);
-    msi_group_free(group);
-}
-
-/* Whether the mesh has as many places as there are ranks for it. */
-static mst_status check_size(const struct msi_mesh_family *family, const struct msi_axes *axes, bool given,
-                             int world_size) {
-    int n = family->grid.size;
-    if (n == world_size || (n < world_size && given)) return MST_OK;
-    struct msi_buf shown = {0};
-    char remedy[128];
-    msi_axes_show(axes, &family->grid, &shown);
-    snprintf(remedy, sizeof remedy, "let the product of the sizes be %d, or %s %d ranks%s", world_size,
-             n > world_size ? "start" : "say with .ranks which", n, n > world_size ? "" : " take part");
-    msi_fail(MST_ERR_INVALID, remedy, "the mesh %.*s has place for %d ranks but the world has %d",
-             MSI_SHOW(msi_buf_str(&shown)), n, world_size);
-    msi_buf_free(&shown);
-    return MST_ERR_INVALID;
-}
-
-/* Puts ranks into its places: those given, or all of the world. */
-static mst_status seat_ranks(struct msi_mesh_family *family, const int *given, int world_size) {
-    int n = family->grid.size;
-    family->ranks = malloc((size_t)n * sizeof *family->ranks);
-    int *sorted = malloc((size_t)n * sizeof *sorted);
-    mst_status st = family->ranks && sorted ? MST_OK : msi_fail_memory();
-    for (int i = 0; st == MST_OK && i < n; i++) sorted[i] = family->ranks[i] = given ? given[i] : i;
-    if (st == MST_OK) st = msi_api_check_ranks(sorted, n, world_size);
-    for (int i = 0; st == MST_OK && i < n; i++)
-        if (family->ranks[i] == family->rank) family->position = i;
-    free(sorted);
-    return st;
-}
-
-/* What the ranks must agree on, as text. */
-static void describe(const struct msi_mesh_family *family, const struct msi_axes *axes, struct msi_buf *out) {
-    static const uint64_t seed[2] = {5, 6};
-    const int *ranks = family->ranks;
-    int n = family->grid.size, ascending = 1;
-    msi_buf_add_format(out, "the mesh ");
-    msi_axes_show(axes, &family->grid, out);
-    while (ascending < n && ranks[ascending] > ranks[ascending - 1]) ascending++;
-    if (ascending == n) return;
-    for (int i = 0; i < n && i < RANKS_SHOWN; i++)
-        msi_buf_add_format(out, "%s%d", i ? "," : " of ranks ", ranks[i]);
-    msi_buf_add_format(out, "%s (order %016llx)", n > RANKS_SHOWN ? ",…" : "",
-                       (unsigned long long)msi_hash(ranks, (size_t)n * sizeof *ranks, seed));
-}
-
-/* The group of all its ranks, by whose id the others are known; and says to them what it is. */
-static mst_status meet(struct msi_mesh_family *family, struct msi_world *world, const struct msi_axes *axes) {
-    struct msi_buf name = {0}, what = {0};
-    int n = family->grid.size, *sorted = malloc((size_t)n * sizeof *sorted);
-    msi_axes_join(axes, '_', &name);
-    describe(family, axes, &what);
-    msi_buf_add_u8(&name, '\0');
-    msi_buf_add_u8(&what, '\0');
-    mst_status st = sorted && !name.failed && !what.failed ? MST_OK : msi_fail_memory();
-    mst_group *whole = NULL;
-    if (st == MST_OK) {
-        memcpy(sorted, family->ranks, (size_t)n * sizeof *sorted);
-        mst_group_options options = family->of;
-        options.name = (const char *)name.data;
-        st = msi_api_check_ranks(sorted, n, world->size);
-        if (st == MST_OK)
-            st = msi_api_new_group(world, sorted, n, &(struct msi_group_label){"mesh", false}, &options,
-                                   &whole);
-    }
-    if (st == MST_OK) {
-        struct msi_wait wait = {msi_deadline(whole->timeout_ms), NULL};
-        st = msi_group_declare(whole, (const char *)what.data, &wait);
-        if (st != MST_OK) {
-            msi_group_forget(whole);
-            msi_group_free(whole);
-        }
-    }
-    if (st == MST_OK) {
-        family->whole = whole->handle;
-        snprintf(family->id, sizeof family->id, "%s", whole->id);
-    }
-    free(sorted);
-    msi_buf_free(&name);
-    msi_buf_free(&what);
-    return st;
-}
-
-static mst_status make(const int *shape, int ndim, const char *const *names, const mst_group *world,
-                       const mst_mesh_options *options, mst_mesh **mesh) {
-    struct msi_mesh_family *family = calloc(1, sizeof *family);
-    if (!family) return msi_fail_memory();
-    pthread_mutex_init(&family->lock, NULL);
-    family->rank = world->world->rank;
-    family->position = -1;
-    family->world = world->world->all->handle;
-    struct msi_axes axes = {0};
-    mst_mesh *whole = NULL;
-    mst_status st = msi_grid_make(shape, ndim, &family->grid);
-    if (st == MST_OK) st = msi_axes_make(names, ndim, &axes);
-    if (st == MST_OK) st = check_size(family, &axes, options->ranks != NULL, world->world->size);
-    if (st == MST_OK) st = seat_ranks(family, options->ranks, world->world->size);
-    if (st == MST_OK && !(family->dims = malloc((size_t)ndim * sizeof *family->dims))) st = msi_fail_memory();
-    if (st == MST_OK && options->backend && !(family->backend = strdup(options->backend)))
-        st = msi_fail_memory();
-    family->of = (mst_group_options){.timeout_ms = options->timeout_ms, .backend = family->backend};
-    if (st == MST_OK && family->position >= 0) st = meet(family, world->world, &axes);
-    if (st == MST_OK)
-        st = msi_mesh_adopt(family, &axes, &whole);
-    else
-        msi_axes_free(&axes);
-    if (st == MST_OK) {
-        *mesh = whole->handle;
-    } else {
-        end_group(family->whole);
-        free_family(family);
-    }
-    return st;
+static void leave(mst_mesh *mesh) {
+    pthread_mutex_unlock(&mesh->family->lock);
 }
 
 /* Takes the options and finds the world. */
@@ -193,14 +38,21 @@ static mst_status begin(const char *name, const mst_mesh_options *given, mst_mes
     return mesh ? MST_OK : msi_fail(MST_ERR_INVALID, NULL, "mesh is NULL");
 }
 
+static mst_status make(const mst_group *world, const int *shape, int ndim, const char *const *names,
+                       const mst_mesh_options *options, mst_mesh **mesh) {
+    mst_mesh *whole;
+    uint64_t entered = msi_call_enter(world->size, 0, 0);
+    mst_status st = msi_mesh_make(world->world, shape, ndim, names, options, &whole);
+    if (st == MST_OK) *mesh = whole->handle;
+    return msi_call_leave(entered, st);
+}
+
 mst_status mst_init_device_mesh_with(const int *shape, int ndim, const char *const *names, mst_mesh **mesh,
                                      const mst_mesh_options *given) {
     mst_mesh_options options;
     mst_group *world;
     mst_status st = begin("mst_init_device_mesh", given, mesh, &options, &world);
-    if (st != MST_OK) return st;
-    uint64_t entered = msi_call_enter(world->size, 0, 0);
-    return msi_call_leave(entered, make(shape, ndim, names, world, &options, mesh));
+    return st == MST_OK ? make(world, shape, ndim, names, &options, mesh) : st;
 }
 
 mst_status mst_init_device_mesh_from_with(const char *text, mst_mesh **mesh, const mst_mesh_options *given) {
@@ -212,26 +64,126 @@ mst_status mst_init_device_mesh_from_with(const char *text, mst_mesh **mesh, con
         st = msi_fail(MST_ERR_INVALID, "give it as in \"dp=2,tp=2\"", "the mesh's text is NULL");
     if (st == MST_OK) st = msi_mesh_parse(text, &spec);
     if (st != MST_OK) return st;
-    uint64_t entered = msi_call_enter(world->size, 0, 0);
-    st = make(spec.sizes, spec.ndim, (const char *const *)spec.names, world, &options, mesh);
+    st = make(world, spec.sizes, spec.ndim, (const char *const *)spec.names, &options, mesh);
     msi_mesh_spec_free(&spec);
-    return msi_call_leave(entered, st);
+    return st;
 }
 
 mst_status mst_mesh_free(mst_mesh *handle) {
     if (!handle) return MST_OK;
-    mst_mesh *mesh = msi_api_mesh("mst_mesh_free", handle);
+    mst_mesh *mesh = find("mst_mesh_free", handle);
     if (!mesh) return MST_ERR_STATE;
-    struct msi_mesh_family *family = mesh->family;
-    if (mesh != family->members[0]) return MST_OK;
+    if (mesh != mesh->family->members[0]) return MST_OK;
     if (msi_comm_in_callback())
         return msi_fail(MST_ERR_STATE, "free it after the callback has returned",
                         "a callback of a work cannot end the groups of a mesh");
-    if (msi_handle_alive(family->world)) {
-        if (!msi_api_group("mst_mesh_free", NULL, family->world)) return MST_ERR_STATE;
-        for (int i = 0; i < family->n_groups; i++) end_group(family->groups[i].handle);
-        end_group(family->whole);
-    }
-    free_family(family);
-    return MST_OK;
+    return msi_mesh_end(mesh->family);
+}
+
+mst_status mst_mesh_get_group(mst_mesh *handle, const char *dims, mst_group **group) {
+    mst_mesh *mesh = enter("mst_mesh_get_group", handle);
+    if (!mesh) return mst_last_error()->status;
+    mst_status st = group ? MST_OK : msi_fail(MST_ERR_INVALID, NULL, "group is NULL");
+    if (st == MST_OK) st = msi_mesh_find_group(mesh, dims, group);
+    leave(mesh);
+    return st;
+}
+
+mst_status mst_mesh_get_all_groups(mst_mesh *handle, mst_group **groups, int capacity) {
+    mst_mesh *mesh = enter("mst_mesh_get_all_groups", handle);
+    if (!mesh) return mst_last_error()->status;
+    int n = mesh->axes.n;
+    mst_status st = msi_mesh_check_member(mesh->family);
+    if (st == MST_OK && (!groups || capacity < n))
+        st =
+            msi_fail(MST_ERR_INVALID, "give an array of mst_mesh_ndim(mesh) groups",
+                     "there is room for %d groups, but the mesh has %d dimensions", groups ? capacity : 0, n);
+    if (st == MST_OK) st = msi_mesh_find_groups(mesh, groups);
+    leave(mesh);
+    return st;
+}
+
+mst_status mst_mesh_slice(mst_mesh *handle, const char *dims, mst_mesh **slice) {
+    mst_mesh *mesh = enter("mst_mesh_slice", handle), *member;
+    if (!mesh) return mst_last_error()->status;
+    mst_status st = MST_OK;
+    if (!slice || !dims) st = msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", slice ? "dims" : "slice");
+    if (st == MST_OK) st = msi_mesh_slice(mesh, dims, &member);
+    if (st == MST_OK) *slice = member->handle;
+    leave(mesh);
+    return st;
+}
+
+mst_status mst_mesh_flatten(mst_mesh *handle, const char *name, mst_mesh **flat) {
+    mst_mesh *mesh = enter("mst_mesh_flatten", handle), *member;
+    if (!mesh) return mst_last_error()->status;
+    mst_status st = flat ? MST_OK : msi_fail(MST_ERR_INVALID, NULL, "flat is NULL");
+    if (st == MST_OK) st = msi_mesh_flatten(mesh, name, &member);
+    if (st == MST_OK) *flat = member->handle;
+    leave(mesh);
+    return st;
+}
+
+int mst_mesh_ndim(const mst_mesh *handle) {
+    const mst_mesh *mesh = find("mst_mesh_ndim", handle);
+    return mesh ? mesh->axes.n : -1;
+}
+
+int mst_mesh_size(const mst_mesh *handle, const char *dims) {
+    mst_mesh *mesh = enter("mst_mesh_size", handle);
+    if (!mesh) return -1;
+    int size = dims ? msi_mesh_list_size(mesh, dims) : msi_mesh_total_size(mesh);
+    leave(mesh);
+    return size;
+}
+
+int mst_mesh_shape(const mst_mesh *handle, int *shape, int capacity) {
+    const mst_mesh *mesh = find("mst_mesh_shape", handle);
+    if (!mesh) return -1;
+    for (int i = 0; shape && i < mesh->axes.n && i < capacity; i++) shape[i] = msi_mesh_axis_size(mesh, i);
+    return mesh->axes.n;
+}
+
+const char *mst_mesh_dim_name(const mst_mesh *handle, int dim) {
+    const mst_mesh *mesh = find("mst_mesh_dim_name", handle);
+    if (mesh && dim >= 0 && dim < mesh->axes.n) return mesh->axes.at[dim].name;
+    if (mesh)
+        msi_fail(MST_ERR_INVALID, "count dimensions from 0 up", "the mesh has %d dimension%s, there is no %d",
+                 mesh->axes.n, mesh->axes.n == 1 ? "" : "s", dim);
+    return NULL;
+}
+
+int mst_mesh_ranks(const mst_mesh *handle, int *ranks, int capacity) {
+    const mst_mesh *mesh = find("mst_mesh_ranks", handle);
+    int origin = mesh ? msi_mesh_origin(mesh) : -1;
+    if (origin < 0) return -1;
+    int size = msi_mesh_total_size(mesh);
+    for (int i = 0; ranks && i < size && i < capacity; i++)
+        ranks[i] = msi_mesh_rank_by_index(mesh, origin, i);
+    return size;
+}
+
+int mst_mesh_rank_at(const mst_mesh *handle, const int *coordinate) {
+    const mst_mesh *mesh = find("mst_mesh_rank_at", handle);
+    int origin = mesh ? msi_mesh_origin(mesh) : -1;
+    if (origin < 0) return -1;
+    if (coordinate) return msi_mesh_rank_by_coordinate(mesh, origin, coordinate);
+    msi_fail(MST_ERR_INVALID, NULL, "coordinate is NULL");
+    return -1;
+}
+
+int mst_mesh_get_coordinate(const mst_mesh *handle, int *coordinate, int capacity) {
+    const mst_mesh *mesh = find("mst_mesh_get_coordinate", handle);
+    if (!mesh || msi_mesh_check_member(mesh->family) != MST_OK) return -1;
+    for (int i = 0; coordinate && i < mesh->axes.n && i < capacity; i++)
+        coordinate[i] = msi_mesh_coordinate(mesh, i);
+    return mesh->axes.n;
+}
+
+int mst_mesh_get_local_rank(const mst_mesh *handle, const char *dims) {
+    mst_mesh *mesh = enter("mst_mesh_get_local_rank", handle);
+    if (!mesh) return -1;
+    int rank = msi_mesh_local_rank(mesh, dims);
+    leave(mesh);
+    return rank;
 }

@@ -1,6 +1,5 @@
 /* group.c - groups of ranks, and what becomes of them when a rank is lost. See world.h. */
 #include "base/error.h"
-#include "base/handles.h"
 #include "base/hash.h"
 #include "bootstrap/report.h"
 #include "group/world.h"
@@ -119,23 +118,6 @@ void msi_group_free(mst_group *group) {
     free(group->comms);
     free(group->ranks);
     free(group);
-}
-
-int msi_group_global_rank(const mst_group *group, int group_rank) {
-    if (group_rank < 0 || group_rank >= group->size) return -1;
-    return group->ranks ? group->ranks[group_rank] : group_rank;
-}
-
-static int compare_ranks(const void *a, const void *b) {
-    int x = *(const int *)a, y = *(const int *)b;
-    return (x > y) - (x < y);
-}
-
-int msi_group_rank_of(const mst_group *group, int global_rank) {
-    if (!group->ranks) return global_rank >= 0 && global_rank < group->size ? global_rank : -1;
-    const int *found =
-        bsearch(&global_rank, group->ranks, (size_t)group->size, sizeof *group->ranks, compare_ranks);
-    return found ? (int)(found - group->ranks) : -1;
 }
 
 const char *msi_group_show(const mst_group *group, char *out, size_t size) {

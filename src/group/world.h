@@ -10,8 +10,10 @@
 #define MSI_GROUP_WORLD_H
 
 #include "backend/comm.h"
+#include "base/handles.h"
 #include "base/list.h"
 #include "bootstrap/join.h"
+#include "os/host.h"
 #include "prof/recorder.h"
 
 #include <pthread.h>
@@ -127,12 +129,31 @@ struct msi_group_label {
 mst_status msi_group_new(struct msi_world *world, const int *ranks, int n,
                          const struct msi_group_label *label, const mst_group_options *options,
                          const struct msi_backends *backends, mst_group **group);
+/* The same with the backend that the options name, on which its ranks agree. */
+mst_status msi_group_make(struct msi_world *world, const int *ranks, int n,
+                          const struct msi_group_label *label, const mst_group_options *options,
+                          mst_group **group);
+/* Sorts ranks and checks that each is in the world and named once. */
+mst_status msi_group_check_ranks(int *ranks, int n, int world_size);
 /*
  * Tells the other ranks what this one made the group for, a line of text, without waiting. MST_ERR_MISMATCH blames the one who
  * came first and said otherwise.
  */
 mst_status msi_group_declare(mst_group *group, const char *what, const struct msi_wait *wait);
 void msi_group_free(mst_group *group);
+
+/* The group of a handle; NULL: it has ended, or never was. */
+static inline mst_group *msi_group_of(const mst_group *handle) {
+    return msi_handle_alive(handle) ? msi_handle_memory(handle) : NULL;
+}
+/* Says why a program cannot use a group: NULL, there is none; or this process was forked from a rank of it. */
+mst_status msi_group_refuse(const mst_group *group);
+/* Fails unless a program can use what msi_group_of found. */
+static inline mst_status msi_group_check_use(const mst_group *group) {
+    return group && group->world->forks == msi_forks_known ? MST_OK : msi_group_refuse(group);
+}
+/* Ends the group of a handle, if that and its world have not ended; *handle, which may be NULL, becomes NULL. */
+void msi_group_end(mst_group **handle);
 
 /* Counts this rank out of what the group has in the store; the last one deletes it. */
 void msi_group_forget(mst_group *group);

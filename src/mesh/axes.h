@@ -40,7 +40,7 @@ struct msi_axes_names {
     const struct msi_axes *own, *flat;
 };
 
-/* The first axis of a list such as "dp,tp", which is shortened by it; numbers name own axes by their place. */
+/* The first axis of a list such as "dp,tp", which is shortened by it; numbers that are no names name own axes by their place. */
 mst_status msi_axes_take(const struct msi_axes_names *names, struct msi_str *list,
                          const struct msi_axis **axis);
 

@@ -1,7 +1,6 @@
 /* pairs.c - see pairs.h. */
 #include "pipeline/pairs.h"
 #include "base/error.h"
-#include "base/handles.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,15 +39,6 @@ mst_status msi_pairs_open(const mst_group *stages, const char *label, struct msi
     else
         msi_pairs_close(&made);
     return st;
-}
-
-void msi_group_end(mst_group **handle) {
-    if (*handle && msi_handle_alive(*handle)) {
-        mst_group *group = msi_handle_memory(*handle);
-        msi_group_forget(group);
-        msi_group_free(group);
-    }
-    *handle = NULL;
 }
 
 void msi_pairs_close(struct msi_pairs *pairs) {

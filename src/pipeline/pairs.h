@@ -17,9 +17,7 @@ mst_status msi_pairs_open(const mst_group *stages, const char *label, struct msi
 /* Also of pairs whose world has ended. */
 void msi_pairs_close(struct msi_pairs *pairs);
 
-/* One more group of the same ranks, with the same backends. */
+/* One more group of the same ranks, with the same backends; msi_group_end ends it. */
 mst_status msi_group_again(const mst_group *stages, const char *label, mst_group **again);
-/* Ends such a group, if its world has not; *group becomes NULL. */
-void msi_group_end(mst_group **group);
 
 #endif

@@ -326,6 +326,13 @@ static void test_life(void) {
     CHECK(mst_mesh_free(mesh));
     REFUSE(mst_barrier(.group = group), MST_ERR_STATE, "destroyed");
 
+    mst_group *all[2] = {NULL, NULL};
+    CHECK(mst_init_device_mesh(shape, 2, NULL, &mesh));
+    CHECK(mst_destroy_process_group(group_of(mesh, "1")));
+    REFUSE(mst_mesh_get_all_groups(mesh, all, 2), MST_ERR_STATE, "destroyed, by itself");
+    assert(!all[0] && !all[1]); /* written where all are there, or not at all */
+    CHECK(mst_mesh_free(mesh));
+
     CHECK(mst_init_device_mesh(shape, 2, NULL, &kept));
     CHECK(mst_mesh_slice(kept, "1", &slice));
     group = group_of(slice, NULL);

@@ -1,11 +1,10 @@
-/* mesh_groups.c - the groups along the dimensions of a mesh, each made when it is first asked for. See mesh.h. */
-#include "api/mesh.h"
+/* groups.c - the groups along the dimensions of a mesh, each made when it is first asked for. See family.h. */
 #include "base/error.h"
-#include "base/handles.h"
+#include "mesh/family.h"
 
 #include <stdlib.h>
 
-/* The ranks along n of family->dims, ascending. */
+/* The ranks along n of family->dims, in the order of their places. */
 static int *gather_ranks(const struct msi_mesh_family *family, int n, int *count) {
     const struct msi_grid *grid = &family->grid;
     *count = msi_line_size(grid, family->dims, n);
@@ -27,19 +26,20 @@ static void name_group(const struct msi_mesh_family *family, int n, struct msi_b
 }
 
 /* Makes the group along n of family->dims. */
-static mst_status make_group(struct msi_mesh_family *family, int n, mst_group **handle) {
-    mst_group *made, *world = msi_api_group("mst_mesh_get_group", NULL, family->world);
-    if (!world) return MST_ERR_STATE;
+static mst_status make_group(const struct msi_mesh_family *family, int n, mst_group **handle) {
+    mst_group *made, *world = msi_group_of(family->world);
+    mst_status st = msi_group_check_use(world);
+    if (st != MST_OK) return st;
     struct msi_buf name = {0}, label = {0};
     int count, *ranks = gather_ranks(family, n, &count);
     name_group(family, n, &name, &label);
-    mst_status st = ranks && !name.failed && !label.failed ? MST_OK : msi_fail_memory();
-    if (st == MST_OK) st = msi_api_check_ranks(ranks, count, world->world->size);
+    st = ranks && !name.failed && !label.failed ? MST_OK : msi_fail_memory();
+    if (st == MST_OK) st = msi_group_check_ranks(ranks, count, world->world->size);
     if (st == MST_OK) {
         mst_group_options options = family->of;
         options.name = (const char *)name.data;
         struct msi_group_label known_as = {(const char *)label.data, true};
-        st = msi_api_new_group(world->world, ranks, count, &known_as, &options, &made);
+        st = msi_group_make(world->world, ranks, count, &known_as, &options, &made);
     }
     if (st == MST_OK) *handle = made->handle;
     free(ranks);
@@ -66,46 +66,36 @@ static mst_status add_group(struct msi_mesh_family *family, int n, mst_group **h
 }
 
 /* The group along n of family->dims. */
-static mst_status find_group(struct msi_mesh_family *family, int n, mst_group **group) {
+static mst_status find_group(struct msi_mesh_family *family, int n, mst_group **handle) {
     mst_group *found = n == family->grid.ndim ? family->whole : NULL;
     for (int i = 0; i < family->n_groups && !found; i++) {
         const struct msi_mesh_group *g = &family->groups[i];
         if (g->n == n && !memcmp(g->dims, family->dims, (size_t)n * sizeof *g->dims)) found = g->handle;
     }
-    if (!found) return add_group(family, n, group);
+    if (!found) return add_group(family, n, handle);
     if (!msi_handle_alive(found))
         return msi_fail(MST_ERR_STATE,
                         "leave the groups of a mesh to mst_mesh_free, and free it before its world ends",
                         "that group of the mesh was destroyed, by itself or with its world");
-    *group = found;
+    *handle = found;
     return MST_OK;
 }
 
-mst_status mst_mesh_get_group(mst_mesh *handle, const char *dims, mst_group **group) {
+mst_status msi_mesh_find_group(const mst_mesh *mesh, const char *list, mst_group **handle) {
     int n;
-    mst_mesh *mesh = msi_mesh_enter("mst_mesh_get_group", handle);
-    if (!mesh) return mst_last_error()->status;
-    mst_status st = group ? MST_OK : msi_fail(MST_ERR_INVALID, NULL, "group is NULL");
-    if (st == MST_OK) st = msi_mesh_dims(mesh, dims, &n);
+    mst_status st = msi_mesh_dims(mesh, list, &n);
     if (st == MST_OK) st = msi_mesh_check_member(mesh->family);
-    if (st == MST_OK) st = find_group(mesh->family, n, group);
-    msi_mesh_leave(mesh);
-    return st;
+    return st == MST_OK ? find_group(mesh->family, n, handle) : st;
 }
 
-mst_status mst_mesh_get_all_groups(mst_mesh *handle, mst_group **groups, int capacity) {
-    mst_mesh *mesh = msi_mesh_enter("mst_mesh_get_all_groups", handle);
-    if (!mesh) return mst_last_error()->status;
-    const struct msi_axes *axes = &mesh->axes;
-    mst_status st = msi_mesh_check_member(mesh->family);
-    if (st == MST_OK && (!groups || capacity < axes->n))
-        st = msi_fail(MST_ERR_INVALID, "give an array of mst_mesh_ndim(mesh) groups",
-                      "there is room for %d groups, but the mesh has %d dimensions", groups ? capacity : 0,
-                      axes->n);
-    for (int i = 0; i < axes->n && st == MST_OK; i++) {
-        memcpy(mesh->family->dims, axes->at[i].dims, (size_t)axes->at[i].n * sizeof *axes->at[i].dims);
-        st = find_group(mesh->family, axes->at[i].n, &groups[i]);
+mst_status msi_mesh_find_groups(const mst_mesh *mesh, mst_group **handles) {
+    struct msi_mesh_family *family = mesh->family;
+    mst_status st = MST_OK;
+    for (int i = 0; i < mesh->axes.n && st == MST_OK; i++) {
+        const struct msi_axis *a = &mesh->axes.at[i];
+        memcpy(family->dims, a->dims, (size_t)a->n * sizeof *a->dims);
+        st = find_group(family, a->n, &family->found[i]);
     }
-    msi_mesh_leave(mesh);
+    if (st == MST_OK) memcpy(handles, family->found, (size_t)mesh->axes.n * sizeof *handles);
     return st;
 }

@@ -1,6 +1,6 @@
-/* mesh_slices.c - meshes that are cut or flattened from another. See mesh.h. */
-#include "api/mesh.h"
+/* slices.c - meshes that are cut or flattened from another. See family.h. */
 #include "base/error.h"
+#include "mesh/family.h"
 
 /* The member with these axes, which are taken over: one that is there, or a new one. */
 static mst_status find_member(struct msi_mesh_family *family, struct msi_axes *axes, mst_mesh **member) {
@@ -13,21 +13,15 @@ static mst_status find_member(struct msi_mesh_family *family, struct msi_axes *a
     return msi_mesh_adopt(family, axes, member);
 }
 
-mst_status mst_mesh_slice(mst_mesh *handle, const char *dims, mst_mesh **slice) {
+mst_status msi_mesh_slice(mst_mesh *mesh, const char *list, mst_mesh **slice) {
+    struct msi_mesh_family *family = mesh->family;
+    bool whole = mesh == family->members[0];
+    struct msi_axes_names from = {&mesh->axes, whole ? &family->flat : NULL};
     struct msi_axes picked;
     int n;
-    mst_mesh *mesh = msi_mesh_enter("mst_mesh_slice", handle), *member;
-    if (!mesh) return mst_last_error()->status;
-    bool whole = mesh == mesh->family->members[0];
-    struct msi_axes_names from = {&mesh->axes, whole ? &mesh->family->flat : NULL};
-    mst_status st = MST_OK;
-    if (!slice || !dims) st = msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", slice ? "dims" : "slice");
-    if (st == MST_OK) st = msi_axes_dims(&from, dims, mesh->family->dims, &n);
-    if (st == MST_OK) st = msi_axes_pick(&from, dims, &picked);
-    if (st == MST_OK) st = find_member(mesh->family, &picked, &member);
-    if (st == MST_OK) *slice = member->handle;
-    msi_mesh_leave(mesh);
-    return st;
+    mst_status st = msi_axes_dims(&from, list, family->dims, &n); /* for what it refuses */
+    if (st == MST_OK) st = msi_axes_pick(&from, list, &picked);
+    return st == MST_OK ? find_member(family, &picked, slice) : st;
 }
 
 /* Whether the name is free for what flattening makes of these dimensions; true in *known: it has it already. */
@@ -68,20 +62,14 @@ static mst_status flatten(mst_mesh *mesh, char *name, mst_mesh **flat) {
     return st;
 }
 
-mst_status mst_mesh_flatten(mst_mesh *handle, const char *name, mst_mesh **flat) {
-    mst_mesh *mesh = msi_mesh_enter("mst_mesh_flatten", handle), *member;
-    if (!mesh) return mst_last_error()->status;
+mst_status msi_mesh_flatten(mst_mesh *mesh, const char *name, mst_mesh **flat) {
     struct msi_buf own = {0};
     if (name && *name)
         msi_buf_add(&own, name, strlen(name));
     else
         msi_axes_join(&mesh->axes, '_', &own);
     msi_buf_add_u8(&own, '\0');
-    mst_status st = own.failed ? msi_fail_memory() : MST_OK;
-    if (st == MST_OK && !flat) st = msi_fail(MST_ERR_INVALID, NULL, "flat is NULL");
-    if (st == MST_OK) st = flatten(mesh, (char *)own.data, &member);
-    if (st == MST_OK) *flat = member->handle;
+    mst_status st = own.failed ? msi_fail_memory() : flatten(mesh, (char *)own.data, flat);
     msi_buf_free(&own);
-    msi_mesh_leave(mesh);
     return st;
 }
