@@ -43,6 +43,8 @@ static int train(struct gpt_trainer *t) {
     struct progress progress = {gpt_trainer_steps(t), gpt_now()};
     size_t last = o->stop_after && o->stop_after < o->steps ? o->stop_after : o->steps, step;
     double loss;
+    if (progress.first >= last && progress.first && t->parallel.rank == 0)
+        printf("%zu steps are done already\n", progress.first);
     while ((step = gpt_trainer_steps(t)) < last) {
         if (gpt_trainer_step(t, &loss)) return -1;
         bool line = (o->every && step % o->every == 0) || step + 1 == last;
