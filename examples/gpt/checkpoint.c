@@ -172,7 +172,7 @@ static int load_moments(const struct gpt_tensors *tensors, const struct gpt_mode
         const struct gpt_param *p = &m->param[i];
         struct gpt_tensor wanted = tensor_of(p, prefix);
         const struct gpt_tensor *t = gpt_tensors_find(tensors, wanted.name);
-        if (!t) return gpt_fail("the file has no '%s': training cannot go on from it", wanted.name);
+        if (!t) return gpt_fail("no tensor '%s': training cannot go on from this file", wanted.name);
         if (t->dtype != GPT_F32 || t->dimensions != wanted.dimensions ||
             memcmp(t->shape, wanted.shape, t->dimensions * sizeof *t->shape) != 0)
             return gpt_fail("'%s' is not of the shape that config.json asks", wanted.name);
@@ -195,6 +195,7 @@ int gpt_checkpoint_load(const char *directory, struct gpt_model *model, struct g
     if (!st && adam) st = load_moments(&tensors, model, moments_of[0], adam->first);
     if (!st && adam) st = load_moments(&tensors, model, moments_of[1], adam->second);
     if (!st && adam) adam->step = (size_t)tensors.step;
+    if (st) gpt_fail_in(path);
     gpt_tensors_free(&tensors);
     return st;
 }

@@ -4,8 +4,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-static char words[512];
+static char words[1024];
 static bool hushed;
 
 int gpt_fail(const char *format, ...) {
@@ -14,6 +15,12 @@ int gpt_fail(const char *format, ...) {
     vsnprintf(words, sizeof words, format, arguments);
     va_end(arguments);
     return -1;
+}
+
+int gpt_fail_in(const char *where) {
+    char what[sizeof words];
+    memcpy(what, words, sizeof what);
+    return gpt_fail("%s: %s", where, what);
 }
 
 const char *gpt_words(void) {

@@ -10,6 +10,9 @@
 /* Keeps the words and returns -1. */
 int gpt_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Puts where it was before what gpt_fail was told last; returns -1. */
+int gpt_fail_in(const char *where);
+
 /* What gpt_fail was told last. */
 const char *gpt_words(void);
 

@@ -177,7 +177,8 @@ int gpt_trainer_step(struct gpt_trainer *t, double *loss) {
     *loss = sums[0] / (double)(o->batch * t->config.context);
     if (isfinite(*loss)) return 0;
     if (t->parallel.rank > 0) gpt_hush(); /* all know */
-    return gpt_fail("the loss of step %zu is no number: try a smaller --rate", step);
+    return gpt_fail("the loss of step %zu is no number: try a smaller --rate%s", step,
+                    o->load || o->resume ? ", or another model to begin with" : "");
 }
 
 int gpt_trainer_save(struct gpt_trainer *t, const char *directory) {
