@@ -7,7 +7,7 @@
 #include <string.h>
 
 static char words[1024];
-static bool hushed;
+static bool hushed, behind;
 
 int gpt_fail(const char *format, ...) {
     va_list arguments;
@@ -27,8 +27,16 @@ const char *gpt_words(void) {
     return words;
 }
 
+void gpt_fall_behind(void) {
+    behind = true;
+}
+
+bool gpt_is_behind(void) {
+    return behind;
+}
+
 void gpt_hush(void) {
-    hushed = true;
+    hushed = behind = true;
 }
 
 bool gpt_hushed(void) {

@@ -16,6 +16,9 @@ int gpt_fail_in(const char *where);
 /* What gpt_fail was told last. */
 const char *gpt_words(void);
 
+/* This process is not the cause: it is to end after the one that is. */
+void gpt_fall_behind(void);
+bool gpt_is_behind(void);
 /* Another process of the job says what went wrong, or says it too: this one is to end without words, after that one. */
 void gpt_hush(void);
 bool gpt_hushed(void);

@@ -11,15 +11,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A launcher shows what the first process that ends has said, and ends the others: the one that speaks is to be the first. */
-enum { SECONDS_BEHIND = 3 };
+/*
+ * A launcher shows what the first process that ends has said, and ends the others: the one that speaks is to be the first. And who
+ * has lost another is not to be taken for lost by a third.
+ */
+enum { SECONDS_BEHIND = 5 };
 
 /* The words of a failure once for a job. */
 static void say_failure(void) {
-    if (gpt_hushed())
-        sleep(SECONDS_BEHIND);
-    else
-        fprintf(stderr, "gpt: %s\n", gpt_words());
+    if (!gpt_hushed()) fprintf(stderr, "gpt: %s\n", gpt_words());
+    if (gpt_is_behind()) sleep(SECONDS_BEHIND);
 }
 
 static int run(int count, char **arguments) {

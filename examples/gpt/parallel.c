@@ -17,7 +17,9 @@ double gpt_now(void) {
 }
 
 int gpt_check(mst_status status) {
-    return status == MST_OK ? 0 : gpt_fail("%s: %s", mst_status_name(status), mst_error());
+    if (status == MST_OK) return 0;
+    if (status == MST_ERR_PEER_LOST) gpt_fall_behind();
+    return gpt_fail("%s: %s", mst_status_name(status), mst_error());
 }
 
 static int way_of(const char *name) {
