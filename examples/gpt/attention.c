@@ -38,9 +38,13 @@ static struct gpt_matrix matrix(const float *data, size_t stride, bool flip) {
 }
 
 static void scores(const struct part *p, const struct gpt_keys *keys, float *s) {
-    gpt_matmul(p->queries, p->keys, p->a->head_width,
-               matrix(rows_at(p->a->q, p, p->first), p->a->q.row, false),
-               matrix(rows_at(keys->k, p, 0), keys->k.row, true), s, p->keys, false);
+    const struct gpt_rows *k = &keys->k;
+    size_t width = p->a->head_width;
+    struct gpt_matrix flipped = keys->turned
+                                    ? matrix(k->data + p->b * k->batch + p->h * width * k->row, k->row, false)
+                                    : matrix(rows_at(*k, p, 0), k->row, true);
+    gpt_matmul(p->queries, p->keys, width, matrix(rows_at(p->a->q, p, p->first), p->a->q.row, false), flipped,
+               s, p->keys, false);
 }
 
 static float head_scale(const struct gpt_attention *a) {

@@ -11,6 +11,7 @@
 #ifndef GPT_ATTENTION_H
 #define GPT_ATTENTION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Where row t of head h of sequence b lies: data + b * batch + t * row + h * head_width. */
@@ -24,17 +25,19 @@ struct gpt_attention {
     size_t queries;  /* of each sequence */
     size_t position; /* of the first query; the others follow it */
     struct gpt_rows q, out;
-    float *lse,
-        *sum; /* [batch][heads][queries] each; sum is used between begin and end, and for delta on the way back */
+    /* [batch][heads][queries] each; sum is used between begin and end, and for delta on the way back. */
+    float *lse, *sum;
     size_t stride;  /* of lse and sum from head to head, where these are some of the queries; 0: queries */
     float *scratch; /* gpt_attention_scratch(most keys of a block) floats */
 };
 
 struct gpt_keys {
     size_t count; /* of each sequence */
-    size_t
-        position; /* of the first key; the others follow it. A query sees the keys up to its own position. */
+    /* Of the first key; the others follow it. A query sees the keys up to its own position. */
+    size_t position;
     struct gpt_rows k, v;
+    bool turned; /* k lies the other way: row i of head h of sequence b has all keys' i-th elements, at
+                    data + b * batch + (h * head_width + i) * row. Forward alone. */
 };
 
 size_t gpt_attention_scratch(size_t keys);

@@ -42,8 +42,8 @@ static int lay_out(struct gpt_cache *c) {
 }
 
 struct gpt_cache *gpt_cache_new(struct gpt_model *model, size_t batch, size_t capacity, size_t most) {
-    if (batch == 0 || batch > 65536 || capacity == 0 || capacity > model->config.context || most == 0 ||
-        most > capacity)
+    if (batch == 0 || batch > GPT_CACHE_MOST || capacity == 0 || capacity > model->config.context ||
+        most == 0 || most > capacity)
         return gpt_fail("a cache for %zu sequences of %zu tokens; the model takes up to %zu tokens", batch,
                         capacity, model->config.context),
                NULL;
@@ -54,7 +54,7 @@ struct gpt_cache *gpt_cache_new(struct gpt_model *model, size_t batch, size_t ca
     c->keys = malloc(kept * sizeof *c->keys);
     c->values = malloc(kept * sizeof *c->values);
     c->logits = calloc(batch * model->config.vocabulary, sizeof *c->logits);
-    if (!c->keys || !c->values || !c->logits || lay_out(c)) {
+    if (!c->keys || !c->values || !c->logits || gpt_model_turn_head(model) || lay_out(c)) {
         gpt_cache_free(c);
         return gpt_fail("no memory for a cache of %zu sequences of %zu tokens", batch, capacity), NULL;
     }
@@ -76,8 +76,8 @@ void gpt_cache_cut(struct gpt_cache *c, size_t length) {
     if (length < c->length) c->length = length;
 }
 
-static void keep(struct gpt_cache *c, const struct gpt_attention *a, struct gpt_rows from,
-                 struct gpt_rows to) {
+static void keep_values(const struct gpt_cache *c, const struct gpt_attention *a, struct gpt_rows from,
+                        struct gpt_rows to) {
     size_t width = gpt_local_width(c->model);
     for (size_t b = 0; b < a->batch; b++)
         for (size_t t = 0; t < a->queries; t++)
@@ -85,14 +85,25 @@ static void keep(struct gpt_cache *c, const struct gpt_attention *a, struct gpt_
                    from.data + b * from.batch + t * from.row, width * sizeof(float));
 }
 
+static void keep_keys(const struct gpt_cache *c, const struct gpt_attention *a, struct gpt_rows from,
+                      struct gpt_rows to) {
+    size_t width = gpt_local_width(c->model);
+    for (size_t b = 0; b < a->batch; b++)
+        for (size_t t = 0; t < a->queries; t++)
+            for (size_t i = 0; i < width; i++)
+                to.data[b * to.batch + i * to.row + c->length + t] =
+                    from.data[b * from.batch + t * from.row + i];
+}
+
 static int attend(void *context, const struct gpt_attention *a, const struct gpt_keys *own) {
     struct gpt_cache *c = context;
     size_t width = gpt_local_width(c->model), batch = c->capacity * width, at = c->layer * c->batch * batch;
     struct gpt_keys all = {.count = c->length + a->queries,
-                           .k = {c->keys + at, batch, width},
-                           .v = {c->values + at, batch, width}};
-    keep(c, a, own->k, all.k);
-    keep(c, a, own->v, all.v);
+                           .k = {c->keys + at, batch, c->capacity},
+                           .v = {c->values + at, batch, width},
+                           .turned = true};
+    keep_keys(c, a, own->k, all.k);
+    keep_values(c, a, own->v, all.v);
     gpt_attend(a, &all);
     return 0;
 }
@@ -112,7 +123,7 @@ static void head(struct gpt_cache *c) {
         gpt_norm(f, m->norm, m->norm_bias, c->acts.x + ((b + 1) * time - 1) * width, 1,
                  c->acts.norm + b * width, NULL);
     gpt_matmul(c->batch, f->vocabulary, width, (struct gpt_matrix){c->acts.norm, width, false},
-               (struct gpt_matrix){m->table, width, true}, c->logits, f->vocabulary, false);
+               (struct gpt_matrix){m->head, f->vocabulary, false}, c->logits, f->vocabulary, false);
 }
 
 static int through_layers(struct gpt_cache *c) {

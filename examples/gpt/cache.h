@@ -7,18 +7,21 @@
 
 #include "model.h"
 
+enum { GPT_CACHE_MOST = 65536 }; /* sequences */
+
 struct gpt_cache {
     struct gpt_model *model;
     size_t batch, capacity, length; /* sequences; tokens that fit; tokens that are kept */
     size_t most;                    /* tokens of a sequence taken at once */
-    float *keys, *values;           /* [layer][batch][capacity][local width] */
-    struct gpt_acts acts;           /* one layer's, used by all */
-    float *logits;                  /* [batch][vocabulary], of each sequence's last token; last stage only */
-    size_t layer;                   /* the one that is being computed */
-    const struct gpt_hooks *hooks;  /* of the caller */
+    float *keys;          /* [layer][batch][local width][capacity]: products are quick so, see matmul.h */
+    float *values;        /* [layer][batch][capacity][local width] */
+    struct gpt_acts acts; /* one layer's, used by all */
+    float *logits;        /* [batch][vocabulary], of each sequence's last token; last stage only */
+    size_t layer;         /* the one that is being computed */
+    const struct gpt_hooks *hooks; /* of the caller */
 };
 
-/* NULL, and words, where memory lacks or capacity is more than the model's context. */
+/* NULL, and words, where memory lacks or capacity is more than the model's context. Weights must not change after. */
 struct gpt_cache *gpt_cache_new(struct gpt_model *model, size_t batch, size_t capacity, size_t most);
 void gpt_cache_free(struct gpt_cache *cache);
 

@@ -1,122 +1,90 @@
 /*
- * generate.c - the command: text from a model, token by token; in one process, or in stages that may be split into slices.
- * What the last stage chooses returns to the first, which prints it.
- *
- * Where the context is full, a new segment begins: the later half is read again as a prompt.
+ * generate.c - the command: texts from a model. One is shown token by token; several are shown whole and in order, a wave of
+ * them after the other.
  */
-#include "cache.h"
 #include "checkpoint.h"
 #include "commands.h"
 #include "fail.h"
-#include "parallel.h"
-#include "random.h"
-#include "sequence.h"
+#include "wave.h"
 
+#include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
+enum { SHOWN = 40 }; /* of a prompt, above its text */
 
 struct generator {
     const struct gpt_options *options;
     struct gpt_config config;
     struct gpt_parallel parallel;
     struct gpt_model *model;
-    struct gpt_cache *cache;
-    struct gpt_sequence text;    /* the first stage alone adds to it */
-    size_t length, done;         /* tokens there are, and were generated before this segment */
-    size_t begin, prompt, fresh; /* the segment: where it begins, what is read at once, how many follow */
-    bool failed;                 /* in a turn, with words of its own */
+    struct gpt_texts texts;
+    size_t tokens;         /* that were generated */
+    double begin, said_at; /* when generation began, and something was said of its progress */
 };
 
-static void say(const struct generator *g, int token) {
-    if (g->parallel.rank > 0) return;
-    if (g->options->ids)
+static void show_token(const struct generator *g, int token) {
+    if (g->texts.numbers)
         printf("%d ", token);
     else
         putchar(token);
+}
+
+/* A token of a text: shown at once where there is one text. */
+static void told(void *context, int token) {
+    enum { SECONDS = 5 };
+    struct generator *g = context;
+    g->tokens++;
+    if (g->texts.count == 1) {
+        show_token(g, token);
+        fflush(stdout);
+    } else if (gpt_now() - g->said_at > SECONDS) {
+        g->said_at = gpt_now();
+        fprintf(stderr, "%zu of %zu tokens, %.0f tokens/s\n", g->tokens, g->texts.count * g->options->tokens,
+                (double)g->tokens / (g->said_at - g->begin));
+    }
+}
+
+/* "--- 3: Once upon a time" */
+static void show_header(const struct generator *g, size_t index) {
+    const struct gpt_written *text = &g->texts.list[index];
+    const int *byte = text->all.tokens;
+    size_t n = text->prompt < SHOWN ? text->prompt : SHOWN;
+    while (n < text->prompt && n > 0 && (byte[n] & 0xc0) == 0x80) n--; /* no character is cut in two */
+    printf("--- %zu: ", index + 1);
+    for (size_t i = 0; i < n; i++) putchar(iscntrl(byte[i]) ? ' ' : byte[i]);
+    puts(n < text->prompt ? "..." : "");
+}
+
+static void show_text(const struct generator *g, size_t index) {
+    const struct gpt_written *text = &g->texts.list[index];
+    if (!g->texts.numbers) show_header(g, index);
+    for (size_t i = 0; i < text->end; i++) show_token(g, text->all.tokens[i]);
+    putchar('\n');
+}
+
+static void show_begin(const struct generator *g) {
+    const struct gpt_sequence *only = &g->texts.list[0].all;
+    for (size_t i = 0; i < only->count; i++) show_token(g, only->tokens[i]);
     fflush(stdout);
 }
 
-static int take_id(struct generator *g, int32_t id) {
-    say(g, id);
-    return gpt_append(&g->text, id);
-}
-
-static mst_status ended(struct generator *g, int st) {
-    if (st) g->failed = true;
-    return st ? MST_ERR_STATE : MST_OK;
-}
-
-static mst_status take(const mst_turn *turn, void *arg) {
-    return ended(arg, take_id(arg, *(const int32_t *)turn->in));
-}
-
-/* What this stage reads: tokens, or what the stage before made of them. */
-static int read_input(struct generator *g, const mst_turn *turn, size_t count) {
-    struct gpt_hooks hooks = gpt_parallel_hooks(&g->parallel);
-    if (!turn->first) {
-        memcpy(gpt_acts_input(&g->cache->acts), turn->in, count * g->config.width * sizeof(float));
-        return gpt_cache_read(g->cache, NULL, count, &hooks);
+/* Waves of equal size, as large as they may be. */
+static int write_all(struct generator *g) {
+    bool shows = g->parallel.rank == 0;
+    struct gpt_wave wave = {.options = g->options, .parallel = &g->parallel, .model = g->model};
+    wave.texts = &g->texts;
+    wave.context = g;
+    if (shows) wave.told = told;
+    size_t count = g->texts.count, most = gpt_wave_most(&wave), waves = (count + most - 1) / most;
+    size_t each = (count + waves - 1) / waves;
+    if (shows && count == 1) show_begin(g);
+    for (size_t first = 0; first < count; first += each) {
+        size_t n = count - first < each ? count - first : each;
+        if (gpt_wave_write(&wave, first, n)) return -1;
+        for (size_t i = first; i < first + n && shows && count > 1; i++) show_text(g, i);
+        fflush(stdout);
     }
-    if (turn->token > 0 && take_id(g, *(const int32_t *)turn->in)) return -1;
-    return gpt_cache_read(g->cache, g->text.tokens + (turn->token ? g->text.count - 1 : g->begin), count,
-                          &hooks);
-}
-
-static mst_status forward(const mst_turn *turn, void *arg) {
-    struct generator *g = arg;
-    const struct gpt_options *o = g->options;
-    size_t count = turn->token ? 1 : g->prompt;
-    if (turn->token == 0) gpt_cache_cut(g->cache, 0);
-    if (read_input(g, turn, count)) return ended(g, -1);
-    if (turn->last) {
-        double draw =
-            gpt_random_uniform(gpt_random_stream(o->seed, "generate"), g->done + (size_t)turn->token);
-        *(int32_t *)turn->out =
-            gpt_choose(g->cache->logits, g->config.vocabulary, (float)o->temperature, draw);
-    } else {
-        memcpy(turn->out, gpt_acts_output(&g->cache->acts), count * g->config.width * sizeof(float));
-    }
-    return MST_OK;
-}
-
-/* All stages in this process. */
-static mst_status run_alone(struct generator *g) {
-    int32_t id = 0, next = 0;
-    mst_status st = MST_OK;
-    for (size_t i = 0; i < g->fresh && st == MST_OK; i++, id = next) {
-        mst_turn turn = {.token = (int)i, .first = true, .last = true, .in = &id, .out = &next};
-        st = forward(&turn, g);
-    }
-    return st == MST_OK ? take(&(mst_turn){.in = &id}, g) : st;
-}
-
-static mst_status run_stages(struct generator *g) {
-    mst_pipeline *pipeline;
-    mst_status st =
-        mst_pipeline_new(&pipeline, .group = g->parallel.group[GPT_PP], .schedule = "stream", .batches = 1,
-                         .inner = 1, .tokens = (int)g->fresh, .out = {MST_F32, 2, {1, g->config.width}},
-                         .prompt = {MST_F32, 2, {g->prompt, g->config.width}}, .ids = {MST_I32, 1, {1}},
-                         .forward = forward, .take = take, .arg = g);
-    if (st != MST_OK) return st;
-    st = mst_pipeline_run(pipeline);
-    mst_pipeline_free(pipeline);
-    return st;
-}
-
-static int generate(struct generator *g) {
-    size_t context = g->config.context;
-    for (size_t i = 0; i < g->text.count; i++) say(g, g->text.tokens[i]);
-    while (g->done < g->options->tokens) {
-        if (g->length - g->begin > context) g->begin = g->length - context / 2;
-        g->prompt = g->length - g->begin;
-        size_t room = context - g->prompt + 1, left = g->options->tokens - g->done;
-        g->fresh = left < room ? left : room;
-        mst_status st = g->parallel.group[GPT_PP] ? run_stages(g) : run_alone(g);
-        if (st != MST_OK) return g->failed ? -1 : gpt_check(st);
-        g->done += g->fresh;
-        g->length += g->fresh;
-    }
+    if (shows && count == 1) puts("");
     return 0;
 }
 
@@ -124,34 +92,29 @@ static int open_generator(struct generator *g) {
     const struct gpt_options *o = g->options;
     struct gpt_part part;
     if (!o->load) return gpt_fail("give the directory of a model with --load");
+    if (o->batch == 0) return gpt_fail("--batch 0: a stage goes on with at least one text");
     if (gpt_parallel_open(&g->parallel, o->mesh, o->deterministic)) return -1;
     if (g->parallel.copies) return gpt_fail("--mesh %s: text is generated over pp and tp alone", o->mesh);
     if (gpt_checkpoint_config(o->load, &g->config) ||
         gpt_parallel_part(&g->parallel, &g->config, 0, 1, &part) ||
-        !(g->model = gpt_model_new(&g->config, &part, o->seed)) ||
-        gpt_checkpoint_load(o->load, g->model, NULL) || gpt_read_prompt(o, &g->text))
+        !(g->model = gpt_model_blank(&g->config, &part)) || gpt_checkpoint_load(o->load, g->model, NULL))
         return -1;
-    if (!o->ids && g->config.vocabulary != 256)
-        return gpt_fail("this model's %zu tokens are not bytes: give --ids", g->config.vocabulary);
-    g->length = g->text.count;
-    g->cache = gpt_cache_new(g->model, 1, g->config.context, g->config.context);
-    return g->cache ? 0 : -1;
+    return gpt_texts_open(o, &g->config, &g->texts);
 }
 
 int gpt_generate(const struct gpt_options *options) {
     struct generator g = {.options = options};
     int st = open_generator(&g);
-    double begin = gpt_now();
-    if (!st) st = generate(&g);
+    g.begin = g.said_at = gpt_now();
+    if (!st) st = write_all(&g);
     if (!st && g.parallel.rank == 0) {
-        putchar('\n');
+        size_t tokens = g.texts.count * options->tokens;
         fflush(stdout);
-        fprintf(stderr, "%zu tokens, %.0f tokens/s\n", options->tokens,
-                (double)options->tokens / (gpt_now() - begin));
+        fprintf(stderr, "%zu text%s, %zu tokens, %.0f tokens/s\n", g.texts.count,
+                g.texts.count > 1 ? "s" : "", tokens, (double)tokens / (gpt_now() - g.begin));
     }
-    gpt_cache_free(g.cache);
     gpt_model_free(g.model);
-    free(g.text.tokens);
+    gpt_texts_close(&g.texts);
     gpt_parallel_close(&g.parallel, st != 0);
     return st;
 }

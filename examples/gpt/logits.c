@@ -13,7 +13,7 @@ static struct gpt_model *load(const struct gpt_options *o) {
     if (!o->load) return gpt_fail("give the directory of a model with --load"), NULL;
     if (gpt_checkpoint_config(o->load, &config)) return NULL;
     struct gpt_part whole = gpt_part_whole(&config);
-    struct gpt_model *model = gpt_model_new(&config, &whole, o->seed);
+    struct gpt_model *model = gpt_model_blank(&config, &whole);
     if (model && gpt_checkpoint_load(o->load, model, NULL)) {
         gpt_model_free(model);
         return NULL;

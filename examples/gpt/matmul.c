@@ -10,6 +10,8 @@
 
 /* Floats of a packed block: A's lies in the second cache, a panel of B's in the first. */
 enum { DEEP = 256, HIGH = 96, WIDE = 768 };
+/* Rows for which packing B is not worth it. */
+enum { FEW = 32 };
 
 static float packed_a[(HIGH + MATMUL_ROWS_MOST) * DEEP] __attribute__((aligned(64)));
 static float packed_b[(WIDE + MATMUL_COLUMNS_MOST) * DEEP] __attribute__((aligned(64)));
@@ -109,9 +111,8 @@ void gpt_matmul(size_t m, size_t n, size_t k, struct gpt_matrix a, struct gpt_ma
                 size_t stride, bool add) {
     if (k == 0 && !add)
         for (size_t i = 0; i < m; i++) memset(c + i * stride, 0, n * sizeof *c);
-    if (m <= 2 && !a.flip && !b.flip)
-        for (size_t i = 0; i < m; i++)
-            set()->row(n, k, a.data + i * a.stride, b.data, b.stride, c + i * stride, !add);
+    if (m <= FEW && !a.flip && !b.flip)
+        set()->few(m, n, k, a, b, c, stride, !add);
     else
         blocks(set(), m, n, k, a, b, c, stride, add);
 }

@@ -2,15 +2,14 @@
 #ifndef GPT_MATMUL_SET_H
 #define GPT_MATMUL_SET_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "matmul.h"
 
 struct matmul_set {
     size_t rows, columns; /* of a tile */
     void (*tile)(size_t k, const float *restrict a, const float *restrict b, float *restrict c, size_t stride,
                  bool fresh);
-    void (*row)(size_t n, size_t k, const float *restrict a, const float *restrict b, size_t stride,
-                float *restrict c, bool fresh);
+    void (*few)(size_t m, size_t n, size_t k, struct gpt_matrix a, struct gpt_matrix b, float *c,
+                size_t stride, bool fresh);
     double (*peak)(size_t rounds);
 };
 

@@ -2,6 +2,7 @@
 #include "model.h"
 
 #include "fail.h"
+#include "memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ void gpt_zero_gradients(struct gpt_model *model) {
 
 /* Where, in base, the parameter with this name lies. */
 static float *find(const struct gpt_model *m, float *base, const char *name) {
-    for (size_t i = 0; m->param && i < m->params; i++)
+    for (size_t i = 0; base && m->param && i < m->params; i++)
         if (!strcmp(m->param[i].name + sizeof "transformer." - 1, name)) return base + m->param[i].offset;
     return NULL;
 }
@@ -53,7 +54,7 @@ static void find_all(struct gpt_model *m) {
     size_t first = gpt_model_is_first(m) ? 2 : 0, values = first, gradients = first;
     for (size_t i = 0; i < m->part.last - m->part.first; i++) {
         m->layer[i] = layer_at(m, m->values, &values);
-        m->dlayer[i] = layer_at(m, m->gradients, &gradients);
+        if (m->gradients) m->dlayer[i] = layer_at(m, m->gradients, &gradients);
     }
     m->table = find(m, m->values, "wte.weight");
     m->dtable = find(m, m->gradients, "wte.weight");
@@ -65,7 +66,7 @@ static void find_all(struct gpt_model *m) {
     m->dnorm_bias = find(m, m->gradients, "ln_f.bias");
 }
 
-static int allocate(struct gpt_model *m) {
+static int allocate(struct gpt_model *m, bool trains) {
     size_t layers = m->part.last - m->part.first;
     m->param = calloc(gpt_params_most(&m->config), sizeof *m->param);
     if (!m->param) return gpt_fail("no memory");
@@ -73,26 +74,35 @@ static int allocate(struct gpt_model *m) {
     const struct gpt_param *end = &m->param[m->params ? m->params - 1 : 0];
     m->count = end->offset + end->count;
     m->values = calloc(m->count + 1, sizeof *m->values);
-    m->gradients = calloc(m->count + 1, sizeof *m->gradients);
+    if (trains) m->gradients = gpt_memory_take((m->count + 1) * sizeof *m->gradients);
     m->layer = calloc(layers + 1, sizeof *m->layer);
     m->dlayer = calloc(layers + 1, sizeof *m->dlayer);
-    if (!m->values || !m->gradients || !m->layer || !m->dlayer)
+    if (!m->values || (trains && !m->gradients) || !m->layer || !m->dlayer)
         return gpt_fail("no memory for %zu parameters", m->count);
     return 0;
 }
 
-struct gpt_model *gpt_model_new(const struct gpt_config *config, const struct gpt_part *part, uint64_t seed) {
+static struct gpt_model *model_of(const struct gpt_config *config, const struct gpt_part *part, bool trains) {
     if (gpt_config_check(config) || gpt_part_check(config, part)) return NULL;
     struct gpt_model *m = calloc(1, sizeof *m);
     if (!m) return gpt_fail("no memory"), NULL;
     m->config = *config;
     m->part = *part;
-    if (allocate(m)) {
+    if (allocate(m, trains)) {
         gpt_model_free(m);
         return NULL;
     }
     find_all(m);
-    for (size_t i = 0; i < m->params; i++)
+    return m;
+}
+
+struct gpt_model *gpt_model_blank(const struct gpt_config *config, const struct gpt_part *part) {
+    return model_of(config, part, false);
+}
+
+struct gpt_model *gpt_model_new(const struct gpt_config *config, const struct gpt_part *part, uint64_t seed) {
+    struct gpt_model *m = model_of(config, part, true);
+    for (size_t i = 0; m && i < m->params; i++)
         gpt_param_start(&m->param[i], &m->part, seed, m->values + m->param[i].offset);
     return m;
 }
@@ -101,20 +111,31 @@ void gpt_model_free(struct gpt_model *m) {
     if (!m) return;
     free(m->param);
     free(m->values);
-    free(m->gradients);
+    gpt_memory_give(m->gradients);
     free(m->layer);
     free(m->dlayer);
-    free(m->wide);
+    gpt_memory_give(m->wide);
+    free(m->head);
     free(m);
+}
+
+int gpt_model_turn_head(struct gpt_model *m) {
+    size_t width = m->config.width, tokens = m->config.vocabulary;
+    if (!gpt_model_is_last(m)) return 0;
+    if (!m->head) m->head = malloc(width * tokens * sizeof *m->head);
+    if (!m->head) return gpt_fail("no memory for the head");
+    for (size_t t = 0; t < tokens; t++)
+        for (size_t i = 0; i < width; i++) m->head[i * tokens + t] = m->table[t * width + i];
+    return 0;
 }
 
 int gpt_model_reserve(struct gpt_model *m, size_t rows, size_t keys) {
     size_t wide = 3 * gpt_local_width(m) > gpt_local_inner(m) ? 3 * gpt_local_width(m) : gpt_local_inner(m);
     size_t needed = rows * (wide + m->config.width) + gpt_attention_scratch(keys);
     if (needed > m->reserved) {
-        float *block = malloc(needed * sizeof *block);
+        float *block = gpt_memory_take(needed * sizeof *block);
         if (!block) return gpt_fail("no memory for %zu rows", rows);
-        free(m->wide);
+        gpt_memory_give(m->wide);
         m->wide = block;
         m->reserved = needed;
     }
@@ -179,12 +200,11 @@ struct gpt_acts *gpt_acts_new(struct gpt_model *m, size_t batch, size_t time) {
     if (!a) return gpt_fail("no memory"), NULL;
     *a = (struct gpt_acts){.batch = batch, .time = time, .rows = batch * time};
     lay_out(m, a, &p);
-    a->block = p.base = aligned_alloc(64, p.used);
+    a->block = p.base = gpt_memory_take(p.used);
     if (!p.base || gpt_model_reserve(m, a->rows, m->config.context)) {
         gpt_acts_free(a);
         return gpt_fail("no memory for a micro-batch of %zu tokens", batch * time), NULL;
     }
-    memset(p.base, 0, p.used);
     p.used = 0;
     lay_out(m, a, &p);
     for (size_t t = 0; t < time; t++) a->place[t] = (int)t;
@@ -193,6 +213,6 @@ struct gpt_acts *gpt_acts_new(struct gpt_model *m, size_t batch, size_t time) {
 
 void gpt_acts_free(struct gpt_acts *a) {
     if (!a) return;
-    free(a->block);
+    gpt_memory_give(a->block);
     free(a);
 }

@@ -56,14 +56,15 @@ struct gpt_model {
     struct gpt_part part;
     size_t params, count; /* parameters, and elements of all together */
     struct gpt_param *param;
-    float *values, *gradients;        /* count elements each */
+    float *values, *gradients;        /* count elements each; gradients may be NULL, see gpt_model_blank */
     struct gpt_layer *layer, *dlayer; /* last - first of them: into values, into gradients */
-    float *table, *positions, *dtable,
-        *dpositions; /* NULL where the stage lacks them; the table is the head's too */
+    /* NULL where the stage lacks them; the table is the head's too. */
+    float *table, *positions, *dtable, *dpositions;
     float *norm, *norm_bias, *dnorm, *dnorm_bias; /* before the head */
-    size_t reserved;                              /* floats of what follows */
-    float *wide, *narrow,
-        *scores; /* for one layer at a time: rows by inner or 3 width, rows by width, attention's */
+    float *head; /* for generation: the table as it was, [width][vocabulary]; NULL until a cache is made */
+    size_t reserved; /* floats of what follows */
+    /* For one layer at a time: rows by inner or 3 width, rows by width, attention's. */
+    float *wide, *narrow, *scores;
 };
 
 /* What a layer keeps of a micro-batch. */
@@ -88,6 +89,8 @@ struct gpt_acts {
 
 /* A model with parameters as they begin. NULL, and words, where the part is not one of the model or memory lacks. */
 struct gpt_model *gpt_model_new(const struct gpt_config *config, const struct gpt_part *part, uint64_t seed);
+/* One that is to be filled from a file and goes forward alone: it has zeros, and no gradients. */
+struct gpt_model *gpt_model_blank(const struct gpt_config *config, const struct gpt_part *part);
 void gpt_model_free(struct gpt_model *model);
 bool gpt_model_is_first(const struct gpt_model *model);
 bool gpt_model_is_last(const struct gpt_model *model);
@@ -113,6 +116,9 @@ double gpt_loss(struct gpt_model *model, struct gpt_acts *acts, const int *targe
 /* Adds to the gradients of the stage's parameters. */
 int gpt_backward(struct gpt_model *model, struct gpt_acts *acts, const int *tokens,
                  const struct gpt_hooks *hooks);
+
+/* Makes, or makes again, the head's copy of the table, where the stage has a head. */
+int gpt_model_turn_head(struct gpt_model *model);
 
 /* 0 if the model knows all of the tokens. */
 int gpt_tokens_check(const struct gpt_config *config, const int *tokens, size_t count);

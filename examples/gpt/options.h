@@ -19,11 +19,11 @@ struct gpt_options {
     const char *save, *load;
     size_t save_every, resume, digits;
     /* over processes */
-    const char *mesh, *schedule;
+    const char *mesh, *schedule, *backend;
     size_t chunks, deterministic;
     /* generation */
-    const char *prompt, *ids;
-    size_t tokens;
+    const char *prompt, *ids, *prompts;
+    size_t samples, tokens;
     double temperature;
     size_t seed;
 };

@@ -2,6 +2,7 @@
 #include "parallel.h"
 
 #include "fail.h"
+#include "memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +79,7 @@ int gpt_parallel_open(struct gpt_parallel *p, const char *mesh, bool determinist
     *p = (struct gpt_parallel){.size = {1, 1, 1, 1}, .ranks = 1, .deterministic = deterministic};
     if (!mesh) return check_alone();
     if (gpt_check(mst_init())) return -1;
+    gpt_memory_share();
     p->rank = mst_get_rank(NULL);
     p->ranks = mst_get_world_size(NULL);
     int st = gpt_check(mst_init_device_mesh_from(mesh, &p->mesh));
@@ -104,11 +106,7 @@ static int cut(const struct gpt_config *c, size_t parts, int *starts) {
         return gpt_fail(
             "%zu layers cannot be cut into %zu parts: take fewer stages (pp), or chunks, or more --layers",
             c->layers, parts);
-    if (gpt_check(mst_partition_layers((int)c->layers, (int)parts, starts, .last = head))) return -1;
-    for (size_t k = 0; k < parts; k++)
-        if (starts[k] == starts[k + 1]) /* no part is to be without layers */
-            return gpt_check(mst_partition_layers((int)c->layers, (int)parts, starts));
-    return 0;
+    return gpt_check(mst_partition_layers((int)c->layers, (int)parts, starts, .last = head));
 }
 
 int gpt_parallel_part(const struct gpt_parallel *p, const struct gpt_config *config, size_t chunk,

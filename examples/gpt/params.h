@@ -35,8 +35,8 @@ struct gpt_param {
     size_t blocks; /* the columns are this many matrices side by side (q, k, v: 3), each split alike */
     enum gpt_start start;
     float deviation; /* of GPT_NORMAL; at GPT-2's width of 768 it is GPT-2's 0.02 */
-    bool
-        second; /* the head's own copy of the embedding: a stage before has the one that is saved and counted */
+    /* The head's own copy of the embedding: a stage before has the one that is saved and counted. */
+    bool second;
     size_t layer; /* for which it is: 0 with the embedding, config->layers with the head */
     size_t local_rows, local_columns; /* of the slice; rows = 1 for a vector */
     size_t offset, count;             /* of the slice, in the stage's values, gradients and moments */

@@ -17,18 +17,26 @@ int gpt_append(struct gpt_sequence *s, int token) {
     return 0;
 }
 
-int gpt_read_prompt(const struct gpt_options *o, struct gpt_sequence *s) {
+static int append_ids(struct gpt_sequence *s, const char *ids) {
+    char *end = NULL;
     int st = 0;
-    if (!o->ids) {
-        for (const char *c = o->prompt; *c && !st; c++) st = gpt_append(s, (unsigned char)*c);
-    } else {
-        char *end = NULL;
-        for (const char *c = o->ids; *c && !st; c = *end == ',' ? end + 1 : end) {
-            long id = strtol(c, &end, 10);
-            if (end == c || (*end && *end != ',') || id < 0 || id > 1 << 20)
-                return gpt_fail("--ids %s: numbers with commas between are expected", o->ids);
-            st = gpt_append(s, (int)id);
-        }
+    for (const char *c = ids; *c && !st; c = *end == ',' ? end + 1 : end) {
+        long id = strtol(c, &end, 10);
+        if (end == c || (*end && *end != ',') || id < 0 || id > 1 << 20)
+            return gpt_fail("%s: numbers with commas between are expected", ids);
+        st = gpt_append(s, (int)id);
     }
-    return st || s->count ? st : gpt_fail("an empty prompt: give at least one token to go on from");
+    return st;
+}
+
+int gpt_append_prompt(struct gpt_sequence *s, const char *prompt, bool numbers) {
+    if (numbers) return append_ids(s, prompt);
+    for (const char *c = prompt; *c; c++)
+        if (gpt_append(s, (unsigned char)*c)) return -1;
+    return 0;
+}
+
+int gpt_read_prompt(const struct gpt_options *o, struct gpt_sequence *s) {
+    if (gpt_append_prompt(s, o->ids ? o->ids : o->prompt, o->ids)) return -1;
+    return s->count ? 0 : gpt_fail("an empty prompt: give at least one token to go on from");
 }

@@ -10,7 +10,9 @@ struct gpt_sequence {
 };
 
 int gpt_append(struct gpt_sequence *s, int token);
-/* The prompt's bytes, or the numbers of --ids. */
+/* A prompt as it is given: bytes, or with `numbers` ids with commas between. */
+int gpt_append_prompt(struct gpt_sequence *s, const char *prompt, bool numbers);
+/* What --prompt or --ids says. */
 int gpt_read_prompt(const struct gpt_options *o, struct gpt_sequence *s);
 
 #endif

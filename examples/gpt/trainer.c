@@ -112,6 +112,8 @@ int gpt_trainer_open(const struct gpt_options *o, struct gpt_trainer *t) {
 
 void gpt_trainer_close(struct gpt_trainer *t, bool failed) {
     mst_pipeline_free(t->pipeline);
+    if (failed && t->parallel.mesh)
+        return; /* what was begun may still be under way in this memory: the exit frees it */
     for (size_t i = 0; t->acts && i < t->chunks * t->keeps; i++) gpt_acts_free(t->acts[i]);
     for (size_t i = 0; t->adam && i < t->chunks; i++) gpt_adam_free(&t->adam[i]);
     for (size_t i = 0; t->model && i < t->chunks; i++) gpt_model_free(t->model[i]);

@@ -18,8 +18,8 @@ struct gpt_trainer {
     size_t chunks;
     struct gpt_model **model; /* one for each chunk, and all that follows too */
     struct gpt_adam *adam;
-    size_t micros, sequences,
-        time; /* micro-batches of this process's share; sequences of each; columns of each */
+    /* Micro-batches of this process's share; sequences of each; columns of each. */
+    size_t micros, sequences, time;
     size_t keeps;
     struct gpt_acts **acts; /* [chunk][keep], made when first used */
     int *tokens, *targets;  /* of a micro-batch */

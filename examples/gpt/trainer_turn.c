@@ -29,7 +29,7 @@ static int read_tokens(struct gpt_trainer *t, size_t micro, const struct gpt_act
 
 static mst_status ended(struct gpt_trainer *t, int st) {
     if (st) t->failed = true;
-    return st ? MST_ERR_STATE : MST_OK;
+    return st ? MST_ERR_CALLBACK : MST_OK;
 }
 
 mst_status gpt_turn_forward(const mst_turn *turn, void *arg) {

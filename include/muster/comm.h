@@ -36,16 +36,16 @@ typedef struct mst_call {
     MST_OPTION(const void *in); /* broadcast, all_reduce, reduce: read this, apart from buf, instead */
     MST_OPTION(int src);        /* the root, or the sender: a global rank */
     MST_OPTION(int dst);        /* the root, or the receiver: a global rank */
-    MST_OPTION(
-        int group_src); /* the same as group ranks; 0: not given (group rank 0 is what src and dst reach by */
-    MST_OPTION(int group_dst);            /* default wherever the group has global rank 0) */
+    /* The same as group ranks; 0: not given (group rank 0 is what src and dst reach by default wherever the group has global rank 0). */
+    MST_OPTION(int group_src);
+    MST_OPTION(int group_dst);
     MST_OPTION(int tag);                  /* messages with different tags do not meet */
     MST_OPTION(int *sender);              /* recv: where to put the sender's global rank */
     MST_OPTION(const size_t *counts);     /* list forms: elements of each group rank, where they differ */
     MST_OPTION(const size_t *out_splits); /* all_to_all: elements from each group rank */
     MST_OPTION(const size_t *in_splits);  /* all_to_all: elements to each group rank */
-    MST_OPTION(
-        bool deterministic); /* the bits of the result depend on the inputs alone, not on size or algorithm */
+    /* The bits of the result depend on the inputs alone, not on size or algorithm. */
+    MST_OPTION(bool deterministic);
     MST_OPTION(bool wait_all_ranks); /* monitored_barrier: name all missing ranks, not only the first */
     /*
      * A stream of the device (cudaStream_t): the operation is ordered on it, behind what is there and before what comes. Without
@@ -152,8 +152,8 @@ mst_status mst_recv_bytes_with(mst_bytes *out, const mst_call *call);
 typedef struct mst_wait_options {
     MST_OPTION(size_t size);
     MST_OPTION(mst_site site);
-    MST_OPTION(
-        int timeout_ms); /* 0: the call's own deadline; at the end MST_ERR_TIMEOUT, and the work lives on */
+    /* 0: the call's own deadline; at the end MST_ERR_TIMEOUT, and the work lives on. */
+    MST_OPTION(int timeout_ms);
     MST_OPTION(mst_cancel *cancel);
 } mst_wait_options;
 mst_status mst_wait_with(mst_work *work, const mst_wait_options *options);

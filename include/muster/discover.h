@@ -36,9 +36,9 @@ typedef struct mst_discover_options {
     MST_OPTION(mst_site site);
     MST_OPTION(bool no_discovery); /* go by RANK and WORLD_SIZE alone */
     MST_OPTION(bool verbose);      /* say in one line on standard error what was found */
-    MST_OPTION(
-        bool set_env); /* set RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as
-                                 far as they are known; no other thread may use the environment meanwhile */
+    /* Set RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as far as they are known; no other thread may
+       use the environment meanwhile. */
+    MST_OPTION(bool set_env);
 } mst_discover_options;
 
 /*

@@ -31,14 +31,14 @@ typedef struct mst_init_options {
     MST_OPTION(const char *init_method);
     MST_OPTION(int rank);
     MST_OPTION(int world_size);
-    MST_OPTION(int timeout_ms);   /* for joining and as the default of later calls; 0: MUSTER_INIT_TIMEOUT_MS,
-                                     MUSTER_TIMEOUT_MS */
+    /* For joining and as the default of later calls; 0: MUSTER_INIT_TIMEOUT_MS, MUSTER_TIMEOUT_MS. */
+    MST_OPTION(int timeout_ms);
     MST_OPTION(mst_store *store); /* meet here instead; borrowed until the world is closed */
     MST_OPTION(mst_cancel *cancel);
-    MST_OPTION(
-        bool no_discovery); /* DeepSpeed's auto_mpi_discovery = False: no launcher but RANK, WORLD_SIZE, … */
-    MST_OPTION(
-        bool set_env); /* set RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT */
+    /* DeepSpeed's auto_mpi_discovery = False: no launcher but RANK, WORLD_SIZE, … */
+    MST_OPTION(bool no_discovery);
+    /* Set RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT. */
+    MST_OPTION(bool set_env);
     MST_OPTION(bool verbose);            /* say in one line on standard error what was discovered */
     MST_OPTION(const char *backend);     /* see mst_get_backend; NULL: MUSTER_BACKEND */
     MST_OPTION(const char *comm_device); /* FlexLLMGen's way to say it: "cpu" is native, "gpu" is nccl */

@@ -37,7 +37,8 @@
     X(23, ERR_STALLED, GROUP, "ranks of the group did not take part in time")                                \
     X(24, ERR_INTERNAL, PROCESS, "a fault in muster itself")                                                 \
     X(25, ERR_STORE_ENDED, PROCESS, "the process that hosts the store has closed it")                        \
-    X(26, ERR_MISMATCH, GROUP, "ranks of the group called different things")
+    X(26, ERR_MISMATCH, GROUP, "ranks of the group called different things")                                 \
+    X(27, ERR_CALLBACK, GROUP, "a callback of the program failed")
 
 #ifdef __cplusplus
 extern "C" {

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/handles.h"
 #include "base/options.h"
-#include "pipeline/partition.h"
+#include "schedule/partition.h"
 
 #include <muster/output.h>
 #include <stdio.h>
@@ -18,6 +18,10 @@ static struct {
     const char *device;
 } ring;
 
+static bool ring_is_open(void) {
+    return ring.world && msi_handle_alive(ring.world);
+}
+
 static mst_status check_device(const char *device, const char **known) {
     static const char *const devices[] = {"cpu", "gpu"};
     for (int i = 0; device && i < 2; i++)
@@ -30,20 +34,36 @@ static mst_status check_device(const char *device, const char **known) {
 }
 
 /* The default world, if it is the one that is meant. */
-static mst_status check_world(int world_size, int rank) {
-    if (mst_get_world_size(NULL) == world_size && mst_get_rank(NULL) == rank) return MST_OK;
-    return msi_fail(MST_ERR_STATE, "end it first, with mst_destroy_process_group(NULL)",
-                    "there is a world already, of which this is rank %d of %d, not rank %d of %d",
-                    mst_get_rank(NULL), mst_get_world_size(NULL), rank, world_size);
+static mst_status check_world(const mst_group *world, int world_size, int rank, const char *device) {
+    static const char remedy[] = "end it first, with mst_destroy_process_group(NULL)";
+    if (world->size != world_size || world->rank != rank)
+        return msi_fail(MST_ERR_STATE, remedy,
+                        "there is a world already, of which this is rank %d of %d, not rank %d of %d",
+                        world->rank, world->size, rank, world_size);
+    if (ring_is_open() && ring.device != device)
+        return msi_fail(MST_ERR_STATE, remedy, "the world was opened for comm_device '%s', not '%s'",
+                        ring.device, device);
+    return MST_OK;
+}
+
+/* As the environment says, unless that was this function, for an earlier world. */
+static void choose_gpu(int local_rank) {
+    static char chosen[16];
+    const char *given = getenv("MUSTER_CUDA_DEVICE");
+    if (given && strcmp(given, chosen) != 0) return;
+    snprintf(chosen, sizeof chosen, "%d", local_rank);
+    setenv("MUSTER_CUDA_DEVICE", chosen, 1);
 }
 
 static mst_status join(const char *head_ip, int port, int world_size, int rank, int local_rank,
                        const char *device) {
-    char method[320], number[16];
+    char method[320];
     bool v6 = strchr(head_ip, ':') && head_ip[0] != '[';
-    snprintf(method, sizeof method, v6 ? "tcp://[%s]:%d" : "tcp://%s:%d", head_ip, port);
-    snprintf(number, sizeof number, "%d", local_rank);
-    if (*device == 'g') setenv("MUSTER_CUDA_DEVICE", number, 0);
+    int n = snprintf(method, sizeof method, v6 ? "tcp://[%s]:%d" : "tcp://%s:%d", head_ip, port);
+    if (n < 0 || (size_t)n >= sizeof method)
+        return msi_fail(MST_ERR_INVALID, "give an address or the name of a host",
+                        "head_ip has %zu characters", strlen(head_ip));
+    if (*device == 'g') choose_gpu(local_rank);
     mst_init_options options = {.size = sizeof options,
                                 .init_method = method,
                                 .world_size = world_size,
@@ -54,21 +74,23 @@ static mst_status join(const char *head_ip, int port, int world_size, int rank, 
 
 mst_status mst_initialize_distributed(const char *head_ip, int port, int world_size, int rank, int local_rank,
                                       const char *comm_device) {
+    static const char name[] = "mst_initialize_distributed";
     const char *device = NULL;
-    msi_call_begin("mst_initialize_distributed", NULL, rank);
+    msi_call_begin(name, NULL, rank);
     mst_status st =
         head_ip ? check_device(comm_device, &device) : msi_fail(MST_ERR_INVALID, NULL, "head_ip is NULL");
-    if (st == MST_OK && mst_is_initialized()) {
-        st = check_world(world_size, rank);
-        if (st == MST_OK && ring.world && msi_handle_alive(ring.world)) return MST_OK;
+    mst_group *world = st == MST_OK && mst_is_initialized() ? msi_api_group(name, NULL, NULL) : NULL;
+    if (world) {
+        st = check_world(world, world_size, rank, device);
+        if (st == MST_OK && ring_is_open()) return MST_OK;
     } else if (st == MST_OK) {
         printf("joining the distributed world at %s:%d as rank %d of %d, local rank %d\n", head_ip, port,
                rank, world_size, local_rank);
         fflush(stdout);
         st = join(head_ip, port, world_size, rank, local_rank, device);
+        world = st == MST_OK ? msi_api_group(name, NULL, NULL) : NULL;
     }
-    mst_group *world = st == MST_OK ? msi_api_group("mst_initialize_distributed", NULL, NULL) : NULL;
-    if (st == MST_OK) st = world ? msi_pairs_open(world, &ring.pairs) : MST_ERR_STATE;
+    if (st == MST_OK) st = world ? msi_pairs_open(world, "ring", &ring.pairs) : MST_ERR_STATE;
     if (st == MST_OK) st = mst_suppress_output(rank);
     if (st != MST_OK) return st;
     ring.world = world->handle;
@@ -91,7 +113,7 @@ mst_group *mst_get_pipeline_parallel_succ_group(void) {
 }
 
 const char *mst_get_comm_device(void) {
-    return ring.device;
+    return ring_is_open() ? ring.device : NULL;
 }
 
 mst_status mst_partition_layers_with(int layers, int parts, int *starts, const mst_partition_options *given) {
@@ -102,6 +124,18 @@ mst_status mst_partition_layers_with(int layers, int parts, int *starts, const m
     if (!o.costs && o.first == 0 && o.last == 0) return msi_partition_even(layers, parts, starts);
     struct msi_layer_costs costs = {o.costs, o.first, o.last};
     return msi_partition_weighted(&costs, layers, parts, starts);
+}
+
+/* NULL, and why, if there is none. */
+static mst_pipeline *known(const char *name, const mst_site *site, const mst_pipeline *handle) {
+    mst_pipeline *p = handle && msi_handle_alive(handle) ? msi_handle_memory(handle) : NULL;
+    msi_call_begin(name, site, p ? p->rank : msi_call_get_rank());
+    if (!handle)
+        msi_fail(MST_ERR_INVALID, "make one with mst_pipeline_new", "pipeline is NULL");
+    else if (!p)
+        msi_fail(MST_ERR_STATE, "use a pipeline after it was made and before it is freed",
+                 "the pipeline was freed, or is none");
+    return p;
 }
 
 mst_status mst_pipeline_new_with(mst_pipeline **pipeline, const mst_pipeline_options *given) {
@@ -115,41 +149,69 @@ mst_status mst_pipeline_new_with(mst_pipeline **pipeline, const mst_pipeline_opt
     if (stages->rank < 0)
         return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks are stages", "rank %d is not in the group",
                         stages->world->rank);
-    return msi_pipeline_new(stages, &o, pipeline);
-}
-
-void mst_pipeline_free(mst_pipeline *pipeline) {
-    msi_pipeline_free(pipeline);
-}
-
-mst_status mst_pipeline_run(mst_pipeline *pipeline) {
-    msi_call_begin("mst_pipeline_run", NULL, msi_call_get_rank());
-    if (!pipeline) return msi_fail(MST_ERR_INVALID, NULL, "pipeline is NULL");
-    if (pipeline->failed)
-        return msi_fail(MST_ERR_STATE, "free it, and make another", "the pipeline has failed before");
-    mst_status st = msi_pipeline_run(pipeline);
-    pipeline->failed = st != MST_OK;
-    if (st != MST_OK) msi_pairs_close(&pipeline->pairs); /* the neighbours hear of it */
+    mst_pipeline *made;
+    uint64_t entered = msi_call_enter(stages->size, 0, 0);
+    st = msi_call_leave(entered, msi_pipeline_new(stages, &o, &made));
+    if (st == MST_OK) *pipeline = made->handle;
     return st;
 }
 
+mst_status mst_pipeline_free(mst_pipeline *pipeline) {
+    mst_pipeline *p = pipeline ? known("mst_pipeline_free", NULL, pipeline) : NULL;
+    if (!p) return pipeline ? MST_ERR_STATE : MST_OK;
+    if (msi_comm_in_callback())
+        return msi_fail(MST_ERR_STATE, "free it after the callback has returned",
+                        "a callback of a work cannot end a pipeline");
+    if (p->running)
+        return msi_fail(MST_ERR_STATE, "free it after the run has returned", "the pipeline is running");
+    msi_pipeline_free(p);
+    return MST_OK;
+}
+
+mst_status mst_pipeline_run_with(mst_pipeline *pipeline, const mst_run_options *given) {
+    static const char name[] = "mst_pipeline_run";
+    mst_run_options options;
+    mst_status st = msi_options_begin(name, &options, sizeof options, given);
+    if (st != MST_OK) return st;
+    mst_pipeline *p = known(name, &options.site, pipeline);
+    if (!p) return mst_last_error()->status;
+    if (p->failed)
+        return msi_fail(MST_ERR_STATE, "free it, and make another", "the pipeline has failed before");
+    if (p->running)
+        return msi_fail(MST_ERR_STATE, "let one run end before the next", "the pipeline is running already");
+    p->run = options;
+    p->running = true;
+    st = msi_pipeline_run(p);
+    p->running = false;
+    if (st == MST_OK) return MST_OK;
+    struct msi_words words;
+    msi_words_keep(&words, st);
+    msi_call_begin(name, &options.site, p->rank);
+    return msi_pipeline_end(p, msi_words_say(&words));
+}
+
 int mst_pipeline_stage(const mst_pipeline *pipeline) {
-    return pipeline->stage;
+    const mst_pipeline *p = known("mst_pipeline_stage", NULL, pipeline);
+    return p ? p->stage : -1;
 }
 
 int mst_pipeline_stages(const mst_pipeline *pipeline) {
-    return pipeline->spec.stages;
+    const mst_pipeline *p = known("mst_pipeline_stages", NULL, pipeline);
+    return p ? p->spec.stages : -1;
 }
 
 int mst_pipeline_keeps(const mst_pipeline *pipeline) {
-    return pipeline->list.keeps;
+    const mst_pipeline *p = known("mst_pipeline_keeps", NULL, pipeline);
+    return p ? p->list.keeps : -1;
 }
 
 mst_shape mst_pipeline_in(const mst_pipeline *pipeline) {
-    bool first = pipeline->stage == 0 && pipeline->spec.chunks == 1;
-    return first ? (mst_shape){0} : pipeline->previous.out;
+    const mst_pipeline *p = known("mst_pipeline_in", NULL, pipeline);
+    bool first = !p || (p->stage == 0 && p->spec.chunks == 1);
+    return first ? (mst_shape){0} : p->previous.out;
 }
 
 mst_pipeline_times mst_pipeline_last_times(const mst_pipeline *pipeline) {
-    return pipeline->times;
+    const mst_pipeline *p = known("mst_pipeline_last_times", NULL, pipeline);
+    return p ? p->times : (mst_pipeline_times){0};
 }

@@ -156,6 +156,9 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
                         struct msi_comm **comm);
 void msi_comm_free(struct msi_comm *comm);
 
+/* This rank is about to end the comm because of the thread's last failure: tells the others, who then need not look for reasons. */
+void msi_comm_tell_end(struct msi_comm *comm, mst_status status);
+
 /* Is nothing under way? */
 bool msi_comm_idle_now(struct msi_comm *comm);
 /* Is it of no use any more: has it failed, or could its engine not be opened? */

@@ -69,6 +69,12 @@ void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *op) {
                    seq << 32 | (uint64_t)(f->culprit + 1) << 8 | what);
 }
 
+void msi_comm_tell_end(struct msi_comm *comm, mst_status status) {
+    struct msi_failure failure;
+    msi_comm_keep(comm, &failure, status, msi_comm_rank_of(comm, mst_last_error()->culprit));
+    msi_note_gave_up(comm, &failure);
+}
+
 /* That rank, if it is known to be gone, or another: one may hang up because of another. -1: none. */
 static int who_is_gone(struct msi_comm *comm, int rank) {
     if (comm->hooks.is_gone(comm->hooks.context, rank)) return rank;
@@ -84,7 +90,7 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
     do {
         int culprit;
-        mst_status noted = comm->net ? msi_note_read_gave_up(comm, &culprit) : MST_OK;
+        mst_status noted = msi_note_read_gave_up(comm, &culprit);
         if (noted != MST_OK) return msi_blame(noted, comm->hooks.global(context, culprit));
         if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
         int gone = who_is_gone(comm, rank);

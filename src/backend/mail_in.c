@@ -152,7 +152,11 @@ void msi_mail_cut_off(struct msi_mail *mail, int peer, mst_status status, const 
         struct mst_work *op = msi_container(at, struct mst_work, node);
         const struct msi_message *m = &op->message;
         if (m->send || m->through || (m->met ? m->from : m->peer) != peer) continue;
-        msi_comm_fail(comm, op, msi_comm_say_cut_off(comm, status, peer, why), peer);
+        bool known =
+            comm->failure.status != MST_OK && comm->failure.culprit == peer; /* one search is enough */
+        mst_status st =
+            known ? msi_comm_repeat(&comm->failure) : msi_comm_say_cut_off(comm, status, peer, why);
+        msi_comm_fail(comm, op, st, peer);
     }
 }
 

@@ -23,6 +23,7 @@ struct failure {
     char line[LINE_MAX_LENGTH];
 };
 
+static _Thread_local uint64_t failures;
 static _Thread_local struct call call = {.rank = -1};
 static _Thread_local struct failure last = {
     .info = {.rank = -1, .culprit = -1, .operation = "", .message = "", .remedy = ""}};
@@ -52,6 +53,7 @@ int msi_call_get_rank(void) {
 }
 
 static mst_status record(mst_status status, const char *remedy) {
+    failures++;
     snprintf(last.operation, sizeof last.operation, "%s", call.operation ? call.operation : "");
     snprintf(last.remedy, sizeof last.remedy, "%s", remedy ? remedy : "");
     last.info = (mst_error_info){
@@ -80,6 +82,21 @@ mst_status msi_blame(mst_status status, int culprit) {
     last.info.culprit = culprit;
     if (call.operation) msi_slate_blame(culprit);
     return status;
+}
+
+uint64_t msi_failures(void) {
+    return failures;
+}
+
+void msi_words_keep(struct msi_words *words, mst_status status) {
+    words->status = status;
+    words->culprit = last.info.culprit;
+    snprintf(words->message, sizeof words->message, "%s", last.info.message);
+    snprintf(words->remedy, sizeof words->remedy, "%s", last.info.remedy);
+}
+
+mst_status msi_words_say(const struct msi_words *words) {
+    return msi_blame(msi_fail(words->status, words->remedy, "%s", words->message), words->culprit);
 }
 
 mst_status msi_fail_memory(void) {

@@ -40,6 +40,19 @@ mst_status msi_fail(mst_status status, const char *remedy, const char *format, .
 /* The rank to blame for the failure just recorded; returns status. */
 mst_status msi_blame(mst_status status, int culprit);
 
+/* How many failures this thread has recorded: whether there was one in between. */
+uint64_t msi_failures(void);
+
+/* A failure that is kept while others are asked, who may fail too. */
+struct msi_words {
+    mst_status status;
+    int culprit;
+    char message[1024], remedy[512];
+};
+/* Keeps the thread's last one; fails with it again, in the call that the thread is in by then. */
+void msi_words_keep(struct msi_words *words, mst_status status);
+mst_status msi_words_say(const struct msi_words *words);
+
 /* MST_ERR_MEMORY with its message. */
 mst_status msi_fail_memory(void);
 

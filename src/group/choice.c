@@ -41,7 +41,7 @@ bool msi_called_off(struct msi_str end) {
     return end.n > 4 && !memcmp(end.p, "off ", 4);
 }
 
-mst_status msi_failure_read(const mst_group *group, struct msi_str note) {
+mst_status msi_failure_read(const mst_group *group, struct msi_str note, const char *did) {
     char text[MSI_NOTE_MAX], who[MSI_WHO_MAX + 32];
     int status = 0, rank = -1, culprit = -1, used = 0, size = group->world->size;
     if (msi_called_off(note)) note = msi_str(note.p + 4, note.n - 4);
@@ -52,11 +52,13 @@ mst_status msi_failure_read(const mst_group *group, struct msi_str note) {
     char *remedy = strchr(text + used, '\n');
     if (remedy) *remedy++ = '\0';
     if (culprit < 0 || culprit >= size || culprit == group->world->rank) culprit = rank;
-    if (status == MST_ERR_MISMATCH) /* says by itself whom it concerns */
+    bool lost = status == MST_ERR_PEER_LOST || status == MST_ERR_STALLED;
+    bool named = status == MST_ERR_MISMATCH || (lost && culprit != rank);
+    if (named) /* the words say by themselves whom they concern */
         msi_fail((mst_status)status, remedy, "%s", text + used);
     else
-        msi_fail((mst_status)status, remedy, "%s gave up mst_set_backend: %s",
-                 msi_rank_show(group, rank, who, sizeof who), text + used);
+        msi_fail((mst_status)status, remedy, "%s %s: %s", msi_rank_show(group, rank, who, sizeof who), did,
+                 text + used);
     return msi_blame((mst_status)status, culprit);
 }
 
@@ -92,7 +94,8 @@ mst_status msi_group_agree(mst_group *group, const struct msi_wait *wait) {
     mst_status st = msi_world_exec(group->world, wait, x, 2);
     if (st == MST_OK) st = msi_choice_compare(group, group->backends.text, msi_reply_str(&x[0]));
     bool differs = st == MST_ERR_MISMATCH;
-    if (st == MST_OK) st = msi_failure_read(group, msi_value_or_none(msi_reply_str(&x[1])));
+    if (st == MST_OK)
+        st = msi_failure_read(group, msi_value_or_none(msi_reply_str(&x[1])), "gave up the group");
     msi_exchange_free(x, 2);
     group->agreed = st == MST_OK;
     if (!differs) return st;
@@ -158,7 +161,7 @@ mst_status msi_group_look(mst_group *group, const struct msi_waiting *at) {
     bool follows = group != all && !group->own_backends;
     mst_status st = MST_OK;
     if (msi_world_exec(group->world, &wait, x, follows ? COUNT : WORLD) == MST_OK) {
-        st = msi_failure_read(group, msi_value_or_none(msi_reply_str(&x[DIFFER])));
+        st = msi_failure_read(group, msi_value_or_none(msi_reply_str(&x[DIFFER])), "gave up the group");
         for (int i = OWN; i <= WORLD && st == MST_OK; i++) {
             if (i == WORLD && !follows) break;
             st = compare_places(group, msi_value_or_none(msi_reply_str(&x[i])), at);

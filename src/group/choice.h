@@ -35,8 +35,8 @@ void msi_exchange_key(const mst_group *group, int number, char out[MSI_KEY_MAX])
 
 /* The thread's last failure, for others to read. */
 void msi_failure_write(const mst_group *group, mst_status status, char out[MSI_NOTE_MAX]);
-/* Fails as another rank has written; MST_OK: there is nothing. */
-mst_status msi_failure_read(const mst_group *group, struct msi_str note);
+/* Fails as another rank has written, of which is said what it did, as in "gave up"; MST_OK: there is nothing. */
+mst_status msi_failure_read(const mst_group *group, struct msi_str note, const char *did);
 /* Was it written by one that had not come? */
 bool msi_called_off(struct msi_str end);
 

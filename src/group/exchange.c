@@ -130,7 +130,8 @@ static mst_status look_at_end(const struct exchange *e) {
     snprintf(key, sizeof key, "%s/end", e->key);
     struct msi_exchange x = {.req = msi_read_request(msi_cstr(key))};
     mst_status st = msi_world_exec(e->group->world, &wait, &x, 1);
-    if (st == MST_OK) st = msi_failure_read(e->group, msi_value_or_none(msi_reply_str(&x)));
+    if (st == MST_OK)
+        st = msi_failure_read(e->group, msi_value_or_none(msi_reply_str(&x)), "gave up mst_set_backend");
     msi_exchange_free(&x, 1);
     return st;
 }
@@ -173,7 +174,7 @@ static mst_status conclude(struct exchange *e, mst_status st) {
     else if (msi_str_equal(end, msi_cstr("ok")))
         st = MST_OK;
     else if (!msi_str_equal(end, msi_cstr(note)))
-        st = msi_failure_read(e->group, end);
+        st = msi_failure_read(e->group, end, "gave up mst_set_backend");
     msi_exchange_free(x, 2);
     return st;
 }

@@ -101,6 +101,14 @@ mst_status msi_group_new(struct msi_world *world, const int *ranks, int n,
     return MST_OK;
 }
 
+void msi_group_tell_end(mst_group *group, mst_status status) {
+    struct msi_words words;
+    msi_words_keep(&words, status);
+    for (int i = 0; i < group->n_comms; i++)
+        if (group->comms[i].comm) msi_comm_tell_end(group->comms[i].comm, status);
+    msi_words_say(&words);
+}
+
 void msi_group_free(mst_group *group) {
     msi_handle_remove(group->handle);
     pthread_mutex_lock(&group->world->lock);

@@ -14,9 +14,27 @@ mst_status msi_world_put(struct msi_world *world, const struct msi_wait *wait, c
     return st;
 }
 
-/* Reads a key into value, which stays empty if it is not there. */
-static mst_status look(struct msi_world *world, const char *name, const struct msi_wait *wait,
-                       struct msi_buf *value) {
+mst_status msi_world_claim(struct msi_world *world, const struct msi_wait *wait, const char *name,
+                           struct msi_str value) {
+    char key[MSI_KEY_MAX];
+    struct msi_exchange x = {.req = {.op = MSI_OP_COMPARE_SET,
+                                     .key = msi_key(key, "%s%s", world->prefix, name),
+                                     .desired = value}};
+    mst_status st = msi_world_exec(world, wait, &x, 1);
+    msi_exchange_free(&x, 1);
+    return st;
+}
+
+void msi_world_drop(struct msi_world *world, const struct msi_wait *wait, const char *name) {
+    char key[MSI_KEY_MAX];
+    struct msi_exchange x = {
+        .req = {.op = MSI_OP_DELETE_KEY, .key = msi_key(key, "%s%s", world->prefix, name)}};
+    msi_world_exec(world, wait, &x, 1);
+    msi_exchange_free(&x, 1);
+}
+
+mst_status msi_world_look(struct msi_world *world, const struct msi_wait *wait, const char *name,
+                          struct msi_buf *value) {
     char key[MSI_KEY_MAX];
     struct msi_exchange x = {.req = msi_read_request(msi_key(key, "%s%s", world->prefix, name))};
     mst_status st = msi_world_exec(world, wait, &x, 1);
@@ -55,7 +73,7 @@ mst_status msi_world_get(struct msi_world *world, const struct msi_wait *wait, c
                          struct msi_buf *value) {
     for (;;) {
         bool gone = is_gone(world, rank); /* asked first: what it left behind was there before it went */
-        mst_status st = look(world, name, wait, value);
+        mst_status st = msi_world_look(world, wait, name, value);
         if (st != MST_OK || value->len || gone) return st;
         st = wait_for(world, name, wait);
         if (st != MST_OK) return st;

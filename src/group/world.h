@@ -186,11 +186,19 @@ mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait);
 
 /* Runs requests on the world's store. One that waits ends when a rank of the group is lost. context is the group. */
 mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi_exchange *x, size_t n);
-/* keys.c: puts a value under a name; and waits for what a rank puts there, which stays empty if that is gone without it. */
+/* keys.c: puts a value under a name; puts it there unless there is one; deletes it, if it can; reads it, empty if there is none. */
 mst_status msi_world_put(struct msi_world *world, const struct msi_wait *wait, const char *name,
                          struct msi_str value);
+mst_status msi_world_claim(struct msi_world *world, const struct msi_wait *wait, const char *name,
+                           struct msi_str value);
+void msi_world_drop(struct msi_world *world, const struct msi_wait *wait, const char *name);
+mst_status msi_world_look(struct msi_world *world, const struct msi_wait *wait, const char *name,
+                          struct msi_buf *value);
+/* Waits for what a rank puts there, which stays empty if that is gone without it. */
 mst_status msi_world_get(struct msi_world *world, const struct msi_wait *wait, const char *name, int rank,
                          struct msi_buf *value);
+/* Tells the other ranks why this one ends the group, by the thread's last failure: those that wait for it need not look for reasons. */
+void msi_group_tell_end(mst_group *group, mst_status status);
 /* Runs requests on the world's store. Once it was lost every call fails at once; where rank 0 hosted it, that
  * is said. */
 mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_exchange *x,

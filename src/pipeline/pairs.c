@@ -1,28 +1,39 @@
 /* pairs.c - see pairs.h. */
 #include "pipeline/pairs.h"
+#include "base/error.h"
 #include "base/handles.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-static mst_status open_pair(const mst_group *stages, int i, mst_group **pair) {
+/* Labelled, so that groups that the program makes of the same ranks are counted apart. */
+static mst_status make(const mst_group *stages, const int *ranks, int n, const char *label, const char *name,
+                       mst_group **handle) {
+    mst_group *made;
+    const struct msi_group_label what = {.text = label};
+    mst_group_options options = {.size = sizeof options, .timeout_ms = stages->timeout_ms, .name = name};
+    mst_status st = msi_group_new(stages->world, ranks, n, &what, &options,
+                                  stages->own_backends ? &stages->backends : NULL, &made);
+    if (st == MST_OK) *handle = made->handle;
+    return st;
+}
+
+static mst_status open_pair(const mst_group *stages, int i, const char *label, mst_group **pair) {
     char name[48];
-    int ranks[] = {msi_group_global_rank(stages, i), msi_group_global_rank(stages, (i + 1) % stages->size)};
-    mst_group_options options = {.size = sizeof options,
-                                 .world = stages->world->all->handle,
-                                 .timeout_ms = stages->timeout_ms,
-                                 .name = name};
-    snprintf(name, sizeof name, "pair %d-%d", ranks[0], ranks[1]);
-    return mst_new_group_with(ranks, 2, pair, &options);
+    int a = msi_group_global_rank(stages, i), b = msi_group_global_rank(stages, (i + 1) % stages->size);
+    int ranks[] = {a < b ? a : b, a < b ? b : a};
+    snprintf(name, sizeof name, "pair %d-%d", a, b);
+    return make(stages, ranks, 2, label, name, pair);
 }
 
 /* The lower pair first: two ranks have two pairs with the same members, who tell them apart by their order. */
-mst_status msi_pairs_open(const mst_group *stages, struct msi_pairs *pairs) {
+mst_status msi_pairs_open(const mst_group *stages, const char *label, struct msi_pairs *pairs) {
     struct msi_pairs made = {NULL, NULL};
     int n = stages->size, rank = stages->rank, before = (rank + n - 1) % n;
     mst_status st = MST_OK;
     for (int i = 0; i < n && n > 1 && st == MST_OK; i++) {
-        if (i == before) st = open_pair(stages, i, &made.pred);
-        if (i == rank && st == MST_OK) st = open_pair(stages, i, &made.succ);
+        if (i == before) st = open_pair(stages, i, label, &made.pred);
+        if (i == rank && st == MST_OK) st = open_pair(stages, i, label, &made.succ);
     }
     if (st == MST_OK)
         *pairs = made;
@@ -31,12 +42,25 @@ mst_status msi_pairs_open(const mst_group *stages, struct msi_pairs *pairs) {
     return st;
 }
 
-static void close_pair(mst_group **pair) {
-    if (*pair && msi_handle_alive(*pair)) mst_destroy_process_group(*pair);
-    *pair = NULL;
+void msi_group_end(mst_group **handle) {
+    if (*handle && msi_handle_alive(*handle)) {
+        mst_group *group = msi_handle_memory(*handle);
+        msi_group_forget(group);
+        msi_group_free(group);
+    }
+    *handle = NULL;
 }
 
 void msi_pairs_close(struct msi_pairs *pairs) {
-    close_pair(&pairs->pred);
-    close_pair(&pairs->succ);
+    msi_group_end(&pairs->pred);
+    msi_group_end(&pairs->succ);
+}
+
+mst_status msi_group_again(const mst_group *stages, const char *label, mst_group **again) {
+    int *ranks = malloc((size_t)stages->size * sizeof *ranks);
+    if (!ranks) return msi_fail_memory();
+    for (int i = 0; i < stages->size; i++) ranks[i] = msi_group_global_rank(stages, i);
+    mst_status st = make(stages, ranks, stages->size, label, label, again);
+    free(ranks);
+    return st;
 }

@@ -7,13 +7,19 @@
 
 #include "group/world.h"
 
+/* Handles, as a program has them. */
 struct msi_pairs {
     mst_group *pred, *succ; /* with the rank before, with the rank behind; NULL: the ring has one rank */
 };
 
-/* Of a group's ranks, who all call it. */
-mst_status msi_pairs_open(const mst_group *stages, struct msi_pairs *pairs);
+/* Of a group's ranks, who all call it; label says what for. Nobody waits. */
+mst_status msi_pairs_open(const mst_group *stages, const char *label, struct msi_pairs *pairs);
 /* Also of pairs whose world has ended. */
 void msi_pairs_close(struct msi_pairs *pairs);
+
+/* One more group of the same ranks, with the same backends. */
+mst_status msi_group_again(const mst_group *stages, const char *label, mst_group **again);
+/* Ends such a group, if its world has not; *group becomes NULL. */
+void msi_group_end(mst_group **group);
 
 #endif

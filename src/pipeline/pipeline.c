@@ -1,7 +1,9 @@
 /* pipeline.c - making and freeing a pipeline. See pipeline.h. */
 #include "pipeline/pipeline.h"
 #include "base/error.h"
+#include "base/handles.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 size_t msi_shape_count(const mst_shape *shape) {
@@ -101,12 +103,19 @@ static mst_status choose(const mst_pipeline_options *o, int stages, struct msi_s
     return msi_schedule_settle(spec);
 }
 
-static mst_status set_up(mst_pipeline *p, const mst_group *stages) {
-    mst_status st = choose(&p->options, stages->size, &p->spec);
+static mst_status open_groups(mst_pipeline *p, const mst_group *stages) {
+    mst_status st = msi_group_again(stages, "pipeline", &p->whole);
+    return st == MST_OK ? msi_pairs_open(stages, "pipeline", &p->pairs) : st;
+}
+
+static mst_status check_all(mst_pipeline *p, int stages) {
+    mst_status st = choose(&p->options, stages, &p->spec);
     if (st == MST_OK) st = msi_schedule_stage(&p->spec, p->stage, &p->list);
-    if (st == MST_OK) st = check_own(p);
-    if (st == MST_OK) st = msi_pairs_open(stages, &p->pairs);
-    if (st == MST_OK) st = msi_pipeline_meet(p);
+    return st == MST_OK ? check_own(p) : st;
+}
+
+static mst_status make_all_slots(mst_pipeline *p) {
+    mst_status st = MST_OK;
     for (int c = 0; c < MSI_CHANNELS && st == MST_OK; c++) {
         st = make_slots(p, c, MSI_IN_SLOT);
         if (st == MST_OK) st = make_slots(p, c, MSI_OUT_SLOT);
@@ -114,15 +123,36 @@ static mst_status set_up(mst_pipeline *p, const mst_group *stages) {
     return st;
 }
 
+static mst_pipeline *begin(mst_group *stages, const mst_pipeline_options *options) {
+    static atomic_uint turns; /* only has to change; nothing is ordered by it */
+    mst_pipeline *p = msi_handle_alloc(sizeof *p);
+    if (!p) return NULL;
+    p->handle = msi_handle_make(p, atomic_fetch_add_explicit(&turns, 1, memory_order_relaxed));
+    if (!msi_handle_add(p->handle)) {
+        free(p);
+        return NULL;
+    }
+    int n = stages->size;
+    p->options = *options;
+    p->stage = stages->rank;
+    p->rank = stages->world->rank;
+    p->before = msi_group_global_rank(stages, (stages->rank + n - 1) % n);
+    p->behind = msi_group_global_rank(stages, (stages->rank + 1) % n);
+    p->timeout_ms = options->timeout_ms ? options->timeout_ms : stages->timeout_ms;
+    p->own = (struct msi_passes){options->out, options->prompt, options->ids};
+    return p;
+}
+
+/* Groups come first: a stage that then finds fault with its arguments can still tell the others. */
 mst_status msi_pipeline_new(mst_group *stages, const mst_pipeline_options *options, mst_pipeline **pipeline) {
-    mst_pipeline *made = calloc(1, sizeof *made);
+    mst_pipeline *made = begin(stages, options);
     if (!made) return msi_fail_memory();
-    made->options = *options;
-    made->stages = stages->handle;
-    made->stage = stages->rank;
-    made->before = msi_group_global_rank(stages, (stages->rank + stages->size - 1) % stages->size);
-    made->own = (struct msi_passes){options->out, options->prompt, options->ids};
-    mst_status st = set_up(made, stages);
+    mst_status st = open_groups(made, stages);
+    if (st == MST_OK) st = msi_pipeline_meet(made, check_all(made, stages->size));
+    if (st == MST_OK) {
+        st = make_all_slots(made);
+        if (st != MST_OK) st = msi_pipeline_end(made, st); /* the others have one by now */
+    }
     if (st == MST_OK)
         *pipeline = made;
     else
@@ -143,8 +173,9 @@ static void free_slots(mst_pipeline *p, int channel, int direction) {
 
 /* Groups first: they end what is under way in the buffers. */
 void msi_pipeline_free(mst_pipeline *p) {
-    if (!p) return;
+    msi_handle_remove(p->handle);
     msi_pairs_close(&p->pairs);
+    msi_group_end(&p->whole);
     for (int c = 0; c < MSI_CHANNELS; c++) {
         free_slots(p, c, MSI_IN_SLOT);
         free_slots(p, c, MSI_OUT_SLOT);

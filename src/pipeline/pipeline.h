@@ -6,14 +6,15 @@
 #define MSI_PIPELINE_PIPELINE_H
 
 #include "pipeline/pairs.h"
-#include "pipeline/schedule.h"
+#include "schedule/schedule.h"
 
 #include <muster/pipeline.h>
 
 /* A buffer for messages, and what is under way in it. */
 struct msi_buffer {
     void *memory;
-    mst_work *work; /* NULL: none */
+    mst_work *work;                  /* NULL: none */
+    const struct msi_action *action; /* the message */
 };
 
 /* What a stage passes on; all ranks know their own, and after msi_pipeline_meet that of the stage before. */
@@ -25,22 +26,28 @@ struct mst_pipeline {
     mst_pipeline_options options;
     struct msi_schedule_spec spec;
     struct msi_stage_list list;
-    mst_group *stages; /* as the program has it */
-    int stage;
-    int before, behind; /* global ranks of the neighbours */
+    int stage, rank;    /* its own place, and as a rank of the world */
+    int before, behind; /* the neighbours, likewise */
+    int timeout_ms;
+    mst_group *whole; /* of all stages, for what they tell each other; messages of a ring of one */
     struct msi_pairs pairs;
     struct msi_passes own, previous;
     struct msi_buffer *slots[MSI_CHANNELS][2]; /* by direction: MSI_IN_SLOT, MSI_OUT_SLOT */
-    bool failed;
+    bool failed, running;
+    mst_run_options run; /* of the run that is going on */
     mst_pipeline_times times;
+    mst_pipeline *handle; /* what the program has of it */
 };
 
+/* All ranks of the group call it. */
 mst_status msi_pipeline_new(mst_group *stages, const mst_pipeline_options *options, mst_pipeline **pipeline);
 void msi_pipeline_free(mst_pipeline *pipeline);
 mst_status msi_pipeline_run(mst_pipeline *pipeline);
+/* It failed: all others end with it. Fails as the first of them did. */
+mst_status msi_pipeline_end(mst_pipeline *pipeline, mst_status status);
 
-/* Neighbours tell each other what they pass on and that they mean the same schedule. See meet.c. */
-mst_status msi_pipeline_meet(mst_pipeline *pipeline);
+/* All stages find out whether they mean the same, and what the one before passes on. own: how it stands with this one. See meet.c. */
+mst_status msi_pipeline_meet(mst_pipeline *pipeline, mst_status own);
 
 /* Elements of it. */
 size_t msi_shape_count(const mst_shape *shape);

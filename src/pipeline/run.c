@@ -1,12 +1,13 @@
 /* run.c - a run of a stage's list. See pipeline.h; rule 3 of schedule.h says who waits for what. */
 #include "base/error.h"
 #include "base/handles.h"
+#include "group/choice.h"
 #include "os/clock.h"
-#include "pipeline/pipeline.h"
+#include "pipeline/blame.h"
+#include "schedule/words.h"
 
+#include <limits.h>
 #include <stdio.h>
-
-static const char *const log_names[MSI_CHANNELS] = {"activations", "gradients", "token ids"};
 
 static struct msi_buffer *slot_of(const mst_pipeline *p, const struct msi_action *a) {
     return &p->slots[a->channel][a->kind == MSI_ACT_RECEIVE ? MSI_IN_SLOT : MSI_OUT_SLOT][a->slot];
@@ -16,40 +17,64 @@ static struct msi_buffer *slot_of(const mst_pipeline *p, const struct msi_action
 static mst_group *pair_of(const mst_pipeline *p, const struct msi_action *a) {
     bool behind = (a->kind == MSI_ACT_SEND) == (a->channel != MSI_GRADIENTS);
     mst_group *pair = behind ? p->pairs.succ : p->pairs.pred;
-    return pair ? pair : p->stages; /* a ring of one */
+    return pair ? pair : p->whole; /* a ring of one */
 }
 
 static bool is_prompt(const mst_pipeline *p, const struct msi_action *a) {
     return p->spec.kind == MSI_STREAM && a->channel == MSI_ACTIVATIONS && a->token == 0;
 }
 
+static int peer_of(const mst_pipeline *p, const struct msi_action *a) {
+    return a->peer == (p->stage + 1) % p->spec.stages ? p->behind : p->before;
+}
+
 static mst_status begin_message(mst_pipeline *p, const struct msi_action *a) {
     struct msi_buffer *slot = slot_of(p, a);
     bool in = a->kind == MSI_ACT_RECEIVE;
     const mst_shape *shape = msi_pipeline_shape(p, a->channel, in, is_prompt(p, a));
-    int peer = msi_group_global_rank(msi_handle_memory(p->stages), a->peer);
+    int peer = peer_of(p, a);
+    slot->action = a;
     mst_call call = {.size = sizeof call,
-                     .site = p->options.site,
+                     .site = p->run.site,
                      .group = pair_of(p, a),
-                     .timeout_ms = p->options.timeout_ms,
+                     .timeout_ms = INT_MAX, /* it is begun early; waits are limited */
                      .work = &slot->work,
                      .src = peer,
                      .dst = peer,
                      .tag = p->pairs.succ ? 0 : a->channel, /* a ring of one has no pairs */
-                     .log_name = log_names[a->channel]};
+                     .log_name = msi_channel_name(a->channel)};
     return in ? mst_irecv_with(slot->memory, msi_shape_count(shape), shape->dtype, &call)
               : mst_isend_with(slot->memory, msi_shape_count(shape), shape->dtype, &call);
+}
+
+/* The message did not come, or was not taken, in time. Its work ends with the group. */
+static mst_status say_late(mst_pipeline *p, const struct msi_action *a) {
+    enum { WHO_MAX = MSI_WHO_MAX + 32 };
+    char who[WHO_MAX], other[WHO_MAX], late[WHO_MAX + 40] = "";
+    int peer = peer_of(p, a), culprit = msi_blame_late(p, peer);
+    if (!msi_handle_alive(p->whole)) return MST_ERR_STATE;
+    const mst_group *whole = msi_handle_memory(p->whole);
+    msi_rank_show(whole, peer, who, sizeof who);
+    if (culprit != peer)
+        snprintf(late, sizeof late,
+                 "%s keeps the pipeline waiting: ", msi_rank_show(whole, culprit, other, sizeof other));
+    msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
+             a->kind == MSI_ACT_RECEIVE ? "%sno %s of %s came within %d ms"
+                                        : "%sthe %s for %s were not taken within %d ms",
+             late, msi_channel_name(a->channel), who, p->timeout_ms);
+    return msi_blame(MST_ERR_STALLED, culprit);
 }
 
 static mst_status wait_for(mst_pipeline *p, struct msi_buffer *slot) {
     mst_work *work = slot->work;
     if (!work) return MST_OK;
     int64_t began = msi_now();
-    mst_wait_options options = {.size = sizeof options, .site = p->options.site};
+    mst_wait_options options = {
+        .size = sizeof options, .site = p->run.site, .timeout_ms = p->timeout_ms, .cancel = p->run.cancel};
     slot->work = NULL;
     mst_status st = mst_wait_with(work, &options);
     p->times.waiting += (double)(msi_now() - began) / 1e9;
-    return st;
+    return st == MST_ERR_TIMEOUT ? say_late(p, slot->action) : st;
 }
 
 static mst_status wait_for_message(mst_pipeline *p, uint32_t action) {
@@ -84,11 +109,13 @@ static mst_turn_callback callback_of(const mst_pipeline *p, const struct msi_act
                                          : p->options.take;
 }
 
-static mst_status say_refused(const mst_pipeline *p, const struct msi_action *a, mst_status st) {
-    static const char *const words[] = {
-        [MSI_ACT_FORWARD] = "forward", [MSI_ACT_BACKWARD] = "backward", [MSI_ACT_TAKE] = "take"};
-    return msi_fail(st, NULL, "the callback %s of stage %d returned %s for micro-batch %d", words[a->kind],
-                    p->stage, mst_status_name(st), a->micro);
+/* Where a call of ours failed in the callback, and with it the group or more, its words stay. */
+static mst_status say_refused(const mst_pipeline *p, const struct msi_action *a, mst_status st, bool failed) {
+    mst_status own = mst_last_error()->status;
+    if (failed && (st == own || (st == MST_ERR_CALLBACK && mst_status_scope(own) >= MST_SCOPE_GROUP)))
+        return own;
+    return msi_fail(MST_ERR_CALLBACK, NULL, "the callback %s of stage %d returned %s for micro-batch %d",
+                    msi_action_name(a->kind), p->stage, mst_status_name(st), a->micro);
 }
 
 static mst_status compute(mst_pipeline *p, const struct msi_action *a) {
@@ -98,10 +125,11 @@ static mst_status compute(mst_pipeline *p, const struct msi_action *a) {
     if (st == MST_OK && a->kind != MSI_ACT_TAKE) st = wait_for_message(p, a->reuses);
     if (st != MST_OK || !callback) return st;
     describe(p, a, &turn);
+    uint64_t failures = msi_failures();
     int64_t began = msi_now();
     st = callback(&turn, p->options.arg);
     p->times.computing += (double)(msi_now() - began) / 1e9;
-    return st == MST_OK ? MST_OK : say_refused(p, a, st);
+    return st == MST_OK ? MST_OK : say_refused(p, a, st, msi_failures() != failures);
 }
 
 static mst_status wait_for_sends(mst_pipeline *p) {
@@ -123,4 +151,16 @@ mst_status msi_pipeline_run(mst_pipeline *p) {
     if (st == MST_OK) st = wait_for_sends(p);
     p->times.whole = (double)(msi_now() - began) / 1e9;
     return st;
+}
+
+mst_status msi_pipeline_end(mst_pipeline *p, mst_status status) {
+    mst_group *const ends[] = {p->pairs.pred, p->pairs.succ};
+    p->failed = true;
+    status = msi_blame_first(p, status);
+    for (int i = 0; i < 2; i++)
+        if (ends[i] && msi_handle_alive(ends[i])) msi_group_tell_end(msi_handle_memory(ends[i]), status);
+    struct msi_words words;
+    msi_words_keep(&words, status);
+    msi_pairs_close(&p->pairs);
+    return msi_words_say(&words);
 }

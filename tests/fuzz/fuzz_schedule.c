@@ -3,7 +3,9 @@
  * stage, which action, which byte of it, the new value. What the proof lets pass can be played through; nothing else matters
  * but that it never reads where nothing is.
  */
-#include "pipeline/check.h"
+#include "schedule/check.h"
+#include "schedule/time.h"
+#include "schedule/words.h"
 
 #include <assert.h>
 #include <string.h>

@@ -44,7 +44,8 @@ static struct gpt_attention queries(struct case_ *c, size_t from, size_t count) 
 }
 
 static struct gpt_keys keys(struct case_ *c, size_t from, size_t count) {
-    return (struct gpt_keys){count, from, part(c->qkv, 1, from), part(c->qkv, 2, from)};
+    return (struct gpt_keys){
+        .count = count, .position = from, .k = part(c->qkv, 1, from), .v = part(c->qkv, 2, from)};
 }
 
 static void back(struct case_ *c, const struct gpt_attention *a, size_t query, size_t from, size_t count) {

@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 GPT = pathlib.Path(os.environ["MUSTER_BUILD_DIR"]) / "bin/gpt"
+RECORDED = pathlib.Path(os.environ["MUSTER_SOURCE_DIR"]) / "tests/gpt/recorded"
 SMALL = ["--layers", "2", "--width", "32", "--heads", "2", "--context", "32", "--batch", "4", "--every", "1"]
 
 
@@ -65,6 +66,26 @@ class Program(unittest.TestCase):
         self.assertNotEqual(drawn[1], drawn[2])
         ids = gpt("generate", "--load", self.path / "m", "--ids", "84,104,101", "--tokens", 5, "--temperature", 0)
         self.assertEqual(bytes(map(int, ids.split())), greedy[0][:8].encode())
+        (self.path / "empty").write_text("\n\n")
+        for arguments, words in (
+            (["--samples", 0], "nothing to generate"),
+            (["--samples", 2**30], "more than"),
+            (["--tokens", 2**62], "up to 2^30"),
+            (["--batch", 0], "at least one text"),
+            (["--prompt", ""], "empty prompt"),
+            (["--ids", "1,x"], "1,x: numbers"),
+            (["--prompts", self.path / "empty"], "no line to go on from"),
+            (["--prompts", self.path / "empty", "--ids", "1"], "one of them"),
+        ):
+            self.assertIn(words, gpt("generate", "--load", self.path / "m", *arguments, status=1))
+
+    def test_prompts_as_numbers_where_tokens_are_not_bytes(self):
+        (self.path / "ids").write_text("3,60,7\n\n5\n9,9\n")
+        common = ["generate", "--load", RECORDED / "gpt2", "--tokens", 6, "--temperature", 0]
+        alone = [gpt(*common, "--ids", ids) for ids in ("3,60,7", "5", "9,9")]
+        self.assertEqual(gpt(*common, "--prompts", self.path / "ids"), "".join(alone))
+        (self.path / "ids").write_text("3\n3,64")
+        self.assertIn("token 64", gpt(*common, "--prompts", self.path / "ids", status=1))
 
     def test_says_what_is_wrong(self):
         short = self.path / "short"

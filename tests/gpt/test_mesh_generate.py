@@ -40,6 +40,28 @@ class Generate(unittest.TestCase):
             self.assertEqual(len(one.split()), ids.count(",") + 6)
             self.assertEqual(self.text("pp=2,tp=2", *extra), one)
 
+    def test_texts_together_are_what_each_is_alone(self):
+        # Of one byte, of several, of as many as the context has and of more; 8 texts, and one that is left over.
+        prompts = ["T", "This License", "a", "b" * 32, "c" * 33, "The " * 25, "d", "You may", "Each"]
+        extra = ["--tokens", 50, "--temperature", 0]
+        alone = [self.text(None, "--prompt", prompt, *extra) for prompt in prompts]
+        heads = [prompt[:40] + "..." * (len(prompt) > 40) for prompt in prompts]
+        wanted = "".join(f"--- {i + 1}: {head}\n{text}" for i, (head, text) in enumerate(zip(heads, alone)))
+        file = self.model / "prompts"
+        file.write_text("\n".join(prompts[:4]) + "\n\n\r\n" + "\r\n".join(prompts[4:]))
+        for mesh, batch in ((None, 4), ("pp=4", 2), ("tp=4", 3), ("pp=2,tp=2", 9)):
+            with self.subTest(mesh=mesh, batch=batch):
+                self.assertEqual(self.text(mesh, "--prompts", file, "--batch", batch, *extra), wanted)
+
+    def test_each_sample_has_draws_of_its_own(self):
+        extra = ["--ids", "84,104", "--temperature", 1, "--samples", 5]
+        first = self.text(None, *extra, "--samples", 1).splitlines()
+        each = self.text(None, *extra, "--batch", 1).splitlines()
+        self.assertEqual(each[:1], first)
+        self.assertEqual(len(set(each)), 5)
+        for mesh in (None, "pp=2", "pp=8"):
+            self.assertEqual(self.text(mesh, *extra).splitlines(), each)
+
     def test_copies_are_refused(self):
         process = start(command("dp=2", "generate", "--load", self.model))
         _, err = process.communicate(timeout=60)

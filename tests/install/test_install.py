@@ -1,5 +1,6 @@
 """Installs into a temporary prefix and uses the result as strangers would, each way the library offers."""
 
+import math
 import os
 import pathlib
 import re
@@ -106,15 +107,26 @@ class Installed(unittest.TestCase):
             self.assert_linked(build / f"{language}_muster", shared=True)
             self.assert_linked(build / f"{language}_muster_static", shared=False)
 
-    def test_readme_program(self):
-        """The README's program, built as the README says, run by the installed tool."""
-        source, program = self.work / "hello.c", self.work / "hello"
-        source.write_text(re.search(r"```c\n(.*?)```", (SOURCE / "README.md").read_text(), re.S)[1])
+    def run_printed(self, text):
+        """A program that is printed somewhere, built as the README says, run by the installed tool."""
+        source, program = self.work / "printed.c", self.work / "printed"
+        source.write_text(text)
         rpath = f"-Wl,-rpath,{self.library.parent}"
         self.run_command(*C11, source, "-o", program, *self.pkg_config("--cflags", "--libs"), rpath)
         output = self.run_command(self.prefix / "bin/muster", "run", "-n", 3, program)
         for rank in range(3):
             self.assertIn(f"rank #{rank}:", output)
+        return output
+
+    def test_readme_program(self):
+        self.run_printed(re.search(r"```c\n(.*?)```", (SOURCE / "README.md").read_text(), re.S)[1])
+
+    def test_manual_program(self):
+        page = (SOURCE / "man/mst_pipeline.3").read_text()
+        program = re.search(r"\.Bd -literal\n(.*?)\.Ed", page, re.S)[1].replace("\\-", "-").replace("\\e", "\\")
+        weights = re.findall(r"stage \d of 3: (\d\.\d+)", self.run_printed(program))
+        self.assertEqual(len(weights), 3)
+        self.assertAlmostEqual(math.prod(map(float, weights)), 0.5, 2)
 
     def test_dlopen(self):
         program = self.work / "dlopen"

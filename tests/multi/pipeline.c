@@ -4,9 +4,11 @@
  *
  *   pipeline train SCHEDULE MICROS CHUNKS STEPS
  *   pipeline stream BATCHES TOKENS INNER MICROS
- *   pipeline refuse STAGE, die STAGE     in the second step that stage's forward of micro-batch 2 returns an error, or is killed
- *   pipeline differ                      rank 1 means other micro-batches
+ *   pipeline fail HOW STAGE STEP         in that step that stage's forward of micro-batch 2: "refuses", "leans" on a call that fails,
+ *                                        "dies", or is "late"
+ *   pipeline unfit HOW STAGE             that stage "differs" in its schedule, or "lacks" a shape
  *   pipeline wrong                       arguments that make no sense
+ *   pipeline alone                       one rank
  *   pipeline ring PORT                   FlexLLMGen's beginning, and a message round the ring; rank and size are the launcher's
  */
 #include <assert.h>
@@ -15,19 +17,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { COUNT = 1000, KEEPS = 256, PROMPT = 4 };
 
 static int me, size;
 
 struct model {
-    int stages, parts, micros, step;
+    int stages, parts, step;
     int forwards, backwards, taken;
-    int refuses, dies; /* the stage that does; -1: none */
-    const mst_turn *last;
+    const char *how; /* a stage fails, in a step; NULL: none does */
+    int fails_stage, fails_step;
     int kept[KEEPS]; /* the micro-batch whose activations are there; -1: none */
     const int64_t *kept_in[KEEPS];
-    int64_t answers[64][64][8]; /* streaming: the last token of each sequence, by batch and micro-batch */
 };
 
 static void check(mst_status status, const char *what, int line) {
@@ -55,6 +57,14 @@ static int64_t data(const struct model *m, int micro, int i) {
     return 100 * m->step + 7 * micro + i;
 }
 
+static mst_status fail(const char *how) {
+    int x;
+    if (!strcmp(how, "dies")) raise(SIGKILL);
+    if (!strcmp(how, "late")) usleep(2500000);
+    if (!strcmp(how, "leans")) return mst_recv(&x, 1, MST_I32, .src = (me + 1) % size, .timeout_ms = 100);
+    return !strcmp(how, "refuses") ? MST_ERR_INVALID : MST_OK;
+}
+
 static mst_status forward(const mst_turn *turn, void *arg) {
     struct model *m = arg;
     const int64_t *in = turn->in;
@@ -63,8 +73,10 @@ static mst_status forward(const mst_turn *turn, void *arg) {
     assert(turn->first == !in && turn->first == (turn->part == 0) &&
            turn->last == (turn->part == m->parts - 1));
     assert(turn->last == !out);
-    if (m->step == 1 && turn->micro == 2 && me == m->dies) raise(SIGKILL);
-    if (m->step == 1 && turn->micro == 2 && me == m->refuses) return MST_ERR_INVALID;
+    if (m->how && m->step == m->fails_step && turn->micro == 2 && me == m->fails_stage) {
+        mst_status st = fail(m->how);
+        if (st != MST_OK) return st;
+    }
     for (int i = 0; i < COUNT; i++) {
         int64_t x = data(m, turn->micro, i);
         if (in) assert(in[i] == expected(x, turn->part));
@@ -101,28 +113,41 @@ static mst_status backward(const mst_turn *turn, void *arg) {
     return MST_OK;
 }
 
-static void train(const char *schedule, int micros, int chunks, int steps, int refuses, int dies) {
+/* All stay until each has failed, so that nobody is noticed by its leaving; then everything else still works. */
+static void end_failed(mst_pipeline *p, mst_status st, const char *how) {
+    printf("%s culprit %d: %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
+    fflush(stdout);
+    REFUSE(mst_pipeline_run(p), MST_ERR_STATE, "has failed before");
+    if (!strcmp(how, "dies")) {
+        usleep(1000000);
+        exit(0);
+    }
+    CHECK(mst_pipeline_free(p));
+    REFUSE(mst_pipeline_free(p), MST_ERR_STATE, "was freed");
+    CHECK(mst_barrier());
+    CHECK(mst_destroy_process_group(NULL));
+    exit(0);
+}
+
+static void train(const char *schedule, int micros, int chunks, int steps, const char *how, int stage,
+                  int step) {
     bool trains = strcmp(schedule, "forward") != 0;
     struct model m = {.stages = size,
                       .parts = size * (chunks ? chunks : 1),
-                      .micros = micros,
-                      .refuses = refuses,
-                      .dies = dies};
+                      .how = how,
+                      .fails_stage = stage,
+                      .fails_step = step};
     mst_pipeline *p;
     for (int i = 0; i < KEEPS; i++) m.kept[i] = -1;
     CHECK(mst_pipeline_new(&p, .schedule = schedule, .micros = micros, .chunks = chunks,
                            .out = {MST_I64, 2, {10, COUNT / 10}}, .forward = trains ? forward : forward_only,
-                           .backward = backward, .arg = &m, .timeout_ms = 20000));
+                           .backward = backward, .arg = &m,
+                           .timeout_ms = how && !strcmp(how, "late") ? 1000 : 20000));
     assert(mst_pipeline_stage(p) == me && mst_pipeline_stages(p) == size && mst_pipeline_keeps(p) <= KEEPS);
     assert(mst_pipeline_in(p).n == (m.parts > 1 && (me > 0 || chunks > 1) ? 2 : 0));
     for (m.step = 0; m.step < steps; m.step++) {
         mst_status st = mst_pipeline_run(p);
-        if (st != MST_OK) {
-            printf("%s culprit %d: %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
-            REFUSE(mst_pipeline_run(p), MST_ERR_STATE, "has failed before");
-            mst_pipeline_free(p);
-            exit(0);
-        }
+        if (st != MST_OK) end_failed(p, st, how ? how : "");
         mst_pipeline_times times = mst_pipeline_last_times(p);
         assert(times.computing + times.waiting <= times.whole);
     }
@@ -180,14 +205,23 @@ static void stream(int batches, int tokens, int inner, int micros) {
     mst_pipeline_free(p);
 }
 
-static void differ(void) {
+/* It fails for all, and the next one is not disturbed. */
+static void unfit(const char *how, int stage) {
     mst_pipeline *p = NULL;
     struct model m = {0};
+    bool differs = !strcmp(how, "differs") && me == stage, lacks = !strcmp(how, "lacks") && me == stage;
+    mst_shape out = {MST_F32, lacks ? 0 : 1, {4}};
     mst_status st =
-        mst_pipeline_new(&p, .schedule = me == 1 ? "gpipe" : "1f1b", .micros = 4, .out = {MST_F32, 1, {4}},
+        mst_pipeline_new(&p, .schedule = differs ? "gpipe" : "1f1b", .micros = 4, .out = out,
                          .forward = forward, .backward = backward, .arg = &m, .timeout_ms = 10000);
+    assert(st != MST_OK && !p);
     printf("%s culprit %d: %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
-    exit(st == MST_OK);
+    train("1f1b", 4, 0, 2, NULL, 0, 0);
+}
+
+static mst_status refuse_third(const mst_turn *turn, void *arg) {
+    (void)arg;
+    return turn->micro == 2 ? MST_ERR_CALLBACK : MST_OK;
 }
 
 static void wrong(void) {
@@ -212,7 +246,27 @@ static void wrong(void) {
     assert(starts[0] == 0 && starts[1] == 2 && starts[2] == 4 && starts[3] == 6 && starts[4] == 7);
     CHECK(mst_partition_layers(6, 2, starts, .costs = (double[]){1, 1, 1, 1, 1, 5}));
     assert(starts[1] == 5);
-    mst_pipeline_free(NULL);
+    CHECK(mst_pipeline_free(NULL));
+    assert(mst_pipeline_stage(NULL) == -1 && mst_pipeline_in(NULL).n == 0);
+}
+
+/* A ring of one keeps to itself: it takes no message of the program's, and what failed leaves nothing behind. */
+static void alone(void) {
+    mst_pipeline *p;
+    int sent[3] = {1, 2, 3}, got = 0;
+    mst_work *works[3];
+    for (int tag = 0; tag < 3; tag++)
+        CHECK(mst_isend(&sent[tag], 1, MST_I32, .dst = 0, .tag = tag, .work = &works[tag]));
+    stream(2, 3, 1, 1);
+    for (int tag = 0; tag < 3; tag++) {
+        CHECK(mst_recv(&got, 1, MST_I32, .src = 0, .tag = tag));
+        CHECK(mst_wait(works[tag]));
+        assert(got == tag + 1);
+    }
+    CHECK(mst_pipeline_new(&p, .schedule = "interleaved", .chunks = 2, .micros = 3,
+                           .out = {MST_I64, 1, {COUNT}}, .forward = refuse_third, .backward = refuse_third));
+    REFUSE(mst_pipeline_run(p), MST_ERR_CALLBACK, "returned MST_ERR_CALLBACK for micro-batch 2");
+    CHECK(mst_pipeline_free(p));
 }
 
 static void ring(int port) {
@@ -258,17 +312,17 @@ int main(int argc, char **argv) {
     me = mst_get_rank(NULL);
     size = mst_get_world_size(NULL);
     if (!strcmp(what, "train"))
-        train(argv[2], number[3], number[4], number[5], -1, -1);
+        train(argv[2], number[3], number[4], number[5], NULL, 0, 0);
     else if (!strcmp(what, "stream"))
         stream(number[2], number[3], number[4], number[5]);
-    else if (!strcmp(what, "refuse"))
-        train("1f1b", 4, 0, 3, number[2], -1);
-    else if (!strcmp(what, "die"))
-        train("1f1b", 4, 0, 3, -1, number[2]);
-    else if (!strcmp(what, "differ"))
-        differ();
+    else if (!strcmp(what, "fail"))
+        train("1f1b", 4, 0, 3, argv[2], number[3], number[4]);
+    else if (!strcmp(what, "unfit"))
+        unfit(argv[2], number[3]);
     else if (!strcmp(what, "wrong"))
         wrong();
+    else if (!strcmp(what, "alone"))
+        alone();
     else
         return 2;
     CHECK(mst_barrier());

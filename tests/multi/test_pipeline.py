@@ -39,6 +39,9 @@ class Pipelines(CollectiveTest):
                 self.assertEqual(out.count("joined the distributed world\n"), 1)
                 self.assertEqual(out.count("only rank 0 prints"), 1)
 
+    def test_alone(self):
+        self.run_well(1, "alone")
+
     def failed(self, n, *words, status=0):
         """What each rank said; none is there any more."""
         got, out = self.run_tool("run", "-n", n, PIPELINE, *words)
@@ -46,22 +49,38 @@ class Pipelines(CollectiveTest):
         return out
 
     def test_a_callback_fails(self):
-        out = self.failed(3, "refuse", 1)
-        self.assertIn("[1] MST_ERR_INVALID culprit -1: ", out)
-        self.assertIn("the callback forward of stage 1 returned MST_ERR_INVALID for micro-batch 2", out)
-        for rank in (0, 2):
-            self.assertRegex(out, rf"\[{rank}\] MST_ERR_\w+ culprit (1|{2 - rank}): .*rank {rank}: ")
+        """In the first step, before the groups were used, and later; two hops away it is known, too."""
+        for stage, step in ((1, 0), (1, 1), (3, 2)):
+            out = self.failed(4, "fail", "refuses", stage, step)
+            words = f"the callback forward of stage {stage} returned MST_ERR_INVALID for micro-batch 2"
+            self.assertIn(f"[{stage}] MST_ERR_CALLBACK culprit -1: rank {stage}: mst_pipeline_run (pipeline.c:", out)
+            for rank in {0, 1, 2, 3} - {stage}:
+                self.assertRegex(out, rf"\[{rank}\] MST_ERR_CALLBACK culprit {stage}: .*rank {stage} .* gave up the pipeline: {words}")
+
+    def test_a_call_in_a_callback_fails(self):
+        out = self.failed(4, "fail", "leans", 1, 1)
+        for rank, culprit in enumerate((2, 2, 1, 2)):  # nobody blames himself
+            self.assertRegex(out, rf"\[{rank}\] MST_ERR_STALLED culprit {culprit}: .*no message of rank 2 ")
 
     def test_a_stage_is_killed(self):
-        out = self.failed(3, "die", 1, status=1)
-        self.assertIn("rank 1", out)
-        for rank in (0, 2):
-            self.assertRegex(out, rf"\[{rank}\] MST_ERR_PEER_LOST culprit 1: ")
+        out = self.failed(4, "fail", "dies", 1, 1, status=1)
+        for rank in (0, 2, 3):
+            self.assertRegex(out, rf"\[{rank}\] MST_ERR_PEER_LOST culprit 1: .*rank 1 .* died")
 
-    def test_ranks_that_differ(self):
-        out = self.failed(2, "differ")
-        self.assertIn("rank 1 makes a pipeline of gpipe of 2 stages, 4 micro-batches, but this rank one of 1f1b of 2 stages", out)
-        self.assertIn("[0] MST_ERR_MISMATCH culprit 1: ", out)
+    def test_a_stage_is_late(self):
+        out = self.failed(4, "fail", "late", 1, 1)
+        for rank in (0, 2, 3):
+            self.assertRegex(out, rf"\[{rank}\] MST_ERR_STALLED culprit 1: ")
+
+    def test_ranks_that_do_not_fit(self):
+        out = self.failed(4, "unfit", "differs", 2)
+        words = ["a pipeline of %s of 4 stages, 4 micro-batches" % schedule for schedule in ("1f1b", "gpipe")]
+        for rank in range(4):
+            self.assertRegex(out, rf"\[{rank}\] MST_ERR_MISMATCH culprit \d: .* made ({words[0]} .* made {words[1]}|{words[1]} .* made {words[0]})")
+        self.assertEqual(out.count("ok\n"), 4, out)
+        out = self.failed(4, "unfit", "lacks", 1)
+        for rank, culprit in enumerate((1, -1, 1, 1)):
+            self.assertRegex(out, rf"\[{rank}\] MST_ERR_INVALID culprit {culprit}: .*\.out")
 
 
 if __name__ == "__main__":

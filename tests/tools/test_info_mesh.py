@@ -1,6 +1,7 @@
 """muster info --mesh: who is where."""
 
 import json
+import re
 import unittest
 
 from tool import ToolTest
@@ -49,6 +50,18 @@ class InfoMesh(ToolTest):
         self.assertIn("dp  8 groups of 8   0,8,…,56  1,9,…,57", out)
         self.assertIn("0-3,16-19", self.draw("dp=2,pp=2,cp=2,tp=4"))
         self.assertIn("… and 1936 more", self.draw("a=2,b=2000"))
+
+    def test_lists_that_do_not_fit_say_so(self):
+        out = self.draw("a=300,b=2,c=2")
+        self.assertLessEqual(max(map(len, out.splitlines())), 100)
+        lists = re.findall(r"(?m)^.* ([\d,]+),… \((\d+) more\)$", out)
+        self.assertEqual(len(lists), 2, out)
+        for first, (shown, more) in zip((0, 2), lists):
+            ranks = [4 * a + c for a in range(300) for c in (first, first + 1)]
+            shown = list(map(int, shown.split(",")))
+            self.assertGreater(len(shown), 15)
+            self.assertEqual((shown, len(shown) + int(more)), (ranks[: len(shown)], 600))
+        self.assertIn("  a,c  2 groups of 16  0,1,4,5,8,9,12,13,16,17,20,21,24,25,28,29\n", self.draw("a=8,b=2,c=2"))
 
     def test_without_names(self):
         out = self.draw("2,3")

@@ -4,7 +4,9 @@
 
 #include "harness.h"
 
-#include "pipeline/check.h"
+#include "schedule/check.h"
+#include "schedule/time.h"
+#include "schedule/words.h"
 
 #include <math.h>
 

@@ -40,6 +40,7 @@ static const struct row rows[] = {
     {24, "MST_ERR_INTERNAL", MST_SCOPE_PROCESS},
     {25, "MST_ERR_STORE_ENDED", MST_SCOPE_PROCESS},
     {26, "MST_ERR_MISMATCH", MST_SCOPE_GROUP},
+    {27, "MST_ERR_CALLBACK", MST_SCOPE_GROUP},
 };
 
 static void every_row_has_its_number_name_and_scope(void **state) {

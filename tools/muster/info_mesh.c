@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS_MOST = 65536, WIDTH = 100, GROUPS_MOST = 64, TOGETHER_MOST = 5 };
+enum { RANKS_MOST = 65536, WIDTH = 100, GROUPS_MOST = 64, TOGETHER_MOST = 5, LIST_LEAST = 40 };
 
 struct mesh {
     struct msi_grid grid;
@@ -69,23 +69,42 @@ static void draw(const struct mesh *m) {
     }
 }
 
+/* How many ranks of a line follow one another from place i on; two are no run. */
+static int run_length(const struct mesh *m, const int *dims, int n, int position, int i) {
+    int size = msi_line_size(&m->grid, dims, n), from = msi_line_at(&m->grid, dims, n, position, i), run = 1;
+    while (i + run < size && msi_line_at(&m->grid, dims, n, position, i + run) == from + run) run++;
+    return run < 3 ? 1 : run;
+}
+
+/* "0-3,16-19,20": as much of it as fits, and how many more there are. */
+static void list_group(const struct mesh *m, const int *dims, int n, int position, size_t room,
+                       struct msi_buf *out) {
+    int size = msi_line_size(&m->grid, dims, n), i = 0, kept = 0;
+    size_t end = 0, tail = (size_t)snprintf(NULL, 0, ",… (%d more)", size);
+    while (i < size && out->len <= room && !out->failed) {
+        int from = msi_line_at(&m->grid, dims, n, position, i), run = run_length(m, dims, n, position, i);
+        msi_buf_add_format(out, i ? ",%d" : "%d", from);
+        if (run > 1) msi_buf_add_format(out, "-%d", from + run - 1);
+        i += run;
+        if (out->len + tail > room) continue;
+        end = out->len;
+        kept = i;
+    }
+    if (out->len <= room) return;
+    out->len = end;
+    msi_buf_add_format(out, ",… (%d more)", size - kept);
+}
+
 /* "0-3,16-19", "0,4" or "0,8,…,56": a line along dims, whose ranks ascend. */
-static void show_group(const struct mesh *m, const int *dims, int n, int position, char *out, size_t room) {
+static void show_group(const struct mesh *m, const int *dims, int n, int position, size_t room,
+                       struct msi_buf *out) {
     int size = msi_line_size(&m->grid, dims, n), last = msi_line_at(&m->grid, dims, n, position, size - 1);
     int step = size > 1 ? msi_line_at(&m->grid, dims, n, position, 1) - position : 1;
-    if (size > 5 && step > 1 && last == position + (size - 1) * step) {
-        snprintf(out, room, "%d,%d,…,%d", position, position + step, last);
-        return;
-    }
-    size_t at = 0;
-    for (int i = 0, run; i < size && at < room; i += run) {
-        int from = msi_line_at(&m->grid, dims, n, position, i);
-        for (run = 1; i + run < size && msi_line_at(&m->grid, dims, n, position, i + run) == from + run;)
-            run++;
-        if (run < 3) run = 1;
-        at += (size_t)snprintf(out + at, room - at, i ? ",%d" : "%d", from);
-        if (run > 1 && at < room) at += (size_t)snprintf(out + at, room - at, "-%d", from + run - 1);
-    }
+    out->len = 0;
+    if (size > 5 && step > 1 && last == position + (size - 1) * step)
+        msi_buf_add_format(out, "%d,%d,…,%d", position, position + step, last);
+    else
+        list_group(m, dims, n, position, room, out);
 }
 
 /* The positions at which groups along dims begin, one after the other; -1 behind the last. */
@@ -102,25 +121,28 @@ static void join_names(const struct mesh *m, const int *dims, int n, char *out, 
 }
 
 static void print_groups(const struct mesh *m, const int *dims, int n, int name_width) {
-    char name[256], text[1024], counted[64];
+    char name[256], counted[64];
+    struct msi_buf text = {0};
     int size = msi_line_size(&m->grid, dims, n), groups = m->grid.size / size, shown = 0, width = 0;
     join_names(m, dims, n, name, sizeof name);
     snprintf(counted, sizeof counted, "%d group%s of %d", groups, groups == 1 ? "" : "s", size);
     int left = printf("  %-*s  %-*s", name_width, name, 12 + digits(m->grid.size), counted);
+    int room = WIDTH - left - 2 > LIST_LEAST ? WIDTH - left - 2 : LIST_LEAST;
     for (int p = next_group(m, dims, n, -1); p >= 0; p = next_group(m, dims, n, p)) {
         if (shown++ == GROUPS_MOST) {
             printf("\n%*s  … and %d more", left, "", groups - GROUPS_MOST);
             break;
         }
-        show_group(m, dims, n, p, text, sizeof text);
-        int length = (int)strlen(text);
+        show_group(m, dims, n, p, (size_t)room, &text);
+        int length = (int)text.len;
         if (width && left + width + 2 + length > WIDTH) {
             printf("\n%*s", left, "");
             width = 0;
         }
-        width += printf("  %s", text);
+        width += printf("  %.*s", length, (const char *)text.data);
     }
     printf("\n");
+    msi_buf_free(&text);
 }
 
 /* The next choice of n out of so many, in lexical order. */

@@ -100,7 +100,6 @@ static bool used_channel(const struct msi_schedule_spec *s, int channel) {
 }
 
 static void print_stages(const struct schedule_view *view) {
-    static const char *const channels[] = {"activations", "gradients", "token ids"};
     const struct msi_schedule *s = &view->schedule;
     bool keeps = msi_schedule_trains(s->spec.kind);
     printf("%-7s %6s %12s %8s", "stage", "idle",
@@ -109,7 +108,7 @@ static void print_stages(const struct schedule_view *view) {
                                         : "",
            "buffers");
     for (int c = 0; c < MSI_CHANNELS; c++)
-        if (used_channel(&s->spec, c)) printf("  %15s", channels[c]);
+        if (used_channel(&s->spec, c)) printf("  %15s", msi_channel_name(c));
     printf("\n");
     for (int k = 0; k < s->spec.stages; k++) {
         const struct msi_stage_list *list = &s->stages[k];

@@ -3,7 +3,9 @@
 #define MUSTER_TOOL_INFO_SCHEDULE_H
 
 #include "options.h"
-#include "pipeline/check.h"
+#include "schedule/check.h"
+#include "schedule/time.h"
+#include "schedule/words.h"
 
 #include <stdio.h>
 

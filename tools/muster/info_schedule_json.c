@@ -4,8 +4,8 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
-static const char *const kinds[] = {"receive", "send", "forward", "backward", "take"};
-static const char *const channels[] = {"activations", "gradients", "tokens"};
+/* Without spaces, for programs. */
+static const char *const channels[MSI_CHANNELS] = {"activations", "gradients", "tokens"};
 
 static void add_index(cJSON *object, const char *name, uint32_t index) {
     if (index != MSI_NO_ACTION) cJSON_AddNumberToObject(object, name, index);
@@ -16,7 +16,7 @@ static cJSON *make_action(const struct schedule_view *view, int stage, uint32_t 
     const struct msi_action *a = &view->schedule.stages[stage].actions[i];
     bool message = a->kind == MSI_ACT_SEND || a->kind == MSI_ACT_RECEIVE;
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "kind", kinds[a->kind]);
+    cJSON_AddStringToObject(object, "kind", msi_action_name(a->kind));
     cJSON_AddNumberToObject(object, "micro", a->micro);
     if (spec->chunks > 1) cJSON_AddNumberToObject(object, "chunk", a->chunk);
     if (spec->kind == MSI_STREAM) {

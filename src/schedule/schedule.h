@@ -22,8 +22,8 @@
  *
  * A schedule that starts as zeros is empty; making one again frees the old one. Used by one thread at a time.
  */
-#ifndef MSI_PIPELINE_SCHEDULE_H
-#define MSI_PIPELINE_SCHEDULE_H
+#ifndef MSI_SCHEDULE_SCHEDULE_H
+#define MSI_SCHEDULE_SCHEDULE_H
 
 #include <muster/status.h>
 #include <stdbool.h>

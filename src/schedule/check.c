@@ -2,10 +2,12 @@
  * check.c - the proof of check.h: walks through each stage's list and keeps account of what was computed, which buffers
  * are in use and by whom. Then the messages of all stages (mailbook.c), then whether all comes to an end (time.c).
  */
-#include "pipeline/check.h"
-#include "pipeline/weave.h"
+#include "schedule/check.h"
 
 #include "base/error.h"
+#include "schedule/time.h"
+#include "schedule/weave.h"
+#include "schedule/words.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * consecutive layers: part k has the layers from starts[k] up to, without it, starts[k + 1]. With chunks there are
  * stages x chunks parts, and part k is chunk k / stages of stage k % stages (schedule.h).
  */
-#ifndef MSI_PIPELINE_PARTITION_H
-#define MSI_PIPELINE_PARTITION_H
+#ifndef MSI_SCHEDULE_PARTITION_H
+#define MSI_SCHEDULE_PARTITION_H
 
 #include <muster/status.h>
 

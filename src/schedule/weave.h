@@ -1,8 +1,8 @@
 /* weave.h - puts the messages between what a stage computes, and finds buffers for them. Pure but for memory. */
-#ifndef MSI_PIPELINE_WEAVE_H
-#define MSI_PIPELINE_WEAVE_H
+#ifndef MSI_SCHEDULE_WEAVE_H
+#define MSI_SCHEDULE_WEAVE_H
 
-#include "pipeline/schedule.h"
+#include "schedule/schedule.h"
 
 enum { MSI_NO_CHANNEL = -1 };
 

@@ -1,5 +1,5 @@
-/* words.c - actions in words, and what is wrong with one. See check.h. */
-#include "pipeline/check.h"
+/* words.c - actions in words, and what is wrong with one. See words.h. */
+#include "schedule/words.h"
 
 #include "base/error.h"
 
@@ -9,6 +9,14 @@
 
 static const char *const kinds[MSI_ACT_KINDS] = {"receive", "send", "forward", "backward", "take"};
 static const char *const channels[MSI_CHANNELS] = {"activations", "gradients", "token ids"};
+
+const char *msi_action_name(int kind) {
+    return kinds[kind];
+}
+
+const char *msi_channel_name(int channel) {
+    return channels[channel];
+}
 
 __attribute__((format(printf, 3, 4))) static void more(char *text, size_t size, const char *format, ...) {
     size_t used = strlen(text);

@@ -6,7 +6,7 @@
  *   SEND b0
  *   RECEIVE a2  FORWARD 1 …
  */
-#include "pipeline/weave.h"
+#include "schedule/weave.h"
 
 #include "base/error.h"
 

@@ -1,8 +1,8 @@
 /* order.h - what a stage computes, in order; messages come later (weave.h). Pure. */
-#ifndef MSI_PIPELINE_ORDER_H
-#define MSI_PIPELINE_ORDER_H
+#ifndef MSI_SCHEDULE_ORDER_H
+#define MSI_SCHEDULE_ORDER_H
 
-#include "pipeline/schedule.h"
+#include "schedule/schedule.h"
 
 /* How many computes and TAKEs a stage of a settled spec has. */
 size_t msi_order_length(const struct msi_schedule_spec *spec, int stage);

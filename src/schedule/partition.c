@@ -3,7 +3,7 @@
  * largest part, then, with no part above that, the least sum of squares. From the last part to the first, so that walking
  * along the choices begins with the first part.
  */
-#include "pipeline/partition.h"
+#include "schedule/partition.h"
 
 #include "base/error.h"
 

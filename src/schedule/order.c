@@ -4,7 +4,7 @@
  *   gpipe   stage 0  F0 F1 F2 F3 .  .  B0 B1 B2 B3      1f1b   F0 F1 .  B0 F2 B1 F3 B2 .  B3
  *           stage 1  .  F0 F1 F2 F3 B0 B1 B2 B3 .              .  F0 B0 F1 B1 F2 B2 F3 B3 .
  */
-#include "pipeline/order.h"
+#include "schedule/order.h"
 
 struct cursor {
     const struct msi_schedule_spec *spec;

@@ -1,11 +1,7 @@
-/* schedule.c - what a spec may be, its bounds and formulas, and the whole schedule. See schedule.h. */
-#include "pipeline/schedule.h"
-
+/* spec.c - what a spec may be, its bounds and formulas. See schedule.h. */
 #include "base/error.h"
-#include "pipeline/order.h"
-#include "pipeline/weave.h"
+#include "schedule/schedule.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Actions of a stage are counted with 32 bits; so many computes are more than any step has. */
@@ -130,43 +126,4 @@ double msi_schedule_formula(const struct msi_schedule_spec *spec, double forward
     if (spec->kind == MSI_STREAM) return stream_formula(spec) * forward;
     if (spec->kind == MSI_FORWARD_ALL) return (m + p - 1.0) * forward;
     return ((double)spec->chunks * most(m, p) + least(m, p) - 1) * (forward + backward);
-}
-
-void msi_schedule_stage_free(struct msi_stage_list *list) {
-    free(list->actions);
-    *list = (struct msi_stage_list){0};
-}
-
-mst_status msi_schedule_stage(const struct msi_schedule_spec *spec, int stage, struct msi_stage_list *list) {
-    size_t n = msi_order_length(spec, stage);
-    struct msi_action *turns = malloc(n * sizeof *turns);
-    if (!turns) return msi_fail_memory();
-    msi_order(spec, stage, turns);
-    mst_status st = msi_weave(spec, stage, turns, n, list);
-    free(turns);
-    return st;
-}
-
-void msi_schedule_free(struct msi_schedule *schedule) {
-    for (int s = 0; schedule->stages && s < schedule->spec.stages; s++)
-        msi_schedule_stage_free(&schedule->stages[s]);
-    free(schedule->stages);
-    *schedule = (struct msi_schedule){0};
-}
-
-mst_status msi_schedule_make(const struct msi_schedule_spec *spec, struct msi_schedule *schedule) {
-    struct msi_schedule made = {.spec = *spec};
-    mst_status st = msi_schedule_settle(&made.spec);
-    if (st != MST_OK) return st;
-    made.stages = calloc((size_t)made.spec.stages, sizeof *made.stages);
-    if (!made.stages) return msi_fail_memory();
-    for (int s = 0; s < made.spec.stages && st == MST_OK; s++)
-        st = msi_schedule_stage(&made.spec, s, &made.stages[s]);
-    if (st != MST_OK) {
-        msi_schedule_free(&made);
-        return st;
-    }
-    msi_schedule_free(schedule);
-    *schedule = made;
-    return MST_OK;
 }

@@ -1,11 +1,12 @@
 /*
  * time.c - plays a schedule through. Each stage's clock moves from action to action; a stage that needs what is not there
  * yet is come back to. Who is looked at first makes no difference, since nobody chooses: all that waits for a message waits
- * for a certain one. See check.h.
+ * for a certain one. See time.h.
  */
-#include "pipeline/check.h"
+#include "schedule/time.h"
 
 #include "base/error.h"
+#include "schedule/words.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
-/* mailbook.c - who sends what to whom, in order, and that it fits what is received there. See check.h. */
-#include "pipeline/check.h"
-#include "pipeline/weave.h"
+/* mailbook.c - who sends what to whom, in order, and that it fits what is received there. See mailbook.h. */
+#include "schedule/mailbook.h"
 
 #include "base/error.h"
+#include "schedule/weave.h"
+#include "schedule/words.h"
 
 #include <stdlib.h>
 

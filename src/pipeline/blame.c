@@ -1,0 +1,89 @@
+/* blame.c - see blame.h. */
+#include "pipeline/blame.h"
+#include "base/error.h"
+#include "base/handles.h"
+#include "group/choice.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Ranks that wait for each other give up at much the same time; this is how long one looks whether another has, too. */
+enum { LATE_MS = 500, LOOK_MS = 20 };
+
+static mst_group *whole_of(const mst_pipeline *p) {
+    return p->whole && msi_handle_alive(p->whole) ? msi_handle_memory(p->whole) : NULL;
+}
+
+static void name_key(const mst_group *whole, const char *name, char key[96]) {
+    snprintf(key, 96, "%s/%s", whole->id, name);
+}
+
+mst_status msi_blame_heard(mst_pipeline *p) {
+    mst_group *whole = whole_of(p);
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_buf note = {0};
+    char key[96];
+    if (!whole || whole->size == 1) return MST_OK;
+    name_key(whole, "gave_up", key);
+    mst_status st = msi_world_look(whole->world, &wait, key, &note);
+    st = st == MST_OK && note.len ? msi_failure_read(whole, msi_buf_str(&note), "gave up the pipeline")
+                                  : MST_OK;
+    msi_buf_free(&note);
+    return st;
+}
+
+/* A rank that has died is known to the store, as is whether another died before it. */
+static mst_status who_died(mst_pipeline *p, mst_status status) {
+    mst_group *whole = whole_of(p);
+    struct msi_words own;
+    msi_words_keep(&own, status);
+    if (whole && status == MST_ERR_PEER_LOST && msi_group_check(whole, true) == MST_ERR_PEER_LOST)
+        return MST_ERR_PEER_LOST;
+    return msi_words_say(&own);
+}
+
+mst_status msi_blame_first(mst_pipeline *p, mst_status status) {
+    mst_group *whole = whole_of(p);
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_words own;
+    char key[96], note[MSI_NOTE_MAX];
+    if (!whole || whole->size == 1) return status;
+    msi_words_keep(&own, status);
+    mst_status heard = msi_blame_heard(p);
+    if (heard != MST_OK) return heard;
+    status = who_died(p, msi_words_say(&own));
+    msi_words_keep(&own, status);
+    msi_failure_write(whole, status, note);
+    name_key(whole, "gave_up", key);
+    msi_world_claim(whole->world, &wait, key, msi_cstr(note)); /* without it the others know a little less */
+    return msi_words_say(&own);
+}
+
+/* Whom a rank waits for; -1: it does not say. */
+static int waits_for(const mst_group *whole, int rank) {
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_buf note = {0};
+    char name[32], key[96], text[16];
+    snprintf(name, sizeof name, "waits/%d", rank);
+    name_key(whole, name, key);
+    bool there = msi_world_look(whole->world, &wait, key, &note) == MST_OK && note.len;
+    int other = there ? atoi(msi_str_copy(msi_buf_str(&note), text, sizeof text)) : -1;
+    msi_buf_free(&note);
+    return msi_group_rank_of(whole, other) >= 0 ? other : -1;
+}
+
+int msi_blame_late(mst_pipeline *p, int neighbour) {
+    mst_group *whole = whole_of(p);
+    struct msi_wait wait = {msi_deadline(LATE_MS), NULL};
+    char name[32], key[96], text[16];
+    int late = neighbour, next;
+    if (!whole || whole->size < 3) return neighbour;
+    snprintf(name, sizeof name, "waits/%d", whole->world->rank);
+    snprintf(text, sizeof text, "%d", neighbour);
+    name_key(whole, name, key);
+    msi_world_put(whole->world, &wait, key, msi_cstr(text));
+    do {
+        for (int hops = 0; hops < whole->size && (next = waits_for(whole, late)) >= 0; hops++) late = next;
+    } while (msi_wait_pause(&wait, LOOK_MS, "") == MST_OK);
+    return late == whole->world->rank ? neighbour : late; /* all wait for each other */
+}
