@@ -70,8 +70,9 @@ static int check_alone(void) {
     const char *size = getenv("WORLD_SIZE");
     if (!size || atoi(size) <= 1) return 0;
     gpt_hush_all_but_first();
-    return gpt_fail("%s processes were started: say with --mesh how they share the work, as in --mesh dp=%s",
-                    size, size);
+    return gpt_fail("%s processes were started: say with --mesh how they share the work, as in dp=%s to "
+                    "train and pp=%s to generate",
+                    size, size, size);
 }
 
 int gpt_parallel_open(struct gpt_parallel *p, const char *mesh, bool deterministic) {
