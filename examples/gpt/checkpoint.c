@@ -14,6 +14,10 @@
 #include <unistd.h>
 
 enum { PATH_ROOM = 4096 };
+#define CONFIG "config.json"
+#define MODEL  "model.safetensors"
+#define PART   ".part" /* until the checkpoint is whole */
+
 /* What the moments' names begin with: one of each for every parameter. */
 static const char *const moments_of[2] = {"optimizer.exp_avg.", "optimizer.exp_avg_sq."};
 
@@ -28,6 +32,18 @@ static struct gpt_tensor tensor_of(const struct gpt_param *p, const char *prefix
     return t;
 }
 
+int gpt_checkpoint_prepare(const char *directory) {
+    char path[PATH_ROOM];
+    if (mkdir(directory, 0777) && errno != EEXIST)
+        return gpt_fail("--save %s: %s", directory, strerror(errno));
+    path_of(path, directory, MODEL PART);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) return gpt_fail("--save %s: no file can be written there: %s", directory, strerror(errno));
+    close(fd);
+    unlink(path);
+    return 0;
+}
+
 int gpt_checkpoint_create(const char *directory, const struct gpt_config *config, bool moments, size_t step) {
     char path[PATH_ROOM];
     struct gpt_part whole = gpt_part_whole(config);
@@ -40,9 +56,9 @@ int gpt_checkpoint_create(const char *directory, const struct gpt_config *config
     }
     int st = n ? 0 : gpt_fail("no memory");
     if (!st && mkdir(directory, 0777) && errno != EEXIST) st = gpt_fail("%s: %s", directory, strerror(errno));
-    path_of(path, directory, "config.json");
+    path_of(path, directory, CONFIG PART);
     if (!st) st = gpt_config_save(path, config);
-    path_of(path, directory, "model.safetensors.part");
+    path_of(path, directory, MODEL PART);
     if (!st) st = gpt_tensors_create(path, list, total, step, &data_at);
     free(list);
     free(params);
@@ -87,7 +103,7 @@ static int write_all(const struct target *to, const struct gpt_model *m, const s
 int gpt_checkpoint_write(const char *directory, const struct gpt_model *model, const struct gpt_adam *adam) {
     char path[PATH_ROOM];
     struct gpt_tensors tensors;
-    path_of(path, directory, "model.safetensors.part");
+    path_of(path, directory, MODEL PART);
     if (gpt_tensors_open(path, &tensors)) return -1;
     int fd = open(path, O_WRONLY | O_CLOEXEC), st;
     struct target to = {fd, path, &tensors};
@@ -98,11 +114,24 @@ int gpt_checkpoint_write(const char *directory, const struct gpt_model *model, c
     return st;
 }
 
-int gpt_checkpoint_finish(const char *directory) {
+static int replace(const char *directory, const char *part, const char *name) {
     char from[PATH_ROOM], to[PATH_ROOM];
-    path_of(from, directory, "model.safetensors.part");
-    path_of(to, directory, "model.safetensors");
+    path_of(from, directory, part);
+    path_of(to, directory, name);
     return rename(from, to) ? gpt_fail("%s: %s", to, strerror(errno)) : 0;
+}
+
+int gpt_checkpoint_finish(const char *directory) {
+    return replace(directory, CONFIG PART, CONFIG) ? -1 : replace(directory, MODEL PART, MODEL);
+}
+
+void gpt_checkpoint_drop(const char *directory) {
+    static const char *const parts[] = {CONFIG PART, MODEL PART};
+    char path[PATH_ROOM];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        path_of(path, directory, parts[i]);
+        unlink(path);
+    }
 }
 
 int gpt_checkpoint_save(const char *directory, const struct gpt_model *model, const struct gpt_adam *adam) {
@@ -112,7 +141,7 @@ int gpt_checkpoint_save(const char *directory, const struct gpt_model *model, co
 
 int gpt_checkpoint_config(const char *directory, struct gpt_config *config) {
     char path[PATH_ROOM];
-    path_of(path, directory, "config.json");
+    path_of(path, directory, CONFIG);
     return gpt_config_load(path, config);
 }
 
@@ -143,7 +172,7 @@ static int load_moments(const struct gpt_tensors *tensors, const struct gpt_mode
         const struct gpt_param *p = &m->param[i];
         struct gpt_tensor wanted = tensor_of(p, prefix);
         const struct gpt_tensor *t = gpt_tensors_find(tensors, wanted.name);
-        if (!t) return gpt_fail("the file has no '%s': training cannot go on from it", wanted.name);
+        if (!t) return gpt_fail("no tensor '%s': training cannot go on from this file", wanted.name);
         if (t->dtype != GPT_F32 || t->dimensions != wanted.dimensions ||
             memcmp(t->shape, wanted.shape, t->dimensions * sizeof *t->shape) != 0)
             return gpt_fail("'%s' is not of the shape that config.json asks", wanted.name);
@@ -158,7 +187,7 @@ static int load_moments(const struct gpt_tensors *tensors, const struct gpt_mode
 int gpt_checkpoint_load(const char *directory, struct gpt_model *model, struct gpt_adam *adam) {
     char path[PATH_ROOM];
     struct gpt_tensors tensors;
-    path_of(path, directory, "model.safetensors");
+    path_of(path, directory, MODEL);
     if (gpt_tensors_open(path, &tensors)) return -1;
     int st = 0;
     for (size_t i = 0; i < model->params && !st; i++)
@@ -166,6 +195,7 @@ int gpt_checkpoint_load(const char *directory, struct gpt_model *model, struct g
     if (!st && adam) st = load_moments(&tensors, model, moments_of[0], adam->first);
     if (!st && adam) st = load_moments(&tensors, model, moments_of[1], adam->second);
     if (!st && adam) adam->step = (size_t)tensors.step;
+    if (st) gpt_fail_in(path);
     gpt_tensors_free(&tensors);
     return st;
 }

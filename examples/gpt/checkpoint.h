@@ -11,9 +11,14 @@
 #include "model.h"
 #include "optim.h"
 
+/* Makes the directory, and finds out now whether files can be written there. */
+int gpt_checkpoint_prepare(const char *directory);
 int gpt_checkpoint_create(const char *directory, const struct gpt_config *config, bool moments, size_t step);
 int gpt_checkpoint_write(const char *directory, const struct gpt_model *model, const struct gpt_adam *adam);
+/* What is written replaces the checkpoint that was there before; until then that one stays whole. */
 int gpt_checkpoint_finish(const char *directory);
+/* Removes what was written and could not be finished. */
+void gpt_checkpoint_drop(const char *directory);
 /* All three, for a process that has the whole model. adam may be NULL. */
 int gpt_checkpoint_save(const char *directory, const struct gpt_model *model, const struct gpt_adam *adam);
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 1 << 20, MOST_LAYERS = 1000 };
+enum { MOST = 1 << 20, MOST_LAYERS = 1000, KEY_ROOM = 128 };
 
 int gpt_config_check(const struct gpt_config *c) {
     const struct {
@@ -21,12 +21,10 @@ int gpt_config_check(const struct gpt_config *c) {
                  {"heads", c->heads, MOST},           {"inner width", c->inner, MOST}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].value == 0 || sizes[i].value > sizes[i].most)
-            return gpt_fail("config: %s is %zu; it must be from 1 to %zu", sizes[i].name, sizes[i].value,
+            return gpt_fail("%s is %zu; it must be from 1 to %zu", sizes[i].name, sizes[i].value,
                             sizes[i].most);
-    if (c->width % c->heads)
-        return gpt_fail("config: width %zu is not a multiple of %zu heads", c->width, c->heads);
-    if (!(c->epsilon > 0 && c->epsilon < 1))
-        return gpt_fail("config: the norms' epsilon is %g", (double)c->epsilon);
+    if (c->width % c->heads) return gpt_fail("width %zu is not a multiple of %zu heads", c->width, c->heads);
+    if (!(c->epsilon > 0 && c->epsilon < 1)) return gpt_fail("the norms' epsilon is %g", (double)c->epsilon);
     return 0;
 }
 
@@ -90,13 +88,16 @@ static void read_field(struct gpt_json *in, size_t field, struct said *said) {
     }
 }
 
-static bool read_said(const char *text, size_t length, struct said *said) {
+/* key becomes the last name that was read, for what is then wrong. */
+static bool read_said(const char *text, size_t length, struct said *said, char key[KEY_ROOM]) {
     enum { FIELDS = sizeof fields / sizeof *fields };
     struct gpt_json in = gpt_json_of(text, length);
-    char key[128];
+    char name[KEY_ROOM];
+    *key = 0;
     if (!gpt_json_open(&in, '{')) return false;
-    while (gpt_json_key(&in, key, sizeof key)) {
+    while (gpt_json_key(&in, name, sizeof name)) {
         size_t i = 0;
+        strcpy(key, name);
         while (i < FIELDS && strcmp(key, fields[i].name) != 0) i++;
         if (i < FIELDS)
             read_field(&in, i, said);
@@ -108,30 +109,30 @@ static bool read_said(const char *text, size_t length, struct said *said) {
 
 /* What this program does not do. */
 static int unable(const struct said *said) {
-    if (said->scale_by_layer || said->unscaled)
-        return gpt_fail("config.json: attention scaled otherwise than by head");
-    if (said->norm_after)
-        return gpt_fail("config.json: only models that norm before each part, and at the end, are done");
-    if (said->no_bias || said->no_affine) return gpt_fail("config.json: models without biases are not done");
-    if (said->untied) return gpt_fail("config.json: the output head must be tied to the embedding");
+    if (said->scale_by_layer || said->unscaled) return gpt_fail("attention scaled otherwise than by head");
+    if (said->norm_after) return gpt_fail("only models that norm before each part, and at the end, are done");
+    if (said->no_bias || said->no_affine) return gpt_fail("models without biases are not done");
+    if (said->untied) return gpt_fail("the output head must be tied to the embedding");
     if (said->projection && said->projection != said->width)
-        return gpt_fail("config.json: embeddings narrower than the model (word_embed_proj_dim) are not done");
+        return gpt_fail("embeddings narrower than the model (word_embed_proj_dim) are not done");
     return 0;
 }
 
 int gpt_config_parse(const char *text, size_t length, struct gpt_config *config) {
     struct said said = {.epsilon = 1e-5};
-    if (!read_said(text, length, &said)) return gpt_fail("config.json: not JSON as expected");
+    char key[KEY_ROOM];
+    if (!read_said(text, length, &said, key))
+        return gpt_fail("not JSON as expected%s%s%s", *key ? ", at '" : "", key, *key ? "' or after it" : "");
     bool opt = strcmp(said.type, "opt") == 0;
     if (!opt && strcmp(said.type, "gpt2") != 0)
-        return gpt_fail("config.json: model_type '%s'; gpt2 and opt are known", said.type);
+        return gpt_fail("model_type '%s'; gpt2 and opt are known", said.type);
     if (!*said.activation) strcpy(said.activation, opt ? "relu" : "gelu_new");
     bool relu = strcmp(said.activation, "relu") == 0;
     if (!relu && strcmp(said.activation, "gelu_new") != 0 &&
         strcmp(said.activation, "gelu_pytorch_tanh") != 0)
-        return gpt_fail("config.json: activation '%s'; gelu_new and relu are known", said.activation);
+        return gpt_fail("activation '%s'; gelu_new and relu are known", said.activation);
     bool rms = strcmp(said.norm, "rms") == 0;
-    if (*said.norm && !rms) return gpt_fail("config.json: norm '%s'; rms is known", said.norm);
+    if (*said.norm && !rms) return gpt_fail("norm '%s'; rms is known", said.norm);
     if (unable(&said)) return -1;
     struct gpt_config read = {.vocabulary = said.vocabulary,
                               .context = said.context,
@@ -152,6 +153,7 @@ int gpt_config_load(const char *path, struct gpt_config *config) {
     struct gpt_file file;
     if (gpt_file_open(path, &file)) return -1;
     int st = gpt_config_parse(file.data, file.size, config);
+    if (st) gpt_fail_in(path);
     gpt_file_close(&file);
     return st;
 }

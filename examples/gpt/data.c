@@ -26,11 +26,16 @@ void gpt_text_close(struct gpt_text *text) {
     gpt_file_close(&text->file);
 }
 
+int gpt_text_check(const struct gpt_text *text, size_t time) {
+    if (text->file.size > time) return 0;
+    return gpt_fail(
+        "%s: %zu bytes are too few for sequences of %zu; take a longer text or a shorter --context",
+        text->path, text->file.size, time);
+}
+
 int gpt_text_sequence(const struct gpt_text *text, uint64_t seed, size_t step, size_t index, size_t time,
                       int *tokens, int *targets) {
-    if (text->file.size <= time)
-        return gpt_fail("%s has %zu bytes, fewer than a sequence of %zu and one", text->path, text->file.size,
-                        time);
+    if (gpt_text_check(text, time)) return -1;
     uint64_t draw = gpt_random_bits(gpt_random_bits(gpt_random_stream(seed, "data"), step), index);
     const char *from = text->file.data + draw % (text->file.size - time);
     for (size_t t = 0; t < time; t++) {

@@ -17,6 +17,8 @@ struct gpt_text {
 /* The file at path, or with NULL a licence that every Debian machine has. */
 int gpt_text_open(const char *path, struct gpt_text *text);
 void gpt_text_close(struct gpt_text *text);
+/* 0 if the text has a sequence of time tokens and one that follows. */
+int gpt_text_check(const struct gpt_text *text, size_t time);
 
 /* Sequence `index` of a step: time tokens, and the tokens that follow each. 0 unless the text is too short. */
 int gpt_text_sequence(const struct gpt_text *text, uint64_t seed, size_t step, size_t index, size_t time,

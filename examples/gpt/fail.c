@@ -3,8 +3,11 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-static char words[512];
+static char words[1024];
+static bool hushed, behind;
 
 int gpt_fail(const char *format, ...) {
     va_list arguments;
@@ -14,6 +17,33 @@ int gpt_fail(const char *format, ...) {
     return -1;
 }
 
+int gpt_fail_in(const char *where) {
+    char what[sizeof words];
+    memcpy(what, words, sizeof what);
+    return gpt_fail("%s: %s", where, what);
+}
+
 const char *gpt_words(void) {
     return words;
+}
+
+void gpt_fall_behind(void) {
+    behind = true;
+}
+
+bool gpt_is_behind(void) {
+    return behind;
+}
+
+void gpt_hush(void) {
+    hushed = behind = true;
+}
+
+bool gpt_hushed(void) {
+    return hushed;
+}
+
+void gpt_hush_all_but_first(void) {
+    const char *rank = getenv("RANK");
+    if (rank && atoi(rank) > 0) gpt_hush();
 }

@@ -26,6 +26,8 @@ int gpt_logits(const struct gpt_options *options) {
     struct gpt_model *model = load(options);
     struct gpt_acts *acts = NULL;
     int st = model ? gpt_read_prompt(options, &s) : -1;
+    if (!st && s.count > model->config.context)
+        st = gpt_fail("%zu tokens; the model takes up to %zu", s.count, model->config.context);
     if (!st) st = (acts = gpt_acts_new(model, 1, s.count)) ? gpt_forward(model, acts, s.tokens, NULL) : -1;
     for (size_t row = 0; row < s.count && !st; row++)
         for (size_t i = 0; i < model->config.vocabulary; i++)

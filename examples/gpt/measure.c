@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { TRIES = 20 };
+enum { TRIES = 20, ROWS_MOST = 1 << 24 };
 
 static double now(void) {
     struct timespec t;
@@ -49,6 +49,9 @@ int gpt_measure(const struct gpt_options *o) {
     struct gpt_config c;
     if (gpt_options_config(o, &c)) return -1;
     size_t rows = o->batch * o->context, widest = c.inner > 3 * c.width ? c.inner : 3 * c.width;
+    if (rows == 0 || rows > ROWS_MOST)
+        return gpt_fail("--batch %zu and --context %zu: from 1 to %d rows are expected", o->batch, o->context,
+                        ROWS_MOST);
     size_t largest = (rows > widest ? rows : widest) * widest;
     float *memory = calloc(3 * largest, sizeof *memory), *buffer[3];
     if (!memory) return gpt_fail("no memory for %zu rows", rows);

@@ -144,6 +144,9 @@ int gpt_model_reserve(struct gpt_model *m, size_t rows, size_t keys) {
     return 0;
 }
 
+/* More than there is anywhere: what is past it counts as so much. */
+static const size_t PIECES_MOST = SIZE_MAX / 2 + 1;
+
 /* Hands out pieces of a block; before there is one, counts what it must hold. */
 struct pieces {
     char *base;
@@ -152,7 +155,8 @@ struct pieces {
 
 static void *piece(struct pieces *p, size_t count, size_t size) {
     void *at = p->base ? p->base + p->used : NULL;
-    p->used += (count * size + 63) / 64 * 64;
+    size_t bytes = count > PIECES_MOST / size ? PIECES_MOST : (count * size + 63) / 64 * 64;
+    p->used = bytes > PIECES_MOST - p->used ? PIECES_MOST : p->used + bytes;
     return at;
 }
 

@@ -63,7 +63,7 @@ static const struct gpt_tensor *find(const struct gpt_tensors *tensors, const ch
 
 static int check_shape(const struct gpt_tensor *t, const char *name, size_t rows, size_t columns) {
     bool vector = rows == 0;
-    if (!t) return gpt_fail("the file has no tensor '%s'", name);
+    if (!t) return gpt_fail("no tensor '%s'", name);
     if (t->dtype == GPT_OTHER) return gpt_fail("'%s' is neither F32 nor F16 nor BF16", t->name);
     if (t->dimensions != (vector ? 1 : 2) || t->shape[t->dimensions - 1] != columns ||
         (!vector && t->shape[0] != rows))

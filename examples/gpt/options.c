@@ -4,11 +4,13 @@
 #include "fail.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum kind { COUNT, NUMBER, TEXT };
+enum { COUNT_MOST = 1 << 30, DIGITS_MOST = 17 };
 
 static const struct {
     const char *name;
@@ -60,6 +62,7 @@ enum { OPTIONS = sizeof table / sizeof *table };
 
 static int set(struct gpt_options *options, size_t i, const char *value) {
     char *to = (char *)options + table[i].offset, *end = NULL;
+    bool right;
     errno = 0;
     if (!value || table[i].kind == TEXT) {
         if (value) *(const char **)(void *)to = value;
@@ -68,11 +71,33 @@ static int set(struct gpt_options *options, size_t i, const char *value) {
     if (table[i].kind == COUNT) {
         unsigned long long number = strtoull(value, &end, 10);
         *(size_t *)(void *)to = (size_t)number;
+        right = number <= COUNT_MOST || table[i].offset == offsetof(struct gpt_options, seed);
     } else {
-        *(double *)(void *)to = strtod(value, &end);
+        double number = strtod(value, &end);
+        *(double *)(void *)to = number;
+        right = isfinite(number);
     }
-    if (errno || end == value || *end || *value == '-')
-        return gpt_fail("--%s %s: a number that is not negative is expected", table[i].name, value);
+    /* what else strtoull and strtod take: space, signs, nan, inf, 0x10 */
+    if (errno || !right || *value < '.' || *value > '9' || *end || value[strcspn(value, "xX")])
+        return gpt_fail("--%s %s: a %s is expected", table[i].name, value,
+                        table[i].kind == COUNT ? "whole number that is not negative, up to 2^30"
+                                               : "number that is not negative");
+    return 0;
+}
+
+/* What options say that makes no sense, whatever the model. */
+static int check(const struct gpt_options *o) {
+    static const char *const schedules[] = {"1f1b", "gpipe", "interleaved"};
+    bool known = false;
+    for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++)
+        known |= strcmp(o->schedule, schedules[i]) == 0;
+    if (!known) return gpt_fail("--schedule %s: 1f1b, gpipe or interleaved is expected", o->schedule);
+    if (o->digits > DIGITS_MOST)
+        return gpt_fail("--digits %zu: at most %d are expected", o->digits, DIGITS_MOST);
+    if (o->resume > 1 || o->deterministic > 1)
+        return gpt_fail("--resume and --deterministic: 0 or 1 is expected");
+    if ((o->resume || o->save_every) && !o->save)
+        return gpt_fail("--%s: say with --save which directory", o->resume ? "resume" : "save-every");
     return 0;
 }
 
@@ -108,7 +133,7 @@ int gpt_options_parse(int count, char **arguments, struct gpt_options *options) 
         if (a + 1 == count) return gpt_fail("%s: a value is expected", name);
         if (set(options, i, arguments[a + 1])) return -1;
     }
-    return 0;
+    return check(options);
 }
 
 int gpt_options_config(const struct gpt_options *o, struct gpt_config *config) {

@@ -18,7 +18,9 @@ double gpt_now(void) {
 }
 
 int gpt_check(mst_status status) {
-    return status == MST_OK ? 0 : gpt_fail("%s: %s", mst_status_name(status), mst_error());
+    if (status == MST_OK) return 0;
+    if (status == MST_ERR_PEER_LOST) gpt_fall_behind();
+    return gpt_fail("%s: %s", mst_status_name(status), mst_error());
 }
 
 static int way_of(const char *name) {
@@ -63,15 +65,27 @@ static int open_groups(struct gpt_parallel *p, const char *together) {
     return open_ends(p);
 }
 
+/* Several processes that know nothing of each other would do the same work, and write over each other's checkpoints. */
+static int check_alone(void) {
+    const char *size = getenv("WORLD_SIZE");
+    if (!size || atoi(size) <= 1) return 0;
+    gpt_hush_all_but_first();
+    return gpt_fail("%s processes were started: say with --mesh how they share the work, as in dp=%s to "
+                    "train and pp=%s to generate",
+                    size, size, size);
+}
+
 int gpt_parallel_open(struct gpt_parallel *p, const char *mesh, bool deterministic) {
     char together[16];
     *p = (struct gpt_parallel){.size = {1, 1, 1, 1}, .ranks = 1, .deterministic = deterministic};
-    if (!mesh) return 0;
-    if (gpt_check(mst_init()) || gpt_check(mst_init_device_mesh_from(mesh, &p->mesh))) return -1;
+    if (!mesh) return check_alone();
+    if (gpt_check(mst_init())) return -1;
     gpt_memory_share();
     p->rank = mst_get_rank(NULL);
     p->ranks = mst_get_world_size(NULL);
-    return read_mesh(p, together, sizeof together) ? -1 : open_groups(p, together);
+    int st = gpt_check(mst_init_device_mesh_from(mesh, &p->mesh));
+    if (!st) st = read_mesh(p, together, sizeof together);
+    return gpt_parallel_agree(p, st) ? -1 : open_groups(p, together);
 }
 
 void gpt_parallel_close(struct gpt_parallel *p, bool failed) {
@@ -89,7 +103,10 @@ bool gpt_parallel_saves(const struct gpt_parallel *p) {
 /* Where each of the parts begins. The head is a product too, which counts in layers: one has 12 width^2. */
 static int cut(const struct gpt_config *c, size_t parts, int *starts) {
     double head = (double)c->vocabulary / (12 * (double)c->width);
-    if (c->layers < parts) return gpt_fail("%zu layers cannot be cut into %zu parts", c->layers, parts);
+    if (c->layers < parts)
+        return gpt_fail(
+            "%zu layers cannot be cut into %zu parts: take fewer stages (pp), or chunks, or more --layers",
+            c->layers, parts);
     return gpt_check(mst_partition_layers((int)c->layers, (int)parts, starts, .last = head));
 }
 
@@ -127,6 +144,12 @@ int gpt_parallel_sum(struct gpt_parallel *p, double *numbers, size_t count) {
     return gpt_check(st);
 }
 
-int gpt_parallel_barrier(struct gpt_parallel *p) {
-    return p->mesh ? gpt_check(mst_barrier()) : 0;
+int gpt_parallel_agree(const struct gpt_parallel *p, int st) {
+    int32_t first = st ? p->rank : INT32_MAX;
+    if (p->ranks == 1) return st;
+    mst_status reduced = mst_all_reduce(&first, 1, MST_I32, .op = MST_MIN);
+    if (reduced != MST_OK) return st ? st : gpt_check(reduced);
+    if (first == INT32_MAX) return 0;
+    if (first != p->rank) gpt_hush();
+    return st ? st : gpt_fail("rank %d cannot go on", first);
 }

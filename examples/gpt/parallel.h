@@ -35,7 +35,7 @@ struct gpt_ring {
 
 struct gpt_parallel {
     size_t size[GPT_WAYS], at[GPT_WAYS];
-    int rank, ranks;
+    int rank, ranks; /* of the world, if there is one: more than one process */
     bool deterministic;
     mst_mesh *mesh;             /* NULL: one process, which has not opened a world */
     mst_group *group[GPT_WAYS]; /* NULL where there is one */
@@ -67,7 +67,11 @@ double gpt_now(void);
 
 /* Sums over all processes; the same bits everywhere. */
 int gpt_parallel_sum(struct gpt_parallel *p, double *numbers, size_t count);
-int gpt_parallel_barrier(struct gpt_parallel *p);
+/*
+ * All processes call, st being what each has come to: 0 once all have come to 0. Otherwise none goes on, and the first of those
+ * that failed alone says why.
+ */
+int gpt_parallel_agree(const struct gpt_parallel *p, int st);
 
 /* parallel_tensor.c: hooks */
 int gpt_tensor_forward(void *parallel, float *x, size_t count);

@@ -86,7 +86,7 @@ static int read_tensor(struct gpt_json *in, size_t data_size, struct gpt_tensor 
 }
 
 static void read_metadata(struct gpt_json *in, uint64_t *step) {
-    char key[GPT_NAME_ROOM], value[32], *end;
+    char key[GPT_NAME_ROOM], value[16];
     if (!gpt_json_open(in, '{')) return;
     while (gpt_json_key(in, key, sizeof key)) {
         if (strcmp(key, "step") != 0) {
@@ -94,8 +94,8 @@ static void read_metadata(struct gpt_json *in, uint64_t *step) {
             continue;
         }
         if (!gpt_json_string(in, value, sizeof value)) return;
-        *step = strtoull(value, &end, 10);
-        if (*end || end == value) in->bad = true;
+        *step = strtoull(value, NULL, 10);
+        if (!*value || value[strspn(value, "0123456789")]) in->bad = true;
     }
 }
 
@@ -175,13 +175,10 @@ int gpt_tensors_parse(const char *bytes, size_t size, struct gpt_tensors *tensor
 
 int gpt_tensors_open(const char *path, struct gpt_tensors *tensors) {
     struct gpt_file file;
-    char words[300];
     if (gpt_file_open(path, &file)) return -1;
     if (gpt_tensors_parse(file.data, file.size, tensors)) {
         gpt_file_close(&file);
-        strncpy(words, gpt_words(), sizeof words - 1);
-        words[sizeof words - 1] = 0;
-        return gpt_fail("%s: %s", path, words);
+        return gpt_fail_in(path);
     }
     tensors->file = file;
     return 0;

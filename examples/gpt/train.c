@@ -15,7 +15,8 @@ static int say_model(const struct gpt_trainer *t) {
     printf("%zu parameters: %zu layers, %zu wide, %zu heads, context %zu\n",
            list[n - 1].offset + list[n - 1].count, c->layers, c->width, c->heads, c->context);
     printf("%s: %zu bytes\n", t->text.path, t->text.file.size);
-    if (t->options->mesh) printf("%d processes: %s\n", t->parallel.ranks, t->options->mesh);
+    if (t->options->mesh)
+        printf("%d process%s: %s\n", t->parallel.ranks, t->parallel.ranks > 1 ? "es" : "", t->options->mesh);
     free(list);
     return 0;
 }
@@ -24,6 +25,8 @@ static int train(struct gpt_trainer *t, struct gpt_progress *progress) {
     const struct gpt_options *o = t->options;
     size_t last = o->stop_after && o->stop_after < o->steps ? o->stop_after : o->steps, step;
     double loss;
+    step = gpt_trainer_steps(t);
+    if (step && step >= last && t->parallel.rank == 0) printf("%zu steps are done already\n", step);
     while ((step = gpt_trainer_steps(t)) < last) {
         if (gpt_trainer_step(t, &loss)) return -1;
         bool line = (o->every && step % o->every == 0) || step + 1 == last;

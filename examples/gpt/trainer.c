@@ -20,8 +20,9 @@ static int share(struct gpt_trainer *t) {
     size_t dp = t->parallel.size[GPT_DP], cp = t->parallel.size[GPT_CP];
     t->micros = o->micro_batches ? o->micro_batches : t->parallel.size[GPT_PP];
     if (o->batch == 0 || o->batch % (dp * t->micros))
-        return gpt_fail("--batch %zu cannot be split into %zu micro-batches for each of %zu copies", o->batch,
-                        t->micros, dp);
+        return gpt_fail("--batch %zu cannot be split into %zu micro-batches for each of %zu copies: take a "
+                        "multiple of %zu",
+                        o->batch, t->micros, dp, dp * t->micros);
     if (cp > 1 && t->config.context % (2 * cp))
         return gpt_fail("--context %zu cannot be split over cp=%zu: take a multiple of %zu",
                         t->config.context, cp, 2 * cp);
@@ -68,23 +69,45 @@ static const char *load_from(const struct gpt_options *o) {
     char path[4096];
     if (!o->resume || !o->save) return o->load;
     snprintf(path, sizeof path, "%s/model.safetensors", o->save);
-    return access(path, R_OK) == 0 ? o->save : o->load;
+    return access(path, F_OK) == 0 ? o->save : o->load;
 }
 
-int gpt_trainer_open(const struct gpt_options *o, struct gpt_trainer *t) {
+/* What a process does by itself. */
+static int open_own(struct gpt_trainer *t) {
+    const struct gpt_options *o = t->options;
     const char *load = load_from(o);
-    *t = (struct gpt_trainer){.options = o, .chunks = 1};
-    if (gpt_parallel_open(&t->parallel, o->mesh, o->deterministic)) return -1;
     if (load ? gpt_checkpoint_config(load, &t->config) : gpt_options_config(o, &t->config)) return -1;
     if (t->config.vocabulary < 256)
         return gpt_fail("a model of %zu tokens cannot read bytes", t->config.vocabulary);
     if (interleaved(t)) t->chunks = o->chunks ? o->chunks : 1;
-    if (gpt_text_open(o->text, &t->text) || share(t) || open_models(t) || open_pipeline(t)) return -1;
+    if (gpt_text_open(o->text, &t->text) || gpt_text_check(&t->text, t->config.context) || share(t) ||
+        open_models(t) || (o->save && t->parallel.rank == 0 && gpt_checkpoint_prepare(o->save)))
+        return -1;
     for (size_t i = 0; i < t->chunks; i++) {
         if (load && gpt_checkpoint_load(load, t->model[i], &t->adam[i])) return -1;
         t->adam[i].decay = (float)o->decay;
     }
     return 0;
+}
+
+/* Directories of the same name on several hosts may hold checkpoints of several steps. */
+static int check_steps(struct gpt_trainer *t) {
+    double steps = (double)gpt_trainer_steps(t), sum = steps;
+    if (gpt_parallel_sum(&t->parallel, &sum, 1)) return -1;
+    int st =
+        sum == steps * t->parallel.ranks
+            ? 0
+            : gpt_fail("rank %d would go on from step %.0f, others from another: let all processes share the "
+                       "directory of --save or --load",
+                       t->parallel.rank, steps);
+    return gpt_parallel_agree(&t->parallel, st);
+}
+
+int gpt_trainer_open(const struct gpt_options *o, struct gpt_trainer *t) {
+    *t = (struct gpt_trainer){.options = o, .chunks = 1};
+    if (gpt_parallel_open(&t->parallel, o->mesh, o->deterministic)) return -1;
+    if (gpt_parallel_agree(&t->parallel, open_own(t)) || check_steps(t)) return -1;
+    return open_pipeline(t);
 }
 
 void gpt_trainer_close(struct gpt_trainer *t, bool failed) {
@@ -154,15 +177,25 @@ int gpt_trainer_step(struct gpt_trainer *t, double *loss) {
     float rate = gpt_rate((float)o->rate, step, o->warmup, o->steps), clip = gpt_clip(sqrt(sums[1]), o->clip);
     for (size_t i = 0; i < t->chunks; i++) gpt_adam_step(&t->adam[i], t->model[i], rate, clip);
     *loss = sums[0] / (double)(o->batch * t->config.context);
-    return isfinite(*loss) ? 0 : gpt_fail("the loss of step %zu is no number: try a smaller --rate", step);
+    if (isfinite(*loss)) return 0;
+    if (t->parallel.rank > 0) gpt_hush(); /* all know */
+    return gpt_fail("the loss of step %zu is no number: try a smaller --rate%s", step,
+                    o->load || o->resume ? ", or another model to begin with" : "");
 }
 
 int gpt_trainer_save(struct gpt_trainer *t, const char *directory) {
     struct gpt_parallel *p = &t->parallel;
-    if (p->rank == 0 && gpt_checkpoint_create(directory, &t->config, true, gpt_trainer_steps(t))) return -1;
-    if (gpt_parallel_barrier(p)) return -1;
-    for (size_t i = 0; i < t->chunks && gpt_parallel_saves(p); i++)
-        if (gpt_checkpoint_write(directory, t->model[i], &t->adam[i])) return -1;
-    if (gpt_parallel_barrier(p)) return -1;
-    return p->rank == 0 ? gpt_checkpoint_finish(directory) : 0;
+    int st = 0;
+    if (p->rank == 0) st = gpt_checkpoint_create(directory, &t->config, true, gpt_trainer_steps(t));
+    st = gpt_parallel_agree(p, st);
+    if (!st) {
+        for (size_t i = 0; i < t->chunks && gpt_parallel_saves(p) && !st; i++)
+            st = gpt_checkpoint_write(directory, t->model[i], &t->adam[i]);
+        st = gpt_parallel_agree(p, st);
+    }
+    if (p->rank == 0) {
+        if (!st) st = gpt_checkpoint_finish(directory);
+        if (st) gpt_checkpoint_drop(directory);
+    }
+    return st;
 }

@@ -3,6 +3,8 @@
 import os
 import pathlib
 import re
+import resource
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -67,8 +69,8 @@ class Program(unittest.TestCase):
         (self.path / "empty").write_text("\n\n")
         for arguments, words in (
             (["--samples", 0], "nothing to generate"),
-            (["--samples", 2**40], "more than"),
-            (["--tokens", 2**62], "at most"),
+            (["--samples", 2**30], "more than"),
+            (["--tokens", 2**62], "up to 2^30"),
             (["--batch", 0], "at least one text"),
             (["--prompt", ""], "empty prompt"),
             (["--ids", "1,x"], "1,x: numbers"),
@@ -86,6 +88,8 @@ class Program(unittest.TestCase):
         self.assertIn("token 64", gpt(*common, "--prompts", self.path / "ids", status=1))
 
     def test_says_what_is_wrong(self):
+        short = self.path / "short"
+        short.write_bytes(b"x" * 64)
         for arguments, words in (
             (["fly"], "no such command"),
             (["train", "--stepz", 1], "no such option"),
@@ -93,11 +97,38 @@ class Program(unittest.TestCase):
             (["train", "--steps", "-1"], "not negative"),
             (["train", "--width", 30, "--heads", 4], "not a multiple of 4 heads"),
             (["train", "--batch", 3, "--micro-batches", 2], "cannot be split into 2"),
+            (["train", "--steps", " 5"], "not negative"),
+            (["train", "--rate", "nan"], "not negative"),
+            (["train", "--digits", 18], "at most 17"),
+            (["train", "--schedule", "best"], "1f1b, gpipe or interleaved"),
+            (["train", "--resume", 1], "say with --save"),
+            (["train", "--save", self.path / "none" / "model"], "No such file"),
+            (["train", "--save", short], "Not a directory"),
             (["train", "--text", self.path / "none"], "No such file"),
+            (["train", "--text", short], "too few for sequences of 64"),
+            (["matmul", "--batch", 0], "rows are expected"),
             (["generate"], "--load"),
             (["generate", "--load", self.path], "config.json"),
         ):
             self.assertIn(words, gpt(*arguments, status=1))
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([GPT, "--help"], stdout=full, stderr=subprocess.PIPE, timeout=100)
+        self.assertEqual((done.returncode, done.stderr), (1, b"gpt: what was printed could not be written\n"))
+
+    def test_a_checkpoint_stays_whole_until_the_next_is(self):
+        save = self.path / "m"
+        gpt("train", "--steps", 1, "--save", save, *SMALL)
+        before = {file.name: file.read_bytes() for file in save.iterdir()}
+        other = [str(a) for a in (GPT, "train", "--steps", 1, "--save", save, *SMALL, "--layers", 3)]
+
+        def little_room():  # the process is killed while it writes the model
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+
+        done = subprocess.run(other, stdout=subprocess.DEVNULL, timeout=100, preexec_fn=little_room)
+        self.assertEqual(done.returncode, -signal.SIGXFSZ)
+        self.assertEqual({name: (save / name).read_bytes() for name in before}, before)
+        gpt("train", "--steps", 1, "--save", save, *SMALL, "--layers", 3)
+        self.assertEqual({file.name for file in save.iterdir()}, set(before))
 
 
 if __name__ == "__main__":

@@ -67,6 +67,32 @@ class Runs(unittest.TestCase):
                 self.assertEqual((sorted(first), sorted(rest)), ([0, 1, 2], [3, 4, 5]))
                 self.assertLess(farthest({**first, **rest}, whole), LIMIT)
 
+    def test_a_mistake_is_said_once(self):
+        (self.path / "1").mkdir()
+        output(command(None, "train", "--steps", 1, "--save", self.path / "1" / "m", *TINY))
+        apart = ["sh", "-c", 'mkdir -p $RANK; cd $RANK; exec "$0" "$@"']
+        for mesh, extra, run, words in (
+            ("dp=2", ["--flight", 1], (), "no such option"),
+            ("pp=2", ["--layers", 1], (), "cannot be cut into 2"),
+            ("dp=2", ["--rate", 1e30], (), "is no number"),
+            ("dp=2", ["--save", "m", "--resume", 1], apart, "share the directory"),
+            ("tp=2", ["--save", "m"], apart, "m/model.safetensors.part: No such file"),
+        ):
+            with self.subTest(mesh=mesh, extra=extra):
+                line = command(mesh, "train", "--steps", 3, *TINY, *extra, run=run)
+                process = start(line, cwd=self.path)
+                _, err = process.communicate(timeout=100)
+                self.assertNotEqual(process.returncode, 0)
+                said = re.findall(r"^\[\d\] gpt: .*", err, re.M)
+                self.assertEqual(len(said), 1, err)
+                self.assertRegex(said[0], words)
+
+    def test_processes_without_a_mesh_are_refused(self):
+        process = start([command("dp=2")[0], "run", "-n", "2", command(None)[0], "train", "--steps", "1"])
+        _, err = process.communicate(timeout=100)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertEqual(err.count("] gpt: 2 processes were started: say with --mesh"), 1, err)
+
     def kill_in_the_middle(self, mesh, rank, *extra, run=()):
         """Kills a rank once ten steps are done; what the run prints then, and its exit code."""
         process = start(command(mesh, "train", "--steps", 60, "--deterministic", 1, *TINY, *extra, run=run))
@@ -84,12 +110,14 @@ class Runs(unittest.TestCase):
         return "".join(head) + out, err, process.returncode
 
     def test_a_killed_rank_is_named(self):
-        for mesh in ("dp=4", "tp=4", "pp=4", "cp=4"):
+        for mesh in ("dp=4", "pp=4", "tp=2,cp=2"):
             with self.subTest(mesh=mesh):
                 out, err, status = self.kill_in_the_middle(mesh, 2)
                 self.assertNotEqual(status, 0)
                 self.assertNotIn("step   59", out)
                 self.assertRegex(err, r"\[[013]\] gpt: MST_ERR_PEER_LOST: .*rank 2\b", err)
+                # Nobody takes a rank for lost that has only heard of it first.
+                self.assertEqual(set(re.findall(r"MST_ERR_PEER_LOST: .*: rank (\d) \(host", err)), {"2"}, err)
 
     def test_goes_on_after_a_killed_rank(self):
         for mesh in ("dp=2,tp=2", "pp=2,cp=2"):

@@ -51,6 +51,7 @@ static void test_hostile_headers(void **state) {
          "\"data_offsets\":[4,8]}}",
          8, "begins at 4"},
         {"{\"__metadata__\":{\"step\":\"x\"}}", 0, "not JSON"},
+        {"{\"__metadata__\":{\"step\":\"-1\"}}", 0, "not JSON"},
         {"{\"__metadata__\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", 0, "not JSON"},
     };
     char file[2048];

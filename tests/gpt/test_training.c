@@ -53,7 +53,7 @@ static void test_data(void **state) {
     }
     assert_true(differ > 40);
     assert_int_not_equal(gpt_text_sequence(&text, 1, 0, 0, 36, tokens[0], targets), 0);
-    assert_contains(gpt_words(), "fewer than a sequence of 36");
+    assert_contains(gpt_words(), "too few for sequences of 36");
 }
 
 /* AdamW written down again in doubles, for a matrix (which decays) and a vector (which does not). */
