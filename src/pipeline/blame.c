@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Ranks that wait for each other give up at much the same time; this is how long one looks whether another has, too. */
+/* Whoever waits says so in time; this is how long one looks for such words all the same, since ranks are not equally quick. */
 enum { LATE_MS = 500, LOOK_MS = 20 };
 
 static mst_group *whole_of(const mst_pipeline *p) {
@@ -23,7 +23,7 @@ mst_status msi_blame_heard(mst_pipeline *p) {
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
     struct msi_buf note = {0};
     char key[96];
-    if (!whole || whole->size == 1) return MST_OK;
+    if (!whole || whole->size == 1 || p->gave_up) return MST_OK; /* its own words it knows */
     name_key(whole, "gave_up", key);
     mst_status st = msi_world_look(whole->world, &wait, key, &note);
     st = st == MST_OK && note.len ? msi_failure_read(whole, msi_buf_str(&note), "gave up the pipeline")
@@ -56,34 +56,48 @@ mst_status msi_blame_first(mst_pipeline *p, mst_status status) {
     msi_failure_write(whole, status, note);
     name_key(whole, "gave_up", key);
     msi_world_claim(whole->world, &wait, key, msi_cstr(note)); /* without it the others know a little less */
+    p->gave_up = true;
     return msi_words_say(&own);
+}
+
+static void name_wait(const mst_group *whole, int rank, char key[96]) {
+    char name[32];
+    snprintf(name, sizeof name, "waits/%d", rank);
+    name_key(whole, name, key);
 }
 
 /* Whom a rank waits for; -1: it does not say. */
 static int waits_for(const mst_group *whole, int rank) {
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
     struct msi_buf note = {0};
-    char name[32], key[96], text[16];
-    snprintf(name, sizeof name, "waits/%d", rank);
-    name_key(whole, name, key);
+    char key[96], text[16];
+    name_wait(whole, rank, key);
     bool there = msi_world_look(whole->world, &wait, key, &note) == MST_OK && note.len;
     int other = there ? atoi(msi_str_copy(msi_buf_str(&note), text, sizeof text)) : -1;
     msi_buf_free(&note);
     return msi_group_rank_of(whole, other) >= 0 ? other : -1;
 }
 
+void msi_blame_wait(mst_pipeline *p, int neighbour) {
+    mst_group *whole = whole_of(p);
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    char key[96], text[16];
+    if (!whole || whole->size < 3) return;
+    name_wait(whole, p->rank, key);
+    snprintf(text, sizeof text, "%d", neighbour);
+    if (neighbour >= 0)
+        msi_world_put(whole->world, &wait, key, msi_cstr(text));
+    else
+        msi_world_drop(whole->world, &wait, key);
+}
+
 int msi_blame_late(mst_pipeline *p, int neighbour) {
     mst_group *whole = whole_of(p);
     struct msi_wait wait = {msi_deadline(LATE_MS), NULL};
-    char name[32], key[96], text[16];
     int late = neighbour, next;
     if (!whole || whole->size < 3) return neighbour;
-    snprintf(name, sizeof name, "waits/%d", whole->world->rank);
-    snprintf(text, sizeof text, "%d", neighbour);
-    name_key(whole, name, key);
-    msi_world_put(whole->world, &wait, key, msi_cstr(text));
     do {
         for (int hops = 0; hops < whole->size && (next = waits_for(whole, late)) >= 0; hops++) late = next;
     } while (msi_wait_pause(&wait, LOOK_MS, "") == MST_OK);
-    return late == whole->world->rank ? neighbour : late; /* all wait for each other */
+    return late == p->rank ? neighbour : late; /* all wait for each other */
 }

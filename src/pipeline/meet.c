@@ -1,7 +1,8 @@
 /*
  * meet.c - what the stages tell each other before the first run: which schedule they mean, and what they pass on. It goes through the
  * store, so that it works whatever memory the group's engine wants. All of them come to a barrier, also those that found fault with
- * something, who leave word of it first: so it fails everywhere or nowhere. To another they come when they have memory for messages.
+ * something, who leave word of it first: so it fails everywhere or nowhere. To another they come when they have memory for messages: all
+ * of them again, for word of what went wrong there may reach some while they still leave the first.
  */
 #include "base/error.h"
 #include "base/handles.h"
@@ -65,9 +66,8 @@ static mst_status read_note(mst_pipeline *p, const struct msi_buf *note) {
     return st == MST_OK ? msi_shape_check(&p->previous.ids, what) : st;
 }
 
-mst_status msi_pipeline_hear(mst_pipeline *p) {
+mst_status msi_pipeline_hear(mst_pipeline *p, const struct msi_wait *wait) {
     mst_group *whole = msi_handle_memory(p->whole);
-    struct msi_wait wait = {msi_deadline(p->timeout_ms), NULL};
     char key[96];
     struct msi_buf note = {0};
     if (whole->size == 1) {
@@ -75,15 +75,17 @@ mst_status msi_pipeline_hear(mst_pipeline *p) {
         return MST_OK;
     }
     name_key(whole, p->before, key);
-    mst_status st = msi_world_look(whole->world, &wait, key, &note);
+    mst_status st = msi_world_look(whole->world, wait, key, &note);
     if (st == MST_OK) st = read_note(p, &note);
-    msi_world_drop(whole->world, &wait, key);
+    msi_world_drop(whole->world, wait, key);
     msi_buf_free(&note);
     return st;
 }
 
-static mst_status agree(mst_pipeline *p, mst_group *whole, mst_status own, const struct msi_wait *wait) {
+mst_status msi_pipeline_agree(mst_pipeline *p, const struct msi_wait *wait, mst_status own) {
+    mst_group *whole = msi_handle_memory(p->whole);
     struct msi_words words;
+    if (whole->size == 1) return own;
     if (own != MST_OK) own = msi_blame_first(p, own);
     msi_words_keep(&words, own);
     mst_status st = msi_group_barrier(whole, wait);
@@ -91,16 +93,8 @@ static mst_status agree(mst_pipeline *p, mst_group *whole, mst_status own, const
     return st == MST_OK ? msi_blame_heard(p) : st;
 }
 
-mst_status msi_pipeline_agree(mst_pipeline *p, mst_status own) {
+mst_status msi_pipeline_meet(mst_pipeline *p, const struct msi_wait *wait, mst_status own) {
     mst_group *whole = msi_handle_memory(p->whole);
-    struct msi_wait wait = {msi_deadline(p->timeout_ms), NULL};
-    return whole->size == 1 ? own : agree(p, whole, own, &wait);
-}
-
-mst_status msi_pipeline_meet(mst_pipeline *p, mst_status own) {
-    mst_group *whole = msi_handle_memory(p->whole);
-    struct msi_wait wait = {msi_deadline(p->timeout_ms), NULL};
-    if (whole->size == 1) return own;
-    if (own == MST_OK) own = tell(p, whole, &wait);
-    return agree(p, whole, own, &wait);
+    if (own == MST_OK && whole->size > 1) own = tell(p, whole, wait);
+    return msi_pipeline_agree(p, wait, own);
 }

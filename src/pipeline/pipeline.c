@@ -123,8 +123,8 @@ static mst_status make_all_slots(mst_pipeline *p) {
     return st;
 }
 
-static mst_status prepare(mst_pipeline *p) {
-    mst_status st = msi_pipeline_hear(p);
+static mst_status prepare(mst_pipeline *p, const struct msi_wait *wait) {
+    mst_status st = msi_pipeline_hear(p, wait);
     return st == MST_OK ? make_all_slots(p) : st;
 }
 
@@ -181,9 +181,12 @@ static mst_pipeline *begin(mst_group *stages, const mst_pipeline_options *option
 mst_status msi_pipeline_new(mst_group *stages, const mst_pipeline_options *options, mst_pipeline **pipeline) {
     mst_pipeline *made = begin(stages, options);
     if (!made) return msi_fail_memory();
+    struct msi_wait wait = {msi_deadline(made->timeout_ms), NULL};
     mst_status st = open_groups(made, stages);
-    if (st == MST_OK) st = msi_pipeline_meet(made, check_all(made, stages->size));
-    if (st == MST_OK) st = msi_pipeline_agree(made, prepare(made));
+    if (st == MST_OK) {
+        st = msi_pipeline_meet(made, &wait, check_all(made, stages->size));
+        st = msi_pipeline_agree(made, &wait, st == MST_OK ? prepare(made, &wait) : st);
+    }
     if (st == MST_OK) {
         st = join_pairs(made);
         if (st != MST_OK) st = msi_pipeline_end(made, st); /* others may have one by now */

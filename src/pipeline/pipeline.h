@@ -33,8 +33,8 @@ struct mst_pipeline {
     struct msi_pairs pairs;
     struct msi_passes own, previous;
     struct msi_buffer *slots[MSI_CHANNELS][2]; /* by direction: MSI_IN_SLOT, MSI_OUT_SLOT */
-    bool failed, running;
-    mst_run_options run; /* of the run that is going on */
+    bool failed, running, gave_up;             /* gave_up: and has told the others */
+    mst_run_options run;                       /* of the run that is going on */
     mst_pipeline_times times;
     mst_pipeline *handle; /* what the program has of it */
 };
@@ -47,11 +47,11 @@ mst_status msi_pipeline_run(mst_pipeline *pipeline);
 mst_status msi_pipeline_end(mst_pipeline *pipeline, mst_status status);
 
 /* All stages find out whether they mean the same, and fail if they do not. own: how it stands with this one. See meet.c. */
-mst_status msi_pipeline_meet(mst_pipeline *pipeline, mst_status own);
+mst_status msi_pipeline_meet(mst_pipeline *pipeline, const struct msi_wait *wait, mst_status own);
 /* Then each learns what the one before passes on … */
-mst_status msi_pipeline_hear(mst_pipeline *pipeline);
-/* … and all come here with how that went, and what it led to; they fail if it failed for one. */
-mst_status msi_pipeline_agree(mst_pipeline *pipeline, mst_status own);
+mst_status msi_pipeline_hear(mst_pipeline *pipeline, const struct msi_wait *wait);
+/* … and all come here, with how that went and what it led to; they fail if it failed for one. */
+mst_status msi_pipeline_agree(mst_pipeline *pipeline, const struct msi_wait *wait, mst_status own);
 
 /* Elements of it. */
 size_t msi_shape_count(const mst_shape *shape);

@@ -9,6 +9,8 @@
 #include <limits.h>
 #include <stdio.h>
 
+enum { WAIT_SAID_MS = 1000 };
+
 static struct msi_buffer *slot_of(const mst_pipeline *p, const struct msi_action *a) {
     return &p->slots[a->channel][a->kind == MSI_ACT_RECEIVE ? MSI_IN_SLOT : MSI_OUT_SLOT][a->slot];
 }
@@ -65,14 +67,25 @@ static mst_status say_late(mst_pipeline *p, const struct msi_action *a) {
     return msi_blame(MST_ERR_STALLED, culprit);
 }
 
+static mst_status wait_ms(const mst_pipeline *p, mst_work *work, int ms) {
+    mst_wait_options options = {
+        .size = sizeof options, .site = p->run.site, .timeout_ms = ms, .cancel = p->run.cancel};
+    return mst_wait_with(work, &options);
+}
+
+/* Who has waited for long says for whom, for those who wait for it. */
 static mst_status wait_for(mst_pipeline *p, struct msi_buffer *slot) {
     mst_work *work = slot->work;
     if (!work) return MST_OK;
     int64_t began = msi_now();
-    mst_wait_options options = {
-        .size = sizeof options, .site = p->run.site, .timeout_ms = p->timeout_ms, .cancel = p->run.cancel};
+    int half = p->timeout_ms / 2, some = half < WAIT_SAID_MS ? half : WAIT_SAID_MS;
     slot->work = NULL;
-    mst_status st = mst_wait_with(work, &options);
+    mst_status st = some ? wait_ms(p, work, some) : MST_ERR_TIMEOUT;
+    if (st == MST_ERR_TIMEOUT) {
+        msi_blame_wait(p, peer_of(p, slot->action));
+        st = wait_ms(p, work, p->timeout_ms - some);
+        if (st == MST_OK) msi_blame_wait(p, -1);
+    }
     p->times.waiting += (double)(msi_now() - began) / 1e9;
     return st == MST_ERR_TIMEOUT ? say_late(p, slot->action) : st;
 }

@@ -60,7 +60,8 @@ static int64_t data(const struct model *m, int micro, int i) {
 static mst_status fail(const char *how) {
     int x;
     if (!strcmp(how, "dies")) raise(SIGKILL);
-    if (!strcmp(how, "late")) usleep(2500000);
+    for (int r = 0; r < size && !strcmp(how, "late"); r++) /* until all others have noticed */
+        if (r != me) CHECK(mst_recv(&x, 1, MST_I32, .src = r));
     if (!strcmp(how, "leans")) return mst_recv(&x, 1, MST_I32, .src = (me + 1) % size, .timeout_ms = 100);
     return !strcmp(how, "refuses") ? MST_ERR_INVALID : MST_OK;
 }
@@ -114,7 +115,7 @@ static mst_status backward(const mst_turn *turn, void *arg) {
 }
 
 /* All stay until each has failed, so that nobody is noticed by its leaving; then everything else still works. */
-static void end_failed(mst_pipeline *p, mst_status st, const char *how) {
+static void end_failed(mst_pipeline *p, mst_status st, const char *how, int stage) {
     printf("%s culprit %d: %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
     fflush(stdout);
     REFUSE(mst_pipeline_run(p), MST_ERR_STATE, "has failed before");
@@ -122,6 +123,7 @@ static void end_failed(mst_pipeline *p, mst_status st, const char *how) {
         usleep(1000000);
         exit(0);
     }
+    if (!strcmp(how, "late") && me != stage) CHECK(mst_send(&me, 1, MST_I32, .dst = stage));
     CHECK(mst_pipeline_free(p));
     REFUSE(mst_pipeline_free(p), MST_ERR_STATE, "was freed");
     CHECK(mst_barrier());
@@ -147,7 +149,7 @@ static void train(const char *schedule, int micros, int chunks, int steps, const
     assert(mst_pipeline_in(p).n == (m.parts > 1 && (me > 0 || chunks > 1) ? 2 : 0));
     for (m.step = 0; m.step < steps; m.step++) {
         mst_status st = mst_pipeline_run(p);
-        if (st != MST_OK) end_failed(p, st, how ? how : "");
+        if (st != MST_OK) end_failed(p, st, how ? how : "", stage);
         mst_pipeline_times times = mst_pipeline_last_times(p);
         assert(times.computing + times.waiting <= times.whole);
     }
