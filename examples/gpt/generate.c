@@ -81,6 +81,7 @@ static int write_all(struct generator *g) {
     for (size_t first = 0; first < count; first += each) {
         size_t n = count - first < each ? count - first : each;
         if (gpt_wave_write(&wave, first, n)) return -1;
+        if (ferror(stdout)) return gpt_fail("what was printed could not be written");
         for (size_t i = first; i < first + n && shows && count > 1; i++) show_text(g, i);
         fflush(stdout);
     }
@@ -88,18 +89,23 @@ static int write_all(struct generator *g) {
     return 0;
 }
 
-static int open_generator(struct generator *g) {
+/* What each process does by itself. */
+static int open_own(struct generator *g) {
     const struct gpt_options *o = g->options;
     struct gpt_part part;
     if (!o->load) return gpt_fail("give the directory of a model with --load");
     if (o->batch == 0) return gpt_fail("--batch 0: a stage goes on with at least one text");
-    if (gpt_parallel_open(&g->parallel, o->mesh, o->deterministic)) return -1;
     if (g->parallel.copies) return gpt_fail("--mesh %s: text is generated over pp and tp alone", o->mesh);
     if (gpt_checkpoint_config(o->load, &g->config) ||
         gpt_parallel_part(&g->parallel, &g->config, 0, 1, &part) ||
         !(g->model = gpt_model_blank(&g->config, &part)) || gpt_checkpoint_load(o->load, g->model, NULL))
         return -1;
     return gpt_texts_open(o, &g->config, &g->texts);
+}
+
+static int open_generator(struct generator *g) {
+    if (gpt_parallel_open(&g->parallel, g->options->mesh, g->options->deterministic)) return -1;
+    return gpt_parallel_agree(&g->parallel, open_own(g));
 }
 
 int gpt_generate(const struct gpt_options *options) {

@@ -3,6 +3,7 @@
 
 #include "fail.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,13 +67,18 @@ static int read_input(struct gpt_wave *w, struct gpt_cache *cache, const mst_tur
 }
 
 /* The next token of each text of a batch. */
-static void choose(const struct gpt_wave *w, const struct gpt_cache *cache, const mst_turn *turn) {
+static int choose(const struct gpt_wave *w, const struct gpt_cache *cache, const mst_turn *turn) {
     size_t vocabulary = w->model->config.vocabulary;
     int32_t *ids = turn->out;
-    for (size_t row = 0; row < w->rows; row++)
-        ids[row] = gpt_written_next(&w->texts->list[text_at(w, (size_t)turn->batch, row)],
-                                    w->length + (size_t)turn->token, cache->logits + row * vocabulary,
-                                    vocabulary, w->options->temperature);
+    for (size_t row = 0; row < w->rows; row++) {
+        float *logits = cache->logits + row * vocabulary;
+        if (!isfinite(logits[0]))
+            return gpt_fail("the model gives no numbers: its weights, or some of them, are none");
+        ids[row] =
+            gpt_written_next(&w->texts->list[text_at(w, (size_t)turn->batch, row)],
+                             w->length + (size_t)turn->token, logits, vocabulary, w->options->temperature);
+    }
+    return 0;
 }
 
 static mst_status forward(const mst_turn *turn, void *arg) {
@@ -81,11 +87,9 @@ static mst_status forward(const mst_turn *turn, void *arg) {
     size_t count = turn->token ? 1 : w->prompt;
     if (turn->token == 0) gpt_cache_cut(cache, 0);
     if (read_input(w, cache, turn, count)) return ended(w, -1);
-    if (turn->last)
-        choose(w, cache, turn);
-    else
-        memcpy(turn->out, gpt_acts_output(&cache->acts),
-               w->rows * count * w->model->config.width * sizeof(float));
+    if (turn->last) return ended(w, choose(w, cache, turn));
+    memcpy(turn->out, gpt_acts_output(&cache->acts),
+           w->rows * count * w->model->config.width * sizeof(float));
     return MST_OK;
 }
 
