@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test.sh - everything: release build and all tests, static checks, the sanitizers, clang, the fuzz targets.
+# test.sh - everything: release build and all tests, static checks, the sanitizers, the fuzz targets, which clang builds.
 # Goes on after a failing step. The last line counts the tests of all runs; a failing build or check counts
 # as one failed test.
 set -uo pipefail
@@ -66,7 +66,6 @@ step "ASan and UBSan build" configure_and_build asan build-asan all &&
     step "ASan and UBSan tests" run_tests asan build-asan
 step "TSan build" configure_and_build tsan build-tsan all &&
     step "TSan tests" run_tests tsan build-tsan
-step "clang build" configure_and_build clang build-clang all
 step "fuzz build" configure_and_build fuzz build-fuzz fuzzers &&
     step "fuzz" fuzz_briefly
 
