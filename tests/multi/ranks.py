@@ -31,7 +31,7 @@ DEADLINE = 20.0  # seconds; reached only when something is wrong
 SOON = 2.0  # within so many seconds a death must be known
 MARK = "RANKS_TEST_MARK"
 SKIPPED = 77
-LIMIT = int(os.environ.get("RANKS_TEST_LIMIT", "170"))  # seconds for a whole driver, less than CTest's
+LIMIT = int(os.environ.get("RANKS_TEST_LIMIT", "290"))  # seconds for a whole driver, less than CTest's
 
 started, directories = [], []  # for the case that the driver itself is stuck or told to end
 
