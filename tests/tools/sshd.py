@@ -1,6 +1,7 @@
 """An sshd of the test's own: a key, a host key and a configuration in a temporary directory, on a free port of loopback.
 
 Every address of 127.0.0.0/8 leads to it, so 127.0.0.2, 127.0.0.3 and so on can play several hosts. It ends with the test.
+Its sessions have the temporary directory for their home: what the user's start-up files do, or say, is not the test's.
 """
 
 import ctypes
@@ -27,6 +28,8 @@ UsePAM no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
+PermitUserRC no
+SetEnv HOME={directory}
 MaxStartups 1000
 MaxSessions 1000
 LogLevel VERBOSE
