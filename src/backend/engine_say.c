@@ -19,11 +19,8 @@ static int who_is_gone(struct msi_comm *comm) {
 /* A slot says that a rank is lost, or that the network failed: if somebody died, the store knows soon after. */
 static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *culprit) {
     void *context = comm->hooks.context;
-    const mst_error_info *info = mst_last_error();
-    char what[400], remedy[200];
-    int blamed = info->culprit;
-    snprintf(what, sizeof what, "%s", info->message);
-    snprintf(remedy, sizeof remedy, "%s", info->remedy);
+    struct msi_words words;
+    msi_words_keep(&words, status);
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
     do {
         mst_status noted = msi_note_read_gave_up(comm, culprit);
@@ -32,11 +29,11 @@ static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *cu
         *culprit = who_is_gone(comm);
         if (*culprit >= 0) return comm->hooks.say_lost(context, *culprit);
     } while (msi_wait_pause(&wait, CUT_OFF_MS / 20, "") == MST_OK);
-    *culprit = msi_comm_rank_of(comm, blamed);
-    return msi_blame(
-        msi_fail(status, remedy[0] ? remedy : "look at the other ranks' output; the group must be made anew",
-                 "%s", what),
-        blamed);
+    *culprit = msi_comm_rank_of(comm, words.culprit);
+    if (!words.remedy[0])
+        snprintf(words.remedy, sizeof words.remedy,
+                 "look at the other ranks' output; the group must be made anew");
+    return msi_words_say(&words);
 }
 
 mst_status msi_engine_say(struct msi_comm *comm, mst_status status, int *culprit) {

@@ -23,21 +23,16 @@ static mst_status compare(const mst_group *group, const char *what, struct msi_s
 }
 
 mst_status msi_group_declare(mst_group *group, const char *what, const struct msi_wait *wait) {
-    char key[MSI_KEY_MAX];
+    char name[64];
     if (group->rank < 0 || group->size == 1) return MST_OK;
-    struct msi_buf own = {0};
+    struct msi_buf own = {0}, first = {0};
     msi_buf_add_format(&own, "%d %s", group->world->rank, what);
-    if (own.failed) {
-        msi_buf_free(&own);
-        return msi_fail_memory();
-    }
-    struct msi_exchange x = {.req = {.op = MSI_OP_COMPARE_SET,
-                                     .key = msi_key(key, "%s%s/for", group->world->prefix, group->id),
-                                     .desired = msi_buf_str(&own)}};
-    mst_status st = msi_world_exec(group->world, wait, &x, 1);
+    snprintf(name, sizeof name, "%s/for", group->id);
+    mst_status st =
+        own.failed ? msi_fail_memory() : msi_world_claim(group->world, wait, name, msi_buf_str(&own), &first);
     group->declared = st == MST_OK;
-    if (st == MST_OK) st = compare(group, what, msi_reply_str(&x));
-    msi_exchange_free(&x, 1);
+    if (st == MST_OK) st = compare(group, what, msi_buf_str(&first));
     msi_buf_free(&own);
+    msi_buf_free(&first);
     return st;
 }

@@ -1,7 +1,7 @@
 /* keys.c - what ranks of a world tell each other through its store, under keys of the world. See world.h. */
 #include "base/error.h"
 #include "bootstrap/report.h"
-#include "group/world.h"
+#include "group/choice.h"
 #include "wire/cursor.h"
 
 mst_status msi_world_put(struct msi_world *world, const struct msi_wait *wait, const char *name,
@@ -15,14 +15,18 @@ mst_status msi_world_put(struct msi_world *world, const struct msi_wait *wait, c
 }
 
 mst_status msi_world_claim(struct msi_world *world, const struct msi_wait *wait, const char *name,
-                           struct msi_str value) {
+                           struct msi_str value, struct msi_buf *there) {
     char key[MSI_KEY_MAX];
     struct msi_exchange x = {.req = {.op = MSI_OP_COMPARE_SET,
                                      .key = msi_key(key, "%s%s", world->prefix, name),
                                      .desired = value}};
     mst_status st = msi_world_exec(world, wait, &x, 1);
+    if (st == MST_OK) {
+        struct msi_str first = msi_reply_str(&x);
+        msi_buf_add(there, first.p, first.n);
+    }
     msi_exchange_free(&x, 1);
-    return st;
+    return st == MST_OK && there->failed ? msi_fail_memory() : st;
 }
 
 void msi_world_drop(struct msi_world *world, const struct msi_wait *wait, const char *name) {

@@ -207,11 +207,12 @@ mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait);
 
 /* Runs requests on the world's store. One that waits ends when a rank of the group is lost. context is the group. */
 mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi_exchange *x, size_t n);
-/* keys.c: puts a value under a name; puts it there unless there is one; deletes it, if it can; reads it, empty if there is none. */
+/* keys.c: puts a value under a name; puts it there unless there is one, and reads what is then; deletes it, if it can; reads it, empty if
+ * there is none. */
 mst_status msi_world_put(struct msi_world *world, const struct msi_wait *wait, const char *name,
                          struct msi_str value);
 mst_status msi_world_claim(struct msi_world *world, const struct msi_wait *wait, const char *name,
-                           struct msi_str value);
+                           struct msi_str value, struct msi_buf *there);
 void msi_world_drop(struct msi_world *world, const struct msi_wait *wait, const char *name);
 mst_status msi_world_look(struct msi_world *world, const struct msi_wait *wait, const char *name,
                           struct msi_buf *value);

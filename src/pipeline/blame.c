@@ -46,6 +46,7 @@ mst_status msi_blame_first(mst_pipeline *p, mst_status status) {
     mst_group *whole = whole_of(p);
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
     struct msi_words own;
+    struct msi_buf first = {0};
     char key[96], note[MSI_NOTE_MAX];
     if (!whole || whole->size == 1) return status;
     msi_words_keep(&own, status);
@@ -55,7 +56,8 @@ mst_status msi_blame_first(mst_pipeline *p, mst_status status) {
     msi_words_keep(&own, status);
     msi_failure_write(whole, status, note);
     name_key(whole, "gave_up", key);
-    msi_world_claim(whole->world, &wait, key, msi_cstr(note)); /* without it the others know a little less */
+    msi_world_claim(whole->world, &wait, key, msi_cstr(note), &first); /* without it the others know less */
+    msi_buf_free(&first);
     p->gave_up = true;
     return msi_words_say(&own);
 }
