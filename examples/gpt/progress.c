@@ -30,7 +30,8 @@ static int begin_turn(struct gpt_progress *p, const struct gpt_trainer *t) {
 
 int gpt_progress_open(struct gpt_progress *p, struct gpt_trainer *t) {
     const struct gpt_options *o = t->options;
-    size_t length, lines = o->steps + 1;
+    size_t length,
+        lines = o->steps / (o->every ? o->every : o->steps + 1) + 2; /* the first and the last, too */
     *p = (struct gpt_progress){0};
     if (o->backend && !o->mesh)
         return gpt_fail("--backend %s: one process has none; give --mesh", o->backend);
