@@ -18,7 +18,9 @@
 enum { LIMIT_MS = 50000, PLAIN_AND_FAULTS = 6 };
 
 /* How much less is done where the sanitizers take their time. */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_THREAD__)
+enum { SLOWER = 10 };
+#elif defined(__SANITIZE_ADDRESS__)
 enum { SLOWER = 4 };
 #else
 enum { SLOWER = 1 };
