@@ -2,6 +2,7 @@
 #include "data.h"
 
 #include "fail.h"
+#include "file.h"
 #include "random.h"
 
 #include <unistd.h>
@@ -19,28 +20,31 @@ int gpt_text_open(const char *path, struct gpt_text *text) {
         if (access(licences[i], R_OK) == 0) path = licences[i];
     if (!path) return gpt_fail("no licence text is found here; give a text with --text FILE");
     text->path = path;
-    return gpt_file_open(path, &text->file);
+    text->file = gpt_file_find(path, &text->size);
+    return text->file < 0 ? -1 : 0;
 }
 
 void gpt_text_close(struct gpt_text *text) {
-    gpt_file_close(&text->file);
+    if (text->file >= 0) close(text->file);
+    text->file = -1;
 }
 
 int gpt_text_check(const struct gpt_text *text, size_t time) {
-    if (text->file.size > time) return 0;
+    if (text->size > time) return 0;
     return gpt_fail(
         "%s: %zu bytes are too few for sequences of %zu; take a longer text or a shorter --context",
-        text->path, text->file.size, time);
+        text->path, text->size, time);
 }
 
+/* The bytes are first read to where the targets will be, which have four times the room. */
 int gpt_text_sequence(const struct gpt_text *text, uint64_t seed, size_t step, size_t index, size_t time,
                       int *tokens, int *targets) {
     if (gpt_text_check(text, time)) return -1;
     uint64_t draw = gpt_random_bits(gpt_random_bits(gpt_random_stream(seed, "data"), step), index);
-    const char *from = text->file.data + draw % (text->file.size - time);
-    for (size_t t = 0; t < time; t++) {
-        tokens[t] = (unsigned char)from[t];
-        targets[t] = (unsigned char)from[t + 1];
-    }
+    unsigned char *bytes = (unsigned char *)targets;
+    if (gpt_file_read(text->file, bytes, time + 1, draw % (text->size - time), text->path)) return -1;
+    for (size_t t = 0; t < time; t++) tokens[t] = bytes[t];
+    int last = bytes[time];
+    for (size_t t = 0; t < time; t++) targets[t] = t + 1 < time ? tokens[t + 1] : last;
     return 0;
 }

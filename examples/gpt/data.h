@@ -5,13 +5,13 @@
 #ifndef GPT_DATA_H
 #define GPT_DATA_H
 
-#include "file.h"
-
+#include <stddef.h>
 #include <stdint.h>
 
 struct gpt_text {
-    struct gpt_file file;
     const char *path;
+    size_t size;
+    int file; /* read piece by piece, so that one that is cut off meanwhile is an error and no signal */
 };
 
 /* The file at path, or with NULL a licence that every Debian machine has. */
@@ -20,7 +20,7 @@ void gpt_text_close(struct gpt_text *text);
 /* 0 if the text has a sequence of time tokens and one that follows. */
 int gpt_text_check(const struct gpt_text *text, size_t time);
 
-/* Sequence `index` of a step: time tokens, and the tokens that follow each. 0 unless the text is too short. */
+/* Sequence `index` of a step: time tokens, and the tokens that follow each. 0 unless the text is too short or cannot be read. */
 int gpt_text_sequence(const struct gpt_text *text, uint64_t seed, size_t step, size_t index, size_t time,
                       int *tokens, int *targets);
 

@@ -1,4 +1,4 @@
-/* file.c - reading by mapping, writing at places. */
+/* file.c - reading by mapping, reading and writing at places. */
 #include "file.h"
 
 #include "fail.h"
@@ -10,21 +10,31 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int gpt_file_open(const char *path, struct gpt_file *file) {
+int gpt_file_find(const char *path, size_t *size) {
     struct stat info;
-    int st = 0, fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return gpt_fail("%s: %s", path, strerror(errno));
-    void *data = MAP_FAILED;
     if (fstat(fd, &info))
-        st = gpt_fail("%s: %s", path, strerror(errno));
+        gpt_fail("%s: %s", path, strerror(errno));
     else if (!S_ISREG(info.st_mode))
-        st = gpt_fail("%s: not a file", path);
-    else if (info.st_size == 0)
-        *file = (struct gpt_file){"", 0};
-    else if ((data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
+        gpt_fail("%s: not a file", path);
+    else {
+        *size = (size_t)info.st_size;
+        return fd;
+    }
+    close(fd);
+    return -1;
+}
+
+int gpt_file_open(const char *path, struct gpt_file *file) {
+    size_t size;
+    int st = 0, fd = gpt_file_find(path, &size);
+    if (fd < 0) return -1;
+    const void *data = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : "";
+    if (data == MAP_FAILED)
         st = gpt_fail("%s: %s", path, strerror(errno));
     else
-        *file = (struct gpt_file){data, (size_t)info.st_size};
+        *file = (struct gpt_file){data, size};
     close(fd);
     return st;
 }
@@ -32,6 +42,19 @@ int gpt_file_open(const char *path, struct gpt_file *file) {
 void gpt_file_close(struct gpt_file *file) {
     if (file->size) munmap((void *)(size_t)file->data, file->size);
     *file = (struct gpt_file){"", 0};
+}
+
+int gpt_file_read(int fd, void *data, size_t size, size_t offset, const char *path) {
+    for (char *to = data; size;) {
+        ssize_t n = pread(fd, to, size, (off_t)offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return gpt_fail("%s: %s", path, strerror(errno));
+        if (n == 0) return gpt_fail("%s: shorter than it was; leave it as it is while it is in use", path);
+        to += n;
+        size -= (size_t)n;
+        offset += (size_t)n;
+    }
+    return 0;
 }
 
 int gpt_file_write(int fd, const void *data, size_t size, size_t offset, const char *path) {

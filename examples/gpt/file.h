@@ -1,4 +1,4 @@
-/* file.h - a file's bytes, mapped for reading. */
+/* file.h - a file's bytes, mapped for reading, or read and written at places. */
 #ifndef GPT_FILE_H
 #define GPT_FILE_H
 
@@ -12,7 +12,10 @@ struct gpt_file {
 int gpt_file_open(const char *path, struct gpt_file *file);
 void gpt_file_close(struct gpt_file *file);
 
-/* Writes all `size` bytes at `offset` of an open file; path is for the words of an error. */
+/* Opens a file for reading, -1 if that cannot be done. */
+int gpt_file_find(const char *path, size_t *size);
+/* Reads or writes all `size` bytes at `offset` of an open file; path is for the words of an error. */
+int gpt_file_read(int fd, void *data, size_t size, size_t offset, const char *path);
 int gpt_file_write(int fd, const void *data, size_t size, size_t offset, const char *path);
 
 #endif

@@ -14,7 +14,7 @@ static int say_model(const struct gpt_trainer *t) {
     size_t n = gpt_params_list(c, &whole, list);
     printf("%zu parameters: %zu layers, %zu wide, %zu heads, context %zu\n",
            list[n - 1].offset + list[n - 1].count, c->layers, c->width, c->heads, c->context);
-    printf("%s: %zu bytes\n", t->text.path, t->text.file.size);
+    printf("%s: %zu bytes\n", t->text.path, t->text.size);
     if (t->options->mesh)
         printf("%d process%s: %s\n", t->parallel.ranks, t->parallel.ranks > 1 ? "es" : "", t->options->mesh);
     free(list);

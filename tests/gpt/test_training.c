@@ -40,7 +40,10 @@ static void test_first_values_do_not_know_of_slices(void **state) {
 static void test_data(void **state) {
     (void)state;
     static const char bytes[] = "0123456789abcdefghijklmnopqrstuvwxyz";
-    struct gpt_text text = {{bytes, 36}, "alphabet"};
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_true(fputs(bytes, file) >= 0 && fflush(file) == 0);
+    struct gpt_text text = {"alphabet", 36, fileno(file)};
     int tokens[2][8], targets[8], differ = 0;
     for (size_t step = 0; step < 50; step++) {
         assert_well(gpt_text_sequence(&text, 1, step, 3, 8, tokens[0], targets));
@@ -54,6 +57,10 @@ static void test_data(void **state) {
     assert_true(differ > 40);
     assert_int_not_equal(gpt_text_sequence(&text, 1, 0, 0, 36, tokens[0], targets), 0);
     assert_contains(gpt_words(), "too few for sequences of 36");
+    assert_int_equal(ftruncate(text.file, 4), 0);
+    assert_int_not_equal(gpt_text_sequence(&text, 1, 0, 0, 8, tokens[0], targets), 0);
+    assert_contains(gpt_words(), "alphabet: shorter than it was");
+    fclose(file);
 }
 
 /* AdamW written down again in doubles, for a matrix (which decays) and a vector (which does not). */
