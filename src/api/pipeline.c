@@ -79,6 +79,19 @@ static mst_status join(const char *head_ip, int port, int world_size, int rank, 
     return mst_init_with(&options);
 }
 
+/* All of the ring, or nothing of it. */
+static mst_status open_ring(const mst_group *world, const char *device, struct msi_pairs *made) {
+    mst_memory memory = *device == 'g' ? MST_MEMORY_CUDA : MST_MEMORY_HOST;
+    struct msi_comm *pred, *succ;
+    mst_status st = msi_pairs_open(world, "ring", made);
+    if (st != MST_OK || !made->pred) return st;
+    st = msi_group_comm_of(msi_handle_memory(made->pred), memory, &pred);
+    if (st == MST_OK) st = msi_group_comm_of(msi_handle_memory(made->succ), memory, &succ);
+    if (st == MST_OK) st = msi_pairs_join(world->rank == 0, pred, succ, world->timeout_ms);
+    if (st != MST_OK) msi_pairs_close(made);
+    return st;
+}
+
 mst_status mst_initialize_distributed(const char *head_ip, int port, int world_size, int rank, int local_rank,
                                       const char *comm_device) {
     static const char name[] = "mst_initialize_distributed";
@@ -98,7 +111,7 @@ mst_status mst_initialize_distributed(const char *head_ip, int port, int world_s
         st = join(head_ip, port, world_size, rank, local_rank, device);
         world = st == MST_OK ? msi_api_group(name, NULL, NULL) : NULL;
     }
-    if (st == MST_OK) st = world ? msi_pairs_open(world, "ring", &ring.pairs) : MST_ERR_STATE;
+    if (st == MST_OK) st = world ? open_ring(world, device, &ring.pairs) : MST_ERR_STATE;
     if (st == MST_OK) st = mst_suppress_output(rank);
     if (st != MST_OK) return st;
     ring.world = world->handle;

@@ -203,23 +203,24 @@ static mst_status say_not_member(const mst_group *group) {
                     msi_group_show(group, text, sizeof text));
 }
 
-/* Where a buffer lies decides; what has none goes where there is a backend. Host memory goes to the device's where there is no other. */
-static mst_status pick(mst_group *group, const void *buffer, struct msi_comm **comm, mst_memory *memory) {
+mst_status msi_group_comm_of(mst_group *group, mst_memory memory, struct msi_comm **comm) {
     const mst_backend *host = group->backends.of[MST_MEMORY_HOST],
                       *device = group->backends.of[MST_MEMORY_CUDA];
-    mst_memory where = MST_MEMORY_HOST;
-    if (device && device->memory_of)
-        where = buffer ? device->memory_of(buffer) : host ? MST_MEMORY_HOST : MST_MEMORY_CUDA;
-    bool to_device = device && (where == MST_MEMORY_CUDA || !host);
+    if (group->rank < 0) return say_not_member(group);
+    bool to_device = device && (memory == MST_MEMORY_CUDA || !host);
     struct msi_comm **kept = to_device ? &group->device : &group->comm;
     mst_status st = *kept ? MST_OK : find_comm(group, to_device ? device : host, kept);
-    if (st != MST_OK) return st;
-    *comm = *kept;
-    *memory = where;
-    return MST_OK;
+    if (st == MST_OK) *comm = *kept;
+    return st;
 }
 
+/* Where a buffer lies decides; what has none goes where there is a backend. */
 mst_status msi_group_find_comm(mst_group *group, const void *buffer, struct msi_comm **comm,
                                mst_memory *memory) {
-    return group->rank < 0 ? say_not_member(group) : pick(group, buffer, comm, memory);
+    const mst_backend *host = group->backends.of[MST_MEMORY_HOST],
+                      *device = group->backends.of[MST_MEMORY_CUDA];
+    *memory = MST_MEMORY_HOST;
+    if (device && device->memory_of)
+        *memory = buffer ? device->memory_of(buffer) : host ? MST_MEMORY_HOST : MST_MEMORY_CUDA;
+    return msi_group_comm_of(group, *memory, comm);
 }

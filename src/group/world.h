@@ -172,6 +172,8 @@ const char *msi_group_show(const mst_group *group, char *out, size_t size);
  */
 mst_status msi_group_find_comm(mst_group *group, const void *buffer, struct msi_comm **comm,
                                mst_memory *memory);
+/* The one for a memory: the device's also serves the host's where there is no other. */
+mst_status msi_group_comm_of(mst_group *group, mst_memory memory, struct msi_comm **comm);
 static inline mst_status msi_group_comm(mst_group *group, const void *buffer, struct msi_comm **comm,
                                         mst_memory *memory) {
     if (!group->comm || group->backends.of[MST_MEMORY_CUDA])

@@ -41,6 +41,15 @@ mst_status msi_pairs_open(const mst_group *stages, const char *label, struct msi
     return st;
 }
 
+/* The lower pair first, which for the first rank is the one with the rank behind: nobody waits in a circle. */
+mst_status msi_pairs_join(bool first_rank, struct msi_comm *pred, struct msi_comm *succ, int timeout_ms) {
+    struct msi_comm *order[] = {first_rank ? succ : pred, first_rank ? pred : succ};
+    mst_status st = MST_OK;
+    for (int i = 0; i < 2 && st == MST_OK; i++)
+        if (order[i]) st = msi_comm_open(order[i], timeout_ms, NULL);
+    return st;
+}
+
 void msi_pairs_close(struct msi_pairs *pairs) {
     msi_group_end(&pairs->pred);
     msi_group_end(&pairs->succ);

@@ -14,6 +14,11 @@ struct msi_pairs {
 
 /* Of a group's ranks, who all call it; label says what for. Nobody waits. */
 mst_status msi_pairs_open(const mst_group *stages, const char *label, struct msi_pairs *pairs);
+/*
+ * Opens the comms of a rank's pairs, NULL: not that one. The two of a pair meet there, so every rank of the ring calls it, or its first
+ * messages find that their ranks wait in a circle.
+ */
+mst_status msi_pairs_join(bool first_rank, struct msi_comm *pred, struct msi_comm *succ, int timeout_ms);
 /* Also of pairs whose world has ended. */
 void msi_pairs_close(struct msi_pairs *pairs);
 

@@ -137,24 +137,22 @@ static const void *find_buffer(const mst_pipeline *p, bool behind) {
     return NULL;
 }
 
-static mst_status join_pair(const mst_pipeline *p, bool behind) {
+/* NULL: nothing goes over that pair. */
+static mst_status find_comm(const mst_pipeline *p, bool behind, struct msi_comm **comm) {
     const void *buffer = find_buffer(p, behind);
-    struct msi_comm *comm;
     mst_memory memory;
+    *comm = NULL;
     if (!buffer) return MST_OK;
-    mst_group *pair = msi_handle_memory(behind ? p->pairs.succ : p->pairs.pred);
-    mst_status st = msi_group_comm(pair, buffer, &comm, &memory);
-    return st == MST_OK ? msi_comm_open(comm, p->timeout_ms, NULL) : st;
+    return msi_group_comm(msi_handle_memory(behind ? p->pairs.succ : p->pairs.pred), buffer, comm, &memory);
 }
 
-/*
- * The ranks of a pair meet before its first message, which has no limit of its own. Backends whose ranks all wait for it would wait in a
- * circle if each began with the rank before: so the lower pair is first, which for the first rank is the one with the rank behind.
- */
+/* Before the first message, which has no limit of its own. */
 static mst_status join_pairs(const mst_pipeline *p) {
+    struct msi_comm *pred, *succ;
     if (!p->pairs.succ) return MST_OK;
-    mst_status st = join_pair(p, p->stage == 0);
-    return st == MST_OK ? join_pair(p, p->stage != 0) : st;
+    mst_status st = find_comm(p, false, &pred);
+    if (st == MST_OK) st = find_comm(p, true, &succ);
+    return st == MST_OK ? msi_pairs_join(p->stage == 0, pred, succ, p->timeout_ms) : st;
 }
 
 static mst_pipeline *begin(mst_group *stages, const mst_pipeline_options *options) {

@@ -58,7 +58,7 @@ class Suite(Gloo, CollectiveTest):
 
     def test_pipelines(self):
         """Messages go all the way round: ranks that open their groups in another order than their neighbours wait in a circle."""
-        for words in (("stream", 4, 3, 2, 2), ("train", "interleaved", 3, 2, 2)):
+        for words in (("stream", 4, 3, 2, 2), ("train", "interleaved", 3, 2, 2), ("round",)):
             self.run_suite(3, *words, program=PROGRAMS / "pipeline", env=CHOICE)
 
 

@@ -10,6 +10,7 @@
  *   pipeline wrong                       arguments that make no sense
  *   pipeline alone                       one rank
  *   pipeline ring PORT                   FlexLLMGen's beginning, and a message round the ring; rank and size are the launcher's
+ *   pipeline round                       the same in the world that the launcher makes, over its backend
  */
 #include <assert.h>
 #include <muster/muster.h>
@@ -281,8 +282,29 @@ static void alone(void) {
     CHECK(mst_pipeline_free(p));
 }
 
+/* In the predecessor's group one receives, in the successor's one sends: all begin with the former, and nobody waits in a circle. */
+static void pass_on(void) {
+    mst_group *pred = mst_get_pipeline_parallel_pred_group(), *succ = mst_get_pipeline_parallel_succ_group();
+    int next = (me + 1) % size, before = (me + size - 1) % size, token = 0, own = 10 * me;
+    mst_work *work;
+    assert(!pred == (size == 1) && !succ == (size == 1));
+    if (size == 1) return;
+    assert(pred != succ && mst_get_group_rank(pred, before) >= 0 && mst_get_group_rank(succ, next) >= 0);
+    CHECK(mst_irecv(&token, 1, MST_I32, .src = before, .group = pred, .work = &work));
+    CHECK(mst_send(&own, 1, MST_I32, .dst = next, .group = succ));
+    CHECK(mst_wait(work));
+    assert(token == 10 * before);
+}
+
+static void end_ring(void) {
+    printf("only rank 0 prints\n");
+    mst_printf_all("ok\n");
+    CHECK(mst_destroy_process_group(NULL));
+    assert(!mst_get_pipeline_parallel_pred_group() && !mst_get_pipeline_parallel_succ_group());
+    exit(0);
+}
+
 static void ring(int port) {
-    mst_group *pred, *succ;
     REFUSE(mst_initialize_distributed("127.0.0.1", port, size, me, me, "tpu"), MST_ERR_INVALID,
            "comm_device is 'tpu'");
     REFUSE(mst_initialize_distributed("127.0.0.1", port, 0, 0, me, "cpu"), MST_ERR_INVALID,
@@ -296,23 +318,8 @@ static void ring(int port) {
     REFUSE(mst_initialize_distributed("127.0.0.1", port, size + 1, me, me, "cpu"), MST_ERR_STATE,
            "there is a world already");
     assert(!strcmp(mst_get_comm_device(), "cpu"));
-    pred = mst_get_pipeline_parallel_pred_group();
-    succ = mst_get_pipeline_parallel_succ_group();
-    assert(!pred == (size == 1) && !succ == (size == 1));
-    if (size > 1) { /* in the predecessor's group one receives, in the successor's one sends */
-        int next = (me + 1) % size, before = (me + size - 1) % size, token = 0, own = 10 * me;
-        mst_work *work;
-        assert(pred != succ && mst_get_group_rank(pred, before) >= 0 && mst_get_group_rank(succ, next) >= 0);
-        CHECK(mst_isend(&own, 1, MST_I32, .dst = next, .group = succ, .work = &work));
-        CHECK(mst_recv(&token, 1, MST_I32, .src = before, .group = pred));
-        CHECK(mst_wait(work));
-        assert(token == 10 * before);
-    }
-    printf("only rank 0 prints\n");
-    mst_printf_all("ok\n");
-    CHECK(mst_destroy_process_group(NULL));
-    assert(!mst_get_pipeline_parallel_pred_group() && !mst_get_pipeline_parallel_succ_group());
-    exit(0);
+    pass_on();
+    end_ring();
 }
 
 int main(int argc, char **argv) {
@@ -337,7 +344,11 @@ int main(int argc, char **argv) {
         unfit(argv[2], number[3]);
     else if (!strcmp(what, "wrong"))
         wrong();
-    else if (!strcmp(what, "alone"))
+    else if (!strcmp(what, "round")) {
+        CHECK(mst_initialize_distributed("127.0.0.1", 1, size, me, me, "cpu"));
+        pass_on();
+        end_ring();
+    } else if (!strcmp(what, "alone"))
         alone();
     else
         return 2;
