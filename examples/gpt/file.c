@@ -27,7 +27,7 @@ int gpt_file_find(const char *path, size_t *size) {
 }
 
 int gpt_file_open(const char *path, struct gpt_file *file) {
-    size_t size;
+    size_t size = 0;
     int st = 0, fd = gpt_file_find(path, &size);
     if (fd < 0) return -1;
     const void *data = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : "";
