@@ -87,7 +87,7 @@ static mst_status open_ring(const mst_group *world, const char *device, struct m
     if (st != MST_OK || !made->pred) return st;
     st = msi_group_comm_of(msi_handle_memory(made->pred), memory, &pred);
     if (st == MST_OK) st = msi_group_comm_of(msi_handle_memory(made->succ), memory, &succ);
-    if (st == MST_OK) st = msi_pairs_join(world->rank == 0, pred, succ, world->timeout_ms);
+    if (st == MST_OK) st = msi_pairs_join(world->rank == 0, pred, succ, msi_deadline(world->timeout_ms));
     if (st != MST_OK) msi_pairs_close(made);
     return st;
 }

@@ -18,13 +18,19 @@ static void name_key(const mst_group *whole, const char *name, char key[96]) {
     snprintf(key, 96, "%s/%s", whole->id, name);
 }
 
+static void name_end(const mst_group *whole, const mst_pipeline *p, char key[96]) {
+    char name[32];
+    snprintf(name, sizeof name, "gave_up.%d", p->meetings);
+    name_key(whole, name, key);
+}
+
 mst_status msi_blame_heard(mst_pipeline *p) {
     mst_group *whole = whole_of(p);
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
     struct msi_buf note = {0};
     char key[96];
     if (!whole || whole->size == 1 || p->gave_up) return MST_OK; /* its own words it knows */
-    name_key(whole, "gave_up", key);
+    name_end(whole, p, key);
     mst_status st = msi_world_look(whole->world, &wait, key, &note);
     st = st == MST_OK && note.len ? msi_failure_read(whole, msi_buf_str(&note), "gave up the pipeline")
                                   : MST_OK;
@@ -55,7 +61,7 @@ mst_status msi_blame_first(mst_pipeline *p, mst_status status) {
     status = who_died(p, msi_words_say(&own));
     msi_words_keep(&own, status);
     msi_failure_write(whole, status, note);
-    name_key(whole, "gave_up", key);
+    name_end(whole, p, key);
     msi_world_claim(whole->world, &wait, key, msi_cstr(note), &first); /* without it the others know less */
     msi_buf_free(&first);
     p->gave_up = true;

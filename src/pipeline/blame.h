@@ -2,8 +2,8 @@
  * blame.h - who ended a pipeline, as all its ranks say it. Each has links to its neighbours alone, and would blame these for what
  * happened further away. So the first to fail leaves its words in the store, and the others repeat them.
  *
- * Keys, under those of the pipeline's own group: gave_up, the first failure; waits/R, the rank that rank R has waited for longer than a
- * second or half of what it may.
+ * Keys, under those of the pipeline's own group: gave_up.N, the first failure after N meetings; waits/R, the rank that rank R has waited
+ * for longer than a second or half of what it may.
  */
 #ifndef MSI_PIPELINE_BLAME_H
 #define MSI_PIPELINE_BLAME_H

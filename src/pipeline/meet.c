@@ -1,8 +1,8 @@
 /*
  * meet.c - what the stages tell each other before the first run: which schedule they mean, and what they pass on. It goes through the
  * store, so that it works whatever memory the group's engine wants. All of them come to a barrier, also those that found fault with
- * something, who leave word of it first: so it fails everywhere or nowhere. To another they come when they have memory for messages: all
- * of them again, for word of what went wrong there may reach some while they still leave the first.
+ * something, who leave word of it first: so it fails everywhere or nowhere. To another they come when they have memory for messages, and
+ * to a third when their pairs have met. Word is for those of the same meeting: some may still be leaving the one before.
  */
 #include "base/error.h"
 #include "base/handles.h"
@@ -90,7 +90,12 @@ mst_status msi_pipeline_agree(mst_pipeline *p, const struct msi_wait *wait, mst_
     msi_words_keep(&words, own);
     mst_status st = msi_group_barrier(whole, wait);
     if (own != MST_OK) return msi_words_say(&words);
-    return st == MST_OK ? msi_blame_heard(p) : st;
+    msi_words_keep(&words, st);
+    own = msi_blame_heard(p); /* also where one did not come in time, and perhaps told another why */
+    if (own != MST_OK) return own;
+    if (st != MST_OK) return msi_words_say(&words);
+    p->meetings++;
+    return MST_OK;
 }
 
 mst_status msi_pipeline_meet(mst_pipeline *p, const struct msi_wait *wait, mst_status own) {

@@ -41,13 +41,21 @@ mst_status msi_pairs_open(const mst_group *stages, const char *label, struct msi
     return st;
 }
 
-/* The lower pair first, which for the first rank is the one with the rank behind: nobody waits in a circle. */
-mst_status msi_pairs_join(bool first_rank, struct msi_comm *pred, struct msi_comm *succ, int timeout_ms) {
-    struct msi_comm *order[] = {first_rank ? succ : pred, first_rank ? pred : succ};
-    mst_status st = MST_OK;
-    for (int i = 0; i < 2 && st == MST_OK; i++)
-        if (order[i]) st = msi_comm_open(order[i], timeout_ms, NULL);
-    return st;
+static mst_status join(struct msi_comm *comm, int64_t deadline) {
+    int left = msi_ms_until(deadline);
+    return comm ? msi_comm_open(comm, left ? left : 1, NULL) : MST_OK;
+}
+
+/*
+ * The lower pair first, which for the first rank is the one with the rank behind: nobody waits in a circle. The second one also where
+ * the first failed: the rank there would wait for this one, and another for that.
+ */
+mst_status msi_pairs_join(bool first_rank, struct msi_comm *pred, struct msi_comm *succ, int64_t deadline) {
+    struct msi_words words;
+    mst_status st = join(first_rank ? succ : pred, deadline);
+    msi_words_keep(&words, st);
+    mst_status second = join(first_rank ? pred : succ, deadline);
+    return st == MST_OK ? second : msi_words_say(&words);
 }
 
 void msi_pairs_close(struct msi_pairs *pairs) {

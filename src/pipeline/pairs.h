@@ -18,7 +18,7 @@ mst_status msi_pairs_open(const mst_group *stages, const char *label, struct msi
  * Opens the comms of a rank's pairs, NULL: not that one. The two of a pair meet there, so every rank of the ring calls it, or its first
  * messages find that their ranks wait in a circle.
  */
-mst_status msi_pairs_join(bool first_rank, struct msi_comm *pred, struct msi_comm *succ, int timeout_ms);
+mst_status msi_pairs_join(bool first_rank, struct msi_comm *pred, struct msi_comm *succ, int64_t deadline);
 /* Also of pairs whose world has ended. */
 void msi_pairs_close(struct msi_pairs *pairs);
 

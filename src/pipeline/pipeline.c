@@ -147,12 +147,12 @@ static mst_status find_comm(const mst_pipeline *p, bool behind, struct msi_comm 
 }
 
 /* Before the first message, which has no limit of its own. */
-static mst_status join_pairs(const mst_pipeline *p) {
+static mst_status join_pairs(const mst_pipeline *p, const struct msi_wait *wait) {
     struct msi_comm *pred, *succ;
     if (!p->pairs.succ) return MST_OK;
     mst_status st = find_comm(p, false, &pred);
     if (st == MST_OK) st = find_comm(p, true, &succ);
-    return st == MST_OK ? msi_pairs_join(p->stage == 0, pred, succ, p->timeout_ms) : st;
+    return st == MST_OK ? msi_pairs_join(p->stage == 0, pred, succ, wait->deadline) : st;
 }
 
 static mst_pipeline *begin(mst_group *stages, const mst_pipeline_options *options) {
@@ -181,14 +181,9 @@ mst_status msi_pipeline_new(mst_group *stages, const mst_pipeline_options *optio
     if (!made) return msi_fail_memory();
     struct msi_wait wait = {msi_deadline(made->timeout_ms), NULL};
     mst_status st = open_groups(made, stages);
-    if (st == MST_OK) {
-        st = msi_pipeline_meet(made, &wait, check_all(made, stages->size));
-        st = msi_pipeline_agree(made, &wait, st == MST_OK ? prepare(made, &wait) : st);
-    }
-    if (st == MST_OK) {
-        st = join_pairs(made);
-        if (st != MST_OK) st = msi_pipeline_end(made, st); /* others may have one by now */
-    }
+    if (st == MST_OK) st = msi_pipeline_meet(made, &wait, check_all(made, stages->size));
+    if (st == MST_OK) st = msi_pipeline_agree(made, &wait, prepare(made, &wait));
+    if (st == MST_OK) st = msi_pipeline_agree(made, &wait, join_pairs(made, &wait));
     if (st == MST_OK)
         *pipeline = made;
     else

@@ -6,12 +6,15 @@
  *   pipeline stream BATCHES TOKENS INNER MICROS
  *   pipeline fail HOW STAGE STEP         in that step that stage's forward of micro-batch 2: "refuses", "leans" on a call that fails,
  *                                        "dies", or is "late"
- *   pipeline unfit HOW STAGE             that stage "differs" in its schedule, "lacks" a shape, or has no memory: "starves"
+ *   pipeline unfit HOW STAGE             that stage "differs" in its schedule, "lacks" a shape, has no memory: "starves", or finds its
+ *                                        backend "shut"
  *   pipeline wrong                       arguments that make no sense
  *   pipeline alone                       one rank
  *   pipeline ring PORT                   FlexLLMGen's beginning, and a message round the ring; rank and size are the launcher's
  *   pipeline round                       the same in the world that the launcher makes, over its backend
  */
+#include "pipeline/shut.h"
+
 #include <assert.h>
 #include <muster/muster.h>
 #include <signal.h>
@@ -223,8 +226,9 @@ static void unfit(const char *how, int stage) {
     bool differs = !strcmp(how, "differs") && me == stage, lacks = !strcmp(how, "lacks") && me == stage;
     bool starves = !strcmp(how, "starves") && me == stage;
     mst_shape out = {MST_F32, lacks ? 0 : 1, {4}};
+    mst_group *group = !strcmp(how, "shut") ? make_shut(stage) : NULL;
     mst_status st =
-        mst_pipeline_new(&p, .schedule = differs ? "gpipe" : "1f1b", .micros = 4, .out = out,
+        mst_pipeline_new(&p, .schedule = differs ? "gpipe" : "1f1b", .micros = 4, .out = out, .group = group,
                          .forward = forward, .backward = backward, .arg = &m, .timeout_ms = 10000,
                          .alloc = starves ? allocate_none : NULL, .release = starves ? release_none : NULL);
     assert(st != MST_OK && !p);

@@ -84,6 +84,9 @@ class Pipelines(CollectiveTest):
         out = self.failed(4, "unfit", "starves", 1)
         for rank, culprit in enumerate((1, -1, 1, 1)):
             self.assertIn(f"[{rank}] MST_ERR_MEMORY culprit {culprit}: ", out)
+        out = self.failed(4, "unfit", "shut", 1)
+        for rank, culprit in enumerate((1, -1, 1, 1)):
+            self.assertRegex(out, rf"\[{rank}\] MST_ERR_SYSTEM culprit {culprit}: .*the door is shut")
 
 
 if __name__ == "__main__":
