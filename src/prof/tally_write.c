@@ -16,35 +16,19 @@
 
 /* The reader takes no more. */
 static void put_number(struct msi_json_out *out, const char *key, uint64_t value) {
-    msi_json_put_key(out, key);
-    msi_json_put_int(out, value > INT64_MAX ? INT64_MAX : (int64_t)value);
-}
-
-static void put_text(struct msi_json_out *out, const char *key, const char *text) {
-    msi_json_put_key(out, key);
-    msi_json_put_string(out, text);
-}
-
-static void put_bool(struct msi_json_out *out, const char *key, bool value) {
-    msi_json_put_key(out, key);
-    msi_json_put_bool(out, value);
-}
-
-static void put_list(struct msi_json_out *out, const char *key) {
-    msi_json_put_key(out, key);
-    msi_json_put_array(out);
+    msi_member_int(out, key, value > INT64_MAX ? INT64_MAX : (int64_t)value);
 }
 
 static void put_group(struct msi_json_out *out, const struct msi_tally_group *group) {
     msi_json_put_object(out);
     put_number(out, "number", (uint64_t)group->is.number);
-    put_text(out, "id", group->is.id);
-    put_text(out, "name", group->is.name);
+    msi_member_string(out, "id", group->is.id);
+    msi_member_string(out, "name", group->is.name);
     put_number(out, "size", (uint64_t)group->is.size);
     put_number(out, "rank", (uint64_t)group->is.rank);
     put_number(out, "floor", group->floor);
     put_number(out, "forgotten", group->forgotten);
-    put_list(out, "ranks");
+    msi_member_array(out, "ranks");
     for (int i = 0; i < group->is.size; i++) msi_json_put_int(out, group->is.ranks[i]);
     msi_json_put_array_end(out);
     msi_json_put_object_end(out);
@@ -53,7 +37,7 @@ static void put_group(struct msi_json_out *out, const struct msi_tally_group *gr
 static void put_spread(struct msi_json_out *out, struct msi_spread *spread) {
     uint64_t before = 0;
     msi_spread_sort(spread);
-    put_list(out, spread->buckets ? "buckets" : "durations");
+    msi_member_array(out, spread->buckets ? "buckets" : "durations");
     for (size_t i = 0; spread->buckets && i < MSI_SPREAD_BUCKETS; i++) {
         if (!spread->buckets[i]) continue;
         msi_json_put_uint(out, i);
@@ -66,12 +50,12 @@ static void put_spread(struct msi_json_out *out, struct msi_spread *spread) {
 
 static void put_row(struct msi_json_out *out, struct msi_tally_row *row) {
     msi_json_put_object(out);
-    put_text(out, "name", row->name);
-    put_text(out, "call", row->call);
-    if (row->function) put_text(out, "function", row->function);
+    msi_member_string(out, "name", row->name);
+    msi_member_string(out, "call", row->call);
+    if (row->function) msi_member_string(out, "function", row->function);
     if (row->group >= 0) put_number(out, "group", (uint64_t)row->group);
-    put_text(out, "share", msi_share_names[row->share]);
-    put_bool(out, "message", row->message);
+    msi_member_string(out, "share", msi_share_names[row->share]);
+    msi_member_bool(out, "message", row->message);
     put_number(out, "bytes", row->bytes);
     put_number(out, "count", row->count);
     put_number(out, "failed", row->failed);
@@ -98,7 +82,7 @@ static void put_who(struct msi_json_out *out, const struct msi_tally_who *who) {
     put_number(out, "version", 1);
     put_number(out, "rank", (uint64_t)who->rank);
     put_number(out, "size", (uint64_t)who->size);
-    put_text(out, "host", who->host);
+    msi_member_string(out, "host", who->host);
     put_number(out, "pid", (uint64_t)who->pid);
 }
 
@@ -106,15 +90,15 @@ void msi_tally_write(struct msi_tally *tally, const struct msi_tally_who *who, s
     struct msi_json_out out = msi_json_to(to);
     msi_json_put_object(&out);
     put_who(&out, who);
-    put_bool(&out, "debug", tally->debug);
+    msi_member_bool(&out, "debug", tally->debug);
     put_number(&out, "lost", tally->lost);
-    put_list(&out, "groups");
+    msi_member_array(&out, "groups");
     for (size_t i = 0; i < tally->group_count; i++) {
         msi_buf_add_u8(to, '\n');
         put_group(&out, &tally->groups[i]);
     }
     msi_json_put_array_end(&out);
-    put_list(&out, "rows");
+    msi_member_array(&out, "rows");
     for (size_t i = 0; i < tally->row_count; i++) {
         msi_buf_add_u8(to, '\n');
         put_row(&out, &tally->rows[i]);
@@ -122,7 +106,7 @@ void msi_tally_write(struct msi_tally *tally, const struct msi_tally_who *who, s
     msi_json_put_array_end(&out);
     msi_json_put_key(&out, "other");
     put_row(&out, &tally->other);
-    put_list(&out, "calls");
+    msi_member_array(&out, "calls");
     put_marks(&out, tally);
     msi_json_put_array_end(&out);
     msi_json_put_object_end(&out);

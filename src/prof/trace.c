@@ -2,19 +2,15 @@
 #include "prof/trace.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/log.h"
-#include "os/write.h"
+#include "prof/trace_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { PATH_MOST = 4096 + 64, FLUSH_AT = 64 << 10, GROUPS_MOST = 4096, FILES_MOST = 100000 };
+enum { FLUSH_AT = 64 << 10, GROUPS_MOST = 4096 };
 
 /*
  * Perfetto takes thread 0 for the main one and gives it the process's number, the rank: of two threads with one number it drops what
@@ -29,55 +25,34 @@ struct last_call {
 };
 
 struct msi_trace {
-    int fd, rank;
-    bool broken;       /* it cannot be written to any more */
-    off_t written;     /* bytes of whole events, … */
-    uint64_t complete; /* … and how many these are */
-    uint64_t events;   /* with those in the buffer */
-    uint64_t pending;  /* operations in the buffer */
-    uint64_t dropped;  /* operations that are nowhere */
-    uint64_t works;    /* ids of works so far */
-    int64_t last;      /* the end of the last event */
-    struct msi_buf buf;
+    int rank;
+    bool broken;      /* it cannot be written to any more */
+    uint64_t pending; /* operations in the buffer */
+    uint64_t dropped; /* operations that are nowhere */
+    uint64_t works;   /* ids of works so far */
+    int64_t last;     /* the end of the last event */
+    struct msi_trace_file file;
     bool thread_known[MSI_PROF_THREADS];
     struct last_call last_calls[MSI_PROF_THREADS];
     bool group_known[GROUPS_MOST];
-    char path[PATH_MOST];
 };
 
 /* An event up to its own keys; ended by end_event. */
 static struct msi_json_out begin_event(struct msi_trace *t, const char *phase, const char *name) {
-    if (t->events++) msi_buf_add(&t->buf, ",\n", 2);
-    struct msi_json_out out = msi_json_to(&t->buf);
-    msi_json_put_object(&out);
-    msi_json_put_key(&out, "ph");
-    msi_json_put_string(&out, phase);
-    msi_json_put_key(&out, "pid");
-    msi_json_put_int(&out, t->rank);
-    msi_json_put_key(&out, "name");
-    msi_json_put_string(&out, name);
+    struct msi_json_out out = msi_trace_file_event(&t->file);
+    msi_member_string(&out, "ph", phase);
+    msi_member_int(&out, "pid", t->rank);
+    msi_member_string(&out, "name", name);
     return out;
-}
-
-static void put_int(struct msi_json_out *out, const char *key, int64_t value) {
-    msi_json_put_key(out, key);
-    msi_json_put_int(out, value);
-}
-
-static void put_string(struct msi_json_out *out, const char *key, const char *value) {
-    msi_json_put_key(out, key);
-    msi_json_put_string(out, value);
 }
 
 /* Nanoseconds as microseconds. */
 static void put_time(struct msi_json_out *out, const char *key, int64_t ns) {
-    msi_json_put_key(out, key);
-    msi_json_put_scaled(out, ns, 3);
+    msi_member_scaled(out, key, ns, 3);
 }
 
 static void begin_args(struct msi_json_out *out) {
-    msi_json_put_key(out, "args");
-    msi_json_put_object(out);
+    msi_member_object(out, "args");
 }
 
 static void end_event(struct msi_json_out *out) {
@@ -93,22 +68,22 @@ static void introduce(struct msi_trace *t, const struct msi_trace_who *who) {
     char name[160];
     struct msi_json_out out = begin_event(t, "M", "muster");
     begin_args(&out);
-    put_int(&out, "version", 1);
-    put_int(&out, "rank", who->rank);
-    put_int(&out, "size", who->size);
-    put_string(&out, "host", who->host);
-    put_int(&out, "pid", who->pid);
-    put_string(&out, "program", who->program);
-    put_int(&out, "unix_ns", who->unix_ns);
+    msi_member_int(&out, "version", 1);
+    msi_member_int(&out, "rank", who->rank);
+    msi_member_int(&out, "size", who->size);
+    msi_member_string(&out, "host", who->host);
+    msi_member_int(&out, "pid", who->pid);
+    msi_member_string(&out, "program", who->program);
+    msi_member_int(&out, "unix_ns", who->unix_ns);
     end_args(&out);
     snprintf(name, sizeof name, "rank %d (host %s, pid %d)", who->rank, who->host, who->pid);
     out = begin_event(t, "M", "process_name");
     begin_args(&out);
-    put_string(&out, "name", name);
+    msi_member_string(&out, "name", name);
     end_args(&out);
     out = begin_event(t, "M", "process_sort_index");
     begin_args(&out);
-    put_int(&out, "sort_index", who->rank);
+    msi_member_int(&out, "sort_index", who->rank);
     end_args(&out);
 }
 
@@ -120,9 +95,9 @@ static void introduce_thread(struct msi_trace *t, int thread, const char *name) 
     if (thread >= MSI_PROF_THREADS || t->thread_known[thread]) return;
     t->thread_known[thread] = true;
     struct msi_json_out out = begin_event(t, "M", "thread_name");
-    put_int(&out, "tid", tid_of(thread));
+    msi_member_int(&out, "tid", tid_of(thread));
     begin_args(&out);
-    put_string(&out, "name", name);
+    msi_member_string(&out, "name", name);
     end_args(&out);
 }
 
@@ -131,12 +106,11 @@ static void introduce_group(struct msi_trace *t, const struct msi_prof_group *gr
     t->group_known[group->number] = true;
     struct msi_json_out out = begin_event(t, "M", "muster_group");
     begin_args(&out);
-    put_int(&out, "group", group->number);
-    put_string(&out, "id", group->id);
-    put_string(&out, "name", group->name);
-    put_int(&out, "size", group->size);
-    msi_json_put_key(&out, "ranks");
-    msi_json_put_array(&out);
+    msi_member_int(&out, "group", group->number);
+    msi_member_string(&out, "id", group->id);
+    msi_member_string(&out, "name", group->name);
+    msi_member_int(&out, "size", group->size);
+    msi_member_array(&out, "ranks");
     for (int r = 0; r < group->size; r++) msi_json_put_int(&out, group->ranks[r]);
     msi_json_put_array_end(&out);
     end_args(&out);
@@ -144,9 +118,9 @@ static void introduce_group(struct msi_trace *t, const struct msi_prof_group *gr
 
 /* Where and when an event is. */
 static void put_place(struct msi_json_out *out, int thread, int64_t at, const char *category) {
-    put_int(out, "tid", tid_of(thread));
+    msi_member_int(out, "tid", tid_of(thread));
     put_time(out, "ts", at);
-    put_string(out, "cat", category);
+    msi_member_string(out, "cat", category);
 }
 
 static void put_site(struct msi_json_out *out, const struct msi_record *r) {
@@ -154,35 +128,32 @@ static void put_site(struct msi_json_out *out, const struct msi_record *r) {
     if (!r->file) return;
     const char *slash = strrchr(r->file, '/');
     snprintf(site, sizeof site, "%s:%d", slash ? slash + 1 : r->file, r->line);
-    put_string(out, "site", site);
-    if (r->function) put_string(out, "function", r->function);
+    msi_member_string(out, "site", site);
+    if (r->function) msi_member_string(out, "function", r->function);
 }
 
 static void put_args(struct msi_json_out *out, const struct msi_record *r, const struct msi_times *times) {
     bool reduces = r->share == MSI_SHARE_TWICE || !strncmp(r->call, "reduce", 6);
     begin_args(out);
-    if (strcmp(r->name, r->call) != 0) put_string(out, "call", r->call);
-    put_int(out, "group", r->group->number);
-    if (r->seq <= INT64_MAX) put_int(out, "seq", (int64_t)r->seq); /* else it was never issued */
-    put_int(out, "bytes", (int64_t)r->bytes);
-    if (r->dtype) put_string(out, "dtype", mst_dtype_name((mst_dtype)r->dtype));
-    if (reduces) put_string(out, "op", mst_op_name((mst_op)r->op));
-    put_string(out, "backend", r->backend);
-    if (r->algorithm) put_string(out, "algorithm", r->algorithm);
+    if (strcmp(r->name, r->call) != 0) msi_member_string(out, "call", r->call);
+    msi_member_int(out, "group", r->group->number);
+    if (r->seq <= INT64_MAX) msi_member_int(out, "seq", (int64_t)r->seq); /* else it was never issued */
+    msi_member_int(out, "bytes", (int64_t)r->bytes);
+    if (r->dtype) msi_member_string(out, "dtype", mst_dtype_name((mst_dtype)r->dtype));
+    if (reduces) msi_member_string(out, "op", mst_op_name((mst_op)r->op));
+    msi_member_string(out, "backend", r->backend);
+    if (r->algorithm) msi_member_string(out, "algorithm", r->algorithm);
     put_site(out, r);
     put_time(out, "queued", times->queued);
     put_time(out, "waited", times->waited);
     if (r->device) put_time(out, "device", (int64_t)r->device);
     if (r->flags & MSI_RECORD_MESSAGE) {
-        put_int(out, "peer", r->peer);
-        put_int(out, "tag", r->tag);
-        put_string(out, "dir", r->flags & MSI_RECORD_SEND ? "send" : "recv");
+        msi_member_int(out, "peer", r->peer);
+        msi_member_int(out, "tag", r->tag);
+        msi_member_string(out, "dir", r->flags & MSI_RECORD_SEND ? "send" : "recv");
     }
-    if (r->flags & MSI_RECORD_WORK) {
-        msi_json_put_key(out, "work");
-        msi_json_put_bool(out, true);
-    }
-    if (r->status != MST_OK) put_string(out, "status", mst_status_name((mst_status)r->status));
+    if (r->flags & MSI_RECORD_WORK) msi_member_bool(out, "work", true);
+    if (r->status != MST_OK) msi_member_string(out, "status", mst_status_name((mst_status)r->status));
     end_args(out);
 }
 
@@ -215,9 +186,8 @@ static struct arrow find_arrow(const struct msi_trace *t, const struct msi_recor
 }
 
 static void put_arrow(struct msi_json_out *out, const struct arrow *arrow) {
-    put_string(out, "bind_id", arrow->id);
-    msi_json_put_key(out, arrow->out ? "flow_out" : "flow_in");
-    msi_json_put_bool(out, true);
+    msi_member_string(out, "bind_id", arrow->id);
+    msi_member_bool(out, arrow->out ? "flow_out" : "flow_in", true);
 }
 
 /* Ticks say which call was after which; of threads that share a number, or without ticks, what can be no call within another. */
@@ -273,19 +243,19 @@ static void add_work(struct msi_trace *t, const struct msi_record *r, const stru
     snprintf(id, sizeof id, "%d.%llu", t->rank, (unsigned long long)t->works++);
     struct msi_json_out out = begin_event(t, "b", r->name);
     put_place(&out, thread, times->begin, category(r));
-    put_string(&out, "id", id);
+    msi_member_string(&out, "id", id);
     if (arrow.out) put_arrow(&out, &arrow);
     put_args(&out, r, times);
     if (arrow.in) {
         out = begin_event(t, "n", "arrived");
         put_place(&out, thread, end, category(r));
-        put_string(&out, "id", id);
+        msi_member_string(&out, "id", id);
         put_arrow(&out, &arrow);
         end_event(&out);
     }
     out = begin_event(t, "e", r->name);
     put_place(&out, thread, end, category(r));
-    put_string(&out, "id", id);
+    msi_member_string(&out, "id", id);
     end_event(&out);
 }
 
@@ -303,7 +273,7 @@ void msi_trace_add(struct msi_trace *t, const struct msi_record *r, const struct
         add_call(t, r, times, thread);
     t->pending++;
     if (times->begin + times->lasted > t->last) t->last = times->begin + times->lasted;
-    if (t->buf.len >= FLUSH_AT) msi_trace_flush(t);
+    if (t->file.buf.len >= FLUSH_AT) msi_trace_flush(t);
 }
 
 void msi_trace_lost(struct msi_trace *t, uint64_t n) {
@@ -315,64 +285,34 @@ void msi_trace_clock(struct msi_trace *t, int64_t at, int64_t offset, int64_t er
     struct msi_json_out out = begin_event(t, "M", "muster_clock");
     begin_args(&out);
     put_time(&out, "ts", at);
-    put_int(&out, "offset_ns", offset);
-    put_int(&out, "error_ns", error);
+    msi_member_int(&out, "offset_ns", offset);
+    msi_member_int(&out, "error_ns", error);
     end_args(&out);
 }
 
-/* Empties the buffer into the file, or leaves the file as it was: it ends with a whole event. */
-static int write_out(struct msi_trace *t) {
-    int error = t->buf.failed ? ENOMEM : msi_write_all(t->fd, t->buf.data, t->buf.len);
-    if (!error) {
-        t->written += (off_t)t->buf.len;
-        t->complete = t->events;
-        msi_buf_drop(&t->buf, t->buf.len);
-    } else {
-        /* What follows shall lie behind the last whole event; readers drop what is cut off. */
-        if (ftruncate(t->fd, t->written) != 0 || lseek(t->fd, t->written, SEEK_SET) < 0) error = errno;
-        t->events = t->complete;
-        t->dropped += t->pending;
-        msi_buf_free(&t->buf);
-    }
+/* How writing went, for the operations that were in the buffer. */
+static int account(struct msi_trace *t, int error) {
+    if (error) t->dropped += t->pending;
     t->pending = 0;
     return error;
 }
 
 void msi_trace_flush(struct msi_trace *t) {
     if (t->broken) return;
-    int error = write_out(t);
+    int error = account(t, msi_trace_file_write(&t->file));
     if (!error) return;
     t->broken = true;
-    msi_log(prof, WARN, "cannot write to %s: %s; the trace ends here, and the program goes on", t->path,
+    msi_log(prof, WARN, "cannot write to %s: %s; the trace ends here, and the program goes on", t->file.path,
             strerror(error));
-}
-
-/* The first name that is free: what an earlier run or world left there stays. */
-static int open_file(struct msi_trace *t, const char *directory) {
-    for (int k = 1; k <= FILES_MOST; k++) {
-        char number[16] = "";
-        if (k > 1) snprintf(number, sizeof number, ".%d", k);
-        int n = snprintf(t->path, sizeof t->path, "%s/rank-%d%s.trace.json", directory, t->rank, number);
-        if (n < 0 || n >= (int)sizeof t->path) return ENAMETOOLONG;
-        t->fd = open(t->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (t->fd >= 0) return 0;
-        if (errno != EEXIST) return errno;
-    }
-    return EEXIST;
 }
 
 /* A file with its first events in it, or none. */
 static int begin_file(struct msi_trace *t, const char *directory, const struct msi_trace_who *who) {
-    snprintf(t->path, sizeof t->path, "%s", directory);
-    if (mkdir(directory, 0777) != 0 && errno != EEXIST) return errno;
-    int error = open_file(t, directory);
+    int error = msi_trace_file_open(&t->file, directory, t->rank);
     if (error) return error;
-    msi_buf_add(&t->buf, "[", 1);
     introduce(t, who);
-    error = write_out(t);
-    if (!error) return 0;
-    close(t->fd);
-    unlink(t->path);
+    error = msi_trace_file_write(&t->file);
+    if (error) msi_trace_file_close(&t->file, false);
     return error;
 }
 
@@ -393,9 +333,8 @@ mst_status msi_trace_open(const char *directory, const struct msi_trace_who *who
         st = msi_fail(MST_ERR_CONFIG, "MUSTER_TRACE is to name a directory, or one that can be made",
                       "cannot write traces to the directory %.200s: %s", directory, strerror(error));
     else
-        msi_log(prof, WARN, "cannot write the trace %s: %s; the program goes on without it", made->path,
+        msi_log(prof, WARN, "cannot write the trace %s: %s; the program goes on without it", made->file.path,
                 strerror(error));
-    msi_buf_free(&made->buf);
     free(made);
     return st;
 }
@@ -405,14 +344,12 @@ static void write_end(struct msi_trace *t) {
     struct msi_json_out out = begin_event(t, "M", "muster_end");
     begin_args(&out);
     put_time(&out, "ts", t->last);
-    put_int(&out, "events", (int64_t)t->events);
-    put_int(&out, "dropped", (int64_t)t->dropped);
+    msi_member_int(&out, "events", (int64_t)t->file.events);
+    msi_member_int(&out, "dropped", (int64_t)t->dropped);
     end_args(&out);
-    msi_buf_add(&t->buf, "\n]\n", 3);
-    if (t->broken)
-        write_out(t);
-    else
-        msi_trace_flush(t);
+    int error = msi_trace_file_end(&t->file);
+    if (error && !t->broken)
+        msi_log(prof, WARN, "cannot write to %s: %s; the trace lacks its end", t->file.path, strerror(error));
 }
 
 void msi_trace_close(struct msi_trace *t) {
@@ -420,8 +357,8 @@ void msi_trace_close(struct msi_trace *t) {
     msi_trace_flush(t);
     write_end(t);
     if (t->dropped)
-        msi_log(prof, WARN, "%llu operations are missing in %s", (unsigned long long)t->dropped, t->path);
-    close(t->fd);
-    msi_buf_free(&t->buf);
+        msi_log(prof, WARN, "%llu operations are missing in %s", (unsigned long long)t->dropped,
+                t->file.path);
+    msi_trace_file_close(&t->file, true);
     free(t);
 }
