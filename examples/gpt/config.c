@@ -151,10 +151,10 @@ int gpt_config_parse(const char *text, size_t length, struct gpt_config *config)
 
 int gpt_config_load(const char *path, struct gpt_config *config) {
     struct gpt_file file;
-    if (gpt_file_open(path, &file)) return -1;
+    if (gpt_file_map(path, &file)) return -1;
     int st = gpt_config_parse(file.data, file.size, config);
     if (st) gpt_fail_in(path);
-    gpt_file_close(&file);
+    gpt_file_unmap(&file);
     return st;
 }
 

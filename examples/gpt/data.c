@@ -20,13 +20,13 @@ int gpt_text_open(const char *path, struct gpt_text *text) {
         if (access(licences[i], R_OK) == 0) path = licences[i];
     if (!path) return gpt_fail("no licence text is found here; give a text with --text FILE");
     text->path = path;
-    text->file = gpt_file_find(path, &text->size);
-    return text->file < 0 ? -1 : 0;
+    text->fd = gpt_file_open(path, &text->size);
+    return text->fd < 0 ? -1 : 0;
 }
 
 void gpt_text_close(struct gpt_text *text) {
-    if (text->file >= 0) close(text->file);
-    text->file = -1;
+    if (text->fd >= 0) close(text->fd);
+    text->fd = -1;
 }
 
 int gpt_text_check(const struct gpt_text *text, size_t time) {
@@ -42,7 +42,7 @@ int gpt_text_sequence(const struct gpt_text *text, uint64_t seed, size_t step, s
     if (gpt_text_check(text, time)) return -1;
     uint64_t draw = gpt_random_bits(gpt_random_bits(gpt_random_stream(seed, "data"), step), index);
     unsigned char *bytes = (unsigned char *)targets;
-    if (gpt_file_read(text->file, bytes, time + 1, draw % (text->size - time), text->path)) return -1;
+    if (gpt_file_read(text->fd, bytes, time + 1, draw % (text->size - time), text->path)) return -1;
     for (size_t t = 0; t < time; t++) tokens[t] = bytes[t];
     int last = bytes[time];
     for (size_t t = 0; t < time; t++) targets[t] = t + 1 < time ? tokens[t + 1] : last;

@@ -11,7 +11,7 @@
 struct gpt_text {
     const char *path;
     size_t size;
-    int file; /* read piece by piece, so that one that is cut off meanwhile is an error and no signal */
+    int fd; /* read piece by piece, so that one that is cut off meanwhile is an error and no signal */
 };
 
 /* The file at path, or with NULL a licence that every Debian machine has. */

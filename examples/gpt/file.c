@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int gpt_file_find(const char *path, size_t *size) {
+int gpt_file_open(const char *path, size_t *size) {
     struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return gpt_fail("%s: %s", path, strerror(errno));
@@ -26,9 +26,9 @@ int gpt_file_find(const char *path, size_t *size) {
     return -1;
 }
 
-int gpt_file_open(const char *path, struct gpt_file *file) {
+int gpt_file_map(const char *path, struct gpt_file *file) {
     size_t size = 0;
-    int st = 0, fd = gpt_file_find(path, &size);
+    int st = 0, fd = gpt_file_open(path, &size);
     if (fd < 0) return -1;
     const void *data = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : "";
     if (data == MAP_FAILED)
@@ -39,7 +39,7 @@ int gpt_file_open(const char *path, struct gpt_file *file) {
     return st;
 }
 
-void gpt_file_close(struct gpt_file *file) {
+void gpt_file_unmap(struct gpt_file *file) {
     if (file->size) munmap((void *)(size_t)file->data, file->size);
     *file = (struct gpt_file){"", 0};
 }

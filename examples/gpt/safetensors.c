@@ -175,9 +175,9 @@ int gpt_tensors_parse(const char *bytes, size_t size, struct gpt_tensors *tensor
 
 int gpt_tensors_open(const char *path, struct gpt_tensors *tensors) {
     struct gpt_file file;
-    if (gpt_file_open(path, &file)) return -1;
+    if (gpt_file_map(path, &file)) return -1;
     if (gpt_tensors_parse(file.data, file.size, tensors)) {
-        gpt_file_close(&file);
+        gpt_file_unmap(&file);
         return gpt_fail_in(path);
     }
     tensors->file = file;
@@ -186,7 +186,7 @@ int gpt_tensors_open(const char *path, struct gpt_tensors *tensors) {
 
 void gpt_tensors_free(struct gpt_tensors *tensors) {
     free(tensors->list);
-    if (tensors->file.data) gpt_file_close(&tensors->file);
+    if (tensors->file.data) gpt_file_unmap(&tensors->file);
     *tensors = (struct gpt_tensors){0};
 }
 

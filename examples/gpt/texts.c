@@ -77,9 +77,9 @@ int gpt_texts_open(const struct gpt_options *o, const struct gpt_config *config,
     if (!o->prompts && !o->ids && !bytes)
         return gpt_fail("this model's %zu tokens are not bytes: give --ids", config->vocabulary);
     if (!o->prompts) return add_prompt(t, o, config, o->ids ? o->ids : o->prompt);
-    if (gpt_file_open(o->prompts, &file)) return -1;
+    if (gpt_file_map(o->prompts, &file)) return -1;
     int st = add_lines(t, o, config, &file);
-    gpt_file_close(&file);
+    gpt_file_unmap(&file);
     return st;
 }
 

@@ -104,7 +104,7 @@ static int check_steps(struct gpt_trainer *t) {
 }
 
 int gpt_trainer_open(const struct gpt_options *o, struct gpt_trainer *t) {
-    *t = (struct gpt_trainer){.options = o, .chunks = 1, .text.file = -1};
+    *t = (struct gpt_trainer){.options = o, .chunks = 1, .text.fd = -1};
     if (gpt_parallel_open(&t->parallel, o->mesh, o->deterministic)) return -1;
     if (gpt_parallel_agree(&t->parallel, open_own(t)) || check_steps(t)) return -1;
     return open_pipeline(t);

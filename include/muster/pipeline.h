@@ -36,7 +36,8 @@ extern "C" {
 /*
  * FlexLLMGen's way to begin: opens the default world at tcp://head_ip:port, makes and joins the pair groups (i, (i+1) mod world_size),
  * and lets rank 0 alone print from then on (mst_suppress_output). comm_device is "cpu" (native) or "gpu" (nccl, on the GPU local_rank,
- * unless MUSTER_CUDA_DEVICE names another). Again, with the same world, it is harmless.
+ * unless MUSTER_CUDA_DEVICE names another). Again, with the same world, it is harmless; where
+ * it failed on a rank, all end the world first.
  */
 mst_status mst_initialize_distributed(const char *head_ip, int port, int world_size, int rank, int local_rank,
                                       const char *comm_device);

@@ -79,7 +79,7 @@ static mst_status join(const char *head_ip, int port, int world_size, int rank, 
     return mst_init_with(&options);
 }
 
-/* All of the ring, or nothing of it. */
+/* All that this rank has of the ring, or nothing. */
 static mst_status open_ring(const mst_group *world, const char *device, struct msi_pairs *made) {
     mst_memory memory = *device == 'g' ? MST_MEMORY_CUDA : MST_MEMORY_HOST;
     struct msi_comm *pred, *succ;
@@ -88,8 +88,7 @@ static mst_status open_ring(const mst_group *world, const char *device, struct m
     st = msi_group_comm_of(msi_handle_memory(made->pred), memory, &pred);
     if (st == MST_OK) st = msi_group_comm_of(msi_handle_memory(made->succ), memory, &succ);
     if (st == MST_OK) st = msi_pairs_join(world->rank == 0, pred, succ, msi_deadline(world->timeout_ms));
-    if (st != MST_OK) msi_pairs_close(made);
-    return st;
+    return st == MST_OK ? MST_OK : msi_pairs_undo(made, st);
 }
 
 mst_status mst_initialize_distributed(const char *head_ip, int port, int world_size, int rank, int local_rank,
@@ -112,8 +111,9 @@ mst_status mst_initialize_distributed(const char *head_ip, int port, int world_s
         world = st == MST_OK ? msi_api_group(name, NULL, NULL) : NULL;
     }
     if (st == MST_OK) st = world ? open_ring(world, device, &ring.pairs) : MST_ERR_STATE;
-    if (st == MST_OK) st = mst_suppress_output(rank);
     if (st != MST_OK) return st;
+    st = mst_suppress_output(rank);
+    if (st != MST_OK) return msi_pairs_undo(&ring.pairs, st);
     ring.world = world->handle;
     ring.device = device;
     printf("joined the distributed world\n");

@@ -196,13 +196,13 @@ static bool ask_store(struct msi_comm *comm, bool late) {
     unsigned turn = op->turn;
     int culprit = -1;
     bool locked = msi_comm_let_go(comm);
+    /* First who is gone, then who gave up and said so before. Where a store is gone that no rank hosted, the deadline finds it out. */
+    comm->hooks.refresh(comm->hooks.context);
     mst_status st = comm->engine ? msi_engine_look(comm, &at, &culprit) : MST_OK;
     if (st == MST_OK && late) {
         st = comm->hooks.look(comm->hooks.context, &at);
         culprit = st == MST_OK ? -1 : msi_comm_rank_of(comm, mst_last_error()->culprit);
     }
-    /* Where a store is gone that no rank hosted, the deadline finds it out. */
-    if (st == MST_OK) comm->hooks.refresh(comm->hooks.context);
     msi_comm_hold(comm, locked);
     if (st == MST_OK) return false;
     if (op != next_active(comm, NULL) || op->turn != turn || (at.seq && op->host.seq != at.seq)) return true;

@@ -89,10 +89,10 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
     char who[200];
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
     do {
-        int culprit;
+        int culprit; /* who gave up says so before it leaves, and is asked for after that */
+        if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
         mst_status noted = msi_note_read_gave_up(comm, &culprit);
         if (noted != MST_OK) return msi_blame(noted, comm->hooks.global(context, culprit));
-        if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
         int gone = who_is_gone(comm, rank);
         if (gone >= 0) return comm->hooks.say_lost(context, gone);
     } while (msi_wait_pause(&wait, CUT_OFF_MS / 10, "") == MST_OK);

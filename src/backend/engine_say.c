@@ -1,6 +1,7 @@
 /*
  * engine_say.c - who is to blame where an engine fails or waits. Engines hardly know; the store does: who died, who gave up and why,
- * and what those that wait have called. See engine.h.
+ * and what those that wait have called. Who gave up says so before it leaves: so it is asked first who is gone, then who gave up. See
+ * engine.h.
  */
 #include "backend/engine.h"
 #include "backend/notes.h"
@@ -23,9 +24,9 @@ static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *cu
     msi_words_keep(&words, status);
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
     do {
+        if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
         mst_status noted = msi_note_read_gave_up(comm, culprit);
         if (noted != MST_OK) return msi_blame(noted, comm->hooks.global(context, *culprit));
-        if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
         *culprit = who_is_gone(comm);
         if (*culprit >= 0) return comm->hooks.say_lost(context, *culprit);
     } while (msi_wait_pause(&wait, CUT_OFF_MS / 20, "") == MST_OK);
@@ -50,9 +51,9 @@ mst_status msi_engine_look(struct msi_comm *comm, const struct msi_waiting *at, 
 }
 
 static mst_status find_loss(struct msi_comm *comm, int *culprit) {
+    comm->hooks.refresh(comm->hooks.context);
     mst_status st = msi_note_read_gave_up(comm, culprit);
     if (st != MST_OK) return st;
-    comm->hooks.refresh(comm->hooks.context);
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank && comm->hooks.has_died(comm->hooks.context, r)) {
             *culprit = r;

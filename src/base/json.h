@@ -144,35 +144,37 @@ void msi_json_put_null(struct msi_json_out *out);
 void msi_json_put_raw(struct msi_json_out *out, struct msi_str value);
 
 /* Members of an object: a key and its value, or the beginning of one. */
-static inline void msi_member_int(struct msi_json_out *out, const char *key, int64_t value) {
+static inline void msi_json_member_int(struct msi_json_out *out, const char *key, int64_t value) {
     msi_json_put_key(out, key);
     msi_json_put_int(out, value);
 }
-static inline void msi_member_uint(struct msi_json_out *out, const char *key, uint64_t value) {
+static inline void msi_json_member_uint(struct msi_json_out *out, const char *key, uint64_t value) {
     msi_json_put_key(out, key);
     msi_json_put_uint(out, value);
 }
-static inline void msi_member_double(struct msi_json_out *out, const char *key, double value, int decimals) {
+static inline void msi_json_member_double(struct msi_json_out *out, const char *key, double value,
+                                          int decimals) {
     msi_json_put_key(out, key);
     msi_json_put_double(out, value, decimals);
 }
-static inline void msi_member_scaled(struct msi_json_out *out, const char *key, int64_t value, int decimals) {
+static inline void msi_json_member_scaled(struct msi_json_out *out, const char *key, int64_t value,
+                                          int decimals) {
     msi_json_put_key(out, key);
     msi_json_put_scaled(out, value, decimals);
 }
-static inline void msi_member_bool(struct msi_json_out *out, const char *key, bool value) {
+static inline void msi_json_member_bool(struct msi_json_out *out, const char *key, bool value) {
     msi_json_put_key(out, key);
     msi_json_put_bool(out, value);
 }
-static inline void msi_member_string(struct msi_json_out *out, const char *key, const char *text) {
+static inline void msi_json_member_string(struct msi_json_out *out, const char *key, const char *text) {
     msi_json_put_key(out, key);
     msi_json_put_string(out, text);
 }
-static inline void msi_member_array(struct msi_json_out *out, const char *key) {
+static inline void msi_json_member_array(struct msi_json_out *out, const char *key) {
     msi_json_put_key(out, key);
     msi_json_put_array(out);
 }
-static inline void msi_member_object(struct msi_json_out *out, const char *key) {
+static inline void msi_json_member_object(struct msi_json_out *out, const char *key) {
     msi_json_put_key(out, key);
     msi_json_put_object(out);
 }

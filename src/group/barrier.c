@@ -64,7 +64,7 @@ static mst_status say_stalled(const mst_group *group, const uint64_t *at) {
     size_t used = 0;
     int late = 0, first = -1;
     for (int i = 0; i < group->size; i++) {
-        if (at[i] >= group->barriers) continue;
+        if (at[i] >= group->barriers || i == group->rank) continue;
         int rank = msi_group_global_rank(group, i);
         const struct msi_member *m = &group->world->roster.members[rank];
         if (first < 0) first = rank;

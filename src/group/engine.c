@@ -219,8 +219,10 @@ mst_status msi_group_find_comm(mst_group *group, const void *buffer, struct msi_
                                mst_memory *memory) {
     const mst_backend *host = group->backends.of[MST_MEMORY_HOST],
                       *device = group->backends.of[MST_MEMORY_CUDA];
-    *memory = MST_MEMORY_HOST;
+    mst_memory where = MST_MEMORY_HOST;
     if (device && device->memory_of)
-        *memory = buffer ? device->memory_of(buffer) : host ? MST_MEMORY_HOST : MST_MEMORY_CUDA;
-    return msi_group_comm_of(group, *memory, comm);
+        where = buffer ? device->memory_of(buffer) : host ? MST_MEMORY_HOST : MST_MEMORY_CUDA;
+    mst_status st = msi_group_comm_of(group, where, comm);
+    if (st == MST_OK) *memory = where;
+    return st;
 }

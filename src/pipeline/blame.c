@@ -24,48 +24,42 @@ static void name_end(const mst_group *whole, const mst_pipeline *p, char key[96]
     name_key(whole, name, key);
 }
 
-mst_status msi_blame_heard(mst_pipeline *p) {
-    mst_group *whole = whole_of(p);
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
-    struct msi_buf note = {0};
-    char key[96];
-    if (!whole || whole->size == 1 || p->gave_up) return MST_OK; /* its own words it knows */
-    name_end(whole, p, key);
-    mst_status st = msi_world_look(whole->world, &wait, key, &note);
-    st = st == MST_OK && note.len ? msi_failure_read(whole, msi_buf_str(&note), "gave up the pipeline")
-                                  : MST_OK;
-    msi_buf_free(&note);
-    return st;
-}
-
 /* A rank that has died is known to the store, as is whether another died before it. */
 static mst_status who_died(mst_pipeline *p, mst_status status) {
     mst_group *whole = whole_of(p);
     struct msi_words own;
+    if (!whole || status != MST_ERR_PEER_LOST) return status;
     msi_words_keep(&own, status);
-    if (whole && status == MST_ERR_PEER_LOST && msi_group_check(whole, true) == MST_ERR_PEER_LOST)
-        return MST_ERR_PEER_LOST;
-    return msi_words_say(&own);
+    return msi_group_check(whole, true) == MST_ERR_PEER_LOST ? MST_ERR_PEER_LOST : msi_words_say(&own);
 }
 
-mst_status msi_blame_first(mst_pipeline *p, mst_status status) {
+/* What the first said of the end, for one that has said the note and the words of status itself. */
+static mst_status end_as(const mst_group *whole, struct msi_str first, const char *note,
+                         const struct msi_words *own) {
+    mst_status st = MST_OK;
+    if (msi_str_equal(first, msi_cstr("ok"))) return MST_OK;
+    if (!msi_str_equal(first, msi_cstr(note))) st = msi_failure_read(whole, first, "gave up the pipeline");
+    return st == MST_OK ? msi_words_say(own) : st;
+}
+
+bool msi_blame_settle(mst_pipeline *p, mst_status *status) {
     mst_group *whole = whole_of(p);
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
     struct msi_words own;
     struct msi_buf first = {0};
-    char key[96], note[MSI_NOTE_MAX];
-    if (!whole || whole->size == 1) return status;
-    msi_words_keep(&own, status);
-    mst_status heard = msi_blame_heard(p);
-    if (heard != MST_OK) return heard;
-    status = who_died(p, msi_words_say(&own));
-    msi_words_keep(&own, status);
-    msi_failure_write(whole, status, note);
+    char key[96], note[MSI_NOTE_MAX] = "ok";
+    if (!whole || whole->size == 1) return true;
+    *status = who_died(p, *status);
+    msi_words_keep(&own, *status);
+    if (*status != MST_OK) msi_failure_write(whole, *status, note);
     name_end(whole, p, key);
-    msi_world_claim(whole->world, &wait, key, msi_cstr(note), &first); /* without it the others know less */
+    mst_status st = msi_world_claim(whole->world, &wait, key, msi_cstr(note), &first);
+    if (st == MST_OK)
+        *status = end_as(whole, msi_buf_str(&first), note, &own);
+    else
+        *status = own.status == MST_OK ? st : msi_words_say(&own);
     msi_buf_free(&first);
-    p->gave_up = true;
-    return msi_words_say(&own);
+    return st == MST_OK;
 }
 
 static void name_wait(const mst_group *whole, int rank, char key[96]) {

@@ -86,16 +86,16 @@ mst_status msi_pipeline_agree(mst_pipeline *p, const struct msi_wait *wait, mst_
     mst_group *whole = msi_handle_memory(p->whole);
     struct msi_words words;
     if (whole->size == 1) return own;
-    if (own != MST_OK) own = msi_blame_first(p, own);
-    msi_words_keep(&words, own);
-    mst_status st = msi_group_barrier(whole, wait);
-    if (own != MST_OK) return msi_words_say(&words);
-    msi_words_keep(&words, st);
-    own = msi_blame_heard(p); /* also where one did not come in time, and perhaps told another why */
-    if (own != MST_OK) return own;
-    if (st != MST_OK) return msi_words_say(&words);
-    p->meetings++;
-    return MST_OK;
+    if (own != MST_OK) {
+        bool told = msi_blame_settle(p, &own);
+        msi_words_keep(&words, own);
+        if (told) msi_group_barrier(whole, wait); /* else the others would take it that all is well */
+        return msi_words_say(&words);
+    }
+    own = msi_group_barrier(whole, wait);
+    msi_blame_settle(p, &own); /* who waited too long may find that all came after all */
+    if (own == MST_OK) p->meetings++;
+    return own;
 }
 
 mst_status msi_pipeline_meet(mst_pipeline *p, const struct msi_wait *wait, mst_status own) {

@@ -34,11 +34,9 @@ mst_status msi_pairs_open(const mst_group *stages, const char *label, struct msi
         if (i == before) st = open_pair(stages, i, label, &made.pred);
         if (i == rank && st == MST_OK) st = open_pair(stages, i, label, &made.succ);
     }
-    if (st == MST_OK)
-        *pairs = made;
-    else
-        msi_pairs_close(&made);
-    return st;
+    if (st != MST_OK) return msi_pairs_undo(&made, st);
+    *pairs = made;
+    return MST_OK;
 }
 
 static mst_status join(struct msi_comm *comm, int64_t deadline) {
@@ -58,9 +56,23 @@ mst_status msi_pairs_join(bool first_rank, struct msi_comm *pred, struct msi_com
     return st == MST_OK ? second : msi_words_say(&words);
 }
 
+void msi_pairs_tell_end(const struct msi_pairs *pairs, mst_status status) {
+    mst_group *const both[] = {pairs->pred, pairs->succ};
+    for (int i = 0; i < 2; i++)
+        if (both[i] && msi_handle_alive(both[i])) msi_group_tell_end(msi_handle_memory(both[i]), status);
+}
+
 void msi_pairs_close(struct msi_pairs *pairs) {
     msi_group_end(&pairs->pred);
     msi_group_end(&pairs->succ);
+}
+
+/* Groups that end talk to the store, which may fail, too. */
+mst_status msi_pairs_undo(struct msi_pairs *pairs, mst_status status) {
+    struct msi_words words;
+    msi_words_keep(&words, status);
+    msi_pairs_close(pairs);
+    return msi_words_say(&words);
 }
 
 mst_status msi_group_again(const mst_group *stages, const char *label, mst_group **again) {

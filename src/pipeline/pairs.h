@@ -15,12 +15,16 @@ struct msi_pairs {
 /* Of a group's ranks, who all call it; label says what for. Nobody waits. */
 mst_status msi_pairs_open(const mst_group *stages, const char *label, struct msi_pairs *pairs);
 /*
- * Opens the comms of a rank's pairs, NULL: not that one. The two of a pair meet there, so every rank of the ring calls it, or its first
- * messages find that their ranks wait in a circle.
+ * Opens the comms of a rank's pairs; NULL: not that one. All ranks of the ring call it, and the two of a pair meet there, in an order in
+ * which nobody waits in a circle, as ranks might at their first messages.
  */
 mst_status msi_pairs_join(bool first_rank, struct msi_comm *pred, struct msi_comm *succ, int64_t deadline);
+/* This rank leaves because of the thread's last failure, which is its last one still: tells those on the other side. */
+void msi_pairs_tell_end(const struct msi_pairs *pairs, mst_status status);
 /* Also of pairs whose world has ended. */
 void msi_pairs_close(struct msi_pairs *pairs);
+/* The same because of the thread's last failure, which is its last one still. Returns status. */
+mst_status msi_pairs_undo(struct msi_pairs *pairs, mst_status status);
 
 /* One more group of the same ranks, with the same backends; msi_group_end ends it. */
 mst_status msi_group_again(const mst_group *stages, const char *label, mst_group **again);

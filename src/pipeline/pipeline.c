@@ -152,7 +152,9 @@ static mst_status join_pairs(const mst_pipeline *p, const struct msi_wait *wait)
     if (!p->pairs.succ) return MST_OK;
     mst_status st = find_comm(p, false, &pred);
     if (st == MST_OK) st = find_comm(p, true, &succ);
-    return st == MST_OK ? msi_pairs_join(p->stage == 0, pred, succ, wait->deadline) : st;
+    if (st == MST_OK) st = msi_pairs_join(p->stage == 0, pred, succ, wait->deadline);
+    if (st != MST_OK) msi_pairs_tell_end(&p->pairs, st); /* neighbours may be waiting there */
+    return st;
 }
 
 static mst_pipeline *begin(mst_group *stages, const mst_pipeline_options *options) {
@@ -184,11 +186,14 @@ mst_status msi_pipeline_new(mst_group *stages, const mst_pipeline_options *optio
     if (st == MST_OK) st = msi_pipeline_meet(made, &wait, check_all(made, stages->size));
     if (st == MST_OK) st = msi_pipeline_agree(made, &wait, prepare(made, &wait));
     if (st == MST_OK) st = msi_pipeline_agree(made, &wait, join_pairs(made, &wait));
-    if (st == MST_OK)
+    if (st == MST_OK) {
         *pipeline = made;
-    else
-        msi_pipeline_free(made);
-    return st;
+        return MST_OK;
+    }
+    struct msi_words words;
+    msi_words_keep(&words, st);
+    msi_pipeline_free(made);
+    return msi_words_say(&words);
 }
 
 static void free_slots(mst_pipeline *p, int channel, int direction) {

@@ -34,8 +34,8 @@ struct mst_pipeline {
     struct msi_passes own, previous;
     struct msi_buffer *slots[MSI_CHANNELS][2]; /* by direction: MSI_IN_SLOT, MSI_OUT_SLOT */
     int meetings;                              /* that went well */
-    bool failed, running, gave_up;             /* gave_up: and has told the others */
-    mst_run_options run;                       /* of the run that is going on */
+    bool failed, running;
+    mst_run_options run; /* of the run that is going on */
     mst_pipeline_times times;
     mst_pipeline *handle; /* what the program has of it */
 };
@@ -51,7 +51,7 @@ mst_status msi_pipeline_end(mst_pipeline *pipeline, mst_status status);
 mst_status msi_pipeline_meet(mst_pipeline *pipeline, const struct msi_wait *wait, mst_status own);
 /* Then each learns what the one before passes on … */
 mst_status msi_pipeline_hear(mst_pipeline *pipeline, const struct msi_wait *wait);
-/* … and all come here, with how that went and what it led to, and how they met their neighbours; they fail if it failed for one. */
+/* … and all come here, with how that went and what it led to, and again with how they met their neighbours. Fails for all or none. */
 mst_status msi_pipeline_agree(mst_pipeline *pipeline, const struct msi_wait *wait, mst_status own);
 
 /* Elements of it. */

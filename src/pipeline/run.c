@@ -167,13 +167,8 @@ mst_status msi_pipeline_run(mst_pipeline *p) {
 }
 
 mst_status msi_pipeline_end(mst_pipeline *p, mst_status status) {
-    mst_group *const ends[] = {p->pairs.pred, p->pairs.succ};
     p->failed = true;
-    status = msi_blame_first(p, status);
-    for (int i = 0; i < 2; i++)
-        if (ends[i] && msi_handle_alive(ends[i])) msi_group_tell_end(msi_handle_memory(ends[i]), status);
-    struct msi_words words;
-    msi_words_keep(&words, status);
-    msi_pairs_close(&p->pairs);
-    return msi_words_say(&words);
+    msi_blame_settle(p, &status);
+    msi_pairs_tell_end(&p->pairs, status);
+    return msi_pairs_undo(&p->pairs, status);
 }

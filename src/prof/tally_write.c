@@ -16,19 +16,19 @@
 
 /* The reader takes no more. */
 static void put_number(struct msi_json_out *out, const char *key, uint64_t value) {
-    msi_member_int(out, key, value > INT64_MAX ? INT64_MAX : (int64_t)value);
+    msi_json_member_int(out, key, value > INT64_MAX ? INT64_MAX : (int64_t)value);
 }
 
 static void put_group(struct msi_json_out *out, const struct msi_tally_group *group) {
     msi_json_put_object(out);
     put_number(out, "number", (uint64_t)group->is.number);
-    msi_member_string(out, "id", group->is.id);
-    msi_member_string(out, "name", group->is.name);
+    msi_json_member_string(out, "id", group->is.id);
+    msi_json_member_string(out, "name", group->is.name);
     put_number(out, "size", (uint64_t)group->is.size);
     put_number(out, "rank", (uint64_t)group->is.rank);
     put_number(out, "floor", group->floor);
     put_number(out, "forgotten", group->forgotten);
-    msi_member_array(out, "ranks");
+    msi_json_member_array(out, "ranks");
     for (int i = 0; i < group->is.size; i++) msi_json_put_int(out, group->is.ranks[i]);
     msi_json_put_array_end(out);
     msi_json_put_object_end(out);
@@ -37,7 +37,7 @@ static void put_group(struct msi_json_out *out, const struct msi_tally_group *gr
 static void put_spread(struct msi_json_out *out, struct msi_spread *spread) {
     uint64_t before = 0;
     msi_spread_sort(spread);
-    msi_member_array(out, spread->buckets ? "buckets" : "durations");
+    msi_json_member_array(out, spread->buckets ? "buckets" : "durations");
     for (size_t i = 0; spread->buckets && i < MSI_SPREAD_BUCKETS; i++) {
         if (!spread->buckets[i]) continue;
         msi_json_put_uint(out, i);
@@ -50,12 +50,12 @@ static void put_spread(struct msi_json_out *out, struct msi_spread *spread) {
 
 static void put_row(struct msi_json_out *out, struct msi_tally_row *row) {
     msi_json_put_object(out);
-    msi_member_string(out, "name", row->name);
-    msi_member_string(out, "call", row->call);
-    if (row->function) msi_member_string(out, "function", row->function);
+    msi_json_member_string(out, "name", row->name);
+    msi_json_member_string(out, "call", row->call);
+    if (row->function) msi_json_member_string(out, "function", row->function);
     if (row->group >= 0) put_number(out, "group", (uint64_t)row->group);
-    msi_member_string(out, "share", msi_share_names[row->share]);
-    msi_member_bool(out, "message", row->message);
+    msi_json_member_string(out, "share", msi_share_names[row->share]);
+    msi_json_member_bool(out, "message", row->message);
     put_number(out, "bytes", row->bytes);
     put_number(out, "count", row->count);
     put_number(out, "failed", row->failed);
@@ -82,7 +82,7 @@ static void put_who(struct msi_json_out *out, const struct msi_tally_who *who) {
     put_number(out, "version", 1);
     put_number(out, "rank", (uint64_t)who->rank);
     put_number(out, "size", (uint64_t)who->size);
-    msi_member_string(out, "host", who->host);
+    msi_json_member_string(out, "host", who->host);
     put_number(out, "pid", (uint64_t)who->pid);
 }
 
@@ -90,15 +90,15 @@ void msi_tally_write(struct msi_tally *tally, const struct msi_tally_who *who, s
     struct msi_json_out out = msi_json_to(to);
     msi_json_put_object(&out);
     put_who(&out, who);
-    msi_member_bool(&out, "debug", tally->debug);
+    msi_json_member_bool(&out, "debug", tally->debug);
     put_number(&out, "lost", tally->lost);
-    msi_member_array(&out, "groups");
+    msi_json_member_array(&out, "groups");
     for (size_t i = 0; i < tally->group_count; i++) {
         msi_buf_add_u8(to, '\n');
         put_group(&out, &tally->groups[i]);
     }
     msi_json_put_array_end(&out);
-    msi_member_array(&out, "rows");
+    msi_json_member_array(&out, "rows");
     for (size_t i = 0; i < tally->row_count; i++) {
         msi_buf_add_u8(to, '\n');
         put_row(&out, &tally->rows[i]);
@@ -106,7 +106,7 @@ void msi_tally_write(struct msi_tally *tally, const struct msi_tally_who *who, s
     msi_json_put_array_end(&out);
     msi_json_put_key(&out, "other");
     put_row(&out, &tally->other);
-    msi_member_array(&out, "calls");
+    msi_json_member_array(&out, "calls");
     put_marks(&out, tally);
     msi_json_put_array_end(&out);
     msi_json_put_object_end(&out);

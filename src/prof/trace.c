@@ -40,19 +40,19 @@ struct msi_trace {
 /* An event up to its own keys; ended by end_event. */
 static struct msi_json_out begin_event(struct msi_trace *t, const char *phase, const char *name) {
     struct msi_json_out out = msi_trace_file_event(&t->file);
-    msi_member_string(&out, "ph", phase);
-    msi_member_int(&out, "pid", t->rank);
-    msi_member_string(&out, "name", name);
+    msi_json_member_string(&out, "ph", phase);
+    msi_json_member_int(&out, "pid", t->rank);
+    msi_json_member_string(&out, "name", name);
     return out;
 }
 
 /* Nanoseconds as microseconds. */
 static void put_time(struct msi_json_out *out, const char *key, int64_t ns) {
-    msi_member_scaled(out, key, ns, 3);
+    msi_json_member_scaled(out, key, ns, 3);
 }
 
 static void begin_args(struct msi_json_out *out) {
-    msi_member_object(out, "args");
+    msi_json_member_object(out, "args");
 }
 
 static void end_event(struct msi_json_out *out) {
@@ -68,22 +68,22 @@ static void introduce(struct msi_trace *t, const struct msi_trace_who *who) {
     char name[160];
     struct msi_json_out out = begin_event(t, "M", "muster");
     begin_args(&out);
-    msi_member_int(&out, "version", 1);
-    msi_member_int(&out, "rank", who->rank);
-    msi_member_int(&out, "size", who->size);
-    msi_member_string(&out, "host", who->host);
-    msi_member_int(&out, "pid", who->pid);
-    msi_member_string(&out, "program", who->program);
-    msi_member_int(&out, "unix_ns", who->unix_ns);
+    msi_json_member_int(&out, "version", 1);
+    msi_json_member_int(&out, "rank", who->rank);
+    msi_json_member_int(&out, "size", who->size);
+    msi_json_member_string(&out, "host", who->host);
+    msi_json_member_int(&out, "pid", who->pid);
+    msi_json_member_string(&out, "program", who->program);
+    msi_json_member_int(&out, "unix_ns", who->unix_ns);
     end_args(&out);
     snprintf(name, sizeof name, "rank %d (host %s, pid %d)", who->rank, who->host, who->pid);
     out = begin_event(t, "M", "process_name");
     begin_args(&out);
-    msi_member_string(&out, "name", name);
+    msi_json_member_string(&out, "name", name);
     end_args(&out);
     out = begin_event(t, "M", "process_sort_index");
     begin_args(&out);
-    msi_member_int(&out, "sort_index", who->rank);
+    msi_json_member_int(&out, "sort_index", who->rank);
     end_args(&out);
 }
 
@@ -95,9 +95,9 @@ static void introduce_thread(struct msi_trace *t, int thread, const char *name) 
     if (thread >= MSI_PROF_THREADS || t->thread_known[thread]) return;
     t->thread_known[thread] = true;
     struct msi_json_out out = begin_event(t, "M", "thread_name");
-    msi_member_int(&out, "tid", tid_of(thread));
+    msi_json_member_int(&out, "tid", tid_of(thread));
     begin_args(&out);
-    msi_member_string(&out, "name", name);
+    msi_json_member_string(&out, "name", name);
     end_args(&out);
 }
 
@@ -106,11 +106,11 @@ static void introduce_group(struct msi_trace *t, const struct msi_prof_group *gr
     t->group_known[group->number] = true;
     struct msi_json_out out = begin_event(t, "M", "muster_group");
     begin_args(&out);
-    msi_member_int(&out, "group", group->number);
-    msi_member_string(&out, "id", group->id);
-    msi_member_string(&out, "name", group->name);
-    msi_member_int(&out, "size", group->size);
-    msi_member_array(&out, "ranks");
+    msi_json_member_int(&out, "group", group->number);
+    msi_json_member_string(&out, "id", group->id);
+    msi_json_member_string(&out, "name", group->name);
+    msi_json_member_int(&out, "size", group->size);
+    msi_json_member_array(&out, "ranks");
     for (int r = 0; r < group->size; r++) msi_json_put_int(&out, group->ranks[r]);
     msi_json_put_array_end(&out);
     end_args(&out);
@@ -118,9 +118,9 @@ static void introduce_group(struct msi_trace *t, const struct msi_prof_group *gr
 
 /* Where and when an event is. */
 static void put_place(struct msi_json_out *out, int thread, int64_t at, const char *category) {
-    msi_member_int(out, "tid", tid_of(thread));
+    msi_json_member_int(out, "tid", tid_of(thread));
     put_time(out, "ts", at);
-    msi_member_string(out, "cat", category);
+    msi_json_member_string(out, "cat", category);
 }
 
 static void put_site(struct msi_json_out *out, const struct msi_record *r) {
@@ -128,32 +128,32 @@ static void put_site(struct msi_json_out *out, const struct msi_record *r) {
     if (!r->file) return;
     const char *slash = strrchr(r->file, '/');
     snprintf(site, sizeof site, "%s:%d", slash ? slash + 1 : r->file, r->line);
-    msi_member_string(out, "site", site);
-    if (r->function) msi_member_string(out, "function", r->function);
+    msi_json_member_string(out, "site", site);
+    if (r->function) msi_json_member_string(out, "function", r->function);
 }
 
 static void put_args(struct msi_json_out *out, const struct msi_record *r, const struct msi_times *times) {
     bool reduces = r->share == MSI_SHARE_TWICE || !strncmp(r->call, "reduce", 6);
     begin_args(out);
-    if (strcmp(r->name, r->call) != 0) msi_member_string(out, "call", r->call);
-    msi_member_int(out, "group", r->group->number);
-    if (r->seq <= INT64_MAX) msi_member_int(out, "seq", (int64_t)r->seq); /* else it was never issued */
-    msi_member_int(out, "bytes", (int64_t)r->bytes);
-    if (r->dtype) msi_member_string(out, "dtype", mst_dtype_name((mst_dtype)r->dtype));
-    if (reduces) msi_member_string(out, "op", mst_op_name((mst_op)r->op));
-    msi_member_string(out, "backend", r->backend);
-    if (r->algorithm) msi_member_string(out, "algorithm", r->algorithm);
+    if (strcmp(r->name, r->call) != 0) msi_json_member_string(out, "call", r->call);
+    msi_json_member_int(out, "group", r->group->number);
+    if (r->seq <= INT64_MAX) msi_json_member_int(out, "seq", (int64_t)r->seq); /* else it was never issued */
+    msi_json_member_int(out, "bytes", (int64_t)r->bytes);
+    if (r->dtype) msi_json_member_string(out, "dtype", mst_dtype_name((mst_dtype)r->dtype));
+    if (reduces) msi_json_member_string(out, "op", mst_op_name((mst_op)r->op));
+    msi_json_member_string(out, "backend", r->backend);
+    if (r->algorithm) msi_json_member_string(out, "algorithm", r->algorithm);
     put_site(out, r);
     put_time(out, "queued", times->queued);
     put_time(out, "waited", times->waited);
     if (r->device) put_time(out, "device", (int64_t)r->device);
     if (r->flags & MSI_RECORD_MESSAGE) {
-        msi_member_int(out, "peer", r->peer);
-        msi_member_int(out, "tag", r->tag);
-        msi_member_string(out, "dir", r->flags & MSI_RECORD_SEND ? "send" : "recv");
+        msi_json_member_int(out, "peer", r->peer);
+        msi_json_member_int(out, "tag", r->tag);
+        msi_json_member_string(out, "dir", r->flags & MSI_RECORD_SEND ? "send" : "recv");
     }
-    if (r->flags & MSI_RECORD_WORK) msi_member_bool(out, "work", true);
-    if (r->status != MST_OK) msi_member_string(out, "status", mst_status_name((mst_status)r->status));
+    if (r->flags & MSI_RECORD_WORK) msi_json_member_bool(out, "work", true);
+    if (r->status != MST_OK) msi_json_member_string(out, "status", mst_status_name((mst_status)r->status));
     end_args(out);
 }
 
@@ -186,8 +186,8 @@ static struct arrow find_arrow(const struct msi_trace *t, const struct msi_recor
 }
 
 static void put_arrow(struct msi_json_out *out, const struct arrow *arrow) {
-    msi_member_string(out, "bind_id", arrow->id);
-    msi_member_bool(out, arrow->out ? "flow_out" : "flow_in", true);
+    msi_json_member_string(out, "bind_id", arrow->id);
+    msi_json_member_bool(out, arrow->out ? "flow_out" : "flow_in", true);
 }
 
 /* Ticks say which call was after which; of threads that share a number, or without ticks, what can be no call within another. */
@@ -243,19 +243,19 @@ static void add_work(struct msi_trace *t, const struct msi_record *r, const stru
     snprintf(id, sizeof id, "%d.%llu", t->rank, (unsigned long long)t->works++);
     struct msi_json_out out = begin_event(t, "b", r->name);
     put_place(&out, thread, times->begin, category(r));
-    msi_member_string(&out, "id", id);
+    msi_json_member_string(&out, "id", id);
     if (arrow.out) put_arrow(&out, &arrow);
     put_args(&out, r, times);
     if (arrow.in) {
         out = begin_event(t, "n", "arrived");
         put_place(&out, thread, end, category(r));
-        msi_member_string(&out, "id", id);
+        msi_json_member_string(&out, "id", id);
         put_arrow(&out, &arrow);
         end_event(&out);
     }
     out = begin_event(t, "e", r->name);
     put_place(&out, thread, end, category(r));
-    msi_member_string(&out, "id", id);
+    msi_json_member_string(&out, "id", id);
     end_event(&out);
 }
 
@@ -285,8 +285,8 @@ void msi_trace_clock(struct msi_trace *t, int64_t at, int64_t offset, int64_t er
     struct msi_json_out out = begin_event(t, "M", "muster_clock");
     begin_args(&out);
     put_time(&out, "ts", at);
-    msi_member_int(&out, "offset_ns", offset);
-    msi_member_int(&out, "error_ns", error);
+    msi_json_member_int(&out, "offset_ns", offset);
+    msi_json_member_int(&out, "error_ns", error);
     end_args(&out);
 }
 
@@ -344,8 +344,8 @@ static void write_end(struct msi_trace *t) {
     struct msi_json_out out = begin_event(t, "M", "muster_end");
     begin_args(&out);
     put_time(&out, "ts", t->last);
-    msi_member_int(&out, "events", (int64_t)t->file.events);
-    msi_member_int(&out, "dropped", (int64_t)t->dropped);
+    msi_json_member_int(&out, "events", (int64_t)t->file.events);
+    msi_json_member_int(&out, "dropped", (int64_t)t->dropped);
     end_args(&out);
     int error = msi_trace_file_end(&t->file);
     if (error && !t->broken)

@@ -11,7 +11,7 @@
 enum { FILES_MOST = 100000 };
 
 /* What an earlier run or world left there stays. */
-static int find_name(struct msi_trace_file *f, const char *directory, int rank) {
+static int open_first_free(struct msi_trace_file *f, const char *directory, int rank) {
     for (int k = 1; k <= FILES_MOST; k++) {
         char number[16] = "";
         if (k > 1) snprintf(number, sizeof number, ".%d", k);
@@ -27,7 +27,7 @@ static int find_name(struct msi_trace_file *f, const char *directory, int rank) 
 int msi_trace_file_open(struct msi_trace_file *f, const char *directory, int rank) {
     snprintf(f->path, sizeof f->path, "%s", directory);
     if (mkdir(directory, 0777) != 0 && errno != EEXIST) return errno;
-    int error = find_name(f, directory, rank);
+    int error = open_first_free(f, directory, rank);
     if (!error) msi_buf_add(&f->buf, "[", 1);
     return error;
 }

@@ -1,6 +1,6 @@
 /*
- * trace_file.h - the file of a trace: events as lines of an array, which gather in a buffer. Whatever happens to the disk, the file ends
- * with a whole event.
+ * trace_file.h - the file of a trace: events as lines of an array, which gather in a buffer. Where the disk is full the file ends with a
+ * whole event, unless it cannot even be cut.
  */
 #ifndef MSI_PROF_TRACE_FILE_H
 #define MSI_PROF_TRACE_FILE_H

@@ -57,7 +57,7 @@ static void test_data(void **state) {
     assert_true(differ > 40);
     assert_int_not_equal(gpt_text_sequence(&text, 1, 0, 0, 36, tokens[0], targets), 0);
     assert_contains(gpt_words(), "too few for sequences of 36");
-    assert_int_equal(ftruncate(text.file, 4), 0);
+    assert_int_equal(ftruncate(text.fd, 4), 0);
     assert_int_not_equal(gpt_text_sequence(&text, 1, 0, 0, 8, tokens[0], targets), 0);
     assert_contains(gpt_words(), "alphabet: shorter than it was");
     fclose(file);

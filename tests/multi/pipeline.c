@@ -123,7 +123,8 @@ static void end_failed(mst_pipeline *p, mst_status st, const char *how, int stag
     printf("%s culprit %d: %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
     fflush(stdout);
     REFUSE(mst_pipeline_run(p), MST_ERR_STATE, "has failed before");
-    if (!strcmp(how, "dies")) pause(); /* the launcher ends the others */
+    if (!strcmp(how, "dies"))
+        for (;;) pause(); /* the launcher ends the others */
     if (!strcmp(how, "late") && me != stage) CHECK(mst_send(&me, 1, MST_I32, .dst = stage));
     CHECK(mst_pipeline_free(p));
     REFUSE(mst_pipeline_free(p), MST_ERR_STATE, "was freed");
@@ -208,7 +209,6 @@ static void stream(int batches, int tokens, int inner, int micros) {
     mst_pipeline_free(p);
 }
 
-/* It fails for all, and the next one is not disturbed. */
 static void *allocate_none(size_t bytes, void *arg) {
     (void)bytes;
     (void)arg;
@@ -220,6 +220,7 @@ static void release_none(void *memory, void *arg) {
     assert(!memory);
 }
 
+/* It fails for all, and the next one is not disturbed. */
 static void unfit(const char *how, int stage) {
     mst_pipeline *p = NULL;
     struct model m = {0};

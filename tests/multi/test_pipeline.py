@@ -1,5 +1,7 @@
 """Pipelines: every schedule computes what it should, messages are where they belong, and failures name who failed."""
 
+import time
+
 from collective_kit import CollectiveTest
 from ranks import PROGRAMS, main
 
@@ -38,6 +40,10 @@ class Pipelines(CollectiveTest):
                 self.assertEqual(out.count("joining the distributed world at 127.0.0.1:"), n)
                 self.assertEqual(out.count("joined the distributed world\n"), 1)
                 self.assertEqual(out.count("only rank 0 prints"), 1)
+
+    def test_ring_of_a_world_that_there_is(self):
+        for n in (1, 2, 3):
+            self.run_well(n, "round")
 
     def test_alone(self):
         self.run_well(1, "alone")
@@ -84,9 +90,16 @@ class Pipelines(CollectiveTest):
         out = self.failed(4, "unfit", "starves", 1)
         for rank, culprit in enumerate((1, -1, 1, 1)):
             self.assertIn(f"[{rank}] MST_ERR_MEMORY culprit {culprit}: ", out)
-        out = self.failed(4, "unfit", "shut", 1)
-        for rank, culprit in enumerate((1, -1, 1, 1)):
-            self.assertRegex(out, rf"\[{rank}\] MST_ERR_SYSTEM culprit {culprit}: .*the door is shut")
+
+    def test_a_stage_cannot_open_its_backend(self):
+        for n, shut in ((2, 0), (2, 1), (4, 1), (5, 4)):
+            began = time.monotonic()
+            out = self.failed(n, "unfit", "shut", shut)
+            self.assertLess(time.monotonic() - began, 5)
+            for rank in range(n):
+                culprit = -1 if rank == shut else shut
+                self.assertRegex(out, rf"\[{rank}\] MST_ERR_SYSTEM culprit {culprit}: .*the door is shut")
+            self.assertEqual(out.count("ok\n"), n, out)
 
 
 if __name__ == "__main__":

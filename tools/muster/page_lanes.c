@@ -103,9 +103,9 @@ static void pack_row(struct lanes *l, const struct page_rank *r, int row, struct
     }
     if (n > 0) add_index(l, reach);
     msi_json_put_object(out);
-    msi_member_int(out, "n", (int64_t)n);
-    msi_member_int(out, "slots", slots);
-    msi_member_array(out, "blocks");
+    msi_json_member_int(out, "n", (int64_t)n);
+    msi_json_member_int(out, "slots", slots);
+    msi_json_member_array(out, "blocks");
     for (size_t i = 0; i < l->n_index; i++) msi_json_put_int(out, l->index[i]);
     msi_json_put_array_end(out);
     msi_json_put_object_end(out);

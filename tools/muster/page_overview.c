@@ -97,10 +97,10 @@ static void put_overview(struct overview *l, const struct page_rank *r, int row)
 }
 
 static void put_kinds(const struct page_job *job, struct msi_json_out *out) {
-    msi_member_array(out, "strings");
+    msi_json_member_array(out, "strings");
     for (uint32_t i = 0; i < job->strings.n; i++) msi_json_put_string(out, page_string(job, i));
     msi_json_put_array_end(out);
-    msi_member_array(out, "kinds");
+    msi_json_member_array(out, "kinds");
     for (uint32_t i = 0; i < job->kinds.n; i++) {
         const struct page_kind *k = page_set_at(&job->kinds, i);
         const uint32_t all[] = {k->name,     k->call,   k->dtype, k->op,  k->backend, k->algorithm, k->site,
@@ -110,7 +110,7 @@ static void put_kinds(const struct page_job *job, struct msi_json_out *out) {
         msi_json_put_array_end(out);
     }
     msi_json_put_array_end(out);
-    msi_member_array(out, "shapes");
+    msi_json_member_array(out, "shapes");
     for (uint32_t i = 0; i < job->shapes.n; i++) {
         const struct page_shape *s = page_set_at(&job->shapes, i);
         msi_json_put_int(out, s->bytes);
@@ -125,10 +125,10 @@ static void put_timeline(struct overview *l) {
     struct msi_json_out out = msi_json_to(&about);
 
     msi_json_put_object(&out);
-    msi_member_int(&out, "begin", l->job->begin);
-    msi_member_int(&out, "end", l->job->end);
-    msi_member_int(&out, "block", PAGE_BLOCK);
-    msi_member_int(&out, "bins", l->bins);
+    msi_json_member_int(&out, "begin", l->job->begin);
+    msi_json_member_int(&out, "end", l->job->end);
+    msi_json_member_int(&out, "block", PAGE_BLOCK);
+    msi_json_member_int(&out, "bins", l->bins);
     put_kinds(l->job, &out);
     msi_json_put_object_end(&out);
     if (about.failed) l->job->failed = true;
