@@ -33,13 +33,13 @@ static mst_status who_died(mst_pipeline *p, mst_status status) {
     return msi_group_check(whole, true) == MST_ERR_PEER_LOST ? MST_ERR_PEER_LOST : msi_words_say(&own);
 }
 
-/* What the first said of the end, for one that has said the note and the words of status itself. */
+/* As the first said, whose line that is; this stage would have said the note, and has the words. */
 static mst_status end_as(const mst_group *whole, struct msi_str first, const char *note,
                          const struct msi_words *own) {
     mst_status st = MST_OK;
     if (msi_str_equal(first, msi_cstr("ok"))) return MST_OK;
     if (!msi_str_equal(first, msi_cstr(note))) st = msi_failure_read(whole, first, "gave up the pipeline");
-    return st == MST_OK ? msi_words_say(own) : st;
+    return st == MST_OK && own->status != MST_OK ? msi_words_say(own) : st;
 }
 
 bool msi_blame_settle(mst_pipeline *p, mst_status *status) {

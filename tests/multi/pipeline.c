@@ -6,8 +6,8 @@
  *   pipeline stream BATCHES TOKENS INNER MICROS
  *   pipeline fail HOW STAGE STEP         in that step that stage's forward of micro-batch 2: "refuses", "leans" on a call that fails,
  *                                        "dies", or is "late"
- *   pipeline unfit HOW STAGE             that stage "differs" in its schedule, "lacks" a shape, has no memory: "starves", or finds its
- *                                        backend "shut"
+ *   pipeline unfit HOW STAGE             that stage "differs" in its schedule, "lacks" a shape, has no memory: "starves", finds its backend
+ *                                        "shut", or comes when the others have given up: "tarries"
  *   pipeline wrong                       arguments that make no sense
  *   pipeline alone                       one rank
  *   pipeline ring PORT                   FlexLLMGen's beginning, and a message round the ring; rank and size are the launcher's
@@ -220,19 +220,31 @@ static void release_none(void *memory, void *arg) {
     assert(!memory);
 }
 
+/* A word to the stage that tarries: the others have waited too long. */
+static void send_word(int stage) {
+    int word = 1;
+    if (me == (stage ? 0 : 1)) CHECK(mst_send(&word, 1, MST_I32, .dst = stage));
+    if (me == stage) CHECK(mst_recv(&word, 1, MST_I32, .src = stage ? 0 : 1));
+}
+
 /* It fails for all, and the next one is not disturbed. */
 static void unfit(const char *how, int stage) {
     mst_pipeline *p = NULL;
     struct model m = {0};
     bool differs = !strcmp(how, "differs") && me == stage, lacks = !strcmp(how, "lacks") && me == stage;
     bool starves = !strcmp(how, "starves") && me == stage;
+    bool one_tarries = !strcmp(how, "tarries"), tarries = one_tarries && me == stage;
+    CHECK(mst_barrier());
+    if (tarries) send_word(stage);
     mst_shape out = {MST_F32, lacks ? 0 : 1, {4}};
     mst_group *group = !strcmp(how, "shut") ? make_shut(stage) : NULL;
     mst_status st =
         mst_pipeline_new(&p, .schedule = differs ? "gpipe" : "1f1b", .micros = 4, .out = out, .group = group,
-                         .forward = forward, .backward = backward, .arg = &m, .timeout_ms = 10000,
+                         .forward = forward, .backward = backward, .arg = &m,
+                         .timeout_ms = one_tarries && !tarries ? 1000 : 10000,
                          .alloc = starves ? allocate_none : NULL, .release = starves ? release_none : NULL);
     assert(st != MST_OK && !p);
+    if (one_tarries && !tarries) send_word(stage);
     printf("%s culprit %d: %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
     train("1f1b", 4, 0, 2, NULL, 0, 0);
 }

@@ -91,6 +91,15 @@ class Pipelines(CollectiveTest):
         for rank, culprit in enumerate((1, -1, 1, 1)):
             self.assertIn(f"[{rank}] MST_ERR_MEMORY culprit {culprit}: ", out)
 
+    def test_a_stage_comes_when_the_others_have_given_up(self):
+        """All stages are counted by then, so that the last one could take it that all are well."""
+        for n, stage in ((2, 1), (3, 0), (4, 2)):
+            out = self.failed(n, "unfit", "tarries", stage)
+            for rank in range(n):
+                culprit = rf"(?!{rank})\d" if rank == stage else str(stage)
+                self.assertRegex(out, rf"\[{rank}\] MST_ERR_STALLED culprit {culprit}: .*came in time; missing: rank {stage} ")
+            self.assertEqual(out.count("ok\n"), n, out)
+
     def test_a_stage_cannot_open_its_backend(self):
         for n, shut in ((2, 0), (2, 1), (4, 1), (5, 4)):
             began = time.monotonic()
