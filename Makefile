@@ -6,8 +6,9 @@ MAKEFLAGS += --no-print-directory
 build: ## build the library, the tool and the examples into build/
 	@scripts/deps.sh build
 	cmake --preset release
-	cmake --build build -j$(JOBS)
+	cmake --build build -j$(JOBS) $(TARGETS)
 
+demo: TARGETS := --target muster_tool gpt example_01_hello
 demo: build ## four processes meet, train a GPT together, say what that cost, and write with it
 	build/bin/muster run -n 4 build/bin/examples/01_hello
 	build/bin/muster run -n 4 --prof build/bin/gpt train --mesh dp=2,pp=2 --save build/demo

@@ -13,9 +13,9 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
 endif()
 # Their loops take minutes to compile with checks for undefined behaviour; the scalar ones, from the same lines, keep them. Checks of
 # addresses are calls here, in code that is optimised less: it takes a third of the time.
-set(kernel_flags -O2 -ffp-contract=off)
+set(kernel_flags -O2 -g1 -ffp-contract=off) # to say where each variable is takes as long again
 if(MUSTER_SANITIZE MATCHES address AND CMAKE_C_COMPILER_ID STREQUAL GNU)
-    set(kernel_flags -O1 -ffp-contract=off --param=asan-instrumentation-with-call-threshold=0)
+    set(kernel_flags -O1 -g1 -ffp-contract=off --param=asan-instrumentation-with-call-threshold=0)
 endif()
 if(MUSTER_SANITIZE MATCHES fuzzer)
     list(APPEND kernel_flags -fno-sanitize=all) # no bytes of strangers come here

@@ -27,7 +27,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 8, SMALL = 8, LARGE = 300000, PATIENCE_MS = 15000, ROUNDS = 20 };
+enum { RANKS_MAX = 8, SMALL = 8, LARGE = 300000, PATIENCE_MS = 120000, ROUNDS = 20 };
 
 static int me, size;
 static float *in, *out; /* RANKS_MAX shares of LARGE */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static int child(void) {
-    bool refused = mst_barrier(.timeout_ms = 5000) == MST_ERR_STATE;
+    bool refused = mst_barrier(.timeout_ms = 60000) == MST_ERR_STATE;
     return refused && mst_destroy_process_group(NULL) == MST_ERR_STATE && mst_get_rank(NULL) == -1 ? 0 : 1;
 }
 
@@ -20,7 +20,7 @@ int main(void) {
         if (pid == 0) _exit(child());
         if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) return 1;
     }
-    if (mst_barrier(.timeout_ms = 5000) != MST_OK) {
+    if (mst_barrier(.timeout_ms = 60000) != MST_OK) {
         fprintf(stderr, "%s\n", mst_error());
         return 1;
     }

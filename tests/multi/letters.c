@@ -15,7 +15,7 @@ enum {
     CELL = 16384,
     HEAD = 16,
     LARGEST = 700000,
-    PATIENCE_MS = 20000
+    PATIENCE_MS = 120000
 };
 
 static int me, partner;

@@ -146,7 +146,7 @@ static void train(const char *schedule, int micros, int chunks, int steps, const
     CHECK(mst_pipeline_new(&p, .schedule = schedule, .micros = micros, .chunks = chunks,
                            .out = {MST_I64, 2, {10, COUNT / 10}}, .forward = trains ? forward : forward_only,
                            .backward = backward, .arg = &m,
-                           .timeout_ms = how && !strcmp(how, "late") ? 1000 : 20000));
+                           .timeout_ms = how && !strcmp(how, "late") ? 1000 : 120000));
     assert(mst_pipeline_stage(p) == me && mst_pipeline_stages(p) == size && mst_pipeline_keeps(p) <= KEEPS);
     assert(mst_pipeline_in(p).n == (m.parts > 1 && (me > 0 || chunks > 1) ? 2 : 0));
     for (m.step = 0; m.step < steps; m.step++) {
@@ -241,7 +241,7 @@ static void unfit(const char *how, int stage) {
     mst_status st =
         mst_pipeline_new(&p, .schedule = differs ? "gpipe" : "1f1b", .micros = 4, .out = out, .group = group,
                          .forward = forward, .backward = backward, .arg = &m,
-                         .timeout_ms = one_tarries && !tarries ? 1000 : 10000,
+                         .timeout_ms = one_tarries && !tarries ? 1000 : 60000,
                          .alloc = starves ? allocate_none : NULL, .release = starves ? release_none : NULL);
     assert(st != MST_OK && !p);
     if (one_tarries && !tarries) send_word(stage);

@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum { LOCK_ROUNDS = 6 };
-enum { WARM = 20, TURNS = 4, PATIENCE_MS = 60000 };
+enum { WARM = 20, TURNS = 4, PATIENCE_MS = 120000 };
 enum how { BLOCKING, WAITED, TESTED, HOWS };
 static const char *const how_names[] = {"blocking", "waited for", "tested"};
 

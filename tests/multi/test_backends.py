@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from collective_kit import CollectiveTest
-from ranks import BUILD, PROGRAMS, TOOL, Rank, RanksTest, main
+from ranks import BUILD, PROGRAMS, SLOWER, TOOL, Rank, RanksTest, main
 
 PATH = {"MUSTER_BACKEND_PATH": BUILD / "tests/backends"}
 SAMPLE = {**PATH, "MUSTER_BACKEND": "shelf"}
@@ -49,9 +49,10 @@ class Choices(RanksTest):
         self.assertEqual([rank.line() for rank in ranks], ["ready"] * 2)
         os.kill(store.pid, signal.SIGSTOP)
         self.tell(ranks)
-        longest = [rank.line() for rank in ranks]
+        waits = [rank.line() for rank in ranks]
         os.kill(store.pid, signal.SIGCONT)
-        self.assertLess(max(int(line.split()[1]) for line in longest), 450, "a call waited for the store")  # which it does for 500
+        for line in waits:  # one may be the machine's own
+            self.assertLess(int(line.split()[1]), 2, f"calls waited for the store: {line}")
         self.tell(ranks)
         self.assertEqual([rank.line() for rank in ranks], ["ok"] * 2)
         for rank in ranks:
@@ -84,7 +85,7 @@ class Choices(RanksTest):
                 out = self.run_ranks(3, "apart", which)
                 self.assertEqual((out.count("MST_ERR_MISMATCH"), out.count("] ok")), (3, 3), out)
                 self.assertRegex(out, r"chose backend '\w+' for a group of 3 ranks, but rank \d .* chose '\w+'")
-                self.assertLess(time.monotonic() - begin, 10)
+                self.assertLess(time.monotonic() - begin, 10 * SLOWER)
 
     def test_an_exchange_too_many(self):
         for arguments in (("native",), ("shelf",), ("native", "group"), ("shelf", "group")):
@@ -93,7 +94,7 @@ class Choices(RanksTest):
                 out = self.run_ranks(3, "uneven", *arguments)
                 self.assertEqual(out.count("MST_ERR_MISMATCH"), 3, out)
                 self.assertRegex(out, r"rank 1 .* called mst_set_backend to 'native' where rank \d .* called mst_all_reduce")
-                self.assertLess(time.monotonic() - begin, 10)
+                self.assertLess(time.monotonic() - begin, 10 * SLOWER)
 
     def test_an_exchange_without_a_rank(self):
         out = self.run_ranks(3, "late")

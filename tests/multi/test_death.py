@@ -6,7 +6,7 @@ import random
 import signal
 import time
 
-from ranks import SOON, RanksTest, main, wait_until
+from ranks import SLOWER, RanksTest, main, wait_until
 
 IN_VAIN = 1200  # milliseconds that a rank waits for one that died before it came
 RUN = "job.0"
@@ -100,7 +100,7 @@ class Deaths(DeathTest):
                     self.assertIn(url[6:], step.message)
                 else:
                     self.assert_failed(step, "MST_ERR_MISSING_RANK", rf"missing: rank {victim}\b")
-                self.assertLess(step.ms, IN_VAIN + 1000)
+                self.assert_within(step, IN_VAIN + 1000)
             self.end(victim, ranks, store)
 
         self.each(case)
@@ -119,7 +119,7 @@ class Deaths(DeathTest):
             if kind == "env" and not store_lost:  # whoever comes late is told as well
                 step = self.at(kind, url, 3, 4, "init").step("init")
                 self.assert_told(step, victim, ranks, url, store_lost)
-                self.assertLess(step.ms, 1000)
+                self.assert_within(step, 1000)
             self.end(victim, ranks, store)
 
         self.each(case)
@@ -147,10 +147,10 @@ class Deaths(DeathTest):
             step = ranks[later].step("barrier")
             if step.status != "MST_OK":
                 self.assert_told(step, victim, ranks, url, store_lost)
-            self.assertLess(step.ms, 1000)
+            self.assert_within(step, 1000)
             step = ranks[later].step("barriers")
             self.assert_told(step, victim, ranks, url, store_lost)
-            self.assertLess(step.ms, 1000)
+            self.assert_within(step, 1000)
             self.end(victim, ranks, store)
 
         self.each(case)
@@ -177,8 +177,8 @@ class Deaths(DeathTest):
                     self.assert_soon(step, died)
                     step = rank.step("barriers")  # calls after the failure fail at once, too
                     self.assert_told(step, victim, ranks, url, store_lost)
-                    self.assertLess(step.ms, 1000)
-                    self.assertLess(rank.step("destroy").ms, 1000)
+                    self.assert_within(step, 1000)
+                    self.assert_within(rank.step("destroy"), 1000)
             if victim == "store":
                 self.assert_ends(*ranks)
             else:
@@ -197,10 +197,10 @@ class Deaths(DeathTest):
             step = ranks[0].step("barrier")
             if step.status != "MST_OK":
                 self.assert_failed(step, "MST_ERR_PEER_LOST", r"rank [123] .* died")
-            self.assertLess(step.ms, 2000)
+            self.assert_within(step, 2000)
             step = ranks[0].step("barriers")
             self.assert_failed(step, "MST_ERR_PEER_LOST", r"rank [123] .* died")
-            self.assertLess(step.ms, 2000)
+            self.assert_within(step, 2000)
             self.assert_ends(ranks[0], status=1)
 
         self.each_kind(case)
@@ -229,7 +229,7 @@ class Deaths(DeathTest):
                         self.assertRegex(
                             out, "MST_ERR_(PEER_LOST|STORE_LOST|MISSING_RANK|UNREACHABLE|STALLED|STALE)\t", out
                         )
-                self.assertLess(time.monotonic() - died, 5)
+                self.assertLess(time.monotonic() - died, 5 * SLOWER)
             if store:
                 store.kill()
 
@@ -253,7 +253,7 @@ class Absent(DeathTest):
                 )
                 self.assertEqual(step.culprit, 2)
                 self.assertGreaterEqual(step.ms, 600)
-                self.assertLess(step.ms, 1500)
+                self.assert_within(step, 1500)
             ranks[2].kill()
             for rank in ranks[:2]:
                 rank.go()
@@ -301,7 +301,7 @@ class Absent(DeathTest):
         step = ranks[1].step("barrier")
         store.send(signal.SIGCONT)
         self.assertIn(step.status, ("MST_ERR_TIMEOUT", "MST_ERR_STALLED", "MST_ERR_STORE_LOST"), step)
-        self.assertLess(step.ms, 300 + 2 * 1000 + 1000 * SOON)  # it asks twice who is missing, a second each
+        self.assert_within(step, 300 + 2 * 1000 + 2000)  # it asks twice who is missing, a second each
         if step.status == "MST_ERR_STORE_LOST":
             return  # it has given up the store, and the others may be told so
         ranks[0].go()  # the other one takes its part in the barrier that rank 1 has given up

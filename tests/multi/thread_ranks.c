@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 8, WORKS = 4, HELPERS = 2, LARGE = 70000, PATIENCE_MS = 60000 };
+enum { RANKS_MAX = 8, WORKS = 4, HELPERS = 2, LARGE = 70000, PATIENCE_MS = 120000 };
 
 struct seat {
     pthread_t thread;

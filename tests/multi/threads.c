@@ -51,7 +51,7 @@ static void check_topology(const struct seat *seat, mst_group *world) {
 static void pass_barriers(const struct seat *seat, mst_group *world) {
     for (int b = 0; b < seat->world->barriers; b++) {
         atomic_fetch_add_explicit(&seat->world->arrived[b], 1, memory_order_relaxed);
-        CHECK(mst_barrier(.group = world, .timeout_ms = 60000));
+        CHECK(mst_barrier(.group = world, .timeout_ms = 120000));
         assert(atomic_load_explicit(&seat->world->arrived[b], memory_order_relaxed) == seat->world->ranks);
     }
 }
@@ -62,7 +62,7 @@ static void meet_neighbours(const struct seat *seat, mst_group *world) {
         int first = seat->rank - (seat->rank + shift) % 2;
         if (first < 0 || first + 1 >= seat->world->ranks) continue;
         mst_group *pair;
-        CHECK(mst_new_group(((int[]){first, first + 1}), 2, &pair, .world = world, .timeout_ms = 60000));
+        CHECK(mst_new_group(((int[]){first, first + 1}), 2, &pair, .world = world, .timeout_ms = 120000));
         assert(mst_get_rank(pair) == seat->rank - first);
         for (int i = 0; i < 3; i++) CHECK(mst_barrier(.group = pair));
         CHECK(mst_destroy_process_group(pair));
@@ -78,7 +78,7 @@ static void *run(void *context) {
         .store = seat->world->store,
         .rank = seat->rank,
         .world_size = seat->world->ranks,
-        .timeout_ms = 60000,
+        .timeout_ms = 120000,
     };
     for (int round = 0; round < 2; round++) {
         CHECK(mst_world_open(&options, &world));

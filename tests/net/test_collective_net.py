@@ -9,7 +9,7 @@ import test_netns  # noqa: E402 (it finds ranks for us)
 from ranks import PROGRAMS, SKIPPED, Process, main  # noqa: E402
 
 COLLECTIVE = PROGRAMS / "collective"
-LIMIT = 150.0  # seconds for one run
+LIMIT = 400.0  # seconds for one run
 
 
 class CollectiveNet(test_netns.NetnsTest):

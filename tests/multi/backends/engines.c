@@ -216,11 +216,16 @@ static long sleeps(void) {
 
 /* The driver stops the store between the two lines that it writes, and lets it go on after the second. */
 void streams(void) {
-    enum { WATCHED_MS = 3000, CALLS_MS = 2000, QUIET_MS = 700 };
+    enum {
+        WATCHED_MS = 3000,
+        CALLS_MS = 2000,
+        QUIET_MS = 700,
+        STORE_MS = 450 /* less than a wait for the store */
+    };
     mst_group *alone;
     int value = 1, stream;
     char line[16];
-    double longest = 0;
+    int calls = 0, waits = 0;
     OK(mst_backend_register(&own_table));
     OK(mst_new_group(&me, 1, &alone, .backend = "own"));
     OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .src = me, .timeout_ms = WATCHED_MS,
@@ -235,9 +240,10 @@ void streams(void) {
     for (double end = now_ms() + CALLS_MS; now_ms() < end; usleep(230000)) { /* it looks in between */
         double begin = now_ms();
         OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .src = me));
-        if (now_ms() - begin > longest) longest = now_ms() - begin;
+        calls++;
+        waits += now_ms() - begin >= STORE_MS;
     }
-    printf("longest %.0f ms\n", longest);
+    printf("waits %d of %d\n", waits, calls);
     fflush(stdout);
     CHECK(fgets(line, sizeof line, stdin));
     usleep((WATCHED_MS - CALLS_MS) * 1000);
@@ -321,12 +327,12 @@ void memories(void) {
     both.release = both_release;
     both.copy = both_copy;
     OK(mst_backend_register(&both));
-    OK(mst_set_backend(NULL, "cuda:both,cpu:both", .timeout_ms = 5000));
+    OK(mst_set_backend(NULL, "cuda:both,cpu:both", .timeout_ms = 60000));
     CHECK(!strcmp(mst_get_backend(NULL), "both"));
     for (int turn = 0; turn < 3; turn++) {
         int *out = (me + turn) % 2 ? device_memory : host_memory;
         in = 10 * turn + me;
-        OK(mst_all_gather_into_tensor(out, &in, 1, MST_I32, .timeout_ms = 5000));
+        OK(mst_all_gather_into_tensor(out, &in, 1, MST_I32, .timeout_ms = 60000));
         for (int r = 0; r < size; r++) CHECK(out[r] == 10 * turn + r);
     }
     OK(mst_set_backend(NULL, "native"));

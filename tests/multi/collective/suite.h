@@ -24,7 +24,7 @@ enum {
     WORKS_MAX = 2 * RANKS_MAX,
     WAVE_MAX = 8,
     TENSORS = 3, /* of a coalesced call */
-    PATIENCE_MS = 60000,
+    PATIENCE_MS = 120000,
 };
 
 /* What was asked for on the command line, and who this rank is. */
