@@ -64,7 +64,8 @@ static void row_forward(const struct part *p, size_t i, size_t n, float *s) {
         vec_scale(rows_at(a->out, p, p->first + i), by, a->head_width);
         *most = now;
     }
-    for (size_t j = 0; j < n; j++) s[j] = vec_exp(s[j] * scale - *most);
+    const float over = *most; /* which the compiler cannot know to be apart from s */
+    for (size_t j = 0; j < n; j++) s[j] = vec_exp(s[j] * scale - over);
     for (size_t j = n; j < p->keys; j++) s[j] = 0;
     *sum += vec_sum(s, n);
 }

@@ -42,11 +42,12 @@ void gpt_norm_back(const struct gpt_config *config, const float *weight, const f
     for (size_t row = 0; row < rows; row++, x += n, dy += n, dx += n) {
         float mean = kept[row].mean, scale = kept[row].scale, g[VEC_LANES] = {0}, gh[VEC_LANES] = {0};
         for (size_t i = 0; i < n; i++) dweight[i] += dy[i] * (x[i] - mean) * scale;
-        for (size_t i = 0; i < n; i++) {
-            float one = dy[i] * weight[i];
-            g[i % VEC_LANES] += one;
-            gh[i % VEC_LANES] += one * (x[i] - mean) * scale;
-        }
+        for (size_t i = 0; i < n; i += VEC_LANES)
+            for (size_t l = 0; l < (n - i < VEC_LANES ? n - i : VEC_LANES); l++) {
+                float one = dy[i + l] * weight[i + l];
+                g[l] += one;
+                gh[l] += one * (x[i + l] - mean) * scale;
+            }
         float mean_g = config->norm == GPT_RMS_NORM ? 0 : vec_join(g) / (float)n,
               mean_gh = vec_join(gh) / (float)n;
         for (size_t i = 0; i < n; i++)

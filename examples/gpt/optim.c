@@ -2,6 +2,7 @@
 #include "optim.h"
 
 #include "fail.h"
+#include "vec.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -53,10 +54,8 @@ struct gpt_squares gpt_gradient_squares(const struct gpt_model *m) {
     for (size_t i = 0; i < m->params; i++) {
         const struct gpt_param *p = &m->param[i];
         const float *g = m->gradients + p->offset;
-        double sum = 0;
-        for (size_t k = 0; k < p->count; k++) sum += (double)g[k] * (double)g[k];
-        if (p->second) continue;
-        *(p->split == GPT_WHOLE ? &squares.whole : &squares.split) += sum;
+        double *sum = p->split == GPT_WHOLE ? &squares.whole : &squares.split;
+        if (!p->second) *sum += vec_squares(g, p->count);
     }
     return squares;
 }

@@ -38,16 +38,31 @@ static inline float vec_dot(const float *restrict x, const float *restrict y, si
     return vec_join(parts);
 }
 
-static inline float vec_max(const float *x, size_t n) {
-    float parts[VEC_LANES];
-    for (int l = 0; l < VEC_LANES; l++) parts[l] = -INFINITY;
+static inline double vec_squares(const float *x, size_t n) {
+    double parts[VEC_LANES] = {0}, sum = 0;
     size_t i = 0;
     for (; i + VEC_LANES <= n; i += VEC_LANES)
-        for (int l = 0; l < VEC_LANES; l++)
-            parts[l] = x[i + (size_t)l] > parts[l] ? x[i + (size_t)l] : parts[l];
-    for (; i < n; i++) parts[0] = x[i] > parts[0] ? x[i] : parts[0];
-    for (int l = 1; l < VEC_LANES; l++) parts[0] = parts[l] > parts[0] ? parts[l] : parts[0];
-    return parts[0];
+        for (int l = 0; l < VEC_LANES; l++) parts[l] += (double)x[i + (size_t)l] * (double)x[i + (size_t)l];
+    for (; i < n; i++) parts[i % VEC_LANES] += (double)x[i] * (double)x[i];
+    for (int l = 0; l < VEC_LANES; l++) sum += parts[l];
+    return sum;
+}
+
+/* With the compiler's vector types: it makes branches of a loop that chooses. */
+static inline float vec_max(const float *x, size_t n) {
+    typedef __attribute__((vector_size(VEC_LANES * sizeof(float)))) float floats;
+    typedef __attribute__((vector_size(VEC_LANES * sizeof(float)))) int32_t bits;
+    floats parts = (floats){0} - INFINITY, next;
+    size_t i = 0;
+    for (; i + VEC_LANES <= n; i += VEC_LANES) {
+        memcpy(&next, x + i, sizeof next);
+        bits larger = next > parts;
+        parts = (floats)((larger & (bits)next) | (~larger & (bits)parts));
+    }
+    float most = parts[0];
+    for (int l = 1; l < VEC_LANES; l++) most = parts[l] > most ? parts[l] : most;
+    for (; i < n; i++) most = x[i] > most ? x[i] : most;
+    return most;
 }
 
 static inline void vec_add(float *restrict to, const float *restrict from, size_t n) {
