@@ -73,6 +73,7 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
     for (int r = 0; r < place->size; r++) made->globals[r] = hooks->global(hooks->context, r);
     msi_list_init(&made->queue);
     msi_list_init(&made->messages);
+    msi_list_init(&made->kept);
     msi_list_init(&made->spare);
     msi_list_init(&made->ended);
     msi_list_init(&made->timed);
@@ -123,6 +124,7 @@ void msi_comm_free(struct msi_comm *comm) {
     free_ops(&comm->queue);
     free_ops(&comm->messages);
     free_ops(&comm->ended);
+    free_ops(&comm->kept);
     free_ops(&comm->spare);
     msi_mail_free(comm->mail);
     msi_numbers_free(&comm->numbers);

@@ -47,6 +47,7 @@ struct msi_comm {
     struct msi_list messages;   /* likewise, all at a time */
     struct msi_mail *mail;      /* NULL before the first message */
     struct msi_numbers numbers; /* of messages, while somebody watches */
+    struct msi_list kept;       /* done, and not waited for yet */
     struct msi_list spare;
     struct msi_list ended;   /* those whose callbacks are still to be called */
     pthread_t caller;        /* if calling, this thread calls them, … */

@@ -16,7 +16,7 @@ static _Thread_local int callbacks; /* that this thread is in */
 static void finish(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     op->done = true;
-    if (op->abandoned) msi_list_push(&comm->spare, &op->node);
+    msi_list_push(op->abandoned ? &comm->spare : &comm->kept, &op->node);
     if (comm->threaded) pthread_cond_broadcast(&comm->changed);
 }
 
@@ -342,6 +342,7 @@ static mst_status run_here(struct mst_work *op) {
     }
     if (comm->engine) comm->engine->blocking = false;
     st = msi_comm_explain(op);
+    msi_list_remove(&op->node);
     msi_list_push(&comm->spare, &op->node);
     if (st != MST_OK) msi_flight_keep();
     return st;

@@ -258,9 +258,12 @@ static void note_status(mst_status status, void *arg) {
 
 static void groups_used_too_long(void) {
     mst_group *first, *second, *stray = (mst_group *)(void *)out;
-    mst_work *work;
+    mst_work *work, *over;
+    bool done = false;
     int32_t value = 0;
     REFUSED(MST_OK, "", mst_new_group(&me, 1, &first));
+    REFUSED(MST_OK, "", mst_all_reduce(&value, 1, MST_I32, .group = first, .work = &over));
+    while (!done) REFUSED(MST_OK, "", mst_test(over, &done));
     REFUSED(MST_OK, "", mst_irecv(&value, 1, MST_I32, .src = me, .group = first, .work = &work));
     mst_status ended = MST_OK;
     REFUSED(MST_OK, "", mst_work_on_done(work, note_status, &ended));
@@ -268,6 +271,7 @@ static void groups_used_too_long(void) {
     if (ended != MST_ERR_STATE)
         complain("the callback of a work whose group is gone", mst_status_name(ended));
     work_is_gone(work);
+    work_is_gone(over);
     REFUSED(MST_ERR_STATE, "destroyed", mst_destroy_process_group(first));
     REFUSED(MST_OK, "", mst_new_group(&me, 1, &second));
     REFUSED(MST_ERR_STATE, "group", mst_all_reduce(&value, 1, MST_I32, .group = first));
