@@ -82,12 +82,13 @@ static mst_status join(const char *head_ip, int port, int world_size, int rank, 
 /* All that this rank has of the ring, or nothing. */
 static mst_status open_ring(const mst_group *world, const char *device, struct msi_pairs *made) {
     mst_memory memory = *device == 'g' ? MST_MEMORY_CUDA : MST_MEMORY_HOST;
+    struct msi_wait wait = {msi_deadline(world->timeout_ms), NULL};
     struct msi_comm *pred, *succ;
     mst_status st = msi_pairs_open(world, "ring", made);
     if (st != MST_OK || !made->pred) return st;
     st = msi_group_comm_of(msi_handle_memory(made->pred), memory, &pred);
     if (st == MST_OK) st = msi_group_comm_of(msi_handle_memory(made->succ), memory, &succ);
-    if (st == MST_OK) st = msi_pairs_join(world->rank == 0, pred, succ, msi_deadline(world->timeout_ms));
+    if (st == MST_OK) st = msi_pairs_join(world->rank == 0, pred, succ, &wait);
     return st == MST_OK ? MST_OK : msi_pairs_undo(made, st);
 }
 

@@ -39,20 +39,21 @@ mst_status msi_pairs_open(const mst_group *stages, const char *label, struct msi
     return MST_OK;
 }
 
-static mst_status join(struct msi_comm *comm, int64_t deadline) {
-    int left = msi_ms_until(deadline);
-    return comm ? msi_comm_open(comm, left ? left : 1, NULL) : MST_OK;
+static mst_status join(struct msi_comm *comm, const struct msi_wait *wait) {
+    int left = msi_ms_until(wait->deadline);
+    return comm ? msi_comm_open(comm, left ? left : 1, wait->cancel) : MST_OK;
 }
 
 /*
  * The lower pair first, which for the first rank is the one with the rank behind: nobody waits in a circle. The second one also where
  * the first failed: the rank there would wait for this one, and another for that.
  */
-mst_status msi_pairs_join(bool first_rank, struct msi_comm *pred, struct msi_comm *succ, int64_t deadline) {
+mst_status msi_pairs_join(bool first_rank, struct msi_comm *pred, struct msi_comm *succ,
+                          const struct msi_wait *wait) {
     struct msi_words words;
-    mst_status st = join(first_rank ? succ : pred, deadline);
+    mst_status st = join(first_rank ? succ : pred, wait);
     msi_words_keep(&words, st);
-    mst_status second = join(first_rank ? pred : succ, deadline);
+    mst_status second = join(first_rank ? pred : succ, wait);
     return st == MST_OK ? second : msi_words_say(&words);
 }
 

@@ -18,7 +18,8 @@ mst_status msi_pairs_open(const mst_group *stages, const char *label, struct msi
  * Opens the comms of a rank's pairs; NULL: not that one. All ranks of the ring call it, and the two of a pair meet there, in an order in
  * which nobody waits in a circle, as ranks might at their first messages.
  */
-mst_status msi_pairs_join(bool first_rank, struct msi_comm *pred, struct msi_comm *succ, int64_t deadline);
+mst_status msi_pairs_join(bool first_rank, struct msi_comm *pred, struct msi_comm *succ,
+                          const struct msi_wait *wait);
 /* This rank leaves because of the thread's last failure, which is its last one still: tells those on the other side. */
 void msi_pairs_tell_end(const struct msi_pairs *pairs, mst_status status);
 /* Also of pairs whose world has ended. */

@@ -146,13 +146,12 @@ static mst_status find_comm(const mst_pipeline *p, bool behind, struct msi_comm 
     return msi_group_comm(msi_handle_memory(behind ? p->pairs.succ : p->pairs.pred), buffer, comm, &memory);
 }
 
-/* Before the first message, which has no limit of its own. */
-static mst_status join_pairs(const mst_pipeline *p, const struct msi_wait *wait) {
+mst_status msi_pipeline_join(const mst_pipeline *p, const struct msi_wait *wait) {
     struct msi_comm *pred, *succ;
     if (!p->pairs.succ) return MST_OK;
     mst_status st = find_comm(p, false, &pred);
     if (st == MST_OK) st = find_comm(p, true, &succ);
-    if (st == MST_OK) st = msi_pairs_join(p->stage == 0, pred, succ, wait->deadline);
+    if (st == MST_OK) st = msi_pairs_join(p->stage == 0, pred, succ, wait);
     if (st != MST_OK) msi_pairs_tell_end(&p->pairs, st); /* neighbours may be waiting there */
     return st;
 }
@@ -185,7 +184,7 @@ mst_status msi_pipeline_new(mst_group *stages, const mst_pipeline_options *optio
     mst_status st = open_groups(made, stages);
     if (st == MST_OK) st = msi_pipeline_meet(made, &wait, check_all(made, stages->size));
     if (st == MST_OK) st = msi_pipeline_agree(made, &wait, prepare(made, &wait));
-    if (st == MST_OK) st = msi_pipeline_agree(made, &wait, join_pairs(made, &wait));
+    if (st == MST_OK) st = msi_pipeline_agree(made, &wait, msi_pipeline_join(made, &wait));
     if (st == MST_OK) {
         *pipeline = made;
         return MST_OK;

@@ -43,6 +43,11 @@ struct mst_pipeline {
 /* All ranks of the group call it. */
 mst_status msi_pipeline_new(mst_group *stages, const mst_pipeline_options *options, mst_pipeline **pipeline);
 void msi_pipeline_free(mst_pipeline *pipeline);
+/*
+ * Meets the neighbours, before messages that have no limit of their own: in the making, and again in a run after the backends of the
+ * groups were exchanged.
+ */
+mst_status msi_pipeline_join(const mst_pipeline *pipeline, const struct msi_wait *wait);
 mst_status msi_pipeline_run(mst_pipeline *pipeline);
 /* It failed: all others end with it. Fails as the first of them did. */
 mst_status msi_pipeline_end(mst_pipeline *pipeline, mst_status status);

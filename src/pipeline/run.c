@@ -154,9 +154,10 @@ static mst_status wait_for_sends(mst_pipeline *p) {
 }
 
 mst_status msi_pipeline_run(mst_pipeline *p) {
-    mst_status st = MST_OK;
     int64_t began = msi_now();
+    struct msi_wait wait = {msi_deadline(p->timeout_ms), p->run.cancel};
     p->times = (mst_pipeline_times){0};
+    mst_status st = msi_pipeline_join(p, &wait);
     for (uint32_t i = 0; i < p->list.n && st == MST_OK; i++) {
         const struct msi_action *a = &p->list.actions[i];
         st = a->kind == MSI_ACT_RECEIVE || a->kind == MSI_ACT_SEND ? begin_message(p, a) : compute(p, a);

@@ -3,6 +3,7 @@
  * under a launcher; prints "ok" where everything held, and how a run failed where it did.
  *
  *   pipeline train SCHEDULE MICROS CHUNKS STEPS
+ *   pipeline exchange SCHEDULE MICROS CHUNKS BACKEND   trains in a group, of which the world's backend is exchanged after a step
  *   pipeline stream BATCHES TOKENS INNER MICROS
  *   pipeline fail HOW STAGE STEP         in that step that stage's forward of micro-batch 2: "refuses", "leans" on a call that fails,
  *                                        "dies", or is "late"
@@ -26,6 +27,7 @@
 enum { COUNT = 1000, KEEPS = 256, PROMPT = 4 };
 
 static int me, size;
+static const char *exchanged; /* for this backend, after a step; NULL: none */
 
 struct model {
     int stages, parts, step;
@@ -142,8 +144,12 @@ static void train(const char *schedule, int micros, int chunks, int steps, const
                       .fails_stage = stage,
                       .fails_step = step};
     mst_pipeline *p;
+    mst_group *group = NULL;
+    int all[16];
     for (int i = 0; i < KEEPS; i++) m.kept[i] = -1;
-    CHECK(mst_pipeline_new(&p, .schedule = schedule, .micros = micros, .chunks = chunks,
+    for (int r = 0; r < size; r++) all[r] = r;
+    if (exchanged) CHECK(mst_new_group(all, size, &group));
+    CHECK(mst_pipeline_new(&p, .schedule = schedule, .micros = micros, .chunks = chunks, .group = group,
                            .out = {MST_I64, 2, {10, COUNT / 10}}, .forward = trains ? forward : forward_only,
                            .backward = backward, .arg = &m,
                            .timeout_ms = how && !strcmp(how, "late") ? 1000 : 120000));
@@ -154,6 +160,7 @@ static void train(const char *schedule, int micros, int chunks, int steps, const
         if (st != MST_OK) end_failed(p, st, how ? how : "", stage);
         mst_pipeline_times times = mst_pipeline_last_times(p);
         assert(times.computing + times.waiting <= times.whole);
+        if (exchanged && m.step == 0) CHECK(mst_set_backend(NULL, exchanged));
     }
     assert(m.forwards == steps * micros * (m.parts / size) && m.backwards == (trains ? m.forwards : 0));
     mst_pipeline_free(p);
@@ -353,7 +360,10 @@ int main(int argc, char **argv) {
     size = mst_get_world_size(NULL);
     if (!strcmp(what, "train"))
         train(argv[2], number[3], number[4], number[5], NULL, 0, 0);
-    else if (!strcmp(what, "stream"))
+    else if (!strcmp(what, "exchange")) {
+        exchanged = argv[5];
+        train(argv[2], number[3], number[4], 3, NULL, 0, 0);
+    } else if (!strcmp(what, "stream"))
         stream(number[2], number[3], number[4], number[5]);
     else if (!strcmp(what, "fail"))
         train("1f1b", 4, 0, 3, argv[2], number[3], number[4]);

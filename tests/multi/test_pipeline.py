@@ -3,14 +3,14 @@
 import time
 
 from collective_kit import CollectiveTest
-from ranks import PROGRAMS, SLOWER, main
+from ranks import BUILD, PROGRAMS, SLOWER, main
 
 PIPELINE = PROGRAMS / "pipeline"
 
 
 class Pipelines(CollectiveTest):
-    def run_well(self, n, *words, hosts=None):
-        out = self.run_suite(n, *words, hosts=hosts, program=PIPELINE)
+    def run_well(self, n, *words, hosts=None, env=None):
+        out = self.run_suite(n, *words, hosts=hosts, program=PIPELINE, env=env)
         self.assertEqual(out.count("ok\n"), n, out)
         return out
 
@@ -29,6 +29,13 @@ class Pipelines(CollectiveTest):
         for n, batches, tokens, inner, micros in ((1, 2, 3, 1, 1), (2, 4, 5, 2, 2), (3, 3, 4, 3, 1), (4, 6, 3, 4, 2), (3, 5, 1, 2, 1)):
             with self.subTest(n=n, batches=batches, tokens=tokens):
                 self.run_well(n, "stream", batches, tokens, inner, micros)
+
+    def test_the_backend_is_exchanged(self):
+        """Neighbours meet anew, in order: here each would wait in its first receive for the one before."""
+        env = {"MUSTER_BACKEND_PATH": BUILD / "tests/backends", "MUSTER_LOG": "error"}
+        for n, schedule, chunks in ((3, "interleaved", 2), (2, "1f1b", 0)):
+            with self.subTest(n=n, schedule=schedule), self.ended():
+                self.run_well(n, "exchange", schedule, 6, chunks, "shelf", env=env)
 
     def test_wrong_arguments(self):
         self.run_well(1, "wrong")
