@@ -48,7 +48,8 @@ mst_status mst_init_device_mesh_with(const int *shape, int ndim, const char *con
                                      const mst_mesh_options *options);
 /* The same from text, as in "dp=2,pp=2,tp=2" or "2,2,2". */
 mst_status mst_init_device_mesh_from_with(const char *text, mst_mesh **mesh, const mst_mesh_options *options);
-/* Ends the mesh and all that it owns. A slice is left alone: it ends with its mesh. NULL is fine. */
+/* Ends the mesh and all that it owns. A slice is left alone: it ends with its mesh, which a slice of all its dimensions is itself. NULL is
+   fine. */
 mst_status mst_mesh_free(mst_mesh *mesh);
 
 /*

@@ -85,7 +85,7 @@ typedef struct mst_turn {
     bool first, last; /* it is the model's first part, or its last */
     int batch, token; /* streaming: which batch, and which new token; 0 is the one that follows the prompt */
     /* 0 … mst_pipeline_keeps - 1: a place for what the forward leaves for its backward; streaming: for the keys and values of these
-       sequences. Chunks share the places. */
+       sequences, not in take. Chunks share the places. */
     int keep;
     /* forward: what the part before passed on; NULL: there is none, the data is the program's. Streaming, first part: the ids of the
        tokens before. backward: the gradient of what the forward wrote; NULL: the loss is next. take: the ids. */

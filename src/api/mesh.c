@@ -73,7 +73,7 @@ mst_status mst_mesh_free(mst_mesh *handle) {
     if (!handle) return MST_OK;
     mst_mesh *mesh = find("mst_mesh_free", handle);
     if (!mesh) return MST_ERR_STATE;
-    if (mesh != mesh->family->members[0]) return MST_OK;
+    if (mesh != mesh->family->all) return MST_OK;
     if (msi_comm_in_callback())
         return msi_fail(MST_ERR_STATE, "free it after the callback has returned",
                         "a callback of a work cannot end the groups of a mesh");

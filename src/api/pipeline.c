@@ -40,6 +40,9 @@ static mst_status check_world(const mst_group *world, int world_size, int rank, 
         return msi_fail(MST_ERR_STATE, remedy,
                         "there is a world already, of which this is rank %d of %d, not rank %d of %d",
                         world->rank, world->size, rank, world_size);
+    if (*device == 'g' && !world->backends.of[MST_MEMORY_CUDA])
+        return msi_fail(MST_ERR_STATE, remedy,
+                        "there is a world already, without a backend for comm_device 'gpu'");
     if (ring_is_open() && ring.device != device)
         return msi_fail(MST_ERR_STATE, remedy, "the world was opened for comm_device '%s', not '%s'",
                         ring.device, device);
@@ -113,7 +116,8 @@ mst_status mst_initialize_distributed(const char *head_ip, int port, int world_s
     }
     if (st == MST_OK) st = world ? open_ring(world, device, &ring.pairs) : MST_ERR_STATE;
     if (st != MST_OK) return st;
-    st = mst_suppress_output(rank);
+    st = rank ? mst_suppress_output(rank)
+              : mst_restore_output(); /* as another rank of an earlier world it may have been silent */
     if (st != MST_OK) return msi_pairs_undo(&ring.pairs, st);
     ring.world = world->handle;
     ring.device = device;
@@ -160,11 +164,18 @@ static mst_pipeline *known(const char *name, const mst_site *site, const mst_pip
     return p;
 }
 
+/* Not in a callback of a work, which would wait, and not in a forked child, whose doings would end its parent's pipeline. */
+static mst_status check_use(const mst_pipeline *p) {
+    if (msi_comm_in_callback()) return msi_comm_refuse_waiting();
+    return msi_handle_alive(p->whole) ? msi_group_check_use(msi_handle_memory(p->whole)) : MST_OK;
+}
+
 mst_status mst_pipeline_new_with(mst_pipeline **pipeline, const mst_pipeline_options *given) {
     mst_pipeline_options o;
     mst_status st = msi_options_begin("mst_pipeline_new", &o, sizeof o, given);
     if (st == MST_OK) st = msi_check_timeout(o.timeout_ms);
     if (st == MST_OK && !pipeline) st = msi_fail(MST_ERR_INVALID, NULL, "pipeline is NULL");
+    if (st == MST_OK && msi_comm_in_callback()) st = msi_comm_refuse_waiting();
     if (st != MST_OK) return st;
     mst_group *stages = msi_api_group("mst_pipeline_new", &o.site, o.group);
     if (!stages) return MST_ERR_STATE;
@@ -181,9 +192,8 @@ mst_status mst_pipeline_new_with(mst_pipeline **pipeline, const mst_pipeline_opt
 mst_status mst_pipeline_free(mst_pipeline *pipeline) {
     mst_pipeline *p = pipeline ? known("mst_pipeline_free", NULL, pipeline) : NULL;
     if (!p) return pipeline ? MST_ERR_STATE : MST_OK;
-    if (msi_comm_in_callback())
-        return msi_fail(MST_ERR_STATE, "free it after the callback has returned",
-                        "a callback of a work cannot end a pipeline");
+    mst_status st = check_use(p);
+    if (st != MST_OK) return st;
     if (p->running)
         return msi_fail(MST_ERR_STATE, "free it after the run has returned", "the pipeline is running");
     msi_pipeline_free(p);
@@ -197,6 +207,8 @@ mst_status mst_pipeline_run_with(mst_pipeline *pipeline, const mst_run_options *
     if (st != MST_OK) return st;
     mst_pipeline *p = known(name, &options.site, pipeline);
     if (!p) return mst_last_error()->status;
+    st = check_use(p);
+    if (st != MST_OK) return st;
     if (p->failed)
         return msi_fail(MST_ERR_STATE, "free it, and make another", "the pipeline has failed before");
     if (p->running)

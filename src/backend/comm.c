@@ -198,7 +198,7 @@ static void clear(struct mst_work *op, int timeout_ms, mst_cancel *cancel) {
 void msi_comm_return(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     msi_comm_lock(comm);
-    msi_list_push(&comm->spare, &op->node);
+    msi_comm_spare(op);
     msi_comm_unlock(comm);
 }
 
@@ -272,6 +272,9 @@ static mst_status wait_for_doors(const struct mst_work *op, const int *ranks, co
         if (st != MST_ERR_TIMEOUT) return st;
         st = comm->hooks.look(comm->hooks.context, &at);
         if (st != MST_OK) return st;
+        int culprit;
+        st = msi_note_read_gave_up(comm, &culprit);
+        if (st != MST_OK) return msi_blame(st, comm->hooks.global(comm->hooks.context, culprit));
         if (msi_now() >= wait->deadline) return say_absent(comm, ranks);
     }
 }

@@ -225,7 +225,8 @@ mst_status msi_comm_abandon(mst_work *handle);
 mst_status msi_comm_leave(mst_work *handle);
 /* Calls back when it is done, or now. A callback may begin operations and give back works, but not wait. */
 mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg);
-/* Is this thread in a callback? */
+/* Is this thread in a callback? And a failure for what would wait there. */
 bool msi_comm_in_callback(void);
+mst_status msi_comm_refuse_waiting(void);
 
 #endif

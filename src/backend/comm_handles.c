@@ -28,9 +28,7 @@ static void take_back(struct mst_work *op) {
     op->held = false;
     op->turn = (op->turn + 1) % MSI_HANDLE_TURNS;
     op->abandoned = true;
-    if (!op->done) return;
-    msi_list_remove(&op->node);
-    msi_list_push(&op->comm->spare, &op->node);
+    if (op->done) msi_comm_spare(op);
 }
 
 mst_work *msi_comm_give(struct mst_work *op) {

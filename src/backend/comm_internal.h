@@ -183,6 +183,12 @@ bool msi_comm_heard(struct msi_comm *comm);
  * the callbacks of what ended.
  */
 bool msi_comm_help(struct msi_comm *comm);
+/* Under the lock: nobody needs it any more, whichever list it is in. */
+static inline void msi_comm_spare(struct mst_work *op) {
+    msi_list_remove(&op->node);
+    msi_list_push(&op->comm->spare, &op->node);
+}
+
 /* Done, or so for its own callback. */
 bool msi_comm_is_over(const struct mst_work *op);
 /* How one that is over went. */
@@ -190,9 +196,8 @@ mst_status msi_comm_explain(const struct mst_work *op);
 /* Under the lock: waits for one that the program holds as of this turn, and takes it back. */
 mst_status msi_comm_wait_for(struct mst_work *op, unsigned turn, const struct msi_wait *wait);
 
-/* Calls a work's callback; fails what would wait in one. */
+/* Calls a work's callback. */
 void msi_comm_tell(void (*callback)(mst_status, void *), mst_status status, void *arg);
-mst_status msi_comm_refuse_waiting(void);
 
 /* The group is being destroyed: tells the callbacks of works that will not be done. */
 void msi_comm_call_off(struct msi_comm *comm);

@@ -325,7 +325,7 @@ static mst_status run_here(struct mst_work *op) {
     enum msi_advance got = run_now(op);
     if (got == MSI_DONE) {
         msi_comm_mark_over(op);
-        msi_list_push(&comm->spare, &op->node);
+        msi_list_push(&comm->spare, &op->node); /* it was in no list */
         return MST_OK;
     }
     if (op->begun) msi_mark_start(&op->mark);
@@ -342,8 +342,7 @@ static mst_status run_here(struct mst_work *op) {
     }
     if (comm->engine) comm->engine->blocking = false;
     st = msi_comm_explain(op);
-    msi_list_remove(&op->node);
-    msi_list_push(&comm->spare, &op->node);
+    msi_comm_spare(op);
     if (st != MST_OK) msi_flight_keep();
     return st;
 }

@@ -19,9 +19,8 @@ static void collect(struct msi_comm *comm, bool all) {
         bool past = comm->failure.status == MST_OK && msi_engine_is_past(comm->engine, op);
         if (!past && comm->failure.status == MST_OK && !all) continue;
         if (!past) op->job.timed = false;
-        msi_list_remove(&op->node);
         msi_comm_mark_over(op);
-        msi_list_push(&comm->spare, &op->node);
+        msi_comm_spare(op);
     }
 }
 
@@ -53,7 +52,7 @@ static void leave_there(struct mst_work *op) {
     }
     op->job.timed = false;
     msi_comm_mark_over(op);
-    msi_list_push(&comm->spare, &op->node);
+    msi_comm_spare(op);
 }
 
 /* The thread is started so that somebody watches. */

@@ -24,11 +24,7 @@ static mst_status refresh(void *context) {
 }
 
 static char how_gone(const mst_group *group, int rank) {
-    struct msi_world *world = group->world;
-    pthread_mutex_lock(&world->lock);
-    char how = world->gone[msi_group_global_rank(group, rank)].how;
-    pthread_mutex_unlock(&world->lock);
-    return how;
+    return msi_world_how_gone(group->world, msi_group_global_rank(group, rank));
 }
 
 static bool is_gone(void *context, int rank) {

@@ -66,17 +66,18 @@ static mst_status wait_for(struct msi_world *world, const char *name, const stru
     return st == MST_ERR_PEER_LOST ? msi_world_read_events(world, wait) : st;
 }
 
-static bool is_gone(struct msi_world *world, int rank) {
+char msi_world_how_gone(struct msi_world *world, int rank) {
     pthread_mutex_lock(&world->lock);
-    bool gone = world->gone[rank].order != 0;
+    char how = world->gone[rank].order ? world->gone[rank].how : 0;
     pthread_mutex_unlock(&world->lock);
-    return gone;
+    return how;
 }
 
 mst_status msi_world_get(struct msi_world *world, const struct msi_wait *wait, const char *name, int rank,
                          struct msi_buf *value) {
     for (;;) {
-        bool gone = is_gone(world, rank); /* asked first: what it left behind was there before it went */
+        bool gone =
+            msi_world_how_gone(world, rank); /* asked first: what it left behind was there before it went */
         mst_status st = msi_world_look(world, wait, name, value);
         if (st != MST_OK || value->len || gone) return st;
         st = wait_for(world, name, wait);

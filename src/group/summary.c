@@ -111,13 +111,6 @@ struct round {
     bool failed;                /* a rank is gone, and others may have come less far for it */
 };
 
-static char how_gone(struct msi_world *world, int rank) {
-    pthread_mutex_lock(&world->lock);
-    char how = world->gone[rank].order ? world->gone[rank].how : 0;
-    pthread_mutex_unlock(&world->lock);
-    return how;
-}
-
 static struct moment wanted_of(const struct round *round, int rank) {
     return next_moment(round->world->summed->taken[rank], round->after);
 }
@@ -133,7 +126,7 @@ static mst_status take_other(struct round *round, int rank, struct moment head, 
     struct msi_world *world = round->world;
     struct moment *taken = &world->summed->taken[rank];
     bool ahead = is_later(head, wanted_of(round, rank));
-    bool stuck = round->failed && how_gone(world, rank) != 'D' && is_later(head, *taken);
+    bool stuck = round->failed && msi_world_how_gone(world, rank) != 'D' && is_later(head, *taken);
     if (!ahead && !stuck) return MST_OK;
     char key[MSI_KEY_MAX];
     struct msi_exchange x = {.req = msi_read_request(tally_key(key, world, rank, head))};
@@ -155,7 +148,8 @@ static mst_status look_at(struct round *round, const int *ranks, int n, const st
     memset(x, 0, sizeof room->x);
     for (int i = 0; i < n; i++) {
         struct moment wanted = wanted_of(round, ranks[i]);
-        room->gone[i] = how_gone(world, ranks[i]); /* asked first: what it left was there before it went */
+        room->gone[i] =
+            msi_world_how_gone(world, ranks[i]); /* asked first: what it left was there before it went */
         x[2 * i].req = msi_read_request(tally_key(room->keys[2 * i], world, ranks[i], wanted));
         x[2 * i + 1].req = msi_read_request(head_key(room->keys[2 * i + 1], world, ranks[i]));
     }
@@ -237,7 +231,7 @@ static void clean_up(const struct round *round, mst_cancel *cancel) {
 static mst_status collect(struct round *round, const struct msi_wait *wait) {
     int ranks[AT_ONCE], next, n;
     mst_status st;
-    for (int r = 0; r < round->world->size; r++) round->failed |= how_gone(round->world, r) != 0;
+    for (int r = 0; r < round->world->size; r++) round->failed |= msi_world_how_gone(round->world, r) != 0;
     while ((st = look_at_all(round, wait)) == MST_OK) {
         next = 0;
         n = next_open(round, &next, ranks);

@@ -230,6 +230,8 @@ mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, 
 
 /* Reads what became of ranks. */
 mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait *wait);
+/* 'D': it died, 'L': it left in good order, 0: it is there, as far as was read. */
+char msi_world_how_gone(struct msi_world *world, int rank);
 
 /*
  * Takes in what became of ranks, as far as the store tells, and fails if that ends the group:

@@ -122,7 +122,9 @@ mst_status msi_mesh_make(struct msi_world *world, const int *shape, int ndim, co
         st = msi_mesh_adopt(family, &axes, whole);
     else
         msi_axes_free(&axes);
-    if (st != MST_OK) {
+    if (st == MST_OK) {
+        family->all = *whole;
+    } else {
         msi_group_end(&family->whole);
         free_family(family);
     }

@@ -32,6 +32,7 @@ struct msi_mesh_family {
     char id[64];          /* that group's, by which ranks know the mesh */
     mst_group_options of; /* its groups */
     char *backend;        /* NULL: the world's */
+    const mst_mesh *all;  /* the whole mesh */
     pthread_mutex_t lock; /* of what follows */
     int *dims;            /* scratch, one for each dimension of the grid */
     mst_group **found;    /* likewise, one for each axis that a mesh can have */

@@ -24,13 +24,23 @@ static void name_end(const mst_group *whole, const mst_pipeline *p, char key[96]
     name_key(whole, name, key);
 }
 
-/* A rank that has died is known to the store, as is whether another died before it. */
+static bool is_gone(const mst_group *whole, int rank, char how) {
+    return rank >= 0 && msi_world_how_gone(whole->world, rank) == how;
+}
+
+/*
+ * A rank that has died is known to the store, as is whether another died before it. One that left before, its part being done, is not to
+ * blame for a death.
+ */
 static mst_status who_died(mst_pipeline *p, mst_status status) {
     mst_group *whole = whole_of(p);
     struct msi_words own;
+    int blamed = mst_last_error()->culprit;
     if (!whole || status != MST_ERR_PEER_LOST) return status;
     msi_words_keep(&own, status);
-    return msi_group_check(whole, true) == MST_ERR_PEER_LOST ? MST_ERR_PEER_LOST : msi_words_say(&own);
+    mst_status st = msi_group_check(whole, true);
+    bool left = is_gone(whole, mst_last_error()->culprit, 'L') && is_gone(whole, blamed, 'D');
+    return st == MST_ERR_PEER_LOST && !left ? st : msi_words_say(&own);
 }
 
 /* As the first said, whose line that is; this stage would have said the note, and has the words. */
@@ -91,6 +101,16 @@ void msi_blame_wait(mst_pipeline *p, int neighbour) {
         msi_world_put(whole->world, &wait, key, msi_cstr(text));
     else
         msi_world_drop(whole->world, &wait, key);
+}
+
+void msi_blame_forget(mst_pipeline *p) {
+    mst_group *whole = whole_of(p);
+    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    char key[96];
+    if (!whole || whole->size == 1) return;
+    name_wait(whole, p->rank, key);
+    msi_world_drop(whole->world, &wait, key);
+    msi_pipeline_unsay(p, &wait);
 }
 
 int msi_blame_late(mst_pipeline *p, int neighbour) {

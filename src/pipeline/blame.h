@@ -19,5 +19,7 @@ bool msi_blame_settle(mst_pipeline *p, mst_status *status);
 void msi_blame_wait(mst_pipeline *p, int neighbour);
 /* The stage that keeps this one waiting for a neighbour, both by global rank: the neighbour, or one that keeps that waiting too. */
 int msi_blame_late(mst_pipeline *p, int neighbour);
+/* Takes what this stage wrote for others out of the store; the ends go with the group. */
+void msi_blame_forget(mst_pipeline *p);
 
 #endif

@@ -34,7 +34,7 @@ static void spec_words(const struct msi_schedule_spec *s, char *text, size_t siz
 }
 
 /* What a rank passes on lies here until the one behind it has read it. */
-static void name_key(const mst_group *whole, int rank, char key[96]) {
+static void name_passes(const mst_group *whole, int rank, char key[96]) {
     snprintf(key, 96, "%s/passes/%d", whole->id, rank);
 }
 
@@ -47,10 +47,17 @@ static mst_status tell(const mst_pipeline *p, mst_group *whole, const struct msi
     add_shape(&note, &p->own.out);
     add_shape(&note, &p->own.prompt);
     add_shape(&note, &p->own.ids);
-    name_key(whole, p->rank, key);
+    name_passes(whole, p->rank, key);
     st = note.failed ? msi_fail_memory() : msi_world_put(whole->world, wait, key, msi_buf_str(&note));
     msi_buf_free(&note);
     return st;
+}
+
+void msi_pipeline_unsay(mst_pipeline *p, const struct msi_wait *wait) {
+    const mst_group *whole = msi_handle_memory(p->whole);
+    char key[96];
+    name_passes(whole, p->rank, key);
+    msi_world_drop(whole->world, wait, key);
 }
 
 static mst_status read_note(mst_pipeline *p, const struct msi_buf *note) {
@@ -74,7 +81,7 @@ mst_status msi_pipeline_hear(mst_pipeline *p, const struct msi_wait *wait) {
         p->previous = p->own;
         return MST_OK;
     }
-    name_key(whole, p->before, key);
+    name_passes(whole, p->before, key);
     mst_status st = msi_world_look(whole->world, wait, key, &note);
     if (st == MST_OK) st = read_note(p, &note);
     msi_world_drop(whole->world, wait, key);

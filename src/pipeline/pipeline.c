@@ -1,7 +1,7 @@
 /* pipeline.c - making and freeing a pipeline. See pipeline.h. */
-#include "pipeline/pipeline.h"
 #include "base/error.h"
 #include "base/handles.h"
+#include "pipeline/blame.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -71,14 +71,20 @@ static mst_status make_slots(mst_pipeline *p, int channel, int direction) {
     return MST_OK;
 }
 
+/* .prompt is enough where nothing follows the prompts. */
+static bool lacks_shape(const mst_pipeline *p, int channel) {
+    bool prompts_alone = p->spec.kind == MSI_STREAM && p->spec.tokens == 1;
+    if (channel == MSI_TOKENS) return !p->own.ids.n;
+    return !p->own.out.n && !(prompts_alone && p->own.prompt.n);
+}
+
 /* What this stage itself should have said is missed here, before the others are told. */
 static mst_status check_own(const mst_pipeline *p) {
     mst_status st = msi_shape_check(&p->own.out, ".out is");
     if (st == MST_OK) st = msi_shape_check(&p->own.prompt, ".prompt is");
     if (st == MST_OK) st = msi_shape_check(&p->own.ids, ".ids is");
     for (int c = 0; c < MSI_CHANNELS && st == MST_OK; c++)
-        if (c != MSI_GRADIENTS && p->list.slots[c][MSI_OUT_SLOT] && !slot_bytes(p, c, false))
-            st = say_no_shape(c);
+        if (c != MSI_GRADIENTS && p->list.slots[c][MSI_OUT_SLOT] && lacks_shape(p, c)) st = say_no_shape(c);
     if (st == MST_OK && !p->options.forward) st = msi_fail(MST_ERR_INVALID, NULL, ".forward is NULL");
     if (st == MST_OK && msi_schedule_trains(p->spec.kind) && !p->options.backward)
         st = msi_fail(MST_ERR_INVALID, "give one, or .schedule = \"forward\"",
@@ -209,6 +215,7 @@ static void free_slots(mst_pipeline *p, int channel, int direction) {
 /* Groups first: they end what is under way in the buffers. */
 void msi_pipeline_free(mst_pipeline *p) {
     msi_handle_remove(p->handle);
+    if (p->failed || p->meetings < MSI_PIPELINE_MEETINGS) msi_blame_forget(p);
     msi_pairs_close(&p->pairs);
     msi_group_end(&p->whole);
     for (int c = 0; c < MSI_CHANNELS; c++) {

@@ -10,6 +10,9 @@
 
 #include <muster/pipeline.h>
 
+/* Before the first run; how each ended stands in the store, see blame.h. */
+enum { MSI_PIPELINE_MEETINGS = 3 };
+
 /* A buffer for messages, and what is under way in it. */
 struct msi_buffer {
     void *memory;
@@ -33,7 +36,7 @@ struct mst_pipeline {
     struct msi_pairs pairs;
     struct msi_passes own, previous;
     struct msi_buffer *slots[MSI_CHANNELS][2]; /* by direction: MSI_IN_SLOT, MSI_OUT_SLOT */
-    int meetings;                              /* that went well */
+    int meetings;                              /* that went well, of MSI_PIPELINE_MEETINGS */
     bool failed, running;
     mst_run_options run; /* of the run that is going on */
     mst_pipeline_times times;
@@ -54,6 +57,8 @@ mst_status msi_pipeline_end(mst_pipeline *pipeline, mst_status status);
 
 /* All stages find out whether they mean the same, and fail if they do not. own: how it stands with this one. See meet.c. */
 mst_status msi_pipeline_meet(mst_pipeline *pipeline, const struct msi_wait *wait, mst_status own);
+/* Takes back what it said there, where nobody may have come to hear it. */
+void msi_pipeline_unsay(mst_pipeline *pipeline, const struct msi_wait *wait);
 /* Then each learns what the one before passes on … */
 mst_status msi_pipeline_hear(mst_pipeline *pipeline, const struct msi_wait *wait);
 /* … and all come here, with how that went and what it led to, and again with how they met their neighbours. Fails for all or none. */

@@ -21,7 +21,7 @@ struct msi_layer_costs {
 /*
  * Exact: no other partition has a cheaper largest part, and among those that have the same, none a smaller sum of squares;
  * of what is then left, that whose first parts have more layers. Layers that cost the same are so partitioned evenly.
- * Takes some layers² steps and 2 x parts x layers bytes.
+ * Takes some layers² steps, with costs of which most are 0 parts times as many, and 2 x parts x layers bytes.
  */
 mst_status msi_partition_weighted(const struct msi_layer_costs *costs, int layers, int parts, int *starts);
 

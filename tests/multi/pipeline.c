@@ -9,6 +9,8 @@
  *                                        "dies", or is "late"
  *   pipeline unfit HOW STAGE             that stage "differs" in its schedule, "lacks" a shape, has no memory: "starves", finds its backend
  *                                        "shut", or comes when the others have given up: "tarries"
+ *   pipeline misused                     in a callback of a work, and in a forked child: refused, and the pipeline goes on
+ *   pipeline after_leaving               forwards alone: stage 0 leaves the world when it is done, then stage 1 of 3 dies
  *   pipeline wrong                       arguments that make no sense
  *   pipeline alone                       one rank
  *   pipeline ring PORT                   FlexLLMGen's beginning, and a message round the ring; rank and size are the launcher's
@@ -22,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { COUNT = 1000, KEEPS = 256, PROMPT = 4 };
@@ -256,6 +259,58 @@ static void unfit(const char *how, int stage) {
     train("1f1b", 4, 0, 2, NULL, 0, 0);
 }
 
+static void run_in_callback(mst_status status, void *arg) {
+    mst_pipeline *p = arg, *other = NULL;
+    CHECK(status);
+    REFUSE(mst_pipeline_run(p), MST_ERR_STATE, "a callback of a work cannot wait");
+    REFUSE(mst_pipeline_free(p), MST_ERR_STATE, "a callback of a work cannot wait");
+    REFUSE(mst_pipeline_new(&other, .forward = forward), MST_ERR_STATE, "a callback of a work cannot wait");
+}
+
+static void misused(void) {
+    struct model m = {.stages = size, .parts = size};
+    mst_pipeline *p;
+    mst_work *work;
+    int status = 0, one = 1;
+    for (int i = 0; i < KEEPS; i++) m.kept[i] = -1;
+    CHECK(mst_pipeline_new(&p, .micros = 4, .out = {MST_I64, 1, {COUNT}}, .forward = forward,
+                           .backward = backward, .arg = &m));
+    CHECK(mst_all_reduce(&one, 1, MST_I32, .work = &work));
+    CHECK(mst_work_on_done(work, run_in_callback, p));
+    CHECK(mst_wait(work));
+    pid_t child = fork();
+    if (child == 0) {
+        REFUSE(mst_pipeline_run(p), MST_ERR_STATE, "fork");
+        REFUSE(mst_pipeline_free(p), MST_ERR_STATE, "fork");
+        _exit(0);
+    }
+    assert(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    CHECK(mst_pipeline_run(p));
+    CHECK(mst_pipeline_free(p));
+}
+
+static mst_status die_as_second(const mst_turn *turn, void *arg) {
+    (void)arg;
+    int none;
+    if (me == 1 && turn->micro == 1) {
+        REFUSE(mst_recv(&none, 1, MST_I32, .src = 0), MST_ERR_PEER_LOST, "has left"); /* not before it has */
+        raise(SIGKILL);
+    }
+    return MST_OK;
+}
+
+static void after_leaving(void) {
+    mst_pipeline *p;
+    CHECK(mst_pipeline_new(&p, .schedule = "forward", .micros = 2, .out = {MST_I64, 1, {1}},
+                           .forward = die_as_second));
+    mst_status st = mst_pipeline_run(p);
+    printf("%s culprit %d: %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
+    fflush(stdout);
+    mst_pipeline_free(p);
+    mst_destroy_process_group(NULL);
+    exit(0);
+}
+
 static mst_status refuse_third(const mst_turn *turn, void *arg) {
     (void)arg;
     return turn->micro == 2 ? MST_ERR_CALLBACK : MST_OK;
@@ -276,6 +331,12 @@ static void wrong(void) {
     REFUSE(mst_pipeline_new(&p), MST_ERR_INVALID, ".forward is NULL");
     REFUSE(mst_pipeline_new(&p, .forward = forward), MST_ERR_INVALID, ".backward is NULL, but 1f1b trains");
     REFUSE(mst_pipeline_new(NULL), MST_ERR_INVALID, "pipeline is NULL");
+    REFUSE(mst_pipeline_new(&p, .forward = forward, .schedule = "interleaved", .chunks = 2,
+                            .backward = backward, .prompt = {MST_F32, 1, {4}}),
+           MST_ERR_INVALID, ".out is not given");
+    REFUSE(mst_pipeline_new(&p, .forward = forward, .schedule = "interleaved", .chunks = 2,
+                            .backward = backward, .out = {MST_F32, 0, {0}}),
+           MST_ERR_INVALID, ".out is not given");
     REFUSE(mst_pipeline_run(NULL), MST_ERR_INVALID, "pipeline is NULL");
     REFUSE(mst_partition_layers(3, 4, starts), MST_ERR_INVALID, "3 layers");
     REFUSE(mst_partition_layers(3, 2, NULL), MST_ERR_INVALID, "starts is NULL");
@@ -369,6 +430,10 @@ int main(int argc, char **argv) {
         train("1f1b", 4, 0, 3, argv[2], number[3], number[4]);
     else if (!strcmp(what, "unfit"))
         unfit(argv[2], number[3]);
+    else if (!strcmp(what, "misused"))
+        misused();
+    else if (!strcmp(what, "after_leaving"))
+        after_leaving();
     else if (!strcmp(what, "wrong"))
         wrong();
     else if (!strcmp(what, "round")) {

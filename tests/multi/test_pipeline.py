@@ -80,6 +80,15 @@ class Pipelines(CollectiveTest):
         for rank in (0, 2, 3):
             self.assertRegex(out, rf"\[{rank}\] MST_ERR_PEER_LOST culprit 1: .*rank 1 .* died")
 
+    def test_a_stage_is_killed_after_another_has_left(self):
+        out = self.failed(3, "after_leaving", status=1)
+        self.assertIn("[0] MST_OK ", out)
+        self.assertRegex(out, r"\[2\] MST_ERR_PEER_LOST culprit 1: .*rank 1 .* died")
+
+    def test_misused(self):
+        for n in (1, 2, 3):
+            self.run_well(n, "misused")
+
     def test_a_stage_is_late(self):
         out = self.failed(4, "fail", "late", 1, 1)
         for rank in (0, 2, 3):
