@@ -54,7 +54,7 @@ struct gpt_cache *gpt_cache_new(struct gpt_model *model, size_t batch, size_t ca
     c->keys = malloc(kept * sizeof *c->keys);
     c->values = malloc(kept * sizeof *c->values);
     c->logits = calloc(batch * model->config.vocabulary, sizeof *c->logits);
-    if (!c->keys || !c->values || !c->logits || gpt_model_turn_head(model) || lay_out(c)) {
+    if (!c->keys || !c->values || !c->logits || (!model->head && gpt_model_turn_head(model)) || lay_out(c)) {
         gpt_cache_free(c);
         return gpt_fail("no memory for a cache of %zu sequences of %zu tokens", batch, capacity), NULL;
     }

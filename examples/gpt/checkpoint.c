@@ -107,7 +107,12 @@ int gpt_checkpoint_write(const char *directory, const struct gpt_model *model, c
     if (gpt_tensors_open(path, &tensors)) return -1;
     int fd = open(path, O_WRONLY | O_CLOEXEC), st;
     struct target to = {fd, path, &tensors};
-    st = fd < 0 ? gpt_fail("%s: %s", path, strerror(errno)) : write_all(&to, model, adam);
+    if (adam && tensors.step != adam->step)
+        st = gpt_fail(
+            "%s: left of another save, of step %llu: let all processes share the directory of --save", path,
+            (unsigned long long)tensors.step);
+    else
+        st = fd < 0 ? gpt_fail("%s: %s", path, strerror(errno)) : write_all(&to, model, adam);
     if (!st && fsync(fd)) st = gpt_fail("%s: %s", path, strerror(errno));
     if (fd >= 0) close(fd);
     gpt_tensors_free(&tensors);
@@ -121,8 +126,18 @@ static int replace(const char *directory, const char *part, const char *name) {
     return rename(from, to) ? gpt_fail("%s: %s", to, strerror(errno)) : 0;
 }
 
+/* That the names are others now is kept, too. */
+static int sync_directory(const char *directory) {
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool kept = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL); /* EINVAL: not on this file system */
+    int st = kept ? 0 : gpt_fail("%s: %s", directory, strerror(errno));
+    if (fd >= 0) close(fd);
+    return st;
+}
+
 int gpt_checkpoint_finish(const char *directory) {
-    return replace(directory, CONFIG PART, CONFIG) ? -1 : replace(directory, MODEL PART, MODEL);
+    if (replace(directory, CONFIG PART, CONFIG) || replace(directory, MODEL PART, MODEL)) return -1;
+    return sync_directory(directory);
 }
 
 void gpt_checkpoint_drop(const char *directory) {

@@ -1,6 +1,7 @@
 /*
  * checkpoint.h - a model in a directory: config.json and model.safetensors, as the transformers library lays them out.
- * A checkpoint of training also has the optimiser's moments in the same file, so that one rename replaces it all.
+ * A checkpoint of training also has the optimiser's moments in the same file, so that one rename replaces it all; config.json, which is
+ * renamed before, says the same as the one before it, unless a model of another shape is saved over that.
  *
  * Weights are in the file whole, however the processes that wrote them had split the model; each reads its slice. To
  * write, one process creates, then each writes its slices (of equal ones, one process), then one finishes.

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST = 1 << 20, MOST_LAYERS = 1000, KEY_ROOM = 128 };
 
@@ -169,5 +170,6 @@ int gpt_config_save(const char *path, const struct gpt_config *c) {
     fprintf(out, "  \"activation_function\": \"%s\",\n", c->activation == GPT_RELU ? "relu" : "gelu_new");
     if (c->norm == GPT_RMS_NORM) fprintf(out, "  \"norm\": \"rms\",\n");
     fprintf(out, "  \"layer_norm_epsilon\": %.9g\n}\n", (double)c->epsilon);
-    return fclose(out) ? gpt_fail("%s: %s", path, strerror(errno)) : 0;
+    bool kept = fflush(out) == 0 && fsync(fileno(out)) == 0;
+    return fclose(out) || !kept ? gpt_fail("%s: %s", path, strerror(errno)) : 0;
 }

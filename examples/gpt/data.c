@@ -15,13 +15,30 @@ static const char *const licences[] = {
     "LICENSE",
 };
 
+static uint32_t add_bytes(uint32_t sum, const void *bytes, size_t n) {
+    for (const unsigned char *b = bytes; n; n--, b++) sum = (sum ^ *b) * 16777619u; /* FNV-1a */
+    return sum;
+}
+
+static int sum_up(struct gpt_text *text) {
+    enum { SOME = 4096 };
+    char bytes[SOME];
+    size_t n = text->size < SOME ? text->size : SOME;
+    text->sum = add_bytes(2166136261u, &text->size, sizeof text->size);
+    for (int end = 0; end < 2; end++) {
+        if (gpt_file_read(text->fd, bytes, n, end ? text->size - n : 0, text->path)) return -1;
+        text->sum = add_bytes(text->sum, bytes, n);
+    }
+    return 0;
+}
+
 int gpt_text_open(const char *path, struct gpt_text *text) {
     for (size_t i = 0; !path && i < sizeof licences / sizeof *licences; i++)
         if (access(licences[i], R_OK) == 0) path = licences[i];
     if (!path) return gpt_fail("no licence text is found here; give a text with --text FILE");
     text->path = path;
     text->fd = gpt_file_open(path, &text->size);
-    return text->fd < 0 ? -1 : 0;
+    return text->fd < 0 ? -1 : sum_up(text);
 }
 
 void gpt_text_close(struct gpt_text *text) {

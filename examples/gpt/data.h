@@ -11,7 +11,8 @@
 struct gpt_text {
     const char *path;
     size_t size;
-    int fd; /* read piece by piece, so that one that is cut off meanwhile is an error and no signal */
+    uint32_t sum; /* of its length, beginning and end: another text most likely has another */
+    int fd;       /* read piece by piece, so that one that is cut off meanwhile is an error and no signal */
 };
 
 /* The file at path, or with NULL a licence that every Debian machine has. */

@@ -3,7 +3,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static char words[1024];
@@ -41,9 +40,4 @@ void gpt_hush(void) {
 
 bool gpt_hushed(void) {
     return hushed;
-}
-
-void gpt_hush_all_but_first(void) {
-    const char *rank = getenv("RANK");
-    if (rank && atoi(rank) > 0) gpt_hush();
 }

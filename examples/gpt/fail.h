@@ -22,7 +22,5 @@ bool gpt_is_behind(void);
 /* Another process of the job says what went wrong, or says it too: this one is to end without words, after that one. */
 void gpt_hush(void);
 bool gpt_hushed(void);
-/* For a failure that every process meets before they know each other: all but the first are hushed. */
-void gpt_hush_all_but_first(void);
 
 #endif

@@ -17,7 +17,7 @@ int gpt_file_open(const char *path, size_t *size) {
     if (fstat(fd, &info))
         gpt_fail("%s: %s", path, strerror(errno));
     else if (!S_ISREG(info.st_mode))
-        gpt_fail("%s: not a file", path);
+        gpt_fail("%s: not a regular file", path);
     else {
         *size = (size_t)info.st_size;
         return fd;

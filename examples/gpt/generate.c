@@ -104,7 +104,9 @@ static int open_own(struct generator *g) {
 }
 
 static int open_generator(struct generator *g) {
-    if (gpt_parallel_open(&g->parallel, g->options->mesh, g->options->deterministic)) return -1;
+    const struct gpt_options *o = g->options;
+    if (gpt_parallel_open(&g->parallel, o->mesh, o->deterministic)) return -1;
+    if (o->backend && gpt_parallel_use(&g->parallel, o->backend)) return -1;
     return gpt_parallel_agree(&g->parallel, open_own(g));
 }
 

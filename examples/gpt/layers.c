@@ -109,15 +109,14 @@ void gpt_activate_back(enum gpt_activation kind, const float *restrict x, size_t
         }
 }
 
-double gpt_cross_entropy(float *logits, const int *targets, size_t rows, size_t vocabulary, float scale) {
-    double loss = 0;
+void gpt_cross_entropy(float *logits, const int *targets, size_t rows, size_t vocabulary, float scale,
+                       double *loss) {
     for (size_t row = 0; row < rows; row++, logits += vocabulary) {
         float most = vec_max(logits, vocabulary), right = logits[targets[row]];
         for (size_t i = 0; i < vocabulary; i++) logits[i] = vec_exp(logits[i] - most);
         float sum = vec_sum(logits, vocabulary);
-        loss += log((double)sum) + (double)most - (double)right;
+        *loss += log((double)sum) + (double)most - (double)right;
         vec_scale(logits, scale / sum, vocabulary);
         logits[targets[row]] -= scale;
     }
-    return loss;
 }

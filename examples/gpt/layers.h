@@ -46,9 +46,10 @@ void gpt_activate(enum gpt_activation kind, const float *x, size_t count, float 
 void gpt_activate_back(enum gpt_activation kind, const float *x, size_t count, float *dy);
 
 /*
- * The sum over all rows of -log p(target). Each row of logits becomes its own gradient times `scale`, which is
+ * Adds -log p(target) of each row to *loss, one after the other. Each row of logits becomes its own gradient times `scale`, which is
  * 1 / (tokens of the whole step) in training.
  */
-double gpt_cross_entropy(float *logits, const int *targets, size_t rows, size_t vocabulary, float scale);
+void gpt_cross_entropy(float *logits, const int *targets, size_t rows, size_t vocabulary, float scale,
+                       double *loss);
 
 #endif

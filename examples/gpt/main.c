@@ -6,6 +6,7 @@
  */
 #include "commands.h"
 #include "fail.h"
+#include "parallel.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,15 +28,20 @@ static int run(int count, char **arguments) {
     static const struct {
         const char *name;
         int (*run)(const struct gpt_options *options);
-    } commands[] = {
-        {"train", gpt_train}, {"generate", gpt_generate}, {"logits", gpt_logits}, {"matmul", gpt_measure}};
+        bool shared; /* by the processes of a mesh */
+    } commands[] = {{"train", gpt_train, true},
+                    {"generate", gpt_generate, true},
+                    {"logits", gpt_logits, false},
+                    {"matmul", gpt_measure, false}};
     struct gpt_options options;
     int st = gpt_options_parse(count, arguments, &options);
     if (st > 0) return 0;
-    for (size_t i = 0; i < sizeof commands / sizeof *commands && st == 0; i++)
-        if (strcmp(options.command, commands[i].name) == 0) return commands[i].run(&options);
-    gpt_hush_all_but_first();
-    return st ? st : gpt_fail("%s: there is no such command; gpt --help lists them", options.command);
+    if (st) gpt_hush_all_but_first();
+    if (st) return st;
+    size_t i = 0;
+    while (strcmp(options.command, commands[i].name) != 0) i++;
+    if (!options.mesh && gpt_check_alone(commands[i].shared)) return -1;
+    return commands[i].run(&options);
 }
 
 int main(int count, char **arguments) {

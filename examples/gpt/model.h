@@ -111,8 +111,8 @@ float *gpt_acts_gradient(struct gpt_acts *acts);
 /* tokens: [batch][time], for the first stage. The last one leaves acts->logits. */
 int gpt_forward(struct gpt_model *model, struct gpt_acts *acts, const int *tokens,
                 const struct gpt_hooks *hooks);
-/* The sum of the tokens' losses; see gpt_cross_entropy for scale. */
-double gpt_loss(struct gpt_model *model, struct gpt_acts *acts, const int *targets, float scale);
+/* Adds the tokens' losses to *loss; see gpt_cross_entropy for scale. */
+void gpt_loss(struct gpt_model *model, struct gpt_acts *acts, const int *targets, float scale, double *loss);
 /* Adds to the gradients of the stage's parameters. */
 int gpt_backward(struct gpt_model *model, struct gpt_acts *acts, const int *tokens,
                  const struct gpt_hooks *hooks);

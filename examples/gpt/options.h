@@ -26,10 +26,14 @@ struct gpt_options {
     size_t samples, tokens;
     double temperature;
     size_t seed;
+    uint64_t given; /* which the command line had, a bit for each in the table's order */
 };
 
 /* Fills the defaults, then what the command line says. 1 where help was asked for and printed. */
 int gpt_options_parse(int count, char **arguments, struct gpt_options *options);
+/* Fails for options of a model that the one in the directory, which has this config, is not like. */
+int gpt_options_agree(const struct gpt_options *options, const char *directory,
+                      const struct gpt_config *config);
 /* The model that the options describe. */
 int gpt_options_config(const struct gpt_options *options, struct gpt_config *config);
 

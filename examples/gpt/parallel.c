@@ -30,21 +30,19 @@ static int way_of(const char *name) {
 }
 
 /* Fills sizes and coordinates from the mesh's dimensions; together becomes those of dp and cp, in the mesh's order. */
-static int read_mesh(struct gpt_parallel *p, char *together, size_t room) {
+static void read_mesh(struct gpt_parallel *p, char *together, size_t room) {
     int shape[GPT_WAYS + 1], at[GPT_WAYS + 1], n = mst_mesh_shape(p->mesh, shape, GPT_WAYS + 1);
     mst_mesh_get_coordinate(p->mesh, at, GPT_WAYS + 1);
     *together = 0;
     for (int i = 0; i < n; i++) {
         const char *name = mst_mesh_dim_name(p->mesh, i);
-        int way = way_of(name);
-        if (way < 0) return gpt_fail("--mesh: '%s' is none of dp, tp, pp, cp", name);
+        int way = way_of(name); /* see check_names */
         p->size[way] = (size_t)shape[i];
         p->at[way] = (size_t)at[i];
         size_t used = strlen(together);
         if (way == GPT_DP || way == GPT_CP)
             snprintf(together + used, room - used, "%s%s", used ? "," : "", name);
     }
-    return 0;
 }
 
 /* The first stage and the last that have this process's other coordinates. */
@@ -65,27 +63,57 @@ static int open_groups(struct gpt_parallel *p, const char *together) {
     return open_ends(p);
 }
 
-/* Several processes that know nothing of each other would do the same work, and write over each other's checkpoints. */
-static int check_alone(void) {
-    const char *size = getenv("WORLD_SIZE");
-    if (!size || atoi(size) <= 1) return 0;
+void gpt_hush_all_but_first(void) {
+    mst_discovery found;
+    if (mst_discover(&found) == MST_OK && found.rank > 0) gpt_hush();
+}
+
+int gpt_check_alone(bool shared) {
+    mst_discovery found;
+    if (mst_discover(&found) != MST_OK || found.world_size <= 1) return 0;
+    int n = found.world_size;
     gpt_hush_all_but_first();
-    return gpt_fail("%s processes were started: say with --mesh how they share the work, as in dp=%s to "
-                    "train and pp=%s to generate",
-                    size, size, size);
+    return shared ? gpt_fail(
+                        "%d processes were started: say with --mesh how they share the work, as in dp=%d to "
+                        "train and pp=%d to generate",
+                        n, n, n)
+                  : gpt_fail("%d processes were started, and this is work for one: start it without %s", n,
+                             found.title);
+}
+
+/* Each dimension by its name; the library sees to the rest. */
+static int check_names(const char *mesh) {
+    for (const char *at = mesh; *at; at += strcspn(at, ","), at += *at == ',') {
+        size_t length = strcspn(at, "=,");
+        char name[8] = "";
+        if (length < sizeof name) memcpy(name, at, length);
+        if (at[length] != '=' || way_of(name) < 0)
+            return gpt_fail(
+                "--mesh %s: dimensions are dp, tp, pp and cp, each with its size, as in dp=2,tp=2", mesh);
+    }
+    return 0;
 }
 
 int gpt_parallel_open(struct gpt_parallel *p, const char *mesh, bool deterministic) {
     char together[16];
     *p = (struct gpt_parallel){.size = {1, 1, 1, 1}, .ranks = 1, .deterministic = deterministic};
-    if (!mesh) return check_alone();
+    if (!mesh) return 0;
+    if (check_names(mesh)) {
+        gpt_hush_all_but_first();
+        return -1;
+    }
     if (gpt_check(mst_init())) return -1;
     gpt_memory_share();
     p->rank = mst_get_rank(NULL);
     p->ranks = mst_get_world_size(NULL);
     int st = gpt_check(mst_init_device_mesh_from(mesh, &p->mesh));
-    if (!st) st = read_mesh(p, together, sizeof together);
-    return gpt_parallel_agree(p, st) ? -1 : open_groups(p, together);
+    if (gpt_parallel_agree(p, st)) return -1;
+    read_mesh(p, together, sizeof together);
+    return open_groups(p, together);
+}
+
+int gpt_parallel_use(struct gpt_parallel *p, const char *backend) {
+    return gpt_parallel_agree(p, gpt_check(mst_set_backend(NULL, backend)));
 }
 
 void gpt_parallel_close(struct gpt_parallel *p, bool failed) {
@@ -101,12 +129,12 @@ bool gpt_parallel_saves(const struct gpt_parallel *p) {
 }
 
 /* Where each of the parts begins. The head is a product too, which counts in layers: one has 12 width^2. */
-static int cut(const struct gpt_config *c, size_t parts, int *starts) {
+static int cut(const struct gpt_config *c, size_t stages, size_t chunks, int *starts) {
     double head = (double)c->vocabulary / (12 * (double)c->width);
+    size_t parts = stages * chunks;
     if (c->layers < parts)
-        return gpt_fail(
-            "%zu layers cannot be cut into %zu parts: take fewer stages (pp), or chunks, or more --layers",
-            c->layers, parts);
+        return gpt_fail("%zu layers cannot be cut into %zu parts: take pp=%zu or less%s", c->layers, parts,
+                        c->layers / chunks ? c->layers / chunks : 1, chunks > 1 ? ", or fewer --chunks" : "");
     return gpt_check(mst_partition_layers((int)c->layers, (int)parts, starts, .last = head));
 }
 
@@ -115,7 +143,7 @@ int gpt_parallel_part(const struct gpt_parallel *p, const struct gpt_config *con
     size_t stages = p->size[GPT_PP], k = chunk * stages + p->at[GPT_PP];
     int *starts = calloc(stages * chunks + 1, sizeof *starts);
     if (!starts) return gpt_fail("no memory");
-    int st = cut(config, stages * chunks, starts);
+    int st = cut(config, stages, chunks, starts);
     if (!st)
         *part = (struct gpt_part){(size_t)starts[k], (size_t)starts[k + 1], p->at[GPT_TP], p->size[GPT_TP]};
     free(starts);

@@ -47,8 +47,17 @@ struct gpt_parallel {
     double waited; /* seconds in communication, up to now */
 };
 
+/* For a failure that every process meets before they know each other: all but the first are hushed. */
+void gpt_hush_all_but_first(void);
+/*
+ * Fails where a launcher has started several processes, which would know nothing of each other, do the same work, and write over each
+ * other's checkpoints. shared: the command has --mesh.
+ */
+int gpt_check_alone(bool shared);
 /* mesh as in "dp=2,tp=2"; NULL: one process. */
 int gpt_parallel_open(struct gpt_parallel *p, const char *mesh, bool deterministic);
+/* Goes over to a backend; all processes call it. */
+int gpt_parallel_use(struct gpt_parallel *p, const char *backend);
 /* failed: others may be gone, so nobody is waited for. */
 void gpt_parallel_close(struct gpt_parallel *p, bool failed);
 /* This process is the one that saves its slices. */

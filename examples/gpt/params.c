@@ -19,7 +19,7 @@ int gpt_part_check(const struct gpt_config *config, const struct gpt_part *p) {
     if (p->slices == 0 || p->slice >= p->slices) return gpt_fail("slice %zu of %zu", p->slice, p->slices);
     if (config->heads % p->slices || config->inner % p->slices)
         return gpt_fail(
-            "%zu heads and an inner width of %zu cannot be split over %zu processes; take a divisor of both",
+            "%zu heads and an inner width of %zu cannot be split by tp=%zu; take a divisor of both",
             config->heads, config->inner, p->slices);
     return 0;
 }

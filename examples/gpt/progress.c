@@ -20,25 +20,30 @@ static int add_side(struct gpt_progress *p, const char *name, size_t length, siz
     return 0;
 }
 
-static int begin_turn(struct gpt_progress *p, const struct gpt_trainer *t) {
-    if (p->n && gpt_check(mst_set_backend(NULL, p->sides[p->at].name))) return -1;
+static int begin_turn(struct gpt_progress *p, struct gpt_trainer *t) {
+    if (p->n && gpt_parallel_use(&t->parallel, p->sides[p->at].name)) return -1;
     p->step = gpt_trainer_steps(t);
     p->time = gpt_now();
     p->waited = t->parallel.waited;
     return 0;
 }
 
-int gpt_progress_open(struct gpt_progress *p, struct gpt_trainer *t) {
-    const struct gpt_options *o = t->options;
+static int add_sides(struct gpt_progress *p, const struct gpt_options *o) {
     size_t length,
         lines = o->steps / (o->every ? o->every : o->steps + 1) + 2; /* the first and the last, too */
-    *p = (struct gpt_progress){0};
-    if (o->backend && !o->mesh)
-        return gpt_fail("--backend %s: one process has none; give --mesh", o->backend);
     for (const char *name = o->backend; name; name = name[length] ? name + length + 1 : NULL) {
         length = strcspn(name, ",");
         if (add_side(p, name, length, lines)) return -1;
     }
+    return 0;
+}
+
+/* Each is opened once, so that one that cannot be is known before training begins. */
+int gpt_progress_open(struct gpt_progress *p, struct gpt_trainer *t) {
+    *p = (struct gpt_progress){0};
+    if (gpt_parallel_agree(&t->parallel, add_sides(p, t->options))) return -1;
+    for (size_t i = p->n; i-- > 0;)
+        if (gpt_parallel_use(&t->parallel, p->sides[i].name)) return -1;
     return begin_turn(p, t);
 }
 

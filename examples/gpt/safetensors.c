@@ -76,6 +76,11 @@ static int read_tensor(struct gpt_json *in, size_t data_size, struct gpt_tensor 
         return gpt_fail(
             "safetensors: the entry of '%.80s' is not dtype, shape and data_offsets as they must be",
             t->name);
+    if (n == 2 && offsets[1] > data_size && offsets[1] > offsets[0])
+        return gpt_fail(
+            "safetensors: the file ends too early: '%.80s' lies at %zu to %zu of %zu bytes; copy it again, "
+            "or take another",
+            t->name, offsets[0], offsets[1], data_size);
     if (!elements(t, &t->count) || __builtin_mul_overflow(t->count, size, &bytes) ||
         offsets[0] > offsets[1] || offsets[1] > data_size || offsets[1] - offsets[0] != bytes)
         return gpt_fail("safetensors: '%.80s' lies at %zu to %zu of %zu bytes, which its shape does not fill",
@@ -161,8 +166,8 @@ int gpt_tensors_parse(const char *bytes, size_t size, struct gpt_tensors *tensor
     if (size < 8) return gpt_fail("safetensors: %zu bytes are too few", size);
     for (int i = 7; i >= 0; i--) length = length << 8 | (unsigned char)bytes[i];
     if (length > HEADER_MOST || length > size - 8)
-        return gpt_fail("safetensors: a header of %llu bytes in a file of %zu", (unsigned long long)length,
-                        size);
+        return gpt_fail("safetensors: a header of %llu bytes in a file of %zu: damaged, or none of this kind",
+                        (unsigned long long)length, size);
     struct gpt_json in = gpt_json_of(bytes + 8, (size_t)length);
     t.data = bytes + 8 + length;
     if (read_header(&in, size - 8 - (size_t)length, &t)) {

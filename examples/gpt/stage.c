@@ -49,8 +49,8 @@ int gpt_forward(struct gpt_model *m, struct gpt_acts *acts, const int *tokens,
     return 0;
 }
 
-double gpt_loss(struct gpt_model *m, struct gpt_acts *acts, const int *targets, float scale) {
-    return gpt_cross_entropy(acts->logits, targets, acts->rows, m->config.vocabulary, scale);
+void gpt_loss(struct gpt_model *m, struct gpt_acts *acts, const int *targets, float scale, double *loss) {
+    gpt_cross_entropy(acts->logits, targets, acts->rows, m->config.vocabulary, scale, loss);
 }
 
 /* The head's share: from the logits' gradient to that of the last layer's output. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXTS_MOST = 1 << 16, TOKENS_MOST = 1 << 30 };
+enum { TEXTS_MOST = 1 << 16 };
 
 /* The first text's numbers are those of a text alone. */
 static uint64_t stream_of(uint64_t seed, size_t text) {
@@ -71,9 +71,7 @@ int gpt_texts_open(const struct gpt_options *o, const struct gpt_config *config,
     struct gpt_file file;
     bool bytes = config->vocabulary == 256;
     *t = (struct gpt_texts){.numbers = o->ids || (o->prompts && !bytes)};
-    if (o->tokens > TOKENS_MOST) return gpt_fail("--tokens %zu: at most %d", o->tokens, TOKENS_MOST);
     if (o->samples == 0) return gpt_fail("--samples 0: there is nothing to generate");
-    if (o->prompts && o->ids) return gpt_fail("--prompts and --ids: give one of them");
     if (!o->prompts && !o->ids && !bytes)
         return gpt_fail("this model's %zu tokens are not bytes: give --ids", config->vocabulary);
     if (!o->prompts) return add_prompt(t, o, config, o->ids ? o->ids : o->prompt);

@@ -26,7 +26,10 @@ static int train(struct gpt_trainer *t, struct gpt_progress *progress) {
     size_t last = o->stop_after && o->stop_after < o->steps ? o->stop_after : o->steps, step;
     double loss;
     step = gpt_trainer_steps(t);
-    if (step && step >= last && t->parallel.rank == 0) printf("%zu steps are done already\n", step);
+    if (step && t->parallel.rank == 0)
+        printf(step < last ? "going on from %s, where %zu steps are done\n"
+                           : "in %s %zu steps are done already; more are --steps and --stop-after\n",
+               t->from, step);
     while ((step = gpt_trainer_steps(t)) < last) {
         if (gpt_trainer_step(t, &loss)) return -1;
         bool line = (o->every && step % o->every == 0) || step + 1 == last;
@@ -43,8 +46,8 @@ int gpt_train(const struct gpt_options *options) {
     struct gpt_progress progress = {0};
     int st = gpt_trainer_open(options, &t);
     bool speaks = t.parallel.rank == 0;
-    if (!st && speaks) st = say_model(&t);
     if (!st) st = gpt_progress_open(&progress, &t);
+    if (!st && speaks) st = say_model(&t);
     if (!st) st = train(&t, &progress);
     if (!st && options->save && speaks) printf("saved in %s\n", options->save);
     gpt_progress_close(&progress);

@@ -19,7 +19,8 @@ static int share(struct gpt_trainer *t) {
     const struct gpt_options *o = t->options;
     size_t dp = t->parallel.size[GPT_DP], cp = t->parallel.size[GPT_CP];
     t->micros = o->micro_batches ? o->micro_batches : t->parallel.size[GPT_PP];
-    if (o->batch == 0 || o->batch % (dp * t->micros))
+    if (o->batch == 0) return gpt_fail("--batch 0: a step is of at least one sequence");
+    if (o->batch % (dp * t->micros))
         return gpt_fail("--batch %zu cannot be split into %zu micro-batches for each of %zu copies: take a "
                         "multiple of %zu",
                         o->batch, t->micros, dp, dp * t->micros);
@@ -75,11 +76,13 @@ static const char *load_from(const struct gpt_options *o) {
 /* What a process does by itself. */
 static int open_own(struct gpt_trainer *t) {
     const struct gpt_options *o = t->options;
-    const char *load = load_from(o);
-    if (load ? gpt_checkpoint_config(load, &t->config) : gpt_options_config(o, &t->config)) return -1;
+    const char *load = t->from = load_from(o);
+    if (load ? gpt_checkpoint_config(load, &t->config) || gpt_options_agree(o, load, &t->config)
+             : gpt_options_config(o, &t->config))
+        return -1;
     if (t->config.vocabulary < 256)
         return gpt_fail("a model of %zu tokens cannot read bytes", t->config.vocabulary);
-    if (interleaved(t)) t->chunks = o->chunks ? o->chunks : 1;
+    if (interleaved(t)) t->chunks = o->chunks;
     if (gpt_text_open(o->text, &t->text) || gpt_text_check(&t->text, t->config.context) || share(t) ||
         open_models(t) || (o->save && t->parallel.rank == 0 && gpt_checkpoint_prepare(o->save)))
         return -1;
@@ -90,23 +93,27 @@ static int open_own(struct gpt_trainer *t) {
     return 0;
 }
 
-/* Directories of the same name on several hosts may hold checkpoints of several steps. */
-static int check_steps(struct gpt_trainer *t) {
-    double steps = (double)gpt_trainer_steps(t), sum = steps;
-    if (gpt_parallel_sum(&t->parallel, &sum, 1)) return -1;
-    int st =
-        sum == steps * t->parallel.ranks
-            ? 0
-            : gpt_fail("rank %d would go on from step %.0f, others from another: let all processes share the "
-                       "directory of --save or --load",
-                       t->parallel.rank, steps);
+/* Directories and files of the same name on several hosts may hold checkpoints of several steps, and several texts. */
+static int check_same(struct gpt_trainer *t) {
+    double steps = (double)gpt_trainer_steps(t), text = (double)t->text.sum, sums[] = {steps, text};
+    int st = 0, ranks = t->parallel.ranks;
+    if (gpt_parallel_sum(&t->parallel, sums, 2)) return -1;
+    if (sums[0] != steps * ranks)
+        st = gpt_fail("rank %d would go on from step %.0f, others from another: let all processes share the "
+                      "directory of --save or --load",
+                      t->parallel.rank, steps);
+    else if (sums[1] != text * ranks)
+        st =
+            gpt_fail("rank %d trains on %s, of %zu bytes, and others on another text: let all have the same, "
+                     "and say with --text which",
+                     t->parallel.rank, t->text.path, t->text.size);
     return gpt_parallel_agree(&t->parallel, st);
 }
 
 int gpt_trainer_open(const struct gpt_options *o, struct gpt_trainer *t) {
     *t = (struct gpt_trainer){.options = o, .chunks = 1, .text.fd = -1};
     if (gpt_parallel_open(&t->parallel, o->mesh, o->deterministic)) return -1;
-    if (gpt_parallel_agree(&t->parallel, open_own(t)) || check_steps(t)) return -1;
+    if (gpt_parallel_agree(&t->parallel, open_own(t)) || check_same(t)) return -1;
     return open_pipeline(t);
 }
 
@@ -174,13 +181,16 @@ int gpt_trainer_step(struct gpt_trainer *t, double *loss) {
     /* Every slice has the loss of its tokens. */
     double sums[2] = {t->parallel.at[GPT_TP] == 0 ? t->loss : 0, squares(t)};
     if (gpt_parallel_sum(&t->parallel, sums, 2)) return -1;
+    *loss = sums[0] / (double)(o->batch * t->config.context);
+    if (!isfinite(*loss) || !isfinite(sums[1])) { /* as all know, before a weight has changed */
+        if (t->parallel.rank > 0) gpt_hush();
+        return gpt_fail("the %s of step %zu is no number: try a smaller --rate%s",
+                        isfinite(*loss) ? "gradient" : "loss", step,
+                        o->load || o->resume ? ", or another model to begin with" : "");
+    }
     float rate = gpt_rate((float)o->rate, step, o->warmup, o->steps), clip = gpt_clip(sqrt(sums[1]), o->clip);
     for (size_t i = 0; i < t->chunks; i++) gpt_adam_step(&t->adam[i], t->model[i], rate, clip);
-    *loss = sums[0] / (double)(o->batch * t->config.context);
-    if (isfinite(*loss)) return 0;
-    if (t->parallel.rank > 0) gpt_hush(); /* all know */
-    return gpt_fail("the loss of step %zu is no number: try a smaller --rate%s", step,
-                    o->load || o->resume ? ", or another model to begin with" : "");
+    return 0;
 }
 
 int gpt_trainer_save(struct gpt_trainer *t, const char *directory) {

@@ -12,6 +12,7 @@
 
 struct gpt_trainer {
     const struct gpt_options *options;
+    const char *from; /* the directory of the model that it began with; NULL: a new one */
     struct gpt_config config;
     struct gpt_parallel parallel;
     struct gpt_text text;

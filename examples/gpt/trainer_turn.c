@@ -54,7 +54,7 @@ mst_status gpt_turn_backward(const mst_turn *turn, void *arg) {
     size_t bytes = a->rows * t->config.width * sizeof(float);
     if ((turn->first || turn->last) && read_tokens(t, (size_t)turn->micro, a)) return ended(t, -1);
     if (turn->in) memcpy(gpt_acts_gradient(a), turn->in, bytes);
-    if (turn->last) t->loss += gpt_loss(m, a, t->targets, 1 / (float)(t->options->batch * t->config.context));
+    if (turn->last) gpt_loss(m, a, t->targets, 1 / (float)(t->options->batch * t->config.context), &t->loss);
     if ((size_t)turn->micro + 1 == t->micros && t->parallel.copies) {
         gpt_data_begin(&t->parallel, m);
         hooks.gradient_ready = gpt_data_ready;

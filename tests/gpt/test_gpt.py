@@ -108,6 +108,18 @@ class Program(unittest.TestCase):
             (["train", "--text", short], "too few for sequences of 64"),
             (["matmul", "--batch", 0], "rows are expected"),
             (["generate"], "--load"),
+            (["--steps", 5], "a command comes first"),
+            (["generate", self.path], "an option is expected, as in --load"),
+            (["generate", "--rate", 1], "gpt generate has no such option"),
+            (["logits", "--mesh", "pp=2"], "gpt logits has no such option"),
+            (["train", "--resume", "--save", self.path], "--resume --save: 0 or 1 is expected"),
+            (["train", "--batch", 0], "at least one sequence"),
+            (["train", "--chunks", 3], "--schedule interleaved alone"),
+            (["train", "--schedule=interleaved", "--chunks=0"], "at least one part"),
+            (["train", "--backend", "native"], "give --mesh"),
+            (["train", "--mesh", "2,4"], "--mesh 2,4: dimensions are dp, tp, pp and cp"),
+            (["train", "--mesh", "dq=2"], "--mesh dq=2: dimensions are"),
+            (["generate", "--load", self.path, "--prompt", "a", "--ids", "1"], "give one of them"),
             (["generate", "--load", self.path], "config.json"),
         ):
             self.assertIn(words, gpt(*arguments, status=1))

@@ -35,9 +35,11 @@ class Runs(unittest.TestCase):
         self.path = pathlib.Path(directory.name)
 
     def weights(self, mesh, *extra, run=()):
+        """The weights after some steps, and the losses in as many digits as there are."""
         save = self.path / "weights"
-        output(command(mesh, "train", "--steps", 4, "--save", save, "--deterministic", 1, *TINY, *extra, run=run))
-        return (save / "model.safetensors").read_bytes()
+        exact = ["--deterministic", 1, *TINY, "--digits", 17]
+        out = output(command(mesh, "train", "--steps", 4, "--save", save, *exact, *extra, run=run))
+        return losses(out), (save / "model.safetensors").read_bytes()
 
     def test_pipelines_to_the_bit(self):
         reference = self.weights("pp=2")
@@ -68,7 +70,9 @@ class Runs(unittest.TestCase):
                 self.assertLess(farthest({**first, **rest}, whole), LIMIT)
 
     def test_a_mistake_is_said_once(self):
-        (self.path / "1").mkdir()
+        for rank in ("0", "1"):
+            (self.path / rank).mkdir()
+            (self.path / rank / "text").write_bytes(b"a text of one length, " * 20 + rank.encode())
         output(command(None, "train", "--steps", 1, "--save", self.path / "1" / "m", *TINY))
         apart = ["sh", "-c", 'mkdir -p $RANK; cd $RANK; exec "$0" "$@"']
         for mesh, extra, run, words in (
@@ -77,6 +81,9 @@ class Runs(unittest.TestCase):
             ("dp=2", ["--rate", 1e30], (), "is no number"),
             ("dp=2", ["--save", "m", "--resume", 1], apart, "share the directory"),
             ("tp=2", ["--save", "m"], apart, "m/model.safetensors.part: No such file"),
+            ("pp=2", ["--text", "text"], ["sh", "-c", 'cd $RANK; exec "$0" "$@"'], "and others on another text"),
+            ("pp=2", ["--backend", "native,nativ"], (), "no backend 'nativ'"),
+            ("dp=2", ["--backend", "native,,mpi"], (), "names with commas between"),
         ):
             with self.subTest(mesh=mesh, extra=extra):
                 line = command(mesh, "train", "--steps", 3, *TINY, *extra, run=run)
@@ -92,6 +99,21 @@ class Runs(unittest.TestCase):
         _, err = process.communicate(timeout=100)
         self.assertNotEqual(process.returncode, 0)
         self.assertEqual(err.count("] gpt: 2 processes were started: say with --mesh"), 1, err)
+        process = start([command("dp=2")[0], "run", "-n", "2", command(None)[0], "matmul"])
+        _, err = process.communicate(timeout=100)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertEqual(err.count("] gpt: 2 processes were started, and this is work for one"), 1, err)
+
+    def test_a_model_is_not_what_options_say(self):
+        output(command(None, "train", "--steps", 2, "--save", self.path / "m", *TINY))
+        for option, value, words in (("--width", 64, "it is 32 in the model of"), ("--norm", "rms", "--norm: the model of")):
+            process = start(command(None, "train", "--steps", 3, "--load", self.path / "m", option, value))
+            _, err = process.communicate(timeout=100)
+            self.assertIn(words, err)
+        out = output(command(None, "train", "--steps", 2, "--load", self.path / "m"))
+        self.assertIn("2 steps are done already; more are --steps", out)
+        out = output(command(None, "train", "--steps", 3, "--load", self.path / "m"))
+        self.assertIn(f"going on from {self.path / 'm'}, where 2 steps are done\n", out)
 
     def kill_in_the_middle(self, mesh, rank, *extra, run=()):
         """Kills a rank once ten steps are done; what the run prints then, and its exit code."""

@@ -43,7 +43,7 @@ static void test_data(void **state) {
     FILE *file = tmpfile();
     assert_non_null(file);
     assert_true(fputs(bytes, file) >= 0 && fflush(file) == 0);
-    struct gpt_text text = {"alphabet", 36, fileno(file)};
+    struct gpt_text text = {.path = "alphabet", .size = 36, .fd = fileno(file)};
     int tokens[2][8], targets[8], differ = 0;
     for (size_t step = 0; step < 50; step++) {
         assert_well(gpt_text_sequence(&text, 1, step, 3, 8, tokens[0], targets));
@@ -135,6 +135,10 @@ static void test_checkpoint_of_parts(void **state) {
         struct gpt_part part = {i / 2 ? 2 : 0, i / 2 ? 3 : 2, i % 2, 2};
         m = kit_model(&config, &part);
         assert_well(gpt_adam_init(m, &adam));
+        assert_int_equal(gpt_checkpoint_write(directory, m, &adam),
+                         -1); /* as if the file were of another save */
+        assert_contains(gpt_words(), "left of another save, of step 31");
+        adam.step = 31;
         for (size_t k = 0; k < m->count; k++) {
             adam.first[k] = 2 * m->values[k];
             adam.second[k] = m->values[k] * m->values[k];
