@@ -50,6 +50,12 @@ static struct mst_work *grasp(mst_work *handle) {
     return NULL;
 }
 
+/* By looking again and again, for a while, or where there is nobody to wake it; the clock is looked at now and then. */
+static bool polls(const struct msi_comm *comm, const struct msi_idle *idle, const struct msi_wait *wait) {
+    if (idle->since && msi_now() >= wait->deadline) return false;
+    return msi_comm_is_patient(idle) || !msi_comm_has_thread(comm);
+}
+
 /* Another thread may wait for the same one, and be first. */
 mst_status msi_comm_wait_for(struct mst_work *op, unsigned turn, const struct msi_wait *wait) {
     struct msi_comm *comm = op->comm;
@@ -61,7 +67,7 @@ mst_status msi_comm_wait_for(struct mst_work *op, unsigned turn, const struct ms
             st = msi_comm_refuse_waiting();
         } else if (msi_comm_help(comm)) {
             idle = (struct msi_idle){0};
-        } else if (idle.turns < 2000 || (!msi_comm_has_thread(comm) && msi_now() < wait->deadline)) {
+        } else if (polls(comm, &idle, wait)) {
             msi_comm_idle(comm, &idle, !msi_comm_has_thread(comm));
         } else if (!sleep_until_changed(comm, wait)) {
             st = msi_fail(MST_ERR_TIMEOUT, "wait again, or give .timeout_ms", "%s is not done yet", op->name);

@@ -171,6 +171,8 @@ bool msi_comm_advance(struct msi_comm *comm);
  * passed, it was cancelled or a rank that it needs is gone. may_sleep false: only spins or yields.
  */
 void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep);
+/* Has it waited so shortly that it is not to sleep yet? */
+bool msi_comm_is_patient(const struct msi_idle *idle);
 
 /* Does the comm's own thread advance what was submitted? */
 bool msi_comm_has_thread(const struct msi_comm *comm);

@@ -349,6 +349,10 @@ static void idle_by_clock(struct msi_comm *comm, struct msi_idle *idle, bool may
         doze(comm, idle);
 }
 
+bool msi_comm_is_patient(const struct msi_idle *idle) {
+    return idle->since == 0 || msi_now() - idle->since < YIELD_NS;
+}
+
 void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep) {
     if (comm->engine) {
         idle_by_clock(comm, idle, may_sleep);
