@@ -64,8 +64,8 @@ static mst_status check_size(const struct msi_mesh_family *family, const struct 
     struct msi_buf shown = {0};
     char remedy[128];
     msi_axes_show(axes, &family->grid, &shown);
-    snprintf(remedy, sizeof remedy, "let the product of the sizes be %d, or %s %d ranks%s", world_size,
-             n > world_size ? "start" : "say with .ranks which", n, n > world_size ? "" : " take part");
+    snprintf(remedy, sizeof remedy, "let the product of the sizes be %d, or start %d rank%s%s", world_size, n,
+             n == 1 ? "" : "s", n > world_size ? "" : ", or say with .ranks which take part");
     msi_fail(MST_ERR_INVALID, remedy, "the mesh %.*s has place for %d ranks but the world has %d",
              MSI_SHOW(msi_buf_str(&shown)), n, world_size);
     msi_buf_free(&shown);

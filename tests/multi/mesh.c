@@ -221,7 +221,7 @@ static void test_wrong(void) {
     assert(strstr(mst_error(), part));
     if (size > 1) {
         REFUSE(mst_init_device_mesh_from("dp=1,tp=1", &mesh), MST_ERR_INVALID,
-               "say with .ranks which 1 ranks take part");
+               "or start 1 rank, or say with .ranks which take part");
         REFUSE(mst_init_device_mesh_from("dp=2", &mesh, .ranks = ((int[]){1, 1})), MST_ERR_INVALID,
                "rank 1 is named twice");
     }

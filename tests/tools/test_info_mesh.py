@@ -68,6 +68,7 @@ class InfoMesh(ToolTest):
         self.assertIn("mesh dim0=2,dim1=3: 6 ranks\n", out)
         self.assertIn(" dim0=1       3       4       5\n", out)
         self.assertIn("mesh dim0=1: 1 rank\n", self.draw("1"))
+        self.assertEqual(json.loads(self.draw("2,3", "--json"))["names"], ["0", "1"])
 
     def test_json(self):
         said = json.loads(self.draw("dp=2,tp=4", "--json"))

@@ -340,6 +340,8 @@ static int check_options(const struct info_options *wanted) {
             return opt_mistake(&command, "--%s and --%s: ask for one at a time", first, things[i]);
         if (things[i]) first = things[i];
     }
+    if (wanted->man_table && !wanted->env)
+        return opt_mistake(&command, "--man-table is for --env, which is not asked for");
     if (wanted->json && (wanted->plan.kind || wanted->operations))
         return opt_mistake(&command, "--%s is not printed as JSON", first);
     for (size_t i = 0; i < command.n_options; i++) {

@@ -223,7 +223,7 @@ static void print_json(const struct mesh *m) {
     cJSON_Delete(root);
 }
 
-/* Numbers would be hard to tell from ranks. */
+/* For the drawing: numbers would be hard to tell from ranks. */
 static mst_status name_axes(struct msi_axes *axes) {
     for (int d = 0; d < axes->n; d++) {
         char name[24], *copy;
@@ -235,7 +235,7 @@ static mst_status name_axes(struct msi_axes *axes) {
     return MST_OK;
 }
 
-static mst_status read_mesh(const char *text, struct mesh *m) {
+static mst_status read_mesh(const char *text, bool drawn, struct mesh *m) {
     struct msi_mesh_spec spec;
     mst_status st = msi_mesh_parse(text, &spec);
     if (st != MST_OK) return st;
@@ -244,7 +244,7 @@ static mst_status read_mesh(const char *text, struct mesh *m) {
         st = msi_fail(MST_ERR_INVALID, "draw a smaller one", "the mesh has %d ranks, and %d can be drawn",
                       m->grid.size, RANKS_MOST);
     if (st == MST_OK) st = msi_axes_make((const char *const *)spec.names, spec.ndim, &m->axes);
-    if (st == MST_OK && !spec.names) st = name_axes(&m->axes);
+    if (st == MST_OK && !spec.names && drawn) st = name_axes(&m->axes);
     msi_mesh_spec_free(&spec);
     return st;
 }
@@ -253,7 +253,7 @@ int info_mesh(const struct opt_command *command, const char *text, bool json) {
     struct mesh m = {0};
     int exit_status = EXIT_DONE;
     msi_call_begin(command->name, NULL, -1);
-    mst_status st = read_mesh(text, &m);
+    mst_status st = read_mesh(text, !json, &m);
     int *dims = st == MST_OK ? malloc((size_t)m.grid.ndim * sizeof *dims) : NULL;
     if (st == MST_OK && !dims) st = msi_fail_memory();
     if (st != MST_OK)

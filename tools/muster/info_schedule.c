@@ -241,6 +241,9 @@ int info_schedule(const struct opt_command *command, const struct schedule_optio
     if (!msi_schedule_trains(kind) && wanted->backward > 1)
         return opt_mistake(command, "--backward is for schedules that train, not for %s", wanted->kind);
     if (wanted->json && wanted->svg) return opt_mistake(command, "--json and --svg: ask for one at a time");
+    if (wanted->stage >= 0 && (wanted->json || wanted->svg))
+        return opt_mistake(command, "--stage lists actions as text; --%s has all stages",
+                           wanted->json ? "json" : "svg");
     if (wanted->stage >= spec.stages)
         return opt_mistake(command, "of %d stages the last is stage %d", spec.stages, spec.stages - 1);
     if (msi_schedule_settle(&spec) != MST_OK) return refuse(command);
