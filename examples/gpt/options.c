@@ -167,7 +167,7 @@ static size_t find_option(const char *word) {
     size_t i = 0, length = strcspn(word, "=");
     if (strncmp(word, "--", 2) != 0) return OPTIONS;
     while (i < OPTIONS &&
-           (strlen(table[i].name) + 2 != length || strncmp(word + 2, table[i].name, length - 2)))
+           (strlen(table[i].name) + 2 != length || strncmp(word + 2, table[i].name, length - 2) != 0))
         i++;
     return i;
 }
