@@ -80,7 +80,7 @@ typedef struct mst_shape {
 
 /* What a callback is to compute. Buffers are valid until it returns; in also until the backward that belongs to a forward. */
 typedef struct mst_turn {
-    int micro;        /* micro-batch, from 0 */
+    int micro;        /* micro-batch, from 0; of a part, each direction's come in this order */
     int chunk, part;  /* which part of the model: the stage's chunk-th, and of all */
     bool first, last; /* it is the model's first part, or its last */
     int batch, token; /* streaming: which batch, and which new token; 0 is the one that follows the prompt */

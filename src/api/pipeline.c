@@ -87,7 +87,9 @@ static mst_status open_ring(const mst_group *world, const char *device, struct m
     mst_memory memory = *device == 'g' ? MST_MEMORY_CUDA : MST_MEMORY_HOST;
     struct msi_wait wait = {msi_deadline(world->timeout_ms), NULL};
     struct msi_comm *pred, *succ;
-    mst_status st = msi_pairs_open(world, "ring", made);
+    static const struct msi_pairs_kind kind = {.label =
+                                                   "ring"}; /* programs use it, and would not join it again */
+    mst_status st = msi_pairs_open(world, &kind, made);
     if (st != MST_OK || !made->pred) return st;
     st = msi_group_comm_of(msi_handle_memory(made->pred), memory, &pred);
     if (st == MST_OK) st = msi_group_comm_of(msi_handle_memory(made->succ), memory, &succ);

@@ -5,34 +5,40 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* The world's own backends are for those that do not follow it. */
+static const struct msi_backends *backends_of(const mst_group *stages, const struct msi_pairs_kind *kind) {
+    return stages->own_backends && (stages->ranks || !kind->follow) ? &stages->backends : NULL;
+}
+
 /* Labelled, so that groups that the program makes of the same ranks are counted apart. */
-static mst_status make(const mst_group *stages, const int *ranks, int n, const char *label, const char *name,
-                       mst_group **handle) {
+static mst_status make(const mst_group *stages, const int *ranks, int n, const struct msi_pairs_kind *kind,
+                       const char *name, mst_group **handle) {
     mst_group *made;
-    const struct msi_group_label what = {.text = label};
+    const struct msi_group_label what = {.text = kind->label};
     mst_group_options options = {.size = sizeof options, .timeout_ms = stages->timeout_ms, .name = name};
-    mst_status st = msi_group_new(stages->world, ranks, n, &what, &options,
-                                  stages->own_backends ? &stages->backends : NULL, &made);
+    mst_status st = msi_group_new(stages->world, ranks, n, &what, &options, backends_of(stages, kind), &made);
     if (st == MST_OK) *handle = made->handle;
     return st;
 }
 
-static mst_status open_pair(const mst_group *stages, int i, const char *label, mst_group **pair) {
+static mst_status open_pair(const mst_group *stages, int i, const struct msi_pairs_kind *kind,
+                            mst_group **pair) {
     char name[48];
     int a = msi_group_global_rank(stages, i), b = msi_group_global_rank(stages, (i + 1) % stages->size);
     int ranks[] = {a < b ? a : b, a < b ? b : a};
     snprintf(name, sizeof name, "pair %d-%d", a, b);
-    return make(stages, ranks, 2, label, name, pair);
+    return make(stages, ranks, 2, kind, name, pair);
 }
 
 /* The lower pair first: two ranks have two pairs with the same members, who tell them apart by their order. */
-mst_status msi_pairs_open(const mst_group *stages, const char *label, struct msi_pairs *pairs) {
+mst_status msi_pairs_open(const mst_group *stages, const struct msi_pairs_kind *kind,
+                          struct msi_pairs *pairs) {
     struct msi_pairs made = {NULL, NULL};
     int n = stages->size, rank = stages->rank, before = (rank + n - 1) % n;
     mst_status st = MST_OK;
     for (int i = 0; i < n && n > 1 && st == MST_OK; i++) {
-        if (i == before) st = open_pair(stages, i, label, &made.pred);
-        if (i == rank && st == MST_OK) st = open_pair(stages, i, label, &made.succ);
+        if (i == before) st = open_pair(stages, i, kind, &made.pred);
+        if (i == rank && st == MST_OK) st = open_pair(stages, i, kind, &made.succ);
     }
     if (st != MST_OK) return msi_pairs_undo(&made, st);
     *pairs = made;
@@ -76,11 +82,11 @@ mst_status msi_pairs_undo(struct msi_pairs *pairs, mst_status status) {
     return msi_words_say(&words);
 }
 
-mst_status msi_group_again(const mst_group *stages, const char *label, mst_group **again) {
+mst_status msi_group_again(const mst_group *stages, const struct msi_pairs_kind *kind, mst_group **again) {
     int *ranks = malloc((size_t)stages->size * sizeof *ranks);
     if (!ranks) return msi_fail_memory();
     for (int i = 0; i < stages->size; i++) ranks[i] = msi_group_global_rank(stages, i);
-    mst_status st = make(stages, ranks, stages->size, label, label, again);
+    mst_status st = make(stages, ranks, stages->size, kind, kind->label, again);
     free(ranks);
     return st;
 }

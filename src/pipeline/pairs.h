@@ -12,8 +12,15 @@ struct msi_pairs {
     mst_group *pred, *succ; /* with the rank before, with the rank behind; NULL: the ring has one rank */
 };
 
-/* Of a group's ranks, who all call it; label says what for. Nobody waits. */
-mst_status msi_pairs_open(const mst_group *stages, const char *label, struct msi_pairs *pairs);
+struct msi_pairs_kind {
+    const char *label; /* what they are for */
+    bool
+        follow; /* where the world's backend is exchanged, as groups do; who uses them then joins them again */
+};
+
+/* Of a group's ranks, who all call it. Nobody waits. */
+mst_status msi_pairs_open(const mst_group *stages, const struct msi_pairs_kind *kind,
+                          struct msi_pairs *pairs);
 /*
  * Opens the comms of a rank's pairs; NULL: not that one. All ranks of the ring call it, and the two of a pair meet there, in an order in
  * which nobody waits in a circle, as ranks might at their first messages.
@@ -28,6 +35,6 @@ void msi_pairs_close(struct msi_pairs *pairs);
 mst_status msi_pairs_undo(struct msi_pairs *pairs, mst_status status);
 
 /* One more group of the same ranks, with the same backends; msi_group_end ends it. */
-mst_status msi_group_again(const mst_group *stages, const char *label, mst_group **again);
+mst_status msi_group_again(const mst_group *stages, const struct msi_pairs_kind *kind, mst_group **again);
 
 #endif

@@ -110,8 +110,9 @@ static mst_status choose(const mst_pipeline_options *o, int stages, struct msi_s
 }
 
 static mst_status open_groups(mst_pipeline *p, const mst_group *stages) {
-    mst_status st = msi_group_again(stages, "pipeline", &p->whole);
-    return st == MST_OK ? msi_pairs_open(stages, "pipeline", &p->pairs) : st;
+    static const struct msi_pairs_kind kind = {.label = "pipeline", .follow = true};
+    mst_status st = msi_group_again(stages, &kind, &p->whole);
+    return st == MST_OK ? msi_pairs_open(stages, &kind, &p->pairs) : st;
 }
 
 static mst_status check_all(mst_pipeline *p, int stages) {

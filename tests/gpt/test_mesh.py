@@ -61,6 +61,7 @@ class Mesh(unittest.TestCase):
             self.check("pp=2", "--schedule", schedule, "--micro-batches", micros)
         self.check("dp=2,pp=2,tp=2", "--schedule", "interleaved", "--micro-batches", "4")
         self.check("pp=4", "--schedule", "interleaved", "--micro-batches", "8")
+        self.check("dp=2,pp=2", "--schedule", "gpipe", "--micro-batches", "4")
 
     def test_other_forms_of_model(self):
         extra = ["--norm", "rms", "--activation", "relu"]

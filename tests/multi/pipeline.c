@@ -3,7 +3,7 @@
  * under a launcher; prints "ok" where everything held, and how a run failed where it did.
  *
  *   pipeline train SCHEDULE MICROS CHUNKS STEPS
- *   pipeline exchange SCHEDULE MICROS CHUNKS BACKEND   trains in a group, of which the world's backend is exchanged after a step
+ *   pipeline exchange SCHEDULE MICROS CHUNKS BACKEND [group]   trains, in a group; after a step the world's backend is exchanged
  *   pipeline stream BATCHES TOKENS INNER MICROS
  *   pipeline fail HOW STAGE STEP         in that step that stage's forward of micro-batch 2: "refuses", "leans" on a call that fails,
  *                                        "dies", or is "late"
@@ -16,6 +16,8 @@
  *   pipeline ring PORT                   FlexLLMGen's beginning, and a message round the ring; rank and size are the launcher's
  *   pipeline round                       the same in the world that the launcher makes, over its backend
  */
+#include "pipeline/pipeline.h"
+#include "base/handles.h"
 #include "pipeline/shut.h"
 
 #include <assert.h>
@@ -31,6 +33,7 @@ enum { COUNT = 1000, KEEPS = 256, PROMPT = 4 };
 
 static int me, size;
 static const char *exchanged; /* for this backend, after a step; NULL: none */
+static bool in_group;
 
 struct model {
     int stages, parts, step;
@@ -138,6 +141,12 @@ static void end_failed(mst_pipeline *p, mst_status st, const char *how, int stag
     exit(0);
 }
 
+static void exchange(mst_pipeline *p) {
+    const struct mst_pipeline *inside = msi_handle_memory(p);
+    CHECK(mst_set_backend(NULL, exchanged));
+    assert(!strcmp(mst_get_backend(inside->pairs.succ), exchanged));
+}
+
 static void train(const char *schedule, int micros, int chunks, int steps, const char *how, int stage,
                   int step) {
     bool trains = strcmp(schedule, "forward") != 0;
@@ -151,7 +160,7 @@ static void train(const char *schedule, int micros, int chunks, int steps, const
     int all[16];
     for (int i = 0; i < KEEPS; i++) m.kept[i] = -1;
     for (int r = 0; r < size; r++) all[r] = r;
-    if (exchanged) CHECK(mst_new_group(all, size, &group));
+    if (exchanged && in_group) CHECK(mst_new_group(all, size, &group));
     CHECK(mst_pipeline_new(&p, .schedule = schedule, .micros = micros, .chunks = chunks, .group = group,
                            .out = {MST_I64, 2, {10, COUNT / 10}}, .forward = trains ? forward : forward_only,
                            .backward = backward, .arg = &m,
@@ -163,7 +172,7 @@ static void train(const char *schedule, int micros, int chunks, int steps, const
         if (st != MST_OK) end_failed(p, st, how ? how : "", stage);
         mst_pipeline_times times = mst_pipeline_last_times(p);
         assert(times.computing + times.waiting <= times.whole);
-        if (exchanged && m.step == 0) CHECK(mst_set_backend(NULL, exchanged));
+        if (exchanged && m.step == 0) exchange(p);
     }
     assert(m.forwards == steps * micros * (m.parts / size) && m.backwards == (trains ? m.forwards : 0));
     mst_pipeline_free(p);
@@ -423,6 +432,7 @@ int main(int argc, char **argv) {
         train(argv[2], number[3], number[4], number[5], NULL, 0, 0);
     else if (!strcmp(what, "exchange")) {
         exchanged = argv[5];
+        in_group = argc > 6;
         train(argv[2], number[3], number[4], 3, NULL, 0, 0);
     } else if (!strcmp(what, "stream"))
         stream(number[2], number[3], number[4], number[5]);

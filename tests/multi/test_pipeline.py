@@ -36,6 +36,7 @@ class Pipelines(CollectiveTest):
         for n, schedule, chunks in ((3, "interleaved", 2), (2, "1f1b", 0)):
             with self.subTest(n=n, schedule=schedule), self.ended():
                 self.run_well(n, "exchange", schedule, 6, chunks, "shelf", env=env)
+                self.run_well(n, "exchange", schedule, 6, chunks, "shelf", "group", env=env)
 
     def test_wrong_arguments(self):
         self.run_well(1, "wrong")
