@@ -87,8 +87,8 @@ static mst_status open_ring(const mst_group *world, const char *device, struct m
     mst_memory memory = *device == 'g' ? MST_MEMORY_CUDA : MST_MEMORY_HOST;
     struct msi_wait wait = {msi_deadline(world->timeout_ms), NULL};
     struct msi_comm *pred, *succ;
-    static const struct msi_pairs_kind kind = {.label =
-                                                   "ring"}; /* programs use it, and would not join it again */
+    /* Programs use it, and would not join it again: it does not follow. */
+    static const struct msi_pairs_kind kind = {.label = "ring"};
     mst_status st = msi_pairs_open(world, &kind, made);
     if (st != MST_OK || !made->pred) return st;
     st = msi_group_comm_of(msi_handle_memory(made->pred), memory, &pred);
@@ -118,8 +118,9 @@ mst_status mst_initialize_distributed(const char *head_ip, int port, int world_s
     }
     if (st == MST_OK) st = world ? open_ring(world, device, &ring.pairs) : MST_ERR_STATE;
     if (st != MST_OK) return st;
-    st = rank ? mst_suppress_output(rank)
-              : mst_restore_output(); /* as another rank of an earlier world it may have been silent */
+    if (rank == 0)
+        st = mst_restore_output(); /* as another rank of an earlier world it may have been silent */
+    if (st == MST_OK) st = mst_suppress_output(rank);
     if (st != MST_OK) return msi_pairs_undo(&ring.pairs, st);
     ring.world = world->handle;
     ring.device = device;
@@ -211,6 +212,9 @@ mst_status mst_pipeline_run_with(mst_pipeline *pipeline, const mst_run_options *
     if (!p) return mst_last_error()->status;
     st = check_use(p);
     if (st != MST_OK) return st;
+    if (!msi_handle_alive(p->whole))
+        return msi_fail(MST_ERR_STATE, "free it, and make another in another world",
+                        "the world of the pipeline has ended");
     if (p->failed)
         return msi_fail(MST_ERR_STATE, "free it, and make another", "the pipeline has failed before");
     if (p->running)

@@ -14,8 +14,8 @@ struct msi_pairs {
 
 struct msi_pairs_kind {
     const char *label; /* what they are for */
-    bool
-        follow; /* where the world's backend is exchanged, as groups do; who uses them then joins them again */
+    /* Theirs is exchanged with the world's backend, as that of groups is; who uses them joins them again then. */
+    bool follow;
 };
 
 /* Of a group's ranks, who all call it. Nobody waits. */

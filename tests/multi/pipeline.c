@@ -295,7 +295,12 @@ static void misused(void) {
     }
     assert(child > 0 && waitpid(child, &status, 0) == child && status == 0);
     CHECK(mst_pipeline_run(p));
+    CHECK(mst_barrier());
+    CHECK(mst_destroy_process_group(NULL));
+    REFUSE(mst_pipeline_run(p), MST_ERR_STATE, "the world of the pipeline has ended");
     CHECK(mst_pipeline_free(p));
+    printf("ok\n");
+    exit(0);
 }
 
 static mst_status die_as_second(const mst_turn *turn, void *arg) {
@@ -447,6 +452,8 @@ int main(int argc, char **argv) {
     else if (!strcmp(what, "wrong"))
         wrong();
     else if (!strcmp(what, "round")) {
+        REFUSE(mst_initialize_distributed("127.0.0.1", 1, size, me, me, "gpu"), MST_ERR_STATE,
+               "without a backend for comm_device 'gpu'");
         CHECK(mst_initialize_distributed("127.0.0.1", 1, size, me, me, "cpu"));
         pass_on();
         end_ring();
