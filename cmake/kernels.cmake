@@ -29,4 +29,4 @@ foreach(variant scalar neon bf16 avx2 avx512 avx512fp16)
         COMPILE_OPTIONS "${kernel_flags};${kernel_flags_${variant}}")
 endforeach()
 # Its plain loop is what the kernels are compared with.
-set_source_files_properties(tools/muster/bench_kernels.c PROPERTIES COMPILE_OPTIONS -O3)
+set_source_files_properties(tools/muster/bench/kernels.c PROPERTIES COMPILE_OPTIONS -O3)

@@ -55,8 +55,9 @@ def check_rooms(floors, beside):
 def check_public_only(directory):
     for path in sources(directory):
         for line, quote, name in includes(path):
+            own = any((parent / name).exists() for parent in path.parents if parent.is_relative_to(ROOT / directory))
             inside = (ROOT / "src" / name).exists()
-            if inside or (quote == '"' and not (path.parent / name).exists()):
+            if not own and (inside or quote == '"'):
                 yield path, line, f'{directory}/ includes "{name}", which is not public'
 
 

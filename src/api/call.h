@@ -4,7 +4,7 @@
 
 #include "api/api.h"
 #include "coll/kind.h"
-#include "prof/mark.h"
+#include "prof/record/op_trace.h"
 
 /* A call that is being put together. */
 struct msi_call {

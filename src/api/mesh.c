@@ -1,8 +1,8 @@
-/* mesh.c - the public calls on meshes: check the arguments, lock, hand on. See mesh/family.h. */
+/* mesh.c - the public calls on meshes: check the arguments, lock, hand on. See mesh/root_mesh.h. */
 #include "api/api.h"
 #include "base/error.h"
 #include "base/options.h"
-#include "mesh/family.h"
+#include "mesh/root_mesh.h"
 #include "mesh/spec.h"
 
 /* The mesh of a handle, or NULL with the failure recorded. Names the call. */

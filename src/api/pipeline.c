@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/handles.h"
 #include "base/options.h"
-#include "schedule/partition.h"
+#include "pipeline/schedule/partition.h"
 
 #include <muster/output.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/options.h"
-#include "prof/flight_dump.h"
-#include "prof/summary.h"
+#include "prof/flight/dump.h"
+#include "prof/summary/summary.h"
 
 #include <muster/prof.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* work.c - the public calls on works. */
-#include "backend/comm.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "comm/comm.h"
 
 static mst_status check(const mst_work *work) {
     return work ? MST_OK

@@ -7,7 +7,7 @@
 #ifndef MSI_BASE_ERROR_H
 #define MSI_BASE_ERROR_H
 
-#include "base/slate.h"
+#include "base/rank_state.h"
 
 /* Names the public call that this thread is in. rank is the caller's own, or -1. */
 void msi_call_begin(const char *operation, const mst_site *site, int rank);

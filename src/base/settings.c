@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/nearest.h"
-#include "base/slate.h"
+#include "base/rank_state.h"
 
 #include <errno.h>
 #include <stdlib.h>

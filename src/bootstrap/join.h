@@ -12,7 +12,7 @@
  *   come       how many have arrived; as many as the size: the world has formed, and takes nobody any more
  *   seg/H      the segment that ranks of host H try to share, while the world forms
  *   all        the barrier of arrival
- *   roster, places, events    see wire/roster.h
+ *   roster, places, events    see wire/members.h
  *   prof/zero  when the world formed, for traces: see group/prof.c
  *   G/all, G/at/R, G/out      barriers of group G, how far rank R of it is, how many have ended it
  *   G/backend, G/exchange.N   see group/choice.h

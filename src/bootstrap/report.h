@@ -5,7 +5,7 @@
 #define MSI_BOOTSTRAP_REPORT_H
 
 #include "bootstrap/join.h"
-#include "wire/roster.h"
+#include "wire/members.h"
 
 enum { MSI_LAST_WORDS_MS = 1000, MSI_KEY_MAX = 768, MSI_WHO_MAX = MSI_HOST_MAX + 32 };
 

@@ -2,8 +2,8 @@
 #include "coll/plan.h"
 
 #include "base/error.h"
+#include "coll/algorithms/planners.h"
 #include "coll/emit.h"
-#include "coll/planners.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* engine.c - what a group's comm asks of its group: the store, and what became of ranks. See backend/comm.h. */
-#include "backend/native.h"
+/* engine.c - what a group's comm asks of its group: the store, and what became of ranks. See comm/comm.h. */
 #include "base/error.h"
+#include "engine/module/native.h"
 #include "group/choice.h"
 
 #include <limits.h>

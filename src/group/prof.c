@@ -7,8 +7,8 @@
 #include "bootstrap/report.h"
 #include "group/world.h"
 #include "os/clock.h"
-#include "prof/fit.h"
-#include "prof/flight_dump.h"
+#include "prof/clock/fit.h"
+#include "prof/flight/dump.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
  * the world that were begun before, which all ranks count alike, and the how many-th summary it is there. A rank that has come past
  * the moment is taken as it is; for one that is behind rank 0 waits, until its deadline.
  */
-#include "prof/summary.h"
+#include "prof/summary/summary.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/report.h"

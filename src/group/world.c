@@ -1,10 +1,10 @@
 /* world.c - opening and closing a world. See world.h. */
 #include "group/world.h"
-#include "backend/compose.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/module/compose.h"
 #include "os/host.h"
-#include "prof/flight_dump.h"
+#include "prof/flight/dump.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,12 +9,12 @@
 #ifndef MSI_GROUP_WORLD_H
 #define MSI_GROUP_WORLD_H
 
-#include "backend/comm.h"
 #include "base/handles.h"
 #include "base/list.h"
 #include "bootstrap/join.h"
+#include "comm/comm.h"
 #include "os/host.h"
-#include "prof/recorder.h"
+#include "prof/record/recorder.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

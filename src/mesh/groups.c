@@ -1,6 +1,6 @@
-/* groups.c - the groups along the dimensions of a mesh, each made when it is first asked for. See family.h. */
+/* groups.c - the groups along the dimensions of a mesh, each made when it is first asked for. See root_mesh.h. */
 #include "base/error.h"
-#include "mesh/family.h"
+#include "mesh/root_mesh.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
-/* meet.c - the ranks of a new mesh find each other, and out whether they make the same. See family.h. */
+/* meet.c - the ranks of a new mesh find each other, and out whether they make the same. See root_mesh.h. */
 #include "base/error.h"
 #include "base/hash.h"
-#include "mesh/family.h"
+#include "mesh/root_mesh.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* places.c - how large a mesh is, who sits where in it, and where this rank does. See family.h. */
+/* places.c - how large a mesh is, who sits where in it, and where this rank does. See root_mesh.h. */
 #include "base/error.h"
-#include "mesh/family.h"
+#include "mesh/root_mesh.h"
 
 mst_status msi_mesh_dims(const mst_mesh *mesh, const char *list, int *n) {
     struct msi_axes_names from = {&mesh->axes, &mesh->family->flat};

@@ -1,6 +1,6 @@
-/* slices.c - meshes that are cut or flattened from another. See family.h. */
+/* slices.c - meshes that are cut or flattened from another. See root_mesh.h. */
 #include "base/error.h"
-#include "mesh/family.h"
+#include "mesh/root_mesh.h"
 
 /* The member with these axes, which are taken over: one that is there, or a new one. */
 static mst_status find_member(struct msi_mesh_family *family, struct msi_axes *axes, mst_mesh **member) {

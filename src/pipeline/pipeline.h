@@ -6,7 +6,7 @@
 #define MSI_PIPELINE_PIPELINE_H
 
 #include "pipeline/pairs.h"
-#include "schedule/schedule.h"
+#include "pipeline/schedule/schedule.h"
 
 #include <muster/pipeline.h>
 

@@ -4,7 +4,7 @@
 #include "group/choice.h"
 #include "os/clock.h"
 #include "pipeline/blame.h"
-#include "schedule/words.h"
+#include "pipeline/schedule/text.h"
 
 #include <limits.h>
 #include <stdio.h>

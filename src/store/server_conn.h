@@ -8,7 +8,7 @@
 #ifndef MSI_STORE_SERVER_CONN_H
 #define MSI_STORE_SERVER_CONN_H
 
-#include "progress/loop.h"
+#include "os/loop.h"
 #include "store/kv.h"
 #include "store/server.h"
 

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "store/server.h"
 #include "store/store.h"
-#include "store/tcp_link.h"
+#include "store/tcp_conn.h"
 #include "wire/cursor.h"
 
 #include <pthread.h>

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "os/socket.h"
-#include "store/tcp_link.h"
+#include "store/tcp_conn.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>

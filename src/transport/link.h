@@ -145,6 +145,6 @@ void msi_link_shm_widen(struct msi_link *link);
 mst_status msi_link_open_shm(void *memory, int side, void (*posted)(void *arg), void *arg,
                              struct msi_link **link);
 
-/* Links over others, which they own: see bundle.h for several as one, and fault.h for one that misbehaves. */
+/* Links over others, which they own: see multi_socket.h for several as one, and fault.h for one that misbehaves. */
 
 #endif

@@ -44,7 +44,7 @@ enum {
 
 /* A cell's head: its number above its length, and between them: */
 enum {
-    MSI_CELL_LENT = 1 << 16, /* it says where the bytes are, see lend.h */
+    MSI_CELL_LENT = 1 << 16, /* it says where the bytes are, see rendezvous.h */
     MSI_CELL_LAST = 1 << 17, /* the next one is cell 0 */
     MSI_CELL_NUMBER_SHIFT = 18,
 };

@@ -1,11 +1,11 @@
 /*
  * shm.c - a link through memory that both ranks have mapped: a ring of cells each way (ring.h), and large sends that are
- * lent instead (lend.h).
+ * lent instead (rendezvous.h).
  */
 #include "base/error.h"
 #include "base/fence.h"
-#include "transport/lend.h"
 #include "transport/link.h"
+#include "transport/rendezvous.h"
 #include "transport/ring.h"
 
 #include <errno.h>

@@ -8,8 +8,8 @@
 #include "harness.h"
 
 #include "os/socket.h"
-#include "transport/bundle.h"
 #include "transport/fault.h"
+#include "transport/multi_socket.h"
 
 #include <muster/status.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 /* test_link.c - what every link promises while both sides are well: bytes, in order, where they belong. */
 #include "link_kit.h"
 
-#include "transport/pull.h"
+#include "transport/cma.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -238,14 +238,16 @@ static void a_short_hello_harms_nobody(void **state) {
         assert_int_equal(answer_to(fd), 0);
         close(fd);
     }
-    expect_connected(dial_well(0, 1, 0), take(1, 0, 0));
+    int dialed = dial_well(0, 1, 0);
+    expect_connected(dialed, take(1, 0, 0));
 }
 
 static void the_silent_are_dismissed_and_hold_nobody_up(void **state) {
     (void)state;
     int silent = connect_plainly();
     msi_listener_progress(listener);
-    expect_connected(dial_well(2, 1, 0), take(1, 2, 0)); /* with the usual stall time */
+    int dialed = dial_well(2, 1, 0);
+    expect_connected(dialed, take(1, 2, 0)); /* with the usual stall time */
     msi_listener_set_stall(listener, 20);
     int64_t begin = msi_now();
     assert_int_equal(answer_to(silent), 0);
@@ -260,7 +262,8 @@ static void a_flood_of_strangers_leaves_room(void **state) {
         fds[i] = connect_plainly();
         if (i % 10 == 0) msi_listener_progress(listener);
     }
-    expect_connected(dial_well(2, 1, 0), take(1, 2, 0));
+    int dialed = dial_well(2, 1, 0);
+    expect_connected(dialed, take(1, 2, 0));
     assert_int_equal(answer_to(fds[0]), 0); /* the oldest had to go */
     for (size_t i = 0; i < COUNT_OF(fds); i++) close(fds[i]);
 }
@@ -277,7 +280,8 @@ static void too_many_that_nobody_asks_for_are_turned_away(void **state) {
     assert_int_equal(more, -1);
     assert_status(d.status, MST_ERR_UNREACHABLE);
     expect_connected(take(1, 2, 2), fds[2]);
-    expect_connected(dial(&d, &hello), take(77, 0, 0));
+    int dialed = dial(&d, &hello);
+    expect_connected(dialed, take(77, 0, 0));
     for (int i = 0; i < KEPT; i++)
         if (i != 2) close(fds[i]);
 }
@@ -328,7 +332,8 @@ static void a_dial_to_nobody_may_be_tried_again(void **state) {
     assert_status(d.status, MST_ERR_UNREACHABLE);
     assert_contains(d.why, "127.0.0.1:");
     assert_ok(msi_listener_open(&address, world, ME, SIZE, &listener));
-    expect_connected(dial(&d, &hello), take(1, 0, 0));
+    int dialed = dial(&d, &hello);
+    expect_connected(dialed, take(1, 0, 0));
 }
 
 /* Answers one connection with a byte, or hangs up. */

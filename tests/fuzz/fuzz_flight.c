@@ -4,8 +4,8 @@
  */
 #include "../unit/flight_kit.h"
 #include "base/json.h"
-#include "prof/flight_words.h"
-#include "prof/flight_write.h"
+#include "prof/flight/text.h"
+#include "prof/flight/write.h"
 
 #include <assert.h>
 

@@ -2,8 +2,8 @@
  * fuzz_hostfile.c - what --hosts (first byte even) and --hostfile (odd) may hold. What is taken names hosts that ssh
  * cannot mistake for options and counts that fit; what is refused says why in one line and leaves the list alone.
  */
-#include "../../tools/muster/hosts.c"
-#include "../../tools/muster/text.c"
+#include "../../tools/muster/cli/text.c"
+#include "../../tools/muster/run/nodes/hosts.c"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* fuzz_model.c - files of prices. What is taken is within its limits; what is refused leaves the model alone. */
-#include "coll/model.h"
+#include "coll/cost/model.h"
 
 #include <assert.h>
 #include <math.h>

@@ -2,7 +2,7 @@
  * fuzz_prof_config.c - configurations of the comms logger. What is taken has names within their limits; what is
  * refused leaves the configuration alone.
  */
-#include "prof/config.h"
+#include "prof/record/config.h"
 
 #include <assert.h>
 #include <stdint.h>

@@ -3,9 +3,9 @@
  * stage, which action, which byte of it, the new value. What the proof lets pass can be played through; nothing else matters
  * but that it never reads where nothing is.
  */
-#include "schedule/check.h"
-#include "schedule/time.h"
-#include "schedule/words.h"
+#include "pipeline/schedule/check.h"
+#include "pipeline/schedule/text.h"
+#include "pipeline/schedule/time.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* fuzz_tally.c - the profile of a rank. What is read is written as what reads the same, and can be summed up. */
 #include "base/json.h"
-#include "prof/summary.h"
+#include "prof/summary/summary.h"
 
 #include <assert.h>
 #include <stdlib.h>

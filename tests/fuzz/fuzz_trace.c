@@ -2,17 +2,17 @@
  * fuzz_trace.c - a rank's trace, from its bytes to the figures of the page. Whatever it holds, times and waits add up: a rank waits no longer than
  * its operations take, and others wait for it in its windows as long as in all.
  */
-#include "../tools/muster/page_cells.c"
-#include "../tools/muster/page_dir.c"
-#include "../tools/muster/page_file.c"
-#include "../tools/muster/page_line.c"
-#include "../tools/muster/page_pair.c"
-#include "../tools/muster/page_read.c"
-#include "../tools/muster/page_set.c"
-#include "../tools/muster/page_sites.c"
-#include "../tools/muster/page_table.c"
-#include "../tools/muster/page_worlds.c"
-#include "../tools/muster/text.c"
+#include "../tools/muster/cli/text.c"
+#include "../tools/muster/report/file.c"
+#include "../tools/muster/report/job.c"
+#include "../tools/muster/report/key_set.c"
+#include "../tools/muster/report/op_times.c"
+#include "../tools/muster/report/pair.c"
+#include "../tools/muster/report/sites.c"
+#include "../tools/muster/report/table.c"
+#include "../tools/muster/report/trace_line.c"
+#include "../tools/muster/report/trace_read.c"
+#include "../tools/muster/report/worlds.c"
 
 #include <assert.h>
 #include <sys/mman.h>

@@ -4,9 +4,9 @@
 
 #include "harness.h"
 
-#include "fail.h"
-#include "model.h"
-#include "random.h"
+#include "app/fail.h"
+#include "nn/model.h"
+#include "nn/random.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* test_cache.c - reading token by token gives the logits of reading all at once; without a BLAS to the bit, and however many
  * sequences go together. */
-#include "cache.h"
 #include "kit.h"
-#include "matmul.h"
+#include "nn/cache.h"
+#include "nn/matmul.h"
 
 enum { BATCH = 2, TIME = 20 };
 

@@ -1,6 +1,6 @@
 /* test_layers.c - every layer's way back against differences of its way forward. */
 #include "kit.h"
-#include "vec.h"
+#include "nn/vec.h"
 
 enum { ROWS = 6, WIDTH = 24, OUT = 27 };
 

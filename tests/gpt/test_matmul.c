@@ -1,6 +1,6 @@
 /* test_matmul.c - products of every form and of sizes around the tiles', and what the header promises of their bits. */
 #include "kit.h"
-#include "matmul.h"
+#include "nn/matmul.h"
 
 static const size_t sizes[][3] = {{1, 1, 1},    {1, 300, 40}, {2, 17, 33},  {3, 5, 7},      {6, 16, 8},
                                   {7, 17, 257}, {97, 49, 13}, {40, 800, 5}, {100, 33, 520}, {13, 1, 300}};

@@ -1,7 +1,7 @@
 /* test_recorded.c - weights of GPT-2's and OPT's kind give the logits that the transformers library gave (record.py). */
-#include "checkpoint.h"
+#include "io/checkpoint.h"
+#include "io/safetensors.h"
 #include "kit.h"
-#include "safetensors.h"
 
 struct recorded {
     size_t count;

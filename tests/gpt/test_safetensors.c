@@ -1,7 +1,7 @@
 /* test_safetensors.c - files of weights: good ones are read, every kind of bad one is refused in words; the same for JSON. */
-#include "json.h"
+#include "io/json.h"
+#include "io/safetensors.h"
 #include "kit.h"
-#include "safetensors.h"
 
 /* A file with this header and so many bytes of data, in memory. */
 static int parse(const char *header, size_t data, struct gpt_tensors *t, char file[2048]) {

@@ -1,7 +1,7 @@
 /* test_texts.c - the texts that options name: their prompts, which tokens are given and which drawn, with whose numbers. */
+#include "app/texts.h"
 #include "kit.h"
-#include "random.h"
-#include "texts.h"
+#include "nn/random.h"
 
 enum { TOKENS = 256, CONTEXT = 8 };
 

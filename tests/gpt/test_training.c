@@ -1,8 +1,8 @@
 /* test_training.c - what surrounds the model in training: first values, data, AdamW, clipping, checkpoints. */
-#include "checkpoint.h"
-#include "data.h"
+#include "io/checkpoint.h"
+#include "io/data.h"
 #include "kit.h"
-#include "optim.h"
+#include "nn/optim.h"
 
 static void test_first_values_do_not_know_of_slices(void **state) {
     (void)state;

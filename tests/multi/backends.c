@@ -43,17 +43,17 @@ static void exchange(void) {
     float x = 1;
     for (int r = 0; r < size; r++) all[r] = r;
     OK(mst_new_group(all, size, &follows));
-    OK(mst_new_group(all, size, &stays, .backend = "shelf"));
+    OK(mst_new_group(all, size, &stays, .backend = "minimal"));
     CHECK(!strcmp(mst_get_backend(NULL), "native") && mst_has_reduce_scatter_tensor());
-    CHECK(!strcmp(mst_get_backend(stays), "shelf"));
+    CHECK(!strcmp(mst_get_backend(stays), "minimal"));
     OK(mst_all_reduce(&x, 1, MST_F32, .work = &work));
-    while (mst_set_backend(NULL, "shelf") == MST_ERR_STATE) { /* until it is done */
+    while (mst_set_backend(NULL, "minimal") == MST_ERR_STATE) { /* until it is done */
     }
     for (int turn = 0; turn < 6; turn++) {
-        const char *name = turn % 2 ? "native" : "shelf";
+        const char *name = turn % 2 ? "native" : "minimal";
         OK(mst_set_backend(NULL, name));
         CHECK(!strcmp(mst_get_backend(NULL), name) && !strcmp(mst_get_backend(follows), name));
-        CHECK(!strcmp(mst_get_backend(stays), "shelf"));
+        CHECK(!strcmp(mst_get_backend(stays), "minimal"));
         CHECK(mst_has_reduce_scatter_tensor() == (turn % 2 == 1));
         check_sum(NULL);
         check_sum(follows);
@@ -61,8 +61,8 @@ static void exchange(void) {
     }
     OK(mst_wait(work));
     CHECK(x == (float)size);
-    OK(mst_set_backend(follows, "shelf"));
-    CHECK(!strcmp(mst_get_backend(follows), "shelf") && !strcmp(mst_get_backend(NULL), "native"));
+    OK(mst_set_backend(follows, "minimal"));
+    CHECK(!strcmp(mst_get_backend(follows), "minimal") && !strcmp(mst_get_backend(NULL), "native"));
     check_sum(follows);
     OK(mst_destroy_process_group(follows));
     check_sum(NULL);
@@ -80,7 +80,7 @@ static void refuse(const char *backend, mst_status status, const char *words) {
 static void mistakes(void) {
     refuse(NULL, MST_ERR_INVALID, "backend is NULL");
     refuse("nativ", MST_ERR_UNSUPPORTED, "no backend 'nativ'; did you mean 'native'?");
-    refuse("shelff", MST_ERR_UNSUPPORTED, "no backend 'shelff'; did you mean 'shelf'?");
+    refuse("minimall", MST_ERR_UNSUPPORTED, "no backend 'minimall'; did you mean 'minimal'?");
     refuse("unlike", MST_ERR_UNSUPPORTED, "no backend 'unlike'; see `muster info`");
     char beyond[200];
     memset(beyond, 'x', sizeof beyond - 1);
@@ -91,7 +91,7 @@ static void mistakes(void) {
     refuse("../native", MST_ERR_INVALID, "'../native' is no backend");
     refuse("tpu:native", MST_ERR_INVALID, "'tpu:native' names no memory");
     refuse("cuda:native", MST_ERR_INVALID, "'native' cannot serve memory of the device");
-    refuse("native,shelf", MST_ERR_INVALID, "'native' and 'shelf' are for the same memory");
+    refuse("native,minimal", MST_ERR_INVALID, "'native' and 'minimal' are for the same memory");
     refuse("native,", MST_ERR_INVALID, "'' is no backend");
     mst_backend bad = own_table;
     bad.version = 99;
@@ -119,20 +119,20 @@ static void tell(mst_status st) {
 
 /* Everybody learns of it, and the world goes on natively. */
 static void differ(void) {
-    tell(mst_set_backend(NULL, me == 1 ? "shelf2" : "shelf"));
+    tell(mst_set_backend(NULL, me == 1 ? "minimal2" : "minimal"));
     check_sum(NULL);
-    tell(mst_set_backend(NULL, me == 1 ? "native" : "shelf"));
+    tell(mst_set_backend(NULL, me == 1 ? "native" : "minimal"));
     check_sum(NULL);
-    tell(mst_set_backend(NULL, me == 1 ? "nothing" : "shelf"));
+    tell(mst_set_backend(NULL, me == 1 ? "nothing" : "minimal"));
     check_sum(NULL);
-    OK(mst_set_backend(NULL, "shelf"));
+    OK(mst_set_backend(NULL, "minimal"));
     check_sum(NULL);
 }
 
 /* A group is made without waiting for the others: who is first learns of it in its first operation. */
 static void apart(const char *which) {
     int value = 1, all[] = {0, 1, 2};
-    const char *mine = !strcmp(which, "native") == (me == 1) ? "native" : "shelf";
+    const char *mine = !strcmp(which, "native") == (me == 1) ? "native" : "minimal";
     mst_group *group;
     mst_status st = mst_new_group(all, 3, &group, .backend = !strcmp(which, "none") && me != 1 ? NULL : mine);
     if (st == MST_OK) st = mst_all_reduce(&value, 1, MST_I32, .group = group);
@@ -162,12 +162,12 @@ static void late(void) {
     mst_group *apart;
     OK(mst_new_group(all, 3, &apart, .backend = "native"));
     OK(mst_barrier(.group = apart));
-    if (me != 1) tell(mst_set_backend(NULL, "shelf", .timeout_ms = SOON_MS));
+    if (me != 1) tell(mst_set_backend(NULL, "minimal", .timeout_ms = SOON_MS));
     OK(mst_barrier(.group = apart)); /* rank 1 does nothing in the world before the others have given up */
     check_sum(NULL);
-    if (me == 1) tell(mst_set_backend(NULL, "shelf"));
+    if (me == 1) tell(mst_set_backend(NULL, "minimal"));
     check_sum(NULL);
-    OK(mst_set_backend(NULL, "shelf"));
+    OK(mst_set_backend(NULL, "minimal"));
     check_sum(NULL);
 }
 
@@ -176,7 +176,7 @@ static void absent(void) {
     int all[] = {0, 1, 2};
     mst_group *apart;
     OK(mst_new_group(all, 3, &apart, .backend = "native"));
-    OK(mst_set_backend(NULL, "shelf"));
+    OK(mst_set_backend(NULL, "minimal"));
     OK(mst_barrier(.group = apart));
     if (me != 1) {
         mst_status st = mst_all_reduce(&value, 1, MST_I32, .timeout_ms = SOON_MS);
@@ -191,7 +191,7 @@ static void again(void) {
     mst_group *apart;
     register_copy();
     OK(mst_new_group(all, 3, &apart, .backend = "native"));
-    OK(mst_set_backend(NULL, "shelf"));
+    OK(mst_set_backend(NULL, "minimal"));
     check_sum(NULL);
     if (me != 1) CHECK(mst_all_reduce(&value, 1, MST_I32, .timeout_ms = SOON_MS) == MST_ERR_STALLED);
     OK(mst_barrier(.group = apart));
@@ -200,7 +200,7 @@ static void again(void) {
     check_sum(NULL);
     /* Both that have failed and the one that has not can be returned to, and so can native after a failure of its own. */
     for (int turn = 0; turn < 2; turn++) {
-        OK(mst_set_backend(NULL, "shelf"));
+        OK(mst_set_backend(NULL, "minimal"));
         check_sum(NULL);
         OK(mst_set_backend(NULL, turn ? "native" : "copy"));
         check_sum(NULL);
@@ -212,12 +212,12 @@ static void again(void) {
         check_sum(NULL);
     }
     /* One that some ranks could not open, as another did not come. */
-    OK(mst_set_backend(apart, "shelf"));
+    OK(mst_set_backend(apart, "minimal"));
     if (me != 1)
         CHECK(mst_all_reduce(&value, 1, MST_I32, .group = apart, .timeout_ms = SOON_MS) == MST_ERR_STALLED);
     check_sum(NULL);
     OK(mst_set_backend(apart, "native"));
-    OK(mst_set_backend(apart, "shelf"));
+    OK(mst_set_backend(apart, "minimal"));
     check_sum(apart);
 }
 
@@ -227,13 +227,13 @@ static void limit(void) {
     int all[16];
     mst_group *group;
     for (int r = 0; r < size; r++) all[r] = r;
-    OK(mst_new_group(all, size, &group, .backend = "shelf"));
+    OK(mst_new_group(all, size, &group, .backend = "minimal"));
     check_sum(group);
     OK(mst_all_gather_into_tensor(out, in, sizeof in - 8, MST_U8, .group = group));
     CHECK(mst_all_gather_into_tensor(out, in, sizeof in, MST_U8, .group = group) == MST_ERR_LIMIT);
     CHECK(strstr(mst_error(), "65544 bytes") && strstr(mst_error(), "limit is 65536"));
     CHECK(strstr(mst_error(), "MUSTER_STORE_MAX_VALUE"));
-    OK(mst_new_group(all, size, &group, .backend = "shelf"));
+    OK(mst_new_group(all, size, &group, .backend = "minimal"));
     check_sum(group);
 }
 

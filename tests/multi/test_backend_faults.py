@@ -8,7 +8,7 @@ import os
 import test_faults
 from ranks import BUILD, Rank, main
 
-SAMPLE = {"MUSTER_BACKEND": "shelf", "MUSTER_BACKEND_PATH": BUILD / "tests/backends", "MUSTER_LOG": "error"}
+SAMPLE = {"MUSTER_BACKEND": "minimal", "MUSTER_BACKEND_PATH": BUILD / "tests/backends", "MUSTER_LOG": "error"}
 
 
 class Deaths(test_faults.Deaths):
@@ -43,7 +43,7 @@ class Differences(test_faults.FaultsTest):
 
     def test_count(self):
         """Which the engine notices itself."""
-        self.differ("count", "shelf: rank . .*brought another number of bytes")
+        self.differ("count", "minimal: rank . .*brought another number of bytes")
 
     def test_root(self):
         self.differ("root", "root 0", "root 1")
@@ -92,7 +92,7 @@ class Choices(test_faults.FaultsTest):
 
     def test_different(self):
         """All are told at once, whoever comes first, and whatever the others would wait in."""
-        for pair in (("native", "shelf"), ("shelf", "native"), ("native", "cpu:shelf"), ("auto", "shelf")):
+        for pair in (("native", "minimal"), ("minimal", "native"), ("native", "cpu:minimal"), ("auto", "minimal")):
             with self.subTest(pair=pair), self.ended():
                 store, ranks = self.start(*pair)
                 first, second = (name.replace("cpu:", "").replace("auto", "native") for name in pair)
@@ -114,7 +114,7 @@ class Choices(test_faults.FaultsTest):
         self.end(store, ranks)
 
     def test_wrong_memory(self):
-        store, ranks = self.start("cuda:shelf", "cuda:shelf")
+        store, ranks = self.start("cuda:minimal", "cuda:minimal")
         for rank in ranks:
             self.assert_failed(rank.step("init"), "MST_ERR_INVALID", "cannot serve memory of the device")
         self.end(store, ranks)

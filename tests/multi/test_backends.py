@@ -10,7 +10,7 @@ from collective_kit import CollectiveTest
 from ranks import BUILD, PROGRAMS, SLOWER, TOOL, Rank, RanksTest, main
 
 PATH = {"MUSTER_BACKEND_PATH": BUILD / "tests/backends"}
-SAMPLE = {**PATH, "MUSTER_BACKEND": "shelf"}
+SAMPLE = {**PATH, "MUSTER_BACKEND": "minimal"}
 MOVES = "barrier,broadcast,all_to_all,gather,scatter"
 REDUCTIONS = "all_reduce,reduce,reduce_scatter"
 
@@ -73,13 +73,13 @@ class Choices(RanksTest):
     def test_ranks_that_choose_differently(self):
         out = self.run_ranks(3, "differ")
         self.assertEqual((out.count("MST_ERR_MISMATCH"), out.count("] ok")), (6, 3), out)
-        self.assertRegex(out, r"chose backend 'shelf2?' for the world, but rank \d .* chose 'shelf2?'")
-        self.assertRegex(out, r"chose backend '(native|shelf)' for the world, but rank \d .* chose '(native|shelf)'")
+        self.assertRegex(out, r"chose backend 'minimal2?' for the world, but rank \d .* chose 'minimal2?'")
+        self.assertRegex(out, r"chose backend '(native|minimal)' for the world, but rank \d .* chose '(native|minimal)'")
         self.assertEqual(len(re.findall(r"MST_ERR_UNSUPPORTED culprit 1 .* rank 1 .* gave up .* no backend 'nothing'", out)), 2)
         self.assertEqual(len(re.findall(r"\[1\] .* culprit 1 ", out)), 0, "nobody blames itself")
 
     def test_groups_that_differ(self):
-        for which in ("native", "shelf", "none"):
+        for which in ("native", "minimal", "none"):
             with self.subTest(which=which):
                 begin = time.monotonic()
                 out = self.run_ranks(3, "apart", which)
@@ -88,7 +88,7 @@ class Choices(RanksTest):
                 self.assertLess(time.monotonic() - begin, 10 * SLOWER)
 
     def test_an_exchange_too_many(self):
-        for arguments in (("native",), ("shelf",), ("native", "group"), ("shelf", "group")):
+        for arguments in (("native",), ("minimal",), ("native", "group"), ("minimal", "group")):
             with self.subTest(arguments=arguments):
                 begin = time.monotonic()
                 out = self.run_ranks(3, "uneven", *arguments)
@@ -103,7 +103,7 @@ class Choices(RanksTest):
 
     def test_a_rank_that_does_not_come(self):
         out = self.run_ranks(3, "absent")
-        self.assertRegex(out, r"MST_ERR_STALLED .*2 of 3 ranks of the world came to open backend 'shelf' in time; missing: rank 1 ")
+        self.assertRegex(out, r"MST_ERR_STALLED .*2 of 3 ranks of the world came to open backend 'minimal' in time; missing: rank 1 ")
 
 
 class Sample(CollectiveTest):
@@ -112,7 +112,7 @@ class Sample(CollectiveTest):
     def test_everything(self):
         out = self.run_suite(3, *self.quick(3), env=SAMPLE)
         for kind in (MOVES + "," + REDUCTIONS).split(","):
-            self.assertEqual(out.count(f"'shelf' lacks {kind} of"), 3, f"one warning of {kind} for each rank")
+            self.assertEqual(out.count(f"'minimal' lacks {kind} of"), 3, f"one warning of {kind} for each rank")
 
 
 class Compositions(CollectiveTest):

@@ -35,8 +35,8 @@ class Pipelines(CollectiveTest):
         env = {"MUSTER_BACKEND_PATH": BUILD / "tests/backends", "MUSTER_LOG": "error"}
         for n, schedule, chunks in ((3, "interleaved", 2), (2, "1f1b", 0)):
             with self.subTest(n=n, schedule=schedule), self.ended():
-                self.run_well(n, "exchange", schedule, 6, chunks, "shelf", env=env)
-                self.run_well(n, "exchange", schedule, 6, chunks, "shelf", "group", env=env)
+                self.run_well(n, "exchange", schedule, 6, chunks, "minimal", env=env)
+                self.run_well(n, "exchange", schedule, 6, chunks, "minimal", "group", env=env)
 
     def test_wrong_arguments(self):
         self.run_well(1, "wrong")

@@ -7,7 +7,7 @@
  */
 #include <muster/muster.h>
 
-#include "base/slate.h"
+#include "base/rank_state.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -141,13 +141,13 @@ class Figures(Bench):
         self.assertIn(b"nccl: not supported: a barrier has no buffers", out)
 
     def test_a_module_of_ones_own(self):
-        lines, out, err = self.json_of("all_reduce", "send_recv", *SMALL, "--backend", "native,shelf", env=SAMPLE)
+        lines, out, err = self.json_of("all_reduce", "send_recv", *SMALL, "--backend", "native,minimal", env=SAMPLE)
         self.assertEqual(err, b"")
-        self.assertIn(b"shelf: muster over shelf (a sample, by way of the store)", out)
-        self.assertEqual([line["backend"] for line in lines], ["native", "shelf"] * 4)
+        self.assertIn(b"minimal: muster over minimal (a sample, by way of the store)", out)
+        self.assertEqual([line["backend"] for line in lines], ["native", "minimal"] * 4)
         for line in lines:
             self.check_line(line)
-        self.assertIn(b"shelf", self.bench(env=SAMPLE)[1])
+        self.assertIn(b"minimal", self.bench(env=SAMPLE)[1])
 
     def test_shares_of_the_floor(self):
         rc, out, err = self.bench("all_reduce", *QUICK, "--bytes", "64", "--backend", "native", "--limits")
@@ -286,8 +286,8 @@ class Trouble(Bench):
             (("xyzzy",), b"unknown operation 'xyzzy'"),
             (("barrier", "--frob"), b"unknown option '--frob'"),
             (("barrier", "--backend", "nativ"), b"unknown backend 'nativ'; did you mean 'native'?"),
-            (("barrier", "--backend", "shell"), b"unknown backend 'shell'; did you mean 'shelf'?"),
-            (("barrier", "--backend", "xyzzy"), b"gloo nccl shelf openmpi mpich torch; a module mst_backend_xyzzy.so is sought"),
+            (("barrier", "--backend", "minimul"), b"unknown backend 'minimul'; did you mean 'minimal'?"),
+            (("barrier", "--backend", "xyzzy"), b"gloo nccl minimal openmpi mpich torch; a module mst_backend_xyzzy.so is sought"),
             (("barrier", "--backend", ""), b"--backend needs a name"),
             (("barrier", "--backend", "native,native"), b"'native' twice"),
             (("barrier", "--dtype", "bf17"), b"unknown dtype 'bf17'; did you mean 'bf16'?"),

@@ -4,8 +4,8 @@
 
 #include "harness.h"
 
+#include "coll/algorithms/planners.h"
 #include "coll/executor.h"
-#include "coll/planners.h"
 
 enum { MOST_RANKS = 7, MOST_ELEMENTS = 4000 };
 

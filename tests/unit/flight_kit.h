@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_FLIGHT_KIT_H
 #define TESTS_UNIT_FLIGHT_KIT_H
 
-#include "prof/flight_view.h"
+#include "prof/flight/view.h"
 
 #include <muster/dtype.h>
 #include <string.h>

@@ -5,12 +5,12 @@
 #ifndef TESTS_HEAD_KIT_H
 #define TESTS_HEAD_KIT_H
 
-#include "../tools/muster/head.c"
-#include "../tools/muster/head_nodes.c"
-#include "../tools/muster/nearest.c"
-#include "../tools/muster/node_msg.c"
-#include "../tools/muster/options.c"
-#include "../tools/muster/text.c"
+#include "../tools/muster/cli/nearest.c"
+#include "../tools/muster/cli/options.c"
+#include "../tools/muster/cli/text.c"
+#include "../tools/muster/run/nodes/coordinator.c"
+#include "../tools/muster/run/nodes/coordinator_nodes.c"
+#include "../tools/muster/run/nodes/node_msg.c"
 
 #include "harness.h"
 

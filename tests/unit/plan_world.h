@@ -8,8 +8,8 @@
 
 #include "harness.h"
 
+#include "coll/algorithms/planners.h"
 #include "coll/emit.h"
-#include "coll/planners.h"
 
 enum sim_op { SIM_SUM, SIM_ORDERED };
 

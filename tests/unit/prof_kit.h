@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "prof/summary.h"
-#include "prof/tally.h"
+#include "prof/summary/op_stats.h"
+#include "prof/summary/summary.h"
 
 enum { KIT_RANKS = 64 };
 

@@ -4,9 +4,9 @@
 
 #include "harness.h"
 
-#include "schedule/check.h"
-#include "schedule/time.h"
-#include "schedule/words.h"
+#include "pipeline/schedule/check.h"
+#include "pipeline/schedule/text.h"
+#include "pipeline/schedule/time.h"
 
 #include <math.h>
 

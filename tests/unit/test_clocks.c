@@ -4,8 +4,8 @@
 #include "os/clock.h"
 #include "os/socket.h"
 #include "os/tick.h"
-#include "prof/fit.h"
-#include "prof/timekeeper.h"
+#include "prof/clock/clock_server.h"
+#include "prof/clock/fit.h"
 
 #include <netinet/in.h>
 #include <poll.h>

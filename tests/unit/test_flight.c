@@ -4,8 +4,8 @@
 #include "harness.h"
 
 #include "base/json.h"
-#include "prof/flight_dump.h"
-#include "prof/flight_write.h"
+#include "prof/flight/dump.h"
+#include "prof/flight/write.h"
 
 static struct msi_flight ring, copied;
 static struct msi_flight_room room;

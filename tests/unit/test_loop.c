@@ -2,7 +2,7 @@
 #include "harness.h"
 
 #include "os/clock.h"
-#include "progress/loop.h"
+#include "os/loop.h"
 
 #include <muster/status.h>
 

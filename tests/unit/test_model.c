@@ -1,7 +1,7 @@
 /* test_model.c - prices as text, and what makes two ranks choose alike. */
 #include "harness.h"
 
-#include "coll/choose.h"
+#include "coll/cost/select.h"
 
 #include <locale.h>
 #include <sys/stat.h>

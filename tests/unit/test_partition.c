@@ -1,7 +1,7 @@
 /* test_partition.c - layers over the parts of a pipeline: evenly as FlexLLMGen has it, and by cost as well as possible. */
 #include "harness.h"
 
-#include "schedule/partition.h"
+#include "pipeline/schedule/partition.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* test_plan_price.c - the formulas say what the plans do, and the chooser goes by them. */
 #include "plan_sim.h"
 
-#include "coll/choose.h"
+#include "coll/cost/select.h"
 
 #include <math.h>
 

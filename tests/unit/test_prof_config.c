@@ -1,7 +1,7 @@
 /* test_prof_config.c - DeepSpeed's configuration of the comms logger: what is taken, and every complaint. */
 #include "harness.h"
 
-#include "prof/config.h"
+#include "prof/record/config.h"
 
 #include <muster/muster.h>
 #include <sys/stat.h>

@@ -5,7 +5,7 @@
 #include "harness.h"
 
 #include "api/call.h"
-#include "prof/figures.h"
+#include "prof/summary/figures.h"
 #include "prof_kit.h"
 
 static void test_sizes_in_words(void **state) {

@@ -2,8 +2,8 @@
 #include "harness.h"
 
 #include "os/tick.h"
-#include "prof/recorder.h"
-#include "prof/trace.h"
+#include "prof/record/recorder.h"
+#include "prof/trace/trace.h"
 
 #include <dirent.h>
 #include <muster/status.h>

@@ -1,9 +1,9 @@
 /* test_ring.c - records on their way through rings: nothing lost, nothing doubled, in order, from several threads at once. */
 #include "harness.h"
 
-#include "prof/names.h"
-#include "prof/numbers.h"
-#include "prof/ring.h"
+#include "prof/record/event_ring.h"
+#include "prof/record/message_seq.h"
+#include "prof/record/names.h"
 
 #include <pthread.h>
 #include <sched.h>

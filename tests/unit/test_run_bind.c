@@ -1,5 +1,5 @@
 /* test_run_bind.c - how processors are shared out, on machines that are made up of files. */
-#include "../tools/muster/bind.c"
+#include "../tools/muster/run/ranks/bind.c"
 
 #include "harness.h"
 

@@ -1,7 +1,7 @@
 /* test_run_hosts.c - what --hosts and --hostfile take, and what they say to everything else. */
-#include "../tools/muster/hosts.c"
-#include "../tools/muster/hosts_file.c"
-#include "../tools/muster/text.c"
+#include "../tools/muster/cli/text.c"
+#include "../tools/muster/run/nodes/hosts.c"
+#include "../tools/muster/run/nodes/hosts_file.c"
 
 #include "harness.h"
 

@@ -1,10 +1,10 @@
 /* test_run_meeting.c - command lines of "muster run", and where its launchers meet, who hosts, and which signals end it. */
-#include "../tools/muster/meeting.c"
-#include "../tools/muster/nearest.c"
-#include "../tools/muster/options.c"
-#include "../tools/muster/run_options.c"
-#include "../tools/muster/signals.c"
-#include "../tools/muster/text.c"
+#include "../tools/muster/cli/nearest.c"
+#include "../tools/muster/cli/options.c"
+#include "../tools/muster/cli/text.c"
+#include "../tools/muster/run/nodes/rendezvous.c"
+#include "../tools/muster/run/ranks/signals.c"
+#include "../tools/muster/run/run_options.c"
 
 #include "harness.h"
 

@@ -1,5 +1,5 @@
 /* test_run_nproc.c - which entries of /dev are devices, and how many CUDA_VISIBLE_DEVICES leaves. */
-#include "../tools/muster/nproc.c"
+#include "../tools/muster/run/ranks/nproc.c"
 
 #include "harness.h"
 

@@ -1,7 +1,7 @@
 /* test_run_remote.c - what is sent to other hosts arrives as it was, through real shells; which hosts are other ones. */
-#include "../tools/muster/agent_script.c"
-#include "../tools/muster/remote_here.c"
-#include "../tools/muster/text.c"
+#include "../tools/muster/cli/text.c"
+#include "../tools/muster/run/ssh/agent_script.c"
+#include "../tools/muster/run/ssh/remote_local.c"
 
 #include "harness.h"
 

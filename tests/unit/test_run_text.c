@@ -1,5 +1,5 @@
 /* test_run_text.c - text in a room of fixed size, and text that others wrote, made harmless to a terminal. */
-#include "../tools/muster/text.c"
+#include "../tools/muster/cli/text.c"
 
 #include "harness.h"
 

@@ -1,7 +1,7 @@
 /* test_schedule_faults.c - a schedule that was tampered with is found out, and which action it was. */
 #include "schedule_kit.h"
 
-#include "schedule/weave.h"
+#include "pipeline/schedule/insert_messages.h"
 
 static const struct msi_schedule_spec specs[] = {
     {.kind = MSI_GPIPE, .stages = 3, .micros = 3},

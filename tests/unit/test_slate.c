@@ -1,6 +1,6 @@
 /* test_slate.c - slates as the launcher reads them: what a rank wrote, and what no rank would write. */
-#include "../tools/muster/slates.c"
-#include "../tools/muster/text.c"
+#include "../tools/muster/cli/text.c"
+#include "../tools/muster/run/ranks/rank_states.c"
 
 #include "harness.h"
 

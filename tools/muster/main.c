@@ -2,8 +2,8 @@
  * main.c - the muster program: finds the sub-command and hands over. Each sub-command is a file of its own
  * and owns everything from there on.
  */
+#include "cli/nearest.h"
 #include "commands.h"
-#include "nearest.h"
 
 #include <muster/version.h>
 

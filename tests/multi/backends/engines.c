@@ -255,17 +255,17 @@ void streams(void) {
 /* The sample under another name. */
 static mst_backend second;
 void register_second(void) {
-    const mst_backend_row *rows = mst_backend_rows("shelf");
+    const mst_backend_row *rows = mst_backend_rows("minimal");
     CHECK(rows);
     second = own_table;
-    second.name = "shelf2";
+    second.name = "minimal2";
     OK(mst_backend_register(&second));
 }
 
 /* The same, so that it works. */
 static mst_backend copy_sample(void) {
     char file[4096];
-    snprintf(file, sizeof file, "%s/mst_backend_shelf.so", getenv("MUSTER_BACKEND_PATH"));
+    snprintf(file, sizeof file, "%s/mst_backend_minimal.so", getenv("MUSTER_BACKEND_PATH"));
     void *module = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     CHECK(module);
     const mst_backend *(*give)(unsigned);

@@ -29,7 +29,7 @@ void batches(void);
 void streams(void);
 void memories(void);
 void refused(void);
-/* … and the sample once more: as "shelf2", which does not work, and as "copy", which does. */
+/* … and the sample once more: as "minimal2", which does not work, and as "copy", which does. */
 void register_second(void);
 void register_copy(void);
 

@@ -1,0 +1,40 @@
+/* options.h - the command line: one table makes the parser and the help. */
+#ifndef GPT_APP_OPTIONS_H
+#define GPT_APP_OPTIONS_H
+
+#include "nn/config.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gpt_options {
+    const char *command;
+    /* the model */
+    size_t layers, width, heads, context;
+    const char *norm, *activation;
+    /* training */
+    const char *text;
+    size_t steps, stop_after, batch, micro_batches, warmup, every;
+    double rate, decay, clip;
+    const char *save, *load;
+    size_t save_every, resume, digits;
+    /* over processes */
+    const char *mesh, *schedule, *backend;
+    size_t chunks, deterministic;
+    /* generation */
+    const char *prompt, *ids, *prompts;
+    size_t samples, tokens;
+    double temperature;
+    size_t seed;
+    uint64_t given; /* which the command line had, a bit for each in the table's order */
+};
+
+/* Fills the defaults, then what the command line says. 1 where help was asked for and printed. */
+int gpt_options_parse(int count, char **arguments, struct gpt_options *options);
+/* Fails for options of a model that the one in the directory, which has this config, is not like. */
+int gpt_options_agree(const struct gpt_options *options, const char *directory,
+                      const struct gpt_config *config);
+/* The model that the options describe. */
+int gpt_options_config(const struct gpt_options *options, struct gpt_config *config);
+
+#endif

@@ -1,0 +1,56 @@
+/* train.c - the command: steps, progress, checkpoints. One process of a mesh speaks for all. */
+#include "app/commands.h"
+#include "app/fail.h"
+#include "app/progress.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int say_model(const struct gpt_trainer *t) {
+    const struct gpt_config *c = &t->config;
+    struct gpt_part whole = gpt_part_whole(c);
+    struct gpt_param *list = calloc(gpt_params_most(c), sizeof *list);
+    if (!list) return gpt_fail("no memory");
+    size_t n = gpt_params_list(c, &whole, list);
+    printf("%zu parameters: %zu layers, %zu wide, %zu heads, context %zu\n",
+           list[n - 1].offset + list[n - 1].count, c->layers, c->width, c->heads, c->context);
+    printf("%s: %zu bytes\n", t->text.path, t->text.size);
+    if (t->options->mesh)
+        printf("%d process%s: %s\n", t->parallel.ranks, t->parallel.ranks > 1 ? "es" : "", t->options->mesh);
+    free(list);
+    return 0;
+}
+
+static int train(struct gpt_trainer *t, struct gpt_progress *progress) {
+    const struct gpt_options *o = t->options;
+    size_t last = o->stop_after && o->stop_after < o->steps ? o->stop_after : o->steps, step;
+    double loss;
+    step = gpt_trainer_steps(t);
+    if (step && t->parallel.rank == 0)
+        printf(step < last ? "going on from %s, where %zu steps are done\n"
+                           : "in %s %zu steps are done already; more are --steps and --stop-after\n",
+               t->from, step);
+    while ((step = gpt_trainer_steps(t)) < last) {
+        if (gpt_trainer_step(t, &loss)) return -1;
+        bool line = (o->every && step % o->every == 0) || step + 1 == last;
+        if (line && gpt_progress_line(progress, t, loss)) return -1;
+        bool save = o->save && o->save_every && (step + 1) % o->save_every == 0 && step + 1 < last;
+        if (save && gpt_trainer_save(t, o->save)) return -1;
+    }
+    gpt_progress_summary(progress, t);
+    return o->save ? gpt_trainer_save(t, o->save) : 0;
+}
+
+int gpt_train(const struct gpt_options *options) {
+    struct gpt_trainer t;
+    struct gpt_progress progress = {0};
+    int st = gpt_trainer_open(options, &t);
+    bool speaks = t.parallel.rank == 0;
+    if (!st) st = gpt_progress_open(&progress, &t);
+    if (!st && speaks) st = say_model(&t);
+    if (!st) st = train(&t, &progress);
+    if (!st && options->save && speaks) printf("saved in %s\n", options->save);
+    gpt_progress_close(&progress);
+    gpt_trainer_close(&t, st != 0);
+    return st;
+}

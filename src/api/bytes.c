@@ -1,0 +1,194 @@
+/* bytes.c - collectives on byte strings: first the lengths go round, then the bytes. */
+#include "api/call.h"
+#include "base/error.h"
+
+#include <stdlib.h>
+
+/* The caller's options as far as they concern these calls, which never give back a work. */
+static mst_status open_bytes(const char *name, enum msi_kind kind, const mst_call *given, bool rooted,
+                             bool source, struct msi_call *call) {
+    mst_status st = msi_call_open_as(name, kind, given, call);
+    if (st == MST_OK && call->options.work)
+        st = msi_fail(MST_ERR_UNSUPPORTED, "leave .work out",
+                      "calls on byte strings do not run by themselves");
+    if (st == MST_OK && rooted) st = msi_call_root(call, source);
+    call->options.size = sizeof call->options;
+    call->options.in = NULL;
+    call->options.op = MST_SUM;
+    return st;
+}
+
+/* Lengths and bytes are one record. */
+static struct msi_whole begin_bytes(struct msi_call *call) {
+    return (struct msi_whole){.name = call->name,
+                              .kind = call->kind,
+                              .dtype = MST_U8,
+                              .options = &call->options,
+                              .group = call->group};
+}
+
+static void last_part(struct msi_whole *whole, uint64_t bytes) {
+    whole->bytes = bytes;
+    whole->last = true;
+}
+
+static mst_status make_room(mst_bytes *bytes, size_t len) {
+    char *data = malloc(len + 1);
+    if (!data) return msi_fail_memory();
+    data[len] = 0;
+    *bytes = (mst_bytes){data, len};
+    return MST_OK;
+}
+
+mst_status mst_broadcast_bytes_with(mst_bytes *bytes, const mst_call *given) {
+    struct msi_call call;
+    mst_status st = open_bytes("mst_broadcast_bytes", MSI_KIND_BROADCAST, given, true, true, &call);
+    if (st == MST_OK) st = msi_call_buffer("bytes", bytes, 1);
+    if (st != MST_OK) return st;
+    bool root = call.root == call.group->rank;
+    uint64_t len = root ? bytes->len : 0;
+    struct msi_whole whole = begin_bytes(&call);
+    msi_whole_begin(&whole);
+    st = mst_broadcast_with(&len, 1, MST_U64, &call.options);
+    if (st == MST_OK && !root) st = make_room(bytes, (size_t)len);
+    last_part(&whole, len);
+    if (st == MST_OK) st = mst_broadcast_with(bytes->data, (size_t)len, MST_U8, &call.options);
+    if (st != MST_OK && !root) mst_bytes_free(bytes);
+    return msi_whole_end(&whole, st);
+}
+
+/* An array that a call needs for each rank. */
+static mst_status each_rank(const struct msi_call *call, size_t element, void **array) {
+    *array = calloc((size_t)call->group->size, element);
+    return *array ? MST_OK : msi_fail_memory();
+}
+
+static void free_all(mst_bytes *outs, int n) {
+    for (int i = 0; i < n; i++) mst_bytes_free(&outs[i]);
+}
+
+/* Bytes for each rank, of the lengths that were told. */
+static mst_status make_all(mst_bytes *outs, const uint64_t *lens, int n) {
+    for (int i = 0; i < n; i++) outs[i] = (mst_bytes){NULL, 0};
+    for (int i = 0; i < n; i++) {
+        mst_status st = make_room(&outs[i], (size_t)lens[i]);
+        if (st != MST_OK) {
+            free_all(outs, n);
+            return st;
+        }
+    }
+    return MST_OK;
+}
+
+static uint64_t sum(const uint64_t *lens, int n) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < n; i++) bytes += lens[i];
+    return bytes;
+}
+
+/* What is behind both gathers: an all_to_all in which each rank sends the same to all, or only to the root. */
+static mst_status gather_parts(struct msi_call *call, mst_bytes *outs, const void *data, size_t len) {
+    int n = call->group->size;
+    size_t *splits = NULL, *to, *from;
+    void **lists = NULL;
+    uint64_t *lens = NULL, own = len;
+    struct msi_whole whole = begin_bytes(call);
+    mst_status st = each_rank(call, sizeof *lens, (void **)&lens);
+    if (st == MST_OK) st = each_rank(call, 2 * sizeof *splits, (void **)&splits);
+    if (st == MST_OK) st = each_rank(call, 2 * sizeof *lists, (void **)&lists);
+    msi_whole_begin(&whole);
+    if (st == MST_OK) st = mst_all_gather_into_tensor_with(lens, &own, 1, MST_U64, &call->options);
+    bool receives = call->root < 0 || call->root == call->group->rank;
+    if (st == MST_OK && receives) st = make_all(outs, lens, n);
+    if (st == MST_OK) {
+        to = splits;
+        from = splits + n;
+        last_part(&whole, sum(lens, n));
+        for (int r = 0; r < n; r++) {
+            to[r] = call->root < 0 || call->root == r ? len : 0;
+            from[r] = receives ? (size_t)lens[r] : 0;
+            lists[r] = receives ? outs[r].data : NULL;
+            lists[n + r] = (void *)(uintptr_t)data;
+        }
+        call->options.in_splits = to;
+        call->options.out_splits = from;
+        st = mst_all_to_all_with(lists, (const void *const *)(lists + n), 0, MST_U8, &call->options);
+        if (st != MST_OK && receives) free_all(outs, n);
+    }
+    free(lens);
+    free(splits);
+    free(lists);
+    return msi_whole_end(&whole, st);
+}
+
+mst_status mst_all_gather_bytes_with(mst_bytes *outs, const void *data, size_t len, const mst_call *given) {
+    struct msi_call call;
+    mst_status st = open_bytes("mst_all_gather_bytes", MSI_KIND_ALL_GATHER, given, false, false, &call);
+    if (st == MST_OK) st = msi_call_buffer("outs", outs, 1);
+    if (st == MST_OK) st = msi_call_buffer("data", data, len);
+    return st == MST_OK ? gather_parts(&call, outs, data, len) : st;
+}
+
+mst_status mst_gather_bytes_with(mst_bytes *outs, const void *data, size_t len, const mst_call *given) {
+    struct msi_call call;
+    mst_status st = open_bytes("mst_gather_bytes", MSI_KIND_GATHER, given, true, false, &call);
+    if (st == MST_OK && call.root == call.group->rank) st = msi_call_buffer("outs", outs, 1);
+    if (st == MST_OK) st = msi_call_buffer("data", data, len);
+    return st == MST_OK ? gather_parts(&call, outs, data, len) : st;
+}
+
+/* What a rank gets, and what all get together. */
+struct length {
+    uint64_t own, all;
+};
+
+static void list_lengths(struct length *lens, const mst_bytes *ins, int n) {
+    uint64_t all = 0;
+    for (int r = 0; r < n; r++) all += ins[r].len;
+    for (int r = 0; r < n; r++) lens[r] = (struct length){ins[r].len, all};
+}
+
+static mst_status scatter_parts(struct msi_call *call, mst_bytes *out, const mst_bytes *ins) {
+    int n = call->group->size, me = call->group->rank;
+    bool root = call->root == me;
+    struct length *lens = NULL, own = {0, 0};
+    size_t *splits = NULL;
+    void **lists = NULL;
+    struct msi_whole whole = begin_bytes(call);
+    mst_status st = each_rank(call, sizeof *lens, (void **)&lens);
+    if (st == MST_OK) st = each_rank(call, 2 * sizeof *splits, (void **)&splits);
+    if (st == MST_OK) st = each_rank(call, 2 * sizeof *lists, (void **)&lists);
+    if (st == MST_OK && root) list_lengths(lens, ins, n);
+    msi_whole_begin(&whole);
+    if (st == MST_OK) st = mst_scatter_with(&own, lens, 2, MST_U64, &call->options);
+    if (st == MST_OK) st = make_room(out, (size_t)own.own);
+    if (st == MST_OK) {
+        last_part(&whole, own.all);
+        for (int r = 0; r < n && root; r++) {
+            splits[r] = ins[r].len;
+            lists[n + r] = ins[r].data;
+        }
+        splits[n + call->root] = (size_t)own.own;
+        lists[call->root] = out->data;
+        call->options.in_splits = splits;
+        call->options.out_splits = splits + n;
+        st = mst_all_to_all_with(lists, (const void *const *)(lists + n), 0, MST_U8, &call->options);
+        if (st != MST_OK) mst_bytes_free(out);
+    }
+    free(lens);
+    free(splits);
+    free(lists);
+    return msi_whole_end(&whole, st);
+}
+
+mst_status mst_scatter_bytes_with(mst_bytes *out, const mst_bytes *ins, const mst_call *given) {
+    struct msi_call call;
+    mst_status st = open_bytes("mst_scatter_bytes", MSI_KIND_SCATTER, given, true, true, &call);
+    if (st == MST_OK) st = msi_call_buffer("out", out, 1);
+    if (st != MST_OK) return st;
+    for (int r = 0; r < call.group->size && call.root == call.group->rank; r++) {
+        if (!ins) return msi_fail(MST_ERR_INVALID, NULL, "ins is NULL");
+        if (!ins[r].data && ins[r].len) return msi_fail(MST_ERR_INVALID, NULL, "ins[%d] is NULL", r);
+    }
+    return scatter_parts(&call, out, ins);
+}

@@ -1,0 +1,28 @@
+/* host_map.h - the ranks of a request by their hosts, for planners that treat a host as one. */
+#ifndef MSI_COLL_HOST_MAP_H
+#define MSI_COLL_HOST_MAP_H
+
+#include "coll/plan.h"
+
+struct msi_house {
+    int n, hosts;
+    const int *of;       /* the host of each rank */
+    const int *sorted;   /* the ranks, host by host */
+    const int *first;    /* of each host, in sorted; and the end */
+    const int *index;    /* of each rank, within its host */
+    int me, host, local; /* local: ranks on my host */
+};
+
+/* Looks around, in memory of the plan; false without any, or where the planner has refused. */
+bool msi_house_find(struct msi_plan *plan, struct msi_house *house);
+
+static inline int msi_house_ranks(const struct msi_house *house, int host) {
+    return house->first[host + 1] - house->first[host];
+}
+
+/* The i-th rank of a host, counted around. */
+static inline int msi_house_rank(const struct msi_house *house, int host, int i) {
+    return house->sorted[house->first[host] + i % msi_house_ranks(house, host)];
+}
+
+#endif

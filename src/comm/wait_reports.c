@@ -1,0 +1,175 @@
+/* wait_reports.c - what ranks on different hosts leave for each other in the store. See wait_reports.h. */
+#include "comm/wait_reports.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "engine/net/net.h"
+#include "wire/cursor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    KEY_MAX = 768,
+    LISTED_MOST = 16, /* ranks in a note */
+    NOTE_MAX = 280 + 12 * LISTED_MOST,
+    GAVE_UP_MAX = 700,
+    STORE_MS = 500,
+};
+static const int64_t long_ns = 1000000000;
+
+static struct msi_str wait_key(const struct msi_comm *comm, int rank, char out[KEY_MAX]) {
+    snprintf(out, KEY_MAX, "%s/wait/%d", comm->key, rank);
+    return msi_cstr(out);
+}
+
+static struct msi_str gave_up_key(const struct msi_comm *comm, char out[KEY_MAX]) {
+    snprintf(out, KEY_MAX, "%s/gave_up", comm->key);
+    return msi_cstr(out);
+}
+
+static mst_status exec(struct msi_comm *comm, struct msi_exchange *x, size_t n) {
+    struct msi_wait wait = {msi_deadline(STORE_MS), NULL};
+    return comm->hooks.exec(comm->hooks.context, &wait, x, n);
+}
+
+void msi_note_wait(struct msi_comm *comm, const struct mst_work *op, int64_t since, int64_t now) {
+    static const uint64_t hash_key[2] = {7, 8};
+    int64_t half = (int64_t)op->timeout_ms * 1000000 / 2, enough = half < long_ns ? half : long_ns;
+    int ranks[LISTED_MOST];
+    char key[KEY_MAX], text[NOTE_MAX];
+    if (!op->begin || now - since < enough) return;
+    int n = comm->net ? msi_net_missing(comm->net, ranks, LISTED_MOST) : 0;
+    size_t used = (size_t)snprintf(text, sizeof text, "%" PRIu64, op->host.seq);
+    if (comm->engine) {
+        char told[200];
+        used += (size_t)snprintf(text + used, sizeof text - used, " ;%" PRIu32 " %s", op->host.signature,
+                                 msi_told_show(&op->host.told, told, sizeof told));
+    }
+    for (int i = 0; i < n && i < LISTED_MOST; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, " %d", ranks[i]);
+    uint64_t hash = msi_hash(text, used, hash_key);
+    if (hash == comm->noted) return;
+    comm->noted = hash;
+    struct msi_exchange x = {
+        .req = {.op = MSI_OP_SET, .key = wait_key(comm, comm->rank, key), .value = msi_cstr(text)}};
+    bool locked = msi_comm_let_go(comm);
+    exec(comm, &x, 1); /* without it the others know a little less */
+    msi_comm_hold(comm, locked);
+    msi_exchange_free(&x, 1);
+}
+
+void msi_note_forget(struct msi_comm *comm) {
+    char key[KEY_MAX];
+    if (!comm->noted) return;
+    struct msi_exchange x = {.req = {.op = MSI_OP_DELETE_KEY, .key = wait_key(comm, comm->rank, key)}};
+    exec(comm, &x, 1);
+    msi_exchange_free(&x, 1);
+}
+
+/* Ranks that are looked at one after the other; each is there once. */
+struct search {
+    int *ranks, n;
+    bool *seen;
+};
+
+static void look_at(struct search *search, int rank) {
+    if (search->seen[rank]) return;
+    search->seen[rank] = true;
+    search->ranks[search->n++] = rank;
+}
+
+/* Does the rank wait in the operation, too? Then whom it waits for is looked at next. */
+static bool follow(struct search *search, const struct msi_comm *comm, uint64_t seq, struct msi_str note) {
+    char text[NOTE_MAX], *at;
+    if (note.n == 0 || note.n >= sizeof text) return false;
+    memcpy(text, note.p, note.n);
+    text[note.n] = '\0';
+    uint64_t noted = strtoull(text, &at, 10);
+    if (noted != seq) return noted > seq; /* who is further does not keep anybody */
+    for (char *end; *at; at = end) {
+        long rank = strtol(at, &end, 10);
+        if (end == at) break;
+        if (rank >= 0 && rank < comm->size) look_at(search, (int)rank);
+    }
+    return true;
+}
+
+static struct msi_str read_note(struct msi_comm *comm, struct msi_str key, struct msi_exchange *x) {
+    *x = (struct msi_exchange){.req = msi_read_request(key)};
+    if (exec(comm, x, 1) != MST_OK) return msi_str(NULL, 0);
+    struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
+    struct msi_str text = msi_value_or_none(msi_read_str(&r));
+    return r.bad ? msi_str(NULL, 0) : text;
+}
+
+int msi_note_missing(struct msi_comm *comm, const struct mst_work *op, int *ranks, int max) {
+    size_t size = (size_t)comm->size;
+    struct search search = {malloc(size * sizeof *ranks), 0, calloc(size, sizeof(bool))};
+    int late = 0, direct = comm->net ? msi_net_missing(comm->net, ranks, max) : 0;
+    int64_t end = msi_deadline(STORE_MS);
+    if (search.seen) search.seen[comm->rank] = true;
+    for (int r = 0; search.ranks && search.seen && r < comm->size; r++)
+        if (comm->engine ? r != comm->rank : msi_net_needs(comm->net, r)) look_at(&search, r);
+    for (int i = 0; i < search.n && search.ranks && msi_ms_until(end) > 0; i++) {
+        char key[KEY_MAX];
+        struct msi_exchange x;
+        int rank = search.ranks[i];
+        bool waits = follow(&search, comm, op->host.seq, read_note(comm, wait_key(comm, rank, key), &x));
+        msi_exchange_free(&x, 1);
+        if (waits) continue;
+        if (late < max) ranks[late] = rank;
+        late++;
+    }
+    free(search.ranks);
+    free(search.seen);
+    return late ? late : direct;
+}
+
+mst_status msi_note_differs(struct msi_comm *comm, const struct msi_waiting *at, int *culprit) {
+    char key[KEY_MAX], text[NOTE_MAX], who[200], ours[200];
+    int next = (comm->rank + 1) % comm->size, used = 0;
+    uint64_t seq = 0;
+    uint32_t signature = 0;
+    struct msi_exchange x;
+    struct msi_str note = read_note(comm, wait_key(comm, next, key), &x);
+    snprintf(text, sizeof text, "%.*s", (int)(note.n < NOTE_MAX ? note.n : NOTE_MAX - 1),
+             note.n ? note.p : "");
+    msi_exchange_free(&x, 1);
+    if (sscanf(text, "%" SCNu64 " ;%" SCNu32 " %n", &seq, &signature, &used) != 2 || used == 0) return MST_OK;
+    if (seq != at->seq || signature == at->signature) return MST_OK;
+    *culprit = next;
+    mst_status st =
+        msi_fail(MST_ERR_MISMATCH, "all ranks of a group must make the same calls in the same order",
+                 "as operation %" PRIu64 " of the group this rank called %s, but %s called %s", seq,
+                 msi_told_show(&at->told, ours, sizeof ours),
+                 comm->hooks.show(comm->hooks.context, next, who, sizeof who), text + used);
+    return msi_blame(st, comm->hooks.global(comm->hooks.context, next));
+}
+
+void msi_note_gave_up(struct msi_comm *comm, const struct msi_failure *failure) {
+    char key[KEY_MAX], text[GAVE_UP_MAX];
+    snprintf(text, sizeof text, "%d %d %d %s", comm->rank, (int)failure->status, failure->culprit,
+             failure->message);
+    struct msi_exchange x = {
+        .req = {.op = MSI_OP_COMPARE_SET, .key = gave_up_key(comm, key), .desired = msi_cstr(text)}};
+    exec(comm, &x, 1);
+    msi_exchange_free(&x, 1);
+}
+
+mst_status msi_note_read_gave_up(struct msi_comm *comm, int *culprit) {
+    char key[KEY_MAX], text[GAVE_UP_MAX + 1], who[200];
+    struct msi_exchange x;
+    struct msi_str note = read_note(comm, gave_up_key(comm, key), &x);
+    int rank = -1, status = 0, blamed = -1, used = 0;
+    snprintf(text, sizeof text, "%.*s", (int)(note.n < GAVE_UP_MAX ? note.n : GAVE_UP_MAX),
+             note.n ? note.p : "");
+    msi_exchange_free(&x, 1);
+    if (sscanf(text, "%d %d %d %n", &rank, &status, &blamed, &used) != 3 || used == 0) return MST_OK;
+    if (rank < 0 || rank >= comm->size || rank == comm->rank || status <= 0 || status >= MST_STATUS_COUNT)
+        return MST_OK;
+    *culprit = blamed >= 0 && blamed < comm->size && blamed != comm->rank ? blamed : rank;
+    return msi_fail((mst_status)status, "look at that rank's own message; the group must be made anew",
+                    "%s gave up this group: %s", comm->hooks.show(comm->hooks.context, rank, who, sizeof who),
+                    text + used);
+}

@@ -1,0 +1,123 @@
+/* match_messages.c - who sends what to whom, in order, and that it fits what is received there. See match_messages.h. */
+#include "pipeline/schedule/match_messages.h"
+
+#include "base/error.h"
+#include "pipeline/schedule/insert_messages.h"
+#include "pipeline/schedule/text.h"
+
+#include <stdlib.h>
+
+static bool is_message(const struct msi_action *a) {
+    return a->kind == MSI_ACT_SEND || a->kind == MSI_ACT_RECEIVE;
+}
+
+static struct msi_messages *messages_of(const struct msi_mailbook *book, const struct msi_schedule *schedule,
+                                        int stage, const struct msi_action *a) {
+    size_t i = (size_t)a->channel * (size_t)schedule->spec.stages + (size_t)stage;
+    return a->kind == MSI_ACT_SEND ? &book->sends[i] : &book->receives[i];
+}
+
+static mst_status check_message(const struct msi_schedule *schedule, int stage, uint32_t i) {
+    const struct msi_action *a = &schedule->stages[stage].actions[i];
+    if (a->channel >= MSI_CHANNELS) return msi_schedule_fault(schedule, stage, i, "there is no such channel");
+    int peer = a->kind == MSI_ACT_SEND ? msi_channel_to(&schedule->spec, a->channel, stage)
+                                       : msi_channel_from(&schedule->spec, a->channel, stage);
+    if (a->peer != peer || peer < 0)
+        return msi_schedule_fault(schedule, stage, i, "the channel does not lead there");
+    return MST_OK;
+}
+
+/* Counts first, so that each stage's and channel's messages lie together. */
+static mst_status count(const struct msi_schedule *schedule, struct msi_mailbook *book, size_t *total) {
+    for (int s = 0; s < schedule->spec.stages; s++)
+        for (uint32_t i = 0; i < schedule->stages[s].n; i++) {
+            const struct msi_action *a = &schedule->stages[s].actions[i];
+            if (!is_message(a)) continue;
+            mst_status st = check_message(schedule, s, i);
+            if (st != MST_OK) return st;
+            messages_of(book, schedule, s, a)->n++;
+            ++*total;
+        }
+    return MST_OK;
+}
+
+static mst_status enter(const struct msi_schedule *schedule, struct msi_mailbook *book) {
+    for (int s = 0; s < schedule->spec.stages; s++)
+        for (uint32_t i = 0; i < schedule->stages[s].n; i++) {
+            const struct msi_action *a = &schedule->stages[s].actions[i];
+            if (!is_message(a)) continue;
+            struct msi_messages *m = messages_of(book, schedule, s, a);
+            if (a->number != m->n) return msi_schedule_fault(schedule, s, i, "message %u comes next", m->n);
+            m->at[m->n++] = i;
+        }
+    return MST_OK;
+}
+
+static void lay_out(struct msi_messages *messages, size_t n, uint32_t **memory) {
+    for (size_t i = 0; i < n; i++) {
+        messages[i].at = *memory;
+        *memory += messages[i].n;
+        messages[i].n = 0;
+    }
+}
+
+/* Do a send and the receive of the same number speak of the same? */
+static mst_status compare(const struct msi_schedule *schedule, int from, uint32_t i, int to, uint32_t k) {
+    const struct msi_action *s = &schedule->stages[from].actions[i], *r = &schedule->stages[to].actions[k];
+    int stages = schedule->spec.stages;
+    int ahead = r->chunk * stages + to - s->chunk * stages - from;
+    bool neighbours = s->channel == MSI_TOKENS ? r->chunk == 0 && s->chunk == 0
+                                               : ahead == (s->channel == MSI_ACTIVATIONS ? 1 : -1);
+    if (s->batch == r->batch && s->token == r->token && s->micro == r->micro && neighbours) return MST_OK;
+    char text[200];
+    return msi_schedule_fault(schedule, from, i, "stage %d has for it: %s", to,
+                              msi_action_words(&schedule->spec, r, text, sizeof text));
+}
+
+static mst_status match(const struct msi_schedule *schedule, const struct msi_mailbook *book) {
+    int stages = schedule->spec.stages;
+    for (int c = 0; c < MSI_CHANNELS; c++)
+        for (int from = 0; from < stages; from++) {
+            int to = msi_channel_to(&schedule->spec, c, from);
+            if (to < 0) continue;
+            const struct msi_messages *s = &book->sends[c * stages + from],
+                                      *r = &book->receives[c * stages + to];
+            for (uint32_t i = 0; i < s->n && i < r->n; i++) {
+                mst_status st = compare(schedule, from, s->at[i], to, r->at[i]);
+                if (st != MST_OK) return st;
+            }
+            if (s->n > r->n) return msi_schedule_fault(schedule, from, s->at[r->n], "nobody receives it");
+            if (r->n > s->n) return msi_schedule_fault(schedule, to, r->at[s->n], "nobody sends it");
+        }
+    return MST_OK;
+}
+
+mst_status msi_mailbook_make(const struct msi_schedule *schedule, struct msi_mailbook *book) {
+    size_t n = (size_t)schedule->spec.stages * MSI_CHANNELS, total = 0;
+    *book = (struct msi_mailbook){calloc(n, sizeof *book->sends), calloc(n, sizeof *book->receives), NULL};
+    mst_status st = book->sends && book->receives ? MST_OK : msi_fail_memory();
+    if (st == MST_OK) st = count(schedule, book, &total);
+    if (st == MST_OK && !(book->memory = malloc((total + 1) * sizeof *book->memory))) st = msi_fail_memory();
+    if (st == MST_OK) {
+        uint32_t *memory = book->memory;
+        lay_out(book->sends, n, &memory);
+        lay_out(book->receives, n, &memory);
+        st = enter(schedule, book);
+    }
+    if (st == MST_OK) st = match(schedule, book);
+    if (st != MST_OK) msi_mailbook_free(book);
+    return st;
+}
+
+void msi_mailbook_free(struct msi_mailbook *book) {
+    free(book->sends);
+    free(book->receives);
+    free(book->memory);
+    *book = (struct msi_mailbook){0};
+}
+
+uint32_t msi_mailbook_partner(const struct msi_mailbook *book, const struct msi_schedule *schedule,
+                              const struct msi_action *message) {
+    size_t i = (size_t)message->channel * (size_t)schedule->spec.stages + (size_t)message->peer;
+    return (message->kind == MSI_ACT_SEND ? book->receives : book->sends)[i].at[message->number];
+}

@@ -1,0 +1,106 @@
+/*
+ * op_stats.h - the sums of one rank's calls: what the tables of mst_log_summary are made of.
+ *
+ * Rows are kept per name, call, group and bytes. All memory is bounded: by the limits below, and by the number of
+ * groups. Pure: no clock, no lock, no I/O; one thread at a time. A tally owns copies of all texts.
+ */
+#ifndef MSI_PROF_SUMMARY_OP_STATS_H
+#define MSI_PROF_SUMMARY_OP_STATS_H
+
+#include "base/buf.h"
+#include "prof/record/record.h"
+#include "prof/summary/histogram.h"
+
+enum {
+    MSI_TALLY_ROWS = 4096,     /* what does not fit is in the row "other" */
+    MSI_TALLY_MARKS = 16384,   /* collective calls that are remembered one by one */
+    MSI_TALLY_EXACT = 1 << 20, /* durations of all rows that are kept exactly; MSI_SPREAD_EXACT for each */
+};
+
+struct msi_tally_call {
+    const char *name;     /* .log_name, or what call is */
+    const char *call;     /* "all_reduce" */
+    const char *function; /* that called it; NULL: not known. Used by tallies in debug alone */
+    const struct msi_prof_group *group;
+    uint64_t bytes, seq;
+    uint64_t duration_ns;
+    uint64_t waited_ns; /* of a work: how long of that the program spent in mst_wait */
+    enum msi_share share;
+    bool work, message;
+    mst_status status;
+};
+
+struct msi_tally_row {
+    const char *name, *call, *function; /* function NULL: callers are not told apart */
+    void *texts;                        /* where they are */
+    int group;                          /* in groups; -1: "other" has none */
+    enum msi_share share;
+    bool message;
+    uint64_t bytes;
+    uint64_t count, failed; /* the failed are not in count, nor in anything below */
+    uint64_t total_ns, least_ns, most_ns;
+    uint64_t works, works_ns, waited_ns; /* calls with .work, a part of the above */
+    struct msi_spread spread;
+};
+
+struct msi_tally_group {
+    struct msi_prof_group is;
+    void *copies;       /* what is points to */
+    uint64_t floor;     /* calls with a lower seq are forgotten, … */
+    uint64_t forgotten; /* … so many that were remembered once */
+};
+
+/* One call to be found again on the other ranks by its group and seq. */
+struct msi_tally_mark {
+    uint64_t seq, ns;
+    uint32_t row;
+};
+
+struct msi_tally {
+    bool debug;    /* callers are told apart from here on */
+    uint64_t lost; /* calls not counted for want of memory */
+    struct msi_tally_row *rows;
+    struct msi_tally_row other;
+    struct msi_tally_group *groups;
+    struct msi_tally_mark *marks; /* a ring once it has MSI_TALLY_MARKS: the oldest is at marks_next */
+    uint32_t *slots;              /* row + 1 by hash of its key; 0: free */
+    uint32_t recent[64]; /* row + 1 by where the texts of its last call lay: a first guess, to be checked */
+    size_t row_count, row_cap, group_count, group_cap, mark_count, mark_cap, marks_next, slot_count;
+    size_t exact; /* durations that are kept exactly */
+};
+
+/* Whose tally it is. */
+struct msi_tally_who {
+    int rank, size;
+    int64_t pid;
+    char host[256];
+};
+
+/* NULL without memory. */
+struct msi_tally *msi_tally_new(bool debug);
+void msi_tally_free(struct msi_tally *tally);
+/* Forgets all calls; debug stays. */
+void msi_tally_reset(struct msi_tally *tally);
+/* Allocates for a row's first call, and where something doubles. */
+void msi_tally_add(struct msi_tally *tally, const struct msi_tally_call *call);
+
+/* The tally as JSON, one line for each row. buf->failed without memory. Sorts the durations. */
+void msi_tally_write(struct msi_tally *tally, const struct msi_tally_who *who, struct msi_buf *to);
+/* Hostile input: MST_ERR_PROTOCOL with what and where. who may be NULL. The caller frees *tally. */
+mst_status msi_tally_read(const void *bytes, size_t len, struct msi_tally_who *who, struct msi_tally **tally);
+
+/*
+ * For msi_tally_read: a row or group of its own, as msi_tally_add makes them; -1 without memory. The key must be new, the
+ * row's group one of the tally's, and the group's ranks size many.
+ */
+int msi_tally_new_row(struct msi_tally *tally, const struct msi_tally_call *key, int group);
+int msi_tally_new_group(struct msi_tally *tally, const struct msi_prof_group *group);
+/* -1: none. */
+int msi_tally_find_row(const struct msi_tally *tally, const struct msi_tally_call *key);
+int msi_tally_find_group(const struct msi_tally *tally, const char *id);
+/* Remembers a call; without memory it counts as forgotten. */
+void msi_tally_mark(struct msi_tally *tally, int row, uint64_t seq, uint64_t ns);
+/* Counts one duration; false without memory. */
+bool msi_tally_time(struct msi_tally *tally, struct msi_tally_row *row, uint64_t ns);
+
+#endif

@@ -1,0 +1,114 @@
+/*
+ * op_stats_write.c - a tally as JSON. See op_stats.h; op_stats_read.c reads it.
+ *
+ *     {"version":1,"rank":3,"size":8,"host":"a","pid":4711,"debug":false,"lost":0,"groups":[
+ *     {"number":0,"id":"w","name":"world","size":8,"rank":3,"floor":0,"forgotten":0,"ranks":[0,1,2,3,4,5,6,7]}],"rows":[
+ *     {"name":"all_reduce","call":"all_reduce","group":0,"share":"twice","message":false,"bytes":4096,"count":3,
+ *      "failed":0,"ns":6300,"least_ns":2000,"most_ns":2200,"works":0,"works_ns":0,"waited_ns":0,"durations":[2000,100,100]}],
+ *     "other":{…},"calls":[0,17,2000,0,18,2100,0,19,2200]}
+ *
+ * durations are in ascending order, each as its difference to the one before. A coarse spread has "buckets":[bucket,count,…]
+ * instead. calls are row, seq and ns, oldest first. A row of a tally in debug also has "function".
+ */
+#include "base/json.h"
+#include "prof/summary/figures.h"
+#include "prof/summary/op_stats.h"
+
+/* The reader takes no more. */
+static void put_number(struct msi_json_out *out, const char *key, uint64_t value) {
+    msi_json_member_int(out, key, value > INT64_MAX ? INT64_MAX : (int64_t)value);
+}
+
+static void put_group(struct msi_json_out *out, const struct msi_tally_group *group) {
+    msi_json_put_object(out);
+    put_number(out, "number", (uint64_t)group->is.number);
+    msi_json_member_string(out, "id", group->is.id);
+    msi_json_member_string(out, "name", group->is.name);
+    put_number(out, "size", (uint64_t)group->is.size);
+    put_number(out, "rank", (uint64_t)group->is.rank);
+    put_number(out, "floor", group->floor);
+    put_number(out, "forgotten", group->forgotten);
+    msi_json_member_array(out, "ranks");
+    for (int i = 0; i < group->is.size; i++) msi_json_put_int(out, group->is.ranks[i]);
+    msi_json_put_array_end(out);
+    msi_json_put_object_end(out);
+}
+
+static void put_spread(struct msi_json_out *out, struct msi_spread *spread) {
+    uint64_t before = 0;
+    msi_spread_sort(spread);
+    msi_json_member_array(out, spread->buckets ? "buckets" : "durations");
+    for (size_t i = 0; spread->buckets && i < MSI_SPREAD_BUCKETS; i++) {
+        if (!spread->buckets[i]) continue;
+        msi_json_put_uint(out, i);
+        msi_json_put_uint(out, spread->buckets[i]);
+    }
+    for (uint64_t i = 0; !spread->buckets && i < spread->count; before = spread->exact[i++])
+        msi_json_put_uint(out, spread->exact[i] - before);
+    msi_json_put_array_end(out);
+}
+
+static void put_row(struct msi_json_out *out, struct msi_tally_row *row) {
+    msi_json_put_object(out);
+    msi_json_member_string(out, "name", row->name);
+    msi_json_member_string(out, "call", row->call);
+    if (row->function) msi_json_member_string(out, "function", row->function);
+    if (row->group >= 0) put_number(out, "group", (uint64_t)row->group);
+    msi_json_member_string(out, "share", msi_share_names[row->share]);
+    msi_json_member_bool(out, "message", row->message);
+    put_number(out, "bytes", row->bytes);
+    put_number(out, "count", row->count);
+    put_number(out, "failed", row->failed);
+    put_number(out, "ns", row->total_ns);
+    put_number(out, "least_ns", row->least_ns);
+    put_number(out, "most_ns", row->most_ns);
+    put_number(out, "works", row->works);
+    put_number(out, "works_ns", row->works_ns);
+    put_number(out, "waited_ns", row->waited_ns);
+    put_spread(out, &row->spread);
+    msi_json_put_object_end(out);
+}
+
+static void put_marks(struct msi_json_out *out, const struct msi_tally *tally) {
+    for (size_t i = 0; i < tally->mark_count; i++) {
+        const struct msi_tally_mark *mark = &tally->marks[(tally->marks_next + i) % tally->mark_count];
+        msi_json_put_uint(out, mark->row);
+        msi_json_put_uint(out, mark->seq);
+        msi_json_put_uint(out, mark->ns);
+    }
+}
+
+static void put_who(struct msi_json_out *out, const struct msi_tally_who *who) {
+    put_number(out, "version", 1);
+    put_number(out, "rank", (uint64_t)who->rank);
+    put_number(out, "size", (uint64_t)who->size);
+    msi_json_member_string(out, "host", who->host);
+    put_number(out, "pid", (uint64_t)who->pid);
+}
+
+void msi_tally_write(struct msi_tally *tally, const struct msi_tally_who *who, struct msi_buf *to) {
+    struct msi_json_out out = msi_json_to(to);
+    msi_json_put_object(&out);
+    put_who(&out, who);
+    msi_json_member_bool(&out, "debug", tally->debug);
+    put_number(&out, "lost", tally->lost);
+    msi_json_member_array(&out, "groups");
+    for (size_t i = 0; i < tally->group_count; i++) {
+        msi_buf_add_u8(to, '\n');
+        put_group(&out, &tally->groups[i]);
+    }
+    msi_json_put_array_end(&out);
+    msi_json_member_array(&out, "rows");
+    for (size_t i = 0; i < tally->row_count; i++) {
+        msi_buf_add_u8(to, '\n');
+        put_row(&out, &tally->rows[i]);
+    }
+    msi_json_put_array_end(&out);
+    msi_json_put_key(&out, "other");
+    put_row(&out, &tally->other);
+    msi_json_member_array(&out, "calls");
+    put_marks(&out, tally);
+    msi_json_put_array_end(&out);
+    msi_json_put_object_end(&out);
+    msi_buf_add_u8(to, '\n');
+}

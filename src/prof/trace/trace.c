@@ -1,0 +1,364 @@
+/* trace.c - see trace.h. */
+#include "prof/trace/trace.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "prof/trace/trace_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FLUSH_AT = 64 << 10, GROUPS_MOST = 4096 };
+
+/*
+ * Perfetto takes thread 0 for the main one and gives it the process's number, the rank: of two threads with one number it drops what
+ * overlaps. So the others have numbers that are nobody's rank.
+ */
+enum { FIRST_OTHER_TID = 100000 };
+
+/* The last call of a thread in the trace, and its end in ticks. */
+struct last_call {
+    int64_t begin, end;
+    uint64_t tick;
+};
+
+struct msi_trace {
+    int rank;
+    bool broken;      /* it cannot be written to any more */
+    uint64_t pending; /* operations in the buffer */
+    uint64_t dropped; /* operations that are nowhere */
+    uint64_t works;   /* ids of works so far */
+    int64_t last;     /* the end of the last event */
+    struct msi_trace_file file;
+    bool thread_known[MSI_PROF_THREADS];
+    struct last_call last_calls[MSI_PROF_THREADS];
+    bool group_known[GROUPS_MOST];
+};
+
+/* An event up to its own keys; ended by end_event. */
+static struct msi_json_out begin_event(struct msi_trace *t, const char *phase, const char *name) {
+    struct msi_json_out out = msi_trace_file_event(&t->file);
+    msi_json_member_string(&out, "ph", phase);
+    msi_json_member_int(&out, "pid", t->rank);
+    msi_json_member_string(&out, "name", name);
+    return out;
+}
+
+/* Nanoseconds as microseconds. */
+static void put_time(struct msi_json_out *out, const char *key, int64_t ns) {
+    msi_json_member_scaled(out, key, ns, 3);
+}
+
+static void begin_args(struct msi_json_out *out) {
+    msi_json_member_object(out, "args");
+}
+
+static void end_event(struct msi_json_out *out) {
+    msi_json_put_object_end(out);
+}
+
+static void end_args(struct msi_json_out *out) {
+    msi_json_put_object_end(out);
+    end_event(out);
+}
+
+static void introduce(struct msi_trace *t, const struct msi_trace_who *who) {
+    char name[160];
+    struct msi_json_out out = begin_event(t, "M", "muster");
+    begin_args(&out);
+    msi_json_member_int(&out, "version", 1);
+    msi_json_member_int(&out, "rank", who->rank);
+    msi_json_member_int(&out, "size", who->size);
+    msi_json_member_string(&out, "host", who->host);
+    msi_json_member_int(&out, "pid", who->pid);
+    msi_json_member_string(&out, "program", who->program);
+    msi_json_member_int(&out, "unix_ns", who->unix_ns);
+    end_args(&out);
+    snprintf(name, sizeof name, "rank %d (host %s, pid %d)", who->rank, who->host, who->pid);
+    out = begin_event(t, "M", "process_name");
+    begin_args(&out);
+    msi_json_member_string(&out, "name", name);
+    end_args(&out);
+    out = begin_event(t, "M", "process_sort_index");
+    begin_args(&out);
+    msi_json_member_int(&out, "sort_index", who->rank);
+    end_args(&out);
+}
+
+static int tid_of(int thread) {
+    return thread ? FIRST_OTHER_TID + thread : 0;
+}
+
+static void introduce_thread(struct msi_trace *t, int thread, const char *name) {
+    if (thread >= MSI_PROF_THREADS || t->thread_known[thread]) return;
+    t->thread_known[thread] = true;
+    struct msi_json_out out = begin_event(t, "M", "thread_name");
+    msi_json_member_int(&out, "tid", tid_of(thread));
+    begin_args(&out);
+    msi_json_member_string(&out, "name", name);
+    end_args(&out);
+}
+
+static void introduce_group(struct msi_trace *t, const struct msi_prof_group *group) {
+    if (group->number >= GROUPS_MOST || t->group_known[group->number]) return;
+    t->group_known[group->number] = true;
+    struct msi_json_out out = begin_event(t, "M", "muster_group");
+    begin_args(&out);
+    msi_json_member_int(&out, "group", group->number);
+    msi_json_member_string(&out, "id", group->id);
+    msi_json_member_string(&out, "name", group->name);
+    msi_json_member_int(&out, "size", group->size);
+    msi_json_member_array(&out, "ranks");
+    for (int r = 0; r < group->size; r++) msi_json_put_int(&out, group->ranks[r]);
+    msi_json_put_array_end(&out);
+    end_args(&out);
+}
+
+/* Where and when an event is. */
+static void put_place(struct msi_json_out *out, int thread, int64_t at, const char *category) {
+    msi_json_member_int(out, "tid", tid_of(thread));
+    put_time(out, "ts", at);
+    msi_json_member_string(out, "cat", category);
+}
+
+static void put_site(struct msi_json_out *out, const struct msi_record *r) {
+    char site[160];
+    if (!r->file) return;
+    const char *slash = strrchr(r->file, '/');
+    snprintf(site, sizeof site, "%s:%d", slash ? slash + 1 : r->file, r->line);
+    msi_json_member_string(out, "site", site);
+    if (r->function) msi_json_member_string(out, "function", r->function);
+}
+
+static void put_args(struct msi_json_out *out, const struct msi_record *r, const struct msi_times *times) {
+    bool reduces = r->share == MSI_SHARE_TWICE || !strncmp(r->call, "reduce", 6);
+    begin_args(out);
+    if (strcmp(r->name, r->call) != 0) msi_json_member_string(out, "call", r->call);
+    msi_json_member_int(out, "group", r->group->number);
+    if (r->seq <= INT64_MAX) msi_json_member_int(out, "seq", (int64_t)r->seq); /* else it was never issued */
+    msi_json_member_int(out, "bytes", (int64_t)r->bytes);
+    if (r->dtype) msi_json_member_string(out, "dtype", mst_dtype_name((mst_dtype)r->dtype));
+    if (reduces) msi_json_member_string(out, "op", mst_op_name((mst_op)r->op));
+    msi_json_member_string(out, "backend", r->backend);
+    if (r->algorithm) msi_json_member_string(out, "algorithm", r->algorithm);
+    put_site(out, r);
+    put_time(out, "queued", times->queued);
+    put_time(out, "waited", times->waited);
+    if (r->device) put_time(out, "device", (int64_t)r->device);
+    if (r->flags & MSI_RECORD_MESSAGE) {
+        msi_json_member_int(out, "peer", r->peer);
+        msi_json_member_int(out, "tag", r->tag);
+        msi_json_member_string(out, "dir", r->flags & MSI_RECORD_SEND ? "send" : "recv");
+    }
+    if (r->flags & MSI_RECORD_WORK) msi_json_member_bool(out, "work", true);
+    if (r->status != MST_OK) msi_json_member_string(out, "status", mst_status_name((mst_status)r->status));
+    end_args(out);
+}
+
+static const char *category(const struct msi_record *r) {
+    return r->flags & MSI_RECORD_MESSAGE ? "message" : "collective";
+}
+
+/*
+ * The arrow from a send to its receive, as its two ends know it. Perfetto takes ids of 64 bits alone, draws arrows between slices,
+ * and from the one that began first, which an early receive did: so the receive's end is a slice of its own, within the receive.
+ */
+struct arrow {
+    bool out, in;
+    char id[32];
+};
+
+static struct arrow find_arrow(const struct msi_trace *t, const struct msi_record *r) {
+    static const uint64_t seed[2] = {0x6d7573746572, 2};
+    struct arrow arrow = {0};
+    char text[160];
+    bool send = r->flags & MSI_RECORD_SEND;
+    if (!(r->flags & MSI_RECORD_MESSAGE) || r->peer < 0 || r->status != MST_OK) return arrow;
+    int n = snprintf(text, sizeof text, "%s.%d.%d.%d.%llu", r->group->id, r->tag, send ? t->rank : r->peer,
+                     send ? r->peer : t->rank, (unsigned long long)r->seq);
+    if (n >= (int)sizeof text) n = (int)sizeof text - 1;
+    snprintf(arrow.id, sizeof arrow.id, "0x%llx", (unsigned long long)msi_hash(text, (size_t)n, seed));
+    arrow.out = send;
+    arrow.in = !send;
+    return arrow;
+}
+
+static void put_arrow(struct msi_json_out *out, const struct arrow *arrow) {
+    msi_json_member_string(out, "bind_id", arrow->id);
+    msi_json_member_bool(out, arrow->out ? "flow_out" : "flow_in", true);
+}
+
+/* Ticks say which call was after which; of threads that share a number, or without ticks, what can be no call within another. */
+static bool seems_to_overlap(const struct last_call *last, const struct msi_record *r,
+                             const struct msi_times *times) {
+    if (times->begin >= last->end) return false;
+    if (r->begin && last->tick && r->begin >= last->tick) return true;
+    return times->begin > last->begin && times->begin + times->lasted > last->end;
+}
+
+/*
+ * Two calls of a thread, one after the other, may seem to overlap by a little: ticks are worth another time at each drain, when both
+ * clocks were looked at anew, and the clock of another host is corrected. Viewers would drop the second, so it begins when the first
+ * ends. It keeps at least half of its time, so that even a row of calls that all seem to lie before that end comes to its own time again.
+ */
+static struct msi_times set_apart(struct msi_trace *t, const struct msi_record *r,
+                                  const struct msi_times *times, int thread) {
+    struct msi_times is = *times;
+    if (thread >= MSI_PROF_THREADS) return is;
+    struct last_call *last = &t->last_calls[thread];
+    if (seems_to_overlap(last, r, times)) {
+        int64_t left = is.begin + is.lasted - last->end;
+        is.begin = last->end;
+        is.lasted = left > is.lasted / 2 ? left : is.lasted / 2;
+    }
+    *last = (struct last_call){is.begin, is.begin + is.lasted, r->end};
+    return is;
+}
+
+static void add_call(struct msi_trace *t, const struct msi_record *r, const struct msi_times *measured,
+                     int thread) {
+    struct msi_times is = set_apart(t, r, measured, thread), *times = &is;
+    struct arrow arrow = find_arrow(t, r);
+    struct msi_json_out out = begin_event(t, "X", r->name);
+    put_place(&out, thread, times->begin, category(r));
+    put_time(&out, "dur", times->lasted);
+    if (arrow.out) put_arrow(&out, &arrow);
+    put_args(&out, r, times);
+    if (!arrow.in) return;
+    int64_t last = times->lasted > 0; /* its last nanosecond */
+    out = begin_event(t, "X", "arrived");
+    put_place(&out, thread, times->begin + times->lasted - last, "arrow");
+    put_time(&out, "dur", last);
+    put_arrow(&out, &arrow);
+    end_event(&out);
+}
+
+static void add_work(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times,
+                     int thread) {
+    char id[48];
+    struct arrow arrow = find_arrow(t, r);
+    int64_t end = times->begin + times->lasted;
+    snprintf(id, sizeof id, "%d.%llu", t->rank, (unsigned long long)t->works++);
+    struct msi_json_out out = begin_event(t, "b", r->name);
+    put_place(&out, thread, times->begin, category(r));
+    msi_json_member_string(&out, "id", id);
+    if (arrow.out) put_arrow(&out, &arrow);
+    put_args(&out, r, times);
+    if (arrow.in) {
+        out = begin_event(t, "n", "arrived");
+        put_place(&out, thread, end, category(r));
+        msi_json_member_string(&out, "id", id);
+        put_arrow(&out, &arrow);
+        end_event(&out);
+    }
+    out = begin_event(t, "e", r->name);
+    put_place(&out, thread, end, category(r));
+    msi_json_member_string(&out, "id", id);
+    end_event(&out);
+}
+
+void msi_trace_add(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times, int thread,
+                   const char *thread_name) {
+    if (t->broken) {
+        t->dropped++;
+        return;
+    }
+    introduce_thread(t, thread, thread_name);
+    introduce_group(t, r->group);
+    if (r->flags & MSI_RECORD_WORK)
+        add_work(t, r, times, thread);
+    else
+        add_call(t, r, times, thread);
+    t->pending++;
+    if (times->begin + times->lasted > t->last) t->last = times->begin + times->lasted;
+    if (t->file.buf.len >= FLUSH_AT) msi_trace_flush(t);
+}
+
+void msi_trace_lost(struct msi_trace *t, uint64_t n) {
+    t->dropped += n;
+}
+
+void msi_trace_clock(struct msi_trace *t, int64_t at, int64_t offset, int64_t error) {
+    if (t->broken) return;
+    struct msi_json_out out = begin_event(t, "M", "muster_clock");
+    begin_args(&out);
+    put_time(&out, "ts", at);
+    msi_json_member_int(&out, "offset_ns", offset);
+    msi_json_member_int(&out, "error_ns", error);
+    end_args(&out);
+}
+
+/* How writing went, for the operations that were in the buffer. */
+static int account(struct msi_trace *t, int error) {
+    if (error) t->dropped += t->pending;
+    t->pending = 0;
+    return error;
+}
+
+void msi_trace_flush(struct msi_trace *t) {
+    if (t->broken) return;
+    int error = account(t, msi_trace_file_write(&t->file));
+    if (!error) return;
+    t->broken = true;
+    msi_log(prof, WARN, "cannot write to %s: %s; the trace ends here, and the program goes on", t->file.path,
+            strerror(error));
+}
+
+/* A file with its first events in it, or none. */
+static int begin_file(struct msi_trace *t, const char *directory, const struct msi_trace_who *who) {
+    int error = msi_trace_file_open(&t->file, directory, t->rank);
+    if (error) return error;
+    introduce(t, who);
+    error = msi_trace_file_write(&t->file);
+    if (error) msi_trace_file_close(&t->file, false);
+    return error;
+}
+
+/* Mistakes of whoever named the directory, unlike what the machine lacks for the moment. */
+static bool is_mistake(int error) {
+    return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ELOOP;
+}
+
+mst_status msi_trace_open(const char *directory, const struct msi_trace_who *who, struct msi_trace **trace) {
+    struct msi_trace *made = calloc(1, sizeof *made);
+    if (!made) return msi_fail_memory();
+    made->rank = who->rank;
+    int error = begin_file(made, directory, who);
+    *trace = error ? NULL : made;
+    if (!error) return MST_OK;
+    mst_status st = MST_OK;
+    if (is_mistake(error))
+        st = msi_fail(MST_ERR_CONFIG, "MUSTER_TRACE is to name a directory, or one that can be made",
+                      "cannot write traces to the directory %.200s: %s", directory, strerror(error));
+    else
+        msi_log(prof, WARN, "cannot write the trace %s: %s; the program goes on without it", made->file.path,
+                strerror(error));
+    free(made);
+    return st;
+}
+
+/* Where the disk was full there may be room again for that much. */
+static void write_end(struct msi_trace *t) {
+    struct msi_json_out out = begin_event(t, "M", "muster_end");
+    begin_args(&out);
+    put_time(&out, "ts", t->last);
+    msi_json_member_int(&out, "events", (int64_t)t->file.events);
+    msi_json_member_int(&out, "dropped", (int64_t)t->dropped);
+    end_args(&out);
+    int error = msi_trace_file_end(&t->file);
+    if (error && !t->broken)
+        msi_log(prof, WARN, "cannot write to %s: %s; the trace lacks its end", t->file.path, strerror(error));
+}
+
+void msi_trace_close(struct msi_trace *t) {
+    if (!t) return;
+    msi_trace_flush(t);
+    write_end(t);
+    if (t->dropped)
+        msi_log(prof, WARN, "%llu operations are missing in %s", (unsigned long long)t->dropped,
+                t->file.path);
+    msi_trace_file_close(&t->file, true);
+    free(t);
+}

@@ -1,0 +1,251 @@
+/* shm_region.c - the memory that all ranks of a group on one host share. See shm_region.h. */
+#include "transport/shm_region.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Boards that this process has made and that others may still look for. */
+static struct msi_list made_here = {&made_here, &made_here};
+static pthread_mutex_t made_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const uint64_t magic = 0x6472616f426d756dull;
+
+static size_t board_bytes(int size) {
+    return sizeof(struct msi_board_head) + (size_t)size * sizeof(struct msi_area);
+}
+
+_Static_assert(MSI_BOARD_PROCESSORS <= CPU_SETSIZE, "as many as a mask has");
+/* Relaxed: who asks has seen all ranks arrive. */
+static void tell_processors(struct msi_board_head *head) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set)) return;
+    for (int cpu = 0; cpu < MSI_BOARD_PROCESSORS; cpu++)
+        if (CPU_ISSET(cpu, &set))
+            atomic_fetch_or_explicit(&head->processors[cpu / 64], (uint64_t)1 << cpu % 64,
+                                     memory_order_relaxed);
+}
+
+static mst_status view(int rank, int size, const struct msi_segment *segment, struct msi_board **board) {
+    struct msi_board *made = calloc(1, sizeof *made);
+    int *bells = calloc((size_t)size, sizeof *bells);
+    if (!made || !bells) {
+        free(made);
+        free(bells);
+        return msi_fail_memory();
+    }
+    for (int i = 0; i < size; i++) bells[i] = -1;
+    unsigned char *base = segment->base;
+    *made = (struct msi_board){.segment = *segment,
+                               .head = segment->base,
+                               .areas = (struct msi_area *)(void *)(base + sizeof *made->head),
+                               .rank = rank,
+                               .size = size,
+                               .big_reader = -1,
+                               .bell = {-1, -1},
+                               .bells = bells};
+    msi_list_init(&made->made);
+    tell_processors(made->head);
+    *board = made;
+    return MST_OK;
+}
+
+int msi_board_processors(const struct msi_board *board) {
+    int n = 0;
+    for (int i = 0; i < MSI_BOARD_PROCESSORS / 64; i++) {
+        uint64_t bits = atomic_load_explicit(&board->head->processors[i], memory_order_relaxed);
+        n += __builtin_popcountll(bits);
+    }
+    return n;
+}
+
+mst_status msi_board_make(int rank, int size, struct msi_board **board, char offer[MSI_BOARD_OFFER_MAX]) {
+    struct msi_segment segment;
+    if (size > MSI_BOARD_RANKS)
+        return msi_fail(MST_ERR_LIMIT, NULL, "%d ranks of one host in a group, at most %d are supported",
+                        size, MSI_BOARD_RANKS);
+    mst_status st = msi_segment_make("muster-board", board_bytes(size), &segment);
+    if (st != MST_OK) return st;
+    st = view(rank, size, &segment, board);
+    if (st != MST_OK) {
+        msi_segment_close(&segment);
+        return st;
+    }
+    struct msi_board_head *head = (*board)->head;
+    head->magic = magic;
+    head->size = (uint32_t)size;
+    atomic_init(&head->users, 1);
+    (*board)->shares_mapping = true;
+    snprintf(offer, MSI_BOARD_OFFER_MAX, "%d %d", (int)getpid(), segment.fd);
+    pthread_mutex_lock(&made_lock);
+    msi_list_push(&made_here, &(*board)->made);
+    pthread_mutex_unlock(&made_lock);
+    return MST_OK;
+}
+
+/*
+ * Ranks that are threads of one process share the maker's mapping, so that race detectors can see what they do. What is mapped
+ * here is known here: an address from the store is only looked up.
+ */
+static bool join_mapping(int pid, int fd, int size, struct msi_segment *segment) {
+    bool found = false;
+    if (pid != getpid()) return false;
+    pthread_mutex_lock(&made_lock);
+    for (struct msi_list *at = made_here.next; at != &made_here && !found; at = at->next) {
+        const struct msi_board *board = msi_container(at, struct msi_board, made);
+        found = board->segment.fd == fd && board->size == size;
+        if (!found) continue;
+        *segment = (struct msi_segment){-1, board->segment.base, board->segment.size};
+        /* The maker is in the list, so it has not closed it; who leaves last unmaps. */
+        atomic_fetch_add_explicit(&board->head->users, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&made_lock);
+    return found;
+}
+
+mst_status msi_board_attach(const char *offer, int rank, int size, struct msi_board **board) {
+    int pid, fd;
+    struct msi_segment segment;
+    if (sscanf(offer, "%d %d", &pid, &fd) != 2)
+        return msi_fail(MST_ERR_PROTOCOL, NULL, "'%.60s' is no offer of shared memory", offer);
+    bool joined = join_mapping(pid, fd, size, &segment);
+    mst_status st = joined ? MST_OK : msi_segment_attach(pid, fd, board_bytes(size), &segment);
+    if (st != MST_OK) return st;
+    const struct msi_board_head *head = segment.base;
+    if (head->magic != magic || head->size != (uint32_t)size) {
+        if (!joined) msi_segment_close(&segment);
+        return msi_fail(MST_ERR_PROTOCOL, NULL, "the segment of pid %d is no board of %d ranks", pid, size);
+    }
+    st = view(rank, size, &segment, board);
+    if (st == MST_OK)
+        (*board)->shares_mapping = joined;
+    else if (!joined)
+        msi_segment_close(&segment);
+    return st;
+}
+
+void msi_board_seal(struct msi_board *board) {
+    pthread_mutex_lock(&made_lock);
+    msi_list_remove(&board->made);
+    pthread_mutex_unlock(&made_lock);
+    if (board->segment.fd >= 0) close(board->segment.fd);
+    board->segment.fd = -1;
+}
+
+void msi_board_close(struct msi_board *board) {
+    if (!board) return;
+    for (int i = 0; i < board->size; i++)
+        if (board->bells[i] >= 0) close(board->bells[i]);
+    for (int i = 0; i < 2; i++)
+        if (board->bell[i] >= 0) close(board->bell[i]);
+    msi_board_seal(board);
+    /* acq_rel: whoever unmaps does so after the others' last access. */
+    if (!board->shares_mapping ||
+        atomic_fetch_sub_explicit(&board->head->users, 1, memory_order_acq_rel) == 1)
+        msi_segment_close(&board->segment);
+    free(board->bells);
+    free(board);
+}
+
+bool msi_board_may_announce(struct msi_board *board, uint64_t seq) {
+    if (seq < board->synced + MSI_SLOTS) return true;
+    uint64_t least = seq - 1;
+    for (int rank = 0; rank < board->size; rank++) {
+        if (rank == board->rank) continue;
+        uint64_t begun = seq - 1;
+        while (begun + MSI_SLOTS > seq && !msi_board_begun(board, rank, begun)) begun--;
+        if (begun + MSI_SLOTS <= seq) return false;
+        if (begun < least) least = begun;
+    }
+    board->synced = least;
+    return true;
+}
+
+int msi_board_verify(struct msi_board *board, uint64_t seq, uint64_t *differing) {
+    uint64_t q = board->verified + 1;
+    if (q + MSI_SLOTS <= seq) q = seq - MSI_SLOTS + 1; /* earlier ones are overwritten */
+    for (; q < seq; q++) {
+        uint64_t expected = q << 32 | board->signatures[q % MSI_SLOTS];
+        for (int rank = 0; rank < board->size; rank++) {
+            const struct msi_slot *slot = &board->areas[rank].slots[q % MSI_SLOTS];
+            uint64_t flag = atomic_load_explicit(&slot->flag, memory_order_acquire);
+            if ((uint32_t)(flag >> 32) != (uint32_t)q || flag == expected) continue;
+            *differing = q;
+            return rank;
+        }
+    }
+    board->verified = seq - 1;
+    return -1;
+}
+
+/* A pipe whose writing end others open through /proc, as they do with segments. */
+static mst_status make_bell(struct msi_board *board) {
+    if (pipe2(board->bell, O_CLOEXEC | O_NONBLOCK)) {
+        board->bell[0] = board->bell[1] = -1;
+        return msi_fail_errno(errno, "cannot make a pipe");
+    }
+    uint64_t where = (uint64_t)(uint32_t)getpid() << 32 | (uint32_t)(board->bell[1] + 1);
+    atomic_store_explicit(&msi_board_own(board)->bell, where, memory_order_release); /* read by open_bell */
+    return MST_OK;
+}
+
+static int open_bell(const struct msi_board *board, int rank) {
+    uint64_t where =
+        atomic_load_explicit(&board->areas[rank].bell, memory_order_acquire); /* set by make_bell */
+    char path[64];
+    if (where == 0) return -1;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)(where >> 32), (int)(uint32_t)where - 1);
+    return open(path, O_RDWR | O_NONBLOCK |
+                          O_CLOEXEC); /* a reader too: writing to one that is gone raises no signal */
+}
+
+void msi_board_ring(const struct msi_board *board, int rank) {
+    char byte = 0;
+    if (board->bells[rank] < 0) board->bells[rank] = open_bell(board, rank);
+    if (board->bells[rank] < 0) return; /* it is gone, and wakes by itself otherwise */
+    ssize_t n = write(board->bells[rank], &byte, 1);
+    (void)n;
+}
+
+/* What a rank awaits is read behind its bit: if that is of a later sleep, it has looked since and seen what this rank did. */
+static bool concerns(const struct msi_board *board, int rank) {
+    uint64_t awaits = atomic_load_explicit(&board->areas[rank].awaits, memory_order_relaxed);
+    return awaits == 0 || awaits == (uint64_t)board->rank + 1;
+}
+
+void msi_board_wake(const struct msi_board *board, bool announcement) {
+    for (int i = 0; i < (board->size + 63) / 64; i++) {
+        uint64_t bits = atomic_load_explicit(&board->head->asleep[i], memory_order_seq_cst);
+        for (; bits; bits &= bits - 1) {
+            int rank = i * 64 + __builtin_ctzll(bits);
+            if (rank >= board->size || rank == board->rank) continue;
+            if (!announcement || concerns(board, rank)) msi_board_ring(board, rank);
+        }
+    }
+}
+
+mst_status msi_board_asleep(struct msi_board *board, int awaits, int *descriptor) {
+    mst_status st = board->bell[0] >= 0 ? MST_OK : make_bell(board);
+    if (st != MST_OK) return st;
+    atomic_store_explicit(&msi_board_own(board)->awaits, (uint64_t)(awaits + 1), memory_order_relaxed);
+    atomic_fetch_or_explicit(&board->head->asleep[board->rank / 64], (uint64_t)1 << board->rank % 64,
+                             memory_order_seq_cst);
+    atomic_thread_fence(
+        memory_order_seq_cst); /* rule 3: the caller looks after this; pairs with msi_board_post */
+    *descriptor = board->bell[0];
+    return MST_OK;
+}
+
+void msi_board_awake(struct msi_board *board) {
+    char bytes[64];
+    atomic_fetch_and_explicit(&board->head->asleep[board->rank / 64], ~((uint64_t)1 << board->rank % 64),
+                              memory_order_relaxed);
+    while (read(board->bell[0], bytes, sizeof bytes) == sizeof bytes) continue;
+}

@@ -1,0 +1,195 @@
+/*
+ * plot.c - draws what "muster bench OPERATION" found as SVG: a row of two panels for each table, latency and bandwidth (algbw)
+ * over size, both axes logarithmic, one line for each backend. The picture needs nothing but itself.
+ */
+#include "bench/ops/ops.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PANEL_W = 400, PANEL_H = 230, LEFT = 70, GAP = 96, TOP = 74, ROW = 318, RIGHT = 40, BOTTOM = 20 };
+
+/* Told apart also by those who see few colours, and on paper. */
+static const char *const colours[OPS_SIDES_MOST] = {"#0b62a8", "#d1495b", "#2a9d5c", "#8e5ea2",
+                                                    "#c77700", "#17838f", "#6b6b6b", "#b0307a"};
+static const char *const dashes[OPS_SIDES_MOST] = {"none", "none", "none", "none",
+                                                   "7 3",  "7 3",  "7 3",  "2 3"};
+
+/* One panel: where it is, and what its axes begin and end with, as logarithms of base 10 (base 2 for bytes). */
+struct panel {
+    FILE *out;
+    const struct ops_bench *bench;
+    const struct ops_result *result;
+    bool bandwidth;
+    double x, y, x_min, x_max, y_min, y_max;
+};
+
+static double value_of(const struct panel *p, int side, int i) {
+    double us = p->result->at[side][i].us;
+    return p->bandwidth ? ops_algbw(&p->result->what, i, us) : us;
+}
+
+static double place_x(const struct panel *p, double bytes) {
+    return p->x + (log2(bytes) - p->x_min) / (p->x_max - p->x_min) * PANEL_W;
+}
+
+static double place_y(const struct panel *p, double value) {
+    return p->y + PANEL_H - (log10(value) - p->y_min) / (p->y_max - p->y_min) * PANEL_H;
+}
+
+/* Whole powers around what is shown; false if there is nothing. */
+static bool set_axes(struct panel *p) {
+    const struct ops_case *what = &p->result->what;
+    double least = INFINITY, most = 0;
+
+    for (int side = 0; side < p->bench->n_sides; side++)
+        for (int i = 0; i < what->n_sizes; i++) {
+            double value = value_of(p, side, i);
+            if (value > 0 && value < least) least = value;
+            if (value > most) most = value;
+        }
+    if (most <= 0 || what->bytes[0] == 0) return false;
+    p->x_min = floor(log2((double)what->bytes[0]));
+    p->x_max = ceil(log2((double)what->bytes[what->n_sizes - 1]));
+    p->y_min = floor(log10(least));
+    p->y_max = ceil(log10(most));
+    if (p->x_max <= p->x_min) p->x_max = p->x_min + 1;
+    if (p->y_max <= p->y_min) p->y_max = p->y_min + 1;
+    return true;
+}
+
+static void text(FILE *out, double x, double y, const char *anchor, const char *style, const char *words) {
+    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"%s>", x, y, anchor, style);
+    for (; *words != '\0'; words++)
+        if (*words == '<')
+            fputs("&lt;", out);
+        else if (*words == '&')
+            fputs("&amp;", out);
+        else
+            fputc(*words, out);
+    fputs("</text>\n", out);
+}
+
+static void line(FILE *out, double x1, double y1, double x2, double y2) {
+    fprintf(out, "<line stroke=\"#e3e3e3\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", x1, y1, x2,
+            y2);
+}
+
+/* Each power of ten, with lines at 2 and 5 where there is room. */
+static void draw_y_axis(const struct panel *p) {
+    static const int steps[] = {1, 2, 5};
+    char words[32];
+
+    for (int power = (int)p->y_min; power <= (int)p->y_max; power++)
+        for (int k = 0; k < (p->y_max - p->y_min <= 3 ? 3 : 1); k++) {
+            double value = steps[k] * pow(10, power), y = place_y(p, value);
+            if (y < p->y - 0.1) continue;
+            line(p->out, p->x, y, p->x + PANEL_W, y);
+            snprintf(words, sizeof words, "%.10g", value);
+            text(p->out, p->x - 8, y + 4, "end", "", words);
+        }
+}
+
+static void draw_x_axis(const struct panel *p) {
+    static const char *const units[] = {"", "K", "M", "G", "T"};
+    int range = (int)(p->x_max - p->x_min), step = range <= 6 ? 1 : range <= 14 ? 2 : 4;
+    char words[32];
+
+    for (int power = (int)p->x_min; power <= (int)p->x_max; power += step) {
+        double x = place_x(p, exp2(power));
+        line(p->out, x, p->y, x, p->y + PANEL_H);
+        snprintf(words, sizeof words, "%d%s", 1 << power % 10, units[power / 10]);
+        text(p->out, x, p->y + PANEL_H + 17, "middle", "", words);
+    }
+}
+
+static void draw_lines(const struct panel *p) {
+    const struct ops_case *what = &p->result->what;
+
+    for (int side = 0; side < p->bench->n_sides; side++) {
+        const char *before = "";
+        bool any = false;
+        for (int i = 0; i < what->n_sizes; i++) any = any || value_of(p, side, i) > 0;
+        if (!any) continue;
+        fprintf(p->out,
+                "<polyline fill=\"none\" stroke=\"%s\" stroke-dasharray=\"%s\" stroke-width=\"2\" points=\"",
+                colours[side], dashes[side]);
+        for (int i = 0; i < what->n_sizes; i++) {
+            double value = value_of(p, side, i);
+            if (value <= 0) continue;
+            fprintf(p->out, "%s%.1f,%.1f", before, place_x(p, (double)what->bytes[i]), place_y(p, value));
+            before = " ";
+        }
+        fprintf(p->out, "\"/>\n<g fill=\"%s\">\n", colours[side]);
+        for (int i = 0; i < what->n_sizes; i++)
+            if (value_of(p, side, i) > 0)
+                fprintf(p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\"/>\n",
+                        place_x(p, (double)what->bytes[i]), place_y(p, value_of(p, side, i)));
+        fputs("</g>\n", p->out);
+    }
+}
+
+static void draw_panel(struct panel *p) {
+    const struct ops_case *what = &p->result->what;
+    char title[160], host[32] = "";
+
+    if (!set_axes(p)) return;
+    if (what->hosts > 1) snprintf(host, sizeof host, ", %d hosts", what->hosts);
+    snprintf(title, sizeof title, "%s, %d ranks%s, %s, %s: %s", loop_op_names[what->op], what->ranks, host,
+             what->dtype->name, ops_buffer_names[what->buffers], p->bandwidth ? "GB/s" : "microseconds");
+    text(p->out, p->x, p->y - 10, "start", " font-weight=\"bold\"", title);
+    fputs("<g fill=\"#444\">\n", p->out);
+    draw_y_axis(p);
+    draw_x_axis(p);
+    text(p->out, p->x + PANEL_W / 2.0, p->y + PANEL_H + 36, "middle", "", "bytes");
+    fputs("</g>\n", p->out);
+    fprintf(p->out,
+            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#999\"/>\n", p->x,
+            p->y, PANEL_W, PANEL_H);
+    draw_lines(p);
+}
+
+static void draw_legend(const struct ops_bench *b, FILE *out) {
+    double x = LEFT;
+
+    for (int side = 0; side < b->n_sides; side++) {
+        const struct bench_peer *peer = &b->sides[side].peer;
+        if (!ops_usable(b, side)) continue;
+        fprintf(out, "<path d=\"M%.1f 44h26\" stroke=\"%s\" stroke-dasharray=\"%s\" stroke-width=\"3\"/>\n",
+                x, colours[side], dashes[side]);
+        text(out, x + 32, 48, "start", "", peer->name);
+        x += 32 + 9.0 * (double)strlen(peer->name) + 22;
+    }
+}
+
+static bool drawable(const struct ops_bench *b, const struct ops_result *r) {
+    struct panel p = {.bench = b, .result = r};
+    return set_axes(&p);
+}
+
+void bench_plot(const struct ops_bench *b, FILE *out) {
+    int rows = 0, width = LEFT + 2 * PANEL_W + GAP + RIGHT;
+    char machine[300];
+
+    for (int t = 0; t < b->n_results; t++) rows += drawable(b, &b->results[t]);
+    peers_write_machine(machine, sizeof machine);
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+            "font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+            width, TOP + rows * ROW + BOTTOM, width, TOP + rows * ROW + BOTTOM);
+    text(out, LEFT, 24, "start", " font-size=\"15\" font-weight=\"bold\"", machine);
+    draw_legend(b, out);
+    if (rows == 0) text(out, LEFT, TOP, "start", "", "nothing was measured that has a size");
+    for (int t = 0, row = 0; t < b->n_results; t++) {
+        if (!drawable(b, &b->results[t])) continue;
+        for (int k = 0; k < 2; k++) {
+            struct panel p = {.out = out, .bench = b, .result = &b->results[t], .bandwidth = k == 1};
+            p.x = LEFT + k * (PANEL_W + GAP);
+            p.y = TOP + 14 + row * ROW;
+            draw_panel(&p);
+        }
+        row++;
+    }
+    fputs("</svg>\n", out);
+}

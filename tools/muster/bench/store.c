@@ -1,0 +1,341 @@
+/*
+ * store.c - "muster bench store": operations per second of muster's store server and of PyTorch's,
+ * under the same load from the same driver, taking turns in one run. Each server is a process of its own,
+ * started here and ended here.
+ */
+#include "bench/bare.h"
+#include "bench/bench.h"
+#include "bench/load.h"
+#include "bench/median.h"
+#include "cli/options.h"
+#include "commands.h"
+#include "os/host.h"
+#include "wire/store_msg.h"
+
+#include <fcntl.h>
+#include <muster/muster.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct bench_options {
+    long clients, barrier, rounds;
+    double seconds;
+    const char *python, *csv;
+};
+
+static const struct opt options[] = {
+    {"clients", 'c', OPT_NUMBER, "N", "clients that send ADD, SET and GET (default 64)",
+     offsetof(struct bench_options, clients), 1, 10000},
+    {"barrier", 'b', OPT_NUMBER, "N", "clients that meet in a barrier (default 1024)",
+     offsetof(struct bench_options, barrier), 1, 20000},
+    {"rounds", 'r', OPT_NUMBER, "N", "how often both sides take their turn (default 5)",
+     offsetof(struct bench_options, rounds), 1, 100},
+    {"seconds", 's', OPT_SECONDS, "S", "how long each turn lasts (default 0.5)",
+     offsetof(struct bench_options, seconds), 0, 60},
+    {"python", 0, OPT_STRING, "PATH", "the interpreter that has torch (default /usr/bin/python3)",
+     offsetof(struct bench_options, python), 0, 0},
+    {"csv", 0, OPT_STRING, "FILE", "also write the figures to this file", offsetof(struct bench_options, csv),
+     0, 0},
+};
+
+static const struct opt_command command = {
+    "muster bench store",
+    "",
+    "Measures the store server beside PyTorch's in one run.",
+    options,
+    sizeof options / sizeof *options,
+    false,
+};
+
+struct server {
+    pid_t pid;               /* 0: not there */
+    int port, input, output; /* pipes to it */
+};
+
+static const char torch_server[] = "import sys, torch, torch.distributed as dist\n"
+                                   "s = dist.TCPStore('127.0.0.1', 0, None, True, wait_for_workers=False)\n"
+                                   "print(s.port, torch.__version__, flush=True)\n"
+                                   "sys.stdin.read()\n";
+
+/* A child that runs serve() or execs argv, with pipes to and from it; it dies with this process. */
+static bool start(struct server *server, char *const *argv, void (*serve)(void)) {
+    int in[2], out[2];
+    if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) return false;
+    fflush(stdout);
+    server->pid = fork();
+    if (server->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(in[0], STDIN_FILENO);
+        dup2(out[1], STDOUT_FILENO);
+        if (serve) serve();
+        if (argv) execvp(argv[0], argv);
+        _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    server->input = in[1];
+    server->output = out[0];
+    return server->pid > 0;
+}
+
+static void serve_muster(void) {
+    mst_store *store;
+    char byte;
+    if (mst_store_open("tcp://127.0.0.1:0", &store, .is_master = true) != MST_OK) {
+        fprintf(stderr, "%s\n", mst_error());
+        _exit(1);
+    }
+    dprintf(STDOUT_FILENO, "%d %s\n", mst_store_port(store), mst_version());
+    while (read(STDIN_FILENO, &byte, 1) > 0) continue;
+    _exit(0);
+}
+
+/* Reads the line with which a server says that it is there: its port and version. */
+static bool greet(struct server *server, char version[64]) {
+    char line[128];
+    size_t n = 0;
+    while (n < sizeof line - 1 && read(server->output, line + n, 1) == 1 && line[n] != '\n') n++;
+    line[n] = 0;
+    return sscanf(line, "%d %63s", &server->port, version) == 2;
+}
+
+static void stop(struct server *server) {
+    if (server->pid <= 0) return;
+    close(server->input);
+    close(server->output);
+    kill(server->pid, SIGKILL);
+    waitpid(server->pid, NULL, 0);
+    server->pid = 0;
+}
+
+/* The sides that take turns. Those of muster are one server, reached in two ways. */
+enum side { LOCAL, TCP, TORCH, BARE, SIDES };
+enum { ROUNDS_MOST = 100 };
+
+/* What one turn measures. Where own is set, muster's clients do the same in another way: in one step, in dialect M. */
+struct load {
+    const char *name;
+    struct load_step steps[2], own;
+    int n_steps;
+};
+
+static void add_request(struct load_step *step, enum msi_dialect dialect, struct msi_store_req req,
+                        size_t reply, int times) {
+    for (int i = 0; i < times; i++) msi_store_encode(&step->request, dialect, &req);
+    step->reply += reply * (size_t)times;
+    step->ops += times;
+}
+
+/*
+ * PyTorch's clients send SET without waiting, so a client that publishes several keys sends them in a row;
+ * the loads with 16 do that, and end with an operation that is answered. Their get is a WAIT and a GET.
+ */
+enum { LOADS = 7, ROW = 16 };
+static void make_loads(struct load *loads, enum msi_dialect dialect) {
+    static char value[64];
+    static struct msi_str key;
+    key = msi_cstr("/bench/value");
+    memset(value, 'v', sizeof value);
+    struct msi_store_req add = {.op = MSI_OP_ADD, .key = msi_cstr("/bench/counter"), .number = 1};
+    struct msi_store_req set = {.op = MSI_OP_SET, .key = key, .value = msi_str(value, sizeof value)};
+    struct msi_store_req get = {.op = MSI_OP_GET, .key = key};
+    struct msi_store_req wait = {.op = MSI_OP_WAIT, .n = 1, .keys = &key};
+    struct msi_store_req wait_get = {.op = MSI_OP_WAIT_GET, .n = 1, .keys = &key};
+    static const char *const names[LOADS] = {
+        "SET, then ADD",   "ADD", "GET", "a client's get()", "SET, 16 in a row", "ADD, 16 in a row",
+        "GET, 16 in a row"};
+    for (int i = 0; i < LOADS; i++) loads[i] = (struct load){.name = names[i], .n_steps = 1};
+    add_request(&loads[0].steps[0], dialect, set, 0, 1);
+    add_request(&loads[0].steps[0], dialect, add, 8, 1);
+    add_request(&loads[1].steps[0], dialect, add, 8, 1);
+    add_request(&loads[2].steps[0], dialect, get, 8 + sizeof value, 1);
+    loads[3].n_steps = 2;
+    add_request(&loads[3].steps[0], dialect, wait, 1, 1);
+    add_request(&loads[3].steps[1], dialect, get, 8 + sizeof value, 1);
+    loads[3].steps[0].ops = 0; /* both together are one */
+    add_request(&loads[3].own, MSI_DIALECT_M, wait_get, 1 + 8 + sizeof value, 1);
+    add_request(&loads[4].steps[0], dialect, set, 0, ROW - 1);
+    add_request(&loads[4].steps[0], dialect, add, 8, 1);
+    add_request(&loads[5].steps[0], dialect, add, 8, ROW);
+    add_request(&loads[6].steps[0], dialect, get, 8 + sizeof value, ROW);
+}
+
+static void free_load(struct load *load) {
+    msi_buf_free(&load->steps[0].request);
+    msi_buf_free(&load->steps[1].request);
+    msi_buf_free(&load->own.request);
+}
+
+struct bench {
+    const struct bench_options *wanted;
+    struct server servers[SIDES]; /* LOCAL and TCP: the same */
+    FILE *csv;
+    enum msi_dialect dialect; /* the one that torch's server speaks */
+    double rate[SIDES][ROUNDS_MOST], cpu[SIDES][ROUNDS_MOST];
+};
+
+static bool measure_one(struct bench *bench, enum side side, const struct load *load, long round) {
+    const struct server *server = &bench->servers[side];
+    struct load_clients clients;
+    bool own = load->own.ops && side <= TCP;
+    enum msi_dialect dialect = own ? MSI_DIALECT_M : bench->dialect;
+    const struct load_step *steps = own ? &load->own : load->steps;
+    int n_steps = own ? 1 : load->n_steps;
+    if (side == BARE && n_steps > 1) return true;
+    if (side == BARE) bare_expect(steps->request.len, steps->reply, bench->dialect == MSI_DIALECT_A ? 0 : 5);
+    if (!load_connect(&clients, server->port, side == LOCAL, dialect, (int)bench->wanted->clients))
+        return false;
+    double before = load_cpu_seconds(server->pid);
+    double rate = load_run(&clients, steps, n_steps, bench->wanted->seconds) * steps[n_steps - 1].ops;
+    double used = load_cpu_seconds(server->pid) - before;
+    load_close(&clients);
+    bench->rate[side][round] = rate;
+    bench->cpu[side][round] = rate > 0 ? used / (rate * bench->wanted->seconds) * 1e6 : 0;
+    return rate > 0;
+}
+
+static bool measure(struct bench *bench, const struct load *load) {
+    memset(bench->rate, 0, sizeof bench->rate);
+    memset(bench->cpu, 0, sizeof bench->cpu);
+    for (long round = 0; round < bench->wanted->rounds; round++)
+        for (enum side s = 0; s < SIDES; s++)
+            if (bench->servers[s].pid > 0 && !measure_one(bench, s, load, round)) return false;
+    return true;
+}
+
+static void print_row(struct bench *bench, const char *name) {
+    double rate[SIDES] = {0}, cpu[SIDES] = {0};
+    for (enum side s = 0; s < SIDES; s++) {
+        if (bench->servers[s].pid <= 0) continue;
+        rate[s] = bench_median(bench->rate[s], bench->wanted->rounds);
+        cpu[s] = bench_median(bench->cpu[s], bench->wanted->rounds);
+    }
+    printf("%-17s", name);
+    for (enum side s = 0; s < SIDES; s++)
+        if (rate[s] > 0)
+            printf(" %9.0f %6.2f", rate[s], cpu[s]);
+        else
+            printf(" %9s %6s", "-", "-");
+    if (rate[TORCH] > 0) printf("   %6.2fx %6.2fx", rate[LOCAL] / rate[TORCH], rate[TCP] / rate[TORCH]);
+    printf("\n");
+    fflush(stdout);
+    if (!bench->csv) return;
+    fprintf(bench->csv, "%s", name);
+    for (enum side s = 0; s < SIDES; s++) fprintf(bench->csv, ",%.0f,%.3f", rate[s], cpu[s]);
+    fprintf(bench->csv, "\n");
+}
+
+/* How a barrier is made: on which side, and in two steps or by the server's own operation. */
+static const struct way {
+    const char *name;
+    enum side side;
+    bool two_steps;
+} ways[] = {
+    {"muster, BARRIER, Unix socket", LOCAL, false},
+    {"muster, BARRIER, TCP", TCP, false},
+    {"muster, ADD and WAIT, TCP", TCP, true},
+    {"torch, ADD and WAIT, TCP", TORCH, true},
+};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+static bool measure_barriers(struct bench *bench) {
+    static double times[WAYS][ROUNDS_MOST];
+    const struct bench_options *wanted = bench->wanted;
+    for (long round = 0; round < wanted->rounds; round++)
+        for (int w = 0; w < WAYS; w++) {
+            struct load_clients clients;
+            const struct server *server = &bench->servers[ways[w].side];
+            if (server->pid <= 0) continue;
+            if (!load_connect(&clients, server->port, ways[w].side == LOCAL,
+                              ways[w].two_steps ? bench->dialect : MSI_DIALECT_C, (int)wanted->barrier))
+                return false;
+            times[w][round] = load_barrier(&clients, 5, ways[w].two_steps);
+            load_close(&clients);
+            if (times[w][round] == 0) return false;
+        }
+    double torch = bench_median(times[WAYS - 1], wanted->rounds);
+    printf("\nbarrier of %ld clients\n", wanted->barrier);
+    for (int w = 0; w < WAYS; w++) {
+        double seconds = bench_median(times[w], wanted->rounds);
+        if (seconds == 0) continue;
+        printf("  %-30s %8.2f ms", ways[w].name, seconds * 1e3);
+        if (torch > 0) printf("   %5.2fx", torch / seconds);
+        printf("\n");
+        if (bench->csv) fprintf(bench->csv, "barrier %s,%.6f\n", ways[w].name, seconds);
+    }
+    return true;
+}
+
+static void print_head(const struct bench_options *wanted, const char *torch) {
+    char cpu[128];
+    struct utsname system;
+    uname(&system);
+    printf("muster %s%s%s; %s, %s, %ld cores, Linux %s\n", mst_version(), *torch ? ", torch " : "", torch,
+           msi_cpu_name(cpu, sizeof cpu), system.machine, sysconf(_SC_NPROCESSORS_ONLN), system.release);
+    printf("%ld clients in one driver; median of %ld turns of %.2g s; us: the server's processor time per "
+           "operation\n\n",
+           wanted->clients, wanted->rounds, wanted->seconds);
+    printf("%-17s %16s %16s %16s %16s   %15s\n", "", "muster, Unix", "muster, TCP", "torch, TCP",
+           "bare echo, TCP", "muster : torch");
+    printf("%-17s", "");
+    for (enum side s = 0; s < SIDES; s++) printf(" %9s %6s", "op/s", "us");
+    printf("   %7s %7s\n", "Unix", "TCP");
+}
+
+static bool run(struct bench *bench) {
+    struct load loads[LOADS];
+    bool good = true;
+    make_loads(loads, bench->dialect);
+    for (int i = 0; i < LOADS; i++) {
+        if (good) good = measure(bench, &loads[i]);
+        if (good) print_row(bench, loads[i].name);
+        free_load(&loads[i]);
+    }
+    return good && measure_barriers(bench);
+}
+
+static void raise_descriptors(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit)) return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int bench_store(int argc, char **argv) {
+    struct bench_options wanted = {64, 1024, 5, 0.5, "/usr/bin/python3", NULL};
+    char **operands, version[64], torch[64] = "";
+    int n;
+    int exit_status = opt_parse(&command, argc, argv, &wanted, &operands, &n);
+    if (exit_status != OPT_PROCEED) return exit_status;
+    if (n) return opt_mistake(&command, "'%s' is not expected here", operands[0]);
+    FILE *csv = wanted.csv ? fopen(wanted.csv, "we") : NULL;
+    if (wanted.csv && !csv) return opt_mistake(&command, "cannot write to %s", wanted.csv);
+    raise_descriptors();
+    struct bench bench = {.wanted = &wanted, .csv = csv};
+    char dash_c[] = "-c";
+    char *python[] = {(char *)(uintptr_t)wanted.python, dash_c, (char *)(uintptr_t)torch_server, NULL};
+    bool good = start(&bench.servers[TCP], NULL, serve_muster) && greet(&bench.servers[TCP], version);
+    bench.servers[LOCAL] = bench.servers[TCP];
+    if (good)
+        good = bare_prepare() && start(&bench.servers[BARE], NULL, bare_serve) &&
+               greet(&bench.servers[BARE], version);
+    if (good && !(start(&bench.servers[TORCH], python, NULL) && greet(&bench.servers[TORCH], torch))) {
+        fprintf(stderr, "muster bench store: %s has no torch; measuring without it\n", wanted.python);
+        stop(&bench.servers[TORCH]);
+    }
+    bench.dialect = !*torch || !strncmp(torch, "1.", 2) ? MSI_DIALECT_A : MSI_DIALECT_C;
+    if (good) {
+        print_head(&wanted, torch);
+        good = run(&bench);
+    }
+    for (enum side s = TCP; s < SIDES; s++) stop(&bench.servers[s]);
+    if (csv) fclose(csv);
+    return good ? EXIT_DONE : EXIT_FAILED;
+}

@@ -1,0 +1,120 @@
+/* backends.c - which backends there are and what each does itself. See backends.h. */
+#include "info/backends.h"
+#include "commands.h"
+#include "engine/module/registry.h"
+#include "reduce/reduce.h"
+
+#include <muster/muster.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BACKENDS_MOST = 32, NAME_MOST = 32, CELL_MOST = 300 };
+
+void info_add_backends(cJSON *root) {
+    cJSON *backends = cJSON_AddObjectToObject(root, "backends");
+    const char *name;
+    bool usable;
+    char text[400];
+    for (int i = 0; mst_backend_list(i, &name, &usable, text, sizeof text); i++) {
+        cJSON *backend = cJSON_AddObjectToObject(backends, name);
+        cJSON_AddBoolToObject(backend, "usable", usable);
+        cJSON_AddStringToObject(backend, "because", text);
+    }
+}
+
+static void add_word(char *cell, const char *word) {
+    size_t used = strlen(cell);
+    snprintf(cell + used, CELL_MOST - used, "%s%s", used ? " " : "", word);
+}
+
+/* Does some row have the kind with that dtype, operation (-1: any) and forms, in any memory? */
+static bool has(const mst_backend_row *rows, mst_kind kind, int dtype, int op, unsigned forms) {
+    for (int m = 0; m < MST_MEMORY_COUNT; m++)
+        for (int d = 1; d < MST_DTYPE_COUNT; d++)
+            for (int o = 0; o < MST_OP_COUNT; o++)
+                if ((dtype < 0 || d == dtype) && (op < 0 || o == op) &&
+                    msi_rows_have(rows, kind, (mst_dtype)d, (mst_op)o, (mst_memory)m, forms))
+                    return true;
+    return false;
+}
+
+/* Forms that a kind can be asked for in. */
+static unsigned forms_of(mst_kind kind) {
+    bool blocks =
+        kind == MST_KIND_ALL_GATHER || kind == MST_KIND_REDUCE_SCATTER || kind == MST_KIND_ALL_TO_ALL;
+    if (kind == MST_KIND_SEND) return MST_FORM_TAG;
+    if (kind == MST_KIND_RECV) return MST_FORM_TAG | MST_FORM_ANY_SOURCE;
+    if (kind == MST_KIND_BARRIER || kind == MST_KIND_BROADCAST) return 0;
+    return MST_FORM_IN_PLACE | (blocks ? MST_FORM_UNEVEN | MST_FORM_LISTS : 0u) |
+           (msi_kind_reduces(kind) ? (unsigned)MST_FORM_DETERMINISTIC : 0);
+}
+
+/* Operations that a kind has, but not of all dtypes that it has: "SUM of f16 bf16". */
+static void lacking_pairs(const mst_backend_row *rows, mst_kind kind, char cell[CELL_MOST]) {
+    for (int o = 0; o < MST_OP_COUNT; o++) {
+        bool any = false;
+        for (int d = 1; d < MST_DTYPE_COUNT && has(rows, kind, -1, o, 0); d++) {
+            if (!msi_reducer_get((mst_dtype)d, (mst_op)o) || !has(rows, kind, d, -1, 0) ||
+                has(rows, kind, d, o, 0))
+                continue;
+            if (!any) add_word(cell, mst_op_name((mst_op)o));
+            if (!any) add_word(cell, "of");
+            add_word(cell, mst_dtype_name((mst_dtype)d));
+            any = true;
+        }
+        if (any) strncat(cell, ";", CELL_MOST - strlen(cell) - 1);
+    }
+}
+
+/* What of a kind is lacking, as words; empty: nothing. */
+static void lacking(const mst_backend_row *rows, mst_kind kind, char cell[CELL_MOST]) {
+    static const char *const forms[MST_FORM_COUNT] = {"uneven", "lists",      "in-place",
+                                                      "tags",   "any-source", "deterministic"};
+    for (int d = 1; d < MST_DTYPE_COUNT && msi_kind_reduces(kind); d++)
+        if (!has(rows, kind, d, -1, 0)) add_word(cell, mst_dtype_name((mst_dtype)d));
+    for (int o = 0; o < MST_OP_COUNT && msi_kind_reduces(kind); o++)
+        if (!has(rows, kind, -1, o, 0)) add_word(cell, mst_op_name((mst_op)o));
+    for (int f = 0; f < MST_FORM_COUNT; f++)
+        if (forms_of(kind) >> f & 1 && !has(rows, kind, -1, -1, 1u << f)) add_word(cell, forms[f]);
+    if (cell[0]) strncat(cell, ";", CELL_MOST - strlen(cell) - 1);
+    if (msi_kind_reduces(kind)) lacking_pairs(rows, kind, cell);
+    size_t n = strlen(cell);
+    if (n) cell[n - 1] = '\0'; /* the last semicolon */
+}
+
+static void print_cell(const mst_backend_row *rows, mst_kind kind) {
+    char cell[CELL_MOST] = "";
+    bool message = kind == MST_KIND_SEND || kind == MST_KIND_RECV;
+    if (!has(rows, kind, -1, -1, 0)) {
+        printf(" %s |", message ? "no" : "composed");
+        return;
+    }
+    lacking(rows, kind, cell);
+    if (cell[0])
+        printf(" yes, but not: %s |", cell);
+    else
+        printf(" yes |");
+}
+
+int info_operations(void) {
+    char names[BACKENDS_MOST][NAME_MOST];
+    const mst_backend_row *rows[BACKENDS_MOST];
+    const char *name;
+    int n = 0;
+    for (int i = 0; n < BACKENDS_MOST && mst_backend_list(i, &name, NULL, NULL, 0); i++) {
+        snprintf(names[n], NAME_MOST, "%s", name);
+        rows[n] = mst_backend_rows(names[n]);
+        if (rows[n]) n++;
+    }
+    printf("| operation |");
+    for (int i = 0; i < n; i++) printf(" %s |", names[i]);
+    printf("\n|---|");
+    for (int i = 0; i < n; i++) printf("---|");
+    printf("\n");
+    for (int k = 0; k < MST_KIND_COUNT; k++) {
+        printf("| %s |", msi_kind_text((mst_kind)k));
+        for (int i = 0; i < n; i++) print_cell(rows[i], (mst_kind)k);
+        printf("\n");
+    }
+    return EXIT_DONE;
+}

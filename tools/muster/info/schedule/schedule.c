@@ -1,0 +1,261 @@
+/* schedule.c - see schedule.h. Makes the schedule as the library makes it, proves it, and shows it; nothing runs. */
+#include "info/schedule/schedule.h"
+
+#include "base/error.h"
+#include "cli/nearest.h"
+#include "commands.h"
+
+#include <errno.h>
+#include <muster/muster.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SVG_UNITS_MOST = 2000, COMPUTES_MOST = 1 << 22 };
+
+static void name_cell(const struct msi_schedule_spec *spec, struct schedule_cell *cell) {
+    const struct msi_action *a = cell->action;
+    if (spec->kind == MSI_STREAM)
+        snprintf(cell->text, sizeof cell->text, "%c%d", a->token == 0 ? 'P' : 'T',
+                 a->batch * spec->micros + a->micro);
+    else if (spec->chunks > 1)
+        snprintf(cell->text, sizeof cell->text, "%c%d%c", a->kind == MSI_ACT_FORWARD ? 'F' : 'B', a->micro,
+                 'a' + a->chunk % 26);
+    else
+        snprintf(cell->text, sizeof cell->text, "%c%d", a->kind == MSI_ACT_FORWARD ? 'F' : 'B', a->micro);
+}
+
+bool schedule_next_cell(const struct schedule_view *view, int stage, uint32_t *at,
+                        struct schedule_cell *cell) {
+    const struct msi_stage_list *list = &view->schedule.stages[stage];
+    for (; *at < list->n; ++*at) {
+        const struct msi_action *a = &list->actions[*at];
+        if (a->kind != MSI_ACT_FORWARD && a->kind != MSI_ACT_BACKWARD) continue;
+        cell->action = a;
+        cell->start = (long)view->timing.start[stage][*at];
+        cell->end = (long)view->timing.end[stage][*at];
+        name_cell(&view->schedule.spec, cell);
+        ++*at;
+        return true;
+    }
+    return false;
+}
+
+static const char *s_if_many(int n) {
+    return n == 1 ? "" : "s";
+}
+
+void schedule_title(const struct schedule_view *view, char *text, size_t size) {
+    const struct msi_schedule_spec *s = &view->schedule.spec;
+    int used =
+        snprintf(text, size, "%s: %d stage%s, ", msi_schedule_name(s->kind), s->stages, s_if_many(s->stages));
+    if (s->kind == MSI_STREAM)
+        used += snprintf(text + used, size - (size_t)used,
+                         "%d batch%s of %d micro-batch%s, %d in turn, %d token%s each", s->batches,
+                         s->batches == 1 ? "" : "es", s->micros, s->micros == 1 ? "" : "es", s->inner,
+                         s->tokens, s_if_many(s->tokens));
+    else
+        used += snprintf(text + used, size - (size_t)used, "%d micro-batch%s", s->micros,
+                         s->micros == 1 ? "" : "es");
+    if (s->chunks > 1) used += snprintf(text + used, size - (size_t)used, ", %d chunks on each", s->chunks);
+    if (msi_schedule_trains(s->kind) && view->backward > 1)
+        snprintf(text + used, size - (size_t)used, "; a backward takes %d forwards' time", view->backward);
+}
+
+void schedule_bubble(const struct schedule_view *view, char *text, size_t size) {
+    const struct msi_schedule_spec *s = &view->schedule.spec;
+    const struct msi_timing *t = &view->timing;
+    int used = snprintf(text, size, "bubble %.1f %%", 100 * t->bubble);
+    if (s->kind != MSI_STREAM && s->micros >= s->stages && s->stages > 1)
+        snprintf(text + used, size - (size_t)used, " = (p-1)/(%sm+p-1) = %d/%d", s->chunks > 1 ? "v·" : "",
+                 s->stages - 1, s->chunks * s->micros + s->stages - 1);
+}
+
+/* How many messages a stage receives or sends on a channel. */
+static long count_messages(const struct msi_stage_list *list, int kind, int channel) {
+    long n = 0;
+    for (uint32_t i = 0; i < list->n; i++)
+        n += list->actions[i].kind == kind && list->actions[i].channel == channel;
+    return n;
+}
+
+static double busy_time(const struct schedule_view *view, int stage) {
+    struct schedule_cell cell;
+    double busy = 0;
+    for (uint32_t at = 0; schedule_next_cell(view, stage, &at, &cell);)
+        busy += (double)(cell.end - cell.start);
+    return busy;
+}
+
+static int count_buffers(const struct msi_stage_list *list) {
+    int n = 0;
+    for (int c = 0; c < MSI_CHANNELS; c++) n += list->slots[c][MSI_IN_SLOT] + list->slots[c][MSI_OUT_SLOT];
+    return n;
+}
+
+/* Channels that the schedule uses. */
+static bool used_channel(const struct msi_schedule_spec *s, int channel) {
+    if (channel == MSI_TOKENS) return s->kind == MSI_STREAM;
+    if (channel == MSI_GRADIENTS && !msi_schedule_trains(s->kind)) return false;
+    return s->stages > 1 || s->chunks > 1;
+}
+
+static void print_stages(const struct schedule_view *view) {
+    const struct msi_schedule *s = &view->schedule;
+    bool keeps = msi_schedule_trains(s->spec.kind);
+    printf("%-7s %6s %12s %8s", "stage", "idle",
+           keeps                        ? "kept at most"
+           : s->spec.kind == MSI_STREAM ? "sequences"
+                                        : "",
+           "buffers");
+    for (int c = 0; c < MSI_CHANNELS; c++)
+        if (used_channel(&s->spec, c)) printf("  %15s", msi_channel_name(c));
+    printf("\n");
+    for (int k = 0; k < s->spec.stages; k++) {
+        const struct msi_stage_list *list = &s->stages[k];
+        double makespan = view->timing.makespan, idle = makespan - busy_time(view, k);
+        printf("%-7d %4.1f %% ", k, makespan > 0 ? 100 * idle / makespan : 0);
+        if (keeps || s->spec.kind == MSI_STREAM)
+            printf("%12d", list->keeps);
+        else
+            printf("%12s", "");
+        printf(" %8d", count_buffers(list));
+        for (int c = 0; c < MSI_CHANNELS; c++)
+            if (used_channel(&s->spec, c))
+                printf("  %4ld in %4ld out", count_messages(list, MSI_ACT_RECEIVE, c),
+                       count_messages(list, MSI_ACT_SEND, c));
+        printf("\n");
+    }
+}
+
+static void print_summary(const struct schedule_view *view) {
+    const struct msi_schedule *s = &view->schedule;
+    char bubble[100];
+    size_t actions = 0;
+    for (int k = 0; k < s->spec.stages; k++) actions += s->stages[k].n;
+    schedule_bubble(view, bubble, sizeof bubble);
+    printf("\ntakes %.0f forwards' time; %s\n", view->timing.makespan, bubble);
+    printf(
+        "checked: %zu actions; every micro-batch passes every part in order, and no stage waits for ever\n\n",
+        actions);
+    print_stages(view);
+}
+
+static void print_list(const struct schedule_view *view, int stage) {
+    const struct msi_stage_list *list = &view->schedule.stages[stage];
+    char text[200];
+    printf("\nstage %d: %u actions\n", stage, list->n);
+    for (uint32_t i = 0; i < list->n; i++) {
+        const struct msi_action *a = &list->actions[i];
+        printf("%5u %6.0f  %s", i, view->timing.start[stage][i],
+               msi_action_words(&view->schedule.spec, a, text, sizeof text));
+        if (a->input != MSI_NO_ACTION) printf(", reads %u", a->input);
+        if (a->reuses != MSI_NO_ACTION) printf(", after %u is over", a->reuses);
+        printf("\n");
+    }
+}
+
+static int write_svg(const struct opt_command *command, const struct schedule_view *view, const char *path) {
+    if (view->timing.makespan > SVG_UNITS_MOST)
+        return opt_mistake(command, "a picture of %.0f forwards' time is too wide; the most is %d",
+                           view->timing.makespan, SVG_UNITS_MOST);
+    bool here = !strcmp(path, "-");
+    FILE *out = here ? stdout : fopen(path, "w");
+    if (out) schedule_write_svg(view, out);
+    bool ok = out && !ferror(out) && fflush(out) == 0;
+    if (out && !here && fclose(out) != 0) ok = false;
+    if (ok) return EXIT_DONE;
+    fprintf(stderr, "%s: %s: %s\n", command->name, path, strerror(errno));
+    return EXIT_FAILED;
+}
+
+static int unknown_kind(const struct opt_command *command, const char *name) {
+    const char *names[MSI_SCHEDULE_KINDS];
+    for (int kind = 0; kind < MSI_SCHEDULE_KINDS; kind++) names[kind] = msi_schedule_name(kind);
+    const char *near = nearest_name(name, names, MSI_SCHEDULE_KINDS, sizeof *names);
+    if (near) return opt_mistake(command, "there is no schedule '%s'; did you mean '%s'?", name, near);
+    return opt_mistake(
+        command, "there is no schedule '%s'; there are stream, forward, gpipe, 1f1b and interleaved", name);
+}
+
+/* Microbatches default to twice the stages, but streaming counts them by batch. */
+static struct msi_schedule_spec spec_of(const struct schedule_options *wanted, int kind) {
+    long stages = wanted->stages ? wanted->stages : 4;
+    long micros = wanted->micros ? wanted->micros : kind == MSI_STREAM ? 1 : 2 * stages;
+    return (struct msi_schedule_spec){.kind = kind,
+                                      .stages = (int)stages,
+                                      .micros = (int)micros,
+                                      .chunks = (int)wanted->chunks,
+                                      .batches = (int)wanted->batches,
+                                      .tokens = (int)(wanted->tokens       ? wanted->tokens
+                                                      : kind == MSI_STREAM ? 4
+                                                                           : 1),
+                                      .inner = (int)wanted->inner};
+}
+
+static mst_status time_it(struct schedule_view *view) {
+    const struct msi_schedule *s = &view->schedule;
+    size_t parts = (size_t)s->spec.stages * (size_t)s->spec.chunks;
+    double *backward = malloc(parts * sizeof *backward);
+    if (!backward) return msi_fail_memory();
+    for (size_t i = 0; i < parts; i++) backward[i] = view->backward;
+    struct msi_costs costs = {.backward = backward};
+    mst_status st = msi_schedule_time(s, MSI_SENDS_START, &costs, &view->timing);
+    free(backward);
+    return st;
+}
+
+static int show(const struct opt_command *command, const struct schedule_options *wanted,
+                struct schedule_view *view) {
+    char title[160];
+    if (wanted->svg) return write_svg(command, view, wanted->svg);
+    if (wanted->json) {
+        schedule_print_json(view);
+        return EXIT_DONE;
+    }
+    schedule_title(view, title, sizeof title);
+    printf("%s\n", title);
+    schedule_print_chart(view);
+    print_summary(view);
+    if (wanted->stage >= 0) print_list(view, (int)wanted->stage);
+    return EXIT_DONE;
+}
+
+static int refuse(const struct opt_command *command) {
+    const mst_error_info *why = mst_last_error();
+    return opt_mistake(command, "%s%s%s", why->message, why->remedy[0] ? "; " : "", why->remedy);
+}
+
+static mst_status make(struct schedule_view *view, const struct msi_schedule_spec *spec) {
+    mst_status st = msi_schedule_make(spec, &view->schedule);
+    if (st == MST_OK) st = msi_schedule_check(&view->schedule);
+    return st == MST_OK ? time_it(view) : st;
+}
+
+int info_schedule(const struct opt_command *command, const struct schedule_options *wanted) {
+    struct schedule_view view = {.backward = (int)wanted->backward};
+    int kind = msi_schedule_kind(wanted->kind), exit_status = EXIT_FAILED;
+    if (kind < 0) return unknown_kind(command, wanted->kind);
+    struct msi_schedule_spec spec = spec_of(wanted, kind);
+    if (kind != MSI_STREAM && wanted->inner)
+        return opt_mistake(command, "--inner is for --schedule stream, not for %s", wanted->kind);
+    if (!msi_schedule_trains(kind) && wanted->backward > 1)
+        return opt_mistake(command, "--backward is for schedules that train, not for %s", wanted->kind);
+    if (wanted->json && wanted->svg) return opt_mistake(command, "--json and --svg: ask for one at a time");
+    if (wanted->stage >= 0 && (wanted->json || wanted->svg))
+        return opt_mistake(command, "--stage lists actions as text; --%s has all stages",
+                           wanted->json ? "json" : "svg");
+    if (wanted->stage >= spec.stages)
+        return opt_mistake(command, "of %d stages the last is stage %d", spec.stages, spec.stages - 1);
+    if (msi_schedule_settle(&spec) != MST_OK) return refuse(command);
+    double computes = (double)msi_schedule_units(&spec) * spec.chunks * spec.stages;
+    if (computes > COMPUTES_MOST)
+        return opt_mistake(command, "%.0f forwards are too many to draw; the most is %d", computes,
+                           COMPUTES_MOST);
+    if (make(&view, &spec) == MST_OK)
+        exit_status = show(command, wanted, &view);
+    else
+        fprintf(stderr, "%s: %s\n", command->name, mst_error());
+    msi_timing_free(&view.timing);
+    msi_schedule_free(&view.schedule);
+    return exit_status;
+}

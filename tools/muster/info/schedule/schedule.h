@@ -1,0 +1,52 @@
+/* schedule.h - "muster info --schedule": what the stages of a pipeline do when, as text or as a picture. */
+#ifndef MUSTER_TOOL_INFO_SCHEDULE_SCHEDULE_H
+#define MUSTER_TOOL_INFO_SCHEDULE_SCHEDULE_H
+
+#include "cli/options.h"
+#include "pipeline/schedule/check.h"
+#include "pipeline/schedule/text.h"
+#include "pipeline/schedule/time.h"
+
+#include <stdio.h>
+
+/* 0 and NULL: not given. */
+struct schedule_options {
+    const char *kind; /* NULL: not asked for */
+    const char *svg;
+    long stages, micros, chunks, batches, tokens, inner, backward;
+    long stage; /* -1: not given */
+    bool json;
+};
+
+/* Prints it and returns the exit status; a mistake is said in the command's name. */
+int info_schedule(const struct opt_command *command, const struct schedule_options *wanted);
+
+/* A schedule with the time of each action, in units of a forward. */
+struct schedule_view {
+    struct msi_schedule schedule;
+    struct msi_timing timing;
+    int backward; /* units that a backward takes */
+};
+
+/* A compute with its time; text is what a cell says: "F3", "B3", with chunks "F3a", streaming "P3" and "T3". */
+struct schedule_cell {
+    const struct msi_action *action;
+    long start, end;
+    char text[24];
+};
+
+/* The next compute at or after *at in a stage's list, and moves *at behind it; false: there is none. */
+bool schedule_next_cell(const struct schedule_view *view, int stage, uint32_t *at,
+                        struct schedule_cell *cell);
+
+/* "1f1b: 4 stages, 8 micro-batches", "bubble 27.3 % of the time". */
+void schedule_title(const struct schedule_view *view, char *text, size_t size);
+void schedule_bubble(const struct schedule_view *view, char *text, size_t size);
+
+/* The chart, on standard output. */
+void schedule_print_chart(const struct schedule_view *view);
+/* The whole, on standard output. */
+void schedule_print_json(const struct schedule_view *view);
+void schedule_write_svg(const struct schedule_view *view, FILE *out);
+
+#endif

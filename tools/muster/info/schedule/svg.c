@@ -1,0 +1,105 @@
+/*
+ * svg.c - a schedule as a picture, the same as the chart of text. It needs nothing but itself, and is readable
+ * on light and on dark pages: its colours follow what the reader prefers, and it brings its own ground.
+ */
+#include "info/schedule/schedule.h"
+
+#include <string.h>
+
+enum { CELL = 26, ROW = 30, BAR = 26, LEFT = 76, TOP = 62, RIGHT = 20, BOTTOM = 46, LETTER = 9 };
+
+/* Colours by class, so that programs that know nothing of what readers prefer show the light ones. */
+static const char style[] =
+    "<style>\n"
+    "text{font:12px "
+    "system-ui,sans-serif;fill:#1b2430;text-anchor:middle}.t{font-size:15px;font-weight:600;text-anchor:"
+    "start}\n"
+    ".k,.n{fill:#5b6878}.n{text-anchor:start}.s3{font-size:10.5px}.s4{font-size:8px}\n"
+    ".g{fill:#fff}.i{fill:#edf0f3}.f0{fill:#a6cbf3}.f1{fill:#6fa8e6}.b0{fill:#a5dcb2}.b1{fill:#67bd7d}.p{"
+    "fill:#f4d08a}\n"
+    "@media(prefers-color-scheme:dark){text{fill:#e9eef4}.k,.n{fill:#96a3b3}.g{fill:#12171d}.i{fill:#232b34}"
+    ".f0{fill:#1f62a6}.f1{fill:#123f70}.b0{fill:#1f7038}.b1{fill:#144d26}.p{fill:#7d5a14}}\n"
+    "</style>\n";
+
+static const char *class_of(const struct schedule_view *view, const struct msi_action *a) {
+    if (a->kind == MSI_ACT_BACKWARD) return a->chunk % 2 ? "b1" : "b0";
+    if (view->schedule.spec.kind == MSI_STREAM && a->token == 0) return "p";
+    return a->chunk % 2 ? "f1" : "f0";
+}
+
+static void draw_cell(const struct schedule_view *view, const struct schedule_cell *cell, int y, FILE *out) {
+    long x = LEFT + cell->start * CELL, width = (cell->end - cell->start) * CELL;
+    const char *small = width > CELL || strlen(cell->text) < 3 ? ""
+                        : cell->text[3]                        ? " class=\"s4\""
+                                                               : " class=\"s3\"";
+    fprintf(out, "<rect class=\"%s\" x=\"%ld\" y=\"%d\" width=\"%ld\" height=\"%d\" rx=\"3\"/>",
+            class_of(view, cell->action), x + 1, y, width - 2, BAR);
+    fprintf(out, "<text%s x=\"%ld\" y=\"%d\">%s</text>\n", small, x + width / 2, y + BAR / 2 + 4, cell->text);
+}
+
+static void draw_stage(const struct schedule_view *view, int stage, FILE *out) {
+    struct schedule_cell cell;
+    int y = TOP + stage * ROW;
+    fprintf(out, "<text class=\"n\" x=\"16\" y=\"%d\">stage %d</text>", y + BAR / 2 + 4, stage);
+    fprintf(out, "<rect class=\"i\" x=\"%d\" y=\"%d\" width=\"%ld\" height=\"%d\" rx=\"3\"/>\n", LEFT, y,
+            (long)view->timing.makespan * CELL, BAR);
+    for (uint32_t at = 0; schedule_next_cell(view, stage, &at, &cell);) draw_cell(view, &cell, y, out);
+}
+
+static void draw_times(const struct schedule_view *view, FILE *out) {
+    for (long t = 0; t < (long)view->timing.makespan; t += 5)
+        fprintf(out, "<text class=\"k\" x=\"%ld\" y=\"%d\">%ld</text>\n", LEFT + t * CELL, TOP - 7, t);
+}
+
+static int draw_key(const char *name, const char *words, int x, int y, FILE *out) {
+    fprintf(out, "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"16\" height=\"14\" rx=\"3\"/>", name, x, y);
+    fprintf(out, "<text class=\"n\" x=\"%d\" y=\"%d\">%s</text>\n", x + 22, y + 11, words);
+    return x + 40 + 7 * (int)strlen(words);
+}
+
+/* Chunks by turns: the eye needs no more to see where one ends. */
+static int draw_chunk_keys(const char *what, const char *light, const char *dark, int chunks, int x, int y,
+                           FILE *out) {
+    char words[64];
+    snprintf(words, sizeof words, "%s%s", what,
+             chunks == 1   ? ""
+             : chunks == 2 ? " of chunk a"
+                           : " of chunks a, c, …");
+    x = draw_key(light, words, x, y, out);
+    if (chunks == 1) return x;
+    return draw_key(dark, chunks == 2 ? "of chunk b" : "of b, d, …", x, y, out);
+}
+
+static void draw_keys(const struct schedule_view *view, int y, FILE *out) {
+    const struct msi_schedule_spec *s = &view->schedule.spec;
+    int x = LEFT;
+    if (s->kind == MSI_STREAM) {
+        x = draw_key("p", "prompt", x, y, out);
+        x = draw_key("f0", "token", x, y, out);
+    } else {
+        x = draw_chunk_keys("forward", "f0", "f1", s->chunks, x, y, out);
+    }
+    if (msi_schedule_trains(s->kind)) x = draw_chunk_keys("backward", "b0", "b1", s->chunks, x, y, out);
+    draw_key("i", "idle", x, y, out);
+}
+
+void schedule_write_svg(const struct schedule_view *view, FILE *out) {
+    char title[160], bubble[100];
+    int stages = view->schedule.spec.stages, bottom = TOP + stages * ROW;
+    long width = LEFT + (long)view->timing.makespan * CELL + RIGHT;
+    schedule_title(view, title, sizeof title);
+    schedule_bubble(view, bubble, sizeof bubble);
+    long least = 32 + LETTER * (long)(strlen(title) + strlen(bubble));
+    if (width < least) width = least;
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %ld %d\" width=\"%ld\" height=\"%d\" "
+            "role=\"img\">\n",
+            width, bottom + BOTTOM, width, bottom + BOTTOM);
+    fprintf(out, "<title>%s; %s</title>\n%s", title, bubble, style);
+    fprintf(out, "<rect class=\"g\" width=\"%ld\" height=\"%d\" rx=\"8\"/>\n", width, bottom + BOTTOM);
+    fprintf(out, "<text class=\"t\" x=\"16\" y=\"28\">%s; %s</text>\n", title, bubble);
+    draw_times(view, out);
+    for (int stage = 0; stage < stages; stage++) draw_stage(view, stage, out);
+    draw_keys(view, bottom + 14, out);
+    fprintf(out, "</svg>\n");
+}

@@ -1,0 +1,245 @@
+/*
+ * flight.c - the flight recorders of a job's ranks: files of them after a failure and when the launcher is asked, and then what each
+ * rank does, in words. They are read from the ranks' slates, which notice nothing. See job_internal.h.
+ */
+#include "run/job/job_internal.h"
+
+#include "run/failure/rank_exit.h"
+
+#include "os/host.h"
+#include "prof/flight/text.h"
+#include "prof/flight/write.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A rank of this node. */
+struct flight {
+    struct msi_flight_room room;
+    bool any; /* it has recorded something */
+    struct slate_view slate;
+    char reason[1200];
+};
+
+/* All recorders of this node, as of one moment. */
+struct flights {
+    int n;
+    struct flight *list;
+    struct msi_flight_of *ranks; /* all of the world */
+};
+
+static void flights_free(struct flights *f) {
+    free(f->list);
+    free(f->ranks);
+}
+
+/* The rank's last error; or how it ended, if nobody wanted it to. */
+static void say_reason(const struct worker *worker, struct flight *flight) {
+    flight->reason[0] = '\0';
+    if (flight->slate.has_error)
+        snprintf(flight->reason, sizeof flight->reason, "%s: %s", mst_status_name(flight->slate.status),
+                 flight->slate.message);
+    else if (!worker->running && worker->unasked && worker->code != 0)
+        report_one_line(worker, flight->reason, sizeof flight->reason);
+}
+
+static void read_one(const struct job *job, const struct worker *worker, struct msi_flight *copy,
+                     struct flight *flight) {
+    flight->any = slates_flight(job->options->slates, worker->local_rank, copy) &&
+                  msi_flight_look(copy, msi_tick_look(), &flight->room);
+    slates_read(job->options->slates, worker->local_rank, &flight->slate);
+    say_reason(worker, flight);
+}
+
+static bool flights_read(const struct job *job, struct flights *f) {
+    struct msi_flight *copy = aligned_alloc(64, sizeof *copy);
+    int size = job->place.world_size;
+
+    f->n = job->workers.list != NULL ? job->workers.started : 0;
+    f->list = calloc((size_t)f->n + 1, sizeof f->list[0]);
+    f->ranks = calloc((size_t)size + 1, sizeof f->ranks[0]);
+    bool whole = copy != NULL && f->list != NULL && f->ranks != NULL;
+    msi_tick_begin();
+    for (int r = 0; r < size && whole; r++)
+        f->ranks[r] = (struct msi_flight_of){.elsewhere = true, .blames = -1};
+    for (int i = 0; i < f->n && whole; i++) {
+        const struct worker *worker = &job->workers.list[i];
+        struct flight *flight = &f->list[i];
+        read_one(job, worker, copy, flight);
+        if (worker->rank < size)
+            f->ranks[worker->rank] =
+                (struct msi_flight_of){.view = flight->any ? &flight->room.view : NULL,
+                                       .blames = flight->slate.has_error ? flight->slate.culprit : -1,
+                                       .reason = worker->running ? NULL : flight->reason};
+    }
+    free(copy);
+    return whole;
+}
+
+static void name_file(char path[PATH_MAX], const char *dir, int rank) {
+    snprintf(path, PATH_MAX, "%s/rank-%d.flight.json", dir, rank);
+}
+
+/* 0, or an errno. */
+static int write_one(const struct job *job, const char *dir, const struct worker *worker,
+                     const struct flight *flight) {
+    const struct slate_view *slate = &flight->slate;
+    char path[PATH_MAX], host[MSI_HOST_MAX];
+    struct msi_buf text = {0};
+
+    struct msi_flight_who who = {.rank = worker->rank,
+                                 .size = job->place.world_size,
+                                 .pid = (int)worker->pid,
+                                 .host = msi_host_name(host),
+                                 .reason = flight->reason,
+                                 .error = slate->has_error ? slate->status : MST_OK,
+                                 .culprit = slate->culprit};
+    msi_flight_write(&flight->room.view, &who, &text);
+    name_file(path, dir, worker->rank);
+    int error = msi_flight_save(path, &text);
+    msi_buf_free(&text);
+    return error;
+}
+
+/* Says so if they cannot be written. True: all that there are were. */
+static bool write_all(struct job *job, const char *dir, const struct flights *f) {
+    for (int i = 0; i < f->n; i++) {
+        if (!f->list[i].any) continue;
+        int error = write_one(job, dir, &job->workers.list[i], &f->list[i]);
+        if (error == 0) continue;
+        job_say(job, "cannot write the flight recorders to '%s': %s", dir, strerror(error));
+        return false;
+    }
+    return true;
+}
+
+void job_keep_flights(struct job *job) {
+    struct flights f = {0};
+
+    if (job->options->trace == NULL || job->took_flights) return;
+    job->took_flights = true;
+    if (flights_read(job, &f)) job->kept_flights = write_all(job, job->options->trace, &f) && f.n > 0;
+    flights_free(&f);
+}
+
+void job_drop_flights(const struct job *job) {
+    char path[PATH_MAX];
+
+    for (int i = 0; i < job->options->n && job->options->trace != NULL; i++) {
+        name_file(path, job->options->trace, job->place.first_rank + i);
+        unlink(path);
+    }
+}
+
+/* In the trace's directory, or one of its own. */
+static const char *choose_directory(const struct job *job, char dir[PATH_MAX]) {
+    if (job->options->trace != NULL) return job->options->trace;
+    snprintf(dir, PATH_MAX, "muster-flight.%d", (int)getpid());
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST) return NULL;
+    return dir;
+}
+
+/* The verdict, each line of it the launcher's. */
+static void say_verdict(const struct job *job, const struct flights *f, struct msi_buf *text) {
+    struct msi_buf lines = {0};
+    struct msi_verdicts verdicts;
+
+    if (msi_flight_judge(f->ranks, job->place.world_size, &verdicts))
+        msi_flight_say_verdicts(&verdicts, &lines);
+    msi_verdicts_free(&verdicts);
+    const char *at = (const char *)lines.data, *end = at + lines.len;
+    while (at < end) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        size_t n = newline != NULL ? (size_t)(newline - at) + 1 : (size_t)(end - at);
+        msi_buf_add_format(text, "muster run: %.*s", (int)n, at);
+        at += n;
+    }
+    msi_buf_free(&lines);
+}
+
+/* It has not communicated yet: what the slate says that it does. */
+static bool is_joining(const struct flight *flight) {
+    return (!flight->any || flight->room.view.n == 0) && flight->slate.has_call && flight->slate.under_way;
+}
+
+static void say_one(const struct flight *flight, struct msi_buf *text) {
+    const struct slate_view *slate = &flight->slate;
+
+    if (!is_joining(flight)) {
+        msi_flight_say_rank(flight->any ? &flight->room.view : NULL, text);
+        return;
+    }
+    msi_buf_add_format(text, "in %s", slate->operation);
+    if (slate->file[0] != '\0')
+        msi_buf_add_format(text, ", at %s:%d (%s)", slate->file, slate->line, slate->function);
+}
+
+/* "rank 1 has not called mst_init, in which ranks 0, 2 wait": nothing else is worth a verdict then. False: it is not so. */
+static bool say_absent(const struct job *job, const struct flights *f, struct msi_buf *text) {
+    int absent = 0, joining = 0;
+
+    for (int i = 0; i < f->n; i++) {
+        absent += job->workers.list[i].running && !f->list[i].slate.has_call;
+        joining += is_joining(&f->list[i]);
+    }
+    if (absent == 0 || joining == 0) return false;
+    msi_buf_add_format(text, "muster run: %d rank%s not called mst_init, in which %d wait%s:", absent,
+                       absent == 1 ? " has" : "s have", joining, joining == 1 ? "s" : "");
+    for (int i = 0, n = 0; i < f->n && n < 8; i++)
+        if (job->workers.list[i].running && !f->list[i].slate.has_call)
+            msi_buf_add_format(text, "%s rank %d", n++ ? "," : "", job->workers.list[i].rank);
+    msi_buf_add_u8(text, '\n');
+    return true;
+}
+
+static void say_ranks(struct job *job, const struct flights *f) {
+    struct msi_buf text = {0};
+
+    for (int i = 0; i < f->n; i++) {
+        msi_buf_add_format(&text, "muster run: rank %d: ", job->workers.list[i].rank);
+        if (!job->workers.list[i].running) msi_buf_add_format(&text, "has exited; ");
+        say_one(&f->list[i], &text);
+        msi_buf_add_u8(&text, '\n');
+    }
+    if (!say_absent(job, f, &text)) say_verdict(job, f, &text);
+    msi_buf_add_u8(&text, 0);
+    if (!text.failed) output_say(job->output, (const char *)text.data);
+    msi_buf_free(&text);
+}
+
+static int count_recorded(const struct flights *f) {
+    int n = 0;
+
+    for (int i = 0; i < f->n; i++) n += f->list[i].any;
+    return n;
+}
+
+static void show(struct job *job, const struct flights *f) {
+    char own[PATH_MAX];
+    int n = count_recorded(f);
+
+    if (n == 0) {
+        job_say(job,
+                "no rank here has recorded anything: they have not called mst_init, or MUSTER_FLIGHT is 0");
+        return;
+    }
+    const char *dir = choose_directory(job, own);
+    if (dir == NULL)
+        job_say(job, "cannot make the directory '%s': %s", own, strerror(errno));
+    else if (write_all(job, dir, f))
+        job_say(job, "the flight recorder%s of %d rank%s: muster report %s", n == 1 ? "" : "s", n,
+                n == 1 ? "" : "s", dir);
+    say_ranks(job, f);
+}
+
+void job_show_flights(struct job *job) {
+    struct flights f = {0};
+
+    if (flights_read(job, &f)) show(job, &f);
+    flights_free(&f);
+}

@@ -1,0 +1,226 @@
+/*
+ * output.c - which pipes there are and where they lead; see output.h. What happens to their bytes is output_source.c's.
+ *
+ *   rank's stdout  --pipe--> source --+--> sink of stdout
+ *                                     +--> log file
+ *   rank's stderr  --pipe--> source --+--> sink of stderr (the same sink, if both are one file)
+ *                                     +--> log file, and the tail for reports
+ *   guest's stdout --pipe--> source -----> sink of stdout
+ *   guest's stderr --pipe--> source -----> sink of stderr
+ *
+ * A full sink stops every source that is shown: the pipes fill and the ranks wait, so memory stays bounded.
+ */
+#include "run/output/output_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void on_sink_change(void *arg);
+
+static bool same_file(int a, int b) {
+    struct stat sa, sb;
+    return fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
+int output_open(uv_loop_t *loop, const struct output_options *options, struct output **output) {
+    struct output *o = calloc(1, sizeof *o);
+    int rc = -ENOMEM;
+
+    if (o == NULL) return rc;
+    o->n_own = options->n * OUTPUT_STREAMS;
+    o->n_all = o->n_own + options->guests * OUTPUT_STREAMS;
+    o->sources = calloc((size_t)o->n_all, sizeof o->sources[0]);
+    if (o->sources == NULL) goto free_output;
+    for (int i = 0; i < o->n_all; i++) o->sources[i].fd = -1;
+    o->loop = loop;
+    o->events = options->events;
+    o->routes = options->routes;
+    o->logs = options->logs;
+    for (int i = 0; i < OUTPUT_STREAMS; i++)
+        o->coloured[i] = options->colours < 0 ? output_may_colour(i) : (options->colours >> i & 1) != 0;
+    rc = sink_open(&o->sinks[OUTPUT_STDOUT], loop, STDOUT_FILENO, on_sink_change, o);
+    if (rc != 0) goto free_sources;
+    o->sink_of[OUTPUT_STDOUT] = o->sink_of[OUTPUT_STDERR] = &o->sinks[OUTPUT_STDOUT];
+    if (!same_file(STDOUT_FILENO, STDERR_FILENO)) {
+        rc = sink_open(&o->sinks[OUTPUT_STDERR], loop, STDERR_FILENO, on_sink_change, o);
+        if (rc != 0) goto close_stdout;
+        o->sink_of[OUTPUT_STDERR] = &o->sinks[OUTPUT_STDERR];
+    }
+    *output = o;
+    return 0;
+
+close_stdout:
+    sink_close(&o->sinks[OUTPUT_STDOUT]);
+free_sources:
+    free(o->sources);
+free_output:
+    free(o);
+    return rc;
+}
+
+void output_close(struct output *o) {
+    for (int i = 0; i < o->n_all; i++) source_close(&o->sources[i]);
+    sink_close(&o->sinks[OUTPUT_STDOUT]);
+    sink_close(&o->sinks[OUTPUT_STDERR]);
+}
+
+void output_free(struct output *o) {
+    if (o == NULL) return;
+    for (int i = 0; i < o->n_all; i++) {
+        free(o->sources[i].partial);
+        free(o->sources[i].tail);
+    }
+    free(o->sources);
+    free(o);
+}
+
+static void on_sink_change(void *arg) {
+    struct output *o = arg;
+
+    int error = o->sink_of[OUTPUT_STDOUT]->broken;
+    if (error == 0) error = o->sink_of[OUTPUT_STDERR]->broken;
+    if (error != 0 && !o->told_broken) {
+        o->told_broken = true;
+        o->events.on_broken(o->events.arg, error);
+    }
+    for (int i = 0; i < o->n_all; i++) {
+        if (o->sources[i].finishing)
+            source_pump(&o->sources[i]);
+        else
+            source_resume(&o->sources[i]);
+    }
+    if (o->finishing && output_idle(o)) o->events.on_idle(o->events.arg);
+}
+
+bool output_may_colour(enum output_stream stream) {
+    const char *off = getenv("NO_COLOR"), *term = getenv("TERM");
+    if ((off != NULL && off[0] != '\0') || (term != NULL && strcmp(term, "dumb") == 0)) return false;
+    return isatty(stream == OUTPUT_STDOUT ? STDOUT_FILENO : STDERR_FILENO);
+}
+
+static void set_prefix(struct source *s, int rank, enum output_stream stream) {
+    static const int colours[] = {36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
+    enum { N_COLOURS = sizeof colours / sizeof colours[0] };
+    int width = s->output->rank_width, n;
+
+    if (s->output->coloured[stream])
+        n = snprintf(s->prefix, sizeof s->prefix, "\033[%dm[%*d]\033[0m ", colours[rank % N_COLOURS], width,
+                     rank);
+    else
+        n = snprintf(s->prefix, sizeof s->prefix, "[%*d] ", width, rank);
+    s->prefix_len = (size_t)n;
+}
+
+static int attach(struct output *o, struct source *s, enum output_stream stream, int fd) {
+    int rc = uv_poll_init(o->loop, &s->poll, fd);
+
+    if (rc != 0) {
+        close(fd);
+        return rc;
+    }
+    s->poll.data = s;
+    s->output = o;
+    s->sink = o->sink_of[stream];
+    s->fd = fd;
+    return 0;
+}
+
+int output_attach(struct output *o, int index, int rank, enum output_stream stream, int fd) {
+    struct source *s = &o->sources[index * OUTPUT_STREAMS + (int)stream];
+    int rc = attach(o, s, stream, fd);
+
+    if (rc != 0) return rc;
+    s->route = routes_of(o->routes, index, (int)stream);
+    s->piece = OUTPUT_PIECE;
+    set_prefix(s, rank, stream);
+    if (stream == OUTPUT_STDERR && s->tail == NULL) s->tail = malloc(OUTPUT_TAIL);
+    s->tail_bytes = 0;
+    source_resume(s);
+    return 0;
+}
+
+int output_attach_guest(struct output *o, int guest, enum output_stream stream, int fd, bool raw) {
+    struct source *s = &o->sources[o->n_own + guest * OUTPUT_STREAMS + (int)stream];
+    int rc = attach(o, s, stream, fd);
+
+    if (rc != 0) return rc;
+    s->route = ROUTE_SHOWN;
+    s->piece = GUEST_PIECE;
+    s->raw = raw;
+    source_resume(s);
+    return 0;
+}
+
+void output_guest_says(struct output *o, int guest, enum output_stream stream, const char *data, size_t len) {
+    struct source *s = &o->sources[o->n_own + guest * OUTPUT_STREAMS + (int)stream];
+
+    source_feed(s, data, len);
+    sink_push(s->sink);
+}
+
+void output_catch_up(struct output *o, int index) {
+    for (int i = 0; i < OUTPUT_STREAMS; i++) source_catch_up(&o->sources[index * OUTPUT_STREAMS + i]);
+}
+
+void output_finish(struct output *o) {
+    o->finishing = true;
+    for (int i = 0; i < o->n_own; i++) source_finish(&o->sources[i]);
+}
+
+void output_finish_guests(struct output *o) {
+    o->finishing = true;
+    for (int i = o->n_own; i < o->n_all; i++) source_finish(&o->sources[i]);
+}
+
+void output_begin(struct output *o, int highest_rank) {
+    o->finishing = false;
+    o->rank_width = snprintf(NULL, 0, "%d", highest_rank);
+    for (int i = 0; i < o->n_own; i++) {
+        o->sources[i].finishing = false;
+        o->sources[i].partial_len = 0;
+    }
+}
+
+bool output_behind(const struct output *o) {
+    return !sink_empty(o->sink_of[OUTPUT_STDOUT]) || !sink_empty(o->sink_of[OUTPUT_STDERR]);
+}
+
+bool output_idle(const struct output *o) {
+    for (int i = 0; i < o->n_all; i++)
+        if (o->sources[i].fd >= 0 && (i < o->n_own || o->sources[i].finishing)) return false;
+    return !output_behind(o);
+}
+
+void output_abandon(struct output *o) {
+    for (int i = 0; i < o->n_all; i++) source_close(&o->sources[i]);
+    for (int i = 0; i < OUTPUT_STREAMS; i++) o->sinks[i].start = o->sinks[i].end = 0;
+}
+
+void output_say(struct output *o, const char *text) {
+    sink_put(o->sink_of[OUTPUT_STDERR], text, strlen(text));
+    sink_push(o->sink_of[OUTPUT_STDERR]);
+}
+
+void output_status(struct output *o, const char *text) {
+    struct winsize size;
+    char row[1024];
+    int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+
+    snprintf(row, (size_t)width < sizeof row ? (size_t)width : sizeof row, "%s", text);
+    sink_status(o->sink_of[OUTPUT_STDERR], row);
+    sink_push(o->sink_of[OUTPUT_STDERR]);
+}
+
+size_t output_tail(const struct output *o, int index, char *tail) {
+    const struct source *s = &o->sources[index * OUTPUT_STREAMS + OUTPUT_STDERR];
+    size_t len = s->tail_bytes < OUTPUT_TAIL ? s->tail_bytes : OUTPUT_TAIL;
+
+    if (s->tail == NULL) return 0;
+    for (size_t i = 0; i < len; i++) tail[i] = s->tail[(s->tail_bytes - len + i) % OUTPUT_TAIL];
+    return len;
+}

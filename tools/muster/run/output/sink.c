@@ -1,0 +1,123 @@
+/*
+ * sink.c - buffered, non-blocking writing to the launcher's stdout or stderr; see sink.h.
+ *
+ * O_NONBLOCK belongs to an open file, which the launcher shares with its shell, so it is set on a second
+ * opening through /proc. Where there is none to be had (a socket) or none is needed (a file), writes block.
+ */
+#include "run/output/sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A descriptor of our own for the pipe or terminal behind fd, or -1. */
+static int reopen(int fd) {
+    struct stat st;
+    char path[32];
+
+    if (fstat(fd, &st) != 0 || !(S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode))) return -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+int sink_open(struct sink *sink, uv_loop_t *loop, int fd, void (*on_change)(void *), void *arg) {
+    *sink = (struct sink){.fd = fd, .on_change = on_change, .arg = arg};
+    sink->data = malloc(SINK_CAPACITY);
+    if (sink->data == NULL) return -ENOMEM;
+    int own = reopen(fd);
+    if (own < 0) return 0;
+    sink->fd = own;
+    sink->own_fd = true;
+    /* /dev/null and the like cannot be polled, and never need it. */
+    sink->may_poll = uv_poll_init(loop, &sink->poll, own) == 0;
+    sink->poll.data = sink;
+    return 0;
+}
+
+void sink_close(struct sink *sink) {
+    if (sink->may_poll) uv_close((uv_handle_t *)&sink->poll, NULL);
+    if (sink->own_fd) close(sink->fd);
+    free(sink->data);
+    sink->data = NULL;
+    sink->may_poll = sink->own_fd = false;
+}
+
+bool sink_full(const struct sink *sink) {
+    return sink->end - sink->start >= SINK_FULL_AT;
+}
+
+bool sink_empty(const struct sink *sink) {
+    return sink->start == sink->end;
+}
+
+static void append(struct sink *sink, const char *data, size_t len) {
+    if (sink->broken || len == 0) return;
+    if (sink->end + len > SINK_CAPACITY) {
+        memmove(sink->data, sink->data + sink->start, sink->end - sink->start);
+        sink->end -= sink->start;
+        sink->start = 0;
+    }
+    if (len > SINK_CAPACITY - sink->end) len = SINK_CAPACITY - sink->end;
+    memcpy(sink->data + sink->end, data, len);
+    sink->end += len;
+}
+
+static void take_status_back(struct sink *sink) {
+    static const char to_start_of_line_and_erase[] = "\r\033[K";
+
+    if (sink->status_shown) append(sink, to_start_of_line_and_erase, sizeof to_start_of_line_and_erase - 1);
+    sink->status_shown = false;
+}
+
+void sink_put(struct sink *sink, const char *data, size_t len) {
+    take_status_back(sink);
+    append(sink, data, len);
+}
+
+void sink_status(struct sink *sink, const char *text) {
+    take_status_back(sink);
+    append(sink, text, strlen(text));
+    sink->status_shown = text[0] != '\0';
+}
+
+static void give_up(struct sink *sink, int error) {
+    sink->broken = error;
+    sink->start = sink->end = 0;
+    if (sink->may_poll) uv_poll_stop(&sink->poll);
+    sink->on_change(sink->arg);
+}
+
+static void on_writable(uv_poll_t *poll, int status, int events) {
+    struct sink *sink = poll->data;
+    bool was_full = sink_full(sink);
+
+    (void)events;
+    if (status < 0) {
+        give_up(sink, EPIPE);
+        return;
+    }
+    sink_push(sink);
+    if (sink_empty(sink)) uv_poll_stop(poll);
+    if (sink_empty(sink) || (was_full && !sink_full(sink))) sink->on_change(sink->arg);
+}
+
+void sink_push(struct sink *sink) {
+    while (!sink_empty(sink)) {
+        ssize_t n = write(sink->fd, sink->data + sink->start, sink->end - sink->start);
+
+        if (n >= 0) {
+            sink->start += (size_t)n;
+        } else if (errno == EAGAIN && sink->may_poll) {
+            uv_poll_start(&sink->poll, UV_WRITABLE, on_writable);
+            return;
+        } else if (errno != EINTR && errno != EAGAIN) {
+            give_up(sink, errno);
+            return;
+        }
+    }
+    sink->start = sink->end = 0;
+}

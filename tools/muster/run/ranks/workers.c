@@ -1,0 +1,227 @@
+/*
+ * workers.c - see workers.h.
+ *
+ * Exits are noticed through one pidfd per worker: their events queue up in the order in which the workers
+ * died, which is what makes the first failure known for certain. On kernels without pidfds, SIGCHLD and a
+ * look at every worker serve instead.
+ */
+#include "run/ranks/workers.h"
+
+#include "run/ranks/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void collect_exec_errors(struct workers *w) {
+    struct spawn_error e;
+
+    while (read(w->exec_errors[0], &e, sizeof e) == (ssize_t)sizeof e) {
+        int index = e.rank - w->options.first_rank;
+        if (index >= 0 && index < w->started) w->list[index].exec_error = e.error;
+    }
+}
+
+static void on_poll_closed(uv_handle_t *handle) {
+    struct worker *worker = handle->data;
+    worker->all->closing--;
+}
+
+static void on_signal_closed(uv_handle_t *handle) {
+    struct workers *w = handle->data;
+    w->closing--;
+}
+
+static void stop_watching(struct worker *worker) {
+    if (worker->pidfd < 0) return;
+    worker->all->closing++;
+    uv_close((uv_handle_t *)&worker->exit_poll, on_poll_closed);
+    close(worker->pidfd);
+    worker->pidfd = -1;
+}
+
+/* Finds out whether the worker has exited, without reaping it. */
+static void look_at(struct worker *worker) {
+    struct workers *w = worker->all;
+    siginfo_t info = {0};
+
+    if (!worker->running) return;
+    if (waitid(P_PID, (id_t)worker->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    worker->running = false;
+    w->running--;
+    clock_gettime(CLOCK_REALTIME, &worker->ended);
+    worker->code = info.si_code == CLD_EXITED ? info.si_status : -1;
+    worker->signal = info.si_code == CLD_EXITED ? 0 : info.si_status;
+    worker->dumped = info.si_code == CLD_DUMPED;
+    stop_watching(worker);
+    if (worker->code > 0) collect_exec_errors(w);
+    w->options.on_exit(worker, w->options.arg);
+}
+
+static void on_pidfd(uv_poll_t *poll, int status, int events) {
+    (void)status;
+    (void)events;
+    look_at(poll->data);
+}
+
+static void on_child_signal(uv_signal_t *handle, int signal) {
+    struct workers *w = handle->data;
+
+    (void)signal;
+    for (int i = 0; i < w->started; i++) look_at(&w->list[i]);
+}
+
+static int watch_child_signal(struct workers *w) {
+    if (w->uses_child_signal) return 0;
+    int rc = uv_signal_init(w->options.loop, &w->child_signal);
+    if (rc != 0) return rc;
+    w->child_signal.data = w;
+    w->uses_child_signal = true;
+    return uv_signal_start(&w->child_signal, on_child_signal, SIGCHLD);
+}
+
+static int watch(struct worker *worker) {
+    worker->pidfd = (int)syscall(SYS_pidfd_open, worker->pid, 0);
+    if (worker->pidfd < 0) return watch_child_signal(worker->all);
+    fcntl(worker->pidfd, F_SETFD, FD_CLOEXEC);
+    int rc = uv_poll_init(worker->all->options.loop, &worker->exit_poll, worker->pidfd);
+    if (rc != 0) {
+        close(worker->pidfd);
+        worker->pidfd = -1;
+        return rc;
+    }
+    worker->exit_poll.data = worker;
+    return uv_poll_start(&worker->exit_poll, UV_READABLE, on_pidfd);
+}
+
+struct pipes {
+    int ends[OUTPUT_STREAMS][2];
+};
+
+static int open_pipes(struct pipes *p) {
+    if (pipe2(p->ends[OUTPUT_STDOUT], O_CLOEXEC) != 0) return -errno;
+    if (pipe2(p->ends[OUTPUT_STDERR], O_CLOEXEC) == 0) return 0;
+    int rc = -errno;
+    close(p->ends[OUTPUT_STDOUT][0]);
+    close(p->ends[OUTPUT_STDOUT][1]);
+    return rc;
+}
+
+/* Keeps the ends that are read, if the worker was started. */
+static int settle_pipes(struct worker *worker, const struct pipes *p, bool started) {
+    int rc = 0;
+
+    for (int i = 0; i < OUTPUT_STREAMS; i++) {
+        close(p->ends[i][1]);
+        if (!started) {
+            close(p->ends[i][0]);
+            continue;
+        }
+        int attached = output_attach(worker->all->options.output, worker->local_rank, worker->rank,
+                                     (enum output_stream)i, p->ends[i][0]);
+        if (rc == 0) rc = attached;
+    }
+    return rc;
+}
+
+static int start_one(struct workers *w, struct worker *worker, int stdin_fd) {
+    const struct workers_options *o = &w->options;
+    struct pipes pipes = {{{-1, STDOUT_FILENO}, {-1, STDERR_FILENO}}};
+    int rc = o->output != NULL ? open_pipes(&pipes) : 0;
+
+    if (rc != 0) return rc;
+    struct spawn spawn = {
+        .program = o->program,
+        .argv = o->argv,
+        .envp = worker_env_of(o->env, worker->rank, worker->local_rank),
+        .rank = worker->rank,
+        .files = {stdin_fd, pipes.ends[OUTPUT_STDOUT][1], pipes.ends[OUTPUT_STDERR][1]},
+        .error_fd = w->exec_errors[1],
+        .open_files = o->files,
+        .group = &o->warden->slots[worker->local_rank].group,
+        .cpus = bind_of(o->bind, worker->local_rank),
+        .cpus_size = o->bind->set_size,
+    };
+    pid_t pid = spawn_worker(&spawn);
+    if (pid > 0) {
+        worker->pid = pid;
+        worker->running = true;
+        w->started++;
+        w->running++;
+    }
+    if (o->output != NULL) rc = settle_pipes(worker, &pipes, pid > 0);
+    if (pid < 0) return pid;
+    return rc != 0 ? rc : watch(worker);
+}
+
+/* Rank 0 of the world reads what its launcher would; in the background, a terminal is the shell's alone. */
+static int stdin_of(int rank, int null) {
+    if (rank != 0) return null;
+    if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) != getpgrp()) return null;
+    return STDIN_FILENO;
+}
+
+static int start_all(struct workers *w, int *failed) {
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int rc = null < 0 ? -errno : 0;
+
+    for (int i = 0; i < w->options.n && rc == 0; i++) {
+        struct worker *worker = &w->list[i];
+
+        *failed = w->options.first_rank + i;
+        *worker = (struct worker){.all = w, .rank = *failed, .local_rank = i, .pidfd = -1};
+        rc = start_one(w, worker, stdin_of(worker->rank, null));
+    }
+    if (null >= 0) close(null);
+    return rc;
+}
+
+int workers_start(struct workers *w, const struct workers_options *options, int *failed) {
+    int rc;
+
+    *w = (struct workers){.options = *options, .exec_errors = {-1, -1}};
+    *failed = options->first_rank;
+    w->list = calloc((size_t)options->n, sizeof w->list[0]);
+    if (w->list == NULL) return -ENOMEM;
+    rc = pipe2(w->exec_errors, O_CLOEXEC | O_NONBLOCK) != 0 ? -errno : 0;
+    if (rc == 0) rc = start_all(w, failed);
+    if (rc != 0) workers_end(w);
+    return rc;
+}
+
+void workers_signal(struct workers *w, int signal) {
+    for (int i = 0; i < w->started; i++)
+        if (kill(-w->list[i].pid, signal) != 0) kill(w->list[i].pid, signal); /* before its setpgid */
+}
+
+void workers_end(struct workers *w) {
+    workers_signal(w, SIGKILL);
+    for (int i = 0; i < w->started; i++) {
+        struct worker *worker = &w->list[i];
+
+        stop_watching(worker);
+        /* Out of the warden's sight first: once reaped, the number may be anybody's. */
+        while (waitid(P_PID, (id_t)worker->pid, NULL, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
+        atomic_store_explicit(&w->options.warden->slots[worker->local_rank].group, 0, memory_order_relaxed);
+        while (waitpid(worker->pid, NULL, 0) < 0 && errno == EINTR) continue;
+    }
+    w->started = w->running = 0;
+    if (w->uses_child_signal) {
+        w->closing++;
+        uv_close((uv_handle_t *)&w->child_signal, on_signal_closed);
+    }
+    w->uses_child_signal = false;
+    for (int i = 0; i < 2; i++) {
+        if (w->exec_errors[i] >= 0) close(w->exec_errors[i]);
+        w->exec_errors[i] = -1;
+    }
+}
+
+void workers_free(struct workers *w) {
+    free(w->list);
+    w->list = NULL;
+}

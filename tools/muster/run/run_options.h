@@ -1,0 +1,51 @@
+/* run_options.h - what the command line of "muster run" says. */
+#ifndef MUSTER_TOOL_RUN_RUN_OPTIONS_H
+#define MUSTER_TOOL_RUN_RUN_OPTIONS_H
+
+#include "cli/options.h"
+#include "run/ranks/signals.h"
+
+#include <stdbool.h>
+
+/* What a run may be called: part of keys and of file names. */
+enum { RUN_ID_MAX = 65 };
+#define RUN_ID_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
+
+struct run_options {
+    const char *nproc;
+    int n; /* what nproc amounts to */
+    const char *nnodes;
+    long node_rank; /* -1: not given */
+    const char *master_addr;
+    long master_port; /* -1: not given */
+    const char *rdzv_endpoint, *rdzv_id, *rdzv_backend, *rdzv_conf;
+    const char *signals;
+    long max_restarts;
+    double monitor_interval; /* accepted for torchrun's sake */
+    double shutdown_timeout;
+    const char *log_dir, *redirects, *tee, *filter;
+    bool no_prefix;
+    const char *bind, *numa_binding; /* two names of one thing */
+    struct opt_strings env;
+    bool no_env;
+    bool prof;
+    const char *trace;
+    char *trace_entry; /* profiling.h's */
+    bool verbose;
+    bool standalone;
+    const char *hosts, *hostfile; /* at most one of the two */
+    const char *ssh, *remote_muster;
+    bool ssh_local;
+    long agent; /* -1: no; else started by a launcher on another host, with output_options' colours */
+};
+
+/* What holds where an option was not given. */
+#define RUN_OPTIONS_DEFAULT                                                                                  \
+    {                                                                                                        \
+        .nproc = "1", .nnodes = "1", .node_rank = -1, .master_port = -1, .agent = -1,                        \
+        .signals = SIGNALS_DEFAULT, .shutdown_timeout = 5                                                    \
+    }
+
+extern const struct opt_command run_command;
+
+#endif

@@ -1,0 +1,329 @@
+/* remote.c - see remote.h. Exits are noticed through SIGCHLD and a look at every ssh that is running. */
+#include "run/ssh/remote.h"
+
+#include "cli/text.h"
+
+#include "run/ssh/agent_script.h"
+#include "run/ssh/remote_ssh.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { START_AT_ONCE = 64, START_SECONDS = 60 };
+
+static void start_more(struct remote *r);
+
+static void on_handle_closed(uv_handle_t *handle) {
+    struct remote *r = handle->data;
+    r->closing--;
+}
+
+/* The handle's data is the host's until now; closing concerns the whole. */
+static void close_handle(struct remote *r, uv_handle_t *handle) {
+    r->closing++;
+    handle->data = r;
+    uv_close(handle, on_handle_closed);
+}
+
+static void kill_group(pid_t pid) {
+    if (kill(-pid, SIGKILL) != 0) kill(pid, SIGKILL); /* before its setpgid */
+}
+
+/* Leaves *fd, where it is wanted, to whoever reads on. */
+static void stop_reading(struct remote_host *h, int stream, int *fd) {
+    if (h->fds[stream] < 0) return;
+    close_handle(h->all, (uv_handle_t *)&h->polls[stream]);
+    if (fd != NULL)
+        *fd = h->fds[stream];
+    else
+        close(h->fds[stream]);
+    h->fds[stream] = -1;
+}
+
+/* Keeps the last bytes of what came. False when there is nothing more now, or at all. */
+static bool read_early(struct remote_host *h, int stream) {
+    char *kept = h->early[stream];
+    size_t half = REMOTE_EARLY_MAX / 2, *len = &h->early_len[stream];
+
+    if (h->fds[stream] < 0) return false;
+    if (*len > half) {
+        memmove(kept, kept + *len - half, half);
+        *len = half;
+    }
+    ssize_t n = read(h->fds[stream], kept + *len, REMOTE_EARLY_MAX - *len);
+    if (n > 0) *len += (size_t)n;
+    return n > 0 || (n < 0 && errno == EINTR);
+}
+
+static void pass_on(struct remote_host *h, int stream, const char *data, size_t len) {
+    const struct remote_options *o = &h->all->options;
+    int fd = -1;
+
+    stop_reading(h, stream, &fd);
+    if (fd < 0) return;
+    int rc = output_attach_guest(o->output, h->index, (enum output_stream)stream, fd, o->raw);
+    if (rc == 0) output_guest_says(o->output, h->index, (enum output_stream)stream, data, len);
+    if (rc != 0) snprintf(h->why, sizeof h->why, "cannot read from host %s: %s", h->name, strerror(-rc));
+    if (rc != 0) kill_group(h->pid);
+}
+
+/* The agent runs once its shell has printed the mark; what login scripts printed before is dropped. */
+static void look_for_mark(struct remote_host *h) {
+    static const char mark[] = "\n" AGENT_MARK "\n";
+    const char *text = h->early[OUTPUT_STDOUT];
+    size_t len = h->early_len[OUTPUT_STDOUT];
+    const char *found = memmem(text, len, mark, sizeof mark - 1);
+
+    if (found == NULL || h->state != REMOTE_STARTING) return;
+    found += sizeof mark - 1;
+    h->state = REMOTE_SERVING;
+    h->served = true;
+    h->all->starting--;
+    uv_timer_stop(&h->patience);
+    pass_on(h, OUTPUT_STDOUT, found, (size_t)(text + len - found));
+    pass_on(h, OUTPUT_STDERR, h->early[OUTPUT_STDERR], h->early_len[OUTPUT_STDERR]);
+    start_more(h->all);
+}
+
+static void on_early(uv_poll_t *poll, int status, int events) {
+    struct remote_host *h = poll->data;
+    int stream = poll == &h->polls[OUTPUT_STDERR] ? OUTPUT_STDERR : OUTPUT_STDOUT;
+
+    (void)events;
+    if (status != 0 || !read_early(h, stream)) uv_poll_stop(poll);
+    if (stream == OUTPUT_STDOUT) look_for_mark(h);
+}
+
+/* The last line that says anything, fit for a terminal. */
+static void last_line(const struct remote_host *h, char *line, size_t size) {
+    const char *text = h->early[OUTPUT_STDERR];
+    size_t end = h->early_len[OUTPUT_STDERR];
+
+    while (end > 0 && strchr("\r\n \t", text[end - 1]) != NULL) end--;
+    size_t begin = end;
+    while (begin > 0 && text[begin - 1] != '\n') begin--;
+    size_t len = end - begin < size - 1 ? end - begin : size - 1;
+    memcpy(line, text + begin, len);
+    line[len] = '\0';
+    text_clean(line, false);
+}
+
+/* All that could not exec say so through one pipe. */
+static void collect_exec_errors(const struct remote *r) {
+    struct spawn_error e;
+
+    while (read(r->exec_errors[0], &e, sizeof e) == (ssize_t)sizeof e)
+        if (e.rank >= 0 && e.rank < r->options.n) r->hosts[e.rank].exec_error = e.error;
+}
+
+static void explain(struct remote_host *h) {
+    char line[300];
+    const char *program = h->all->options.program;
+
+    if (h->code == 127) collect_exec_errors(h->all);
+    int error = h->exec_error;
+
+    if (h->why[0] != '\0') return;
+    last_line(h, line, sizeof line);
+    const char *remedy = "";
+    if (strstr(line, "Host key verification") != NULL || strstr(line, "Permission denied") != NULL)
+        remedy = "; it must be possible to log in there without being asked anything";
+    if (error != 0)
+        snprintf(line, sizeof line, "cannot run %s: %s", program != NULL ? program : "/bin/sh",
+                 strerror(error));
+    else if (line[0] == '\0' && h->code < 0)
+        snprintf(line, sizeof line, "a signal ended ssh");
+    else if (line[0] == '\0')
+        snprintf(line, sizeof line, "ssh ended with code %d and said nothing", h->code);
+    snprintf(h->why, sizeof h->why, "cannot start on host %s: %s%s", h->name, line, remedy);
+}
+
+static void ended(struct remote_host *h, int code) {
+    struct remote *r = h->all;
+
+    h->code = code;
+    if (h->state == REMOTE_STARTING) {
+        while (read_early(h, OUTPUT_STDERR)) continue;
+        bool more = true;
+        while (more && h->state == REMOTE_STARTING) {
+            more = read_early(h, OUTPUT_STDOUT);
+            look_for_mark(h);
+        }
+    }
+    if (h->state == REMOTE_STARTING) {
+        r->starting--;
+        explain(h);
+    }
+    h->state = REMOTE_ENDED;
+    uv_timer_stop(&h->patience);
+    for (int i = 0; i < OUTPUT_STREAMS; i++) stop_reading(h, i, NULL);
+    if (h->feeder > 0) kill(h->feeder, SIGKILL);
+    r->left--;
+    r->options.on_end(h, r->options.arg);
+}
+
+/* Without reaping: until remote_end, the number cannot come to mean another process. */
+static void look_at(struct remote_host *h) {
+    siginfo_t info = {0};
+
+    if (h->pid == 0 || (h->state != REMOTE_STARTING && h->state != REMOTE_SERVING)) return;
+    if (waitid(P_PID, (id_t)h->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    ended(h, info.si_code == CLD_EXITED ? info.si_status : -1);
+}
+
+static void on_child_signal(uv_signal_t *handle, int signal) {
+    struct remote *r = handle->data;
+
+    (void)signal;
+    for (int i = 0; i < r->options.n; i++) look_at(&r->hosts[i]);
+    start_more(r);
+}
+
+static void on_impatience(uv_timer_t *timer) {
+    struct remote_host *h = timer->data;
+
+    if (h->why[0] == '\0')
+        snprintf(h->why, sizeof h->why, "cannot start on host %s: it did not answer within %d s", h->name,
+                 START_SECONDS);
+    kill_group(h->pid);
+}
+
+static int read_on(struct remote_host *h, int stream, int fd) {
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    int rc = uv_poll_init(h->all->options.loop, &h->polls[stream], fd);
+    if (rc != 0) {
+        close(fd);
+        return rc;
+    }
+    h->fds[stream] = fd;
+    h->polls[stream].data = h;
+    return uv_poll_start(&h->polls[stream], UV_READABLE, on_early);
+}
+
+static int start_one(struct remote_host *h) {
+    struct remote *r = h->all;
+    int out[2], err[2];
+
+    if (pipe2(out, O_CLOEXEC) != 0) return -errno;
+    if (pipe2(err, O_CLOEXEC) != 0) {
+        int rc = -errno;
+        close(out[0]);
+        close(out[1]);
+        return rc;
+    }
+    int rc = remote_ssh_start(&r->options, h->index, r->exec_errors[1], out[1], err[1], &h->pid, &h->feeder);
+    close(out[1]);
+    close(err[1]);
+    int read_out = read_on(h, OUTPUT_STDOUT, out[0]), read_err = read_on(h, OUTPUT_STDERR, err[0]);
+    if (rc == 0) rc = read_out != 0 ? read_out : read_err;
+    return rc;
+}
+
+/* A host whose ssh cannot be started ends as one whose ssh failed. */
+static void start_more(struct remote *r) {
+    while (r->next < r->options.n && r->starting < START_AT_ONCE) {
+        struct remote_host *h = &r->hosts[r->next++];
+
+        h->state = REMOTE_STARTING;
+        r->starting++;
+        int rc = start_one(h);
+        if (rc == 0) {
+            uv_timer_start(&h->patience, on_impatience, START_SECONDS * 1000, 0);
+            continue;
+        }
+        snprintf(h->why, sizeof h->why, "cannot start on host %s: %s; 'ulimit -a' shows what may limit it",
+                 h->name, strerror(-rc));
+        if (h->pid > 0)
+            kill_group(h->pid);
+        else
+            ended(h, -1);
+    }
+}
+
+static void begin(uv_timer_t *timer) {
+    struct remote_host *first = timer->data;
+    start_more(first->all);
+}
+
+int remote_start(struct remote *r, const struct remote_options *options) {
+    *r = (struct remote){.options = *options, .open = true, .left = options->n, .exec_errors = {-1, -1}};
+    r->hosts = calloc((size_t)options->n, sizeof r->hosts[0]);
+    if (r->hosts == NULL) return -ENOMEM;
+    if (pipe2(r->exec_errors, O_CLOEXEC | O_NONBLOCK) != 0) return -errno;
+    for (int i = 0; i < options->n; i++) {
+        struct remote_host *h = &r->hosts[i];
+
+        h->all = r;
+        h->index = i;
+        h->name = options->agents[i].host;
+        h->fds[OUTPUT_STDOUT] = h->fds[OUTPUT_STDERR] = -1;
+        uv_timer_init(options->loop, &h->patience);
+        h->patience.data = h;
+    }
+    int rc = uv_signal_init(options->loop, &r->child_signal);
+    if (rc != 0) return rc;
+    r->child_signal.data = r;
+    r->watching = true;
+    rc = uv_signal_start(&r->child_signal, on_child_signal, SIGCHLD);
+    if (rc != 0) return rc;
+    return uv_timer_start(&r->hosts[0].patience, begin, 0, 0); /* so that on_end comes from the loop */
+}
+
+void remote_cancel(struct remote *r) {
+    for (; r->next < r->options.n; r->next++) {
+        r->hosts[r->next].state = REMOTE_ENDED;
+        r->left--;
+    }
+    for (int i = 0; i < r->options.n; i++)
+        if (r->hosts[i].pid > 0 && r->hosts[i].state == REMOTE_STARTING) kill_group(r->hosts[i].pid);
+}
+
+void remote_kill(struct remote *r) {
+    remote_cancel(r);
+    for (int i = 0; i < r->options.n; i++)
+        if (r->hosts[i].pid > 0 && r->hosts[i].state == REMOTE_SERVING) kill_group(r->hosts[i].pid);
+}
+
+static void reap(pid_t pid) {
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
+}
+
+static void end_host(struct remote_host *h) {
+    struct remote *r = h->all;
+
+    for (int i = 0; i < OUTPUT_STREAMS; i++) stop_reading(h, i, NULL);
+    close_handle(r, (uv_handle_t *)&h->patience);
+    if (h->feeder > 0) kill(h->feeder, SIGKILL);
+    reap(h->feeder);
+    if (h->pid > 0) {
+        kill_group(h->pid);
+        /* Out of the warden's sight first: once reaped, the number may be anybody's. */
+        while (waitid(P_PID, (id_t)h->pid, NULL, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
+        atomic_store_explicit(&r->options.slots[h->index].group, 0, memory_order_relaxed);
+        reap(h->pid);
+    }
+    h->pid = h->feeder = 0;
+    h->state = REMOTE_ENDED;
+}
+
+void remote_end(struct remote *r) {
+    if (!r->open) return;
+    r->open = false;
+    for (int i = 0; r->hosts != NULL && i < r->options.n; i++)
+        if (r->hosts[i].all != NULL) end_host(&r->hosts[i]);
+    if (r->watching) close_handle(r, (uv_handle_t *)&r->child_signal);
+    for (int i = 0; i < 2; i++)
+        if (r->exec_errors[i] >= 0) close(r->exec_errors[i]);
+    r->left = r->starting = 0;
+}
+
+void remote_free(struct remote *r) {
+    free(r->hosts);
+    *r = (struct remote){0};
+}

@@ -1,0 +1,220 @@
+/*
+ * actions.c - the actions of "muster store"; see actions.h. Each runs on the main thread with the
+ * store open, prints its result on stdout and returns the exit status. Values are bytes and printed as such.
+ */
+#include "store/actions.h"
+
+#include "commands.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STDIN_MAX = 1 << 30, STDIN_STEP = 64 * 1024 };
+
+static int print_value(mst_bytes *value) {
+    fwrite(value->data, 1, value->len, stdout);
+    if (isatty(STDOUT_FILENO)) putchar('\n');
+    mst_bytes_free(value);
+    return EXIT_DONE;
+}
+
+/* The value an operand stands for: itself, or for "-" what stdin holds. */
+static int read_value(const char *operand, mst_bytes *value) {
+    size_t cap = 0, n;
+
+    *value = (mst_bytes){0};
+    if (strcmp(operand, "-") != 0) {
+        value->data = strdup(operand);
+        value->len = strlen(operand);
+        return value->data != NULL ? 0 : -ENOMEM;
+    }
+    do {
+        if (value->len + STDIN_STEP > cap) {
+            cap = 2 * cap + STDIN_STEP;
+            char *grown = cap <= STDIN_MAX ? realloc(value->data, cap) : NULL;
+            if (grown == NULL) {
+                free(value->data);
+                return -EFBIG;
+            }
+            value->data = grown;
+        }
+        n = fread(value->data + value->len, 1, STDIN_STEP, stdin);
+        value->len += n;
+    } while (n > 0);
+    if (!ferror(stdin)) return 0;
+    free(value->data);
+    return -EIO;
+}
+
+typedef mst_status (*write_call)(mst_store *, const char *, const void *, size_t, const mst_store_call *);
+
+static int write_value(struct store_session *s, write_call call, char **operands) {
+    mst_bytes value;
+    int rc = read_value(operands[1], &value);
+
+    if (rc != 0) {
+        fprintf(stderr, "muster store: cannot take the value from stdin: %s\n", strerror(-rc));
+        return EXIT_FAILED;
+    }
+    mst_status st =
+        call(s->store, operands[0], value.data, value.len, MST_OPTIONS(mst_store_call, .cancel = s->cancel));
+    free(value.data);
+    return st == MST_OK ? EXIT_DONE : store_failed(st);
+}
+
+static int do_set(struct store_session *s, char **operands, int n) {
+    (void)n;
+    return write_value(s, mst_store_set_with, operands);
+}
+
+static int do_append(struct store_session *s, char **operands, int n) {
+    (void)n;
+    return write_value(s, mst_store_append_with, operands);
+}
+
+static int do_push(struct store_session *s, char **operands, int n) {
+    (void)n;
+    return write_value(s, mst_store_queue_push_with, operands);
+}
+
+static int do_get(struct store_session *s, char **operands, int n) {
+    mst_bytes value;
+    mst_status st = mst_store_get(s->store, operands[0], &value, .cancel = s->cancel);
+
+    (void)n;
+    return st == MST_OK ? print_value(&value) : store_failed(st);
+}
+
+static int do_pop(struct store_session *s, char **operands, int n) {
+    mst_bytes value;
+    mst_status st = mst_store_queue_pop(s->store, operands[0], &value, .cancel = s->cancel);
+
+    (void)n;
+    return st == MST_OK ? print_value(&value) : store_failed(st);
+}
+
+static int print_number(mst_status st, int64_t number) {
+    if (st != MST_OK) return store_failed(st);
+    printf("%lld\n", (long long)number);
+    return EXIT_DONE;
+}
+
+static int do_add(struct store_session *s, char **operands, int n) {
+    long long delta;
+    int64_t sum = 0;
+
+    (void)n;
+    if (!opt_read_number(operands[1], INT64_MIN, INT64_MAX, &delta)) return EXIT_USAGE;
+    mst_status st = mst_store_add(s->store, operands[0], delta, &sum, .cancel = s->cancel);
+    return print_number(st, sum);
+}
+
+static int do_len(struct store_session *s, char **operands, int n) {
+    int64_t length = 0;
+    mst_status st = mst_store_queue_len(s->store, operands[0], &length, .cancel = s->cancel);
+
+    (void)n;
+    return print_number(st, length);
+}
+
+static int do_wait(struct store_session *s, char **operands, int n) {
+    const char *const *keys = (const char *const *)operands;
+    mst_status st = mst_store_wait(s->store, keys, (size_t)n, .cancel = s->cancel);
+
+    return st == MST_OK ? EXIT_DONE : store_failed(st);
+}
+
+static int do_check(struct store_session *s, char **operands, int n) {
+    const char *const *keys = (const char *const *)operands;
+    bool ready = false;
+    mst_status st = mst_store_check(s->store, keys, (size_t)n, &ready, .cancel = s->cancel);
+
+    if (st != MST_OK) return store_failed(st);
+    puts(ready ? "yes" : "no");
+    return ready ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int do_del(struct store_session *s, char **operands, int n) {
+    bool deleted = false;
+    mst_status st = mst_store_delete_key(s->store, operands[0], &deleted, .cancel = s->cancel);
+
+    (void)n;
+    if (st != MST_OK) return store_failed(st);
+    puts(deleted ? "deleted" : "not found");
+    return deleted ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int do_list(struct store_session *s, char **operands, int n) {
+    char **keys;
+    size_t count;
+    mst_status st = mst_store_list_keys(s->store, &keys, &count, .cancel = s->cancel);
+
+    (void)operands;
+    (void)n;
+    if (st != MST_OK) return store_failed(st);
+    if (count > 0) qsort(keys, count, sizeof keys[0], by_name);
+    for (size_t i = 0; i < count; i++) puts(keys[i]);
+    mst_store_free_keys(keys);
+    return EXIT_DONE;
+}
+
+/* Appears under its name only when complete, so that whoever waits for the file can read it at once. */
+static int write_port_file(const char *path, int port) {
+    char *unfinished;
+
+    if (asprintf(&unfinished, "%s.%d", path, (int)getpid()) < 0) return -ENOMEM;
+    FILE *file = fopen(unfinished, "we");
+    int rc = file == NULL ? -errno : 0;
+    if (file != NULL) {
+        fprintf(file, "%d\n", port);
+        if (fclose(file) != 0 || rename(unfinished, path) != 0) {
+            rc = -errno;
+            unlink(unfinished);
+        }
+    }
+    free(unfinished);
+    return rc;
+}
+
+static int do_serve(struct store_session *s, char **operands, int n) {
+    const char *path = s->options.port_file;
+    bool v6 = strchr(s->options.host, ':') != NULL && s->options.host[0] != '[';
+    int port = mst_store_port(s->store);
+    int rc = path != NULL ? write_port_file(path, port) : 0;
+
+    (void)operands;
+    (void)n;
+    if (rc != 0) {
+        fprintf(stderr, "muster store: cannot write '%s': %s\n", path, strerror(-rc));
+        return EXIT_FAILED;
+    }
+    printf("muster store: listening on %s%s%s:%d\n", v6 ? "[" : "", s->options.host, v6 ? "]" : "", port);
+    fflush(stdout);
+    store_wait_for_signal();
+    if (path != NULL) unlink(path);
+    return EXIT_DONE;
+}
+
+const struct store_action store_actions[] = {
+    {"serve", "", 0, 0, true, false, do_serve, "host a store until a signal ends it"},
+    {"get", "KEY", 1, 1, false, false, do_get, "print a value, waiting until the key exists"},
+    {"set", "KEY VALUE", 2, 2, false, false, do_set, "set a key; the value - is read from stdin"},
+    {"add", "KEY N", 2, 2, false, true, do_add, "add a whole number to a key and print the sum"},
+    {"append", "KEY VALUE", 2, 2, false, false, do_append, "append to a value"},
+    {"wait", "KEY ...", 1, INT_MAX, false, false, do_wait, "wait until all the keys exist"},
+    {"check", "KEY ...", 1, INT_MAX, false, false, do_check, "say whether all the keys exist now"},
+    {"del", "KEY", 1, 1, false, false, do_del, "delete a key"},
+    {"list", "", 0, 0, false, false, do_list, "print all keys, sorted"},
+    {"push", "KEY VALUE", 2, 2, false, false, do_push, "put a value at the end of a queue"},
+    {"pop", "KEY", 1, 1, false, false, do_pop, "take the first value of a queue, waiting until there is one"},
+    {"len", "KEY", 1, 1, false, false, do_len, "print how many values a queue holds"},
+};
+const size_t store_n_actions = sizeof store_actions / sizeof store_actions[0];

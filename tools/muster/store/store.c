@@ -1,0 +1,181 @@
+/*
+ * store.c - "muster store": picks the action, opens the store and hands over. Runs on the main thread; a
+ * signal handler fires the cancellation that every call is given, which ends any wait.
+ */
+#include "cli/nearest.h"
+#include "commands.h"
+#include "store/actions.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct opt client_options[] = {
+    {"host", 0, OPT_STRING, "HOST", "where the store is (default 127.0.0.1)",
+     offsetof(struct store_options, host), 0, 0},
+    {"port", 'p', OPT_NUMBER, "PORT", "its port (default 29500)", offsetof(struct store_options, port), 1,
+     65535},
+    {"timeout", 't', OPT_SECONDS, "SECONDS", "how long to wait for the store, and for keys (default 30)",
+     offsetof(struct store_options, timeout), 0, 1000000},
+};
+
+static const struct opt serve_options[] = {
+    {"host", 0, OPT_STRING, "HOST", "the address to listen on, and no other (default 127.0.0.1)",
+     offsetof(struct store_options, host), 0, 0},
+    {"port", 'p', OPT_NUMBER, "PORT", "the port to listen on; 0 takes a free one (default 29500)",
+     offsetof(struct store_options, port), 0, 65535},
+    {"port-file", 0, OPT_STRING, "PATH",
+     "write the port to this file once it is open, and remove it at the end",
+     offsetof(struct store_options, port_file), 0, 0},
+};
+
+/* What the signal handler needs. */
+static mst_cancel *cancel_on_signal;
+static int wake_pipe[2] = {-1, -1};
+
+static void on_signal(int number) {
+    int error = errno;
+    char byte = (char)number;
+
+    mst_cancel_fire(cancel_on_signal);
+    if (write(wake_pipe[1], &byte, 1) < 0) errno = error;
+    errno = error;
+}
+
+int store_wait_for_signal(void) {
+    char byte;
+    ssize_t n;
+
+    struct pollfd ready = {.fd = wake_pipe[0], .events = POLLIN};
+    while (poll(&ready, 1, -1) < 0 && errno == EINTR) continue;
+    n = read(wake_pipe[0], &byte, 1);
+    return n == 1 ? byte : 0;
+}
+
+static int catch_signal(int number) {
+    struct sigaction before, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+    sigemptyset(&action.sa_mask);
+    if (sigaction(number, NULL, &before) != 0) return -1;
+    return before.sa_handler == SIG_IGN ? 0 : sigaction(number, &action, NULL);
+}
+
+static int prepare_signals(struct store_session *s, bool serves) {
+    if (mst_cancel_new(&s->cancel) != MST_OK) return -1;
+    cancel_on_signal = s->cancel;
+    if (pipe2(wake_pipe, O_CLOEXEC) != 0) return -1;
+    if (catch_signal(SIGINT) != 0) return -1;
+    return serves ? catch_signal(SIGTERM) : 0;
+}
+
+static void restore_signals(struct store_session *s) {
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    cancel_on_signal = NULL;
+    mst_cancel_free(s->cancel);
+}
+
+int store_failed(mst_status status) {
+    const mst_error_info *e = mst_last_error();
+
+    if (status == MST_ERR_CANCELLED) {
+        fputs("muster store: interrupted\n", stderr);
+        return EXIT_SIGNAL + SIGINT;
+    }
+    fprintf(stderr, "muster store: %s%s%s\n", e->message, e->remedy[0] ? "; " : "", e->remedy);
+    return status == MST_ERR_TIMEOUT ? EXIT_TIMEOUT : EXIT_FAILED;
+}
+
+static mst_status open_store(struct store_session *s, bool serves) {
+    bool v6 = strchr(s->options.host, ':') != NULL && s->options.host[0] != '[';
+    double ms = s->options.timeout * 1000;
+    char url[512];
+
+    snprintf(url, sizeof url, "tcp://%s%s%s:%ld", v6 ? "[" : "", s->options.host, v6 ? "]" : "",
+             s->options.port);
+    s->timeout_ms = ms < 1 ? 1 : (int)ms;
+    return mst_store_open(url, &s->store, .is_master = serves, .timeout_ms = s->timeout_ms,
+                          .cancel = s->cancel);
+}
+
+static int perform(const struct store_action *action, struct store_session *s, char **operands, int n) {
+    int status;
+
+    if (prepare_signals(s, action->serves) != 0) {
+        fprintf(stderr, "muster store: cannot set up signals: %s\n", strerror(errno));
+        return EXIT_FAILED;
+    }
+    mst_status opened = open_store(s, action->serves);
+    if (opened != MST_OK) {
+        status = store_failed(opened);
+    } else {
+        status = action->run(s, operands, n);
+        mst_store_free(s->store);
+    }
+    restore_signals(s);
+    return status;
+}
+
+static int run_action(const struct store_action *action, int argc, char **argv) {
+    struct store_session s = {.options = {.host = "127.0.0.1", .port = 29500, .timeout = 30}};
+    char name[64];
+    char **operands;
+    int n;
+    struct opt_command command = {
+        .name = name,
+        .operands = action->operands,
+        .summary = action->help,
+        .options = action->serves ? serve_options : client_options,
+        .n_options = 3,
+    };
+
+    snprintf(name, sizeof name, "muster store %s", action->name);
+    int status = opt_parse(&command, argc, argv, &s.options, &operands, &n);
+    if (status != OPT_PROCEED) return status;
+    if (n < action->min_operands || n > action->max_operands)
+        return opt_mistake(&command, "takes %s, not %d argument%s",
+                           action->operands[0] != '\0' ? action->operands : "options alone", n,
+                           n == 1 ? "" : "s");
+    long long number;
+    if (action->takes_number && !opt_read_number(operands[1], INT64_MIN, INT64_MAX, &number))
+        return opt_mistake(&command, "takes a whole number, not '%s'", operands[1]);
+    return perform(action, &s, operands, n);
+}
+
+static void print_help(FILE *to) {
+    fputs("usage: muster store ACTION [options] [argument ...]\n\n"
+          "Serves a key/value store that muster and PyTorch processes can meet in, or talks to one.\n\n"
+          "actions:\n",
+          to);
+    for (size_t i = 0; i < store_n_actions; i++)
+        fprintf(to, "  %-6s %-11s %s\n", store_actions[i].name, store_actions[i].operands,
+                store_actions[i].help);
+    fputs("\n'muster store ACTION --help' lists its options.\n", to);
+}
+
+int cmd_store(int argc, char **argv) {
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        print_help(stdout);
+        return EXIT_DONE;
+    }
+    for (size_t i = 0; i < store_n_actions; i++)
+        if (strcmp(name, store_actions[i].name) == 0)
+            return run_action(&store_actions[i], argc - 1, argv + 1);
+    const char *near = nearest_name(name, store_actions, store_n_actions, sizeof store_actions[0]);
+    if (near != NULL)
+        fprintf(stderr, "muster store: unknown action '%s'; did you mean '%s'?\n", name, near);
+    else
+        fprintf(stderr, "muster store: unknown action '%s'; try 'muster store --help'\n", name);
+    return EXIT_USAGE;
+}

@@ -1,0 +1,123 @@
+/*
+ * fit.c - the prices that choose best. A time is the sum of amounts times prices, so a first guess is linear least
+ * squares, of relative errors and without negative prices: one price after the other is set to its best, again and again.
+ * From there, or from the defaults if they do better, prices are moved as long as what they choose gets faster.
+ */
+#include "tune/tune.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SWEEPS = 20000, MOVES_MOST = 50 };
+
+/* A price below this share of its default is taken for noise: free, it would make all choices that turn on it alike. */
+static const double least_share = 1e-3;
+static const double least_gain = 1e-4; /* of all choices together, for which a price is moved */
+
+struct rows {
+    double a[TUNE_POINTS_MOST][MSI_PRICES]; /* amounts over the time */
+    double left[TUNE_POINTS_MOST];          /* of 1, that the prices do not explain */
+    int n;
+};
+
+static void set_up(const struct tune *tune, const struct msi_model *model, struct rows *rows) {
+    rows->n = tune->n;
+    for (int i = 0; i < tune->n; i++) {
+        const struct tune_point *p = &tune->points[i];
+        rows->left[i] = 1;
+        for (int k = 0; k < MSI_PRICES; k++) {
+            rows->a[i][k] = p->amounts[k] / p->seconds;
+            rows->left[i] -= rows->a[i][k] * model->prices[k];
+        }
+    }
+}
+
+/* Sets one price to its best, all others as they are; returns by which share it changed. */
+static double improve(struct rows *rows, int k, double *price, double least) {
+    double square = 0, product = 0;
+    for (int i = 0; i < rows->n; i++) {
+        square += rows->a[i][k] * rows->a[i][k];
+        product += rows->a[i][k] * rows->left[i];
+    }
+    if (square == 0) return 0; /* nothing was measured about it */
+    double best = fmax(*price + product / square, least), change = best - *price;
+    for (int i = 0; i < rows->n; i++) rows->left[i] -= rows->a[i][k] * change;
+    double share = fabs(change) / *price;
+    *price = best;
+    return share;
+}
+
+static void explain(const struct tune *tune, struct msi_model *model) {
+    struct rows rows;
+    set_up(tune, model, &rows);
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        double most = 0;
+        for (int k = 0; k < MSI_PRICES; k++) {
+            double least = msi_model_default.prices[k] * least_share;
+            most = fmax(most, improve(&rows, k, &model->prices[k], least));
+        }
+        if (most < 1e-9) return;
+    }
+}
+
+double tune_price(const struct tune_point *p, const struct msi_model *model) {
+    double sum = 0;
+    for (int k = 0; k < MSI_PRICES; k++) sum += p->amounts[k] * model->prices[k];
+    return sum;
+}
+
+double tune_regret(const struct tune *tune, const struct msi_model *model, enum msi_kind kind, int size,
+                   const struct tune_point **chosen, const struct tune_point **best) {
+    *chosen = *best = NULL;
+    for (int i = 0; i < tune->n; i++) {
+        const struct tune_point *p = &tune->points[i];
+        if (p->planner->kind != kind || p->size != size) continue;
+        if (!*best || p->seconds < (*best)->seconds) *best = p;
+        if (!*chosen || tune_price(p, model) < tune_price(*chosen, model)) *chosen = p;
+    }
+    return *best ? (*chosen)->seconds / (*best)->seconds : 1;
+}
+
+double tune_mean_regret(const struct tune *tune, const struct msi_model *model) {
+    double sum = 0;
+    int n = 0;
+    for (int kind = 0; kind < MSI_KIND_COUNT; kind++)
+        for (int size = 0; size < TUNE_SIZES; size++) {
+            const struct tune_point *chosen, *best;
+            double regret = tune_regret(tune, model, (enum msi_kind)kind, size, &chosen, &best);
+            if (!best) continue;
+            sum += log(regret);
+            n++;
+        }
+    return n ? exp(sum / n) : 1;
+}
+
+/* Moves each price by this factor up or down if that chooses better; true if any was. */
+static bool move_prices(const struct tune *tune, struct msi_model *model, double factor, double *regret) {
+    bool moved = false;
+    for (int k = 0; k < MSI_PRICES; k++)
+        for (int up = 0; up < 2; up++) {
+            struct msi_model tried = *model;
+            tried.prices[k] *= up ? factor : 1 / factor;
+            double got = tune_mean_regret(tune, &tried);
+            if (got > *regret * (1 - least_gain)) continue;
+            *model = tried;
+            *regret = got;
+            moved = true;
+        }
+    return moved;
+}
+
+void tune_fit(const struct tune *tune, struct msi_model *model) {
+    static const double factors[] = {4, 2, 1.4, 1.2};
+    struct msi_model fitted = *model;
+    double regret = tune_mean_regret(tune, model);
+    explain(tune, &fitted);
+    if (tune_mean_regret(tune, &fitted) < regret) {
+        *model = fitted;
+        regret = tune_mean_regret(tune, model);
+    }
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        for (int sweep = 0; sweep < MOVES_MOST && move_prices(tune, model, factors[i], &regret); sweep++)
+            continue;
+}

@@ -1,0 +1,129 @@
+/* measure.c - every algorithm at every size, in turn. See tune.h. */
+#include "bench/median.h"
+#include "group/world.h"
+#include "os/clock.h"
+#include "tune/tune.h"
+
+#include <math.h>
+
+enum { CALLS_LEAST = 3, CALLS_MOST = 400 };
+/* Of a meeting: what an operation takes beside one, and is less, is noise. */
+static const double least_part = 0.25;
+
+const size_t tune_sizes[TUNE_SIZES] = {64, 4 << 10, 64 << 10, 1 << 20, 8 << 20};
+
+/* Is the count that of the whole buffer, which is input and output? Otherwise it is that of a rank's share. */
+static bool is_whole(enum msi_kind kind) {
+    return kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST;
+}
+
+static struct msi_request request_of(const struct tune *tune, const struct tune_point *p) {
+    enum msi_kind kind = p->planner->kind;
+    return (struct msi_request){.kind = kind,
+                                .size = tune->size,
+                                .count = p->count,
+                                .in_place = is_whole(kind),
+                                .hosts = tune->hosts};
+}
+
+static mst_status call(const struct tune *tune, const struct tune_point *p) {
+    const int root = 0;
+    switch (p->planner->kind) {
+    case MSI_KIND_ALL_REDUCE:
+        return mst_all_reduce(tune->out, p->count, MST_F32, .op = MST_MAX);
+    case MSI_KIND_REDUCE:
+        return mst_reduce(tune->out, p->count, MST_F32, .dst = root, .op = MST_MAX);
+    case MSI_KIND_BROADCAST:
+        return mst_broadcast(tune->out, p->count, MST_F32, .src = root);
+    case MSI_KIND_ALL_GATHER:
+        return mst_all_gather_into_tensor(tune->out, tune->in, p->count, MST_F32);
+    case MSI_KIND_REDUCE_SCATTER:
+        return mst_reduce_scatter_tensor(tune->out, tune->in, p->count, MST_F32, .op = MST_MAX);
+    case MSI_KIND_GATHER:
+        return mst_gather(tune->out, tune->in, p->count, MST_F32, .dst = root);
+    case MSI_KIND_SCATTER:
+        return mst_scatter(tune->out, tune->in, p->count, MST_F32, .src = root);
+    case MSI_KIND_BARRIER:
+        return mst_barrier();
+    default:
+        return mst_all_to_all_single(tune->out, tune->in, p->count, MST_F32);
+    }
+}
+
+/* After an operation with a root some ranks are done before others have begun: only then all may go on. */
+static bool needs_meeting(enum msi_kind kind) {
+    return kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST || kind == MSI_KIND_GATHER ||
+           kind == MSI_KIND_SCATTER;
+}
+
+static mst_status meet(void) {
+    float nothing = 0;
+    return mst_all_reduce(&nothing, 1, MST_F32);
+}
+
+/* Calls it so often, or only meets (p NULL); *seconds is what one took, on the rank where it took longest. */
+static mst_status time_calls(const struct tune *tune, const struct tune_point *p, int calls,
+                             double *seconds) {
+    struct msi_algo *algo = &tune->world->world->tuning.algo;
+    mst_status st = meet();
+    if (p) algo->of[p->planner->kind] = p->planner;
+    int64_t start = msi_now();
+    for (int i = 0; i < calls && st == MST_OK; i++) {
+        if (p) st = call(tune, p);
+        if (st == MST_OK && (!p || needs_meeting(p->planner->kind))) st = meet();
+    }
+    *seconds = (double)(msi_now() - start) * 1e-9 / calls;
+    if (p) algo->of[p->planner->kind] = NULL;
+    return st == MST_OK ? mst_all_reduce(seconds, 1, MST_F64, .op = MST_MAX) : st;
+}
+
+static mst_status measure(const struct tune *tune, struct tune_point *p, double meeting, int round) {
+    double seconds = 0;
+    mst_status st = time_calls(tune, p, CALLS_LEAST, &seconds); /* also connects */
+    double fit = tune->budget / fmax(seconds, 1e-9);
+    int calls = fit < CALLS_LEAST ? CALLS_LEAST : fit > CALLS_MOST ? CALLS_MOST : (int)fit;
+    if (st == MST_OK) st = time_calls(tune, p, calls, &seconds);
+    if (needs_meeting(p->planner->kind)) seconds = fmax(seconds - meeting, meeting * least_part);
+    p->samples[round] = seconds;
+    return st;
+}
+
+/* All that can be done here, and what it is made of. */
+static void list_points(struct tune *tune, const struct msi_tuning *tuning) {
+    const struct msi_question question = {.tuning = tuning, .raw_size = 4, .acc_size = 4};
+    for (size_t i = 0; i < msi_planner_count; i++) {
+        enum msi_kind kind = msi_planners[i].kind;
+        int sizes = kind == MSI_KIND_BARRIER ? 1 : TUNE_SIZES;
+        for (int s = 0; s < sizes && tune->n < TUNE_POINTS_MOST; s++) {
+            struct tune_point *p = &tune->points[tune->n];
+            size_t elements = tune_sizes[s] / sizeof(float), share = elements / (size_t)tune->size;
+            *p = (struct tune_point){
+                .planner = &msi_planners[i], .size = s, .count = is_whole(kind) ? elements : share};
+            if (p->count == 0) p->count = 1;
+            struct msi_request request = request_of(tune, p);
+            struct msi_candidate candidate;
+            msi_price(&question, &request, p->planner, &candidate);
+            if (candidate.refuses) continue;
+            msi_amounts(&question, &request, &candidate.formula, p->amounts);
+            tune->n++;
+        }
+    }
+}
+
+mst_status tune_measure(struct tune *tune, const struct msi_model *model) {
+    struct msi_tuning *tuning = &tune->world->world->tuning, before = *tuning;
+    mst_status st = MST_OK;
+    tuning->model = *model;
+    tuning->algo = (struct msi_algo){{NULL}};
+    list_points(tune, tuning);
+    for (int round = 0; round < tune->rounds && st == MST_OK; round++) {
+        double meeting = 0;
+        st = time_calls(tune, NULL, CALLS_MOST, &meeting);
+        for (int i = 0; i < tune->n && st == MST_OK; i++)
+            st = measure(tune, &tune->points[i], meeting, round);
+    }
+    for (int i = 0; i < tune->n; i++)
+        tune->points[i].seconds = bench_median(tune->points[i].samples, tune->rounds);
+    *tuning = before;
+    return st;
+}
