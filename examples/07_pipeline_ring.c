@@ -27,7 +27,7 @@ static float data(int micro, int i) {
     return (float)((micro * COUNT + i) % 17 - 8) / 8;
 }
 
-static mst_status forward(const mst_turn *turn, void *arg) {
+static mst_status forward(const mst_pipeline_step *turn, void *arg) {
     struct stage *s = arg;
     float(*x)[COUNT] = s->x[turn->keep], *out = turn->out;
     const float *in = turn->in;
@@ -43,7 +43,7 @@ static mst_status forward(const mst_turn *turn, void *arg) {
     return MST_OK;
 }
 
-static mst_status backward(const mst_turn *turn, void *arg) {
+static mst_status backward(const mst_pipeline_step *turn, void *arg) {
     struct stage *s = arg;
     float(*x)[COUNT] = s->x[turn->keep], *out = turn->out;
     const float *in = turn->in;

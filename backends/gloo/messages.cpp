@@ -64,7 +64,7 @@ Messages::Messages(std::shared_ptr<gloo::Context> context, Ended &ended, int ran
         Buffer buffer = context_->createUnboundBuffer(frame.get(), sizeof(Frame));
         mailbox_.push_back({std::move(frame), std::move(buffer)});
     }
-    postman_ = std::thread([this] { carry_mail(); });
+    postman_ = std::thread([this] { carry_messages(); });
     try {
         reaper_ = std::thread([this] { reap(); });
     } catch (const std::exception &) {
@@ -262,7 +262,7 @@ void Messages::end_offer(const Frame &frame) {
 }
 
 /* Gloo fills the buffers in the order in which they were given to it, so frames of one sender stay in theirs. */
-void Messages::carry_mail() {
+void Messages::carry_messages() {
     try {
         for (auto &hole : mailbox_) hole.buffer->recv(others_, MAIL_SLOT, 0, sizeof(Frame));
         for (size_t i = 0;; i = (i + 1) % mailbox_.size()) {

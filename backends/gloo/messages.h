@@ -81,7 +81,7 @@ class Messages {
     void handle(int from, const Frame &frame);
     void end_offer(const Frame &frame);
     void fail_all(const Outcome &outcome);
-    void carry_mail();
+    void carry_messages();
     void reap();
     void reap_one(Awaited &awaited);
     void end_threads();

@@ -26,7 +26,7 @@ constexpr uint32_t DTYPES = (bit(MST_DTYPE_COUNT) - 2) & ~SMALL_FLOATS;
 constexpr uint32_t OPS = bit(MST_SUM) | bit(MST_PRODUCT) | bit(MST_MIN) | bit(MST_MAX) | bit(MST_BAND) |
                          bit(MST_BOR) | bit(MST_BXOR);
 
-const mst_backend_row ROWS[] = {
+const mst_backend_capability ROWS[] = {
     {bit(MST_KIND_BARRIER), 0, 0, 0, 0},
     {MOVES, 0, 0, 0, MST_FORM_IN_PLACE},
     {bit(MST_KIND_ALL_REDUCE) | bit(MST_KIND_REDUCE), DTYPES, OPS, 0, MST_FORM_IN_PLACE},
@@ -51,7 +51,7 @@ bool probe(char *text, size_t size) {
     return true;
 }
 
-const mst_backend_row *rows() {
+const mst_backend_capability *rows() {
     return ROWS;
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const mst_backend_row *rows(void) {
+static const mst_backend_capability *rows(void) {
     return msm_rows;
 }
 

@@ -168,7 +168,7 @@ static bool probe(char *text, size_t size) {
 }
 
 /* The same for both, so that it can be told where neither is there. */
-static const mst_backend_row *rows(void) {
+static const mst_backend_capability *rows(void) {
     return msm_rows;
 }
 

@@ -15,7 +15,7 @@
 #define REDUCTIONS  (BIT(ALL_REDUCE) | BIT(REDUCE))
 #define PARTS       (MST_FORM_UNEVEN | MST_FORM_IN_PLACE)
 
-const mst_backend_row msm_rows[] = {
+const mst_backend_capability msm_rows[] = {
     {.kinds = BIT(BARRIER)},
     {.kinds = BIT(BROADCAST) | BIT(ALL_GATHER) | BIT(ALL_TO_ALL) | BIT(GATHER) | BIT(SCATTER),
      .forms = MST_FORM_IN_PLACE},

@@ -4,7 +4,7 @@
 
 #include <muster/backend.h>
 
-extern const mst_backend_row msm_rows[];
+extern const mst_backend_capability msm_rows[];
 
 /*
  * Shall the table have a run, which calls MPI's blocking functions? They are faster in some MPIs, but neither a deadline nor the death of

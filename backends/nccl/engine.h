@@ -147,6 +147,6 @@ mst_status mnc_copy(mst_backend_engine *engine, void *to, const void *from, size
 void mnc_blocks_end(mst_backend_engine *engine);
 
 /* rows.c */
-const mst_backend_row *mnc_rows(void);
+const mst_backend_capability *mnc_rows(void);
 
 #endif

@@ -34,7 +34,7 @@ enum {
 
 /* What is not always there comes first, and is skipped. */
 enum { ALL, WITHOUT_F8 = 2, STRICT = 4 };
-static const mst_backend_row rows[] = {
+static const mst_backend_capability rows[] = {
     {WHOLE, EIGHTS, EIGHT_OPS, DEVICE, IN_PLACE}, /* since NCCL 2.24, for GPUs of capability 9.0 */
     {KIND(REDUCE_SCATTER), EIGHTS, EIGHT_OPS, DEVICE, IN_PLACE | BLOCKS},
     {WHOLE, FLOATS, EXTREMES, DEVICE, IN_PLACE},
@@ -60,7 +60,7 @@ static void read_strict(void) {
 }
 
 /* They may be asked for before NCCL is loaded, and again behind that: then there may be more. */
-const mst_backend_row *mnc_rows(void) {
+const mst_backend_capability *mnc_rows(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, read_strict);
     if (strict) return rows + STRICT;

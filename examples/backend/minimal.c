@@ -33,8 +33,8 @@ static bool probe(char *text, size_t size) {
     return true;
 }
 
-static const mst_backend_row *rows(void) {
-    static const mst_backend_row all[] = {
+static const mst_backend_capability *rows(void) {
+    static const mst_backend_capability all[] = {
         {.kinds = 1u << MST_KIND_ALL_GATHER},
         {.kinds = 1u << MST_KIND_SEND | 1u << MST_KIND_RECV, .forms = MST_FORM_TAG | MST_FORM_ANY_SOURCE},
         {0},

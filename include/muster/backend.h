@@ -67,13 +67,13 @@ enum mst_form {
 };
 
 /* One row of what an engine can do; it can do an operation if some row has all its bits. */
-typedef struct mst_backend_row {
+typedef struct mst_backend_capability {
     uint32_t kinds;    /* 1 << MST_KIND_…; 0: the end of the rows */
     uint32_t dtypes;   /* 1 << MST_F32, …; 0: all of them, as of kinds that only move bytes */
     uint32_t ops;      /* 1 << MST_SUM, …; of reductions alone */
     uint32_t memories; /* 1 << MST_MEMORY_…; 0: host */
     uint32_t forms;    /* MST_FORM_…; what is not here is not given to the engine in these kinds */
-} mst_backend_row;
+} mst_backend_capability;
 
 /*
  * An operation, as the calls of comm.h mean it. count is that of the call; buffers that a rank does not need, as gather's out
@@ -180,7 +180,7 @@ typedef struct mst_backend {
     bool (*probe)(char *text, size_t size);
 
     /* What it can do; the last row is zero. Called at any time; after a probe that found a library, for that one's version. */
-    const mst_backend_row *(*rows)(void);
+    const mst_backend_capability *(*rows)(void);
 
     /*
      * Joins the ranks of the group, who all call it, and gives back the engine. What it has made when it fails it has undone. A group
@@ -252,7 +252,7 @@ const mst_backend *mst_backend_module(unsigned version);
  */
 bool mst_backend_list(int i, const char **name, bool *usable, char *text, size_t size);
 /* What a backend can do where it can be used, for tables; NULL, and mst_error() says why, if there is none of that name. */
-const mst_backend_row *mst_backend_rows(const char *name);
+const mst_backend_capability *mst_backend_rows(const char *name);
 
 /*
  * Which backend a group uses: "native", "mpi", …, or one for each kind of memory as "cpu:native,cuda:nccl". NULL, and

@@ -2,8 +2,8 @@
  * pipeline.h - a sequential model in stages, one on each rank: the ring of pair groups, which layers a stage has, and who computes
  * what when.
  *
- *     static mst_status forward(const mst_turn *turn, void *model);   reads turn->in, writes turn->out
- *     static mst_status backward(const mst_turn *turn, void *model);
+ *     static mst_status forward(const mst_pipeline_step *turn, void *model);   reads turn->in, writes turn->out
+ *     static mst_status backward(const mst_pipeline_step *turn, void *model);
  *
  *     mst_pipeline *pipeline;
  *     mst_pipeline_new(&pipeline, .schedule = "1f1b", .micros = 8, .out = {MST_F32, 3, {1, 128, 256}}, .forward = forward,
@@ -79,7 +79,7 @@ typedef struct mst_shape {
 } mst_shape;
 
 /* What a callback is to compute. Buffers are valid until it returns; in also until the backward that belongs to a forward. */
-typedef struct mst_turn {
+typedef struct mst_pipeline_step {
     int micro;        /* micro-batch, from 0; of a part, each direction's come in this order */
     int chunk, part;  /* which part of the model: the stage's chunk-th, and of all */
     bool first, last; /* it is the model's first part, or its last */
@@ -95,9 +95,9 @@ typedef struct mst_turn {
        gradient of what the forward read. */
     void *out;
     const mst_shape *out_shape;
-} mst_turn;
+} mst_pipeline_step;
 
-typedef mst_status (*mst_turn_callback)(const mst_turn *turn, void *arg);
+typedef mst_status (*mst_pipeline_callback)(const mst_pipeline_step *turn, void *arg);
 
 typedef struct mst_pipeline_options {
     MST_OPTION(size_t size);
@@ -113,9 +113,9 @@ typedef struct mst_pipeline_options {
     MST_OPTION(mst_shape out);
     MST_OPTION(mst_shape prompt); /* streaming: the same for the prompt; none: as out */
     MST_OPTION(mst_shape ids);    /* streaming, last stage: the ids of new tokens of a micro-batch */
-    MST_OPTION(mst_turn_callback forward);
-    MST_OPTION(mst_turn_callback backward); /* of schedules that train */
-    MST_OPTION(mst_turn_callback take);     /* streaming, stage 0: a micro-batch's last tokens are there */
+    MST_OPTION(mst_pipeline_callback forward);
+    MST_OPTION(mst_pipeline_callback backward); /* of schedules that train */
+    MST_OPTION(mst_pipeline_callback take); /* streaming, stage 0: a micro-batch's last tokens are there */
     MST_OPTION(void *arg);                  /* for the callbacks */
     MST_OPTION(int timeout_ms);             /* the longest wait for another stage; 0: the group's */
     /* Memory for messages, such as a device's; NULL: the host's. Both or none. */

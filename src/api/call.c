@@ -91,10 +91,10 @@ mst_status msi_call_reducer(struct msi_call *call) {
                     mst_dtype_name(call->dtype));
 }
 
-/* The end of a file's name, as it is told. It is a literal and known by its address, like those on the slate. */
+/* The end of a file's name, as it is told. It is a literal and known by its address, like those on the state. */
 struct tail {
     const char *file;
-    char text[sizeof((struct msi_told *)NULL)->file];
+    char text[sizeof((struct msi_call_signature *)NULL)->file];
 };
 
 __attribute__((noinline)) static void cut_tail(struct tail *tail, const char *file) {
@@ -104,7 +104,7 @@ __attribute__((noinline)) static void cut_tail(struct tail *tail, const char *fi
     tail->file = file;
 }
 
-static void tell_site(struct msi_told *told, const mst_site *site) {
+static void tell_site(struct msi_call_signature *told, const mst_site *site) {
     static _Thread_local struct tail last;
     told->line = site->line > 0 ? (uint32_t)site->line : 0;
     if (!site->file) return;
@@ -113,7 +113,7 @@ static void tell_site(struct msi_told *told, const mst_site *site) {
 }
 
 /* A few multiplications: what differs anywhere differs, nearly surely, in the signature. */
-static uint32_t sign(const struct msi_told *told, uint64_t extra) {
+static uint32_t sign(const struct msi_call_signature *told, uint64_t extra) {
     uint64_t head = (uint64_t)msi_kind_family(told->kind) | (uint64_t)told->dtype << 8 |
                     (uint64_t)told->op << 16 | (uint64_t)told->flags << 24 |
                     (uint64_t)(uint32_t)told->root << 32;
@@ -124,18 +124,18 @@ static uint32_t sign(const struct msi_told *told, uint64_t extra) {
     return (uint32_t)(mixed >> 32);
 }
 
-mst_status msi_call_take(struct msi_call *call, const void *buffer, size_t count, uint64_t extra) {
+mst_status msi_call_alloc(struct msi_call *call, const void *buffer, size_t count, uint64_t extra) {
     const mst_call *o = &call->options;
     struct msi_comm *comm;
     mst_memory memory;
     mst_status st = msi_group_comm(call->group, buffer, &comm, &memory);
     msi_call_sequence(++*msi_call_number(call));
     int timeout_ms = o->timeout_ms ? o->timeout_ms : call->group->timeout_ms;
-    if (st == MST_OK) st = msi_comm_take(comm, timeout_ms, o->cancel, call->name, &call->work);
+    if (st == MST_OK) st = msi_comm_alloc_op(comm, timeout_ms, o->cancel, call->name, &call->work);
     if (st != MST_OK) return st;
     mst_work *work = call->work;
-    struct msi_host_op *host = &work->host;
-    work->begin = msi_host_exchange;
+    struct msi_shm_coll *host = &work->host;
+    work->begin = msi_shm_exchange;
     work->site = o->site;
     work->deterministic = o->deterministic;
     work->memory = memory;
@@ -143,7 +143,7 @@ mst_status msi_call_take(struct msi_call *call, const void *buffer, size_t count
     if (msi_call_is_message(call)) return MST_OK; /* a message describes itself */
     host->element = call->element;
     host->reducer = call->reducer;
-    host->told = (struct msi_told){
+    host->told = (struct msi_call_signature){
         .kind = (uint8_t)call->kind, .dtype = (uint8_t)call->dtype, .op = (uint8_t)o->op, .root = call->root};
     host->told.count = count;
     tell_site(&host->told, &o->site);
@@ -156,25 +156,25 @@ static mst_status go(struct msi_call *call) {
     mst_work **work = call->options.work;
     if (!work) return call->work->stream ? msi_comm_enqueue(call->work) : msi_comm_run(call->work);
     mst_status st = msi_comm_submit(call->work);
-    if (st == MST_OK) *work = msi_comm_give(call->work);
+    if (st == MST_OK) *work = msi_comm_export(call->work);
     return st;
 }
 
 uint64_t msi_call_note(const struct msi_call *call) {
-    struct msi_slate *slate = msi_slate_on();
-    if (!slate) return 0;
-    return msi_slate_enter(slate, call->name, &call->options.site, *msi_call_number(call),
-                           msi_slate_about(call->group->size, (int)call->dtype), call->count);
+    struct msi_rank_state *state = msi_rank_state_on();
+    if (!state) return 0;
+    return msi_rank_state_enter(state, call->name, &call->options.site, *msi_call_number(call),
+                                msi_rank_state_about(call->group->size, (int)call->dtype), call->count);
 }
 
 /* The same for those who want to know of it. */
 __attribute__((noinline)) static mst_status go_watched(struct msi_call *call, unsigned watch) {
     uint64_t noted = msi_call_note(call);
-    msi_call_mark(call, watch, &call->work->mark);
+    msi_call_trace(call, watch, &call->work->mark);
     return msi_call_leave(noted, go(call));
 }
 
-mst_status msi_call_go(struct msi_call *call) {
+mst_status msi_call_submit(struct msi_call *call) {
     unsigned watch = msi_watch_on();
     return watch ? go_watched(call, watch) : go(call);
 }

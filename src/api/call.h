@@ -44,12 +44,12 @@ mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dt
 mst_status msi_call_buffer(const char *name, const void *buffer, size_t count);
 /* The root, from .src or .dst. */
 mst_status msi_call_root(struct msi_call *call, bool source);
-/* The reducer for .op, which msi_call_take hands on. */
+/* The reducer for .op, which msi_call_alloc hands on. */
 mst_status msi_call_reducer(struct msi_call *call);
 
 /* Gets call->work, described by what the call is about, for a buffer of it; count and extra go into what ranks compare. */
-mst_status msi_call_take(struct msi_call *call, const void *buffer, size_t count, uint64_t extra);
-/* Tells the launcher of the call, by the slate; for msi_call_leave. */
+mst_status msi_call_alloc(struct msi_call *call, const void *buffer, size_t count, uint64_t extra);
+/* Tells the launcher of the call, by the state; for msi_call_leave. */
 uint64_t msi_call_note(const struct msi_call *call);
 /* What its bandwidths are reckoned by. */
 enum msi_share msi_call_share(enum msi_kind kind);
@@ -75,8 +75,8 @@ void msi_whole_begin(struct msi_whole *whole);
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status);
 
 /* Fills in what whoever watches wants to know of the call. */
-void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark *mark);
+void msi_call_trace(const struct msi_call *call, unsigned watch, struct msi_op_trace *mark);
 /* Runs call->work, or lets it run where .work asks for that. */
-mst_status msi_call_go(struct msi_call *call);
+mst_status msi_call_submit(struct msi_call *call);
 
 #endif

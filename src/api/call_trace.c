@@ -18,7 +18,7 @@ static size_t bytes_of(const struct msi_call *call) {
     if (msi_call_is_message(call)) return call->message->bytes;
     if (family == MSI_KIND_BARRIER || !call->work)
         return 0; /* without a work it stands for a whole that failed */
-    const struct msi_host_op *host = &call->work->host;
+    const struct msi_shm_coll *host = &call->work->host;
     int n = call->group->size;
     switch (family) {
     case MSI_KIND_ALL_GATHER:
@@ -104,7 +104,7 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     record->op = (uint8_t)o->op;
     record->share = (uint8_t)msi_call_share(call->kind);
     record->flags = (uint8_t)flags;
-    record->thread = (uint16_t)msi_ring_own_number();
+    record->thread = (uint16_t)msi_event_ring_own_number();
     record->backend = "native";
     record->algorithm = NULL;
     record->started = record->waited = record->end = record->device = 0;
@@ -116,7 +116,7 @@ static enum msi_flight_way way_of(const struct msi_call *call) {
                                          : MSI_FLIGHT_COLLECTIVE;
 }
 
-static struct msi_flight_spot fly(const struct msi_call *call, uint64_t tick) {
+static struct msi_flight_entry_ref fly(const struct msi_call *call, uint64_t tick) {
     struct msi_flight_about about = {.operation = call->name,
                                      .site = &call->options.site,
                                      .group = call->group->flight,
@@ -141,11 +141,11 @@ static void widen_record(struct msi_whole *whole, struct msi_record *record) {
     if (whole->options->work) record->flags |= MSI_RECORD_WORK;
 }
 
-void msi_call_mark(const struct msi_call *call, unsigned watch, struct msi_mark *mark) {
+void msi_call_trace(const struct msi_call *call, unsigned watch, struct msi_op_trace *mark) {
     uint64_t tick = call->entered ? call->entered : msi_tick();
     mark->on = watch & MSI_WATCH_FLIGHT;
     mark->waits = 0;
-    if (watch & MSI_WATCH_FLIGHT) mark->spot = fly(call, tick);
+    if (watch & MSI_WATCH_FLIGHT) mark->ref = fly(call, tick);
     if (!(watch & MSI_WATCH_RECORD)) return;
     struct msi_whole *whole = whole_of(call);
     if (whole && !whole->seq) whole->seq = *msi_call_number(call);
@@ -165,11 +165,11 @@ void msi_whole_begin(struct msi_whole *whole) {
 }
 
 static void record_failure(struct msi_whole *whole, mst_status status) {
-    struct msi_mark mark;
+    struct msi_op_trace mark;
     struct msi_call call = {.options = *whole->options, .group = whole->group, .kind = MSI_KIND_BARRIER};
     whole->last = true;
-    msi_call_mark(&call, MSI_WATCH_RECORD, &mark);
-    msi_mark_end(&mark, status);
+    msi_call_trace(&call, MSI_WATCH_RECORD, &mark);
+    msi_op_trace_end(&mark, status);
 }
 
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status) {

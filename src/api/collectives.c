@@ -11,16 +11,16 @@ static size_t flat_most(int ranks) {
 }
 
 static mst_status through_store(struct msi_call *call, const struct msi_wait *wait) {
-    struct msi_mark mark = {0};
+    struct msi_op_trace mark = {0};
     uint64_t entered = msi_call_enter(call->group->size, 0, 0);
     unsigned watch = msi_watch_on();
     call->group->operations++;
-    if (watch) msi_call_mark(call, watch, &mark);
+    if (watch) msi_call_trace(call, watch, &mark);
     mst_status st = msi_group_barrier(call->group, wait);
     if (st != MST_OK)
-        msi_mark_failed(&mark, st);
+        msi_op_trace_failed(&mark, st);
     else
-        msi_mark_end(&mark, st);
+        msi_op_trace_end(&mark, st);
     return msi_call_leave(entered, st);
 }
 
@@ -33,11 +33,11 @@ static mst_status barrier(enum msi_kind kind, const mst_call *given) {
         struct msi_wait wait = {msi_deadline(timeout_ms), call.options.cancel};
         return through_store(&call, &wait);
     }
-    if (st == MST_OK) st = msi_call_take(&call, NULL, 0, 0);
+    if (st == MST_OK) st = msi_call_alloc(&call, NULL, 0, 0);
     if (st != MST_OK) return st;
     call.work->host.nothing = true;
     call.work->name_first = monitored && !call.options.wait_all_ranks;
-    return msi_call_go(&call);
+    return msi_call_submit(&call);
 }
 
 mst_status mst_barrier_with(const mst_call *given) {
@@ -69,13 +69,13 @@ mst_status mst_broadcast_with(void *buf, size_t count, mst_dtype dtype, const ms
     if (st == MST_OK) st = msi_call_buffer("buf", buf, count);
     if (st == MST_OK) st = check_in(&call, buf, count);
     if (st == MST_OK) st = msi_call_root(&call, true);
-    if (st == MST_OK) st = msi_call_take(&call, buf, count, 0);
+    if (st == MST_OK) st = msi_call_alloc(&call, buf, count, 0);
     if (st != MST_OK) return st;
     size_t bytes = count * call.element;
     call.work->host.publisher = call.root;
     set_single(&call.work->host.in, call.options.in ? call.options.in : buf, bytes);
     set_single(&call.work->host.out, buf, bytes);
-    return msi_call_go(&call);
+    return msi_call_submit(&call);
 }
 
 /* all_reduce and, with a root, reduce. */
@@ -85,16 +85,15 @@ static mst_status reduce(struct msi_call *call, void *buf, size_t count, mst_dty
     if (st == MST_OK) st = check_in(call, buf, count);
     if (st == MST_OK && rooted) st = msi_call_root(call, false);
     if (st == MST_OK) st = msi_call_reducer(call);
-    if (st == MST_OK) st = msi_call_take(call, buf, count, 0);
+    if (st == MST_OK) st = msi_call_alloc(call, buf, count, 0);
     if (st != MST_OK) return st;
-    struct msi_host_op *host = &call->work->host;
+    struct msi_shm_coll *host = &call->work->host;
     size_t bytes = count * call->element;
     host->reader = call->root;
     set_single(&host->in, call->options.in ? call->options.in : buf, bytes);
     set_single(&host->out, buf, bytes);
-    if (call->group->size > 1 && bytes > flat_most(call->group->size))
-        call->work->begin = msi_host_all_reduce;
-    return msi_call_go(call);
+    if (call->group->size > 1 && bytes > flat_most(call->group->size)) call->work->begin = msi_shm_all_reduce;
+    return msi_call_submit(call);
 }
 
 mst_status mst_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
@@ -139,7 +138,7 @@ static mst_status open_pair(enum msi_kind kind, void *out, const void *in, size_
     if (st == MST_OK && !(scatter && rooted_elsewhere)) st = msi_call_buffer("in", in, count);
     if (st == MST_OK && kind == MSI_KIND_REDUCE_SCATTER_TENSOR) st = msi_call_reducer(call);
     if (st == MST_OK && !rooted_elsewhere) st = check_pair(call, kind, out, in, count * call->element);
-    if (st == MST_OK) st = msi_call_take(call, scatter ? out : in, count, 0);
+    if (st == MST_OK) st = msi_call_alloc(call, scatter ? out : in, count, 0);
     if (st != MST_OK) return st;
     set_single(&call->work->host.in, in, count * call->element);
     set_single(&call->work->host.out, out, count * call->element);
@@ -150,7 +149,7 @@ mst_status mst_all_gather_into_tensor_with(void *out, const void *in, size_t cou
                                            const mst_call *given) {
     struct msi_call call;
     mst_status st = open_pair(MSI_KIND_ALL_GATHER_INTO_TENSOR, out, in, count, dtype, given, &call);
-    return st == MST_OK ? msi_call_go(&call) : st;
+    return st == MST_OK ? msi_call_submit(&call) : st;
 }
 
 mst_status mst_reduce_scatter_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,
@@ -159,7 +158,7 @@ mst_status mst_reduce_scatter_tensor_with(void *out, const void *in, size_t coun
     mst_status st = open_pair(MSI_KIND_REDUCE_SCATTER_TENSOR, out, in, count, dtype, given, &call);
     if (st != MST_OK) return st;
     call.work->host.parts = true;
-    return msi_call_go(&call);
+    return msi_call_submit(&call);
 }
 
 mst_status mst_gather_with(void *out, const void *in, size_t count, mst_dtype dtype, const mst_call *given) {
@@ -167,7 +166,7 @@ mst_status mst_gather_with(void *out, const void *in, size_t count, mst_dtype dt
     mst_status st = open_pair(MSI_KIND_GATHER, out, in, count, dtype, given, &call);
     if (st != MST_OK) return st;
     call.work->host.reader = call.root;
-    return msi_call_go(&call);
+    return msi_call_submit(&call);
 }
 
 mst_status mst_scatter_with(void *out, const void *in, size_t count, mst_dtype dtype, const mst_call *given) {
@@ -176,7 +175,7 @@ mst_status mst_scatter_with(void *out, const void *in, size_t count, mst_dtype d
     if (st != MST_OK) return st;
     call.work->host.parts = true;
     call.work->host.publisher = call.root;
-    return msi_call_go(&call);
+    return msi_call_submit(&call);
 }
 
 mst_status mst_reduce_scatter_fn_with(void *out, const void *in, size_t count, mst_dtype dtype,

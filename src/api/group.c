@@ -152,7 +152,7 @@ int mst_get_process_group_ranks(const mst_group *group, int *ranks, int capacity
 }
 
 static const struct msi_member *own_member(const mst_group *found) {
-    return &found->world->roster.members[found->world->rank];
+    return &found->world->members.members[found->world->rank];
 }
 
 int mst_get_local_rank(const mst_group *world) {
@@ -162,23 +162,23 @@ int mst_get_local_rank(const mst_group *world) {
 
 int mst_get_local_size(const mst_group *world) {
     const mst_group *found = msi_api_group("mst_get_local_size", NULL, world);
-    return found ? found->world->roster.local_sizes[own_member(found)->host] : -1;
+    return found ? found->world->members.local_sizes[own_member(found)->host] : -1;
 }
 
 int mst_get_host_count(const mst_group *world) {
     const mst_group *found = msi_api_group("mst_get_host_count", NULL, world);
-    return found ? found->world->roster.host_count : -1;
+    return found ? found->world->members.host_count : -1;
 }
 
 mst_status mst_get_rank_info(const mst_group *world, int rank, mst_rank_info *info) {
     const mst_group *found = msi_api_group("mst_get_rank_info", NULL, world);
     if (!found) return MST_ERR_STATE;
-    const struct msi_roster *roster = &found->world->roster;
+    const struct msi_members *members = &found->world->members;
     if (!info) return msi_fail(MST_ERR_INVALID, NULL, "info is NULL");
-    if (rank < 0 || rank >= roster->size)
-        return msi_fail(MST_ERR_INVALID, NULL, "rank %d is not in this world of %d", rank, roster->size);
-    const struct msi_member *m = &roster->members[rank];
-    *info = (mst_rank_info){rank,   m->host,      m->local_rank, roster->local_sizes[m->host],
+    if (rank < 0 || rank >= members->size)
+        return msi_fail(MST_ERR_INVALID, NULL, "rank %d is not in this world of %d", rank, members->size);
+    const struct msi_member *m = &members->members[rank];
+    *info = (mst_rank_info){rank,   m->host,      m->local_rank, members->local_sizes[m->host],
                             m->pid, m->host_name, m->address};
     return MST_OK;
 }

@@ -60,7 +60,8 @@ mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, 
     if (st == MST_OK) st = check_list("outs", (const void *const *)outs, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("in", in, count_of(&call, call.group->rank, count));
     if (st == MST_OK)
-        st = msi_call_take(&call, in, counts ? 0 : count, counts ? hash_counts(counts, call.group->size) : 0);
+        st =
+            msi_call_alloc(&call, in, counts ? 0 : count, counts ? hash_counts(counts, call.group->size) : 0);
     if (st != MST_OK) return st;
     mst_work *w = call.work;
     w->host.uneven = counts != NULL;
@@ -68,7 +69,7 @@ mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, 
                                      .each = count_of(&call, call.group->rank, count) * call.element};
     set_blocks(&w->host.out, NULL, (const void *const *)outs, counts, count, &call, w->out_list, w->out_lens,
                w->out_starts);
-    return msi_call_go(&call);
+    return msi_call_submit(&call);
 }
 
 mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t count, mst_dtype dtype,
@@ -81,8 +82,8 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
     if (st == MST_OK) st = msi_call_buffer("out", out, count_of(&call, call.group->rank, count));
     if (st == MST_OK) st = msi_call_reducer(&call);
     if (st == MST_OK)
-        st =
-            msi_call_take(&call, out, counts ? 0 : count, counts ? hash_counts(counts, call.group->size) : 0);
+        st = msi_call_alloc(&call, out, counts ? 0 : count,
+                            counts ? hash_counts(counts, call.group->size) : 0);
     if (st != MST_OK) return st;
     mst_work *w = call.work;
     w->host.uneven = counts != NULL;
@@ -90,7 +91,7 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
     w->host.out =
         (struct msi_blocks){.base = out, .each = count_of(&call, call.group->rank, count) * call.element};
     set_blocks(&w->host.in, NULL, ins, counts, count, &call, w->in_list, w->in_lens, w->in_starts);
-    return msi_call_go(&call);
+    return msi_call_submit(&call);
 }
 
 static size_t total(const struct msi_call *call, const size_t *counts, size_t count) {
@@ -125,7 +126,7 @@ static mst_status all_to_all(struct msi_call *call, void *out, void *const *outs
     if (st == MST_OK) st = check_counts(call, from, count, dtype);
     if (st == MST_OK) st = check_apart(call, out, in, count);
     if (st == MST_OK)
-        st = msi_call_take(call, out ? out : outs ? outs[me] : NULL, uneven ? 0 : count, uneven);
+        st = msi_call_alloc(call, out ? out : outs ? outs[me] : NULL, uneven ? 0 : count, uneven);
     if (st != MST_OK) return st;
     mst_work *w = call->work;
     w->host.uneven = uneven;
@@ -134,7 +135,7 @@ static mst_status all_to_all(struct msi_call *call, void *out, void *const *outs
     set_blocks(&w->host.in, in, ins, to, count, call, w->in_list, w->in_lens, w->in_starts);
     set_blocks(&w->host.out, out, (const void *const *)outs, from, count, call, w->out_list, w->out_lens,
                w->out_starts);
-    return msi_call_go(call);
+    return msi_call_submit(call);
 }
 
 static bool any(const size_t *counts, int n) {

@@ -8,7 +8,7 @@
 /* The mesh of a handle, or NULL with the failure recorded. Names the call. */
 static mst_mesh *find(const char *name, const mst_mesh *handle) {
     mst_mesh *mesh = handle && msi_handle_alive(handle) ? msi_handle_memory(handle) : NULL;
-    msi_call_begin(name, NULL, mesh ? mesh->family->rank : -1);
+    msi_call_begin(name, NULL, mesh ? mesh->root->rank : -1);
     if (!handle)
         msi_fail(MST_ERR_INVALID, "make one with mst_init_device_mesh", "mesh is NULL");
     else if (!mesh)
@@ -17,14 +17,14 @@ static mst_mesh *find(const char *name, const mst_mesh *handle) {
     return mesh;
 }
 
-/* The same with its family locked, and the end of that. */
+/* The same with its root locked, and the end of that. */
 static mst_mesh *enter(const char *name, const mst_mesh *handle) {
     mst_mesh *mesh = find(name, handle);
-    if (mesh) pthread_mutex_lock(&mesh->family->lock);
+    if (mesh) pthread_mutex_lock(&mesh->root->lock);
     return mesh;
 }
 static void leave(mst_mesh *mesh) {
-    pthread_mutex_unlock(&mesh->family->lock);
+    pthread_mutex_unlock(&mesh->root->lock);
 }
 
 /* Takes the options and finds the world. */
@@ -73,11 +73,11 @@ mst_status mst_mesh_free(mst_mesh *handle) {
     if (!handle) return MST_OK;
     mst_mesh *mesh = find("mst_mesh_free", handle);
     if (!mesh) return MST_ERR_STATE;
-    if (mesh != mesh->family->all) return MST_OK;
+    if (mesh != mesh->root->all) return MST_OK;
     if (msi_comm_in_callback())
         return msi_fail(MST_ERR_STATE, "free it after the callback has returned",
                         "a callback of a work cannot end the groups of a mesh");
-    return msi_mesh_end(mesh->family);
+    return msi_mesh_end(mesh->root);
 }
 
 mst_status mst_mesh_get_group(mst_mesh *handle, const char *dims, mst_group **group) {
@@ -93,7 +93,7 @@ mst_status mst_mesh_get_all_groups(mst_mesh *handle, mst_group **groups, int cap
     mst_mesh *mesh = enter("mst_mesh_get_all_groups", handle);
     if (!mesh) return mst_last_error()->status;
     int n = mesh->axes.n;
-    mst_status st = msi_mesh_check_member(mesh->family);
+    mst_status st = msi_mesh_check_member(mesh->root);
     if (st == MST_OK && (!groups || capacity < n))
         st =
             msi_fail(MST_ERR_INVALID, "give an array of mst_mesh_ndim(mesh) groups",
@@ -174,7 +174,7 @@ int mst_mesh_rank_at(const mst_mesh *handle, const int *coordinate) {
 
 int mst_mesh_get_coordinate(const mst_mesh *handle, int *coordinate, int capacity) {
     const mst_mesh *mesh = find("mst_mesh_get_coordinate", handle);
-    if (!mesh || msi_mesh_check_member(mesh->family) != MST_OK) return -1;
+    if (!mesh || msi_mesh_check_member(mesh->root) != MST_OK) return -1;
     for (int i = 0; coordinate && i < mesh->axes.n && i < capacity; i++)
         coordinate[i] = msi_mesh_coordinate(mesh, i);
     return mesh->axes.n;

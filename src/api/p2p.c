@@ -31,7 +31,7 @@ static mst_status open_message(const char *name, bool send, const mst_call *give
 /* The same for those who want to know of it. */
 __attribute__((noinline)) static bool message_now_watched(struct msi_call *call,
                                                           const struct msi_message *message, unsigned watch) {
-    struct msi_mark mark;
+    struct msi_op_trace mark;
     call->entered = msi_tick();
     call->group->messages++;
     uint64_t noted = msi_call_note(call);
@@ -42,8 +42,8 @@ __attribute__((noinline)) static bool message_now_watched(struct msi_call *call,
         return false;
     }
     call->number = msi_comm_message_number(call->group->comm, message);
-    msi_call_mark(call, watch, &mark);
-    msi_mark_end(&mark, MST_OK);
+    msi_call_trace(call, watch, &mark);
+    msi_op_trace_end(&mark, MST_OK);
     return true;
 }
 
@@ -64,11 +64,11 @@ static mst_status begin_message(struct msi_call *call, bool send, int peer, stru
     message->sender = send ? NULL : call->options.sender;
     call->message = message;
     if (!call->options.work && !call->options.stream && message_now(call, message)) return MST_OK;
-    mst_status st = msi_call_take(call, message->buf, message->bytes, 0);
+    mst_status st = msi_call_alloc(call, message->buf, message->bytes, 0);
     if (st != MST_OK) return st;
     call->work->begin = NULL;
     call->work->message = *message;
-    return msi_call_go(call);
+    return msi_call_submit(call);
 }
 
 static mst_status tensor_message(const char *name, bool send, const void *buf, size_t count, mst_dtype dtype,

@@ -43,9 +43,9 @@ void msi_call_sequence(uint64_t sequence) {
     call.sequence = sequence;
 }
 
-uint64_t msi_call_enter_slate(int ranks, int dtype, size_t count) {
-    return msi_slate_enter(msi_slate_on(), call.operation, &call.site, call.sequence,
-                           msi_slate_about(ranks, dtype), count);
+uint64_t msi_call_enter_rank_state(int ranks, int dtype, size_t count) {
+    return msi_rank_state_enter(msi_rank_state_on(), call.operation, &call.site, call.sequence,
+                                msi_rank_state_about(ranks, dtype), count);
 }
 
 int msi_call_get_rank(void) {
@@ -66,7 +66,7 @@ static mst_status record(mst_status status, const char *remedy) {
         .message = last.message,
         .remedy = last.remedy,
     };
-    if (call.operation) msi_slate_error(&last.info);
+    if (call.operation) msi_rank_state_error(&last.info);
     return status;
 }
 
@@ -80,7 +80,7 @@ mst_status msi_fail(mst_status status, const char *remedy, const char *format, .
 
 mst_status msi_blame(mst_status status, int culprit) {
     last.info.culprit = culprit;
-    if (call.operation) msi_slate_blame(culprit);
+    if (call.operation) msi_rank_state_blame(culprit);
     return status;
 }
 

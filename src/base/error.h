@@ -2,7 +2,7 @@
  * error.h - the thread's last failure, and the call it happened in.
  *
  * A public entry point names itself with msi_call_begin; whoever decides that something is an error says so
- * once, with msi_fail, and passes the status up. Everything here is per thread: no locks, nothing shared but the slate.
+ * once, with msi_fail, and passes the status up. Everything here is per thread: no locks, nothing shared but the state.
  */
 #ifndef MSI_BASE_ERROR_H
 #define MSI_BASE_ERROR_H
@@ -18,15 +18,15 @@ void msi_call_sequence(uint64_t sequence);
 
 /*
  * The call may take long from here; ranks 0: no matter. Returns what msi_call_leave wants to know when it is over. For the
- * slate, and without one next to nothing.
+ * state, and without one next to nothing.
  */
-uint64_t msi_call_enter_slate(int ranks, int dtype, size_t count);
+uint64_t msi_call_enter_rank_state(int ranks, int dtype, size_t count);
 static inline uint64_t msi_call_enter(int ranks, int dtype, size_t count) {
-    return msi_slate_on() ? msi_call_enter_slate(ranks, dtype, count) : 0;
+    return msi_rank_state_on() ? msi_call_enter_rank_state(ranks, dtype, count) : 0;
 }
 /* Returns status. */
 static inline mst_status msi_call_leave(uint64_t entered, mst_status status) {
-    if (entered) msi_slate_leave(msi_slate_on(), entered, status);
+    if (entered) msi_rank_state_leave(msi_rank_state_on(), entered, status);
     return status;
 }
 

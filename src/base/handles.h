@@ -25,7 +25,7 @@ static inline void *msi_handle_memory(const void *handle) {
     return (void *)((uintptr_t)handle &
                     ~(uintptr_t)(MSI_HANDLE_TURNS - 1)); /* NOLINT(performance-no-int-to-ptr) */
 }
-static inline unsigned msi_handle_turn(const void *handle) {
+static inline unsigned msi_handle_generation(const void *handle) {
     return (unsigned)((uintptr_t)handle % MSI_HANDLE_TURNS);
 }
 

@@ -19,7 +19,7 @@ const size_t msi_setting_count = sizeof msi_setting_rows / sizeof *msi_setting_r
 static const char prefix[] = "MUSTER_";
 
 /* What `muster run` tells its ranks, and no setting. */
-static const char *const internal[] = {MSI_SLATE_VARIABLE};
+static const char *const internal[] = {MSI_RANK_STATE_VARIABLE};
 
 /* Parses "42", and with suffixes "64M"; false if it is anything else or does not fit. */
 static bool parse_number(const char *text, bool suffixes, int64_t *value) {

@@ -159,7 +159,7 @@ static mst_status open_up(const struct msi_settings *settings, const struct msi_
     const char *why;
     char own[64];
     bool several = launch->local_size.value > 0 && launch->local_size.value < launch->size.value;
-    if (launch->rank.value != 0 || !several || !msi_host_is_hidden(address->host)) return MST_OK;
+    if (launch->rank.value != 0 || !several || !msi_shm_is_hidden(address->host)) return MST_OK;
     mst_status st = msi_netif_choose("", settings->socket_ifname, NULL, own, &why);
     if (st != MST_OK) return st;
     msi_log(bootstrap, INFO, "%s is loopback here and ranks are on other hosts: listening on %s (%s)",

@@ -208,10 +208,10 @@ static uint64_t place_of(const struct join *join) {
     return place ? place : 1;
 }
 
-/* Adds this rank to the roster and waits until everybody is on it. */
+/* Adds this rank to the members and waits until everybody is on it. */
 static mst_status arrive(struct join *join) {
     char keys[6][MSI_KEY_MAX];
-    struct msi_roster_entry me = {(uint32_t)join->place->rank, (uint32_t)getpid(), place_of(join)};
+    struct msi_member_entry me = {(uint32_t)join->place->rank, (uint32_t)getpid(), place_of(join)};
     struct msi_place_entry place = {me.place, join->topology.host, msi_cstr(join->host_name),
                                     msi_cstr(join->address)};
     struct msi_buf entry = {0}, place_entry = {0};
@@ -219,7 +219,7 @@ static mst_status arrive(struct join *join) {
     snprintf(zero, sizeof zero, "%lld %lld 0", (long long)msi_now(), (long long)msi_calendar());
     /* Rank 0, if it is not traced, tells those who are when that was with what it has to send anyway; else group/prof.c does. */
     int skip = join->place->rank == 0 && !join->settings->trace[0] ? 0 : 1;
-    msi_roster_write(&entry, &me);
+    msi_members_write(&entry, &me);
     if (msi_topology_publishes(&join->topology, me.place)) msi_place_write(&place_entry, &place);
     struct msi_exchange x[] = {
         {.req = {.op = MSI_OP_SET,
@@ -251,7 +251,7 @@ static mst_status arrive(struct join *join) {
     return st;
 }
 
-static mst_status read_roster(struct join *join, struct msi_roster *roster) {
+static mst_status read_members(struct join *join, struct msi_members *members) {
     char keys[2][MSI_KEY_MAX];
     struct msi_str names[2] = {msi_key(keys[0], "%sroster", join->prefix),
                                msi_key(keys[1], "%splaces", join->prefix)};
@@ -264,12 +264,12 @@ static mst_status read_roster(struct join *join, struct msi_roster *roster) {
     mst_status st = msi_store_exec(join->store, join->wait, x + skip, (size_t)(2 - skip));
     struct msi_reader r = msi_reader(x[1].reply.data, x[1].reply.len);
     struct msi_str entries = msi_read_str(&r), places = msi_read_str(&r);
-    if (st == MST_OK) st = msi_roster_build(entries, places, join->place->world_size, roster);
+    if (st == MST_OK) st = msi_members_build(entries, places, join->place->world_size, members);
     msi_exchange_free(x, 2);
     return st;
 }
 
-static mst_status run(struct join *join, char prefix[MSI_PREFIX_MAX], struct msi_roster *roster) {
+static mst_status run(struct join *join, char prefix[MSI_PREFIX_MAX], struct msi_members *members) {
     const char *why;
     bool tcp = join->place->url.scheme == MSI_SCHEME_TCP;
     msi_host_name(join->host_name);
@@ -284,7 +284,7 @@ static mst_status run(struct join *join, char prefix[MSI_PREFIX_MAX], struct msi
                 join->place->rank, join->place->world_size, join->address, why);
         st = arrive(join);
     }
-    if (st == MST_OK) st = read_roster(join, roster);
+    if (st == MST_OK) st = read_members(join, members);
     bool store_gone = st == MST_ERR_STORE_LOST || st == MST_ERR_STORE_ENDED; /* the next there is another's */
     if (st != MST_OK && !store_gone && join->claimed)
         msi_join_post(join->store, prefix, join->place->rank, join->told ? 'L' : 'F', true);
@@ -293,10 +293,10 @@ static mst_status run(struct join *join, char prefix[MSI_PREFIX_MAX], struct msi
 
 mst_status msi_join(struct mst_store *store, const struct msi_place *place,
                     const struct msi_settings *settings, const struct msi_wait *wait,
-                    char prefix[MSI_PREFIX_MAX], struct msi_roster *roster) {
+                    char prefix[MSI_PREFIX_MAX], struct msi_members *members) {
     struct join join = {.store = store, .place = place, .settings = settings, .wait = wait};
     join.topology = (struct msi_topology){.mine = {.fd = -1}, .shared = {.fd = -1}};
-    mst_status st = run(&join, prefix, roster);
+    mst_status st = run(&join, prefix, members);
     msi_topology_close(&join.topology);
     return st;
 }

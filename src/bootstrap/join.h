@@ -12,7 +12,7 @@
  *   come       how many have arrived; as many as the size: the world has formed, and takes nobody any more
  *   seg/H      the segment that ranks of host H try to share, while the world forms
  *   all        the barrier of arrival
- *   roster, places, events    see wire/members.h
+ *   members, places, events    see wire/members.h
  *   prof/zero  when the world formed, for traces: see group/prof.c
  *   G/all, G/at/R, G/out      barriers of group G, how far rank R of it is, how many have ended it
  *   G/backend, G/exchange.N   see group/choice.h
@@ -26,13 +26,13 @@
 #include "bootstrap/discover.h"
 #include "store/store.h"
 
-/* One rank of a world that has formed. Strings belong to the roster. */
+/* One rank of a world that has formed. Strings belong to the members. */
 struct msi_member {
     int pid, host, local_rank;
     const char *host_name, *address;
 };
 
-struct msi_roster {
+struct msi_members {
     int size, host_count;
     struct msi_member *members; /* by rank */
     int *local_sizes;           /* by host */
@@ -47,9 +47,9 @@ enum { MSI_PREFIX_MAX = MSI_RUN_MAX + 48 };
  */
 mst_status msi_join(struct mst_store *store, const struct msi_place *place,
                     const struct msi_settings *settings, const struct msi_wait *wait,
-                    char prefix[MSI_PREFIX_MAX], struct msi_roster *roster);
+                    char prefix[MSI_PREFIX_MAX], struct msi_members *members);
 
-void msi_roster_free(struct msi_roster *roster);
+void msi_members_free(struct msi_members *members);
 
 /* Host and pid of a rank that has joined or tried to, as "host a, pid 12"; "" if it never came. Returns out.
  */

@@ -42,7 +42,7 @@ struct request {
 /* A request on its way. Belongs to the thread that runs it and to the one that waits: the last frees it. */
 struct call {
     struct request request;
-    int bell; /* rings when it is done */
+    int wake_fd; /* rings when it is done */
     atomic_bool done;
     atomic_int owners;
 };
@@ -166,7 +166,7 @@ static int perform(struct request *request) {
 static void drop(struct call *call) {
     /* Release and acquire: whoever frees it sees that the other is through with it. */
     if (atomic_fetch_sub_explicit(&call->owners, 1, memory_order_acq_rel) > 1) return;
-    close(call->bell);
+    close(call->wake_fd);
     free(call);
 }
 
@@ -175,15 +175,15 @@ static void *run(void *argument) {
     const uint64_t one = 1;
     call->request.status = perform(&call->request);
     atomic_store_explicit(&call->done, true, memory_order_release); /* meets the acquire in finish */
-    while (write(call->bell, &one, sizeof one) < 0 && errno == EINTR) continue;
+    while (write(call->wake_fd, &one, sizeof one) < 0 && errno == EINTR) continue;
     drop(call);
     return NULL;
 }
 
 static mst_status start(struct call *call) {
     pthread_t thread;
-    call->bell = eventfd(0, EFD_CLOEXEC);
-    if (call->bell < 0) return msi_fail_errno(errno, "cannot make an eventfd for PMIx");
+    call->wake_fd = eventfd(0, EFD_CLOEXEC);
+    if (call->wake_fd < 0) return msi_fail_errno(errno, "cannot make an eventfd for PMIx");
     atomic_init(&call->done, false);
     atomic_init(&call->owners, 2);
     int error = msi_thread_start(&thread, run, call); /* without signals also for threads of the library */
@@ -191,13 +191,13 @@ static mst_status start(struct call *call) {
         pthread_detach(thread);
         return MST_OK;
     }
-    close(call->bell);
+    close(call->wake_fd);
     return msi_fail_errno(error, "cannot start a thread for PMIx");
 }
 
 static mst_status finish(const struct call *call, const struct msi_wait *wait) {
     while (!atomic_load_explicit(&call->done, memory_order_acquire)) { /* meets the release in run */
-        mst_status st = msi_wait_fd(wait, call->bell, POLLIN, doing[call->request.kind]);
+        mst_status st = msi_wait_fd(wait, call->wake_fd, POLLIN, doing[call->request.kind]);
         if (st != MST_OK) return st;
     }
     return MST_OK;

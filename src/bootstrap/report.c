@@ -128,23 +128,23 @@ void msi_join_post(struct mst_store *store, const char *prefix, int rank, char k
     msi_blame(msi_fail(before.status, remedy, "%s", text), before.culprit);
 }
 
-/* Marks the ranks on the roster; returns how many there are, or -1 if the store does not say. */
+/* Marks the ranks on the members; returns how many there are, or -1 if the store does not say. */
 static int mark_arrived(struct mst_store *store, const char *prefix, bool *arrived, int size) {
     char key[MSI_KEY_MAX];
-    struct msi_buf roster = {0};
+    struct msi_buf members = {0};
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
     int count = -1;
-    if (read_value(store, &wait, msi_key(key, "%sroster", prefix), &roster) == MST_OK) {
+    if (read_value(store, &wait, msi_key(key, "%sroster", prefix), &members) == MST_OK) {
         count = 0;
-        struct msi_str text = msi_buf_str(&roster);
-        struct msi_roster_entry entry;
-        while (msi_roster_next(&text, &entry)) {
+        struct msi_str text = msi_buf_str(&members);
+        struct msi_member_entry entry;
+        while (msi_members_next(&text, &entry)) {
             if (entry.rank >= (uint32_t)size) continue;
             count += !arrived[entry.rank];
             arrived[entry.rank] = true;
         }
     }
-    msi_buf_free(&roster);
+    msi_buf_free(&members);
     return count;
 }
 

@@ -42,8 +42,8 @@ mst_status msi_join_explain_loss(struct mst_store *store, const char *prefix, in
 mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,
                                     const struct msi_place *place);
 
-/* Makes the roster from what the ranks wrote; MST_ERR_PROTOCOL if it is not complete and consistent. */
-mst_status msi_roster_build(struct msi_str entries, struct msi_str places, int size,
-                            struct msi_roster *roster);
+/* Makes the members from what the ranks wrote; MST_ERR_PROTOCOL if it is not complete and consistent. */
+mst_status msi_members_build(struct msi_str entries, struct msi_str places, int size,
+                             struct msi_members *members);
 
 #endif

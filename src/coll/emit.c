@@ -102,14 +102,14 @@ void msi_emit(struct msi_plan *plan, enum msi_step_kind kind, struct msi_ref dst
     }
 }
 
-void msi_emit_fold(struct msi_plan *plan, struct msi_ref dst, const struct msi_ref *sources, int n_sources,
-                   size_t count) {
+void msi_emit_reduce_local(struct msi_plan *plan, struct msi_ref dst, const struct msi_ref *sources,
+                           int n_sources, size_t count) {
     for (size_t done = 0, n; done < count; done += n) {
         n = piece(plan, count - done);
         if (!msi_grow(&plan->sources, &plan->sources_cap, (size_t)plan->n_sources + (size_t)n_sources,
                       sizeof *plan->sources, &plan->failed))
             return;
-        struct msi_step step = {.kind = MSI_FOLD,
+        struct msi_step step = {.kind = MSI_REDUCE_LOCAL,
                                 .peer = n_sources,
                                 .dst = msi_ref_plus(dst, done),
                                 .count = n,
@@ -135,6 +135,8 @@ struct msi_ref msi_emit_scratch(struct msi_plan *plan, enum msi_space space, siz
 }
 
 struct msi_ref *msi_emit_sources(struct msi_plan *plan, int n) {
-    if (!msi_grow(&plan->fold, &plan->fold_cap, (size_t)n, sizeof *plan->fold, &plan->failed)) return NULL;
-    return plan->fold;
+    if (!msi_grow(&plan->reduce_local, &plan->reduce_cap, (size_t)n, sizeof *plan->reduce_local,
+                  &plan->failed))
+        return NULL;
+    return plan->reduce_local;
 }

@@ -18,8 +18,8 @@ void msi_emit_recv(struct msi_plan *plan, int peer, struct msi_ref dst, size_t c
 /* Local work. A copy onto itself, as happens in place, is left out. */
 void msi_emit(struct msi_plan *plan, enum msi_step_kind kind, struct msi_ref dst, struct msi_ref src,
               size_t count);
-void msi_emit_fold(struct msi_plan *plan, struct msi_ref dst, const struct msi_ref *sources, int n,
-                   size_t count);
+void msi_emit_reduce_local(struct msi_plan *plan, struct msi_ref dst, const struct msi_ref *sources, int n,
+                           size_t count);
 /* The step `later` waits for `earlier` though no memory makes it. Either may be MSI_NO_STEP. */
 void msi_emit_order(struct msi_plan *plan, uint32_t earlier, uint32_t later);
 

@@ -25,7 +25,7 @@ static bool make_room(struct msi_exec *e) {
     size_t n = plan->n, raw = aligned(plan->scratch[MSI_RAW] * e->size[MSI_RAW]), most = 0;
     size_t scratch = raw + aligned(plan->scratch[MSI_ACC] * e->size[MSI_ACC]) + SCRATCH_ALIGNMENT;
     for (uint32_t i = 0; i < plan->n; i++)
-        if (plan->steps[i].kind == MSI_FOLD && (size_t)plan->steps[i].peer > most)
+        if (plan->steps[i].kind == MSI_REDUCE_LOCAL && (size_t)plan->steps[i].peer > most)
             most = (size_t)plan->steps[i].peer;
     bool ok = msi_grow(&e->waits, &e->waits_cap, n, sizeof *e->waits, &failed) &&
               msi_grow(&e->state, &e->state_cap, n, sizeof *e->state, &failed) &&
@@ -118,7 +118,7 @@ static void work(struct msi_exec *e, const struct msi_step *s) {
     default:
         for (int i = 0; i < s->peer; i++)
             e->sources[i] = place(e, e->run.plan->sources[s->sources + (uint32_t)i]);
-        reducer->fold(dst, NULL, e->sources, s->peer, s->count, &e->run.scale);
+        reducer->reduce_local(dst, NULL, e->sources, s->peer, s->count, &e->run.scale);
     }
 }
 

@@ -2,7 +2,7 @@
 #include "coll/host_map.h"
 #include "coll/emit.h"
 
-bool msi_house_find(struct msi_plan *plan, struct msi_house *house) {
+bool msi_host_map_find(struct msi_plan *plan, struct msi_host_map *map) {
     int n = plan->request.size, hosts = plan->request.hosts.n;
     const int *of = plan->request.hosts.of;
     if (hosts < 1) return false; /* the planner has refused */
@@ -14,8 +14,8 @@ bool msi_house_find(struct msi_plan *plan, struct msi_house *house) {
     for (int r = 0; r < n; r++) index[r] = first[of[r] + 1]++;
     for (int h = 0; h < hosts; h++) first[h + 1] += first[h];
     for (int r = 0; r < n; r++) sorted[first[of[r]] + index[r]] = r;
-    *house = (struct msi_house){n, hosts, of, sorted, first, index, plan->request.rank, 0, 0};
-    house->host = of[house->me];
-    house->local = first[house->host + 1] - first[house->host];
+    *map = (struct msi_host_map){n, hosts, of, sorted, first, index, plan->request.rank, 0, 0};
+    map->host = of[map->me];
+    map->local = first[map->host + 1] - first[map->host];
     return true;
 }

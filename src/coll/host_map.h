@@ -4,7 +4,7 @@
 
 #include "coll/plan.h"
 
-struct msi_house {
+struct msi_host_map {
     int n, hosts;
     const int *of;       /* the host of each rank */
     const int *sorted;   /* the ranks, host by host */
@@ -14,15 +14,15 @@ struct msi_house {
 };
 
 /* Looks around, in memory of the plan; false without any, or where the planner has refused. */
-bool msi_house_find(struct msi_plan *plan, struct msi_house *house);
+bool msi_host_map_find(struct msi_plan *plan, struct msi_host_map *map);
 
-static inline int msi_house_ranks(const struct msi_house *house, int host) {
-    return house->first[host + 1] - house->first[host];
+static inline int msi_host_map_ranks(const struct msi_host_map *map, int host) {
+    return map->first[host + 1] - map->first[host];
 }
 
 /* The i-th rank of a host, counted around. */
-static inline int msi_house_rank(const struct msi_house *house, int host, int i) {
-    return house->sorted[house->first[host] + i % msi_house_ranks(house, host)];
+static inline int msi_host_map_rank(const struct msi_host_map *map, int host, int i) {
+    return map->sorted[map->first[host] + i % msi_host_map_ranks(map, host)];
 }
 
 #endif

@@ -70,7 +70,7 @@ static void plan_alone(struct msi_plan *plan) {
     struct msi_ref in = msi_ref(MSI_IN, 0), out = msi_ref(MSI_OUT, 0);
     if (request->kind == MSI_KIND_BARRIER) return;
     if (msi_coll_reduces(request->kind)) {
-        msi_emit_fold(plan, out, &in, 1, msi_plan_share(plan, 0).count);
+        msi_emit_reduce_local(plan, out, &in, 1, msi_plan_share(plan, 0).count);
         return;
     }
     msi_emit(plan, MSI_COPY, out, in, msi_plan_share(plan, 0).count);
@@ -122,7 +122,7 @@ void msi_plan_free(struct msi_plan *plan) {
     free(plan->edges);
     free(plan->last);
     free(plan->starts);
-    free(plan->fold);
+    free(plan->reduce_local);
     free(plan->ranks);
     memset(plan, 0, sizeof *plan);
 }

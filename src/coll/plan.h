@@ -66,14 +66,14 @@ struct msi_ref {
 };
 
 enum msi_step_kind {
-    MSI_SEND,  /* src to peer */
-    MSI_RECV,  /* dst from peer */
-    MSI_COPY,  /* dst = src, both raw */
-    MSI_BEGIN, /* dst (acc) = src (raw) */
-    MSI_ADD,   /* dst (acc) = dst op src (raw) */
-    MSI_MERGE, /* dst (acc) = dst op src (acc) */
-    MSI_END,   /* dst (raw) = src (acc), rounded */
-    MSI_FOLD,  /* dst (raw) = sources[0] op sources[1] op …, rounded */
+    MSI_SEND,         /* src to peer */
+    MSI_RECV,         /* dst from peer */
+    MSI_COPY,         /* dst = src, both raw */
+    MSI_BEGIN,        /* dst (acc) = src (raw) */
+    MSI_ADD,          /* dst (acc) = dst op src (raw) */
+    MSI_MERGE,        /* dst (acc) = dst op src (acc) */
+    MSI_END,          /* dst (raw) = src (acc), rounded */
+    MSI_REDUCE_LOCAL, /* dst (raw) = sources[0] op sources[1] op …, rounded */
 };
 
 #define MSI_NO_STEP UINT32_MAX
@@ -105,10 +105,10 @@ struct msi_plan {
     uint32_t *last; /* of each peer: the last send, then of each: the last receive */
     size_t
         *starts; /* where each rank's share begins, and the end; all_to_all: of what is sent, then received */
-    struct msi_ref *fold; /* sources of the fold that is being put together */
-    int *ranks;           /* the ranks sorted by host, then where each host begins, and the end */
+    struct msi_ref *reduce_local; /* sources of the fold that is being put together */
+    int *ranks;                   /* the ranks sorted by host, then where each host begins, and the end */
     uint32_t n_edges, n_sources;
-    size_t steps_cap, after_cap, sources_cap, edges_cap, last_cap, starts_cap, ranks_cap, fold_cap;
+    size_t steps_cap, after_cap, sources_cap, edges_cap, last_cap, starts_cap, ranks_cap, reduce_cap;
     bool failed;
 };
 

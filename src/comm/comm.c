@@ -59,10 +59,10 @@ mst_status msi_comm_new(const struct msi_comm_place *place, const struct msi_com
         return msi_fail_memory();
     }
     made->number = msi_hash(made->key, strlen(made->key), hash_key);
-    made->door = place->door;
+    made->endpoint = place->endpoint;
     made->tuning = place->tuning;
     made->streams = place->streams;
-    made->crowded = place->local_ranks > processors();
+    made->oversubscribed = place->local_ranks > processors();
     made->hooks = *hooks;
     made->table = place->table;
     made->forced = place->forced;
@@ -91,7 +91,7 @@ mst_status msi_comm_new_inside(const struct msi_comm *comm, const char *key, str
                                    .hosts = comm->hosts.of,
                                    .n_hosts = comm->hosts.n,
                                    .largest = comm->hosts.largest,
-                                   .door = comm->door,
+                                   .endpoint = comm->endpoint,
                                    .tuning = comm->tuning,
                                    .streams = comm->streams,
                                    .local_ranks = comm->local};
@@ -102,7 +102,7 @@ static void free_ops(struct msi_list *list) {
     while (!msi_list_empty(list)) {
         struct mst_work *op = msi_container(list->next, struct mst_work, node);
         msi_list_remove(&op->node);
-        msi_mark_end(&op->mark, MST_ERR_STATE); /* of one that was under way */
+        msi_op_trace_end(&op->mark, MST_ERR_STATE); /* of one that was under way */
         msi_handle_remove(op);
         free(op);
     }
@@ -118,7 +118,8 @@ void msi_comm_free(struct msi_comm *comm) {
         pthread_join(comm->thread, NULL);
     }
     msi_comm_call_off(comm);
-    if (comm->board) msi_board_post(comm->board, &msi_board_own(comm->board)->left, 1); /* read by has_left */
+    if (comm->region)
+        msi_shm_region_post(comm->region, &msi_shm_region_own(comm->region)->left, 1); /* read by has_left */
     msi_comm_leave_streams(comm);
     msi_engine_free(comm->engine); /* it may be at operations that are not over */
     free_ops(&comm->queue);
@@ -126,14 +127,14 @@ void msi_comm_free(struct msi_comm *comm) {
     free_ops(&comm->ended);
     free_ops(&comm->kept);
     free_ops(&comm->spare);
-    msi_mail_free(comm->mail);
-    msi_numbers_free(&comm->numbers);
+    msi_p2p_free(comm->p2p);
+    msi_message_seq_free(&comm->numbers);
     msi_net_free(comm->net);
-    msi_note_forget(comm);
-    if (comm->board && !comm->met) msi_comm_met(comm); /* who comes now shall not look for what is gone */
+    msi_wait_report_remove(comm);
+    if (comm->region && !comm->met) msi_comm_met(comm); /* who comes now shall not look for what is gone */
     msi_comm_stop_watching(comm);
     msi_maps_free(comm->maps);
-    msi_board_close(comm->board);
+    msi_shm_region_close(comm->region);
     pthread_cond_destroy(&comm->changed);
     pthread_mutex_destroy(&comm->lock);
     free(comm->pids);
@@ -177,7 +178,7 @@ static struct mst_work *spare_op(struct msi_comm *comm) {
 
 /* Where it runs, on one host; known once the ranks have met. */
 static void set_place(struct mst_work *op) {
-    op->host.board = op->comm->board;
+    op->host.region = op->comm->region;
     op->host.context = op->comm->maps;
 }
 
@@ -190,26 +191,26 @@ static void clear(struct mst_work *op, int timeout_ms, mst_cancel *cancel) {
     op->callback = NULL;
     op->timeout_ms = timeout_ms;
     op->wait = (struct msi_wait){MSI_NO_DEADLINE, cancel};
-    op->host = (struct msi_host_op){
+    op->host = (struct msi_shm_coll){
         .publisher = -1, .reader = -1, .sources = op->sources, .targets = op->targets, .map = msi_maps_find};
     set_place(op);
 }
 
-void msi_comm_return(struct mst_work *op) {
+void msi_comm_release_op(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     msi_comm_lock(comm);
     msi_comm_spare(op);
     msi_comm_unlock(comm);
 }
 
-static struct msi_str board_key(const struct msi_comm *comm, char out[768]) {
-    snprintf(out, 768, "%s/board/%d", comm->key, comm->hosts.of[comm->rank]);
+static struct msi_str region_key(const struct msi_comm *comm, char out[768]) {
+    snprintf(out, 768, "%s/region/%d", comm->key, comm->hosts.of[comm->rank]);
     return msi_cstr(out);
 }
 
-/* Opens the board that another rank of this host has offered, which may have died since. */
+/* Opens the region that another rank of this host has offered, which may have died since. */
 static mst_status attach(struct msi_comm *comm, const char *offer) {
-    mst_status st = msi_board_attach(offer, comm->places[comm->rank], comm->local, &comm->board);
+    mst_status st = msi_shm_region_attach(offer, comm->places[comm->rank], comm->local, &comm->region);
     if (st != MST_ERR_SYSTEM) return st;
     char why[200];
     snprintf(why, sizeof why, "%s", mst_last_error()->message);
@@ -219,13 +220,13 @@ static mst_status attach(struct msi_comm *comm, const char *offer) {
     return st;
 }
 
-/* Whoever comes first makes the board of this host, and says in the store where it is. */
-static mst_status find_board(struct msi_comm *comm, const struct msi_wait *wait) {
-    char offer[MSI_BOARD_OFFER_MAX], found[MSI_BOARD_OFFER_MAX], key[768];
-    mst_status st = msi_board_make(comm->places[comm->rank], comm->local, &comm->board, offer);
+/* Whoever comes first makes the region of this host, and says in the store where it is. */
+static mst_status find_region(struct msi_comm *comm, const struct msi_wait *wait) {
+    char offer[MSI_SHM_REGION_OFFER_MAX], found[MSI_SHM_REGION_OFFER_MAX], key[768];
+    mst_status st = msi_shm_region_make(comm->places[comm->rank], comm->local, &comm->region, offer);
     if (st != MST_OK || comm->local == 1) return st;
     struct msi_exchange x = {
-        .req = {.op = MSI_OP_COMPARE_SET, .key = board_key(comm, key), .desired = msi_cstr(offer)}};
+        .req = {.op = MSI_OP_COMPARE_SET, .key = region_key(comm, key), .desired = msi_cstr(offer)}};
     st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
     if (st == MST_OK) st = x.status;
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
@@ -233,15 +234,15 @@ static mst_status find_board(struct msi_comm *comm, const struct msi_wait *wait)
     snprintf(found, sizeof found, "%.*s", MSI_SHOW(value));
     msi_exchange_free(&x, 1);
     if (st != MST_OK || strcmp(found, offer) != 0) {
-        msi_board_close(comm->board);
-        comm->board = NULL;
+        msi_shm_region_close(comm->region);
+        comm->region = NULL;
         if (st == MST_OK) st = attach(comm, found);
     }
-    if (st == MST_OK) msi_board_arrive(comm->board);
+    if (st == MST_OK) msi_shm_region_arrive(comm->region);
     return st;
 }
 
-/* Not all doors are open at the deadline: whose is missing? */
+/* Not all endpoints are open at the deadline: whose is missing? */
 static mst_status say_absent(struct msi_comm *comm, const int *ranks) {
     void *context = comm->hooks.context;
     char who[200], group[96];
@@ -250,7 +251,7 @@ static mst_status say_absent(struct msi_comm *comm, const int *ranks) {
     for (; r < comm->size && st == MST_OK; r += st == MST_OK) {
         struct msi_wait wait = {msi_deadline(ABSENT_MS), NULL};
         if (r != comm->rank)
-            st = msi_door_find(comm->door, &ranks[r], 1, comm->hooks.exec, context, &wait, &port);
+            st = msi_endpoint_find(comm->endpoint, &ranks[r], 1, comm->hooks.exec, context, &wait, &port);
     }
     if (st != MST_OK && st != MST_ERR_TIMEOUT) return st;
     st = msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
@@ -260,34 +261,35 @@ static mst_status say_absent(struct msi_comm *comm, const int *ranks) {
     return r < comm->size ? msi_blame(st, ranks[r]) : st;
 }
 
-/* Waits for the doors of all, and looks now and then whether those who are missing can come at all. */
-static mst_status wait_for_doors(const struct mst_work *op, const int *ranks, const struct msi_wait *wait) {
+/* Waits for the endpoints of all, and looks now and then whether those who are missing can come at all. */
+static mst_status wait_for_endpoints(const struct mst_work *op, const int *ranks,
+                                     const struct msi_wait *wait) {
     struct msi_comm *comm = op->comm;
     const struct msi_waiting at = {.comm = comm->key, .name = op->name, .seq = op->begin != NULL};
     for (;;) {
         int64_t moment = msi_deadline(LOOK_MS);
         struct msi_wait some = {moment < wait->deadline ? moment : wait->deadline, wait->cancel};
-        mst_status st = msi_door_find(comm->door, ranks, comm->size, comm->hooks.exec, comm->hooks.context,
-                                      &some, comm->ports);
+        mst_status st = msi_endpoint_find(comm->endpoint, ranks, comm->size, comm->hooks.exec,
+                                          comm->hooks.context, &some, comm->ports);
         if (st != MST_ERR_TIMEOUT) return st;
         st = comm->hooks.look(comm->hooks.context, &at);
         if (st != MST_OK) return st;
         int culprit;
-        st = msi_note_read_gave_up(comm, &culprit);
+        st = msi_failure_report_read(comm, &culprit);
         if (st != MST_OK) return msi_blame(st, comm->hooks.global(comm->hooks.context, culprit));
         if (msi_now() >= wait->deadline) return say_absent(comm, ranks);
     }
 }
 
-/* Opens this rank's door, and learns where those of the others are, which must have come for that. */
-static mst_status find_doors(const struct mst_work *op, const struct msi_wait *wait) {
+/* Opens this rank's endpoint, and learns where those of the others are, which must have come for that. */
+static mst_status find_endpoints(const struct mst_work *op, const struct msi_wait *wait) {
     struct msi_comm *comm = op->comm;
     void *context = comm->hooks.context;
     int *ranks = malloc((size_t)comm->size * sizeof *ranks);
     if (!ranks) return msi_fail_memory();
     for (int r = 0; r < comm->size; r++) ranks[r] = comm->hooks.global(context, r);
-    mst_status st = msi_door_open(comm->door, comm->hooks.exec, context, wait);
-    if (st == MST_OK) st = wait_for_doors(op, ranks, wait);
+    mst_status st = msi_endpoint_open(comm->endpoint, comm->hooks.exec, context, wait);
+    if (st == MST_OK) st = wait_for_endpoints(op, ranks, wait);
     free(ranks);
     return st == MST_OK ? msi_net_new(comm, &comm->net) : st;
 }
@@ -301,22 +303,22 @@ static mst_status meet(const struct mst_work *op, const struct msi_wait *wait) {
     if (comm->table) return msi_engine_open(comm, wait, &comm->engine);
     if (one_host && !comm->maps) comm->maps = msi_maps_new(comm->size);
     if (one_host && !comm->maps) return msi_fail_memory();
-    if (!comm->board && (one_host || comm->local > 1)) st = find_board(comm, wait);
-    if (st == MST_OK && !one_host && !comm->net) st = find_doors(op, wait);
+    if (!comm->region && (one_host || comm->local > 1)) st = find_region(comm, wait);
+    if (st == MST_OK && !one_host && !comm->net) st = find_endpoints(op, wait);
     return st;
 }
 
 void msi_comm_met(struct msi_comm *comm) {
     comm->met = true;
-    int known = msi_board_processors(comm->board); /* 0: none */
-    if (known && comm->local > known) comm->crowded = true;
-    if (comm->board->segment.fd < 0 || comm->local == 1) return;
+    int known = msi_shm_region_processors(comm->region); /* 0: none */
+    if (known && comm->local > known) comm->oversubscribed = true;
+    if (comm->region->segment.fd < 0 || comm->local == 1) return;
     char key[768];
     struct msi_wait wait = {msi_deadline(LAST_WORDS_MS), NULL};
-    struct msi_exchange x = {.req = {.op = MSI_OP_DELETE_KEY, .key = board_key(comm, key)}};
+    struct msi_exchange x = {.req = {.op = MSI_OP_DELETE_KEY, .key = region_key(comm, key)}};
     comm->hooks.exec(comm->hooks.context, &wait, &x, 1); /* a key that stays does no harm */
     msi_exchange_free(&x, 1);
-    msi_board_seal(comm->board);
+    msi_shm_region_seal(comm->region);
 }
 
 /* The others count a barrier that this rank gave up: its part comes before anything else. */
@@ -349,7 +351,7 @@ bool msi_comm_idle_now(struct msi_comm *comm) {
     return idle;
 }
 
-bool msi_comm_is_spent(struct msi_comm *comm) {
+bool msi_comm_has_failed(struct msi_comm *comm) {
     msi_comm_lock(comm);
     bool spent = comm->failure.status != MST_OK || (comm->table && !comm->joined);
     msi_comm_unlock(comm);
@@ -359,7 +361,7 @@ bool msi_comm_is_spent(struct msi_comm *comm) {
 uint64_t msi_comm_count(const struct msi_comm *comm) {
     if (comm->engine) return comm->engine->seq;
     if (comm->net) return msi_net_count(comm->net);
-    return comm->board ? comm->board->seq : 0;
+    return comm->region ? comm->region->seq : 0;
 }
 
 const char *msi_comm_key(const struct msi_comm *comm) {
@@ -373,8 +375,8 @@ mst_status msi_comm_check(struct msi_comm *comm) {
     return st == MST_OK ? MST_OK : msi_comm_repeat(&comm->failure);
 }
 
-mst_status msi_comm_take(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
-                         struct mst_work **op) {
+mst_status msi_comm_alloc_op(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
+                             struct mst_work **op) {
     mst_status st = msi_comm_check(comm);
     if (st != MST_OK) return st;
     struct mst_work *found = spare_op(comm);
@@ -387,9 +389,9 @@ mst_status msi_comm_take(struct msi_comm *comm, int timeout_ms, mst_cancel *canc
 
 mst_status msi_comm_open(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel) {
     struct mst_work *op;
-    mst_status st = msi_comm_take(comm, timeout_ms, cancel, "the opening of its backend", &op);
+    mst_status st = msi_comm_alloc_op(comm, timeout_ms, cancel, "the opening of its backend", &op);
     if (st != MST_OK) return st;
     st = msi_comm_join(op);
-    msi_comm_return(op);
+    msi_comm_release_op(op);
     return st;
 }

@@ -7,7 +7,7 @@
  *     then on everything below happens under the lock; before, one thread at a time uses the comm and nothing is locked.
  *  3. The first failure that leaves ranks in different places (a death, a deadline, a disagreement) ends the comm: what was
  *     under way and what comes later fails with the same words, and the others are told: on one host by a word on the
- *     board, between hosts by the end of the links. A barrier moves nothing: where one only ran out of time or was
+ *     region, between hosts by the end of the links. A barrier moves nothing: where one only ran out of time or was
  *     cancelled, the comm goes on.
  *  4. Nothing is allocated once as many operations have been under way at a time as ever will be, save for messages that
  *     come before they are asked for, beyond some MiB of them.
@@ -37,7 +37,7 @@ struct msi_waiting {
     const char *name; /* of the public call */
     uint64_t seq;     /* which collective of the comm it is; 0: it is a message, and the rest is empty */
     uint32_t signature;
-    struct msi_told told;
+    struct msi_call_signature told;
 };
 
 /* What a comm asks of its group. */
@@ -71,7 +71,7 @@ struct msi_comm_place {
     const char *key;                 /* prefix of its keys in the store: no other comm's; copied */
     const int *hosts;                /* by group rank: its host, from 0 up without gaps; copied */
     int n_hosts, largest;            /* hosts, and ranks of the group on the fullest */
-    struct msi_door *door;           /* the world's */
+    struct msi_endpoint *endpoint;   /* the world's */
     const struct msi_tuning *tuning; /* borrowed */
     int streams;                     /* connections with a rank of another host; 0: as is best */
     int local_ranks;                 /* ranks of the world on this host */
@@ -106,7 +106,7 @@ struct msi_message {
     bool numbered;       /* it has a number, which can be given back: comm_internal.h */
     int *sender;         /* receive: where its global rank shall go */
 
-    /* The rest is mail's. */
+    /* The rest is p2p's. */
     struct msi_list node;
     bool posted, met, through;
     int from;
@@ -118,8 +118,8 @@ struct msi_message {
 
 /* One operation. Whoever fills it in leaves what is below the line alone. */
 struct mst_work {
-    struct msi_host_op host;
-    void (*begin)(struct msi_host_op *host); /* NULL: it is a message */
+    struct msi_shm_coll host;
+    void (*begin)(struct msi_shm_coll *host); /* NULL: it is a message */
     struct msi_message message;
     const char *name; /* of the public call */
     mst_site site;
@@ -131,7 +131,7 @@ struct mst_work {
     mst_memory memory;  /* of its buffers */
     void *stream;       /* of the device: ordered there */
 
-    struct msi_mark mark; /* for who wants to know of it */
+    struct msi_op_trace mark; /* for who wants to know of it */
 
     /* ---- */
     struct msi_list node; /* in the comm's queue or among the spare ones */
@@ -162,7 +162,7 @@ void msi_comm_tell_end(struct msi_comm *comm, mst_status status);
 /* Is nothing under way? */
 bool msi_comm_idle_now(struct msi_comm *comm);
 /* Is it of no use any more: has it failed, or could its engine not be opened? */
-bool msi_comm_is_spent(struct msi_comm *comm);
+bool msi_comm_has_failed(struct msi_comm *comm);
 /* How many collectives were begun, and the prefix of its keys. */
 uint64_t msi_comm_count(const struct msi_comm *comm);
 const char *msi_comm_key(const struct msi_comm *comm);
@@ -174,10 +174,10 @@ mst_status msi_comm_open(struct msi_comm *comm, int timeout_ms, mst_cancel *canc
 mst_status msi_comm_check(struct msi_comm *comm);
 
 /* An operation to fill in: zeroed but for its arrays. */
-mst_status msi_comm_take(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
-                         struct mst_work **op);
+mst_status msi_comm_alloc_op(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
+                             struct mst_work **op);
 /* Gives back one that was not submitted. */
-void msi_comm_return(struct mst_work *op);
+void msi_comm_release_op(struct mst_work *op);
 
 /*
  * Operations that are submitted between the two are a batch: they begin together, where the comm's engine can do that. False: it cannot,
@@ -207,7 +207,7 @@ mst_status msi_comm_submit(struct mst_work *op);
 /* Orders it on its stream, and takes it back; one that cannot be left alone there is run to its end. */
 mst_status msi_comm_enqueue(struct mst_work *op);
 /* The program's handle of one that was submitted. */
-mst_work *msi_comm_give(struct mst_work *op);
+mst_work *msi_comm_export(struct mst_work *op);
 
 /*
  * What programs do with their handles. Each fails with MST_ERR_STATE for a handle that was waited for or freed before, or whose

@@ -15,22 +15,22 @@ struct msi_idle {
 
 struct msi_comm {
     int rank, size;
-    int local;    /* ranks on this host */
-    bool crowded; /* more ranks than processors */
-    bool met;     /* all ranks of this host have opened the board */
-    bool joined;  /* this rank has what its operations need: a board, links or an engine */
+    int local;           /* ranks on this host */
+    bool oversubscribed; /* more ranks than processors */
+    bool met;            /* all ranks of this host have opened the region */
+    bool joined;         /* this rank has what its operations need: a region, links or an engine */
     int *pids;
     char *key;
     uint64_t number; /* made of the key: in hellos to other hosts it stands for the group */
     struct msi_hosts hosts;
     const struct msi_tuning *tuning;
-    struct msi_door *door;
+    struct msi_endpoint *endpoint;
     struct msi_net *net;       /* where the ranks are on several hosts; NULL before they have met … */
     int *ports;                /* … at these ports, by rank */
     int streams;               /* connections with a rank of another host; 0: as is best */
     int owed;                  /* barriers that this rank gave up before it had met the others … */
     struct mst_work left;      /* … and that are like this one */
-    const mst_backend *table;  /* whose engine runs it; NULL: it has a board or links */
+    const mst_backend *table;  /* whose engine runs it; NULL: it has a region or links */
     struct msi_engine *engine; /* NULL before it was opened */
     uint32_t forced;           /* as in struct msi_comm_place */
     bool stage, check;
@@ -40,14 +40,14 @@ struct msi_comm {
     struct msi_comm_hooks hooks;
     int *places; /* by rank: its place among those of this host; -1: it is on another */
     /* Of this host; NULL before it was found, and for the only rank of one of several hosts. */
-    struct msi_board *board;
+    struct msi_shm_region *region;
     struct msi_maps *maps; /* of other ranks' memory */
     struct msi_failure failure;
-    struct msi_list queue;      /* of struct mst_work under way; the first one is being run */
-    struct msi_list messages;   /* likewise, all at a time */
-    struct msi_mail *mail;      /* NULL before the first message */
-    struct msi_numbers numbers; /* of messages, while somebody watches */
-    struct msi_list kept;       /* done, and not waited for yet */
+    struct msi_list queue;          /* of struct mst_work under way; the first one is being run */
+    struct msi_list messages;       /* likewise, all at a time */
+    struct msi_p2p *p2p;            /* NULL before the first message */
+    struct msi_message_seq numbers; /* of messages, while somebody watches */
+    struct msi_list kept;           /* done, and not waited for yet */
     struct msi_list spare;
     struct msi_list ended;   /* those whose callbacks are still to be called */
     pthread_t caller;        /* if calling, this thread calls them, … */
@@ -57,7 +57,7 @@ struct msi_comm {
     pthread_cond_t changed;
     bool threaded, ending;
     bool calling;            /* the callbacks of what ended */
-    bool dozing;             /* the thread sleeps until something that it knew of happens */
+    bool sleeping;           /* the thread sleeps until something that it knew of happens */
     bool batched_messages;   /* some may not have begun */
     unsigned batch, batches; /* the number of the one that is being submitted, 0: none; how many there were */
     pthread_t batcher;       /* the thread that submits that one: batches do not mix */
@@ -99,7 +99,7 @@ static inline void msi_comm_hold(struct msi_comm *comm, bool locked) {
 /* How often to look for something before the processor is given away: where others need it, at once; looks over connections
  * are system calls themselves. */
 static inline uint32_t msi_comm_spins(const struct msi_comm *comm) {
-    return comm->crowded ? 1 : comm->net ? 200 : 4000;
+    return comm->oversubscribed ? 1 : comm->net ? 200 : 4000;
 }
 
 /* Between two looks. */
@@ -126,7 +126,7 @@ static inline int msi_comm_rank_of(const struct msi_comm *comm, int global) {
 /* What is needed before the first operation; this is it, or another that comes first. */
 mst_status msi_comm_join(struct mst_work *op);
 
-/* All ranks of this host have opened the board: nobody needs to find it any more. */
+/* All ranks of this host have opened the region: nobody needs to find it any more. */
 void msi_comm_met(struct msi_comm *comm);
 
 /* Starts the comm's thread, if there is none. */
@@ -147,20 +147,20 @@ void msi_comm_end(struct mst_work *op);
 static inline void msi_comm_number(struct mst_work *op, int peer) {
     if (!msi_watch_on()) return;
     op->message.numbered = op->message.peer >= 0;
-    uint64_t number = msi_numbers_next(&op->comm->numbers, peer, op->message.tag, op->message.send);
-    if (op->mark.on) msi_mark_number(&op->mark, number);
+    uint64_t number = msi_message_seq_next(&op->comm->numbers, peer, op->message.tag, op->message.send);
+    if (op->mark.on) msi_op_trace_number(&op->mark, number);
 }
 /* It was withdrawn, and the other side has seen nothing of it. Twice is harmless. */
 static inline void msi_comm_unnumber(struct mst_work *op) {
     struct msi_message *m = &op->message;
-    if (m->numbered && !m->met) msi_numbers_back(&op->comm->numbers, m->peer, m->tag, m->send);
+    if (m->numbered && !m->met) msi_message_seq_undo(&op->comm->numbers, m->peer, m->tag, m->send);
     m->numbered = false;
 }
 /* One from any source is from this rank. */
 static inline void msi_comm_number_any(struct mst_work *op, int peer) {
     struct msi_comm *comm = op->comm;
     msi_comm_number(op, peer);
-    if (op->mark.on) msi_mark_peer(&op->mark, comm->hooks.global(comm->hooks.context, peer));
+    if (op->mark.on) msi_op_trace_peer(&op->mark, comm->hooks.global(comm->hooks.context, peer));
 }
 
 /* Advances the first operation and all that can follow; true if anything moved or ended. */
@@ -220,12 +220,12 @@ void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *op);
 mst_status msi_comm_repeat(const struct msi_failure *failure);
 
 /* Words for what a rank announced: "mst_all_reduce of 17 f32 (SUM) at train.c:33"; returns out. */
-const char *msi_told_show(const struct msi_told *told, char *out, size_t size);
+const char *msi_call_signature_show(const struct msi_call_signature *told, char *out, size_t size);
 
 /* Fails with what became of a rank that cannot be reached any more, and why. */
 mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why);
 /* Fail with what the host operation found, and with who has not come at a deadline. *culprit is a group rank or -1. */
-mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int *culprit);
+mst_status msi_comm_say(struct msi_comm *comm, const struct msi_shm_coll *op, int *culprit);
 mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op, int *culprit);
 /* The same for a message. */
 mst_status msi_comm_say_unmet(struct msi_comm *comm, const struct mst_work *op, int *culprit);

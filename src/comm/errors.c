@@ -10,7 +10,7 @@
 
 enum { LISTED_MOST = 8, CUT_OFF_MS = 300 };
 
-const char *msi_told_show(const struct msi_told *told, char *out, size_t size) {
+const char *msi_call_signature_show(const struct msi_call_signature *told, char *out, size_t size) {
     int used = snprintf(out, size, "%s", msi_kind_name(told->kind));
     size_t at = used < 0 ? 0 : (size_t)used;
     if (told->dtype && at < size)
@@ -35,7 +35,7 @@ mst_status msi_comm_repeat(const struct msi_failure *f) {
 }
 
 static bool spares_the_comm(const struct mst_work *op, mst_status status) {
-    if (!op->begin) return status != MST_ERR_PEER_LOST; /* mail knows whether the link can still be used */
+    if (!op->begin) return status != MST_ERR_PEER_LOST; /* p2p knows whether the link can still be used */
     return op->host.nothing && !op->comm->engine &&
            (status == MST_ERR_STALLED || status == MST_ERR_CANCELLED);
 }
@@ -60,19 +60,19 @@ void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *op) {
     const struct msi_failure *f = &op->failure;
     if (comm->failure.status != MST_OK) return;
     comm->failure = *f;
-    if (comm->net || comm->engine) msi_note_gave_up(comm, f);
-    if (!comm->board || comm->net) return;
+    if (comm->net || comm->engine) msi_failure_report_post(comm, f);
+    if (!comm->region || comm->net) return;
     uint64_t what = (uint64_t)f->status | (op->begin ? 0 : MSI_GAVE_UP_MESSAGE);
-    uint64_t seq = op->begin && op->host.differing ? op->host.differing : comm->board->seq;
+    uint64_t seq = op->begin && op->host.differing ? op->host.differing : comm->region->seq;
     /* Read by msi_comm_heard of the others. */
-    msi_board_post(comm->board, &msi_board_own(comm->board)->gave_up,
-                   seq << 32 | (uint64_t)(f->culprit + 1) << 8 | what);
+    msi_shm_region_post(comm->region, &msi_shm_region_own(comm->region)->gave_up,
+                        seq << 32 | (uint64_t)(f->culprit + 1) << 8 | what);
 }
 
 void msi_comm_tell_end(struct msi_comm *comm, mst_status status) {
     struct msi_failure failure;
     msi_comm_keep(comm, &failure, status, msi_comm_rank_of(comm, mst_last_error()->culprit));
-    msi_note_gave_up(comm, &failure);
+    msi_failure_report_post(comm, &failure);
 }
 
 /* That rank, if it is known to be gone, or another: one may hang up because of another. -1: none. */
@@ -91,7 +91,7 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
     do {
         int culprit; /* who gave up says so before it leaves, and is asked for after that */
         if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
-        mst_status noted = msi_note_read_gave_up(comm, &culprit);
+        mst_status noted = msi_failure_report_read(comm, &culprit);
         if (noted != MST_OK) return msi_blame(noted, comm->hooks.global(context, culprit));
         int gone = who_is_gone(comm, rank);
         if (gone >= 0) return comm->hooks.say_lost(context, gone);
@@ -104,7 +104,7 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
                     "%s has given up this group: %s", who, why);
 }
 
-mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int *culprit) {
+mst_status msi_comm_say(struct msi_comm *comm, const struct msi_shm_coll *op, int *culprit) {
     char who[200], theirs[200], ours[200];
     *culprit = op->culprit;
     if (op->culprit < 0) return msi_fail(op->status, NULL, "%s", op->what);
@@ -112,14 +112,15 @@ mst_status msi_comm_say(struct msi_comm *comm, const struct msi_host_op *op, int
     if (op->status == MST_ERR_PEER_LOST || op->status == MST_ERR_SYSTEM || op->status == MST_ERR_PROTOCOL)
         return msi_comm_say_cut_off(comm, op->status, op->culprit, op->what);
     uint64_t seq = op->differing ? op->differing : op->seq;
-    const struct msi_told *own = &op->told, *other = comm->net ? msi_net_told(comm->net, op->culprit) : NULL;
-    if (!other) other = &comm->board->areas[op->culprit].slots[seq % MSI_SLOTS].told;
-    if (seq != op->seq) own = &msi_board_own(comm->board)->slots[seq % MSI_SLOTS].told;
+    const struct msi_call_signature *own = &op->told,
+                                    *other = comm->net ? msi_net_signature(comm->net, op->culprit) : NULL;
+    if (!other) other = &comm->region->areas[op->culprit].slots[seq % MSI_SLOTS].told;
+    if (seq != op->seq) own = &msi_shm_region_own(comm->region)->slots[seq % MSI_SLOTS].told;
     comm->hooks.show(comm->hooks.context, op->culprit, who, sizeof who);
     return msi_fail(op->status, "all ranks of a group must make the same calls in the same order",
                     "as operation %llu of the group this rank called %s, but %s called %s: %s",
-                    (unsigned long long)seq, msi_told_show(own, ours, sizeof ours), who,
-                    msi_told_show(other, theirs, sizeof theirs), op->what);
+                    (unsigned long long)seq, msi_call_signature_show(own, ours, sizeof ours), who,
+                    msi_call_signature_show(other, theirs, sizeof theirs), op->what);
 }
 
 /* On one host: those that have come and that the operation waits for all the same; returns how many. */
@@ -136,8 +137,8 @@ static int stuck(const struct mst_work *op, int *ranks, int max) {
 
 mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op, int *culprit) {
     int ranks[LISTED_MOST], late = comm->net || comm->engine
-                                       ? msi_note_missing(comm, op, ranks, LISTED_MOST)
-                                       : msi_host_missing(comm->board, op->host.seq, ranks, LISTED_MOST);
+                                       ? msi_wait_report_missing(comm, op, ranks, LISTED_MOST)
+                                       : msi_shm_missing(comm->region, op->host.seq, ranks, LISTED_MOST);
     bool came = late == 0 && !comm->net && !comm->engine;
     if (came) late = stuck(op, ranks, LISTED_MOST);
     int listed = op->name_first && late > 1 ? 1 : late < LISTED_MOST ? late : LISTED_MOST;

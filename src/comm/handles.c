@@ -31,7 +31,7 @@ static void take_back(struct mst_work *op) {
     if (op->done) msi_comm_spare(op);
 }
 
-mst_work *msi_comm_give(struct mst_work *op) {
+mst_work *msi_comm_export(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     pthread_mutex_lock(&comm->lock);
     op->held = true;
@@ -41,11 +41,11 @@ mst_work *msi_comm_give(struct mst_work *op) {
 }
 
 /* The operation of a handle, with its comm's lock; NULL, without it, if the handle is no good. */
-static struct mst_work *grasp(mst_work *handle) {
+static struct mst_work *lookup_locked(mst_work *handle) {
     struct mst_work *op = msi_handle_memory(handle);
     if (!msi_handle_alive(op)) return NULL;
     pthread_mutex_lock(&op->comm->lock);
-    if (is_held(op, msi_handle_turn(handle))) return op;
+    if (is_held(op, msi_handle_generation(handle))) return op;
     pthread_mutex_unlock(&op->comm->lock);
     return NULL;
 }
@@ -61,7 +61,7 @@ mst_status msi_comm_wait_for(struct mst_work *op, unsigned turn, const struct ms
     struct msi_comm *comm = op->comm;
     mst_status st = MST_OK;
     struct msi_idle idle = {0};
-    if (!msi_comm_is_over(op)) msi_mark_wait(&op->mark);
+    if (!msi_comm_is_over(op)) msi_op_trace_wait(&op->mark);
     while (st == MST_OK && is_held(op, turn) && !msi_comm_is_over(op)) {
         if (msi_comm_in_callback()) {
             st = msi_comm_refuse_waiting();
@@ -77,7 +77,7 @@ mst_status msi_comm_wait_for(struct mst_work *op, unsigned turn, const struct ms
     }
     if (!is_held(op, turn)) return refuse_handle();
     if (!msi_comm_is_over(op)) {
-        msi_mark_leave(&op->mark);
+        msi_op_trace_leave(&op->mark);
         return st;
     }
     st = msi_comm_explain(op);
@@ -86,16 +86,16 @@ mst_status msi_comm_wait_for(struct mst_work *op, unsigned turn, const struct ms
 }
 
 mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait) {
-    struct mst_work *op = grasp(handle);
+    struct mst_work *op = lookup_locked(handle);
     if (!op) return refuse_handle();
-    mst_status st = msi_comm_wait_for(op, msi_handle_turn(handle), wait);
+    mst_status st = msi_comm_wait_for(op, msi_handle_generation(handle), wait);
     pthread_mutex_unlock(&op->comm->lock);
     if (st != MST_OK) msi_flight_keep();
     return st;
 }
 
 mst_status msi_comm_test(mst_work *handle, bool *done) {
-    struct mst_work *op = grasp(handle);
+    struct mst_work *op = lookup_locked(handle);
     if (!op) return refuse_handle();
     struct msi_comm *comm = op->comm;
     /* A loop of tests keeps the comm's thread from looking around. */
@@ -109,7 +109,7 @@ mst_status msi_comm_test(mst_work *handle, bool *done) {
 }
 
 mst_status msi_comm_result(mst_work *handle) {
-    struct mst_work *op = grasp(handle);
+    struct mst_work *op = lookup_locked(handle);
     if (!op) return refuse_handle();
     msi_comm_help(op->comm);
     mst_status st = msi_comm_is_over(op)
@@ -120,7 +120,7 @@ mst_status msi_comm_result(mst_work *handle) {
 }
 
 mst_status msi_comm_abandon(mst_work *handle) {
-    struct mst_work *op = grasp(handle);
+    struct mst_work *op = lookup_locked(handle);
     if (!op) return refuse_handle();
     take_back(op);
     pthread_mutex_unlock(&op->comm->lock);
@@ -128,7 +128,7 @@ mst_status msi_comm_abandon(mst_work *handle) {
 }
 
 mst_status msi_comm_leave(mst_work *handle) {
-    struct mst_work *op = grasp(handle);
+    struct mst_work *op = lookup_locked(handle);
     if (!op) return refuse_handle();
     mst_status st = op->done ? msi_comm_explain(op) : MST_OK;
     take_back(op);
@@ -137,7 +137,7 @@ mst_status msi_comm_leave(mst_work *handle) {
 }
 
 mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg) {
-    struct mst_work *op = grasp(handle);
+    struct mst_work *op = lookup_locked(handle);
     if (!op) return refuse_handle();
     bool done = op->done || op->comm->called == op;
     mst_status status = op->failure.status;

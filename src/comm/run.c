@@ -43,14 +43,14 @@ static void say_how(struct mst_work *op) {
     } else if (comm->net) {
         record->algorithm = msi_net_algorithm(comm->net);
     } else if (!comm->engine) {
-        record->algorithm = op->begin == msi_host_all_reduce ? "board, in parts" : "board";
+        record->algorithm = op->begin == msi_shm_all_reduce ? "region, in parts" : "region";
     }
 }
 
 void msi_comm_mark_over(struct mst_work *op) {
     if (!op->mark.on) return;
     if (op->mark.on & MSI_WATCH_RECORD) say_how(op);
-    msi_mark_end(&op->mark, op->failure.status);
+    msi_op_trace_end(&op->mark, op->failure.status);
 }
 
 /* What led to the end of a group is kept, for reports. */
@@ -124,13 +124,13 @@ static void fail(struct mst_work *op) {
     msi_comm_fail(op->comm, op, st, culprit);
 }
 
-/* The first operation is over only when all have begun theirs: they have the board then, and its maker may go. */
+/* The first operation is over only when all have begun theirs: they have the region then, and its maker may go. */
 static enum msi_advance step(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     if (comm->net) return msi_net_advance(comm->net, op);
     enum msi_advance got = op->host.advance(&op->host);
     if (got != MSI_DONE || comm->met) return got;
-    if (msi_host_missing(comm->board, op->host.seq, NULL, 0)) return MSI_BLOCKED;
+    if (msi_shm_missing(comm->region, op->host.seq, NULL, 0)) return MSI_BLOCKED;
     msi_comm_met(comm);
     return MSI_DONE;
 }
@@ -146,7 +146,7 @@ static bool advance_queue(struct msi_comm *comm) {
             continue;
         }
         if (!op->begun) {
-            msi_mark_start(&op->mark);
+            msi_op_trace_start(&op->mark);
             if (!comm->net) op->begin(&op->host);
         }
         op->begun = true;
@@ -159,7 +159,7 @@ static bool advance_queue(struct msi_comm *comm) {
 }
 
 static bool advance_messages(struct msi_comm *comm) {
-    bool moved = comm->failure.status == MST_OK && msi_mail_advance(comm->mail);
+    bool moved = comm->failure.status == MST_OK && msi_p2p_advance(comm->p2p);
     for (struct msi_list *at = comm->messages.next, *next; at != &comm->messages; at = next) {
         struct mst_work *op = msi_container(at, struct mst_work, node);
         next = at->next;
@@ -169,7 +169,7 @@ static bool advance_messages(struct msi_comm *comm) {
         } else {
             if (comm->failure.status != MST_OK && op->failure.status == MST_OK) op->failure = comm->failure;
             if (op->failure.status == MST_OK) continue;
-            if (msi_mail_withdraw(comm->mail, op))
+            if (msi_p2p_withdraw(comm->p2p, op))
                 msi_comm_unnumber(op);
             else
                 msi_comm_give_up(comm, op);
@@ -183,7 +183,7 @@ static bool advance_messages(struct msi_comm *comm) {
 /* Between hosts, the others learn by their links that this rank has given up. */
 static void hang_up(struct msi_comm *comm) {
     msi_net_hang_up(comm->net);
-    if (comm->mail) msi_mail_hang_up(comm->mail);
+    if (comm->p2p) msi_p2p_hang_up(comm->p2p);
 }
 
 static bool advance_engine(struct msi_comm *comm) {
@@ -200,13 +200,13 @@ bool msi_comm_advance(struct msi_comm *comm) {
     return moved;
 }
 
-static void rouse(const struct msi_comm *comm) {
-    if (comm->dozing && comm->net) msi_net_rouse(comm->net);
+static void wake(const struct msi_comm *comm) {
+    if (comm->sleeping && comm->net) msi_net_wake(comm->net);
 }
 
 bool msi_comm_help(struct msi_comm *comm) {
     bool moved = msi_comm_advance(comm);
-    if (moved) rouse(comm);
+    if (moved) wake(comm);
     call_back(comm);
     return moved;
 }
@@ -214,7 +214,7 @@ bool msi_comm_help(struct msi_comm *comm) {
 /* Messages queue nowhere. */
 static void issue(struct mst_work *op) {
     if (op->message.peer >= 0) msi_comm_number(op, op->message.peer);
-    msi_mark_start(&op->mark);
+    msi_op_trace_start(&op->mark);
     msi_list_push(&op->comm->messages, &op->node);
 }
 
@@ -231,10 +231,10 @@ static mst_status begin(struct mst_work *op) {
         issue(op);
         return MST_OK;
     }
-    mst_status st = comm->mail ? MST_OK : msi_mail_new(comm, &comm->mail);
+    mst_status st = comm->p2p ? MST_OK : msi_p2p_new(comm, &comm->p2p);
     if (st != MST_OK) return st;
     issue(op);
-    msi_mail_begin(comm->mail, op);
+    msi_p2p_begin(comm->p2p, op);
     return MST_OK;
 }
 
@@ -292,8 +292,8 @@ mst_status msi_comm_explain(const struct mst_work *op) {
 }
 
 mst_status msi_comm_refuse(struct mst_work *op, mst_status status) {
-    if (op->mark.on) msi_mark_failed(&op->mark, status);
-    msi_comm_return(op);
+    if (op->mark.on) msi_op_trace_failed(&op->mark, status);
+    msi_comm_release_op(op);
     return status;
 }
 
@@ -306,16 +306,16 @@ mst_status msi_comm_begin_here(struct mst_work *op) {
 /* A small collective, before it gets a place in the queue. MSI_DONE: it needs none. */
 static enum msi_advance run_now(struct mst_work *op) {
     const struct msi_comm *comm = op->comm;
-    if (!comm->met || comm->net || op->begin != msi_host_exchange || !msi_list_empty(&comm->queue) ||
-        !msi_host_begin_now(&op->host))
+    if (!comm->met || comm->net || op->begin != msi_shm_exchange || !msi_list_empty(&comm->queue) ||
+        !msi_shm_begin_now(&op->host))
         return MSI_BLOCKED;
-    enum msi_advance got = msi_host_look_now(&op->host);
+    enum msi_advance got = msi_shm_look_now(&op->host);
     for (uint32_t left = msi_comm_spins(comm); got == MSI_BLOCKED && left > 0; left--) {
         msi_relax();
-        got = msi_host_look_now(&op->host);
+        got = msi_shm_look_now(&op->host);
     }
     op->begun = got != MSI_DONE;
-    if (got == MSI_BLOCKED || got == MSI_MOVED) msi_host_resume(&op->host);
+    if (got == MSI_BLOCKED || got == MSI_MOVED) msi_shm_resume(&op->host);
     return got;
 }
 
@@ -328,7 +328,7 @@ static mst_status run_here(struct mst_work *op) {
         msi_list_push(&comm->spare, &op->node); /* it was in no list */
         return MST_OK;
     }
-    if (op->begun) msi_mark_start(&op->mark);
+    if (op->begun) msi_op_trace_start(&op->mark);
     struct msi_idle idle = {0};
     mst_status st = begin(op);
     if (st != MST_OK) return msi_comm_refuse(op, st);
@@ -348,12 +348,12 @@ static mst_status run_here(struct mst_work *op) {
 }
 
 bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *message) {
-    if (!comm || comm->threaded || !comm->mail || comm->failure.status != MST_OK) return false;
-    return message->send ? msi_mail_send_now(comm->mail, message) : msi_mail_receive_now(comm->mail, message);
+    if (!comm || comm->threaded || !comm->p2p || comm->failure.status != MST_OK) return false;
+    return message->send ? msi_p2p_send_now(comm->p2p, message) : msi_p2p_receive_now(comm->p2p, message);
 }
 
 uint64_t msi_comm_message_number(struct msi_comm *comm, const struct msi_message *m) {
-    return msi_numbers_next(&comm->numbers, m->peer, m->tag, m->send);
+    return msi_message_seq_next(&comm->numbers, m->peer, m->tag, m->send);
 }
 
 mst_status msi_comm_run(struct mst_work *op) {
@@ -380,7 +380,7 @@ mst_status msi_comm_submit(struct mst_work *op) {
     pthread_mutex_lock(&comm->lock);
     st = begin(op);
     if (st == MST_OK) {
-        rouse(comm);
+        wake(comm);
         msi_comm_advance(comm); /* what can be done at once is */
         pthread_cond_broadcast(&comm->changed);
         call_back(comm);

@@ -3,7 +3,7 @@
  *
  *   spin    while an answer is likely to come sooner than a system call would take; with more ranks than processors hardly
  *   yield   for some milliseconds: another rank may need this processor
- *   sleep   until a rank of this host rings the board's bell or its process ends, a connection has something, or a moment
+ *   sleep   until a rank of this host rings the region's wake_fd or its process ends, a connection has something, or a moment
  *           has passed
  */
 #include "base/error.h"
@@ -56,9 +56,9 @@ static bool has_ended(const struct msi_comm *comm, int rank) {
 /* Has that rank of this host destroyed the group? */
 static bool has_left(const struct msi_comm *comm, int rank) {
     int place = comm->places[rank];
-    if (!comm->board || place < 0) return false;
+    if (!comm->region || place < 0) return false;
     /* From msi_comm_free. */
-    return atomic_load_explicit(&comm->board->areas[place].left, memory_order_acquire) != 0;
+    return atomic_load_explicit(&comm->region->areas[place].left, memory_order_acquire) != 0;
 }
 
 /* Does the operation still need that rank? A message for whoever sends needs the last that is left. */
@@ -86,21 +86,22 @@ static int lost_peer(struct msi_comm *comm, const struct mst_work *op) {
 static const char *show_blamed(struct msi_comm *comm, int rank, uint64_t seq, mst_status status, char *out,
                                size_t size) {
     char what[200];
-    const struct msi_slot *slot = &comm->board->areas[rank].slots[seq % MSI_SLOTS];
+    const struct msi_slot *slot = &comm->region->areas[rank].slots[seq % MSI_SLOTS];
     if (rank == comm->rank)
         snprintf(out, size, "this rank");
     else
         comm->hooks.show(comm->hooks.context, rank, out, size);
     size_t used = strlen(out);
-    if (status == MST_ERR_MISMATCH && msi_board_begun(comm->board, rank, seq))
-        snprintf(out + used, size - used, " called %s", msi_told_show(&slot->told, what, sizeof what));
+    if (status == MST_ERR_MISMATCH && msi_shm_region_begun(comm->region, rank, seq))
+        snprintf(out + used, size - used, " called %s",
+                 msi_call_signature_show(&slot->told, what, sizeof what));
     return out;
 }
 
 static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
     char who[200], what[200], here[200], blamed[400];
     uint64_t seq = gave_up >> 32;
-    const struct msi_slot *slot = &comm->board->areas[rank].slots[seq % MSI_SLOTS];
+    const struct msi_slot *slot = &comm->region->areas[rank].slots[seq % MSI_SLOTS];
     mst_status status = (mst_status)(gave_up & (MSI_GAVE_UP_MESSAGE - 1));
     bool message = gave_up & MSI_GAVE_UP_MESSAGE;
     int culprit = (int)(gave_up >> 8 & 0xffff) - 1;
@@ -117,10 +118,10 @@ static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
         msi_fail(status, "look at that rank's own message; the group must be made anew",
                  "%s gave up %s (%s%s%s) while this rank was in %s",
                  comm->hooks.show(context, rank, who, sizeof who),
-                 message ? "a message" : msi_told_show(&slot->told, what, sizeof what),
+                 message ? "a message" : msi_call_signature_show(&slot->told, what, sizeof what),
                  mst_status_text(status), other ? ": " : "",
                  other ? show_blamed(comm, blamed_rank, seq, status, blamed, sizeof blamed) : "",
-                 own->begin ? msi_told_show(&own->host.told, here, sizeof here) : own->name);
+                 own->begin ? msi_call_signature_show(&own->host.told, here, sizeof here) : own->name);
     }
     struct mst_work *op = next_active(comm, NULL);
     msi_comm_fail(comm, op, status, culprit);
@@ -129,10 +130,10 @@ static void tell_bad_news(struct msi_comm *comm, int rank, uint64_t gave_up) {
 }
 
 bool msi_comm_heard(struct msi_comm *comm) {
-    if (comm->net || !comm->board) return false;
+    if (comm->net || !comm->region) return false;
     for (int r = 0; r < comm->size; r++) {
         /* From msi_comm_fail. */
-        uint64_t gave_up = atomic_load_explicit(&comm->board->areas[r].gave_up, memory_order_acquire);
+        uint64_t gave_up = atomic_load_explicit(&comm->region->areas[r].gave_up, memory_order_acquire);
         if (r == comm->rank || gave_up == 0) continue;
         tell_bad_news(comm, r, gave_up);
         return true;
@@ -217,13 +218,13 @@ static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t no
     for (struct mst_work *op = NULL; (op = next_active(comm, op));)
         if (ran_out(comm, op, now)) return true;
     if (msi_comm_heard(comm)) return true;
-    if (!comm->engine) msi_mail_answer(comm);
+    if (!comm->engine) msi_p2p_answer(comm);
     if (now - idle->looked < ASK_NS) return false;
     idle->looked = now;
     if ((comm->net || comm->engine) && !msi_list_empty(&comm->queue)) {
         struct mst_work *op = next_active(comm, NULL);
         if (comm->net && overheard(comm, op)) return true;
-        if (comm->net || op->begun) msi_note_wait(comm, op, idle->since, now);
+        if (comm->net || op->begun) msi_wait_report_post(comm, op, idle->since, now);
     }
     if (!next_active(comm, NULL) || ask_store(comm, now - idle->since > LONG_NS)) return true;
     for (struct mst_work *op = NULL; (op = next_active(comm, op));)
@@ -264,16 +265,16 @@ static bool somebody_ended(struct msi_comm *comm) {
 }
 
 /* Fills in what may end the sleep of a rank that waits for an operation; returns how many entries there are. */
-static nfds_t watch(struct msi_comm *comm, const struct mst_work *op, int bell) {
+static nfds_t watch(struct msi_comm *comm, const struct mst_work *op, int wake_fd) {
     struct pollfd *fds = comm->watched;
     int n = FIRST_PEER + comm->size;
-    fds[BELL].fd = bell;
+    fds[BELL].fd = wake_fd;
     fds[CANCEL].fd = msi_cancel_fd(op->wait.cancel);
     if (comm->engine && comm->engine->traits.poll_fd > 0) fds[DOOR].fd = comm->engine->traits.poll_fd;
     if (!comm->net) return (nfds_t)n;
-    fds[DOOR].fd = msi_listener_fd(comm->door->listener);
+    fds[DOOR].fd = msi_listener_fd(comm->endpoint->listener);
     n += msi_net_descriptors(comm->net, fds + n);
-    n += msi_mail_descriptors(comm->mail, fds + n, 2 * comm->size);
+    n += msi_p2p_descriptors(comm->p2p, fds + n, 2 * comm->size);
     return (nfds_t)n;
 }
 
@@ -282,16 +283,16 @@ static bool must_help(const struct msi_comm *comm) {
     return comm->engine && comm->engine->traits.poll_fd <= 0;
 }
 
-static void sleep_on(struct msi_comm *comm, const struct mst_work *op, int bell, struct msi_idle *idle) {
-    nfds_t fds = watch(comm, op, bell);
+static void sleep_on(struct msi_comm *comm, const struct mst_work *op, int wake_fd, struct msi_idle *idle) {
+    nfds_t fds = watch(comm, op, wake_fd);
     int64_t left = msi_ms_until(op->wait.deadline);
     int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
     struct timespec time = {0, must_help(comm) ? NAP_NS : (left < most ? left : most) * 1000000};
-    comm->dozing = true;
+    comm->sleeping = true;
     if (comm->threaded) pthread_mutex_unlock(&comm->lock);
     int n = ppoll(comm->watched, fds, &time, NULL);
     if (comm->threaded) pthread_mutex_lock(&comm->lock);
-    comm->dozing = false;
+    comm->sleeping = false;
     if (comm->net) msi_net_awake(comm->net);
     if (n > 0 && somebody_ended(comm)) idle->looked = 0;
     idle->sleep_ms = most * 2 < SLEEP_MOST_MS ? most * 2 : SLEEP_MOST_MS;
@@ -305,24 +306,24 @@ static int awaited(const struct msi_comm *comm, const struct mst_work *op) {
     if (!op || !op->begin || comm->net || !op->host.nothing || op->host.phase != MSI_MOVE) return -1;
     if (!msi_list_empty(&comm->messages)) return -1;
     for (int r = comm->size - 1; r >= 0; r--)
-        if (r != comm->rank && !msi_board_begun(comm->board, r, op->host.seq)) return r;
+        if (r != comm->rank && !msi_shm_region_begun(comm->region, r, op->host.seq)) return r;
     return -1;
 }
 
-/* Whoever says on the board that it sleeps looks once more: others ring only for what they do after that. */
-static void doze(struct msi_comm *comm, struct msi_idle *idle) {
-    int bell = -1;
+/* Whoever says on the region that it sleeps looks once more: others ring only for what they do after that. */
+static void sleep_idle(struct msi_comm *comm, struct msi_idle *idle) {
+    int wake_fd = -1;
     if (!comm->watched && watch_peers(comm) != MST_OK) return;
-    int awaits = comm->board ? awaited(comm, next_active(comm, NULL)) : -1;
-    if (comm->board && msi_board_asleep(comm->board, awaits, &bell) != MST_OK) {
+    int awaits = comm->region ? awaited(comm, next_active(comm, NULL)) : -1;
+    if (comm->region && msi_shm_region_asleep(comm->region, awaits, &wake_fd) != MST_OK) {
         sched_yield();
         return;
     }
-    if (comm->board) msi_mail_answer(comm);
-    bool moved = comm->board && msi_comm_advance(comm);
+    if (comm->region) msi_p2p_answer(comm);
+    bool moved = comm->region && msi_comm_advance(comm);
     const struct mst_work *op = moved ? NULL : next_active(comm, NULL);
-    if (op) sleep_on(comm, op, bell, idle);
-    if (comm->board) msi_board_awake(comm->board);
+    if (op) sleep_on(comm, op, wake_fd, idle);
+    if (comm->region) msi_shm_region_awake(comm->region);
 }
 
 /* Under the lock others must get a chance. */
@@ -341,12 +342,12 @@ static void idle_by_clock(struct msi_comm *comm, struct msi_idle *idle, bool may
     idle->turns++;
     if (idle->since == 0) idle->since = idle->looked = now;
     if (!next_active(comm, NULL) || (now - idle->since > SPIN_NS && look_around(comm, idle, now))) return;
-    if (now - idle->since < SPIN_NS && !comm->crowded)
+    if (now - idle->since < SPIN_NS && !comm->oversubscribed)
         pause_a_little(comm, false);
     else if (!may_sleep || now - idle->since < (must_help(comm) ? HELP_NS : WOKEN_NS))
         pause_a_little(comm, true);
     else
-        doze(comm, idle);
+        sleep_idle(comm, idle);
 }
 
 bool msi_comm_is_patient(const struct msi_idle *idle) {
@@ -372,5 +373,5 @@ void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep)
     if (!may_sleep || now - idle->since < YIELD_NS)
         pause_a_little(comm, true);
     else
-        doze(comm, idle);
+        sleep_idle(comm, idle);
 }

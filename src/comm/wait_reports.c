@@ -33,7 +33,7 @@ static mst_status exec(struct msi_comm *comm, struct msi_exchange *x, size_t n) 
     return comm->hooks.exec(comm->hooks.context, &wait, x, n);
 }
 
-void msi_note_wait(struct msi_comm *comm, const struct mst_work *op, int64_t since, int64_t now) {
+void msi_wait_report_post(struct msi_comm *comm, const struct mst_work *op, int64_t since, int64_t now) {
     static const uint64_t hash_key[2] = {7, 8};
     int64_t half = (int64_t)op->timeout_ms * 1000000 / 2, enough = half < long_ns ? half : long_ns;
     int ranks[LISTED_MOST];
@@ -44,7 +44,7 @@ void msi_note_wait(struct msi_comm *comm, const struct mst_work *op, int64_t sin
     if (comm->engine) {
         char told[200];
         used += (size_t)snprintf(text + used, sizeof text - used, " ;%" PRIu32 " %s", op->host.signature,
-                                 msi_told_show(&op->host.told, told, sizeof told));
+                                 msi_call_signature_show(&op->host.told, told, sizeof told));
     }
     for (int i = 0; i < n && i < LISTED_MOST; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, " %d", ranks[i]);
@@ -59,7 +59,7 @@ void msi_note_wait(struct msi_comm *comm, const struct mst_work *op, int64_t sin
     msi_exchange_free(&x, 1);
 }
 
-void msi_note_forget(struct msi_comm *comm) {
+void msi_wait_report_remove(struct msi_comm *comm) {
     char key[KEY_MAX];
     if (!comm->noted) return;
     struct msi_exchange x = {.req = {.op = MSI_OP_DELETE_KEY, .key = wait_key(comm, comm->rank, key)}};
@@ -103,7 +103,7 @@ static struct msi_str read_note(struct msi_comm *comm, struct msi_str key, struc
     return r.bad ? msi_str(NULL, 0) : text;
 }
 
-int msi_note_missing(struct msi_comm *comm, const struct mst_work *op, int *ranks, int max) {
+int msi_wait_report_missing(struct msi_comm *comm, const struct mst_work *op, int *ranks, int max) {
     size_t size = (size_t)comm->size;
     struct search search = {malloc(size * sizeof *ranks), 0, calloc(size, sizeof(bool))};
     int late = 0, direct = comm->net ? msi_net_missing(comm->net, ranks, max) : 0;
@@ -126,7 +126,7 @@ int msi_note_missing(struct msi_comm *comm, const struct mst_work *op, int *rank
     return late ? late : direct;
 }
 
-mst_status msi_note_differs(struct msi_comm *comm, const struct msi_waiting *at, int *culprit) {
+mst_status msi_wait_report_differs(struct msi_comm *comm, const struct msi_waiting *at, int *culprit) {
     char key[KEY_MAX], text[NOTE_MAX], who[200], ours[200];
     int next = (comm->rank + 1) % comm->size, used = 0;
     uint64_t seq = 0;
@@ -142,12 +142,12 @@ mst_status msi_note_differs(struct msi_comm *comm, const struct msi_waiting *at,
     mst_status st =
         msi_fail(MST_ERR_MISMATCH, "all ranks of a group must make the same calls in the same order",
                  "as operation %" PRIu64 " of the group this rank called %s, but %s called %s", seq,
-                 msi_told_show(&at->told, ours, sizeof ours),
+                 msi_call_signature_show(&at->told, ours, sizeof ours),
                  comm->hooks.show(comm->hooks.context, next, who, sizeof who), text + used);
     return msi_blame(st, comm->hooks.global(comm->hooks.context, next));
 }
 
-void msi_note_gave_up(struct msi_comm *comm, const struct msi_failure *failure) {
+void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure) {
     char key[KEY_MAX], text[GAVE_UP_MAX];
     snprintf(text, sizeof text, "%d %d %d %s", comm->rank, (int)failure->status, failure->culprit,
              failure->message);
@@ -157,7 +157,7 @@ void msi_note_gave_up(struct msi_comm *comm, const struct msi_failure *failure) 
     msi_exchange_free(&x, 1);
 }
 
-mst_status msi_note_read_gave_up(struct msi_comm *comm, int *culprit) {
+mst_status msi_failure_report_read(struct msi_comm *comm, int *culprit) {
     char key[KEY_MAX], text[GAVE_UP_MAX + 1], who[200];
     struct msi_exchange x;
     struct msi_str note = read_note(comm, gave_up_key(comm, key), &x);

@@ -66,7 +66,7 @@ static mst_status say_stalled(const mst_group *group, const uint64_t *at) {
     for (int i = 0; i < group->size; i++) {
         if (at[i] >= group->barriers || i == group->rank) continue;
         int rank = msi_group_global_rank(group, i);
-        const struct msi_member *m = &group->world->roster.members[rank];
+        const struct msi_member *m = &group->world->members.members[rank];
         if (first < 0) first = rank;
         if (late++ >= LISTED_MOST || used >= sizeof list) continue;
         used += (size_t)snprintf(list + used, sizeof list - used, "%srank %d (host %s, pid %d)",

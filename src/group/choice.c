@@ -22,7 +22,7 @@ const char *msi_str_copy(struct msi_str text, char *out, size_t size) {
 }
 
 const char *msi_rank_show(const mst_group *group, int rank, char *out, size_t size) {
-    const struct msi_member *m = &group->world->roster.members[rank];
+    const struct msi_member *m = &group->world->members.members[rank];
     snprintf(out, size, "rank %d (host %s, pid %d)", rank, m->host_name, m->pid);
     return out;
 }

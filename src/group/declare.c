@@ -28,8 +28,8 @@ mst_status msi_group_declare(mst_group *group, const char *what, const struct ms
     struct msi_buf own = {0}, first = {0};
     msi_buf_add_format(&own, "%d %s", group->world->rank, what);
     snprintf(name, sizeof name, "%s/for", group->id);
-    mst_status st =
-        own.failed ? msi_fail_memory() : msi_world_claim(group->world, wait, name, msi_buf_str(&own), &first);
+    mst_status st = own.failed ? msi_fail_memory()
+                               : msi_world_register(group->world, wait, name, msi_buf_str(&own), &first);
     group->declared = st == MST_OK;
     if (st == MST_OK) st = compare(group, what, msi_buf_str(&first));
     msi_buf_free(&own);

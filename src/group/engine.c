@@ -50,7 +50,7 @@ static int global(void *context, int rank) {
 
 static const char *address(void *context, int rank) {
     const mst_group *group = context;
-    return group->world->roster.members[msi_group_global_rank(group, rank)].address;
+    return group->world->members.members[msi_group_global_rank(group, rank)].address;
 }
 
 static const char *show(void *context, int rank, char *out, size_t size) {
@@ -93,12 +93,12 @@ static mst_status look(void *context, const struct msi_waiting *at) {
 
 /* The hosts of the group's ranks, numbered from 0 in the order of their first rank; returns how many. */
 static int number_hosts(const mst_group *group, int *hosts, int *largest) {
-    const struct msi_roster *roster = &group->world->roster;
-    int *number = calloc((size_t)roster->host_count, 2 * sizeof *number), n = 0;
+    const struct msi_members *members = &group->world->members;
+    int *number = calloc((size_t)members->host_count, 2 * sizeof *number), n = 0;
     *largest = 0;
     for (int r = 0; number && r < group->size; r++) {
-        int host = roster->members[msi_group_global_rank(group, r)].host,
-            *ranks = &number[roster->host_count + host];
+        int host = members->members[msi_group_global_rank(group, r)].host,
+            *ranks = &number[members->host_count + host];
         if (number[host] == 0) number[host] = ++n;
         hosts[r] = number[host] - 1;
         if (++*ranks > *largest) *largest = *ranks;
@@ -122,7 +122,7 @@ static void name_comm(const mst_group *group, const mst_backend *table, const ch
 static mst_status make_comm(mst_group *group, const mst_backend *table, const char *generation,
                             struct msi_comm **comm) {
     struct msi_world *world = group->world;
-    const struct msi_roster *roster = &world->roster;
+    const struct msi_members *members = &world->members;
     char key[MSI_KEY_MAX];
     size_t n = (size_t)group->size;
     int *pids = calloc(n, 2 * sizeof *pids), *hosts = pids + n;
@@ -134,17 +134,17 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
                                    .pids = pids,
                                    .key = key,
                                    .hosts = hosts,
-                                   .door = &world->door,
+                                   .endpoint = &world->endpoint,
                                    .tuning = &world->tuning,
                                    .streams = world->streams,
-                                   .local_ranks = roster->local_sizes[roster->members[world->rank].host],
+                                   .local_ranks = members->local_sizes[members->members[world->rank].host],
                                    .table = table,
                                    .forced = world->forced,
                                    .stage = world->stage,
                                    .check = world->check,
                                    .world_size = world->size,
-                                   .local_rank = roster->members[world->rank].local_rank};
-    for (int r = 0; r < group->size; r++) pids[r] = roster->members[msi_group_global_rank(group, r)].pid;
+                                   .local_rank = members->members[world->rank].local_rank};
+    for (int r = 0; r < group->size; r++) pids[r] = members->members[msi_group_global_rank(group, r)].pid;
     place.n_hosts = number_hosts(group, hosts, &place.largest);
     struct msi_comm_hooks hooks = {group,  msi_group_exec, refresh, is_gone, has_died, say_lost,
                                    global, address,        show,    agree,   look};
@@ -173,10 +173,10 @@ static mst_status find_comm(mst_group *group, const mst_backend *table, struct m
     return st;
 }
 
-void msi_group_list_spent(const mst_group *group, struct msi_buf *out) {
+void msi_group_list_failed(const mst_group *group, struct msi_buf *out) {
     for (int i = 0; i < group->n_comms; i++) {
         const struct msi_group_comm *entry = &group->comms[i];
-        if (entry->table && entry->comm && msi_comm_is_spent(entry->comm))
+        if (entry->table && entry->comm && msi_comm_has_failed(entry->comm))
             msi_buf_add_format(out, " %s/%s", group->id, entry->table->name);
     }
 }

@@ -60,7 +60,7 @@ static void write_choice(const struct exchange *e, struct msi_buf *line) {
 
 static void write_spent(const struct exchange *e, struct msi_buf *came) {
     msi_buf_add_format(came, "%d", e->group->world->rank);
-    for (int i = 0; i < e->n; i++) msi_group_list_spent(e->groups[i], came);
+    for (int i = 0; i < e->n; i++) msi_group_list_failed(e->groups[i], came);
     msi_buf_add(came, ";", 1);
 }
 

@@ -142,8 +142,8 @@ static void wait_for_others(struct msi_world *world) {
 }
 
 void msi_world_leave(struct msi_world *world) {
-    static const char *const names[] = {"params", "come",   "roster", "places",
-                                        "all",    "events", "out",    "prof/zero"};
+    static const char *const names[] = {"params", "come",   "members", "places",
+                                        "all",    "events", "out",     "prof/zero"};
     bool last = say_goodbye(world);
     if (world->hosted) { /* the keys go with rank 0, who hosts them and goes last */
         if (!last && world->rank == 0) wait_for_others(world);

@@ -45,10 +45,10 @@ static bool name_group(struct msi_world *world, mst_group *group, const struct m
 }
 
 static bool shares_host(const mst_group *group) {
-    const struct msi_roster *roster = &group->world->roster;
-    int host = roster->members[group->world->rank].host;
+    const struct msi_members *members = &group->world->members;
+    int host = members->members[group->world->rank].host;
     for (int r = 0; r < group->size; r++)
-        if (roster->members[msi_group_global_rank(group, r)].host != host) return false;
+        if (members->members[msi_group_global_rank(group, r)].host != host) return false;
     return true;
 }
 
@@ -152,7 +152,7 @@ mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait 
 
 mst_status msi_group_say_lost(const mst_group *group, int rank, char how) {
     char show[96];
-    const struct msi_member *m = &group->world->roster.members[rank];
+    const struct msi_member *m = &group->world->members.members[rank];
     mst_status st =
         msi_fail(MST_ERR_PEER_LOST,
                  how == 'D' ? "look at that rank's own output; the group must be made anew without it"

@@ -14,8 +14,8 @@ mst_status msi_world_put(struct msi_world *world, const struct msi_wait *wait, c
     return st;
 }
 
-mst_status msi_world_claim(struct msi_world *world, const struct msi_wait *wait, const char *name,
-                           struct msi_str value, struct msi_buf *there) {
+mst_status msi_world_register(struct msi_world *world, const struct msi_wait *wait, const char *name,
+                              struct msi_str value, struct msi_buf *there) {
     char key[MSI_KEY_MAX];
     struct msi_exchange x = {.req = {.op = MSI_OP_COMPARE_SET,
                                      .key = msi_key(key, "%s%s", world->prefix, name),

@@ -27,8 +27,8 @@ enum { ZERO_MS = 5000, OWN_MS = 5000 };
 static mst_status tell_zero(struct msi_world *world, struct msi_prof_who *who) {
     char text[96];
     int port = 0;
-    if (world->roster.host_count > 1 &&
-        msi_timekeeper_open(world->roster.members[0].address, world->size, &who->keeper, &port) != MST_OK)
+    if (world->members.host_count > 1 &&
+        msi_clock_server_open(world->members.members[0].address, world->size, &who->keeper, &port) != MST_OK)
         msi_log(prof, WARN,
                 "other hosts cannot ask for the time, so that their traces have it by the calendar: %s",
                 mst_error());
@@ -41,14 +41,14 @@ static mst_status tell_zero(struct msi_world *world, struct msi_prof_who *who) {
 
 /* The clock of another host: by the calendars at first, and as its answers say from then on. */
 static void follow(const struct msi_world *world, int port, struct msi_prof_who *who) {
-    const struct msi_member *first = &world->roster.members[0];
+    const struct msi_member *first = &world->members.members[0];
     struct msi_address address = {.port = port};
-    if (world->roster.members[world->rank].host == first->host) return;
+    if (world->members.members[world->rank].host == first->host) return;
     who->offset = who->zero + (msi_calendar() - who->unix_ns) - msi_now();
     who->error = CALENDARS_NS;
     if (port == 0) return;
     snprintf(address.host, sizeof address.host, "%s", first->address);
-    if (msi_follower_open(&address, &who->follower) != MST_OK)
+    if (msi_clock_client_open(&address, &who->clock_client) != MST_OK)
         msi_log(prof, WARN,
                 "the clock of rank 0 is not asked, so that this trace has the time by the calendar: %s",
                 mst_error());
@@ -98,7 +98,7 @@ static const char *find_home(const char *directory, char path[HOME_MAX]) {
 }
 
 mst_status msi_world_begin_prof(struct msi_world *world, const struct msi_settings *settings) {
-    const struct msi_member *own = &world->roster.members[world->rank];
+    const struct msi_member *own = &world->members.members[world->rank];
     char home[HOME_MAX];
     struct msi_prof_who who = {.rank = world->rank,
                                .size = world->size,
@@ -112,8 +112,8 @@ mst_status msi_world_begin_prof(struct msi_world *world, const struct msi_settin
     if (settings->trace[0]) st = world->rank ? hear_zero(world, &who) : tell_zero(world, &who);
     if (st == MST_OK) st = msi_prof_world_begin(&who, &world->prof);
     if (st == MST_OK) return MST_OK;
-    msi_follower_close(who.follower);
-    msi_timekeeper_close(who.keeper);
+    msi_clock_client_close(who.clock_client);
+    msi_clock_server_close(who.keeper);
     return st;
 }
 

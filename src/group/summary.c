@@ -46,7 +46,7 @@ static struct moment next_moment(struct moment last, uint64_t after) {
     return (struct moment){after, last.after == after ? last.nth + 1 : 1};
 }
 
-static struct msi_str tally_key(char out[MSI_KEY_MAX], const struct msi_world *world, int rank,
+static struct msi_str stats_key(char out[MSI_KEY_MAX], const struct msi_world *world, int rank,
                                 struct moment at) {
     return msi_key(out, "%sprof/%d/%llu.%llu", world->prefix, rank, (unsigned long long)at.after,
                    (unsigned long long)at.nth);
@@ -76,10 +76,10 @@ static mst_status publish(struct msi_world *world, uint64_t after, const struct 
     mst_status st = msi_recorder_write(world->prof, &text);
     struct msi_exchange x[] = {
         {.req = {.op = MSI_OP_SET,
-                 .key = tally_key(keys[0], world, world->rank, now),
+                 .key = stats_key(keys[0], world, world->rank, now),
                  .value = msi_buf_str(&text)}},
         {.req = {.op = MSI_OP_SET, .key = head_key(keys[1], world, world->rank), .value = msi_cstr(head)}},
-        {.req = {.op = MSI_OP_DELETE_KEY, .key = tally_key(keys[2], world, world->rank, *oldest)}}};
+        {.req = {.op = MSI_OP_DELETE_KEY, .key = stats_key(keys[2], world, world->rank, *oldest)}}};
     size_t n = summed->count < KEPT ? 2 : 3;
     if (st == MST_OK) st = msi_world_exec(world, wait, x, n);
     msi_exchange_free(x, n);
@@ -104,11 +104,11 @@ struct round {
     struct msi_world *world;
     struct room *room;
     uint64_t after;
-    struct msi_tally **tallies; /* by rank */
-    bool *late;                 /* by rank: it is there, and has not come */
-    bool *settled;              /* by rank: nothing more is waited for */
-    bool *used;                 /* by rank: what it left can be deleted */
-    bool failed;                /* a rank is gone, and others may have come less far for it */
+    struct msi_op_stats **tallies; /* by rank */
+    bool *late;                    /* by rank: it is there, and has not come */
+    bool *settled;                 /* by rank: nothing more is waited for */
+    bool *used;                    /* by rank: what it left can be deleted */
+    bool failed;                   /* a rank is gone, and others may have come less far for it */
 };
 
 static struct moment wanted_of(const struct round *round, int rank) {
@@ -117,7 +117,7 @@ static struct moment wanted_of(const struct round *round, int rank) {
 
 static void take(struct round *round, int rank, struct msi_str text) {
     round->settled[rank] = true;
-    if (msi_tally_read(text.p, text.n, NULL, &round->tallies[rank]) != MST_OK)
+    if (msi_op_stats_read(text.p, text.n, NULL, &round->tallies[rank]) != MST_OK)
         msi_log(prof, WARN, "the profile of rank %d cannot be read: %s", rank, mst_error());
 }
 
@@ -129,7 +129,7 @@ static mst_status take_other(struct round *round, int rank, struct moment head, 
     bool stuck = round->failed && msi_world_how_gone(world, rank) != 'D' && is_later(head, *taken);
     if (!ahead && !stuck) return MST_OK;
     char key[MSI_KEY_MAX];
-    struct msi_exchange x = {.req = msi_read_request(tally_key(key, world, rank, head))};
+    struct msi_exchange x = {.req = msi_read_request(stats_key(key, world, rank, head))};
     mst_status st = msi_world_exec(world, wait, &x, 1);
     struct msi_str text = st == MST_OK ? msi_value_or_none(msi_reply_str(&x)) : msi_str(NULL, 0);
     if (text.n) {
@@ -150,7 +150,7 @@ static mst_status look_at(struct round *round, const int *ranks, int n, const st
         struct moment wanted = wanted_of(round, ranks[i]);
         room->gone[i] =
             msi_world_how_gone(world, ranks[i]); /* asked first: what it left was there before it went */
-        x[2 * i].req = msi_read_request(tally_key(room->keys[2 * i], world, ranks[i], wanted));
+        x[2 * i].req = msi_read_request(stats_key(room->keys[2 * i], world, ranks[i], wanted));
         x[2 * i + 1].req = msi_read_request(head_key(room->keys[2 * i + 1], world, ranks[i]));
     }
     mst_status st = msi_world_exec(world, wait, x, 2 * (size_t)n);
@@ -192,7 +192,7 @@ static mst_status wait_for(struct round *round, const int *ranks, int n, const s
     struct msi_str views[AT_ONCE];
     int64_t soon = msi_deadline(LOOK_MS);
     struct msi_wait some = {soon < wait->deadline ? soon : wait->deadline, wait->cancel};
-    for (int i = 0; i < n; i++) views[i] = tally_key(keys[i], world, ranks[i], wanted_of(round, ranks[i]));
+    for (int i = 0; i < n; i++) views[i] = stats_key(keys[i], world, ranks[i], wanted_of(round, ranks[i]));
     pthread_mutex_lock(&world->lock);
     int64_t seen = world->events_seen;
     pthread_mutex_unlock(&world->lock);
@@ -218,7 +218,7 @@ static void clean_up(const struct round *round, mst_cancel *cancel) {
         memset(x, 0, sizeof round->room->x);
         for (; next < world->size && n < AT_ONCE; next++) {
             if (!round->used[next]) continue;
-            struct msi_str key = tally_key(round->room->keys[n], world, next, world->summed->taken[next]);
+            struct msi_str key = stats_key(round->room->keys[n], world, next, world->summed->taken[next]);
             x[n++].req = (struct msi_store_req){.op = MSI_OP_DELETE_KEY, .key = key};
         }
         mst_status st = n ? msi_world_exec(world, &wait, x, n) : MST_OK;
@@ -277,7 +277,7 @@ static mst_status sum_up(struct msi_world *world, uint64_t after, const struct m
     struct round round = {.world = world,
                           .after = after,
                           .room = malloc(sizeof *round.room),
-                          .tallies = calloc(n, sizeof(struct msi_tally *))};
+                          .tallies = calloc(n, sizeof(struct msi_op_stats *))};
     mst_status st = marks && round.room && round.tallies ? MST_OK : msi_fail_memory();
     if (st == MST_OK) {
         round.late = marks;
@@ -288,7 +288,7 @@ static mst_status sum_up(struct msi_world *world, uint64_t after, const struct m
     if (st == MST_OK) st = collect(&round, wait);
     if (st == MST_OK) clean_up(&round, wait->cancel);
     if (st == MST_OK) st = write_summary(&round, show_straggler, json, out);
-    for (int r = 0; round.tallies && r < world->size; r++) msi_tally_free(round.tallies[r]);
+    for (int r = 0; round.tallies && r < world->size; r++) msi_op_stats_free(round.tallies[r]);
     free(round.tallies);
     free(round.room);
     free(marks);

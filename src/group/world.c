@@ -72,8 +72,8 @@ static mst_status reopen_store(struct msi_world *world, const mst_init_options *
 static void release(struct msi_world *world) {
     msi_prof_world_end(world->prof);
     msi_flight_leave_home(world);
-    msi_door_close(&world->door);
-    msi_roster_free(&world->roster);
+    msi_endpoint_close(&world->endpoint);
+    msi_members_free(&world->members);
     if (world->owns_store) msi_store_free(world->store);
     pthread_mutex_destroy(&world->lock);
     free(world->counts);
@@ -92,7 +92,7 @@ static mst_status set_up(struct msi_world *world, const mst_init_options *option
     place.backend = backend;
     world->rank = place.rank;
     world->size = place.world_size;
-    msi_slate_world(world->rank, world->size);
+    msi_rank_state_world(world->rank, world->size);
     world->forks = msi_forks();
     world->hosted = place.hosted && !options->store;
     if (place.url.scheme == MSI_SCHEME_TCP)
@@ -106,7 +106,7 @@ static mst_status set_up(struct msi_world *world, const mst_init_options *option
     world->streams = (int)settings->tcp_streams;
     st = open_store(world, options, &place, settings, &wait);
     while (st == MST_OK) {
-        st = msi_join(world->store, &place, settings, &wait, world->prefix, &world->roster);
+        st = msi_join(world->store, &place, settings, &wait, world->prefix, &world->members);
         if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED) break;
         if (!world->hosted || world->rank == 0) break;
         st = reopen_store(world, options, &place, settings, &wait, st);
@@ -149,9 +149,10 @@ static mst_status open_world(const mst_init_options *options, mst_group **group)
     struct msi_backends backends;
     mst_status st = msi_settings_load(&settings, NULL);
     if (st != MST_OK) return st;
-    if (!msi_slate_on() && getenv(MSI_SLATE_VARIABLE))
+    if (!msi_rank_state_on() && getenv(MSI_RANK_STATE_VARIABLE))
         msi_log(group, DEBUG,
-                "there is no slate where " MSI_SLATE_VARIABLE " says; the launcher is not told of calls");
+                "there is no state where " MSI_RANK_STATE_VARIABLE
+                " says; the launcher is not told of calls");
     if (settings.flight) msi_flight_open();
     struct msi_world *world = calloc(1, sizeof *world);
     if (!world) return msi_fail_memory();
@@ -163,8 +164,8 @@ static mst_status open_world(const mst_init_options *options, mst_group **group)
     if (st == MST_OK) st = choose_backends(world, options, &settings, &backends);
     if (st == MST_OK) st = set_up(world, options, &settings, backends.text);
     if (st == MST_OK)
-        st = msi_door_init(&world->door, world->rank, world->size, world->prefix,
-                           world->roster.members[world->rank].address, msi_tuning_hash(&world->tuning));
+        st = msi_endpoint_init(&world->endpoint, world->rank, world->size, world->prefix,
+                               world->members.members[world->rank].address, msi_tuning_hash(&world->tuning));
     if (st == MST_OK) st = msi_world_begin_prof(world, &settings);
     if (st == MST_OK) {
         mst_group_options all = {.name = "world"};
@@ -184,20 +185,20 @@ static mst_status open_world(const mst_init_options *options, mst_group **group)
         release(world);
         return st;
     }
-    msi_log(group, INFO, "world of %d formed on %d host%s", world->size, world->roster.host_count,
-            world->roster.host_count == 1 ? "" : "s");
+    msi_log(group, INFO, "world of %d formed on %d host%s", world->size, world->members.host_count,
+            world->members.host_count == 1 ? "" : "s");
     msi_group_recorded(world->all); /* the first of all groups */
     *group = world->all;
     return MST_OK;
 }
 
 mst_status msi_world_open(const mst_init_options *options, mst_group **group) {
-    msi_slate_open();
-    if (msi_slate_on()) msi_watch_set(MSI_WATCH_SLATE, true);
-    msi_slate_phase(MSI_SLATE_JOINING);
+    msi_rank_state_open();
+    if (msi_rank_state_on()) msi_watch_set(MSI_WATCH_RANK_STATE, true);
+    msi_rank_phase(MSI_RANK_STATE_JOINING);
     uint64_t entered = msi_call_enter(0, 0, 0);
     mst_status st = open_world(options, group);
-    msi_slate_phase(st == MST_OK ? MSI_SLATE_JOINED : MSI_SLATE_REFUSED);
+    msi_rank_phase(st == MST_OK ? MSI_RANK_STATE_JOINED : MSI_RANK_STATE_REFUSED);
     return msi_call_leave(entered, st);
 }
 
@@ -212,7 +213,7 @@ mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, 
     if (!world->hosted)
         return msi_fail(st, "see why it ended; the world must be opened anew",
                         "the store of this world at %s is gone", world->where);
-    const struct msi_member *host = &world->roster.members[0];
+    const struct msi_member *host = &world->members.members[0];
     st = msi_fail(st, "look at rank 0's own output; the world must be opened anew",
                   "rank 0 (host %s, pid %d) died or left, and with it the store of this world",
                   host->host_name, host->pid);
@@ -228,5 +229,5 @@ void msi_world_close(struct msi_world *world, msi_printer print) {
     msi_world_print_profile(world, print);
     msi_world_leave(world);
     release(world);
-    msi_slate_phase(MSI_SLATE_LEFT);
+    msi_rank_phase(MSI_RANK_STATE_LEFT);
 }

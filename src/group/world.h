@@ -35,8 +35,8 @@ struct msi_world {
     int rank, size, timeout_ms;
     int forks;         /* msi_forks() when it was opened: a forked child is no rank */
     int64_t linger_ms; /* how long the rank that hosts the store waits for the others at its end */
-    struct msi_roster roster;
-    struct msi_door door; /* for ranks of other hosts */
+    struct msi_members members;
+    struct msi_endpoint endpoint; /* for ranks of other hosts */
     struct msi_tuning tuning;
     int streams; /* connections between ranks of different hosts; 0: as is best */
     char backend_path[MSI_SETTING_TEXT_MAX];
@@ -198,7 +198,7 @@ mst_status msi_group_look(mst_group *group, const struct msi_waiting *at);
 mst_status msi_group_exchange(mst_group *group, const struct msi_backends *wanted,
                               const struct msi_wait *wait);
 /* Writes " ID/NAME" for each backend whose comm has failed here. */
-void msi_group_list_spent(const mst_group *group, struct msi_buf *out);
+void msi_group_list_failed(const mst_group *group, struct msi_buf *out);
 /* Has the group make a new comm for that backend; all its ranks call it, with the same generation. */
 mst_status msi_group_renew(mst_group *group, const mst_backend *table, const char *generation);
 /* Takes the world's exchange back, as all ranks do. */
@@ -213,8 +213,8 @@ mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi
  * there is none. */
 mst_status msi_world_put(struct msi_world *world, const struct msi_wait *wait, const char *name,
                          struct msi_str value);
-mst_status msi_world_claim(struct msi_world *world, const struct msi_wait *wait, const char *name,
-                           struct msi_str value, struct msi_buf *there);
+mst_status msi_world_register(struct msi_world *world, const struct msi_wait *wait, const char *name,
+                              struct msi_str value, struct msi_buf *there);
 void msi_world_drop(struct msi_world *world, const struct msi_wait *wait, const char *name);
 mst_status msi_world_look(struct msi_world *world, const struct msi_wait *wait, const char *name,
                           struct msi_buf *value);

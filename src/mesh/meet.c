@@ -9,12 +9,12 @@
 enum { RANKS_SHOWN = 16 };
 
 /* What the ranks must agree on, as text. */
-static void describe(const struct msi_mesh_family *family, const struct msi_axes *axes, struct msi_buf *out) {
+static void describe(const struct msi_root_mesh *root, const struct msi_axes *axes, struct msi_buf *out) {
     static const uint64_t seed[2] = {5, 6};
-    const int *ranks = family->ranks;
-    int n = family->grid.size, ascending = 1;
+    const int *ranks = root->ranks;
+    int n = root->grid.size, ascending = 1;
     msi_buf_add_format(out, "the mesh ");
-    msi_axes_show(axes, &family->grid, out);
+    msi_axes_show(axes, &root->grid, out);
     while (ascending < n && ranks[ascending] > ranks[ascending - 1]) ascending++;
     if (ascending == n) return;
     for (int i = 0; i < n && i < RANKS_SHOWN; i++)
@@ -24,12 +24,12 @@ static void describe(const struct msi_mesh_family *family, const struct msi_axes
 }
 
 /* The group of all its ranks, by whose id the others are known. */
-static mst_status make_whole(struct msi_mesh_family *family, struct msi_world *world, const char *name,
+static mst_status make_whole(struct msi_root_mesh *root, struct msi_world *world, const char *name,
                              mst_group **whole) {
-    int n = family->grid.size, *sorted = malloc((size_t)n * sizeof *sorted);
+    int n = root->grid.size, *sorted = malloc((size_t)n * sizeof *sorted);
     if (!sorted) return msi_fail_memory();
-    memcpy(sorted, family->ranks, (size_t)n * sizeof *sorted);
-    mst_group_options options = family->of;
+    memcpy(sorted, root->ranks, (size_t)n * sizeof *sorted);
+    mst_group_options options = root->of;
     options.name = name;
     mst_status st = msi_group_check_ranks(sorted, n, world->size);
     if (st == MST_OK)
@@ -38,20 +38,19 @@ static mst_status make_whole(struct msi_mesh_family *family, struct msi_world *w
     return st;
 }
 
-mst_status msi_mesh_meet(struct msi_mesh_family *family, struct msi_world *world,
-                         const struct msi_axes *axes) {
+mst_status msi_mesh_meet(struct msi_root_mesh *root, struct msi_world *world, const struct msi_axes *axes) {
     struct msi_buf name = {0}, what = {0};
     mst_group *whole = NULL;
     msi_axes_join(axes, '_', &name);
-    describe(family, axes, &what);
+    describe(root, axes, &what);
     msi_buf_add_u8(&name, '\0');
     msi_buf_add_u8(&what, '\0');
     mst_status st = !name.failed && !what.failed ? MST_OK : msi_fail_memory();
-    if (st == MST_OK) st = make_whole(family, world, (const char *)name.data, &whole);
+    if (st == MST_OK) st = make_whole(root, world, (const char *)name.data, &whole);
     if (st == MST_OK) {
         struct msi_wait wait = {msi_deadline(whole->timeout_ms), NULL};
-        family->whole = whole->handle; /* ended with the family, also if the others do not agree */
-        snprintf(family->id, sizeof family->id, "%s", whole->id);
+        root->whole = whole->handle; /* ended with the root, also if the others do not agree */
+        snprintf(root->id, sizeof root->id, "%s", whole->id);
         st = msi_group_declare(whole, (const char *)what.data, &wait);
     }
     msi_buf_free(&name);

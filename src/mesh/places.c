@@ -3,19 +3,19 @@
 #include "mesh/root_mesh.h"
 
 mst_status msi_mesh_dims(const mst_mesh *mesh, const char *list, int *n) {
-    struct msi_axes_names from = {&mesh->axes, &mesh->family->flat};
-    return msi_axes_dims(&from, list, mesh->family->dims, n);
+    struct msi_axes_names from = {&mesh->axes, &mesh->root->flat};
+    return msi_axes_dims(&from, list, mesh->root->dims, n);
 }
 
-mst_status msi_mesh_check_member(const struct msi_mesh_family *family) {
-    if (family->position >= 0) return MST_OK;
+mst_status msi_mesh_check_member(const struct msi_root_mesh *root) {
+    if (root->position >= 0) return MST_OK;
     return msi_fail(MST_ERR_NOT_MEMBER, "ask there only where mst_mesh_get_coordinate is not -1",
-                    "rank %d is not in the mesh, whose %d ranks begin with %d", family->rank,
-                    family->grid.size, family->ranks[0]);
+                    "rank %d is not in the mesh, whose %d ranks begin with %d", root->rank, root->grid.size,
+                    root->ranks[0]);
 }
 
 int msi_mesh_axis_size(const mst_mesh *mesh, int i) {
-    return msi_line_size(&mesh->family->grid, mesh->axes.at[i].dims, mesh->axes.at[i].n);
+    return msi_line_size(&mesh->root->grid, mesh->axes.at[i].dims, mesh->axes.at[i].n);
 }
 
 int msi_mesh_total_size(const mst_mesh *mesh) {
@@ -27,13 +27,13 @@ int msi_mesh_total_size(const mst_mesh *mesh) {
 int msi_mesh_list_size(const mst_mesh *mesh, const char *list) {
     int n;
     if (msi_mesh_dims(mesh, list, &n) != MST_OK) return -1;
-    return msi_line_size(&mesh->family->grid, mesh->family->dims, n);
+    return msi_line_size(&mesh->root->grid, mesh->root->dims, n);
 }
 
 int msi_mesh_origin(const mst_mesh *mesh) {
-    if (mesh->family->position >= 0) return mesh->family->position;
-    if (msi_mesh_total_size(mesh) == mesh->family->grid.size) return 0;
-    msi_mesh_check_member(mesh->family);
+    if (mesh->root->position >= 0) return mesh->root->position;
+    if (msi_mesh_total_size(mesh) == mesh->root->grid.size) return 0;
+    msi_mesh_check_member(mesh->root);
     return -1;
 }
 
@@ -42,10 +42,10 @@ int msi_mesh_rank_by_index(const mst_mesh *mesh, int origin, int index) {
     for (int i = mesh->axes.n - 1; i >= 0; i--) {
         const struct msi_axis *a = &mesh->axes.at[i];
         int size = msi_mesh_axis_size(mesh, i);
-        position = msi_line_at(&mesh->family->grid, a->dims, a->n, position, index % size);
+        position = msi_line_at(&mesh->root->grid, a->dims, a->n, position, index % size);
         index /= size;
     }
-    return mesh->family->ranks[position];
+    return mesh->root->ranks[position];
 }
 
 int msi_mesh_rank_by_coordinate(const mst_mesh *mesh, int origin, const int *coordinate) {
@@ -65,17 +65,16 @@ int msi_mesh_rank_by_coordinate(const mst_mesh *mesh, int origin, const int *coo
 
 int msi_mesh_coordinate(const mst_mesh *mesh, int i) {
     const struct msi_axis *a = &mesh->axes.at[i];
-    return msi_line_place(&mesh->family->grid, a->dims, a->n, mesh->family->position);
+    return msi_line_place(&mesh->root->grid, a->dims, a->n, mesh->root->position);
 }
 
 /* Groups are in ascending order, whatever order the mesh has: it is how many of them come before this one. */
 int msi_mesh_local_rank(const mst_mesh *mesh, const char *list) {
-    const struct msi_mesh_family *family = mesh->family;
+    const struct msi_root_mesh *root = mesh->root;
     int n, below = 0;
-    if (msi_mesh_dims(mesh, list, &n) != MST_OK || msi_mesh_check_member(family) != MST_OK) return -1;
-    int size = msi_line_size(&family->grid, family->dims, n);
+    if (msi_mesh_dims(mesh, list, &n) != MST_OK || msi_mesh_check_member(root) != MST_OK) return -1;
+    int size = msi_line_size(&root->grid, root->dims, n);
     for (int i = 0; i < size; i++)
-        below +=
-            family->ranks[msi_line_at(&family->grid, family->dims, n, family->position, i)] < family->rank;
+        below += root->ranks[msi_line_at(&root->grid, root->dims, n, root->position, i)] < root->rank;
     return below;
 }

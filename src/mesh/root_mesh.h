@@ -1,9 +1,9 @@
 /*
  * root_mesh.h - meshes as programs have them: a whole mesh, what was cut from it, and the groups along their dimensions.
  *
- *  1. A mesh and all that was cut from it are a family: they have one grid, one list of ranks and one set of groups. The family
+ *  1. A mesh and all that was cut from it are a root: they have one grid, one list of ranks and one set of groups. The root
  *     owns its members and groups and ends with the whole mesh.
- *  2. A world may end before its meshes do, and takes their groups with it; so the family keeps handles of them, not the groups.
+ *  2. A world may end before its meshes do, and takes their groups with it; so the root keeps handles of them, not the groups.
  *  3. The lock guards what grows: groups, flattened names and members; and the scratch. It is held while a group is made, which then
  *     is made once, and may be held for as long as the store takes to answer. All else stays as it was made, a member's axes too,
  *     and is read without the lock.
@@ -23,7 +23,7 @@ struct msi_mesh_group {
     mst_group *handle;
 };
 
-struct msi_mesh_family {
+struct msi_root_mesh {
     struct msi_grid grid;
     int *ranks;           /* by position */
     int rank, position;   /* of this process; position -1: it is not in the mesh */
@@ -44,7 +44,7 @@ struct msi_mesh_family {
 };
 
 struct mst_mesh {
-    struct msi_mesh_family *family;
+    struct msi_root_mesh *root;
     struct msi_axes axes;
     mst_mesh *handle;
 };
@@ -54,14 +54,13 @@ struct mst_mesh {
 /* Makes a whole mesh and, on the ranks that are in it, the group of them all; options->world does not count here. */
 mst_status msi_mesh_make(struct msi_world *world, const int *shape, int ndim, const char *const *names,
                          const mst_mesh_options *options, mst_mesh **whole);
-/* Adds a member with these axes, which are taken over also if it fails. Locked, or before others know the family. */
-mst_status msi_mesh_adopt(struct msi_mesh_family *family, struct msi_axes *axes, mst_mesh **member);
-/* Ends the groups and frees everything; fails, and leaves all as it is, in a forked child. Nobody may use the family any more. */
-mst_status msi_mesh_end(struct msi_mesh_family *family);
+/* Adds a member with these axes, which are taken over also if it fails. Locked, or before others know the root. */
+mst_status msi_mesh_adopt(struct msi_root_mesh *root, struct msi_axes *axes, mst_mesh **member);
+/* Ends the groups and frees everything; fails, and leaves all as it is, in a forked child. Nobody may use the root any more. */
+mst_status msi_mesh_end(struct msi_root_mesh *root);
 
 /* meet.c: makes the group of all ranks of the mesh, and compares with those who came before what they make. */
-mst_status msi_mesh_meet(struct msi_mesh_family *family, struct msi_world *world,
-                         const struct msi_axes *axes);
+mst_status msi_mesh_meet(struct msi_root_mesh *root, struct msi_world *world, const struct msi_axes *axes);
 
 /* groups.c: this rank's group along a list of dimensions, and one for each axis of the mesh. Locked. */
 mst_status msi_mesh_find_group(const mst_mesh *mesh, const char *list, mst_group **handle);
@@ -73,10 +72,10 @@ mst_status msi_mesh_flatten(mst_mesh *mesh, const char *name, mst_mesh **flat);
 
 /* places.c: who is where. */
 
-/* The dimensions that a list of names stands for, in family->dims. Locked. */
+/* The dimensions that a list of names stands for, in root->dims. Locked. */
 mst_status msi_mesh_dims(const mst_mesh *mesh, const char *list, int *n);
 /* Fails with MST_ERR_NOT_MEMBER where this rank is not in the mesh. */
-mst_status msi_mesh_check_member(const struct msi_mesh_family *family);
+mst_status msi_mesh_check_member(const struct msi_root_mesh *root);
 /* How many ranks there are along the i-th axis, in the whole mesh, and along a list of dimensions (locked; -1: it failed). */
 int msi_mesh_axis_size(const mst_mesh *mesh, int i);
 int msi_mesh_total_size(const mst_mesh *mesh);

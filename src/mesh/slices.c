@@ -3,35 +3,35 @@
 #include "mesh/root_mesh.h"
 
 /* The member with these axes, which are taken over: one that is there, or a new one. */
-static mst_status find_member(struct msi_mesh_family *family, struct msi_axes *axes, mst_mesh **member) {
-    for (int i = 0; i < family->n_members; i++)
-        if (msi_axes_equal(&family->members[i]->axes, axes)) {
+static mst_status find_member(struct msi_root_mesh *root, struct msi_axes *axes, mst_mesh **member) {
+    for (int i = 0; i < root->n_members; i++)
+        if (msi_axes_equal(&root->members[i]->axes, axes)) {
             msi_axes_free(axes);
-            *member = family->members[i];
+            *member = root->members[i];
             return MST_OK;
         }
-    return msi_mesh_adopt(family, axes, member);
+    return msi_mesh_adopt(root, axes, member);
 }
 
 mst_status msi_mesh_slice(mst_mesh *mesh, const char *list, mst_mesh **slice) {
-    struct msi_mesh_family *family = mesh->family;
-    bool whole = mesh == family->members[0];
-    struct msi_axes_names from = {&mesh->axes, whole ? &family->flat : NULL};
+    struct msi_root_mesh *root = mesh->root;
+    bool whole = mesh == root->members[0];
+    struct msi_axes_names from = {&mesh->axes, whole ? &root->flat : NULL};
     struct msi_axes picked;
     int n;
-    mst_status st = msi_axes_dims(&from, list, family->dims, &n); /* for what it refuses */
+    mst_status st = msi_axes_dims(&from, list, root->dims, &n); /* for what it refuses */
     if (st == MST_OK) st = msi_axes_pick(&from, list, &picked);
-    return st == MST_OK ? find_member(family, &picked, slice) : st;
+    return st == MST_OK ? find_member(root, &picked, slice) : st;
 }
 
 /* Whether the name is free for what flattening makes of these dimensions; true in *known: it has it already. */
 static mst_status check_flat_name(const mst_mesh *mesh, const struct msi_axis *flat, bool *known) {
-    const struct msi_mesh_family *family = mesh->family;
-    const struct msi_axis *before = msi_axes_find(&family->flat, msi_cstr(flat->name));
+    const struct msi_root_mesh *root = mesh->root;
+    const struct msi_axis *before = msi_axes_find(&root->flat, msi_cstr(flat->name));
     mst_status st = msi_axis_check_name(flat->name);
     if (st != MST_OK) return st;
     *known = before != NULL;
-    if (msi_axes_find(&family->members[0]->axes, msi_cstr(flat->name)))
+    if (msi_axes_find(&root->members[0]->axes, msi_cstr(flat->name)))
         return msi_fail(MST_ERR_INVALID, "give the flattened dimension another name",
                         "'%.80s' is a dimension of the mesh already", flat->name);
     if (before && !msi_axis_equal(before, flat))
@@ -42,8 +42,8 @@ static mst_status check_flat_name(const mst_mesh *mesh, const struct msi_axis *f
 
 /* All axes of the mesh as one, of that name. */
 static mst_status flatten(mst_mesh *mesh, char *name, mst_mesh **flat) {
-    struct msi_mesh_family *family = mesh->family;
-    struct msi_axis joined = {name, 0, family->dims};
+    struct msi_root_mesh *root = mesh->root;
+    struct msi_axis joined = {name, 0, root->dims};
     struct msi_axes axes = {0};
     bool known;
     for (int i = 0; i < mesh->axes.n; i++) {
@@ -57,8 +57,8 @@ static mst_status flatten(mst_mesh *mesh, char *name, mst_mesh **flat) {
     }
     mst_status st = check_flat_name(mesh, &joined, &known);
     if (st == MST_OK) st = msi_axes_add(&axes, name, joined.dims, joined.n);
-    if (st == MST_OK) st = find_member(family, &axes, flat);
-    if (st == MST_OK && !known) st = msi_axes_add(&family->flat, name, joined.dims, joined.n);
+    if (st == MST_OK) st = find_member(root, &axes, flat);
+    if (st == MST_OK && !known) st = msi_axes_add(&root->flat, name, joined.dims, joined.n);
     return st;
 }
 

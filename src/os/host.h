@@ -43,7 +43,7 @@ struct msi_netif {
 int msi_netif_list(struct msi_netif *list, int max);
 
 /* Does a name other than localhost, which means it, stand for nothing but loopback here? No other host can come there. */
-bool msi_host_is_hidden(const char *name);
+bool msi_shm_is_hidden(const char *name);
 
 /*
  * The address that other hosts shall use for this process: advertise if it is given, else that of the

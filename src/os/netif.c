@@ -68,7 +68,7 @@ static bool is_loopback(const struct sockaddr *address) {
     return IN6_IS_ADDR_LOOPBACK(&six.sin6_addr);
 }
 
-bool msi_host_is_hidden(const char *name) {
+bool msi_shm_is_hidden(const char *name) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
     char address[sizeof(struct in6_addr)];
     bool meant = inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;

@@ -26,7 +26,7 @@ mst_status msi_listen(const struct msi_address *address, int *fd, int *port);
 mst_status msi_connect(const struct msi_address *address, bool local, const struct msi_wait *wait, int *fd);
 
 /*
- * A server's second door, for clients on the same machine and in the same network namespace: a Unix socket in
+ * A server's second endpoint, for clients on the same machine and in the same network namespace: a Unix socket in
  * the abstract name space, named after the address, which is cheaper than TCP on loopback. msi_connect knocks
  * there first if local is true, and goes in only if the server runs as the same user or as root. *fd is -1
  * where the name is taken or Unix sockets are missing; that is no failure.

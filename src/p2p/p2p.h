@@ -16,30 +16,30 @@
 
 #include "comm/comm_internal.h"
 
-struct msi_mail;
+struct msi_p2p;
 
-mst_status msi_mail_new(struct msi_comm *comm, struct msi_mail **mail);
-void msi_mail_free(struct msi_mail *mail);
+mst_status msi_p2p_new(struct msi_comm *comm, struct msi_p2p **p2p);
+void msi_p2p_free(struct msi_p2p *p2p);
 /* Ends all links of a comm that has failed: so the others learn of it. Nothing is advanced any more. */
-void msi_mail_hang_up(struct msi_mail *mail);
+void msi_p2p_hang_up(struct msi_p2p *p2p);
 
 /* Begins a message that is described in the operation. */
-void msi_mail_begin(struct msi_mail *mail, struct mst_work *op);
+void msi_p2p_begin(struct msi_p2p *p2p, struct mst_work *op);
 
 /* As msi_comm_message_now, for a message of each kind. */
-bool msi_mail_send_now(struct msi_mail *mail, const struct msi_message *m);
-bool msi_mail_receive_now(struct msi_mail *mail, const struct msi_message *m);
+bool msi_p2p_send_now(struct msi_p2p *p2p, const struct msi_message *m);
+bool msi_p2p_receive_now(struct msi_p2p *p2p, const struct msi_message *m);
 
 /* Moves what can be moved; operations that are through are marked (message.through) or failed. True if anything moved. */
-bool msi_mail_advance(struct msi_mail *mail);
+bool msi_p2p_advance(struct msi_p2p *p2p);
 
 /* Opens the links that others have offered, also where this rank awaits no message: their first one waits for that. */
-void msi_mail_answer(struct msi_comm *comm);
+void msi_p2p_answer(struct msi_comm *comm);
 
 /* What a sleeper polls for; writes at most max entries and returns how many. NULL has none. */
-int msi_mail_descriptors(const struct msi_mail *mail, struct pollfd *fds, int max);
+int msi_p2p_descriptors(const struct msi_p2p *p2p, struct pollfd *fds, int max);
 
 /* Takes back an operation that failed. False if some of it has gone over the link already, which is useless then. */
-bool msi_mail_withdraw(struct msi_mail *mail, struct mst_work *op);
+bool msi_p2p_withdraw(struct msi_p2p *p2p, struct mst_work *op);
 
 #endif

@@ -9,104 +9,106 @@ enum {
     SPARE_MOST = 8 << 20 /* bytes of those that were delivered */
 };
 
-void msi_strays_init(struct msi_strays *strays) {
-    msi_list_init(&strays->kept);
-    msi_list_init(&strays->spare);
-    strays->spare_bytes = 0;
+void msi_unexpected_init(struct msi_unexpected *unexpected) {
+    msi_list_init(&unexpected->kept);
+    msi_list_init(&unexpected->spare);
+    unexpected->spare_bytes = 0;
 }
 
 static void free_list(struct msi_list *list) {
     while (!msi_list_empty(list)) {
-        struct msi_stray *stray = msi_container(list->next, struct msi_stray, node);
-        msi_list_remove(&stray->node);
-        free(stray);
+        struct msi_unexpected_msg *msg = msi_container(list->next, struct msi_unexpected_msg, node);
+        msi_list_remove(&msg->node);
+        free(msg);
     }
 }
 
-void msi_strays_free(struct msi_strays *strays) {
-    free_list(&strays->kept);
-    free_list(&strays->spare);
+void msi_unexpected_free(struct msi_unexpected *unexpected) {
+    free_list(&unexpected->kept);
+    free_list(&unexpected->spare);
 }
 
 /* The smallest spare one that has room for so many bytes; NULL: none. */
-static struct msi_stray *take_spare(struct msi_strays *strays, size_t bytes) {
-    struct msi_stray *found = NULL;
-    for (struct msi_list *at = strays->spare.next; at != &strays->spare; at = at->next) {
-        struct msi_stray *spare = msi_container(at, struct msi_stray, node);
+static struct msi_unexpected_msg *take_spare(struct msi_unexpected *unexpected, size_t bytes) {
+    struct msi_unexpected_msg *found = NULL;
+    for (struct msi_list *at = unexpected->spare.next; at != &unexpected->spare; at = at->next) {
+        struct msi_unexpected_msg *spare = msi_container(at, struct msi_unexpected_msg, node);
         if (spare->room >= bytes && (!found || spare->room < found->room)) found = spare;
     }
     if (!found) return NULL;
     msi_list_remove(&found->node);
-    strays->spare_bytes -= found->room;
+    unexpected->spare_bytes -= found->room;
     return found;
 }
 
-static struct msi_stray *make(size_t bytes) {
+static struct msi_unexpected_msg *make(size_t bytes) {
     size_t room = ROOM_LEAST;
     if (bytes > SIZE_MAX / 4) return NULL;
     while (room < bytes) room *= 2; /* so that the next one fits too */
-    struct msi_stray *made = malloc(sizeof *made + room);
+    struct msi_unexpected_msg *made = malloc(sizeof *made + room);
     if (made) made->room = room;
     return made;
 }
 
-struct msi_stray *msi_strays_keep(struct msi_strays *strays, size_t bytes) {
-    struct msi_stray *stray = take_spare(strays, bytes);
-    if (!stray) stray = make(bytes);
-    if (!stray) return NULL;
-    *stray = (struct msi_stray){.room = stray->room, .bytes = bytes};
-    msi_list_push(&strays->kept, &stray->node);
-    return stray;
+struct msi_unexpected_msg *msi_unexpected_keep(struct msi_unexpected *unexpected, size_t bytes) {
+    struct msi_unexpected_msg *msg = take_spare(unexpected, bytes);
+    if (!msg) msg = make(bytes);
+    if (!msg) return NULL;
+    *msg = (struct msi_unexpected_msg){.room = msg->room, .bytes = bytes};
+    msi_list_push(&unexpected->kept, &msg->node);
+    return msg;
 }
 
-struct msi_stray *msi_strays_find(const struct msi_strays *strays, const struct msi_message *m) {
-    for (struct msi_list *at = strays->kept.next; at != &strays->kept; at = at->next) {
-        struct msi_stray *stray = msi_container(at, struct msi_stray, node);
-        if (!stray->taker && msi_message_fits(m, stray->peer, stray->tag)) return stray;
+struct msi_unexpected_msg *msi_unexpected_find(const struct msi_unexpected *unexpected,
+                                               const struct msi_message *m) {
+    for (struct msi_list *at = unexpected->kept.next; at != &unexpected->kept; at = at->next) {
+        struct msi_unexpected_msg *msg = msi_container(at, struct msi_unexpected_msg, node);
+        if (!msg->taker && msi_message_fits(m, msg->peer, msg->tag)) return msg;
     }
     return NULL;
 }
 
 /* Its message was delivered, or thrown away. */
-static void end(struct msi_strays *strays, struct msi_stray *stray) {
-    msi_list_remove(&stray->node);
-    if (stray->room > SPARE_MOST - strays->spare_bytes) {
-        free(stray);
+static void end(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg) {
+    msi_list_remove(&msg->node);
+    if (msg->room > SPARE_MOST - unexpected->spare_bytes) {
+        free(msg);
         return;
     }
-    strays->spare_bytes += stray->room;
-    msi_list_push(&strays->spare, &stray->node);
+    unexpected->spare_bytes += msg->room;
+    msi_list_push(&unexpected->spare, &msg->node);
 }
 
-static void deliver(struct msi_strays *strays, struct msi_stray *stray, struct mst_work *op) {
-    if (stray->bytes) memcpy(op->message.buf, stray->data, stray->bytes);
+static void deliver(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg, struct mst_work *op) {
+    if (msg->bytes) memcpy(op->message.buf, msg->data, msg->bytes);
     op->message.through = true;
-    end(strays, stray);
+    end(unexpected, msg);
 }
 
-void msi_strays_give(struct msi_strays *strays, struct msi_stray *stray, struct mst_work *op) {
-    if (stray->complete)
-        deliver(strays, stray, op);
+void msi_unexpected_give(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg,
+                         struct mst_work *op) {
+    if (msg->complete)
+        deliver(unexpected, msg, op);
     else
-        stray->taker = op;
+        msg->taker = op;
 }
 
-void msi_strays_drop(struct msi_strays *strays, struct msi_stray *stray) {
-    stray->tag = -1;
-    if (stray->complete) end(strays, stray);
+void msi_unexpected_drop(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg) {
+    msg->tag = -1;
+    if (msg->complete) end(unexpected, msg);
 }
 
-void msi_strays_complete(struct msi_strays *strays, struct msi_stray *stray) {
-    stray->complete = true;
-    if (stray->taker)
-        deliver(strays, stray, stray->taker);
-    else if (stray->tag < 0)
-        end(strays, stray);
+void msi_unexpected_complete(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg) {
+    msg->complete = true;
+    if (msg->taker)
+        deliver(unexpected, msg, msg->taker);
+    else if (msg->tag < 0)
+        end(unexpected, msg);
 }
 
-void msi_strays_forget(const struct msi_strays *strays, const struct mst_work *op) {
-    for (struct msi_list *at = strays->kept.next; at != &strays->kept; at = at->next) {
-        struct msi_stray *stray = msi_container(at, struct msi_stray, node);
-        if (stray->taker == op) stray->taker = NULL;
+void msi_unexpected_forget(const struct msi_unexpected *unexpected, const struct mst_work *op) {
+    for (struct msi_list *at = unexpected->kept.next; at != &unexpected->kept; at = at->next) {
+        struct msi_unexpected_msg *msg = msi_container(at, struct msi_unexpected_msg, node);
+        if (msg->taker == op) msg->taker = NULL;
     }
 }

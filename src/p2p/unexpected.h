@@ -10,7 +10,7 @@
 #include "transport/link.h"
 
 /* A message that nobody has asked for yet. */
-struct msi_stray {
+struct msi_unexpected_msg {
     struct msi_list node;
     size_t room;   /* of data */
     int peer, tag; /* tag < 0: nobody gets it */
@@ -22,30 +22,32 @@ struct msi_stray {
     char data[];
 };
 
-struct msi_strays {
+struct msi_unexpected {
     struct msi_list kept;  /* in the order in which they came */
     struct msi_list spare; /* to use again */
     size_t spare_bytes;
 };
 
-void msi_strays_init(struct msi_strays *strays);
-void msi_strays_free(struct msi_strays *strays);
+void msi_unexpected_init(struct msi_unexpected *unexpected);
+void msi_unexpected_free(struct msi_unexpected *unexpected);
 
 /* Keeps one more, with room for so many bytes; NULL without memory. The rest of it is the caller's to fill in. */
-struct msi_stray *msi_strays_keep(struct msi_strays *strays, size_t bytes);
+struct msi_unexpected_msg *msi_unexpected_keep(struct msi_unexpected *unexpected, size_t bytes);
 
 /* The first that a receive takes; NULL: none. */
-struct msi_stray *msi_strays_find(const struct msi_strays *strays, const struct msi_message *m);
+struct msi_unexpected_msg *msi_unexpected_find(const struct msi_unexpected *unexpected,
+                                               const struct msi_message *m);
 
 /* Gives it to a receive that found it: at once, or as soon as it is complete. */
-void msi_strays_give(struct msi_strays *strays, struct msi_stray *stray, struct mst_work *op);
+void msi_unexpected_give(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg,
+                         struct mst_work *op);
 /* Nobody gets it: throws it away, at once or as soon as it is complete. */
-void msi_strays_drop(struct msi_strays *strays, struct msi_stray *stray);
+void msi_unexpected_drop(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg);
 /* All of it has come. */
-void msi_strays_complete(struct msi_strays *strays, struct msi_stray *stray);
+void msi_unexpected_complete(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg);
 
 /* A receive that was given one ends before that is complete: another may take it. */
-void msi_strays_forget(const struct msi_strays *strays, const struct mst_work *op);
+void msi_unexpected_forget(const struct msi_unexpected *unexpected, const struct mst_work *op);
 
 /* Does a receive take a message of that rank with that tag? */
 static inline bool msi_message_fits(const struct msi_message *m, int peer, int tag) {

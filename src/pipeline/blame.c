@@ -63,7 +63,7 @@ bool msi_blame_settle(mst_pipeline *p, mst_status *status) {
     msi_words_keep(&own, *status);
     if (*status != MST_OK) msi_failure_write(whole, *status, note);
     name_end(whole, p, key);
-    mst_status st = msi_world_claim(whole->world, &wait, key, msi_cstr(note), &first);
+    mst_status st = msi_world_register(whole->world, &wait, key, msi_cstr(note), &first);
     if (st == MST_OK)
         *status = end_as(whole, msi_buf_str(&first), note, &own);
     else

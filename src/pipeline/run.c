@@ -94,16 +94,16 @@ static mst_status wait_for_message(mst_pipeline *p, uint32_t action) {
     return action == MSI_NO_ACTION ? MST_OK : wait_for(p, slot_of(p, &p->list.actions[action]));
 }
 
-static void describe(const mst_pipeline *p, const struct msi_action *a, mst_turn *turn) {
+static void describe(const mst_pipeline *p, const struct msi_action *a, mst_pipeline_step *turn) {
     int part = p->stage + a->chunk * p->spec.stages, parts = p->spec.stages * p->spec.chunks;
-    *turn = (mst_turn){.micro = a->micro,
-                       .chunk = a->chunk,
-                       .part = part,
-                       .first = part == 0,
-                       .last = part == parts - 1,
-                       .batch = a->batch,
-                       .token = a->token,
-                       .keep = a->keep};
+    *turn = (mst_pipeline_step){.micro = a->micro,
+                                .chunk = a->chunk,
+                                .part = part,
+                                .first = part == 0,
+                                .last = part == parts - 1,
+                                .batch = a->batch,
+                                .token = a->token,
+                                .keep = a->keep};
     if (a->input != MSI_NO_ACTION) {
         const struct msi_action *input = &p->list.actions[a->input];
         turn->in = slot_of(p, input)->memory;
@@ -116,7 +116,7 @@ static void describe(const mst_pipeline *p, const struct msi_action *a, mst_turn
     }
 }
 
-static mst_turn_callback callback_of(const mst_pipeline *p, const struct msi_action *a) {
+static mst_pipeline_callback callback_of(const mst_pipeline *p, const struct msi_action *a) {
     return a->kind == MSI_ACT_FORWARD    ? p->options.forward
            : a->kind == MSI_ACT_BACKWARD ? p->options.backward
                                          : p->options.take;
@@ -132,8 +132,8 @@ static mst_status say_refused(const mst_pipeline *p, const struct msi_action *a,
 }
 
 static mst_status compute(mst_pipeline *p, const struct msi_action *a) {
-    mst_turn turn;
-    mst_turn_callback callback = callback_of(p, a);
+    mst_pipeline_step turn;
+    mst_pipeline_callback callback = callback_of(p, a);
     mst_status st = wait_for_message(p, a->input);
     if (st == MST_OK && a->kind != MSI_ACT_TAKE) st = wait_for_message(p, a->reuses);
     if (st != MST_OK || !callback) return st;

@@ -24,8 +24,8 @@ struct msi_reducer {
      * out = in[0] op in[1] op … op in[n-1], rounded, n >= 1; with n == 1 scaling and rounding still happen. Where copy is
      * not NULL it gets the result too; it may not be an input. One pass: every array is read or written once.
      */
-    void (*fold)(void *out, void *copy, const void *const *in, int n, size_t count,
-                 const struct msi_reduce_scale *scale);
+    void (*reduce_local)(void *out, void *copy, const void *const *in, int n, size_t count,
+                         const struct msi_reduce_scale *scale);
 
     /* The same in pieces, for partial results that travel; acc is an array of the accumulation type. */
     void (*begin)(void *acc, const void *in, size_t count, const struct msi_reduce_scale *scale);

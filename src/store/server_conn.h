@@ -22,7 +22,7 @@ enum {
 
 struct msi_server {
     struct msi_loop *loop;
-    struct msi_source listener, local; /* local.fd: -1 where there is no second door */
+    struct msi_source listener, local; /* local.fd: -1 where there is no second endpoint */
     int64_t identity;   /* random, never 0: tells it from an earlier server at the same address */
     int port, spare_fd; /* spare_fd: given up for a moment to turn a caller away when descriptors run out */
     struct msi_kv *kv;

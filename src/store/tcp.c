@@ -23,27 +23,28 @@ struct tcp_store {
     struct msi_link_target target;
     struct msi_server *server; /* on the master */
     pthread_mutex_t lock;      /* of idle and n_idle */
-    struct msi_link *idle;
+    struct msi_store_conn *idle;
     int n_idle;
     pthread_mutex_t will_lock; /* of will */
-    struct msi_link *will;
+    struct msi_store_conn *will;
 };
 
 /* An idle connection, or a new one. */
-static mst_status take_link(struct tcp_store *store, const struct msi_wait *wait, struct msi_link **link) {
+static mst_status take_link(struct tcp_store *store, const struct msi_wait *wait,
+                            struct msi_store_conn **link) {
     pthread_mutex_lock(&store->lock);
-    struct msi_link *found = store->idle;
+    struct msi_store_conn *found = store->idle;
     if (found) {
         store->idle = found->next;
         store->n_idle--;
     }
     pthread_mutex_unlock(&store->lock);
-    if (!found) return msi_link_open(&store->target, wait, link);
+    if (!found) return msi_store_conn_open(&store->target, wait, link);
     *link = found;
     return MST_OK;
 }
 
-static void give_link(struct tcp_store *store, struct msi_link *link) {
+static void give_link(struct tcp_store *store, struct msi_store_conn *link) {
     if (link->in.cap > IDLE_BUFFER && link->in.len == 0) msi_buf_free(&link->in);
     if (link->out.cap > IDLE_BUFFER) msi_buf_free(&link->out);
     pthread_mutex_lock(&store->lock);
@@ -54,7 +55,7 @@ static void give_link(struct tcp_store *store, struct msi_link *link) {
         store->n_idle++;
     }
     pthread_mutex_unlock(&store->lock);
-    if (!keep) msi_link_close(link);
+    if (!keep) msi_store_conn_close(link);
 }
 
 /* Leaves, changes or takes back the will. PyTorch's servers have no such thing. */
@@ -63,10 +64,10 @@ static mst_status set_will(struct tcp_store *store, const struct msi_wait *wait,
     if (atomic_load_explicit(&store->target.dialect, memory_order_relaxed) != MSI_DIALECT_M) return MST_OK;
     mst_status st = MST_OK;
     pthread_mutex_lock(&store->will_lock);
-    if (!store->will && x->req.key.n) st = msi_link_open(&store->target, wait, &store->will);
-    if (st == MST_OK && store->will) st = msi_link_run(store->will, wait, x, 1);
+    if (!store->will && x->req.key.n) st = msi_store_conn_open(&store->target, wait, &store->will);
+    if (st == MST_OK && store->will) st = msi_store_conn_run(store->will, wait, x, 1);
     if (store->will && (x->req.key.n == 0 || store->will->broken)) {
-        msi_link_close(store->will);
+        msi_store_conn_close(store->will);
         store->will = NULL;
     }
     pthread_mutex_unlock(&store->will_lock);
@@ -76,13 +77,14 @@ static mst_status set_will(struct tcp_store *store, const struct msi_wait *wait,
 /* Carries out the requests in order; those of a will on its own connection. */
 static mst_status run(struct tcp_store *store, const struct msi_wait *wait, struct msi_exchange *y,
                       size_t n) {
-    struct msi_link *link;
+    struct msi_store_conn *link;
     mst_status st = take_link(store, wait, &link);
     if (st != MST_OK) return st;
     for (size_t done = 0, i = 0; i <= n && st == MST_OK; i++) {
         if (i < n && y[i].req.op != MSI_OP_WILL) continue;
         bool ours = link->dialect == MSI_DIALECT_M;
-        if (i > done) st = (ours ? msi_link_run : msi_link_run_compat)(link, wait, y + done, i - done);
+        if (i > done)
+            st = (ours ? msi_store_conn_run : msi_store_conn_run_compat)(link, wait, y + done, i - done);
         if (st == MST_OK && i < n) st = set_will(store, wait, &y[i]);
         done = i + 1;
     }
@@ -109,11 +111,11 @@ static mst_status exec(struct mst_store *head, const struct msi_wait *wait, stru
 static void close_store(struct mst_store *head) {
     struct tcp_store *store = (struct tcp_store *)head;
     while (store->idle) {
-        struct msi_link *link = store->idle;
+        struct msi_store_conn *link = store->idle;
         store->idle = link->next;
-        msi_link_close(link);
+        msi_store_conn_close(link);
     }
-    msi_link_close(store->will);
+    msi_store_conn_close(store->will);
     msi_server_close(store->server, head->linger_ms);
     pthread_mutex_destroy(&store->lock);
     pthread_mutex_destroy(&store->will_lock);
@@ -124,12 +126,12 @@ static const struct msi_store_ops ops = {"tcp", exec, close_store};
 
 /* PyTorch's way of waiting for workers: all add 1 to this key, which has no slash, and the master watches it.
  */
-static mst_status count_in(struct msi_link *link, const struct msi_wait *wait,
+static mst_status count_in(struct msi_store_conn *link, const struct msi_wait *wait,
                            const mst_store_options *options) {
     struct msi_str key = msi_cstr("init/");
     struct msi_exchange x = {.req = {.op = MSI_OP_ADD, .key = key, .number = 1}};
     for (;;) {
-        mst_status st = msi_link_run(link, wait, &x, 1);
+        mst_status st = msi_store_conn_run(link, wait, &x, 1);
         struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
         int64_t come = st == MST_OK ? (int64_t)msi_read_u64(&r) : 0;
         msi_buf_free(&x.reply);
@@ -145,8 +147,8 @@ static mst_status count_in(struct msi_link *link, const struct msi_wait *wait,
 
 static mst_status connect_first(struct tcp_store *store, const struct msi_wait *wait,
                                 const mst_store_options *options) {
-    struct msi_link *link;
-    mst_status st = msi_link_open(&store->target, wait, &link);
+    struct msi_store_conn *link;
+    mst_status st = msi_store_conn_open(&store->target, wait, &link);
     if (st != MST_OK) return st;
     if (options && options->world_size > 0) st = count_in(link, wait, options);
     give_link(store, link);

@@ -24,10 +24,10 @@ struct guard {
     bool set;
 };
 
-static mst_status run_one(struct msi_link *link, const struct msi_wait *wait, struct msi_store_req req,
+static mst_status run_one(struct msi_store_conn *link, const struct msi_wait *wait, struct msi_store_req req,
                           struct msi_buf *reply) {
     struct msi_exchange x = {.req = req};
-    mst_status st = msi_link_run(link, wait, &x, 1);
+    mst_status st = msi_store_conn_run(link, wait, &x, 1);
     if (reply && st == MST_OK)
         *reply = x.reply;
     else
@@ -35,7 +35,7 @@ static mst_status run_one(struct msi_link *link, const struct msi_wait *wait, st
     return st;
 }
 
-static mst_status check(struct msi_link *link, const struct msi_wait *wait, struct msi_str key,
+static mst_status check(struct msi_store_conn *link, const struct msi_wait *wait, struct msi_str key,
                         bool *exists) {
     struct msi_buf reply = {0};
     mst_status st =
@@ -46,12 +46,12 @@ static mst_status check(struct msi_link *link, const struct msi_wait *wait, stru
 }
 
 /* The value of a key that exists. */
-static mst_status get(struct msi_link *link, const struct msi_wait *wait, struct msi_str key,
+static mst_status get(struct msi_store_conn *link, const struct msi_wait *wait, struct msi_str key,
                       struct msi_buf *reply) {
     return run_one(link, wait, (struct msi_store_req){.op = MSI_OP_GET, .key = key}, reply);
 }
 
-static mst_status look_at_guard(struct msi_link *link, const struct msi_wait *wait,
+static mst_status look_at_guard(struct msi_store_conn *link, const struct msi_wait *wait,
                                 const struct guard *guard) {
     bool exists = false;
     struct msi_buf value = {0};
@@ -65,7 +65,7 @@ static mst_status look_at_guard(struct msi_link *link, const struct msi_wait *wa
 
 /* One slice of a guarded wait. Dialect A cannot call off a WAIT, so there the keys are looked at now and
  * then. */
-static mst_status wait_slice(struct msi_link *link, const struct msi_wait *slice,
+static mst_status wait_slice(struct msi_store_conn *link, const struct msi_wait *slice,
                              const struct msi_store_req *wait_req, struct msi_buf *reply) {
     if (link->dialect != MSI_DIALECT_A) return run_one(link, slice, *wait_req, reply);
     struct msi_store_req check_req = *wait_req;
@@ -86,8 +86,9 @@ static mst_status finish(struct msi_buf *got, struct msi_buf *reply) {
     return MST_OK;
 }
 
-static mst_status wait_keys(struct msi_link *link, const struct msi_wait *wait, const struct guard *guard,
-                            const struct msi_str *keys, size_t n, struct msi_buf *reply) {
+static mst_status wait_keys(struct msi_store_conn *link, const struct msi_wait *wait,
+                            const struct guard *guard, const struct msi_str *keys, size_t n,
+                            struct msi_buf *reply) {
     struct msi_store_req req = {.op = MSI_OP_WAIT, .n = n, .keys = keys};
     if (!guard->set) return run_one(link, wait, req, reply);
     for (struct msi_buf got = {0};;) {
@@ -107,7 +108,7 @@ static mst_status wait_keys(struct msi_link *link, const struct msi_wait *wait, 
     }
 }
 
-static mst_status barrier(struct msi_link *link, const struct msi_wait *wait, const struct guard *guard,
+static mst_status barrier(struct msi_store_conn *link, const struct msi_wait *wait, const struct guard *guard,
                           struct msi_exchange *x) {
     struct msi_buf done_key = {0}, reply = {0};
     long long number = x->req.number < 0 ? -x->req.number : x->req.number;
@@ -134,7 +135,7 @@ static mst_status barrier(struct msi_link *link, const struct msi_wait *wait, co
     return st;
 }
 
-static mst_status get_all(struct msi_link *link, const struct msi_wait *wait, struct msi_exchange *x) {
+static mst_status get_all(struct msi_store_conn *link, const struct msi_wait *wait, struct msi_exchange *x) {
     mst_status st = MST_OK;
     for (size_t i = 0; i < x->req.n && st == MST_OK; i++) {
         struct msi_buf value = {0};
@@ -145,7 +146,7 @@ static mst_status get_all(struct msi_link *link, const struct msi_wait *wait, st
     return st;
 }
 
-static mst_status set_all(struct msi_link *link, const struct msi_wait *wait,
+static mst_status set_all(struct msi_store_conn *link, const struct msi_wait *wait,
                           const struct msi_store_req *req) {
     mst_status st = MST_OK;
     for (size_t i = 0; i < req->n && st == MST_OK; i++)
@@ -156,7 +157,7 @@ static mst_status set_all(struct msi_link *link, const struct msi_wait *wait,
 }
 
 /* Replaces the value by itself and the addition, again if somebody else was faster. */
-static mst_status append_in_turn(struct msi_link *link, const struct msi_wait *wait,
+static mst_status append_in_turn(struct msi_store_conn *link, const struct msi_wait *wait,
                                  const struct msi_store_req *req) {
     struct msi_buf before = {0}, after = {0};
     for (mst_status st = MST_OK;;) {
@@ -187,7 +188,7 @@ static mst_status append_in_turn(struct msi_link *link, const struct msi_wait *w
 }
 
 /* Waits until the key is missing and puts a mark of our own there. */
-static mst_status take_turn(struct msi_link *link, const struct msi_wait *wait, struct msi_str key) {
+static mst_status take_turn(struct msi_store_conn *link, const struct msi_wait *wait, struct msi_str key) {
     uint8_t bytes[16];
     msi_random(bytes, sizeof bytes);
     struct msi_str mark = msi_str((const char *)bytes, sizeof bytes);
@@ -207,7 +208,7 @@ static mst_status take_turn(struct msi_link *link, const struct msi_wait *wait, 
  * When two append the same bytes, what COMPARE_SET answers does not say whose swap it was. So those who append
  * to a key take turns.
  */
-static mst_status append(struct msi_link *link, const struct msi_wait *wait,
+static mst_status append(struct msi_store_conn *link, const struct msi_wait *wait,
                          const struct msi_store_req *req) {
     struct msi_buf name = {0};
     msi_buf_add(&name, req->key.p, req->key.n);
@@ -233,9 +234,10 @@ static mst_status append(struct msi_link *link, const struct msi_wait *wait,
  * An operation that only later versions have: a server that does not know it hangs up. If it still takes in
  * others, that was the reason. A push has no answer, so that of a length behind it has to do.
  */
-static mst_status run_recent(struct msi_link *link, const struct msi_wait *wait, struct msi_exchange *x) {
+static mst_status run_recent(struct msi_store_conn *link, const struct msi_wait *wait,
+                             struct msi_exchange *x) {
     struct msi_exchange pair[2] = {{.req = x->req}, {.req = {.op = MSI_OP_QUEUE_LEN, .key = x->req.key}}};
-    mst_status st = msi_link_run(link, wait, pair, x->req.op == MSI_OP_QUEUE_PUSH ? 2 : 1);
+    mst_status st = msi_store_conn_run(link, wait, pair, x->req.op == MSI_OP_QUEUE_PUSH ? 2 : 1);
     x->reply = pair[0].reply;
     msi_buf_free(&pair[1].reply);
     if (st != MST_ERR_STORE_LOST) return st;
@@ -249,7 +251,7 @@ static mst_status run_recent(struct msi_link *link, const struct msi_wait *wait,
                     msi_ops[x->req.op].name);
 }
 
-static mst_status run(struct msi_link *link, const struct msi_wait *wait, struct guard *guard,
+static mst_status run(struct msi_store_conn *link, const struct msi_wait *wait, struct guard *guard,
                       struct msi_exchange *x) {
     bool a = link->dialect == MSI_DIALECT_A;
     x->status = MST_OK;
@@ -268,21 +270,21 @@ static mst_status run(struct msi_link *link, const struct msi_wait *wait, struct
     case MSI_OP_MULTI_GET:
         return get_all(link, wait, x);
     case MSI_OP_MULTI_SET:
-        return a ? set_all(link, wait, &x->req) : msi_link_run(link, wait, x, 1);
+        return a ? set_all(link, wait, &x->req) : msi_store_conn_run(link, wait, x, 1);
     case MSI_OP_APPEND:
-        return a ? append(link, wait, &x->req) : msi_link_run(link, wait, x, 1);
+        return a ? append(link, wait, &x->req) : msi_store_conn_run(link, wait, x, 1);
     case MSI_OP_QUEUE_PUSH:
     case MSI_OP_QUEUE_POP:
     case MSI_OP_QUEUE_LEN:
     case MSI_OP_LIST_KEYS:
         return run_recent(link, wait, x);
     default:
-        return msi_link_run(link, wait, x, 1);
+        return msi_store_conn_run(link, wait, x, 1);
     }
 }
 
-mst_status msi_link_run_compat(struct msi_link *link, const struct msi_wait *wait, struct msi_exchange *x,
-                               size_t n) {
+mst_status msi_store_conn_run_compat(struct msi_store_conn *link, const struct msi_wait *wait,
+                                     struct msi_exchange *x, size_t n) {
     struct guard guard = {.set = false};
     mst_status st = MST_OK;
     for (size_t i = 0; i < n && st == MST_OK; i++) st = run(link, wait, &guard, &x[i]);

@@ -20,7 +20,7 @@ enum { READ_STEP = 16 << 10, PROBE_ROUNDS = 4, PROBE_PAUSE_MS = 60, CANCEL_GRACE
 #define PING_NONCE 0xFFFFFFFFu
 enum { PADDING = 3 };
 
-static mst_status lost(struct msi_link *link, int error, const char *doing) {
+static mst_status lost(struct msi_store_conn *link, int error, const char *doing) {
     char where[MSI_ADDRESS_TEXT_MAX];
     link->broken = true;
     return msi_fail(MST_ERR_STORE_LOST,
@@ -31,7 +31,7 @@ static mst_status lost(struct msi_link *link, int error, const char *doing) {
 
 /* Sends out. Replies that come meanwhile wait in the socket: a batch of ours is never so long that both sides
  * fill up. */
-static mst_status send_all(struct msi_link *link, const struct msi_wait *wait) {
+static mst_status send_all(struct msi_store_conn *link, const struct msi_wait *wait) {
     if (link->out.failed) return msi_fail_memory();
     for (size_t sent = 0; sent < link->out.len;) {
         ssize_t n = send(link->fd, link->out.data + sent, link->out.len - sent, MSG_NOSIGNAL);
@@ -52,7 +52,7 @@ static mst_status send_all(struct msi_link *link, const struct msi_wait *wait) {
 }
 
 /* Reads whatever is there, at least a byte. Memory follows what arrives, not what a length claims. */
-static mst_status receive(struct msi_link *link, const struct msi_wait *wait) {
+static mst_status receive(struct msi_store_conn *link, const struct msi_wait *wait) {
     if (!msi_buf_reserve(&link->in, READ_STEP)) return msi_fail_memory();
     for (;;) {
         ssize_t n = recv(link->fd, link->in.data + link->in.len, link->in.cap - link->in.len, 0);
@@ -71,7 +71,7 @@ static mst_status receive(struct msi_link *link, const struct msi_wait *wait) {
 }
 
 /* Reads a reply of that shape and moves it into reply. On an error nothing is taken. */
-static mst_status read_reply(struct msi_link *link, const struct msi_wait *wait, const char *signature,
+static mst_status read_reply(struct msi_store_conn *link, const struct msi_wait *wait, const char *signature,
                              uint64_t n_values, struct msi_buf *reply) {
     struct msi_scan scan = {0};
     for (;;) {
@@ -91,7 +91,8 @@ static mst_status read_reply(struct msi_link *link, const struct msi_wait *wait,
 }
 
 /* A reply of dialect M: its status byte, then the reply of dialect C. */
-static mst_status read_own_reply(struct msi_link *link, const struct msi_wait *wait, struct msi_exchange *x) {
+static mst_status read_own_reply(struct msi_store_conn *link, const struct msi_wait *wait,
+                                 struct msi_exchange *x) {
     while (link->in.len == 0) {
         mst_status st = receive(link, wait);
         if (st != MST_OK) return st;
@@ -120,7 +121,7 @@ static mst_status read_own_reply(struct msi_link *link, const struct msi_wait *w
     return st;
 }
 
-static mst_status read_one(struct msi_link *link, const struct msi_wait *wait, struct msi_exchange *x) {
+static mst_status read_one(struct msi_store_conn *link, const struct msi_wait *wait, struct msi_exchange *x) {
     x->status = MST_OK;
     if (link->dialect == MSI_DIALECT_M) return read_own_reply(link, wait, x);
     return read_reply(link, wait, msi_ops[x->req.op].reply, x->req.n, &x->reply);
@@ -130,7 +131,7 @@ static mst_status read_one(struct msi_link *link, const struct msi_wait *wait, s
  * A request that waits was not answered in time: it is called off, so that the connection stays in step. Its
  * answer may cross the cancel, and then it counts.
  */
-static mst_status call_off(struct msi_link *link, const struct msi_wait *grace, mst_status why,
+static mst_status call_off(struct msi_store_conn *link, const struct msi_wait *grace, mst_status why,
                            struct msi_exchange *x) {
     struct msi_store_req cancel = {.op = MSI_OP_CANCEL_WAIT};
     if (!msi_store_encode(&link->out, link->dialect, &cancel)) {
@@ -153,7 +154,7 @@ static mst_status call_off(struct msi_link *link, const struct msi_wait *grace, 
 }
 
 /* The caller's time is up with n requests unanswered: takes their answers all the same, to stay in step. */
-static mst_status catch_up(struct msi_link *link, mst_status why, struct msi_exchange *x, size_t n) {
+static mst_status catch_up(struct msi_store_conn *link, mst_status why, struct msi_exchange *x, size_t n) {
     struct msi_wait grace = {msi_deadline(CANCEL_GRACE_MS), NULL};
     mst_status st = why == MST_ERR_TIMEOUT && !msi_ops[x[n - 1].req.op].waits ? why : MST_OK;
     for (size_t i = 0; i < n && st == MST_OK && !link->broken; i++) {
@@ -165,7 +166,7 @@ static mst_status catch_up(struct msi_link *link, mst_status why, struct msi_exc
 }
 
 /* Puts what goes before the first request into out; true if an answer to it will come. */
-static bool greet(struct msi_link *link) {
+static bool greet(struct msi_store_conn *link) {
     _Atomic int64_t *identity = &link->target->identity; /* nothing else is ordered by it */
     struct msi_store_req validate = {.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC};
     struct msi_store_req hello = {.op = MSI_OP_HELLO,
@@ -180,7 +181,7 @@ static bool greet(struct msi_link *link) {
 }
 
 /* All connections of a client lead to the server that answered first, not to a later one at its address. */
-static mst_status read_hello(struct msi_link *link, const struct msi_wait *wait) {
+static mst_status read_hello(struct msi_store_conn *link, const struct msi_wait *wait) {
     struct msi_exchange hello = {.req = {.op = MSI_OP_HELLO}};
     int64_t unknown = 0;
     mst_status st = read_one(link, wait, &hello);
@@ -193,8 +194,8 @@ static mst_status read_hello(struct msi_link *link, const struct msi_wait *wait)
     return first || unknown == identity ? MST_OK : lost(link, 0, "another one is in its place");
 }
 
-mst_status msi_link_run(struct msi_link *link, const struct msi_wait *wait, struct msi_exchange *x,
-                        size_t n) {
+mst_status msi_store_conn_run(struct msi_store_conn *link, const struct msi_wait *wait,
+                              struct msi_exchange *x, size_t n) {
     enum msi_greeting greeting = link->greeting;
     bool greeted = greet(link);
     for (size_t i = 0; i < n; i++)
@@ -224,7 +225,7 @@ mst_status msi_link_run(struct msi_link *link, const struct msi_wait *wait, stru
  * Asks the server in that dialect. MST_OK: the link's dialect is known now. MST_ERR_STORE_LOST: it hung up.
  * MST_ERR_STATE: it is one of ours, to be asked again from the start.
  */
-static mst_status probe(struct msi_link *link, const struct msi_wait *wait, enum msi_dialect dialect,
+static mst_status probe(struct msi_store_conn *link, const struct msi_wait *wait, enum msi_dialect dialect,
                         bool ping) {
     struct msi_str mark = msi_cstr(MSI_STORE_MARK_KEY);
     struct msi_exchange x[2 + PADDING] = {{.req = {.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC}}};
@@ -234,7 +235,7 @@ static mst_status probe(struct msi_link *link, const struct msi_wait *wait, enum
     if (n && !ping)
         while (n <= PADDING) x[n++].req = (struct msi_store_req){.op = MSI_OP_NUM_KEYS};
     x[n++].req = (struct msi_store_req){.op = MSI_OP_CHECK, .n = 1, .keys = &mark};
-    mst_status st = msi_link_run(link, wait, x, n);
+    mst_status st = msi_store_conn_run(link, wait, x, n);
     struct msi_reader r = msi_reader(x[n - 1].reply.data, x[n - 1].reply.len);
     uint8_t missing = st == MST_OK ? msi_read_u8(&r) : 1;
     bool ours = missing == 0 && dialect == MSI_DIALECT_C;
@@ -255,13 +256,13 @@ static mst_status probe(struct msi_link *link, const struct msi_wait *wait, enum
 }
 
 static mst_status connect_to(struct msi_link_target *target, const struct msi_wait *wait,
-                             struct msi_link **link) {
-    struct msi_link *made = calloc(1, sizeof *made);
+                             struct msi_store_conn **link) {
+    struct msi_store_conn *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
-    *made = (struct msi_link){.fd = -1, .target = target};
+    *made = (struct msi_store_conn){.fd = -1, .target = target};
     mst_status st = msi_connect(&target->address, target->local, wait, &made->fd);
     if (st != MST_OK) {
-        msi_link_close(made);
+        msi_store_conn_close(made);
         return st;
     }
     msi_socket_expect(made->fd, target->silence_s);
@@ -274,14 +275,14 @@ static mst_status connect_to(struct msi_link_target *target, const struct msi_wa
  * connection. Dialect A comes last: PyTorch's libuv servers neither answer nor hang up on it.
  */
 static mst_status try_probes(struct msi_link_target *target, const struct msi_wait *wait,
-                             struct msi_link **link) {
+                             struct msi_store_conn **link) {
     static const struct {
         enum msi_dialect dialect;
         bool ping;
     } tries[] = {{MSI_DIALECT_C, true}, {MSI_DIALECT_C, false}, {MSI_DIALECT_A, false}};
     mst_status st = MST_OK;
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
-        struct msi_link *made;
+        struct msi_store_conn *made;
         st = connect_to(target, wait, &made);
         if (st != MST_OK) return st;
         st = probe(made, wait, tries[i].dialect, tries[i].ping);
@@ -289,7 +290,7 @@ static mst_status try_probes(struct msi_link_target *target, const struct msi_wa
             *link = made;
             return MST_OK;
         }
-        msi_link_close(made);
+        msi_store_conn_close(made);
         if (st != MST_ERR_STORE_LOST && st != MST_ERR_PROTOCOL) return st;
     }
     return st;
@@ -297,7 +298,7 @@ static mst_status try_probes(struct msi_link_target *target, const struct msi_wa
 
 /* A server that is just ending hangs up too: only one that goes on doing so is no store. */
 static mst_status open_unknown(struct msi_link_target *target, const struct msi_wait *wait,
-                               struct msi_link **link) {
+                               struct msi_store_conn **link) {
     mst_status st = MST_OK;
     for (int round = 0; round < PROBE_ROUNDS; round++) {
         st = try_probes(target, wait, link);
@@ -313,8 +314,8 @@ static mst_status open_unknown(struct msi_link_target *target, const struct msi_
                     msi_address_format(&target->address, where));
 }
 
-mst_status msi_link_open(struct msi_link_target *target, const struct msi_wait *wait,
-                         struct msi_link **link) {
+mst_status msi_store_conn_open(struct msi_link_target *target, const struct msi_wait *wait,
+                               struct msi_store_conn **link) {
     /* Relaxed: nothing but the number itself is handed from thread to thread. */
     int known = atomic_load_explicit(&target->dialect, memory_order_relaxed);
     mst_status st = known < 0 ? open_unknown(target, wait, link) : connect_to(target, wait, link);
@@ -329,7 +330,7 @@ mst_status msi_link_open(struct msi_link_target *target, const struct msi_wait *
     return MST_OK;
 }
 
-void msi_link_close(struct msi_link *link) {
+void msi_store_conn_close(struct msi_store_conn *link) {
     if (!link) return;
     if (link->fd >= 0) close(link->fd);
     msi_buf_free(&link->out);

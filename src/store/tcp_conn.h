@@ -20,8 +20,8 @@ struct msi_link_target {
 
 enum msi_greeting { MSI_GREET_NONE, MSI_GREET_HELLO, MSI_GREET_ALL };
 
-struct msi_link {
-    struct msi_link *next; /* in its owner's list */
+struct msi_store_conn {
+    struct msi_store_conn *next; /* in its owner's list */
     int fd;
     enum msi_dialect dialect;
     enum msi_greeting greeting; /* what goes before the first request */
@@ -34,17 +34,19 @@ struct msi_link {
  * Connects and, the first time, finds out what the server speaks: M if it is ours, else C or A.
  * MST_ERR_PROTOCOL if it is no store.
  */
-mst_status msi_link_open(struct msi_link_target *target, const struct msi_wait *wait, struct msi_link **link);
-void msi_link_close(struct msi_link *link);
+mst_status msi_store_conn_open(struct msi_link_target *target, const struct msi_wait *wait,
+                               struct msi_store_conn **link);
+void msi_store_conn_close(struct msi_store_conn *link);
 
 /*
  * Carries out requests that the link's dialect has, all sent in one piece; only the last may wait. Statuses
  * as in msi_store_ops.exec. After an error other than a single request's, look at broken.
  */
-mst_status msi_link_run(struct msi_link *link, const struct msi_wait *wait, struct msi_exchange *x, size_t n);
+mst_status msi_store_conn_run(struct msi_store_conn *link, const struct msi_wait *wait,
+                              struct msi_exchange *x, size_t n);
 
 /* The same on a PyTorch server, which lacks some operations: they are made from those it has. */
-mst_status msi_link_run_compat(struct msi_link *link, const struct msi_wait *wait, struct msi_exchange *x,
-                               size_t n);
+mst_status msi_store_conn_run_compat(struct msi_store_conn *link, const struct msi_wait *wait,
+                                     struct msi_exchange *x, size_t n);
 
 #endif

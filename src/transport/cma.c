@@ -8,13 +8,13 @@
 /* Measurements of each way; a long one says as much as several short ones. */
 enum { ENOUGH = 3, LONG = 3 };
 
-int msi_pull_class(size_t bytes) {
+int msi_cma_class(size_t bytes) {
     int class = -1;
-    for (size_t from = MSI_PULL_FROM; bytes >= from && class < MSI_PULL_CLASSES - 1; from *= 4) class ++;
+    for (size_t from = MSI_CMA_FROM; bytes >= from && class < MSI_CMA_CLASSES - 1; from *= 4) class ++;
     return class;
 }
 
-bool msi_pull(int pid, uint64_t from, void *to, size_t bytes) {
+bool msi_cma_read(int pid, uint64_t from, void *to, size_t bytes) {
     for (size_t done = 0; done < bytes;) {
         struct iovec here = {(char *)to + done, bytes - done},
                      there = {(void *)(uintptr_t)(from + done), bytes - done};
@@ -26,18 +26,18 @@ bool msi_pull(int pid, uint64_t from, void *to, size_t bytes) {
     return true;
 }
 
-enum msi_pull_verdict msi_pull_verdict_of(const struct msi_pull_trials *trials, int class) {
+enum msi_cma_verdict msi_cma_verdict_of(const struct msi_cma_trials *trials, int class) {
     const int *n = trials->of[class].n, enough = class >= LONG ? 1 : ENOUGH;
     const double *best = trials->of[class].best;
-    if (n[0] < enough || n[1] < enough) return MSI_PULL_UNDECIDED;
-    return best[1] > best[0] ? MSI_PULL_PULLED : MSI_PULL_STAGED;
+    if (n[0] < enough || n[1] < enough) return MSI_CMA_UNDECIDED;
+    return best[1] > best[0] ? MSI_CMA_PULLED : MSI_CMA_STAGED;
 }
 
-enum msi_pull_verdict msi_pull_judge(struct msi_pull_trials *trials, int class, bool pulled, size_t bytes,
-                                     int64_t nanoseconds) {
+enum msi_cma_verdict msi_cma_judge(struct msi_cma_trials *trials, int class, bool pulled, size_t bytes,
+                                   int64_t nanoseconds) {
     int *n = trials->of[class].n;
     double *best = trials->of[class].best, rate = (double)bytes / (double)(nanoseconds > 0 ? nanoseconds : 1);
     if (rate > best[pulled]) best[pulled] = rate;
     n[pulled]++;
-    return msi_pull_verdict_of(trials, class);
+    return msi_cma_verdict_of(trials, class);
 }

@@ -11,31 +11,31 @@
 #include <stdint.h>
 
 enum {
-    MSI_PULL_FROM = 64 << 10, /* bytes; smaller messages are never pulled */
-    MSI_PULL_CLASSES = 6,     /* each four times the one before */
+    MSI_CMA_FROM = 64 << 10, /* bytes; smaller messages are never pulled */
+    MSI_CMA_CLASSES = 6,     /* each four times the one before */
 };
 
 /* The class of a size; -1 if it is too small. */
-int msi_pull_class(size_t bytes);
+int msi_cma_class(size_t bytes);
 
 /* Copies bytes of a process's memory; false, with errno set, if one of them cannot be read. */
-bool msi_pull(int pid, uint64_t from, void *to, size_t bytes);
+bool msi_cma_read(int pid, uint64_t from, void *to, size_t bytes);
 
-enum msi_pull_verdict { MSI_PULL_UNDECIDED, MSI_PULL_STAGED, MSI_PULL_PULLED };
+enum msi_cma_verdict { MSI_CMA_UNDECIDED, MSI_CMA_STAGED, MSI_CMA_PULLED };
 
 /* What was measured so far. Starts as zeros. */
-struct msi_pull_trials {
+struct msi_cma_trials {
     struct {
         int n[2];       /* by whether it was pulled */
         double best[2]; /* bytes per nanosecond */
-    } of[MSI_PULL_CLASSES];
+    } of[MSI_CMA_CLASSES];
 };
 
 /* What the trials of a class say so far. */
-enum msi_pull_verdict msi_pull_verdict_of(const struct msi_pull_trials *trials, int class);
+enum msi_cma_verdict msi_cma_verdict_of(const struct msi_cma_trials *trials, int class);
 
 /* Takes one more measurement; returns what the class's trials say now. */
-enum msi_pull_verdict msi_pull_judge(struct msi_pull_trials *trials, int class, bool pulled, size_t bytes,
-                                     int64_t nanoseconds);
+enum msi_cma_verdict msi_cma_judge(struct msi_cma_trials *trials, int class, bool pulled, size_t bytes,
+                                   int64_t nanoseconds);
 
 #endif

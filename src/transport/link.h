@@ -138,8 +138,8 @@ mst_status msi_link_open_tcp(int fd, struct msi_link **link);
  */
 size_t msi_link_shm_bytes(void);
 /* Whether large sends go by the receiver reading this process's memory; judged: where it can and where that was faster. */
-enum msi_pulling { MSI_PULLING_JUDGED, MSI_PULLING_ALWAYS, MSI_PULLING_NEVER };
-void msi_link_shm_pulling(struct msi_link *link, enum msi_pulling pulling);
+enum msi_cma_mode { MSI_CMA_MODE_JUDGED, MSI_CMA_MODE_ALWAYS, MSI_CMA_MODE_NEVER };
+void msi_link_shm_cma(struct msi_link *link, enum msi_cma_mode pulling);
 /* Where ranks take turns on a processor: lets more be sent before the other side must have its turn. */
 void msi_link_shm_widen(struct msi_link *link);
 mst_status msi_link_open_shm(void *memory, int side, void (*posted)(void *arg), void *arg,

@@ -1,5 +1,5 @@
 /*
- * listener.c - the one door of a rank. See listener.h.
+ * listener.c - the one endpoint of a rank. See listener.h.
  *
  * A connection is a guest: first among the strangers, oldest first, watched by the epoll descriptor; once its
  * hello is good, among the known, where nobody reads from it until it is taken.
@@ -37,7 +37,7 @@ struct msi_listener {
     uint32_t rank, size;
     int64_t stall;                    /* nanoseconds */
     struct msi_list strangers, known; /* of struct guest */
-    struct msi_list bells;            /* of struct msi_listener_bell */
+    struct msi_list wake_fds;         /* of struct msi_listener_wake */
     size_t count, limit;              /* of both together */
 };
 
@@ -73,9 +73,9 @@ static struct guest *find(const struct msi_listener *l, uint64_t group, uint32_t
 
 static void ring(const struct msi_listener *l, uint64_t group) {
     const uint64_t one = 1;
-    for (struct msi_list *node = l->bells.next; node != &l->bells; node = node->next) {
-        const struct msi_listener_bell *bell = msi_container(node, struct msi_listener_bell, node);
-        ssize_t n = bell->group == group ? write(bell->fd, &one, sizeof one) : 0;
+    for (struct msi_list *node = l->wake_fds.next; node != &l->wake_fds; node = node->next) {
+        const struct msi_listener_wake *wake_fd = msi_container(node, struct msi_listener_wake, node);
+        ssize_t n = wake_fd->group == group ? write(wake_fd->fd, &one, sizeof one) : 0;
         (void)n; /* one that is full has rung */
     }
 }
@@ -209,15 +209,15 @@ int msi_listener_take(struct msi_listener *l, uint64_t group, int from, int chan
     return fd;
 }
 
-void msi_listener_watch(struct msi_listener *l, struct msi_listener_bell *bell) {
+void msi_listener_watch(struct msi_listener *l, struct msi_listener_wake *wake_fd) {
     pthread_mutex_lock(&l->lock);
-    msi_list_push(&l->bells, &bell->node);
+    msi_list_push(&l->wake_fds, &wake_fd->node);
     pthread_mutex_unlock(&l->lock);
 }
 
-void msi_listener_unwatch(struct msi_listener *l, struct msi_listener_bell *bell) {
+void msi_listener_unwatch(struct msi_listener *l, struct msi_listener_wake *wake_fd) {
     pthread_mutex_lock(&l->lock);
-    msi_list_remove(&bell->node);
+    msi_list_remove(&wake_fd->node);
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -236,7 +236,7 @@ void msi_listener_set_stall(struct msi_listener *l, int stall_ms) {
 }
 
 /* The two descriptors. */
-static mst_status open_door(const struct msi_address *address, struct msi_listener *l) {
+static mst_status open_endpoint(const struct msi_address *address, struct msi_listener *l) {
     mst_status st = msi_listen(address, &l->fd, &l->port);
     if (st != MST_OK) return st;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
@@ -252,7 +252,7 @@ mst_status msi_listener_open(const struct msi_address *address, uint64_t world, 
                              struct msi_listener **listener) {
     struct msi_listener *l = calloc(1, sizeof *l);
     if (!l) return msi_fail_memory();
-    mst_status st = open_door(address, l);
+    mst_status st = open_endpoint(address, l);
     if (st != MST_OK) {
         free(l);
         return st;
@@ -265,7 +265,7 @@ mst_status msi_listener_open(const struct msi_address *address, uint64_t world, 
     l->limit = (size_t)size * KEPT_PER_RANK + KEPT_MORE;
     msi_list_init(&l->strangers);
     msi_list_init(&l->known);
-    msi_list_init(&l->bells);
+    msi_list_init(&l->wake_fds);
     *listener = l;
     return MST_OK;
 }

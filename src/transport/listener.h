@@ -1,11 +1,11 @@
 /*
- * listener.h - the one door of a rank: other ranks connect to it, say who they are, and are kept until the
+ * listener.h - the one endpoint of a rank: other ranks connect to it, say who they are, and are kept until the
  * group that they mean asks for them.
  *
  *  1. Each world of a process has one listener, opened when the first group needs it. Any thread may use it:
- *     one lock, which nobody waits for: where another thread is at the door, it is asked again later.
+ *     one lock, which nobody waits for: where another thread is at the endpoint, it is asked again later.
  *  2. Nothing here blocks. Connections come in and are checked in msi_listener_progress; who waits for one
- *     calls that, asks msi_listener_take, and polls msi_listener_fd and a bell of its own in between.
+ *     calls that, asks msi_listener_take, and polls msi_listener_fd and a wake_fd of its own in between.
  *  3. Whoever connects is a stranger until its hello is checked (see wire/hello.h). Strangers that say
  *     nothing or something wrong are dismissed and stand in nobody's way; a stranger sees nothing but one
  *     byte.
@@ -43,13 +43,13 @@ void msi_listener_set_stall(struct msi_listener *listener, int stall_ms);
  * Somebody who sleeps until a connection for its group is there. Polling msi_listener_fd alone is not enough: another thread
  * may have taken it in. From watch to unwatch the number 1 is written to fd, an eventfd, each time one comes.
  */
-struct msi_listener_bell {
+struct msi_listener_wake {
     struct msi_list node;
     uint64_t group;
     int fd;
 };
-void msi_listener_watch(struct msi_listener *listener, struct msi_listener_bell *bell);
-void msi_listener_unwatch(struct msi_listener *listener, struct msi_listener_bell *bell);
+void msi_listener_watch(struct msi_listener *listener, struct msi_listener_wake *wake_fd);
+void msi_listener_unwatch(struct msi_listener *listener, struct msi_listener_wake *wake_fd);
 
 /* Accepts, reads hellos and answers them; dismisses who took too long. Nothing if another thread is at it. */
 void msi_listener_progress(struct msi_listener *listener);
@@ -62,7 +62,7 @@ void msi_listener_progress(struct msi_listener *listener);
 int msi_listener_take(struct msi_listener *listener, uint64_t group, int from, int channel, int stream,
                       int *streams);
 
-/* Closes the door and all connections that nobody took. NULL is fine. */
+/* Closes the endpoint and all connections that nobody took. NULL is fine. */
 void msi_listener_close(struct msi_listener *listener);
 
 #endif

@@ -30,11 +30,11 @@ struct lane {
     struct piece pieces[PIECES];
 };
 
-struct bundle {
+struct multi {
     struct msi_link link;
     int n;
     size_t unit; /* bytes of the stream that travel together */
-    struct msi_link *links[MSI_BUNDLE_MOST];
+    struct msi_link *links[MSI_MULTI_SOCKET_MOST];
     struct lane out, in;
     int epoll; /* of the links, for sleepers */
     struct sight *sights;
@@ -59,24 +59,23 @@ static struct piece *piece_at(struct lane *lane, unsigned i) {
 }
 
 /* The link that carries a place of the stream. */
-static struct msi_link *carrier(const struct bundle *bundle, uint64_t place) {
-    return bundle->links[place / bundle->unit % (unsigned)bundle->n];
+static struct msi_link *carrier(const struct multi *multi, uint64_t place) {
+    return multi->links[place / multi->unit % (unsigned)multi->n];
 }
 
 /* Posts what follows after cut bytes of a transfer, as far as it goes on one link. */
-static void post_piece(const struct bundle *bundle, struct lane *lane, struct msi_transfer *whole,
-                       size_t cut) {
+static void post_piece(const struct multi *multi, struct lane *lane, struct msi_transfer *whole, size_t cut) {
     struct piece *piece = piece_at(lane, lane->count++);
-    size_t len = bundle->unit - lane->posted % bundle->unit;
+    size_t len = multi->unit - lane->posted % multi->unit;
     if (len > whole->len - cut) len = whole->len - cut;
     piece->whole = whole;
-    lane->post(carrier(bundle, lane->posted), &piece->part, whole->data + cut, len);
+    lane->post(carrier(multi, lane->posted), &piece->part, whole->data + cut, len);
     lane->posted += len;
     lane->cut = cut + len;
 }
 
 /* Posts pieces of what is queued, as many as there is room for. */
-static void feed(const struct bundle *bundle, struct lane *lane) {
+static void feed(const struct multi *multi, struct lane *lane) {
     struct msi_list *node = lane->queue->next;
     if (node == lane->queue) return;
     if (lane->count)
@@ -87,7 +86,7 @@ static void feed(const struct bundle *bundle, struct lane *lane) {
     while (node != lane->queue && lane->count < PIECES) {
         struct msi_transfer *whole = msi_container(node, struct msi_transfer, node);
         if (cut < whole->len) {
-            post_piece(bundle, lane, whole, cut);
+            post_piece(multi, lane, whole, cut);
             cut = lane->cut;
         } else {
             node = node->next;
@@ -115,13 +114,13 @@ static bool count(struct lane *lane) {
 }
 
 /* Takes back the pieces from the i-th on; they are posted again later. False if some of them have moved. */
-static bool take_back(const struct bundle *bundle, struct lane *lane, unsigned i) {
+static bool take_back(const struct multi *multi, struct lane *lane, unsigned i) {
     for (unsigned j = i; j < lane->count; j++)
         if (piece_at(lane, j)->part.done) return false;
     while (lane->count > i) {
         struct piece *last = piece_at(lane, --lane->count);
         lane->posted -= last->part.len;
-        msi_link_withdraw(carrier(bundle, lane->posted), &last->part);
+        msi_link_withdraw(carrier(multi, lane->posted), &last->part);
     }
     if (i > 0)
         lane->cut = piece_at(lane, i - 1)->whole->len; /* where one transfer ends and the next begins */
@@ -129,13 +128,13 @@ static bool take_back(const struct bundle *bundle, struct lane *lane, unsigned i
 }
 
 static bool withdraw(struct msi_link *link, struct msi_transfer *transfer) {
-    struct bundle *bundle = msi_container(link, struct bundle, link);
+    struct multi *multi = msi_container(link, struct multi, link);
     bool untouched = transfer->done == 0;
     for (int way = 0; way < 2; way++) {
-        struct lane *lane = way ? &bundle->in : &bundle->out;
+        struct lane *lane = way ? &multi->in : &multi->out;
         for (unsigned i = 0; i < lane->count; i++) {
             if (piece_at(lane, i)->whole != transfer) continue;
-            untouched = take_back(bundle, lane, i) && untouched;
+            untouched = take_back(multi, lane, i) && untouched;
             break;
         }
     }
@@ -143,30 +142,30 @@ static bool withdraw(struct msi_link *link, struct msi_transfer *transfer) {
     return untouched;
 }
 
-static void fail_as(struct bundle *bundle, const struct msi_link *link) {
-    msi_link_fail(&bundle->link, link->status, "%s", link->why);
+static void fail_as(struct multi *multi, const struct msi_link *link) {
+    msi_link_fail(&multi->link, link->status, "%s", link->why);
 }
 
 /* What the peer sent before it hung up comes first, so sends fail only when nothing moves any more. */
-static void check_end(struct bundle *bundle, bool moved) {
-    const struct msi_link *next = carrier(bundle, bundle->in.counted);
-    if (next->status != MST_OK) fail_as(bundle, next);
-    if (moved || msi_list_empty(&bundle->link.sends)) return;
-    for (int i = 0; i < bundle->n; i++)
-        if (bundle->links[i]->status != MST_OK) fail_as(bundle, bundle->links[i]);
+static void check_end(struct multi *multi, bool moved) {
+    const struct msi_link *next = carrier(multi, multi->in.counted);
+    if (next->status != MST_OK) fail_as(multi, next);
+    if (moved || msi_list_empty(&multi->link.sends)) return;
+    for (int i = 0; i < multi->n; i++)
+        if (multi->links[i]->status != MST_OK) fail_as(multi, multi->links[i]);
 }
 
 static bool progress(struct msi_link *link) {
-    struct bundle *bundle = msi_container(link, struct bundle, link);
+    struct multi *multi = msi_container(link, struct multi, link);
     if (link->status != MST_OK) return false;
     bool moved = false;
-    feed(bundle, &bundle->out);
-    feed(bundle, &bundle->in);
-    for (int i = 0; i < bundle->n; i++)
-        if (bundle->links[i]->ops->progress(bundle->links[i])) moved = true;
-    if (count(&bundle->out)) moved = true;
-    if (count(&bundle->in)) moved = true;
-    check_end(bundle, moved);
+    feed(multi, &multi->out);
+    feed(multi, &multi->in);
+    for (int i = 0; i < multi->n; i++)
+        if (multi->links[i]->ops->progress(multi->links[i])) moved = true;
+    if (count(&multi->out)) moved = true;
+    if (count(&multi->in)) moved = true;
+    check_end(multi, moved);
     return moved;
 }
 
@@ -184,57 +183,59 @@ static bool watch(int epoll, const struct msi_link *link, struct sight *sight) {
 _Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLRDHUP == POLLRDHUP, "one set of events");
 
 static int descriptor(const struct msi_link *link, short *events) {
-    const struct bundle *bundle = msi_container(link, const struct bundle, link);
+    const struct multi *multi = msi_container(link, const struct multi, link);
     *events = POLLIN;
     if (link->status != MST_OK) return -1;
-    for (int i = 0; i < bundle->n; i++)
-        if (!watch(bundle->epoll, bundle->links[i], &bundle->sights[i])) return -1;
-    return bundle->epoll;
+    for (int i = 0; i < multi->n; i++)
+        if (!watch(multi->epoll, multi->links[i], &multi->sights[i])) return -1;
+    return multi->epoll;
 }
 
-static void close_bundle(struct msi_link *link) {
-    struct bundle *bundle = msi_container(link, struct bundle, link);
-    for (int i = 0; i < bundle->n; i++) bundle->links[i]->ops->close(bundle->links[i]);
-    close(bundle->epoll);
-    free(bundle->sights);
-    free(bundle);
+static void close_multi_socket(struct msi_link *link) {
+    struct multi *multi = msi_container(link, struct multi, link);
+    for (int i = 0; i < multi->n; i++) multi->links[i]->ops->close(multi->links[i]);
+    close(multi->epoll);
+    free(multi->sights);
+    free(multi);
 }
 
 static const struct msi_link_ops ops = {
-    .name = "bundle",
+    .name = "multi",
     .progress = progress,
     .descriptor = descriptor,
-    .close = close_bundle,
+    .close = close_multi_socket,
     .withdraw = withdraw,
 };
 
-mst_status msi_link_open_bundle(struct msi_link *const *links, int n, size_t unit, struct msi_link **link) {
-    if (n < 1 || n > MSI_BUNDLE_MOST || unit == 0)
-        return msi_fail(MST_ERR_INVALID, NULL, "%d links cannot be bundled: at most %d", n, MSI_BUNDLE_MOST);
-    struct bundle *bundle = calloc(1, sizeof *bundle);
+mst_status msi_link_open_multi_socket(struct msi_link *const *links, int n, size_t unit,
+                                      struct msi_link **link) {
+    if (n < 1 || n > MSI_MULTI_SOCKET_MOST || unit == 0)
+        return msi_fail(MST_ERR_INVALID, NULL, "%d links cannot be bundled: at most %d", n,
+                        MSI_MULTI_SOCKET_MOST);
+    struct multi *multi = calloc(1, sizeof *multi);
     struct sight *sights = calloc((size_t)n, sizeof *sights);
     int epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (!bundle || !sights || epoll < 0) {
+    if (!multi || !sights || epoll < 0) {
         mst_status st =
-            bundle && sights ? msi_fail_errno(errno, "cannot make an epoll descriptor") : msi_fail_memory();
+            multi && sights ? msi_fail_errno(errno, "cannot make an epoll descriptor") : msi_fail_memory();
         if (epoll >= 0) close(epoll);
         free(sights);
-        free(bundle);
+        free(multi);
         return st;
     }
-    msi_link_init(&bundle->link, &ops);
-    bundle->n = n;
-    bundle->unit = unit;
-    bundle->epoll = epoll;
-    bundle->sights = sights;
-    bundle->out.queue = &bundle->link.sends;
-    bundle->out.post = post_send;
-    bundle->in.queue = &bundle->link.receives;
-    bundle->in.post = post_receive;
+    msi_link_init(&multi->link, &ops);
+    multi->n = n;
+    multi->unit = unit;
+    multi->epoll = epoll;
+    multi->sights = sights;
+    multi->out.queue = &multi->link.sends;
+    multi->out.post = post_send;
+    multi->in.queue = &multi->link.receives;
+    multi->in.post = post_receive;
     for (int i = 0; i < n; i++) {
-        bundle->links[i] = links[i];
+        multi->links[i] = links[i];
         sights[i].fd = -1;
     }
-    *link = &bundle->link;
+    *link = &multi->link;
     return MST_OK;
 }

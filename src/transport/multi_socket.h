@@ -14,9 +14,10 @@
 #include "transport/link.h"
 
 /* Measured: shorter units cost a message of their size up to half its time again, where nothing limits a connection. */
-enum { MSI_BUNDLE_MOST = 16, MSI_BUNDLE_UNIT = 256 << 10 };
+enum { MSI_MULTI_SOCKET_MOST = 16, MSI_MULTI_SOCKET_UNIT = 256 << 10 };
 
 /* Owns the links from now on, unless it fails. Both sides give them in the same order, and the same unit. */
-mst_status msi_link_open_bundle(struct msi_link *const *links, int n, size_t unit, struct msi_link **link);
+mst_status msi_link_open_multi_socket(struct msi_link *const *links, int n, size_t unit,
+                                      struct msi_link **link);
 
 #endif

@@ -36,7 +36,7 @@ struct shm {
     bool borrowed;  /* those bytes are in the other side's memory … */
     uint64_t from;  /* … from there on */
     uint64_t lent;  /* number of the cell by which the first send is lent; 0: it is not */
-    struct msi_lending lending;
+    struct msi_rendezvous rendezvous;
 };
 
 static void wake(const struct shm *shm) {
@@ -49,7 +49,7 @@ static size_t queued(const struct msi_list *queue, size_t limit) {
     for (const struct msi_list *node = queue->next; node != queue; node = node->next) {
         const struct msi_transfer *transfer = msi_container(node, struct msi_transfer, node);
         size_t left = msi_transfer_left(transfer);
-        if (n && transfer->done == 0 && left >= MSI_PULL_FROM) break;
+        if (n && transfer->done == 0 && left >= MSI_CMA_FROM) break;
         if (left >= limit - n) return limit;
         n += left;
     }
@@ -83,7 +83,7 @@ static void fill_cell(struct shm *shm) {
 
 static void lend(struct shm *shm) {
     const struct msi_transfer *first = msi_link_first(&shm->link.sends);
-    struct msi_loan loan = {(uintptr_t)first->data, first->len};
+    struct msi_rendezvous_offer loan = {(uintptr_t)first->data, first->len};
     memcpy(msi_ring_next(&shm->out)->bytes, &loan, sizeof loan);
     publish(shm, MSI_CELL_LENT | sizeof loan);
     shm->lent = shm->out.filled;
@@ -103,7 +103,7 @@ static bool fill_cells(struct shm *shm) {
     bool returned = shm->lent && take_back(shm);
     if (shm->lent) return false;
     for (; n < BURST && !shm->lent && !msi_list_empty(&shm->link.sends) && has_room(shm); n++) {
-        if (msi_lending_wanted(&shm->lending, msi_link_first(&shm->link.sends)))
+        if (msi_rendezvous_wanted(&shm->rendezvous, msi_link_first(&shm->link.sends)))
             lend(shm);
         else
             fill_cell(shm);
@@ -117,9 +117,9 @@ static bool open_cell(struct shm *shm) {
     uint32_t len;
     const struct msi_cell *cell = msi_ring_open(&shm->in, &len);
     if (!cell) return false;
-    shm->borrowed = len == (MSI_CELL_LENT | sizeof(struct msi_loan)) && shm->lending.tried;
+    shm->borrowed = len == (MSI_CELL_LENT | sizeof(struct msi_rendezvous_offer)) && shm->rendezvous.tried;
     if (shm->borrowed) {
-        struct msi_loan loan;
+        struct msi_rendezvous_offer loan;
         memcpy(&loan, cell->bytes, sizeof loan);
         shm->from = loan.from;
         shm->len = loan.bytes;
@@ -145,7 +145,7 @@ static void close_cell(struct shm *shm) {
 
 static bool is_closed_there(const struct shm *shm) {
     /* Acquires what close_shm released: the last cells that were filled. */
-    return atomic_load_explicit(&shm->lending.other->closed, memory_order_seq_cst);
+    return atomic_load_explicit(&shm->rendezvous.other->closed, memory_order_seq_cst);
 }
 
 static void fail_closed(struct shm *shm) {
@@ -154,7 +154,7 @@ static void fail_closed(struct shm *shm) {
 
 /* Pulls bytes that were lent; false if that cannot be, or they were taken back meanwhile. */
 static bool pull(struct shm *shm, char *to, size_t n) {
-    if (!msi_pull(shm->lending.other->pid, shm->from + shm->at, to, n)) {
+    if (!msi_cma_read(shm->rendezvous.other->pid, shm->from + shm->at, to, n)) {
         msi_link_fail(&shm->link, MST_ERR_PEER_LOST, "what the other side lent cannot be read: %s",
                       strerror(errno));
         return false;
@@ -169,13 +169,13 @@ static bool pull(struct shm *shm, char *to, size_t n) {
 static bool take_bytes(struct shm *shm, size_t most) {
     struct msi_transfer *to = msi_link_first(&shm->link.receives);
     size_t n = msi_transfer_left(to) < most ? msi_transfer_left(to) : most;
-    bool measured = msi_lending_measures(&shm->lending, to);
-    if (measured && to->done == 0) msi_lending_begin(&shm->lending, to, shm->at == 0);
+    bool measured = msi_rendezvous_measures(&shm->rendezvous, to);
+    if (measured && to->done == 0) msi_rendezvous_begin(&shm->rendezvous, to, shm->at == 0);
     if (!shm->borrowed)
         memcpy(to->data + to->done, bytes_left(shm), n);
     else if (!pull(shm, to->data + to->done, n))
         return false;
-    if (measured && msi_transfer_left(to) == n) msi_lending_end(&shm->lending, to, shm->borrowed);
+    if (measured && msi_transfer_left(to) == n) msi_rendezvous_end(&shm->rendezvous, to, shm->borrowed);
     shm->at += n;
     msi_link_advance(to, n);
     return true;
@@ -206,7 +206,7 @@ static void look_for_end(struct shm *shm) {
 static bool progress(struct msi_link *link) {
     struct shm *shm = msi_container(link, struct shm, link);
     if (link->status != MST_OK) return false;
-    if (!shm->lending.tried) msi_lending_try(&shm->lending);
+    if (!shm->rendezvous.tried) msi_rendezvous_try(&shm->rendezvous);
     bool moved = fill_cells(shm);
     if (take_cells(shm)) moved = true;
     if (!moved) look_for_end(shm);
@@ -222,7 +222,7 @@ static int descriptor(const struct msi_link *link, short *events) {
 static void close_shm(struct msi_link *link) {
     struct shm *shm = msi_container(link, struct shm, link);
     /* Released to is_closed_there. */
-    atomic_store_explicit(&shm->lending.own->closed, 1, memory_order_seq_cst);
+    atomic_store_explicit(&shm->rendezvous.own->closed, 1, memory_order_seq_cst);
     wake(shm);
     free(shm);
 }
@@ -273,8 +273,8 @@ static const struct msi_link_ops ops = {
     .look_most = MSI_CELL_BYTES,
 };
 
-void msi_link_shm_pulling(struct msi_link *link, enum msi_pulling pulling) {
-    msi_lending_set(&msi_container(link, struct shm, link)->lending, pulling);
+void msi_link_shm_cma(struct msi_link *link, enum msi_cma_mode pulling) {
+    msi_rendezvous_set(&msi_container(link, struct shm, link)->rendezvous, pulling);
 }
 
 void msi_link_shm_widen(struct msi_link *link) {
@@ -297,8 +297,8 @@ mst_status msi_link_open_shm(void *memory, int side, void (*posted)(void *arg), 
     msi_link_init(&shm->link, &ops);
     shm->out = (struct msi_ring_out){.ring = &region->rings[side], .cells = MSI_RING_CELLS};
     shm->in.ring = &region->rings[1 - side];
-    shm->lending.own = &region->sides[side];
-    shm->lending.other = &region->sides[1 - side];
+    shm->rendezvous.own = &region->sides[side];
+    shm->rendezvous.other = &region->sides[1 - side];
     shm->posted = posted;
     shm->arg = arg;
     *link = &shm->link;

@@ -18,74 +18,76 @@ static pthread_mutex_t made_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const uint64_t magic = 0x6472616f426d756dull;
 
-static size_t board_bytes(int size) {
-    return sizeof(struct msi_board_head) + (size_t)size * sizeof(struct msi_area);
+static size_t region_bytes(int size) {
+    return sizeof(struct msi_shm_region_header) + (size_t)size * sizeof(struct msi_area);
 }
 
-_Static_assert(MSI_BOARD_PROCESSORS <= CPU_SETSIZE, "as many as a mask has");
+_Static_assert(MSI_SHM_REGION_PROCESSORS <= CPU_SETSIZE, "as many as a mask has");
 /* Relaxed: who asks has seen all ranks arrive. */
-static void tell_processors(struct msi_board_head *head) {
+static void tell_processors(struct msi_shm_region_header *head) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set)) return;
-    for (int cpu = 0; cpu < MSI_BOARD_PROCESSORS; cpu++)
+    for (int cpu = 0; cpu < MSI_SHM_REGION_PROCESSORS; cpu++)
         if (CPU_ISSET(cpu, &set))
             atomic_fetch_or_explicit(&head->processors[cpu / 64], (uint64_t)1 << cpu % 64,
                                      memory_order_relaxed);
 }
 
-static mst_status view(int rank, int size, const struct msi_segment *segment, struct msi_board **board) {
-    struct msi_board *made = calloc(1, sizeof *made);
-    int *bells = calloc((size_t)size, sizeof *bells);
-    if (!made || !bells) {
+static mst_status view(int rank, int size, const struct msi_segment *segment,
+                       struct msi_shm_region **region) {
+    struct msi_shm_region *made = calloc(1, sizeof *made);
+    int *wake_fds = calloc((size_t)size, sizeof *wake_fds);
+    if (!made || !wake_fds) {
         free(made);
-        free(bells);
+        free(wake_fds);
         return msi_fail_memory();
     }
-    for (int i = 0; i < size; i++) bells[i] = -1;
+    for (int i = 0; i < size; i++) wake_fds[i] = -1;
     unsigned char *base = segment->base;
-    *made = (struct msi_board){.segment = *segment,
-                               .head = segment->base,
-                               .areas = (struct msi_area *)(void *)(base + sizeof *made->head),
-                               .rank = rank,
-                               .size = size,
-                               .big_reader = -1,
-                               .bell = {-1, -1},
-                               .bells = bells};
+    *made = (struct msi_shm_region){.segment = *segment,
+                                    .head = segment->base,
+                                    .areas = (struct msi_area *)(void *)(base + sizeof *made->head),
+                                    .rank = rank,
+                                    .size = size,
+                                    .big_reader = -1,
+                                    .wake_fd = {-1, -1},
+                                    .wake_fds = wake_fds};
     msi_list_init(&made->made);
     tell_processors(made->head);
-    *board = made;
+    *region = made;
     return MST_OK;
 }
 
-int msi_board_processors(const struct msi_board *board) {
+int msi_shm_region_processors(const struct msi_shm_region *region) {
     int n = 0;
-    for (int i = 0; i < MSI_BOARD_PROCESSORS / 64; i++) {
-        uint64_t bits = atomic_load_explicit(&board->head->processors[i], memory_order_relaxed);
+    for (int i = 0; i < MSI_SHM_REGION_PROCESSORS / 64; i++) {
+        uint64_t bits = atomic_load_explicit(&region->head->processors[i], memory_order_relaxed);
         n += __builtin_popcountll(bits);
     }
     return n;
 }
 
-mst_status msi_board_make(int rank, int size, struct msi_board **board, char offer[MSI_BOARD_OFFER_MAX]) {
+mst_status msi_shm_region_make(int rank, int size, struct msi_shm_region **region,
+                               char offer[MSI_SHM_REGION_OFFER_MAX]) {
     struct msi_segment segment;
-    if (size > MSI_BOARD_RANKS)
+    if (size > MSI_SHM_REGION_RANKS)
         return msi_fail(MST_ERR_LIMIT, NULL, "%d ranks of one host in a group, at most %d are supported",
-                        size, MSI_BOARD_RANKS);
-    mst_status st = msi_segment_make("muster-board", board_bytes(size), &segment);
+                        size, MSI_SHM_REGION_RANKS);
+    mst_status st = msi_segment_make("muster-region", region_bytes(size), &segment);
     if (st != MST_OK) return st;
-    st = view(rank, size, &segment, board);
+    st = view(rank, size, &segment, region);
     if (st != MST_OK) {
         msi_segment_close(&segment);
         return st;
     }
-    struct msi_board_head *head = (*board)->head;
+    struct msi_shm_region_header *head = (*region)->head;
     head->magic = magic;
     head->size = (uint32_t)size;
     atomic_init(&head->users, 1);
-    (*board)->shares_mapping = true;
-    snprintf(offer, MSI_BOARD_OFFER_MAX, "%d %d", (int)getpid(), segment.fd);
+    (*region)->shares_mapping = true;
+    snprintf(offer, MSI_SHM_REGION_OFFER_MAX, "%d %d", (int)getpid(), segment.fd);
     pthread_mutex_lock(&made_lock);
-    msi_list_push(&made_here, &(*board)->made);
+    msi_list_push(&made_here, &(*region)->made);
     pthread_mutex_unlock(&made_lock);
     return MST_OK;
 }
@@ -99,106 +101,107 @@ static bool join_mapping(int pid, int fd, int size, struct msi_segment *segment)
     if (pid != getpid()) return false;
     pthread_mutex_lock(&made_lock);
     for (struct msi_list *at = made_here.next; at != &made_here && !found; at = at->next) {
-        const struct msi_board *board = msi_container(at, struct msi_board, made);
-        found = board->segment.fd == fd && board->size == size;
+        const struct msi_shm_region *region = msi_container(at, struct msi_shm_region, made);
+        found = region->segment.fd == fd && region->size == size;
         if (!found) continue;
-        *segment = (struct msi_segment){-1, board->segment.base, board->segment.size};
+        *segment = (struct msi_segment){-1, region->segment.base, region->segment.size};
         /* The maker is in the list, so it has not closed it; who leaves last unmaps. */
-        atomic_fetch_add_explicit(&board->head->users, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&region->head->users, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&made_lock);
     return found;
 }
 
-mst_status msi_board_attach(const char *offer, int rank, int size, struct msi_board **board) {
+mst_status msi_shm_region_attach(const char *offer, int rank, int size, struct msi_shm_region **region) {
     int pid, fd;
     struct msi_segment segment;
     if (sscanf(offer, "%d %d", &pid, &fd) != 2)
         return msi_fail(MST_ERR_PROTOCOL, NULL, "'%.60s' is no offer of shared memory", offer);
     bool joined = join_mapping(pid, fd, size, &segment);
-    mst_status st = joined ? MST_OK : msi_segment_attach(pid, fd, board_bytes(size), &segment);
+    mst_status st = joined ? MST_OK : msi_segment_attach(pid, fd, region_bytes(size), &segment);
     if (st != MST_OK) return st;
-    const struct msi_board_head *head = segment.base;
+    const struct msi_shm_region_header *head = segment.base;
     if (head->magic != magic || head->size != (uint32_t)size) {
         if (!joined) msi_segment_close(&segment);
-        return msi_fail(MST_ERR_PROTOCOL, NULL, "the segment of pid %d is no board of %d ranks", pid, size);
+        return msi_fail(MST_ERR_PROTOCOL, NULL, "the segment of pid %d is no region of %d ranks", pid, size);
     }
-    st = view(rank, size, &segment, board);
+    st = view(rank, size, &segment, region);
     if (st == MST_OK)
-        (*board)->shares_mapping = joined;
+        (*region)->shares_mapping = joined;
     else if (!joined)
         msi_segment_close(&segment);
     return st;
 }
 
-void msi_board_seal(struct msi_board *board) {
+void msi_shm_region_seal(struct msi_shm_region *region) {
     pthread_mutex_lock(&made_lock);
-    msi_list_remove(&board->made);
+    msi_list_remove(&region->made);
     pthread_mutex_unlock(&made_lock);
-    if (board->segment.fd >= 0) close(board->segment.fd);
-    board->segment.fd = -1;
+    if (region->segment.fd >= 0) close(region->segment.fd);
+    region->segment.fd = -1;
 }
 
-void msi_board_close(struct msi_board *board) {
-    if (!board) return;
-    for (int i = 0; i < board->size; i++)
-        if (board->bells[i] >= 0) close(board->bells[i]);
+void msi_shm_region_close(struct msi_shm_region *region) {
+    if (!region) return;
+    for (int i = 0; i < region->size; i++)
+        if (region->wake_fds[i] >= 0) close(region->wake_fds[i]);
     for (int i = 0; i < 2; i++)
-        if (board->bell[i] >= 0) close(board->bell[i]);
-    msi_board_seal(board);
+        if (region->wake_fd[i] >= 0) close(region->wake_fd[i]);
+    msi_shm_region_seal(region);
     /* acq_rel: whoever unmaps does so after the others' last access. */
-    if (!board->shares_mapping ||
-        atomic_fetch_sub_explicit(&board->head->users, 1, memory_order_acq_rel) == 1)
-        msi_segment_close(&board->segment);
-    free(board->bells);
-    free(board);
+    if (!region->shares_mapping ||
+        atomic_fetch_sub_explicit(&region->head->users, 1, memory_order_acq_rel) == 1)
+        msi_segment_close(&region->segment);
+    free(region->wake_fds);
+    free(region);
 }
 
-bool msi_board_may_announce(struct msi_board *board, uint64_t seq) {
-    if (seq < board->synced + MSI_SLOTS) return true;
+bool msi_shm_region_may_announce(struct msi_shm_region *region, uint64_t seq) {
+    if (seq < region->synced + MSI_SLOTS) return true;
     uint64_t least = seq - 1;
-    for (int rank = 0; rank < board->size; rank++) {
-        if (rank == board->rank) continue;
+    for (int rank = 0; rank < region->size; rank++) {
+        if (rank == region->rank) continue;
         uint64_t begun = seq - 1;
-        while (begun + MSI_SLOTS > seq && !msi_board_begun(board, rank, begun)) begun--;
+        while (begun + MSI_SLOTS > seq && !msi_shm_region_begun(region, rank, begun)) begun--;
         if (begun + MSI_SLOTS <= seq) return false;
         if (begun < least) least = begun;
     }
-    board->synced = least;
+    region->synced = least;
     return true;
 }
 
-int msi_board_verify(struct msi_board *board, uint64_t seq, uint64_t *differing) {
-    uint64_t q = board->verified + 1;
+int msi_shm_region_verify(struct msi_shm_region *region, uint64_t seq, uint64_t *differing) {
+    uint64_t q = region->verified + 1;
     if (q + MSI_SLOTS <= seq) q = seq - MSI_SLOTS + 1; /* earlier ones are overwritten */
     for (; q < seq; q++) {
-        uint64_t expected = q << 32 | board->signatures[q % MSI_SLOTS];
-        for (int rank = 0; rank < board->size; rank++) {
-            const struct msi_slot *slot = &board->areas[rank].slots[q % MSI_SLOTS];
+        uint64_t expected = q << 32 | region->signatures[q % MSI_SLOTS];
+        for (int rank = 0; rank < region->size; rank++) {
+            const struct msi_slot *slot = &region->areas[rank].slots[q % MSI_SLOTS];
             uint64_t flag = atomic_load_explicit(&slot->flag, memory_order_acquire);
             if ((uint32_t)(flag >> 32) != (uint32_t)q || flag == expected) continue;
             *differing = q;
             return rank;
         }
     }
-    board->verified = seq - 1;
+    region->verified = seq - 1;
     return -1;
 }
 
 /* A pipe whose writing end others open through /proc, as they do with segments. */
-static mst_status make_bell(struct msi_board *board) {
-    if (pipe2(board->bell, O_CLOEXEC | O_NONBLOCK)) {
-        board->bell[0] = board->bell[1] = -1;
+static mst_status make_wake_fd(struct msi_shm_region *region) {
+    if (pipe2(region->wake_fd, O_CLOEXEC | O_NONBLOCK)) {
+        region->wake_fd[0] = region->wake_fd[1] = -1;
         return msi_fail_errno(errno, "cannot make a pipe");
     }
-    uint64_t where = (uint64_t)(uint32_t)getpid() << 32 | (uint32_t)(board->bell[1] + 1);
-    atomic_store_explicit(&msi_board_own(board)->bell, where, memory_order_release); /* read by open_bell */
+    uint64_t where = (uint64_t)(uint32_t)getpid() << 32 | (uint32_t)(region->wake_fd[1] + 1);
+    atomic_store_explicit(&msi_shm_region_own(region)->wake_fd, where,
+                          memory_order_release); /* read by open_wake_fd */
     return MST_OK;
 }
 
-static int open_bell(const struct msi_board *board, int rank) {
+static int open_wake_fd(const struct msi_shm_region *region, int rank) {
     uint64_t where =
-        atomic_load_explicit(&board->areas[rank].bell, memory_order_acquire); /* set by make_bell */
+        atomic_load_explicit(&region->areas[rank].wake_fd, memory_order_acquire); /* set by make_wake_fd */
     char path[64];
     if (where == 0) return -1;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)(where >> 32), (int)(uint32_t)where - 1);
@@ -206,46 +209,46 @@ static int open_bell(const struct msi_board *board, int rank) {
                           O_CLOEXEC); /* a reader too: writing to one that is gone raises no signal */
 }
 
-void msi_board_ring(const struct msi_board *board, int rank) {
+void msi_shm_region_ring(const struct msi_shm_region *region, int rank) {
     char byte = 0;
-    if (board->bells[rank] < 0) board->bells[rank] = open_bell(board, rank);
-    if (board->bells[rank] < 0) return; /* it is gone, and wakes by itself otherwise */
-    ssize_t n = write(board->bells[rank], &byte, 1);
+    if (region->wake_fds[rank] < 0) region->wake_fds[rank] = open_wake_fd(region, rank);
+    if (region->wake_fds[rank] < 0) return; /* it is gone, and wakes by itself otherwise */
+    ssize_t n = write(region->wake_fds[rank], &byte, 1);
     (void)n;
 }
 
 /* What a rank awaits is read behind its bit: if that is of a later sleep, it has looked since and seen what this rank did. */
-static bool concerns(const struct msi_board *board, int rank) {
-    uint64_t awaits = atomic_load_explicit(&board->areas[rank].awaits, memory_order_relaxed);
-    return awaits == 0 || awaits == (uint64_t)board->rank + 1;
+static bool concerns(const struct msi_shm_region *region, int rank) {
+    uint64_t awaits = atomic_load_explicit(&region->areas[rank].awaits, memory_order_relaxed);
+    return awaits == 0 || awaits == (uint64_t)region->rank + 1;
 }
 
-void msi_board_wake(const struct msi_board *board, bool announcement) {
-    for (int i = 0; i < (board->size + 63) / 64; i++) {
-        uint64_t bits = atomic_load_explicit(&board->head->asleep[i], memory_order_seq_cst);
+void msi_shm_region_wake(const struct msi_shm_region *region, bool announcement) {
+    for (int i = 0; i < (region->size + 63) / 64; i++) {
+        uint64_t bits = atomic_load_explicit(&region->head->asleep[i], memory_order_seq_cst);
         for (; bits; bits &= bits - 1) {
             int rank = i * 64 + __builtin_ctzll(bits);
-            if (rank >= board->size || rank == board->rank) continue;
-            if (!announcement || concerns(board, rank)) msi_board_ring(board, rank);
+            if (rank >= region->size || rank == region->rank) continue;
+            if (!announcement || concerns(region, rank)) msi_shm_region_ring(region, rank);
         }
     }
 }
 
-mst_status msi_board_asleep(struct msi_board *board, int awaits, int *descriptor) {
-    mst_status st = board->bell[0] >= 0 ? MST_OK : make_bell(board);
+mst_status msi_shm_region_asleep(struct msi_shm_region *region, int awaits, int *descriptor) {
+    mst_status st = region->wake_fd[0] >= 0 ? MST_OK : make_wake_fd(region);
     if (st != MST_OK) return st;
-    atomic_store_explicit(&msi_board_own(board)->awaits, (uint64_t)(awaits + 1), memory_order_relaxed);
-    atomic_fetch_or_explicit(&board->head->asleep[board->rank / 64], (uint64_t)1 << board->rank % 64,
+    atomic_store_explicit(&msi_shm_region_own(region)->awaits, (uint64_t)(awaits + 1), memory_order_relaxed);
+    atomic_fetch_or_explicit(&region->head->asleep[region->rank / 64], (uint64_t)1 << region->rank % 64,
                              memory_order_seq_cst);
     atomic_thread_fence(
-        memory_order_seq_cst); /* rule 3: the caller looks after this; pairs with msi_board_post */
-    *descriptor = board->bell[0];
+        memory_order_seq_cst); /* rule 3: the caller looks after this; pairs with msi_shm_region_post */
+    *descriptor = region->wake_fd[0];
     return MST_OK;
 }
 
-void msi_board_awake(struct msi_board *board) {
+void msi_shm_region_awake(struct msi_shm_region *region) {
     char bytes[64];
-    atomic_fetch_and_explicit(&board->head->asleep[board->rank / 64], ~((uint64_t)1 << board->rank % 64),
+    atomic_fetch_and_explicit(&region->head->asleep[region->rank / 64], ~((uint64_t)1 << region->rank % 64),
                               memory_order_relaxed);
-    while (read(board->bell[0], bytes, sizeof bytes) == sizeof bytes) continue;
+    while (read(region->wake_fd[0], bytes, sizeof bytes) == sizeof bytes) continue;
 }

@@ -1,10 +1,10 @@
-/* roster.c - what ranks write into the store to find each other. See members.h. */
+/* members.c - what ranks write into the store to find each other. See members.h. */
 #include "wire/members.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
 
-void msi_roster_write(struct msi_buf *out, const struct msi_roster_entry *entry) {
+void msi_members_write(struct msi_buf *out, const struct msi_member_entry *entry) {
     msi_put_u32(out, entry->rank);
     msi_put_u32(out, entry->pid);
     msi_put_u64(out, entry->place);
@@ -14,9 +14,9 @@ static void step(struct msi_str *text, const struct msi_reader *r) {
     *text = msi_str(r->p, r->left);
 }
 
-bool msi_roster_next(struct msi_str *text, struct msi_roster_entry *entry) {
+bool msi_members_next(struct msi_str *text, struct msi_member_entry *entry) {
     struct msi_reader r = msi_reader(text->p, text->n);
-    *entry = (struct msi_roster_entry){msi_read_u32(&r), 0, 0};
+    *entry = (struct msi_member_entry){msi_read_u32(&r), 0, 0};
     entry->pid = msi_read_u32(&r);
     entry->place = msi_read_u64(&r);
     if (!r.bad) step(text, &r);

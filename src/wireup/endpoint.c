@@ -10,26 +10,26 @@
 
 enum { KEY_MAX = 768, NUMBER_MAX = 24, TOLD_MAX = 32 };
 
-mst_status msi_door_init(struct msi_door *door, int rank, int size, const char *prefix, const char *address,
-                         uint64_t tuning) {
-    *door =
-        (struct msi_door){.rank = rank, .size = size, .prefix = prefix, .address = address, .tuning = tuning};
-    door->ports = calloc((size_t)size, sizeof *door->ports);
-    if (!door->ports) return msi_fail_memory();
-    pthread_mutex_init(&door->lock, NULL);
+mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, const char *prefix,
+                             const char *address, uint64_t tuning) {
+    *endpoint = (struct msi_endpoint){
+        .rank = rank, .size = size, .prefix = prefix, .address = address, .tuning = tuning};
+    endpoint->ports = calloc((size_t)size, sizeof *endpoint->ports);
+    if (!endpoint->ports) return msi_fail_memory();
+    pthread_mutex_init(&endpoint->lock, NULL);
     return MST_OK;
 }
 
-void msi_door_close(struct msi_door *door) {
-    if (!door->ports) return;
-    msi_listener_close(door->listener);
-    pthread_mutex_destroy(&door->lock);
-    free(door->ports);
-    door->ports = NULL;
+void msi_endpoint_close(struct msi_endpoint *endpoint) {
+    if (!endpoint->ports) return;
+    msi_listener_close(endpoint->listener);
+    pthread_mutex_destroy(&endpoint->lock);
+    free(endpoint->ports);
+    endpoint->ports = NULL;
 }
 
-static struct msi_str key_of(const struct msi_door *door, const char *name, char out[KEY_MAX]) {
-    snprintf(out, KEY_MAX, "%sdoor/%s", door->prefix, name);
+static struct msi_str key_of(const struct msi_endpoint *endpoint, const char *name, char out[KEY_MAX]) {
+    snprintf(out, KEY_MAX, "%sdoor/%s", endpoint->prefix, name);
     return msi_cstr(out);
 }
 
@@ -44,11 +44,11 @@ static bool read_text(struct msi_reader *r, char text[TOLD_MAX]) {
 
 static mst_status refuse_text(void) {
     return msi_fail(MST_ERR_PROTOCOL, NULL,
-                    "what the store has of the world's doors is not what ranks write there");
+                    "what the store has of the world's endpoints is not what ranks write there");
 }
 
 /* All ranks must agree on the world's number: the first one to come draws it. */
-static mst_status agree(struct msi_door *door, msi_door_exec *exec, void *context,
+static mst_status agree(struct msi_endpoint *endpoint, msi_endpoint_exec *exec, void *context,
                         const struct msi_wait *wait) {
     char key[KEY_MAX], text[TOLD_MAX];
     uint64_t drawn;
@@ -57,102 +57,106 @@ static mst_status agree(struct msi_door *door, msi_door_exec *exec, void *contex
     while (drawn == 0);
     snprintf(text, sizeof text, "%llx", (unsigned long long)drawn);
     struct msi_exchange x = {
-        .req = {.op = MSI_OP_COMPARE_SET, .key = key_of(door, "id", key), .desired = msi_cstr(text)}};
+        .req = {.op = MSI_OP_COMPARE_SET, .key = key_of(endpoint, "id", key), .desired = msi_cstr(text)}};
     mst_status st = exec(context, wait, &x, 1);
     if (st == MST_OK) st = x.status;
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
     if (st == MST_OK && !(read_text(&r, text) && sscanf(text, "%llx", &number) == 1 && number))
         st = refuse_text();
-    if (st == MST_OK) door->world = number;
+    if (st == MST_OK) endpoint->world = number;
     msi_exchange_free(&x, 1);
     return st;
 }
 
-static mst_status tell(struct msi_door *door, int port, msi_door_exec *exec, void *context,
+static mst_status tell(struct msi_endpoint *endpoint, int port, msi_endpoint_exec *exec, void *context,
                        const struct msi_wait *wait) {
     char key[KEY_MAX], text[TOLD_MAX], name[NUMBER_MAX];
-    snprintf(text, sizeof text, "%d %llx", port, (unsigned long long)door->tuning);
-    snprintf(name, sizeof name, "%d", door->rank);
+    snprintf(text, sizeof text, "%d %llx", port, (unsigned long long)endpoint->tuning);
+    snprintf(name, sizeof name, "%d", endpoint->rank);
     struct msi_exchange x = {
-        .req = {.op = MSI_OP_SET, .key = key_of(door, name, key), .value = msi_cstr(text)}};
+        .req = {.op = MSI_OP_SET, .key = key_of(endpoint, name, key), .value = msi_cstr(text)}};
     mst_status st = exec(context, wait, &x, 1);
     msi_exchange_free(&x, 1);
     return st;
 }
 
-static mst_status open_locked(struct msi_door *door, msi_door_exec *exec, void *context,
+static mst_status open_locked(struct msi_endpoint *endpoint, msi_endpoint_exec *exec, void *context,
                               const struct msi_wait *wait) {
     struct msi_address address = {.port = 0};
-    snprintf(address.host, sizeof address.host, "%s", door->address);
-    mst_status st = agree(door, exec, context, wait);
-    if (st == MST_OK) st = msi_listener_open(&address, door->world, door->rank, door->size, &door->listener);
+    snprintf(address.host, sizeof address.host, "%s", endpoint->address);
+    mst_status st = agree(endpoint, exec, context, wait);
+    if (st == MST_OK)
+        st =
+            msi_listener_open(&address, endpoint->world, endpoint->rank, endpoint->size, &endpoint->listener);
     if (st == MST_ERR_ADDRESS) { /* the others reach us by an address that is not ours: a translated one */
-        snprintf(address.host, sizeof address.host, "%s", strchr(door->address, ':') ? "::" : "0.0.0.0");
-        st = msi_listener_open(&address, door->world, door->rank, door->size, &door->listener);
+        snprintf(address.host, sizeof address.host, "%s", strchr(endpoint->address, ':') ? "::" : "0.0.0.0");
+        st =
+            msi_listener_open(&address, endpoint->world, endpoint->rank, endpoint->size, &endpoint->listener);
     }
     if (st != MST_OK) return st;
-    st = tell(door, msi_listener_port(door->listener), exec, context, wait);
+    st = tell(endpoint, msi_listener_port(endpoint->listener), exec, context, wait);
     if (st == MST_OK) {
-        msi_log(backend, INFO, "listening on %s port %d", address.host, msi_listener_port(door->listener));
+        msi_log(backend, INFO, "listening on %s port %d", address.host,
+                msi_listener_port(endpoint->listener));
         return MST_OK;
     }
-    msi_listener_close(door->listener);
-    door->listener = NULL;
+    msi_listener_close(endpoint->listener);
+    endpoint->listener = NULL;
     return st;
 }
 
-mst_status msi_door_open(struct msi_door *door, msi_door_exec *exec, void *context,
-                         const struct msi_wait *wait) {
-    pthread_mutex_lock(&door->lock);
-    mst_status st = door->listener ? MST_OK : open_locked(door, exec, context, wait);
-    pthread_mutex_unlock(&door->lock);
+mst_status msi_endpoint_open(struct msi_endpoint *endpoint, msi_endpoint_exec *exec, void *context,
+                             const struct msi_wait *wait) {
+    pthread_mutex_lock(&endpoint->lock);
+    mst_status st = endpoint->listener ? MST_OK : open_locked(endpoint, exec, context, wait);
+    pthread_mutex_unlock(&endpoint->lock);
     return st;
 }
 
 /* What a rank has told. */
-static mst_status read_told(const struct msi_door *door, int rank, struct msi_reader *r, int *port) {
+static mst_status read_told(const struct msi_endpoint *endpoint, int rank, struct msi_reader *r, int *port) {
     char text[TOLD_MAX];
     unsigned long long tuning;
     if (!read_text(r, text) || sscanf(text, "%d %llx", port, &tuning) != 2 || *port <= 0)
         return refuse_text();
-    if (tuning == door->tuning) return MST_OK;
+    if (tuning == endpoint->tuning) return MST_OK;
     return msi_blame(
         msi_fail(
             MST_ERR_CONFIG, "give all ranks the same MUSTER_ALGO and the same prices in MUSTER_MODEL",
             "rank %d would choose other algorithms than rank %d: its MUSTER_ALGO or MUSTER_MODEL differs",
-            rank, door->rank),
+            rank, endpoint->rank),
         rank);
 }
 
 /* The ports that are known of these ranks, 0 for others; returns how many are not. */
-static int look_up(struct msi_door *door, const int *ranks, int n, int *ports) {
+static int look_up(struct msi_endpoint *endpoint, const int *ranks, int n, int *ports) {
     int unknown = 0;
-    pthread_mutex_lock(&door->lock);
+    pthread_mutex_lock(&endpoint->lock);
     for (int i = 0; i < n; i++) {
-        ports[i] = door->ports[ranks[i]];
+        ports[i] = endpoint->ports[ranks[i]];
         unknown += ports[i] == 0;
     }
-    pthread_mutex_unlock(&door->lock);
+    pthread_mutex_unlock(&endpoint->lock);
     return unknown;
 }
 
-static mst_status read_ports(struct msi_door *door, const struct msi_exchange *x, const int *ranks, int n,
-                             int *ports) {
+static mst_status read_ports(struct msi_endpoint *endpoint, const struct msi_exchange *x, const int *ranks,
+                             int n, int *ports) {
     struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
     mst_status st = MST_OK;
     for (int i = 0; i < n && st == MST_OK; i++) {
-        if (!ports[i]) st = read_told(door, ranks[i], &r, &ports[i]);
+        if (!ports[i]) st = read_told(endpoint, ranks[i], &r, &ports[i]);
     }
     if (st != MST_OK) return st;
-    pthread_mutex_lock(&door->lock);
-    for (int i = 0; i < n; i++) door->ports[ranks[i]] = ports[i];
-    pthread_mutex_unlock(&door->lock);
+    pthread_mutex_lock(&endpoint->lock);
+    for (int i = 0; i < n; i++) endpoint->ports[ranks[i]] = ports[i];
+    pthread_mutex_unlock(&endpoint->lock);
     return st;
 }
 
-mst_status msi_door_find(struct msi_door *door, const int *ranks, int n, msi_door_exec *exec, void *context,
-                         const struct msi_wait *wait, int *ports) {
-    int unknown = look_up(door, ranks, n, ports);
+mst_status msi_endpoint_find(struct msi_endpoint *endpoint, const int *ranks, int n, msi_endpoint_exec *exec,
+                             void *context, const struct msi_wait *wait, int *ports) {
+    int unknown = look_up(endpoint, ranks, n, ports);
     if (unknown == 0) return MST_OK;
     char(*names)[KEY_MAX] = calloc((size_t)unknown, sizeof *names), number[NUMBER_MAX];
     struct msi_str *keys = calloc((size_t)unknown, sizeof *keys);
@@ -160,12 +164,12 @@ mst_status msi_door_find(struct msi_door *door, const int *ranks, int n, msi_doo
     for (int i = 0, k = 0; i < n && st == MST_OK; i++) {
         if (ports[i]) continue;
         snprintf(number, sizeof number, "%d", ranks[i]);
-        keys[k] = key_of(door, number, names[k]);
+        keys[k] = key_of(endpoint, number, names[k]);
         k++;
     }
     struct msi_exchange x = {.req = {.op = MSI_OP_WAIT_GET, .n = (size_t)unknown, .keys = keys}};
     if (st == MST_OK) st = exec(context, wait, &x, 1);
-    if (st == MST_OK) st = read_ports(door, &x, ranks, n, ports);
+    if (st == MST_OK) st = read_ports(endpoint, &x, ranks, n, ports);
     msi_exchange_free(&x, 1);
     free(keys);
     free(names);

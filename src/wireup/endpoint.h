@@ -2,7 +2,7 @@
  * endpoint.h - how ranks of other hosts reach this one: a listener, opened when the first group needs it, and where those of
  * the others are. One for each world; any thread may use it.
  *
- * Keys, under the world's prefix: door/id, the world's number, which the first rank draws; door/R, the port of rank R and
+ * Keys, under the world's prefix: endpoint/id, the world's number, which the first rank draws; endpoint/R, the port of rank R and
  * how it chooses algorithms, which must be alike.
  */
 #ifndef MSI_WIREUP_ENDPOINT_H
@@ -15,10 +15,10 @@
 #include <pthread.h>
 
 /* Runs requests on the world's store. */
-typedef mst_status msi_door_exec(void *context, const struct msi_wait *wait, struct msi_exchange *x,
-                                 size_t n);
+typedef mst_status msi_endpoint_exec(void *context, const struct msi_wait *wait, struct msi_exchange *x,
+                                     size_t n);
 
-struct msi_door {
+struct msi_endpoint {
     pthread_mutex_t lock; /* of opening */
     struct msi_listener *listener;
     uint64_t world; /* the world's number */
@@ -29,17 +29,17 @@ struct msi_door {
 };
 
 /* The strings are borrowed. */
-mst_status msi_door_init(struct msi_door *door, int rank, int size, const char *prefix, const char *address,
-                         uint64_t tuning);
-void msi_door_close(struct msi_door *door);
+mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, const char *prefix,
+                             const char *address, uint64_t tuning);
+void msi_endpoint_close(struct msi_endpoint *endpoint);
 
 /* Opens it, if it is not open, and tells the others. */
-mst_status msi_door_open(struct msi_door *door, msi_door_exec *exec, void *context,
-                         const struct msi_wait *wait);
+mst_status msi_endpoint_open(struct msi_endpoint *endpoint, msi_endpoint_exec *exec, void *context,
+                             const struct msi_wait *wait);
 
-/* Where the doors of n ranks are; waits until all are open, and asks for all at once. MST_ERR_CONFIG: one
+/* Where the endpoints of n ranks are; waits until all are open, and asks for all at once. MST_ERR_CONFIG: one
  * would choose other algorithms. */
-mst_status msi_door_find(struct msi_door *door, const int *ranks, int n, msi_door_exec *exec, void *context,
-                         const struct msi_wait *wait, int *ports);
+mst_status msi_endpoint_find(struct msi_endpoint *endpoint, const int *ranks, int n, msi_endpoint_exec *exec,
+                             void *context, const struct msi_wait *wait, int *ports);
 
 #endif

@@ -10,7 +10,8 @@
 
 enum { BY_ITSELF = 4 }; /* streams that a host has where none were asked for */
 
-_Static_assert((int)MSI_HELLO_STREAMS_MOST <= (int)MSI_BUNDLE_MOST, "whatever a hello says can be bundled");
+_Static_assert((int)MSI_HELLO_STREAMS_MOST <= (int)MSI_MULTI_SOCKET_MOST,
+               "whatever a hello says can be bundled");
 
 struct stream {
     struct msi_link *link; /* NULL: not connected yet */
@@ -18,7 +19,7 @@ struct stream {
     struct msi_dial dial;
 };
 
-struct msi_streams {
+struct msi_sockets {
     int n, ready;
     /* Of the one that calls. */
     struct msi_address to;
@@ -26,31 +27,32 @@ struct msi_streams {
     struct stream streams[];
 };
 
-static struct msi_streams *new_streams(int n) {
-    struct msi_streams *made = calloc(1, sizeof *made + (size_t)n * sizeof *made->streams);
+static struct msi_sockets *new_streams(int n) {
+    struct msi_sockets *made = calloc(1, sizeof *made + (size_t)n * sizeof *made->streams);
     if (made) made->n = n;
     return made;
 }
 
 /* Over loopback nothing limits a connection but the processor, and further ones only cost. */
 static bool on_this_machine(const struct msi_comm *comm, const char *address) {
-    return !strncmp(address, "127.", 4) || !strcmp(address, "::1") || !strcmp(address, comm->door->address);
+    return !strncmp(address, "127.", 4) || !strcmp(address, "::1") ||
+           !strcmp(address, comm->endpoint->address);
 }
 
-int msi_streams_wanted(const struct msi_comm *comm, int rank) {
+int msi_sockets_wanted(const struct msi_comm *comm, int rank) {
     if (comm->streams) return comm->streams;
     if (on_this_machine(comm, comm->hooks.address(comm->hooks.context, rank))) return 1;
     int each = BY_ITSELF / comm->hosts.largest;
     return each > 1 ? each : 1;
 }
 
-struct msi_streams *msi_streams_call(struct msi_comm *comm, int rank, int channel) {
+struct msi_sockets *msi_sockets_connect(struct msi_comm *comm, int rank, int channel) {
     void *context = comm->hooks.context;
-    struct msi_streams *made = new_streams(msi_streams_wanted(comm, rank));
+    struct msi_sockets *made = new_streams(msi_sockets_wanted(comm, rank));
     if (!made) return NULL;
     made->to.port = comm->ports[rank];
     snprintf(made->to.host, sizeof made->to.host, "%s", comm->hooks.address(context, rank));
-    made->hello = (struct msi_hello){.world = comm->door->world,
+    made->hello = (struct msi_hello){.world = comm->endpoint->world,
                                      .group = comm->number,
                                      .from = (uint32_t)comm->hooks.global(context, comm->rank),
                                      .to = (uint32_t)comm->hooks.global(context, rank),
@@ -60,7 +62,7 @@ struct msi_streams *msi_streams_call(struct msi_comm *comm, int rank, int channe
 }
 
 /* Owns fd, also if it fails. */
-static mst_status connect_stream(struct msi_streams *streams, int i, int fd) {
+static mst_status connect_stream(struct msi_sockets *streams, int i, int fd) {
     mst_status st = streams ? msi_link_open_tcp(fd, &streams->streams[i].link) : msi_fail_memory();
     if (st == MST_OK)
         streams->ready++;
@@ -69,7 +71,7 @@ static mst_status connect_stream(struct msi_streams *streams, int i, int fd) {
     return st;
 }
 
-static mst_status dial_one(struct msi_streams *streams, int i) {
+static mst_status dial_one(struct msi_sockets *streams, int i) {
     struct stream *s = &streams->streams[i];
     int fd = -1;
     if (!s->dialling) {
@@ -86,15 +88,15 @@ static mst_status dial_one(struct msi_streams *streams, int i) {
     return msi_fail(s->dial.status, NULL, "%s", s->dial.why);
 }
 
-mst_status msi_streams_dial(struct msi_streams *streams) {
+mst_status msi_sockets_dial(struct msi_sockets *streams) {
     mst_status st = MST_OK;
     for (int i = 0; i < streams->n && st == MST_OK; i++)
         if (!streams->streams[i].link) st = dial_one(streams, i);
     return st;
 }
 
-mst_status msi_streams_take(struct msi_comm *comm, int rank, int channel, struct msi_streams **streams) {
-    struct msi_listener *listener = comm->door->listener;
+mst_status msi_sockets_accept(struct msi_comm *comm, int rank, int channel, struct msi_sockets **streams) {
+    struct msi_listener *listener = comm->endpoint->listener;
     int from = comm->hooks.global(comm->hooks.context, rank), n = *streams ? (*streams)->n : 1;
     mst_status st = MST_OK;
     msi_listener_progress(listener);
@@ -108,30 +110,30 @@ mst_status msi_streams_take(struct msi_comm *comm, int rank, int channel, struct
     return st;
 }
 
-bool msi_streams_complete(const struct msi_streams *streams) {
+bool msi_sockets_complete(const struct msi_sockets *streams) {
     return streams->ready == streams->n;
 }
 
-mst_status msi_streams_join(struct msi_streams *streams, struct msi_link **link) {
-    struct msi_link *links[MSI_BUNDLE_MOST];
+mst_status msi_sockets_join(struct msi_sockets *streams, struct msi_link **link) {
+    struct msi_link *links[MSI_MULTI_SOCKET_MOST];
     mst_status st = MST_OK;
     for (int i = 0; i < streams->n; i++) links[i] = streams->streams[i].link;
     if (streams->n == 1)
         *link = links[0];
     else
-        st = msi_link_open_bundle(links, streams->n, MSI_BUNDLE_UNIT, link);
+        st = msi_link_open_multi_socket(links, streams->n, MSI_MULTI_SOCKET_UNIT, link);
     if (st == MST_OK)
         for (int i = 0; i < streams->n; i++) streams->streams[i].link = NULL;
     return st;
 }
 
-int msi_streams_descriptor(const struct msi_streams *streams, short *events) {
+int msi_sockets_descriptor(const struct msi_sockets *streams, short *events) {
     for (int i = 0; i < streams->n; i++)
         if (streams->streams[i].dialling) return msi_dial_descriptor(&streams->streams[i].dial, events);
     return -1;
 }
 
-void msi_streams_free(struct msi_streams *streams) {
+void msi_sockets_free(struct msi_sockets *streams) {
     if (!streams) return;
     for (int i = 0; i < streams->n; i++) {
         struct stream *s = &streams->streams[i];

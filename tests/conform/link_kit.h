@@ -99,7 +99,7 @@ static inline bool open_shm(struct ends *ends) {
 /* The same, with large messages pulled out of the sender's memory wherever that is allowed. */
 static inline bool open_pulled(struct ends *ends) {
     open_shm(ends);
-    for (int i = 0; i < 2; i++) msi_link_shm_pulling(ends->end[i], MSI_PULLING_ALWAYS);
+    for (int i = 0; i < 2; i++) msi_link_shm_cma(ends->end[i], MSI_CMA_MODE_ALWAYS);
     return true;
 }
 
@@ -107,7 +107,7 @@ static inline bool open_pulled(struct ends *ends) {
 static inline bool open_wide(struct ends *ends) {
     open_shm(ends);
     for (int i = 0; i < 2; i++) {
-        msi_link_shm_pulling(ends->end[i], MSI_PULLING_NEVER);
+        msi_link_shm_cma(ends->end[i], MSI_CMA_MODE_NEVER);
         msi_link_shm_widen(ends->end[i]);
     }
     return true;
@@ -145,7 +145,7 @@ static inline bool open_tcp6(struct ends *ends) {
 }
 
 /* Three links as one, of so many bytes in turn. */
-static inline bool open_bundle(struct ends *ends, size_t unit, const struct msi_faults *faults) {
+static inline bool open_multi_socket(struct ends *ends, size_t unit, const struct msi_faults *faults) {
     struct msi_link *links[2][3];
     for (int i = 0; i < 3; i++) {
         struct ends one = {.memory = NULL};
@@ -160,22 +160,22 @@ static inline bool open_bundle(struct ends *ends, size_t unit, const struct msi_
         }
     }
     for (int side = 0; side < 2; side++)
-        assert_ok(msi_link_open_bundle(links[side], 3, unit, &ends->end[side]));
+        assert_ok(msi_link_open_multi_socket(links[side], 3, unit, &ends->end[side]));
     return true;
 }
 
-static inline bool open_bundled(struct ends *ends) {
-    return open_bundle(ends, MSI_BUNDLE_UNIT, NULL);
+static inline bool open_several(struct ends *ends) {
+    return open_multi_socket(ends, MSI_MULTI_SOCKET_UNIT, NULL);
 }
 
-static inline bool open_bundled_fine(struct ends *ends) {
-    return open_bundle(ends, 100, NULL);
+static inline bool open_multi_socket_fine(struct ends *ends) {
+    return open_multi_socket(ends, 100, NULL);
 }
 
-static inline bool open_bundled_faulty(struct ends *ends) {
+static inline bool open_multi_socket_faulty(struct ends *ends) {
     struct msi_faults faults = {
         .seed = 9, .most_bytes = 20000, .delay_calls = 3, .stall_percent = 10, .stall_calls = 20};
-    return open_bundle(ends, 1000, &faults);
+    return open_multi_socket(ends, 1000, &faults);
 }
 
 struct link_base {
@@ -190,9 +190,9 @@ static const struct link_base link_bases[] = {
     {"tcp over IPv6", open_tcp6, true},
     {"shm, pulled", open_pulled, true},
     {"shm, wide", open_wide, true},
-    {"bundle", open_bundled, true},
-    {"bundle of short units", open_bundled_fine, true},
-    {"bundle of misbehaving links", open_bundled_faulty, true},
+    {"multi_socket", open_several, true},
+    {"multi_socket of short units", open_multi_socket_fine, true},
+    {"multi_socket of misbehaving links", open_multi_socket_faulty, true},
 };
 
 /* 0: none. */

@@ -344,7 +344,7 @@ static uint64_t cells_for(const struct ends *ends, size_t bytes) {
 
 static bool can_pull(void) {
     int64_t from = 7, to = 0;
-    return msi_pull((int)getpid(), (uintptr_t)&from, &to, sizeof to) && to == 7;
+    return msi_cma_read((int)getpid(), (uintptr_t)&from, &to, sizeof to) && to == 7;
 }
 
 static void a_large_message_is_pulled_where_that_is_allowed(void **state) {
@@ -354,8 +354,8 @@ static void a_large_message_is_pulled_where_that_is_allowed(void **state) {
     assert_true(open_pulled(&ends));
     for (int i = 0; i < 2; i++) cells_for(&ends, 1); /* each side learns that the other can */
     assert_int_equal(cells_for(&ends, 1 << 20), 1);
-    assert_int_equal(cells_for(&ends, MSI_PULL_FROM), 1);
-    assert_true(cells_for(&ends, MSI_PULL_FROM - 1) > 1);
+    assert_int_equal(cells_for(&ends, MSI_CMA_FROM), 1);
+    assert_true(cells_for(&ends, MSI_CMA_FROM - 1) > 1);
     close_ends(&ends);
 }
 
@@ -453,15 +453,15 @@ static void what_is_faster_is_found_out(void **state) {
 
 static void trials_are_judged_by_their_best(void **state) {
     (void)state;
-    struct msi_pull_trials trials = {0};
-    assert_int_equal(msi_pull_class(MSI_PULL_FROM - 1), -1);
-    assert_int_equal(msi_pull_class(MSI_PULL_FROM), 0);
-    assert_int_equal(msi_pull_class(4 * MSI_PULL_FROM), 1);
-    assert_int_equal(msi_pull_class(SIZE_MAX), MSI_PULL_CLASSES - 1);
+    struct msi_cma_trials trials = {0};
+    assert_int_equal(msi_cma_class(MSI_CMA_FROM - 1), -1);
+    assert_int_equal(msi_cma_class(MSI_CMA_FROM), 0);
+    assert_int_equal(msi_cma_class(4 * MSI_CMA_FROM), 1);
+    assert_int_equal(msi_cma_class(SIZE_MAX), MSI_CMA_CLASSES - 1);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(msi_pull_judge(&trials, 2, i % 2, 1000, 100 + i), MSI_PULL_UNDECIDED);
-    assert_int_equal(msi_pull_judge(&trials, 2, true, 1000, 50), MSI_PULL_PULLED);
-    assert_int_equal(msi_pull_judge(&trials, 2, false, 1000, 0), MSI_PULL_STAGED);
+        assert_int_equal(msi_cma_judge(&trials, 2, i % 2, 1000, 100 + i), MSI_CMA_UNDECIDED);
+    assert_int_equal(msi_cma_judge(&trials, 2, true, 1000, 50), MSI_CMA_PULLED);
+    assert_int_equal(msi_cma_judge(&trials, 2, false, 1000, 0), MSI_CMA_STAGED);
 }
 
 static void a_misplaced_shm_link_is_refused(void **state) {

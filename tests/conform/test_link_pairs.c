@@ -14,7 +14,7 @@ enum { BATCH = 24 };
 /* Where a side sleeps that would rather not spin. */
 struct bed {
     _Atomic int asleep;
-    int bell;
+    int wake_fd;
 };
 
 struct side {
@@ -55,17 +55,17 @@ static void ring(void *arg) {
     struct bed *bed = arg;
     uint64_t one = 1;
     if (atomic_load(&bed->asleep) && atomic_exchange(&bed->asleep, 0))
-        (void)!write(bed->bell, &one, sizeof one);
+        (void)!write(bed->wake_fd, &one, sizeof one);
 }
 
-/* Sleeps until the bell rings, unless the link moved after all. False if it never rang. */
+/* Sleeps until the wake_fd rings, unless the link moved after all. False if it never rang. */
 static bool sleep_on(struct msi_link *link, struct bed *bed) {
-    struct pollfd ask = {.fd = bed->bell, .events = POLLIN};
+    struct pollfd ask = {.fd = bed->wake_fd, .events = POLLIN};
     uint64_t rung;
     atomic_store(&bed->asleep, 1);
     bool moved = advance(link);
     if (moved && atomic_exchange(&bed->asleep, 0)) return true;
-    return poll(&ask, 1, LIMIT_MS) == 1 && read(bed->bell, &rung, sizeof rung) == sizeof rung;
+    return poll(&ask, 1, LIMIT_MS) == 1 && read(bed->wake_fd, &rung, sizeof rung) == sizeof rung;
 }
 
 /* Moves the link, or rests. */
@@ -171,7 +171,7 @@ static void no_wake_up_is_lost(void **state) {
     open_shm(&ends);
     for (int i = 0; i < 2; i++) {
         atomic_init(&beds[i].asleep, 0);
-        beds[i].bell = eventfd(0, EFD_CLOEXEC);
+        beds[i].wake_fd = eventfd(0, EFD_CLOEXEC);
         close_link(ends.end[i]);
     }
     memset(ends.memory, 0, msi_link_shm_bytes());
@@ -184,8 +184,8 @@ static void no_wake_up_is_lost(void **state) {
     join_thread(thread);
     assert_true(sides[0].ok && sides[1].ok);
     close_ends(&ends);
-    close(beds[0].bell);
-    close(beds[1].bell);
+    close(beds[0].wake_fd);
+    close(beds[1].wake_fd);
 }
 
 static void processes_exchange(void **state) {

@@ -115,25 +115,25 @@ static void a_connection_is_given_to_who_asks_for_it(void **state) {
     expect_connected(there, here);
 }
 
-/* What was written to a bell so far. */
-static uint64_t rings(const struct msi_listener_bell *bell) {
+/* What was written to a wake_fd so far. */
+static uint64_t rings(const struct msi_listener_wake *wake_fd) {
     uint64_t n = 0;
-    return read(bell->fd, &n, sizeof n) == sizeof n ? n : 0;
+    return read(wake_fd->fd, &n, sizeof n) == sizeof n ? n : 0;
 }
 
 static void a_bell_rings_for_its_group_alone(void **state) {
     (void)state;
-    struct msi_listener_bell bell = {.group = 5, .fd = eventfd(0, EFD_NONBLOCK)};
-    assert_true(bell.fd >= 0);
-    msi_listener_watch(listener, &bell);
+    struct msi_listener_wake wake_fd = {.group = 5, .fd = eventfd(0, EFD_NONBLOCK)};
+    assert_true(wake_fd.fd >= 0);
+    msi_listener_watch(listener, &wake_fd);
     int other = dial_well(2, 6, 0);
-    assert_int_equal(rings(&bell), 0);
+    assert_int_equal(rings(&wake_fd), 0);
     int there = dial_well(2, 5, 0);
-    assert_int_equal(rings(&bell), 1);
-    msi_listener_unwatch(listener, &bell);
+    assert_int_equal(rings(&wake_fd), 1);
+    msi_listener_unwatch(listener, &wake_fd);
     int later = dial_well(3, 5, 0);
-    assert_int_equal(rings(&bell), 0);
-    close(bell.fd);
+    assert_int_equal(rings(&wake_fd), 0);
+    close(wake_fd.fd);
     close(other);
     close(there);
     close(later);

@@ -30,7 +30,7 @@ struct cell {
     char data[CELL];
 };
 
-struct board {
+struct region {
     atomic_uint joined, left;
     atomic_ullong arrived; /* at barriers, by all ranks together; each meets the loads of the others */
     char slots[RANKS_MAX][SLOT];
@@ -50,7 +50,7 @@ struct call {
 };
 
 struct ncclComm {
-    struct board *board;
+    struct region *region;
     int rank, ranks;
     bool blocking;
     unsigned long long barriers;
@@ -80,8 +80,8 @@ static bool in_thread(void *(*body)(void *), void *argument) {
 
 static bool barrier(struct ncclComm *comm) {
     unsigned long long wanted = ++comm->barriers * (unsigned)comm->ranks;
-    atomic_fetch_add_explicit(&comm->board->arrived, 1, memory_order_acq_rel);
-    while (atomic_load_explicit(&comm->board->arrived, memory_order_acquire) < wanted) {
+    atomic_fetch_add_explicit(&comm->region->arrived, 1, memory_order_acq_rel);
+    while (atomic_load_explicit(&comm->region->arrived, memory_order_acquire) < wanted) {
         if (comm->aborted || (comm->parent && comm->parent->aborted)) return false;
         usleep(20);
     }
@@ -131,7 +131,7 @@ static void fold(struct ncclComm *comm, unsigned dtype, unsigned op, size_t at, 
     bool premul = op >= FIRST_PREMUL, sign = dtype == MNC_INT8 || dtype == MNC_INT32 || dtype == MNC_INT64;
     for (int r = 0; r < comm->ranks; r++) {
         char value[8];
-        memcpy(value, comm->board->slots[r] + at, sizes[dtype]);
+        memcpy(value, comm->region->slots[r] + at, sizes[dtype]);
         if (premul) write_float(dtype, read_float(dtype, value) * comm->scalars[op - FIRST_PREMUL], value);
         if (!r) {
             memcpy(out, value, sizes[dtype]);
@@ -161,10 +161,10 @@ static bool exchange(struct ncclComm *comm, const struct call *call, const char 
     for (size_t from = 0; from < call->count; from += step) {
         size_t n = call->count - from < step ? call->count - from : step;
         if (call->kind != BROADCAST || comm->rank == root)
-            memcpy(comm->board->slots[comm->rank], in + from * element, n * element);
+            memcpy(comm->region->slots[comm->rank], in + from * element, n * element);
         if (!barrier(comm)) return false;
         if (call->kind == BROADCAST)
-            memcpy(out + from, comm->board->slots[root], n);
+            memcpy(out + from, comm->region->slots[root], n);
         else if (root < 0 || root == comm->rank)
             for (size_t i = 0; i < n; i++)
                 fold(comm, call->dtype, call->op, i * element, out + (from + i) * element);
@@ -194,7 +194,7 @@ static bool run_collective(struct ncclComm *comm, const struct call *call) {
 static bool step_message(struct ncclComm *comm, struct call *call) {
     bool sends = call->kind == SEND;
     struct cell *cell =
-        sends ? &comm->board->cells[comm->rank][call->root] : &comm->board->cells[call->root][comm->rank];
+        sends ? &comm->region->cells[comm->rank][call->root] : &comm->region->cells[call->root][comm->rank];
     size_t left = call->count - call->at, n = left < CELL ? left : CELL;
     if ((atomic_load_explicit(&cell->full, memory_order_acquire) != 0) == sends) return false;
     if (sends)
@@ -348,7 +348,7 @@ mnc_result ncclGetUniqueId(mnc_id *id) {
     memset(id, 0, sizeof *id);
     snprintf(id->bytes, 64, "/dev/shm/fake-nccl-%ld-%d", (long)getpid(), number++);
     int file = open(id->bytes, O_RDWR | O_CREAT | O_EXCL, 0600);
-    if (file < 0 || ftruncate(file, sizeof(struct board))) return MNC_SYSTEM_ERROR;
+    if (file < 0 || ftruncate(file, sizeof(struct region))) return MNC_SYSTEM_ERROR;
     close(file);
     return MNC_SUCCESS;
 }
@@ -357,7 +357,7 @@ mnc_result ncclGetUniqueId(mnc_id *id) {
 static void *join_ranks(void *argument) {
     struct ncclComm *comm = argument;
     if (comm->parent) usleep(200);
-    if (atomic_fetch_add(&comm->board->joined, 1) + 1 == (unsigned)comm->ranks) unlink(comm->path);
+    if (atomic_fetch_add(&comm->region->joined, 1) + 1 == (unsigned)comm->ranks) unlink(comm->path);
     bool joined = barrier(comm);
     if (comm->result) *comm->result = comm;
     atomic_uint *state = comm->parent ? &comm->parent->state : &comm->state;
@@ -372,9 +372,9 @@ static struct ncclComm *new_comm(const char *path, int ranks, int rank, const mn
     struct ncclComm *comm = calloc(1, sizeof *comm);
     int file = open(path, O_RDWR);
     if (!comm || file < 0 || ranks > RANKS_MAX || config->magic != MNC_CONFIG_MAGIC) return NULL;
-    comm->board = mmap(NULL, sizeof *comm->board, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    comm->region = mmap(NULL, sizeof *comm->region, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
-    if (comm->board == MAP_FAILED) return NULL;
+    if (comm->region == MAP_FAILED) return NULL;
     snprintf(comm->path, sizeof comm->path, "%.63s", path);
     comm->ranks = ranks;
     comm->rank = rank;
@@ -399,7 +399,7 @@ mnc_result ncclCommSplit(mnc_comm parent, int color, int key, mnc_comm *made, mn
     if (parent->state == MNC_IN_PROGRESS || color != 0 || key != parent->rank) return MNC_INVALID_USAGE;
     snprintf(path, sizeof path, "%.60s-s", parent->path);
     int file = open(path, O_RDWR | O_CREAT, 0600);
-    if (file < 0 || ftruncate(file, sizeof(struct board))) return MNC_SYSTEM_ERROR;
+    if (file < 0 || ftruncate(file, sizeof(struct region))) return MNC_SYSTEM_ERROR;
     close(file);
     struct ncclComm *comm = new_comm(path, parent->ranks, parent->rank, config);
     if (!comm) return MNC_SYSTEM_ERROR;
@@ -412,7 +412,7 @@ mnc_result ncclCommSplit(mnc_comm parent, int color, int key, mnc_comm *made, mn
 
 static void end_comm(struct ncclComm *comm) {
     while (comm->under_way) usleep(100);
-    munmap(comm->board, sizeof *comm->board);
+    munmap(comm->region, sizeof *comm->region);
     free(comm);
 }
 

@@ -50,7 +50,7 @@ static void check_json(const struct msi_flight_view *view) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct msi_flight_of ranks[2];
-    struct msi_verdicts verdicts;
+    struct msi_diagnoses diagnoses;
     struct msi_buf text = {0};
     for (int i = 0; i < 2; i++) make(&rings[i]);
     patch(data, size);
@@ -59,10 +59,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         ranks[i] = (struct msi_flight_of){.view = any ? &rooms[i].view : NULL, .blames = 1 - i};
         if (any) check_json(&rooms[i].view);
     }
-    if (msi_flight_judge(ranks, 2, &verdicts)) msi_flight_say_verdicts(&verdicts, &text);
+    if (msi_flight_diagnose(ranks, 2, &diagnoses)) msi_flight_print_diagnoses(&diagnoses, &text);
     for (size_t i = 0; i < text.len; i++) assert(text.data[i] >= 0x20 || text.data[i] == '\n');
     assert(text.len > 0 && text.data[text.len - 1] == '\n');
     msi_buf_free(&text);
-    msi_verdicts_free(&verdicts);
+    msi_diagnoses_free(&diagnoses);
     return 0;
 }

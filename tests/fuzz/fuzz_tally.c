@@ -7,8 +7,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_summary(struct msi_tally *tally, struct msi_tally *again) {
-    struct msi_tally *tallies[] = {tally, NULL, again};
+static void check_summary(struct msi_op_stats *tally, struct msi_op_stats *again) {
+    struct msi_op_stats *tallies[] = {tally, NULL, again};
     struct msi_summary *summary;
     struct msi_buf text = {0}, json = {0};
     assert(msi_summary_make(tallies, 3, true, &summary) == MST_OK);
@@ -22,19 +22,19 @@ static void check_summary(struct msi_tally *tally, struct msi_tally *again) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct msi_tally *tally, *again;
-    struct msi_tally_who who;
+    struct msi_op_stats *tally, *again;
+    struct msi_op_stats_who who;
     struct msi_buf first = {0}, second = {0};
-    mst_status st = msi_tally_read(data, size, &who, &tally);
+    mst_status st = msi_op_stats_read(data, size, &who, &tally);
     assert(st == MST_OK || st == MST_ERR_PROTOCOL);
     if (st != MST_OK) return 0;
-    msi_tally_write(tally, &who, &first);
-    assert(msi_tally_read(first.data, first.len, &who, &again) == MST_OK);
-    msi_tally_write(again, &who, &second);
+    msi_op_stats_write(tally, &who, &first);
+    assert(msi_op_stats_read(first.data, first.len, &who, &again) == MST_OK);
+    msi_op_stats_write(again, &who, &second);
     assert(first.len == second.len && !memcmp(first.data, second.data, first.len));
     check_summary(tally, again);
-    msi_tally_free(tally);
-    msi_tally_free(again);
+    msi_op_stats_free(tally);
+    msi_op_stats_free(again);
     msi_buf_free(&first);
     msi_buf_free(&second);
     return 0;

@@ -6,7 +6,7 @@
 #define REQUIRE(condition)                                                                                   \
     ((condition) ? (void)0 : (void)(failures++, fprintf(stderr, "%s: %s\n", #condition, mst_error())))
 
-static mst_status count_turn(const mst_turn *turn, void *turns) {
+static mst_status count_turn(const mst_pipeline_step *turn, void *turns) {
     ++*(int *)turns;
     return turn->first && turn->last && !turn->in && !turn->out ? MST_OK : MST_ERR_CALLBACK;
 }

@@ -11,7 +11,7 @@ static void require(bool condition, const char *what) {
     std::fprintf(stderr, "%s: %s\n", what, mst_error());
 }
 
-static mst_status count_turn(const mst_turn *turn, void *turns) {
+static mst_status count_turn(const mst_pipeline_step *turn, void *turns) {
     ++*static_cast<int *>(turns);
     return turn->first && turn->last && !turn->in && !turn->out ? MST_OK : MST_ERR_CALLBACK;
 }

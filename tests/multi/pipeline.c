@@ -78,7 +78,7 @@ static mst_status fail(const char *how) {
     return !strcmp(how, "refuses") ? MST_ERR_INVALID : MST_OK;
 }
 
-static mst_status forward(const mst_turn *turn, void *arg) {
+static mst_status forward(const mst_pipeline_step *turn, void *arg) {
     struct model *m = arg;
     const int64_t *in = turn->in;
     int64_t *out = turn->out;
@@ -102,14 +102,14 @@ static mst_status forward(const mst_turn *turn, void *arg) {
     return MST_OK;
 }
 
-static mst_status forward_only(const mst_turn *turn, void *arg) {
+static mst_status forward_only(const mst_pipeline_step *turn, void *arg) {
     struct model *m = arg;
     mst_status st = forward(turn, arg);
     m->kept[turn->keep] = -1;
     return st;
 }
 
-static mst_status backward(const mst_turn *turn, void *arg) {
+static mst_status backward(const mst_pipeline_step *turn, void *arg) {
     struct model *m = arg;
     const int64_t *in = turn->in, *kept = m->kept_in[turn->keep];
     int64_t *out = turn->out, gradient = 1;
@@ -183,11 +183,11 @@ static int64_t next_token(int64_t sum, int parts) {
     return expected(sum % 9973, parts) % 9973;
 }
 
-static int64_t prompt_sum(const mst_turn *turn) {
+static int64_t prompt_sum(const mst_pipeline_step *turn) {
     return PROMPT * (100 * turn->batch + 10 * turn->micro) + PROMPT * (PROMPT - 1) / 2;
 }
 
-static mst_status stream_forward(const mst_turn *turn, void *arg) {
+static mst_status stream_forward(const mst_pipeline_step *turn, void *arg) {
     struct model *m = arg;
     const int64_t *in = turn->in;
     int64_t *out = turn->out, x;
@@ -204,7 +204,7 @@ static mst_status stream_forward(const mst_turn *turn, void *arg) {
     return MST_OK;
 }
 
-static mst_status take(const mst_turn *turn, void *arg) {
+static mst_status take(const mst_pipeline_step *turn, void *arg) {
     struct model *m = arg;
     const int64_t *in = turn->in;
     int64_t token = next_token(prompt_sum(turn), m->parts);
@@ -303,7 +303,7 @@ static void misused(void) {
     exit(0);
 }
 
-static mst_status die_as_second(const mst_turn *turn, void *arg) {
+static mst_status die_as_second(const mst_pipeline_step *turn, void *arg) {
     (void)arg;
     int none;
     if (me == 1 && turn->micro == 1) {
@@ -325,7 +325,7 @@ static void after_leaving(void) {
     exit(0);
 }
 
-static mst_status refuse_third(const mst_turn *turn, void *arg) {
+static mst_status refuse_third(const mst_pipeline_step *turn, void *arg) {
     (void)arg;
     return turn->micro == 2 ? MST_ERR_CALLBACK : MST_OK;
 }

@@ -190,7 +190,7 @@ class Page(ToolTest):
         partners = b.js("[...document.querySelectorAll('#partners tbody tr')].map((r) => [r.dataset.rank, r.dataset.begin, r.dataset.took, r.innerText.includes('came last')])")
         self.assertEqual(partners, [[str(r), str(7000000 + (100000 if r == 2 else 1000 * r)), str(200000 - (100000 if r == 2 else 1000 * r)), r == 2] for r in range(RANKS)])
         text = b.js("document.getElementById('held').innerText")
-        for part in ("train.c:33 in step", "world, 4 ranks", "SUM", "native", "board", "f32", "128 KiB"):
+        for part in ("train.c:33 in step", "world, 4 ranks", "SUM", "native", "region", "f32", "128 KiB"):
             self.assertIn(part, text)
         b.click(*self.place(1, 7340))
         self.assertEqual(b.js("document.getElementById('held-name').textContent"), "recv")

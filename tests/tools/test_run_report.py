@@ -15,7 +15,7 @@ import unittest
 from tool import DEADLINE, MUSTER, Gate, ToolTest, lines_of
 from test_run_torch import REASON
 
-RANK = os.path.join(os.path.dirname(MUSTER), "tests", "slate_rank")
+RANK = os.path.join(os.path.dirname(MUSTER), "tests", "rank_state_rank")
 
 
 class Report(ToolTest):
@@ -34,7 +34,7 @@ class Report(ToolTest):
 
 
 class TheCall(Report):
-    STEP = r"mst_all_reduce #4 of 2 ranks, 16 f32, at slate_rank\.c:\d+ \(step\)"
+    STEP = r"mst_all_reduce #4 of 2 ranks, 16 f32, at rank_state_rank\.c:\d+ \(step\)"
 
     def test_abort_inside(self):
         rc, fields, text = self.report(2, RANK, "abort")
@@ -56,13 +56,13 @@ class TheCall(Report):
     def test_outside(self):
         rc, fields, text = self.report(2, RANK, "outside")
         self.assertEqual(rc, 137, text)
-        self.assertRegex(fields["last call"], r"\Amst_barrier #3 of 2 ranks at slate_rank\.c:\d+ \(begin\)\Z")
+        self.assertRegex(fields["last call"], r"\Amst_barrier #3 of 2 ranks at rank_state_rank\.c:\d+ \(begin\)\Z")
         self.assertNotIn("in", fields)
 
     def test_in_wait(self):
         rc, fields, text = self.report(2, RANK, "wait")
         self.assertEqual(rc, 134, text)
-        self.assertRegex(fields["in"], r"\Amst_wait at slate_rank\.c:\d+ \(step_wait\)\Z")
+        self.assertRegex(fields["in"], r"\Amst_wait at rank_state_rank\.c:\d+ \(step_wait\)\Z")
 
     def test_behind_a_wrapper_that_closes_descriptors(self):
         script = "import os, sys; os.closerange(3, 1000); os.execv(sys.argv[1], sys.argv[1:])"
@@ -86,7 +86,7 @@ class TheCall(Report):
     def test_threads(self):
         rc, fields, text = self.report(2, RANK, "threads")
         self.assertEqual(rc, 1, text)
-        self.assertRegex(fields["last call"], r"\Amst_barrier #\d+ of 2 ranks at slate_rank\.c:\d+ \(call_often\)\Z")
+        self.assertRegex(fields["last call"], r"\Amst_barrier #\d+ of 2 ranks at rank_state_rank\.c:\d+ \(call_often\)\Z")
         self.assertRegex(fields["error"], r"rank 77 is not in the group\Z")
 
 
@@ -106,7 +106,7 @@ class TheError(Report):
         rc, fields, text = self.report(1, RANK, "outside", options=("--env", "MUSTER_TIMEOUT_MS=x"))
         self.assertEqual(rc, 1, text)
         self.assertRegex(fields["error"], r"\AMST_ERR_CONFIG: MUSTER_TIMEOUT_MS='x' is not ")
-        self.assertRegex(fields["last call"], r"\Amst_init at slate_rank\.c:")
+        self.assertRegex(fields["last call"], r"\Amst_init at rank_state_rank\.c:")
 
     def test_the_one_to_blame_is_the_cause(self):
         for how in ("blame", "blame-and-leave"):

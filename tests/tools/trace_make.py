@@ -35,7 +35,7 @@ class Trace:
     def op(self, name, ts, dur, seq, group=0, size=0, cat="collective", tid=0, **args):
         """A blocking operation of size bytes."""
         self.last = max(self.last, ts + dur)
-        args = {"group": group, "seq": seq, "bytes": size, "dtype": "f32", "op": "SUM", "backend": "native", "algorithm": "board", "site": "train.c:33", "function": "step", "queued": 0.0, "waited": dur, **args}
+        args = {"group": group, "seq": seq, "bytes": size, "dtype": "f32", "op": "SUM", "backend": "native", "algorithm": "region", "site": "train.c:33", "function": "step", "queued": 0.0, "waited": dur, **args}
         self.add(ph="X", pid=self.rank, tid=tid, ts=ts, dur=dur, name=name, cat=cat, args=args)
 
     def message(self, name, ts, dur, seq, peer, tag=0, **args):
@@ -130,7 +130,7 @@ def write_rank(job):
             out.append(f'{{"ph":"e",{both},"ts":{end / 1000:.3f}}}')
             seqs[group] += 1
         else:
-            out.append(f'{head}"cat":"collective","args":{{"group":{group},"seq":{seqs[group]},"bytes":{size},"dtype":"f32","op":"SUM","backend":"native","algorithm":"board","site":"{SITES[name]}","function":"step","queued":0.100,"waited":{(end - begin) / 1000:.3f}}}}}')
+            out.append(f'{head}"cat":"collective","args":{{"group":{group},"seq":{seqs[group]},"bytes":{size},"dtype":"f32","op":"SUM","backend":"native","algorithm":"region","site":"{SITES[name]}","function":"step","queued":0.100,"waited":{(end - begin) / 1000:.3f}}}}}')
             seqs[group] += 1
         trace.last = max(trace.last, end / 1000)
     trace.end()

@@ -64,7 +64,7 @@ static inline void check_exactly(const struct world *w, int rank, const char *at
         sources[r] = room + (size_t)r * bytes;
         fill(w, r, room + (size_t)r * bytes, start, len);
     }
-    if (len) msi_reducer_get(w->dtype, w->op)->fold(room, NULL, sources, w->ranks, len, &scale);
+    if (len) msi_reducer_get(w->dtype, w->op)->reduce_local(room, NULL, sources, w->ranks, len, &scale);
     if (memcmp(at, room, bytes) != 0) fail_msg("%s: rank %d has other bits than native", w->what, rank);
     free(room);
 }

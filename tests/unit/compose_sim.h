@@ -157,7 +157,8 @@ static inline void sim_fold(const struct sim *sim, int rank, const struct msi_pa
         sim_check_memory(sim, rank, sources[i], op->count * op->element, (int)op->memory);
     }
     sim_check_memory(sim, rank, step->to, op->count * op->element, (int)op->memory);
-    msi_reducer_get(op->dtype, op->op)->fold(step->to, NULL, sources, step->blocks, op->count, &scale);
+    msi_reducer_get(op->dtype, op->op)
+        ->reduce_local(step->to, NULL, sources, step->blocks, op->count, &scale);
 }
 
 /* Begins the next step of a rank, if it may. */
@@ -215,7 +216,7 @@ static inline void sim_reduce(struct sim *sim, const mst_backend_op *op, char *t
     int n = sim->world.ranks;
     for (int r = 0; r < n; r++)
         sources[sim->world.deterministic ? r : n - 1 - r] = sim->room + starts[r] + offset;
-    if (op->count) msi_reducer_get(op->dtype, op->op)->fold(to, NULL, sources, n, op->count, &scale);
+    if (op->count) msi_reducer_get(op->dtype, op->op)->reduce_local(to, NULL, sources, n, op->count, &scale);
 }
 
 /* What a rank gets of a collective whose inputs are in the room. */
@@ -338,9 +339,9 @@ static inline void sim_say_stuck(const struct sim *sim) {
             if (step->over) continue;
             print_error("rank %d, step %zu%s: %s, peer %d, count %zu\n", r, i,
                         i < sim->ranks[r].begun ? ", begun" : "",
-                        step->kind == MSI_PART_COPY   ? "copy"
-                        : step->kind == MSI_PART_FOLD ? "fold"
-                                                      : msi_kind_text(step->op.kind),
+                        step->kind == MSI_PART_COPY           ? "copy"
+                        : step->kind == MSI_PART_REDUCE_LOCAL ? "fold"
+                                                              : msi_kind_text(step->op.kind),
                         step->op.peer, step->op.count);
         }
     fail_msg("%s: nobody can move", sim->world.what);

@@ -131,7 +131,7 @@ static inline bool make_request(const struct msi_planner *planner, int size, siz
                                         : size < 4 ? 2
                                                    : 3,
                                         of};
-    return size == 1 || !msi_planner_refuses(planner, request);
+    return size == 1 || !msi_planner_unsupported_reason(planner, request);
 }
 
 #endif

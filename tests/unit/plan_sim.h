@@ -132,7 +132,7 @@ static inline void sim_fold(struct sim *sim, int rank, const struct msi_step *s)
 
 static inline void sim_work(struct sim *sim, int rank, const struct msi_step *s) {
     struct sim_rank *r = &sim->ranks[rank];
-    if (s->kind == MSI_FOLD) {
+    if (s->kind == MSI_REDUCE_LOCAL) {
         sim_fold(sim, rank, s);
         return;
     }

@@ -23,22 +23,22 @@ static inline struct msi_prof_group kit_group(int number, const char *id, const 
     return (struct msi_prof_group){.number = number, .size = size, .id = id, .name = name, .ranks = ranks};
 }
 
-static inline struct msi_tally_call kit_call(const struct msi_prof_group *group, const char *name,
-                                             enum msi_share share, uint64_t bytes, uint64_t seq,
-                                             uint64_t ns) {
-    return (struct msi_tally_call){.name = name,
-                                   .call = name,
-                                   .group = group,
-                                   .bytes = bytes,
-                                   .seq = seq,
-                                   .duration_ns = ns,
-                                   .share = share};
+static inline struct msi_op_stats_call kit_call(const struct msi_prof_group *group, const char *name,
+                                                enum msi_share share, uint64_t bytes, uint64_t seq,
+                                                uint64_t ns) {
+    return (struct msi_op_stats_call){.name = name,
+                                      .call = name,
+                                      .group = group,
+                                      .bytes = bytes,
+                                      .seq = seq,
+                                      .duration_ns = ns,
+                                      .share = share};
 }
 
-static inline void kit_add(struct msi_tally *tally, const struct msi_prof_group *group, const char *name,
+static inline void kit_add(struct msi_op_stats *stats, const struct msi_prof_group *group, const char *name,
                            enum msi_share share, uint64_t bytes, uint64_t seq, uint64_t ns) {
-    struct msi_tally_call call = kit_call(group, name, share, bytes, seq, ns);
-    msi_tally_add(tally, &call);
+    struct msi_op_stats_call call = kit_call(group, name, share, bytes, seq, ns);
+    msi_op_stats_add(stats, &call);
 }
 
 /* The buffer as a string, which is the caller's. */
@@ -48,7 +48,7 @@ static inline char *kit_text(struct msi_buf *buf) {
     return (char *)buf->data;
 }
 
-static inline char *kit_table(struct msi_tally *const tallies[], int n, bool show_straggler) {
+static inline char *kit_table(struct msi_op_stats *const tallies[], int n, bool show_straggler) {
     struct msi_summary *summary;
     struct msi_buf buf = {0};
     assert_ok(msi_summary_make(tallies, n, show_straggler, &summary));

@@ -48,7 +48,7 @@ static inline const struct msi_costs *set_even(struct even_costs *c, double forw
 }
 
 /* The formula's time and bubble. */
-static inline void look_at_time(const struct msi_schedule *s, const struct msi_mailbook *book,
+static inline void look_at_time(const struct msi_schedule *s, const struct msi_message_matches *book,
                                 double backward, enum msi_sending sending, struct seen *seen) {
     struct even_costs even;
     struct msi_timing timing = {0};
@@ -92,7 +92,7 @@ static inline void look_at_memory(const struct msi_schedule *s, struct seen *see
 
 static inline void look(const struct msi_schedule_spec *spec, struct seen *seen) {
     struct msi_schedule schedule = {0};
-    struct msi_mailbook book;
+    struct msi_message_matches book;
     assert_ok(msi_schedule_make(spec, &schedule));
     seen->schedules++;
     look_at_memory(&schedule, seen);
@@ -100,11 +100,11 @@ static inline void look(const struct msi_schedule_spec *spec, struct seen *seen)
         say_wrong(seen, &schedule.spec, mst_error());
     } else {
         seen->played += MSI_SENDINGS;
-        assert_ok(msi_mailbook_make(&schedule, &book));
+        assert_ok(msi_match_messages(&schedule, &book));
         for (int i = 0; i < MSI_SENDINGS; i++) /* all alike: receives are posted early enough */
             look_at_time(&schedule, &book, 2, (enum msi_sending)i, seen);
         if (msi_schedule_trains(spec->kind)) look_at_time(&schedule, &book, 1, MSI_SENDS_START, seen);
-        msi_mailbook_free(&book);
+        msi_message_matches_free(&book);
     }
     msi_schedule_free(&schedule);
 }

@@ -80,29 +80,29 @@ static void the_truth_is_within_the_error(void **state) {
 
 static void a_clock_is_followed(void **state) {
     (void)state;
-    struct msi_timekeeper *keeper;
-    struct msi_follower *followers[3];
+    struct msi_clock_server *keeper;
+    struct msi_clock_client *followers[3];
     struct msi_address address = {.host = "127.0.0.1"};
-    assert_int_equal(msi_timekeeper_open("127.0.0.1", 4, &keeper, &address.port), MST_OK);
-    for (int i = 0; i < 3; i++) assert_int_equal(msi_follower_open(&address, &followers[i]), MST_OK);
+    assert_int_equal(msi_clock_server_open("127.0.0.1", 4, &keeper, &address.port), MST_OK);
+    for (int i = 0; i < 3; i++) assert_int_equal(msi_clock_client_open(&address, &followers[i]), MST_OK);
     for (int i = 0; i < 3; i++) {
         int64_t offset, error;
-        assert_true(msi_follower_offset(followers[i], msi_now(), &offset, &error));
+        assert_true(msi_clock_client_offset(followers[i], msi_now(), &offset, &error));
         assert_true(llabs(offset) <= error); /* it is one clock in truth */
     }
-    for (int i = 0; i < 3; i++) msi_follower_close(followers[i]);
-    msi_timekeeper_close(keeper);
+    for (int i = 0; i < 3; i++) msi_clock_client_close(followers[i]);
+    msi_clock_server_close(keeper);
 }
 
 /* Who sends something else is hung up on, and nobody else notices. */
 static void strangers_do_no_harm(void **state) {
     (void)state;
-    struct msi_timekeeper *keeper;
-    struct msi_follower *follower;
+    struct msi_clock_server *keeper;
+    struct msi_clock_client *clock_client;
     struct msi_address address = {.host = "127.0.0.1"};
     struct msi_wait wait = {msi_deadline(5000), NULL};
     int fds[6];
-    assert_int_equal(msi_timekeeper_open("127.0.0.1", 4, &keeper, &address.port), MST_OK);
+    assert_int_equal(msi_clock_server_open("127.0.0.1", 4, &keeper, &address.port), MST_OK);
     for (int i = 0; i < 6; i++) assert_int_equal(msi_connect(&address, false, &wait, &fds[i]), MST_OK);
     for (int i = 0; i < 6; i++) msi_send(fds[i], "abc", 3);
     char byte;
@@ -112,10 +112,10 @@ static void strangers_do_no_harm(void **state) {
         close(fds[i]);
     }
     int64_t offset, error;
-    assert_int_equal(msi_follower_open(&address, &follower), MST_OK);
-    assert_true(msi_follower_offset(follower, msi_now(), &offset, &error));
-    msi_follower_close(follower);
-    msi_timekeeper_close(keeper);
+    assert_int_equal(msi_clock_client_open(&address, &clock_client), MST_OK);
+    assert_true(msi_clock_client_offset(clock_client, msi_now(), &offset, &error));
+    msi_clock_client_close(clock_client);
+    msi_clock_server_close(keeper);
 }
 
 /* Clocks that say what no clock does: no answer counts, and nothing overflows. */
@@ -161,13 +161,13 @@ static void *answer_nonsense(void *context) {
 static void a_keeper_that_tells_nonsense(void **state) {
     (void)state;
     struct msi_address address = {.host = "127.0.0.1"};
-    struct msi_follower *follower;
+    struct msi_clock_client *clock_client;
     int64_t offset, error;
     int door = bound_socket(&address);
     pthread_t thread = start_thread(answer_nonsense, &door);
-    assert_ok(msi_follower_open(&address, &follower));
-    assert_false(msi_follower_offset(follower, msi_now(), &offset, &error));
-    msi_follower_close(follower);
+    assert_ok(msi_clock_client_open(&address, &clock_client));
+    assert_false(msi_clock_client_offset(clock_client, msi_now(), &offset, &error));
+    msi_clock_client_close(clock_client);
     join_thread(thread);
     close(door);
 }
@@ -181,12 +181,12 @@ static int64_t processor_ms(void) {
 /* Whoever knocks while no descriptor is left is let in later, and until then nobody burns the processor. */
 static void without_descriptors(void **state) {
     (void)state;
-    struct msi_timekeeper *keeper;
+    struct msi_clock_server *keeper;
     struct msi_address address = {.host = "127.0.0.1"};
     struct msi_wait wait = {msi_deadline(20000), NULL};
     struct rlimit usual, none;
     int fd;
-    assert_ok(msi_timekeeper_open("127.0.0.1", 4, &keeper, &address.port));
+    assert_ok(msi_clock_server_open("127.0.0.1", 4, &keeper, &address.port));
     struct caught_stderr caught = begin_stderr();
     fd = socket(AF_INET, SOCK_STREAM, 0);
     getrlimit(RLIMIT_NOFILE, &usual);
@@ -210,7 +210,7 @@ static void without_descriptors(void **state) {
     free(said);
     while (n > 0) close(spare[--n]);
     close(fd);
-    msi_timekeeper_close(keeper);
+    msi_clock_server_close(keeper);
 }
 
 int main(void) {

@@ -20,9 +20,9 @@ enum { PER_TABLE = 4, MOST_ROWS = 6, MOST_WORDS = 64 };
 #define ALL_KINDS ((1u << MST_KIND_COUNT) - 1)
 #define ALL_FORMS ((1u << MST_FORM_COUNT) - 1)
 
-static mst_backend_row rows[MOST_ROWS + 1];
+static mst_backend_capability rows[MOST_ROWS + 1];
 
-static const mst_backend_row *give_rows(void) {
+static const mst_backend_capability *give_rows(void) {
     return rows;
 }
 
@@ -49,11 +49,12 @@ static void choose_table(void) {
     uint32_t memories = choose(4) ? 0 : 1u << MST_MEMORY_CUDA;
     memset(rows, 0, sizeof rows);
     for (size_t i = 0; i < n; i++)
-        rows[i] = (mst_backend_row){.kinds = some_bits(ALL_KINDS, rare + 1) | 1u << choose(MST_KIND_COUNT),
-                                    .dtypes = choose(2) ? 0 : some_bits(0xffff, 2),
-                                    .ops = choose(2) ? ALL_OPS : some_bits(ALL_OPS, 2),
-                                    .memories = memories,
-                                    .forms = some_bits(ALL_FORMS, 2)};
+        rows[i] =
+            (mst_backend_capability){.kinds = some_bits(ALL_KINDS, rare + 1) | 1u << choose(MST_KIND_COUNT),
+                                     .dtypes = choose(2) ? 0 : some_bits(0xffff, 2),
+                                     .ops = choose(2) ? ALL_OPS : some_bits(ALL_OPS, 2),
+                                     .memories = memories,
+                                     .forms = some_bits(ALL_FORMS, 2)};
 }
 
 static void choose_counts(struct world *w) {
@@ -221,7 +222,7 @@ static void random_tables(void **state) {
 /* A table with these kinds in all forms, or in none. */
 static void set_table(uint32_t kinds, uint32_t forms) {
     memset(rows, 0, sizeof rows);
-    rows[0] = (mst_backend_row){.kinds = kinds, .ops = ALL_OPS, .forms = forms};
+    rows[0] = (mst_backend_capability){.kinds = kinds, .ops = ALL_OPS, .forms = forms};
 }
 
 static void set_world(struct world *w, mst_kind kind, int ranks, int root, size_t count) {

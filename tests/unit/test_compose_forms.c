@@ -3,9 +3,9 @@
 
 #define BIT(kind) (1u << MST_KIND_##kind)
 
-static mst_backend_row rows[3];
+static mst_backend_capability rows[3];
 
-static const mst_backend_row *give_rows(void) {
+static const mst_backend_capability *give_rows(void) {
     return rows;
 }
 
@@ -121,7 +121,7 @@ static void what_is_there_is_not_composed(void **state) {
     struct msi_composer c = new_composer(0, 3, NULL);
     mst_backend_op op = {
         .kind = MST_KIND_SEND, .dtype = MST_U8, .element = 1, .peer = 1, .count = 5, .in = buffer};
-    rows[0] = (mst_backend_row){.kinds = (1u << MST_KIND_COUNT) - 1, .ops = ~0u};
+    rows[0] = (mst_backend_capability){.kinds = (1u << MST_KIND_COUNT) - 1, .ops = ~0u};
     assert_ok(msi_compose(&c, &op, false));
     assert_int_equal(c.n, 1);
     assert_false(c.composed);
@@ -141,7 +141,8 @@ static void memory_is_only_copied_where_allowed(void **state) {
     mst_backend_op op = {.kind = MST_KIND_ALL_REDUCE, .dtype = MST_F32, .element = 4, .count = 5};
     op.in = buffer;
     op.out = buffer + 100;
-    rows[0] = (mst_backend_row){.kinds = BIT(ALL_REDUCE), .ops = ~0u, .memories = 1u << MST_MEMORY_CUDA};
+    rows[0] =
+        (mst_backend_capability){.kinds = BIT(ALL_REDUCE), .ops = ~0u, .memories = 1u << MST_MEMORY_CUDA};
     assert_status(msi_compose(&c, &op, false), MST_ERR_INVALID);
     assert_contains(mst_error(), "MUSTER_STAGE=1");
     c.stage = true;
@@ -178,7 +179,7 @@ static void without_memory_it_says_so(void **state) {
     size_t refused = 0;
     for (size_t t = 0; t < COUNT_OF(tables); t++)
         for (int kind = 0; kind < MST_KIND_SEND; kind++) {
-            rows[0] = (mst_backend_row){.kinds = tables[t], .ops = ~0u};
+            rows[0] = (mst_backend_capability){.kinds = tables[t], .ops = ~0u};
             mst_backend_op op = {
                 .kind = (mst_kind)kind, .dtype = MST_U8, .element = 1, .count = 2, .root = 1, .out = buffer};
             op.in = buffer;

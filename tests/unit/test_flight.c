@@ -177,7 +177,7 @@ static void a_copy_of_what_goes_on(void **state) {
                                      .way = MSI_FLIGHT_RECV,
                                      .peer = -1,
                                      .tag = 3};
-    struct msi_flight_spot spot = msi_flight_begin(&about, msi_tick());
+    struct msi_flight_entry_ref spot = msi_flight_begin(&about, msi_tick());
     msi_flight_started(spot);
     assert_true(msi_flight_copy_own(&copied));
     assert_true(msi_flight_look(&copied, msi_tick_look(), &room));
@@ -212,10 +212,10 @@ static void look_at_own(void) {
 static void what_is_not_over_stays(void **state) {
     static const mst_site site = {"train.c", "step", 33};
     struct msi_flight_about about = {.operation = "mst_all_reduce", .site = &site, .seq = 77777};
-    struct msi_flight_spot others[400];
+    struct msi_flight_entry_ref others[400];
     (void)state;
     msi_flight_open();
-    struct msi_flight_spot hangs = msi_flight_begin(&about, 1);
+    struct msi_flight_entry_ref hangs = msi_flight_begin(&about, 1);
     for (about.seq = 0; about.seq < 1000; about.seq++) msi_flight_done(msi_flight_begin(&about, 1), true, 0);
     assert_true(msi_flight_copy_own(&copied) && msi_flight_look(&copied, msi_tick_look(), &room));
     assert_int_equal(view.n, MSI_FLIGHT_ENTRIES);

@@ -11,7 +11,7 @@ static struct msi_flight rings[RANKS];
 static struct msi_flight_room rooms[RANKS];
 static bool absent[RANKS];
 static struct msi_flight_of ranks[8];
-static struct msi_verdicts verdicts;
+static struct msi_diagnoses diagnoses;
 static char said[8192];
 
 static int set_up(void **state) {
@@ -58,19 +58,19 @@ static const char *judge(int world_size) {
         msi_flight_look(&rings[i], kit_look(20), &rooms[i]);
         ranks[i].view = absent[i] ? NULL : &rooms[i].view;
     }
-    msi_verdicts_free(&verdicts);
-    assert_true(msi_flight_judge(ranks, world_size, &verdicts));
-    msi_flight_say_verdicts(&verdicts, &text);
+    msi_diagnoses_free(&diagnoses);
+    assert_true(msi_flight_diagnose(ranks, world_size, &diagnoses));
+    msi_flight_print_diagnoses(&diagnoses, &text);
     snprintf(said, sizeof said, "%.*s", (int)text.len, (const char *)text.data);
     msi_buf_free(&text);
     return said;
 }
 
 /* The first verdict's kind, and the ranks that it blames, as digits. */
-static void assert_verdict(enum msi_verdict_kind kind, const char *blamed) {
+static void assert_verdict(enum msi_diagnosis_kind kind, const char *blamed) {
     char found[RANKS + 1] = "";
     judge(RANKS);
-    const struct msi_verdict *v = &verdicts.of[0];
+    const struct msi_diagnosis *v = &diagnoses.of[0];
     for (int i = 0; i < v->n_blamed; i++) found[i] = (char)('0' + v->blamed[i]);
     if (v->kind != kind) fail_msg("kind %d: %s", v->kind, said);
     if (strcmp(found, blamed) != 0) fail_msg("blamed %s: %s", found, said);
@@ -204,7 +204,7 @@ static void a_part_of_the_world(void **state) {
         judge(8), "not all 8 ranks of world are known here, and none of those that are is behind: all have "
                   "come to mst_all_reduce #1 of world, in which ranks 0, 1, 2, 3 wait since 10.0 s "
                   "(train.c:33)\n");
-    assert_int_equal(verdicts.of[0].n_blamed, 0);
+    assert_int_equal(diagnoses.of[0].n_blamed, 0);
     message(2, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 6, 0, 3);
     assert_contains(judge(8),
                     "nothing is known here of rank 6: it may not have come to mst_recv #3 from rank 6");
@@ -231,7 +231,7 @@ static void a_member_without_an_operation(void **state) {
     reduce(1, MSI_FLIGHT_DONE, 1, 1);
     kit_add(&rings[0], MSI_FLIGHT_STARTED,
             (struct kit_op){.place = BARRIER, .group = 3, .seq = 1, .begin = 2});
-    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    assert_verdict(MSI_DIAGNOSIS_BEHIND, "1");
     assert_contains(said, "rank 1 is behind: it has not come to mst_barrier #1 of group 'pair'");
 }
 
@@ -244,7 +244,7 @@ static void a_member_that_left(void **state) {
     atomic_store(&rings[1].groups[3].turn, 1 | 1 << 16);
     kit_add(&rings[0], MSI_FLIGHT_STARTED,
             (struct kit_op){.place = BARRIER, .group = 3, .seq = 2, .begin = 2});
-    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    assert_verdict(MSI_DIAGNOSIS_BEHIND, "1");
     assert_contains(said, "its last was mst_barrier #1 of group 'pair' that is gone");
 }
 
@@ -259,7 +259,7 @@ static void a_world_that_was_ended_after_a_failure(void **state) {
             (struct kit_op){.place = REDUCE, .seq = 2, .count = 4, .begin = 2, .end = 5, .dtype = MST_F32});
         atomic_store(&rings[i].groups[0].turn, 1 | 1 << 16);
     }
-    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    assert_verdict(MSI_DIAGNOSIS_BEHIND, "1");
     assert_contains(
         said, "rank 1 is behind: it has not come to mst_all_reduce #2 of world, in which ranks 0, 2, 3");
 }
@@ -272,10 +272,10 @@ static void what_went_well_before_and_after(void **state) {
                 .place = RECV, .seq = 0, .begin = 2, .end = 9, .way = MSI_FLIGHT_RECV, .peer = 2, .tag = 1});
     kit_add(&rings[0], MSI_FLIGHT_DONE,
             (struct kit_op){.place = SEND, .seq = 0, .begin = 3, .way = MSI_FLIGHT_SEND, .peer = 2});
-    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    assert_verdict(MSI_DIAGNOSIS_BEHIND, "1");
     kit_add(&rings[0], MSI_FLIGHT_DONE,
             (struct kit_op){.place = SEND, .seq = 1, .begin = 9.5, .way = MSI_FLIGHT_SEND, .peer = 2});
-    assert_verdict(MSI_VERDICT_NONE, "");
+    assert_verdict(MSI_DIAGNOSIS_NONE, "");
 }
 
 /* They name each other, as ranks do that compare what they called. */
@@ -286,7 +286,7 @@ static void different_calls_are_no_circle(void **state) {
     ranks[0].blames = 1;
     ranks[1].blames = 0;
     judge(RANKS);
-    assert_int_equal(verdicts.of[0].kind, MSI_VERDICT_DIFFERENT);
+    assert_int_equal(diagnoses.of[0].kind, MSI_DIAGNOSIS_DIFFERENT);
     assert_contains(said, "ranks differ: rank ");
 }
 
@@ -304,7 +304,7 @@ static void a_group_that_another_has_not_made(void **state) {
     for (int i = 0; i < RANKS; i++)
         if (i != 1) barrier(i, MSI_FLIGHT_STARTED, 1, 2, 0);
     judge(RANKS);
-    assert_int_equal(verdicts.of[0].kind, MSI_VERDICT_CIRCLE);
+    assert_int_equal(diagnoses.of[0].kind, MSI_DIAGNOSIS_CIRCLE);
     assert_contains(said, "rank 1 in mst_barrier #1 of the group of ranks 0, 1");
 }
 
@@ -315,7 +315,7 @@ static void members_that_are_not_known(void **state) {
     kit_add(&rings[0], MSI_FLIGHT_STARTED,
             (struct kit_op){.place = BARRIER, .group = 3, .seq = 1, .begin = 2});
     absent[2] = true;
-    assert_verdict(MSI_VERDICT_MISSING, "");
+    assert_verdict(MSI_DIAGNOSIS_MISSING, "");
     assert_contains(said, "not all 2 ranks of group 'pair' are known here");
 }
 
@@ -336,9 +336,9 @@ static void two_messages_of_which_one_was_sent(void **state) {
     message(1, SEND, MSI_FLIGHT_DONE, MSI_FLIGHT_SEND, 0, 0, 0);
     message(0, RECV, MSI_FLIGHT_DONE, MSI_FLIGHT_RECV, 1, 0, 0);
     message(0, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 1, 0, 1);
-    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    assert_verdict(MSI_DIAGNOSIS_BEHIND, "1");
     message(1, SEND, MSI_FLIGHT_DONE, MSI_FLIGHT_SEND, 0, 0, 1);
-    assert_verdict(MSI_VERDICT_TOGETHER, "");
+    assert_verdict(MSI_DIAGNOSIS_TOGETHER, "");
 }
 
 /* Each tag counts for itself, and so does each way. */
@@ -348,18 +348,18 @@ static void tags_out_of_order(void **state) {
     message(1, SEND, MSI_FLIGHT_DONE, MSI_FLIGHT_SEND, 0, 5, 1);
     message(1, RECV, MSI_FLIGHT_DONE, MSI_FLIGHT_RECV, 0, 4, 9);
     message(0, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 1, 4, 0);
-    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    assert_verdict(MSI_DIAGNOSIS_BEHIND, "1");
     assert_contains(said, "mst_recv #0 from rank 1 with tag 4 of world");
     message(1, SEND, MSI_FLIGHT_DONE, MSI_FLIGHT_SEND, 0, 4, 0);
-    assert_verdict(MSI_VERDICT_TOGETHER, "");
+    assert_verdict(MSI_DIAGNOSIS_TOGETHER, "");
 }
 
 static void a_send_that_nobody_takes(void **state) {
     (void)state;
     message(0, SEND, MSI_FLIGHT_STARTED, MSI_FLIGHT_SEND, 1, 0, 3);
-    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    assert_verdict(MSI_DIAGNOSIS_BEHIND, "1");
     message(1, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, -1, 0, MSI_FLIGHT_NO_NUMBER);
-    assert_verdict(MSI_VERDICT_TOGETHER, "");
+    assert_verdict(MSI_DIAGNOSIS_TOGETHER, "");
 }
 
 /* Rank 0's both were issued, rank 1's receive was not. */
@@ -368,10 +368,10 @@ static void ways_of_a_batch(void **state) {
     message(0, BATCH, MSI_FLIGHT_DONE, MSI_FLIGHT_SEND, 1, 0, 0);
     message(0, BATCH, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 1, 0, 0);
     message(1, BATCH, MSI_FLIGHT_DONE, MSI_FLIGHT_RECV, 0, 0, 0);
-    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    assert_verdict(MSI_DIAGNOSIS_BEHIND, "1");
     assert_contains(said, "mst_batch_isend_irecv #0 from rank 1");
     message(1, BATCH, MSI_FLIGHT_STARTED, MSI_FLIGHT_SEND, 0, 0, 0);
-    assert_verdict(MSI_VERDICT_TOGETHER, "");
+    assert_verdict(MSI_DIAGNOSIS_TOGETHER, "");
 }
 
 static void a_circle(void **state) {
@@ -380,7 +380,7 @@ static void a_circle(void **state) {
     message(1, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 2, 0, 0);
     message(2, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 0, 0, 0);
     reduce(3, MSI_FLIGHT_STARTED, 1, 1);
-    assert_verdict(MSI_VERDICT_CIRCLE, "012");
+    assert_verdict(MSI_DIAGNOSIS_CIRCLE, "012");
     assert_contains(said,
                     "ranks wait for each other: rank 0 in mst_recv #0 from rank 1 of world (4 ranks), at "
                     "train.c:50 (pull) for rank 1, and rank 1 in mst_recv");
@@ -393,14 +393,14 @@ static void walks_go_on(void **state) {
     for (int i = 0; i < 2; i++) reduce(i, MSI_FLIGHT_STARTED, 17, 2);
     reduce(3, MSI_FLIGHT_STARTED, 17, 2);
     message(2, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 3, 0, 4);
-    assert_verdict(MSI_VERDICT_CIRCLE, "23"); /* rank 3 cannot send from there */
+    assert_verdict(MSI_DIAGNOSIS_CIRCLE, "23"); /* rank 3 cannot send from there */
     set_up(NULL);
     for (int i = 0; i < 2; i++) reduce(i, MSI_FLIGHT_STARTED, 17, 2);
     message(2, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 3, 0, 4);
     for (int i = 0; i < RANKS; i++) kit_group(&rings[i], 0, "", i == 3 ? 9 : 1, 3); /* not its group */
     kit_group(&rings[2], 1, "two", 44, 2);
     kit_group(&rings[3], 1, "two", 44, 2);
-    assert_verdict(MSI_VERDICT_BEHIND, "3");
+    assert_verdict(MSI_DIAGNOSIS_BEHIND, "3");
     assert_contains(said,
                     "in which rank 2 waits since 12.0 s (train.c:50), and ranks 0, 1 wait because of it");
 }
@@ -411,11 +411,11 @@ static void one_that_others_name(void **state) {
     for (int i = 0; i < RANKS; i++) reduce(i, i == 2 ? MSI_FLIGHT_STARTED : MSI_FLIGHT_FAILED, 17, 1);
     for (int i = 0; i < RANKS; i++) ranks[i].blames = i == 2 ? -1 : 2;
     ranks[2].reason = "ended by SIGKILL";
-    assert_verdict(MSI_VERDICT_LOST, "2");
+    assert_verdict(MSI_DIAGNOSIS_LOST, "2");
     assert_contains(said, "rank 2 is the cause that ranks 0, 1, 3 name; it is in mst_all_reduce #17");
     assert_contains(said, "its recorder says: ended by SIGKILL");
     absent[2] = true;
-    assert_verdict(MSI_VERDICT_MISSING, "2");
+    assert_verdict(MSI_DIAGNOSIS_MISSING, "2");
     assert_contains(said, "rank 2 has recorded nothing, and ranks 0, 1, 3 name it as the cause: it may");
 }
 
@@ -429,7 +429,7 @@ static void blame_that_is_over(void **state) {
         if (i != 1) reduce(i, MSI_FLIGHT_STARTED, 2, 2);
     reduce(0, MSI_FLIGHT_DONE, 2, 2);
     reduce(0, MSI_FLIGHT_STARTED, 3, 2);
-    assert_verdict(MSI_VERDICT_BEHIND, "1");
+    assert_verdict(MSI_DIAGNOSIS_BEHIND, "1");
 }
 
 /* Ranks may differ in what they exchange with each other, and in the form of a call; not in how much they gather. */
@@ -439,7 +439,7 @@ static void what_may_differ(void **state) {
         kit_add(
             &rings[i], MSI_FLIGHT_STARTED,
             (struct kit_op){.place = EXCHANGE, .seq = 1, .count = (uint64_t)i, .begin = 1, .dtype = MST_F32});
-    assert_verdict(MSI_VERDICT_TOGETHER, "");
+    assert_verdict(MSI_DIAGNOSIS_TOGETHER, "");
     set_up(NULL);
     for (int i = 0; i < RANKS; i++)
         kit_add(&rings[i], MSI_FLIGHT_STARTED,
@@ -448,13 +448,13 @@ static void what_may_differ(void **state) {
                                 .count = i == 1 ? 16 : 4,
                                 .begin = 1,
                                 .dtype = MST_F32});
-    assert_verdict(MSI_VERDICT_TOGETHER, "");
+    assert_verdict(MSI_DIAGNOSIS_TOGETHER, "");
     set_up(NULL);
     for (int i = 0; i < RANKS; i++)
         kit_add(&rings[i], MSI_FLIGHT_STARTED,
                 (struct kit_op){
                     .place = GATHER, .seq = 1, .count = i == 1 ? 5 : 4, .begin = 1, .dtype = MST_F32});
-    assert_verdict(MSI_VERDICT_DIFFERENT, "01");
+    assert_verdict(MSI_DIAGNOSIS_DIFFERENT, "01");
 }
 
 int main(void) {

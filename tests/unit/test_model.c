@@ -113,16 +113,16 @@ static void prices_make_the_choice(void **state) {
     struct msi_request request = {
         .kind = MSI_KIND_ALL_REDUCE, .size = 8, .count = 16384, .hosts = {.n = 2, .largest = 4, .of = of}};
     struct msi_tuning slow = {.model = msi_model_default}, thin = slow;
-    struct msi_question question = {&slow, 4, 4, false};
+    struct msi_cost_input question = {&slow, 4, 4, false};
     struct msi_choice choice;
     assert_ok(parse("remote.latency 10 ms", &slow.model));
-    msi_choose(&question, &request, &choice);
+    msi_select(&question, &request, &choice);
     struct msi_candidate candidate;
     msi_price(&question, &request, choice.planner, &candidate);
     assert_true(candidate.formula.remote_rounds == 1);
     question.tuning = &thin;
     assert_ok(parse("remote.bandwidth 1 MB/s", &thin.model));
-    msi_choose(&question, &request, &choice);
+    msi_select(&question, &request, &choice);
     assert_string_equal(choice.planner->name, "hierarchical");
 }
 

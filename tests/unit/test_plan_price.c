@@ -80,7 +80,7 @@ static void formulas_match_plans(void **state) {
             struct msi_formula formula = {0};
             sim.request = (struct msi_request){.kind = planner->kind, .size = size, .hosts = {1, size, NULL}};
             sim.request.count = even_count(planner->kind, size);
-            if (msi_planner_refuses(planner, &sim.request)) continue;
+            if (msi_planner_unsupported_reason(planner, &sim.request)) continue;
             planner->price(&sim.request, &formula);
             run(&sim, planner);
             compare(&sim, &formula);
@@ -122,7 +122,7 @@ static void formulas_know_hosts(void **state) {
             sim.request = (struct msi_request){
                 .kind = planner->kind, .size = hosts * local, .hosts = {hosts, local, of}};
             sim.request.count = even_count(planner->kind, hosts * local);
-            if (msi_planner_refuses(planner, &sim.request)) continue;
+            if (msi_planner_unsupported_reason(planner, &sim.request)) continue;
             planner->price(&sim.request, &f);
             sim.far = FAR;
             sim.eager = true; /* as connections are */
@@ -167,7 +167,7 @@ static void formulas_count_pieces(void **state) {
             sim.request = (struct msi_request){
                 .kind = planner->kind, .size = size, .chunk = 2, .hosts = {1, size, NULL}};
             sim.request.count = even_count(planner->kind, size) * 2;
-            if (msi_planner_refuses(planner, &sim.request)) continue;
+            if (msi_planner_unsupported_reason(planner, &sim.request)) continue;
             if (!strcmp(planner->name, "bruck")) continue; /* an upper bound, where ranks wrap around */
             planner->price(&sim.request, &formula);
             run(&sim, planner);
@@ -184,10 +184,10 @@ static const char *chosen(enum msi_kind kind, int size, size_t count, struct msi
     struct msi_algo algo;
     assert_ok(msi_algo_parse(spec, &algo));
     struct msi_tuning tuning = {algo, msi_model_default};
-    struct msi_question question = {&tuning, 4, 4, deterministic};
+    struct msi_cost_input question = {&tuning, 4, 4, deterministic};
     struct msi_request request = {.kind = kind, .size = size, .count = count, .hosts = hosts};
     struct msi_choice choice;
-    msi_choose(&question, &request, &choice);
+    msi_select(&question, &request, &choice);
     assert_non_null(choice.planner);
     return choice.planner->name;
 }

@@ -107,7 +107,7 @@ static void check_size(struct sim *sim, const struct msi_planner *planner, int s
             if (has_root(planner->kind)) sim->request.root = roots == size ? i : (int)choose((size_t)size);
             vary(sim, planner, lists, of, first + k);
             sim->op = planner->rank_ordered ? SIM_ORDERED : SIM_SUM;
-            if (size > 1 && msi_planner_refuses(planner, &sim->request)) {
+            if (size > 1 && msi_planner_unsupported_reason(planner, &sim->request)) {
                 if (planner->kind == MSI_KIND_REDUCE_SCATTER && sim->request.hosts.n > 1)
                     break; /* never this size */
                 continue;
@@ -174,7 +174,7 @@ static void all_ranks_get_the_same_bits(void **state) {
             sim.request = (struct msi_request){.kind = MSI_KIND_ALL_REDUCE, .size = size};
             vary(&sim, &msi_planners[p], unused, of, (size_t)size);
             sim.op = SIM_ORDERED;
-            if (msi_planner_refuses(&msi_planners[p], &sim.request)) continue;
+            if (msi_planner_unsupported_reason(&msi_planners[p], &sim.request)) continue;
             run(&sim, &msi_planners[p], false);
             for (int r = 1; r < size && !sim.failed; r++)
                 for (size_t i = 0; i < sim.request.count; i++)
@@ -225,7 +225,7 @@ static void making_it_again_allocates_nothing(void **state) {
         struct msi_request request = {
             .kind = msi_planners[p].kind, .size = 24, .rank = 5, .count = 480, .chunk = 7};
         request.hosts = (struct msi_hosts){4, 6, of};
-        if (msi_planner_refuses(&msi_planners[p], &request)) continue;
+        if (msi_planner_unsupported_reason(&msi_planners[p], &request)) continue;
         assert_ok(msi_plan_make(&plan, &msi_planners[p], &request));
         uint32_t steps = plan.n, edges = plan.n_edges;
         struct msi_plan before = plan;

@@ -44,20 +44,20 @@ static const double factors[][COUNT_OF(sizes)] = {
 
 static void check_figures(enum msi_share share, int n, double factor) {
     struct msi_prof_group world = kit_world(n);
-    struct msi_tally *tally = msi_tally_new(false);
+    struct msi_op_stats *stats = msi_op_stats_new(false);
     /* 1000 bytes in 2, 4, … 20 us are 4, 2, … 0.4 Gbps; the first and the last do not count */
     double ns = 0, algbw = 0;
     for (uint64_t i = 1; i <= 10; i++) {
-        kit_add(tally, &world, "call", share, 1000, i, i * 2000);
+        kit_add(stats, &world, "call", share, 1000, i, i * 2000);
         if (i == 1 || i == 10) continue;
         ns += (double)i * 2000 / 8;
         algbw += 4.0 / (double)i / 8;
     }
-    struct msi_summary_averages averages = msi_summary_averages(&tally->rows[0], n);
+    struct msi_summary_averages averages = msi_summary_averages(&stats->rows[0], n);
     assert_true(fabs(averages.ns - ns) < 1e-9);
     assert_true(fabs(averages.algbw - algbw) < 1e-12);
     assert_true(fabs(averages.busbw - algbw * factor) < 1e-12);
-    msi_tally_free(tally);
+    msi_op_stats_free(stats);
 }
 
 static void test_every_share_and_group_size(void **state) {
@@ -114,25 +114,25 @@ static double bus_of(size_t operation, double algbw, int n) {
 /* Five calls of 1, 2, 4, 8 and 16 us: round(0.5) is 0, so that none is left out; the times are exact in binary. */
 static void check_operation(size_t operation, int n) {
     struct msi_prof_group world = kit_world(n);
-    struct msi_tally *tally = msi_tally_new(false);
+    struct msi_op_stats *stats = msi_op_stats_new(false);
     const char *name = msi_kind_name(operations[operation].kind) + 4;
     bool still = operations[operation].bus == NOTHING;
     uint64_t bytes = still ? 0 : operations[operation].shares ? 1000 * (uint64_t)n : 1000;
     for (uint64_t i = 0; i < 5; i++)
-        kit_add(tally, &world, name, msi_call_share(operations[operation].kind), bytes, i, 1000ull << i);
-    char *text = kit_table(&tally, 1, false), row[200];
+        kit_add(stats, &world, name, msi_call_share(operations[operation].kind), bytes, i, 1000ull << i);
+    char *text = kit_table(&stats, 1, false), row[200];
     double algbw = 8.0 * (double)bytes / 1000 * (1 + 0.5 + 0.25 + 0.125 + 0.0625) / 5;
     char size[MSI_SIZE_TEXT];
     snprintf(row, sizeof row, "%s\n%-20s%-20s%-20s%-20s%-20s%-20.2f%.2f\n", name, "",
              msi_size_text(bytes, size), "5", "0.03", "0.0062", algbw, bus_of(operation, algbw, n));
     if (!strstr(text, row)) print_error("%d ranks: got\n%swanted\n%s", n, text, row);
     assert_non_null(strstr(text, row));
-    struct msi_summary_averages averages = msi_summary_averages(&tally->rows[0], n);
+    struct msi_summary_averages averages = msi_summary_averages(&stats->rows[0], n);
     assert_true(fabs(averages.ns - 6200) < 1e-9);
     assert_true(fabs(averages.algbw - algbw) <= 1e-12 * algbw);
     assert_true(fabs(averages.busbw - bus_of(operation, algbw, n)) <= 1e-12 * algbw);
     free(text);
-    msi_tally_free(tally);
+    msi_op_stats_free(stats);
 }
 
 static void test_every_operation_with_1_to_64_ranks(void **state) {

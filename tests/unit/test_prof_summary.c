@@ -19,17 +19,17 @@
 
 enum { MS = 1000000, RANKS = 4 };
 
-static struct msi_tally *tallies[RANKS];
+static struct msi_op_stats *tallies[RANKS];
 
 static int set_up(void **state) {
     (void)state;
-    for (int r = 0; r < RANKS; r++) tallies[r] = msi_tally_new(false);
+    for (int r = 0; r < RANKS; r++) tallies[r] = msi_op_stats_new(false);
     return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
-    for (int r = 0; r < RANKS; r++) msi_tally_free(tallies[r]);
+    for (int r = 0; r < RANKS; r++) msi_op_stats_free(tallies[r]);
     return 0;
 }
 
@@ -49,7 +49,7 @@ static void check_table(int n, bool show_straggler, const char *wanted) {
 static void test_the_table_of_the_tutorial(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(16);
-    struct msi_tally *rank0 = tallies[0];
+    struct msi_op_stats *rank0 = tallies[0];
     uint64_t seq = 0;
     for (int i = 0; i < 146; i++) kit_add(rank0, &world, "broadcast", MSI_SHARE_WHOLE, 2048, seq++, 76164);
     kit_add(rank0, &world, "broadcast", MSI_SHARE_WHOLE, 103022592, seq++, 8317120000);
@@ -76,10 +76,10 @@ static void test_the_table_of_the_tutorial(void **state) {
 static void test_the_table_with_callers(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(16);
-    struct msi_tally_call call = kit_call(&world, "broadcast", MSI_SHARE_WHOLE, 2048, 0, 64315);
+    struct msi_op_stats_call call = kit_call(&world, "broadcast", MSI_SHARE_WHOLE, 2048, 0, 64315);
     tallies[0]->debug = true;
     call.function = "_broadcast_model";
-    for (int i = 0; i < 146; i++) msi_tally_add(tallies[0], &call);
+    for (int i = 0; i < 146; i++) msi_op_stats_add(tallies[0], &call);
     check_table(
         1, false,
         HEADER
@@ -126,9 +126,9 @@ static void test_whose_numbers_are_shown(void **state) {
     static const int dp[] = {0, 2}, tp[] = {2, 3};
     struct msi_prof_group world = kit_world(4), even = kit_group(1, "w/1", "dp", dp, 2);
     struct msi_prof_group tp1 = kit_group(1, "w/2", "tp1", tp, 2);
-    struct msi_tally_call recv = kit_call(&world, "recv", MSI_SHARE_WHOLE, 512, 0, 3 * MS);
-    struct msi_tally_call named = kit_call(&world, "grad", MSI_SHARE_WHOLE, 8, 2, MS);
-    struct msi_tally *gone = tallies[3];
+    struct msi_op_stats_call recv = kit_call(&world, "recv", MSI_SHARE_WHOLE, 512, 0, 3 * MS);
+    struct msi_op_stats_call named = kit_call(&world, "grad", MSI_SHARE_WHOLE, 8, 2, MS);
+    struct msi_op_stats *gone = tallies[3];
     for (int r = 0; r < 3; r++) {
         kit_add(tallies[r], &world, "all_reduce", MSI_SHARE_TWICE, 4096, 0, (uint64_t)(r + 1) * MS);
         kit_add(tallies[r], &world, "barrier", MSI_SHARE_NONE, 0, 1, MS);
@@ -137,12 +137,12 @@ static void test_whose_numbers_are_shown(void **state) {
     kit_add(tallies[2], &even, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 5 * MS);
     kit_add(tallies[2], &tp1, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 7 * MS);
     named.call = "broadcast";
-    msi_tally_add(tallies[0], &named);
+    msi_op_stats_add(tallies[0], &named);
     named.call = "all_reduce";
     named.share = MSI_SHARE_TWICE;
-    msi_tally_add(tallies[0], &named);
+    msi_op_stats_add(tallies[0], &named);
     recv.message = true;
-    msi_tally_add(tallies[1], &recv);
+    msi_op_stats_add(tallies[1], &recv);
     tallies[3] = NULL;
     check_table(
         4, false,
@@ -176,12 +176,12 @@ static void test_whose_numbers_are_shown(void **state) {
 static void test_works_and_failures_have_lines(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(4);
-    struct msi_tally_call call = kit_call(&world, "all_reduce", MSI_SHARE_TWICE, 65536, 0, 123000);
+    struct msi_op_stats_call call = kit_call(&world, "all_reduce", MSI_SHARE_TWICE, 65536, 0, 123000);
     call.work = true;
     call.waited_ns = 25000;
-    for (int i = 0; i < 100; i++) msi_tally_add(tallies[0], &call);
+    for (int i = 0; i < 100; i++) msi_op_stats_add(tallies[0], &call);
     call.status = MST_ERR_PEER_LOST;
-    msi_tally_add(tallies[0], &call);
+    msi_op_stats_add(tallies[0], &call);
     tallies[0]->lost = 1;
     check_table(
         1, false,
@@ -223,7 +223,7 @@ static void test_groups_of_one_name_are_told_apart(void **state) {
 
 static void test_without_any_tally(void **state) {
     (void)state;
-    struct msi_tally *none[2] = {NULL, NULL};
+    struct msi_op_stats *none[2] = {NULL, NULL};
     struct msi_summary *summary;
     assert_status(msi_summary_make(none, 2, true, &summary), MST_ERR_INVALID);
 }
@@ -334,7 +334,7 @@ static void test_more_names_than_notes(void **state) {
 static void test_missing_ranks_are_left_out_of_the_pairs(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(4);
-    struct msi_tally *gone[] = {tallies[0], tallies[2]};
+    struct msi_op_stats *gone[] = {tallies[0], tallies[2]};
     tallies[0] = tallies[2] = NULL;
     kit_add(tallies[1], &world, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 3 * MS);
     kit_add(tallies[3], &world, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 2 * MS);
@@ -360,13 +360,13 @@ static void test_callers_are_paired_apart(void **state) {
     (void)state;
     struct msi_prof_group tp = kit_group(1, "w/1", "tp", kit_ranks + 1, 2);
     for (int r = 1; r < 3; r++) {
-        struct msi_tally_call call = kit_call(&tp, "all_reduce", MSI_SHARE_TWICE, 1024, 0, 0);
+        struct msi_op_stats_call call = kit_call(&tp, "all_reduce", MSI_SHARE_TWICE, 1024, 0, 0);
         tallies[r]->debug = true;
         for (uint64_t seq = 0; seq < (r == 1 ? 5 : 4); seq++) {
             call.function = seq % 2 ? "odd" : "even";
             call.seq = seq;
             call.duration_ns = (seq + 1) * (uint64_t)r * MS;
-            msi_tally_add(tallies[r], &call);
+            msi_op_stats_add(tallies[r], &call);
         }
     }
     check_table(
@@ -394,7 +394,7 @@ static void test_callers_are_paired_apart(void **state) {
 static void test_late_ranks_are_named(void **state) {
     (void)state;
     static const bool late[RANKS] = {false, false, true, true};
-    struct msi_tally *some[RANKS] = {tallies[0], NULL, NULL, NULL};
+    struct msi_op_stats *some[RANKS] = {tallies[0], NULL, NULL, NULL};
     struct msi_summary *summary;
     struct msi_buf text = {0}, json = {0};
     assert_ok(msi_summary_make(some, RANKS, false, &summary));
@@ -506,8 +506,8 @@ static void check_pairs(const struct msi_summary *s, world_calls calls, const st
         assert_int_equal(got->count, wanted.count);
         assert_int_equal(got->comm_ns, comm);
         assert_int_equal(got->straggler_ns, straggler);
-        assert_true(fabs(msi_spread_means(&got->comm).ns - kit_mean(wanted.comm, wanted.count)) < 1e-6);
-        assert_true(fabs(msi_spread_means(&got->straggler).ns - kit_mean(wanted.straggler, wanted.count)) <
+        assert_true(fabs(msi_histogram_means(&got->comm).ns - kit_mean(wanted.comm, wanted.count)) < 1e-6);
+        assert_true(fabs(msi_histogram_means(&got->straggler).ns - kit_mean(wanted.straggler, wanted.count)) <
                     1e-6);
         for (int m = 0; m < group->member_count; m++)
             assert_int_equal(group->members[m].last, wanted.last[group->members[m].rank]);
@@ -522,11 +522,11 @@ static void test_random_worlds(void **state) {
     uint64_t random = 3;
     for (int round = 0; round < 200; round++) {
         static world_calls calls;
-        struct msi_tally *all[WORLD];
+        struct msi_op_stats *all[WORLD];
         struct msi_summary *summary;
         uint64_t missing = kit_random(&random) % 8; /* one call in so many */
         memset(calls, 0, sizeof calls);
-        for (int r = 0; r < WORLD; r++) all[r] = msi_tally_new(false);
+        for (int r = 0; r < WORLD; r++) all[r] = msi_op_stats_new(false);
         for (int seq = 0; seq < CALLS; seq++)
             for (int g = 0; g < GROUPS; g++)
                 for (int i = 0; i < groups[g].size; i++) {
@@ -539,7 +539,7 @@ static void test_random_worlds(void **state) {
         assert_ok(msi_summary_make(all, WORLD, true, &summary));
         check_pairs(summary, calls, groups);
         msi_summary_free(summary);
-        for (int r = 0; r < WORLD; r++) msi_tally_free(all[r]);
+        for (int r = 0; r < WORLD; r++) msi_op_stats_free(all[r]);
     }
 }
 

@@ -3,20 +3,20 @@
 
 #include "prof_kit.h"
 
-static const struct msi_tally_who me = {.rank = 1, .size = 4, .pid = 4711, .host = "node \"a\""};
+static const struct msi_op_stats_who me = {.rank = 1, .size = 4, .pid = 4711, .host = "node \"a\""};
 
-static char *written(struct msi_tally *tally) {
+static char *written(struct msi_op_stats *stats) {
     struct msi_buf buf = {0};
-    msi_tally_write(tally, &me, &buf);
+    msi_op_stats_write(stats, &me, &buf);
     return kit_text(&buf);
 }
 
-/* Reads what is written of tally and writes it again. */
-static void check_round_trip(struct msi_tally *tally) {
-    struct msi_tally *back = NULL;
-    struct msi_tally_who who;
-    char *text = written(tally);
-    assert_ok(msi_tally_read(text, strlen(text), &who, &back));
+/* Reads what is written of stats and writes it again. */
+static void check_round_trip(struct msi_op_stats *stats) {
+    struct msi_op_stats *back = NULL;
+    struct msi_op_stats_who who;
+    char *text = written(stats);
+    assert_ok(msi_op_stats_read(text, strlen(text), &who, &back));
     assert_int_equal(who.rank, me.rank);
     assert_int_equal(who.size, me.size);
     assert_int_equal(who.pid, me.pid);
@@ -25,17 +25,17 @@ static void check_round_trip(struct msi_tally *tally) {
     assert_string_equal(again, text);
     free(text);
     free(again);
-    msi_tally_free(back);
+    msi_op_stats_free(back);
 }
 
 static void test_the_format(void **state) {
     (void)state;
-    struct msi_tally *tally = msi_tally_new(false);
+    struct msi_op_stats *stats = msi_op_stats_new(false);
     struct msi_prof_group world = kit_world(4);
     world.rank = 1;
-    kit_add(tally, &world, "all_reduce", MSI_SHARE_TWICE, 4096, 17, 2100);
-    kit_add(tally, &world, "all_reduce", MSI_SHARE_TWICE, 4096, 18, 2000);
-    char *text = written(tally);
+    kit_add(stats, &world, "all_reduce", MSI_SHARE_TWICE, 4096, 17, 2100);
+    kit_add(stats, &world, "all_reduce", MSI_SHARE_TWICE, 4096, 18, 2000);
+    char *text = written(stats);
     assert_string_equal(
         text,
         "{\"version\":1,\"rank\":1,\"size\":4,\"host\":\"node "
@@ -49,12 +49,12 @@ static void test_the_format(void **state) {
         "\"count\":0,\"failed\":0,\"ns\":0,\"least_ns\":0,\"most_ns\":0,\"works\":0,\"works_ns\":0,"
         "\"waited_ns\":0,\"durations\":[]},\"calls\":[0,17,2100,0,18,2000]}\n");
     free(text);
-    check_round_trip(tally);
-    msi_tally_free(tally);
+    check_round_trip(stats);
+    msi_op_stats_free(stats);
 }
 
 /* Calls of all kinds, in three groups, with names that JSON must escape. */
-static void fill(struct msi_tally *tally, uint64_t calls) {
+static void fill(struct msi_op_stats *stats, uint64_t calls) {
     static const char *const names[] = {"all_reduce", "b\"r\\oad\ncast", "gr\xc3\xbc\xc3\x9f", "", "send"};
     static const int ranks[] = {1, 3};
     struct msi_prof_group groups[] = {kit_world(4), kit_group(1, "w/1", "dp", ranks, 2),
@@ -62,7 +62,7 @@ static void fill(struct msi_tally *tally, uint64_t calls) {
     uint64_t random = 5;
     for (uint64_t i = 0; i < calls; i++) {
         uint64_t r = kit_random(&random);
-        struct msi_tally_call call =
+        struct msi_op_stats_call call =
             kit_call(&groups[r % 3], names[r / 3 % 5], MSI_SHARE_PART, r / 15 % 3 * 1000, i,
                      kit_random(&random) >> (24 + r / 45 % 40));
         call.function = r / 1000 % 2 ? "step" : "main";
@@ -70,7 +70,7 @@ static void fill(struct msi_tally *tally, uint64_t calls) {
         call.waited_ns = call.duration_ns / 3;
         call.message = r / 3 % 5 == 4;
         call.status = r / 4000 % 50 ? MST_OK : MST_ERR_TIMEOUT;
-        msi_tally_add(tally, &call);
+        msi_op_stats_add(stats, &call);
     }
 }
 
@@ -78,39 +78,39 @@ static void test_what_is_written_comes_back(void **state) {
     (void)state;
     static const uint64_t calls[] = {0, 1, 1000, 100000};
     for (size_t i = 0; i < COUNT_OF(calls) * 2; i++) {
-        struct msi_tally *tally = msi_tally_new(i % 2);
-        fill(tally, calls[i / 2]);
-        tally->lost = i;
-        check_round_trip(tally);
-        msi_tally_free(tally);
+        struct msi_op_stats *stats = msi_op_stats_new(i % 2);
+        fill(stats, calls[i / 2]);
+        stats->lost = i;
+        check_round_trip(stats);
+        msi_op_stats_free(stats);
     }
 }
 
 static void test_coarse_rows_and_the_other_come_back(void **state) {
     (void)state;
-    struct msi_tally *tally = msi_tally_new(false);
+    struct msi_op_stats *stats = msi_op_stats_new(false);
     struct msi_prof_group world = kit_world(4);
-    for (uint64_t i = 0; i <= MSI_SPREAD_EXACT; i++)
-        kit_add(tally, &world, "barrier", MSI_SHARE_NONE, 0, i, i * i);
-    for (uint64_t i = 0; i < MSI_TALLY_ROWS + 5; i++)
-        kit_add(tally, &world, "broadcast", MSI_SHARE_WHOLE, i, i, i);
-    assert_non_null(tally->rows[0].spread.buckets);
-    assert_int_equal(tally->other.count, 6);
-    check_round_trip(tally);
-    msi_tally_free(tally);
+    for (uint64_t i = 0; i <= MSI_HISTOGRAM_EXACT; i++)
+        kit_add(stats, &world, "barrier", MSI_SHARE_NONE, 0, i, i * i);
+    for (uint64_t i = 0; i < MSI_OP_STATS_ROWS + 5; i++)
+        kit_add(stats, &world, "broadcast", MSI_SHARE_WHOLE, i, i, i);
+    assert_non_null(stats->rows[0].histogram.buckets);
+    assert_int_equal(stats->other.count, 6);
+    check_round_trip(stats);
+    msi_op_stats_free(stats);
 }
 
 /* Nothing is written, and the reason says what and where. */
 static void check_refused(const char *text, const char *why) {
-    struct msi_tally *tally = (struct msi_tally *)1;
-    struct msi_tally_who who = {.rank = 77};
+    struct msi_op_stats *stats = (struct msi_op_stats *)1;
+    struct msi_op_stats_who who = {.rank = 77};
     /* exactly as large as the input, so that ASan sees an overrun */
     size_t n = strlen(text);
     char *copy = malloc(n + !n);
     memcpy(copy, text, n);
-    assert_status(msi_tally_read(copy, n, &who, &tally), MST_ERR_PROTOCOL);
+    assert_status(msi_op_stats_read(copy, n, &who, &stats), MST_ERR_PROTOCOL);
     free(copy);
-    assert_ptr_equal(tally, (struct msi_tally *)1);
+    assert_ptr_equal(stats, (struct msi_op_stats *)1);
     assert_int_equal(who.rank, 77);
     assert_contains(mst_error(), why);
 }
@@ -174,13 +174,13 @@ static void test_what_is_no_tally_is_refused(void **state) {
 
 static void test_any_cut_is_refused(void **state) {
     (void)state;
-    struct msi_tally *tally = msi_tally_new(true), *back;
-    fill(tally, 20);
-    char *text = written(tally);
+    struct msi_op_stats *stats = msi_op_stats_new(true), *back;
+    fill(stats, 20);
+    char *text = written(stats);
     for (size_t n = 0; n + 2 < strlen(text); n++)
-        assert_status(msi_tally_read(text, n, NULL, &back), MST_ERR_PROTOCOL);
+        assert_status(msi_op_stats_read(text, n, NULL, &back), MST_ERR_PROTOCOL);
     free(text);
-    msi_tally_free(tally);
+    msi_op_stats_free(stats);
 }
 
 /* head, items "left NUMBER right" for so many numbers, tail. */
@@ -195,17 +195,17 @@ static char *repeated(const char *head, const char *left, const char *right, int
 static void test_limits_are_kept(void **state) {
     (void)state;
     char *text = repeated(GROUPS "\"rows\":[", "{\"name\":\"", "\",\"call\":\"x\",\"group\":0}",
-                          MSI_TALLY_ROWS + 1, "]}");
+                          MSI_OP_STATS_ROWS + 1, "]}");
     check_refused(text, "at most 4096 rows");
     free(text);
     text = repeated(HEAD "\"groups\":[", "{\"id\":\"", "\",\"name\":\"\",\"size\":1,\"ranks\":[0]}",
-                    MSI_TALLY_ROWS + 1, "]}");
+                    MSI_OP_STATS_ROWS + 1, "]}");
     check_refused(text, "at most 4096 groups");
     free(text);
-    text = repeated(GROUPS "\"rows\":[" ROW "],\"calls\":[", "0,", ",1", MSI_TALLY_MARKS + 1, "]}");
+    text = repeated(GROUPS "\"rows\":[" ROW "],\"calls\":[", "0,", ",1", MSI_OP_STATS_MARKS + 1, "]}");
     check_refused(text, "at most 16384 calls");
     free(text);
-    text = repeated(GROUPS "\"rows\":[{\"durations\":[", "", "", MSI_SPREAD_EXACT + 1, "]}]}");
+    text = repeated(GROUPS "\"rows\":[{\"durations\":[", "", "", MSI_HISTOGRAM_EXACT + 1, "]}]}");
     check_refused(text, "at most 65536 durations");
     free(text);
 }
@@ -215,13 +215,13 @@ static void test_unknown_keys_are_skipped(void **state) {
     static const char text[] =
         "{\"new\":{\"rows\":[1]},\"version\":1,\"size\":2,\"rank\":1,\"groups\":[" GROUP "],\"rows\":[" ROW
         "]}";
-    struct msi_tally *tally;
-    struct msi_tally_who who;
-    assert_ok(msi_tally_read(text, strlen(text), &who, &tally));
+    struct msi_op_stats *stats;
+    struct msi_op_stats_who who;
+    assert_ok(msi_op_stats_read(text, strlen(text), &who, &stats));
     assert_int_equal(who.rank, 1);
     assert_string_equal(who.host, "");
-    assert_int_equal(tally->row_count, 1);
-    msi_tally_free(tally);
+    assert_int_equal(stats->row_count, 1);
+    msi_op_stats_free(stats);
 }
 
 int main(void) {

@@ -43,13 +43,13 @@ static void check_shape(const struct pair *pair, int n, size_t count, size_t off
     const void *in[INPUTS];
     size_t bytes = count * pair->size;
     for (int k = 0; k < n; k++) in[k] = input[k] + offset;
-    pair->scalar->fold(wanted, NULL, in, n, count, &scale);
+    pair->scalar->reduce_local(wanted, NULL, in, n, count, &scale);
 
     memset(out, 0x5a, sizeof out);
     memset(copied, 0x5a, sizeof copied);
-    pair->reducer->fold(out + offset, NULL, in, n, count, &scale);
+    pair->reducer->reduce_local(out + offset, NULL, in, n, count, &scale);
     compare(pair, "fold", out + offset, count);
-    pair->reducer->fold(out + offset, copied + 1, in, n, count, &scale);
+    pair->reducer->reduce_local(out + offset, copied + 1, in, n, count, &scale);
     compare(pair, "fold with copy", out + offset, count);
     compare(pair, "copy of fold", copied + 1, count);
     for (size_t i = 0; i < 8; i++) assert_int_equal(out[offset + bytes + i], 0x5a);
@@ -62,8 +62,8 @@ static void check_in_place(const struct pair *pair, int n, size_t count) {
     for (int target = 0; target < n; target++) {
         for (int k = 0; k < n; k++) in[k] = k == target ? out : input[k];
         memcpy(out, input[target], count * pair->size);
-        pair->scalar->fold(wanted, NULL, in, n, count, &scale);
-        pair->reducer->fold(out, NULL, in, n, count, &scale);
+        pair->scalar->reduce_local(wanted, NULL, in, n, count, &scale);
+        pair->reducer->reduce_local(out, NULL, in, n, count, &scale);
         compare(pair, "in place", out, count);
     }
 }
@@ -73,7 +73,7 @@ static void check_pieces(const struct pair *pair, int n, size_t count, size_t of
     const struct msi_reducer *r = pair->reducer, *s = pair->scalar;
     const void *in[INPUTS];
     for (int k = 0; k < n; k++) in[k] = input[k] + offset;
-    s->fold(wanted, NULL, in, n, count, &scale);
+    s->reduce_local(wanted, NULL, in, n, count, &scale);
     memset(acc, 0x5a, sizeof acc);
     memset(out, 0x5a, sizeof out);
     r->begin(acc + offset, in[0], count, &scale);
@@ -136,8 +136,8 @@ static void pairs_of_halves(void **state) {
     const void *in[2] = {a, b};
     for (uint32_t other = 0; other < 65536; other += 97) {
         for (uint32_t i = 0; i < 65536; i++) a[i] = (uint16_t)i, b[i] = (uint16_t)(other + (i & 3));
-        msi_reducer_variant("scalar", MST_F16, MST_SUM)->fold(expected, NULL, in, 2, 65536, NULL);
-        msi_reducer_get(MST_F16, MST_SUM)->fold(sum, NULL, in, 2, 65536, NULL);
+        msi_reducer_variant("scalar", MST_F16, MST_SUM)->reduce_local(expected, NULL, in, 2, 65536, NULL);
+        msi_reducer_get(MST_F16, MST_SUM)->reduce_local(sum, NULL, in, 2, 65536, NULL);
         kit_assert_same("pairs", MST_F16, sum, expected, 65536);
     }
 }

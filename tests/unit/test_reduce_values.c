@@ -33,7 +33,7 @@ static void widening_is_exact(void **state) {
             }
             r->begin(wide, codes, count, NULL);
             kit_assert_same(*v, MST_F32, wide, wanted, count);
-            r->fold(back, NULL, in, 1, count, NULL);
+            r->reduce_local(back, NULL, in, 1, count, NULL);
             kit_assert_same(*v, small_floats[d], back, codes, count);
         }
 }
@@ -199,7 +199,7 @@ static void every_pair_equals_the_reference(void **state) {
                                                         : integers(dtype, op, codes, n, scale.ranks);
                     memcpy(wanted + i * size, &code, size);
                 }
-                r->fold(got, NULL, in, n, COUNT, &scale);
+                r->reduce_local(got, NULL, in, n, COUNT, &scale);
                 kit_assert_same(mst_op_name(op), dtype, got, wanted, COUNT);
             }
 }
@@ -209,11 +209,11 @@ static void special_values(void **state) {
     const float a[] = {NAN, 1, INFINITY, -0.0f, 0, FLT_MAX}, b[] = {1, NAN, -INFINITY, -0.0f, -0.0f, FLT_MAX};
     const void *in[] = {a, b};
     float r[6];
-    msi_reducer_get(MST_F32, MST_MIN)->fold(r, NULL, in, 2, 6, NULL);
+    msi_reducer_get(MST_F32, MST_MIN)->reduce_local(r, NULL, in, 2, 6, NULL);
     assert_true(isnan(r[0]) && isnan(r[1]) && r[2] == -INFINITY);
-    msi_reducer_get(MST_F32, MST_MAX)->fold(r, NULL, in, 2, 6, NULL);
+    msi_reducer_get(MST_F32, MST_MAX)->reduce_local(r, NULL, in, 2, 6, NULL);
     assert_true(isnan(r[0]) && isnan(r[1]) && r[2] == INFINITY);
-    msi_reducer_get(MST_F32, MST_SUM)->fold(r, NULL, in, 2, 6, NULL);
+    msi_reducer_get(MST_F32, MST_SUM)->reduce_local(r, NULL, in, 2, 6, NULL);
     assert_true(isnan(r[2]) && signbit(r[3]) && r[3] == 0 && !signbit(r[4]) && r[5] == INFINITY);
 
     /* 448 and its neighbours: 464 is halfway to what would be 480, above that there is NaN. */

@@ -192,10 +192,10 @@ static void orders_that_lock(void **state) {
     assert_ok(
         msi_schedule_make(&(struct msi_schedule_spec){.kind = MSI_GPIPE, .stages = 2, .micros = 2}, &s));
     size_t n = turns_from("F0 B0 F1 B1", turns);
-    assert_ok(msi_weave(&s.spec, 0, turns, n, &s.stages[0]));
+    assert_ok(msi_insert_messages(&s.spec, 0, turns, n, &s.stages[0]));
     assert_status(msi_schedule_check(&s), MST_ERR_INVALID);
     assert_contains(mst_error(), "waits for ever");
-    assert_ok(msi_weave(&s.spec, 1, turns, n, &s.stages[1]));
+    assert_ok(msi_insert_messages(&s.spec, 1, turns, n, &s.stages[1]));
     assert_ok(msi_schedule_check(&s));
     msi_schedule_free(&s);
 }

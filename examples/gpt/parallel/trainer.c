@@ -146,7 +146,7 @@ static int passes(struct gpt_trainer *t) {
         t->parallel.waited += mst_pipeline_last_times(t->pipeline).waiting;
     }
     for (int i = 0; !t->pipeline && st == MST_OK && i < (int)t->micros; i++) {
-        mst_turn turn = {.micro = i, .first = true, .last = true};
+        mst_pipeline_step turn = {.micro = i, .first = true, .last = true};
         st = gpt_turn_forward(&turn, t);
         if (st == MST_OK) st = gpt_turn_backward(&turn, t);
     }

@@ -42,7 +42,7 @@ int gpt_trainer_step(struct gpt_trainer *t, double *loss);
 int gpt_trainer_save(struct gpt_trainer *t, const char *directory);
 
 /* trainer_step.c: a part of the model on a micro-batch; forward, and back. arg is the trainer. */
-mst_status gpt_turn_forward(const mst_turn *turn, void *arg);
-mst_status gpt_turn_backward(const mst_turn *turn, void *arg);
+mst_status gpt_turn_forward(const mst_pipeline_step *turn, void *arg);
+mst_status gpt_turn_backward(const mst_pipeline_step *turn, void *arg);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The activations for a turn's place; chunks differ in size, so each has its own. */
-static struct gpt_acts *acts_of(struct gpt_trainer *t, const mst_turn *turn) {
+static struct gpt_acts *acts_of(struct gpt_trainer *t, const mst_pipeline_step *turn) {
     struct gpt_acts **slot = &t->acts[(size_t)turn->chunk * t->keeps + (size_t)turn->keep];
     if (*slot || !(*slot = gpt_acts_new(t->model[turn->chunk], t->sequences, t->time))) return *slot;
     for (size_t i = 0; i < t->time; i++) (*slot)->place[i] = (int)gpt_context_place(&t->parallel, i, t->time);
@@ -32,7 +32,7 @@ static mst_status ended(struct gpt_trainer *t, int st) {
     return st ? MST_ERR_CALLBACK : MST_OK;
 }
 
-mst_status gpt_turn_forward(const mst_turn *turn, void *arg) {
+mst_status gpt_turn_forward(const mst_pipeline_step *turn, void *arg) {
     struct gpt_trainer *t = arg;
     struct gpt_acts *a = acts_of(t, turn);
     struct gpt_hooks hooks = gpt_parallel_hooks(&t->parallel);
@@ -45,7 +45,7 @@ mst_status gpt_turn_forward(const mst_turn *turn, void *arg) {
     return ended(t, st);
 }
 
-mst_status gpt_turn_backward(const mst_turn *turn, void *arg) {
+mst_status gpt_turn_backward(const mst_pipeline_step *turn, void *arg) {
     struct gpt_trainer *t = arg;
     struct gpt_model *m = t->model[turn->chunk];
     struct gpt_acts *a = acts_of(t, turn);

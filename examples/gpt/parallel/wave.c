@@ -31,13 +31,13 @@ static int take_ids(struct gpt_wave *w, size_t batch, size_t length, const int32
     return 0;
 }
 
-static mst_status take(const mst_turn *turn, void *arg) {
+static mst_status take(const mst_pipeline_step *turn, void *arg) {
     struct gpt_wave *w = arg;
     return ended(w, take_ids(w, (size_t)turn->batch, w->length + w->fresh - 1, turn->in));
 }
 
 /* The first stage's tokens: the segment's prompts, or those that were chosen. */
-static int gather(struct gpt_wave *w, const mst_turn *turn) {
+static int gather(struct gpt_wave *w, const mst_pipeline_step *turn) {
     const int32_t *ids = turn->in;
     for (size_t row = 0; row < w->rows; row++) {
         const struct gpt_written *text = &w->texts->list[text_at(w, (size_t)turn->batch, row)];
@@ -58,7 +58,8 @@ static int sum_slices(void *parallel, float *x, size_t count) {
 }
 
 /* Reads tokens, or what the stage before made of them. */
-static int read_input(struct gpt_wave *w, struct gpt_cache *cache, const mst_turn *turn, size_t count) {
+static int read_input(struct gpt_wave *w, struct gpt_cache *cache, const mst_pipeline_step *turn,
+                      size_t count) {
     struct gpt_hooks hooks = {.context = w->parallel,
                               .reduce_forward = w->parallel->group[GPT_TP] ? sum_slices : NULL};
     if (turn->first) return gather(w, turn) ? -1 : gpt_cache_read(cache, w->tokens, count, &hooks);
@@ -67,7 +68,7 @@ static int read_input(struct gpt_wave *w, struct gpt_cache *cache, const mst_tur
 }
 
 /* The next token of each text of a batch. */
-static int choose(const struct gpt_wave *w, const struct gpt_cache *cache, const mst_turn *turn) {
+static int choose(const struct gpt_wave *w, const struct gpt_cache *cache, const mst_pipeline_step *turn) {
     size_t vocabulary = w->model->config.vocabulary;
     int32_t *ids = turn->out;
     for (size_t row = 0; row < w->rows; row++) {
@@ -81,7 +82,7 @@ static int choose(const struct gpt_wave *w, const struct gpt_cache *cache, const
     return 0;
 }
 
-static mst_status forward(const mst_turn *turn, void *arg) {
+static mst_status forward(const mst_pipeline_step *turn, void *arg) {
     struct gpt_wave *w = arg;
     struct gpt_cache *cache = w->cache[turn->keep];
     size_t count = turn->token ? 1 : w->prompt;
@@ -97,10 +98,10 @@ static mst_status forward(const mst_turn *turn, void *arg) {
 static mst_status run_alone(struct gpt_wave *w) {
     mst_status st = MST_OK;
     for (size_t i = 0; i < w->fresh && st == MST_OK; i++) {
-        mst_turn turn = {.token = (int)i, .first = true, .last = true, .in = w->ids, .out = w->ids};
+        mst_pipeline_step turn = {.token = (int)i, .first = true, .last = true, .in = w->ids, .out = w->ids};
         st = forward(&turn, w);
     }
-    return st == MST_OK ? take(&(mst_turn){.in = w->ids}, w) : st;
+    return st == MST_OK ? take(&(mst_pipeline_step){.in = w->ids}, w) : st;
 }
 
 static mst_status run_stages(struct gpt_wave *w) {

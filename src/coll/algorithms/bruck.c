@@ -75,7 +75,7 @@ void msi_plan_bruck_all_to_all(struct msi_plan *plan) {
     }
 }
 
-void msi_price_bruck_all_gather(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_bruck_all_gather(const struct msi_request *request, struct msi_formula *f) {
     int n = request->size, local = request->hosts.largest;
     double count = (double)request->count;
     bool remote = request->hosts.n > 1;
@@ -95,7 +95,7 @@ void msi_price_bruck_all_gather(const struct msi_request *request, struct msi_fo
     if (!request->in_place) f->copied = count;
 }
 
-void msi_price_bruck_all_to_all(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_bruck_all_to_all(const struct msi_request *request, struct msi_formula *f) {
     int n = request->size, local = request->hosts.largest;
     double count = (double)request->count;
     bool remote = request->hosts.n > 1;

@@ -40,7 +40,7 @@ static void fold_all(struct msi_plan *plan, struct msi_ref out, struct msi_span 
         int from = msi_plus(me, s, n);
         msi_emit_recv(plan, from, sources[from], part.count);
     }
-    msi_emit_fold(plan, out, sources, n, part.count);
+    msi_emit_reduce_local(plan, out, sources, n, part.count);
 }
 
 /* Gives everyone my block, and takes theirs into OUT. */
@@ -166,53 +166,53 @@ static void add_round(const struct msi_request *request, double elements, bool r
     }
 }
 
-void msi_price_direct_reduce_scatter(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_direct_reduce_scatter(const struct msi_request *request, struct msi_formula *f) {
     add_round(request, (double)request->count, false, f);
     f->combined = (request->size - 1) * (double)request->count;
 }
 
-void msi_price_direct_all_reduce(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_direct_all_reduce(const struct msi_request *request, struct msi_formula *f) {
     double block = (double)request->count / request->size;
     add_round(request, block, false, f);
     add_round(request, block, false, f);
     f->combined = (request->size - 1) * block;
 }
 
-void msi_price_oneshot_all_reduce(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_oneshot_all_reduce(const struct msi_request *request, struct msi_formula *f) {
     add_round(request, (double)request->count, false, f);
     f->combined = (request->size - 1) * (double)request->count;
 }
 
-void msi_price_direct_reduce(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_direct_reduce(const struct msi_request *request, struct msi_formula *f) {
     double block = (double)request->count / request->size;
     add_round(request, block, false, f);
     add_round(request, block, true, f);
     f->combined = (request->size - 1) * block;
 }
 
-void msi_price_oneshot_reduce(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_oneshot_reduce(const struct msi_request *request, struct msi_formula *f) {
     add_round(request, (double)request->count, true, f);
     f->combined = (request->size - 1) * (double)request->count;
 }
 
-void msi_price_direct_all_gather(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_direct_all_gather(const struct msi_request *request, struct msi_formula *f) {
     add_round(request, (double)request->count, false, f);
     if (!request->in_place) f->copied = (double)request->count;
 }
 
-void msi_price_direct_gather(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_direct_gather(const struct msi_request *request, struct msi_formula *f) {
     add_round(request, (double)request->count, true, f);
     if (!request->in_place) f->copied = (double)request->count;
 }
 
-void msi_price_direct_scatter(const struct msi_request *request, struct msi_formula *f) {
-    msi_price_direct_gather(request, f);
+void msi_estimate_direct_scatter(const struct msi_request *request, struct msi_formula *f) {
+    msi_estimate_direct_gather(request, f);
 }
-void msi_price_direct_broadcast(const struct msi_request *request, struct msi_formula *f) {
-    msi_price_direct_gather(request, f);
+void msi_estimate_direct_broadcast(const struct msi_request *request, struct msi_formula *f) {
+    msi_estimate_direct_gather(request, f);
 }
 
-void msi_price_direct_all_to_all(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_direct_all_to_all(const struct msi_request *request, struct msi_formula *f) {
     add_round(request, (double)request->count, false, f);
     f->copied = (double)request->count;
 }

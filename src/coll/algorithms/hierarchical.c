@@ -22,56 +22,56 @@
 #include "coll/host_map.h"
 
 /* Who on a host deals with the block of a rank: on its own host the rank itself. */
-static int handler(const struct msi_house *house, int host, int rank) {
-    return msi_house_rank(house, host, house->index[rank]);
+static int handler(const struct msi_host_map *map, int host, int rank) {
+    return msi_host_map_rank(map, host, map->index[rank]);
 }
 
 /* The s-th neighbour on my host, s from 1 to local - 1. */
-static int neighbour(const struct msi_house *house, int s) {
-    return msi_house_rank(house, house->host, house->index[house->me] + s);
+static int neighbour(const struct msi_host_map *map, int s) {
+    return msi_host_map_rank(map, map->host, map->index[map->me] + s);
 }
 
 /* Everyone on the host sends its values of a span of IN to one of them, who adds them up at acc. */
-static void add_up_on_host(struct msi_plan *plan, const struct msi_house *house, int who,
+static void add_up_on_host(struct msi_plan *plan, const struct msi_host_map *map, int who,
                            struct msi_span span, struct msi_ref acc) {
     struct msi_ref mine = msi_ref(MSI_IN, span.at);
-    if (who != house->me) {
+    if (who != map->me) {
         msi_emit_send(plan, who, mine, span.count);
         return;
     }
     msi_emit(plan, MSI_BEGIN, acc, mine, span.count);
-    for (int s = 1; s < house->local; s++) {
+    for (int s = 1; s < map->local; s++) {
         struct msi_ref raw = msi_emit_scratch(plan, MSI_RAW, span.count);
-        msi_emit_recv(plan, neighbour(house, s), raw, span.count);
+        msi_emit_recv(plan, neighbour(map, s), raw, span.count);
         msi_emit(plan, MSI_ADD, acc, raw, span.count);
     }
 }
 
 /* One of the host has a span of OUT, the others get it. */
-static void hand_out_on_host(struct msi_plan *plan, const struct msi_house *house, int who,
+static void hand_out_on_host(struct msi_plan *plan, const struct msi_host_map *map, int who,
                              struct msi_ref from, struct msi_span span) {
-    if (who != house->me) {
+    if (who != map->me) {
         msi_emit_recv(plan, who, msi_ref(MSI_OUT, span.at), span.count);
         return;
     }
-    for (int s = 1; s < house->local; s++) msi_emit_send(plan, neighbour(house, s), from, span.count);
+    for (int s = 1; s < map->local; s++) msi_emit_send(plan, neighbour(map, s), from, span.count);
 }
 
 /* Block i of part p as the ring of owners cuts it. */
-static struct msi_span ring_block(const struct msi_plan *plan, const struct msi_house *house, int p, int i) {
+static struct msi_span ring_block(const struct msi_plan *plan, const struct msi_host_map *map, int p, int i) {
     struct msi_span part = msi_part(plan->request.count, plan->request.hosts.largest, p);
-    struct msi_span block = msi_part(part.count, house->hosts, i);
+    struct msi_span block = msi_part(part.count, map->hosts, i);
     return (struct msi_span){part.at + block.at, block.count};
 }
 
 /* Round s of the reduce-scatter among the owners of part p; acc covers the whole buffer. */
-static void ring_reduce(struct msi_plan *plan, const struct msi_house *house, int p, int s,
+static void ring_reduce(struct msi_plan *plan, const struct msi_host_map *map, int p, int s,
                         struct msi_ref acc) {
-    int hosts = house->hosts, h = house->host;
-    int left = msi_house_rank(house, msi_minus(h, 1, hosts), p),
-        right = msi_house_rank(house, msi_plus(h, 1, hosts), p);
-    struct msi_span out = ring_block(plan, house, p, msi_minus(h, (s + 1) % hosts, hosts));
-    struct msi_span in = ring_block(plan, house, p, msi_minus(h, (s + 2) % hosts, hosts));
+    int hosts = map->hosts, h = map->host;
+    int left = msi_host_map_rank(map, msi_minus(h, 1, hosts), p),
+        right = msi_host_map_rank(map, msi_plus(h, 1, hosts), p);
+    struct msi_span out = ring_block(plan, map, p, msi_minus(h, (s + 1) % hosts, hosts));
+    struct msi_span in = ring_block(plan, map, p, msi_minus(h, (s + 2) % hosts, hosts));
     struct msi_ref got = msi_emit_scratch(plan, MSI_ACC, in.count);
     msi_emit_send(plan, right, msi_ref_plus(acc, out.at), out.count);
     msi_emit_recv(plan, left, got, in.count);
@@ -79,86 +79,86 @@ static void ring_reduce(struct msi_plan *plan, const struct msi_house *house, in
 }
 
 /* Round s of the all-gather among them. */
-static void ring_gather(struct msi_plan *plan, const struct msi_house *house, int p, int s) {
-    int hosts = house->hosts, h = house->host;
-    int left = msi_house_rank(house, msi_minus(h, 1, hosts), p),
-        right = msi_house_rank(house, msi_plus(h, 1, hosts), p);
-    struct msi_span out = ring_block(plan, house, p, msi_minus(h, s, hosts));
-    struct msi_span in = ring_block(plan, house, p, msi_minus(h, s + 1, hosts));
+static void ring_gather(struct msi_plan *plan, const struct msi_host_map *map, int p, int s) {
+    int hosts = map->hosts, h = map->host;
+    int left = msi_host_map_rank(map, msi_minus(h, 1, hosts), p),
+        right = msi_host_map_rank(map, msi_plus(h, 1, hosts), p);
+    struct msi_span out = ring_block(plan, map, p, msi_minus(h, s, hosts));
+    struct msi_span in = ring_block(plan, map, p, msi_minus(h, s + 1, hosts));
     msi_emit_send(plan, right, msi_ref(MSI_OUT, out.at), out.count);
     msi_emit_recv(plan, left, msi_ref(MSI_OUT, in.at), in.count);
 }
 
 void msi_plan_hierarchical_all_reduce(struct msi_plan *plan) {
-    struct msi_house house;
-    if (!msi_house_find(plan, &house)) return;
-    int parts = plan->request.hosts.largest, mine = house.index[house.me];
+    struct msi_host_map map;
+    if (!msi_host_map_find(plan, &map)) return;
+    int parts = plan->request.hosts.largest, mine = map.index[map.me];
     struct msi_ref acc = msi_emit_scratch(plan, MSI_ACC, plan->request.count);
     for (int p = 0; p < parts; p++) {
         struct msi_span part = msi_part(plan->request.count, parts, p);
-        add_up_on_host(plan, &house, msi_house_rank(&house, house.host, p), part, msi_ref_plus(acc, part.at));
+        add_up_on_host(plan, &map, msi_host_map_rank(&map, map.host, p), part, msi_ref_plus(acc, part.at));
     }
-    for (int s = 0; s < house.hosts - 1; s++)
-        for (int p = mine; p < parts; p += house.local) ring_reduce(plan, &house, p, s, acc);
-    for (int p = mine; p < parts; p += house.local) {
-        struct msi_span done = ring_block(plan, &house, p, house.host);
+    for (int s = 0; s < map.hosts - 1; s++)
+        for (int p = mine; p < parts; p += map.local) ring_reduce(plan, &map, p, s, acc);
+    for (int p = mine; p < parts; p += map.local) {
+        struct msi_span done = ring_block(plan, &map, p, map.host);
         msi_emit(plan, MSI_END, msi_ref(MSI_OUT, done.at), msi_ref_plus(acc, done.at), done.count);
     }
-    for (int s = 0; s < house.hosts - 1; s++)
-        for (int p = mine; p < parts; p += house.local) ring_gather(plan, &house, p, s);
-    for (int s = 0; s < house.hosts; s++)
+    for (int s = 0; s < map.hosts - 1; s++)
+        for (int p = mine; p < parts; p += map.local) ring_gather(plan, &map, p, s);
+    for (int s = 0; s < map.hosts; s++)
         for (int p = 0; p < parts; p++) {
-            struct msi_span block = ring_block(plan, &house, p, msi_minus(house.host, s, house.hosts));
-            hand_out_on_host(plan, &house, msi_house_rank(&house, house.host, p), msi_ref(MSI_OUT, block.at),
+            struct msi_span block = ring_block(plan, &map, p, msi_minus(map.host, s, map.hosts));
+            hand_out_on_host(plan, &map, msi_host_map_rank(&map, map.host, p), msi_ref(MSI_OUT, block.at),
                              block);
         }
 }
 
 void msi_plan_hierarchical_all_gather(struct msi_plan *plan) {
-    struct msi_house house;
-    if (!msi_house_find(plan, &house)) return;
-    int me = house.me;
+    struct msi_host_map map;
+    if (!msi_host_map_find(plan, &map)) return;
+    int me = map.me;
     struct msi_span mine = msi_plan_share(plan, me);
-    for (int g = 1; g < house.hosts; g++) {
-        int there = handler(&house, msi_plus(house.host, g, house.hosts), me);
+    for (int g = 1; g < map.hosts; g++) {
+        int there = handler(&map, msi_plus(map.host, g, map.hosts), me);
         msi_emit_send(plan, there, msi_ref(MSI_IN, 0), mine.count);
     }
-    for (int r = 0; r < house.n; r++) {
+    for (int r = 0; r < map.n; r++) {
         struct msi_span block = msi_plan_share(plan, r);
-        if (house.of[r] != house.host && handler(&house, house.host, r) == me)
+        if (map.of[r] != map.host && handler(&map, map.host, r) == me)
             msi_emit_recv(plan, r, msi_ref(MSI_OUT, block.at), block.count);
     }
-    for (int r = 0; r < house.n; r++) {
+    for (int r = 0; r < map.n; r++) {
         struct msi_span block = msi_plan_share(plan, r);
         struct msi_ref from = r == me ? msi_ref(MSI_IN, 0) : msi_ref(MSI_OUT, block.at);
-        hand_out_on_host(plan, &house, handler(&house, house.host, r), from, block);
+        hand_out_on_host(plan, &map, handler(&map, map.host, r), from, block);
     }
     msi_emit(plan, MSI_COPY, msi_ref(MSI_OUT, mine.at), msi_ref(MSI_IN, 0), mine.count);
 }
 
 void msi_plan_hierarchical_reduce_scatter(struct msi_plan *plan) {
-    struct msi_house house;
-    if (!msi_house_find(plan, &house)) return;
-    struct msi_span mine = msi_plan_share(plan, house.me);
+    struct msi_host_map map;
+    if (!msi_host_map_find(plan, &map)) return;
+    struct msi_span mine = msi_plan_share(plan, map.me);
     struct msi_ref sum = msi_emit_scratch(plan, MSI_ACC, mine.count);
-    for (int r = 0; r < house.n; r++) {
-        int who = handler(&house, house.host, r);
+    for (int r = 0; r < map.n; r++) {
+        int who = handler(&map, map.host, r);
         struct msi_span block = msi_plan_share(plan, r);
         struct msi_ref acc = sum;
-        if (who == house.me && r != house.me) acc = msi_emit_scratch(plan, MSI_ACC, block.count);
-        add_up_on_host(plan, &house, who, block, acc);
-        if (who == house.me && r != house.me) msi_emit_send(plan, r, acc, block.count);
+        if (who == map.me && r != map.me) acc = msi_emit_scratch(plan, MSI_ACC, block.count);
+        add_up_on_host(plan, &map, who, block, acc);
+        if (who == map.me && r != map.me) msi_emit_send(plan, r, acc, block.count);
     }
-    for (int g = 1; g < house.hosts; g++) {
+    for (int g = 1; g < map.hosts; g++) {
         struct msi_ref got = msi_emit_scratch(plan, MSI_ACC, mine.count);
-        int there = handler(&house, msi_plus(house.host, g, house.hosts), house.me);
+        int there = handler(&map, msi_plus(map.host, g, map.hosts), map.me);
         msi_emit_recv(plan, there, got, mine.count);
         msi_emit(plan, MSI_MERGE, sum, got, mine.count);
     }
     msi_emit(plan, MSI_END, msi_ref(MSI_OUT, 0), sum, mine.count);
 }
 
-void msi_price_hierarchical_all_reduce(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_hierarchical_all_reduce(const struct msi_request *request, struct msi_formula *f) {
     double hosts = request->hosts.n, local = request->hosts.largest, count = (double)request->count;
     double part = count / local, block = part / hosts;
     f->rounds = 2 * hosts;
@@ -174,7 +174,7 @@ void msi_price_hierarchical_all_reduce(const struct msi_request *request, struct
     if (local == 1) f->rounds -= 2;
 }
 
-void msi_price_hierarchical_all_gather(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_hierarchical_all_gather(const struct msi_request *request, struct msi_formula *f) {
     double hosts = request->hosts.n, local = request->hosts.largest, count = (double)request->count;
     f->rounds = local > 1 ? 2 : 1;
     f->remote_rounds = 1;
@@ -185,7 +185,7 @@ void msi_price_hierarchical_all_gather(const struct msi_request *request, struct
     if (!request->in_place) f->copied = count;
 }
 
-void msi_price_hierarchical_reduce_scatter(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_hierarchical_reduce_scatter(const struct msi_request *request, struct msi_formula *f) {
     double hosts = request->hosts.n, local = request->hosts.largest, count = (double)request->count;
     f->rounds = local > 1 ? 2 : 1;
     f->remote_rounds = 1;

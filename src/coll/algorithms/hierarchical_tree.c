@@ -14,32 +14,32 @@
 #include "coll/host_map.h"
 
 /* The rank that speaks for a host: the root, where it is there. */
-static int speaker(const struct msi_house *house, int host, int root) {
-    return host == house->of[root] ? root : house->sorted[house->first[host]];
+static int speaker(const struct msi_host_map *map, int host, int root) {
+    return host == map->of[root] ? root : map->sorted[map->first[host]];
 }
 
 void msi_plan_hierarchical_broadcast(struct msi_plan *plan) {
-    struct msi_house house;
-    if (!msi_house_find(plan, &house)) return;
-    int root = plan->request.root, me = house.me, hosts = house.hosts, home = house.of[root];
+    struct msi_host_map map;
+    if (!msi_host_map_find(plan, &map)) return;
+    int root = plan->request.root, me = map.me, hosts = map.hosts, home = map.of[root];
     size_t count = plan->request.count;
     struct msi_ref here = msi_ref(me == root ? MSI_IN : MSI_OUT, 0);
-    int first = speaker(&house, house.host, root);
-    int v = msi_minus(house.host, home, hosts), bit = 1;
+    int first = speaker(&map, map.host, root);
+    int v = msi_minus(map.host, home, hosts), bit = 1;
     if (me == first) {
         for (; bit < hosts && !(v & bit); bit *= 2) continue;
-        if (v) msi_emit_recv(plan, speaker(&house, msi_plus(v - bit, home, hosts), root), here, count);
+        if (v) msi_emit_recv(plan, speaker(&map, msi_plus(v - bit, home, hosts), root), here, count);
         for (bit /= 2; bit >= 1; bit /= 2)
             if (v + bit < hosts)
-                msi_emit_send(plan, speaker(&house, msi_plus(v + bit, home, hosts), root), here, count);
+                msi_emit_send(plan, speaker(&map, msi_plus(v + bit, home, hosts), root), here, count);
     }
-    int start = house.index[first];
-    v = msi_minus(house.index[me], start, house.local);
-    for (bit = 1; bit < house.local && !(v & bit); bit *= 2) continue;
-    if (v) msi_emit_recv(plan, msi_house_rank(&house, house.host, start + v - bit), here, count);
+    int start = map.index[first];
+    v = msi_minus(map.index[me], start, map.local);
+    for (bit = 1; bit < map.local && !(v & bit); bit *= 2) continue;
+    if (v) msi_emit_recv(plan, msi_host_map_rank(&map, map.host, start + v - bit), here, count);
     for (bit /= 2; bit >= 1; bit /= 2)
-        if (v + bit < house.local)
-            msi_emit_send(plan, msi_house_rank(&house, house.host, start + v + bit), here, count);
+        if (v + bit < map.local)
+            msi_emit_send(plan, msi_host_map_rank(&map, map.host, start + v + bit), here, count);
     if (me == root) msi_emit(plan, MSI_COPY, msi_ref(MSI_OUT, 0), here, count);
 }
 
@@ -57,30 +57,30 @@ static void take_in(struct msi_plan *plan, int from, bool raw, struct msi_ref su
 }
 
 void msi_plan_hierarchical_reduce(struct msi_plan *plan) {
-    struct msi_house house;
-    if (!msi_house_find(plan, &house)) return;
-    int root = plan->request.root, hosts = house.hosts, home = house.of[root];
-    int first = speaker(&house, house.host, root), start = house.index[first];
-    int v = msi_minus(house.index[house.me], start, house.local), h = msi_minus(house.host, home, hosts);
+    struct msi_host_map map;
+    if (!msi_host_map_find(plan, &map)) return;
+    int root = plan->request.root, hosts = map.hosts, home = map.of[root];
+    int first = speaker(&map, map.host, root), start = map.index[first];
+    int v = msi_minus(map.index[map.me], start, map.local), h = msi_minus(map.host, home, hosts);
     size_t count = plan->request.count;
     struct msi_ref in = msi_ref(MSI_IN, 0), sum = {MSI_IN, 0};
-    bool alone = v ? is_leaf(v & (v - 1), v & -v, house.local)
-                   : house.local == 1 && h && is_leaf(h & (h - 1), h & -h, hosts);
+    bool alone = v ? is_leaf(v & (v - 1), v & -v, map.local)
+                   : map.local == 1 && h && is_leaf(h & (h - 1), h & -h, hosts);
     if (!alone) {
         sum = msi_emit_scratch(plan, MSI_ACC, count);
         msi_emit(plan, MSI_BEGIN, sum, in, count);
     }
-    for (int bit = 1; v + bit < house.local && !(v & bit); bit *= 2)
-        take_in(plan, msi_house_rank(&house, house.host, start + v + bit), is_leaf(v, bit, house.local), sum);
+    for (int bit = 1; v + bit < map.local && !(v & bit); bit *= 2)
+        take_in(plan, msi_host_map_rank(&map, map.host, start + v + bit), is_leaf(v, bit, map.local), sum);
     for (int bit = 1; v == 0 && h + bit < hosts && !(h & bit); bit *= 2) {
         int host = msi_plus(h + bit, home, hosts);
-        take_in(plan, speaker(&house, host, root),
-                msi_house_ranks(&house, host) == 1 && is_leaf(h, bit, hosts), sum);
+        take_in(plan, speaker(&map, host, root),
+                msi_host_map_ranks(&map, host) == 1 && is_leaf(h, bit, hosts), sum);
     }
     if (v)
-        msi_emit_send(plan, msi_house_rank(&house, house.host, start + (v & (v - 1))), sum, count);
+        msi_emit_send(plan, msi_host_map_rank(&map, map.host, start + (v & (v - 1))), sum, count);
     else if (h)
-        msi_emit_send(plan, speaker(&house, msi_plus(h & (h - 1), home, hosts), root), sum, count);
+        msi_emit_send(plan, speaker(&map, msi_plus(h & (h - 1), home, hosts), root), sum, count);
     else
         msi_emit(plan, MSI_END, msi_ref(MSI_OUT, 0), sum, count);
 }
@@ -98,7 +98,7 @@ static void price_trees(const struct msi_request *request, struct msi_formula *f
     f->remote_messages = children * pieces;
 }
 
-void msi_price_hierarchical_reduce(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_hierarchical_reduce(const struct msi_request *request, struct msi_formula *f) {
     double count = (double)request->count;
     double far = msi_log2_ceil(request->hosts.n), near = msi_log2_ceil(request->hosts.largest);
     price_trees(request, f);
@@ -110,7 +110,7 @@ void msi_price_hierarchical_reduce(const struct msi_request *request, struct msi
     f->copied = 2 * count;
 }
 
-void msi_price_hierarchical_broadcast(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_hierarchical_broadcast(const struct msi_request *request, struct msi_formula *f) {
     double count = (double)request->count;
     double far = msi_log2_ceil(request->hosts.n), near = msi_log2_ceil(request->hosts.largest);
     price_trees(request, f);
@@ -138,27 +138,27 @@ static void hear(struct words *words, int rank) {
 }
 
 void msi_plan_hierarchical_barrier(struct msi_plan *plan) {
-    struct msi_house house;
-    if (!msi_house_find(plan, &house)) return;
+    struct msi_host_map map;
+    if (!msi_host_map_find(plan, &map)) return;
     struct words words = {plan, MSI_NO_STEP};
-    int h = house.host, hosts = house.hosts, v = house.index[house.me];
-    for (int bit = 1; v + bit < house.local && !(v & bit); bit *= 2)
-        hear(&words, msi_house_rank(&house, h, v + bit));
+    int h = map.host, hosts = map.hosts, v = map.index[map.me];
+    for (int bit = 1; v + bit < map.local && !(v & bit); bit *= 2)
+        hear(&words, msi_host_map_rank(&map, h, v + bit));
     if (v) {
-        tell(&words, msi_house_rank(&house, h, v & (v - 1)));
-        hear(&words, msi_house_rank(&house, h, v & (v - 1)));
+        tell(&words, msi_host_map_rank(&map, h, v & (v - 1)));
+        hear(&words, msi_host_map_rank(&map, h, v & (v - 1)));
     }
     for (int distance = 1; v == 0 && distance < hosts; distance *= 2) {
-        tell(&words, msi_house_rank(&house, msi_plus(h, distance, hosts), 0));
-        hear(&words, msi_house_rank(&house, msi_minus(h, distance, hosts), 0));
+        tell(&words, msi_host_map_rank(&map, msi_plus(h, distance, hosts), 0));
+        hear(&words, msi_host_map_rank(&map, msi_minus(h, distance, hosts), 0));
     }
     int bit = 1;
-    while (v + bit < house.local && !(v & bit)) bit *= 2;
+    while (v + bit < map.local && !(v & bit)) bit *= 2;
     for (bit /= 2; bit >= 1; bit /= 2)
-        if (v + bit < house.local) tell(&words, msi_house_rank(&house, h, v + bit));
+        if (v + bit < map.local) tell(&words, msi_host_map_rank(&map, h, v + bit));
 }
 
-void msi_price_hierarchical_barrier(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_hierarchical_barrier(const struct msi_request *request, struct msi_formula *f) {
     int hosts = request->hosts.n, local = request->hosts.largest;
     f->remote_rounds = f->remote_messages = f->host_raw = msi_log2_ceil(hosts);
     f->rounds = 2 * msi_log2_floor(local) + f->remote_rounds;

@@ -35,7 +35,7 @@ void msi_plan_pairwise(struct msi_plan *plan) {
     }
 }
 
-void msi_price_pairwise(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_pairwise(const struct msi_request *request, struct msi_formula *f) {
     int n = request->size, local = request->hosts.largest;
     double count = (double)request->count;
     f->rounds = n - 1;

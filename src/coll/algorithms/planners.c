@@ -16,7 +16,7 @@ static const char *needs_equal_blocks(const struct msi_request *request) {
 }
 
 #define ROW(kind, name, ordered, function, refuses)                                                          \
-    { name, msi_plan_##function, msi_price_##function, refuses, MSI_KIND_##kind, ordered }
+    { name, msi_plan_##function, msi_estimate_##function, refuses, MSI_KIND_##kind, ordered }
 
 const struct msi_planner msi_planners[] = {
     ROW(ALL_REDUCE, "ring", false, ring_all_reduce, NULL),
@@ -69,6 +69,7 @@ bool msi_planner_any(enum msi_kind kind) {
     return false;
 }
 
-const char *msi_planner_refuses(const struct msi_planner *planner, const struct msi_request *request) {
+const char *msi_planner_unsupported_reason(const struct msi_planner *planner,
+                                           const struct msi_request *request) {
     return planner->refuses ? planner->refuses(request) : NULL;
 }

@@ -41,7 +41,8 @@ const struct msi_planner *msi_planner_find(enum msi_kind kind, const char *name)
 /* Is there any for this kind? */
 bool msi_planner_any(enum msi_kind kind);
 /* Why not; NULL if it can. */
-const char *msi_planner_refuses(const struct msi_planner *planner, const struct msi_request *request);
+const char *msi_planner_unsupported_reason(const struct msi_planner *planner,
+                                           const struct msi_request *request);
 
 /* Messages that a block makes. */
 static inline double msi_pieces(const struct msi_request *request, double block) {
@@ -53,7 +54,7 @@ static inline double msi_pieces(const struct msi_request *request, double block)
 /* Each file's own, for the table in planners.c. */
 #define MSI_PLANNER(name)                                                                                    \
     void msi_plan_##name(struct msi_plan *plan);                                                             \
-    void msi_price_##name(const struct msi_request *request, struct msi_formula *formula)
+    void msi_estimate_##name(const struct msi_request *request, struct msi_formula *formula)
 
 MSI_PLANNER(ring_all_reduce);
 MSI_PLANNER(ring_reduce);

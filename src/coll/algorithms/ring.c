@@ -134,24 +134,24 @@ static void price_reduce_around(const struct msi_request *request, double block,
     f->copied += 2 * block;
 }
 
-void msi_price_ring_all_gather(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_ring_all_gather(const struct msi_request *request, struct msi_formula *f) {
     add_rounds(request, request->size - 1, (double)request->count, false, f);
     add_way_around(request, f);
     if (!request->in_place) f->copied += (double)request->count;
 }
 
-void msi_price_ring_reduce_scatter(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_ring_reduce_scatter(const struct msi_request *request, struct msi_formula *f) {
     price_reduce_around(request, (double)request->count, f);
 }
 
-void msi_price_ring_all_reduce(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_ring_all_reduce(const struct msi_request *request, struct msi_formula *f) {
     double block = (double)request->count / request->size;
     price_reduce_around(request, block, f);
     add_rounds(request, request->size - 1, block, false, f);
     add_way_around(request, f);
 }
 
-void msi_price_ring_reduce(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_ring_reduce(const struct msi_request *request, struct msi_formula *f) {
     int n = request->size;
     double block = (double)request->count / n;
     price_reduce_around(request, block, f);
@@ -164,7 +164,7 @@ void msi_price_ring_reduce(const struct msi_request *request, struct msi_formula
     f->host_raw += request->hosts.largest * block;
 }
 
-void msi_price_ring_broadcast(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_ring_broadcast(const struct msi_request *request, struct msi_formula *f) {
     int n = request->size;
     double count = (double)request->count;
     double chunk = request->chunk && (double)request->chunk < count ? (double)request->chunk : count;

@@ -198,20 +198,20 @@ static void price(const struct msi_request *request, int k, bool up, struct msi_
         f->fill = (f->rounds - 1) * (double)request->chunk;
 }
 
-void msi_price_tree_broadcast(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_tree_broadcast(const struct msi_request *request, struct msi_formula *f) {
     price(request, 2, false, f);
 }
-void msi_price_wide_tree_broadcast(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_wide_tree_broadcast(const struct msi_request *request, struct msi_formula *f) {
     price(request, 4, false, f);
 }
-void msi_price_tree_reduce(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_tree_reduce(const struct msi_request *request, struct msi_formula *f) {
     price(request, 2, true, f);
 }
-void msi_price_wide_tree_reduce(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_wide_tree_reduce(const struct msi_request *request, struct msi_formula *f) {
     price(request, 4, true, f);
 }
 
-void msi_price_tree_gather(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_tree_gather(const struct msi_request *request, struct msi_formula *f) {
     struct node root = node_of(0, request->size, request->radix >= 2 ? request->radix : 2, 0);
     double share = (double)request->count;
     price(request, 2, false, f);
@@ -226,6 +226,6 @@ void msi_price_tree_gather(const struct msi_request *request, struct msi_formula
     }
 }
 
-void msi_price_tree_scatter(const struct msi_request *request, struct msi_formula *f) {
-    msi_price_tree_gather(request, f);
+void msi_estimate_tree_scatter(const struct msi_request *request, struct msi_formula *f) {
+    msi_estimate_tree_gather(request, f);
 }

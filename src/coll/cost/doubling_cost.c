@@ -28,7 +28,7 @@ static void add_guest(const struct msi_request *request, const struct shape *s, 
     f->raw += elements;
 }
 
-void msi_price_doubling_all_reduce(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_doubling_all_reduce(const struct msi_request *request, struct msi_formula *f) {
     struct shape s = shape_of(request);
     double count = (double)request->count;
     f->rounds = s.rounds;
@@ -60,7 +60,7 @@ static void add_halving(const struct msi_request *request, const struct shape *s
     f->copied += here + count / s->p;
 }
 
-void msi_price_halving_all_reduce(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_halving_all_reduce(const struct msi_request *request, struct msi_formula *f) {
     struct shape s = shape_of(request);
     double count = (double)request->count;
     add_halving(request, &s, count, f);
@@ -78,12 +78,12 @@ void msi_price_halving_all_reduce(const struct msi_request *request, struct msi_
     add_guest(request, &s, count, f);
 }
 
-void msi_price_halving_reduce_scatter(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_halving_reduce_scatter(const struct msi_request *request, struct msi_formula *f) {
     struct shape s = shape_of(request);
     add_halving(request, &s, (double)request->count * request->size, f);
 }
 
-void msi_price_doubling_all_gather(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_doubling_all_gather(const struct msi_request *request, struct msi_formula *f) {
     struct shape s = shape_of(request);
     double share = (double)request->count, all = share * request->size;
     /* A guest's block has further to go the more there are. */
@@ -113,7 +113,7 @@ void msi_price_doubling_all_gather(const struct msi_request *request, struct msi
     if (!request->in_place) f->copied = share;
 }
 
-void msi_price_dissemination(const struct msi_request *request, struct msi_formula *f) {
+void msi_estimate_dissemination(const struct msi_request *request, struct msi_formula *f) {
     f->rounds = f->messages = f->raw = msi_log2_ceil(request->size);
     if (request->hosts.n > 1) {
         f->remote_messages = f->rounds;

@@ -7,9 +7,9 @@
 /* A plan's length is bounded: larger messages are cut into larger pieces. */
 enum { MOST_MESSAGES = 8192 };
 
-void msi_amounts(const struct msi_question *question, const struct msi_request *request,
+void msi_amounts(const struct msi_cost_input *input, const struct msi_request *request,
                  const struct msi_formula *f, double amounts[MSI_PRICES]) {
-    double raw = (double)question->raw_size, acc = (double)question->acc_size;
+    double raw = (double)input->raw_size, acc = (double)input->acc_size;
     bool remote = request->hosts.n > 1;
     memset(amounts, 0, MSI_PRICES * sizeof *amounts);
     amounts[MSI_PRICE_LOCAL_LATENCY] = f->rounds - f->remote_rounds;
@@ -23,26 +23,26 @@ void msi_amounts(const struct msi_question *question, const struct msi_request *
     amounts[MSI_PRICE_COPY] = f->copied * acc;
 }
 
-static double seconds(const struct msi_question *question, const struct msi_request *request,
+static double seconds(const struct msi_cost_input *input, const struct msi_request *request,
                       const struct msi_formula *formula) {
     double amounts[MSI_PRICES], sum = 0;
-    msi_amounts(question, request, formula, amounts);
-    for (int i = 0; i < MSI_PRICES; i++) sum += amounts[i] * question->tuning->model.prices[i];
+    msi_amounts(input, request, formula, amounts);
+    for (int i = 0; i < MSI_PRICES; i++) sum += amounts[i] * input->tuning->model.prices[i];
     return sum;
 }
 
-void msi_price(const struct msi_question *question, const struct msi_request *request,
+void msi_price(const struct msi_cost_input *input, const struct msi_request *request,
                const struct msi_planner *planner, struct msi_candidate *candidate) {
     struct msi_request cut = *request;
-    size_t chunk = question->raw_size ? question->tuning->model.chunk / question->raw_size : 0;
+    size_t chunk = input->raw_size ? input->tuning->model.chunk / input->raw_size : 0;
     memset(candidate, 0, sizeof *candidate);
     candidate->planner = planner;
-    candidate->refuses = msi_planner_refuses(planner, request);
-    if (question->deterministic && msi_coll_reduces(request->kind) && !planner->rank_ordered)
+    candidate->refuses = msi_planner_unsupported_reason(planner, request);
+    if (input->deterministic && msi_coll_reduces(request->kind) && !planner->rank_ordered)
         candidate->refuses = "does not add up in rank order";
     if (request->size < 2) candidate->refuses = NULL;
     if (candidate->refuses || request->size < 2) return;
-    cut.chunk = question->tuning->model.chunk && chunk == 0 ? 1 : chunk;
+    cut.chunk = input->tuning->model.chunk && chunk == 0 ? 1 : chunk;
     planner->price(&cut, &candidate->formula);
     while (candidate->formula.messages > MOST_MESSAGES && cut.chunk && cut.chunk < SIZE_MAX / 2) {
         struct msi_formula again = {0};
@@ -53,22 +53,22 @@ void msi_price(const struct msi_question *question, const struct msi_request *re
         if (!helps && cut.chunk > request->count) break;
     }
     candidate->chunk = cut.chunk;
-    candidate->seconds = seconds(question, request, &candidate->formula);
+    candidate->seconds = seconds(input, request, &candidate->formula);
 }
 
 static void take(const struct msi_candidate *candidate, const char *why, struct msi_choice *choice) {
     *choice = (struct msi_choice){candidate->planner, candidate->chunk, candidate->seconds, why};
 }
 
-void msi_choose(const struct msi_question *question, const struct msi_request *request,
+void msi_select(const struct msi_cost_input *input, const struct msi_request *request,
                 struct msi_choice *choice) {
     struct msi_candidate candidate;
-    const struct msi_planner *asked = question->tuning->algo.of[request->kind];
-    const char *why = question->deterministic && msi_coll_reduces(request->kind)
+    const struct msi_planner *asked = input->tuning->algo.of[request->kind];
+    const char *why = input->deterministic && msi_coll_reduces(request->kind)
                           ? "cheapest of those that add up in rank order"
                           : "cheapest";
     if (asked) {
-        msi_price(question, request, asked, &candidate);
+        msi_price(input, request, asked, &candidate);
         if (!candidate.refuses) {
             take(&candidate, "asked for", choice);
             return;
@@ -78,7 +78,7 @@ void msi_choose(const struct msi_question *question, const struct msi_request *r
     choice->planner = NULL;
     for (size_t i = 0; i < msi_planner_count; i++) {
         if (msi_planners[i].kind != request->kind) continue;
-        msi_price(question, request, &msi_planners[i], &candidate);
+        msi_price(input, request, &msi_planners[i], &candidate);
         if (candidate.refuses) continue;
         if (!choice->planner || candidate.seconds < choice->seconds) take(&candidate, why, choice);
     }

@@ -30,7 +30,7 @@ struct msi_tuning {
 uint64_t msi_tuning_hash(const struct msi_tuning *tuning);
 
 /* What a request is about, besides itself. */
-struct msi_question {
+struct msi_cost_input {
     const struct msi_tuning *tuning;
     size_t raw_size, acc_size; /* bytes of an element */
     bool deterministic;        /* reductions: in rank order only */
@@ -38,7 +38,7 @@ struct msi_question {
 
 struct msi_candidate {
     const struct msi_planner *planner;
-    const char *refuses; /* why it is out of the question; NULL if it is not */
+    const char *refuses; /* why it is out of the input; NULL if it is not */
     struct msi_formula formula;
     size_t chunk; /* elements */
     double seconds;
@@ -52,15 +52,15 @@ struct msi_choice {
 };
 
 /* Prices one planner. The request's own chunk is not looked at. */
-void msi_price(const struct msi_question *question, const struct msi_request *request,
+void msi_price(const struct msi_cost_input *input, const struct msi_request *request,
                const struct msi_planner *planner, struct msi_candidate *candidate);
 
 /* How much of what has a price the formula asks for. */
-void msi_amounts(const struct msi_question *question, const struct msi_request *request,
+void msi_amounts(const struct msi_cost_input *input, const struct msi_request *request,
                  const struct msi_formula *formula, double amounts[MSI_PRICES]);
 
 /* There is always an answer: what was asked for gives way where it cannot be done, and why says so. */
-void msi_choose(const struct msi_question *question, const struct msi_request *request,
+void msi_select(const struct msi_cost_input *input, const struct msi_request *request,
                 struct msi_choice *choice);
 
 #endif

@@ -20,10 +20,10 @@ bool msi_kind_reduces(mst_kind kind) {
     return kind == MST_KIND_ALL_REDUCE || kind == MST_KIND_REDUCE || kind == MST_KIND_REDUCE_SCATTER;
 }
 
-bool msi_rows_have(const mst_backend_row *rows, mst_kind kind, mst_dtype dtype, mst_op op, mst_memory memory,
-                   unsigned forms) {
+bool msi_rows_have(const mst_backend_capability *rows, mst_kind kind, mst_dtype dtype, mst_op op,
+                   mst_memory memory, unsigned forms) {
     bool reduces = msi_kind_reduces(kind);
-    for (const mst_backend_row *r = rows; r->kinds; r++) {
+    for (const mst_backend_capability *r = rows; r->kinds; r++) {
         uint32_t memories = r->memories ? r->memories : 1u << MST_MEMORY_HOST;
         if (!(r->kinds >> kind & 1) || !(memories >> memory & 1) || (forms & ~r->forms)) continue;
         if (r->dtypes && kind != MST_KIND_BARRIER && !(r->dtypes >> dtype & 1)) continue;
@@ -33,14 +33,14 @@ bool msi_rows_have(const mst_backend_row *rows, mst_kind kind, mst_dtype dtype, 
 }
 
 /* native does everything, but only with memory of the host. */
-static const mst_backend_row native_rows[] = {
+static const mst_backend_capability native_rows[] = {
     {.kinds = (1u << MST_KIND_COUNT) - 1,
      .ops = (1u << MST_OP_COUNT) - 1,
      .forms = (1u << MST_FORM_COUNT) - 1},
     {0},
 };
 
-static const mst_backend_row *rows_of_native(void) {
+static const mst_backend_capability *rows_of_native(void) {
     return native_rows;
 }
 
@@ -59,7 +59,7 @@ const mst_backend msi_native = {
 };
 
 static bool serves(const mst_backend *table, int memory) {
-    for (const mst_backend_row *r = table->rows(); r->kinds; r++)
+    for (const mst_backend_capability *r = table->rows(); r->kinds; r++)
         if ((r->memories ? r->memories : 1u << MST_MEMORY_HOST) >> memory & 1) return true;
     return false;
 }

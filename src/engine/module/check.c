@@ -30,9 +30,9 @@ mst_status msi_engine_compare(struct msi_engine *e, const struct mst_work *op) {
         if (h->seq == e->head.seq && h->signature == e->head.signature) continue;
         msi_fail(MST_ERR_MISMATCH, "all ranks of a group must make the same calls in the same order",
                  "as operation %llu of the group this rank called %s, but %s called %s",
-                 (unsigned long long)op->host.seq, msi_told_show(&op->host.told, ours, sizeof ours),
+                 (unsigned long long)op->host.seq, msi_call_signature_show(&op->host.told, ours, sizeof ours),
                  comm->hooks.show(comm->hooks.context, r, who, sizeof who),
-                 msi_told_show(&h->told, theirs, sizeof theirs));
+                 msi_call_signature_show(&h->told, theirs, sizeof theirs));
         return msi_blame(MST_ERR_MISMATCH, comm->hooks.global(comm->hooks.context, r));
     }
     return MST_OK;

@@ -141,10 +141,10 @@ mst_status msi_compose_copy(struct msi_composer *c, void *to, const void *from, 
     return MST_OK;
 }
 
-mst_status msi_compose_fold(struct msi_composer *c, const mst_backend_op *op, mst_op how, void *to,
-                            const void *from, size_t bytes, int blocks, size_t count) {
+mst_status msi_compose_reduce_local(struct msi_composer *c, const mst_backend_op *op, mst_op how, void *to,
+                                    const void *from, size_t bytes, int blocks, size_t count) {
     if (count == 0) return MST_OK;
-    struct msi_part *step = new_step(c, MSI_PART_FOLD);
+    struct msi_part *step = new_step(c, MSI_PART_REDUCE_LOCAL);
     if (!step) return msi_fail_memory();
     step->op = *op;
     step->op.op = how;
@@ -259,7 +259,7 @@ static mst_status compose_staged(struct msi_composer *c, const mst_backend_op *o
 /* Memory that the engine has, where it has not the operation's; -1: it has that. */
 static int other_memory(const struct msi_composer *c, const mst_backend_op *op) {
     int other = -1;
-    for (const mst_backend_row *r = c->table->rows(); r->kinds; r++) {
+    for (const mst_backend_capability *r = c->table->rows(); r->kinds; r++) {
         uint32_t memories = r->memories ? r->memories : 1u << MST_MEMORY_HOST;
         if (memories >> op->memory & 1) return -1;
         for (int m = 0; m < MST_MEMORY_COUNT; m++)

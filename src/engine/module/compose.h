@@ -28,7 +28,7 @@
 
 #include "engine/module/registry.h"
 
-enum msi_part_kind { MSI_PART_OP, MSI_PART_COPY, MSI_PART_FOLD };
+enum msi_part_kind { MSI_PART_OP, MSI_PART_COPY, MSI_PART_REDUCE_LOCAL };
 
 struct msi_part {
     enum msi_part_kind kind;
@@ -88,8 +88,8 @@ mst_backend_op msi_compose_sub(const mst_backend_op *op, mst_kind kind, const vo
                                size_t count);
 mst_status msi_compose_add(struct msi_composer *c, const mst_backend_op *op, bool after);
 mst_status msi_compose_copy(struct msi_composer *c, void *to, const void *from, size_t bytes);
-mst_status msi_compose_fold(struct msi_composer *c, const mst_backend_op *op, mst_op how, void *to,
-                            const void *from, size_t bytes, int blocks, size_t count);
+mst_status msi_compose_reduce_local(struct msi_composer *c, const mst_backend_op *op, mst_op how, void *to,
+                                    const void *from, size_t bytes, int blocks, size_t count);
 mst_status msi_compose_message(struct msi_composer *c, const mst_backend_op *op, bool send, int peer,
                                const void *buf, size_t count, bool after);
 /* Gives an operation that the engine does not do in place a copy of its input. */

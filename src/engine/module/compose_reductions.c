@@ -22,7 +22,7 @@ static mst_status divide_sum(struct msi_composer *c, const mst_backend_op *op) {
     mst_status st = msi_compose_apart(c, &sum);
     if (st == MST_OK) st = msi_compose_add(c, &sum, c->n > 0);
     if (st != MST_OK || !gets(c, op)) return st;
-    return msi_compose_fold(c, op, MST_AVG, op->out, op->out, 0, 1, op->count);
+    return msi_compose_reduce_local(c, op, MST_AVG, op->out, op->out, 0, 1, op->count);
 }
 
 /* PREMUL_SUM: a multiplication, and then a sum. */
@@ -31,7 +31,7 @@ static mst_status sum_products(struct msi_composer *c, const mst_backend_op *op)
     void *room;
     c->words = "a multiplication and SUM: a copy of the input";
     mst_status st = msi_compose_room(c, op, given(c, op), &room);
-    if (st == MST_OK) st = msi_compose_fold(c, op, MST_PREMUL_SUM, room, op->in, 0, 1, given(c, op));
+    if (st == MST_OK) st = msi_compose_reduce_local(c, op, MST_PREMUL_SUM, room, op->in, 0, 1, given(c, op));
     sum.op = MST_SUM;
     sum.in = room;
     return st == MST_OK ? msi_compose_add(c, &sum, true) : st;
@@ -76,7 +76,8 @@ static mst_status fold_parts(struct msi_composer *c, const mst_backend_op *op) {
     mst_backend_op collect = msi_compose_sub(op, MST_KIND_ALL_GATHER, part, padded, each);
     if (st == MST_OK) st = msi_compose_add(c, &spread, c->n > 0);
     size_t count = own >= op->count ? 0 : op->count - own < each ? op->count - own : each;
-    if (st == MST_OK) st = msi_compose_fold(c, op, op->op, part, parts, each * op->element, c->ranks, count);
+    if (st == MST_OK)
+        st = msi_compose_reduce_local(c, op, op->op, part, parts, each * op->element, c->ranks, count);
     if (st == MST_OK) st = msi_compose_add(c, &collect, true);
     return st == MST_OK && !even ? msi_compose_copy(c, op->out, padded, op->count * op->element) : st;
 }
@@ -91,8 +92,8 @@ static mst_status gather_and_fold(struct msi_composer *c, const mst_backend_op *
     if (st == MST_OK) st = msi_compose_move(c, &gather);
     c->words = "all_gather and a fold: as many times the bytes as there are ranks";
     if (st != MST_OK) return st;
-    return msi_compose_fold(c, op, op->op, op->out, msi_op_at(all, op, own), each * op->element, c->ranks,
-                            op->count);
+    return msi_compose_reduce_local(c, op, op->op, op->out, msi_op_at(all, op, own), each * op->element,
+                                    c->ranks, op->count);
 }
 
 static mst_status compose_all_reduce(struct msi_composer *c, const mst_backend_op *op, bool deterministic) {
@@ -124,7 +125,8 @@ static mst_status compose_reduce(struct msi_composer *c, const mst_backend_op *o
     if (st == MST_OK) st = msi_compose_move(c, &gather);
     c->words = "gather and a fold at the root, which gets everything";
     if (st != MST_OK || !root) return st;
-    return msi_compose_fold(c, op, op->op, op->out, room, op->count * op->element, c->ranks, op->count);
+    return msi_compose_reduce_local(c, op, op->op, op->out, room, op->count * op->element, c->ranks,
+                                    op->count);
 }
 
 /* An all_reduce of everything, of which a rank keeps its part. */
@@ -156,7 +158,7 @@ static mst_status exchange_and_fold(struct msi_composer *c, const mst_backend_op
     st = counts || !op->in_counts ? msi_compose_move(c, &spread) : msi_fail_memory();
     c->words = "all_to_all and a fold: as many bytes as a reduce_scatter has to move";
     if (st != MST_OK) return st;
-    return msi_compose_fold(c, op, op->op, op->out, parts, own * op->element, c->ranks, own);
+    return msi_compose_reduce_local(c, op, op->op, op->out, parts, own * op->element, c->ranks, own);
 }
 
 static mst_status compose_reduce_scatter(struct msi_composer *c, const mst_backend_op *op,

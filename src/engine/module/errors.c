@@ -25,7 +25,7 @@ static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *cu
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
     do {
         if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
-        mst_status noted = msi_note_read_gave_up(comm, culprit);
+        mst_status noted = msi_failure_report_read(comm, culprit);
         if (noted != MST_OK) return msi_blame(noted, comm->hooks.global(context, *culprit));
         *culprit = who_is_gone(comm);
         if (*culprit >= 0) return comm->hooks.say_lost(context, *culprit);
@@ -45,14 +45,14 @@ mst_status msi_engine_say(struct msi_comm *comm, mst_status status, int *culprit
 }
 
 mst_status msi_engine_look(struct msi_comm *comm, const struct msi_waiting *at, int *culprit) {
-    mst_status st = msi_note_read_gave_up(comm, culprit);
+    mst_status st = msi_failure_report_read(comm, culprit);
     if (st != MST_OK) return msi_blame(st, comm->hooks.global(comm->hooks.context, *culprit));
-    return at->seq ? msi_note_differs(comm, at, culprit) : MST_OK;
+    return at->seq ? msi_wait_report_differs(comm, at, culprit) : MST_OK;
 }
 
 static mst_status find_loss(struct msi_comm *comm, int *culprit) {
     comm->hooks.refresh(comm->hooks.context);
-    mst_status st = msi_note_read_gave_up(comm, culprit);
+    mst_status st = msi_failure_report_read(comm, culprit);
     if (st != MST_OK) return st;
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank && comm->hooks.has_died(comm->hooks.context, r)) {
@@ -70,6 +70,6 @@ void msi_engine_watch(struct msi_comm *comm) {
     msi_comm_hold(comm, locked);
     if (st == MST_OK || comm->failure.status != MST_OK) return;
     msi_comm_keep(comm, &comm->failure, st, culprit);
-    msi_note_gave_up(comm, &comm->failure);
+    msi_failure_report_post(comm, &comm->failure);
     msi_engine_abort(comm->engine); /* what waits on a stream for that rank ends */
 }

@@ -94,7 +94,7 @@ static void host_log(const mst_backend_host *host, char level, const char *line)
 static bool host_combine(mst_dtype dtype, mst_op op, void *out, const void *a, const void *b, size_t count) {
     const struct msi_reducer *reducer = msi_reducer_get(dtype, op);
     if (!reducer || op == MST_AVG || op == MST_PREMUL_SUM) return false;
-    reducer->fold(out, NULL, (const void *const[]){a, b}, 2, count, NULL);
+    reducer->reduce_local(out, NULL, (const void *const[]){a, b}, 2, count, NULL);
     return true;
 }
 
@@ -138,7 +138,7 @@ static mst_status wait_for_all(struct msi_engine *e, const struct msi_wait *wait
     mst_status st = comm->hooks.exec(comm->hooks.context, &some, &x, 1);
     msi_exchange_free(&x, 1);
     if (st != MST_ERR_TIMEOUT && st != MST_ERR_PEER_LOST) return st;
-    mst_status noted = msi_note_read_gave_up(comm, &culprit);
+    mst_status noted = msi_failure_report_read(comm, &culprit);
     if (noted != MST_OK) return msi_blame(noted, comm->hooks.global(comm->hooks.context, culprit));
     const struct msi_waiting at = {.comm = comm->key, .name = "the first operation", .seq = 1};
     noted = comm->hooks.look(comm->hooks.context, &at);

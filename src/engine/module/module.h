@@ -1,6 +1,6 @@
 /*
  * module.h - operations of a comm whose engine is a module's (see <muster/backend.h>): described for it, composed where it lacks
- * them, submitted and advanced. A comm has a board, links or an engine.
+ * them, submitted and advanced. A comm has a region, links or an engine.
  *
  *   engine.c        opens and closes it, and what it is offered
  *   op.c     what the comm's operations are in its words
@@ -31,7 +31,7 @@ struct msi_scratch {
 /* What a rank is about to call. */
 struct msi_head {
     uint64_t seq, signature;
-    struct msi_told told;
+    struct msi_call_signature told;
 };
 
 struct msi_engine {

@@ -17,7 +17,7 @@ enum { KEY_MAX = 768, LONG_MS = 1800000 }; /* long: the operation that this one 
 
 struct mst_backend_engine {
     const mst_backend_host *host;
-    struct msi_comm *comm; /* the one that has a board or links */
+    struct msi_comm *comm; /* the one that has a region or links */
 };
 
 static mst_status open_engine(const mst_backend_host *host, mst_backend_engine **engine,
@@ -67,15 +67,15 @@ static uint32_t sign(const mst_backend_op *op) {
 }
 
 static void fill_collective(struct mst_work *work, const mst_backend_op *op, int n) {
-    struct msi_host_op *host = &work->host;
+    struct msi_shm_coll *host = &work->host;
     bool reduces = msi_kind_reduces(op->kind);
-    work->begin = msi_host_exchange;
+    work->begin = msi_shm_exchange;
     host->element = op->element;
-    host->told = (struct msi_told){.kind = (uint8_t)kinds[op->kind],
-                                   .dtype = (uint8_t)op->dtype,
-                                   .op = (uint8_t)op->op,
-                                   .root = op->root,
-                                   .count = op->count};
+    host->told = (struct msi_call_signature){.kind = (uint8_t)kinds[op->kind],
+                                             .dtype = (uint8_t)op->dtype,
+                                             .op = (uint8_t)op->op,
+                                             .root = op->root,
+                                             .count = op->count};
     host->signature = sign(op);
     host->scale = (struct msi_reduce_scale){op->factor, n};
     host->nothing = op->kind == MST_KIND_BARRIER;
@@ -104,7 +104,7 @@ static void fill_message(struct mst_work *work, const mst_backend_op *op) {
 
 static mst_status submit(mst_backend_engine *engine, mst_backend_op *op) {
     struct mst_work *work;
-    mst_status st = msi_comm_take(engine->comm, LONG_MS, NULL, msi_kind_text(op->kind), &work);
+    mst_status st = msi_comm_alloc_op(engine->comm, LONG_MS, NULL, msi_kind_text(op->kind), &work);
     if (st != MST_OK) return st;
     if (op->kind >= MST_KIND_SEND)
         fill_message(work, op);
@@ -116,12 +116,12 @@ static mst_status submit(mst_backend_engine *engine, mst_backend_op *op) {
 
 static mst_status progress(mst_backend_engine *engine, mst_backend_op *op, bool *done) {
     struct mst_work *work = op->request;
-    if (!msi_comm_advance(engine->comm)) msi_mail_answer(engine->comm);
+    if (!msi_comm_advance(engine->comm)) msi_p2p_answer(engine->comm);
     *done = work->done;
     if (!work->done) return MST_OK;
     mst_status st = work->failure.status == MST_OK ? MST_OK : msi_comm_repeat(&work->failure);
     if (op->kind == MST_KIND_RECV) op->sender = work->message.from;
-    msi_comm_return(work);
+    msi_comm_release_op(work);
     return st;
 }
 
@@ -145,7 +145,7 @@ static bool probe(char *text, size_t size) {
     return msi_native.probe(text, size);
 }
 
-static const mst_backend_row *rows(void) {
+static const mst_backend_capability *rows(void) {
     return msi_native.rows();
 }
 

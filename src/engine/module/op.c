@@ -9,7 +9,7 @@ static const mst_kind kinds[MSI_KIND_COUNT] = {
     [MSI_KIND_SCATTER] = MST_KIND_SCATTER,
 };
 
-/* Lengths in bytes as counts; they take the place of the starts, which only the board's exchanges read. */
+/* Lengths in bytes as counts; they take the place of the starts, which only the region's exchanges read. */
 static const size_t *counts(const struct msi_blocks *blocks, size_t *room, int n, size_t element) {
     if (!blocks->lens) return NULL;
     for (int r = 0; r < n; r++) room[r] = blocks->lens[r] / element;
@@ -30,7 +30,7 @@ static void describe_message(struct mst_work *op, mst_backend_op *job) {
 }
 
 void msi_engine_describe(struct mst_work *op, mst_backend_op *job) {
-    const struct msi_host_op *host = &op->host;
+    const struct msi_shm_coll *host = &op->host;
     int n = op->comm->size;
     *job = (mst_backend_op){.root = -1, .peer = -1, .memory = op->memory, .stream = op->stream, .sender = -1};
     if (!op->begin) {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 static mst_status check(const struct msi_engine *e, const mst_backend_op *job) {
-    const mst_backend_row *rows = e->table->rows();
+    const mst_backend_capability *rows = e->table->rows();
     unsigned forms = msi_op_forms(job, e->comm->rank, e->comm->size);
     if (msi_rows_have(rows, job->kind, job->dtype, MST_SUM, job->memory, forms)) return MST_OK;
     if (!msi_rows_have(rows, job->kind, job->dtype, MST_SUM, job->memory, 0))

@@ -293,7 +293,7 @@ bool mst_backend_list(int i, const char **name, bool *usable, char *text, size_t
     return true;
 }
 
-const mst_backend_row *mst_backend_rows(const char *name) {
+const mst_backend_capability *mst_backend_rows(const char *name) {
     const mst_backend *table = NULL;
     struct msi_settings settings;
     msi_call_begin("mst_backend_rows", NULL, msi_call_get_rank());

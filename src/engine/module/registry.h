@@ -24,8 +24,8 @@ struct msi_backends {
 mst_status msi_backends_parse(const char *text, const char *path, struct msi_backends *backends);
 
 /* Some row has all bits that the operation needs; forms are MST_FORM_ bits. */
-bool msi_rows_have(const mst_backend_row *rows, mst_kind kind, mst_dtype dtype, mst_op op, mst_memory memory,
-                   unsigned forms);
+bool msi_rows_have(const mst_backend_capability *rows, mst_kind kind, mst_dtype dtype, mst_op op,
+                   mst_memory memory, unsigned forms);
 /* Is it a kind that computes? */
 bool msi_kind_reduces(mst_kind kind);
 /* "all_reduce"; "?" for a number that is none. */

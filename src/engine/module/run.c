@@ -41,14 +41,14 @@ static mst_status fold(struct msi_engine *e, const struct msi_part *step) {
         if (device) st = msi_engine_copy(e, room + (size_t)i * bytes, from, bytes);
     }
     if (st != MST_OK) return st;
-    reducer->fold(device ? room : step->to, NULL, e->sources, step->blocks, job->count, &scale);
+    reducer->reduce_local(device ? room : step->to, NULL, e->sources, step->blocks, job->count, &scale);
     return device ? msi_engine_copy(e, step->to, room, bytes) : MST_OK;
 }
 
 static mst_status begin_step(struct msi_engine *e, struct mst_work *op, struct msi_part *step) {
     step->over = true;
     if (step->kind == MSI_PART_COPY) return msi_engine_copy(e, step->to, step->from, step->bytes);
-    if (step->kind == MSI_PART_FOLD) return fold(e, step);
+    if (step->kind == MSI_PART_REDUCE_LOCAL) return fold(e, step);
     return start(e, op, &step->op, &step->over);
 }
 
@@ -102,14 +102,14 @@ static bool describe(const struct msi_engine *e, struct mst_work *op) {
 static mst_status begin_own(struct msi_engine *e, struct mst_work *op, bool *done) {
     if (!e->heads) op->host.seq = ++e->seq;
     op->begun = true;
-    msi_mark_start(&op->mark);
+    msi_op_trace_start(&op->mark);
     return start(e, op, &op->job, done);
 }
 
 static mst_status begin_composed(struct msi_engine *e, struct mst_work *op, bool *done) {
     if (!e->heads) op->host.seq = ++e->seq; /* if it is refused, too: so it is on the other ranks */
     op->mark.record.algorithm = "composed";
-    msi_mark_start(&op->mark);
+    msi_op_trace_start(&op->mark);
     mst_status st = msi_compose(&e->composer, &op->job, op->deterministic);
     if (st != MST_OK) return st;
     op->begun = true;
@@ -148,7 +148,7 @@ mst_status msi_engine_enqueue(struct msi_engine *e, struct mst_work *op, bool *t
     op->job.unwatched = true;
     op->job.deadline = msi_deadline(op->timeout_ms);
     *through = true;
-    msi_mark_start(&op->mark);
+    msi_op_trace_start(&op->mark);
     mst_status st = e->table->submit(e->made, &op->job);
     if (st == MST_OK) return MST_OK;
     fail(e, op, st);

@@ -65,7 +65,7 @@ static mst_status make_room(struct msi_net_layout *layout, int size) {
 }
 
 /* One tensor on each rank: broadcast, all_reduce, reduce. They run in place, in the output. */
-static void lay_tensor(struct msi_net_layout *layout, const struct msi_host_op *host,
+static void lay_tensor(struct msi_net_layout *layout, const struct msi_shm_coll *host,
                        struct msi_request *request) {
     bool reduces_elsewhere = request->kind == MSI_KIND_REDUCE && request->root != request->rank;
     bool sends = request->kind != MSI_KIND_BROADCAST || request->root == request->rank;
@@ -81,7 +81,7 @@ static void lay_tensor(struct msi_net_layout *layout, const struct msi_host_op *
     layout->in = host->out.base;
 }
 
-static void lay_blocks(struct msi_net_layout *layout, const struct msi_host_op *host,
+static void lay_blocks(struct msi_net_layout *layout, const struct msi_shm_coll *host,
                        struct msi_request *request) {
     int n = request->size;
     bool in_blocks = host->parts, root = request->root == request->rank;
@@ -109,7 +109,7 @@ static void lay_blocks(struct msi_net_layout *layout, const struct msi_host_op *
 
 mst_status msi_net_layout_begin(struct msi_net_layout *layout, const struct mst_work *op,
                                 struct msi_request *request) {
-    const struct msi_host_op *host = &op->host;
+    const struct msi_shm_coll *host = &op->host;
     layout->unpack = false;
     request->kind = msi_kind_family(host->told.kind);
     request->root = host->publisher >= 0 ? host->publisher : host->reader >= 0 ? host->reader : 0;

@@ -16,27 +16,27 @@ enum { HEAD_BYTES = 16 + 40 };
 
 /* What there is with one other rank. */
 struct peer {
-    struct msi_way way;
+    struct msi_wireup way;
     bool sends, receives; /* does the plan send to it, receive from it? */
     bool checked;         /* its head was right */
     unsigned char head_out[HEAD_BYTES], head_in[HEAD_BYTES];
     struct msi_transfer out, in;
-    struct msi_told told;
+    struct msi_call_signature told;
 };
 
 enum phase { IDLE, CONNECT, RUN };
 
 struct msi_net {
     struct msi_comm *comm;
-    struct msi_listener_bell
-        bell; /* ends this rank's sleep: it was called, or has other things to wait for */
+    struct msi_listener_wake
+        wake_fd; /* ends this rank's sleep: it was called, or has other things to wait for */
     struct msi_net_layout layout;
     struct msi_plan plan;
     struct msi_exec exec;
     enum phase phase;
     uint64_t seq;
     bool planned;                     /* the plan may be used again, where … */
-    struct msi_question question;     /* … this is asked, */
+    struct msi_cost_input question;   /* … this is asked, */
     const struct msi_planner *asked;  /* and no other algorithm asked for */
     const struct msi_planner *chosen; /* whose plan it is */
     int owed;             /* barriers that this rank has given up; the first may be under way … */
@@ -48,29 +48,29 @@ mst_status msi_net_new(struct msi_comm *comm, struct msi_net **net) {
     struct msi_net *made = calloc(1, sizeof *made + (size_t)comm->size * sizeof *made->peers);
     if (!made) return msi_fail_memory();
     made->comm = comm;
-    made->bell =
-        (struct msi_listener_bell){.group = comm->number, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    if (made->bell.fd < 0) {
+    made->wake_fd =
+        (struct msi_listener_wake){.group = comm->number, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    if (made->wake_fd.fd < 0) {
         free(made);
         return msi_fail_errno(errno, "cannot make an eventfd");
     }
-    msi_listener_watch(comm->door->listener, &made->bell);
+    msi_listener_watch(comm->endpoint->listener, &made->wake_fd);
     *net = made;
     return MST_OK;
 }
 
 void msi_net_hang_up(struct msi_net *net) {
     for (int r = 0; r < net->comm->size; r++) {
-        msi_way_close(&net->peers[r].way);
-        net->peers[r].way = (struct msi_way){.open = false};
+        msi_wireup_close(&net->peers[r].way);
+        net->peers[r].way = (struct msi_wireup){.open = false};
     }
     net->phase = IDLE;
 }
 
 void msi_net_free(struct msi_net *net) {
     if (!net) return;
-    msi_listener_unwatch(net->comm->door->listener, &net->bell);
-    close(net->bell.fd);
+    msi_listener_unwatch(net->comm->endpoint->listener, &net->wake_fd);
+    close(net->wake_fd.fd);
     msi_net_hang_up(net);
     msi_exec_free(&net->exec);
     msi_plan_free(&net->plan);
@@ -80,15 +80,15 @@ void msi_net_free(struct msi_net *net) {
 
 /* One step toward a link with the rank. MSI_DONE: there it is. */
 static enum msi_advance connect_peer(struct msi_net *net, struct mst_work *op, int rank) {
-    struct msi_way *way = &net->peers[rank].way;
-    mst_status st = net->comm->rank < rank ? msi_way_call(net->comm, rank, MSI_COLLECTIVES, way)
-                                           : msi_way_answer(net->comm, rank, MSI_COLLECTIVES, way);
-    if (st != MST_OK) return msi_host_fail(&op->host, st, rank, way->why);
+    struct msi_wireup *way = &net->peers[rank].way;
+    mst_status st = net->comm->rank < rank ? msi_wireup_call(net->comm, rank, MSI_COLLECTIVES, way)
+                                           : msi_wireup_answer(net->comm, rank, MSI_COLLECTIVES, way);
+    if (st != MST_OK) return msi_shm_fail(&op->host, st, rank, way->why);
     return way->open ? MSI_DONE : MSI_BLOCKED;
 }
 
 static void write_head(const struct mst_work *op, uint64_t seq, unsigned char out[HEAD_BYTES]) {
-    const struct msi_told *told = &op->host.told;
+    const struct msi_call_signature *told = &op->host.told;
     struct msi_buf head = {out, 0, HEAD_BYTES, false};
     msi_put_u64(&head, seq);
     msi_put_u64(&head, op->host.signature);
@@ -106,10 +106,10 @@ static bool read_head(struct peer *p, const struct mst_work *op, uint64_t seq) {
     bool same = msi_read_u64(&r) == seq;
     same = msi_read_u64(&r) == op->host.signature && same;
     uint32_t kinds = msi_read_u32(&r);
-    p->told = (struct msi_told){.kind = (uint8_t)kinds,
-                                .dtype = (uint8_t)(kinds >> 8),
-                                .op = (uint8_t)(kinds >> 16),
-                                .flags = (uint8_t)(kinds >> 24)};
+    p->told = (struct msi_call_signature){.kind = (uint8_t)kinds,
+                                          .dtype = (uint8_t)(kinds >> 8),
+                                          .op = (uint8_t)(kinds >> 16),
+                                          .flags = (uint8_t)(kinds >> 24)};
     p->told.root = (int32_t)msi_read_u32(&r);
     p->told.count = msi_read_u64(&r);
     p->told.line = msi_read_u32(&r);
@@ -117,7 +117,7 @@ static bool read_head(struct peer *p, const struct mst_work *op, uint64_t seq) {
     return same;
 }
 
-const struct msi_told *msi_net_told(const struct msi_net *net, int rank) {
+const struct msi_call_signature *msi_net_signature(const struct msi_net *net, int rank) {
     return &net->peers[rank].told;
 }
 
@@ -138,9 +138,9 @@ static void find_peers(struct msi_net *net) {
 
 /* Does the plan that is there answer this one too? Shares that differ are borrowed: a plan with them is not used again. */
 static bool is_asked_again(const struct msi_net *net, const struct msi_request *request,
-                           const struct msi_question *question) {
+                           const struct msi_cost_input *question) {
     const struct msi_request *a = &net->plan.request;
-    const struct msi_question *q = &net->question;
+    const struct msi_cost_input *q = &net->question;
     return net->planned && a->kind == request->kind && a->root == request->root &&
            a->count == request->count && a->in_place == request->in_place && !request->counts &&
            !request->to && q->raw_size == question->raw_size && q->acc_size == question->acc_size &&
@@ -152,19 +152,19 @@ static enum msi_advance make_plan(struct msi_net *net, struct mst_work *op) {
     struct msi_comm *comm = net->comm;
     struct msi_request request = {.rank = comm->rank, .size = comm->size, .hosts = comm->hosts};
     mst_status st = msi_net_layout_begin(&net->layout, op, &request);
-    if (st != MST_OK) return msi_host_fail(&op->host, st, -1, "out of memory");
-    struct msi_question question = {.tuning = comm->tuning,
-                                    .raw_size = op->host.element ? op->host.element : 1,
-                                    .acc_size = op->host.reducer ? op->host.reducer->acc_size : 1,
-                                    .deterministic = op->deterministic};
+    if (st != MST_OK) return msi_shm_fail(&op->host, st, -1, "out of memory");
+    struct msi_cost_input question = {.tuning = comm->tuning,
+                                      .raw_size = op->host.element ? op->host.element : 1,
+                                      .acc_size = op->host.reducer ? op->host.reducer->acc_size : 1,
+                                      .deterministic = op->deterministic};
     if (is_asked_again(net, &request, &question)) return MSI_MOVED;
     struct msi_choice choice;
-    msi_choose(&question, &request, &choice);
+    msi_select(&question, &request, &choice);
     request.chunk = choice.chunk;
     net->chosen = choice.planner;
     net->planned = false;
     st = msi_plan_make(&net->plan, choice.planner, &request);
-    if (st != MST_OK) return msi_host_fail(&op->host, st, -1, "out of memory");
+    if (st != MST_OK) return msi_shm_fail(&op->host, st, -1, "out of memory");
     net->planned = !request.counts && !request.to;
     net->question = question;
     net->asked = comm->tuning->algo.of[request.kind];
@@ -180,14 +180,14 @@ static enum msi_advance begin(struct msi_net *net, struct mst_work *op) {
     return MSI_MOVED;
 }
 
-/* A rank of this host that has not opened the board yet: until then its maker must not be done and go. */
+/* A rank of this host that has not opened the region yet: until then its maker must not be done and go. */
 static bool is_awaited(const struct msi_comm *comm, int rank) {
-    return comm->board && !comm->met && comm->places[rank] >= 0 &&
-           !msi_board_here(comm->board, comm->places[rank]);
+    return comm->region && !comm->met && comm->places[rank] >= 0 &&
+           !msi_shm_region_here(comm->region, comm->places[rank]);
 }
 
 static bool host_has_met(struct msi_comm *comm) {
-    if (!comm->board || comm->met) return true;
+    if (!comm->region || comm->met) return true;
     for (int r = 0; r < comm->size; r++)
         if (is_awaited(comm, r)) return false;
     msi_comm_met(comm);
@@ -223,7 +223,7 @@ static enum msi_advance start(struct msi_net *net, struct mst_work *op) {
                                .reducer = op->host.reducer,
                                .scale = op->host.scale};
     mst_status st = msi_exec_begin(&net->exec, &run);
-    if (st != MST_OK) return msi_host_fail(&op->host, st, -1, "out of memory");
+    if (st != MST_OK) return msi_shm_fail(&op->host, st, -1, "out of memory");
     net->phase = RUN;
     return MSI_MOVED;
 }
@@ -239,7 +239,7 @@ static enum msi_advance check_heads(struct msi_net *net, struct mst_work *op) {
             continue;
         }
         if (!read_head(p, op, net->seq))
-            return msi_host_fail(&op->host, MST_ERR_MISMATCH, r, "ranks called different things");
+            return msi_shm_fail(&op->host, MST_ERR_MISMATCH, r, "ranks called different things");
         p->checked = true;
     }
     return all ? MSI_DONE : MSI_BLOCKED;
@@ -261,7 +261,7 @@ static enum msi_advance run(struct msi_net *net, struct mst_work *op) {
     if (heads == MSI_FAILED) return heads;
     if (net->exec.status != MST_OK) {
         int culprit = net->exec.culprit;
-        return msi_host_fail(&op->host, net->exec.status, culprit, net->peers[culprit].way.link->why);
+        return msi_shm_fail(&op->host, net->exec.status, culprit, net->peers[culprit].way.link->why);
     }
     if (heads == MSI_DONE && msi_exec_over(&net->exec)) {
         msi_net_layout_end(&net->layout, op);
@@ -287,7 +287,7 @@ bool msi_net_overhear(struct msi_net *net, struct mst_work *op) {
         size_t n;
         if (r == net->comm->rank || p->receives) continue;
         if (r < net->comm->rank && !p->sends && !p->way.open)
-            msi_way_answer(net->comm, r, MSI_COLLECTIVES, &p->way); /* it may have called in vain so far */
+            msi_wireup_answer(net->comm, r, MSI_COLLECTIVES, &p->way); /* it may have called in vain so far */
         struct msi_link *link = p->way.link;
         if (!link || !link->ops->look || !msi_list_empty(&link->receives)) continue;
         const char *bytes = link->ops->look(link, &n);
@@ -295,14 +295,14 @@ bool msi_net_overhear(struct msi_net *net, struct mst_work *op) {
         memcpy(p->head_in, bytes, HEAD_BYTES);
         struct msi_reader reader = msi_reader(p->head_in, sizeof p->head_in);
         if (msi_read_u64(&reader) != net->seq || read_head(p, op, net->seq)) continue;
-        msi_host_fail(&op->host, MST_ERR_MISMATCH, r, "ranks called different things");
+        msi_shm_fail(&op->host, MST_ERR_MISMATCH, r, "ranks called different things");
         return true;
     }
     return false;
 }
 
 /* What went wrong in a barrier that was given up is said of the operation that comes after it. */
-static void blame_left(const struct msi_host_op *left, struct msi_host_op *host) {
+static void blame_left(const struct msi_shm_coll *left, struct msi_shm_coll *host) {
     host->status = left->status;
     host->culprit = left->culprit;
     host->what = left->what;
@@ -342,28 +342,28 @@ int msi_net_missing(const struct msi_net *net, int *ranks, int max) {
     return n;
 }
 
-void msi_net_rouse(const struct msi_net *net) {
+void msi_net_wake(const struct msi_net *net) {
     const uint64_t one = 1;
-    ssize_t n = write(net->bell.fd, &one, sizeof one);
+    ssize_t n = write(net->wake_fd.fd, &one, sizeof one);
     (void)n; /* one that is full has rung */
 }
 
 void msi_net_awake(const struct msi_net *net) {
     uint64_t rings;
-    ssize_t n = read(net->bell.fd, &rings, sizeof rings);
+    ssize_t n = read(net->wake_fd.fd, &rings, sizeof rings);
     (void)n;
 }
 
 int msi_net_descriptors(const struct msi_net *net, struct pollfd *fds) {
     int n = 0;
-    fds[n++] = (struct pollfd){net->bell.fd, POLLIN, 0};
+    fds[n++] = (struct pollfd){net->wake_fd.fd, POLLIN, 0};
     for (int r = 0; r < net->comm->size; r++) {
-        const struct msi_way *way = &net->peers[r].way;
+        const struct msi_wireup *way = &net->peers[r].way;
         struct pollfd fd = {.fd = -1};
         if (way->link && msi_link_busy(way->link))
             fd.fd = way->link->ops->descriptor(way->link, &fd.events);
         else
-            fd.fd = msi_way_descriptor(way, &fd.events);
+            fd.fd = msi_wireup_descriptor(way, &fd.events);
         if (fd.fd >= 0) fds[n++] = fd;
     }
     return n;

@@ -2,7 +2,7 @@
  * net.h - collectives of a comm whose ranks are on several hosts: plans, run over links of their own (see wireup.h).
  *
  *  1. Links are made when a plan first needs them; the rank with the lower number calls. The first operation is over only
- *     when all ranks of the host have opened their board.
+ *     when all ranks of the host have opened their region.
  *  2. Before anything else each link carries, in each operation that uses it, a head that says what the sender called; who
  *     called something else is found out there.
  *  3. One operation is under way at a time, so that there is one plan, one run and one set of heads.
@@ -37,7 +37,7 @@ int msi_net_missing(const struct msi_net *net, int *ranks, int max);
 bool msi_net_needs(const struct msi_net *net, int rank);
 
 /* Ends the sleep of the thread that polls for the descriptors below: what it waits for is something else by now. */
-void msi_net_rouse(const struct msi_net *net);
+void msi_net_wake(const struct msi_net *net);
 /* Takes that back, once awake. */
 void msi_net_awake(const struct msi_net *net);
 /* What a sleeper polls for, one entry and one for each rank at most; returns how many. */
@@ -49,6 +49,6 @@ uint64_t msi_net_count(const struct msi_net *net);
 const char *msi_net_algorithm(const struct msi_net *net);
 
 /* What the culprit of a disagreement told. */
-const struct msi_told *msi_net_told(const struct msi_net *net, int rank);
+const struct msi_call_signature *msi_net_signature(const struct msi_net *net, int rank);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * host.h - collectives among ranks of one host, straight through the board they share.
+ * host.h - collectives among ranks of one host, straight through the region they share.
  *
  * Nearly all of them are one thing, an exchange: some ranks publish their input, all of it or a part for each reader, and
  * some ranks read what was published and copy or fold it.
@@ -61,15 +61,15 @@ static inline bool msi_blocks_overlap(const struct msi_blocks *in, const struct 
     return in->base < out->base + bytes && out->base < in->base + bytes;
 }
 
-enum msi_host_phase { MSI_ANNOUNCE, MSI_MEET, MSI_MOVE, MSI_SETTLE };
+enum msi_shm_phase { MSI_ANNOUNCE, MSI_MEET, MSI_MOVE, MSI_SETTLE };
 
-struct msi_host_op {
-    enum msi_advance (*advance)(struct msi_host_op *op);
-    bool (*needs)(const struct msi_host_op *op, int rank); /* something of that rank, still? */
-    struct msi_board *board;
+struct msi_shm_coll {
+    enum msi_advance (*advance)(struct msi_shm_coll *op);
+    bool (*needs)(const struct msi_shm_coll *op, int rank); /* something of that rank, still? */
+    struct msi_shm_region *region;
 
     /* What it is; set by whoever begins it. */
-    struct msi_told told;
+    struct msi_call_signature told;
     uint32_t signature;    /* of what all ranks must have called alike */
     bool parts;            /* a part for each reader is published, else the whole */
     bool nothing;          /* barrier */
@@ -92,7 +92,7 @@ struct msi_host_op {
 
     /* How far it is. */
     uint64_t seq;
-    enum msi_host_phase phase;
+    enum msi_shm_phase phase;
     enum msi_slot_mode mode; /* of what this rank publishes */
     size_t chunk;            /* bytes of a block that one round moves */
     uint32_t rounds, filled; /* of what this rank publishes */
@@ -105,73 +105,73 @@ struct msi_host_op {
     const char *what;   /* of a failure */
 };
 
-/* Begins an exchange as described, as the board's next operation. */
-void msi_host_exchange(struct msi_host_op *op);
+/* Begins an exchange as described, as the region's next operation. */
+void msi_shm_exchange(struct msi_shm_coll *op);
 
 /* Begins a large all_reduce, or with a reader a large reduce: in.base, out.base and in.each count. */
-void msi_host_all_reduce(struct msi_host_op *op);
+void msi_shm_all_reduce(struct msi_shm_coll *op);
 
 /*
  * The same at once, for what is small: announces the exchange, if all that this rank publishes fits into a slot or a small cell
  * and the slot is free, without looking whether anybody else has come. False: nothing has happened.
  */
-bool msi_host_begin_now(struct msi_host_op *op);
+bool msi_shm_begin_now(struct msi_shm_coll *op);
 /* Reads what is there of it. MSI_DONE, MSI_BLOCKED or MSI_FAILED; MSI_MOVED: it is more than can be read at once. */
-enum msi_advance msi_host_look_now(struct msi_host_op *op);
-/* What was begun so goes on as one that msi_host_exchange has begun. */
-void msi_host_resume(struct msi_host_op *op);
+enum msi_advance msi_shm_look_now(struct msi_shm_coll *op);
+/* What was begun so goes on as one that msi_shm_exchange has begun. */
+void msi_shm_resume(struct msi_shm_coll *op);
 
 /* Ranks that have not begun the operation: writes at most max and returns how many there are. */
-int msi_host_missing(const struct msi_board *board, uint64_t seq, int *ranks, int max);
+int msi_shm_missing(const struct msi_shm_region *region, uint64_t seq, int *ranks, int max);
 
 /* For this room alone. */
-static inline struct msi_slot *msi_host_slot(const struct msi_host_op *op, int rank) {
-    return &op->board->areas[rank].slots[op->seq % MSI_SLOTS];
+static inline struct msi_slot *msi_shm_slot(const struct msi_shm_coll *op, int rank) {
+    return &op->region->areas[rank].slots[op->seq % MSI_SLOTS];
 }
 /* Lets the others read this rank's input in place, if that can be and pays: in_where. */
-bool msi_host_lend(struct msi_host_op *op);
+bool msi_shm_lend(struct msi_shm_coll *op);
 /* How many blocks a cell has: a rank publishes none for itself. */
-static inline size_t msi_host_blocks(const struct msi_host_op *op) {
-    return op->parts && op->board->size > 1 ? (size_t)op->board->size - 1 : 1;
+static inline size_t msi_shm_blocks(const struct msi_shm_coll *op) {
+    return op->parts && op->region->size > 1 ? (size_t)op->region->size - 1 : 1;
 }
 /* Which of its publisher's blocks is the reader's. */
-static inline size_t msi_host_part(const struct msi_host_op *op, int publisher, int reader) {
+static inline size_t msi_shm_part(const struct msi_shm_coll *op, int publisher, int reader) {
     return op->parts ? (size_t)(reader - (reader > publisher)) : 0;
 }
 /* Has everybody read what this rank last put into its big cells? */
-bool msi_host_big_free(const struct msi_board *board);
-enum msi_advance msi_host_fail(struct msi_host_op *op, mst_status status, int culprit, const char *what);
+bool msi_shm_big_free(const struct msi_shm_region *region);
+enum msi_advance msi_shm_fail(struct msi_shm_coll *op, mst_status status, int culprit, const char *what);
 /*
  * Fails if a rank whose memory is used in place has given up: then that is its program's again, and what was read there may
  * be anything. To be asked after reading.
  */
-enum msi_advance msi_host_still_lent(struct msi_host_op *op);
+enum msi_advance msi_shm_still_lent(struct msi_shm_coll *op);
 /* Announces the operation, in a slot whose payload is there. */
-static inline void msi_host_announce(const struct msi_host_op *op, struct msi_slot *slot,
-                                     enum msi_slot_mode mode) {
-    struct msi_board *board = op->board;
+static inline void msi_shm_announce(const struct msi_shm_coll *op, struct msi_slot *slot,
+                                    enum msi_slot_mode mode) {
+    struct msi_shm_region *region = op->region;
     slot->mode = mode;
-    slot->history = board->history;
+    slot->history = region->history;
     slot->told = op->told;
-    msi_board_announce(board, &slot->flag, op->seq << 32 | op->signature);
-    board->seq = op->seq;
-    board->signatures[op->seq % MSI_SLOTS] = op->signature;
-    board->history = ((board->history ^ op->signature) * 0x9E3779B1u) ^ board->history >> 16;
+    msi_shm_region_announce(region, &slot->flag, op->seq << 32 | op->signature);
+    region->seq = op->seq;
+    region->signatures[op->seq % MSI_SLOTS] = op->signature;
+    region->history = ((region->history ^ op->signature) * 0x9E3779B1u) ^ region->history >> 16;
 }
 /* All ranks were seen to have announced it. */
-static inline void msi_host_all_came(const struct msi_host_op *op) {
-    op->board->synced = op->board->verified = op->seq;
+static inline void msi_shm_all_came(const struct msi_shm_coll *op) {
+    op->region->synced = op->region->verified = op->seq;
 }
 /* Fails because the rank has announced another call, or others before. */
-enum msi_advance msi_host_differs(struct msi_host_op *op, int rank);
+enum msi_advance msi_shm_differs(struct msi_shm_coll *op, int rank);
 /* Has the rank announced the same call, and the same before? MSI_MOVED, MSI_BLOCKED or MSI_FAILED. */
-static inline enum msi_advance msi_host_see(struct msi_host_op *op, int rank) {
-    const struct msi_slot *slot = msi_host_slot(op, rank);
-    uint64_t flag = atomic_load_explicit(&slot->flag, memory_order_acquire); /* from msi_host_announce */
+static inline enum msi_advance msi_shm_see(struct msi_shm_coll *op, int rank) {
+    const struct msi_slot *slot = msi_shm_slot(op, rank);
+    uint64_t flag = atomic_load_explicit(&slot->flag, memory_order_acquire); /* from msi_shm_announce */
     if ((uint32_t)(flag >> 32) != (uint32_t)op->seq) return MSI_BLOCKED;
     bool same =
-        (uint32_t)flag == op->signature && slot->history == msi_host_slot(op, op->board->rank)->history;
-    return same ? MSI_MOVED : msi_host_differs(op, rank);
+        (uint32_t)flag == op->signature && slot->history == msi_shm_slot(op, op->region->rank)->history;
+    return same ? MSI_MOVED : msi_shm_differs(op, rank);
 }
 
 #endif

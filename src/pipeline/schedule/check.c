@@ -273,12 +273,12 @@ static mst_status check_stage(const struct msi_schedule *schedule, int stage) {
 /* Does all come to an end, whatever sends do? */
 static mst_status check_end_of_all(const struct msi_schedule *schedule) {
     struct msi_timing timing = {0};
-    struct msi_mailbook book;
-    mst_status st = msi_mailbook_make(schedule, &book);
+    struct msi_message_matches book;
+    mst_status st = msi_match_messages(schedule, &book);
     if (st != MST_OK) return st;
     for (int i = 0; i < MSI_SENDINGS && st == MST_OK; i++)
         st = msi_schedule_play(schedule, &book, (enum msi_sending)i, NULL, &timing);
-    msi_mailbook_free(&book);
+    msi_message_matches_free(&book);
     msi_timing_free(&timing);
     return st;
 }

@@ -196,8 +196,8 @@ static bool get_memory(struct weaver *w) {
     return (w->keeps.free = malloc(n * sizeof(int))) && ok;
 }
 
-mst_status msi_weave(const struct msi_schedule_spec *spec, int stage, const struct msi_action *turns,
-                     size_t n, struct msi_stage_list *list) {
+mst_status msi_insert_messages(const struct msi_schedule_spec *spec, int stage,
+                               const struct msi_action *turns, size_t n, struct msi_stage_list *list) {
     struct weaver w = {.spec = spec, .stage = stage, .turns = turns, .n_turns = n};
     bool ok = get_memory(&w);
     if (ok) weave_all(&w);

@@ -15,7 +15,7 @@ int msi_channel_to(const struct msi_schedule_spec *spec, int channel, int stage)
 int msi_channel_from(const struct msi_schedule_spec *spec, int channel, int stage);
 
 /* The whole list of n turns that msi_order made; frees what list had. MST_ERR_MEMORY leaves it alone. */
-mst_status msi_weave(const struct msi_schedule_spec *spec, int stage, const struct msi_action *turns,
-                     size_t n, struct msi_stage_list *list);
+mst_status msi_insert_messages(const struct msi_schedule_spec *spec, int stage,
+                               const struct msi_action *turns, size_t n, struct msi_stage_list *list);
 
 #endif

@@ -11,8 +11,9 @@ static bool is_message(const struct msi_action *a) {
     return a->kind == MSI_ACT_SEND || a->kind == MSI_ACT_RECEIVE;
 }
 
-static struct msi_messages *messages_of(const struct msi_mailbook *book, const struct msi_schedule *schedule,
-                                        int stage, const struct msi_action *a) {
+static struct msi_messages *messages_of(const struct msi_message_matches *book,
+                                        const struct msi_schedule *schedule, int stage,
+                                        const struct msi_action *a) {
     size_t i = (size_t)a->channel * (size_t)schedule->spec.stages + (size_t)stage;
     return a->kind == MSI_ACT_SEND ? &book->sends[i] : &book->receives[i];
 }
@@ -28,7 +29,8 @@ static mst_status check_message(const struct msi_schedule *schedule, int stage, 
 }
 
 /* Counts first, so that each stage's and channel's messages lie together. */
-static mst_status count(const struct msi_schedule *schedule, struct msi_mailbook *book, size_t *total) {
+static mst_status count(const struct msi_schedule *schedule, struct msi_message_matches *book,
+                        size_t *total) {
     for (int s = 0; s < schedule->spec.stages; s++)
         for (uint32_t i = 0; i < schedule->stages[s].n; i++) {
             const struct msi_action *a = &schedule->stages[s].actions[i];
@@ -41,7 +43,7 @@ static mst_status count(const struct msi_schedule *schedule, struct msi_mailbook
     return MST_OK;
 }
 
-static mst_status enter(const struct msi_schedule *schedule, struct msi_mailbook *book) {
+static mst_status enter(const struct msi_schedule *schedule, struct msi_message_matches *book) {
     for (int s = 0; s < schedule->spec.stages; s++)
         for (uint32_t i = 0; i < schedule->stages[s].n; i++) {
             const struct msi_action *a = &schedule->stages[s].actions[i];
@@ -74,7 +76,7 @@ static mst_status compare(const struct msi_schedule *schedule, int from, uint32_
                               msi_action_words(&schedule->spec, r, text, sizeof text));
 }
 
-static mst_status match(const struct msi_schedule *schedule, const struct msi_mailbook *book) {
+static mst_status match(const struct msi_schedule *schedule, const struct msi_message_matches *book) {
     int stages = schedule->spec.stages;
     for (int c = 0; c < MSI_CHANNELS; c++)
         for (int from = 0; from < stages; from++) {
@@ -92,9 +94,10 @@ static mst_status match(const struct msi_schedule *schedule, const struct msi_ma
     return MST_OK;
 }
 
-mst_status msi_mailbook_make(const struct msi_schedule *schedule, struct msi_mailbook *book) {
+mst_status msi_match_messages(const struct msi_schedule *schedule, struct msi_message_matches *book) {
     size_t n = (size_t)schedule->spec.stages * MSI_CHANNELS, total = 0;
-    *book = (struct msi_mailbook){calloc(n, sizeof *book->sends), calloc(n, sizeof *book->receives), NULL};
+    *book =
+        (struct msi_message_matches){calloc(n, sizeof *book->sends), calloc(n, sizeof *book->receives), NULL};
     mst_status st = book->sends && book->receives ? MST_OK : msi_fail_memory();
     if (st == MST_OK) st = count(schedule, book, &total);
     if (st == MST_OK && !(book->memory = malloc((total + 1) * sizeof *book->memory))) st = msi_fail_memory();
@@ -105,19 +108,19 @@ mst_status msi_mailbook_make(const struct msi_schedule *schedule, struct msi_mai
         st = enter(schedule, book);
     }
     if (st == MST_OK) st = match(schedule, book);
-    if (st != MST_OK) msi_mailbook_free(book);
+    if (st != MST_OK) msi_message_matches_free(book);
     return st;
 }
 
-void msi_mailbook_free(struct msi_mailbook *book) {
+void msi_message_matches_free(struct msi_message_matches *book) {
     free(book->sends);
     free(book->receives);
     free(book->memory);
-    *book = (struct msi_mailbook){0};
+    *book = (struct msi_message_matches){0};
 }
 
-uint32_t msi_mailbook_partner(const struct msi_mailbook *book, const struct msi_schedule *schedule,
-                              const struct msi_action *message) {
+uint32_t msi_message_partner(const struct msi_message_matches *book, const struct msi_schedule *schedule,
+                             const struct msi_action *message) {
     size_t i = (size_t)message->channel * (size_t)schedule->spec.stages + (size_t)message->peer;
     return (message->kind == MSI_ACT_SEND ? book->receives : book->sends)[i].at[message->number];
 }

@@ -13,16 +13,16 @@ struct msi_messages {
     uint32_t n;
 };
 
-struct msi_mailbook {
+struct msi_message_matches {
     struct msi_messages *sends, *receives; /* [channel * stages + stage] */
     uint32_t *memory;
 };
 
-mst_status msi_mailbook_make(const struct msi_schedule *schedule, struct msi_mailbook *book);
-void msi_mailbook_free(struct msi_mailbook *book);
+mst_status msi_match_messages(const struct msi_schedule *schedule, struct msi_message_matches *book);
+void msi_message_matches_free(struct msi_message_matches *book);
 
 /* The action of the other stage that meets a message. The book has it: as many were sent as are received. */
-uint32_t msi_mailbook_partner(const struct msi_mailbook *book, const struct msi_schedule *schedule,
-                              const struct msi_action *message);
+uint32_t msi_message_partner(const struct msi_message_matches *book, const struct msi_schedule *schedule,
+                             const struct msi_action *message);
 
 #endif

@@ -17,7 +17,7 @@ mst_status msi_schedule_stage(const struct msi_schedule_spec *spec, int stage, s
     struct msi_action *turns = malloc(n * sizeof *turns);
     if (!turns) return msi_fail_memory();
     msi_order(spec, stage, turns);
-    mst_status st = msi_weave(spec, stage, turns, n, list);
+    mst_status st = msi_insert_messages(spec, stage, turns, n, list);
     free(turns);
     return st;
 }

@@ -15,7 +15,7 @@ struct player {
     const struct msi_schedule *schedule;
     const struct msi_costs *costs;
     enum msi_sending sending;
-    const struct msi_mailbook *book;
+    const struct msi_message_matches *book;
     struct msi_timing *timing;
     uint32_t *at;  /* of each stage: the next action */
     double *clock; /* of each stage */
@@ -33,7 +33,7 @@ static bool past(const struct player *p, int stage, uint32_t action) {
 /* When a message of this stage is there, or at least where it has no influence any more on its sender; NAN: not yet known. */
 static double arrival(const struct player *p, int stage, uint32_t message) {
     const struct msi_action *a = &p->schedule->stages[stage].actions[message];
-    uint32_t partner = msi_mailbook_partner(p->book, p->schedule, a);
+    uint32_t partner = msi_message_partner(p->book, p->schedule, a);
     if (!past(p, a->peer, partner) || !past(p, stage, message)) return NAN;
     double mine = p->timing->start[stage][message], theirs = p->timing->start[a->peer][partner];
     double sent = a->kind == MSI_ACT_SEND ? mine : theirs;
@@ -52,7 +52,7 @@ static double cost_of(const struct player *p, int stage, const struct msi_action
 
 /* When a send that blocks is over; NAN: not before others go on. */
 static double blocking_send(const struct player *p, int stage, const struct msi_action *a) {
-    uint32_t partner = msi_mailbook_partner(p->book, p->schedule, a);
+    uint32_t partner = msi_message_partner(p->book, p->schedule, a);
     if (!past(p, a->peer, partner)) return NAN;
     return later(p->clock[stage], p->timing->start[a->peer][partner]) + p->costs->message;
 }
@@ -137,7 +137,7 @@ static bool get_times(const struct msi_schedule *schedule, struct msi_timing *ti
     return true;
 }
 
-mst_status msi_schedule_play(const struct msi_schedule *schedule, const struct msi_mailbook *book,
+mst_status msi_schedule_play(const struct msi_schedule *schedule, const struct msi_message_matches *book,
                              enum msi_sending sending, const struct msi_costs *costs,
                              struct msi_timing *timing) {
     static const struct msi_costs one = {0};
@@ -152,11 +152,11 @@ mst_status msi_schedule_play(const struct msi_schedule *schedule, const struct m
 
 mst_status msi_schedule_time(const struct msi_schedule *schedule, enum msi_sending sending,
                              const struct msi_costs *costs, struct msi_timing *timing) {
-    struct msi_mailbook book;
-    mst_status st = msi_mailbook_make(schedule, &book);
+    struct msi_message_matches book;
+    mst_status st = msi_match_messages(schedule, &book);
     if (st != MST_OK) return st;
     st = msi_schedule_play(schedule, &book, sending, costs, timing);
-    msi_mailbook_free(&book);
+    msi_message_matches_free(&book);
     return st;
 }
 

@@ -35,8 +35,8 @@ mst_status msi_schedule_time(const struct msi_schedule *schedule, enum msi_sendi
                              const struct msi_costs *costs, struct msi_timing *timing);
 void msi_timing_free(struct msi_timing *timing);
 
-/* The same with the schedule's mailbook, for those who play it more than once. */
-mst_status msi_schedule_play(const struct msi_schedule *schedule, const struct msi_mailbook *book,
+/* The same with the schedule's matches, for those who play it more than once. */
+mst_status msi_schedule_play(const struct msi_schedule *schedule, const struct msi_message_matches *book,
                              enum msi_sending sending, const struct msi_costs *costs,
                              struct msi_timing *timing);
 

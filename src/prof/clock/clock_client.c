@@ -14,7 +14,7 @@
 
 enum { BURST = 8, ANSWER_MS = 100, PAUSE_MS = 500, CONNECT_MS = 1000 };
 
-struct msi_follower {
+struct msi_clock_client {
     struct msi_address address;
     pthread_t thread;
     mst_cancel *end; /* fired when it shall */
@@ -24,13 +24,13 @@ struct msi_follower {
     struct msi_fit fit; /* under the lock */
 };
 
-static void hang_up(struct msi_follower *f) {
+static void hang_up(struct msi_clock_client *f) {
     if (f->fd >= 0) close(f->fd);
     f->fd = -1;
 }
 
 /* False: the connection is of no use any more. An answer that is late is one, since others come in its place. */
-static bool ask(struct msi_follower *f) {
+static bool ask(struct msi_clock_client *f) {
     unsigned char message[MSI_TIME_ANSWER];
     struct msi_wait wait = {msi_deadline(ANSWER_MS), f->end};
     size_t have = 0;
@@ -51,7 +51,7 @@ static bool ask(struct msi_follower *f) {
     return true;
 }
 
-static void burst(struct msi_follower *f) {
+static void burst(struct msi_clock_client *f) {
     struct msi_wait wait = {msi_deadline(CONNECT_MS), f->end};
     if (f->fd < 0 && msi_connect(&f->address, false, &wait, &f->fd) != MST_OK) {
         bool known = f->fit.n > 0; /* then rank 0 has ended, perhaps */
@@ -66,15 +66,15 @@ static void burst(struct msi_follower *f) {
 }
 
 static void *follow(void *context) {
-    struct msi_follower *f = context;
+    struct msi_clock_client *f = context;
     struct msi_wait wait = {INT64_MAX, f->end};
     pthread_setname_np(pthread_self(), "muster-time");
     while (msi_wait_pause(&wait, PAUSE_MS, "") == MST_OK) burst(f);
     return NULL;
 }
 
-mst_status msi_follower_open(const struct msi_address *address, struct msi_follower **follower) {
-    struct msi_follower *made = calloc(1, sizeof *made);
+mst_status msi_clock_client_open(const struct msi_address *address, struct msi_clock_client **clock_client) {
+    struct msi_clock_client *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
     made->address = *address;
     made->fd = -1;
@@ -92,11 +92,11 @@ mst_status msi_follower_open(const struct msi_address *address, struct msi_follo
         free(made);
         return msi_fail_errno(error, "cannot start a thread that asks for the time");
     }
-    *follower = made;
+    *clock_client = made;
     return MST_OK;
 }
 
-void msi_follower_close(struct msi_follower *f) {
+void msi_clock_client_close(struct msi_clock_client *f) {
     if (!f) return;
     mst_cancel_fire(f->end);
     pthread_join(f->thread, NULL);
@@ -106,7 +106,7 @@ void msi_follower_close(struct msi_follower *f) {
     free(f);
 }
 
-bool msi_follower_offset(struct msi_follower *f, int64_t at, int64_t *offset, int64_t *error) {
+bool msi_clock_client_offset(struct msi_clock_client *f, int64_t at, int64_t *offset, int64_t *error) {
     pthread_mutex_lock(&f->lock);
     bool known = msi_fit_offset(&f->fit, at, offset, error);
     pthread_mutex_unlock(&f->lock);

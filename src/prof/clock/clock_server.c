@@ -18,14 +18,14 @@
 
 enum { FIXED = 2 /* descriptors before those of askers */, SCARCE_MS = 100 };
 
-struct msi_timekeeper {
+struct msi_clock_server {
     pthread_t thread;
     int room, n;        /* askers */
-    int64_t opens;      /* when the door is looked at again; 0: now */
-    struct pollfd *fds; /* the end, the door, and askers */
+    int64_t opens;      /* when the endpoint is looked at again; 0: now */
+    struct pollfd *fds; /* the end, the endpoint, and askers */
 };
 
-static void hang_up(struct msi_timekeeper *k, int i) {
+static void hang_up(struct msi_clock_server *k, int i) {
     close(k->fds[i].fd);
     k->fds[i] = k->fds[FIXED + --k->n];
 }
@@ -40,8 +40,8 @@ static bool answer(int fd) {
     return msi_send(fd, message, sizeof message) == (ssize_t)sizeof message;
 }
 
-/* Who knocks while there are no descriptors or no memory knocks on: the door is left alone for a while. */
-static void let_in(struct msi_timekeeper *k) {
+/* Who knocks while there are no descriptors or no memory knocks on: the endpoint is left alone for a while. */
+static void let_in(struct msi_clock_server *k) {
     int fd = accept4(k->fds[1].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
         msi_warn_once(prof, "cannot tell another host the time: %s", strerror(errno));
@@ -57,7 +57,7 @@ static void let_in(struct msi_timekeeper *k) {
 }
 
 static void *serve(void *context) {
-    struct msi_timekeeper *k = context;
+    struct msi_clock_server *k = context;
     pthread_setname_np(pthread_self(), "muster-time");
     for (;;) {
         if (k->opens && msi_now() >= k->opens) k->opens = 0;
@@ -73,7 +73,7 @@ static void *serve(void *context) {
     return NULL;
 }
 
-static void release(struct msi_timekeeper *k) {
+static void release(struct msi_clock_server *k) {
     for (int i = 0; k->fds && i < FIXED + k->n; i++)
         if (k->fds[i].fd >= 0) close(k->fds[i].fd);
     free(k->fds);
@@ -90,8 +90,8 @@ static mst_status listen_at(const char *host, int *fd, int *port) {
     return msi_listen(&address, fd, port);
 }
 
-mst_status msi_timekeeper_open(const char *host, int askers, struct msi_timekeeper **keeper, int *port) {
-    struct msi_timekeeper *made = calloc(1, sizeof *made);
+mst_status msi_clock_server_open(const char *host, int askers, struct msi_clock_server **keeper, int *port) {
+    struct msi_clock_server *made = calloc(1, sizeof *made);
     if (made) made->fds = calloc(FIXED + (size_t)askers, sizeof *made->fds);
     if (!made || !made->fds) {
         free(made);
@@ -112,7 +112,7 @@ mst_status msi_timekeeper_open(const char *host, int askers, struct msi_timekeep
     return MST_OK;
 }
 
-void msi_timekeeper_close(struct msi_timekeeper *k) {
+void msi_clock_server_close(struct msi_clock_server *k) {
     if (!k) return;
     eventfd_write(k->fds[0].fd, 1);
     pthread_join(k->thread, NULL);

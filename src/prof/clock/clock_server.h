@@ -14,17 +14,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct msi_timekeeper; /* who answers */
-struct msi_follower;   /* who asks */
+struct msi_clock_server; /* who answers */
+struct msi_clock_client; /* who asks */
 
 /* Answers at the address; *port is the one that was found. So many may ask at a time. */
-mst_status msi_timekeeper_open(const char *host, int askers, struct msi_timekeeper **keeper, int *port);
-void msi_timekeeper_close(struct msi_timekeeper *keeper);
+mst_status msi_clock_server_open(const char *host, int askers, struct msi_clock_server **keeper, int *port);
+void msi_clock_server_close(struct msi_clock_server *keeper);
 
 /* Asks there, a first time at once. Where there is no answer, it goes on asking. */
-mst_status msi_follower_open(const struct msi_address *address, struct msi_follower **follower);
-void msi_follower_close(struct msi_follower *follower);
+mst_status msi_clock_client_open(const struct msi_address *address, struct msi_clock_client **clock_client);
+void msi_clock_client_close(struct msi_clock_client *clock_client);
 /* How much their clock is ahead of msi_now() at a moment of ours, give or take error; false: not known yet. Any thread. */
-bool msi_follower_offset(struct msi_follower *follower, int64_t at, int64_t *offset, int64_t *error);
+bool msi_clock_client_offset(struct msi_clock_client *clock_client, int64_t at, int64_t *offset,
+                             int64_t *error);
 
 #endif

@@ -4,19 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int least_of_circle(const struct msi_court *c, int at) {
+static int least_of_circle(const struct msi_wait_graph *c, int at) {
     int least = at;
     for (int i = c->waits_for[at]; i != at; i = c->waits_for[i])
         if (i < least) least = i;
     return least;
 }
 
-static bool goes_on(const struct msi_court *c, int at) {
+static bool goes_on(const struct msi_wait_graph *c, int at) {
     return at < c->n && c->waits_for[at] != MSI_NOBODY;
 }
 
 /* Follows each walk to its end, once: ends of walks that were made before are known. */
-static void walk(struct msi_court *c) {
+static void walk(struct msi_wait_graph *c) {
     for (int r = 0; r < c->n; r++) c->ends[r] = MSI_NOBODY;
     for (int r = 0; r < c->n; r++) {
         int at = r, steps = 0;
@@ -32,7 +32,7 @@ static void walk(struct msi_court *c) {
 }
 
 /* The end of most walks that is not judged yet; MSI_NOBODY: none is left. */
-static int next_end(const struct msi_court *c) {
+static int next_end(const struct msi_wait_graph *c) {
     int best = MSI_NOBODY;
     for (int i = 0; i < c->n + c->n_teams; i++)
         if (c->votes[i] > 0 && (best == MSI_NOBODY || c->votes[i] > c->votes[best])) best = i;
@@ -60,14 +60,14 @@ static bool differ(const struct msi_flight_op *a, const struct msi_flight_op *b)
 }
 
 /* The operations that another rank calls by this number. */
-static const struct msi_flight_op *find_different(const struct msi_court *c, int owner,
+static const struct msi_flight_op *find_different(const struct msi_wait_graph *c, int owner,
                                                   const struct msi_flight_op *op, int *rank) {
     for (int r = 0; r < c->n && !msi_flight_is_message(op); r++) {
         const struct msi_flight_view *view = c->ranks[r].view;
         for (int k = 0; view && k < view->n; k++) {
             const struct msi_flight_op *other = &view->ops[k];
             if (other->seq != op->seq || msi_flight_is_message(other) || !differ(op, other) ||
-                !msi_flight_same_team(&view->teams[other->team], msi_court_team_of(c, owner, op)))
+                !msi_flight_same_team(&view->teams[other->team], msi_wait_graph_team_of(c, owner, op)))
                 continue;
             *rank = r;
             return other;
@@ -76,15 +76,16 @@ static const struct msi_flight_op *find_different(const struct msi_court *c, int
     return NULL;
 }
 
-static bool is_in(const struct msi_court *c, int rank, const struct msi_verdict *v) {
+static bool is_in(const struct msi_wait_graph *c, int rank, const struct msi_diagnosis *v) {
     const struct msi_flight_op *op = c->in[rank];
     if (!op || rank == v->owner || msi_flight_is_message(v->op)) return rank == v->owner;
     return !msi_flight_is_message(op) && op->seq == v->op->seq &&
-           msi_flight_same_team(msi_court_team_of(c, rank, op), msi_court_team_of(c, v->owner, v->op));
+           msi_flight_same_team(msi_wait_graph_team_of(c, rank, op),
+                                msi_wait_graph_team_of(c, v->owner, v->op));
 }
 
-/* The lists of all verdicts lie one behind the other; pen is where the next one begins. */
-static void list_waiting(const struct msi_court *c, struct msi_verdict *v, int end, int **pen) {
+/* The lists of all diagnoses lie one behind the other; pen is where the next one begins. */
+static void list_waiting(const struct msi_wait_graph *c, struct msi_diagnosis *v, int end, int **pen) {
     v->waiting = *pen;
     for (int r = 0; r < c->n; r++)
         if (is_in(c, r, v)) *(*pen)++ = r;
@@ -95,27 +96,27 @@ static void list_waiting(const struct msi_court *c, struct msi_verdict *v, int e
     v->n_further = (int)(*pen - v->further);
 }
 
-static bool is_nameless(const struct msi_court *c, int rank) {
+static bool is_nameless(const struct msi_wait_graph *c, int rank) {
     return !c->ranks[rank].view && !c->ranks[rank].elsewhere;
 }
 
 /* Is that what the end of a walk is blamed for? */
-static bool is_blamed(const struct msi_court *c, const struct msi_verdict *v, int end, int rank) {
-    if (v->kind == MSI_VERDICT_TOGETHER) return false;
+static bool is_blamed(const struct msi_wait_graph *c, const struct msi_diagnosis *v, int end, int rank) {
+    if (v->kind == MSI_DIAGNOSIS_TOGETHER) return false;
     if (end >= c->n) return c->teams[end - c->n].size == c->n && is_nameless(c, rank);
     if (rank == end) return true;
-    if (v->kind != MSI_VERDICT_BEHIND || msi_flight_is_message(v->op)) return false;
-    const struct msi_court_team *team =
-        &c->teams[msi_court_find_team(c, msi_court_team_of(c, v->owner, v->op))];
-    return c->ranks[rank].view && c->waits_for[rank] == MSI_NOBODY && msi_court_is_late(c, team, rank);
+    if (v->kind != MSI_DIAGNOSIS_BEHIND || msi_flight_is_message(v->op)) return false;
+    const struct msi_wait_graph_team *team =
+        &c->teams[msi_wait_graph_find_team(c, msi_wait_graph_team_of(c, v->owner, v->op))];
+    return c->ranks[rank].view && c->waits_for[rank] == MSI_NOBODY && msi_wait_graph_is_late(c, team, rank);
 }
 
-static void list_blamed(const struct msi_court *c, struct msi_verdict *v, int end, int **pen) {
+static void list_blamed(const struct msi_wait_graph *c, struct msi_diagnosis *v, int end, int **pen) {
     v->blamed = *pen;
     int at = end;
-    for (int r = 0; r < c->n && v->kind != MSI_VERDICT_CIRCLE; r++)
+    for (int r = 0; r < c->n && v->kind != MSI_DIAGNOSIS_CIRCLE; r++)
         if (is_blamed(c, v, end, r)) *(*pen)++ = r;
-    while (v->kind == MSI_VERDICT_CIRCLE && (at != end || *pen == v->blamed)) {
+    while (v->kind == MSI_DIAGNOSIS_CIRCLE && (at != end || *pen == v->blamed)) {
         *(*pen)++ = at;
         at = c->waits_for[at];
     }
@@ -123,38 +124,40 @@ static void list_blamed(const struct msi_court *c, struct msi_verdict *v, int en
 }
 
 /* Some rank waits for it, or is the first in a group of which not all is known. */
-static int find_waiter(const struct msi_court *c, int end) {
+static int find_waiter(const struct msi_wait_graph *c, int end) {
     for (int r = 0; r < c->n; r++)
         if (c->waits_for[r] == end) return r;
     return end;
 }
 
-static enum msi_verdict_kind kind_of(const struct msi_court *c, const struct msi_verdict *v, int end) {
-    if (end >= c->n) return MSI_VERDICT_MISSING;
-    if (c->waits_for[end] != MSI_NOBODY) return MSI_VERDICT_CIRCLE;
-    if (v->owner == end) return MSI_VERDICT_TOGETHER;
-    if (!c->ranks[end].view) return MSI_VERDICT_MISSING;
-    bool named = msi_court_names(c, v->owner, v->op) == end;
+static enum msi_diagnosis_kind kind_of(const struct msi_wait_graph *c, const struct msi_diagnosis *v,
+                                       int end) {
+    if (end >= c->n) return MSI_DIAGNOSIS_MISSING;
+    if (c->waits_for[end] != MSI_NOBODY) return MSI_DIAGNOSIS_CIRCLE;
+    if (v->owner == end) return MSI_DIAGNOSIS_TOGETHER;
+    if (!c->ranks[end].view) return MSI_DIAGNOSIS_MISSING;
+    bool named = msi_wait_graph_names(c, v->owner, v->op) == end;
     bool late =
-        !msi_flight_is_message(v->op) && msi_court_team_of(c, v->owner, v->op)->size &&
-        msi_court_is_late(c, &c->teams[msi_court_find_team(c, msi_court_team_of(c, v->owner, v->op))], end);
-    return named && !late ? MSI_VERDICT_LOST : MSI_VERDICT_BEHIND;
+        !msi_flight_is_message(v->op) && msi_wait_graph_team_of(c, v->owner, v->op)->size &&
+        msi_wait_graph_is_late(
+            c, &c->teams[msi_wait_graph_find_team(c, msi_wait_graph_team_of(c, v->owner, v->op))], end);
+    return named && !late ? MSI_DIAGNOSIS_LOST : MSI_DIAGNOSIS_BEHIND;
 }
 
-static void judge(const struct msi_court *c, int end, struct msi_verdict *v, int **pen) {
+static void judge(const struct msi_wait_graph *c, int end, struct msi_diagnosis *v, int **pen) {
     int other;
     v->owner = find_waiter(c, end);
     v->op = c->in[v->owner];
     v->kind = kind_of(c, v, end);
-    const struct msi_flight_team *known = msi_court_team_of(c, v->owner, v->op);
-    if (v->kind == MSI_VERDICT_BEHIND && !msi_flight_is_message(v->op) && known->size) {
-        const struct msi_court_team *team = &c->teams[msi_court_find_team(c, known)];
+    const struct msi_flight_team *known = msi_wait_graph_team_of(c, v->owner, v->op);
+    if (v->kind == MSI_DIAGNOSIS_BEHIND && !msi_flight_is_message(v->op) && known->size) {
+        const struct msi_wait_graph_team *team = &c->teams[msi_wait_graph_find_team(c, known)];
         v->op = team->awaited;
         v->owner = team->awaiter;
     }
     v->other = find_different(c, v->owner, v->op, &other);
     if (v->other) {
-        v->kind = MSI_VERDICT_DIFFERENT;
+        v->kind = MSI_DIAGNOSIS_DIFFERENT;
         v->blamed = *pen;
         v->n_blamed = 2;
         *(*pen)++ = v->owner;
@@ -165,8 +168,8 @@ static void judge(const struct msi_court *c, int end, struct msi_verdict *v, int
     list_waiting(c, v, end, pen);
 }
 
-/* Ends of walks that are worth a verdict: where nobody waits for anybody, that of the first that is in a call. */
-static void count_votes(struct msi_court *c) {
+/* Ends of walks that are worth a diagnosis: where nobody waits for anybody, that of the first that is in a call. */
+static void count_votes(struct msi_wait_graph *c) {
     int first = MSI_NOBODY;
     bool any = false;
     for (int r = 0; r < c->n; r++) {
@@ -179,10 +182,10 @@ static void count_votes(struct msi_court *c) {
     if (!any && first != MSI_NOBODY) c->votes[first] = 1;
 }
 
-bool msi_flight_judge(const struct msi_flight_of *ranks, int size, struct msi_verdicts *to) {
-    struct msi_court c;
-    *to = (struct msi_verdicts){.ranks = ranks, .size = size};
-    bool whole = msi_court_open(&c, ranks, size);
+bool msi_flight_diagnose(const struct msi_flight_of *ranks, int size, struct msi_diagnoses *to) {
+    struct msi_wait_graph c;
+    *to = (struct msi_diagnoses){.ranks = ranks, .size = size};
+    bool whole = msi_wait_graph_open(&c, ranks, size);
     to->memory = calloc(MSI_VERDICTS_MOST, 3 * ((size_t)size + 1) * sizeof *to->memory);
     int *pen = to->memory;
     if (whole) {
@@ -194,15 +197,15 @@ bool msi_flight_judge(const struct msi_flight_of *ranks, int size, struct msi_ve
         judge(&c, end, &to->of[to->n], &pen);
         c.votes[end] = 0;
     }
-    if (!to->n) to->of[to->n++] = (struct msi_verdict){.kind = MSI_VERDICT_NONE, .owner = MSI_NOBODY};
+    if (!to->n) to->of[to->n++] = (struct msi_diagnosis){.kind = MSI_DIAGNOSIS_NONE, .owner = MSI_NOBODY};
     to->in = c.in;
     c.in = NULL;
-    msi_court_close(&c);
+    msi_wait_graph_close(&c);
     return whole;
 }
 
-void msi_verdicts_free(struct msi_verdicts *verdicts) {
-    free(verdicts->memory);
-    free(verdicts->in);
-    *verdicts = (struct msi_verdicts){0};
+void msi_diagnoses_free(struct msi_diagnoses *diagnoses) {
+    free(diagnoses->memory);
+    free(diagnoses->in);
+    *diagnoses = (struct msi_diagnoses){0};
 }

@@ -14,15 +14,15 @@
 #include "base/buf.h"
 #include "prof/flight/view.h"
 
-enum msi_verdict_kind {
-    MSI_VERDICT_NONE,      /* no rank is in a call */
-    MSI_VERDICT_BEHIND,    /* some have not come to where others wait */
-    MSI_VERDICT_MISSING,   /* others wait for ranks of which nothing is known */
-    MSI_VERDICT_LOST,      /* others name one as the cause of their failure */
-    MSI_VERDICT_CIRCLE,    /* they wait for each other */
-    MSI_VERDICT_DIFFERENT, /* they called different operations */
-    MSI_VERDICT_TOGETHER,  /* all are in it, and it does not end */
-    MSI_VERDICT_KINDS,
+enum msi_diagnosis_kind {
+    MSI_DIAGNOSIS_NONE,      /* no rank is in a call */
+    MSI_DIAGNOSIS_BEHIND,    /* some have not come to where others wait */
+    MSI_DIAGNOSIS_MISSING,   /* others wait for ranks of which nothing is known */
+    MSI_DIAGNOSIS_LOST,      /* others name one as the cause of their failure */
+    MSI_DIAGNOSIS_CIRCLE,    /* they wait for each other */
+    MSI_DIAGNOSIS_DIFFERENT, /* they called different operations */
+    MSI_DIAGNOSIS_TOGETHER,  /* all are in it, and it does not end */
+    MSI_DIAGNOSIS_KINDS,
 };
 
 /* What is known of a rank. */
@@ -33,8 +33,8 @@ struct msi_flight_of {
     const char *reason;                 /* why it failed or was ended; NULL or "": not known */
 };
 
-struct msi_verdict {
-    enum msi_verdict_kind kind;
+struct msi_diagnosis {
+    enum msi_diagnosis_kind kind;
     const struct msi_flight_op *op; /* that the waiting are in; NULL: none */
     int owner;                      /* whose op it is */
     const int
@@ -48,19 +48,19 @@ struct msi_verdict {
 enum { MSI_VERDICTS_MOST = 4 };
 
 /* The first is that of the most ranks. */
-struct msi_verdicts {
+struct msi_diagnoses {
     const struct msi_flight_of *ranks;
     int size, n;
-    struct msi_verdict of[MSI_VERDICTS_MOST];
+    struct msi_diagnosis of[MSI_VERDICTS_MOST];
     const struct msi_flight_op **in; /* what each rank waits in; NULL: nothing */
     int *memory;
 };
 
 /* Judges all ranks of a world; borrows them. False: there is no memory for it. */
-bool msi_flight_judge(const struct msi_flight_of *ranks, int size, struct msi_verdicts *verdicts);
-void msi_verdicts_free(struct msi_verdicts *verdicts);
+bool msi_flight_diagnose(const struct msi_flight_of *ranks, int size, struct msi_diagnoses *diagnoses);
+void msi_diagnoses_free(struct msi_diagnoses *diagnoses);
 
 /* In words, a line for each: text.c. */
-void msi_flight_say_verdicts(const struct msi_verdicts *verdicts, struct msi_buf *to);
+void msi_flight_print_diagnoses(const struct msi_diagnoses *diagnoses, struct msi_buf *to);
 
 #endif

@@ -19,8 +19,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 #define get(field)        atomic_load_explicit(&(field), memory_order_relaxed)
 
 static struct msi_flight *find_memory(void) {
-    struct msi_slate *slate = msi_slate_on();
-    if (slate) return (struct msi_flight *)(void *)((char *)slate + MSI_SLATE_OWN);
+    struct msi_rank_state *state = msi_rank_state_on();
+    if (state) return (struct msi_flight *)(void *)((char *)state + MSI_RANK_STATE_OWN);
     struct msi_flight *own = aligned_alloc(64, sizeof *own);
     if (own) memset(own, 0, sizeof *own);
     return own;

@@ -1,7 +1,7 @@
 /*
  * flight.h - the flight recorder: the last operations of this process, always kept, for when something goes wrong.
  *
- *  1. It lies on the slate, where there is one, so that the launcher reads it even of ranks that were killed or that hang
+ *  1. It lies on the state, where there is one, so that the launcher reads it even of ranks that were killed or that hang
  *     somewhere else; else in memory of the process's own.
  *  2. Any thread writes; each operation has a line of its own and one thread at a time. Who comes round the ring writes over the
  *     oldest, but passes over what is not over yet: what hangs stays. Where nearly all is under way, the newest go unrecorded.
@@ -74,12 +74,12 @@ struct msi_flight {
     struct msi_flight_group groups[MSI_FLIGHT_GROUPS];
     struct msi_flight_entry entries[MSI_FLIGHT_ENTRIES];
 };
-_Static_assert(sizeof(struct msi_flight) <= MSI_SLATE_FLIGHT, "it fits beside the slate");
+_Static_assert(sizeof(struct msi_flight) <= MSI_RANK_STATE_FLIGHT, "it fits beside the state");
 
 #define MSI_FLIGHT_MAGIC UINT64_C(0x3330746867696c66) /* flight03; another layout has another number */
 
 /* An operation in it. */
-struct msi_flight_spot {
+struct msi_flight_entry_ref {
     struct msi_flight_entry *entry; /* NULL: none */
     uint64_t number;
 };
@@ -95,7 +95,7 @@ struct msi_flight_about {
     int peer, tag; /* of a message: global rank, -1: any */
 };
 
-/* Begins to record, once the slate, if there is one, is open. Twice is harmless. */
+/* Begins to record, once the state, if there is one, is open. Twice is harmless. */
 void msi_flight_open(void);
 /* This process's; NULL: none. Stored (release) by msi_flight_open, loaded (acquire) by msi_flight_get. */
 __attribute__((visibility("hidden"))) extern _Atomic(struct msi_flight *) msi_flight;
@@ -119,7 +119,7 @@ __attribute__((visibility("hidden"))) extern _Atomic uint64_t msi_flight_keys[MS
 
 /* Of addresses and a line: sites of one program differ in their low bits, which come to lie apart. Never 0. */
 static inline uint64_t msi_flight_key(const char *operation, const mst_site *site) {
-    return (msi_slate_key(operation, site) ^ (uint64_t)(uint32_t)site->line << 11) | UINT64_C(1) << 63;
+    return (msi_rank_state_key(operation, site) ^ (uint64_t)(uint32_t)site->line << 11) | UINT64_C(1) << 63;
 }
 
 static inline unsigned msi_flight_slot(uint64_t key) {
@@ -137,7 +137,8 @@ static inline bool msi_flight_is_open(uint64_t what) {
 struct msi_flight_entry *msi_flight_find_entry(struct msi_flight *f, uint64_t *number);
 
 /* In line, since small collectives feel every instruction. Only where there is a recorder. */
-static inline struct msi_flight_spot msi_flight_begin(const struct msi_flight_about *about, uint64_t tick) {
+static inline struct msi_flight_entry_ref msi_flight_begin(const struct msi_flight_about *about,
+                                                           uint64_t tick) {
     struct msi_flight *f = msi_flight_get();
     uint64_t key = msi_flight_key(about->operation, about->site);
     uint64_t place = msi_flight_slot(key);
@@ -160,41 +161,41 @@ static inline struct msi_flight_spot msi_flight_begin(const struct msi_flight_ab
     atomic_store_explicit(&entry->message, (uint32_t)about->tag | (uint64_t)about->way << 32,
                           memory_order_relaxed);
     atomic_store_explicit(&entry->what, number << 3 | MSI_FLIGHT_QUEUED, memory_order_release);
-    return (struct msi_flight_spot){entry, number};
+    return (struct msi_flight_entry_ref){entry, number};
 }
 
-static inline void msi_flight_turn(struct msi_flight_spot spot, enum msi_flight_state from,
+static inline void msi_flight_turn(struct msi_flight_entry_ref ref, enum msi_flight_state from,
                                    enum msi_flight_state state) {
-    uint64_t expected = spot.number << 3 | from;
-    if (atomic_load_explicit(&spot.entry->what, memory_order_relaxed) == expected)
-        atomic_store_explicit(&spot.entry->what, spot.number << 3 | state, memory_order_release);
+    uint64_t expected = ref.number << 3 | from;
+    if (atomic_load_explicit(&ref.entry->what, memory_order_relaxed) == expected)
+        atomic_store_explicit(&ref.entry->what, ref.number << 3 | state, memory_order_release);
 }
 
 /* Is it still the operation's? */
-static inline bool msi_flight_has(struct msi_flight_spot spot) {
-    return atomic_load_explicit(&spot.entry->what, memory_order_relaxed) >> 3 == spot.number;
+static inline bool msi_flight_has(struct msi_flight_entry_ref ref) {
+    return atomic_load_explicit(&ref.entry->what, memory_order_relaxed) >> 3 == ref.number;
 }
 
 /* Of a message, what is known only later. */
-static inline void msi_flight_number(struct msi_flight_spot spot, uint64_t number) {
-    if (msi_flight_has(spot)) atomic_store_explicit(&spot.entry->seq, number, memory_order_relaxed);
+static inline void msi_flight_number(struct msi_flight_entry_ref ref, uint64_t number) {
+    if (msi_flight_has(ref)) atomic_store_explicit(&ref.entry->seq, number, memory_order_relaxed);
 }
-static inline void msi_flight_peer(struct msi_flight_spot spot, int peer) {
-    uint64_t about = atomic_load_explicit(&spot.entry->about, memory_order_relaxed);
-    if (msi_flight_has(spot))
-        atomic_store_explicit(&spot.entry->about, (uint32_t)about | (uint64_t)(uint32_t)(peer + 1) << 32,
+static inline void msi_flight_peer(struct msi_flight_entry_ref ref, int peer) {
+    uint64_t about = atomic_load_explicit(&ref.entry->about, memory_order_relaxed);
+    if (msi_flight_has(ref))
+        atomic_store_explicit(&ref.entry->about, (uint32_t)about | (uint64_t)(uint32_t)(peer + 1) << 32,
                               memory_order_relaxed);
 }
 
-static inline void msi_flight_started(struct msi_flight_spot spot) {
-    msi_flight_turn(spot, MSI_FLIGHT_QUEUED, MSI_FLIGHT_STARTED);
+static inline void msi_flight_started(struct msi_flight_entry_ref ref) {
+    msi_flight_turn(ref, MSI_FLIGHT_QUEUED, MSI_FLIGHT_STARTED);
 }
 
 /* tick 0: nobody has looked at the clock; of what fails somebody has. */
-static inline void msi_flight_done(struct msi_flight_spot spot, bool well, uint64_t tick) {
-    if (!msi_flight_has(spot)) return;
-    if (tick) atomic_store_explicit(&spot.entry->end, tick, memory_order_relaxed);
-    atomic_store_explicit(&spot.entry->what, spot.number << 3 | (well ? MSI_FLIGHT_DONE : MSI_FLIGHT_FAILED),
+static inline void msi_flight_done(struct msi_flight_entry_ref ref, bool well, uint64_t tick) {
+    if (!msi_flight_has(ref)) return;
+    if (tick) atomic_store_explicit(&ref.entry->end, tick, memory_order_relaxed);
+    atomic_store_explicit(&ref.entry->what, ref.number << 3 | (well ? MSI_FLIGHT_DONE : MSI_FLIGHT_FAILED),
                           memory_order_release);
 }
 

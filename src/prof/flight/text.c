@@ -101,7 +101,7 @@ static void say_ranks(const int *ranks, int n, struct msi_buf *to) {
 }
 
 /* How long those who wait have done so, at most; MSI_FLIGHT_UNKNOWN. */
-static int64_t longest(const struct msi_verdicts *all, const struct msi_verdict *v) {
+static int64_t longest(const struct msi_diagnoses *all, const struct msi_diagnosis *v) {
     int64_t most = MSI_FLIGHT_UNKNOWN;
     for (int i = 0; i < v->n_waiting; i++) {
         const struct msi_flight_op *op = all->in[v->waiting[i]];
@@ -113,7 +113,7 @@ static int64_t longest(const struct msi_verdicts *all, const struct msi_verdict 
 }
 
 /* "mst_all_reduce #17 of world, in which ranks 0, 1 wait since 12.3 s (train.c:33)" */
-static void say_awaited(const struct msi_verdicts *all, const struct msi_verdict *v, struct msi_buf *to) {
+static void say_awaited(const struct msi_diagnoses *all, const struct msi_diagnosis *v, struct msi_buf *to) {
     bool failed = v->op->state == MSI_FLIGHT_FAILED;
     say_call(all->ranks[v->owner].view, v->op, to);
     msi_buf_add_format(to, ", in which ");
@@ -134,7 +134,7 @@ static const char *pronoun(const struct msi_flight_view *view) {
 }
 
 /* What those do who are blamed, and why they say that they ended. */
-static void say_blamed(const struct msi_verdicts *all, const struct msi_verdict *v, struct msi_buf *to) {
+static void say_blamed(const struct msi_diagnoses *all, const struct msi_diagnosis *v, struct msi_buf *to) {
     for (int i = 0; i < v->n_blamed && i < TOLD_MOST; i++) {
         const struct msi_flight_of *rank = &all->ranks[v->blamed[i]];
         if (v->n_blamed == 1)
@@ -146,7 +146,7 @@ static void say_blamed(const struct msi_verdicts *all, const struct msi_verdict 
     }
 }
 
-static void say_behind(const struct msi_verdicts *all, const struct msi_verdict *v, struct msi_buf *to) {
+static void say_behind(const struct msi_diagnoses *all, const struct msi_diagnosis *v, struct msi_buf *to) {
     bool one = v->n_blamed == 1;
     say_ranks(v->blamed, v->n_blamed, to);
     msi_buf_add_format(to, one ? " is behind: it has not come to " : " are behind: they have not come to ");
@@ -155,7 +155,7 @@ static void say_behind(const struct msi_verdicts *all, const struct msi_verdict 
 }
 
 /* "ranks 0, 1, 3 name"; false: nobody names it. */
-static bool say_names(const struct msi_verdicts *all, int blamed, const char *before, struct msi_buf *to) {
+static bool say_names(const struct msi_diagnoses *all, int blamed, const char *before, struct msi_buf *to) {
     int listed[LISTED_MOST], n = 0;
     for (int r = 0; r < all->size; r++)
         if (r != blamed && all->ranks[r].blames == blamed && n++ < LISTED_MOST) listed[n - 1] = r;
@@ -166,7 +166,7 @@ static bool say_names(const struct msi_verdicts *all, int blamed, const char *be
     return true;
 }
 
-static void say_missing(const struct msi_verdicts *all, const struct msi_verdict *v, struct msi_buf *to) {
+static void say_missing(const struct msi_diagnoses *all, const struct msi_diagnosis *v, struct msi_buf *to) {
     const struct msi_flight_team *team = &all->ranks[v->owner].view->teams[v->op->team];
     if (!v->n_blamed) {
         msi_buf_add_format(to, "not all %d ranks of ", team->size);
@@ -183,13 +183,13 @@ static void say_missing(const struct msi_verdicts *all, const struct msi_verdict
     say_awaited(all, v, to);
 }
 
-static void say_lost(const struct msi_verdicts *all, const struct msi_verdict *v, struct msi_buf *to) {
+static void say_lost(const struct msi_diagnoses *all, const struct msi_diagnosis *v, struct msi_buf *to) {
     msi_buf_add_format(to, "rank %d is the cause", v->blamed[0]);
     say_names(all, v->blamed[0], " that ", to);
     say_blamed(all, v, to);
 }
 
-static void say_circle(const struct msi_verdicts *all, const struct msi_verdict *v, struct msi_buf *to) {
+static void say_circle(const struct msi_diagnoses *all, const struct msi_diagnosis *v, struct msi_buf *to) {
     msi_buf_add_format(to, "ranks wait for each other:");
     for (int i = 0; i < v->n_blamed && i < LISTED_MOST; i++) {
         int rank = v->blamed[i];
@@ -200,14 +200,15 @@ static void say_circle(const struct msi_verdicts *all, const struct msi_verdict 
     if (v->n_blamed > LISTED_MOST) msi_buf_add_format(to, ", and %d more", v->n_blamed - LISTED_MOST);
 }
 
-static void say_different(const struct msi_verdicts *all, const struct msi_verdict *v, struct msi_buf *to) {
+static void say_different(const struct msi_diagnoses *all, const struct msi_diagnosis *v,
+                          struct msi_buf *to) {
     msi_buf_add_format(to, "ranks differ: rank %d called ", v->blamed[0]);
     msi_flight_say_op(all->ranks[v->blamed[0]].view, v->op, to);
     msi_buf_add_format(to, ", but rank %d ", v->blamed[1]);
     msi_flight_say_op(all->ranks[v->blamed[1]].view, v->other, to);
 }
 
-static void say_together(const struct msi_verdicts *all, const struct msi_verdict *v, struct msi_buf *to) {
+static void say_together(const struct msi_diagnoses *all, const struct msi_diagnosis *v, struct msi_buf *to) {
     bool message = msi_flight_is_message(v->op);
     if (message && v->op->peer < 0)
         msi_buf_add_format(to, "nobody is known to send what is waited for in ");
@@ -220,7 +221,7 @@ static void say_together(const struct msi_verdicts *all, const struct msi_verdic
 }
 
 /* Nobody waits; but some may have ended otherwise. */
-static void say_none(const struct msi_verdicts *all, const struct msi_verdict *v, struct msi_buf *to) {
+static void say_none(const struct msi_diagnoses *all, const struct msi_diagnosis *v, struct msi_buf *to) {
     (void)v;
     msi_buf_add_format(to, "no rank waits for another");
     for (int r = 0, told = 0; r < all->size && told < TOLD_MOST; r++) {
@@ -233,16 +234,16 @@ static void say_none(const struct msi_verdicts *all, const struct msi_verdict *v
     }
 }
 
-void msi_flight_say_verdicts(const struct msi_verdicts *verdicts, struct msi_buf *to) {
-    static void (*const say[MSI_VERDICT_KINDS])(const struct msi_verdicts *, const struct msi_verdict *,
-                                                struct msi_buf *) = {
-        [MSI_VERDICT_NONE] = say_none,         [MSI_VERDICT_BEHIND] = say_behind,
-        [MSI_VERDICT_MISSING] = say_missing,   [MSI_VERDICT_LOST] = say_lost,
-        [MSI_VERDICT_CIRCLE] = say_circle,     [MSI_VERDICT_DIFFERENT] = say_different,
-        [MSI_VERDICT_TOGETHER] = say_together,
+void msi_flight_print_diagnoses(const struct msi_diagnoses *diagnoses, struct msi_buf *to) {
+    static void (*const say[MSI_DIAGNOSIS_KINDS])(const struct msi_diagnoses *, const struct msi_diagnosis *,
+                                                  struct msi_buf *) = {
+        [MSI_DIAGNOSIS_NONE] = say_none,         [MSI_DIAGNOSIS_BEHIND] = say_behind,
+        [MSI_DIAGNOSIS_MISSING] = say_missing,   [MSI_DIAGNOSIS_LOST] = say_lost,
+        [MSI_DIAGNOSIS_CIRCLE] = say_circle,     [MSI_DIAGNOSIS_DIFFERENT] = say_different,
+        [MSI_DIAGNOSIS_TOGETHER] = say_together,
     };
-    for (int i = 0; i < verdicts->n; i++) {
-        say[verdicts->of[i].kind](verdicts, &verdicts->of[i], to);
+    for (int i = 0; i < diagnoses->n; i++) {
+        say[diagnoses->of[i].kind](diagnoses, &diagnoses->of[i], to);
         msi_buf_add_format(to, "\n");
     }
 }

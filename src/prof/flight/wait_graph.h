@@ -9,7 +9,7 @@
 enum { MSI_NOBODY = -1 };
 
 /* A group, as all recorders together know it. */
-struct msi_court_team {
+struct msi_wait_graph_team {
     uint64_t id;
     int size, seen; /* ranks, and of these the known ones */
     int members;    /* the first of these; -1: none */
@@ -20,20 +20,20 @@ struct msi_court_team {
 };
 
 /* A rank in a group. */
-struct msi_court_member {
+struct msi_wait_graph_member {
     int rank, team, next;               /* team -1: none; next of the group, -1: the last */
     const struct msi_flight_op *first;  /* the first collective that it waits in; NULL: none */
     const struct msi_flight_op *newest; /* the last that it has begun; NULL: none */
 };
 
-struct msi_court {
+struct msi_wait_graph {
     const struct msi_flight_of *ranks;
     int n;
-    struct msi_court_team *teams; /* ascending */
+    struct msi_wait_graph_team *teams; /* ascending */
     int n_teams;
-    struct msi_court_member *members; /* of each rank as many as it has teams, and one for the world */
-    int *own;                         /* where those of a rank begin */
-    bool *busy;                       /* waits in something */
+    struct msi_wait_graph_member *members; /* of each rank as many as it has teams, and one for the world */
+    int *own;                              /* where those of a rank begin */
+    bool *busy;                            /* waits in something */
     /* Where ranks wait: a rank, or n and a group of which not all members are known, or MSI_NOBODY. */
     int *waits_for;
     int *
@@ -42,8 +42,8 @@ struct msi_court {
     const struct msi_flight_op **in; /* what it waits in; NULL: nothing */
 };
 
-static inline const struct msi_flight_team *msi_court_team_of(const struct msi_court *c, int rank,
-                                                              const struct msi_flight_op *op) {
+static inline const struct msi_flight_team *msi_wait_graph_team_of(const struct msi_wait_graph *c, int rank,
+                                                                   const struct msi_flight_op *op) {
     return &c->ranks[rank].view->teams[op->team];
 }
 
@@ -52,14 +52,15 @@ static inline bool msi_flight_same_team(const struct msi_flight_team *a, const s
 }
 
 /* Finds out who waits for whom. False: there is no memory for it. To be closed in any case. */
-bool msi_court_open(struct msi_court *court, const struct msi_flight_of *ranks, int size);
-void msi_court_close(struct msi_court *court);
+bool msi_wait_graph_open(struct msi_wait_graph *graph, const struct msi_flight_of *ranks, int size);
+void msi_wait_graph_close(struct msi_wait_graph *graph);
 
 /* The group's index; MSI_NOBODY: nothing is known of it. */
-int msi_court_find_team(const struct msi_court *court, const struct msi_flight_team *team);
+int msi_wait_graph_find_team(const struct msi_wait_graph *graph, const struct msi_flight_team *team);
 /* Is the rank a member that has not come to what is awaited? */
-bool msi_court_is_late(const struct msi_court *court, const struct msi_court_team *team, int rank);
+bool msi_wait_graph_is_late(const struct msi_wait_graph *graph, const struct msi_wait_graph_team *team,
+                            int rank);
 /* The rank that the operation failed for, by its own words; MSI_NOBODY: none. */
-int msi_court_names(const struct msi_court *court, int rank, const struct msi_flight_op *op);
+int msi_wait_graph_names(const struct msi_wait_graph *graph, int rank, const struct msi_flight_op *op);
 
 #endif

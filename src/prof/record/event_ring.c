@@ -4,48 +4,50 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-static _Atomic(struct msi_ring *) all; /* stored (release) by add, loaded (acquire) by msi_ring_all */
+static _Atomic(struct msi_event_ring *)
+    all; /* stored (release) by add, loaded (acquire) by msi_event_ring_all */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t ended; /* its value is the thread's ring, which is given back when the thread ends */
-static _Thread_local struct msi_ring *own;
-static int threads;                                  /* numbered so far; under the lock, … */
-static struct msi_ring_name names[MSI_PROF_THREADS]; /* … and so are these */
+static _Thread_local struct msi_event_ring *own;
+static int threads;                                        /* numbered so far; under the lock, … */
+static struct msi_event_ring_name names[MSI_PROF_THREADS]; /* … and so are these */
 
-struct msi_ring *msi_ring_all(void) {
+struct msi_event_ring *msi_event_ring_all(void) {
     return atomic_load_explicit(&all, memory_order_acquire);
 }
 
 static void give_back(void *ring) {
     own = NULL;
-    atomic_store_explicit(&((struct msi_ring *)ring)->taken, false, memory_order_release); /* for take */
+    atomic_store_explicit(&((struct msi_event_ring *)ring)->taken, false,
+                          memory_order_release); /* for take */
 }
 
 static void begin(void) {
     pthread_key_create(&ended, give_back);
 }
 
-static struct msi_ring *add(void) {
-    struct msi_ring *ring = aligned_alloc(64, sizeof *ring);
+static struct msi_event_ring *add(void) {
+    struct msi_event_ring *ring = aligned_alloc(64, sizeof *ring);
     if (!ring) return NULL;
-    struct msi_ring *first = msi_ring_all();
-    *ring = (struct msi_ring){.next = first, .number = -1};
+    struct msi_event_ring *first = msi_event_ring_all();
+    *ring = (struct msi_event_ring){.next = first, .number = -1};
     atomic_store_explicit(&all, ring, memory_order_release);
     return ring;
 }
 
 /* Under the lock, by the ring's new owner. */
-static void number_thread(struct msi_ring *ring) {
+static void number_thread(struct msi_event_ring *ring) {
     if (ring->number < 0 || threads < MSI_PROF_THREADS) ring->number = threads++;
     if (ring->number >= MSI_PROF_THREADS) return;
-    struct msi_ring_name *name = &names[ring->number];
+    struct msi_event_ring_name *name = &names[ring->number];
     pthread_getname_np(pthread_self(), name->text, sizeof name->text);
 }
 
-static struct msi_ring *take(void) {
+static struct msi_event_ring *take(void) {
     pthread_once(&once, begin);
     pthread_mutex_lock(&lock);
-    struct msi_ring *ring = msi_ring_all();
+    struct msi_event_ring *ring = msi_event_ring_all();
     while (ring && atomic_load_explicit(&ring->taken, memory_order_acquire)) ring = ring->next;
     if (!ring) ring = add();
     if (ring) {
@@ -57,18 +59,18 @@ static struct msi_ring *take(void) {
     return ring;
 }
 
-static inline struct msi_ring *own_ring(void) {
+static inline struct msi_event_ring *own_ring(void) {
     if (__builtin_expect(!own, 0)) own = take();
     return own;
 }
 
-int msi_ring_own_number(void) {
-    struct msi_ring *ring = own_ring();
+int msi_event_ring_own_number(void) {
+    struct msi_event_ring *ring = own_ring();
     return ring ? ring->number : 0;
 }
 
-struct msi_ring_name msi_ring_thread(int number) {
-    struct msi_ring_name name = {""};
+struct msi_event_ring_name msi_event_ring_thread(int number) {
+    struct msi_event_ring_name name = {""};
     if (number < 0 || number >= MSI_PROF_THREADS) return name;
     pthread_mutex_lock(&lock);
     name = names[number];
@@ -76,8 +78,8 @@ struct msi_ring_name msi_ring_thread(int number) {
     return name;
 }
 
-bool msi_ring_push(const struct msi_record *record) {
-    struct msi_ring *ring = own_ring();
+bool msi_event_ring_push(const struct msi_record *record) {
+    struct msi_event_ring *ring = own_ring();
     if (!ring) return false;
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     if (head - ring->room == MSI_RING_RECORDS) {
@@ -89,13 +91,13 @@ bool msi_ring_push(const struct msi_record *record) {
     return true;
 }
 
-const struct msi_record *msi_ring_peek(struct msi_ring *ring) {
+const struct msi_record *msi_event_ring_peek(struct msi_event_ring *ring) {
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     if (atomic_load_explicit(&ring->head, memory_order_acquire) == tail) return NULL;
     return &ring->records[tail % MSI_RING_RECORDS];
 }
 
-void msi_ring_pop(struct msi_ring *ring) {
+void msi_event_ring_pop(struct msi_event_ring *ring) {
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     atomic_store_explicit(&ring->tail, tail + 1, memory_order_release);
 }

@@ -10,7 +10,7 @@ static struct msi_number *find(struct msi_number *slots, size_t room, uint64_t k
 }
 
 /* Half of it stays free. */
-static bool make_room(struct msi_numbers *n) {
+static bool make_room(struct msi_message_seq *n) {
     if (n->used * 2 < n->room) return true;
     size_t room = n->room ? n->room * 2 : 64;
     struct msi_number *slots = calloc(room, sizeof *slots);
@@ -24,7 +24,7 @@ static bool make_room(struct msi_numbers *n) {
     return true;
 }
 
-uint64_t *msi_numbers_find(struct msi_numbers *n, uint64_t key, bool send) {
+uint64_t *msi_message_seq_find(struct msi_message_seq *n, uint64_t key, bool send) {
     struct msi_number *slot = n->room ? find(n->slots, n->room, key) : NULL;
     if (!slot || !slot->key) {
         if (n->used == MSI_NUMBERS_MOST || !make_room(n)) return NULL;
@@ -36,7 +36,7 @@ uint64_t *msi_numbers_find(struct msi_numbers *n, uint64_t key, bool send) {
     return &slot->next;
 }
 
-void msi_numbers_free(struct msi_numbers *n) {
+void msi_message_seq_free(struct msi_message_seq *n) {
     free(n->slots);
-    *n = (struct msi_numbers){0};
+    *n = (struct msi_message_seq){0};
 }

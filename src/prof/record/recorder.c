@@ -25,15 +25,15 @@ enum { PERIOD_MS = 50, TOLD_MOST = 1 << 20 };
 
 struct msi_prof_world {
     struct msi_prof_world *next;
-    struct msi_tally_who who;
+    struct msi_op_stats_who who;
     bool open;
     int64_t zero;
-    struct msi_follower *follower;
-    struct msi_timekeeper *keeper;
+    struct msi_clock_client *clock_client;
+    struct msi_clock_server *keeper;
     int64_t offset, error; /* what is to be added to our clock, give or take, as of the last look … */
     int64_t looked;        /* … and when the trace was told */
     uint64_t lost;         /* records for which there was no room */
-    struct msi_tally *tally;
+    struct msi_op_stats *stats;
     struct msi_trace *trace;       /* NULL: none */
     struct msi_prof_group *groups; /* kept for records; nobody walks them */
     int n_groups;
@@ -112,29 +112,30 @@ static void take(struct msi_prof_world *world, const struct msi_record *r, const
                               .lasted = span(r->begin, r->end, rate),
                               .queued = span(r->begin, r->started, rate),
                               .waited = span(0, r->waited, rate)};
-    struct msi_tally_call call = {.name = r->name,
-                                  .call = r->call,
-                                  .function = r->function,
-                                  .group = r->group,
-                                  .bytes = r->bytes,
-                                  .seq = r->seq,
-                                  .duration_ns = r->device ? r->device : (uint64_t)times.lasted,
-                                  .waited_ns = (uint64_t)times.waited,
-                                  .share = (enum msi_share)r->share,
-                                  .work = r->flags & MSI_RECORD_WORK,
-                                  .message = r->flags & MSI_RECORD_MESSAGE,
-                                  .status = (mst_status)r->status};
-    msi_tally_add(world->tally, &call);
-    if (world->trace) msi_trace_add(world->trace, r, &times, r->thread, msi_ring_thread(r->thread).text);
+    struct msi_op_stats_call call = {.name = r->name,
+                                     .call = r->call,
+                                     .function = r->function,
+                                     .group = r->group,
+                                     .bytes = r->bytes,
+                                     .seq = r->seq,
+                                     .duration_ns = r->device ? r->device : (uint64_t)times.lasted,
+                                     .waited_ns = (uint64_t)times.waited,
+                                     .share = (enum msi_share)r->share,
+                                     .work = r->flags & MSI_RECORD_WORK,
+                                     .message = r->flags & MSI_RECORD_MESSAGE,
+                                     .status = (mst_status)r->status};
+    msi_op_stats_add(world->stats, &call);
+    if (world->trace)
+        msi_trace_add(world->trace, r, &times, r->thread, msi_event_ring_thread(r->thread).text);
     say(world, r, call.duration_ns);
 }
 
 /* The ring whose oldest record was over first. */
-static struct msi_ring *next_ring(void) {
-    struct msi_ring *found = NULL;
+static struct msi_event_ring *next_ring(void) {
+    struct msi_event_ring *found = NULL;
     uint64_t end = 0;
-    for (struct msi_ring *ring = msi_ring_all(); ring; ring = ring->next) {
-        const struct msi_record *r = msi_ring_peek(ring);
+    for (struct msi_event_ring *ring = msi_event_ring_all(); ring; ring = ring->next) {
+        const struct msi_record *r = msi_event_ring_peek(ring);
         if (!r || (found && r->end >= end)) continue;
         found = ring;
         end = r->end;
@@ -143,7 +144,7 @@ static struct msi_ring *next_ring(void) {
 }
 
 static void look_at_clock(struct msi_prof_world *world, int64_t now) {
-    if (world->follower) msi_follower_offset(world->follower, now, &world->offset, &world->error);
+    if (world->clock_client) msi_clock_client_offset(world->clock_client, now, &world->offset, &world->error);
     if (!world->trace || !world->error || (world->looked && now - world->looked < CLOCK_NS)) return;
     msi_trace_clock(world->trace, now + world->offset - world->zero, world->offset, world->error);
     world->looked = now;
@@ -154,11 +155,11 @@ static void drain(void) {
     struct msi_tick_look now = msi_tick_look();
     for (struct msi_prof_world *world = recorder.worlds; world; world = world->next)
         if (world->open) look_at_clock(world, now.ns);
-    for (struct msi_ring *ring; (ring = next_ring());) {
-        const struct msi_record *r = msi_ring_peek(ring);
+    for (struct msi_event_ring *ring; (ring = next_ring());) {
+        const struct msi_record *r = msi_event_ring_peek(ring);
         struct msi_prof_world *world = r->group->world;
         if (world->open) take(world, r, &now);
-        msi_ring_pop(ring);
+        msi_event_ring_pop(ring);
     }
 }
 
@@ -231,7 +232,7 @@ bool msi_recorder_wants(const char *name) {
 static void apply(void) {
     bool on = recorder.config.enabled && recorder.open_worlds > 0;
     for (struct msi_prof_world *w = recorder.worlds; w; w = w->next)
-        if (w->tally) w->tally->debug = recorder.config.debug;
+        if (w->stats) w->stats->debug = recorder.config.debug;
     if (on) {
         msi_tick_begin();
         if (!recorder.first.tick) recorder.first = msi_tick_look();
@@ -256,18 +257,18 @@ mst_status msi_prof_world_begin(const struct msi_prof_who *who, struct msi_prof_
     pthread_once(&once, begin_once);
     struct msi_prof_world *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
-    made->who = (struct msi_tally_who){.rank = who->rank, .size = who->size, .pid = who->pid};
+    made->who = (struct msi_op_stats_who){.rank = who->rank, .size = who->size, .pid = who->pid};
     snprintf(made->who.host, sizeof made->who.host, "%s", who->host);
     made->zero = who->zero;
     made->offset = who->offset;
     made->error = who->error;
-    made->follower = who->follower;
+    made->clock_client = who->clock_client;
     made->keeper = who->keeper;
-    made->tally = msi_tally_new(false);
-    mst_status st = made->tally ? MST_OK : msi_fail_memory();
+    made->stats = msi_op_stats_new(false);
+    mst_status st = made->stats ? MST_OK : msi_fail_memory();
     if (st == MST_OK && who->trace[0]) st = open_trace(who, &made->trace);
     if (st != MST_OK) {
-        msi_tally_free(made->tally);
+        msi_op_stats_free(made->stats);
         free(made);
         return st;
     }
@@ -298,8 +299,8 @@ void msi_prof_world_end(struct msi_prof_world *world) {
         msi_log(prof, WARN,
                 "there was no memory to record %llu operations, which are in no table and no trace",
                 (unsigned long long)world->lost);
-    msi_tally_free(world->tally);
-    world->tally = NULL;
+    msi_op_stats_free(world->stats);
+    world->stats = NULL;
     recorder.open_worlds--;
     if (recorder.open_worlds == 0) {
         msi_watch_set(MSI_WATCH_RECORD, false);
@@ -308,9 +309,9 @@ void msi_prof_world_end(struct msi_prof_world *world) {
     }
     pthread_mutex_unlock(&recorder.lock);
     print();
-    msi_follower_close(world->follower);
-    msi_timekeeper_close(world->keeper);
-    world->follower = NULL;
+    msi_clock_client_close(world->clock_client);
+    msi_clock_server_close(world->keeper);
+    world->clock_client = NULL;
     world->keeper = NULL;
 }
 
@@ -368,10 +369,10 @@ mst_status msi_recorder_change(msi_prof_change change, const void *arg) {
  * processor has read is dear to write again.
  */
 void msi_recorder_add(const struct msi_record *record) {
-    if (msi_ring_push(record)) return;
+    if (msi_event_ring_push(record)) return;
     pthread_mutex_lock(&recorder.lock);
     drain();
-    if (!msi_ring_push(record)) record->group->world->lost++;
+    if (!msi_event_ring_push(record)) record->group->world->lost++;
     bool much = recorder.told.len > TOLD_MOST;
     pthread_mutex_unlock(&recorder.lock);
     if (much) print();
@@ -380,7 +381,7 @@ void msi_recorder_add(const struct msi_record *record) {
 mst_status msi_recorder_write(struct msi_prof_world *world, struct msi_buf *to) {
     pthread_mutex_lock(&recorder.lock);
     drain();
-    msi_tally_write(world->tally, &world->who, to);
+    msi_op_stats_write(world->stats, &world->who, to);
     pthread_mutex_unlock(&recorder.lock);
     print();
     return to->failed ? msi_fail_memory() : MST_OK;

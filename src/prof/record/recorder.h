@@ -26,8 +26,8 @@ struct msi_prof_who {
     int64_t offset,
         error; /* how much that clock is ahead of this host's, by the calendars; 0, 0: it is the same */
     /* Who finds out better; NULL: nobody. Both are the world's, if it begins. */
-    struct msi_follower *follower;
-    struct msi_timekeeper *keeper; /* on rank 0: for the others */
+    struct msi_clock_client *clock_client;
+    struct msi_clock_server *keeper; /* on rank 0: for the others */
 };
 
 /*

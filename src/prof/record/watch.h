@@ -6,9 +6,9 @@
 #include <stdbool.h>
 
 enum msi_watch {
-    MSI_WATCH_SLATE = 1,  /* the launcher: base/rank_state.h */
-    MSI_WATCH_FLIGHT = 2, /* the flight recorder: prof/flight/flight.h */
-    MSI_WATCH_RECORD = 4, /* the profiler: prof/record/recorder.h */
+    MSI_WATCH_RANK_STATE = 1, /* the launcher: base/rank_state.h */
+    MSI_WATCH_FLIGHT = 2,     /* the flight recorder: prof/flight/flight.h */
+    MSI_WATCH_RECORD = 4,     /* the profiler: prof/record/recorder.h */
 };
 
 /* Changed by msi_watch_set (release) before what it is for may be used, read by msi_watch_on (acquire). */

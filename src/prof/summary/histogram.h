@@ -1,7 +1,7 @@
 /*
  * histogram.h - the durations of many calls, for averages that leave out the extremes. Pure.
  *
- * Up to MSI_SPREAD_EXACT are kept as they are. After msi_spread_coarsen they are counted in a histogram instead, from
+ * Up to MSI_HISTOGRAM_EXACT are kept as they are. After msi_histogram_coarsen they are counted in a histogram instead, from
  * which a duration comes back wrong by at most 1/128 of itself (and beyond 2^48 ns, 78 hours, as that).
  */
 #ifndef MSI_PROF_SUMMARY_HISTOGRAM_H
@@ -12,41 +12,41 @@
 #include <stdint.h>
 
 enum {
-    MSI_SPREAD_EXACT = 65536,
-    MSI_SPREAD_FINE = 6, /* 2^6 buckets from each power of two to the next */
-    MSI_SPREAD_TOP = 48,
-    MSI_SPREAD_BUCKETS = (MSI_SPREAD_TOP - MSI_SPREAD_FINE + 1) << MSI_SPREAD_FINE,
+    MSI_HISTOGRAM_EXACT = 65536,
+    MSI_HISTOGRAM_FINE = 6, /* 2^6 buckets from each power of two to the next */
+    MSI_HISTOGRAM_TOP = 48,
+    MSI_HISTOGRAM_BUCKETS = (MSI_HISTOGRAM_TOP - MSI_HISTOGRAM_FINE + 1) << MSI_HISTOGRAM_FINE,
 };
 
-struct msi_spread {
+struct msi_histogram {
     uint64_t count;
     uint64_t *exact;   /* count of them; NULL: none yet, or coarse */
-    uint64_t *buckets; /* MSI_SPREAD_BUCKETS of them, count in all; NULL: exact */
+    uint64_t *buckets; /* MSI_HISTOGRAM_BUCKETS of them, count in all; NULL: exact */
     size_t cap;        /* of exact */
     bool sorted;       /* exact is in ascending order */
 };
 
 /* Averages of what is left after round(0.1 n) were dropped from each end: of the durations, and of 1/duration. */
-struct msi_spread_means {
+struct msi_histogram_means {
     double ns, per_ns;
 };
 
 /* False without memory, or if it is exact and full; then nothing changed. */
-bool msi_spread_add(struct msi_spread *spread, uint64_t ns);
+bool msi_histogram_add(struct msi_histogram *histogram, uint64_t ns);
 /* Into a histogram, if it is none; false without memory, and then nothing changed. */
-bool msi_spread_coarsen(struct msi_spread *spread);
+bool msi_histogram_coarsen(struct msi_histogram *histogram);
 /* Zero for an empty one. Sorts. */
-struct msi_spread_means msi_spread_means(struct msi_spread *spread);
+struct msi_histogram_means msi_histogram_means(struct msi_histogram *histogram);
 /* In ascending order, for an exact one. */
-void msi_spread_sort(struct msi_spread *spread);
-void msi_spread_free(struct msi_spread *spread);
+void msi_histogram_sort(struct msi_histogram *histogram);
+void msi_histogram_free(struct msi_histogram *histogram);
 
 /* Where a duration is counted, and what stands for all that are counted there. */
-size_t msi_spread_bucket(uint64_t ns);
-uint64_t msi_spread_middle(size_t bucket);
+size_t msi_histogram_bucket(uint64_t ns);
+uint64_t msi_histogram_middle(size_t bucket);
 
 /* How many an average of n leaves out at each end: a tenth, halves rounded to even as DeepSpeed's. */
-static inline uint64_t msi_spread_trimmed(uint64_t n) {
+static inline uint64_t msi_histogram_trimmed(uint64_t n) {
     uint64_t tenth = n / 10, rest = n % 10;
     return tenth + (rest > 5 || (rest == 5 && tenth % 2));
 }

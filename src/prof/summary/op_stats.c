@@ -5,35 +5,35 @@
 
 #include <stdlib.h>
 
-struct msi_tally *msi_tally_new(bool debug) {
-    struct msi_tally *tally = calloc(1, sizeof *tally);
-    if (!tally) return NULL;
-    tally->debug = debug;
-    tally->other = (struct msi_tally_row){.name = "other", .call = "other", .group = -1};
-    return tally;
+struct msi_op_stats *msi_op_stats_new(bool debug) {
+    struct msi_op_stats *stats = calloc(1, sizeof *stats);
+    if (!stats) return NULL;
+    stats->debug = debug;
+    stats->other = (struct msi_op_stats_row){.name = "other", .call = "other", .group = -1};
+    return stats;
 }
 
-void msi_tally_reset(struct msi_tally *tally) {
-    for (size_t i = 0; i < tally->row_count; i++) {
-        free(tally->rows[i].texts);
-        msi_spread_free(&tally->rows[i].spread);
+void msi_op_stats_reset(struct msi_op_stats *stats) {
+    for (size_t i = 0; i < stats->row_count; i++) {
+        free(stats->rows[i].texts);
+        msi_histogram_free(&stats->rows[i].histogram);
     }
-    for (size_t i = 0; i < tally->group_count; i++) free(tally->groups[i].copies);
-    msi_spread_free(&tally->other.spread);
-    free(tally->rows);
-    free(tally->groups);
-    free(tally->marks);
-    free(tally->slots);
-    *tally = (struct msi_tally){
-        .debug = tally->debug,
+    for (size_t i = 0; i < stats->group_count; i++) free(stats->groups[i].copies);
+    msi_histogram_free(&stats->other.histogram);
+    free(stats->rows);
+    free(stats->groups);
+    free(stats->marks);
+    free(stats->slots);
+    *stats = (struct msi_op_stats){
+        .debug = stats->debug,
         .other = {.name = "other", .call = "other", .group = -1},
     };
 }
 
-void msi_tally_free(struct msi_tally *tally) {
-    if (!tally) return;
-    msi_tally_reset(tally);
-    free(tally);
+void msi_op_stats_free(struct msi_op_stats *stats) {
+    if (!stats) return;
+    msi_op_stats_reset(stats);
+    free(stats);
 }
 
 /* items, which are count of *cap with size bytes each, with room for one more; NULL without memory. */
@@ -47,31 +47,31 @@ static void *make_room(void *items, size_t size, size_t count, size_t *cap) {
 
 /* ---- groups ---- */
 
-int msi_tally_find_group(const struct msi_tally *tally, const char *id) {
-    for (size_t i = 0; i < tally->group_count; i++)
-        if (!strcmp(tally->groups[i].is.id, id)) return (int)i;
+int msi_op_stats_find_group(const struct msi_op_stats *stats, const char *id) {
+    for (size_t i = 0; i < stats->group_count; i++)
+        if (!strcmp(stats->groups[i].is.id, id)) return (int)i;
     return -1;
 }
 
-int msi_tally_new_group(struct msi_tally *tally, const struct msi_prof_group *group) {
+int msi_op_stats_new_group(struct msi_op_stats *stats, const struct msi_prof_group *group) {
     size_t ranks = (size_t)group->size * sizeof *group->ranks;
     size_t id = strlen(group->id) + 1, name = strlen(group->name) + 1;
-    struct msi_tally_group *groups =
-        make_room(tally->groups, sizeof *groups, tally->group_count, &tally->group_cap);
+    struct msi_op_stats_group *groups =
+        make_room(stats->groups, sizeof *groups, stats->group_count, &stats->group_cap);
     if (!groups) return -1;
-    tally->groups = groups;
+    stats->groups = groups;
     char *copies = malloc(ranks + id + name);
     if (!copies) return -1;
     memcpy(copies, group->ranks, ranks);
     memcpy(copies + ranks, group->id, id);
     memcpy(copies + ranks + id, group->name, name);
-    struct msi_tally_group *made = &groups[tally->group_count];
-    *made = (struct msi_tally_group){.is = *group, .copies = copies};
+    struct msi_op_stats_group *made = &groups[stats->group_count];
+    *made = (struct msi_op_stats_group){.is = *group, .copies = copies};
     made->is.next = NULL;
     made->is.ranks = (const int *)(void *)copies;
     made->is.id = copies + ranks;
     made->is.name = copies + ranks + id;
-    return (int)tally->group_count++;
+    return (int)stats->group_count++;
 }
 
 /* ---- rows ---- */
@@ -90,50 +90,51 @@ static uint64_t hash_of(const char *id, const char *name, const char *call, cons
     return function ? msi_hash(function, strlen(function), key) : key[1];
 }
 
-static const char *caller(const struct msi_tally *tally, const struct msi_tally_call *call) {
-    return tally->debug ? call->function : NULL;
+static const char *caller(const struct msi_op_stats *stats, const struct msi_op_stats_call *call) {
+    return stats->debug ? call->function : NULL;
 }
 
-static bool matches(const struct msi_tally *tally, const struct msi_tally_row *row,
-                    const struct msi_tally_call *key) {
+static bool matches(const struct msi_op_stats *stats, const struct msi_op_stats_row *row,
+                    const struct msi_op_stats_call *key) {
     return row->bytes == key->bytes && !strcmp(row->name, key->name) && !strcmp(row->call, key->call) &&
-           same(row->function, caller(tally, key)) &&
-           !strcmp(tally->groups[row->group].is.id, key->group->id);
+           same(row->function, caller(stats, key)) &&
+           !strcmp(stats->groups[row->group].is.id, key->group->id);
 }
 
-int msi_tally_find_row(const struct msi_tally *tally, const struct msi_tally_call *key) {
-    if (!tally->slot_count) return -1;
-    size_t mask = tally->slot_count - 1;
-    size_t at = hash_of(key->group->id, key->name, key->call, caller(tally, key), key->bytes) & mask;
-    for (uint32_t slot; (slot = tally->slots[at]) != 0; at = (at + 1) & mask)
-        if (matches(tally, &tally->rows[slot - 1], key)) return (int)slot - 1;
+int msi_op_stats_find_row(const struct msi_op_stats *stats, const struct msi_op_stats_call *key) {
+    if (!stats->slot_count) return -1;
+    size_t mask = stats->slot_count - 1;
+    size_t at = hash_of(key->group->id, key->name, key->call, caller(stats, key), key->bytes) & mask;
+    for (uint32_t slot; (slot = stats->slots[at]) != 0; at = (at + 1) & mask)
+        if (matches(stats, &stats->rows[slot - 1], key)) return (int)slot - 1;
     return -1;
 }
 
-static void take_slot(struct msi_tally *tally, size_t index) {
-    const struct msi_tally_row *row = &tally->rows[index];
-    size_t mask = tally->slot_count - 1;
+static void take_slot(struct msi_op_stats *stats, size_t index) {
+    const struct msi_op_stats_row *row = &stats->rows[index];
+    size_t mask = stats->slot_count - 1;
     size_t at =
-        hash_of(tally->groups[row->group].is.id, row->name, row->call, row->function, row->bytes) & mask;
-    while (tally->slots[at]) at = (at + 1) & mask;
-    tally->slots[at] = (uint32_t)index + 1;
+        hash_of(stats->groups[row->group].is.id, row->name, row->call, row->function, row->bytes) & mask;
+    while (stats->slots[at]) at = (at + 1) & mask;
+    stats->slots[at] = (uint32_t)index + 1;
 }
 
 /* At least half of the slots stay free. */
-static bool make_slots(struct msi_tally *tally) {
-    if ((tally->row_count + 1) * 2 <= tally->slot_count) return true;
-    size_t count = tally->slot_count ? tally->slot_count * 2 : 32;
+static bool make_slots(struct msi_op_stats *stats) {
+    if ((stats->row_count + 1) * 2 <= stats->slot_count) return true;
+    size_t count = stats->slot_count ? stats->slot_count * 2 : 32;
     uint32_t *slots = calloc(count, sizeof *slots);
     if (!slots) return false;
-    free(tally->slots);
-    tally->slots = slots;
-    tally->slot_count = count;
-    for (size_t i = 0; i < tally->row_count; i++) take_slot(tally, i);
+    free(stats->slots);
+    stats->slots = slots;
+    stats->slot_count = count;
+    for (size_t i = 0; i < stats->row_count; i++) take_slot(stats, i);
     return true;
 }
 
 /* Copies the key's texts behind each other; false without memory. */
-static bool copy_texts(struct msi_tally_row *row, const struct msi_tally_call *key, const char *function) {
+static bool copy_texts(struct msi_op_stats_row *row, const struct msi_op_stats_call *key,
+                       const char *function) {
     size_t name = strlen(key->name) + 1, call = strlen(key->call) + 1,
            last = function ? strlen(function) + 1 : 0;
     char *texts = malloc(name + call + last);
@@ -145,80 +146,82 @@ static bool copy_texts(struct msi_tally_row *row, const struct msi_tally_call *k
     return true;
 }
 
-int msi_tally_new_row(struct msi_tally *tally, const struct msi_tally_call *key, int group) {
-    struct msi_tally_row row = {
+int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_op_stats_call *key, int group) {
+    struct msi_op_stats_row row = {
         .group = group, .share = key->share, .message = key->message, .bytes = key->bytes};
-    struct msi_tally_row *rows = make_room(tally->rows, sizeof *rows, tally->row_count, &tally->row_cap);
+    struct msi_op_stats_row *rows = make_room(stats->rows, sizeof *rows, stats->row_count, &stats->row_cap);
     if (!rows) return -1;
-    tally->rows = rows;
-    if (!make_slots(tally) || !copy_texts(&row, key, caller(tally, key))) return -1;
-    rows[tally->row_count] = row;
-    take_slot(tally, tally->row_count);
-    return (int)tally->row_count++;
+    stats->rows = rows;
+    if (!make_slots(stats) || !copy_texts(&row, key, caller(stats, key))) return -1;
+    rows[stats->row_count] = row;
+    take_slot(stats, stats->row_count);
+    return (int)stats->row_count++;
 }
 
 /* Calls most often have the same literals as before: comparing is cheaper than hashing. */
-static uint32_t *guess(struct msi_tally *tally, const struct msi_tally_call *call) {
+static uint32_t *guess(struct msi_op_stats *stats, const struct msi_op_stats_call *call) {
     uint64_t where = (uintptr_t)call->name ^ (uintptr_t)call->group << 7 ^ (uintptr_t)call->function << 13;
-    return &tally->recent[(where + call->bytes) * 0x9e3779b97f4a7c15u >> 58];
+    return &stats->recent[(where + call->bytes) * 0x9e3779b97f4a7c15u >> 58];
 }
 
 /* NULL without memory. */
-static struct msi_tally_row *row_for(struct msi_tally *tally, const struct msi_tally_call *call) {
-    uint32_t *recent = guess(tally, call);
-    if (*recent && matches(tally, &tally->rows[*recent - 1], call)) return &tally->rows[*recent - 1];
-    int row = msi_tally_find_row(tally, call);
+static struct msi_op_stats_row *row_for(struct msi_op_stats *stats, const struct msi_op_stats_call *call) {
+    uint32_t *recent = guess(stats, call);
+    if (*recent && matches(stats, &stats->rows[*recent - 1], call)) return &stats->rows[*recent - 1];
+    int row = msi_op_stats_find_row(stats, call);
     if (row >= 0) {
         *recent = (uint32_t)row + 1;
-        return &tally->rows[row];
+        return &stats->rows[row];
     }
-    if (tally->row_count == MSI_TALLY_ROWS) return &tally->other;
-    int group = msi_tally_find_group(tally, call->group->id);
-    if (group < 0) group = msi_tally_new_group(tally, call->group);
-    if (group >= 0) row = msi_tally_new_row(tally, call, group);
-    return row < 0 ? NULL : &tally->rows[row];
+    if (stats->row_count == MSI_OP_STATS_ROWS) return &stats->other;
+    int group = msi_op_stats_find_group(stats, call->group->id);
+    if (group < 0) group = msi_op_stats_new_group(stats, call->group);
+    if (group >= 0) row = msi_op_stats_new_row(stats, call, group);
+    return row < 0 ? NULL : &stats->rows[row];
 }
 
 /* ---- calls ---- */
 
-bool msi_tally_time(struct msi_tally *tally, struct msi_tally_row *row, uint64_t ns) {
-    struct msi_spread *spread = &row->spread;
-    if (!spread->buckets && (spread->count == MSI_SPREAD_EXACT || tally->exact == MSI_TALLY_EXACT)) {
-        size_t held = (size_t)spread->count;
-        if (!msi_spread_coarsen(spread)) return false;
-        tally->exact -= held;
+bool msi_op_stats_time(struct msi_op_stats *stats, struct msi_op_stats_row *row, uint64_t ns) {
+    struct msi_histogram *histogram = &row->histogram;
+    if (!histogram->buckets &&
+        (histogram->count == MSI_HISTOGRAM_EXACT || stats->exact == MSI_OP_STATS_EXACT)) {
+        size_t held = (size_t)histogram->count;
+        if (!msi_histogram_coarsen(histogram)) return false;
+        stats->exact -= held;
     }
-    if (!msi_spread_add(spread, ns)) return false;
-    tally->exact += !spread->buckets;
+    if (!msi_histogram_add(histogram, ns)) return false;
+    stats->exact += !histogram->buckets;
     return true;
 }
 
-static void forget(struct msi_tally_group *group, uint64_t seq) {
+static void forget(struct msi_op_stats_group *group, uint64_t seq) {
     group->forgotten++;
     if (seq >= group->floor) group->floor = seq + 1;
 }
 
-static bool remember(struct msi_tally *tally, struct msi_tally_mark mark) {
-    struct msi_tally_mark *marks = make_room(tally->marks, sizeof mark, tally->mark_count, &tally->mark_cap);
+static bool remember(struct msi_op_stats *stats, struct msi_op_stats_call_ref mark) {
+    struct msi_op_stats_call_ref *marks =
+        make_room(stats->marks, sizeof mark, stats->mark_count, &stats->mark_cap);
     if (!marks) return false;
-    tally->marks = marks;
-    marks[tally->mark_count++] = mark;
+    stats->marks = marks;
+    marks[stats->mark_count++] = mark;
     return true;
 }
 
-void msi_tally_mark(struct msi_tally *tally, int row, uint64_t seq, uint64_t ns) {
-    struct msi_tally_mark mark = {seq, ns, (uint32_t)row};
-    if (tally->mark_count < MSI_TALLY_MARKS) {
-        if (!remember(tally, mark)) forget(&tally->groups[tally->rows[row].group], seq);
+void msi_op_stats_call_ref(struct msi_op_stats *stats, int row, uint64_t seq, uint64_t ns) {
+    struct msi_op_stats_call_ref mark = {seq, ns, (uint32_t)row};
+    if (stats->mark_count < MSI_OP_STATS_MARKS) {
+        if (!remember(stats, mark)) forget(&stats->groups[stats->rows[row].group], seq);
         return;
     }
-    struct msi_tally_mark *oldest = &tally->marks[tally->marks_next];
-    forget(&tally->groups[tally->rows[oldest->row].group], oldest->seq);
+    struct msi_op_stats_call_ref *oldest = &stats->marks[stats->marks_next];
+    forget(&stats->groups[stats->rows[oldest->row].group], oldest->seq);
     *oldest = mark;
-    tally->marks_next = (tally->marks_next + 1) % MSI_TALLY_MARKS;
+    stats->marks_next = (stats->marks_next + 1) % MSI_OP_STATS_MARKS;
 }
 
-static void count(struct msi_tally_row *row, const struct msi_tally_call *call, uint64_t ns) {
+static void count(struct msi_op_stats_row *row, const struct msi_op_stats_call *call, uint64_t ns) {
     if (!row->count || ns < row->least_ns) row->least_ns = ns;
     if (ns > row->most_ns) row->most_ns = ns;
     row->count++;
@@ -229,17 +232,17 @@ static void count(struct msi_tally_row *row, const struct msi_tally_call *call, 
     row->waited_ns += call->waited_ns < ns ? call->waited_ns : ns;
 }
 
-void msi_tally_add(struct msi_tally *tally, const struct msi_tally_call *call) {
-    const uint64_t most = 1ull << MSI_SPREAD_TOP; /* more is a clock gone mad, and would spoil the sums */
+void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_op_stats_call *call) {
+    const uint64_t most = 1ull << MSI_HISTOGRAM_TOP; /* more is a clock gone mad, and would spoil the sums */
     uint64_t ns = call->duration_ns < most ? call->duration_ns : most;
-    struct msi_tally_row *row = row_for(tally, call);
+    struct msi_op_stats_row *row = row_for(stats, call);
     if (row && call->status != MST_OK) {
         row->failed++;
-    } else if (row && msi_tally_time(tally, row, ns)) {
+    } else if (row && msi_op_stats_time(stats, row, ns)) {
         count(row, call, ns);
-        if (!call->message && row != &tally->other)
-            msi_tally_mark(tally, (int)(row - tally->rows), call->seq, ns);
+        if (!call->message && row != &stats->other)
+            msi_op_stats_call_ref(stats, (int)(row - stats->rows), call->seq, ns);
     } else {
-        tally->lost++;
+        stats->lost++;
     }
 }

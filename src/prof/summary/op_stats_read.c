@@ -1,5 +1,5 @@
 /*
- * op_stats_read.c - a tally from JSON, as op_stats_write.c writes it. The bytes are hostile until checked: what is taken keeps all
+ * op_stats_read.c - a stats from JSON, as op_stats_write.c writes it. The bytes are hostile until checked: what is taken keeps all
  * that op_stats.h promises, its limits too. Unknown keys are skipped; groups come before rows, rows before calls.
  */
 #include "base/error.h"
@@ -11,8 +11,8 @@
 
 struct reader {
     struct msi_json in;
-    struct msi_tally *tally;
-    struct msi_tally_who who;
+    struct msi_op_stats *stats;
+    struct msi_op_stats_who who;
     uint64_t version;
     bool debug;
     bool no_memory;
@@ -109,15 +109,15 @@ static bool keep_group(struct reader *r, struct group *group, const char *at) {
     if (!group->id || !group->name) return refuse(&r->in, at, "a group with id and name");
     if (group->is.size < 1 || group->is.size != group->ranks_count || group->is.rank >= group->is.size)
         return refuse(&r->in, at, "a group with as many ranks as its size, its rank among them");
-    if (msi_tally_find_group(r->tally, group->id) >= 0)
+    if (msi_op_stats_find_group(r->stats, group->id) >= 0)
         return refuse(&r->in, at, "a group that was not there before");
     group->is.id = group->id;
     group->is.name = group->name;
     group->is.ranks = group->ranks;
-    int made = msi_tally_new_group(r->tally, &group->is);
+    int made = msi_op_stats_new_group(r->stats, &group->is);
     if (made < 0) return no_memory(r);
-    r->tally->groups[made].floor = group->floor;
-    r->tally->groups[made].forgotten = group->forgotten;
+    r->stats->groups[made].floor = group->floor;
+    r->stats->groups[made].forgotten = group->forgotten;
     return true;
 }
 
@@ -126,7 +126,7 @@ static bool read_group(struct reader *r) {
     struct msi_json_text key;
     msi_json_peek(&r->in);
     const char *at = r->in.at;
-    if (r->tally->group_count == MSI_TALLY_ROWS) return msi_json_fail(&r->in, "at most 4096 groups");
+    if (r->stats->group_count == MSI_OP_STATS_ROWS) return msi_json_fail(&r->in, "at most 4096 groups");
     bool ok = msi_json_object(&r->in);
     while (ok && msi_json_key(&r->in, &key)) ok = read_group_key(r, key, &group);
     ok = ok && !r->in.expected && keep_group(r, &group, at);
@@ -139,35 +139,35 @@ static bool read_group(struct reader *r) {
 /* ---- rows ---- */
 
 struct row {
-    struct msi_tally_row is;
+    struct msi_op_stats_row is;
     char *name, *call, *function;
 };
 
-static bool read_durations(struct reader *r, struct msi_tally_row *row) {
+static bool read_durations(struct reader *r, struct msi_op_stats_row *row) {
     uint64_t ns = 0, more = 0;
     if (!msi_json_array(&r->in)) return false;
     while (msi_json_item(&r->in)) {
-        if (row->spread.buckets || row->spread.count == MSI_SPREAD_EXACT)
+        if (row->histogram.buckets || row->histogram.count == MSI_HISTOGRAM_EXACT)
             return msi_json_fail(&r->in, "at most 65536 durations, and no buckets beside them");
-        if (!read_number(&r->in, (1ull << MSI_SPREAD_TOP) - ns, "a duration below 78 hours", &more))
+        if (!read_number(&r->in, (1ull << MSI_HISTOGRAM_TOP) - ns, "a duration below 78 hours", &more))
             return false;
-        if (!msi_tally_time(r->tally, row, ns += more)) return no_memory(r);
+        if (!msi_op_stats_time(r->stats, row, ns += more)) return no_memory(r);
     }
     return true;
 }
 
-static bool read_buckets(struct reader *r, struct msi_tally_row *row) {
-    struct msi_spread *spread = &row->spread;
+static bool read_buckets(struct reader *r, struct msi_op_stats_row *row) {
+    struct msi_histogram *histogram = &row->histogram;
     uint64_t bucket = 0, times = 0;
-    if (spread->count) return msi_json_fail(&r->in, "durations or buckets, not both");
+    if (histogram->count) return msi_json_fail(&r->in, "durations or buckets, not both");
     if (!msi_json_array(&r->in)) return false;
-    if (!msi_spread_coarsen(spread)) return no_memory(r);
+    if (!msi_histogram_coarsen(histogram)) return no_memory(r);
     while (msi_json_item(&r->in)) {
-        if (!read_number(&r->in, MSI_SPREAD_BUCKETS - 1, "the number of a bucket", &bucket)) return false;
+        if (!read_number(&r->in, MSI_HISTOGRAM_BUCKETS - 1, "the number of a bucket", &bucket)) return false;
         if (!msi_json_item(&r->in)) return msi_json_fail(&r->in, "the bucket's count");
-        if (!read_number(&r->in, INT64_MAX - spread->count, "a count", &times)) return false;
-        spread->buckets[bucket] += times;
-        spread->count += times;
+        if (!read_number(&r->in, INT64_MAX - histogram->count, "a count", &times)) return false;
+        histogram->buckets[bucket] += times;
+        histogram->count += times;
     }
     return true;
 }
@@ -187,11 +187,11 @@ static bool read_share(struct reader *r, enum msi_share *share) {
 
 static bool read_row_group(struct reader *r, int *group) {
     static const char expected[] = "a group that was listed before";
-    if (!r->tally->group_count) return msi_json_fail(&r->in, expected);
-    return read_int(&r->in, (int)r->tally->group_count - 1, expected, group);
+    if (!r->stats->group_count) return msi_json_fail(&r->in, expected);
+    return read_int(&r->in, (int)r->stats->group_count - 1, expected, group);
 }
 
-static bool read_row_number(struct reader *r, struct msi_json_text key, struct msi_tally_row *row) {
+static bool read_row_number(struct reader *r, struct msi_json_text key, struct msi_op_stats_row *row) {
     const struct {
         const char *key;
         uint64_t *value;
@@ -220,49 +220,50 @@ static bool read_row_key(struct reader *r, struct msi_json_text key, struct row 
 }
 
 static bool check_row(struct reader *r, const struct row *row, const char *at) {
-    const struct msi_tally_row *is = &row->is;
+    const struct msi_op_stats_row *is = &row->is;
     if (!row->name || !row->call) return refuse(&r->in, at, "a row with name and call");
-    if (is->count != is->spread.count) return refuse(&r->in, at, "a row with as many durations as its count");
+    if (is->count != is->histogram.count)
+        return refuse(&r->in, at, "a row with as many durations as its count");
     if (is->works > is->count || is->waited_ns > is->works_ns || is->works_ns > is->total_ns)
         return refuse(&r->in, at, "a row whose works are a part of it");
     return true;
 }
 
 /* The row's numbers without its texts, which are moved there. */
-static void move_row(struct msi_tally_row *to, struct msi_tally_row *from) {
-    struct msi_tally_row made = *from;
+static void move_row(struct msi_op_stats_row *to, struct msi_op_stats_row *from) {
+    struct msi_op_stats_row made = *from;
     made.name = to->name;
     made.call = to->call;
     made.function = to->function;
     made.texts = to->texts;
     made.group = to->group;
-    from->spread = (struct msi_spread){0};
+    from->histogram = (struct msi_histogram){0};
     *to = made;
 }
 
 static bool keep_row(struct reader *r, struct row *row, const char *at) {
-    struct msi_tally *tally = r->tally;
+    struct msi_op_stats *stats = r->stats;
     if (!check_row(r, row, at)) return false;
     if (row->is.group < 0) return refuse(&r->in, at, "a row with a group");
-    struct msi_tally_call key = {.name = row->name,
-                                 .call = row->call,
-                                 .function = row->function,
-                                 .group = &tally->groups[row->is.group].is,
-                                 .bytes = row->is.bytes};
-    if (msi_tally_find_row(tally, &key) >= 0) return refuse(&r->in, at, "a row that was not there before");
-    int made = msi_tally_new_row(tally, &key, row->is.group);
+    struct msi_op_stats_call key = {.name = row->name,
+                                    .call = row->call,
+                                    .function = row->function,
+                                    .group = &stats->groups[row->is.group].is,
+                                    .bytes = row->is.bytes};
+    if (msi_op_stats_find_row(stats, &key) >= 0) return refuse(&r->in, at, "a row that was not there before");
+    int made = msi_op_stats_new_row(stats, &key, row->is.group);
     if (made < 0) return no_memory(r);
-    move_row(&tally->rows[made], &row->is);
+    move_row(&stats->rows[made], &row->is);
     return true;
 }
 
 static bool keep_other(struct reader *r, struct row *row, const char *at) {
     if (!check_row(r, row, at)) return false;
-    if (r->tally->other.spread.count) return refuse(&r->in, at, "\"other\" once");
-    msi_spread_free(&r->tally->other.spread);
+    if (r->stats->other.histogram.count) return refuse(&r->in, at, "\"other\" once");
+    msi_histogram_free(&r->stats->other.histogram);
     row->is.bytes = 0;
     row->is.share = MSI_SHARE_NONE;
-    move_row(&r->tally->other, &row->is);
+    move_row(&r->stats->other, &row->is);
     return true;
 }
 
@@ -271,12 +272,12 @@ static bool read_row(struct reader *r, bool (*keep)(struct reader *, struct row 
     struct msi_json_text key;
     msi_json_peek(&r->in);
     const char *at = r->in.at;
-    if (r->tally->row_count == MSI_TALLY_ROWS && keep == keep_row)
+    if (r->stats->row_count == MSI_OP_STATS_ROWS && keep == keep_row)
         return msi_json_fail(&r->in, "at most 4096 rows");
     bool ok = msi_json_object(&r->in);
     while (ok && msi_json_key(&r->in, &key)) ok = read_row_key(r, key, &row);
     ok = ok && !r->in.expected && keep(r, &row, at);
-    msi_spread_free(&row.is.spread);
+    msi_histogram_free(&row.is.histogram);
     free(row.name);
     free(row.call);
     free(row.function);
@@ -304,14 +305,14 @@ static bool read_calls(struct reader *r) {
     uint64_t row = 0, seq = 0, ns = 0;
     if (!msi_json_array(in)) return false;
     while (msi_json_item(in)) {
-        if (!r->tally->row_count || r->tally->mark_count == MSI_TALLY_MARKS)
+        if (!r->stats->row_count || r->stats->mark_count == MSI_OP_STATS_MARKS)
             return msi_json_fail(in, "at most 16384 calls, after their rows");
-        if (!read_number(in, r->tally->row_count - 1, "a row that was listed before", &row)) return false;
+        if (!read_number(in, r->stats->row_count - 1, "a row that was listed before", &row)) return false;
         if (!msi_json_item(in)) return msi_json_fail(in, "the call's sequence number");
         if (!read_number(in, INT64_MAX - 1, "a sequence number", &seq)) return false;
         if (!msi_json_item(in)) return msi_json_fail(in, "the call's duration");
-        if (!read_number(in, 1ull << MSI_SPREAD_TOP, "a duration below 78 hours", &ns)) return false;
-        msi_tally_mark(r->tally, (int)row, seq, ns);
+        if (!read_number(in, 1ull << MSI_HISTOGRAM_TOP, "a duration below 78 hours", &ns)) return false;
+        msi_op_stats_call_ref(r->stats, (int)row, seq, ns);
     }
     return true;
 }
@@ -336,7 +337,7 @@ static bool read_key(struct reader *r, struct msi_json_text key) {
     if (msi_json_is(key, "host")) return read_host(r);
     if (msi_json_is(key, "pid")) return msi_json_int(in, &r->who.pid);
     if (msi_json_is(key, "debug")) return msi_json_bool(in, &r->debug);
-    if (msi_json_is(key, "lost")) return read_number(in, INT64_MAX, "a count", &r->tally->lost);
+    if (msi_json_is(key, "lost")) return read_number(in, INT64_MAX, "a count", &r->stats->lost);
     if (msi_json_is(key, "groups")) return read_groups(r);
     if (msi_json_is(key, "rows")) return read_rows(r);
     if (msi_json_is(key, "other")) return read_row(r, keep_other);
@@ -362,17 +363,17 @@ static mst_status explain(const struct reader *r) {
                     place.line, place.column, why);
 }
 
-mst_status msi_tally_read(const void *bytes, size_t len, struct msi_tally_who *who,
-                          struct msi_tally **tally) {
+mst_status msi_op_stats_read(const void *bytes, size_t len, struct msi_op_stats_who *who,
+                             struct msi_op_stats **stats) {
     struct reader r = {.in = msi_json_of(bytes, len),
-                       .tally = msi_tally_new(true)}; /* debug: functions count */
-    if (!r.tally) return msi_fail_memory();
+                       .stats = msi_op_stats_new(true)}; /* debug: functions count */
+    if (!r.stats) return msi_fail_memory();
     if (!read_all(&r)) {
-        msi_tally_free(r.tally);
+        msi_op_stats_free(r.stats);
         return explain(&r);
     }
-    r.tally->debug = r.debug;
+    r.stats->debug = r.debug;
     if (who) *who = r.who;
-    *tally = r.tally;
+    *stats = r.stats;
     return MST_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * op_stats_write.c - a tally as JSON. See op_stats.h; op_stats_read.c reads it.
+ * op_stats_write.c - a stats as JSON. See op_stats.h; op_stats_read.c reads it.
  *
  *     {"version":1,"rank":3,"size":8,"host":"a","pid":4711,"debug":false,"lost":0,"groups":[
  *     {"number":0,"id":"w","name":"world","size":8,"rank":3,"floor":0,"forgotten":0,"ranks":[0,1,2,3,4,5,6,7]}],"rows":[
@@ -7,8 +7,8 @@
  *      "failed":0,"ns":6300,"least_ns":2000,"most_ns":2200,"works":0,"works_ns":0,"waited_ns":0,"durations":[2000,100,100]}],
  *     "other":{…},"calls":[0,17,2000,0,18,2100,0,19,2200]}
  *
- * durations are in ascending order, each as its difference to the one before. A coarse spread has "buckets":[bucket,count,…]
- * instead. calls are row, seq and ns, oldest first. A row of a tally in debug also has "function".
+ * durations are in ascending order, each as its difference to the one before. A coarse histogram has "buckets":[bucket,count,…]
+ * instead. calls are row, seq and ns, oldest first. A row of a stats in debug also has "function".
  */
 #include "base/json.h"
 #include "prof/summary/figures.h"
@@ -19,7 +19,7 @@ static void put_number(struct msi_json_out *out, const char *key, uint64_t value
     msi_json_member_int(out, key, value > INT64_MAX ? INT64_MAX : (int64_t)value);
 }
 
-static void put_group(struct msi_json_out *out, const struct msi_tally_group *group) {
+static void put_group(struct msi_json_out *out, const struct msi_op_stats_group *group) {
     msi_json_put_object(out);
     put_number(out, "number", (uint64_t)group->is.number);
     msi_json_member_string(out, "id", group->is.id);
@@ -34,21 +34,21 @@ static void put_group(struct msi_json_out *out, const struct msi_tally_group *gr
     msi_json_put_object_end(out);
 }
 
-static void put_spread(struct msi_json_out *out, struct msi_spread *spread) {
+static void put_histogram(struct msi_json_out *out, struct msi_histogram *histogram) {
     uint64_t before = 0;
-    msi_spread_sort(spread);
-    msi_json_member_array(out, spread->buckets ? "buckets" : "durations");
-    for (size_t i = 0; spread->buckets && i < MSI_SPREAD_BUCKETS; i++) {
-        if (!spread->buckets[i]) continue;
+    msi_histogram_sort(histogram);
+    msi_json_member_array(out, histogram->buckets ? "buckets" : "durations");
+    for (size_t i = 0; histogram->buckets && i < MSI_HISTOGRAM_BUCKETS; i++) {
+        if (!histogram->buckets[i]) continue;
         msi_json_put_uint(out, i);
-        msi_json_put_uint(out, spread->buckets[i]);
+        msi_json_put_uint(out, histogram->buckets[i]);
     }
-    for (uint64_t i = 0; !spread->buckets && i < spread->count; before = spread->exact[i++])
-        msi_json_put_uint(out, spread->exact[i] - before);
+    for (uint64_t i = 0; !histogram->buckets && i < histogram->count; before = histogram->exact[i++])
+        msi_json_put_uint(out, histogram->exact[i] - before);
     msi_json_put_array_end(out);
 }
 
-static void put_row(struct msi_json_out *out, struct msi_tally_row *row) {
+static void put_row(struct msi_json_out *out, struct msi_op_stats_row *row) {
     msi_json_put_object(out);
     msi_json_member_string(out, "name", row->name);
     msi_json_member_string(out, "call", row->call);
@@ -65,20 +65,20 @@ static void put_row(struct msi_json_out *out, struct msi_tally_row *row) {
     put_number(out, "works", row->works);
     put_number(out, "works_ns", row->works_ns);
     put_number(out, "waited_ns", row->waited_ns);
-    put_spread(out, &row->spread);
+    put_histogram(out, &row->histogram);
     msi_json_put_object_end(out);
 }
 
-static void put_marks(struct msi_json_out *out, const struct msi_tally *tally) {
-    for (size_t i = 0; i < tally->mark_count; i++) {
-        const struct msi_tally_mark *mark = &tally->marks[(tally->marks_next + i) % tally->mark_count];
+static void put_marks(struct msi_json_out *out, const struct msi_op_stats *stats) {
+    for (size_t i = 0; i < stats->mark_count; i++) {
+        const struct msi_op_stats_call_ref *mark = &stats->marks[(stats->marks_next + i) % stats->mark_count];
         msi_json_put_uint(out, mark->row);
         msi_json_put_uint(out, mark->seq);
         msi_json_put_uint(out, mark->ns);
     }
 }
 
-static void put_who(struct msi_json_out *out, const struct msi_tally_who *who) {
+static void put_who(struct msi_json_out *out, const struct msi_op_stats_who *who) {
     put_number(out, "version", 1);
     put_number(out, "rank", (uint64_t)who->rank);
     put_number(out, "size", (uint64_t)who->size);
@@ -86,28 +86,28 @@ static void put_who(struct msi_json_out *out, const struct msi_tally_who *who) {
     put_number(out, "pid", (uint64_t)who->pid);
 }
 
-void msi_tally_write(struct msi_tally *tally, const struct msi_tally_who *who, struct msi_buf *to) {
+void msi_op_stats_write(struct msi_op_stats *stats, const struct msi_op_stats_who *who, struct msi_buf *to) {
     struct msi_json_out out = msi_json_to(to);
     msi_json_put_object(&out);
     put_who(&out, who);
-    msi_json_member_bool(&out, "debug", tally->debug);
-    put_number(&out, "lost", tally->lost);
+    msi_json_member_bool(&out, "debug", stats->debug);
+    put_number(&out, "lost", stats->lost);
     msi_json_member_array(&out, "groups");
-    for (size_t i = 0; i < tally->group_count; i++) {
+    for (size_t i = 0; i < stats->group_count; i++) {
         msi_buf_add_u8(to, '\n');
-        put_group(&out, &tally->groups[i]);
+        put_group(&out, &stats->groups[i]);
     }
     msi_json_put_array_end(&out);
     msi_json_member_array(&out, "rows");
-    for (size_t i = 0; i < tally->row_count; i++) {
+    for (size_t i = 0; i < stats->row_count; i++) {
         msi_buf_add_u8(to, '\n');
-        put_row(&out, &tally->rows[i]);
+        put_row(&out, &stats->rows[i]);
     }
     msi_json_put_array_end(&out);
     msi_json_put_key(&out, "other");
-    put_row(&out, &tally->other);
+    put_row(&out, &stats->other);
     msi_json_member_array(&out, "calls");
-    put_marks(&out, tally);
+    put_marks(&out, stats);
     msi_json_put_array_end(&out);
     msi_json_put_object_end(&out);
     msi_buf_add_u8(to, '\n');

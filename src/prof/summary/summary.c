@@ -9,7 +9,7 @@
 /* ---- groups: one of all that the ranks know by the same id ---- */
 
 struct known {
-    const struct msi_tally_group *group;
+    const struct msi_op_stats_group *group;
     int rank, local;
 };
 
@@ -44,7 +44,7 @@ static void find_twins(struct msi_summary *s) {
         }
 }
 
-/* One array of ints for each rank that has a tally, a group's or a row's number each. */
+/* One array of ints for each rank that has a stats, a group's or a row's number each. */
 static int **make_map(const struct msi_summary *s, bool rows) {
     int **map = calloc((size_t)s->n, sizeof *map);
     for (int r = 0; map && r < s->n; r++) {
@@ -66,7 +66,7 @@ static void free_map(int **map, int n) {
 }
 
 static void unite_group(struct msi_summary *s, const struct known *known, bool fresh) {
-    const struct msi_tally_group *group = known->group;
+    const struct msi_op_stats_group *group = known->group;
     if (fresh)
         s->groups[s->group_count++] = (struct msi_summary_group){.is = &group->is, .first = known->rank};
     struct msi_summary_group *all = &s->groups[s->group_count - 1];
@@ -96,7 +96,7 @@ static mst_status unite_groups(struct msi_summary *s) {
 /* ---- operations ---- */
 
 struct entry {
-    struct msi_tally_row *row;
+    struct msi_op_stats_row *row;
     int rank, group;
     size_t index; /* among the rank's rows */
 };
@@ -135,7 +135,7 @@ static size_t list_rows(const struct msi_summary *s, struct entry *entries) {
     size_t count = 0;
     for (int r = 0; r < s->n; r++)
         for (size_t i = 0; s->tallies[r] && i < s->tallies[r]->row_count; i++) {
-            struct msi_tally_row *row = &s->tallies[r]->rows[i];
+            struct msi_op_stats_row *row = &s->tallies[r]->rows[i];
             if (entries) entries[count] = (struct entry){row, r, s->group_of[r][row->group], i};
             count++;
         }
@@ -187,22 +187,22 @@ static mst_status list_operations(struct msi_summary *s) {
 /* ---- the whole ---- */
 
 /* Every call's bandwidth depends on its duration alone, so trimming the one list trims the other. */
-struct msi_summary_averages msi_summary_averages(struct msi_tally_row *row, int ranks) {
-    struct msi_spread_means means = msi_spread_means(&row->spread);
+struct msi_summary_averages msi_summary_averages(struct msi_op_stats_row *row, int ranks) {
+    struct msi_histogram_means means = msi_histogram_means(&row->histogram);
     double algbw = 8.0 * (double)row->bytes * means.per_ns;
     return (struct msi_summary_averages){means.ns, algbw, algbw * msi_bus_factor(row->share, ranks)};
 }
 
-static void add_up(struct msi_summary *s, const struct msi_tally_row *row) {
+static void add_up(struct msi_summary *s, const struct msi_op_stats_row *row) {
     s->calls += row->count;
     s->failed += row->failed;
     s->total_ns += row->total_ns;
 }
 
 static void add_up_first(struct msi_summary *s) {
-    const struct msi_tally *tally = s->tallies[s->first];
-    for (size_t i = 0; i < tally->row_count; i++) add_up(s, &tally->rows[i]);
-    add_up(s, &tally->other);
+    const struct msi_op_stats *stats = s->tallies[s->first];
+    for (size_t i = 0; i < stats->row_count; i++) add_up(s, &stats->rows[i]);
+    add_up(s, &stats->other);
 }
 
 static mst_status fill(struct msi_summary *s) {
@@ -216,7 +216,7 @@ static mst_status fill(struct msi_summary *s) {
     return st;
 }
 
-mst_status msi_summary_make(struct msi_tally *const tallies[], int n, bool show_straggler,
+mst_status msi_summary_make(struct msi_op_stats *const tallies[], int n, bool show_straggler,
                             struct msi_summary **summary) {
     struct msi_summary *s = calloc(1, sizeof *s);
     if (!s) return msi_fail_memory();
@@ -233,8 +233,8 @@ mst_status msi_summary_make(struct msi_tally *const tallies[], int n, bool show_
 void msi_summary_free(struct msi_summary *s) {
     if (!s) return;
     for (size_t i = 0; i < s->line_count; i++) {
-        msi_spread_free(&s->lines[i].paired.comm);
-        msi_spread_free(&s->lines[i].paired.straggler);
+        msi_histogram_free(&s->lines[i].paired.comm);
+        msi_histogram_free(&s->lines[i].paired.straggler);
     }
     for (size_t i = 0; i < s->group_count; i++) free(s->groups[i].members);
     free_map(s->group_of, s->n);

@@ -27,13 +27,13 @@ static void put_paired(struct msi_json_out *out, struct msi_paired *paired) {
     msi_json_member_uint(out, "count", paired->count);
     put_ms(out, "total_comm_ms", paired->comm_ns);
     put_ms(out, "total_straggler_ms", paired->straggler_ns);
-    put_double(out, "avg_comm_ms", msi_spread_means(&paired->comm).ns / 1e6);
-    put_double(out, "avg_straggler_ms", msi_spread_means(&paired->straggler).ns / 1e6);
+    put_double(out, "avg_comm_ms", msi_histogram_means(&paired->comm).ns / 1e6);
+    put_double(out, "avg_straggler_ms", msi_histogram_means(&paired->straggler).ns / 1e6);
     msi_json_put_object_end(out);
 }
 
 /* The members of a row's object. */
-static void put_row(struct msi_json_out *out, struct msi_tally_row *row, int ranks) {
+static void put_row(struct msi_json_out *out, struct msi_op_stats_row *row, int ranks) {
     char size[MSI_SIZE_TEXT];
     struct msi_summary_averages averages = msi_summary_averages(row, ranks);
     msi_json_member_uint(out, "bytes", row->bytes);
@@ -46,7 +46,7 @@ static void put_row(struct msi_json_out *out, struct msi_tally_row *row, int ran
     put_ms(out, "most_ms", row->most_ns);
     put_double(out, "tput_avg_gbps", averages.algbw);
     put_double(out, "busbw_avg_gbps", averages.busbw);
-    msi_json_member_bool(out, "exact", !row->spread.buckets);
+    msi_json_member_bool(out, "exact", !row->histogram.buckets);
     msi_json_member_uint(out, "works", row->works);
     put_ms(out, "works_ms", row->works_ns);
     put_ms(out, "overlapped_ms", row->works_ns - row->waited_ns);
@@ -60,7 +60,7 @@ static void put_group_names(struct msi_json_out *out, const struct msi_prof_grou
 
 static void put_operation(struct msi_json_out *out, const struct msi_summary *s,
                           const struct msi_summary_op *op) {
-    const struct msi_tally_row *row = s->lines[op->first].row;
+    const struct msi_op_stats_row *row = s->lines[op->first].row;
     const struct msi_prof_group *group = s->groups[op->group].is;
     msi_json_put_object(out);
     msi_json_member_string(out, "op", row->name);
@@ -79,7 +79,7 @@ static void put_operation(struct msi_json_out *out, const struct msi_summary *s,
     msi_json_put_object_end(out);
 }
 
-static void put_other(struct msi_json_out *out, struct msi_tally_row *other) {
+static void put_other(struct msi_json_out *out, struct msi_op_stats_row *other) {
     if (!other->count && !other->failed) return;
     msi_json_member_object(out, "other");
     put_row(out, other, 1);

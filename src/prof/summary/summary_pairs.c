@@ -20,7 +20,7 @@ struct met {
 /* The calls of one rank in one group. */
 struct walk {
     const struct met *begin, *at, *end;
-    const struct msi_tally_row *rows;
+    const struct msi_op_stats_row *rows;
     int rank;
 };
 
@@ -39,17 +39,17 @@ static int by_seq(const void *a, const void *b) {
 }
 
 static mst_status sort_calls(struct pairing *p, int rank) {
-    const struct msi_tally *tally = p->s->tallies[rank];
-    struct met *met = malloc((tally->mark_count + 1) * sizeof *met);
+    const struct msi_op_stats *stats = p->s->tallies[rank];
+    struct met *met = malloc((stats->mark_count + 1) * sizeof *met);
     if (!met) return msi_fail_memory();
-    for (size_t i = 0; i < tally->mark_count; i++) {
-        const struct msi_tally_mark *mark = &tally->marks[i];
-        int group = p->s->group_of[rank][tally->rows[mark->row].group];
+    for (size_t i = 0; i < stats->mark_count; i++) {
+        const struct msi_op_stats_call_ref *mark = &stats->marks[i];
+        int group = p->s->group_of[rank][stats->rows[mark->row].group];
         met[i] = (struct met){group, mark->row, mark->seq, mark->ns};
     }
-    qsort(met, tally->mark_count, sizeof *met, by_seq);
+    qsort(met, stats->mark_count, sizeof *met, by_seq);
     p->met[rank] = met;
-    p->met_count[rank] = tally->mark_count;
+    p->met_count[rank] = stats->mark_count;
     return MST_OK;
 }
 
@@ -67,7 +67,7 @@ static const struct met *seek(const struct pairing *p, int rank, int group, uint
     return &p->met[rank][low];
 }
 
-static const struct msi_tally_row *row_of(const struct walk *walk) {
+static const struct msi_op_stats_row *row_of(const struct walk *walk) {
     return &walk->rows[walk->at->row];
 }
 
@@ -78,7 +78,7 @@ static int by_rank(const void *a, const void *b) {
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* Whoever is in the group and has a tally, once. */
+/* Whoever is in the group and has a stats, once. */
 static mst_status list_members(struct msi_summary *s, struct msi_summary_group *group) {
     group->members = calloc((size_t)group->is->size, sizeof *group->members);
     if (!group->members) return msi_fail_memory();
@@ -131,7 +131,7 @@ static mst_status pair_line(struct msi_summary *s, const struct walk *walk, uint
     if (line < 0) return MST_OK;
     struct msi_paired *paired = &s->lines[line].paired;
     uint64_t straggler = walk->at->ns - least;
-    if (!msi_spread_add(&paired->comm, least) || !msi_spread_add(&paired->straggler, straggler))
+    if (!msi_histogram_add(&paired->comm, least) || !msi_histogram_add(&paired->straggler, straggler))
         return msi_fail_memory();
     paired->count++;
     paired->comm_ns += least;
@@ -168,12 +168,12 @@ static void clash(struct pairing *p, struct msi_summary_group *group, int other)
     group->clash_ranks[1] = p->walks[other].rank;
 }
 
-static bool same_name(const struct msi_tally_row *a, const struct msi_tally_row *b) {
+static bool same_name(const struct msi_op_stats_row *a, const struct msi_op_stats_row *b) {
     return a == b || (!strcmp(a->name, b->name) && !strcmp(a->call, b->call) &&
                       msi_summary_same_text(a->function, b->function));
 }
 
-static void note(struct pairing *p, const struct msi_tally_row *row) {
+static void note(struct pairing *p, const struct msi_op_stats_row *row) {
     struct msi_summary *s = p->s;
     for (size_t i = 0; i < s->note_count; i++) {
         if (s->notes[i].group != p->group || !same_name(s->notes[i].row, row)) continue;

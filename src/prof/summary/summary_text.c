@@ -53,7 +53,7 @@ static void add_group(struct msi_buf *to, const struct msi_summary_group *group)
 
 /* "all_reduce", "all_reduce [group dp]", "all_reduce [group tp1, rank 2]", "recv [rank 1]" */
 static void add_operation(const struct msi_summary *s, const struct msi_summary_op *op, struct msi_buf *to) {
-    const struct msi_tally_row *row = s->lines[op->first].row;
+    const struct msi_op_stats_row *row = s->lines[op->first].row;
     const struct msi_summary_group *group = &s->groups[op->group];
     bool world = group->is->number == 0;
     msi_add_name(to, row->name, row->function);
@@ -67,7 +67,7 @@ static void add_operation(const struct msi_summary *s, const struct msi_summary_
 
 /* ---- the table ---- */
 
-static void add_row(struct msi_buf *to, struct msi_tally_row *row, const char *size, int ranks) {
+static void add_row(struct msi_buf *to, struct msi_op_stats_row *row, const char *size, int ranks) {
     struct msi_summary_averages averages = msi_summary_averages(row, ranks);
     const double figures[] = {ms((double)row->total_ns), ms(averages.ns), averages.algbw, averages.busbw};
     add_figures(to, size, row->count, figures);
@@ -87,19 +87,19 @@ static void add_table(const struct msi_summary *s, struct msi_buf *to) {
         const struct msi_summary_op *op = &s->ops[i];
         add_operation(s, op, to);
         for (size_t l = op->first; l < op->first + op->count; l++) {
-            struct msi_tally_row *row = s->lines[l].row;
+            struct msi_op_stats_row *row = s->lines[l].row;
             add_row(to, row, msi_size_text(row->bytes, size), s->groups[op->group].is->size);
         }
     }
-    struct msi_tally_row *other = &s->tallies[s->first]->other;
+    struct msi_op_stats_row *other = &s->tallies[s->first]->other;
     if (!other->count && !other->failed) return;
     msi_buf_add_format(to, "other\n");
     add_row(to, other, "-", 1);
 }
 
-static bool has_works(const struct msi_tally *tally) {
-    bool any = tally->other.works;
-    for (size_t i = 0; i < tally->row_count; i++) any |= tally->rows[i].works > 0;
+static bool has_works(const struct msi_op_stats *stats) {
+    bool any = stats->other.works;
+    for (size_t i = 0; i < stats->row_count; i++) any |= stats->rows[i].works > 0;
     return any;
 }
 
@@ -119,7 +119,7 @@ static bool is_late(const struct msi_summary *s, int rank) {
     return !s->tallies[rank] && s->late && s->late[rank];
 }
 
-/* "rank 3", "ranks 1, 2": those without a tally, or only those of them that are late. */
+/* "rank 3", "ranks 1, 2": those without a stats, or only those of them that are late. */
 static bool add_ranks(const struct msi_summary *s, bool late, const char *before, struct msi_buf *to) {
     int count = 0, said = 0;
     for (int r = 0; r < s->n; r++) count += late ? is_late(s, r) : !s->tallies[r];
@@ -140,15 +140,16 @@ static void add_missing(const struct msi_summary *s, struct msi_buf *to) {
 
 static void add_limits(const struct msi_summary *s, struct msi_buf *to) {
     for (int r = 0; r < s->n; r++) {
-        const struct msi_tally *tally = s->tallies[r];
-        if (!tally) continue;
-        uint64_t crowded = tally->other.count + tally->other.failed;
-        if (crowded)
+        const struct msi_op_stats *stats = s->tallies[r];
+        if (!stats) continue;
+        uint64_t oversubscribed = stats->other.count + stats->other.failed;
+        if (oversubscribed)
             msi_buf_add_format(to, "rank %d has more than %d names and sizes: %llu call%s are in \"other\"\n",
-                               r, MSI_TALLY_ROWS, (unsigned long long)crowded, plural(crowded));
-        if (tally->lost)
+                               r, MSI_OP_STATS_ROWS, (unsigned long long)oversubscribed,
+                               plural(oversubscribed));
+        if (stats->lost)
             msi_buf_add_format(to, "rank %d had no memory for %llu call%s\n", r,
-                               (unsigned long long)tally->lost, plural(tally->lost));
+                               (unsigned long long)stats->lost, plural(stats->lost));
     }
 }
 
@@ -163,8 +164,8 @@ static void add_paired(const struct msi_summary *s, const struct msi_summary_op 
         if (!named) add_operation(s, op, to);
         named = true;
         const double figures[] = {ms((double)paired->comm_ns), ms((double)paired->straggler_ns),
-                                  ms(msi_spread_means(&paired->comm).ns),
-                                  ms(msi_spread_means(&paired->straggler).ns)};
+                                  ms(msi_histogram_means(&paired->comm).ns),
+                                  ms(msi_histogram_means(&paired->straggler).ns)};
         add_figures(to, msi_size_text(s->lines[l].row->bytes, size), paired->count, figures);
     }
 }
@@ -234,7 +235,7 @@ static void add_unpaired(const struct msi_summary *s, struct msi_buf *to) {
             add_group(to, group);
             msi_buf_add_format(
                 to, ": the breakdown begins at call %llu, since a rank remembers its last %d calls\n",
-                (unsigned long long)group->floor, MSI_TALLY_MARKS);
+                (unsigned long long)group->floor, MSI_OP_STATS_MARKS);
         }
     }
 }

@@ -246,7 +246,7 @@ void test_reductions(void) {
         size_t element;
     } types[] = {{MST_F64, 8}, {MST_F32, 4}, {MST_F16, 2}, {MST_BF16, 2}, {MST_F8E4M3, 1}, {MST_F8E5M2, 1},
                  {MST_I8, 1},  {MST_U8, 1},  {MST_I32, 4}, {MST_U32, 4},  {MST_I64, 8},    {MST_U64, 8}};
-    for (const mst_backend_row *row = table->rows(); row->kinds; row++)
+    for (const mst_backend_capability *row = table->rows(); row->kinds; row++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
             for (int op = 0; op < MST_OP_COUNT; op++)
                 if (row->kinds >> MST_KIND_ALL_REDUCE & 1 && row->dtypes >> types[t].dtype & 1 &&

@@ -17,8 +17,8 @@ static bool own_probe(char *text, size_t capacity) {
     snprintf(text, capacity, "made here");
     return true;
 }
-static const mst_backend_row *own_rows(void) {
-    static const mst_backend_row rows[] = {{.kinds = 1u << MST_KIND_BROADCAST}, {0}};
+static const mst_backend_capability *own_rows(void) {
+    static const mst_backend_capability rows[] = {{.kinds = 1u << MST_KIND_BROADCAST}, {0}};
     return rows;
 }
 static mst_status own_open(const mst_backend_host *host, mst_backend_engine **engine,
@@ -137,9 +137,9 @@ static mst_status batch_open(const mst_backend_host *host, mst_backend_engine **
     *engine = (mst_backend_engine *)(void *)&in_batch;
     return MST_OK;
 }
-static const mst_backend_row *batch_rows(void) {
-    static const mst_backend_row rows[] = {{.kinds = 1u << MST_KIND_ALL_GATHER, .forms = MST_FORM_IN_PLACE},
-                                           {0}};
+static const mst_backend_capability *batch_rows(void) {
+    static const mst_backend_capability rows[] = {
+        {.kinds = 1u << MST_KIND_ALL_GATHER, .forms = MST_FORM_IN_PLACE}, {0}};
     return rows;
 }
 
@@ -255,7 +255,7 @@ void streams(void) {
 /* The sample under another name. */
 static mst_backend second;
 void register_second(void) {
-    const mst_backend_row *rows = mst_backend_rows("minimal");
+    const mst_backend_capability *rows = mst_backend_rows("minimal");
     CHECK(rows);
     second = own_table;
     second.name = "minimal2";
@@ -280,9 +280,9 @@ void register_copy(void) {
     OK(mst_backend_register(&copy));
 }
 
-static const mst_backend_row *floats_rows(void) {
-    static const mst_backend_row rows[] = {{.kinds = 1u << MST_KIND_ALL_GATHER, .dtypes = 1u << MST_F32},
-                                           {0}};
+static const mst_backend_capability *floats_rows(void) {
+    static const mst_backend_capability rows[] = {
+        {.kinds = 1u << MST_KIND_ALL_GATHER, .dtypes = 1u << MST_F32}, {0}};
     return rows;
 }
 
@@ -311,8 +311,8 @@ static mst_status both_copy(mst_backend_engine *engine, void *to, const void *fr
     memmove(to, from, bytes);
     return MST_OK;
 }
-static const mst_backend_row *both_rows(void) {
-    static const mst_backend_row rows[] = {
+static const mst_backend_capability *both_rows(void) {
+    static const mst_backend_capability rows[] = {
         {.kinds = 1u << MST_KIND_ALL_GATHER, .memories = 1u << MST_MEMORY_HOST | 1u << MST_MEMORY_CUDA}, {0}};
     return rows;
 }

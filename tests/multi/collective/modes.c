@@ -25,7 +25,7 @@ enum {
     /* What a soak may grow by after its first tenth. */
     GROWTH_KIB = 8 << 10,
     GROWTH_DESCRIPTORS = 4,
-    /* What it may come to: each group has a board, and keeps some memory of each other rank mapped. */
+    /* What it may come to: each group has a region, and keeps some memory of each other rank mapped. */
     SHARED_KIB_OF_RANK = 1500,
     MAPPED_OF_RANK = 128,
     MAPPED_BESIDES = 400,

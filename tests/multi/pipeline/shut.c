@@ -12,8 +12,8 @@ static bool probe(char *text, size_t capacity) {
     snprintf(text, capacity, "a door");
     return true;
 }
-static const mst_backend_row *rows(void) {
-    static const mst_backend_row all[] = {{.kinds = 1u << MST_KIND_SEND | 1u << MST_KIND_RECV}, {0}};
+static const mst_backend_capability *rows(void) {
+    static const mst_backend_capability all[] = {{.kinds = 1u << MST_KIND_SEND | 1u << MST_KIND_RECV}, {0}};
     return all;
 }
 static mst_status open_it(const mst_backend_host *host, mst_backend_engine **engine,

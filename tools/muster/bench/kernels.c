@@ -63,8 +63,8 @@ static void plain(struct bench *bench, size_t bytes) {
 
 static void fold(struct bench *bench, size_t bytes) {
     const struct msi_reduce_scale scale = {.factor = 1, .ranks = (int)bench->n};
-    bench->reducer->fold(bench->arrays[0], NULL, (const void *const *)bench->arrays, (int)bench->n,
-                         bytes / bench->element, &scale);
+    bench->reducer->reduce_local(bench->arrays[0], NULL, (const void *const *)bench->arrays, (int)bench->n,
+                                 bytes / bench->element, &scale);
 }
 
 /* The thread's own time, which other programs on the same core do not lengthen. */

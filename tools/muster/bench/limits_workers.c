@@ -78,7 +78,7 @@ static double add(struct member *m, size_t bytes) {
     double start = now(), spent, times = 0;
 
     do {
-        reducer->fold(m->c, NULL, in, 2, bytes / sizeof(float), NULL);
+        reducer->reduce_local(m->c, NULL, in, 2, bytes / sizeof(float), NULL);
         times++;
         spent = now() - start;
     } while (spent < m->seconds);

@@ -54,7 +54,7 @@ static void prepare(int way) {
     struct msi_prof_config config = {.enabled = way == 2 || way == 3, .prof_all = true};
     msi_recorder_set(&config, true); /* empties the rings, too */
     msi_watch_set(MSI_WATCH_FLIGHT, way == 1);
-    msi_watch_set(MSI_WATCH_SLATE, false);
+    msi_watch_set(MSI_WATCH_RANK_STATE, false);
 }
 
 static uint64_t sink; /* so that the clocks are read */

@@ -28,7 +28,7 @@ static void add_word(char *cell, const char *word) {
 }
 
 /* Does some row have the kind with that dtype, operation (-1: any) and forms, in any memory? */
-static bool has(const mst_backend_row *rows, mst_kind kind, int dtype, int op, unsigned forms) {
+static bool has(const mst_backend_capability *rows, mst_kind kind, int dtype, int op, unsigned forms) {
     for (int m = 0; m < MST_MEMORY_COUNT; m++)
         for (int d = 1; d < MST_DTYPE_COUNT; d++)
             for (int o = 0; o < MST_OP_COUNT; o++)
@@ -50,7 +50,7 @@ static unsigned forms_of(mst_kind kind) {
 }
 
 /* Operations that a kind has, but not of all dtypes that it has: "SUM of f16 bf16". */
-static void lacking_pairs(const mst_backend_row *rows, mst_kind kind, char cell[CELL_MOST]) {
+static void lacking_pairs(const mst_backend_capability *rows, mst_kind kind, char cell[CELL_MOST]) {
     for (int o = 0; o < MST_OP_COUNT; o++) {
         bool any = false;
         for (int d = 1; d < MST_DTYPE_COUNT && has(rows, kind, -1, o, 0); d++) {
@@ -67,7 +67,7 @@ static void lacking_pairs(const mst_backend_row *rows, mst_kind kind, char cell[
 }
 
 /* What of a kind is lacking, as words; empty: nothing. */
-static void lacking(const mst_backend_row *rows, mst_kind kind, char cell[CELL_MOST]) {
+static void lacking(const mst_backend_capability *rows, mst_kind kind, char cell[CELL_MOST]) {
     static const char *const forms[MST_FORM_COUNT] = {"uneven", "lists",      "in-place",
                                                       "tags",   "any-source", "deterministic"};
     for (int d = 1; d < MST_DTYPE_COUNT && msi_kind_reduces(kind); d++)
@@ -82,7 +82,7 @@ static void lacking(const mst_backend_row *rows, mst_kind kind, char cell[CELL_M
     if (n) cell[n - 1] = '\0'; /* the last semicolon */
 }
 
-static void print_cell(const mst_backend_row *rows, mst_kind kind) {
+static void print_cell(const mst_backend_capability *rows, mst_kind kind) {
     char cell[CELL_MOST] = "";
     bool message = kind == MST_KIND_SEND || kind == MST_KIND_RECV;
     if (!has(rows, kind, -1, -1, 0)) {
@@ -98,7 +98,7 @@ static void print_cell(const mst_backend_row *rows, mst_kind kind) {
 
 int info_operations(void) {
     char names[BACKENDS_MOST][NAME_MOST];
-    const mst_backend_row *rows[BACKENDS_MOST];
+    const mst_backend_capability *rows[BACKENDS_MOST];
     const char *name;
     int n = 0;
     for (int i = 0; n < BACKENDS_MOST && mst_backend_list(i, &name, NULL, NULL, 0); i++) {

@@ -66,16 +66,16 @@ static const char *show_time(double seconds, char text[32]) {
     return text;
 }
 
-static void print_candidates(const struct msi_question *question, const struct msi_request *request,
+static void print_candidates(const struct msi_cost_input *input, const struct msi_request *request,
                              const struct msi_choice *choice) {
     char time[32], moved[32], out[32];
-    double raw = (double)question->raw_size, acc = (double)question->acc_size;
+    double raw = (double)input->raw_size, acc = (double)input->acc_size;
     printf("  %-14s %10s %7s %9s %15s %15s\n", "algorithm", "predicted", "rounds", "messages", "busiest rank",
            "leave a host");
     for (size_t i = 0; i < msi_planner_count; i++) {
         struct msi_candidate c;
         if (msi_planners[i].kind != request->kind) continue;
-        msi_price(question, request, &msi_planners[i], &c);
+        msi_price(input, request, &msi_planners[i], &c);
         const struct msi_formula *f = &c.formula;
         printf("%c %-14s ", c.planner == choice->planner ? '*' : ' ', c.planner->name);
         if (c.refuses)
@@ -102,7 +102,7 @@ static int print_step(const struct msi_plan *plan, const struct msi_step *s) {
     case MSI_RECV:
         width += print_ref(s->dst, s->count);
         return width + printf(" from %d", s->peer);
-    case MSI_FOLD:
+    case MSI_REDUCE_LOCAL:
         width += print_ref(s->dst, s->count) + printf(" from %d sources, ", s->peer);
         width += print_ref(plan->sources[s->sources], s->count);
         return width + (s->peer > 1 ? printf(" …") - 2 : 0);
@@ -112,11 +112,11 @@ static int print_step(const struct msi_plan *plan, const struct msi_step *s) {
     }
 }
 
-static void print_steps(const struct msi_plan *plan, const struct msi_question *question) {
+static void print_steps(const struct msi_plan *plan, const struct msi_cost_input *input) {
     char raw[32], acc[32];
     printf("\nrank %d: %u step%s, scratch %s raw and %s accumulated\n", plan->request.rank, plan->n,
-           plan->n == 1 ? "" : "s", show_bytes((double)(plan->scratch[MSI_RAW] * question->raw_size), raw),
-           show_bytes((double)(plan->scratch[MSI_ACC] * question->acc_size), acc));
+           plan->n == 1 ? "" : "s", show_bytes((double)(plan->scratch[MSI_RAW] * input->raw_size), raw),
+           show_bytes((double)(plan->scratch[MSI_ACC] * input->acc_size), acc));
     for (uint32_t i = 0; i < plan->n; i++) {
         printf("%5u  ", i);
         int width = print_step(plan, &plan->steps[i]), shown = 0;
@@ -130,19 +130,19 @@ static void print_steps(const struct msi_plan *plan, const struct msi_question *
     }
 }
 
-static int print_plan(const struct msi_question *question, struct msi_request *request, const char *element) {
+static int print_plan(const struct msi_cost_input *input, struct msi_request *request, const char *element) {
     struct msi_choice choice;
     struct msi_plan plan = {0};
     char text[32];
-    msi_choose(question, request, &choice);
+    msi_select(input, request, &choice);
     request->chunk = choice.chunk;
     printf("%s of %s (%zu x %s) among %d ranks on %d host%s\n\n", msi_coll_name(request->kind),
-           show_bytes((double)(request->count * question->raw_size), text), request->count, element,
+           show_bytes((double)(request->count * input->raw_size), text), request->count, element,
            request->size, request->hosts.n, request->hosts.n == 1 ? "" : "s");
-    print_candidates(question, request, &choice);
+    print_candidates(input, request, &choice);
     printf("\nchosen: %s (%s)", choice.planner->name, choice.why);
     if (choice.chunk && choice.chunk < request->count)
-        printf(", in pieces of up to %s", show_bytes((double)(choice.chunk * question->raw_size), text));
+        printf(", in pieces of up to %s", show_bytes((double)(choice.chunk * input->raw_size), text));
     printf("\n");
     if (request->hosts.n == 1)
         printf(
@@ -151,7 +151,7 @@ static int print_plan(const struct msi_question *question, struct msi_request *r
         fprintf(stderr, "%s\n", mst_error());
         return EXIT_FAILED;
     }
-    print_steps(&plan, question);
+    print_steps(&plan, input);
     msi_plan_free(&plan);
     return EXIT_DONE;
 }
@@ -195,8 +195,8 @@ int info_plan(const struct opt_command *command, const struct plan_options *want
     request.count = bytes / element->raw;
     int *of = fill_hosts(wanted, &request.hosts);
     if (!of) return EXIT_FAILED;
-    struct msi_question question = {&tuning, element->raw, element->acc, wanted->deterministic};
-    int exit_status = print_plan(&question, &request, element->name);
+    struct msi_cost_input input = {&tuning, element->raw, element->acc, wanted->deterministic};
+    int exit_status = print_plan(&input, &request, element->name);
     free(of);
     return exit_status;
 }

@@ -32,8 +32,8 @@ static void judge(struct page_job *job) {
             f->ranks[flight->rank] =
                 (struct msi_flight_of){&flight->view, false, flight->blames, flight->reason};
     }
-    bool judged = msi_flight_judge(f->ranks, f->size, &f->verdicts);
-    if (judged) msi_flight_say_verdicts(&f->verdicts, &lines);
+    bool judged = msi_flight_diagnose(f->ranks, f->size, &f->diagnoses);
+    if (judged) msi_flight_print_diagnoses(&f->diagnoses, &lines);
     write_sentences(&lines, &f->words);
     job->failed |= !judged || lines.failed || f->words.failed;
     msi_buf_free(&lines);
@@ -76,7 +76,7 @@ void page_flights_free(struct page_job *job) {
     if (f == NULL) return;
     for (int i = 0; i < f->n; i++) page_flight_free(&f->list[i]);
     for (size_t i = 0; i < f->n_kept; i++) free(f->kept[i]);
-    msi_verdicts_free(&f->verdicts);
+    msi_diagnoses_free(&f->diagnoses);
     page_set_free(&f->texts);
     text_free(&f->words);
     free(f->kept);
@@ -87,7 +87,7 @@ void page_flights_free(struct page_job *job) {
 }
 
 const struct msi_flight_op *page_flight_current(const struct page_flights *flights, int rank) {
-    return rank < flights->size ? flights->verdicts.in[rank] : NULL;
+    return rank < flights->size ? flights->diagnoses.in[rank] : NULL;
 }
 
 const struct msi_flight_op *page_flight_done(const struct flight *flight) {

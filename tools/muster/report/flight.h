@@ -24,8 +24,8 @@ struct page_flights {
     char **kept;           /* … which stay where they are */
     size_t n_kept, kept_capacity;
     struct msi_flight_of *ranks; /* all of the world */
-    struct msi_verdicts verdicts;
-    struct text words; /* the verdicts: sentences */
+    struct msi_diagnoses diagnoses;
+    struct text words; /* the diagnoses: sentences */
 };
 
 /* flight_file.c: reads the file of a rank, which adds its texts to the job's. False: it cannot be used, and why says why. */

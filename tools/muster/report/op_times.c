@@ -64,7 +64,7 @@ static double mean_rate(const int64_t *values, size_t first, size_t last, int64_
 /* Both arrays are put into order. */
 static struct page_figures figures_of(const struct layout *t, int64_t *took, int64_t *moving, size_t n,
                                       const struct page_operation *o) {
-    size_t cut = (size_t)msi_spread_trimmed(n), kept = n - 2 * cut;
+    size_t cut = (size_t)msi_histogram_trimmed(n), kept = n - 2 * cut;
     struct page_figures f = {.count = (int64_t)n};
     double sum = 0;
 

@@ -235,14 +235,14 @@ static void put_call(const struct flight *flight, const char *key, const struct 
 }
 
 static void put_failure(const struct page_job *job, struct msi_json_out *out) {
-    static const char *const kinds[MSI_VERDICT_KINDS] = {
-        [MSI_VERDICT_NONE] = "none",         [MSI_VERDICT_BEHIND] = "behind",
-        [MSI_VERDICT_MISSING] = "missing",   [MSI_VERDICT_LOST] = "lost",
-        [MSI_VERDICT_CIRCLE] = "circle",     [MSI_VERDICT_DIFFERENT] = "different",
-        [MSI_VERDICT_TOGETHER] = "together",
+    static const char *const kinds[MSI_DIAGNOSIS_KINDS] = {
+        [MSI_DIAGNOSIS_NONE] = "none",         [MSI_DIAGNOSIS_BEHIND] = "behind",
+        [MSI_DIAGNOSIS_MISSING] = "missing",   [MSI_DIAGNOSIS_LOST] = "lost",
+        [MSI_DIAGNOSIS_CIRCLE] = "circle",     [MSI_DIAGNOSIS_DIFFERENT] = "different",
+        [MSI_DIAGNOSIS_TOGETHER] = "together",
     };
     const struct page_flights *f = job->flights;
-    const struct msi_verdict *verdict = f != NULL ? &f->verdicts.of[0] : NULL;
+    const struct msi_diagnosis *verdict = f != NULL ? &f->diagnoses.of[0] : NULL;
 
     msi_json_put_key(out, "failure");
     if (!page_flights_any(job)) {

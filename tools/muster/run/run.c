@@ -80,15 +80,15 @@ static void tell(const struct worker_env_facts *facts, const struct job_options 
 
 static int run_with_facts(const struct run_options *o, struct worker_env_facts *facts,
                           struct job_options job) {
-    struct slates slates;
+    struct states states;
 
-    slates_open(&slates, job.n);
-    job.slates = &slates;
-    facts->slates = slates.fd;
+    rank_states_open(&states, job.n);
+    job.states = &states;
+    facts->states = states.fd;
     job.facts = facts;
     if (o->verbose) tell(facts, &job);
     int status = job_run(&job);
-    slates_close(&slates);
+    rank_states_close(&states);
     return status;
 }
 

@@ -90,7 +90,7 @@ static mst_status measure(const struct tune *tune, struct tune_point *p, double 
 
 /* All that can be done here, and what it is made of. */
 static void list_points(struct tune *tune, const struct msi_tuning *tuning) {
-    const struct msi_question question = {.tuning = tuning, .raw_size = 4, .acc_size = 4};
+    const struct msi_cost_input input = {.tuning = tuning, .raw_size = 4, .acc_size = 4};
     for (size_t i = 0; i < msi_planner_count; i++) {
         enum msi_kind kind = msi_planners[i].kind;
         int sizes = kind == MSI_KIND_BARRIER ? 1 : TUNE_SIZES;
@@ -102,9 +102,9 @@ static void list_points(struct tune *tune, const struct msi_tuning *tuning) {
             if (p->count == 0) p->count = 1;
             struct msi_request request = request_of(tune, p);
             struct msi_candidate candidate;
-            msi_price(&question, &request, p->planner, &candidate);
+            msi_price(&input, &request, p->planner, &candidate);
             if (candidate.refuses) continue;
-            msi_amounts(&question, &request, &candidate.formula, p->amounts);
+            msi_amounts(&input, &request, &candidate.formula, p->amounts);
             tune->n++;
         }
     }

@@ -73,16 +73,16 @@ static int start_ranks(const struct tune_options *wanted, int argc, char **argv)
 static mst_status look_around(struct tune *tune) {
     tune->world = msi_api_group("muster tune", NULL, NULL);
     if (!tune->world) return mst_last_error()->status;
-    const struct msi_roster *roster = &tune->world->world->roster;
+    const struct msi_members *members = &tune->world->world->members;
     tune->rank = tune->world->rank;
     tune->size = tune->world->size;
     int *of = malloc((size_t)tune->size * sizeof *of);
     if (!of) return msi_fail_memory();
-    tune->hosts = (struct msi_hosts){.n = roster->host_count, .of = of};
+    tune->hosts = (struct msi_hosts){.n = members->host_count, .of = of};
     for (int r = 0; r < tune->size; r++) {
-        of[r] = roster->members[r].host;
-        if (roster->local_sizes[of[r]] > tune->hosts.largest)
-            tune->hosts.largest = roster->local_sizes[of[r]];
+        of[r] = members->members[r].host;
+        if (members->local_sizes[of[r]] > tune->hosts.largest)
+            tune->hosts.largest = members->local_sizes[of[r]];
     }
     size_t bytes = tune_sizes[TUNE_SIZES - 1] + (size_t)tune->size * sizeof(float);
     tune->in = calloc(1, bytes);

@@ -10,9 +10,9 @@
  * itself, that one is the cause, and so on; ranks that blame each other leave it at the first.
  */
 const struct worker *verdict(const struct worker *first, const struct worker *workers, int n,
-                             const struct slates *slates);
+                             const struct states *states);
 
 /* The rank of the world that a worker's last error in muster blames; -1: none. */
-int verdict_blames(const struct worker *worker, const struct slates *slates);
+int verdict_blames(const struct worker *worker, const struct states *states);
 
 #endif

@@ -54,7 +54,7 @@ static void put_lines(struct text_room *t, const char *tail, size_t len) {
 }
 
 /* "mst_all_reduce #12 of 4 ranks, 1024 f32, at train.c:88 (step)" */
-static void put_call(struct text_room *t, const struct slate_view *v) {
+static void put_call(struct text_room *t, const struct rank_state_view *v) {
     if (!v->has_call) return;
     text_put(t, "  %s  %s", v->under_way ? "in       " : "last call", v->operation);
     if (v->sequence != 0) text_put(t, " #%llu", (unsigned long long)v->sequence);
@@ -66,7 +66,7 @@ static void put_call(struct text_room *t, const struct slate_view *v) {
     text_put(t, "\n");
 }
 
-static void put_error(struct text_room *t, const struct slate_view *v) {
+static void put_error(struct text_room *t, const struct rank_state_view *v) {
     if (!v->has_error) return;
     text_put(t, "  error      %s", mst_status_name(v->status));
     if (v->is_earlier && v->error_operation[0] != '\0') text_put(t, " in %s", v->error_operation);
@@ -104,8 +104,8 @@ void report_failure(const struct worker *worker, const char *what_failed, const 
         text_put(&t, "%s\n", worker->dumped ? ", core dumped" : "");
     }
     if (more->why[0] != '\0') text_put(&t, "  cause      %s\n", more->why);
-    put_call(&t, more->slate);
-    put_error(&t, more->slate);
+    put_call(&t, more->state);
+    put_error(&t, more->state);
     put_message(&t, more->message);
     if (more->flights != NULL) text_put(&t, "  flight recorder: muster report %s\n", more->flights);
     if (more->tail_len == 0) return;

@@ -11,10 +11,10 @@ enum { REPORT_MAX = 16384, REPORT_LINES = 20, REPORT_MESSAGE = 2048 };
 
 /* What is known of a failure besides how the process ended. */
 struct report_more {
-    const struct slate_view *slate; /* what it was doing in muster */
-    const char *why;                /* "": its end says why */
-    const char *message;            /* of its error file; "": none */
-    const char *tail;               /* of its stderr */
+    const struct rank_state_view *state; /* what it was doing in muster */
+    const char *why;                     /* "": its end says why */
+    const char *message;                 /* of its error file; "": none */
+    const char *tail;                    /* of its stderr */
     size_t tail_len;
     const char *flights; /* directory of flight recorders; NULL: none */
 };

@@ -48,11 +48,11 @@ static void describe_failure(struct job *job, bool again, char text[REPORT_MAX])
     if (job->root == NULL || job->root->exec_error != 0) return;
     if (again) snprintf(what, sizeof what, "attempt %d", job->place.generation);
     size_t len = output_tail(job->output, job->root->local_rank, tail);
-    struct slate_view slate;
+    struct rank_state_view state;
     char message[REPORT_MESSAGE];
-    slates_read(job->options->slates, job->root->local_rank, &slate);
+    rank_states_read(job->options->states, job->root->local_rank, &state);
     read_error_file(job, message, sizeof message);
-    struct report_more more = {&slate, job->why, message,
+    struct report_more more = {&state, job->why, message,
                                tail,   len,      job->kept_flights ? job->options->trace : NULL};
     report_failure(job->root, what, &more, text);
 }
@@ -78,7 +78,7 @@ static void report_to_company(struct job *job) {
     if (job->root != NULL) {
         outcome.rank = job->root->rank;
         outcome.status = job_root_status(job->root);
-        outcome.culprit = verdict_blames(job->root, job->options->slates);
+        outcome.culprit = verdict_blames(job->root, job->options->states);
         outcome.final = job->root->exec_error != 0 || job->output_broken;
     }
     company_tell_stopped(job->company, &outcome);
@@ -113,7 +113,7 @@ static void all_gone(struct job *job) {
     job->phase = DRAINING;
     progress_stop(&job->progress);
     if (job->root != NULL)
-        job->root = verdict(job->root, job->workers.list, job->options->n, job->options->slates);
+        job->root = verdict(job->root, job->workers.list, job->options->n, job->options->states);
     if (job->root != NULL && job->root->code == 0 && job->why[0] == '\0')
         snprintf(job->why, sizeof job->why, "it exited while other ranks still needed it");
     if (failed) job_keep_flights(job);

@@ -1,6 +1,6 @@
 /*
  * flight.c - the flight recorders of a job's ranks: files of them after a failure and when the launcher is asked, and then what each
- * rank does, in words. They are read from the ranks' slates, which notice nothing. See job_internal.h.
+ * rank does, in words. They are read from the ranks' states, which notice nothing. See job_internal.h.
  */
 #include "run/job/job_internal.h"
 
@@ -22,7 +22,7 @@
 struct flight {
     struct msi_flight_room room;
     bool any; /* it has recorded something */
-    struct slate_view slate;
+    struct rank_state_view state;
     char reason[1200];
 };
 
@@ -41,18 +41,18 @@ static void flights_free(struct flights *f) {
 /* The rank's last error; or how it ended, if nobody wanted it to. */
 static void say_reason(const struct worker *worker, struct flight *flight) {
     flight->reason[0] = '\0';
-    if (flight->slate.has_error)
-        snprintf(flight->reason, sizeof flight->reason, "%s: %s", mst_status_name(flight->slate.status),
-                 flight->slate.message);
+    if (flight->state.has_error)
+        snprintf(flight->reason, sizeof flight->reason, "%s: %s", mst_status_name(flight->state.status),
+                 flight->state.message);
     else if (!worker->running && worker->unasked && worker->code != 0)
         report_one_line(worker, flight->reason, sizeof flight->reason);
 }
 
 static void read_one(const struct job *job, const struct worker *worker, struct msi_flight *copy,
                      struct flight *flight) {
-    flight->any = slates_flight(job->options->slates, worker->local_rank, copy) &&
+    flight->any = rank_states_flight(job->options->states, worker->local_rank, copy) &&
                   msi_flight_look(copy, msi_tick_look(), &flight->room);
-    slates_read(job->options->slates, worker->local_rank, &flight->slate);
+    rank_states_read(job->options->states, worker->local_rank, &flight->state);
     say_reason(worker, flight);
 }
 
@@ -74,7 +74,7 @@ static bool flights_read(const struct job *job, struct flights *f) {
         if (worker->rank < size)
             f->ranks[worker->rank] =
                 (struct msi_flight_of){.view = flight->any ? &flight->room.view : NULL,
-                                       .blames = flight->slate.has_error ? flight->slate.culprit : -1,
+                                       .blames = flight->state.has_error ? flight->state.culprit : -1,
                                        .reason = worker->running ? NULL : flight->reason};
     }
     free(copy);
@@ -88,7 +88,7 @@ static void name_file(char path[PATH_MAX], const char *dir, int rank) {
 /* 0, or an errno. */
 static int write_one(const struct job *job, const char *dir, const struct worker *worker,
                      const struct flight *flight) {
-    const struct slate_view *slate = &flight->slate;
+    const struct rank_state_view *state = &flight->state;
     char path[PATH_MAX], host[MSI_HOST_MAX];
     struct msi_buf text = {0};
 
@@ -97,8 +97,8 @@ static int write_one(const struct job *job, const char *dir, const struct worker
                                  .pid = (int)worker->pid,
                                  .host = msi_host_name(host),
                                  .reason = flight->reason,
-                                 .error = slate->has_error ? slate->status : MST_OK,
-                                 .culprit = slate->culprit};
+                                 .error = state->has_error ? state->status : MST_OK,
+                                 .culprit = state->culprit};
     msi_flight_write(&flight->room.view, &who, &text);
     name_file(path, dir, worker->rank);
     int error = msi_flight_save(path, &text);
@@ -147,11 +147,11 @@ static const char *choose_directory(const struct job *job, char dir[PATH_MAX]) {
 /* The verdict, each line of it the launcher's. */
 static void say_verdict(const struct job *job, const struct flights *f, struct msi_buf *text) {
     struct msi_buf lines = {0};
-    struct msi_verdicts verdicts;
+    struct msi_diagnoses diagnoses;
 
-    if (msi_flight_judge(f->ranks, job->place.world_size, &verdicts))
-        msi_flight_say_verdicts(&verdicts, &lines);
-    msi_verdicts_free(&verdicts);
+    if (msi_flight_diagnose(f->ranks, job->place.world_size, &diagnoses))
+        msi_flight_print_diagnoses(&diagnoses, &lines);
+    msi_diagnoses_free(&diagnoses);
     const char *at = (const char *)lines.data, *end = at + lines.len;
     while (at < end) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
@@ -162,21 +162,21 @@ static void say_verdict(const struct job *job, const struct flights *f, struct m
     msi_buf_free(&lines);
 }
 
-/* It has not communicated yet: what the slate says that it does. */
+/* It has not communicated yet: what the state says that it does. */
 static bool is_joining(const struct flight *flight) {
-    return (!flight->any || flight->room.view.n == 0) && flight->slate.has_call && flight->slate.under_way;
+    return (!flight->any || flight->room.view.n == 0) && flight->state.has_call && flight->state.under_way;
 }
 
 static void say_one(const struct flight *flight, struct msi_buf *text) {
-    const struct slate_view *slate = &flight->slate;
+    const struct rank_state_view *state = &flight->state;
 
     if (!is_joining(flight)) {
         msi_flight_say_rank(flight->any ? &flight->room.view : NULL, text);
         return;
     }
-    msi_buf_add_format(text, "in %s", slate->operation);
-    if (slate->file[0] != '\0')
-        msi_buf_add_format(text, ", at %s:%d (%s)", slate->file, slate->line, slate->function);
+    msi_buf_add_format(text, "in %s", state->operation);
+    if (state->file[0] != '\0')
+        msi_buf_add_format(text, ", at %s:%d (%s)", state->file, state->line, state->function);
 }
 
 /* "rank 1 has not called mst_init, in which ranks 0, 2 wait": nothing else is worth a verdict then. False: it is not so. */
@@ -184,14 +184,14 @@ static bool say_absent(const struct job *job, const struct flights *f, struct ms
     int absent = 0, joining = 0;
 
     for (int i = 0; i < f->n; i++) {
-        absent += job->workers.list[i].running && !f->list[i].slate.has_call;
+        absent += job->workers.list[i].running && !f->list[i].state.has_call;
         joining += is_joining(&f->list[i]);
     }
     if (absent == 0 || joining == 0) return false;
     msi_buf_add_format(text, "muster run: %d rank%s not called mst_init, in which %d wait%s:", absent,
                        absent == 1 ? " has" : "s have", joining, joining == 1 ? "s" : "");
     for (int i = 0, n = 0; i < f->n && n < 8; i++)
-        if (job->workers.list[i].running && !f->list[i].slate.has_call)
+        if (job->workers.list[i].running && !f->list[i].state.has_call)
             msi_buf_add_format(text, "%s rank %d", n++ ? "," : "", job->workers.list[i].rank);
     msi_buf_add_u8(text, '\n');
     return true;

@@ -86,7 +86,7 @@ static int start(struct job *job) {
     facts.generation = job->place.generation;
     if (job->company != NULL) facts.run_id = company_run_id(job->company);
     output_begin(job->output, facts.world_size - 1);
-    slates_begin(job->options->slates, facts.world_size);
+    rank_states_begin(job->options->states, facts.world_size);
     job_drop_flights(job);
     if (job->company == NULL) tell_hosts(job);
     int rc = worker_env_open(&env, &facts);
@@ -232,7 +232,7 @@ int job_run(const struct job_options *options) {
         fprintf(stderr, "muster run: cannot set up the launcher: %s\n", uv_strerror(rc));
     } else {
         struct progress_options progress = {.loop = &job.loop,
-                                            .slates = options->slates,
+                                            .states = options->states,
                                             .workers = &job.workers,
                                             .output = job.output,
                                             .may_redraw = options->prefix,

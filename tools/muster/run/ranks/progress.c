@@ -1,5 +1,5 @@
 /*
- * progress.c - see progress.h. Ranks cannot ring the launcher, so it looks at their slates: often while some wait for
+ * progress.c - see progress.h. Ranks cannot ring the launcher, so it looks at their states: often while some wait for
  * others, every two seconds while nothing has begun, and not at all once everybody has joined.
  */
 #include "run/ranks/progress.h"
@@ -47,7 +47,7 @@ void progress_close(struct progress *p) {
 }
 
 void progress_start(struct progress *p) {
-    if (p->options.slates->fd < 0) return;
+    if (p->options.states->fd < 0) return;
     p->since = 0;
     p->absent = -1;
     p->pause = FIRST_LOOK_MS;
@@ -70,13 +70,14 @@ void progress_stop(struct progress *p) {
     take_back(p);
 }
 
-static bool waits(const struct slates *slates, const struct worker *worker) {
-    struct slate_stage stage = slates_stage(slates, worker->local_rank);
-    return worker->running && stage.phase == MSI_SLATE_JOINING && stage.is_here && stage.rank == worker->rank;
+static bool waits(const struct states *states, const struct worker *worker) {
+    struct rank_stage stage = rank_states_stage(states, worker->local_rank);
+    return worker->running && stage.phase == MSI_RANK_STATE_JOINING && stage.is_here &&
+           stage.rank == worker->rank;
 }
 
-static bool is_missing(const struct slates *slates, const struct worker *worker) {
-    return slates_stage(slates, worker->local_rank).phase == MSI_SLATE_NOTHING;
+static bool is_missing(const struct states *states, const struct worker *worker) {
+    return rank_states_stage(states, worker->local_rank).phase == MSI_RANK_STATE_NOTHING;
 }
 
 static struct census count(const struct progress *p) {
@@ -85,11 +86,11 @@ static struct census count(const struct progress *p) {
 
     for (int i = 0; i < w->options.n; i++) {
         const struct worker *worker = &w->list[i];
-        enum msi_slate_phase phase = slates_stage(p->options.slates, i).phase;
+        enum msi_rank_phase phase = rank_states_stage(p->options.states, i).phase;
 
-        c.joining += waits(p->options.slates, worker);
-        c.there += phase != MSI_SLATE_NOTHING && phase != MSI_SLATE_JOINING;
-        if (phase != MSI_SLATE_NOTHING) continue;
+        c.joining += waits(p->options.states, worker);
+        c.there += phase != MSI_RANK_STATE_NOTHING && phase != MSI_RANK_STATE_JOINING;
+        if (phase != MSI_RANK_STATE_NOTHING) continue;
         c.missing++;
         if (!worker->running && worker->code == 0 && c.absent < 0) c.absent = i;
     }
@@ -98,12 +99,12 @@ static struct census count(const struct progress *p) {
 
 /* The ranks that are so, NAMED at most. */
 static void put_ranks(struct text_room *l, const struct progress *p,
-                      bool (*are)(const struct slates *, const struct worker *), bool with_pids) {
+                      bool (*are)(const struct states *, const struct worker *), bool with_pids) {
     const struct workers *w = p->options.workers;
     int n = 0;
 
     for (int i = 0; i < w->options.n; i++) {
-        if (!are(p->options.slates, &w->list[i]) || n++ >= NAMED) continue;
+        if (!are(p->options.states, &w->list[i]) || n++ >= NAMED) continue;
         text_put(l, with_pids ? "%srank %d (pid %d)" : "%srank %d", n == 1 ? "" : ", ", w->list[i].rank,
                  (int)w->list[i].pid);
     }

@@ -1,8 +1,8 @@
 /*
- * progress.h - watches, through the slates, how the ranks of this host come together: says who is missing when a start
+ * progress.h - watches, through the states, how the ranks of this host come together: says who is missing when a start
  * takes long, and notices that a rank has ended which others wait for in vain.
  *
- * A job that does not use muster has nothing on its slates, and nothing is said. All of it runs on the loop's thread.
+ * A job that does not use muster has nothing on its states, and nothing is said. All of it runs on the loop's thread.
  */
 #ifndef MUSTER_TOOL_RUN_RANKS_PROGRESS_H
 #define MUSTER_TOOL_RUN_RANKS_PROGRESS_H
@@ -15,7 +15,7 @@ enum { PROGRESS_WHY = 512 };
 
 struct progress_options {
     uv_loop_t *loop;
-    const struct slates *slates;
+    const struct states *states;
     const struct workers *workers;
     struct output *output;
     bool may_redraw; /* nobody but the output writes to the terminal */

@@ -15,40 +15,41 @@ enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
 #define get(field) atomic_load_explicit(&(field), memory_order_relaxed)
 
-static struct msi_slate *slate_of(const struct slates *slates, int local_rank) {
-    return (struct msi_slate *)(void *)(slates->memory + (size_t)local_rank * MSI_SLATE_SLOT);
+static struct msi_rank_state *rank_state_of(const struct states *states, int local_rank) {
+    return (struct msi_rank_state *)(void *)(states->memory + (size_t)local_rank * MSI_RANK_STATE_SLOT);
 }
 
-void slates_open(struct slates *slates, int n) {
-    size_t bytes = (size_t)n * MSI_SLATE_SLOT;
+void rank_states_open(struct states *states, int n) {
+    size_t bytes = (size_t)n * MSI_RANK_STATE_SLOT;
 
-    *slates = (struct slates){.fd = memfd_create(MSI_SLATE_MEMFD, MFD_CLOEXEC | MFD_ALLOW_SEALING), .n = n};
-    if (slates->fd < 0) return;
+    *states =
+        (struct states){.fd = memfd_create(MSI_RANK_STATE_MEMFD, MFD_CLOEXEC | MFD_ALLOW_SEALING), .n = n};
+    if (states->fd < 0) return;
     void *memory = MAP_FAILED;
     void (*before)(int) = signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files counts here, too */
-    if (ftruncate(slates->fd, (off_t)bytes) == 0 && fcntl(slates->fd, F_ADD_SEALS, SEALS) == 0)
-        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, slates->fd, 0);
+    if (ftruncate(states->fd, (off_t)bytes) == 0 && fcntl(states->fd, F_ADD_SEALS, SEALS) == 0)
+        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, states->fd, 0);
     signal(SIGXFSZ, before);
     if (memory == MAP_FAILED) {
-        close(slates->fd);
-        slates->fd = -1;
+        close(states->fd);
+        states->fd = -1;
         return;
     }
-    slates->memory = memory;
+    states->memory = memory;
 }
 
-void slates_close(struct slates *slates) {
-    if (slates->fd < 0) return;
-    munmap(slates->memory, (size_t)slates->n * MSI_SLATE_SLOT);
-    close(slates->fd);
-    slates->fd = -1;
+void rank_states_close(struct states *states) {
+    if (states->fd < 0) return;
+    munmap(states->memory, (size_t)states->n * MSI_RANK_STATE_SLOT);
+    close(states->fd);
+    states->fd = -1;
 }
 
-void slates_begin(struct slates *slates, int world_size) {
-    slates->world_size = world_size;
-    for (int i = 0; i < slates->n && slates->fd >= 0; i++) {
-        memset(slate_of(slates, i), 0, MSI_SLATE_SLOT);
-        atomic_store_explicit(&slate_of(slates, i)->magic, MSI_SLATE_MAGIC, memory_order_relaxed);
+void rank_states_begin(struct states *states, int world_size) {
+    states->world_size = world_size;
+    for (int i = 0; i < states->n && states->fd >= 0; i++) {
+        memset(rank_state_of(states, i), 0, MSI_RANK_STATE_SLOT);
+        atomic_store_explicit(&rank_state_of(states, i)->magic, MSI_RANK_STATE_MAGIC, memory_order_relaxed);
     }
 }
 
@@ -63,65 +64,65 @@ static int whole(uint32_t number) {
     return number <= INT32_MAX ? (int)number : 0;
 }
 
-struct slate_stage slates_stage(const struct slates *slates, int local_rank) {
-    struct slate_stage stage = {.phase = MSI_SLATE_NOTHING, .rank = -1};
-    if (slates->fd < 0) return stage;
-    struct msi_slate *slate = slate_of(slates, local_rank);
-    uint32_t phase = get(slate->phase);
+struct rank_stage rank_states_stage(const struct states *states, int local_rank) {
+    struct rank_stage stage = {.phase = MSI_RANK_STATE_NOTHING, .rank = -1};
+    if (states->fd < 0) return stage;
+    struct msi_rank_state *state = rank_state_of(states, local_rank);
+    uint32_t phase = get(state->phase);
 
-    if (get(slate->magic) != MSI_SLATE_MAGIC || phase >= MSI_SLATE_PHASES) return stage;
-    stage.phase = (enum msi_slate_phase)phase;
-    stage.rank = whole(get(slate->rank));
-    stage.is_here = get(slate->size) == (uint32_t)slates->world_size;
+    if (get(state->magic) != MSI_RANK_STATE_MAGIC || phase >= MSI_RANK_STATE_PHASES) return stage;
+    stage.phase = (enum msi_rank_phase)phase;
+    stage.rank = whole(get(state->rank));
+    stage.is_here = get(state->size) == (uint32_t)states->world_size;
     return stage;
 }
 
-static void read_call(struct msi_slate *slate, struct slate_view *view) {
-    uint64_t call = get(slate->call);
-    uint64_t about = get(slate->about), where = get(slate->where);
+static void read_call(struct msi_rank_state *state, struct rank_state_view *view) {
+    uint64_t call = get(state->call);
+    uint64_t about = get(state->about), where = get(state->where);
     uint64_t dtype = about >> 32, place = where >> 32;
 
-    view->has_call = call > 1 && place < MSI_SLATE_PLACES;
+    view->has_call = call > 1 && place < MSI_RANK_STATE_PLACES;
     if (!view->has_call) return;
     view->under_way = call % 2 != 0;
-    copy(view->operation, slate->places[place].operation, sizeof view->operation);
-    copy(view->file, slate->places[place].file, sizeof view->file);
-    copy(view->function, slate->places[place].function, sizeof view->function);
-    view->sequence = get(slate->sequence);
-    view->count = get(slate->count);
+    copy(view->operation, state->places[place].operation, sizeof view->operation);
+    copy(view->file, state->places[place].file, sizeof view->file);
+    copy(view->function, state->places[place].function, sizeof view->function);
+    view->sequence = get(state->sequence);
+    view->count = get(state->count);
     view->ranks = whole((uint32_t)about);
     view->line = whole((uint32_t)where);
     view->dtype = dtype < MST_DTYPE_COUNT ? (int)dtype : 0;
     view->has_call = view->operation[0] != '\0';
 }
 
-static void read_error(struct msi_slate *slate, int world_size, struct slate_view *view) {
-    uint32_t status = get(slate->status);
-    int32_t culprit = get(slate->culprit);
+static void read_error(struct msi_rank_state *state, int world_size, struct rank_state_view *view) {
+    uint32_t status = get(state->status);
+    int32_t culprit = get(state->culprit);
 
     view->has_error = status != MST_OK && status < MST_STATUS_COUNT;
     view->culprit = -1;
     if (!view->has_error) return;
     view->status = (mst_status)status;
     if (culprit >= 0 && culprit < world_size) view->culprit = culprit;
-    view->error_sequence = get(slate->error_sequence);
-    view->is_earlier = get(slate->error_call) != (get(slate->call) | 1);
-    copy(view->error_operation, slate->error_operation, sizeof view->error_operation);
-    copy(view->message, slate->message, sizeof view->message);
-    copy(view->remedy, slate->remedy, sizeof view->remedy);
+    view->error_sequence = get(state->error_sequence);
+    view->is_earlier = get(state->error_call) != (get(state->call) | 1);
+    copy(view->error_operation, state->error_operation, sizeof view->error_operation);
+    copy(view->message, state->message, sizeof view->message);
+    copy(view->remedy, state->remedy, sizeof view->remedy);
 }
 
-void slates_read(const struct slates *slates, int local_rank, struct slate_view *view) {
-    *view = (struct slate_view){.stage = slates_stage(slates, local_rank), .culprit = -1};
-    if (slates->fd < 0 || get(slate_of(slates, local_rank)->magic) != MSI_SLATE_MAGIC) return;
-    read_call(slate_of(slates, local_rank), view);
-    read_error(slate_of(slates, local_rank), slates->world_size, view);
+void rank_states_read(const struct states *states, int local_rank, struct rank_state_view *view) {
+    *view = (struct rank_state_view){.stage = rank_states_stage(states, local_rank), .culprit = -1};
+    if (states->fd < 0 || get(rank_state_of(states, local_rank)->magic) != MSI_RANK_STATE_MAGIC) return;
+    read_call(rank_state_of(states, local_rank), view);
+    read_error(rank_state_of(states, local_rank), states->world_size, view);
 }
 
-bool slates_flight(const struct slates *slates, int local_rank, struct msi_flight *copy) {
-    if (slates->fd < 0) return false;
-    msi_flight_copy(
-        (const struct msi_flight *)(const void *)((char *)slate_of(slates, local_rank) + MSI_SLATE_OWN),
-        copy);
+bool rank_states_flight(const struct states *states, int local_rank, struct msi_flight *copy) {
+    if (states->fd < 0) return false;
+    msi_flight_copy((const struct msi_flight *)(const void *)((char *)rank_state_of(states, local_rank) +
+                                                              MSI_RANK_STATE_OWN),
+                    copy);
     return true;
 }

@@ -11,24 +11,24 @@
 #include "base/rank_state.h"
 #include "prof/flight/flight.h"
 
-struct slates {
+struct states {
     int fd; /* -1: there are none */
     int n, world_size;
     unsigned char *memory;
 };
 
 /* How far a rank has come. */
-struct slate_stage {
-    enum msi_slate_phase phase;
+struct rank_stage {
+    enum msi_rank_phase phase;
     int rank;     /* as it calls itself, in the world ... */
     bool is_here; /* ... that all ranks of the job are in, as far as can be told */
 };
 
 /* What a rank has noted, as copies. */
-struct slate_view {
-    struct slate_stage stage;
+struct rank_state_view {
+    struct rank_stage stage;
     bool has_call, under_way;
-    char operation[MSI_SLATE_NAME], file[MSI_SLATE_FILE], function[MSI_SLATE_NAME];
+    char operation[MSI_RANK_STATE_NAME], file[MSI_RANK_STATE_FILE], function[MSI_RANK_STATE_NAME];
     uint64_t sequence, count;
     int ranks, line; /* 0: not known */
     int dtype;
@@ -36,19 +36,19 @@ struct slate_view {
     mst_status status;
     int culprit;
     uint64_t error_sequence;
-    char error_operation[64], message[MSI_SLATE_MESSAGE], remedy[MSI_SLATE_REMEDY];
+    char error_operation[64], message[MSI_RANK_STATE_MESSAGE], remedy[MSI_RANK_STATE_REMEDY];
 };
 
 /* Never fails: there may be none afterwards. */
-void slates_open(struct slates *slates, int n);
-void slates_close(struct slates *slates);
+void rank_states_open(struct states *states, int n);
+void rank_states_close(struct states *states);
 
 /* Empties all, for ranks to come, of a world of that size. */
-void slates_begin(struct slates *slates, int world_size);
+void rank_states_begin(struct states *states, int world_size);
 
-struct slate_stage slates_stage(const struct slates *slates, int local_rank);
+struct rank_stage rank_states_stage(const struct states *states, int local_rank);
 /* Copies what the rank recorded last, unchecked; false: there is no memory for it. */
-bool slates_flight(const struct slates *slates, int local_rank, struct msi_flight *copy);
-void slates_read(const struct slates *slates, int local_rank, struct slate_view *view);
+bool rank_states_flight(const struct states *states, int local_rank, struct msi_flight *copy);
+void rank_states_read(const struct states *states, int local_rank, struct rank_state_view *view);
 
 #endif

@@ -36,7 +36,7 @@ static const char *const replaced[] = {
     "TORCHELASTIC_RUN_ID",
     "TORCHELASTIC_USE_AGENT_STORE",
     "TORCHELASTIC_ERROR_FILE",
-    MSI_SLATE_VARIABLE,
+    MSI_RANK_STATE_VARIABLE,
 };
 enum {
     N_REPLACED = sizeof replaced / sizeof replaced[0],
@@ -135,7 +135,7 @@ int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts
     env->vars = calloc(WORKER_ENV_PER_RANK + 2 + OWNED_MAX + n + facts->n_extra + 1, sizeof env->vars[0]);
     env->log_dir = facts->log_dir;
     env->generation = facts->generation;
-    env->slates = facts->slates;
+    env->states = facts->states;
     if (facts->log_dir != NULL) env->error_file = malloc(ERROR_FILE_MAX);
     bool whole =
         env->owned != NULL && env->vars != NULL && (env->error_file != NULL) == (facts->log_dir != NULL);
@@ -145,7 +145,7 @@ int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts
     }
     for (int i = 0; i < WORKER_ENV_PER_RANK; i++) env->vars[at++] = env->per_rank[i];
     if (env->error_file != NULL) env->vars[at++] = env->error_file;
-    if (env->slates >= 0) env->vars[at++] = env->slate;
+    if (env->states >= 0) env->vars[at++] = env->state;
     for (size_t i = 0; env->owned[i] != NULL; i++) env->vars[at++] = env->owned[i];
     for (size_t i = 0; i < n; i++)
         if (is_inherited(environ[i], facts)) env->vars[at++] = environ[i];
@@ -170,8 +170,8 @@ char **worker_env_of(struct worker_env *env, int rank, int local_rank) {
     snprintf(env->per_rank[0], WORKER_ENV_TEXT, "RANK=%d", rank);
     snprintf(env->per_rank[1], WORKER_ENV_TEXT, "LOCAL_RANK=%d", local_rank);
     snprintf(env->per_rank[2], WORKER_ENV_TEXT, "ROLE_RANK=%d", rank);
-    snprintf(env->slate, WORKER_ENV_TEXT, MSI_SLATE_VARIABLE "=/proc/%d/fd/%d:%d", (int)getpid(), env->slates,
-             local_rank);
+    snprintf(env->state, WORKER_ENV_TEXT, MSI_RANK_STATE_VARIABLE "=/proc/%d/fd/%d:%d", (int)getpid(),
+             env->states, local_rank);
     if (env->error_file != NULL)
         logs_path(stpcpy(env->error_file, error_variable), ERROR_FILE_MAX - sizeof error_variable,
                   env->log_dir, env->generation, local_rank, "error.json");

@@ -20,7 +20,7 @@ struct worker_env_facts {
     int generation; /* the first is 0 */
     int max_restarts;
     const char *run_id;
-    int slates;          /* descriptor of the slates, -1: none */
+    int states;          /* descriptor of the states, -1: none */
     const char *log_dir; /* of the run, for the files in which ranks explain errors; NULL: they have none */
     const char *const *extra; /* NAME=VALUE, or NAME for the launcher's value; the last of a name counts */
     size_t n_extra;
@@ -31,8 +31,8 @@ struct worker_env {
     char **vars;  /* NULL-terminated; those that are rewritten come first */
     char **owned; /* allocated strings among them, NULL-terminated */
     const char *log_dir;
-    int slates;
-    char slate[WORKER_ENV_TEXT];
+    int states;
+    char state[WORKER_ENV_TEXT];
     char *error_file; /* the variable, NULL where there is no log_dir */
     int generation;
     char per_rank[WORKER_ENV_PER_RANK][WORKER_ENV_TEXT];

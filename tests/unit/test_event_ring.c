@@ -17,25 +17,25 @@ static void a_full_ring_takes_no_more(void **state) {
     struct msi_record record = {0};
     for (uint64_t i = 0; i < MSI_RING_RECORDS; i++) {
         record.seq = i;
-        assert_true(msi_ring_push(&record));
+        assert_true(msi_event_ring_push(&record));
     }
-    assert_false(msi_ring_push(&record));
-    struct msi_ring *ring = msi_ring_all();
+    assert_false(msi_event_ring_push(&record));
+    struct msi_event_ring *ring = msi_event_ring_all();
     assert_non_null(ring);
     for (uint64_t i = 0; i < MSI_RING_RECORDS; i++) {
-        assert_int_equal(msi_ring_peek(ring)->seq, i);
-        msi_ring_pop(ring);
+        assert_int_equal(msi_event_ring_peek(ring)->seq, i);
+        msi_event_ring_pop(ring);
     }
-    assert_null(msi_ring_peek(ring));
-    assert_true(msi_ring_push(&record));
-    msi_ring_pop(ring);
+    assert_null(msi_event_ring_peek(ring));
+    assert_true(msi_event_ring_push(&record));
+    msi_event_ring_pop(ring);
 }
 
 static void *write_all(void *who) {
     struct msi_record record = {.line = (int32_t)(intptr_t)who};
     for (uint64_t i = 1; i <= RECORDS; i++) {
         record.seq = record.bytes = record.end = i;
-        while (!msi_ring_push(&record)) sched_yield();
+        while (!msi_event_ring_push(&record)) sched_yield();
     }
     return NULL;
 }
@@ -48,27 +48,27 @@ static void threads_have_rings_of_their_own(void **state) {
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, write_all, (void *)(intptr_t)i), 0);
     while (left > 0) {
-        for (struct msi_ring *ring = msi_ring_all(); ring; ring = ring->next) {
+        for (struct msi_event_ring *ring = msi_event_ring_all(); ring; ring = ring->next) {
             const struct msi_record *r;
-            for (; (r = msi_ring_peek(ring)); left--) {
+            for (; (r = msi_event_ring_peek(ring)); left--) {
                 assert_int_equal(r->seq, ++seen[r->line]);
                 assert_true(r->bytes == r->seq && r->end == r->seq);
-                msi_ring_pop(ring);
+                msi_event_ring_pop(ring);
             }
         }
     }
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     int rings = 0;
-    for (struct msi_ring *ring = msi_ring_all(); ring; ring = ring->next) rings++;
+    for (struct msi_event_ring *ring = msi_event_ring_all(); ring; ring = ring->next) rings++;
     assert_true(rings <= THREADS + 1);
     pthread_t more; /* takes over what another has left */
     assert_int_equal(pthread_create(&more, NULL, write_all, NULL), 0);
     for (left = RECORDS; left > 0;)
-        for (struct msi_ring *ring = msi_ring_all(); ring; ring = ring->next)
-            for (; msi_ring_peek(ring); left--) msi_ring_pop(ring);
+        for (struct msi_event_ring *ring = msi_event_ring_all(); ring; ring = ring->next)
+            for (; msi_event_ring_peek(ring); left--) msi_event_ring_pop(ring);
     pthread_join(more, NULL);
     int after = 0;
-    for (struct msi_ring *ring = msi_ring_all(); ring; ring = ring->next) after++;
+    for (struct msi_event_ring *ring = msi_event_ring_all(); ring; ring = ring->next) after++;
     assert_int_equal(after, rings);
 }
 
@@ -77,8 +77,8 @@ static _Atomic int number; /* of a thread; nothing is ordered by it */
 static void *write_named(void *name) {
     struct msi_record record = {0};
     pthread_setname_np(pthread_self(), name);
-    assert_true(msi_ring_push(&record));
-    atomic_store_explicit(&number, msi_ring_own_number(), memory_order_relaxed);
+    assert_true(msi_event_ring_push(&record));
+    atomic_store_explicit(&number, msi_event_ring_own_number(), memory_order_relaxed);
     return NULL;
 }
 
@@ -90,15 +90,15 @@ static void threads_have_names(void **state) {
     for (int i = 0; i < 100; i++) {
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, write_named, names[i % 2]), 0);
-        for (int k = 0; k < MSI_PROF_THREADS; k++) msi_ring_thread(k);
+        for (int k = 0; k < MSI_PROF_THREADS; k++) msi_event_ring_thread(k);
         pthread_join(thread, NULL);
         numbers[i] = atomic_load_explicit(&number, memory_order_relaxed);
         assert_int_equal(numbers[i], i ? numbers[i - 1] + 1 : numbers[0]);
-        for (struct msi_ring *ring = msi_ring_all(); ring; ring = ring->next)
-            while (msi_ring_peek(ring)) msi_ring_pop(ring);
+        for (struct msi_event_ring *ring = msi_event_ring_all(); ring; ring = ring->next)
+            while (msi_event_ring_peek(ring)) msi_event_ring_pop(ring);
     }
-    for (int i = 0; i < 100; i++) assert_string_equal(msi_ring_thread(numbers[i]).text, names[i % 2]);
-    assert_string_equal(msi_ring_thread(1000).text, "");
+    for (int i = 0; i < 100; i++) assert_string_equal(msi_event_ring_thread(numbers[i]).text, names[i % 2]);
+    assert_string_equal(msi_event_ring_thread(1000).text, "");
 }
 
 /* Numbers come to an end: whoever takes over a ring then has the number of the one before. */
@@ -110,48 +110,48 @@ static void numbers_are_bounded(void **state) {
         assert_int_equal(pthread_create(&thread, NULL, write_named, name), 0);
         pthread_join(thread, NULL);
         assert_in_range(atomic_load_explicit(&number, memory_order_relaxed), 0, MSI_PROF_THREADS - 1);
-        for (struct msi_ring *ring = msi_ring_all(); ring; ring = ring->next)
-            while (msi_ring_peek(ring)) msi_ring_pop(ring);
+        for (struct msi_event_ring *ring = msi_event_ring_all(); ring; ring = ring->next)
+            while (msi_event_ring_peek(ring)) msi_event_ring_pop(ring);
     }
 }
 
 static void messages_are_counted_by_whom_and_tag(void **state) {
     (void)state;
-    struct msi_numbers numbers = {0};
+    struct msi_message_seq numbers = {0};
     for (uint64_t round = 0; round < 3; round++)
         for (int peer = 0; peer < 40; peer++)
             for (int tag = 0; tag < 3; tag++)
                 for (int send = 0; send < 2; send++)
-                    assert_int_equal(msi_numbers_next(&numbers, peer, tag, send), round);
-    msi_numbers_free(&numbers);
+                    assert_int_equal(msi_message_seq_next(&numbers, peer, tag, send), round);
+    msi_message_seq_free(&numbers);
 }
 
 /* So that the next one is what the other side counts. */
 static void a_message_that_was_withdrawn(void **state) {
     (void)state;
-    struct msi_numbers numbers = {0};
-    msi_numbers_back(&numbers, 1, 2, false); /* it was begun while nobody watched */
-    assert_int_equal(msi_numbers_next(&numbers, 1, 2, false), 0);
-    assert_int_equal(msi_numbers_next(&numbers, 1, 2, false), 1);
-    msi_numbers_back(&numbers, 1, 2, false);
-    assert_int_equal(msi_numbers_next(&numbers, 1, 2, true), 0);
-    assert_int_equal(msi_numbers_next(&numbers, 1, 2, false), 1);
-    msi_numbers_free(&numbers);
+    struct msi_message_seq numbers = {0};
+    msi_message_seq_undo(&numbers, 1, 2, false); /* it was begun while nobody watched */
+    assert_int_equal(msi_message_seq_next(&numbers, 1, 2, false), 0);
+    assert_int_equal(msi_message_seq_next(&numbers, 1, 2, false), 1);
+    msi_message_seq_undo(&numbers, 1, 2, false);
+    assert_int_equal(msi_message_seq_next(&numbers, 1, 2, true), 0);
+    assert_int_equal(msi_message_seq_next(&numbers, 1, 2, false), 1);
+    msi_message_seq_free(&numbers);
 }
 
 /* Those beyond what is counted have number 0, and the others go on. */
 static void streams_are_counted_up_to_a_limit(void **state) {
     (void)state;
-    struct msi_numbers numbers = {0};
+    struct msi_message_seq numbers = {0};
     for (uint64_t round = 0; round < 2; round++) {
         for (int tag = 0; tag < MSI_NUMBERS_MOST; tag++)
-            assert_int_equal(msi_numbers_next(&numbers, INT32_MAX, INT32_MAX - tag, false), round);
-        assert_int_equal(msi_numbers_next(&numbers, 0, 0, false), 0);
-        assert_int_equal(msi_numbers_next(&numbers, 0, 0, true), 0);
-        msi_numbers_back(&numbers, 0, 0, true);
+            assert_int_equal(msi_message_seq_next(&numbers, INT32_MAX, INT32_MAX - tag, false), round);
+        assert_int_equal(msi_message_seq_next(&numbers, 0, 0, false), 0);
+        assert_int_equal(msi_message_seq_next(&numbers, 0, 0, true), 0);
+        msi_message_seq_undo(&numbers, 0, 0, true);
     }
     assert_int_equal(numbers.used, MSI_NUMBERS_MOST);
-    msi_numbers_free(&numbers);
+    msi_message_seq_free(&numbers);
 }
 
 static void names_are_kept_once(void **state) {

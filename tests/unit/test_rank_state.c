@@ -1,4 +1,4 @@
-/* test_slate.c - slates as the launcher reads them: what a rank wrote, and what no rank would write. */
+/* test_rank_state.c - states as the launcher reads them: what a rank wrote, and what no rank would write. */
 #include "../tools/muster/cli/text.c"
 #include "../tools/muster/run/ranks/rank_states.c"
 
@@ -10,46 +10,46 @@
 
 enum { N = 3, MINE = 1 };
 
-static struct slates slates;
+static struct states states;
 
 static int set_up(void **state) {
     char text[64];
     (void)state;
-    slates_open(&slates, N);
-    slates_begin(&slates, 4);
-    assert_true(slates.fd >= 0);
-    snprintf(text, sizeof text, "/proc/%d/fd/%d:%d", (int)getpid(), slates.fd, MINE);
-    setenv(MSI_SLATE_VARIABLE, text, 1);
+    rank_states_open(&states, N);
+    rank_states_begin(&states, 4);
+    assert_true(states.fd >= 0);
+    snprintf(text, sizeof text, "/proc/%d/fd/%d:%d", (int)getpid(), states.fd, MINE);
+    setenv(MSI_RANK_STATE_VARIABLE, text, 1);
     return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
-    struct msi_slate *slate = msi_slate_on();
-    if (slate) munmap(slate, MSI_SLATE_SLOT);
-    atomic_store(&msi_slate, NULL);
-    slates_close(&slates);
+    struct msi_rank_state *slate = msi_rank_state_on();
+    if (slate) munmap(slate, MSI_RANK_STATE_SLOT);
+    atomic_store(&msi_rank_state, NULL);
+    rank_states_close(&states);
     return 0;
 }
 
 /* The slate that this process has by now, as the launcher sees it. */
-static struct msi_slate *mine(void) {
-    msi_slate_open();
-    assert_non_null(msi_slate_on());
-    return slate_of(&slates, MINE);
+static struct msi_rank_state *mine(void) {
+    msi_rank_state_open();
+    assert_non_null(msi_rank_state_on());
+    return rank_state_of(&states, MINE);
 }
 
-static struct slate_view view(void) {
-    struct slate_view v;
-    slates_read(&slates, MINE, &v);
+static struct rank_state_view view(void) {
+    struct rank_state_view v;
+    rank_states_read(&states, MINE, &v);
     return v;
 }
 
 static void nothing_is_there_at_first(void **state) {
     (void)state;
     mine();
-    struct slate_view v = view();
-    assert_int_equal(v.stage.phase, MSI_SLATE_NOTHING);
+    struct rank_state_view v = view();
+    assert_int_equal(v.stage.phase, MSI_RANK_STATE_NOTHING);
     assert_false(v.has_call || v.has_error);
 }
 
@@ -60,7 +60,7 @@ static void a_call_is_seen_while_it_lasts_and_after(void **state) {
     msi_call_begin("mst_all_reduce", &site, 2);
     msi_call_sequence(12);
     uint64_t entered = msi_call_enter(4, MST_F32, 1024);
-    struct slate_view v = view();
+    struct rank_state_view v = view();
     assert_true(v.has_call && v.under_way);
     assert_string_equal(v.operation, "mst_all_reduce");
     assert_string_equal(v.file, "train.c");
@@ -85,7 +85,7 @@ static void more_sites_than_places(void **state) {
             mst_site site = {files[i], files[i] + 1, i};
             msi_call_begin("mst_barrier", &site, 0);
             uint64_t entered = msi_call_enter(1, 0, 0);
-            struct slate_view v = view();
+            struct rank_state_view v = view();
             assert_string_equal(v.file, files[i]);
             assert_string_equal(v.function, files[i] + 1);
             msi_call_leave(entered, MST_OK);
@@ -101,9 +101,9 @@ static void long_names_are_cut(void **state) {
     name[sizeof name - 1] = '\0';
     msi_call_begin(name, &site, 0);
     msi_call_enter(1, 0, 0);
-    struct slate_view v = view();
-    assert_int_equal(strlen(v.operation), MSI_SLATE_NAME - 1);
-    assert_int_equal(strlen(v.file), MSI_SLATE_FILE - 1);
+    struct rank_state_view v = view();
+    assert_int_equal(strlen(v.operation), MSI_RANK_STATE_NAME - 1);
+    assert_int_equal(strlen(v.file), MSI_RANK_STATE_FILE - 1);
 }
 
 static void an_error_stays_unless_its_call_succeeds(void **state) {
@@ -118,7 +118,7 @@ static void an_error_stays_unless_its_call_succeeds(void **state) {
     entered = msi_call_enter(2, 0, 0);
     msi_blame(msi_fail(MST_ERR_PEER_LOST, "look at it", "rank %d died", 1), 1);
     msi_call_leave(entered, MST_ERR_PEER_LOST);
-    struct slate_view v = view();
+    struct rank_state_view v = view();
     assert_true(v.has_error && !v.is_earlier);
     assert_int_equal(v.status, MST_ERR_PEER_LOST);
     assert_int_equal(v.culprit, 1);
@@ -138,7 +138,7 @@ static void a_call_that_another_thread_overtook_leaves_its_traces_alone(void **s
     msi_call_begin("mst_broadcast", NULL, 0);
     uint64_t second = msi_call_enter(2, 0, 0);
     msi_call_leave(first, MST_OK);
-    struct slate_view v = view();
+    struct rank_state_view v = view();
     assert_true(v.under_way);
     assert_string_equal(v.operation, "mst_broadcast");
     msi_call_leave(second, MST_OK);
@@ -148,17 +148,17 @@ static void a_call_that_another_thread_overtook_leaves_its_traces_alone(void **s
 static void phases(void **state) {
     (void)state;
     mine();
-    msi_slate_phase(MSI_SLATE_JOINING);
-    assert_int_equal(slates_stage(&slates, MINE).phase, MSI_SLATE_JOINING);
-    assert_false(slates_stage(&slates, MINE).is_here);
-    msi_slate_world(3, 4);
-    assert_true(slates_stage(&slates, MINE).is_here);
-    assert_int_equal(slates_stage(&slates, MINE).rank, 3);
-    msi_slate_world(3, 5);
-    assert_false(slates_stage(&slates, MINE).is_here);
-    assert_int_equal(slates_stage(&slates, 0).phase, MSI_SLATE_NOTHING);
-    slates_begin(&slates, 4);
-    assert_int_equal(slates_stage(&slates, MINE).phase, MSI_SLATE_NOTHING);
+    msi_rank_phase(MSI_RANK_STATE_JOINING);
+    assert_int_equal(rank_states_stage(&states, MINE).phase, MSI_RANK_STATE_JOINING);
+    assert_false(rank_states_stage(&states, MINE).is_here);
+    msi_rank_state_world(3, 4);
+    assert_true(rank_states_stage(&states, MINE).is_here);
+    assert_int_equal(rank_states_stage(&states, MINE).rank, 3);
+    msi_rank_state_world(3, 5);
+    assert_false(rank_states_stage(&states, MINE).is_here);
+    assert_int_equal(rank_states_stage(&states, 0).phase, MSI_RANK_STATE_NOTHING);
+    rank_states_begin(&states, 4);
+    assert_int_equal(rank_states_stage(&states, MINE).phase, MSI_RANK_STATE_NOTHING);
 }
 
 static void check_text(const char *text, size_t room) {
@@ -168,8 +168,8 @@ static void check_text(const char *text, size_t room) {
 }
 
 static void check_view(void) {
-    struct slate_view v = view();
-    assert_in_range(v.stage.phase, 0, MSI_SLATE_PHASES - 1);
+    struct rank_state_view v = view();
+    assert_in_range(v.stage.phase, 0, MSI_RANK_STATE_PHASES - 1);
     assert_in_range(v.status, 0, MST_STATUS_COUNT - 1);
     assert_in_range(v.dtype, 0, MST_DTYPE_COUNT - 1);
     assert_true(v.ranks >= 0 && v.line >= 0);
@@ -182,18 +182,18 @@ static void check_view(void) {
 }
 
 static void garbage_is_read_in_bounds(void **state) {
-    unsigned char *bytes = (unsigned char *)slate_of(&slates, MINE);
+    unsigned char *bytes = (unsigned char *)rank_state_of(&states, MINE);
     (void)state;
     for (unsigned seed = 0; seed < 2000; seed++) {
-        struct msi_slate *slate = slate_of(&slates, MINE);
+        struct msi_rank_state *slate = rank_state_of(&states, MINE);
         srand(seed);
-        for (size_t i = 0; i < MSI_SLATE_SLOT; i++) bytes[i] = seed % 7 ? (unsigned char)rand() : 0xff;
+        for (size_t i = 0; i < MSI_RANK_STATE_SLOT; i++) bytes[i] = seed % 7 ? (unsigned char)rand() : 0xff;
         check_view();
-        atomic_store(&slate->magic, MSI_SLATE_MAGIC);
+        atomic_store(&slate->magic, MSI_RANK_STATE_MAGIC);
         check_view();
-        atomic_store(&slate->where, (uint64_t)(seed % (MSI_SLATE_PLACES + 1)) << 32 | seed);
+        atomic_store(&slate->where, (uint64_t)(seed % (MSI_RANK_STATE_PLACES + 1)) << 32 | seed);
         atomic_store(&slate->status, seed % (MST_STATUS_COUNT + 1));
-        atomic_store(&slate->phase, seed % (MSI_SLATE_PHASES + 1));
+        atomic_store(&slate->phase, seed % (MSI_RANK_STATE_PHASES + 1));
         check_view();
         assert_int_equal(view().has_error, seed % (MST_STATUS_COUNT + 1) % MST_STATUS_COUNT != 0);
     }
@@ -201,14 +201,14 @@ static void garbage_is_read_in_bounds(void **state) {
 
 static void its_size_is_sealed(void **state) {
     (void)state;
-    assert_int_equal(ftruncate(slates.fd, 0), -1);
-    assert_int_equal(ftruncate(slates.fd, 1 << 20), -1);
+    assert_int_equal(ftruncate(states.fd, 0), -1);
+    assert_int_equal(ftruncate(states.fd, 1 << 20), -1);
 }
 
 static void refuse(const char *text) {
-    setenv(MSI_SLATE_VARIABLE, text, 1);
-    msi_slate_open();
-    assert_null(msi_slate_on());
+    setenv(MSI_RANK_STATE_VARIABLE, text, 1);
+    msi_rank_state_open();
+    assert_null(msi_rank_state_on());
 }
 
 static void what_is_no_slate_is_left_alone(void **state) {
@@ -229,21 +229,21 @@ static void what_is_no_slate_is_left_alone(void **state) {
     for (size_t i = 0; i < COUNT_OF(bad); i++) refuse(bad[i]);
     static const char *const slots[] = {"-1", "3", "1x", "", "99999999999999999999", "2147483647"};
     for (size_t i = 0; i < COUNT_OF(slots); i++) {
-        snprintf(text, sizeof text, "/proc/%d/fd/%d:%s", (int)getpid(), slates.fd, slots[i]);
+        snprintf(text, sizeof text, "/proc/%d/fd/%d:%s", (int)getpid(), states.fd, slots[i]);
         refuse(text);
     }
-    int file = mkstemp(path), loose = memfd_create(MSI_SLATE_MEMFD, MFD_ALLOW_SEALING);
-    assert_true(ftruncate(file, MSI_SLATE_SLOT) == 0 && ftruncate(loose, MSI_SLATE_SLOT) == 0);
-    uint64_t magic = MSI_SLATE_MAGIC;
+    int file = mkstemp(path), loose = memfd_create(MSI_RANK_STATE_MEMFD, MFD_ALLOW_SEALING);
+    assert_true(ftruncate(file, MSI_RANK_STATE_SLOT) == 0 && ftruncate(loose, MSI_RANK_STATE_SLOT) == 0);
+    uint64_t magic = MSI_RANK_STATE_MAGIC;
     assert_true(write(loose, &magic, sizeof magic) == (ssize_t)sizeof magic);
     snprintf(text, sizeof text, "/proc/%d/fd/%d:0", (int)getpid(), file);
     refuse(text);
     snprintf(text, sizeof text, "/proc/%d/fd/%d:0", (int)getpid(), loose); /* another may cut it off */
     refuse(text);
     assert_int_equal(fcntl(loose, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-    setenv(MSI_SLATE_VARIABLE, text, 1);
-    msi_slate_open();
-    assert_non_null(msi_slate_on());
+    setenv(MSI_RANK_STATE_VARIABLE, text, 1);
+    msi_rank_state_open();
+    assert_non_null(msi_rank_state_on());
     unlink(path);
     close(file);
     close(loose);
@@ -251,28 +251,28 @@ static void what_is_no_slate_is_left_alone(void **state) {
 
 static void of_another_layout(void **state) {
     (void)state;
-    atomic_store(&slate_of(&slates, MINE)->magic, MSI_SLATE_MAGIC + 1);
-    msi_slate_open();
-    assert_null(msi_slate_on());
+    atomic_store(&rank_state_of(&states, MINE)->magic, MSI_RANK_STATE_MAGIC + 1);
+    msi_rank_state_open();
+    assert_null(msi_rank_state_on());
 }
 
 static void without_a_descriptor_there_are_none(void **state) {
     struct rlimit before, none;
-    struct slates none_of_these;
-    struct slate_view v;
+    struct states none_of_these;
+    struct rank_state_view v;
     (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = before;
     none.rlim_cur = 0;
     setrlimit(RLIMIT_NOFILE, &none);
-    slates_open(&none_of_these, 2);
+    rank_states_open(&none_of_these, 2);
     setrlimit(RLIMIT_NOFILE, &before);
     assert_int_equal(none_of_these.fd, -1);
-    assert_int_equal(slates_stage(&none_of_these, 1).phase, MSI_SLATE_NOTHING);
-    slates_read(&none_of_these, 1, &v);
+    assert_int_equal(rank_states_stage(&none_of_these, 1).phase, MSI_RANK_STATE_NOTHING);
+    rank_states_read(&none_of_these, 1, &v);
     assert_false(v.has_call || v.has_error);
-    slates_begin(&none_of_these, 2);
-    slates_close(&none_of_these);
+    rank_states_begin(&none_of_these, 2);
+    rank_states_close(&none_of_these);
 }
 
 int main(void) {

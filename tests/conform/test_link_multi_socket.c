@@ -1,4 +1,4 @@
-/* test_link_bundle.c - what is said of bundles alone; see test_link.c for what they promise as links. */
+/* test_link_multi_socket.c - what is said of bundles alone; see test_link.c for what they promise as links. */
 #include "link_kit.h"
 
 #include <poll.h>
@@ -22,7 +22,7 @@ static struct half open_half(void) {
         assert_ok(msi_link_open_tcp(fds[0], &links[i]));
         half.fds[i] = fds[1];
     }
-    assert_ok(msi_link_open_bundle(links, LINKS, UNIT, &half.bundle));
+    assert_ok(msi_link_open_multi_socket(links, LINKS, UNIT, &half.bundle));
     return half;
 }
 
@@ -174,9 +174,9 @@ static void too_many_or_none_are_refused(void **state) {
     (void)state;
     struct msi_link *links[1], *made = NULL;
     assert_ok(msi_link_open_self(&links[0]));
-    assert_status(msi_link_open_bundle(links, 0, UNIT, &made), MST_ERR_INVALID);
-    assert_status(msi_link_open_bundle(links, MSI_BUNDLE_MOST + 1, UNIT, &made), MST_ERR_INVALID);
-    assert_status(msi_link_open_bundle(links, 1, 0, &made), MST_ERR_INVALID);
+    assert_status(msi_link_open_multi_socket(links, 0, UNIT, &made), MST_ERR_INVALID);
+    assert_status(msi_link_open_multi_socket(links, MSI_MULTI_SOCKET_MOST + 1, UNIT, &made), MST_ERR_INVALID);
+    assert_status(msi_link_open_multi_socket(links, 1, 0, &made), MST_ERR_INVALID);
     assert_null(made);
     close_link(links[0]);
 }

@@ -1,7 +1,7 @@
 /*
- * slate_rank.c - a rank that ends in the way it is told to, for tests of what the launcher says about that.
+ * rank_state_rank.c - a rank that ends in the way it is told to, for tests of what the launcher says about that.
  *
- *   slate_rank HOW [argument]
+ *   rank_state_rank HOW [argument]
  *
  * Where ranks are to differ, it is the last one that goes wrong.
  */
@@ -161,29 +161,30 @@ static void open_smaller(const char *method) {
     must(mst_destroy_process_group(world));
 }
 
-static unsigned char *map_slates(int *fd, size_t *bytes) {
+static unsigned char *map_rank_states(int *fd, size_t *bytes) {
     char path[64];
     struct stat st;
-    snprintf(path, sizeof path, "%.*s", (int)strcspn(getenv("MUSTER_SLATE"), ":"), getenv("MUSTER_SLATE"));
+    snprintf(path, sizeof path, "%.*s", (int)strcspn(getenv("MUSTER_RANK_STATE"), ":"),
+             getenv("MUSTER_RANK_STATE"));
     *fd = open(path, O_RDWR | O_CLOEXEC);
     if (*fd < 0 || fstat(*fd, &st) != 0) exit(5);
     *bytes = (size_t)st.st_size;
     return mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
 }
 
-/* Overwrites all slates, but for what they begin with; with odd seeds so that texts are looked at. */
+/* Overwrites all states, but for what they begin with; with odd seeds so that texts are looked at. */
 static void scribble(unsigned seed) {
     int fd;
     size_t bytes;
     begin();
     if (!is_last()) wait_to_be_ended();
-    unsigned char *all = map_slates(&fd, &bytes);
+    unsigned char *all = map_rank_states(&fd, &bytes);
     srand(seed);
     for (size_t i = 0; i < bytes; i++)
-        if (i % MSI_SLATE_SLOT >= 8) all[i] = seed == 0 ? 0xff : (unsigned char)rand();
-    struct msi_slate *own = (struct msi_slate *)(void *)(all + (size_t)rank * MSI_SLATE_SLOT);
+        if (i % MSI_RANK_STATE_SLOT >= 8) all[i] = seed == 0 ? 0xff : (unsigned char)rand();
+    struct msi_rank_state *own = (struct msi_rank_state *)(void *)(all + (size_t)rank * MSI_RANK_STATE_SLOT);
     if (seed % 2 != 0) { /* what is read, is read to its last byte */
-        atomic_store(&own->where, (uint64_t)(seed % MSI_SLATE_PLACES) << 32);
+        atomic_store(&own->where, (uint64_t)(seed % MSI_RANK_STATE_PLACES) << 32);
         atomic_store(&own->status, 1 + seed % 20);
         memset(own->message, 1 + (int)seed, sizeof own->message);
         memset(own->places, 0x1b, sizeof own->places);
