@@ -29,7 +29,7 @@ void msi_endpoint_close(struct msi_endpoint *endpoint) {
 }
 
 static struct msi_str key_of(const struct msi_endpoint *endpoint, const char *name, char out[KEY_MAX]) {
-    snprintf(out, KEY_MAX, "%sdoor/%s", endpoint->prefix, name);
+    snprintf(out, KEY_MAX, "%sendpoint/%s", endpoint->prefix, name);
     return msi_cstr(out);
 }
 

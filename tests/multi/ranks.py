@@ -261,7 +261,7 @@ class RanksTest(unittest.TestCase):
     def in_barrier(self, url, *ranks, run="job.0", world=1):
         """Waits until these ranks have arrived at their first barrier of the whole world, each on a host of its own."""
         for rank in ranks:
-            self.wait_for_key(url, f"muster/{run}/{world}/door/{rank}")
+            self.wait_for_key(url, f"muster/{run}/{world}/endpoint/{rank}")
 
     # Judging
 
