@@ -34,6 +34,7 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->number = MSI_FLIGHT_NO_NUMBER;
     call->work = NULL;
     call->op = NULL;
+    call->variable = false;
     call->reducer = NULL;
     call->group = msi_api_group(name, &call->options.site, call->options.group);
     if (!call->group) return MST_ERR_STATE;
@@ -141,7 +142,7 @@ __attribute__((noinline)) static mst_status go_watched(struct msi_call *call, un
 mst_status msi_call_submit(struct msi_call *call) {
     struct msi_op *op = &call->work->op;
     call->op = op;
-    if (!msi_op_is_message(op)) msi_op_sign(op, call->group->size);
+    if (!msi_op_is_message(op)) msi_op_sign(op, &call->work->tail, call->group->size);
     unsigned watch = msi_watch_on();
     return watch ? go_watched(call, watch) : go(call);
 }

@@ -16,9 +16,10 @@ struct msi_call {
     mst_dtype dtype;
     size_t element; /* bytes of one */
     size_t count;
-    int root;                /* group rank, also of a message's peer; -1: none */
-    const struct msi_op *op; /* its description, once there is one */
-    uint64_t number;         /* of a message that is issued; MSI_FLIGHT_NO_NUMBER before */
+    int root;                          /* group rank, also of a message's peer; -1: none */
+    bool variable;                     /* message: only the sender knows its length */
+    const struct msi_op *op;           /* its description, once there is one */
+    uint64_t number;                   /* of a message that is issued; MSI_FLIGHT_NO_NUMBER before */
     uint64_t entered;                  /* tick; 0: not looked at yet */
     const struct msi_reducer *reducer; /* NULL: none */
 };

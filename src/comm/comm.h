@@ -30,7 +30,7 @@ struct msi_endpoint;
 struct msi_waiting {
     const char *comm; /* the communicator's key */
     const char *name; /* of the public call */
-    uint64_t seq;     /* which collective of the communicator it is; 0: it is a message, and the rest is empty */
+    uint64_t seq; /* which collective of the communicator it is; 0: it is a message, and the rest is empty */
     uint32_t hash;
     struct msi_call_signature signature;
 };
@@ -67,9 +67,9 @@ struct msi_comm_config {
     int sockets;                     /* connections with a rank of another host; 0: automatic */
     int world_size, local_rank;
     const mst_backend *backend; /* module: whose engine it is */
-    uint32_t forced;            /* module: kinds that are composed though the backend has them: 1 << MST_KIND_… */
-    bool stage;                 /* module: memory that the backend cannot use is copied */
-    bool check;                 /* module: ranks compare collectives before the backend begins them */
+    uint32_t forced; /* module: kinds that are composed though the backend has them: 1 << MST_KIND_… */
+    bool stage;      /* module: memory that the backend cannot use is copied */
+    bool check;      /* module: ranks compare collectives before the backend begins them */
 };
 
 struct msi_comm_options {
@@ -105,20 +105,22 @@ struct msi_fault {
 struct mst_work {
     struct msi_op op;
     int timeout_ms;
-    struct msi_wait wait; /* its deadline is set when the clock is first read: a short operation never reads it */
+    struct msi_wait
+        wait; /* its deadline is set when the clock is first read: a short operation never reads it */
     struct msi_op_trace trace;
+    struct msi_file_tail tail; /* of the operation that it was used for last */
 
     struct msi_list node; /* in one list of the communicator */
     struct msi_comm *comm;
-    uint64_t seq; /* collectives: the number that the engine gave it */
-    int source;   /* receives: the group rank whose message was matched; -1: none yet */
-    bool numbered; /* message: it has a number that can be taken back, see comm_internal.h */
+    uint64_t seq;        /* collectives: the number that the engine gave it */
+    int source;          /* receives: the group rank whose message was matched; -1: none yet */
+    bool numbered;       /* message: it has a number that can be taken back, see comm_internal.h */
     bool held;           /* the program has a handle of it, … */
     unsigned generation; /* … which is of this generation */
     bool begun, done;
-    bool abandoned;     /* nobody will wait for it */
-    bool blocking;      /* the program waits, without a cancellation, and nothing else is under way */
-    unsigned batch;     /* it belongs to; 0: none */
+    bool abandoned; /* nobody will wait for it */
+    bool blocking;  /* the program waits, without a cancellation, and nothing else is under way */
+    unsigned batch; /* it belongs to; 0: none */
     struct msi_fault fault;
     struct msi_failure failure;
     void (*callback)(mst_status status, void *arg);

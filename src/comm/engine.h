@@ -34,6 +34,8 @@ struct msi_engine {
     /* Bytes of state for the communicator and for one operation. Both are zeroed when they are allocated. */
     size_t (*state_bytes)(const struct msi_comm *comm);
     size_t (*op_bytes)(const struct msi_comm *comm);
+    /* Sets up work->state once, when an operation is allocated; it is used for many operations. Optional. */
+    void (*op_init)(struct mst_work *work);
 
     /*
      * Joins the ranks of the group, for the first operation that needs them. May block, at most until wait ends; no lock is

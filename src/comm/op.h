@@ -61,8 +61,14 @@ void msi_op_set_call(struct msi_op *op, enum msi_kind call);
 /* The public call that stands for a kind. */
 enum msi_kind msi_op_call_of(mst_kind kind);
 
+/* The end of a call site's file name, kept from one operation to the next. The name is a literal, so its address identifies it. */
+struct msi_file_tail {
+    const char *file;
+    char text[sizeof((struct msi_call_signature *)NULL)->file];
+};
+
 /* Fills in signature and hash for a collective among so many ranks. */
-void msi_op_sign(struct msi_op *op, int ranks);
+void msi_op_sign(struct msi_op *op, struct msi_file_tail *tail, int ranks);
 /* Writes "mst_all_reduce of 17 f32 (SUM) at train.c:33"; returns out. */
 const char *msi_call_signature_show(const struct msi_call_signature *signature, char *out, size_t size);
 

@@ -46,8 +46,8 @@ void msi_p2p_hang_up(struct msi_p2p *p2p);
 
 /* Begins a message. */
 mst_status msi_p2p_begin(struct msi_p2p *p2p, struct mst_work *work);
-/* The message_now slot. */
-bool msi_p2p_message_now(struct msi_p2p *p2p, const struct msi_op *op);
+/* The message_now slot of engines whose state begins with a struct msi_p2p. */
+bool msi_p2p_message_now(struct msi_comm *comm, const struct msi_op *op);
 /* Advances all messages and ends those that are complete or have failed. True if anything moved or ended. */
 bool msi_p2p_progress(struct msi_p2p *p2p);
 

@@ -39,7 +39,8 @@ enum phase { IDLE, CONNECT, RUN };
 struct net {
     struct msi_native native;
     bool open;
-    struct msi_listener_wake wake; /* ends this rank's sleep: a rank has connected, or there is something else to wait for */
+    struct msi_listener_wake
+        wake; /* ends this rank's sleep: a rank has connected, or there is something else to wait for */
     struct msi_net_layout layout;
     struct msi_plan plan;
     struct msi_exec exec;
@@ -83,7 +84,8 @@ static void leave(struct mst_work *work) {
 
 static mst_status make_wake_fd(struct net *net) {
     struct msi_comm *comm = comm_of(net);
-    net->wake = (struct msi_listener_wake){.group = comm->number, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    net->wake =
+        (struct msi_listener_wake){.group = comm->number, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     if (net->wake.fd < 0) return msi_fail_errno(errno, "cannot make an eventfd");
     msi_listener_watch(comm->config.endpoint->listener, &net->wake);
     net->open = true;
@@ -151,7 +153,7 @@ static void write_header(const struct mst_work *work, uint64_t seq, unsigned cha
     msi_put_u64(&header, seq);
     msi_put_u64(&header, work->op.hash);
     msi_put_u32(&header, (uint32_t)s->kind | (uint32_t)s->dtype << 8 | (uint32_t)s->op << 16 |
-                           (uint32_t)s->flags << 24);
+                             (uint32_t)s->flags << 24);
     msi_put_u32(&header, (uint32_t)s->root);
     msi_put_u64(&header, s->count);
     msi_put_u32(&header, s->line);
@@ -165,9 +167,9 @@ static bool read_header(struct peer *p, const struct mst_work *work, uint64_t se
     same = msi_read_u64(&r) == work->op.hash && same;
     uint32_t kinds = msi_read_u32(&r);
     p->signature = (struct msi_call_signature){.kind = (uint8_t)kinds,
-                                          .dtype = (uint8_t)(kinds >> 8),
-                                          .op = (uint8_t)(kinds >> 16),
-                                          .flags = (uint8_t)(kinds >> 24)};
+                                               .dtype = (uint8_t)(kinds >> 8),
+                                               .op = (uint8_t)(kinds >> 16),
+                                               .flags = (uint8_t)(kinds >> 24)};
     p->signature.root = (int32_t)msi_read_u32(&r);
     p->signature.count = msi_read_u64(&r);
     p->signature.line = msi_read_u32(&r);
@@ -203,8 +205,7 @@ static bool can_reuse_plan(const struct net *net, const struct msi_request *requ
     return net->planned && a->kind == request->kind && a->root == request->root &&
            a->count == request->count && a->in_place == request->in_place && !request->counts &&
            !request->to && q->raw_size == input->raw_size && q->acc_size == input->acc_size &&
-           q->deterministic == input->deterministic &&
-           net->override == input->tuning->algo.of[request->kind];
+           q->deterministic == input->deterministic && net->override == input->tuning->algo.of[request->kind];
 }
 
 static enum msi_advance make_plan(struct net *net, struct mst_work *work) {
@@ -215,9 +216,9 @@ static enum msi_advance make_plan(struct net *net, struct mst_work *work) {
     mst_status st = msi_net_layout_begin(&net->layout, op, &request);
     if (st != MST_OK) return msi_fault(work, st, -1, "out of memory");
     struct msi_cost_input input = {.tuning = comm->config.tuning,
-                                      .raw_size = element,
+                                   .raw_size = element,
                                    .acc_size = op->reducer ? op->reducer->acc_size : 1,
-                                      .deterministic = op->deterministic};
+                                   .deterministic = op->deterministic};
     if (can_reuse_plan(net, &request, &input)) return MSI_MOVED;
     struct msi_choice choice;
     msi_select(&input, &request, &choice);
@@ -476,7 +477,7 @@ const struct msi_engine msi_net_engine = {
     .open = open_engine,
     .close = close_engine,
     .begin = msi_native_begin,
-    .message_now = msi_native_message_now,
+    .message_now = msi_p2p_message_now,
     .progress = progress,
     .waits_for = waits_for,
     .missing = missing,

@@ -49,15 +49,14 @@ struct msi_shm_coll {
     struct msi_shm_region *region;
 
     /* Derived from the operation. */
-    bool parts;              /* a part for each reader is published, else the whole */
-    bool nothing;            /* barrier */
-    bool uneven;             /* the blocks differ in length */
-    int src_rank;            /* the rank that publishes; -1: all */
-    int dst_rank;            /* the rank that reads; -1: all */
-    struct msi_blocks in;    /* whole: one block; parts: a block for each reader */
-    struct msi_blocks out;   /* copy: a block for each source rank, where there are several; reduce: one block */
-    const struct msi_reducer *reducer; /* NULL: copy */
-    struct msi_reduce_scale scale;
+    bool parts;   /* a part for each reader is published, else the whole */
+    int src_rank; /* the rank that publishes; -1: all */
+    int dst_rank; /* the rank that reads; -1: all */
+    /* By msi_shm_set_blocks; the fast path does without. */
+    bool uneven;          /* the blocks differ in length */
+    struct msi_blocks in; /* whole: one block; parts: a block for each reader */
+    struct msi_blocks
+        out; /* copy: a block for each source rank, where there are several; reduce: one block */
 
     /* Where in (and for a large all_reduce out) are, if the others may use them in place until the operation is over. */
     struct msi_where in_where, out_where;
@@ -77,18 +76,18 @@ struct msi_shm_coll {
     size_t *in_starts, *out_starts;
 };
 
-/* The state of an operation, and the arrays of a collective behind it. */
-union msi_shm_op {
+/* The state of an operation; the arrays of a collective are behind it. */
+struct msi_shm_op {
+    struct msi_p2p_request message; /* first: p2p/ expects it there */
     struct msi_shm_coll coll;
-    struct msi_p2p_request message;
 };
 
 static inline struct msi_shm_coll *msi_shm_coll_of(const struct mst_work *work) {
-    return &((union msi_shm_op *)work->state)->coll;
+    return &((struct msi_shm_op *)work->state)->coll;
 }
 
-/* Derives what is needed from the operation. */
-void msi_shm_coll_init(struct msi_shm_coll *coll, struct mst_work *work);
+/* Sets uneven, in and out. */
+void msi_shm_set_blocks(struct msi_shm_coll *coll);
 
 /* Begins an exchange, as the region's next operation. */
 void msi_shm_exchange(struct msi_shm_coll *coll);
@@ -111,6 +110,15 @@ int msi_shm_missing(const struct msi_shm_region *region, uint64_t seq, int *rank
 /* The rest is for this folder. */
 static inline struct msi_slot *msi_shm_slot(const struct msi_shm_coll *coll, int rank) {
     return &coll->region->areas[rank].slots[coll->seq % MSI_SLOTS];
+}
+static inline bool msi_shm_is_barrier(const struct msi_shm_coll *coll) {
+    return coll->work->op.desc.kind == MST_KIND_BARRIER;
+}
+/* Reduces so many elements of coll->sources, one array per rank; copy may be NULL. */
+static inline void msi_shm_reduce(const struct msi_shm_coll *coll, void *out, void *copy, size_t count) {
+    const struct msi_op *op = &coll->work->op;
+    struct msi_reduce_scale scale = {op->desc.factor, coll->region->size};
+    op->reducer->reduce_local(out, copy, coll->sources, coll->region->size, count, &scale);
 }
 /* The address of another rank's memory; NULL if it cannot be mapped. */
 static inline void *msi_shm_map(const struct msi_shm_coll *coll, int rank, const struct msi_where *where,
