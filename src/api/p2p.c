@@ -19,7 +19,7 @@ static mst_status check_tag(int tag) {
     return tag >= 0 ? MST_OK : msi_fail(MST_ERR_INVALID, "use tags from 0 up", ".tag is %d", tag);
 }
 
-/* A message that is described but for its buffer. */
+/* Opens a call and finds its peer. */
 static mst_status open_message(const char *name, bool send, const mst_call *given, struct msi_call *call,
                                int *peer) {
     mst_status st = msi_call_open_as(name, send ? MSI_KIND_SEND : MSI_KIND_RECV, given, call);
@@ -28,7 +28,7 @@ static mst_status open_message(const char *name, bool send, const mst_call *give
     return st;
 }
 
-/* The same for those who want to know of it. */
+/* The same with profiling on. */
 __attribute__((noinline)) static bool message_now_watched(struct msi_call *call, const struct msi_op *op,
                                                           unsigned watch) {
     struct msi_op_trace trace;
@@ -108,8 +108,7 @@ mst_status mst_recv_with(void *buf, size_t count, mst_dtype dtype, const mst_cal
 static mst_status insist_on_work(const char *name, const mst_call *call) {
     msi_call_begin(name, call ? &call->site : NULL, msi_call_get_rank());
     if (call && call->size > offsetof(mst_call, work) && call->work) return MST_OK;
-    return msi_fail(MST_ERR_INVALID, "give the address of a work, or use the call without i",
-                    ".work is NULL");
+    return msi_fail(MST_ERR_INVALID, "give the address of a work, or use the blocking call", ".work is NULL");
 }
 
 mst_status mst_isend_with(const void *buf, size_t count, mst_dtype dtype, const mst_call *call) {
@@ -151,7 +150,7 @@ mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **w
         if (st != MST_OK) break;
     }
     if (batch) msi_comm_batch_end(comm);
-    /* What was begun before the one that was refused goes on, but nobody is asked to wait for it. */
+    /* Those begun before the refused one go on, and the program need not wait for them. */
     for (size_t i = 0; i < begun && st != MST_OK; i++) mst_work_free(works[i]);
     return st;
 }

@@ -1,15 +1,18 @@
 /*
- * comm.h - a communicator: takes the operations of a group, runs them in order by its engine, waits, and reports failures.
+ * comm.h - a communicator: takes the operations of a group, runs them in order by its engine, waits, and
+ * reports failures.
  *
- *  1. Collectives of a communicator run one after the other, in the order of their submission. Different communicators are
- *     independent of each other.
- *  2. A blocking operation runs on its caller's thread. The first non-blocking one starts the communicator's own thread, and
- *     from then on everything happens under the lock; before, one thread at a time uses the communicator and nothing is locked.
- *  3. The first failure that leaves ranks at different points (a death, a deadline, a mismatch) ends the communicator: what is
- *     under way and what comes later fails with the same message, and the other ranks are told. A barrier moves no data: a
- *     barrier of the native engines that only timed out or was cancelled leaves the communicator usable.
- *  4. Nothing is allocated once as many operations have been under way at a time as ever will be, except for unexpected
- *     messages beyond some MiB.
+ *  1. Collectives of a communicator run one after the other, in the order of their submission. Different
+ *     communicators are independent of each other.
+ *  2. A blocking operation runs on its caller's thread. The first non-blocking one starts the communicator's
+ *     own thread, and from then on everything happens under the lock; before, one thread at a time uses the
+ *     communicator and nothing is locked.
+ *  3. The first failure that leaves ranks at different points (a death, a deadline, a mismatch) ends the
+ *     communicator: what is under way and what comes later fails with the same message, and the other ranks
+ *     are told. A barrier moves no data: a barrier of the native engines that only timed out or was cancelled
+ *     leaves the communicator usable.
+ *  4. Nothing is allocated once as many operations have been under way at a time as ever will be, except for
+ *     unexpected messages beyond some MiB.
  */
 #ifndef MSI_COMM_COMM_H
 #define MSI_COMM_COMM_H
@@ -54,7 +57,8 @@ struct msi_comm_hooks {
     const char *(*address)(void *context, int rank);
     /* "rank 3 (host a, pid 12)", or for -1 the group itself; returns out. */
     const char *(*show)(void *context, int rank, char *out, size_t size);
-    /* Have all ranks that are known to have chosen a backend chosen the same? Does not wait for the others. */
+    /* Have all ranks that are known to have chosen a backend chosen the same? Does not wait for the
+     * others. */
     mst_status (*agree)(void *context, const struct msi_wait *wait);
     /* The same during a long wait, for an operation that other ranks may never call. */
     mst_status (*look)(void *context, const struct msi_waiting *at);
@@ -162,15 +166,16 @@ void msi_comm_copy_arrays(struct mst_work *work);
 void msi_comm_release_op(struct mst_work *work);
 
 /*
- * Operations submitted between the two are a batch: they begin together, where the engine can do that. False: it cannot, and
- * there is nothing to end. Batches of different threads come one after the other.
+ * Operations submitted between the two are a batch: they begin together, where the engine can do that. False:
+ * it cannot, and there is nothing to end. Batches of different threads come one after the other.
  */
 bool msi_comm_batch_begin(struct msi_comm *comm);
 void msi_comm_batch_end(struct msi_comm *comm);
 
 /*
- * A blocking message that needs no operation: one that fits, whole, into the free space of the link, or that has arrived
- * whole, or arrives within a short spin. True: it is done. False: nothing has happened, and an operation is needed.
+ * A blocking message that needs no operation: one that fits, whole, into the free space of the link, or that
+ * has arrived whole, or arrives within a short spin. True: it is done. False: nothing has happened, and an
+ * operation is needed.
  */
 bool msi_comm_message_now(struct msi_comm *comm, const struct msi_op *op);
 /* The number of one that is done: see prof/record/message_seq.h. Called once, and only while profiling. */
@@ -187,8 +192,8 @@ mst_status msi_comm_enqueue(struct mst_work *work);
 mst_work *msi_comm_export(struct mst_work *work);
 
 /*
- * What programs do with their handles. Each fails with MST_ERR_STATE for a handle that was waited for or freed before, or whose
- * group is gone.
+ * What programs do with their handles. Each fails with MST_ERR_STATE for a handle that was waited for or
+ * freed before, or whose group is gone.
  */
 /* Waits for its end and takes it back; MST_ERR_TIMEOUT or MST_ERR_CANCELLED leave it as it was. */
 mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait);
@@ -198,9 +203,11 @@ mst_status msi_comm_test(mst_work *handle, bool *done);
 mst_status msi_comm_result(mst_work *handle);
 /* Nobody waits for it. */
 mst_status msi_comm_abandon(mst_work *handle);
-/* The same, but returns its failure if it has failed by now. If it fails later, so do those submitted after it. */
+/* The same, but returns its failure if it has failed by now. If it fails later, so do those submitted
+ * after it. */
 mst_status msi_comm_leave(mst_work *handle);
-/* Calls back when it is done, or now. A callback may begin operations and give back works, but must not wait. */
+/* Calls back when it is done, or now. A callback may begin operations and give back works, but must not
+ * wait. */
 mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg);
 /* Is this thread in a callback? And the failure of a call that would wait there. */
 bool msi_comm_in_callback(void);

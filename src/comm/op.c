@@ -28,8 +28,9 @@ __attribute__((noinline)) static void cut_tail(struct msi_file_tail *tail, const
 }
 
 /*
- * What ranks must agree on beyond the signature's fields. Ranks of all_gather and reduce_scatter give the same counts. Those
- * of all_to_all do not: the engines compare what one rank sends with what the other expects.
+ * What ranks must agree on beyond the signature's fields. Ranks of all_gather and reduce_scatter give the
+ * same counts. Those of all_to_all do not: the engines compare what one rank sends with what the other
+ * expects.
  */
 static uint64_t hash_counts(const mst_backend_op *desc, int ranks) {
     static const uint64_t key[2] = {1, 2};

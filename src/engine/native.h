@@ -1,6 +1,6 @@
 /*
- * native.h - what the two native engines, shared memory and network, have in common: how they reach other ranks, and messages.
- * The state of each begins with a struct msi_native.
+ * native.h - what the two native engines, shared memory and network, have in common: how they reach other
+ * ranks, and messages. The state of each begins with a struct msi_native.
  */
 #ifndef MSI_ENGINE_NATIVE_H
 #define MSI_ENGINE_NATIVE_H

@@ -75,7 +75,8 @@ static void post(struct msi_p2p_request *r, struct msi_link *link) {
     r->posted = true;
 }
 
-/* Posts messages as soon as there is a link for them. First the links, then the messages, which keep their order. */
+/* Posts messages as soon as there is a link for them. First the links, then the messages, which keep their
+ * order. */
 static void post_sends(struct msi_p2p *p2p) {
     for (struct msi_list *at = p2p->sending.next; at != &p2p->sending; at = at->next) {
         struct msi_p2p_request *r = msi_container(at, struct msi_p2p_request, node);

@@ -1,7 +1,7 @@
 /*
- * composed_native.c - native as a backend. Used only with MUSTER_FORCE_FALLBACK: operations that native has are composed of
- * others, so that every composition can be run without another library. An inner communicator executes what the
- * compositions need; it reads the same descriptions.
+ * composed_native.c - native as a backend. Used only with MUSTER_FORCE_FALLBACK: operations that native has
+ * are composed of others, so that every composition can be run without another library. An inner communicator
+ * executes what the compositions need; it reads the same descriptions.
  */
 #include "base/error.h"
 #include "engine/engines.h"

@@ -1,10 +1,11 @@
 /*
- * net.c - the network engine: collectives among ranks on several hosts, as plans over links. Slots of comm/engine.h.
+ * net.c - the network engine: collectives among ranks on several hosts, as plans over links. Slots of
+ * comm/engine.h.
  *
- *  1. Links are made when a plan first needs them; the rank with the lower number connects. The first operation is over only
- *     when all ranks of this host have opened their region.
- *  2. In each operation, each link that the plan uses carries first a header that says what the sender called; a rank that
- *     called something else is found there.
+ *  1. Links are made when a plan first needs them; the rank with the lower number connects. The first
+ *     operation is over only when all ranks of this host have opened their region.
+ *  2. In each operation, each link that the plan uses carries first a header that says what the sender
+ *     called; a rank that called something else is found there.
  *  3. One collective is under w at a time, so that there is one plan, one run and one set of headers.
  */
 #include "base/error.h"
@@ -50,7 +51,8 @@ struct net {
     struct msi_cost_input cost_input;   /* … this input, … */
     const struct msi_planner *override; /* … if no other algorithm is asked for */
     const struct msi_planner *selected; /* whose plan it is */
-    /* Barriers that this rank has left before they were over; the first may be under w. The others count on them. */
+    /* Barriers that this rank has left before they were over; the first may be under w. The others count
+     * on them. */
     int left;
     struct mst_work barrier; /* all are like this one */
     struct peer *peers;      /* by rank */
@@ -75,7 +77,8 @@ static size_t op_bytes(const struct msi_comm *comm) {
     return sizeof(struct msi_p2p_request);
 }
 
-/* Leaves a barrier of which the other ranks need this rank's part: it is completed before the next operation. */
+/* Leaves a barrier of which the other ranks need this rank's part: it is completed before the next
+ * operation. */
 static void leave(struct mst_work *work) {
     struct net *net = net_of(work->comm);
     net->barrier = *work;
@@ -197,7 +200,8 @@ static void find_peers(struct net *net) {
     }
 }
 
-/* Does the present plan fit this request too? Counts that differ are borrowed: a plan with them is not used again. */
+/* Does the present plan fit this request too? Counts that differ are borrowed: a plan with them is not
+ * used again. */
 static bool can_reuse_plan(const struct net *net, const struct msi_request *request,
                            const struct msi_cost_input *input) {
     const struct msi_request *a = &net->plan.request;
@@ -242,7 +246,8 @@ static enum msi_advance begin(struct net *net, struct mst_work *work) {
     return MSI_MOVED;
 }
 
-/* Has that rank of this host not opened the region yet? Until it has, the rank that made the region must not leave. */
+/* Has that rank of this host not opened the region yet? Until it has, the rank that made the region must
+ * not leave. */
 static bool is_awaited(const struct msi_peers *peers, int rank) {
     int slot = peers->comm->ranks.slots[rank];
     return peers->region && !peers->all_here && slot >= 0 && !msi_shm_region_here(peers->region, slot);
@@ -308,7 +313,8 @@ static enum msi_advance check_headers(struct net *net, struct mst_work *work) {
     return all ? MSI_DONE : MSI_BLOCKED;
 }
 
-/* Also links that the plan has not come to yet: a head may lie there, and who sleeps on it would wake at once for ever. */
+/* Also links that the plan has not come to yet: a head may lie there, and who sleeps on it would wake at
+ * once for ever. */
 static bool move_bytes(struct net *net) {
     bool moved = msi_exec_advance(&net->exec);
     for (int r = 0; r < comm_of(net)->size; r++) {
@@ -345,8 +351,8 @@ static enum msi_advance advance(struct net *net, struct mst_work *work) {
 }
 
 /*
- * Has a rank that the plan expects nothing of called something else? So a mismatch is found where the ranks' plans do not even
- * meet, as with different roots.
+ * Has a rank that the plan expects nothing of called something else? So a mismatch is found where the ranks'
+ * plans do not even meet, as with different roots.
  */
 static bool overhear(struct mst_work *work) {
     struct net *net = net_of(work->comm);

@@ -1,5 +1,6 @@
 /*
- * all_reduce.c - large all_reduce and reduce on one host: every rank reduces its own part of the tensor, for all.
+ * all_reduce.c - large all_reduce and reduce on one host: every rank reduces its own part of the tensor, for
+ * all.
  *
  * Staged, chunk by chunk; three steps overlap, with one meeting of all ranks per chunk:
  *
@@ -8,11 +9,11 @@
  *   chunk t + 1                 stage            reduce
  *   chunk t + 2                                  stage
  *
- * Bytes per rank of a tensor of b bytes on n ranks: (n-1)/n b written to cells, b read to reduce, b/n written twice, (n-1)/n b
- * fetched. Rounds: chunks + 2.
+ * Bytes per rank of a tensor of b bytes on n ranks: (n-1)/n b written to cells, b read to reduce, b/n written
+ * twice, (n-1)/n b fetched. Rounds: chunks + 2.
  *
- * Direct, where the tensors of all ranks can be mapped: each rank reduces its part and writes the result into every tensor:
- * b read, b written, two meetings.
+ * Direct, where the tensors of all ranks can be mapped: each rank reduces its part and writes the result into
+ * every tensor: b read, b written, two meetings.
  */
 #include "engine/shm/shm_coll.h"
 

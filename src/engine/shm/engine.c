@@ -85,8 +85,9 @@ static void derive(struct msi_shm_coll *coll) {
 }
 
 /*
- * Up to so many bytes each rank reduces all of an all_reduce by itself, which takes one meeting of the ranks instead of four,
- * but work that grows with their number. Measured: 128 KiB with 2 ranks, and a quarter with twice as many.
+ * Up to so many bytes each rank reduces all of an all_reduce by itself, which takes one meeting of the ranks
+ * instead of four, but work that grows with their number. Measured: 128 KiB with 2 ranks, and a quarter with
+ * twice as many.
  */
 static size_t flat_most(int ranks) {
     return ((size_t)512 << 10) / ((size_t)ranks * (size_t)ranks);
@@ -158,7 +159,8 @@ static const struct msi_call_signature *signature_of(const struct mst_work *work
     return &msi_native(work->comm)->peers.region->areas[rank].slots[seq % MSI_SLOTS].signature;
 }
 
-/* The rank that another blames for its failure, and what that one called, if it was something else than the others. */
+/* The rank that another blames for its failure, and what that one called, if it was something else than
+ * the others. */
 static const char *show_blamed(const struct msi_comm *comm, int rank, uint64_t seq, mst_status status,
                                char *out, size_t size) {
     char what[200];
@@ -235,8 +237,8 @@ static void accept_links(struct msi_comm *comm) {
 }
 
 /*
- * In a barrier that this rank has announced, a rank that has not come yet; else -1. The last by number: ranks tend to come in
- * order, and then no rank is woken before all are there.
+ * In a barrier that this rank has announced, a rank that has not come yet; else -1. The last by number: ranks
+ * tend to come in order, and then no rank is woken before all are there.
  */
 static int awaited(const struct msi_comm *comm, const struct mst_work *work) {
     if (!work || work->op.desc.kind != MST_KIND_BARRIER || !work->begun) return -1;

@@ -8,7 +8,8 @@ enum {
     CHUNK = 64 << 10,
     CHUNK_OF_MEDIUM = 16 << 10, /* so that a medium message is cut into several rounds that overlap */
     MEDIUM = 256 << 10,
-    /* Below, copying into a cell costs less than waiting for the readers: bytes of a block, and of all blocks. */
+    /* Below, copying into a cell costs less than waiting for the readers: bytes of a block, and of all
+     * blocks. */
     DIRECT_FROM = 4 << 10,
     DIRECT_OVER = 8 << 10,
     ROUNDS_MOST = MSI_ALL_ROUNDS - 1,
@@ -216,7 +217,8 @@ static bool lengths_agree(struct msi_shm_coll *coll, int rank) {
     return lens[coll->region->rank] == expected(coll, rank);
 }
 
-/* Address of what a rank has published for this one, of a round that is there; NULL if that makes no sense. */
+/* Address of what a rank has published for this one, of a round that is there; NULL if that makes no
+ * sense. */
 static const char *source(struct msi_shm_coll *coll, int rank, uint32_t round) {
     const struct msi_area *area = &coll->region->areas[rank];
     const struct msi_slot *slot = msi_shm_slot(coll, rank);
@@ -299,7 +301,8 @@ static void reduce_local(struct msi_shm_coll *coll) {
     msi_shm_reduce(coll, coll->out.base + at, NULL, len / coll->in.element);
 }
 
-/* Reads the present round from all source ranks, beginning with the next rank so that not all read from one. */
+/* Reads the present round from all source ranks, beginning with the next rank so that not all read from
+ * one. */
 static enum msi_advance drain_round(struct msi_shm_coll *coll) {
     struct msi_shm_region *region = coll->region;
     for (; coll->peer < region->size; coll->peer++) {
@@ -371,9 +374,9 @@ static bool waits_for(const struct msi_shm_coll *coll, int rank) {
 }
 
 /*
- * Memory from mst_alloc is read in place. Exceptions: a buffer that this rank writes while others still read it, as in a
- * reduction that every rank makes for itself and in an in-place all_to_all; and a small broadcast, which the root copies
- * faster than it would wait for the readers.
+ * Memory from mst_alloc is read in place. Exceptions: a buffer that this rank writes while others still read
+ * it, as in a reduction that every rank makes for itself and in an in-place all_to_all; and a small
+ * broadcast, which the root copies faster than it would wait for the readers.
  */
 bool msi_shm_share_input(struct msi_shm_coll *coll) {
     const mst_backend_op *d = &coll->work->op.desc;

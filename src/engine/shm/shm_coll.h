@@ -1,8 +1,8 @@
 /*
  * shm_coll.h - collectives among the ranks of one host, through the region that they share.
  *
- * Nearly all are one thing, an exchange: some ranks publish their input, all of it or a part for each reader, and some ranks
- * read what was published and copy or reduce it.
+ * Nearly all are one thing, an exchange: some ranks publish their input, all of it or a part for each reader,
+ * and some ranks read what was published and copy or reduce it.
  *
  *                    src rank     layout   dst rank  action
  *   broadcast        root         whole    all       copy
@@ -15,12 +15,13 @@
  *   reduce_scatter   all          parts    all       reduce
  *   barrier          all          nothing  all       -
  *
- * What is published is in the slot itself, in a small cell, in big cells that are filled and drained round by round, or stays
- * in place if it is memory that the others can map. Reductions are always in rank order, by the rank that needs the result or
- * once for all: every rank gets the same bits.
+ * What is published is in the slot itself, in a small cell, in big cells that are filled and drained round by
+ * round, or stays in place if it is memory that the others can map. Reductions are always in rank order, by
+ * the rank that needs the result or once for all: every rank gets the same bits.
  *
- * An operation is advanced until it is done and never blocks. Bytes moved per rank, n ranks, p bytes published: p in and the p
- * of every source rank out; one transfer of a cache line per source rank for what fits into a slot.
+ * An operation is advanced until it is done and never blocks. Bytes moved per rank, n ranks, p bytes
+ * published: p in and the p of every source rank out; one transfer of a cache line per source rank for what
+ * fits into a slot.
  */
 #ifndef MSI_ENGINE_SHM_SHM_COLL_H
 #define MSI_ENGINE_SHM_SHM_COLL_H
@@ -58,7 +59,8 @@ struct msi_shm_coll {
     struct msi_blocks
         out; /* copy: a block for each source rank, where there are several; reduce: one block */
 
-    /* Where in (and for a large all_reduce out) are, if the others may use them in place until the operation is over. */
+    /* Where in (and for a large all_reduce out) are, if the others may use them in place until the
+     * operation is over. */
     struct msi_where in_where, out_where;
 
     uint64_t seq;
@@ -95,11 +97,13 @@ void msi_shm_exchange(struct msi_shm_coll *coll);
 void msi_shm_all_reduce(struct msi_shm_coll *coll);
 
 /*
- * The fast path for small exchanges: announces the exchange, if all that this rank publishes fits into a slot or a small cell
- * and the slot is free, without looking whether another rank has come. False: nothing has happened.
+ * The fast path for small exchanges: announces the exchange, if all that this rank publishes fits into a slot
+ * or a small cell and the slot is free, without looking whether another rank has come. False: nothing has
+ * happened.
  */
 bool msi_shm_begin_now(struct msi_shm_coll *coll);
-/* Reads what is there of it. MSI_DONE, MSI_BLOCKED or MSI_FAILED; MSI_MOVED: it is more than can be read at once. */
+/* Reads what is there of it. MSI_DONE, MSI_BLOCKED or MSI_FAILED; MSI_MOVED: it is more than can be read
+ * at once. */
 enum msi_advance msi_shm_look_now(struct msi_shm_coll *coll);
 /* Continues what msi_shm_begin_now has begun as an exchange. */
 void msi_shm_resume(struct msi_shm_coll *coll);
@@ -138,8 +142,8 @@ static inline size_t msi_shm_part(const struct msi_shm_coll *coll, int src_rank,
 /* Have all readers read what this rank last put into its big cells? */
 bool msi_shm_big_free(const struct msi_shm_region *region);
 /*
- * Fails if a rank whose memory is used in place has failed: its program may use that memory again, and what was read there may
- * be anything. Must be called after reading.
+ * Fails if a rank whose memory is used in place has failed: its program may use that memory again, and what
+ * was read there may be anything. Must be called after reading.
  */
 enum msi_advance msi_shm_check_in_place(struct msi_shm_coll *coll);
 /* Announces the operation, in a slot whose payload is there. */

@@ -1,9 +1,9 @@
 /*
  * small.c - the fast path for small exchanges. See shm_coll.h.
  *
- * An exchange that takes 0.1 us from one processor to another must not be slowed by bookkeeping: here it is announced and read
- * with no other state than the number of the operation and how many ranks were seen. If a rank is late or has more than fits
- * into a small cell, exchange.c continues.
+ * An exchange that takes 0.1 us from one processor to another must not be slowed by bookkeeping: here it is
+ * announced and read with no other state than the number of the operation and how many ranks were seen. If a
+ * rank is late or has more than fits into a small cell, exchange.c continues.
  */
 #include "engine/shm/shm_coll.h"
 
