@@ -3,7 +3,7 @@
 # Goes on after a failing step. The last line counts the tests of all runs; a failing build or check counts
 # as one failed test.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 jobs=$(nproc)
 reports=()
 broken=()

@@ -1,9 +1,10 @@
-"""The tables of docs/ and the pages of man/ say what the headers have: every function is there, and nothing else."""
+"""The documents agree with the code: functions and options with the headers, named files and functions with the tree."""
 
 import os
 import pathlib
 import re
 import subprocess
+import sys
 import unittest
 
 SOURCE = pathlib.Path(os.environ.get("MUSTER_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent.parent))
@@ -59,6 +60,18 @@ class Docs(unittest.TestCase):
                 self.assertRegex(headers, rf"\b(MST_)?{word}\b", name)
             for option in set(re.findall(r"`\.([a-z]\w*)\b", text)):
                 self.assertRegex(headers, rf"\b{option}\b", name)
+
+
+class Tree(unittest.TestCase):
+    def run_script(self, *command):
+        done = subprocess.run([sys.executable, "-B", *command], cwd=SOURCE / "scripts", capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_named_files_and_functions_exist(self):
+        self.run_script("check_docs.py")
+
+    def test_the_picture_is_up_to_date(self):
+        self.run_script("architecture_svg.py", "--check")
 
 
 class Operations(unittest.TestCase):
