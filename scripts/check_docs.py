@@ -19,7 +19,7 @@ NAMED_FILES = ("docs/architecture.md", "docs/how-to-add.md", "docs/algorithms.md
 TABLE = re.compile(r"^\| *step *\| *file *\| *function *\|.*\n\|[-|: ]+\|\n((?:\|.*\n)+)", re.M)
 ROW = re.compile(r"^\| *(\d+[a-z]?) *\| *`([^`]+)` *\| *`(\w+)` *\|")
 # A path with a folder of the tree, or a bare name that ends as sources do; NAME, * and … stand for any name.
-PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:c|h|cpp|inc|py|sh|cmake|txt|md|map)|(?:src|tests|tools|docs|examples|scripts|backends)/[\w./-]*)`")
+PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:c|h|cpp|inc|py|sh|cmake|txt|md|map)|(?:src|tests|tools|docs|examples|scripts|backends)/(?:[\w.-]+/)*)`")
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 
 
