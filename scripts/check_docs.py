@@ -4,9 +4,11 @@
  - Each file in the table of steps of docs/architecture.md defines the function of its row.
  - Each file or folder that a document for developers names in backticks exists.
  - Each relative link of a document leads to a file.
+ - Each test that CMakePresets.json or tests/CMakeLists.txt names exists.
 """
 
 import argparse
+import json
 import pathlib
 import re
 import sys
@@ -19,7 +21,10 @@ NAMED_FILES = ("docs/architecture.md", "docs/how-to-add.md", "docs/algorithms.md
 TABLE = re.compile(r"^\| *step *\| *file *\| *function *\|.*\n\|[-|: ]+\|\n((?:\|.*\n)+)", re.M)
 ROW = re.compile(r"^\| *(\d+[a-z]?) *\| *`([^`]+)` *\| *`(\w+)` *\|")
 # A path with a folder of the tree, or a bare name that ends as sources do; NAME, * and … stand for any name.
-PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:c|h|cpp|inc|py|sh|cmake|txt|md|map)|(?:src|tests|tools|docs|examples|scripts|backends)/(?:[\w.-]+/)*)`")
+PATH = re.compile(
+    r"`((?:[\w.-]+/)*[\w.-]+\.(?:c|h|cpp|inc|py|sh|cmake|txt|md|map)"
+    r"|(?:src|tests|tools|docs|examples|scripts|backends)/(?:[\w.-]+/)*)`"
+)
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 
 
@@ -86,10 +91,52 @@ def check_links(root, names):
                     yield f"{name}: the link to {link} leads nowhere"
 
 
+def expand(pattern):
+    """Returns the alternatives of a regular expression of groups, | and ?, such as a(b|c)? -> a, ab, ac."""
+
+    def read_alternatives(at):
+        found, branch = [], [""]
+        while at < len(pattern) and pattern[at] != ")":
+            if pattern[at] == "|":
+                found, branch, at = found + branch, [""], at + 1
+                continue
+            if pattern[at] == "(":
+                inner, at = read_alternatives(at + 1)
+            else:
+                inner = [pattern[at]]
+            at += 1
+            if pattern[at : at + 1] == "?":
+                inner, at = ["", *inner], at + 1
+            branch = [text + more for text in branch for more in inner]
+        return found + branch, at
+
+    return read_alternatives(0)[0]
+
+
+def named_tests(root):
+    """Yields (file, regular expression for one test) of the lists that the build has."""
+    presets, lists = root / "CMakePresets.json", root / "tests/CMakeLists.txt"
+    for preset in json.loads(presets.read_text())["testPresets"] if presets.exists() else []:
+        for rule in preset.get("filter", {}).values():
+            yield from (("CMakePresets.json", name) for name in expand(rule.get("name", "")))
+    text = lists.read_text() if lists.exists() else ""
+    for pattern in re.findall(r'set\(leak_tests "(\^.*)"\)', text):
+        yield from (("tests/CMakeLists.txt", name) for name in expand(pattern))
+    for name in re.findall(r"set\(seconds_(\w+) \d+\)", text):
+        yield "tests/CMakeLists.txt", f"/(test_)?{name}$"
+
+
+def check_tests(root, names):
+    tests = [m[1] for name in names if (m := re.fullmatch(r"tests/(\w+/\w+)\.(?:c|cpp|py)", name))]
+    for file, pattern in named_tests(root):
+        if not any(re.search(pattern, test) for test in tests):
+            yield f"{file}: no test matches {pattern}"
+
+
 def check(root):
     """Returns all faults, as lines."""
     names = project_files(root)
-    return [*check_steps(root), *check_names(root, names), *check_links(root, names)]
+    return [*check_steps(root), *check_names(root, names), *check_links(root, names), *check_tests(root, names)]
 
 
 def main():

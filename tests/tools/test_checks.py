@@ -30,7 +30,8 @@ LAYERS = """
 FILES = {
     "docs/architecture.md": LAYERS,
     "src/top/top.h": "int top(int x);\n",
-    "src/top/top.c": '#include "low/deep/deep.h"\n#include "low/low.h"\n#include "top.h"\nint top(int x) {\n    return low(x) + deep(x);\n}\n',
+    "src/top/top.c": '#include "low/deep/deep.h"\n#include "low/low.h"\n#include "top.h"\n'
+    "int top(int x) {\n    return low(x) + deep(x);\n}\n",
     "src/top/pure/pure.h": "int pure(int x);\n",
     "src/top/pure/pure.c": '#include "pure.h"\nint pure(int x) {\n    return x;\n}\n',
     "src/low/low.h": "int low(int x);\n",
@@ -84,7 +85,8 @@ class Layers(Checks):
         self.assertEqual(self.faults(), [])
 
     def test_an_upward_include_is_reported(self):
-        self.write("src/low/deep/deep.c", '#include "low/low.h"\n#include "top/top.h"\nint deep(int x);\nint deep(int x) { return low(x); }\n')
+        include = '#include "low/low.h"\n#include "top/top.h"\n'
+        self.write("src/low/deep/deep.c", include + "int deep(int x);\nint deep(int x) { return low(x); }\n")
         self.assertEqual(self.faults(), ["src/low/deep/deep.c:2: low/ (layer 1) includes top/top.h of top/ (layer 2)"])
 
     def test_an_upward_call_is_reported(self):
@@ -140,6 +142,22 @@ class Docs(Checks):
             ],
         )
 
+    def test_named_tests_exist(self):
+        self.write("tests/unit/test_a.c", "")
+        self.write("tests/multi/test_a_b.py", "")
+        presets = '{"testPresets": [{"filter": {"exclude": {"label": "^x$", "name": "test_(a(_b|_c)?|d)$|^unit/test_a$"}}}]}'
+        self.write("CMakePresets.json", presets)
+        self.write("tests/CMakeLists.txt", 'set(seconds_a 3)\nset(seconds_e 3)\nset(leak_tests "^unit/test_(a|f)$")\n')
+        self.assertEqual(
+            self.check("check_docs.py")[0],
+            [
+                "CMakePresets.json: no test matches test_a_c$",
+                "CMakePresets.json: no test matches test_d$",
+                "tests/CMakeLists.txt: no test matches ^unit/test_f$",
+                "tests/CMakeLists.txt: no test matches /(test_)?e$",
+            ],
+        )
+
     def test_names_and_links_lead_somewhere(self):
         self.write("CONTRIBUTING.md", "See `low/low.h`, `low/gone.h` and [layers](docs/architecture.md), [more](docs/more.md).\n")
         self.assertEqual(
@@ -156,7 +174,8 @@ class Style(Checks):
     def test_faults_are_reported(self):
         self.write("tests/long.c", "/* " + "x" * 105 + " */\n/* " + "é" * 104 + " */\n")
         self.write("tools/words.py", "# a warden\n")
-        self.write("src/low/wide.c", "/* f(1, 2, 3, 4, 5, 6, 7) { */\nstatic int\nseven(int a, int b, int c, int d,\n      int e, int f, int g) {\n}\n")
+        comment = "/* f(1, 2, 3, 4, 5, 6, 7) { */\n"
+        self.write("src/low/wide.c", comment + "static int\nseven(int a, int b, int c, int d,\n      int e, int f, int g) {\n}\n")
         self.assertEqual(
             self.check("check_style.py")[0],
             [
