@@ -93,6 +93,17 @@ class Additions(unittest.TestCase):
                 documented |= {(operation, name) for operation in operations for name in re.findall(r"\w+", cells[2])}
         self.assertEqual(documented, {(kind.lower(), name) for kind, name, _ in rows})
 
+    def test_collectives(self):
+        rows = re.findall(r'X\((\w+), (\w+), "mst_(\w+)"\)', self.read("src/coll/kind.h"))
+        self.assertGreater(len(rows), 14)
+        families = {family for _, family, _ in rows}
+        self.assertEqual(families, set(re.findall(r'X\(\d+, (\w+), "\w+"\)', header("backend.h"))))
+        planned = set(re.findall(r"\bROW\(([A-Z_]+), ", self.read("src/coll/algorithms/planners.c")))
+        self.assertEqual(planned, families - {"SEND", "RECV"})
+        tested = "".join(path.read_text() for path in (SOURCE / "tests/multi/collective").glob("*.c"))
+        for _, _, name in rows:
+            self.assertRegex(tested, rf"\bmst_{name}(_with)?\(", name)
+
     def test_dtypes_and_operations(self):
         dtypes = re.findall(r'X\(\d+, \w+, \d, "(\w+)"\)', header("dtype.h"))
         operations = re.findall(r'X\(\d+, \w+, "(\w+)"\)', header("dtype.h"))
