@@ -144,10 +144,10 @@ mst_status msi_comm_join(struct mst_work *work);
 /* Begins an operation of a communicator that another engine drives; once it is done, release it. */
 mst_status msi_comm_begin_here(struct mst_work *work);
 
-/* Starts the communicator's thread, if there is none. */
-mst_status msi_comm_start_thread(struct msi_comm *comm);
 /* Does the communicator's thread advance what was submitted? Else the threads that wait or test do. */
-bool msi_comm_has_thread(const struct msi_comm *comm);
+static inline bool msi_comm_has_thread(const struct msi_comm *comm) {
+    return comm->threaded && !comm->traits.own_thread;
+}
 
 /* The operation cannot begin: profilers are told, and it is released. Returns the status. */
 mst_status msi_comm_refuse(struct mst_work *work, mst_status status);
@@ -155,6 +155,8 @@ mst_status msi_comm_refuse(struct mst_work *work, mst_status status);
 void msi_comm_trace_end(struct mst_work *work);
 /* Completes an operation; it counts as done after its callback has returned. */
 void msi_comm_end(struct mst_work *work);
+/* Its callback, if it has one, has returned. */
+void msi_comm_finish_op(struct mst_work *work);
 
 /* The group rank at the other end of a message; -1: none yet. */
 static inline int msi_comm_peer(const struct mst_work *work) {

@@ -102,7 +102,7 @@ struct msi_engine {
 
     /*
      * Optional: orders the operation on its stream. *enqueued: it is there and the communicator is through
-     * with it; else it goes through the queue. May start the communicator's thread; no lock is held.
+     * with it; else it goes through the queue. The communicator's thread runs.
      */
     mst_status (*enqueue)(struct mst_work *work, bool *enqueued);
     /* The communicator's thread has no operation: looks after those on streams. False: there is none.

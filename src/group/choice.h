@@ -43,4 +43,8 @@ bool msi_called_off(struct msi_str end);
 /* Compares what this rank wants with what the first chose: MST_ERR_MISMATCH blames that one. */
 mst_status msi_choice_compare(const mst_group *group, const char *wanted, struct msi_str line);
 
+/* Native as a loaded backend. Used only with MUSTER_FORCE_FALLBACK, so that every composition can be run without
+ * another library. */
+extern const mst_backend msi_native_composed;
+
 #endif

@@ -104,7 +104,7 @@ static void mistakes(void) {
     CHECK(mst_backend_register(&bad) == MST_ERR_INVALID && strstr(mst_error(), "lacks group_end"));
     bad = own_table;
     bad.name = "a b";
-    CHECK(mst_backend_register(&bad) == MST_ERR_INVALID && strstr(mst_error(), "'a b' is no name"));
+    CHECK(mst_backend_register(&bad) == MST_ERR_INVALID && strstr(mst_error(), "'a b' is not a valid name"));
     bad.name = "native";
     CHECK(mst_backend_register(&bad) == MST_ERR_STATE);
     bad.size = 8;

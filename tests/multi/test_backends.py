@@ -136,7 +136,7 @@ class Compositions(CollectiveTest):
         process = self.popen(PROGRAMS / "backends", "own", env={"MUSTER_FORCE_FALLBACK": "all_redcue"}, stderr=subprocess.STDOUT)
         out = process.communicate(timeout=60)[0].decode()
         self.assertEqual(process.returncode, 1, out)
-        self.assertIn("MUSTER_FORCE_FALLBACK has 'all_redcue', which is no kind of operation", out)
+        self.assertIn("MUSTER_FORCE_FALLBACK has 'all_redcue', which is not a kind of operation", out)
 
 
 if __name__ == "__main__":

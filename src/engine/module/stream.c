@@ -87,18 +87,14 @@ static mst_status submit(struct msi_module *m, struct mst_work *work, bool *enqu
     return msi_comm_repeat(&work->failure);
 }
 
-/* The thread is started because nobody waits: it watches the ranks. */
 mst_status msi_module_enqueue(struct mst_work *work, bool *enqueued) {
     struct msi_comm *comm = work->comm;
     struct msi_module *m = msi_module(comm);
-    mst_status st = msi_comm_start_thread(comm);
-    if (st != MST_OK) return st;
-    pthread_mutex_lock(&comm->lock);
     int64_t now = msi_now(), deadline = now + (int64_t)work->timeout_ms * 1000000;
-    if (m->streamed <= now) pthread_cond_broadcast(&comm->changed);
+    if (m->streamed <= now) pthread_cond_broadcast(&comm->changed); /* the thread watches from now on */
     if (deadline > m->streamed) m->streamed = deadline;
-    st = comm->failure.status == MST_OK ? submit(m, work, enqueued) : msi_comm_repeat(&comm->failure);
+    mst_status st =
+        comm->failure.status == MST_OK ? submit(m, work, enqueued) : msi_comm_repeat(&comm->failure);
     if (st == MST_OK && *enqueued) leave_there(m, work);
-    pthread_mutex_unlock(&comm->lock);
     return st;
 }

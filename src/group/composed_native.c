@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "engine/engines.h"
 #include "engine/module/module.h"
+#include "group/choice.h"
 
 #include <limits.h>
 #include <stdio.h>

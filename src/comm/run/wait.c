@@ -33,14 +33,6 @@ enum {
 /* What a sleep polls: the cancellation, the processes of the ranks, and the engine's descriptors. */
 enum { CANCEL, FIRST_PEER };
 
-struct mst_work *msi_comm_next_active(struct msi_comm *comm, const struct mst_work *work) {
-    const struct msi_comm_lists *ops = &comm->ops;
-    struct msi_list *at = ops->messages.next;
-    if (!work && !msi_list_empty(&ops->queue)) return msi_container(ops->queue.next, struct mst_work, node);
-    if (work && msi_op_is_message(&work->op)) at = work->node.next;
-    return at == &ops->messages ? NULL : msi_container(at, struct mst_work, node);
-}
-
 /* Was the process of that rank seen to end? */
 static bool has_ended(const struct msi_comm *comm, int rank) {
     return comm->waiting.fds && comm->waiting.fds[FIRST_PEER + rank].events == 0;

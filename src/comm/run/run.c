@@ -1,4 +1,4 @@
-/* run.c - running a communicator's operations: on the caller's thread, or on its own. See comm.h. */
+/* run.c - submitting operations and running them: on the caller's thread, or on the communicator's own. See comm.h. */
 #include "base/error.h"
 #include "comm/comm_internal.h"
 #include "os/thread.h"
@@ -8,46 +8,6 @@
 
 static _Thread_local int callbacks;  /* that this thread is in */
 static _Atomic int callbacks_of_all; /* threads are in; reading it is cheaper */
-
-static void finish(struct mst_work *work) {
-    struct msi_comm *comm = work->comm;
-    work->done = true;
-    msi_list_push(work->abandoned ? &comm->ops.spare : &comm->ops.kept, &work->node);
-    if (comm->threaded) pthread_cond_broadcast(&comm->changed);
-}
-
-/* Fills in what is known only at the end. */
-static void complete_record(struct mst_work *work) {
-    struct msi_record *record = &work->trace.record;
-    work->comm->engine->describe(work, record);
-    if (record->end && !record->device) record->bytes = 0; /* captured into a graph: none were seen to move */
-    if (!msi_op_is_message(&work->op)) return;
-    record->peer = msi_comm_global(work->comm, msi_comm_peer(work));
-    if (work->op.bytes && work->failure.status == MST_OK) record->bytes = work->op.bytes->len;
-}
-
-void msi_comm_trace_end(struct mst_work *work) {
-    if (!work->trace.on) return;
-    if (work->trace.on & MSI_WATCH_RECORD) complete_record(work);
-    msi_op_trace_end(&work->trace, work->failure.status);
-}
-
-/* The flight recorder is written to a file after a failure that ends a group. */
-static void note_failure(const struct mst_work *work) {
-    const struct msi_failure *f = &work->failure;
-    if (work->comm->failure.status != MST_OK || mst_status_scope(f->status) >= MST_SCOPE_GROUP)
-        msi_flight_note(f->status, f->message, f->global);
-}
-
-void msi_comm_end(struct mst_work *work) {
-    msi_list_remove(&work->node);
-    msi_comm_trace_end(work);
-    if (work->failure.status != MST_OK) note_failure(work);
-    if (work->callback)
-        msi_list_push(&work->comm->ops.ended, &work->node);
-    else
-        finish(work);
-}
 
 void msi_comm_tell(void (*callback)(mst_status, void *), mst_status status, void *arg) {
     atomic_fetch_add_explicit(&callbacks_of_all, 1, memory_order_relaxed); /* only this thread must see it */
@@ -78,7 +38,7 @@ static void run_callbacks(struct msi_comm *comm) {
         pthread_mutex_unlock(&comm->lock);
         msi_comm_tell(work->callback, work->failure.status, work->arg);
         pthread_mutex_lock(&comm->lock);
-        finish(work);
+        msi_comm_finish_op(work);
     }
     comm->callbacks.work = NULL;
     comm->callbacks.running = false;
@@ -97,27 +57,6 @@ bool msi_comm_is_over(const struct mst_work *work) {
     const struct msi_comm *comm = work->comm;
     return work->done ||
            (comm->callbacks.work == work && pthread_equal(comm->callbacks.thread, pthread_self()));
-}
-
-bool msi_comm_advance_queue(struct msi_comm *comm, enum msi_advance (*step)(struct mst_work *),
-                            void (*leave)(struct mst_work *)) {
-    bool moved = false;
-    for (; !msi_list_empty(&comm->ops.queue); moved = true) {
-        struct mst_work *work = msi_container(comm->ops.queue.next, struct mst_work, node);
-        if (comm->failure.status != MST_OK && work->failure.status == MST_OK) work->failure = comm->failure;
-        if (work->failure.status != MST_OK) {
-            if (work->begun && leave && comm->failure.status == MST_OK) leave(work);
-            msi_comm_end(work);
-            continue;
-        }
-        if (!work->begun) msi_op_trace_start(&work->trace);
-        enum msi_advance got = step(work);
-        work->begun = true;
-        if (got == MSI_FAILED) msi_comm_fail_fault(work);
-        if (got == MSI_DONE) msi_comm_end(work);
-        if (got == MSI_BLOCKED) break;
-    }
-    return moved;
 }
 
 static void wake(struct msi_comm *comm) {
@@ -172,11 +111,7 @@ static void *run_thread(void *context) {
     return NULL;
 }
 
-bool msi_comm_has_thread(const struct msi_comm *comm) {
-    return comm->threaded && !comm->traits.own_thread;
-}
-
-mst_status msi_comm_start_thread(struct msi_comm *comm) {
+static mst_status start_thread(struct msi_comm *comm) {
     if (comm->threaded) return MST_OK;
     comm->threaded = true;
     if (!msi_comm_has_thread(comm)) return MST_OK;
@@ -196,10 +131,6 @@ static void call_off(const struct msi_list *list) {
 void msi_comm_call_off(struct msi_comm *comm) {
     call_off(&comm->ops.queue);
     call_off(&comm->ops.messages);
-}
-
-mst_status msi_comm_explain(const struct mst_work *work) {
-    return work->failure.status == MST_OK ? MST_OK : msi_comm_repeat(&work->failure);
 }
 
 mst_status msi_comm_refuse(struct mst_work *work, mst_status status) {
@@ -273,7 +204,7 @@ mst_status msi_comm_run(struct mst_work *work) {
 mst_status msi_comm_submit(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     mst_status st = msi_comm_join(work);
-    if (st == MST_OK) st = msi_comm_start_thread(comm);
+    if (st == MST_OK) st = start_thread(comm);
     if (st != MST_OK) return msi_comm_refuse(work, st);
     pthread_mutex_lock(&comm->lock);
     st = begin(work);
@@ -288,12 +219,18 @@ mst_status msi_comm_submit(struct mst_work *work) {
 }
 
 mst_status msi_comm_enqueue(struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
     bool enqueued = false;
     mst_status st = msi_comm_join(work);
-    if (st == MST_OK && !work->comm->engine->enqueue)
+    if (st == MST_OK && !comm->engine->enqueue)
         st = msi_fail(MST_ERR_INVALID, "leave it out, or use a backend for devices such as nccl",
                       ".stream is given, but the buffer's backend has no streams");
-    if (st == MST_OK) st = work->comm->engine->enqueue(work, &enqueued);
+    if (st == MST_OK) st = start_thread(comm); /* it watches the ranks, since the program does not wait */
+    if (st == MST_OK) {
+        pthread_mutex_lock(&comm->lock);
+        st = comm->engine->enqueue(work, &enqueued);
+        pthread_mutex_unlock(&comm->lock);
+    }
     if (st != MST_OK) return msi_comm_refuse(work, st);
     return enqueued ? MST_OK : msi_comm_run(work);
 }
