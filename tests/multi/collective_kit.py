@@ -2,7 +2,7 @@
 
 import subprocess
 
-from ranks import PROGRAMS, SANITIZED, SKIPPED, TOOL, RanksTest
+from harness import MUSTER, PROGRAMS, SANITIZED, SKIPPED, RanksTest
 
 COLLECTIVE = PROGRAMS / "collective"
 LIMIT = 400.0  # seconds for one run; reached only when something is wrong
@@ -16,7 +16,7 @@ class CollectiveTest(RanksTest):
             pick = " ".join(f"{rank}) host={host};;" for rank, host in enumerate(hosts))
             script = f'case $RANK in {pick} esac; MUSTER_FORCE_HOST=$host exec "$0" "$@"'
             command = ["sh", "-c", script, *command]
-        process = self.popen(TOOL, "run", "-n", n, *command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, env=env)
+        process = self.popen(MUSTER, "run", "-n", n, *command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, env=env)
         out, _ = process.communicate(timeout=LIMIT)
         out = out.decode(errors="replace")
         if process.returncode == SKIPPED and (hosts or program != COLLECTIVE):

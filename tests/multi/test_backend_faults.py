@@ -6,7 +6,7 @@ The engine is the sample backend, which is outside of the tree and has no way to
 import os
 
 import test_faults
-from ranks import BUILD, Rank, main
+from harness import BUILD, Rank, main
 
 SAMPLE = {"MUSTER_BACKEND": "minimal", "MUSTER_BACKEND_PATH": BUILD / "tests/backends", "MUSTER_LOG": "error"}
 

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from collective_kit import CollectiveTest
-from ranks import BUILD, PROGRAMS, SLOWER, TOOL, Rank, RanksTest, main
+from harness import BUILD, MUSTER, PROGRAMS, SLOWER, Rank, RanksTest, main
 
 PATH = {"MUSTER_BACKEND_PATH": BUILD / "tests/backends"}
 SAMPLE = {**PATH, "MUSTER_BACKEND": "minimal"}
@@ -17,7 +17,7 @@ REDUCTIONS = "all_reduce,reduce,reduce_scatter"
 
 class Choices(RanksTest):
     def run_ranks(self, n, *arguments, env=None):
-        process = self.popen(TOOL, "run", "-n", n, PROGRAMS / "backends", *arguments, env={**PATH, **(env or {})}, stdin=subprocess.DEVNULL,
+        process = self.popen(MUSTER, "run", "-n", n, PROGRAMS / "backends", *arguments, env={**PATH, **(env or {})}, stdin=subprocess.DEVNULL,
                              stderr=subprocess.STDOUT)
         out = process.communicate(timeout=60)[0].decode(errors="replace")
         self.assertEqual(process.returncode, 0, out)

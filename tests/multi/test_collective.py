@@ -1,7 +1,7 @@
 """Every communication call against a naive reference, over shared memory, in small worlds; calls that are refused."""
 
 from collective_kit import CollectiveTest
-from ranks import PROGRAMS, main
+from harness import PROGRAMS, main
 
 BADCALLS = PROGRAMS / "badcalls"
 LETTERS = PROGRAMS / "letters"

@@ -3,7 +3,7 @@
 import subprocess
 
 from collective_kit import COLLECTIVE, LIMIT, CollectiveTest
-from ranks import TOOL, main
+from harness import MUSTER, main
 
 
 class PretendedHosts(CollectiveTest):
@@ -26,7 +26,7 @@ class PretendedHosts(CollectiveTest):
 class Choices(CollectiveTest):
     def test_ranks_that_would_choose_differently_are_told(self):
         script = 'test $RANK = 2 && export MUSTER_ALGO=all_reduce:ring; MUSTER_FORCE_HOST=$RANK exec "$0" "$@"'
-        command = [TOOL, "run", "-n", 3, "sh", "-c", script, COLLECTIVE, "--quick"]
+        command = [MUSTER, "run", "-n", 3, "sh", "-c", script, COLLECTIVE, "--quick"]
         process = self.popen(*command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
         out, _ = process.communicate(timeout=LIMIT)
         self.assertNotEqual(process.returncode, 0)

@@ -1,7 +1,7 @@
 """Every communication call against a naive reference, over several connections between two ranks."""
 
 from collective_kit import CollectiveTest
-from ranks import main
+from harness import main
 
 
 class Streams(CollectiveTest):

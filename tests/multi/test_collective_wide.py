@@ -1,7 +1,7 @@
 """Every communication call against a naive reference, over shared memory, in worlds of more ranks than processors."""
 
 from collective_kit import CollectiveTest
-from ranks import main
+from harness import main
 
 
 class OneHost(CollectiveTest):

@@ -6,7 +6,7 @@ import random
 import signal
 import time
 
-from ranks import SLOWER, RanksTest, main, wait_until
+from harness import SLOWER, RanksTest, main, wait_until
 
 IN_VAIN = 1200  # milliseconds that a rank waits for one that died before it came
 RUN = "job.0"
@@ -90,7 +90,7 @@ class Deaths(DeathTest):
             ranks[held].begins("hold")
             self.kill(victim, ranks, store)
             if victim == "store":
-                ranks[held].go()
+                ranks[held].resume()
             for r, rank in enumerate(ranks):
                 if r == victim:
                     continue
@@ -142,7 +142,7 @@ class Deaths(DeathTest):
                     self.assert_told(step, victim, ranks, url, store_lost)
                     self.assert_soon(step, died)
                     self.assert_told(rank.step("barriers"), victim, ranks, url, store_lost)
-            ranks[later].go()
+            ranks[later].resume()
             # All have called this barrier, one of them before it died: that may count as complete.
             step = ranks[later].step("barrier")
             if step.status != "MST_OK":
@@ -166,7 +166,7 @@ class Deaths(DeathTest):
             died = self.kill(victim, ranks, store)
             for r, rank in enumerate(ranks):
                 if r != victim:
-                    rank.go()
+                    rank.resume()
             for r, rank in enumerate(ranks):
                 if victim == "store":
                     for step in (rank.step("barrier"), rank.step("barriers")):
@@ -192,7 +192,7 @@ class Deaths(DeathTest):
             self.in_barrier(url, 1, 2, 3)
             for rank in ranks[1:]:
                 rank.kill()
-            ranks[0].go()
+            ranks[0].resume()
             # All have called the barrier before they died: it may count as complete, and the next does not.
             step = ranks[0].step("barrier")
             if step.status != "MST_OK":
@@ -245,7 +245,7 @@ class Absent(DeathTest):
                 self.assert_ok(rank.step("barrier"))
             ranks[2].send(signal.SIGSTOP)
             for rank in ranks[:2]:
-                rank.go()
+                rank.resume()
             for rank in ranks[:2]:
                 step = rank.step("barrier")
                 self.assert_failed(
@@ -256,7 +256,7 @@ class Absent(DeathTest):
                 self.assert_within(step, 1500)
             ranks[2].kill()
             for rank in ranks[:2]:
-                rank.go()
+                rank.resume()
             self.assert_ends(*ranks[:2])
 
         self.each_kind(case)
@@ -268,7 +268,7 @@ class Absent(DeathTest):
             hasty = self.at(kind, url, 0, 2, "init", "~barrier=200", "barriers=5", "destroy")
             late = self.at(kind, url, 1, 2, "init", "hold", "barrier", "barriers=5", "destroy")
             self.assert_failed(hasty.step("barrier"), "MST_ERR_STALLED", "missing: rank 1")
-            late.go()
+            late.resume()
             self.assert_ends(hasty, late)
 
         self.each_kind(case)
@@ -278,10 +278,10 @@ class Absent(DeathTest):
             other = self.at(kind, url, 1, 2, "init", "hold", "destroy")
             rank = self.at(kind, url, 0, 2, "init", "cancellable", "barrier")
             self.in_barrier(url, 0)
-            rank.go()
+            rank.resume()
             step = rank.step("barrier")
             self.assert_failed(step, "MST_ERR_CANCELLED")
-            other.go()
+            other.resume()
             self.assert_ends(other)
             self.assert_ends(rank, status=1)
 
@@ -297,14 +297,14 @@ class Absent(DeathTest):
         for rank in ranks:
             self.assert_ok(rank.step("barrier"))
         store.send(signal.SIGSTOP)
-        ranks[1].go()
+        ranks[1].resume()
         step = ranks[1].step("barrier")
         store.send(signal.SIGCONT)
         self.assertIn(step.status, ("MST_ERR_TIMEOUT", "MST_ERR_STALLED", "MST_ERR_STORE_LOST"), step)
         self.assert_within(step, 300 + 2 * 1000 + 2000)  # it asks twice who is missing, a second each
         if step.status == "MST_ERR_STORE_LOST":
             return  # it has given up the store, and the others may be told so
-        ranks[0].go()  # the other one takes its part in the barrier that rank 1 has given up
+        ranks[0].resume()  # the other one takes its part in the barrier that rank 1 has given up
         step = ranks[0].step("barrier")
         self.assertNotIn("died", step.message)
         self.assertIn(step.status, ("MST_OK", "MST_ERR_STALLED"), step)
@@ -315,7 +315,7 @@ class Absent(DeathTest):
             ranks.append(self.at(kind, url, 2, 3, "init", "hold", "destroy"))
             self.in_barrier(url, 0, 1)
             left = time.monotonic()
-            ranks[2].go()
+            ranks[2].resume()
             for rank in ranks[:2]:
                 step = rank.step("barrier")
                 self.assert_failed(step, "MST_ERR_PEER_LOST", rf"rank 2 \(host .*, pid {ranks[2].pid}\) has left")
@@ -337,7 +337,7 @@ class Absent(DeathTest):
             self.assert_ok(rank.step("barrier"))
         host.begins("destroy")
         for rank in others:
-            rank.go()
+            rank.resume()
         self.assert_ends(host, *others)
         self.assert_nothing_left()
 
@@ -355,7 +355,7 @@ class Absent(DeathTest):
                 self.assert_ok(rank.step("barriers"))
             ranks[2].kill()
             for rank in ranks[:2]:
-                rank.go()
+                rank.resume()
             for rank in ranks[:2]:
                 self.assert_ok(rank.step("barriers"))
                 self.assert_failed(rank.step("barrier"), "MST_ERR_PEER_LOST", "rank 2 .* died")
@@ -385,13 +385,13 @@ class Absent(DeathTest):
                 wait_until(lambda: self.arrivals(url, 0) >= 2, "rank 0 waits again")
             else:
                 self.wait_for_key(url, f"muster/{RUN}/1/events")
-            second.go()
+            second.resume()
             self.assert_ok(second.step("monitored"))
             self.assert_ok(first.step("monitored"))
             # The second barrier: rank 0 holds, so rank 1 must not get through.
             self.assert_failed(second.step("monitored"), "MST_ERR_STALLED", "missing: rank 0")
-            first.go()
-            second.go()
+            first.resume()
+            second.resume()
             self.assert_ends(first, second)
 
         self.each_kind(case)

@@ -3,10 +3,11 @@
 import json
 import subprocess
 
-from ranks import DEADLINE, HERE, PROGRAMS, Process, RanksTest, main
+from harness import DEADLINE, PROGRAMS, TESTS, Process, RanksTest, main
 
 DISCOVER = PROGRAMS / "discover"
-FIXTURES = sorted((HERE / "launchers").glob("*.env"))
+LAUNCHERS = TESTS / "multi/launchers"
+FIXTURES = sorted(LAUNCHERS.glob("*.env"))
 
 
 def read_fixture(path):
@@ -76,7 +77,7 @@ class Fixtures(DiscoveryTest):
                     self.assertIn(shown["from"]["rank"], shown["variables"])
 
     def test_the_tool_shows_it_as_text(self):
-        env, _ = read_fixture(HERE / "launchers/slurm.env")
+        env, _ = read_fixture(LAUNCHERS / "slurm.env")
         _, out = self.run_tool("info", env=env)
         self.assertRegex(out, r"launcher +slurm\n")
         self.assertRegex(out, r"rank=SLURM_PROCID +world_size=SLURM_STEP_NUM_TASKS")
@@ -104,21 +105,21 @@ class Fixtures(DiscoveryTest):
 
     def test_clouds(self):
         for name, answer in (("azureml-node", "in 1 0 0"), ("sagemaker", "in 0 1 0"), ("azureml-dlts", "in 1 0 1")):
-            env, _ = read_fixture(HERE / f"launchers/{name}.env")
+            env, _ = read_fixture(LAUNCHERS / f"{name}.env")
             self.assertEqual(self.discover("in", env=env)[1], [answer])
 
     def test_steps_of_one_job_and_jobs_have_ports_of_their_own(self):
-        env, _ = read_fixture(HERE / "launchers/slurm.env")
+        env, _ = read_fixture(LAUNCHERS / "slurm.env")
         ports = {
             self.found({**env, "SLURM_JOB_ID": job, "SLURM_STEP_ID": step})[0][6] for job in range(100, 110) for step in (0, 1)
         }
         self.assertGreaterEqual(len(ports), 19)
 
     def test_variables_are_set(self):
-        env, _ = read_fixture(HERE / "launchers/sagemaker-mpi.env")
+        env, _ = read_fixture(LAUNCHERS / "sagemaker-mpi.env")
         self.assertEqual(self.discover("find", "env", env=env)[1][1], "env - - - - - - -")
         self.assertEqual(self.discover("find_set", "env", env=env)[1][1], "env 9 16 1 8 algo-1 29500 -")
-        env, _ = read_fixture(HERE / "launchers/azureml-nodes.env")
+        env, _ = read_fixture(LAUNCHERS / "azureml-nodes.env")
         self.assertEqual(self.discover("find_set", "env", env=env)[1][1], "env 3 4 1 2 10.0.0.4 6105 ^docker0,lo")
         env["NCCL_SOCKET_IFNAME"] = "eth1"
         self.assertEqual(self.discover("find_set", "env", env=env)[1][1], "env 3 4 1 2 10.0.0.4 6105 eth1")
@@ -161,22 +162,22 @@ class Contradictions(DiscoveryTest):
         self.assertEqual(self.found({**self.OMPI, **spawned})[0][:3], ["env", "5", "8"])
 
     def test_malformed(self):
-        slurm, _ = read_fixture(HERE / "launchers/slurm.env")
+        slurm, _ = read_fixture(LAUNCHERS / "slurm.env")
         for name, value in (
             ("SLURM_PROCID", "x"), ("SLURM_PROCID", "-1"), ("SLURM_STEP_NUM_TASKS", "0"), ("SLURM_NODEID", "9"),
             ("SLURM_STEP_TASKS_PER_NODE", "2(x"), ("SLURM_STEP_NODELIST", "n[01-"), ("SLURM_LOCALID", "99999999999"),
         ):  # fmt: skip
             with self.subTest(name=name, value=value):
                 self.refused({**slurm, name: value}, value)
-        sagemaker, _ = read_fixture(HERE / "launchers/sagemaker.env")
+        sagemaker, _ = read_fixture(LAUNCHERS / "sagemaker.env")
         self.refused({**sagemaker, "SM_HOSTS": '["algo-1"'}, "SM_HOSTS")
         self.refused({**sagemaker, "SM_CURRENT_HOST": "algo-3"}, "SM_HOSTS", "algo-3")
 
     def test_malformed_but_not_needed(self):
-        slurm, _ = read_fixture(HERE / "launchers/slurm.env")
+        slurm, _ = read_fixture(LAUNCHERS / "slurm.env")
         broken = {**slurm, "SLURM_STEP_NODELIST": "n[01-"}
         self.assertEqual(self.found({**broken, "MASTER_ADDR": "n1"})[0][5], "n1")
-        agent, _ = read_fixture(HERE / "launchers/torchrun.env")
+        agent, _ = read_fixture(LAUNCHERS / "torchrun.env")
         self.assertEqual(self.found({**broken, "SLURM_PROCID": "x", **agent})[0][:3], ["torchrun", "3", "4"])
 
     def test_what_is_missing_is_said(self):
@@ -201,7 +202,7 @@ class Worlds(DiscoveryTest):
         self.assert_nothing_left()
 
     def template(self, name, size, **variables):
-        env, _ = read_fixture(HERE / f"launchers/{name}.env")
+        env, _ = read_fixture(LAUNCHERS / f"{name}.env")
         return [{**env, **{key: value.format(r=r, n=size) for key, value in variables.items()}} for r in range(size)]
 
     def test_slurm(self):

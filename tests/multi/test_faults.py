@@ -6,7 +6,7 @@ Everybody is told, soon, who it was; nobody hangs.
 import os
 import signal
 
-from ranks import DEADLINE, PROGRAMS, SANITIZED, SLOWER, Rank, RanksTest, main
+from harness import DEADLINE, PROGRAMS, SANITIZED, SLOWER, Rank, RanksTest, main
 
 FAULTS = PROGRAMS / "faults"
 SOON = 1.0 * SLOWER  # seconds within which survivors know of a death
@@ -358,7 +358,7 @@ class Late(FaultsTest):
         for _ in range(2):
             self.assert_failed(ranks[0].step("stall"), "MST_ERR_STALLED", r"missing: .*rank \d")
         for rank in ranks[1:]:
-            rank.go()
+            rank.resume()
         for rank in ranks:
             self.assert_ok(rank.step("late"))
         self.end(store, ranks)

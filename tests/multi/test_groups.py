@@ -1,6 +1,6 @@
 """Groups of ranks: many, overlapping, repeated, made in different orders."""
 
-from ranks import PROGRAMS, RanksTest, main
+from harness import PROGRAMS, RanksTest, main
 
 GROUPS = PROGRAMS / "groups"
 

@@ -4,7 +4,7 @@ import os
 import unittest
 
 from collective_kit import CollectiveTest
-from ranks import PROGRAMS, main
+from harness import PROGRAMS, main
 
 LARGE = PROGRAMS / "large"
 

@@ -3,7 +3,7 @@
 import os
 import pathlib
 
-from ranks import is_alive, main, segments
+from harness import is_alive, main, segments
 from test_faults import FaultsTest
 
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -6,7 +6,7 @@ import math
 import subprocess
 
 from collective_kit import CollectiveTest
-from ranks import PROGRAMS, SANITIZED, main
+from harness import PROGRAMS, SANITIZED, main
 
 MESH = PROGRAMS / "mesh"
 ANSWERS = PROGRAMS / "mesh_answers"

@@ -8,7 +8,7 @@ import subprocess
 import termios
 import time
 
-from ranks import DEADLINE, PROGRAMS, RanksTest, main, wait_until
+from harness import DEADLINE, PROGRAMS, RanksTest, main, wait_until
 
 OUTPUT = PROGRAMS / "output"
 

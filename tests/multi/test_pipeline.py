@@ -3,7 +3,7 @@
 import time
 
 from collective_kit import CollectiveTest
-from ranks import BUILD, PROGRAMS, SLOWER, main
+from harness import BUILD, PROGRAMS, SLOWER, main
 
 PIPELINE = PROGRAMS / "pipeline"
 

@@ -8,7 +8,7 @@ import re
 import subprocess
 import unittest
 
-from ranks import DEADLINE, PROGRAMS, SLOWER, Process, RanksTest, main
+from harness import DEADLINE, PROGRAMS, SLOWER, Process, RanksTest, main
 
 PROF = PROGRAMS / "prof"
 PART, TWICE = "part", "twice"

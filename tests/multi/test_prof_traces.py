@@ -8,14 +8,14 @@ import re
 import subprocess
 
 import test_prof
-from ranks import BUILD, TOOL, Process, main
+from harness import BUILD, MUSTER, Process, main
 
 
 class Files(test_prof.ProfTest):
     def run_traced(self, n, *actions, traces, command=(), status=0, tool=(), env=None):
         """What all ranks printed, and the launcher."""
         got, out = Process(
-            self.popen(TOOL, "run", "-n", n, *tool, *command, test_prof.PROF, *actions, env={"MUSTER_TRACE": traces, **(env or {})}, stderr=subprocess.STDOUT)
+            self.popen(MUSTER, "run", "-n", n, *tool, *command, test_prof.PROF, *actions, env={"MUSTER_TRACE": traces, **(env or {})}, stderr=subprocess.STDOUT)
         ).finish()
         self.assertEqual(got, status, out)
         return out

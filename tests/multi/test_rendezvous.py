@@ -10,7 +10,7 @@ import threading
 import time
 import unittest
 
-from ranks import SLOWER, TOOL, WORLD, RanksTest, listens, main, segments, wait_until
+from harness import MUSTER, SLOWER, WORLD, RanksTest, listens, main, segments, wait_until
 
 SHORT = 1500  # milliseconds that a rank waits where it is to wait in vain
 
@@ -140,7 +140,7 @@ class Meeting(RanksTest):
             self.assert_ok(rank.step("barrier"))
         for rank in ranks:
             self.assertEqual(segments(rank.pid, "muster-host"), 0)
-            rank.go()
+            rank.resume()
         self.assert_ends(*ranks)
 
     def test_late_but_in_time(self):
@@ -298,7 +298,7 @@ class NoMaster(RanksTest):
     def test_cancelled(self):
         rank = self.tcp(1, 2, f"tcp://127.0.0.1:{self.free_port()}", "cancellable", "init")
         rank.begins("init")
-        rank.go()
+        rank.resume()
         step = rank.step("init")
         self.assert_failed(step, "MST_ERR_CANCELLED")
         self.assert_within(step, 2000)
@@ -424,7 +424,7 @@ class Disagreement(RanksTest):
                         intruder.step("init"), "MST_ERR_DUPLICATE_RANK", "rank 1", f"pid {ranks[1].pid}"
                     )
                     for rank in ranks:
-                        rank.go()
+                        rank.resume()
                     for rank in ranks:
                         self.assert_ok(rank.step("barriers"))
                     self.assert_ends(*ranks)
@@ -441,7 +441,7 @@ class Disagreement(RanksTest):
                 step = stranger.step("init")
                 self.assertIn(step.status, ("MST_ERR_WORLD_SIZE", "MST_ERR_MISSING_RANK"), step)
                 for rank in ranks:
-                    rank.go()
+                    rank.resume()
                 for rank in ranks:
                     self.assert_ok(rank.step("barriers"))
                 self.assert_ends(*ranks)
@@ -656,7 +656,7 @@ class Again(RanksTest):
         if url.startswith("file"):
             self.joined(url, *others, world=2)
         begin = time.monotonic()
-        ranks[slow].go()
+        ranks[slow].resume()
         self.assert_ends(*ranks)
         self.assertLess(time.monotonic() - begin, 10 * SLOWER)
 
@@ -681,7 +681,7 @@ class Again(RanksTest):
         slow = self.rank("init", "barrier", "hold", "destroy", *self.rounds, env={**env, "RANK": 0})
         fast = self.rank("init", "barrier", "destroy", *self.rounds, env={**env, "RANK": 1})
         self.joined(f"tcp://127.0.0.1:{port}", 1, world=2)
-        slow.go()
+        slow.resume()
         self.assert_ends(slow, fast)
 
     def test_after_a_failed_attempt(self):
@@ -714,7 +714,7 @@ class Again(RanksTest):
             self.assert_ok(rank.step("init"))
         with socket.create_connection(("127.0.0.1", port)):
             for rank in ranks:
-                rank.go()
+                rank.resume()
             step = ranks[0].step("destroy")
             self.assert_within(step, 5000)
         self.assert_ends(*ranks)
@@ -730,7 +730,7 @@ class Launched(RanksTest):
             self.assertEqual(seen, {f"me\t{r}\t{n}\t{r}\t{n}\t1" for r in range(n)})
 
     def test_launchers_side_by_side(self):
-        jobs = [self.popen(TOOL, "run", "-n", 2, WORLD, "init", "barriers=50", "destroy") for _ in range(4)]
+        jobs = [self.popen(MUSTER, "run", "-n", 2, WORLD, "init", "barriers=50", "destroy") for _ in range(4)]
         for job in jobs:
             out, _ = job.communicate(timeout=60)
             self.assertEqual(job.returncode, 0, out)

@@ -1,7 +1,7 @@
 """Calls that were made before allocate nothing and take no lock of another group, on one host and between hosts."""
 
 from collective_kit import CollectiveTest
-from ranks import PROGRAMS, main
+from harness import PROGRAMS, main
 
 STEADY = PROGRAMS / "steady"
 

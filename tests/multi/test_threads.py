@@ -1,6 +1,6 @@
 """Thread-ranks: 64 worlds' members in one process, over every kind of store; and what a few of them send each other."""
 
-from ranks import PROGRAMS, Process, RanksTest, main
+from harness import PROGRAMS, Process, RanksTest, main
 
 THREADS = PROGRAMS / "threads"
 THREAD_RANKS = PROGRAMS / "thread_ranks"

@@ -11,15 +11,11 @@ left behind, however the test ends.
 """
 
 import os
-import pathlib
 import shutil
 import subprocess
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "multi"))
-
-from ranks import DEADLINE, WORLD, RanksTest, main, wait_until  # noqa: E402
+from harness import DEADLINE, WORLD, RanksTest, main, wait_until
 
 NAMES = "abc"
 PORT = 29500  # nobody else is in these namespaces

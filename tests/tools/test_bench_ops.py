@@ -12,7 +12,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree as ET
 
-from tool import MUSTER, ToolTest, wait_until
+from harness import MUSTER, ToolTest, wait_until
 
 QUICK = ("--rounds", 1, "--seconds", 0.002)
 SMALL = QUICK + ("--bytes", "4:64:16")

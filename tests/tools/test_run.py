@@ -14,7 +14,7 @@ import tempfile
 import termios
 import unittest
 
-from tool import MUSTER, Gate, ToolTest, default_signals, is_alive, lines_of, wait_until, without_pidfd
+from harness import MUSTER, Gate, ToolTest, default_signals, is_alive, lines_of, wait_until, without_pidfd
 
 
 def wait_a_moment():
