@@ -35,7 +35,7 @@ int main(void) {
     int *mine = check_memory(malloc(NUMBERS * sizeof *mine));
     size_t total = 0;
 
-    /* Sorting puts the numbers for rank 0 first, then those for rank 1, and so on: the layout of all_to_all. */
+    /* Sorting puts the numbers for rank 0 first, then those for rank 1, and so on, as all_to_all needs. */
     unsigned state = 1u + (unsigned)rank;
     for (int i = 0; i < NUMBERS; i++) mine[i] = (int)((state = state * 1664525u + 1013904223u) >> 8) % LIMIT;
     qsort(mine, NUMBERS, sizeof *mine, compare);

@@ -38,7 +38,7 @@ int main(void) {
     check(mst_mesh_get_group(mesh, "tp", &tp));
     mst_mesh_get_coordinate(mesh, coordinate, 2);
 
-    /* Forward: ranks of a tp group have the same samples, but different weights: sum their partial outputs. */
+    /* Forward: ranks of a tp group have the same samples, but different weights: sum partial outputs. */
     int from = WIDTH * coordinate[1] / shape[1], to = WIDTH * (coordinate[1] + 1) / shape[1];
     int begin = SAMPLES * coordinate[0] / shape[0], end = SAMPLES * (coordinate[0] + 1) / shape[0];
     float out[SAMPLES] = {0}, gradient[WIDTH] = {0}, loss = 0;
