@@ -32,9 +32,7 @@ static struct gpt_rows rows(float *x, size_t from) {
     return (struct gpt_rows){x + from * LOCAL, TIME * LOCAL, LOCAL};
 }
 
-/*
- * Queries [from, from + count), as held by one process of a ring, with its own lse and sum.
- */
+/* Queries [from, from + count), as held by one process of a ring, with its own lse and sum. */
 static struct gpt_attention queries(struct case_ *c, size_t from, size_t count) {
     return (struct gpt_attention){.batch = BATCH,
                                   .heads = HEADS,

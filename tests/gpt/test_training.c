@@ -1,6 +1,4 @@
-/*
- * test_training.c - initial values, data, AdamW, clipping, learning rate, checkpoints.
- */
+/* test_training.c - initial values, data, AdamW, clipping, learning rate, checkpoints. */
 #include "io/checkpoint.h"
 #include "io/dataset.h"
 #include "kit.h"

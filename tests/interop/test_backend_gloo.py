@@ -50,12 +50,12 @@ class Suite(Gloo, CollectiveTest):
 
     def test_messages(self):
         for n in (2, 4):
-            self.run_suite(n, program=PROGRAMS / "letters", env=CHOICE)
+            self.run_suite(n, program=PROGRAMS / "blocking_messages", env=CHOICE)
 
 
     def test_pipelines(self):
         """Messages go all the way round: ranks that open their groups in another order than their neighbours wait in a circle."""
-        for words in (("stream", 4, 3, 2, 2), ("train", "interleaved", 3, 2, 2), ("round",)):
+        for words in (("stream", 4, 3, 2, 2), ("train", "interleaved", 3, 2, 2), ("ring_of_launcher",)):
             self.run_suite(3, *words, program=PROGRAMS / "pipeline", env=CHOICE)
 
 

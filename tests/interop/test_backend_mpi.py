@@ -93,7 +93,7 @@ class Launched:
 
     def test_pipelines(self):
         """Messages go all the way round: ranks that open their groups in another order than their neighbours wait in a circle."""
-        for words in (("stream", 4, 3, 2, 2), ("train", "interleaved", 3, 2, 2), ("round",)):
+        for words in (("stream", 4, 3, 2, 2), ("train", "interleaved", 3, 2, 2), ("ring_of_launcher",)):
             self.succeed(self.launcher, 3, PROGRAMS / "pipeline", *words)
 
     def test_example(self):

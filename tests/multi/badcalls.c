@@ -1,7 +1,7 @@
 /*
- * badcalls.c - calls that must be refused: the status, that the message names the argument, and that the group works
- * as before. Every rank makes the same calls, so that nobody waits for anybody in them. Run under a launcher; says all
- * that is wrong, and exits with 1 if anything was.
+ * badcalls.c - calls with invalid arguments: checks the status, that the message names the argument, and that
+ * the group still works. All ranks make the same calls, so that no rank waits for another. Run it under a
+ * launcher; reports all errors and exits with 1 if there are any.
  */
 #include <ctype.h>
 #include <muster/muster.h>
@@ -27,7 +27,7 @@ static bool is_part(char c) {
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* A word by itself, so that "out" is not found in "out_splits". */
+/* Whole words only, so that "out" does not match "out_splits". */
 static bool contains(const char *text, const char *word) {
     size_t len = strlen(word);
     for (const char *at = text; (at = strstr(at, word)); at++)
@@ -40,7 +40,7 @@ static bool has_word(const char *word) {
     return !*word || contains(error->message, word) || contains(error->remedy, word);
 }
 
-/* The status, and the words in the message; "" asks for none. */
+/* Checks the status, and the words in the message; "": none. */
 static void refused(mst_status got, mst_status wanted, const char *word, const char *word2,
                     const char *what) {
     char text[1024];
@@ -165,7 +165,7 @@ static void sizes(void) {
     INVALID("out_splits", mst_all_to_all_single(out, in, 1, MST_F32, .in_splits = splits));
     INVALID("in_splits", mst_all_to_all_single(out, in, 1, MST_F32, .out_splits = splits));
     INVALID("in_splits", mst_all_to_all(outs, ins, 1, MST_F32, .out_splits = splits));
-    splits[me] = 2; /* what a rank sends to itself it must receive from itself */
+    splits[me] = 2; /* a rank must receive from itself what it sends to itself */
     INVALID("in_splits",
             mst_all_to_all_single(out, in, 1, MST_F32, .in_splits = splits, .out_splits = counts));
     mst_status st = mst_all_gather_into_tensor(out, in, SIZE_MAX / 2, MST_F64);
@@ -193,8 +193,8 @@ static void works_and_memory(void) {
     still_works("works and memory");
 }
 
-/* A group of one other rank, in a world of more than one. */
-static void other_peoples_groups(void) {
+/* A group that this rank is not in. */
+static void groups_of_others(void) {
     mst_group *group;
     int other = (me + 1) % size;
     if (size == 1) return;
@@ -211,7 +211,7 @@ static void other_peoples_groups(void) {
     still_works("other people's groups");
 }
 
-/* Tensors that overlap, but are not the same. */
+/* Tensors that overlap in part. */
 static void overlaps(void) {
     if (size == 1) return;
     INVALID("overlap", mst_all_gather_into_tensor(out, out + 1 + me * 2, 2, MST_F32));
@@ -225,7 +225,7 @@ static void never_called(mst_status status, void *arg) {
     complain("a callback of a work that is gone", "called");
 }
 
-static void work_is_gone(mst_work *work) {
+static void refuse_freed_work(mst_work *work) {
     bool done;
     REFUSED(MST_ERR_STATE, "work", mst_wait(work));
     REFUSED(MST_ERR_STATE, "work", mst_test(work, &done));
@@ -233,31 +233,31 @@ static void work_is_gone(mst_work *work) {
     REFUSED(MST_ERR_STATE, "work", mst_work_on_done(work, never_called, NULL));
 }
 
-/* Handles that were given back, also when their memory has become something else's. */
-static void works_used_too_long(void) {
+/* Handles of freed works, also after their memory is in use again. */
+static void freed_works(void) {
     mst_work *first, *second;
     int32_t value = 1, other = 1;
-    for (int turn = 0; turn < 3; turn++) {
+    for (int i = 0; i < 3; i++) {
         REFUSED(MST_OK, "", mst_all_reduce(&value, 1, MST_I32, .work = &first));
         REFUSED(MST_OK, "", mst_wait(first));
-        work_is_gone(first);
+        refuse_freed_work(first);
         REFUSED(MST_OK, "", mst_all_reduce(&other, 1, MST_I32, .work = &second));
-        work_is_gone(first);
+        refuse_freed_work(first);
         REFUSED(MST_OK, "", mst_wait(second));
-        work_is_gone(second);
+        refuse_freed_work(second);
     }
     REFUSED(MST_OK, "", mst_all_reduce(&value, 1, MST_I32, .work = &first));
     mst_work_free(first);
-    work_is_gone(first);
-    still_works("works that are used too long");
+    refuse_freed_work(first);
+    still_works("freed works");
 }
 
 static void note_status(mst_status status, void *arg) {
     *(mst_status *)arg = status;
 }
 
-static void groups_used_too_long(void) {
-    mst_group *first, *second, *stray = (mst_group *)(void *)out;
+static void freed_groups(void) {
+    mst_group *first, *second, *invalid = (mst_group *)(void *)out;
     mst_work *work, *over;
     bool done = false;
     int32_t value = 0;
@@ -270,8 +270,8 @@ static void groups_used_too_long(void) {
     REFUSED(MST_OK, "", mst_destroy_process_group(first));
     if (ended != MST_ERR_STATE)
         complain("the callback of a work whose group is gone", mst_status_name(ended));
-    work_is_gone(work);
-    work_is_gone(over);
+    refuse_freed_work(work);
+    refuse_freed_work(over);
     REFUSED(MST_ERR_STATE, "destroyed", mst_destroy_process_group(first));
     REFUSED(MST_OK, "", mst_new_group(&me, 1, &second));
     REFUSED(MST_ERR_STATE, "group", mst_all_reduce(&value, 1, MST_I32, .group = first));
@@ -280,16 +280,16 @@ static void groups_used_too_long(void) {
     if (mst_get_rank(first) != -1) complain("the rank in a group that is gone", "there is one");
     REFUSED(MST_OK, "", mst_all_reduce(&value, 1, MST_I32, .group = second));
     REFUSED(MST_OK, "", mst_destroy_process_group(second));
-    REFUSED(MST_ERR_STATE, "group", mst_all_reduce(&value, 1, MST_I32, .group = stray));
-    still_works("groups that are used too long");
+    REFUSED(MST_ERR_STATE, "group", mst_all_reduce(&value, 1, MST_I32, .group = invalid));
+    still_works("freed groups");
 }
 
 static bool is_late(mst_status st) {
     return st == MST_ERR_TIMEOUT || st == MST_ERR_STALLED;
 }
 
-/* Nobody comes: the deadline holds, and other groups go on. */
-static void in_vain(void) {
+/* The other ranks do not call: the call times out, and other groups still work. */
+static void timeouts(void) {
     enum { LARGE = 1 << 22 };
     static char large[LARGE];
     mst_group *group;
@@ -308,7 +308,7 @@ static void in_vain(void) {
     still_works("waits in vain");
 }
 
-/* Below 0 a tag is refused with its name, or it is a tag like any other. */
+/* A negative tag is either refused by name or works like any other. */
 static void negative_tag(void) {
     mst_work *work = NULL;
     int32_t sent = 5, received = 0;
@@ -340,10 +340,10 @@ int main(void) {
     sizes();
     works_and_memory();
     overlaps();
-    works_used_too_long();
-    other_peoples_groups();
-    groups_used_too_long();
-    in_vain();
+    freed_works();
+    groups_of_others();
+    freed_groups();
+    timeouts();
     negative_tag();
     mst_destroy_process_group(NULL);
     REFUSED(MST_ERR_STATE, "", mst_all_reduce(out, 1, MST_F32));

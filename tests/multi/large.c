@@ -1,11 +1,12 @@
 /*
- * large.c - tensors of more than 2^31 elements: what a rank of two sends, gathers and reduces.
+ * large.c - tensors of more than 2^31 elements: send, gather and reduce on two ranks.
  *
  *   muster run -n 2 build/bin/tests/large [shared]
  *
- * shared: in memory that the other ranks of the host read in place. Needs some 10 GiB, and exits with 77 where there are
- * not as many. What an element holds follows from its index and the rank, with a period that divides no power of two;
- * those at both ends, around every power of two and at every step of some thousand are looked at.
+ * shared: in memory of mst_alloc, which the other rank reads in place. Needs about 10 GiB; exits with 77 if
+ * there is less. The value of an element is a function of its index and the rank, with a period that divides
+ * no power of two. The test checks elements at both ends, around every power of two, and every few thousand
+ * elements.
  */
 #include <muster/muster.h>
 #include <stdint.h>
@@ -44,7 +45,7 @@ static void look(const char *what, const uint8_t *got, size_t i, int first, int 
     exit(1);
 }
 
-/* The elements of rank first, or the sums of both. */
+/* Compares with the elements of rank `first`, or with the sums of both ranks. */
 static void compare(const char *what, const uint8_t *got, int first, int second) {
     for (size_t i = 0; i < count; i += STEP) look(what, got, i, first, second);
     for (size_t power = 1; power < count; power *= 2)
@@ -85,7 +86,7 @@ int main(int argc, char **argv) {
     CHECK(mst_init(.timeout_ms = PATIENCE_MS));
     me = mst_get_rank(NULL);
     if (mst_get_world_size(NULL) != 2) return 2;
-    long mib = available_mib(); /* rank 0's word, before anybody takes any */
+    long mib = available_mib(); /* rank 0 decides, before any rank allocates */
     CHECK(mst_broadcast(&mib, 1, MST_I64));
     if (mib < NEEDED_MIB) {
         mst_printf("large: skipped: %ld MiB of memory are available, this needs %d\n", mib, NEEDED_MIB);

@@ -1,12 +1,13 @@
 /*
- * mesh_answers.c - what the library says of meshes, for others to compare.
+ * mesh_answers.c - prints what the library computes for meshes, so that a driver can compare it with torch.
  *
  *   mesh_answers RANKS up|mixed|odd
  *
- * Opens a world of so many ranks, each a thread, and has every rank make every mesh of up to four dimensions, named a, b, c and d:
- * of all ranks in ascending order, in a mixed-up one, or of those with odd numbers alone. Prints a line of JSON for each mesh and
- * rank: its coordinate (null outside), the groups along each dimension with its rank in them, every slice that is not refused, by its
- * names, with shape and ranks, and the ranks of every slice once flattened.
+ * Opens a world of so many ranks, each a thread. Every rank creates every mesh of up to four dimensions,
+ * named a, b, c and d: of all ranks in ascending order, in a shuffled order, or of the odd ranks only. Prints
+ * a line of JSON for each mesh and rank: its coordinate (null outside of the mesh), the groups along each
+ * dimension with its rank in them, every valid slice with its names, shape and ranks, and the ranks of every
+ * slice after flattening.
  */
 #include "base/buf.h"
 
@@ -20,7 +21,7 @@
 enum { DIMS = 4, MOST = 128, STACK = 256 * 1024 };
 
 static int world_size, places, order[MOST];
-static bool rehearsal; /* the ranks make no mesh: to see what a world alone leaves in the store */
+static bool rehearsal; /* creates no mesh, to see which keys a world alone leaves in the store */
 static const char *const NAMES[DIMS] = {"a", "b", "c", "d"};
 
 struct seat {
@@ -65,7 +66,7 @@ static void add_groups(struct msi_buf *out, mst_mesh *mesh, int ndim) {
     msi_buf_add_format(out, "]");
 }
 
-/* Tries the names as a slice, and all that begin with them. */
+/* Adds the slice of these names, if it is valid, and all slices that start with these names. */
 static void add_slices(struct msi_buf *out, mst_mesh *mesh, int ndim, const char *names) {
     for (int d = 0; d < ndim; d++) {
         char longer[4 * DIMS];
@@ -116,7 +117,7 @@ static void answer(struct seat *seat, const int *shape, int ndim) {
     CHECK(mst_mesh_free(mesh));
 }
 
-/* Every shape of the product that is left, behind the sizes there are. */
+/* Completes the sizes so far to every shape with the remaining product. */
 static void every_shape(struct seat *seat, int *shape, int ndim, int left) {
     if (ndim > 0 && left == 1) answer(seat, shape, ndim);
     for (int size = 1; ndim < DIMS && size <= left; size++)
@@ -148,7 +149,7 @@ static void set_order(const char *how) {
                                          : world_size - 1 - i;
 }
 
-/* Has all ranks run; what is left in the store then? */
+/* Runs all ranks; returns the number of keys that they leave in the store. */
 static int64_t run_all(struct seat *seats, mst_store *store) {
     pthread_attr_t small;
     int64_t keys;

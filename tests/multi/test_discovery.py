@@ -1,4 +1,4 @@
-"""What is found under each launcher, from recorded variables; what contradicts itself; worlds that form by them."""
+"""Discovery under each launcher from recorded variables; contradictory variables; worlds that use them."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ FIXTURES = sorted(LAUNCHERS.glob("*.env"))
 
 
 def read_fixture(path):
-    """The variables of a fixture, and what it expects: launcher, rank, size, local rank and size, master."""
+    """The variables of a fixture, and its expectation: launcher, rank, size, local rank and size, master."""
     env, expect = {}, None
     for line in path.read_text().splitlines():
         if line.startswith("# expect "):
@@ -24,12 +24,12 @@ def read_fixture(path):
 
 class DiscoveryTest(RanksTest):
     def discover(self, *actions, env=None, **options):
-        """Runs the puppet to its end: exit status and its lines."""
+        """Runs tests/multi/discover.c to its end: exit status and lines."""
         status, out = Process(self.popen(DISCOVER, *actions, env=env, stdin=subprocess.DEVNULL, **options)).finish()
         return status, out.splitlines()
 
     def found(self, env, action="find"):
-        """What mst_discover finds, as a list; the variables behind it follow."""
+        """The result of mst_discover as a list, followed by the variables that it used."""
         status, lines = self.discover(action, env=env)
         self.assertEqual(status, 0, lines)
         values, *sources = lines[0].split(" | ")
@@ -59,7 +59,7 @@ class Fixtures(DiscoveryTest):
                 for source in sources[:4]:
                     self.assertTrue(source in env or " " in source, source)
 
-    def test_the_tool_shows_the_same(self):
+    def test_tool_prints_the_same(self):
         for path in FIXTURES:
             with self.subTest(path.stem):
                 env, expect = read_fixture(path)
@@ -76,7 +76,7 @@ class Fixtures(DiscoveryTest):
                 if expect[0] != "none":
                     self.assertIn(shown["from"]["rank"], shown["variables"])
 
-    def test_the_tool_shows_it_as_text(self):
+    def test_tool_prints_text(self):
         env, _ = read_fixture(LAUNCHERS / "slurm.env")
         _, out = self.run_tool("info", env=env)
         self.assertRegex(out, r"launcher +slurm\n")
@@ -92,7 +92,7 @@ class Fixtures(DiscoveryTest):
                 self.assertEqual(values[5:], ["10.9.8.7", "4321"])
                 self.assertEqual(sources[4:], ["MASTER_ADDR", "MASTER_PORT"])
 
-    def test_turned_off(self):
+    def test_disabled(self):
         for path in FIXTURES:
             env, expect = read_fixture(path)
             if expect[0] in ("torchrun", "env") or path.stem in ("kubeflow", "kubernetes"):
@@ -108,7 +108,7 @@ class Fixtures(DiscoveryTest):
             env, _ = read_fixture(LAUNCHERS / f"{name}.env")
             self.assertEqual(self.discover("in", env=env)[1], [answer])
 
-    def test_steps_of_one_job_and_jobs_have_ports_of_their_own(self):
+    def test_jobs_and_steps_have_different_ports(self):
         env, _ = read_fixture(LAUNCHERS / "slurm.env")
         ports = {
             self.found({**env, "SLURM_JOB_ID": job, "SLURM_STEP_ID": step})[0][6] for job in range(100, 110) for step in (0, 1)
@@ -158,7 +158,7 @@ class Contradictions(DiscoveryTest):
     def test_launchers_in_launchers(self):
         agent = {"RANK": 0, "WORLD_SIZE": 2, "TORCHELASTIC_RUN_ID": "x", "MASTER_ADDR": "h", "MASTER_PORT": 5}
         self.assertEqual(self.found({**self.OMPI, **agent})[0][:3], ["torchrun", "0", "2"])
-        spawned = {"RANK": 5, "WORLD_SIZE": 8, "MASTER_ADDR": "h", "MASTER_PORT": 5}  # two by each of the four
+        spawned = {"RANK": 5, "WORLD_SIZE": 8, "MASTER_ADDR": "h", "MASTER_PORT": 5}  # two from each of the four launchers
         self.assertEqual(self.found({**self.OMPI, **spawned})[0][:3], ["env", "5", "8"])
 
     def test_malformed(self):
@@ -180,7 +180,7 @@ class Contradictions(DiscoveryTest):
         agent, _ = read_fixture(LAUNCHERS / "torchrun.env")
         self.assertEqual(self.found({**broken, "SLURM_PROCID": "x", **agent})[0][:3], ["torchrun", "3", "4"])
 
-    def test_what_is_missing_is_said(self):
+    def test_missing_variables_are_named(self):
         self.refused({"JOB_COMPLETION_INDEX": 1}, "Kubernetes indexed Job", "WORLD_SIZE", "JOB-0.SERVICE")
         self.refused({"JOB_COMPLETION_INDEX": 1, "WORLD_SIZE": 2}, "MASTER_ADDR", "JOB-0.SERVICE", actions=("init",))
         spans = {**self.OMPI, "OMPI_COMM_WORLD_LOCAL_SIZE": 2}
@@ -190,7 +190,7 @@ class Contradictions(DiscoveryTest):
 
 
 class Worlds(DiscoveryTest):
-    """Ranks that have nothing but one launcher's variables."""
+    """Ranks that have only the variables of one launcher."""
 
     def assert_world(self, envs, *actions):
         ranks = [Process(self.popen(DISCOVER, *(actions or ("init", "sum", "destroy")), env=env)) for env in envs]
@@ -206,7 +206,7 @@ class Worlds(DiscoveryTest):
         return [{**env, **{key: value.format(r=r, n=size) for key, value in variables.items()}} for r in range(size)]
 
     def test_slurm(self):
-        job = str(self.free_port() + 1000000)  # a job that nobody else on this machine has
+        job = str(self.free_port() + 1000000)  # a job number that is unique on this machine
         self.assert_world(self.template(
             "slurm", 3, SLURM_JOB_ID=job, SLURM_PROCID="{r}", SLURM_NODEID="0", SLURM_LOCALID="{r}",
             SLURM_STEP_NUM_TASKS="{n}", SLURM_STEP_TASKS_PER_NODE="{n}", SLURM_STEP_NODELIST="n1"))  # fmt: skip
@@ -222,14 +222,14 @@ class Worlds(DiscoveryTest):
         self.assert_world(self.template(
             "kubernetes", 2, JOB_COMPLETION_INDEX="{r}", WORLD_SIZE="{n}", MASTER_ADDR="localhost", MASTER_PORT=port))  # fmt: skip
 
-    def test_two_worlds_of_one_process_after_another(self):
+    def test_one_process_joins_two_worlds_in_sequence(self):
         port = str(self.free_port())
         envs = self.template("deepspeed", 2, RANK="{r}", WORLD_SIZE="{n}", LOCAL_RANK="{r}", LOCAL_SIZE="{n}",
                              MASTER_ADDR="127.0.0.1", MASTER_PORT=port)  # fmt: skip
         self.assert_world(envs, "init", "sum", "destroy", "init", "sum", "destroy")
 
-    def test_two_jobs_in_one_store_are_told_apart(self):
-        """Jobs whose numbers differ may even share a port: each has keys of its own."""
+    def test_two_jobs_in_one_store_are_separate(self):
+        """Jobs with different numbers may share a port: each has its own keys."""
         _, port = self.serve()
         common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
         shape = {"SLURM_PROCID": "{r}", "SLURM_NODEID": "0", "SLURM_LOCALID": "{r}", "SLURM_STEP_NUM_TASKS": "{n}"}
@@ -244,7 +244,7 @@ class Worlds(DiscoveryTest):
             self.assertEqual(status, 0, out)
             self.assertIn("sum 3\n", out)
 
-    def test_the_verbose_line(self):
+    def test_verbose_line(self):
         env = self.template("openmpi-5", 1, OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="1",
                             OMPI_COMM_WORLD_LOCAL_RANK="0", OMPI_COMM_WORLD_LOCAL_SIZE="1")[0]  # fmt: skip
         for actions, lines in ((("init_loud",), 1), (("init",), 0), (("mpi=0",), 1), (("find",), 0)):
@@ -263,7 +263,7 @@ class Worlds(DiscoveryTest):
         self.assertEqual(self.discover("mpi=0", "env", "init", "destroy", **alone)[1], ["env 0 1 0 1 127.0.0.1 29500 -", "init 0 1 1"])
         self.assertIn("MST_ERR_INVALID", self.discover("mpi=65536")[1][0])
 
-    def test_a_taken_port_is_said(self):
+    def test_port_in_use_is_reported(self):
         _, port = self.serve()
         env = self.template("openmpi-5", 2, OMPI_COMM_WORLD_RANK="{r}", OMPI_COMM_WORLD_LOCAL_RANK="{r}", MASTER_PORT=str(port))[0]
         status, lines = self.discover("init", env=env)

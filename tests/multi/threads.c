@@ -1,10 +1,10 @@
 /*
- * threads.c - thread-ranks: every thread opens a world of its own, all in one process.
+ * threads.c - ranks that are threads: every thread opens its own world, all in one process.
  *
  *   threads RANKS BARRIERS hash|tcp://host:port|file:///path [WORLDS]
  *
- * With WORLDS above 1, so many worlds of RANKS threads each live at once; only hash:// can do that, each world
- * in a store of its own. Exits with 0 if everything held.
+ * With WORLDS above 1 there are so many worlds of RANKS threads at the same time, each with its own store;
+ * this needs hash://. Exits with 0 on success.
  */
 #include <assert.h>
 #include <muster/muster.h>
@@ -17,9 +17,9 @@
 
 struct world {
     int ranks, barriers;
-    const char *method; /* NULL: meet in store */
+    const char *method; /* NULL: use store */
     mst_store *store;
-    atomic_int *arrived; /* by barrier: how many threads have come */
+    atomic_int *arrived; /* for each barrier: the number of threads that have called it */
 };
 
 struct seat {
@@ -47,7 +47,7 @@ static void check_topology(const struct seat *seat, mst_group *world) {
     }
 }
 
-/* Nobody passes a barrier before everybody has come to it. */
+/* No thread may leave a barrier before all have entered it. */
 static void pass_barriers(const struct seat *seat, mst_group *world) {
     for (int b = 0; b < seat->world->barriers; b++) {
         atomic_fetch_add_explicit(&seat->world->arrived[b], 1, memory_order_relaxed);
@@ -56,7 +56,7 @@ static void pass_barriers(const struct seat *seat, mst_group *world) {
     }
 }
 
-/* Groups of neighbours: 0-1, 2-3, …, and 1-2, 3-4, …. */
+/* Groups of neighbours: 0-1, 2-3, ... and 1-2, 3-4, ... */
 static void meet_neighbours(const struct seat *seat, mst_group *world) {
     for (int shift = 0; shift < 2; shift++) {
         int first = seat->rank - (seat->rank + shift) % 2;
@@ -82,7 +82,7 @@ static void *run(void *context) {
     };
     for (int round = 0; round < 2; round++) {
         CHECK(mst_world_open(&options, &world));
-        assert(!mst_is_initialized()); /* the default world is another matter */
+        assert(!mst_is_initialized()); /* these worlds are not the default world */
         check_topology(seat, world);
         if (round == 0) pass_barriers(seat, world);
         meet_neighbours(seat, world);

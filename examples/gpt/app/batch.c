@@ -50,10 +50,7 @@ static int set_tokens(struct gpt_batch *b, const mst_pipeline_step *step) {
     return step->token ? store_ids(b, (size_t)step->batch, b->length + (size_t)step->token - 1, ids) : 0;
 }
 
-/*
- * The hook between layers of slices. Deterministic: the bits must not depend on the number of texts in the
- * batch.
- */
+/* The hook between layers. Deterministic: the bits must not depend on the number of texts in the batch. */
 static int sum_slices(void *context, float *x, size_t count) {
     struct gpt_mesh *mesh = context;
     return gpt_check(

@@ -1,7 +1,4 @@
-/*
- * trainer_step.c - the callbacks of the pipeline: forward or backward pass of one micro-batch through one
- * chunk.
- */
+/* trainer_step.c - the callbacks of the pipeline: a forward or backward pass of a micro-batch and chunk. */
 #include "app/trainer.h"
 #include "base/fail.h"
 

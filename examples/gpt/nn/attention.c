@@ -51,10 +51,7 @@ static float head_scale(const struct gpt_attention *a) {
     return 1 / sqrtf((float)a->head_width);
 }
 
-/*
- * Turns the scores of one query into exponentials relative to the running maximum, and rescales sum and
- * output.
- */
+/* Turns the scores of a query into exponentials relative to the running maximum; rescales sum and output. */
 static void row_forward(const struct tile *p, size_t i, size_t n, float *s) {
     const struct gpt_attention *a = p->a;
     float scale = head_scale(a), *max = &a->lse[row_index(p, p->first + i)],

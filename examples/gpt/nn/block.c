@@ -101,10 +101,7 @@ int gpt_block_forward(struct gpt_model *model, size_t index, struct gpt_acts *ac
     return 0;
 }
 
-/*
- * A matrix split by columns: the all-reduce of the input's gradient overlaps with the gradient of the
- * weights.
- */
+/* A matrix split by columns: computes the weights' gradient during the all-reduce of the input's gradient. */
 static int columns_back(const float *weight, const float *x, const float *dy, size_t rows, size_t in,
                         size_t out, float *dx, float *dweight, float *dbias, const struct gpt_hooks *hooks) {
     gpt_linear_back_input(weight, dy, rows, in, out, dx);

@@ -6,9 +6,9 @@
  *   n = 2   pieces   0 1 2 3
  *           process  0 1 1 0
  *
- * In step s process r has the block of process r - s, computes with it and sends it on at the same time: n -
- * 1 messages of 2 rows width floats. In the backward pass the gradients of each block follow it, and are back
- * at its owner after n more messages.
+ * In step s process r has the block of process r - s, computes with it and sends it on at the same time.
+ * That is n - 1 messages of 2 rows width floats. In the backward pass the gradients of each block follow it,
+ * and are back at its owner after n more messages.
  */
 #include "base/fail.h"
 #include "parallel/mesh.h"

@@ -8,9 +8,7 @@
 
 #include <stdlib.h>
 
-/*
- * Elements: large enough that latency does not matter, small enough that the first all-reduce starts early.
- */
+/* Elements: enough that latency does not matter, few enough that the first all-reduce starts early. */
 enum { BUCKET = 64 * 1024 };
 
 static int begin_bucket(struct gpt_mesh *mesh) {

@@ -1,6 +1,4 @@
-/*
- * mesh.c - opens the mesh: its dimensions, this process's coordinates, and the groups along the dimensions.
- */
+/* mesh.c - opens the mesh: its dimensions, this process's coordinates, and the groups. */
 #include "parallel/mesh.h"
 
 #include "base/fail.h"

@@ -1,4 +1,4 @@
-/* cases.c - the life of a case: what it is, its beginning, its end, and what is said when it is wrong. */
+/* cases.c - chooses a case, starts it, finishes it, checks it, and reports errors. */
 #include "suite.h"
 
 #include "os/clock.h"
@@ -6,9 +6,10 @@
 #include <sched.h>
 #include <stdarg.h>
 
-static struct run *wave[WAVE_MAX];
-static int n_wave;
-static int in_wave; /* with those of groups without this rank: waves end at the same case on every rank */
+static struct run *runs[BATCH_MAX];
+static int n_runs;
+static int
+    in_batch; /* also counts cases of groups without this rank: all ranks end a batch at the same case */
 
 static const char *const how_names[] = {"blocking", "non-blocking (mst_wait)", "non-blocking (mst_test)",
                                         "non-blocking (callback)"};
@@ -69,7 +70,7 @@ static void count_callback(mst_status status, void *arg) {
     atomic_fetch_add_explicit(&run->called, 1, memory_order_release); /* acquired by finish_one */
 }
 
-/* As a group rank where that can be said, else as a global one. */
+/* As a group rank if the call supports it, else as a global rank. */
 static void set_root(const struct run *run, mst_call *call) {
     bool source = run->shape.operation->traits & ROOT_SRC;
     if (run->shape.root && run->shape.id % 2)
@@ -134,7 +135,7 @@ static void check_run(struct run *run) {
         fail_case(run, "%d callbacks for %d works", called, run->n_works);
 }
 
-/* Results that depend on the order of folding must have come from one order. */
+/* Results that depend on the order of reduction must be the same on all ranks. */
 static void check_alike(const struct run *run) {
     uint64_t sums[RANKS_MAX] = {0}, sum = 0;
     for (int b = 0; b < run->n_outs; b++)
@@ -146,26 +147,26 @@ static void check_alike(const struct run *run) {
         if (sums[r] != sum) fail_case(run, "group rank %d has other bits than this rank", r);
 }
 
-void end_wave(void) {
-    uint64_t state = mix(suite.seed + suite.cases, (uint64_t)suite.me); /* each rank its own order */
-    struct run *order[WAVE_MAX];
-    memcpy(order, wave, sizeof order);
-    for (int i = n_wave - 1; i > 0; i--) {
+void end_batch(void) {
+    uint64_t state = mix(suite.seed + suite.cases, (uint64_t)suite.me); /* a different order on each rank */
+    struct run *order[BATCH_MAX];
+    memcpy(order, runs, sizeof order);
+    for (int i = n_runs - 1; i > 0; i--) {
         int j = (int)draw(&state, (uint64_t)i + 1);
         struct run *kept = order[i];
         order[i] = order[j];
         order[j] = kept;
     }
-    for (int i = 0; i < n_wave; i++) finish_works(order[i]);
-    for (int i = 0; i < n_wave; i++) check_run(wave[i]);
-    for (int i = 0; i < n_wave; i++)
-        if (wave[i]->shape.rough && wave[i]->shape.operation->traits & ALIKE) check_alike(wave[i]);
-    for (int i = 0; i < n_wave; i++) {
-        free_buffers(wave[i]);
-        free(wave[i]);
+    for (int i = 0; i < n_runs; i++) finish_works(order[i]);
+    for (int i = 0; i < n_runs; i++) check_run(runs[i]);
+    for (int i = 0; i < n_runs; i++)
+        if (runs[i]->shape.rough && runs[i]->shape.operation->traits & ALIKE) check_alike(runs[i]);
+    for (int i = 0; i < n_runs; i++) {
+        free_buffers(runs[i]);
+        free(runs[i]);
     }
-    if (suite.device) device_end_wave();
-    n_wave = in_wave = 0;
+    if (suite.device) device_end_batch();
+    n_runs = in_batch = 0;
 }
 
 static bool is_wanted(const struct shape *shape) {
@@ -196,7 +197,7 @@ void run_case(const struct shape *shape) {
                     shape->count, shape->layout, how_names[shape->how]);
         begin(run);
         suite.calls++;
-        wave[n_wave++] = run;
+        runs[n_runs++] = run;
     }
-    if (shape->last || ++in_wave == WAVE_MAX) end_wave();
+    if (shape->last || ++in_batch == BATCH_MAX) end_batch();
 }

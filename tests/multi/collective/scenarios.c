@@ -1,4 +1,4 @@
-/* scenarios.c - what no single case shows: works by the hundred, works let go, threads, order, memory. */
+/* scenarios.c - what no single case tests: hundreds of works, freed works, threads, order, memory. */
 #include "suite.h"
 
 #include "os/clock.h"
@@ -17,7 +17,7 @@ static void require(bool holds, const char *what) {
 }
 #define REQUIRE(condition) require(condition, #condition)
 
-/* Works by the hundred, spread over all groups, waited for in this rank's own order. */
+/* Hundreds of works over all groups; each rank waits in its own order. */
 static void many_works(void) {
     static mst_work *works[MANY];
     static int64_t values[MANY], wanted[MANY];
@@ -47,7 +47,7 @@ static void note(mst_status status, void *arg) {
     atomic_store_explicit((_Atomic int *)arg, 1, memory_order_release); /* acquired by freed_works */
 }
 
-/* Works that nobody waits for come to their end while the group is used for other things. */
+/* Works that are freed before they are done complete while the group is in use. */
 static void freed_works(void) {
     static _Atomic int done;
     static double sums[VECTOR];
@@ -80,7 +80,7 @@ static void begin_link(void (*callback)(mst_status, void *)) {
     EXPECT_OK(mst_work_on_done(chain.work, callback, NULL));
 }
 
-/* Gives back its own work and begins the next; what would wait is refused. */
+/* Frees its own work and starts the next; calls that would block fail. */
 static void next_link(mst_status status, void *arg) {
     mst_work *work = chain.work;
     bool done = false;
@@ -103,7 +103,10 @@ static void next_link(mst_status status, void *arg) {
         atomic_store_explicit(&chain.done, 1, memory_order_release);
 }
 
-/* Callbacks that call muster: each begins the next operation of the group. The first comes when others wait for it. */
+/*
+ * Callbacks that call muster: each starts the next operation of the group. The first runs while others wait
+ * for it.
+ */
 static void callbacks_call(void) {
     for (int i = 0; i < LINKS; i++) chain.values[i] = suite.me + i;
     chain.n = 0;
@@ -121,7 +124,7 @@ static void callbacks_call(void) {
         REQUIRE(chain.values[i] == i * suite.size + suite.size * (suite.size - 1) / 2);
 }
 
-/* A wait that gives up leaves the work alive. */
+/* A wait that times out does not end the work. */
 static void wait_twice(void) {
     int last = suite.size - 1, value = 0, sent = 41 + suite.size;
     mst_work *receive = NULL, *send = NULL;
@@ -141,7 +144,7 @@ static void wait_twice(void) {
     if (send) EXPECT_OK(mst_wait(send));
 }
 
-/* With .deterministic the bits follow from the inputs, whatever the count and whichever call. */
+/* With .deterministic the bits depend only on the inputs, not on the count and the call. */
 static void deterministic(void) {
     static float whole[VECTOR], part[VECTOR], shares[VECTOR];
     const int counts[] = {1, 17, VECTOR / 2};
@@ -174,7 +177,7 @@ static void *use_group(void *group) {
     return NULL;
 }
 
-/* Different groups by different threads at once. */
+/* Threads use different groups at the same time. */
 static void threads(void) {
     enum { THREADS = 3 };
     pthread_t ids[THREADS];
@@ -185,7 +188,7 @@ static void threads(void) {
     for (int i = 0; i < THREADS; i++) EXPECT_OK(mst_destroy_process_group(groups[i]));
 }
 
-/* Blocking calls while works of the same group are under way. */
+/* Blocking calls while works of the same group are in flight. */
 static void mixed(void) {
     int32_t first = suite.me, second[RANKS_MAX], third = suite.me == 0 ? 99 : 0;
     mst_work *works[2];
