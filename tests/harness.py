@@ -407,7 +407,7 @@ class RanksTest(ProcessTest):
     def in_barrier(self, url, *ranks, run="job.0", world=1):
         """Waits until these ranks, each on its own host, have arrived at their first barrier of the world."""
         for rank in ranks:
-            self.wait_for_key(url, f"muster/{run}/{world}/door/{rank}")
+            self.wait_for_key(url, f"muster/{run}/{world}/endpoint/{rank}")
 
     # Check results
 

@@ -13,7 +13,7 @@ static bool has(mst_kind kind) {
     const mst_group *world = mst_is_initialized() ? msi_api_group("mst_has", NULL, NULL) : NULL;
     const mst_backend *table = NULL;
     for (int m = 0; world && m < MST_MEMORY_COUNT && !table; m++) table = world->backends.of[m];
-    if (!table) table = &msi_native;
+    if (!table) table = &msi_native_backend;
     for (int m = 0; m < MST_MEMORY_COUNT; m++)
         if (msi_rows_have(table->rows(), kind, MST_F32, MST_SUM, (mst_memory)m, 0)) return true;
     return false;

@@ -16,9 +16,9 @@ struct msi_call {
     mst_dtype dtype;
     size_t element; /* bytes of one */
     size_t count;
-    int root;                          /* group rank; -1: none */
-    const struct msi_message *message; /* of messages alone */
-    uint64_t number;                   /* of a message that is issued; MSI_FLIGHT_NO_NUMBER before */
+    int root;                /* group rank, also of a message's peer; -1: none */
+    const struct msi_op *op; /* its description, once there is one */
+    uint64_t number;         /* of a message that is issued; MSI_FLIGHT_NO_NUMBER before */
     uint64_t entered;                  /* tick; 0: not looked at yet */
     const struct msi_reducer *reducer; /* NULL: none */
 };
@@ -47,8 +47,8 @@ mst_status msi_call_root(struct msi_call *call, bool source);
 /* The reducer for .op, which msi_call_alloc hands on. */
 mst_status msi_call_reducer(struct msi_call *call);
 
-/* Gets call->work, described by what the call is about, for a buffer of it; count and extra go into what ranks compare. */
-mst_status msi_call_alloc(struct msi_call *call, const void *buffer, size_t count, uint64_t extra);
+/* Gets call->work, whose buffer tells which backend executes it, and describes it but for its count and buffers. */
+mst_status msi_call_alloc(struct msi_call *call, const void *buffer);
 /* Tells the launcher of the call, by the state; for msi_call_leave. */
 uint64_t msi_call_note(const struct msi_call *call);
 /* What its bandwidths are reckoned by. */
@@ -76,7 +76,7 @@ mst_status msi_whole_end(struct msi_whole *whole, mst_status status);
 
 /* Fills in what whoever watches wants to know of the call. */
 void msi_call_trace(const struct msi_call *call, unsigned watch, struct msi_op_trace *mark);
-/* Runs call->work, or lets it run where .work asks for that. */
+/* Runs call->work, whose description is complete; with .work only starts it. */
 mst_status msi_call_submit(struct msi_call *call);
 
 #endif

@@ -1,17 +1,10 @@
 /* lists.c - the public collectives on lists of buffers, on blocks of different sizes, and on several tensors. */
 #include "api/call.h"
 #include "base/error.h"
-#include "base/hash.h"
 
 /* Elements of a rank's block in all_gather and reduce_scatter. */
 static size_t count_of(const struct msi_call *call, int rank, size_t count) {
     return call->options.counts ? call->options.counts[rank] : count;
-}
-
-/* Counts that all ranks must have given alike, as one number. */
-static uint64_t hash_counts(const size_t *counts, int n) {
-    static const uint64_t key[2] = {1, 2};
-    return counts ? msi_hash(counts, (size_t)n * sizeof *counts, key) : 0;
 }
 
 static mst_status check_list(const char *name, const void *const *list, const struct msi_call *call,
@@ -31,24 +24,10 @@ static mst_status check_counts(struct msi_call *call, const size_t *counts, size
     return msi_call_tensor(call, 1, sum, dtype);
 }
 
-/* Fills in blocks of a rank each: from a list, or one behind the other from base. */
-static void set_blocks(struct msi_blocks *blocks, const void *base, const void *const *list,
-                       const size_t *counts, size_t count, const struct msi_call *call, char **list_room,
-                       size_t *lens, size_t *starts) {
-    size_t at = 0;
-    int n = call->group->size;
-    *blocks = (struct msi_blocks){.base = (char *)(uintptr_t)base, .each = count * call->element};
-    for (int r = 0; r < n && list; r++) list_room[r] = (char *)(uintptr_t)list[r];
-    if (list) blocks->list = list_room;
-    for (int r = 0; r < n && counts; r++) {
-        lens[r] = counts[r] * call->element;
-        starts[r] = at;
-        at += lens[r];
-    }
-    if (counts) {
-        blocks->lens = lens;
-        blocks->starts = starts;
-    }
+/* Runs it with copies of the lists and counts, which the program need not keep. */
+static mst_status submit(struct msi_call *call) {
+    msi_comm_copy_arrays(call->work);
+    return msi_call_submit(call);
 }
 
 mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, mst_dtype dtype,
@@ -59,17 +38,14 @@ mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, 
     if (st == MST_OK) st = check_counts(&call, counts, count, dtype);
     if (st == MST_OK) st = check_list("outs", (const void *const *)outs, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("in", in, count_of(&call, call.group->rank, count));
-    if (st == MST_OK)
-        st =
-            msi_call_alloc(&call, in, counts ? 0 : count, counts ? hash_counts(counts, call.group->size) : 0);
+    if (st == MST_OK) st = msi_call_alloc(&call, in);
     if (st != MST_OK) return st;
-    mst_work *w = call.work;
-    w->host.uneven = counts != NULL;
-    w->host.in = (struct msi_blocks){.base = (char *)(uintptr_t)in,
-                                     .each = count_of(&call, call.group->rank, count) * call.element};
-    set_blocks(&w->host.out, NULL, (const void *const *)outs, counts, count, &call, w->out_list, w->out_lens,
-               w->out_starts);
-    return msi_call_submit(&call);
+    mst_backend_op *desc = &call.work->op.desc;
+    desc->in = in;
+    desc->out_list = outs;
+    desc->out_counts = counts;
+    desc->count = count_of(&call, call.group->rank, count);
+    return submit(&call);
 }
 
 mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t count, mst_dtype dtype,
@@ -81,17 +57,14 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
     if (st == MST_OK) st = check_list("ins", ins, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("out", out, count_of(&call, call.group->rank, count));
     if (st == MST_OK) st = msi_call_reducer(&call);
-    if (st == MST_OK)
-        st = msi_call_alloc(&call, out, counts ? 0 : count,
-                            counts ? hash_counts(counts, call.group->size) : 0);
+    if (st == MST_OK) st = msi_call_alloc(&call, out);
     if (st != MST_OK) return st;
-    mst_work *w = call.work;
-    w->host.uneven = counts != NULL;
-    w->host.parts = true;
-    w->host.out =
-        (struct msi_blocks){.base = out, .each = count_of(&call, call.group->rank, count) * call.element};
-    set_blocks(&w->host.in, NULL, ins, counts, count, &call, w->in_list, w->in_lens, w->in_starts);
-    return msi_call_submit(&call);
+    mst_backend_op *desc = &call.work->op.desc;
+    desc->in_list = ins;
+    desc->in_counts = counts;
+    desc->out = out;
+    desc->count = count_of(&call, call.group->rank, count);
+    return submit(&call);
 }
 
 static size_t total(const struct msi_call *call, const size_t *counts, size_t count) {
@@ -109,9 +82,17 @@ static mst_status check_apart(const struct msi_call *call, const void *out, cons
     return msi_fail(MST_ERR_INVALID, "give tensors that lie apart", "in and out overlap in part");
 }
 
-/* Both forms of all_to_all: bases or lists. */
-static mst_status all_to_all(struct msi_call *call, void *out, void *const *outs, const void *in,
-                             const void *const *ins, size_t count, mst_dtype dtype) {
+/* The buffers of an all_to_all: a tensor and a tensor, or a list and a list. */
+struct exchange {
+    void *out;
+    void *const *outs;
+    const void *in;
+    const void *const *ins;
+    size_t count;
+    mst_dtype dtype;
+};
+
+static mst_status all_to_all(struct msi_call *call, const struct exchange *x) {
     const size_t *to = call->options.in_splits, *from = call->options.out_splits;
     bool uneven = to || from;
     if (uneven && !(to && from))
@@ -122,20 +103,20 @@ static mst_status all_to_all(struct msi_call *call, void *out, void *const *outs
         return msi_fail(MST_ERR_INVALID, NULL,
                         "rank %d sends itself .in_splits %zu and takes .out_splits %zu from itself",
                         msi_group_global_rank(call->group, me), to[me], from[me]);
-    mst_status st = check_counts(call, to, count, dtype);
-    if (st == MST_OK) st = check_counts(call, from, count, dtype);
-    if (st == MST_OK) st = check_apart(call, out, in, count);
-    if (st == MST_OK)
-        st = msi_call_alloc(call, out ? out : outs ? outs[me] : NULL, uneven ? 0 : count, uneven);
+    mst_status st = check_counts(call, to, x->count, x->dtype);
+    if (st == MST_OK) st = check_counts(call, from, x->count, x->dtype);
+    if (st == MST_OK) st = check_apart(call, x->out, x->in, x->count);
+    if (st == MST_OK) st = msi_call_alloc(call, x->out ? x->out : x->outs ? x->outs[me] : NULL);
     if (st != MST_OK) return st;
-    mst_work *w = call->work;
-    w->host.uneven = uneven;
-    w->host.told.flags = uneven;
-    w->host.parts = true;
-    set_blocks(&w->host.in, in, ins, to, count, call, w->in_list, w->in_lens, w->in_starts);
-    set_blocks(&w->host.out, out, (const void *const *)outs, from, count, call, w->out_list, w->out_lens,
-               w->out_starts);
-    return msi_call_submit(call);
+    mst_backend_op *desc = &call->work->op.desc;
+    desc->in = x->in;
+    desc->in_list = x->ins;
+    desc->in_counts = to;
+    desc->out = x->out;
+    desc->out_list = x->outs;
+    desc->out_counts = from;
+    desc->count = x->count;
+    return submit(call);
 }
 
 static bool any(const size_t *counts, int n) {
@@ -153,7 +134,7 @@ mst_status mst_all_to_all_single_with(void *out, const void *in, size_t count, m
     int n = call.group->size;
     st = msi_call_buffer("out", out, from ? any(from, n) : count);
     if (st == MST_OK) st = msi_call_buffer("in", in, to ? any(to, n) : count);
-    return st == MST_OK ? all_to_all(&call, out, NULL, in, NULL, count, dtype) : st;
+    return st == MST_OK ? all_to_all(&call, &(struct exchange){.out = out, .in = in, .count = count, .dtype = dtype}) : st;
 }
 
 mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t count, mst_dtype dtype,
@@ -163,7 +144,7 @@ mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t
     if (st == MST_OK)
         st = check_list("outs", (const void *const *)outs, &call, count, call.options.out_splits);
     if (st == MST_OK) st = check_list("ins", ins, &call, count, call.options.in_splits);
-    return st == MST_OK ? all_to_all(&call, NULL, outs, NULL, ins, count, dtype) : st;
+    return st == MST_OK ? all_to_all(&call, &(struct exchange){.outs = outs, .ins = ins, .count = count, .dtype = dtype}) : st;
 }
 
 /*

@@ -30,66 +30,83 @@ static mst_status open_message(const char *name, bool send, const mst_call *give
 
 /* The same for those who want to know of it. */
 __attribute__((noinline)) static bool message_now_watched(struct msi_call *call,
-                                                          const struct msi_message *message, unsigned watch) {
-    struct msi_op_trace mark;
+                                                          const struct msi_op *op, unsigned watch) {
+    struct msi_op_trace trace;
     call->entered = msi_tick();
     call->group->messages++;
     uint64_t noted = msi_call_note(call);
-    bool through = msi_comm_message_now(call->group->comm, message);
+    bool through = msi_comm_message_now(call->group->comm, op);
     msi_call_leave(noted, MST_OK);
     if (!through) {
         call->group->messages--;
         return false;
     }
-    call->number = msi_comm_message_number(call->group->comm, message);
-    msi_call_trace(call, watch, &mark);
-    msi_op_trace_end(&mark, MST_OK);
+    call->number = msi_comm_message_number(call->group->comm, op);
+    msi_call_trace(call, watch, &trace);
+    msi_op_trace_end(&trace, MST_OK);
     return true;
 }
 
 /* False: nothing has happened. */
-static bool message_now(struct msi_call *call, const struct msi_message *message) {
+static bool message_now(struct msi_call *call, const struct msi_op *op) {
     unsigned watch = msi_watch_on();
     if (call->group->backends.of[MST_MEMORY_CUDA]) return false; /* the buffer may be the device's */
-    if (watch) return message_now_watched(call, message, watch);
-    if (!msi_comm_message_now(call->group->comm, message)) return false;
+    if (watch) return message_now_watched(call, op, watch);
+    if (!msi_comm_message_now(call->group->comm, op)) return false;
     call->group->messages++;
     return true;
 }
 
-static mst_status begin_message(struct msi_call *call, bool send, int peer, struct msi_message *message) {
-    message->send = send;
-    message->peer = peer;
-    message->tag = call->options.tag;
-    message->sender = send ? NULL : call->options.sender;
-    call->message = message;
-    if (!call->options.work && !call->options.stream && message_now(call, message)) return MST_OK;
-    mst_status st = msi_call_alloc(call, message->buf, message->bytes, 0);
+/* Runs a message that is described but for what the call says. */
+static mst_status begin_message(struct msi_call *call, bool send, int peer, struct msi_op *op) {
+    msi_op_set_call(op, call->kind);
+    op->name = call->name;
+    op->sender = send ? NULL : call->options.sender;
+    op->desc.dtype = call->dtype;
+    op->desc.element = call->element;
+    op->desc.count = call->count;
+    op->desc.peer = peer;
+    op->desc.tag = call->options.tag;
+    call->op = op;
+    if (!call->options.work && !call->options.stream && message_now(call, op)) return MST_OK;
+    mst_status st = msi_call_alloc(call, send ? op->desc.in : op->desc.out);
     if (st != MST_OK) return st;
-    call->work->begin = NULL;
-    call->work->message = *message;
+    op->site = call->options.site;
+    op->desc.root = op->desc.sender = -1;
+    op->desc.memory = call->work->op.desc.memory;
+    op->desc.stream = call->options.stream;
+    call->work->op = *op;
     return msi_call_submit(call);
 }
 
-static mst_status tensor_message(const char *name, bool send, const void *buf, size_t count, mst_dtype dtype,
-                                 const mst_call *given) {
+/* The arguments of a message. */
+struct tensor {
+    const void *buf;
+    size_t count;
+    mst_dtype dtype;
+};
+
+static mst_status tensor_message(const char *name, bool send, const struct tensor *t, const mst_call *given) {
     struct msi_call call;
     int peer;
     mst_status st = open_message(name, send, given, &call, &peer);
-    if (st == MST_OK) st = msi_call_tensor(&call, 1, count, dtype);
-    if (st == MST_OK) st = msi_call_buffer("buf", buf, count);
+    if (st == MST_OK) st = msi_call_tensor(&call, 1, t->count, t->dtype);
+    if (st == MST_OK) st = msi_call_buffer("buf", t->buf, t->count);
     if (st != MST_OK) return st;
-    struct msi_message message = {
-        .buf = (void *)(uintptr_t)buf, .bytes = count * call.element, .dtype = dtype};
-    return begin_message(&call, send, peer, &message);
+    struct msi_op op = {0};
+    if (send)
+        op.desc.in = t->buf;
+    else
+        op.desc.out = (void *)(uintptr_t)t->buf;
+    return begin_message(&call, send, peer, &op);
 }
 
 mst_status mst_send_with(const void *buf, size_t count, mst_dtype dtype, const mst_call *call) {
-    return tensor_message("mst_send", true, buf, count, dtype, call);
+    return tensor_message("mst_send", true, &(struct tensor){buf, count, dtype}, call);
 }
 
 mst_status mst_recv_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call) {
-    return tensor_message("mst_recv", false, buf, count, dtype, call);
+    return tensor_message("mst_recv", false, &(struct tensor){buf, count, dtype}, call);
 }
 
 static mst_status insist_on_work(const char *name, const mst_call *call) {
@@ -101,12 +118,12 @@ static mst_status insist_on_work(const char *name, const mst_call *call) {
 
 mst_status mst_isend_with(const void *buf, size_t count, mst_dtype dtype, const mst_call *call) {
     mst_status st = insist_on_work("mst_isend", call);
-    return st == MST_OK ? tensor_message("mst_isend", true, buf, count, dtype, call) : st;
+    return st == MST_OK ? tensor_message("mst_isend", true, &(struct tensor){buf, count, dtype}, call) : st;
 }
 
 mst_status mst_irecv_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call) {
     mst_status st = insist_on_work("mst_irecv", call);
-    return st == MST_OK ? tensor_message("mst_irecv", false, buf, count, dtype, call) : st;
+    return st == MST_OK ? tensor_message("mst_irecv", false, &(struct tensor){buf, count, dtype}, call) : st;
 }
 
 mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **works, const mst_call *given) {
@@ -134,7 +151,7 @@ mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **w
         each.src = each.dst = op->peer;
         each.tag = op->tag;
         each.work = &works[begun];
-        st = tensor_message("mst_batch_isend_irecv", op->send, op->buf, op->count, op->dtype, &each);
+        st = tensor_message("mst_batch_isend_irecv", op->send, &(struct tensor){op->buf, op->count, op->dtype}, &each);
         if (st != MST_OK) break;
     }
     if (batch) msi_comm_batch_end(comm);
@@ -150,10 +167,10 @@ mst_status mst_send_bytes_with(const void *data, size_t len, const mst_call *giv
     if (st == MST_OK) st = msi_call_buffer("data", data, len);
     if (st != MST_OK) return st;
     call.dtype = MST_U8;
+    call.element = 1;
     call.count = len;
-    struct msi_message message = {
-        .buf = (void *)(uintptr_t)data, .bytes = len, .dtype = MST_U8, .measured = true};
-    return begin_message(&call, true, peer, &message);
+    struct msi_op op = {.variable = true, .desc = {.in = data}};
+    return begin_message(&call, true, peer, &op);
 }
 
 mst_status mst_recv_bytes_with(mst_bytes *out, const mst_call *given) {
@@ -163,9 +180,10 @@ mst_status mst_recv_bytes_with(mst_bytes *out, const mst_call *given) {
     if (st == MST_OK) st = msi_call_buffer("out", out, 1);
     if (st != MST_OK) return st;
     call.dtype = MST_U8;
+    call.element = 1;
     *out = (mst_bytes){NULL, 0};
-    struct msi_message message = {.dtype = MST_U8, .allocate = out, .measured = true};
-    st = begin_message(&call, false, peer, &message);
+    struct msi_op op = {.variable = true, .bytes = out};
+    st = begin_message(&call, false, peer, &op);
     if (st != MST_OK) mst_bytes_free(out);
     return st;
 }

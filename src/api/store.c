@@ -126,7 +126,7 @@ static mst_status run_values(mst_store *store, const struct msi_wait *wait, stru
 }
 
 /* Runs a call that gives a key a value. */
-static mst_status run_put(const char *name, mst_store *store, enum msi_op op, const char *key,
+static mst_status run_put(const char *name, mst_store *store, enum msi_store_op op, const char *key,
                           const void *value, size_t len, const mst_store_call *call) {
     struct msi_wait wait;
     mst_status st = begin(name, store, call, &wait);
@@ -216,7 +216,7 @@ static mst_status take_keys(const mst_store *store, const char *const *keys, siz
 }
 
 /* Runs a list call whose reply is a number or nothing. */
-static mst_status run_keys(const char *name, mst_store *store, enum msi_op op, const char *const *keys,
+static mst_status run_keys(const char *name, mst_store *store, enum msi_store_op op, const char *const *keys,
                            size_t n, int64_t *number, const mst_store_call *call) {
     struct msi_wait wait;
     struct msi_str *views;

@@ -229,7 +229,7 @@ static mst_status arrive(struct join *join) {
                  .key = msi_key(keys[0], "%splaces", join->prefix),
                  .value = msi_buf_str(&place_entry)}},
         {.req = {.op = MSI_OP_APPEND,
-                 .key = msi_key(keys[1], "%sroster", join->prefix),
+                 .key = msi_key(keys[1], "%smembers", join->prefix),
                  .value = msi_buf_str(&entry)}},
         {.req = {.op = MSI_OP_ADD, .key = msi_key(keys[4], "%scome", join->prefix), .number = 1}},
         {.req = {.op = MSI_OP_GUARD, .key = msi_key(keys[2], "%sevents", join->prefix)}},
@@ -253,7 +253,7 @@ static mst_status arrive(struct join *join) {
 
 static mst_status read_members(struct join *join, struct msi_members *members) {
     char keys[2][MSI_KEY_MAX];
-    struct msi_str names[2] = {msi_key(keys[0], "%sroster", join->prefix),
+    struct msi_str names[2] = {msi_key(keys[0], "%smembers", join->prefix),
                                msi_key(keys[1], "%splaces", join->prefix)};
     struct msi_exchange x[] = {
         {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_cstr(join->segment_key)}},

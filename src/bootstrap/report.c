@@ -134,7 +134,7 @@ static int mark_arrived(struct mst_store *store, const char *prefix, bool *arriv
     struct msi_buf members = {0};
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
     int count = -1;
-    if (read_value(store, &wait, msi_key(key, "%sroster", prefix), &members) == MST_OK) {
+    if (read_value(store, &wait, msi_key(key, "%smembers", prefix), &members) == MST_OK) {
         count = 0;
         struct msi_str text = msi_buf_str(&members);
         struct msi_member_entry entry;

@@ -1,6 +1,6 @@
 /* engine.c - what a group's comm asks of its group: the store, and what became of ranks. See comm/comm.h. */
 #include "base/error.h"
-#include "engine/module/native.h"
+#include "engine/engines.h"
 #include "group/choice.h"
 
 #include <limits.h>
@@ -115,7 +115,7 @@ static void name_comm(const mst_group *group, const mst_backend *table, const ch
                       char out[MSI_KEY_MAX]) {
     int n = snprintf(out, MSI_KEY_MAX, "%s%s", group->world->prefix, group->id);
     if (table || generation[0])
-        snprintf(out + n, MSI_KEY_MAX - (size_t)n, "/engine.%s%s%s", table ? table->name : msi_native.name,
+        snprintf(out + n, MSI_KEY_MAX - (size_t)n, "/engine.%s%s%s", table ? table->name : msi_native_backend.name,
                  generation[0] ? "." : "", generation);
 }
 
@@ -127,28 +127,29 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
     size_t n = (size_t)group->size;
     int *pids = calloc(n, 2 * sizeof *pids), *hosts = pids + n;
     if (!pids) return msi_fail_memory();
-    if (table == &msi_native) table = world->forced ? &msi_native_composed : NULL;
+    if (table == &msi_native_backend) table = world->forced ? &msi_native_composed : NULL;
     name_comm(group, table, generation, key);
-    struct msi_comm_place place = {.rank = group->rank,
-                                   .size = group->size,
-                                   .pids = pids,
-                                   .key = key,
-                                   .hosts = hosts,
-                                   .endpoint = &world->endpoint,
-                                   .tuning = &world->tuning,
-                                   .streams = world->streams,
-                                   .local_ranks = members->local_sizes[members->members[world->rank].host],
-                                   .table = table,
-                                   .forced = world->forced,
-                                   .stage = world->stage,
-                                   .check = world->check,
-                                   .world_size = world->size,
-                                   .local_rank = members->members[world->rank].local_rank};
+    struct msi_comm_options options = {.key = key,
+                                       .rank = group->rank,
+                                       .size = group->size,
+                                       .pids = pids,
+                                       .hosts = hosts,
+                                       .local_ranks = members->local_sizes[members->members[world->rank].host],
+                                       .config = {.endpoint = &world->endpoint,
+                                                  .tuning = &world->tuning,
+                                                  .sockets = world->streams,
+                                                  .world_size = world->size,
+                                                  .local_rank = members->members[world->rank].local_rank,
+                                                  .backend = table,
+                                                  .forced = world->forced,
+                                                  .stage = world->stage,
+                                                  .check = world->check}};
     for (int r = 0; r < group->size; r++) pids[r] = members->members[msi_group_global_rank(group, r)].pid;
-    place.n_hosts = number_hosts(group, hosts, &place.largest);
+    options.n_hosts = number_hosts(group, hosts, &options.largest);
+    options.engine = table ? &msi_module_engine : options.n_hosts == 1 ? &msi_shm_engine : &msi_net_engine;
     struct msi_comm_hooks hooks = {group,  msi_group_exec, refresh, is_gone, has_died, say_lost,
                                    global, address,        show,    agree,   look};
-    mst_status st = place.n_hosts ? msi_comm_new(&place, &hooks, comm) : msi_fail_memory();
+    mst_status st = options.n_hosts ? msi_comm_new(&options, &hooks, comm) : msi_fail_memory();
     free(pids);
     return st;
 }

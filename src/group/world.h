@@ -13,6 +13,8 @@
 #include "base/list.h"
 #include "bootstrap/join.h"
 #include "comm/comm.h"
+#include "engine/module/registry.h"
+#include "wireup/endpoint.h"
 #include "os/host.h"
 #include "prof/record/recorder.h"
 

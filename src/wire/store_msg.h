@@ -57,7 +57,7 @@
  */
 
 #define MSI_STORE_OP_ID(name, a, c, request, reply, waits) MSI_OP_##name,
-enum msi_op { MSI_STORE_OPS(MSI_STORE_OP_ID) MSI_OP_COUNT };
+enum msi_store_op { MSI_STORE_OPS(MSI_STORE_OP_ID) MSI_OP_COUNT };
 #undef MSI_STORE_OP_ID
 
 enum msi_dialect { MSI_DIALECT_A, MSI_DIALECT_C, MSI_DIALECT_M };
@@ -85,7 +85,7 @@ struct msi_store_limits {
 /* One request. Which fields count follows from the operation's signature; views belong to whoever filled them
  * in. */
 struct msi_store_req {
-    enum msi_op op;
+    enum msi_store_op op;
     struct msi_str key;
     struct msi_str value;   /* COMPARE_SET: the expected one */
     struct msi_str desired; /* COMPARE_SET */
@@ -95,7 +95,7 @@ struct msi_store_req {
 };
 
 /* Which operation an opcode is in a dialect; MSI_OP_COUNT for none. */
-enum msi_op msi_op_find(enum msi_dialect dialect, uint8_t opcode);
+enum msi_store_op msi_op_find(enum msi_dialect dialect, uint8_t opcode);
 
 /* Appends a request; false if the dialect does not have the operation. */
 bool msi_store_encode(struct msi_buf *out, enum msi_dialect dialect, const struct msi_store_req *req);
@@ -122,14 +122,14 @@ enum msi_scan_result msi_store_scan(struct msi_scan *scan, const char *signature
  * Scanning and decoding in one, for a request without lists that is there as a whole: its length, opcode included. 0 if it
  * is anything else; then msi_store_scan will say what.
  */
-size_t msi_store_read(enum msi_op op, const uint8_t *p, size_t n, const struct msi_store_limits *limits,
+size_t msi_store_read(enum msi_store_op op, const uint8_t *p, size_t n, const struct msi_store_limits *limits,
                       struct msi_store_req *req);
 
 /*
  * Reads a request whose fields msi_store_scan found complete. Lists are put into views, a scratch array of
  * struct msi_str that grows as needed and that the caller keeps; false without memory.
  */
-bool msi_store_decode(enum msi_op op, const uint8_t *p, size_t n, struct msi_buf *views,
+bool msi_store_decode(enum msi_store_op op, const uint8_t *p, size_t n, struct msi_buf *views,
                       struct msi_store_req *req);
 
 #endif

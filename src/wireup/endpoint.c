@@ -29,7 +29,7 @@ void msi_endpoint_close(struct msi_endpoint *endpoint) {
 }
 
 static struct msi_str key_of(const struct msi_endpoint *endpoint, const char *name, char out[KEY_MAX]) {
-    snprintf(out, KEY_MAX, "%sdoor/%s", endpoint->prefix, name);
+    snprintf(out, KEY_MAX, "%sendpoint/%s", endpoint->prefix, name);
     return msi_cstr(out);
 }
 
@@ -48,8 +48,7 @@ static mst_status refuse_text(void) {
 }
 
 /* All ranks must agree on the world's number: the first one to come draws it. */
-static mst_status agree(struct msi_endpoint *endpoint, msi_endpoint_exec *exec, void *context,
-                        const struct msi_wait *wait) {
+static mst_status agree(struct msi_endpoint *endpoint, const struct msi_endpoint_store *store) {
     char key[KEY_MAX], text[TOLD_MAX];
     uint64_t drawn;
     unsigned long long number;
@@ -58,7 +57,7 @@ static mst_status agree(struct msi_endpoint *endpoint, msi_endpoint_exec *exec, 
     snprintf(text, sizeof text, "%llx", (unsigned long long)drawn);
     struct msi_exchange x = {
         .req = {.op = MSI_OP_COMPARE_SET, .key = key_of(endpoint, "id", key), .desired = msi_cstr(text)}};
-    mst_status st = exec(context, wait, &x, 1);
+    mst_status st = store->exec(store->context, store->wait, &x, 1);
     if (st == MST_OK) st = x.status;
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
     if (st == MST_OK && !(read_text(&r, text) && sscanf(text, "%llx", &number) == 1 && number))
@@ -68,23 +67,21 @@ static mst_status agree(struct msi_endpoint *endpoint, msi_endpoint_exec *exec, 
     return st;
 }
 
-static mst_status tell(struct msi_endpoint *endpoint, int port, msi_endpoint_exec *exec, void *context,
-                       const struct msi_wait *wait) {
+static mst_status tell(struct msi_endpoint *endpoint, int port, const struct msi_endpoint_store *store) {
     char key[KEY_MAX], text[TOLD_MAX], name[NUMBER_MAX];
     snprintf(text, sizeof text, "%d %llx", port, (unsigned long long)endpoint->tuning);
     snprintf(name, sizeof name, "%d", endpoint->rank);
     struct msi_exchange x = {
         .req = {.op = MSI_OP_SET, .key = key_of(endpoint, name, key), .value = msi_cstr(text)}};
-    mst_status st = exec(context, wait, &x, 1);
+    mst_status st = store->exec(store->context, store->wait, &x, 1);
     msi_exchange_free(&x, 1);
     return st;
 }
 
-static mst_status open_locked(struct msi_endpoint *endpoint, msi_endpoint_exec *exec, void *context,
-                              const struct msi_wait *wait) {
+static mst_status open_locked(struct msi_endpoint *endpoint, const struct msi_endpoint_store *store) {
     struct msi_address address = {.port = 0};
     snprintf(address.host, sizeof address.host, "%s", endpoint->address);
-    mst_status st = agree(endpoint, exec, context, wait);
+    mst_status st = agree(endpoint, store);
     if (st == MST_OK)
         st =
             msi_listener_open(&address, endpoint->world, endpoint->rank, endpoint->size, &endpoint->listener);
@@ -94,7 +91,7 @@ static mst_status open_locked(struct msi_endpoint *endpoint, msi_endpoint_exec *
             msi_listener_open(&address, endpoint->world, endpoint->rank, endpoint->size, &endpoint->listener);
     }
     if (st != MST_OK) return st;
-    st = tell(endpoint, msi_listener_port(endpoint->listener), exec, context, wait);
+    st = tell(endpoint, msi_listener_port(endpoint->listener), store);
     if (st == MST_OK) {
         msi_log(backend, INFO, "listening on %s port %d", address.host,
                 msi_listener_port(endpoint->listener));
@@ -105,10 +102,9 @@ static mst_status open_locked(struct msi_endpoint *endpoint, msi_endpoint_exec *
     return st;
 }
 
-mst_status msi_endpoint_open(struct msi_endpoint *endpoint, msi_endpoint_exec *exec, void *context,
-                             const struct msi_wait *wait) {
+mst_status msi_endpoint_open(struct msi_endpoint *endpoint, const struct msi_endpoint_store *store) {
     pthread_mutex_lock(&endpoint->lock);
-    mst_status st = endpoint->listener ? MST_OK : open_locked(endpoint, exec, context, wait);
+    mst_status st = endpoint->listener ? MST_OK : open_locked(endpoint, store);
     pthread_mutex_unlock(&endpoint->lock);
     return st;
 }
@@ -154,8 +150,7 @@ static mst_status read_ports(struct msi_endpoint *endpoint, const struct msi_exc
     return st;
 }
 
-mst_status msi_endpoint_find(struct msi_endpoint *endpoint, const int *ranks, int n, msi_endpoint_exec *exec,
-                             void *context, const struct msi_wait *wait, int *ports) {
+mst_status msi_endpoint_find(struct msi_endpoint *endpoint, const int *ranks, int n, const struct msi_endpoint_store *store, int *ports) {
     int unknown = look_up(endpoint, ranks, n, ports);
     if (unknown == 0) return MST_OK;
     char(*names)[KEY_MAX] = calloc((size_t)unknown, sizeof *names), number[NUMBER_MAX];
@@ -168,7 +163,7 @@ mst_status msi_endpoint_find(struct msi_endpoint *endpoint, const int *ranks, in
         k++;
     }
     struct msi_exchange x = {.req = {.op = MSI_OP_WAIT_GET, .n = (size_t)unknown, .keys = keys}};
-    if (st == MST_OK) st = exec(context, wait, &x, 1);
+    if (st == MST_OK) st = store->exec(store->context, store->wait, &x, 1);
     if (st == MST_OK) st = read_ports(endpoint, &x, ranks, n, ports);
     msi_exchange_free(&x, 1);
     free(keys);

@@ -8,8 +8,9 @@
 #ifndef MSI_WIREUP_WIREUP_H
 #define MSI_WIREUP_WIREUP_H
 
-#include "comm/comm_internal.h"
+
 #include "transport/link.h"
+#include "wireup/peers.h"
 
 /* What a link is for: two ranks may have one for each. */
 enum msi_channel { MSI_COLLECTIVES, MSI_MESSAGES };
@@ -20,23 +21,23 @@ struct msi_wireup {
     bool open;             /* at the other end too */
     char why[160];         /* it failed */
 
-    struct msi_sockets *streams;         /* connections that are being made; NULL: none */
+    struct msi_sockets *sockets;         /* connections that are being made; NULL: none */
     struct msi_segment memory;           /* the link's */
     const struct msi_shm_region *region; /* where the other rank sleeps … */
-    int place;                           /* … as this one */
+    int slot;                            /* … with this number */
 };
 
 /* One step of the rank that calls, or of the one that answers. Fails only where another try is of no use. */
-mst_status msi_wireup_call(struct msi_comm *comm, int rank, enum msi_channel channel, struct msi_wireup *way);
-mst_status msi_wireup_answer(struct msi_comm *comm, int rank, enum msi_channel channel,
-                             struct msi_wireup *way);
+mst_status msi_wireup_call(struct msi_peers *peers, int rank, enum msi_channel channel, struct msi_wireup *w);
+mst_status msi_wireup_answer(struct msi_peers *peers, int rank, enum msi_channel channel,
+                             struct msi_wireup *w);
 
 /* Has that rank of this host called? */
-bool msi_wireup_offered(const struct msi_comm *comm, int rank, enum msi_channel channel);
+bool msi_wireup_offered(const struct msi_peers *peers, int rank, enum msi_channel channel);
 
 /* What a sleeper polls for while the link is being made; -1: nothing. */
-int msi_wireup_descriptor(const struct msi_wireup *way, short *events);
+int msi_wireup_descriptor(const struct msi_wireup *w, short *events);
 
-void msi_wireup_close(struct msi_wireup *way);
+void msi_wireup_close(struct msi_wireup *w);
 
 #endif

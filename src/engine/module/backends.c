@@ -49,9 +49,9 @@ static bool probe_native(char *text, size_t size) {
     return true;
 }
 
-const mst_backend msi_native = {
+const mst_backend msi_native_backend = {
     .version = MST_BACKEND_VERSION,
-    .size = sizeof msi_native,
+    .size = sizeof msi_native_backend,
     .name = "native",
     .title = "shared memory and TCP",
     .probe = probe_native,
@@ -125,7 +125,7 @@ static void name_them(struct msi_backends *backends) {
 static void choose(const char *path, struct msi_backends *backends) {
     void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     const mst_backend *nccl;
-    *backends = (struct msi_backends){.of = {[MST_MEMORY_HOST] = &msi_native}};
+    *backends = (struct msi_backends){.of = {[MST_MEMORY_HOST] = &msi_native_backend}};
     if (cuda && msi_backend_find("nccl", path, &nccl) == MST_OK) backends->of[MST_MEMORY_CUDA] = nccl;
     if (cuda) dlclose(cuda);
     name_them(backends);

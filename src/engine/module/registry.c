@@ -48,7 +48,7 @@ static bool is_name(const char *name) {
 }
 
 static const mst_backend *look_up(const char *name) {
-    if (!strcmp(name, msi_native.name)) return &msi_native;
+    if (!strcmp(name, msi_native_backend.name)) return &msi_native_backend;
     for (int i = 0; i < n_known; i++)
         if (!strcmp(known[i].name, name)) return &known[i];
     return NULL;
@@ -183,7 +183,7 @@ static bool nth_file(int i, const char *path, char name[BACKEND_NAME_MAX]) {
 static int list_names(const char *path, char names[][BACKEND_NAME_MAX], int most) {
     int n = 0;
     char name[BACKEND_NAME_MAX];
-    snprintf(names[n++], BACKEND_NAME_MAX, "%s", msi_native.name);
+    snprintf(names[n++], BACKEND_NAME_MAX, "%s", msi_native_backend.name);
     for (int i = 0; i < OURS; i++) snprintf(names[n++], BACKEND_NAME_MAX, "%s", ours[i].name);
     for (int i = 0;; i++) {
         pthread_mutex_lock(&lock);

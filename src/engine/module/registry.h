@@ -8,7 +8,7 @@
 #include <muster/backend.h>
 
 /* Stands for the engine that needs no table; has a name, a title and rows. */
-extern const mst_backend msi_native;
+extern const mst_backend msi_native_backend;
 
 /* The backend of that name, which can be used here; path is MUSTER_BACKEND_PATH. */
 mst_status msi_backend_find(const char *name, const char *path, const mst_backend **table);
