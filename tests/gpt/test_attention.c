@@ -1,6 +1,6 @@
 /*
- * test_attention.c - attention against the plain formula in double; blocks of keys against all keys at once; the
- * backward pass.
+ * test_attention.c - attention against the plain formula in double; blocks of keys against all keys at once;
+ * the backward pass.
  */
 #include "kit.h"
 

@@ -1,6 +1,6 @@
 /*
- * test_kv_cache.c - reading token by token gives the same logits as reading all tokens at once, for any number
- * of sequences in a batch. Without a BLAS the bits are the same.
+ * test_kv_cache.c - reading token by token gives the same logits as reading all tokens at once, for any
+ * number of sequences in a batch. Without a BLAS the bits are the same.
  */
 #include "kit.h"
 #include "nn/kv_cache.h"

@@ -1,6 +1,6 @@
 /*
- * test_matmul.c - products of every form, of sizes around those of the tiles, and the promise of matmul.h about
- * their bits.
+ * test_matmul.c - products of every form, of sizes around those of the tiles, and the promise of matmul.h
+ * about their bits.
  */
 #include "kit.h"
 #include "nn/matmul.h"

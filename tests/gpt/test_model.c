@@ -116,8 +116,8 @@ static void test_stages(void **state) {
 }
 
 /*
- * Two slices, one thread each. One computes at a time: it runs until it needs a sum, then waits until the other
- * thread needs the same sum.
+ * Two slices, one thread each. One computes at a time: it runs until it needs a sum, then waits until the
+ * other thread needs the same sum.
  */
 struct pair {
     pthread_mutex_t lock;

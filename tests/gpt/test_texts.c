@@ -1,6 +1,6 @@
 /*
- * test_texts.c - the texts of the options: which tokens come from the prompt, which are sampled, and with which
- * random numbers.
+ * test_texts.c - the texts of the options: which tokens come from the prompt, which are sampled, and with
+ * which random numbers.
  */
 #include "app/texts.h"
 #include "base/random.h"
