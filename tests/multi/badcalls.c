@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS_MAX = 64, PATIENCE_MS = 120000 };
+enum { RANKS_MAX = 64, TIMEOUT_MS = 120000 };
 
 static int me, size, wrong;
 static float in[RANKS_MAX * 4], out[RANKS_MAX * 4];
@@ -18,7 +18,7 @@ static void *outs[RANKS_MAX];
 static const void *ins[RANKS_MAX];
 static const size_t counts[RANKS_MAX] = {1, 1, 1, 1};
 
-static void complain(const char *what, const char *why) {
+static void report(const char *what, const char *why) {
     fprintf(stderr, "badcalls: rank %d: %s: %s\n", me, what, why);
     wrong++;
 }
@@ -46,7 +46,7 @@ static void refused(mst_status got, mst_status wanted, const char *word, const c
     char text[1024];
     snprintf(text, sizeof text, "%s, expected %s with '%s' and '%s': %s", mst_status_name(got),
              mst_status_name(wanted), word, word2, got == MST_OK ? "" : mst_error());
-    if (got != wanted || !has_word(word) || !has_word(word2)) complain(what, text);
+    if (got != wanted || !has_word(word) || !has_word(word2)) report(what, text);
 }
 #define REFUSED(wanted, word, call)         refused(call, wanted, word, "", #call)
 #define REFUSED2(wanted, word, word2, call) refused(call, wanted, word, word2, #call)
@@ -54,9 +54,9 @@ static void refused(mst_status got, mst_status wanted, const char *word, const c
 
 static void still_works(const char *after) {
     int32_t value = me, wanted = size * (size - 1) / 2;
-    mst_status st = mst_all_reduce(&value, 1, MST_I32, .timeout_ms = PATIENCE_MS);
-    if (st != MST_OK) complain(after, mst_error());
-    if (st == MST_OK && value != wanted) complain(after, "the sum afterwards is wrong");
+    mst_status st = mst_all_reduce(&value, 1, MST_I32, .timeout_ms = TIMEOUT_MS);
+    if (st != MST_OK) report(after, mst_error());
+    if (st == MST_OK && value != wanted) report(after, "the sum afterwards is wrong");
     if (st != MST_OK) exit(1);
 }
 
@@ -68,7 +68,7 @@ static void no_world(void) {
     REFUSED(MST_ERR_STATE, "mst_init", mst_send(&one, 1, MST_F32));
     REFUSED(MST_ERR_STATE, "mst_init", mst_irecv(&one, 1, MST_F32, .work = &work));
     REFUSED(MST_ERR_STATE, "mst_init", mst_monitored_barrier(.timeout_ms = 100));
-    if (work) complain("mst_irecv without a world", "a work was given back");
+    if (work) report("mst_irecv without a world", "it returned a work");
 }
 
 static void null_buffers(void) {
@@ -155,7 +155,7 @@ static void ranks_and_times(void) {
     INVALID("work", mst_isend(out, 4, MST_F32, .dst = me));
     INVALID("work", mst_irecv(out, 4, MST_F32, .src = me));
     INVALID("timeout_ms", mst_all_reduce(out, 4, MST_F32, .timeout_ms = -5, .work = &work));
-    if (work) complain("a call that was refused", "a work was given back");
+    if (work) report("a refused call", "it returned a work");
     still_works("ranks and times");
 }
 
@@ -169,8 +169,8 @@ static void sizes(void) {
     INVALID("in_splits",
             mst_all_to_all_single(out, in, 1, MST_F32, .in_splits = splits, .out_splits = counts));
     mst_status st = mst_all_gather_into_tensor(out, in, SIZE_MAX / 2, MST_F64);
-    if (st != MST_ERR_INVALID && st != MST_ERR_LIMIT) complain("SIZE_MAX / 2 elements", mst_status_name(st));
-    if (!has_word("count")) complain("SIZE_MAX / 2 elements: no word of count", mst_error());
+    if (st != MST_ERR_INVALID && st != MST_ERR_LIMIT) report("SIZE_MAX / 2 elements", mst_status_name(st));
+    if (!has_word("count")) report("SIZE_MAX / 2 elements: the message does not name count", mst_error());
     still_works("sizes");
 }
 
@@ -189,7 +189,7 @@ static void works_and_memory(void) {
     one.peer = me;
     one.buf = NULL;
     INVALID("buf", mst_batch_isend_irecv(&one, 1, works));
-    if (works[0]) complain("a batch that was refused", "a work was given back");
+    if (works[0]) report("a refused batch", "it returned a work");
     still_works("works and memory");
 }
 
@@ -208,7 +208,7 @@ static void groups_of_others(void) {
     INVALID("src", mst_broadcast(out, 4, MST_F32, .group = group, .src = other));
     INVALID("dst", mst_send(out, 4, MST_F32, .group = group, .dst = other));
     REFUSED(MST_OK, "", mst_destroy_process_group(group));
-    still_works("other people's groups");
+    still_works("groups of others");
 }
 
 /* Tensors that overlap in part. */
@@ -222,7 +222,7 @@ static void overlaps(void) {
 
 static void never_called(mst_status status, void *arg) {
     (void)status, (void)arg;
-    complain("a callback of a work that is gone", "called");
+    report("the callback of a freed work", "called");
 }
 
 static void refuse_freed_work(mst_work *work) {
@@ -269,7 +269,7 @@ static void freed_groups(void) {
     REFUSED(MST_OK, "", mst_work_on_done(work, note_status, &ended));
     REFUSED(MST_OK, "", mst_destroy_process_group(first));
     if (ended != MST_ERR_STATE)
-        complain("the callback of a work whose group is gone", mst_status_name(ended));
+        report("the callback of a work whose group was destroyed", mst_status_name(ended));
     refuse_freed_work(work);
     refuse_freed_work(over);
     REFUSED(MST_ERR_STATE, "destroyed", mst_destroy_process_group(first));
@@ -277,14 +277,14 @@ static void freed_groups(void) {
     REFUSED(MST_ERR_STATE, "group", mst_all_reduce(&value, 1, MST_I32, .group = first));
     REFUSED(MST_ERR_STATE, "group", mst_send(&value, 1, MST_I32, .dst = me, .group = first));
     REFUSED(MST_ERR_STATE, "group", mst_barrier(.group = first));
-    if (mst_get_rank(first) != -1) complain("the rank in a group that is gone", "there is one");
+    if (mst_get_rank(first) != -1) report("the rank in a destroyed group", "not -1");
     REFUSED(MST_OK, "", mst_all_reduce(&value, 1, MST_I32, .group = second));
     REFUSED(MST_OK, "", mst_destroy_process_group(second));
     REFUSED(MST_ERR_STATE, "group", mst_all_reduce(&value, 1, MST_I32, .group = invalid));
     still_works("freed groups");
 }
 
-static bool is_late(mst_status st) {
+static bool is_timeout(mst_status st) {
     return st == MST_ERR_TIMEOUT || st == MST_ERR_STALLED;
 }
 
@@ -297,7 +297,7 @@ static void timeouts(void) {
     mst_status st;
     REFUSED(MST_OK, "", mst_new_group(&me, 1, &group, .name = "alone"));
     st = mst_recv(large, 1, MST_U8, .src = me, .group = group, .timeout_ms = 100);
-    if (!is_late(st)) complain("a receive of what nobody sends", mst_status_name(st));
+    if (!is_timeout(st)) report("a receive without a send", mst_status_name(st));
     REFUSED(MST_OK, "", mst_destroy_process_group(group));
     REFUSED(MST_OK, "", mst_new_group(&me, 1, &group, .name = "alone"));
     REFUSED(MST_OK, "", mst_cancel_new(&cancel));
@@ -305,7 +305,7 @@ static void timeouts(void) {
     REFUSED(MST_ERR_CANCELLED, "", mst_recv(large, 1, MST_U8, .src = me, .group = group, .cancel = cancel));
     mst_cancel_free(cancel);
     REFUSED(MST_OK, "", mst_destroy_process_group(group));
-    still_works("waits in vain");
+    still_works("timeouts");
 }
 
 /* A negative tag is either refused by name or works like any other. */
@@ -314,9 +314,9 @@ static void negative_tag(void) {
     int32_t sent = 5, received = 0;
     mst_status st = mst_isend(&sent, 1, MST_I32, .dst = me, .tag = -3, .work = &work);
     if (st == MST_OK) {
-        REFUSED(MST_OK, "", mst_recv(&received, 1, MST_I32, .src = me, .tag = -3, .timeout_ms = PATIENCE_MS));
+        REFUSED(MST_OK, "", mst_recv(&received, 1, MST_I32, .src = me, .tag = -3, .timeout_ms = TIMEOUT_MS));
         REFUSED(MST_OK, "", mst_wait(work));
-        if (received != sent) complain("a negative tag", "not what was sent");
+        if (received != sent) report("a negative tag", "received another value");
     } else {
         refused(st, MST_ERR_INVALID, "tag", "", "a negative tag");
     }
@@ -325,14 +325,14 @@ static void negative_tag(void) {
 
 int main(void) {
     no_world();
-    if (mst_init(.timeout_ms = PATIENCE_MS) != MST_OK) {
+    if (mst_init(.timeout_ms = TIMEOUT_MS) != MST_OK) {
         fprintf(stderr, "badcalls: %s\n", mst_error());
         return 1;
     }
     me = mst_get_rank(NULL);
     size = mst_get_world_size(NULL);
     for (int r = 0; r < RANKS_MAX; r++) outs[r] = out + r, ins[r] = in + r;
-    still_works("the beginning");
+    still_works("mst_init");
     null_buffers();
     null_lists();
     types_and_operations();

@@ -94,7 +94,7 @@ static void check_names(void) {
     for (int d = 1; d < MST_DTYPE_COUNT && !dtype; d++)
         dtype = !strcmp(mst_dtype_name((mst_dtype)d), suite.dtype);
     if (known && dtype) return;
-    fprintf(stderr, "collective: there is no %s '%s'\n", known ? "dtype" : "operation or scenario",
+    fprintf(stderr, "collective: no %s '%s'\n", known ? "dtype" : "operation or scenario",
             known ? suite.dtype : suite.only);
     exit(2);
 }
@@ -102,7 +102,7 @@ static void check_names(void) {
 /* A world that the library does not support is not a failure. */
 static void skip_if_unsupported(void) {
     int word = 1;
-    mst_status st = mst_all_reduce(&word, 1, MST_I32, .timeout_ms = PATIENCE_MS);
+    mst_status st = mst_all_reduce(&word, 1, MST_I32, .timeout_ms = TIMEOUT_MS);
     if (st == MST_ERR_UNSUPPORTED) {
         printf("collective: skipped: %s\n", mst_error());
         fflush(stdout);
@@ -128,7 +128,7 @@ static void run_mode(void) {
 int main(int argc, char **argv) {
     read_options(argc, argv);
     check_names();
-    EXPECT_OK(mst_init(.timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_init(.timeout_ms = TIMEOUT_MS));
     suite.me = mst_get_rank(NULL);
     suite.size = mst_get_world_size(NULL);
     if (suite.size > RANKS_MAX) {
@@ -143,7 +143,7 @@ int main(int argc, char **argv) {
     make_layouts();
     int64_t begin = msi_now();
     run_mode();
-    EXPECT_OK(mst_barrier(.timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_barrier(.timeout_ms = TIMEOUT_MS));
     end_layouts();
     mst_printf("collective: ok: %llu cases in %.1f s, seed %llu\n", (unsigned long long)suite.cases,
                (double)(msi_now() - begin) / 1e9, (unsigned long long)suite.seed);

@@ -27,15 +27,15 @@ static void check(mst_status status, const char *what, int line) {
 #define CHECK(call) check(call, #call, __LINE__)
 
 /* The call must fail with this status, and with this text in its message. */
-static void refuse(mst_status got, mst_status wanted, const char *part, const char *what, int line) {
+static void expect_error(mst_status got, mst_status wanted, const char *part, const char *what, int line) {
     if (got == wanted && strstr(mst_error(), part)) return;
     fprintf(stderr, "rank %d: line %d: %s: %s, '%s'; wanted %s, '%s'\n", me, line, what, mst_status_name(got),
             got == MST_OK ? "" : mst_error(), mst_status_name(wanted), part);
     exit(1);
 }
-#define REFUSE(call, status, part) refuse(call, status, part, #call, __LINE__)
+#define REFUSE(call, status, part) expect_error(call, status, part, #call, __LINE__)
 #define MINUS(call, part)                                                                                    \
-    refuse((call) == -1 ? MST_ERR_INVALID : MST_OK, MST_ERR_INVALID, part, #call, __LINE__)
+    expect_error((call) == -1 ? MST_ERR_INVALID : MST_OK, MST_ERR_INVALID, part, #call, __LINE__)
 
 static mst_group *group_of(mst_mesh *mesh, const char *dims) {
     mst_group *group = NULL;
@@ -366,6 +366,6 @@ int main(int argc, char **argv) {
         printf("ok\n");
         return 0;
     }
-    fprintf(stderr, "mesh: which test?\n");
+    fprintf(stderr, "mesh: expected groups, slices, part, wrong, differ or life\n");
     return 2;
 }

@@ -134,12 +134,12 @@ static void compare_locks(const struct setting *a, const struct setting *b) {
     }
     if (!apart || !seen) failures++;
     if (!apart) fprintf(stderr, "steady: FAILED on rank %d: two groups take the lock at %p\n", a->me, shared);
-    if (!seen) fprintf(stderr, "steady: FAILED on rank %d: no lock was seen, though works need one\n", a->me);
+    if (!seen) fprintf(stderr, "steady: FAILED on rank %d: no lock was counted, but works need one\n", a->me);
 }
 
 int main(int argc, char **argv) {
     if (!watch_works()) {
-        puts("steady: skipped: the allocator of a sanitizer is not counted");
+        puts("steady: skipped: a sanitizer replaces the allocator");
         return 77;
     }
     if (argc > 1) calls = atoi(argv[1]);

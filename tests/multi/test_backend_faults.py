@@ -43,7 +43,7 @@ class Differences(test_faults.FaultsTest):
 
     def test_count(self):
         """The engine detects this."""
-        self.differ("count", "minimal: rank . .*brought another number of bytes")
+        self.differ("count", "minimal: rank . .*sent another number of bytes")
 
     def test_root(self):
         self.differ("root", "root 0", "root 1")

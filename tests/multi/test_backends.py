@@ -76,7 +76,7 @@ class Choices(RanksTest):
         self.assertRegex(out, r"chose backend 'minimal2?' for the world, but rank \d .* chose 'minimal2?'")
         self.assertRegex(out, r"chose backend '(native|minimal)' for the world, but rank \d .* chose '(native|minimal)'")
         self.assertEqual(len(re.findall(r"MST_ERR_UNSUPPORTED culprit 1 .* rank 1 .* gave up .* no backend 'nothing'", out)), 2)
-        self.assertEqual(len(re.findall(r"\[1\] .* culprit 1 ", out)), 0, "nobody blames itself")
+        self.assertEqual(len(re.findall(r"\[1\] .* culprit 1 ", out)), 0, "no rank names itself")
 
     def test_groups_with_different_backends(self):
         for which in ("native", "minimal", "none"):

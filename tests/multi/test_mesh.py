@@ -14,8 +14,8 @@ NAMES = "abcd"
 
 
 class Meshes(CollectiveTest):
-    def run_mesh(self, n, *words, hosts=None):
-        out = self.run_suite(n, *words, hosts=hosts, program=MESH)
+    def run_mesh(self, n, *arguments, hosts=None):
+        out = self.run_suite(n, *arguments, hosts=hosts, program=MESH)
         self.assertEqual(out.count("ok\n"), n, out)
 
     def test_groups(self):

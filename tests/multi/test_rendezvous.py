@@ -158,7 +158,7 @@ class Rendezvous(RanksTest):
                 for r in (1, 2)
             ]
         refused = "trying again in"
-        wait_until(lambda: pathlib.Path(log).read_text().count(refused) >= 6, "they have tried in vain")
+        wait_until(lambda: pathlib.Path(log).read_text().count(refused) >= 6, "six refused attempts")
         self.assert_world([self.tcp(0, 3, url, "init", "topology", "destroy"), *early], 3)
         self.assert_nothing_left("log")
 

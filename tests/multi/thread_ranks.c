@@ -16,9 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 8, WORKS = 4, HELPERS = 2, LARGE = 70000, PATIENCE_MS = 120000 };
+enum { RANKS_MAX = 8, WORKS = 4, HELPERS = 2, LARGE = 70000, TIMEOUT_MS = 120000 };
 
-struct seat {
+struct rank_thread {
     pthread_t thread;
     mst_store *store;
     int rank, size, rounds;
@@ -157,7 +157,7 @@ static mst_call call_on(const struct view *v, mst_work **work) {
     return (mst_call){.size = sizeof(mst_call),
                       .site = MST_HERE,
                       .group = v->group,
-                      .timeout_ms = PATIENCE_MS,
+                      .timeout_ms = TIMEOUT_MS,
                       .work = work};
 }
 
@@ -253,13 +253,13 @@ static void *help(void *group) {
 }
 
 /* Two threads use different groups of the same ranks at the same time. */
-static void use_groups(const struct view *v, const struct seat *seat) {
+static void use_groups(const struct view *v, const struct rank_thread *self) {
     pthread_t threads[HELPERS];
     mst_group *groups[HELPERS];
     int ranks[RANKS_MAX];
-    for (int r = 0; r < seat->size; r++) ranks[r] = r;
+    for (int r = 0; r < self->size; r++) ranks[r] = r;
     for (int h = 0; h < HELPERS; h++)
-        CHECK(mst_new_group(ranks, seat->size, &groups[h], .world = v->group, .timeout_ms = PATIENCE_MS));
+        CHECK(mst_new_group(ranks, self->size, &groups[h], .world = v->group, .timeout_ms = TIMEOUT_MS));
     for (int h = 0; h < HELPERS; h++)
         if (pthread_create(&threads[h], NULL, help, groups[h])) abort();
     use(v);
@@ -268,34 +268,34 @@ static void use_groups(const struct view *v, const struct seat *seat) {
 }
 
 static void *run(void *context) {
-    struct seat *seat = context;
+    struct rank_thread *self = context;
     mst_group *world;
     mst_init_options options = {.size = sizeof options,
-                                .store = seat->store,
-                                .rank = seat->rank,
-                                .world_size = seat->size,
-                                .timeout_ms = PATIENCE_MS};
-    struct view nobody = {.me = seat->rank}, *v = &nobody;
+                                .store = self->store,
+                                .rank = self->rank,
+                                .world_size = self->size,
+                                .timeout_ms = TIMEOUT_MS};
+    struct view init = {.me = self->rank}, *v = &init;
     CHECK(mst_world_open(&options, &world));
     struct view all = new_view(world);
     v = &all;
     use(v);
-    for (int round = 0; round < seat->rounds; round++) use_groups(v, seat);
+    for (int round = 0; round < self->rounds; round++) use_groups(v, self);
     CHECK(mst_destroy_process_group(world));
     free_view(&all);
     return NULL;
 }
 
 int main(int argc, char **argv) {
-    struct seat seats[RANKS_MAX];
+    struct rank_thread rank_threads[RANKS_MAX];
     mst_store *store;
     int ranks = argc > 1 ? atoi(argv[1]) : 0, rounds = argc > 2 ? atoi(argv[2]) : 1;
     if (ranks < 2 || ranks > RANKS_MAX || mst_store_open("hash://", &store)) return 2;
     for (int r = 0; r < ranks; r++) {
-        seats[r] = (struct seat){.store = store, .rank = r, .size = ranks, .rounds = rounds};
-        if (pthread_create(&seats[r].thread, NULL, run, &seats[r])) abort();
+        rank_threads[r] = (struct rank_thread){.store = store, .rank = r, .size = ranks, .rounds = rounds};
+        if (pthread_create(&rank_threads[r].thread, NULL, run, &rank_threads[r])) abort();
     }
-    for (int r = 0; r < ranks; r++) pthread_join(seats[r].thread, NULL);
+    for (int r = 0; r < ranks; r++) pthread_join(rank_threads[r].thread, NULL);
     mst_store_free(store);
     puts("done");
     return 0;

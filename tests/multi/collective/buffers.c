@@ -98,7 +98,7 @@ static void check_guards(const struct run *run, const struct buffer *buffer, con
     for (size_t i = 0; i < 2 * GUARD; i++) {
         size_t at = i < GUARD ? i : buffer->bytes + i;
         if (buffer->data[at - GUARD] == junk_at(at)) continue;
-        fail_case(run, "%s: byte %ld of %zu was written, which is outside", name, (long)at - GUARD,
+        fail_case(run, "%s: byte %ld of %zu, outside of the buffer, was written", name, (long)at - GUARD,
                   buffer->bytes);
     }
 }
@@ -107,7 +107,7 @@ static void check_junk(const struct run *run, const struct buffer *buffer, const
                        size_t count) {
     for (size_t i = from * run->element; i < (from + count) * run->element; i++)
         if (buffer->data[i] != junk_at(i + GUARD))
-            fail_case(run, "%s: byte %zu was written, which this rank has no use for", name, i);
+            fail_case(run, "%s: byte %zu was written, but this rank receives nothing", name, i);
 }
 
 static void check_piece(const struct run *run, const struct buffer *buffer, const char *name,

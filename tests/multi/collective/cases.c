@@ -66,7 +66,7 @@ struct shape shape_of(uint64_t id, const struct operation *operation, mst_dtype 
 
 static void count_callback(mst_status status, void *arg) {
     struct run *run = arg;
-    if (status != MST_OK) fail_case(run, "the callback was given %s", mst_status_name(status));
+    if (status != MST_OK) fail_case(run, "the callback got %s", mst_status_name(status));
     atomic_fetch_add_explicit(&run->called, 1, memory_order_release); /* acquired by finish_one */
 }
 
@@ -85,7 +85,7 @@ static void begin(struct run *run) {
     mst_call call = {.size = sizeof call,
                      .site = MST_HERE,
                      .group = run->layout->group,
-                     .timeout_ms = PATIENCE_MS,
+                     .timeout_ms = TIMEOUT_MS,
                      .op = shape->op,
                      .factor = shape->factor};
     if (traits & (ROOT_SRC | ROOT_DST)) set_root(run, &call);
@@ -96,17 +96,17 @@ static void begin(struct run *run) {
     mst_status st = shape->operation->call(run, &call);
     if (st != MST_OK) fail_case(run, "%s: %s", mst_status_name(st), mst_error());
     for (int i = 0; i < run->n_works; i++) {
-        if (!run->works[i]) fail_case(run, "no work was given back");
+        if (!run->works[i]) fail_case(run, "the call returned no work");
         if (shape->how == CALLED_BACK) EXPECT_OK(mst_work_on_done(run->works[i], count_callback, run));
     }
 }
 
 static void test_until_done(struct run *run, mst_work *work) {
-    int64_t deadline = msi_deadline(PATIENCE_MS);
+    int64_t deadline = msi_deadline(TIMEOUT_MS);
     for (bool done = false; !done;) {
         mst_status st = mst_test(work, &done);
         if (st != MST_OK) fail_case(run, "mst_test: %s: %s", mst_status_name(st), mst_error());
-        if (msi_now() > deadline) fail_case(run, "mst_test still says no after %d ms", PATIENCE_MS);
+        if (msi_now() > deadline) fail_case(run, "mst_test is still false after %d ms", TIMEOUT_MS);
         if (!done) sched_yield();
     }
     mst_status st = mst_work_result(work);
@@ -114,7 +114,7 @@ static void test_until_done(struct run *run, mst_work *work) {
 }
 
 static void finish_works(struct run *run) {
-    int64_t deadline = msi_deadline(PATIENCE_MS);
+    int64_t deadline = msi_deadline(TIMEOUT_MS);
     for (int i = run->n_works - 1; i >= 0; i--) {
         if (run->shape.how == TESTED) test_until_done(run, run->works[i]);
         mst_status st = mst_wait(run->works[i]);
@@ -122,7 +122,7 @@ static void finish_works(struct run *run) {
     }
     while (run->shape.how == CALLED_BACK &&
            atomic_load_explicit(&run->called, memory_order_acquire) < run->n_works) {
-        if (msi_now() > deadline) fail_case(run, "waited for, but never called back");
+        if (msi_now() > deadline) fail_case(run, "mst_wait returned, but the callback was not called");
         sched_yield();
     }
 }
@@ -141,10 +141,10 @@ static void check_alike(const struct run *run) {
     for (int b = 0; b < run->n_outs; b++)
         for (size_t i = 0; i < run->outs[b].bytes; i++) sum = mix(sum, (unsigned char)run->outs[b].data[i]);
     mst_status st = mst_all_gather_into_tensor(sums, &sum, 1, MST_U64, .group = run->layout->group,
-                                               .timeout_ms = PATIENCE_MS);
+                                               .timeout_ms = TIMEOUT_MS);
     if (st != MST_OK) fail_case(run, "comparing: %s: %s", mst_status_name(st), mst_error());
     for (int r = 0; r < run->n; r++)
-        if (sums[r] != sum) fail_case(run, "group rank %d has other bits than this rank", r);
+        if (sums[r] != sum) fail_case(run, "the bits of group rank %d differ from those of this rank", r);
 }
 
 void end_batch(void) {

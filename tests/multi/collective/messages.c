@@ -85,7 +85,7 @@ static mst_status call_send(struct run *run, mst_call *call) {
 static void settle_send(struct run *run) {
     int root = run->layout->ranks[run->shape.root];
     if (run->me != run->shape.root && run->senders[0] != root)
-        fail_case(run, ".sender says %d, sent by %d", run->senders[0], root);
+        fail_case(run, ".sender is %d, expected %d", run->senders[0], root);
 }
 
 /* Sends to the right and receives from the left; a single rank sends to itself. */
@@ -125,7 +125,7 @@ static void settle_any_source(struct run *run) {
         for (int r = 0; r < run->n; r++)
             if (run->layout->ranks[r] == run->senders[k]) rank = r;
         if (rank < 0 || rank == run->me || seen[rank])
-            fail_case(run, "receive %d: .sender says %d, which is nobody who sent, or for the second time", k,
+            fail_case(run, "receive %d: .sender is %d, which did not send, or has been received before", k,
                       run->senders[k]);
         seen[rank] = true;
         after(&run->outs[k], COPY, rank, 0, run->shape.count);
@@ -204,9 +204,9 @@ static void check_bytes(const struct run *run, int rank, size_t len, mst_bytes *
             fail_case(run, "from rank %d: first wrong index %zu of %zu: got %d, expected %d", rank, i, len,
                       (unsigned char)bytes->data[i], wanted);
     }
-    if (bytes->data && bytes->data[len]) fail_case(run, "from rank %d: no NUL behind the last byte", rank);
+    if (bytes->data && bytes->data[len]) fail_case(run, "from rank %d: no NUL after the last byte", rank);
     mst_bytes_free(bytes);
-    if (bytes->data || bytes->len) fail_case(run, "mst_bytes_free left something");
+    if (bytes->data || bytes->len) fail_case(run, "mst_bytes_free did not clear the struct");
 }
 
 static mst_status call_broadcast_bytes(struct run *run, mst_call *call) {
@@ -215,7 +215,7 @@ static mst_status call_broadcast_bytes(struct run *run, mst_call *call) {
     if (run->me == root) bytes = (mst_bytes){run->ins[root].data, length(run, root)};
     mst_status st = mst_broadcast_bytes_with(&bytes, call);
     if (run->me == root && (bytes.data != run->ins[root].data || bytes.len != length(run, root)))
-        fail_case(run, "the root's bytes were changed");
+        fail_case(run, "the bytes of the root have changed");
     if (run->me != root && st == MST_OK) check_bytes(run, root, length(run, root), &bytes);
     return st;
 }

@@ -189,13 +189,13 @@ static void check_growth(const struct usage *early, const struct usage *late) {
 /* Rank 0 decides, so that all ranks end at the same case. */
 static bool continues(bool mine) {
     int word = mine;
-    EXPECT_OK(mst_broadcast(&word, 1, MST_I32, .src = 0, .timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_broadcast(&word, 1, MST_I32, .src = 0, .timeout_ms = TIMEOUT_MS));
     return word;
 }
 
 static void check_counts(void) {
     uint64_t counts[RANKS_MAX];
-    EXPECT_OK(mst_all_gather_into_tensor(counts, &suite.cases, 1, MST_U64, .timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_all_gather_into_tensor(counts, &suite.cases, 1, MST_U64, .timeout_ms = TIMEOUT_MS));
     for (int r = 0; r < suite.size; r++) {
         if (counts[r] == suite.cases) continue;
         fprintf(stderr, "collective: FAILED: rank %d ran %llu cases, rank %d %llu\n", suite.me,

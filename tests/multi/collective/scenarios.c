@@ -11,7 +11,7 @@ enum { MANY = 100, ROUNDS = 50, VECTOR = 3000 };
 
 static void require(bool holds, const char *what) {
     if (holds) return;
-    fprintf(stderr, "collective: FAILED on rank %d: not so: %s\ncollective: seed %llu\n", suite.me, what,
+    fprintf(stderr, "collective: FAILED on rank %d: false: %s\ncollective: seed %llu\n", suite.me, what,
             (unsigned long long)suite.seed);
     exit(1);
 }
@@ -29,7 +29,7 @@ static void many_works(void) {
         values[n] = at->me + i;
         wanted[n] = (int64_t)at->n * (at->n - 1) / 2 + (int64_t)at->n * i;
         EXPECT_OK(mst_all_reduce(&values[n], 1, MST_I64, .group = at->group, .work = &works[n],
-                                 .timeout_ms = PATIENCE_MS));
+                                 .timeout_ms = TIMEOUT_MS));
         order[n] = n;
         n++;
     }
@@ -55,13 +55,13 @@ static void freed_works(void) {
     int all = 0;
     atomic_store_explicit(&done, 0, memory_order_relaxed);
     for (int i = 0; i < VECTOR; i++) sums[i] = i + suite.me;
-    EXPECT_OK(mst_all_reduce(sums, VECTOR, MST_F64, .work = &work, .timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_all_reduce(sums, VECTOR, MST_F64, .work = &work, .timeout_ms = TIMEOUT_MS));
     EXPECT_OK(mst_work_on_done(work, note, &done));
     mst_work_free(work);
-    for (int64_t deadline = msi_deadline(PATIENCE_MS); !all;) {
+    for (int64_t deadline = msi_deadline(TIMEOUT_MS); !all;) {
         all = atomic_load_explicit(&done, memory_order_acquire);
         REQUIRE(msi_now() < deadline);
-        EXPECT_OK(mst_all_reduce(&all, 1, MST_I32, .op = MST_MIN, .timeout_ms = PATIENCE_MS));
+        EXPECT_OK(mst_all_reduce(&all, 1, MST_I32, .op = MST_MIN, .timeout_ms = TIMEOUT_MS));
     }
     for (int i = 0; i < VECTOR; i++)
         REQUIRE(sums[i] == (double)i * suite.size + (double)suite.size * (suite.size - 1) / 2);
@@ -76,7 +76,7 @@ static struct chain {
 
 static void begin_link(void (*callback)(mst_status, void *)) {
     EXPECT_OK(
-        mst_all_reduce(&chain.values[chain.n], 1, MST_I32, .work = &chain.work, .timeout_ms = PATIENCE_MS));
+        mst_all_reduce(&chain.values[chain.n], 1, MST_I32, .work = &chain.work, .timeout_ms = TIMEOUT_MS));
     EXPECT_OK(mst_work_on_done(chain.work, callback, NULL));
 }
 
@@ -94,9 +94,9 @@ static void next_link(mst_status status, void *arg) {
         EXPECT_OK(mst_wait(work));
     else
         mst_work_free(work);
-    expect_status(mst_recv(&value, 1, MST_I32, .src = 0, .timeout_ms = PATIENCE_MS), MST_ERR_STATE,
+    expect_status(mst_recv(&value, 1, MST_I32, .src = 0, .timeout_ms = TIMEOUT_MS), MST_ERR_STATE,
                   "a receive in a callback");
-    expect_status(mst_destroy_process_group(NULL), MST_ERR_STATE, "the end of the world in a callback");
+    expect_status(mst_destroy_process_group(NULL), MST_ERR_STATE, "mst_destroy_process_group in a callback");
     if (++chain.n < LINKS)
         begin_link(next_link);
     else
@@ -111,11 +111,11 @@ static void callbacks_call(void) {
     for (int i = 0; i < LINKS; i++) chain.values[i] = suite.me + i;
     chain.n = 0;
     atomic_store_explicit(&chain.done, 0, memory_order_relaxed);
-    EXPECT_OK(mst_barrier(.timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_barrier(.timeout_ms = TIMEOUT_MS));
     struct msi_wait late = {INT64_MAX, NULL};
     if (suite.me == 0) msi_wait_pause(&late, 5, "");
     begin_link(next_link);
-    int64_t deadline = msi_deadline(PATIENCE_MS);
+    int64_t deadline = msi_deadline(TIMEOUT_MS);
     while (!atomic_load_explicit(&chain.done, memory_order_acquire)) {
         msi_wait_pause(&late, 1, "");
         REQUIRE(msi_now() < deadline);
@@ -129,13 +129,13 @@ static void wait_twice(void) {
     int last = suite.size - 1, value = 0, sent = 41 + suite.size;
     mst_work *receive = NULL, *send = NULL;
     if (suite.me == 0) {
-        EXPECT_OK(mst_irecv(&value, 1, MST_I32, .src = last, .tag = 7, .work = &receive,
-                            .timeout_ms = PATIENCE_MS));
-        expect_status(mst_work_result(receive), MST_ERR_STATE, "the result of a work under way");
+        EXPECT_OK(
+            mst_irecv(&value, 1, MST_I32, .src = last, .tag = 7, .work = &receive, .timeout_ms = TIMEOUT_MS));
+        expect_status(mst_work_result(receive), MST_ERR_STATE, "the result of a work in flight");
         expect_status(mst_wait(receive, .timeout_ms = 30), MST_ERR_TIMEOUT,
                       "a wait for what was not sent yet");
     }
-    EXPECT_OK(mst_barrier(.timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_barrier(.timeout_ms = TIMEOUT_MS));
     if (suite.me == last) EXPECT_OK(mst_isend(&sent, 1, MST_I32, .dst = 0, .tag = 7, .work = &send));
     if (suite.me == 0) {
         EXPECT_OK(mst_wait(receive));
@@ -153,25 +153,25 @@ static void deterministic(void) {
     for (int i = 0; i < VECTOR; i++)
         inputs[i] = (float)draw(&state, 1 << 30) / (float)(1 + draw(&state, 1000));
     EXPECT_OK(mst_all_reduce(whole, VECTOR, MST_F32, .in = inputs, .deterministic = true,
-                             .timeout_ms = PATIENCE_MS));
+                             .timeout_ms = TIMEOUT_MS));
     for (int c = 0; c < 3; c++) {
         EXPECT_OK(mst_all_reduce(part, (size_t)counts[c], MST_F32, .in = inputs, .deterministic = true,
-                                 .timeout_ms = PATIENCE_MS));
+                                 .timeout_ms = TIMEOUT_MS));
         REQUIRE(!memcmp(part, whole, (size_t)counts[c] * sizeof *part));
     }
     EXPECT_OK(mst_inference_all_reduce(part, VECTOR, MST_F32, .in = inputs, .deterministic = true,
-                                       .timeout_ms = PATIENCE_MS));
+                                       .timeout_ms = TIMEOUT_MS));
     REQUIRE(!memcmp(part, whole, sizeof whole));
     size_t share = VECTOR / (size_t)suite.size;
     EXPECT_OK(mst_reduce_scatter_tensor(shares, inputs, share, MST_F32, .deterministic = true,
-                                        .timeout_ms = PATIENCE_MS));
+                                        .timeout_ms = TIMEOUT_MS));
     REQUIRE(!memcmp(shares, whole + (size_t)suite.me * share, share * sizeof *shares));
 }
 
 static void *use_group(void *group) {
     for (int round = 0; round < ROUNDS; round++) {
         int64_t value = suite.me + round;
-        EXPECT_OK(mst_all_reduce(&value, 1, MST_I64, .group = group, .timeout_ms = PATIENCE_MS));
+        EXPECT_OK(mst_all_reduce(&value, 1, MST_I64, .group = group, .timeout_ms = TIMEOUT_MS));
         REQUIRE(value == (int64_t)suite.size * (suite.size - 1) / 2 + (int64_t)suite.size * round);
     }
     return NULL;
@@ -192,11 +192,10 @@ static void threads(void) {
 static void mixed(void) {
     int32_t first = suite.me, second[RANKS_MAX], third = suite.me == 0 ? 99 : 0;
     mst_work *works[2];
-    EXPECT_OK(
-        mst_all_reduce(&first, 1, MST_I32, .op = MST_MAX, .work = &works[0], .timeout_ms = PATIENCE_MS));
-    EXPECT_OK(mst_broadcast(&third, 1, MST_I32, .work = &works[1], .timeout_ms = PATIENCE_MS));
-    EXPECT_OK(mst_all_gather_into_tensor(second, &suite.me, 1, MST_I32, .timeout_ms = PATIENCE_MS));
-    EXPECT_OK(mst_barrier(.timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_all_reduce(&first, 1, MST_I32, .op = MST_MAX, .work = &works[0], .timeout_ms = TIMEOUT_MS));
+    EXPECT_OK(mst_broadcast(&third, 1, MST_I32, .work = &works[1], .timeout_ms = TIMEOUT_MS));
+    EXPECT_OK(mst_all_gather_into_tensor(second, &suite.me, 1, MST_I32, .timeout_ms = TIMEOUT_MS));
+    EXPECT_OK(mst_barrier(.timeout_ms = TIMEOUT_MS));
     EXPECT_OK(mst_wait(works[1]));
     EXPECT_OK(mst_wait(works[0]));
     REQUIRE(first == suite.size - 1 && third == 99);
@@ -206,9 +205,9 @@ static void mixed(void) {
 static void barriers(void) {
     for (int i = 0; i < n_layouts; i++) {
         if (layouts[i].me < 0) continue;
-        EXPECT_OK(mst_barrier(.group = layouts[i].group, .timeout_ms = PATIENCE_MS));
-        EXPECT_OK(mst_monitored_barrier(.group = layouts[i].group, .timeout_ms = PATIENCE_MS));
-        EXPECT_OK(mst_monitored_barrier(.group = layouts[i].group, .timeout_ms = PATIENCE_MS,
+        EXPECT_OK(mst_barrier(.group = layouts[i].group, .timeout_ms = TIMEOUT_MS));
+        EXPECT_OK(mst_monitored_barrier(.group = layouts[i].group, .timeout_ms = TIMEOUT_MS));
+        EXPECT_OK(mst_monitored_barrier(.group = layouts[i].group, .timeout_ms = TIMEOUT_MS,
                                         .wait_all_ranks = true));
     }
 }

@@ -24,7 +24,7 @@ enum {
     WORKS_MAX = 2 * RANKS_MAX,
     BATCH_MAX = 8,
     TENSORS = 3, /* of a coalesced call */
-    PATIENCE_MS = 120000,
+    TIMEOUT_MS = 120000,
 };
 
 /* The command line, and this rank. */
