@@ -3,7 +3,7 @@
 Every process that a test starts has a mark in its environment, and its children inherit it. When the test ends, it
 kills the processes that it started and fails if another process with its mark is alive.
 
-CTest sets PYTHONPATH to this directory. By hand: PYTHONPATH=tests python3 tests/multi/test_death.py
+CTest sets PYTHONPATH. By hand: PYTHONPATH=tests:tests/multi:tests/tools python3 tests/multi/test_death.py
 """
 
 import collections
@@ -42,7 +42,7 @@ LAUNCH = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
 started, directories = [], []  # removed by give_up when the driver itself hangs or gets SIGTERM
 
 Step = collections.namedtuple("Step", "action status ms culprit message at")
-Place = collections.namedtuple("Place", "rank host local_rank local_size pid name address")
+RankInfo = collections.namedtuple("RankInfo", "rank host local_rank local_size pid name address")
 
 
 def wait_until(condition, what, deadline=DEADLINE):
@@ -206,7 +206,7 @@ class Rank(Process):
 
     def __init__(self, process):
         super().__init__(process)
-        self.places = []
+        self.rank_infos = []
         self.me = None
 
     def step(self, action):
@@ -217,7 +217,7 @@ class Rank(Process):
                 raise AssertionError(f"the rank ended (exit status {self.process.wait()}) before '{action}' ended")
             fields = line.split("\t", 4)
             if fields[0] == "at":
-                self.places.append(Place(*map(int, line.split("\t")[1:6]), *line.split("\t")[6:]))
+                self.rank_infos.append(RankInfo(*map(int, line.split("\t")[1:6]), *line.split("\t")[6:]))
             elif fields[0] == "me":
                 self.me = tuple(map(int, line.split("\t")[1:]))
             elif fields[1] != "BEGIN":

@@ -75,9 +75,9 @@ class Rendezvous(RanksTest):
         for r, rank in enumerate(ranks):
             self.assert_ok(rank.step("topology"))
             self.assertEqual(rank.me, (r, size, r, size, 1))
-            self.assertEqual([p.rank for p in rank.places], list(range(size)))
-            self.assertEqual([p.pid for p in rank.places], [other.pid for other in ranks])
-            self.assertEqual(rank.places, ranks[0].places)
+            self.assertEqual([p.rank for p in rank.rank_infos], list(range(size)))
+            self.assertEqual([p.pid for p in rank.rank_infos], [other.pid for other in ranks])
+            self.assertEqual(rank.rank_infos, ranks[0].rank_infos)
         self.assert_ends(*ranks)
 
     def form_world(self, url, size=3):

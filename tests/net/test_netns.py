@@ -108,9 +108,9 @@ class NetnsTest(RanksTest):
         for rank in ranks:
             self.assert_ok(rank.step("topology"))
         for rank in ranks:
-            self.assertEqual(rank.places, ranks[0].places)
+            self.assertEqual(rank.rank_infos, ranks[0].rank_infos)
         self.assert_ends(*ranks)
-        return ranks[0].places
+        return ranks[0].rank_infos
 
     usual = ("init", "topology", "barriers=5", "destroy")
 
