@@ -4,7 +4,8 @@
 
 #include "group/world.h"
 
-/* The group that a call is about (NULL: the default world), or NULL with the failure recorded. Names the call. */
+/* The group that a call is about (NULL: the default world), or NULL with the failure recorded. Names the
+ * call. */
 mst_group *msi_api_group(const char *name, const mst_site *site, const mst_group *group);
 
 /* Prints a text in one piece whatever this process's rank is, and past mst_suppress_output. */

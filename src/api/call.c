@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* What a call says when it fails has room of its own, which calls that succeed do not pay for. */
+/* Not inline: calls that succeed do not pay for its stack. */
 __attribute__((noinline, cold)) static mst_status say_not_member(const mst_group *group) {
     char show[96];
     return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks may call", "rank %d is not in %s", group->world->rank,
@@ -20,7 +20,7 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
                             struct msi_call *call) {
     if (given && given->size == sizeof *given) {
         call->options = *given;
-    } else { /* of another version, or none */
+    } else { /* from a program that was compiled with another version, or NULL */
         mst_status st = msi_options_begin(name, &call->options, sizeof call->options, given);
         if (st != MST_OK) return st;
     }
@@ -34,6 +34,7 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->number = MSI_FLIGHT_NO_NUMBER;
     call->work = NULL;
     call->op = NULL;
+    call->variable = false;
     call->reducer = NULL;
     call->group = msi_api_group(name, &call->options.site, call->options.group);
     if (!call->group) return MST_ERR_STATE;
@@ -46,11 +47,11 @@ mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dt
     call->count = count;
     call->element = mst_dtype_size(dtype);
     if (call->element == 0)
-        return msi_fail(MST_ERR_INVALID, "give one of MST_F32, MST_BF16, …", "dtype is %d, which is none",
+        return msi_fail(MST_ERR_INVALID, "give one of MST_F32, MST_BF16, …", "%d is not a valid dtype",
                         (int)dtype);
     if (__builtin_mul_overflow(count, n, &bytes) || __builtin_mul_overflow(bytes, call->element, &bytes) ||
         bytes > SIZE_MAX / 2)
-        return msi_fail(MST_ERR_INVALID, NULL, "count is %zu, which is more than any memory holds", count);
+        return msi_fail(MST_ERR_INVALID, NULL, "count is %zu, which is more than memory can hold", count);
     return MST_OK;
 }
 
@@ -84,11 +85,11 @@ mst_status msi_call_root(struct msi_call *call, bool source) {
 mst_status msi_call_reducer(struct msi_call *call) {
     mst_op op = call->options.op;
     if ((unsigned)op >= MST_OP_COUNT)
-        return msi_fail(MST_ERR_INVALID, "give one of MST_SUM, MST_AVG, …", ".op is %d, which is none",
-                        (int)op);
+        return msi_fail(MST_ERR_INVALID, "give one of MST_SUM, MST_AVG, …",
+                        ".op is %d, which is not a valid op", (int)op);
     call->reducer = msi_reducer_get(call->dtype, op);
     if (call->reducer) return MST_OK;
-    return msi_fail(MST_ERR_INVALID, NULL, "%s of %s has no meaning", mst_op_name(op),
+    return msi_fail(MST_ERR_INVALID, NULL, "%s is not defined for %s", mst_op_name(op),
                     mst_dtype_name(call->dtype));
 }
 
@@ -131,7 +132,7 @@ uint64_t msi_call_note(const struct msi_call *call) {
                                 msi_rank_state_about(call->group->size, (int)call->dtype), call->count);
 }
 
-/* The same for those who want to know of it. */
+/* The same with profiling on. */
 __attribute__((noinline)) static mst_status go_watched(struct msi_call *call, unsigned watch) {
     uint64_t noted = msi_call_note(call);
     msi_call_trace(call, watch, &call->work->trace);
@@ -141,7 +142,7 @@ __attribute__((noinline)) static mst_status go_watched(struct msi_call *call, un
 mst_status msi_call_submit(struct msi_call *call) {
     struct msi_op *op = &call->work->op;
     call->op = op;
-    if (!msi_op_is_message(op)) msi_op_sign(op, call->group->size);
+    if (!msi_op_is_message(op)) msi_op_sign(op, &call->work->tail, call->group->size);
     unsigned watch = msi_watch_on();
     return watch ? go_watched(call, watch) : go(call);
 }

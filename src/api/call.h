@@ -6,19 +6,20 @@
 #include "coll/kind.h"
 #include "prof/record/op_trace.h"
 
-/* A call that is being put together. */
+/* A public call. */
 struct msi_call {
     mst_call options;
     mst_group *group;
-    mst_work *work; /* NULL before it is known that all arguments make sense */
+    mst_work *work; /* NULL before all arguments are checked */
     const char *name;
     enum msi_kind kind;
     mst_dtype dtype;
     size_t element; /* bytes of one */
     size_t count;
-    int root;                /* group rank, also of a message's peer; -1: none */
-    const struct msi_op *op; /* its description, once there is one */
-    uint64_t number;         /* of a message that is issued; MSI_FLIGHT_NO_NUMBER before */
+    int root;                          /* group rank, also of a message's peer; -1: none */
+    bool variable;                     /* message: only the sender knows its length */
+    const struct msi_op *op;           /* its description, once there is one */
+    uint64_t number;                   /* of a message that is issued; MSI_FLIGHT_NO_NUMBER before */
     uint64_t entered;                  /* tick; 0: not looked at yet */
     const struct msi_reducer *reducer; /* NULL: none */
 };
@@ -27,36 +28,38 @@ static inline bool msi_call_is_message(const struct msi_call *call) {
     return call->kind == MSI_KIND_SEND || call->kind == MSI_KIND_RECV;
 }
 
-/* How many such the group has begun: ranks agree on their collectives, not on their messages. */
+/* The number of collectives, or of messages, that the group has begun. Ranks agree on the former only. */
 static inline uint64_t *msi_call_number(const struct msi_call *call) {
     return msi_call_is_message(call) ? &call->group->messages : &call->group->operations;
 }
 
-/* Takes the options and finds the group; fails if the caller is not in it. */
+/* Copies the options and finds the group; fails if this rank is not in it. */
 mst_status msi_call_open(enum msi_kind kind, const mst_call *given, struct msi_call *call);
-/* The same for a call that has another name than its kind. */
+/* The same for a call whose name is not that of its kind. */
 mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call *given,
                             struct msi_call *call);
 
-/* dtype and count make sense, and so does the number of bytes of n times count. */
+/* Checks dtype and count; n times count elements must fit into memory. */
 mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dtype dtype);
-/* A buffer that is not NULL, unless it has no elements. */
+/* Checks that a buffer is not NULL, unless it has no elements. */
 mst_status msi_call_buffer(const char *name, const void *buffer, size_t count);
-/* The root, from .src or .dst. */
+/* Finds the root, from .src or .dst. */
 mst_status msi_call_root(struct msi_call *call, bool source);
-/* The reducer for .op, which msi_call_alloc hands on. */
+/* Finds the reducer for .op. */
 mst_status msi_call_reducer(struct msi_call *call);
 
-/* Gets call->work, whose buffer tells which backend executes it, and describes it but for its count and buffers. */
+/* Gets call->work, whose buffer tells which backend executes it, and describes it but for its count and
+ * buffers. */
 mst_status msi_call_alloc(struct msi_call *call, const void *buffer);
-/* Tells the launcher of the call, by the state; for msi_call_leave. */
+/* Writes the call to the rank state page, for the launcher; the result is for msi_call_leave. */
 uint64_t msi_call_note(const struct msi_call *call);
-/* What its bandwidths are reckoned by. */
+/* How bandwidths are computed for the kind. */
 enum msi_share msi_call_share(enum msi_kind kind);
 
 /*
- * A call that is made of others, one after the other on this thread, is one record: that of the last of them, with what is said here.
- * Between msi_whole_begin and msi_whole_end the others of its group are not recorded.
+ * A call that makes several operations, one after the other on this thread, has one profiler record: that of
+ * the last operation, with these values. Between msi_whole_begin and msi_whole_end the group's other
+ * operations on this thread are not recorded.
  */
 struct msi_whole {
     const char *name;
@@ -64,17 +67,17 @@ struct msi_whole {
     mst_dtype dtype;
     const mst_call *options;
     mst_group *group;
-    uint64_t bytes;          /* to be known before the last begins */
-    bool last;               /* what begins now is the last */
-    bool told;               /* it was */
-    uint64_t begin, seq;     /* seq: of the first of them; 0: none was begun */
-    struct msi_whole *outer; /* that it came between, in a callback; NULL: none */
+    uint64_t bytes;          /* set before the last operation begins */
+    bool last;               /* the next operation is the last */
+    bool told;               /* it was recorded */
+    uint64_t begin, seq;     /* seq: of the first operation; 0: none was begun */
+    struct msi_whole *outer; /* the one that a callback interrupts; NULL: none */
 };
 void msi_whole_begin(struct msi_whole *whole);
-/* One that failed before the last began is recorded as that. Returns status. */
+/* Records a failure before the last operation began. Returns status. */
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status);
 
-/* Fills in what whoever watches wants to know of the call. */
+/* Fills in what the profiler and the flight recorder keep of the call. */
 void msi_call_trace(const struct msi_call *call, unsigned watch, struct msi_op_trace *mark);
 /* Runs call->work, whose description is complete; with .work only starts it. */
 mst_status msi_call_submit(struct msi_call *call);

@@ -48,12 +48,12 @@ static mst_status submit(struct msi_call *call, void *out, const void *in, size_
     return msi_call_submit(call);
 }
 
-/* The same tensor, or one apart from it. */
+/* .in must be buf or must not overlap with it. */
 static mst_status check_in(const struct msi_call *call, const void *buf, size_t count) {
     uintptr_t in = (uintptr_t)call->options.in, out = (uintptr_t)buf;
     size_t bytes = count * call->element;
     if (in == 0 || in == out || in + bytes <= out || out + bytes <= in) return MST_OK;
-    return msi_fail(MST_ERR_INVALID, "leave .in out to work in place, or give another tensor",
+    return msi_fail(MST_ERR_INVALID, "leave .in out to work in place, or give a tensor that does not overlap",
                     ".in and buf overlap in part");
 }
 
@@ -100,7 +100,7 @@ mst_status mst_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_c
     return st == MST_OK ? reduce(&call, buf, count, dtype, true) : st;
 }
 
-/* Apart from each other, or the smaller is its rank's own block in the larger. */
+/* The buffers must not overlap, unless the smaller is this rank's own block of the larger. */
 static mst_status check_pair(const struct msi_call *call, enum msi_kind kind, const void *out, const void *in,
                              size_t bytes) {
     size_t all = bytes * (size_t)call->group->size, own = bytes * (size_t)call->group->rank;
@@ -108,7 +108,7 @@ static mst_status check_pair(const struct msi_call *call, enum msi_kind kind, co
     uintptr_t small = (uintptr_t)(gathers ? in : out), large = (uintptr_t)(gathers ? out : in);
     if (small + bytes <= large || large + all <= small || small == large + own) return MST_OK;
     return msi_fail(MST_ERR_INVALID,
-                    "give tensors that lie apart, or this rank's own block of the larger one",
+                    "give tensors that do not overlap, or this rank's own block of the larger one",
                     "in and out overlap in part");
 }
 
@@ -130,7 +130,8 @@ static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_c
     if (st == MST_OK && !(gather && rooted_elsewhere)) st = msi_call_buffer("out", p->out, p->count);
     if (st == MST_OK && !(scatter && rooted_elsewhere)) st = msi_call_buffer("in", p->in, p->count);
     if (st == MST_OK && kind == MSI_KIND_REDUCE_SCATTER_TENSOR) st = msi_call_reducer(&call);
-    if (st == MST_OK && !rooted_elsewhere) st = check_pair(&call, kind, p->out, p->in, p->count * call.element);
+    if (st == MST_OK && !rooted_elsewhere)
+        st = check_pair(&call, kind, p->out, p->in, p->count * call.element);
     if (st == MST_OK) st = msi_call_alloc(&call, scatter ? p->out : p->in);
     return st == MST_OK ? submit(&call, p->out, p->in, p->count) : st;
 }

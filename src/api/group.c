@@ -80,7 +80,8 @@ mst_status mst_destroy_process_group(mst_group *group) {
     return msi_call_leave(entered, MST_OK);
 }
 
-/* A program may end without ending its world: its profile is printed all the same, where the environment asks for it. */
+/* A program may end without ending its world: its profile is printed all the same, where the environment
+ * asks for it. */
 __attribute__((destructor)) static void print_profile(void) {
     const mst_group *all = resolve(NULL);
     if (all && all->world->forks == msi_forks()) msi_world_print_profile(all->world, msi_print);

@@ -1,4 +1,5 @@
-/* lists.c - the public collectives on lists of buffers, on blocks of different sizes, and on several tensors. */
+/* lists.c - the public collectives on lists of buffers, on blocks of different lengths, and on several
+ * tensors. */
 #include "api/call.h"
 #include "base/error.h"
 
@@ -16,7 +17,7 @@ static mst_status check_list(const char *name, const void *const *list, const st
     return MST_OK;
 }
 
-/* Checks that all counts together make sense. */
+/* Checks that the sum of all counts fits into memory. */
 static mst_status check_counts(struct msi_call *call, const size_t *counts, size_t count, mst_dtype dtype) {
     size_t sum = 0;
     for (int r = 0; r < call->group->size; r++)
@@ -73,13 +74,13 @@ static size_t total(const struct msi_call *call, const size_t *counts, size_t co
     return sum * call->element;
 }
 
-/* One tensor, or two that lie apart. Lists, which have no base, are the caller's business. */
+/* in and out must be the same tensor or must not overlap. Lists are not checked. */
 static mst_status check_apart(const struct msi_call *call, const void *out, const void *in, size_t count) {
     uintptr_t to = (uintptr_t)out, from = (uintptr_t)in;
     if (to == 0 || from == 0 || to == from) return MST_OK;
     if (to + total(call, call->options.out_splits, count) <= from) return MST_OK;
     if (from + total(call, call->options.in_splits, count) <= to) return MST_OK;
-    return msi_fail(MST_ERR_INVALID, "give tensors that lie apart", "in and out overlap in part");
+    return msi_fail(MST_ERR_INVALID, "give tensors that do not overlap", "in and out overlap in part");
 }
 
 /* The buffers of an all_to_all: a tensor and a tensor, or a list and a list. */
@@ -134,7 +135,9 @@ mst_status mst_all_to_all_single_with(void *out, const void *in, size_t count, m
     int n = call.group->size;
     st = msi_call_buffer("out", out, from ? any(from, n) : count);
     if (st == MST_OK) st = msi_call_buffer("in", in, to ? any(to, n) : count);
-    return st == MST_OK ? all_to_all(&call, &(struct exchange){.out = out, .in = in, .count = count, .dtype = dtype}) : st;
+    return st == MST_OK
+               ? all_to_all(&call, &(struct exchange){.out = out, .in = in, .count = count, .dtype = dtype})
+               : st;
 }
 
 mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t count, mst_dtype dtype,
@@ -144,12 +147,15 @@ mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t
     if (st == MST_OK)
         st = check_list("outs", (const void *const *)outs, &call, count, call.options.out_splits);
     if (st == MST_OK) st = check_list("ins", ins, &call, count, call.options.in_splits);
-    return st == MST_OK ? all_to_all(&call, &(struct exchange){.outs = outs, .ins = ins, .count = count, .dtype = dtype}) : st;
+    return st == MST_OK
+               ? all_to_all(&call,
+                            &(struct exchange){.outs = outs, .ins = ins, .count = count, .dtype = dtype})
+               : st;
 }
 
 /*
- * Several tensors are several operations of which only the last is waited for: a group's operations run in order, and when
- * one fails so do those behind it.
+ * Several tensors are several operations, of which the program waits for the last one only: a group's
+ * operations run in order, and when one fails so do those after it.
  */
 typedef mst_status (*one_tensor)(void *out, const void *in, size_t count, mst_dtype dtype,
                                  const mst_call *call);
@@ -160,7 +166,16 @@ static mst_status one_all_reduce(void *out, const void *in, size_t count, mst_dt
     return mst_all_reduce_with(out, count, dtype, call);
 }
 
-/* The comm for a buffer, where what is submitted from now on begins together; NULL: it cannot. */
+/* The tensors of a coalesced call. ins is NULL for all_reduce. */
+struct tensors {
+    one_tensor run;
+    void *const *outs;
+    const void *const *ins;
+    const size_t *counts;
+    size_t n;
+};
+
+/* Begins a batch in the communicator of a buffer; NULL: its operations cannot begin together. */
 static struct msi_comm *begin_batch(mst_group *group, const void *buffer) {
     struct msi_comm *comm;
     mst_memory memory;
@@ -168,17 +183,17 @@ static struct msi_comm *begin_batch(mst_group *group, const void *buffer) {
     return msi_comm_batch_begin(comm) ? comm : NULL;
 }
 
-static mst_status check_coalesced(one_tensor one, void *const *outs, const void *const *ins,
-                                  const size_t *counts) {
-    const char *of_outs = one == one_all_reduce ? "bufs" : "outs";
-    if (!outs || !counts) return msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", outs ? "counts" : of_outs);
-    if (one != one_all_reduce && !ins) return msi_fail(MST_ERR_INVALID, NULL, "ins is NULL");
+static mst_status check_coalesced(const struct tensors *t) {
+    bool all_reduce = t->run == one_all_reduce;
+    if (!t->outs) return msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", all_reduce ? "bufs" : "outs");
+    if (!t->counts) return msi_fail(MST_ERR_INVALID, NULL, "counts is NULL");
+    if (!all_reduce && !t->ins) return msi_fail(MST_ERR_INVALID, NULL, "ins is NULL");
     return MST_OK;
 }
 
 /*
- * Ends a call that began some, of which last is the last. Where the next one was refused they go on with the program's buffers, so a
- * call that blocks waits for them all the same.
+ * Ends a call that has begun some operations, the last of which is last. If the next one was refused, these
+ * still use the program's buffers, so that a blocking call waits for them.
  */
 static mst_status conclude(mst_status st, mst_work *last, mst_work **work, bool on_stream) {
     if (work && st == MST_OK) {
@@ -186,7 +201,7 @@ static mst_status conclude(mst_status st, mst_work *last, mst_work **work, bool 
         return st;
     }
     if (!last) return st;
-    if (work || (on_stream && st == MST_OK)) { /* on a stream it is ordered, and that will do */
+    if (work || (on_stream && st == MST_OK)) { /* on a stream it is ordered, which is enough */
         mst_work_free(last);
         return st;
     }
@@ -194,25 +209,24 @@ static mst_status conclude(mst_status st, mst_work *last, mst_work **work, bool 
     return st == MST_OK ? waited : st;
 }
 
-/* Each one's bytes as they are counted: what all ranks have of it, where that is a share each. */
-static uint64_t all_bytes(const struct msi_whole *whole, const size_t *counts, size_t n) {
+/* The bytes of all tensors, as they are counted for bandwidths. */
+static uint64_t all_bytes(const struct msi_whole *whole, const struct tensors *t) {
     uint64_t count = 0, ranks = whole->kind == MSI_KIND_ALL_REDUCE ? 1 : (uint64_t)whole->group->size;
-    for (size_t i = 0; i < n; i++) count += counts[i];
+    for (size_t i = 0; i < t->n; i++) count += t->counts[i];
     return count * ranks * mst_dtype_size(whole->dtype);
 }
 
-/* Runs n of them, of which the last has the record. */
-static mst_status run_coalesced(struct msi_whole *whole, one_tensor one, void *const *outs,
-                                const void *const *ins, const size_t *counts, size_t n, mst_call *call) {
+/* Runs all of them; the last one has the profiler's record. */
+static mst_status run_coalesced(struct msi_whole *whole, const struct tensors *t, mst_call *call) {
     mst_status st = MST_OK;
-    whole->last = n == 0;
-    if (n == 0) return mst_barrier_with(call); /* something must be given back to wait for */
+    whole->last = t->n == 0;
+    if (t->n == 0) return mst_barrier_with(call); /* so that there is a work to wait for */
     mst_work **work = call->work, *begun = NULL, *last = NULL;
-    struct msi_comm *comm = n > 1 ? begin_batch(whole->group, outs[0]) : NULL;
+    struct msi_comm *comm = t->n > 1 ? begin_batch(whole->group, t->outs[0]) : NULL;
     call->work = work || comm ? &begun : NULL;
-    for (size_t i = 0; i < n && st == MST_OK; i++) {
-        whole->last = i + 1 == n;
-        st = one(outs[i], ins ? ins[i] : NULL, counts[i], whole->dtype, call);
+    for (size_t i = 0; i < t->n && st == MST_OK; i++) {
+        whole->last = i + 1 == t->n;
+        st = t->run(t->outs[i], t->ins ? t->ins[i] : NULL, t->counts[i], whole->dtype, call);
         if (st != MST_OK) break;
         if (last) st = msi_comm_leave(last);
         last = begun;
@@ -221,8 +235,7 @@ static mst_status run_coalesced(struct msi_whole *whole, one_tensor one, void *c
     return conclude(st, last, work, call->stream != NULL);
 }
 
-static mst_status coalesced(const char *name, enum msi_kind kind, one_tensor one, void *const *outs,
-                            const void *const *ins, const size_t *counts, size_t n, mst_dtype dtype,
+static mst_status coalesced(const char *name, enum msi_kind kind, const struct tensors *t, mst_dtype dtype,
                             const mst_call *given) {
     mst_call call = {0}, options;
     if (given) memcpy(&call, given, given->size < sizeof call ? given->size : sizeof call);
@@ -234,27 +247,27 @@ static mst_status coalesced(const char *name, enum msi_kind kind, one_tensor one
                               .options = &options,
                               .group = msi_api_group(name, &call.site, call.group)};
     if (!whole.group) return MST_ERR_STATE;
-    mst_status st = n ? check_coalesced(one, outs, ins, counts) : MST_OK;
+    mst_status st = t->n ? check_coalesced(t) : MST_OK;
     if (st != MST_OK) return st;
-    whole.bytes = all_bytes(&whole, counts, n);
+    whole.bytes = all_bytes(&whole, t);
     msi_whole_begin(&whole);
-    return msi_whole_end(&whole, run_coalesced(&whole, one, outs, ins, counts, n, &call));
+    return msi_whole_end(&whole, run_coalesced(&whole, t, &call));
 }
 
 mst_status mst_all_reduce_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
                                          const mst_call *call) {
-    return coalesced("mst_all_reduce_coalesced", MSI_KIND_ALL_REDUCE, one_all_reduce, bufs, NULL, counts, n,
-                     dtype, call);
+    struct tensors t = {one_all_reduce, bufs, NULL, counts, n};
+    return coalesced("mst_all_reduce_coalesced", MSI_KIND_ALL_REDUCE, &t, dtype, call);
 }
 
 mst_status mst_all_gather_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
                                          size_t n, mst_dtype dtype, const mst_call *call) {
-    return coalesced("mst_all_gather_coalesced", MSI_KIND_ALL_GATHER, mst_all_gather_into_tensor_with, outs,
-                     ins, counts, n, dtype, call);
+    struct tensors t = {mst_all_gather_into_tensor_with, outs, ins, counts, n};
+    return coalesced("mst_all_gather_coalesced", MSI_KIND_ALL_GATHER, &t, dtype, call);
 }
 
 mst_status mst_reduce_scatter_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
                                              size_t n, mst_dtype dtype, const mst_call *call) {
-    return coalesced("mst_reduce_scatter_coalesced", MSI_KIND_REDUCE_SCATTER, mst_reduce_scatter_tensor_with,
-                     outs, ins, counts, n, dtype, call);
+    struct tensors t = {mst_reduce_scatter_tensor_with, outs, ins, counts, n};
+    return coalesced("mst_reduce_scatter_coalesced", MSI_KIND_REDUCE_SCATTER, &t, dtype, call);
 }

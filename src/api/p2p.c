@@ -19,7 +19,7 @@ static mst_status check_tag(int tag) {
     return tag >= 0 ? MST_OK : msi_fail(MST_ERR_INVALID, "use tags from 0 up", ".tag is %d", tag);
 }
 
-/* A message that is described but for its buffer. */
+/* Opens a call and finds its peer. */
 static mst_status open_message(const char *name, bool send, const mst_call *given, struct msi_call *call,
                                int *peer) {
     mst_status st = msi_call_open_as(name, send ? MSI_KIND_SEND : MSI_KIND_RECV, given, call);
@@ -28,9 +28,9 @@ static mst_status open_message(const char *name, bool send, const mst_call *give
     return st;
 }
 
-/* The same for those who want to know of it. */
-__attribute__((noinline)) static bool message_now_watched(struct msi_call *call,
-                                                          const struct msi_op *op, unsigned watch) {
+/* The same with profiling on. */
+__attribute__((noinline)) static bool message_now_watched(struct msi_call *call, const struct msi_op *op,
+                                                          unsigned watch) {
     struct msi_op_trace trace;
     call->entered = msi_tick();
     call->group->messages++;
@@ -57,73 +57,68 @@ static bool message_now(struct msi_call *call, const struct msi_op *op) {
     return true;
 }
 
-/* Runs a message that is described but for what the call says. */
-static mst_status begin_message(struct msi_call *call, bool send, int peer, struct msi_op *op) {
-    msi_op_set_call(op, call->kind);
-    op->name = call->name;
-    op->sender = send ? NULL : call->options.sender;
-    op->desc.dtype = call->dtype;
-    op->desc.element = call->element;
-    op->desc.count = call->count;
-    op->desc.peer = peer;
-    op->desc.tag = call->options.tag;
-    call->op = op;
-    if (!call->options.work && !call->options.stream && message_now(call, op)) return MST_OK;
-    mst_status st = msi_call_alloc(call, send ? op->desc.in : op->desc.out);
+/* Runs a message of call->count elements. bytes: where a receive of variable length puts them. */
+static mst_status run_message(struct msi_call *call, int peer, const void *buf, mst_bytes *bytes) {
+    bool send = call->kind == MSI_KIND_SEND;
+    struct msi_op op; /* as much of it as a message that is done at once needs */
+    op.desc = (mst_backend_op){.kind = send ? MST_KIND_SEND : MST_KIND_RECV,
+                               .dtype = call->dtype,
+                               .element = call->element,
+                               .count = call->count,
+                               .peer = peer,
+                               .tag = call->options.tag,
+                               .in = send ? buf : NULL,
+                               .out = send ? NULL : (void *)(uintptr_t)buf};
+    op.bytes = bytes;
+    op.sender = send ? NULL : call->options.sender;
+    call->op = &op;
+    if (!call->options.work && !call->options.stream && message_now(call, &op)) return MST_OK;
+    mst_status st = msi_call_alloc(call, buf);
     if (st != MST_OK) return st;
-    op->site = call->options.site;
-    op->desc.root = op->desc.sender = -1;
-    op->desc.memory = call->work->op.desc.memory;
-    op->desc.stream = call->options.stream;
-    call->work->op = *op;
+    struct msi_op *own = &call->work->op;
+    mst_memory memory = own->desc.memory;
+    own->desc = op.desc;
+    own->desc.root = own->desc.sender = -1;
+    own->desc.memory = memory;
+    own->desc.stream = call->options.stream;
+    own->bytes = op.bytes;
+    own->sender = op.sender;
+    own->variable = call->variable;
     return msi_call_submit(call);
 }
 
-/* The arguments of a message. */
-struct tensor {
-    const void *buf;
-    size_t count;
-    mst_dtype dtype;
-};
-
-static mst_status tensor_message(const char *name, bool send, const struct tensor *t, const mst_call *given) {
+static mst_status tensor_message(const char *name, bool send, const void *buf, size_t count, mst_dtype dtype,
+                                 const mst_call *given) {
     struct msi_call call;
     int peer;
     mst_status st = open_message(name, send, given, &call, &peer);
-    if (st == MST_OK) st = msi_call_tensor(&call, 1, t->count, t->dtype);
-    if (st == MST_OK) st = msi_call_buffer("buf", t->buf, t->count);
-    if (st != MST_OK) return st;
-    struct msi_op op = {0};
-    if (send)
-        op.desc.in = t->buf;
-    else
-        op.desc.out = (void *)(uintptr_t)t->buf;
-    return begin_message(&call, send, peer, &op);
+    if (st == MST_OK) st = msi_call_tensor(&call, 1, count, dtype);
+    if (st == MST_OK) st = msi_call_buffer("buf", buf, count);
+    return st == MST_OK ? run_message(&call, peer, buf, NULL) : st;
 }
 
 mst_status mst_send_with(const void *buf, size_t count, mst_dtype dtype, const mst_call *call) {
-    return tensor_message("mst_send", true, &(struct tensor){buf, count, dtype}, call);
+    return tensor_message("mst_send", true, buf, count, dtype, call);
 }
 
 mst_status mst_recv_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call) {
-    return tensor_message("mst_recv", false, &(struct tensor){buf, count, dtype}, call);
+    return tensor_message("mst_recv", false, buf, count, dtype, call);
 }
 
 static mst_status insist_on_work(const char *name, const mst_call *call) {
     msi_call_begin(name, call ? &call->site : NULL, msi_call_get_rank());
     if (call && call->size > offsetof(mst_call, work) && call->work) return MST_OK;
-    return msi_fail(MST_ERR_INVALID, "give the address of a work, or use the call without i",
-                    ".work is NULL");
+    return msi_fail(MST_ERR_INVALID, "give the address of a work, or use the blocking call", ".work is NULL");
 }
 
 mst_status mst_isend_with(const void *buf, size_t count, mst_dtype dtype, const mst_call *call) {
     mst_status st = insist_on_work("mst_isend", call);
-    return st == MST_OK ? tensor_message("mst_isend", true, &(struct tensor){buf, count, dtype}, call) : st;
+    return st == MST_OK ? tensor_message("mst_isend", true, buf, count, dtype, call) : st;
 }
 
 mst_status mst_irecv_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call) {
     mst_status st = insist_on_work("mst_irecv", call);
-    return st == MST_OK ? tensor_message("mst_irecv", false, &(struct tensor){buf, count, dtype}, call) : st;
+    return st == MST_OK ? tensor_message("mst_irecv", false, buf, count, dtype, call) : st;
 }
 
 mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **works, const mst_call *given) {
@@ -151,11 +146,11 @@ mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **w
         each.src = each.dst = op->peer;
         each.tag = op->tag;
         each.work = &works[begun];
-        st = tensor_message("mst_batch_isend_irecv", op->send, &(struct tensor){op->buf, op->count, op->dtype}, &each);
+        st = tensor_message("mst_batch_isend_irecv", op->send, op->buf, op->count, op->dtype, &each);
         if (st != MST_OK) break;
     }
     if (batch) msi_comm_batch_end(comm);
-    /* What was begun before the one that was refused goes on, but nobody is asked to wait for it. */
+    /* Those begun before the refused one go on, and the program need not wait for them. */
     for (size_t i = 0; i < begun && st != MST_OK; i++) mst_work_free(works[i]);
     return st;
 }
@@ -169,8 +164,8 @@ mst_status mst_send_bytes_with(const void *data, size_t len, const mst_call *giv
     call.dtype = MST_U8;
     call.element = 1;
     call.count = len;
-    struct msi_op op = {.variable = true, .desc = {.in = data}};
-    return begin_message(&call, true, peer, &op);
+    call.variable = true;
+    return run_message(&call, peer, data, NULL);
 }
 
 mst_status mst_recv_bytes_with(mst_bytes *out, const mst_call *given) {
@@ -182,8 +177,8 @@ mst_status mst_recv_bytes_with(mst_bytes *out, const mst_call *given) {
     call.dtype = MST_U8;
     call.element = 1;
     *out = (mst_bytes){NULL, 0};
-    struct msi_op op = {.variable = true, .bytes = out};
-    st = begin_message(&call, false, peer, &op);
+    call.variable = true;
+    st = run_message(&call, peer, NULL, out);
     if (st != MST_OK) mst_bytes_free(out);
     return st;
 }

@@ -167,7 +167,8 @@ static mst_pipeline *known(const char *name, const mst_site *site, const mst_pip
     return p;
 }
 
-/* Not in a callback of a work, which would wait, and not in a forked child, whose doings would end its parent's pipeline. */
+/* Not in a callback of a work, which would wait, and not in a forked child, whose doings would end its
+ * parent's pipeline. */
 static mst_status check_use(const mst_pipeline *p) {
     if (msi_comm_in_callback()) return msi_comm_refuse_waiting();
     return msi_handle_alive(p->whole) ? msi_group_check_use(msi_handle_memory(p->whole)) : MST_OK;

@@ -301,8 +301,8 @@ mst_status mst_store_multi_set_with(mst_store *store, const char *const *keys, c
     return st;
 }
 
-/* Several may wait for one entry: whoever finds the queue empty again waits again. The pause keeps the deadline
- * where the key holds a value and no queue, so that the wait for it ends at once. */
+/* Several may wait for one entry: whoever finds the queue empty again waits again. The pause keeps the
+ * deadline where the key holds a value and no queue, so that the wait for it ends at once. */
 mst_status mst_store_queue_pop_with(mst_store *store, const char *key, mst_bytes *value,
                                     const mst_store_call *call) {
     struct msi_wait wait;

@@ -124,6 +124,7 @@ static struct mst_work *new_op(struct msi_comm *comm) {
     work->out_counts = (size_t *)(void *)(room + 3 * n);
     work->state = (char *)room + arrays;
     msi_list_init(&work->node);
+    if (comm->engine->op_init) comm->engine->op_init(work);
     return work;
 }
 

@@ -1,15 +1,18 @@
 /*
- * comm.h - a communicator: takes the operations of a group, runs them in order by its engine, waits, and reports failures.
+ * comm.h - a communicator: takes the operations of a group, runs them in order by its engine, waits, and
+ * reports failures.
  *
- *  1. Collectives of a communicator run one after the other, in the order of their submission. Different communicators are
- *     independent of each other.
- *  2. A blocking operation runs on its caller's thread. The first non-blocking one starts the communicator's own thread, and
- *     from then on everything happens under the lock; before, one thread at a time uses the communicator and nothing is locked.
- *  3. The first failure that leaves ranks at different points (a death, a deadline, a mismatch) ends the communicator: what is
- *     under way and what comes later fails with the same message, and the other ranks are told. A barrier moves no data: a
- *     barrier of the native engines that only timed out or was cancelled leaves the communicator usable.
- *  4. Nothing is allocated once as many operations have been under way at a time as ever will be, except for unexpected
- *     messages beyond some MiB.
+ *  1. Collectives of a communicator run one after the other, in the order of their submission. Different
+ *     communicators are independent of each other.
+ *  2. A blocking operation runs on its caller's thread. The first non-blocking one starts the communicator's
+ *     own thread, and from then on everything happens under the lock; before, one thread at a time uses the
+ *     communicator and nothing is locked.
+ *  3. The first failure that leaves ranks at different points (a death, a deadline, a mismatch) ends the
+ *     communicator: what is under way and what comes later fails with the same message, and the other ranks
+ *     are told. A barrier moves no data: a barrier of the native engines that only timed out or was cancelled
+ *     leaves the communicator usable.
+ *  4. Nothing is allocated once as many operations have been under way at a time as ever will be, except for
+ *     unexpected messages beyond some MiB.
  */
 #ifndef MSI_COMM_COMM_H
 #define MSI_COMM_COMM_H
@@ -30,7 +33,7 @@ struct msi_endpoint;
 struct msi_waiting {
     const char *comm; /* the communicator's key */
     const char *name; /* of the public call */
-    uint64_t seq;     /* which collective of the communicator it is; 0: it is a message, and the rest is empty */
+    uint64_t seq; /* which collective of the communicator it is; 0: it is a message, and the rest is empty */
     uint32_t hash;
     struct msi_call_signature signature;
 };
@@ -54,7 +57,8 @@ struct msi_comm_hooks {
     const char *(*address)(void *context, int rank);
     /* "rank 3 (host a, pid 12)", or for -1 the group itself; returns out. */
     const char *(*show)(void *context, int rank, char *out, size_t size);
-    /* Have all ranks that are known to have chosen a backend chosen the same? Does not wait for the others. */
+    /* Have all ranks that are known to have chosen a backend chosen the same? Does not wait for the
+     * others. */
     mst_status (*agree)(void *context, const struct msi_wait *wait);
     /* The same during a long wait, for an operation that other ranks may never call. */
     mst_status (*look)(void *context, const struct msi_waiting *at);
@@ -67,9 +71,9 @@ struct msi_comm_config {
     int sockets;                     /* connections with a rank of another host; 0: automatic */
     int world_size, local_rank;
     const mst_backend *backend; /* module: whose engine it is */
-    uint32_t forced;            /* module: kinds that are composed though the backend has them: 1 << MST_KIND_… */
-    bool stage;                 /* module: memory that the backend cannot use is copied */
-    bool check;                 /* module: ranks compare collectives before the backend begins them */
+    uint32_t forced; /* module: kinds that are composed though the backend has them: 1 << MST_KIND_… */
+    bool stage;      /* module: memory that the backend cannot use is copied */
+    bool check;      /* module: ranks compare collectives before the backend begins them */
 };
 
 struct msi_comm_options {
@@ -105,20 +109,22 @@ struct msi_fault {
 struct mst_work {
     struct msi_op op;
     int timeout_ms;
-    struct msi_wait wait; /* its deadline is set when the clock is first read: a short operation never reads it */
+    struct msi_wait
+        wait; /* its deadline is set when the clock is first read: a short operation never reads it */
     struct msi_op_trace trace;
+    struct msi_file_tail tail; /* of the operation that it was used for last */
 
     struct msi_list node; /* in one list of the communicator */
     struct msi_comm *comm;
-    uint64_t seq; /* collectives: the number that the engine gave it */
-    int source;   /* receives: the group rank whose message was matched; -1: none yet */
-    bool numbered; /* message: it has a number that can be taken back, see comm_internal.h */
+    uint64_t seq;        /* collectives: the number that the engine gave it */
+    int source;          /* receives: the group rank whose message was matched; -1: none yet */
+    bool numbered;       /* message: it has a number that can be taken back, see comm_internal.h */
     bool held;           /* the program has a handle of it, … */
     unsigned generation; /* … which is of this generation */
     bool begun, done;
-    bool abandoned;     /* nobody will wait for it */
-    bool blocking;      /* the program waits, without a cancellation, and nothing else is under way */
-    unsigned batch;     /* it belongs to; 0: none */
+    bool abandoned; /* nobody will wait for it */
+    bool blocking;  /* the program waits, without a cancellation, and nothing else is under way */
+    unsigned batch; /* it belongs to; 0: none */
     struct msi_fault fault;
     struct msi_failure failure;
     void (*callback)(mst_status status, void *arg);
@@ -160,15 +166,16 @@ void msi_comm_copy_arrays(struct mst_work *work);
 void msi_comm_release_op(struct mst_work *work);
 
 /*
- * Operations submitted between the two are a batch: they begin together, where the engine can do that. False: it cannot, and
- * there is nothing to end. Batches of different threads come one after the other.
+ * Operations submitted between the two are a batch: they begin together, where the engine can do that. False:
+ * it cannot, and there is nothing to end. Batches of different threads come one after the other.
  */
 bool msi_comm_batch_begin(struct msi_comm *comm);
 void msi_comm_batch_end(struct msi_comm *comm);
 
 /*
- * A blocking message that needs no operation: one that fits, whole, into the free space of the link, or that has arrived
- * whole, or arrives within a short spin. True: it is done. False: nothing has happened, and an operation is needed.
+ * A blocking message that needs no operation: one that fits, whole, into the free space of the link, or that
+ * has arrived whole, or arrives within a short spin. True: it is done. False: nothing has happened, and an
+ * operation is needed.
  */
 bool msi_comm_message_now(struct msi_comm *comm, const struct msi_op *op);
 /* The number of one that is done: see prof/record/message_seq.h. Called once, and only while profiling. */
@@ -185,8 +192,8 @@ mst_status msi_comm_enqueue(struct mst_work *work);
 mst_work *msi_comm_export(struct mst_work *work);
 
 /*
- * What programs do with their handles. Each fails with MST_ERR_STATE for a handle that was waited for or freed before, or whose
- * group is gone.
+ * What programs do with their handles. Each fails with MST_ERR_STATE for a handle that was waited for or
+ * freed before, or whose group is gone.
  */
 /* Waits for its end and takes it back; MST_ERR_TIMEOUT or MST_ERR_CANCELLED leave it as it was. */
 mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait);
@@ -196,9 +203,11 @@ mst_status msi_comm_test(mst_work *handle, bool *done);
 mst_status msi_comm_result(mst_work *handle);
 /* Nobody waits for it. */
 mst_status msi_comm_abandon(mst_work *handle);
-/* The same, but returns its failure if it has failed by now. If it fails later, so do those submitted after it. */
+/* The same, but returns its failure if it has failed by now. If it fails later, so do those submitted
+ * after it. */
 mst_status msi_comm_leave(mst_work *handle);
-/* Calls back when it is done, or now. A callback may begin operations and give back works, but must not wait. */
+/* Calls back when it is done, or now. A callback may begin operations and give back works, but must not
+ * wait. */
 mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg);
 /* Is this thread in a callback? And the failure of a call that would wait there. */
 bool msi_comm_in_callback(void);

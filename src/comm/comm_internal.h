@@ -70,9 +70,9 @@ struct msi_comm {
     bool sleeping;         /* the thread sleeps until something that it knew of happens */
 
     struct {
-        bool running;           /* callbacks of operations that ended … */
-        pthread_t thread;       /* … by this thread, … */
-        struct mst_work *work;  /* … which is in the callback of this one */
+        bool running;          /* callbacks of operations that ended … */
+        pthread_t thread;      /* … by this thread, … */
+        struct mst_work *work; /* … which is in the callback of this one */
     } callbacks;
     struct {
         unsigned current, count; /* number of the one that is being submitted, 0: none; how many there were */
@@ -94,7 +94,8 @@ static inline void msi_comm_unlock(struct msi_comm *comm) {
     if (comm->threaded) pthread_mutex_unlock(&comm->lock);
 }
 
-/* Lets go of the lock to ask the store. The communicator may have changed when msi_comm_hold, given the result, returns. */
+/* Lets go of the lock to ask the store. The communicator may have changed when msi_comm_hold, given the
+ * result, returns. */
 static inline bool msi_comm_let_go(struct msi_comm *comm) {
     bool locked = comm->threaded;
     if (locked) pthread_mutex_unlock(&comm->lock);
@@ -134,7 +135,8 @@ static inline int msi_comm_rank_of(const struct msi_comm *comm, int global) {
     return -1;
 }
 
-/* The next operation that is waited for: the first collective, then all messages. Begins with NULL, and ends with it. */
+/* The next operation that is waited for: the first collective, then all messages. Begins with NULL, and
+ * ends with it. */
 struct mst_work *msi_comm_next_active(struct msi_comm *comm, const struct mst_work *work);
 
 /* Opens the engine, if it is not open; work is the first operation. */
@@ -159,7 +161,8 @@ static inline int msi_comm_peer(const struct mst_work *work) {
     return work->source >= 0 ? work->source : work->op.desc.peer;
 }
 
-/* The message is issued, or matched if it is from any source: the rank at its other end is known. Under the lock. */
+/* The message is issued, or matched if it is from any source: the rank at its other end is known. Under
+ * the lock. */
 static inline void msi_comm_number(struct mst_work *work, int peer) {
     const mst_backend_op *desc = &work->op.desc;
     if (!msi_watch_on()) return;
@@ -188,8 +191,8 @@ static inline bool msi_comm_advance(struct msi_comm *comm) {
     return comm->engine->progress(comm);
 }
 /*
- * For engines that run collectives one at a time: advances the first one, by step, and all that can follow. leave is called for
- * one that had begun and has failed while the communicator goes on; it may be NULL.
+ * For engines that run collectives one at a time: advances the first one, by step, and all that can follow.
+ * leave is called for one that had begun and has failed while the communicator goes on; it may be NULL.
  */
 bool msi_comm_advance_queue(struct msi_comm *comm, enum msi_advance (*step)(struct mst_work *),
                             void (*leave)(struct mst_work *));
@@ -202,8 +205,9 @@ static inline enum msi_advance msi_fault(struct mst_work *work, mst_status statu
 }
 
 /*
- * Nothing moved: waits a little, in the way that is best by now. Fails the communicator if the deadline of an operation has
- * passed, it was cancelled or a rank that it needs is lost. may_sleep false: only spins or yields.
+ * Nothing moved: waits a little, in the way that is best by now. Fails the communicator if the deadline of an
+ * operation has passed, it was cancelled or a rank that it needs is lost. may_sleep false: only spins or
+ * yields.
  */
 void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep);
 /* Has it waited so briefly that it should not sleep yet? */
@@ -237,8 +241,8 @@ void msi_comm_tell(void (*callback)(mst_status, void *), mst_status status, void
 void msi_comm_call_off(struct msi_comm *comm);
 
 /*
- * Ends the operation with the thread's last failure, which blames a group rank or nobody (-1), and with it the communicator,
- * unless rule 3 spares it; the others are told.
+ * Ends the operation with the thread's last failure, which blames a group rank or nobody (-1), and with it
+ * the communicator, unless rule 3 spares it; the others are told.
  */
 void msi_comm_fail(struct msi_comm *comm, struct mst_work *work, mst_status status, int culprit);
 /* The same with work->fault, put into words. */

@@ -14,7 +14,8 @@ mst_status msi_comm_repeat(const struct msi_failure *f) {
 
 /* Rule 3. */
 static bool spares_the_comm(const struct mst_work *work, mst_status status) {
-    if (msi_op_is_message(&work->op)) return status != MST_ERR_PEER_LOST; /* p2p/ knows whether its link is usable */
+    /* p2p/ knows whether its link is usable */
+    if (msi_op_is_message(&work->op)) return status != MST_ERR_PEER_LOST;
     return work->op.desc.kind == MST_KIND_BARRIER && work->comm->traits.barrier_survives &&
            (status == MST_ERR_STALLED || status == MST_ERR_CANCELLED);
 }
@@ -56,13 +57,15 @@ static int find_lost(struct msi_comm *comm, int rank) {
     return -1;
 }
 
-/* A connection ended, or memory cannot be mapped. The store knows soon after if a rank has died, or why it failed. */
+/* A connection ended, or memory cannot be mapped. The store knows soon after if a rank has died, or why it
+ * failed. */
 mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why) {
     void *context = comm->hooks.context;
     char who[200];
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
     do {
-        int culprit; /* a rank that fails says so before it leaves: ask for failures after asking for lost ranks */
+        /* a rank that fails says so before it leaves: ask for failures after asking for lost ranks */
+        int culprit;
         if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
         mst_status reported = msi_failure_report_read(comm, &culprit);
         if (reported != MST_OK) return msi_blame(reported, msi_comm_global(comm, culprit));

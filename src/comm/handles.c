@@ -40,7 +40,8 @@ mst_work *msi_comm_export(struct mst_work *work) {
     return handle;
 }
 
-/* The operation of a handle, with the communicator's lock held; NULL, without it, if the handle is invalid. */
+/* The operation of a handle, with the communicator's lock held; NULL, without it, if the handle is
+ * invalid. */
 static struct mst_work *lookup_locked(mst_work *handle) {
     struct mst_work *work = msi_handle_memory(handle);
     if (!msi_handle_alive(work)) return NULL;
@@ -70,7 +71,8 @@ mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const s
         } else if (polls(comm, &idle, wait)) {
             msi_comm_idle(comm, &idle, !msi_comm_has_thread(comm));
         } else if (!sleep_until_changed(comm, wait)) {
-            st = msi_fail(MST_ERR_TIMEOUT, "wait again, or give .timeout_ms", "%s is not done yet", work->op.name);
+            st = msi_fail(MST_ERR_TIMEOUT, "wait again, or give .timeout_ms", "%s is not done yet",
+                          work->op.name);
         }
         if (!msi_comm_is_over(work) && st == MST_OK && msi_wait_cancelled(wait))
             st = msi_fail(MST_ERR_CANCELLED, NULL, "waiting for %s was cancelled", work->op.name);

@@ -5,50 +5,32 @@
 #include <stdio.h>
 #include <string.h>
 
-static const mst_kind kinds[MSI_KIND_COUNT] = {
-    [MSI_KIND_BARRIER] = MST_KIND_BARRIER,       [MSI_KIND_BROADCAST] = MST_KIND_BROADCAST,
-    [MSI_KIND_ALL_REDUCE] = MST_KIND_ALL_REDUCE, [MSI_KIND_REDUCE] = MST_KIND_REDUCE,
-    [MSI_KIND_ALL_GATHER] = MST_KIND_ALL_GATHER, [MSI_KIND_REDUCE_SCATTER] = MST_KIND_REDUCE_SCATTER,
-    [MSI_KIND_ALL_TO_ALL] = MST_KIND_ALL_TO_ALL, [MSI_KIND_GATHER] = MST_KIND_GATHER,
-    [MSI_KIND_SCATTER] = MST_KIND_SCATTER,       [MSI_KIND_SEND] = MST_KIND_SEND,
-    [MSI_KIND_RECV] = MST_KIND_RECV,
-};
+#define MSI_KIND_OF(id, family, name) [MSI_KIND_##id] = MST_KIND_##family,
+#define MST_KIND_NONE                 MST_KIND_BARRIER
+static const mst_kind kinds[MSI_KIND_COUNT] = {MSI_KINDS(MSI_KIND_OF)};
 
 void msi_op_set_call(struct msi_op *op, enum msi_kind call) {
     op->call = call;
-    op->desc.kind = kinds[msi_kind_family(call)];
+    op->desc.kind = kinds[call];
 }
 
 enum msi_kind msi_op_call_of(mst_kind kind) {
-    enum msi_kind call = MSI_KIND_BARRIER; /* whose kind is 0 */
-    while (call + 1 < MSI_KIND_COUNT && (kinds[call] != kind || msi_kind_family(call) != call)) call++;
+    enum msi_kind call = MSI_KIND_BARRIER;
+    while (call + 1 < MSI_KIND_COUNT && kinds[call] != kind) call++;
     return call;
 }
 
-/* The end of a file's name. The name is a literal, so its address identifies it. */
-struct tail {
-    const char *file;
-    char text[sizeof((struct msi_call_signature *)NULL)->file];
-};
-
-__attribute__((noinline)) static void cut_tail(struct tail *tail, const char *file) {
+__attribute__((noinline)) static void cut_tail(struct msi_file_tail *tail, const char *file) {
     size_t len = strlen(file), most = sizeof tail->text;
     memset(tail->text, 0, most);
     memcpy(tail->text, file + (len > most ? len - most : 0), len < most ? len : most);
     tail->file = file;
 }
 
-static void sign_site(struct msi_call_signature *s, const mst_site *site) {
-    static _Thread_local struct tail last;
-    s->line = site->line > 0 ? (uint32_t)site->line : 0;
-    if (!site->file) return;
-    if (last.file != site->file) cut_tail(&last, site->file);
-    memcpy(s->file, last.text, sizeof s->file);
-}
-
 /*
- * What ranks must agree on beyond the signature's fields. Ranks of all_gather and reduce_scatter give the same counts. Those
- * of all_to_all do not: the engines compare what one rank sends with what the other expects.
+ * What ranks must agree on beyond the signature's fields. Ranks of all_gather and reduce_scatter give the
+ * same counts. Those of all_to_all do not: the engines compare what one rank sends with what the other
+ * expects.
  */
 static uint64_t hash_counts(const mst_backend_op *desc, int ranks) {
     static const uint64_t key[2] = {1, 2};
@@ -57,9 +39,9 @@ static uint64_t hash_counts(const mst_backend_op *desc, int ranks) {
     return msi_hash(counts, (size_t)ranks * sizeof *counts, key);
 }
 
-/* A few multiplications. Signatures that differ have, nearly surely, different hashes. */
-static uint32_t mix(const struct msi_call_signature *s, uint64_t extra) {
-    uint64_t head = (uint64_t)msi_kind_family(s->kind) | (uint64_t)s->dtype << 8 | (uint64_t)s->op << 16 |
+/* A few multiplications. Operations that differ have, nearly surely, different hashes. */
+static uint32_t mix(mst_kind kind, const struct msi_call_signature *s, uint64_t extra) {
+    uint64_t head = (uint64_t)kind | (uint64_t)s->dtype << 8 | (uint64_t)s->op << 16 |
                     (uint64_t)s->flags << 24 | (uint64_t)(uint32_t)s->root << 32;
     uint64_t mixed =
         head * 0x9E3779B97F4A7C15u ^ (s->count + 1) * 0xC2B2AE3D27D4EB4Fu ^ extra * 0x165667B19E3779F9u;
@@ -68,17 +50,22 @@ static uint32_t mix(const struct msi_call_signature *s, uint64_t extra) {
     return (uint32_t)(mixed >> 32);
 }
 
-void msi_op_sign(struct msi_op *op, int ranks) {
+void msi_op_sign(struct msi_op *op, struct msi_file_tail *tail, int ranks) {
     const mst_backend_op *desc = &op->desc;
+    struct msi_call_signature *s = &op->signature;
     bool uneven = msi_op_is_uneven(op);
-    op->signature = (struct msi_call_signature){.kind = (uint8_t)op->call,
-                                                .dtype = (uint8_t)desc->dtype,
-                                                .op = (uint8_t)desc->op,
-                                                .flags = uneven && desc->kind == MST_KIND_ALL_TO_ALL,
-                                                .root = desc->root,
-                                                .count = uneven ? 0 : desc->count};
-    sign_site(&op->signature, &op->site);
-    op->hash = mix(&op->signature, uneven ? hash_counts(desc, ranks) : 0);
+    s->kind = (uint8_t)op->call;
+    s->dtype = (uint8_t)desc->dtype;
+    s->op = (uint8_t)desc->op;
+    s->flags = uneven && desc->kind == MST_KIND_ALL_TO_ALL;
+    s->root = desc->root;
+    s->count = uneven ? 0 : desc->count;
+    s->line = op->site.line > 0 ? (uint32_t)op->site.line : 0;
+    if (op->site.file) {
+        if (tail->file != op->site.file) cut_tail(tail, op->site.file);
+        memcpy(s->file, tail->text, sizeof s->file);
+    }
+    op->hash = mix(desc->kind, s, uneven ? hash_counts(desc, ranks) : 0);
 }
 
 const char *msi_call_signature_show(const struct msi_call_signature *s, char *out, size_t size) {

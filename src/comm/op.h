@@ -1,8 +1,9 @@
 /*
  * op.h - an operation, described once, in the terms of the public call.
  *
- * api/ fills in a struct msi_op. Every engine reads that one description and keeps its own state elsewhere (engine.h). The
- * part that loaded backends read is the public struct mst_backend_op, so that it is handed to them as it is:
+ * api/ fills in a struct msi_op. Every engine reads that one description and keeps its own state elsewhere
+ * (engine.h). The part that loaded backends read is the public struct mst_backend_op, so that it is handed to
+ * them as it is:
  *
  *   kind              in                           out                          count is
  *   broadcast         the root's tensor            the tensor                   the tensor
@@ -12,7 +13,7 @@
  *   gather            this rank's block            a block for each rank, root  this rank's block
  *   scatter           a block for each rank, root  this rank's block            this rank's block
  *   reduce_scatter    a block for each rank        this rank's block, reduced   this rank's block
- *   all_to_all        a block for each rank        a block for each rank        one block, unless counts differ
+ *   all_to_all        a block for each rank        a block for each rank        one block (even ones)
  *   send, recv        the message (send)           the message (recv)           the message
  *   barrier           -                            -                            0
  */
@@ -61,8 +62,15 @@ void msi_op_set_call(struct msi_op *op, enum msi_kind call);
 /* The public call that stands for a kind. */
 enum msi_kind msi_op_call_of(mst_kind kind);
 
+/* The end of a call site's file name, kept from one operation to the next. The name is a literal, so its
+ * address identifies it. */
+struct msi_file_tail {
+    const char *file;
+    char text[sizeof((struct msi_call_signature *)NULL)->file];
+};
+
 /* Fills in signature and hash for a collective among so many ranks. */
-void msi_op_sign(struct msi_op *op, int ranks);
+void msi_op_sign(struct msi_op *op, struct msi_file_tail *tail, int ranks);
 /* Writes "mst_all_reduce of 17 f32 (SUM) at train.c:33"; returns out. */
 const char *msi_call_signature_show(const struct msi_call_signature *signature, char *out, size_t size);
 

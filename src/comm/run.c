@@ -4,7 +4,10 @@
 #include "os/thread.h"
 #include "prof/flight/dump.h"
 
-static _Thread_local int callbacks; /* that this thread is in */
+#include <stdatomic.h>
+
+static _Thread_local int callbacks;  /* that this thread is in */
+static _Atomic int callbacks_of_all; /* threads are in; reading it is cheaper */
 
 static void finish(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
@@ -47,9 +50,11 @@ void msi_comm_end(struct mst_work *work) {
 }
 
 void msi_comm_tell(void (*callback)(mst_status, void *), mst_status status, void *arg) {
+    atomic_fetch_add_explicit(&callbacks_of_all, 1, memory_order_relaxed); /* only this thread must see it */
     callbacks++;
     callback(status, arg);
     callbacks--;
+    atomic_fetch_sub_explicit(&callbacks_of_all, 1, memory_order_relaxed);
 }
 
 /* Without the lock, since writing a file takes time. */
@@ -80,7 +85,7 @@ static void run_callbacks(struct msi_comm *comm) {
 }
 
 bool msi_comm_in_callback(void) {
-    return callbacks > 0;
+    return atomic_load_explicit(&callbacks_of_all, memory_order_relaxed) && callbacks > 0;
 }
 
 mst_status msi_comm_refuse_waiting(void) {
@@ -249,7 +254,9 @@ uint64_t msi_comm_message_number(struct msi_comm *comm, const struct msi_op *op)
 
 mst_status msi_comm_run(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
-    mst_status st = callbacks ? msi_comm_refuse_waiting() : comm->joined ? MST_OK : msi_comm_join(work);
+    mst_status st = msi_comm_in_callback() ? msi_comm_refuse_waiting()
+                    : comm->joined         ? MST_OK
+                                           : msi_comm_join(work);
     if (st != MST_OK) return msi_comm_refuse(work, st);
     if (!comm->threaded) return run_here(work);
     struct msi_wait wait = {INT64_MAX, NULL}; /* the operation's own deadline ends it */
@@ -294,7 +301,8 @@ mst_status msi_comm_enqueue(struct mst_work *work) {
 bool msi_comm_batch_begin(struct msi_comm *comm) {
     if (!comm->traits.batches) return false;
     msi_comm_lock(comm);
-    bool nested = comm->batch.current && pthread_equal(comm->batch.thread, pthread_self()); /* in a callback */
+    bool nested =
+        comm->batch.current && pthread_equal(comm->batch.thread, pthread_self()); /* in a callback */
     while (!nested && comm->threaded && comm->batch.current) pthread_cond_wait(&comm->changed, &comm->lock);
     if (!nested) {
         if (++comm->batch.count == 0) comm->batch.count = 1;

@@ -1,9 +1,9 @@
 /*
  * wait.c - waiting for other ranks.
  *
- *   spin    while an answer is likely to come sooner than a system call would take; once only if ranks are oversubscribed
+ *   spin    while an answer is likely sooner than a system call takes; once only if oversubscribed
  *   yield   for some milliseconds: another rank may need this processor
- *   sleep   until another rank wakes this one, a process of this host ends, a connection is ready, or some milliseconds passed
+ *   sleep   until another rank wakes this one, a process ends, a connection is ready, or some ms passed
  */
 #include "base/error.h"
 #include "comm/comm_internal.h"
@@ -17,7 +17,8 @@
 enum {
     LOOK_EVERY = 64, /* turns between reads of the clock */
     YIELD_NS = 2000000,
-    /* An engine without a descriptor moves only while it is called: yields go on for longer, and sleeps are short. */
+    /* An engine without a descriptor moves only while it is called: yields go on for longer, and sleeps
+     * are short. */
     HELP_NS = 50000000,
     NAP_NS = 100000,
     /* One with a descriptor has threads of its own, which need the processor. */
@@ -58,7 +59,8 @@ static bool needs(const struct mst_work *work, int rank) {
     return peer == rank || (peer < 0 && comm->size == 2);
 }
 
-/* A lost rank that the operation needs, or one that has left the group, which ranks do because of a lost one; -1: none. */
+/* A lost rank that the operation needs, or one that has left the group, which ranks do because of a lost
+ * one; -1: none. */
 static int lost_peer(struct msi_comm *comm, const struct mst_work *work) {
     int left = -1;
     for (int r = 0; r < comm->size; r++) {
@@ -117,8 +119,9 @@ static bool lost_somebody(struct msi_comm *comm, struct mst_work *work) {
 }
 
 /*
- * What the store knows that ends a wait: another rank has failed, called something else, or will never come, since it chose
- * another backend for the group. It is asked without the lock, and the operation may be over when it has answered.
+ * What the store knows that ends a wait: another rank has failed, called something else, or will never come,
+ * since it chose another backend for the group. It is asked without the lock, and the operation may be over
+ * when it has answered.
  */
 static bool ask_store(struct msi_comm *comm, bool late) {
     struct mst_work *work = msi_comm_next_active(comm, NULL);
@@ -131,8 +134,8 @@ static bool ask_store(struct msi_comm *comm, bool late) {
     unsigned generation = work->generation;
     int culprit = -1;
     bool locked = msi_comm_let_go(comm);
-    /* A rank that fails says so before it leaves: first ask which ranks are lost, then for failures. Where a store is lost that no
-     * rank hosted, the deadline ends the wait. */
+    /* A rank that fails says so before it leaves: first ask which ranks are lost, then for failures. Where
+     * a store is lost that no rank hosted, the deadline ends the wait. */
     comm->hooks.refresh(comm->hooks.context);
     mst_status st = comm->traits.compares_calls ? msi_wait_report_compare(comm, &at, &culprit) : MST_OK;
     if (st == MST_OK && late) {
@@ -233,7 +236,8 @@ static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct 
     idle->sleep_ms = most * 2 < SLEEP_MOST_MS ? most * 2 : SLEEP_MOST_MS;
 }
 
-/* After it has announced that it sleeps, this rank looks once more: others wake it only for what they do after that. */
+/* After it has announced that it sleeps, this rank looks once more: others wake it only for what they do
+ * after that. */
 static void sleep_idle(struct msi_comm *comm, struct msi_idle *idle) {
     const struct msi_engine *engine = comm->engine;
     const struct mst_work *work = msi_comm_next_active(comm, NULL);

@@ -169,8 +169,7 @@ mst_status msi_failure_report_read(struct msi_comm *comm, int *culprit) {
         return MST_OK;
     *culprit = blamed >= 0 && blamed < comm->size && blamed != comm->rank ? blamed : rank;
     return msi_fail((mst_status)status, "look at that rank's own message; the group must be recreated",
-                    "%s gave up this group: %s", msi_comm_show(comm, rank, who, sizeof who),
-                    text + used);
+                    "%s gave up this group: %s", msi_comm_show(comm, rank, who, sizeof who), text + used);
 }
 
 mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiting *at, int *culprit) {

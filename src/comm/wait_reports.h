@@ -1,10 +1,11 @@
 /*
- * wait_reports.h - what ranks report to each other in the store, where they share no memory: which ranks they wait for, once
- * that takes long, and why the group has failed.
+ * wait_reports.h - what ranks report to each other in the store, where they share no memory: which ranks they
+ * wait for, once that takes long, and why the group has failed.
  *
- * Keys, under the communicator's: wait/R, the number of the collective and the ranks that rank R waits for in it; gave_up, the
- * first rank that failed, the status, the rank that it blames, and its message. Engines that do not know which ranks they wait
- * for report in wait/R what was called instead: the number, a semicolon, the hash of the signature, and the call as text.
+ * Keys, under the communicator's: wait/R, the number of the collective and the ranks that rank R waits for in
+ * it; gave_up, the first rank that failed, the status, the rank that it blames, and its message. Engines that
+ * do not know which ranks they wait for report in wait/R what was called instead: the number, a semicolon,
+ * the hash of the signature, and the call as text.
  */
 #ifndef MSI_COMM_WAIT_REPORTS_H
 #define MSI_COMM_WAIT_REPORTS_H
@@ -12,28 +13,30 @@
 #include "comm/comm_internal.h"
 
 /*
- * This rank has waited for the collective since then: reports it, if that is long and the report would be new. Lets go of the
- * communicator's lock meanwhile.
+ * This rank has waited for the collective since then: reports it, if that is long and the report would be
+ * new. Lets go of the communicator's lock meanwhile.
  */
 void msi_wait_report_post(struct msi_comm *comm, const struct mst_work *work, int64_t since, int64_t now);
 /* Deletes the report. */
 void msi_wait_report_remove(struct msi_comm *comm);
 
 /*
- * The ranks that keep this one waiting in the collective: those that it waits for, and those that these wait for by their
- * reports, unless they wait themselves. Writes at most max and returns how many there are.
+ * The ranks that keep this one waiting in the collective: those that it waits for, and those that these wait
+ * for by their reports, unless they wait themselves. Writes at most max and returns how many there are.
  */
 int msi_wait_report_missing(struct msi_comm *comm, const struct mst_work *work, int *ranks, int max);
 
 /*
- * For engines that do not compare calls: fails if a rank has reported a failure, or if the next rank waits in the same
- * operation with another call. Each rank compares with its next, so that a difference is found wherever there is one.
+ * For engines that do not compare calls: fails if a rank has reported a failure, or if the next rank waits in
+ * the same operation with another call. Each rank compares with its next, so that a difference is found
+ * wherever there is one.
  */
 mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiting *at, int *culprit);
 
 /* Reports that the group has failed here. */
 void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure);
-/* If another rank has reported a failure of the group: fails with its message, and *culprit is the rank that it blames. */
+/* If another rank has reported a failure of the group: fails with its message, and *culprit is the rank
+ * that it blames. */
 mst_status msi_failure_report_read(struct msi_comm *comm, int *culprit);
 
 #endif

@@ -8,7 +8,8 @@ extern const struct msi_engine msi_shm_engine;    /* the ranks share one host */
 extern const struct msi_engine msi_net_engine;    /* they are on several hosts */
 extern const struct msi_engine msi_module_engine; /* a loaded backend: config.backend */
 
-/* Native as a loaded backend. Used only with MUSTER_FORCE_FALLBACK, so that every composition can be run without another library. */
+/* Native as a loaded backend. Used only with MUSTER_FORCE_FALLBACK, so that every composition can be run
+ * without another library. */
 extern const mst_backend msi_native_composed;
 
 #endif

@@ -19,10 +19,6 @@ mst_status msi_native_begin(struct mst_work *work) {
     return msi_p2p_begin(&msi_native(work->comm)->p2p, work);
 }
 
-bool msi_native_message_now(struct msi_comm *comm, const struct msi_op *op) {
-    return msi_p2p_message_now(&msi_native(comm)->p2p, op);
-}
-
 bool msi_native_has_left(const struct msi_comm *comm, int rank) {
     return msi_peers_has_left(&msi_native(comm)->peers, rank);
 }

@@ -1,6 +1,6 @@
 /*
- * native.h - what the two native engines, shared memory and network, have in common: how they reach other ranks, and messages.
- * The state of each begins with a struct msi_native.
+ * native.h - what the two native engines, shared memory and network, have in common: how they reach other
+ * ranks, and messages. The state of each begins with a struct msi_native.
  */
 #ifndef MSI_ENGINE_NATIVE_H
 #define MSI_ENGINE_NATIVE_H
@@ -8,8 +8,8 @@
 #include "p2p/p2p.h"
 
 struct msi_native {
+    struct msi_p2p p2p; /* first, for msi_p2p_message_now */
     struct msi_peers peers;
-    struct msi_p2p p2p;
 };
 
 static inline struct msi_native *msi_native(const struct msi_comm *comm) {
@@ -22,7 +22,6 @@ void msi_native_close(struct msi_comm *comm);
 
 /* Slots that both engines share. */
 mst_status msi_native_begin(struct mst_work *work);
-bool msi_native_message_now(struct msi_comm *comm, const struct msi_op *op);
 bool msi_native_has_left(const struct msi_comm *comm, int rank);
 
 #endif

@@ -1,10 +1,12 @@
-/* incoming.c - receiving messages: matching them with posted receives, and keeping unexpected ones. See p2p.h. */
+/* incoming.c - receiving messages: matching them with posted receives, and keeping unexpected ones. See
+ * p2p.h. */
 #include "base/error.h"
 #include "p2p/p2p_internal.h"
 
 #include <stdlib.h>
 
-/* The header of a message has come: is it what the matching receive expects? Allocates memory for one of variable length. */
+/* The header of a message has come: is it what the matching receive expects? Allocates memory for one of
+ * variable length. */
 static bool match(struct msi_p2p *p2p, struct mst_work *work, int peer, const struct msi_p2p_header *h) {
     struct msi_comm *comm = p2p->peers->comm;
     struct msi_op *op = &work->op;
@@ -28,8 +30,8 @@ static bool match(struct msi_p2p *p2p, struct mst_work *work, int peer, const st
     mst_status st = msi_fail(MST_ERR_MISMATCH, "send and receive the same number of the same dtype",
                              "the message with tag %d of %s has %zu %s, this receive takes %zu %s", d->tag,
                              msi_comm_show(comm, peer, who, sizeof who),
-                             (size_t)(element ? h->bytes / element : h->bytes), mst_dtype_name(h->dtype), d->count,
-                             mst_dtype_name(d->dtype));
+                             (size_t)(element ? h->bytes / element : h->bytes), mst_dtype_name(h->dtype),
+                             d->count, mst_dtype_name(d->dtype));
     msi_comm_fail(comm, work, st, peer);
     return false;
 }
@@ -106,10 +108,12 @@ static void close_message(struct msi_p2p *p2p, int peer) {
 
 static bool body_is_there(const struct msi_p2p_peer *p) {
     if (!p->receiving && !p->keeping) return false; /* there was no memory for it */
-    return msi_transfer_done(p->receiving ? &msi_p2p_request(p->receiving)->body_transfer : &p->keeping->body);
+    return msi_transfer_done(p->receiving ? &msi_p2p_request(p->receiving)->body_transfer
+                                          : &p->keeping->body);
 }
 
-/* The link to read from. A rank that has connected in the meantime sends nothing on the link that it accepted before. */
+/* The link to read from. A rank that has connected in the meantime sends nothing on the link that it
+ * accepted before. */
 static struct msi_link *listen_to(struct msi_p2p *p2p, int peer) {
     struct msi_p2p_peer *p = &p2p->links[peer];
     struct msi_link *in = msi_p2p_incoming(p2p, peer);
@@ -152,7 +156,8 @@ void msi_p2p_cut_off(struct msi_p2p *p2p, int peer, mst_status status, const cha
         struct mst_work *work = msi_container(at, struct mst_work, node);
         bool send = work->op.desc.kind == MST_KIND_SEND;
         if (send || msi_p2p_request(work)->complete || msi_comm_peer(work) != peer) continue;
-        bool known = comm->failure.status != MST_OK && comm->failure.culprit == peer; /* one search is enough */
+        /* one search is enough */
+        bool known = comm->failure.status != MST_OK && comm->failure.culprit == peer;
         mst_status st =
             known ? msi_comm_repeat(&comm->failure) : msi_comm_say_cut_off(comm, status, peer, why);
         msi_comm_fail(comm, work, st, peer);

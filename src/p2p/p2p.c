@@ -34,7 +34,8 @@ void msi_p2p_free(struct msi_p2p *p2p) {
 }
 
 static void hang_up(struct msi_wireup *w) {
-    if (w->link) msi_link_fail(w->link, MST_ERR_PEER_LOST, "the group has failed"); /* takes messages off it */
+    if (w->link)
+        msi_link_fail(w->link, MST_ERR_PEER_LOST, "the group has failed"); /* takes messages off it */
     msi_wireup_close(w);
     *w = (struct msi_wireup){.open = false};
 }
@@ -74,7 +75,8 @@ static void post(struct msi_p2p_request *r, struct msi_link *link) {
     r->posted = true;
 }
 
-/* Posts messages as soon as there is a link for them. First the links, then the messages, which keep their order. */
+/* Posts messages as soon as there is a link for them. First the links, then the messages, which keep their
+ * order. */
 static void post_sends(struct msi_p2p *p2p) {
     for (struct msi_list *at = p2p->sending.next; at != &p2p->sending; at = at->next) {
         struct msi_p2p_request *r = msi_container(at, struct msi_p2p_request, node);
@@ -103,7 +105,8 @@ mst_status msi_p2p_begin(struct msi_p2p *p2p, struct mst_work *work) {
     return MST_OK;
 }
 
-static bool send_now(struct msi_p2p *p2p, const struct msi_op *op) {
+/* Not inline, as receive_now: each has few registers to save. */
+__attribute__((noinline)) static bool send_now(struct msi_p2p *p2p, const struct msi_op *op) {
     const struct msi_wireup *out = outgoing(&p2p->links[op->desc.peer]);
     unsigned char header[MSI_P2P_HEADER];
     if (!out->open || !out->link->ops->send_whole) return false;
@@ -117,7 +120,7 @@ static bool expects_nothing(const struct msi_p2p *p2p, const struct msi_p2p_peer
     return between_messages && msi_list_empty(&p2p->unexpected.kept) && msi_list_empty(&p2p->posted);
 }
 
-static bool receive_now(struct msi_p2p *p2p, const struct msi_op *op) {
+__attribute__((noinline)) static bool receive_now(struct msi_p2p *p2p, const struct msi_op *op) {
     const struct msi_comm *comm = p2p->peers->comm;
     size_t bytes = msi_op_bytes(op), n;
     if (op->desc.peer < 0 || op->bytes) return false;
@@ -144,7 +147,8 @@ static bool receive_now(struct msi_p2p *p2p, const struct msi_op *op) {
     return true;
 }
 
-bool msi_p2p_message_now(struct msi_p2p *p2p, const struct msi_op *op) {
+bool msi_p2p_message_now(struct msi_comm *comm, const struct msi_op *op) {
+    struct msi_p2p *p2p = comm->state;
     if (!p2p->links) return false;
     return op->desc.kind == MST_KIND_SEND ? send_now(p2p, op) : receive_now(p2p, op);
 }
@@ -222,7 +226,8 @@ bool msi_p2p_progress(struct msi_p2p *p2p) {
         if (msi_p2p_request(work)->complete) {
             if (work->op.sender) *work->op.sender = msi_comm_global(comm, work->source);
         } else {
-            if (comm->failure.status != MST_OK && work->failure.status == MST_OK) work->failure = comm->failure;
+            if (comm->failure.status != MST_OK && work->failure.status == MST_OK)
+                work->failure = comm->failure;
             if (work->failure.status == MST_OK) continue;
             if (withdraw(p2p, work))
                 msi_comm_unnumber(work);
@@ -239,7 +244,8 @@ void msi_p2p_accept(struct msi_p2p *p2p) {
     for (int r = 0; r < p2p->peers->comm->size; r++) {
         if (!msi_wireup_offered(p2p->peers, r, MSI_MESSAGES)) continue;
         if (alloc_links(p2p) != MST_OK) return;
-        msi_wireup_answer(p2p->peers, r, MSI_MESSAGES, &p2p->links[r].in); /* a receive finds out if it fails */
+        msi_wireup_answer(p2p->peers, r, MSI_MESSAGES,
+                          &p2p->links[r].in); /* a receive finds out if it fails */
     }
 }
 

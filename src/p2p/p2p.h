@@ -1,16 +1,18 @@
 /*
- * p2p.h - point-to-point messages of the native engines: matching, unexpected messages, eager and rendezvous transfer.
+ * p2p.h - point-to-point messages of the native engines: matching, unexpected messages, eager and rendezvous
+ * transfer.
  *
- * From each rank to each other there is a link (wireup.h), opened by the sender at its first message. Between hosts, a rank
- * that another has connected to before it had anything to send uses that connection.
+ * From each rank to each other there is a link (wireup.h), opened by the sender at its first message. Between
+ * hosts, a rank that another has connected to before it had anything to send uses that connection.
  *
- * A message is a header (length, tag, dtype) and a body. A header is matched with the first posted receive that fits; the body
- * then goes straight into the receiver's buffer. A message without a posted receive is unexpected: it is taken off the link
- * into memory of its own (unexpected.h), so that it does not block others. Links send small bodies eagerly, and large ones
- * between processes of a host by rendezvous (transport/rendezvous.h).
+ * A message is a header (length, tag, dtype) and a body. A header is matched with the first posted receive
+ * that fits; the body then goes straight into the receiver's buffer. A message without a posted receive is
+ * unexpected: it is taken off the link into memory of its own (unexpected.h), so that it does not block
+ * others. Links send small bodies eagerly, and large ones between processes of a host by rendezvous
+ * (transport/rendezvous.h).
  *
- * The first message on a link is complete only when the other rank has opened the link too; later ones when the link has taken
- * them.
+ * The first message on a link is complete only when the other rank has opened the link too; later ones when
+ * the link has taken them.
  */
 #ifndef MSI_P2P_P2P_H
 #define MSI_P2P_P2P_H
@@ -46,12 +48,13 @@ void msi_p2p_hang_up(struct msi_p2p *p2p);
 
 /* Begins a message. */
 mst_status msi_p2p_begin(struct msi_p2p *p2p, struct mst_work *work);
-/* The message_now slot. */
-bool msi_p2p_message_now(struct msi_p2p *p2p, const struct msi_op *op);
+/* The message_now slot of engines whose state begins with a struct msi_p2p. */
+bool msi_p2p_message_now(struct msi_comm *comm, const struct msi_op *op);
 /* Advances all messages and ends those that are complete or have failed. True if anything moved or ended. */
 bool msi_p2p_progress(struct msi_p2p *p2p);
 
-/* Accepts the links that ranks of this host have offered, also where this rank expects no message: their first one waits for that. */
+/* Accepts the links that ranks of this host have offered, also where this rank expects no message: their
+ * first one waits for that. */
 void msi_p2p_accept(struct msi_p2p *p2p);
 
 /* Writes the descriptors that a sleep polls, at most max; returns how many. */

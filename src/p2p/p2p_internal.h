@@ -29,7 +29,8 @@ static inline struct msi_link *msi_p2p_incoming(const struct msi_p2p *p2p, int r
     return p->in.link || !other_host || !p->out.open ? p->in.link : p->out.link;
 }
 
-/* Receives all messages of a rank that have come so far; needs a link. Its receives fail if the link is lost. */
+/* Receives all messages of a rank that have come so far; needs a link. Its receives fail if the link is
+ * lost. */
 void msi_p2p_read(struct msi_p2p *p2p, int rank, bool *moved);
 
 /* No message comes from a rank any more: its receives fail. */

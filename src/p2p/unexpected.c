@@ -79,7 +79,8 @@ static void end(struct msi_unexpected *unexpected, struct msi_unexpected_msg *ms
     msi_list_push(&unexpected->spare, &msg->node);
 }
 
-static void copy_out(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg, struct mst_work *work) {
+static void copy_out(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg,
+                     struct mst_work *work) {
     if (msg->bytes) memcpy(work->op.desc.out, msg->data, msg->bytes);
     msi_p2p_request(work)->complete = true;
     end(unexpected, msg);

@@ -1,6 +1,7 @@
 /*
- * unexpected.h - messages that came before a matching receive was posted. Each is kept in memory of its own until a receive
- * matches it. The memory of delivered ones is kept for the next ones, up to a limit, so that a steady exchange allocates nothing.
+ * unexpected.h - messages that came before a matching receive was posted. Each is kept in memory of its own
+ * until a receive matches it. The memory of delivered ones is kept for the next ones, up to a limit, so that
+ * a steady exchange allocates nothing.
  */
 #ifndef MSI_P2P_UNEXPECTED_H
 #define MSI_P2P_UNEXPECTED_H

@@ -1,4 +1,4 @@
-/* endpoint.c - how ranks of other hosts reach this one. See endpoint.h. */
+/* endpoint.c - see endpoint.h. */
 #include "wireup/endpoint.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -33,7 +33,7 @@ static struct msi_str key_of(const struct msi_endpoint *endpoint, const char *na
     return msi_cstr(out);
 }
 
-/* The next text of a reply; false if it is nothing that a rank writes. */
+/* The next text of a reply; false if it is malformed. */
 static bool read_text(struct msi_reader *r, char text[TOLD_MAX]) {
     struct msi_str value = msi_read_str(r);
     if (r->bad || value.n == 0 || value.n >= TOLD_MAX) return false;
@@ -43,11 +43,10 @@ static bool read_text(struct msi_reader *r, char text[TOLD_MAX]) {
 }
 
 static mst_status refuse_text(void) {
-    return msi_fail(MST_ERR_PROTOCOL, NULL,
-                    "what the store has of the world's endpoints is not what ranks write there");
+    return msi_fail(MST_ERR_PROTOCOL, NULL, "the store has malformed data about the world's endpoints");
 }
 
-/* All ranks must agree on the world's number: the first one to come draws it. */
+/* All ranks use one random number for the world: the first rank draws it. */
 static mst_status agree(struct msi_endpoint *endpoint, const struct msi_endpoint_store *store) {
     char key[KEY_MAX], text[TOLD_MAX];
     uint64_t drawn;
@@ -85,7 +84,7 @@ static mst_status open_locked(struct msi_endpoint *endpoint, const struct msi_en
     if (st == MST_OK)
         st =
             msi_listener_open(&address, endpoint->world, endpoint->rank, endpoint->size, &endpoint->listener);
-    if (st == MST_ERR_ADDRESS) { /* the others reach us by an address that is not ours: a translated one */
+    if (st == MST_ERR_ADDRESS) { /* the address is translated (NAT), so that it cannot be bound here */
         snprintf(address.host, sizeof address.host, "%s", strchr(endpoint->address, ':') ? "::" : "0.0.0.0");
         st =
             msi_listener_open(&address, endpoint->world, endpoint->rank, endpoint->size, &endpoint->listener);
@@ -109,7 +108,7 @@ mst_status msi_endpoint_open(struct msi_endpoint *endpoint, const struct msi_end
     return st;
 }
 
-/* What a rank has told. */
+/* Reads what a rank has published. */
 static mst_status read_told(const struct msi_endpoint *endpoint, int rank, struct msi_reader *r, int *port) {
     char text[TOLD_MAX];
     unsigned long long tuning;
@@ -118,13 +117,13 @@ static mst_status read_told(const struct msi_endpoint *endpoint, int rank, struc
     if (tuning == endpoint->tuning) return MST_OK;
     return msi_blame(
         msi_fail(
-            MST_ERR_CONFIG, "give all ranks the same MUSTER_ALGO and the same prices in MUSTER_MODEL",
-            "rank %d would choose other algorithms than rank %d: its MUSTER_ALGO or MUSTER_MODEL differs",
+            MST_ERR_CONFIG, "give all ranks the same MUSTER_ALGO and the same MUSTER_MODEL",
+            "rank %d would select other algorithms than rank %d: its MUSTER_ALGO or MUSTER_MODEL differs",
             rank, endpoint->rank),
         rank);
 }
 
-/* The ports that are known of these ranks, 0 for others; returns how many are not. */
+/* Writes the ports that are known, 0 for the others; returns how many are not known. */
 static int look_up(struct msi_endpoint *endpoint, const int *ranks, int n, int *ports) {
     int unknown = 0;
     pthread_mutex_lock(&endpoint->lock);
@@ -150,7 +149,8 @@ static mst_status read_ports(struct msi_endpoint *endpoint, const struct msi_exc
     return st;
 }
 
-mst_status msi_endpoint_find(struct msi_endpoint *endpoint, const int *ranks, int n, const struct msi_endpoint_store *store, int *ports) {
+mst_status msi_endpoint_find(struct msi_endpoint *endpoint, const int *ranks, int n,
+                             const struct msi_endpoint_store *store, int *ports) {
     int unknown = look_up(endpoint, ranks, n, ports);
     if (unknown == 0) return MST_OK;
     char(*names)[KEY_MAX] = calloc((size_t)unknown, sizeof *names), number[NUMBER_MAX];

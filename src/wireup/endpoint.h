@@ -1,9 +1,10 @@
 /*
- * endpoint.h - how ranks of other hosts reach this one: a listener, opened when the first group needs it, and the ports of
- * the other ranks' listeners. One for each world; any thread may use it.
+ * endpoint.h - how ranks of other hosts reach this one: a listener, opened when the first group needs it, and
+ * the ports of the other ranks' listeners. One for each world; any thread may use it.
  *
- * Keys, under the world's prefix: endpoint/id, the world's random number, which the first rank draws; endpoint/R, the port of
- * rank R and a hash of how it selects algorithms, which must be the same on all ranks.
+ * Keys, under the world's prefix: endpoint/id, the world's random number, which the first rank draws;
+ * endpoint/R, the port of rank R and a hash of how it selects algorithms, which must be the same on all
+ * ranks.
  */
 #ifndef MSI_WIREUP_ENDPOINT_H
 #define MSI_WIREUP_ENDPOINT_H
@@ -39,7 +40,8 @@ void msi_endpoint_close(struct msi_endpoint *endpoint);
 /* Opens it, if it is not open, and tells the others. */
 mst_status msi_endpoint_open(struct msi_endpoint *endpoint, const struct msi_endpoint_store *store);
 
-/* The ports of n ranks; waits until all are open, and asks for all at once. MST_ERR_CONFIG: a rank would choose other algorithms. */
+/* The ports of n ranks; waits until all are open, and asks for all at once. MST_ERR_CONFIG: a rank would
+ * choose other algorithms. */
 mst_status msi_endpoint_find(struct msi_endpoint *endpoint, const int *ranks, int n,
                              const struct msi_endpoint_store *store, int *ports);
 

@@ -71,7 +71,8 @@ void msi_peers_close(struct msi_peers *peers) {
     struct msi_shm_region *region = peers->region;
     if (region) {
         msi_shm_region_post(region, &msi_shm_region_own(region)->left, 1); /* read by msi_peers_has_left */
-        if (!peers->all_here) msi_peers_set_all_here(peers); /* so that late ranks do not look for the region */
+        /* so that late ranks do not look for the region */
+        if (!peers->all_here) msi_peers_set_all_here(peers);
         msi_shm_region_close(region);
     }
     free(peers->ports);
@@ -101,12 +102,14 @@ static mst_status say_absent(struct msi_comm *comm) {
     }
     if (st != MST_OK && st != MST_ERR_TIMEOUT) return st;
     st = msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
-                  "not all ranks of %s came in time; missing: %s", msi_comm_show(comm, -1, group, sizeof group),
+                  "not all ranks of %s came in time; missing: %s",
+                  msi_comm_show(comm, -1, group, sizeof group),
                   r < comm->size ? msi_comm_show(comm, r, who, sizeof who) : "none any more");
     return r < comm->size ? msi_blame(st, globals[r]) : st;
 }
 
-/* Waits for the endpoints of all ranks, and checks now and then whether those that are missing can come at all. */
+/* Waits for the endpoints of all ranks, and checks now and then whether those that are missing can come at
+ * all. */
 static mst_status wait_for_ports(struct msi_peers *peers, const struct mst_work *first,
                                  const struct msi_wait *wait) {
     struct msi_comm *comm = peers->comm;

@@ -1,4 +1,4 @@
-/* sockets.c - the connections with a rank of another host while they are being made. See sockets.h. */
+/* sockets.c - see sockets.h. */
 #include "wireup/sockets.h"
 #include "base/error.h"
 #include "transport/dial.h"
@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { BY_ITSELF = 4 }; /* sockets that a host has with another, unless MUSTER_SOCKETS_PER_PEER says how many */
+enum { BY_ITSELF = 4 }; /* sockets that a host has with another, unless a setting says how many */
 
 _Static_assert((int)MSI_HELLO_STREAMS_MOST <= (int)MSI_MULTI_SOCKET_MOST,
-               "whatever a hello says can be bundled");
+               "a link takes as many sockets as a hello can announce");
 
 struct socket {
     struct msi_link *link; /* NULL: not connected yet */
@@ -22,7 +22,7 @@ struct socket {
 
 struct msi_sockets {
     int n, ready;
-    /* Of the one that calls. */
+    /* Of the rank that connects. */
     struct msi_address to;
     struct msi_hello hello;
     struct socket sockets[];
@@ -34,7 +34,7 @@ static struct msi_sockets *new_sockets(int n) {
     return made;
 }
 
-/* Over loopback nothing limits a connection but the processor, and further ones only cost. */
+/* Over loopback only the processor limits a connection, and more connections only cost. */
 static bool on_this_machine(const struct msi_comm *comm, const char *address) {
     return !strncmp(address, "127.", 4) || !strcmp(address, "::1") ||
            !strcmp(address, comm->config.endpoint->address);

@@ -1,4 +1,4 @@
-/* wireup.c - a link with another rank. See wireup.h. */
+/* wireup.c - see wireup.h. */
 #include "wireup/wireup.h"
 #include "base/error.h"
 #include "wireup/sockets.h"
@@ -25,13 +25,14 @@ static mst_status open_shm(const struct msi_peers *peers, int slot, int side, st
     mst_status st = msi_link_open_shm(w->memory.base, side, wake, w, &w->link);
     if (st != MST_OK) msi_segment_close(&w->memory);
     if (st != MST_OK || !peers->comm->ranks.oversubscribed) return st;
-    /* Where ranks take turns on a processor, nothing is learnt from how long a message took, and turns are what counts. */
+    /* Oversubscribed ranks share a processor: the time of a message tells nothing about cma, and fewer
+     * switches count. */
     msi_link_shm_cma(w->link, MSI_CMA_MODE_NEVER);
     msi_link_shm_widen(w->link);
     return MST_OK;
 }
 
-/* Makes the link's memory and says on the region where it is. */
+/* Makes the link's memory and writes into the region where it is. */
 static mst_status offer(struct msi_peers *peers, int slot, enum msi_channel channel, struct msi_wireup *w) {
     mst_status st = msi_segment_make("muster-link", msi_link_shm_bytes(), &w->memory);
     if (st == MST_OK) st = open_shm(peers, slot, 0, w);
@@ -61,11 +62,11 @@ static mst_status accept(struct msi_peers *peers, int slot, enum msi_channel cha
 static bool is_accepted(const struct msi_peers *peers, int slot, enum msi_channel channel) {
     const struct msi_shm_region *region = peers->region;
     /* From accept. */
-    return atomic_load_explicit(&region->areas[slot].accepted[channel][region->rank],
-                                memory_order_acquire) != 0;
+    return atomic_load_explicit(&region->areas[slot].accepted[channel][region->rank], memory_order_acquire) !=
+           0;
 }
 
-/* The other side has mapped it: nobody needs the descriptor any more. */
+/* The other rank has mapped it: closes the descriptor. */
 static void settle(struct msi_wireup *w) {
     w->open = true;
     close(w->memory.fd);

@@ -85,14 +85,14 @@ static void mistakes(void) {
     char beyond[200];
     memset(beyond, 'x', sizeof beyond - 1);
     beyond[sizeof beyond - 1] = '\0';
-    refuse(beyond, MST_ERR_INVALID, "has 199 characters, which is more than any has (79)");
+    refuse(beyond, MST_ERR_INVALID, "has 199 characters; the limit is 79");
     CHECK(mst_backend_list(0, NULL, NULL, NULL, 0) && mst_backend_list(0, NULL, NULL, beyond, sizeof beyond));
     CHECK(!mst_backend_list(-1, NULL, NULL, NULL, 0) && !mst_backend_list(99, NULL, NULL, NULL, 0));
-    refuse("../native", MST_ERR_INVALID, "'../native' is no backend");
-    refuse("tpu:native", MST_ERR_INVALID, "'tpu:native' names no memory");
+    refuse("../native", MST_ERR_INVALID, "'../native' is not a valid name of a backend");
+    refuse("tpu:native", MST_ERR_INVALID, "'tpu:native' does not name a kind of memory");
     refuse("cuda:native", MST_ERR_INVALID, "'native' cannot serve memory of the device");
     refuse("native,minimal", MST_ERR_INVALID, "'native' and 'minimal' are for the same memory");
-    refuse("native,", MST_ERR_INVALID, "'' is no backend");
+    refuse("native,", MST_ERR_INVALID, "'' is not a valid name of a backend");
     mst_backend bad = own_table;
     bad.version = 99;
     CHECK(mst_backend_register(&bad) == MST_ERR_INVALID && strstr(mst_error(), "version 99"));

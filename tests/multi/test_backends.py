@@ -127,7 +127,7 @@ class Compositions(CollectiveTest):
 
     def test_without_messages(self):
         out = self.run_suite(3, "--quick", "--only", "scatter", env={"MUSTER_FORCE_FALLBACK": "scatter,send"})
-        self.assertIn("made of a broadcast of everything", out)
+        self.assertIn("composed of a broadcast of everything", out)
 
     def test_on_hosts(self):
         self.run_suite(3, *self.quick(3), hosts="aab", env={"MUSTER_FORCE_FALLBACK": "all_reduce,all_gather"})

@@ -94,7 +94,7 @@ class TheError(Report):
     def test_refused_call(self):
         rc, fields, text = self.report(2, RANK, "wrong")
         self.assertEqual((rc, fields["rank"]), (1, "1 (local rank 1)"), text)
-        self.assertRegex(fields["error"], r"\AMST_ERR_INVALID: dtype is 99, which is none; give one of ")
+        self.assertRegex(fields["error"], r"\AMST_ERR_INVALID: 99 is not a valid dtype; give one of ")
 
     def test_a_forked_child_is_not_the_rank(self):
         rc, fields, text = self.report(2, RANK, "forked")

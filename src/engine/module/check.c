@@ -1,4 +1,5 @@
-/* check.c - with MUSTER_CHECK, ranks exchange what they are about to call before each collective. See module.h. */
+/* check.c - with MUSTER_CHECK, ranks exchange what they are about to call before each collective. See
+ * module.h. */
 #include "base/error.h"
 #include "engine/module/module.h"
 
@@ -30,7 +31,8 @@ mst_status msi_module_compare(struct msi_module *m, const struct mst_work *work)
         if (h->seq == m->header.seq && h->hash == m->header.hash) continue;
         msi_fail(MST_ERR_MISMATCH, "all ranks of a group must make the same calls in the same order",
                  "as operation %llu of the group this rank called %s, but %s called %s",
-                 (unsigned long long)work->seq, msi_call_signature_show(&work->op.signature, ours, sizeof ours),
+                 (unsigned long long)work->seq,
+                 msi_call_signature_show(&work->op.signature, ours, sizeof ours),
                  msi_comm_show(comm, r, who, sizeof who),
                  msi_call_signature_show(&h->signature, theirs, sizeof theirs));
         return msi_blame(MST_ERR_MISMATCH, msi_comm_global(comm, r));

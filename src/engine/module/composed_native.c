@@ -1,7 +1,7 @@
 /*
- * composed_native.c - native as a backend. Used only with MUSTER_FORCE_FALLBACK: operations that native has are composed of
- * others, so that every composition can be run without another library. An inner communicator executes what the
- * compositions need; it reads the same descriptions.
+ * composed_native.c - native as a backend. Used only with MUSTER_FORCE_FALLBACK: operations that native has
+ * are composed of others, so that every composition can be run without another library. An inner communicator
+ * executes what the compositions need; it reads the same descriptions.
  */
 #include "base/error.h"
 #include "engine/engines.h"
@@ -55,7 +55,7 @@ static mst_status submit(mst_backend_engine *engine, mst_backend_op *op) {
     inner->call = msi_op_call_of(op->kind);
     inner->reducer = msi_kind_reduces(op->kind) ? msi_reducer_get(op->dtype, op->op) : NULL;
     if (op->tag < 0) inner->desc.tag = INT_MAX; /* programs number theirs from 0 up */
-    if (!msi_op_is_message(inner)) msi_op_sign(inner, engine->comm->size);
+    if (!msi_op_is_message(inner)) msi_op_sign(inner, &work->tail, engine->comm->size);
     op->request = work;
     return msi_comm_begin_here(work);
 }

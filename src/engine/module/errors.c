@@ -1,7 +1,7 @@
 /*
- * errors.c - which rank is to blame for a failure of a backend. Backends hardly know; the store does: which ranks died, which
- * failed and why, and what waiting ranks have called. A rank that fails reports it before it leaves: so ask first which ranks are
- * lost, then for failures. See module.h.
+ * errors.c - which rank is to blame for a failure of a backend. Backends hardly know; the store does: which
+ * ranks died, which failed and why, and what waiting ranks have called. A rank that fails reports it before
+ * it leaves: so ask first which ranks are lost, then for failures. See module.h.
  */
 #include "base/error.h"
 #include "comm/wait_reports.h"
@@ -17,7 +17,8 @@ static int find_lost(struct msi_comm *comm) {
     return -1;
 }
 
-/* A slot says that a rank is lost, or that the network failed: if somebody died, the store knows soon after. */
+/* A slot says that a rank is lost, or that the network failed: if somebody died, the store knows soon
+ * after. */
 static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *culprit) {
     void *context = comm->hooks.context;
     struct msi_words words;

@@ -47,8 +47,8 @@ static mst_status host_get(const mst_backend_host *host, const char *key, int64_
     char full[KEY_MAX];
     struct msi_str name = backend_key(module_of(host), key, full);
     struct msi_wait wait = {deadline, NULL};
-    /* A single request that waits ends when a rank is lost. Once the engine is open, waits find lost ranks themselves: then two requests
-     * are sent, which are not guarded. */
+    /* A single request that waits ends when a rank is lost. Once the engine is open, waits find lost ranks
+     * themselves: then two requests are sent, which are not guarded. */
     bool open = module_of(host)->made != NULL;
     struct msi_exchange both[] = {{.req = msi_read_request(name)},
                                   {.req = {.op = MSI_OP_WAIT_GET, .keys = &name, .n = 1}}};
@@ -120,16 +120,15 @@ static mst_status say_absent(struct msi_module *m) {
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", late > 1 ? ", " : "",
                                      msi_comm_show(comm, r, who, sizeof who));
     }
-    mst_status st =
-        msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
-                 "%d of %d ranks of %s came to open backend '%s' in time; missing: %s", comm->size - late,
-                 comm->size, msi_comm_show(comm, -1, group, sizeof group), m->table->name,
-                 late ? list : "none any more");
+    mst_status st = msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
+                             "%d of %d ranks of %s came to open backend '%s' in time; missing: %s",
+                             comm->size - late, comm->size, msi_comm_show(comm, -1, group, sizeof group),
+                             m->table->name, late ? list : "none any more");
     return first >= 0 ? msi_blame(st, msi_comm_global(comm, first)) : st;
 }
 
-/* Waits for a while, or until a rank reports a failure; the number is positive for a rank that arrives, and negative for one that
- * was counted before. */
+/* Waits for a while, or until a rank reports a failure; the number is positive for a rank that arrives,
+ * and negative for one that was counted before. */
 static mst_status wait_for_all(struct msi_module *m, const struct msi_wait *wait, int64_t number) {
     struct msi_comm *comm = m->comm;
     char key[KEY_MAX];

@@ -1,6 +1,6 @@
 /*
- * module.h - the engine of loaded backends (see <muster/backend.h>): submits the operations of a communicator to a backend's
- * engine, and composes those that the backend lacks.
+ * module.h - the engine of loaded backends (see <muster/backend.h>): submits the operations of a communicator
+ * to a backend's engine, and composes those that the backend lacks.
  *
  *   module.c    opens and closes it, and offers it the communicator's services
  *   run.c       collectives: one after the other, unless the backend keeps order itself
@@ -11,8 +11,9 @@
  *
  *  1. All ranks of the group come to open, with the same backend, before any slot of the backend is called.
  *  2. One composition is under way at a time, and nothing behind it in the queue.
- *  3. A failure ends the communicator, and the backend is aborted before the operations' buffers are given back. An operation
- *     that the backend can neither do nor compose fails alone: all ranks refuse it, and count it.
+ *  3. A failure ends the communicator, and the backend is aborted before the operations' buffers are given
+ *     back. An operation that the backend can neither do nor compose fails alone: all ranks refuse it, and
+ *     count it.
  */
 #ifndef MSI_ENGINE_MODULE_MODULE_H
 #define MSI_ENGINE_MODULE_MODULE_H
@@ -95,7 +96,8 @@ void msi_module_leave_streams(struct msi_module *module);
 
 /* Fails with the rank to blame for what a slot returned as its failure. *culprit is a group rank or -1. */
 mst_status msi_module_say(struct msi_comm *comm, mst_status status, int *culprit);
-/* Has a rank died, or reported a failure? Then ends the communicator, so that operations on streams end. Lets go of the lock. */
+/* Has a rank died, or reported a failure? Then ends the communicator, so that operations on streams end.
+ * Lets go of the lock. */
 void msi_module_watch_ranks(struct msi_module *module);
 
 /* Composes an all_gather of what the ranks are about to call; and fails if they differ. */

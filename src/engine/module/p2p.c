@@ -1,8 +1,8 @@
 /*
  * p2p.c - messages of a backend, all under way at a time. See module.h.
  *
- * A message of variable length travels as two messages of the same tag: its length, and then, unless that is 0, its body. The
- * calls that send or receive one block, so that no other message of theirs comes in between.
+ * A message of variable length travels as two messages of the same tag: its length, and then, unless that is
+ * 0, its body. The calls that send or receive one block, so that no other message of theirs comes in between.
  */
 #include "base/error.h"
 #include "engine/module/module.h"
@@ -90,8 +90,8 @@ static void tell_sender(struct msi_comm *comm, struct mst_work *work) {
     msi_comm_matched(work, from);
 }
 
-/* It failed alone, as at its deadline; the backend may be able to cancel it. Not if the length is there: the other rank expects the
- * body. */
+/* It failed alone, as at its deadline; the backend may be able to cancel it. Not if the length is there:
+ * the other rank expects the body. */
 static void withdraw(struct msi_module *m, struct mst_work *work) {
     bool half = work->op.variable && state_of(work)->body;
     if (work->begun && (half || !m->table->cancel || !m->table->cancel(m->made, &work->op.desc)))
@@ -117,8 +117,8 @@ static void begin_batch(struct msi_module *m) {
     struct msi_comm *comm = m->comm;
     struct mst_work *last = NULL;
     mst_status began = m->table->group_begin(m->made), ended = MST_OK;
-    for (struct msi_list *at = comm->ops.messages.next; at != &comm->ops.messages && comm->failure.status == MST_OK;
-         at = at->next) {
+    for (struct msi_list *at = comm->ops.messages.next;
+         at != &comm->ops.messages && comm->failure.status == MST_OK; at = at->next) {
         struct mst_work *work = msi_container(at, struct mst_work, node);
         if (work->begun || !work->batch || work->failure.status != MST_OK) continue;
         mst_status st = began == MST_OK ? begin(m, work) : began;
@@ -140,7 +140,8 @@ bool msi_module_advance_messages(struct msi_module *m) {
         struct mst_work *work = msi_container(at, struct mst_work, node);
         next = at->next;
         bool done = false;
-        if (!work->begun && work->batch && work->batch == comm->batch.current && m->table->group_begin) continue;
+        if (!work->begun && work->batch && work->batch == comm->batch.current && m->table->group_begin)
+            continue;
         if (comm->failure.status != MST_OK) {
             msi_module_abort(m);
             if (work->failure.status == MST_OK) work->failure = comm->failure;

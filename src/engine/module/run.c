@@ -1,5 +1,6 @@
 /*
- * run.c - collectives of a backend: those that it has are submitted as they are, the others are composed. See module.h.
+ * run.c - collectives of a backend: those that it has are submitted as they are, the others are composed. See
+ * module.h.
  *
  * Steps of a composition that do not depend on earlier ones are under way together.
  */
@@ -20,7 +21,8 @@ static mst_status start(struct msi_module *m, const struct mst_work *work, mst_b
     *done = false;
     if (job->stream) job->deadline = msi_deadline(work->timeout_ms);
     if (!runs_here(m, work, job)) return m->table->submit(m->made, job);
-    job->deadline = work->wait.deadline == MSI_NO_DEADLINE ? msi_deadline(work->timeout_ms) : work->wait.deadline;
+    job->deadline =
+        work->wait.deadline == MSI_NO_DEADLINE ? msi_deadline(work->timeout_ms) : work->wait.deadline;
     *done = true;
     return m->table->run(m->made, job);
 }
@@ -84,9 +86,10 @@ static void warn(const struct msi_module *m, const mst_backend_op *job) {
     uint32_t bit = 1u << job->kind;
     if (atomic_fetch_or_explicit(&said, bit, memory_order_relaxed) & bit) return;
     bool reduces = msi_kind_reduces(job->kind);
-    msi_log(backend, WARN, "backend '%s' lacks %s of %s%s%s as asked for; it is made of %s", m->table->name,
+    msi_log(backend, WARN, "backend '%s' lacks %s of %s%s%s in this form; composed of %s", m->table->name,
             msi_kind_text(job->kind), mst_dtype_name(job->dtype), reduces ? " with " : "",
-            reduces ? mst_op_name(job->op) : "", m->composer.words ? m->composer.words : "what it has");
+            reduces ? mst_op_name(job->op) : "",
+            m->composer.description ? m->composer.description : "what it has");
 }
 
 /* A barrier has no elements, and byte strings are in memory of the host. */
@@ -127,7 +130,8 @@ static mst_status begin_composed(struct msi_module *m, struct mst_work *work, bo
     return advance_steps(m, work, done);
 }
 
-/* An operation that has not begun may fail alone, if the program waits for it: of several coalesced ones it waits for the last. */
+/* An operation that has not begun may fail alone, if the program waits for it: of several coalesced ones
+ * it waits for the last. */
 static bool is_refused(const struct mst_work *work, mst_status status) {
     return !work->begun && !work->abandoned && (status == MST_ERR_UNSUPPORTED || status == MST_ERR_INVALID);
 }
@@ -139,14 +143,15 @@ void msi_module_fail(struct msi_module *m, struct mst_work *work, mst_status sta
         msi_module_scratch_reset(m);
         return;
     }
-    mst_status st = status == MST_ERR_TIMEOUT && !msi_op_is_message(&work->op) ? msi_comm_say_stalled(m->comm, work, &culprit)
-                                                           : msi_module_say(m->comm, status, &culprit);
+    mst_status st = status == MST_ERR_TIMEOUT && !msi_op_is_message(&work->op)
+                        ? msi_comm_say_stalled(m->comm, work, &culprit)
+                        : msi_module_say(m->comm, status, &culprit);
     msi_comm_fail(m->comm, work, st, culprit);
 }
 
 /*
- * Begins a batch together: the operation and those behind it that belong to it and that the backend has. All ranks batch the
- * same operations, since backends may reorder what begins together.
+ * Begins a batch together: the operation and those behind it that belong to it and that the backend has. All
+ * ranks batch the same operations, since backends may reorder what begins together.
  */
 static mst_status begin_batch(struct msi_module *m, struct mst_work *work) {
     struct msi_comm *comm = m->comm;
@@ -218,8 +223,8 @@ static void give_up_all(struct msi_module *m) {
 bool msi_module_advance(struct msi_module *m) {
     struct msi_comm *comm = m->comm;
     bool moved = false, done;
-    for (struct msi_list *at = comm->ops.queue.next, *next; at != &comm->ops.queue && comm->failure.status == MST_OK;
-         at = next) {
+    for (struct msi_list *at = comm->ops.queue.next, *next;
+         at != &comm->ops.queue && comm->failure.status == MST_OK; at = next) {
         struct mst_work *work = msi_container(at, struct mst_work, node);
         next = at->next;
         mst_status st = advance(m, work, &done);

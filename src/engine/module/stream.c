@@ -1,8 +1,8 @@
 /*
  * stream.c - operations that the program orders on a stream of its device. See module.h.
  *
- * They count as done once they are enqueued, and the program does not wait for them. Recorded ones are kept until the device
- * has executed them, since their time on the device is wanted.
+ * They count as done once they are enqueued, and the program does not wait for them. Recorded ones are kept
+ * until the device has executed them, since their time on the device is wanted.
  */
 #include "base/error.h"
 #include "engine/module/module.h"
@@ -20,7 +20,8 @@ static bool is_executed(struct msi_module *m, struct mst_work *work) {
     return true;
 }
 
-/* Ends the records of those that were executed, or never will be; all: of the others too, whose time is not known then. */
+/* Ends the records of those that were executed, or never will be; all: of the others too, whose time is
+ * not known then. */
 static void collect(struct msi_module *m, bool all) {
     struct msi_comm *comm = m->comm;
     for (struct msi_list *at = m->timed.next, *next; at != &m->timed; at = next) {

@@ -73,7 +73,8 @@ static void lay_blocks(struct msi_net_layout *layout, const struct msi_op *op, s
     enum msi_kind kind = request->kind;
     struct msi_blocks in = msi_op_in(op), out = msi_op_out(op);
     bool root = request->root == request->rank;
-    bool in_blocks = kind == MSI_KIND_SCATTER || kind == MSI_KIND_REDUCE_SCATTER || kind == MSI_KIND_ALL_TO_ALL;
+    bool in_blocks =
+        kind == MSI_KIND_SCATTER || kind == MSI_KIND_REDUCE_SCATTER || kind == MSI_KIND_ALL_TO_ALL;
     bool out_blocks = kind == MSI_KIND_ALL_GATHER || kind == MSI_KIND_ALL_TO_ALL || kind == MSI_KIND_GATHER;
     bool has_in = kind != MSI_KIND_SCATTER || root, has_out = kind != MSI_KIND_GATHER || root;
     layout->out = out_blocks && has_out ? output_of(layout, &out, n) : out.base;

@@ -1,10 +1,11 @@
 /*
- * net.c - the network engine: collectives among ranks on several hosts, as plans over links. Slots of comm/engine.h.
+ * net.c - the network engine: collectives among ranks on several hosts, as plans over links. Slots of
+ * comm/engine.h.
  *
- *  1. Links are made when a plan first needs them; the rank with the lower number connects. The first operation is over only
- *     when all ranks of this host have opened their region.
- *  2. In each operation, each link that the plan uses carries first a header that says what the sender called; a rank that
- *     called something else is found there.
+ *  1. Links are made when a plan first needs them; the rank with the lower number connects. The first
+ *     operation is over only when all ranks of this host have opened their region.
+ *  2. In each operation, each link that the plan uses carries first a header that says what the sender
+ *     called; a rank that called something else is found there.
  *  3. One collective is under w at a time, so that there is one plan, one run and one set of headers.
  */
 #include "base/error.h"
@@ -39,7 +40,8 @@ enum phase { IDLE, CONNECT, RUN };
 struct net {
     struct msi_native native;
     bool open;
-    struct msi_listener_wake wake; /* ends this rank's sleep: a rank has connected, or there is something else to wait for */
+    struct msi_listener_wake
+        wake; /* ends this rank's sleep: a rank has connected, or there is something else to wait for */
     struct msi_net_layout layout;
     struct msi_plan plan;
     struct msi_exec exec;
@@ -49,7 +51,8 @@ struct net {
     struct msi_cost_input cost_input;   /* … this input, … */
     const struct msi_planner *override; /* … if no other algorithm is asked for */
     const struct msi_planner *selected; /* whose plan it is */
-    /* Barriers that this rank has left before they were over; the first may be under w. The others count on them. */
+    /* Barriers that this rank has left before they were over; the first may be under w. The others count
+     * on them. */
     int left;
     struct mst_work barrier; /* all are like this one */
     struct peer *peers;      /* by rank */
@@ -74,7 +77,8 @@ static size_t op_bytes(const struct msi_comm *comm) {
     return sizeof(struct msi_p2p_request);
 }
 
-/* Leaves a barrier of which the other ranks need this rank's part: it is completed before the next operation. */
+/* Leaves a barrier of which the other ranks need this rank's part: it is completed before the next
+ * operation. */
 static void leave(struct mst_work *work) {
     struct net *net = net_of(work->comm);
     net->barrier = *work;
@@ -83,7 +87,8 @@ static void leave(struct mst_work *work) {
 
 static mst_status make_wake_fd(struct net *net) {
     struct msi_comm *comm = comm_of(net);
-    net->wake = (struct msi_listener_wake){.group = comm->number, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    net->wake =
+        (struct msi_listener_wake){.group = comm->number, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     if (net->wake.fd < 0) return msi_fail_errno(errno, "cannot make an eventfd");
     msi_listener_watch(comm->config.endpoint->listener, &net->wake);
     net->open = true;
@@ -151,7 +156,7 @@ static void write_header(const struct mst_work *work, uint64_t seq, unsigned cha
     msi_put_u64(&header, seq);
     msi_put_u64(&header, work->op.hash);
     msi_put_u32(&header, (uint32_t)s->kind | (uint32_t)s->dtype << 8 | (uint32_t)s->op << 16 |
-                           (uint32_t)s->flags << 24);
+                             (uint32_t)s->flags << 24);
     msi_put_u32(&header, (uint32_t)s->root);
     msi_put_u64(&header, s->count);
     msi_put_u32(&header, s->line);
@@ -165,9 +170,9 @@ static bool read_header(struct peer *p, const struct mst_work *work, uint64_t se
     same = msi_read_u64(&r) == work->op.hash && same;
     uint32_t kinds = msi_read_u32(&r);
     p->signature = (struct msi_call_signature){.kind = (uint8_t)kinds,
-                                          .dtype = (uint8_t)(kinds >> 8),
-                                          .op = (uint8_t)(kinds >> 16),
-                                          .flags = (uint8_t)(kinds >> 24)};
+                                               .dtype = (uint8_t)(kinds >> 8),
+                                               .op = (uint8_t)(kinds >> 16),
+                                               .flags = (uint8_t)(kinds >> 24)};
     p->signature.root = (int32_t)msi_read_u32(&r);
     p->signature.count = msi_read_u64(&r);
     p->signature.line = msi_read_u32(&r);
@@ -195,7 +200,8 @@ static void find_peers(struct net *net) {
     }
 }
 
-/* Does the present plan fit this request too? Counts that differ are borrowed: a plan with them is not used again. */
+/* Does the present plan fit this request too? Counts that differ are borrowed: a plan with them is not
+ * used again. */
 static bool can_reuse_plan(const struct net *net, const struct msi_request *request,
                            const struct msi_cost_input *input) {
     const struct msi_request *a = &net->plan.request;
@@ -203,8 +209,7 @@ static bool can_reuse_plan(const struct net *net, const struct msi_request *requ
     return net->planned && a->kind == request->kind && a->root == request->root &&
            a->count == request->count && a->in_place == request->in_place && !request->counts &&
            !request->to && q->raw_size == input->raw_size && q->acc_size == input->acc_size &&
-           q->deterministic == input->deterministic &&
-           net->override == input->tuning->algo.of[request->kind];
+           q->deterministic == input->deterministic && net->override == input->tuning->algo.of[request->kind];
 }
 
 static enum msi_advance make_plan(struct net *net, struct mst_work *work) {
@@ -215,9 +220,9 @@ static enum msi_advance make_plan(struct net *net, struct mst_work *work) {
     mst_status st = msi_net_layout_begin(&net->layout, op, &request);
     if (st != MST_OK) return msi_fault(work, st, -1, "out of memory");
     struct msi_cost_input input = {.tuning = comm->config.tuning,
-                                      .raw_size = element,
+                                   .raw_size = element,
                                    .acc_size = op->reducer ? op->reducer->acc_size : 1,
-                                      .deterministic = op->deterministic};
+                                   .deterministic = op->deterministic};
     if (can_reuse_plan(net, &request, &input)) return MSI_MOVED;
     struct msi_choice choice;
     msi_select(&input, &request, &choice);
@@ -241,7 +246,8 @@ static enum msi_advance begin(struct net *net, struct mst_work *work) {
     return MSI_MOVED;
 }
 
-/* Has that rank of this host not opened the region yet? Until it has, the rank that made the region must not leave. */
+/* Has that rank of this host not opened the region yet? Until it has, the rank that made the region must
+ * not leave. */
 static bool is_awaited(const struct msi_peers *peers, int rank) {
     int slot = peers->comm->ranks.slots[rank];
     return peers->region && !peers->all_here && slot >= 0 && !msi_shm_region_here(peers->region, slot);
@@ -307,7 +313,8 @@ static enum msi_advance check_headers(struct net *net, struct mst_work *work) {
     return all ? MSI_DONE : MSI_BLOCKED;
 }
 
-/* Also links that the plan has not come to yet: a head may lie there, and who sleeps on it would wake at once for ever. */
+/* Also links that the plan has not come to yet: a head may lie there, and who sleeps on it would wake at
+ * once for ever. */
 static bool move_bytes(struct net *net) {
     bool moved = msi_exec_advance(&net->exec);
     for (int r = 0; r < comm_of(net)->size; r++) {
@@ -344,8 +351,8 @@ static enum msi_advance advance(struct net *net, struct mst_work *work) {
 }
 
 /*
- * Has a rank that the plan expects nothing of called something else? So a mismatch is found where the ranks' plans do not even
- * meet, as with different roots.
+ * Has a rank that the plan expects nothing of called something else? So a mismatch is found where the ranks'
+ * plans do not even meet, as with different roots.
  */
 static bool overhear(struct mst_work *work) {
     struct net *net = net_of(work->comm);
@@ -476,7 +483,7 @@ const struct msi_engine msi_net_engine = {
     .open = open_engine,
     .close = close_engine,
     .begin = msi_native_begin,
-    .message_now = msi_native_message_now,
+    .message_now = msi_p2p_message_now,
     .progress = progress,
     .waits_for = waits_for,
     .missing = missing,

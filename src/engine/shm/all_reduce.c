@@ -1,5 +1,6 @@
 /*
- * all_reduce.c - large all_reduce and reduce on one host: every rank reduces its own part of the tensor, for all.
+ * all_reduce.c - large all_reduce and reduce on one host: every rank reduces its own part of the tensor, for
+ * all.
  *
  * Staged, chunk by chunk; three steps overlap, with one meeting of all ranks per chunk:
  *
@@ -8,11 +9,11 @@
  *   chunk t + 1                 stage            reduce
  *   chunk t + 2                                  stage
  *
- * Bytes per rank of a tensor of b bytes on n ranks: (n-1)/n b written to cells, b read to reduce, b/n written twice, (n-1)/n b
- * fetched. Rounds: chunks + 2.
+ * Bytes per rank of a tensor of b bytes on n ranks: (n-1)/n b written to cells, b read to reduce, b/n written
+ * twice, (n-1)/n b fetched. Rounds: chunks + 2.
  *
- * Direct, where the tensors of all ranks can be mapped: each rank reduces its part and writes the result into every tensor:
- * b read, b written, two meetings.
+ * Direct, where the tensors of all ranks can be mapped: each rank reduces its part and writes the result into
+ * every tensor: b read, b written, two meetings.
  */
 #include "engine/shm/shm_coll.h"
 
@@ -57,7 +58,8 @@ static void stage(const struct msi_shm_coll *coll, uint32_t round) {
     struct chunk c = chunk_at(coll, round);
     unsigned char *cell = stage_cell(coll, coll->region->rank, round);
     const char *in = coll->in.base + c.at * coll->in.element;
-    size_t own = part_start(coll, c.n, coll->region->rank), next = part_start(coll, c.n, coll->region->rank + 1);
+    size_t own = part_start(coll, c.n, coll->region->rank),
+           next = part_start(coll, c.n, coll->region->rank + 1);
     memcpy(cell, in, own * coll->in.element);
     memcpy(cell + next * coll->in.element, in + next * coll->in.element, (c.n - next) * coll->in.element);
 }
@@ -70,8 +72,7 @@ static void reduce_local(const struct msi_shm_coll *coll, uint32_t round) {
     for (int r = 0; r < coll->region->size; r++)
         coll->sources[r] = stage_cell(coll, r, round) + start * coll->in.element;
     coll->sources[me] = coll->in.base + at;
-    coll->reducer->reduce_local(result_cell(coll, me, round), wants_result(coll) ? coll->out.base + at : NULL,
-                              coll->sources, coll->region->size, n, &coll->scale);
+    msi_shm_reduce(coll, result_cell(coll, me, round), wants_result(coll) ? coll->out.base + at : NULL, n);
 }
 
 static void fetch(const struct msi_shm_coll *coll, uint32_t round) {
@@ -79,7 +80,8 @@ static void fetch(const struct msi_shm_coll *coll, uint32_t round) {
     for (int i = 1; i < coll->region->size; i++) {
         int r = (coll->region->rank + i) % coll->region->size;
         size_t start = part_start(coll, c.n, r), n = part_start(coll, c.n, r + 1) - start;
-        memcpy(coll->out.base + (c.at + start) * coll->in.element, result_cell(coll, r, round), n * coll->in.element);
+        memcpy(coll->out.base + (c.at + start) * coll->in.element, result_cell(coll, r, round),
+               n * coll->in.element);
     }
 }
 
@@ -139,15 +141,16 @@ static enum msi_advance reduce_direct(struct msi_shm_coll *coll) {
     size_t start = part_start(coll, total, me), end = part_start(coll, total, me + 1);
     size_t from = start + coll->drained * per;
     if (from >= end) return MSI_DONE;
-    size_t count = end - from < per ? end - from : per, at = from * coll->in.element, len = count * coll->in.element;
+    size_t count = end - from < per ? end - from : per, at = from * coll->in.element,
+           len = count * coll->in.element;
     if (map_all(coll, coll->sources, coll->targets, at, len) == MSI_FAILED) return MSI_FAILED;
-    if (msi_shm_check_in_place(coll) == MSI_FAILED) return MSI_FAILED; /* its memory must not be written any more */
+    if (msi_shm_check_in_place(coll) == MSI_FAILED)
+        return MSI_FAILED; /* its memory must not be written any more */
     coll->sources[me] = coll->in.base + at;
     coll->targets[me] = coll->out.base + at;
     /* The kernel fills one more output, unless it is an input too. */
     int second = n > 1 && coll->targets[(me + 1) % n] != coll->sources[(me + 1) % n] ? (me + 1) % n : -1;
-    coll->reducer->reduce_local(coll->targets[me], second >= 0 ? coll->targets[second] : NULL, coll->sources, n,
-                              count, &coll->scale);
+    msi_shm_reduce(coll, coll->targets[me], second >= 0 ? coll->targets[second] : NULL, count);
     for (int r = 0; r < n; r++)
         if (r != me && r != second) memcpy(coll->targets[r], coll->targets[me], len);
     coll->drained++;
@@ -164,7 +167,8 @@ static enum msi_advance advance_direct(struct msi_shm_coll *coll) {
         coll->peer = 0;
         coll->phase = MSI_SETTLE;
     }
-    bool all = all_reached(coll, offsetof(struct msi_area, drained), msi_rounds_done(coll->seq, MSI_ALL_ROUNDS));
+    bool all =
+        all_reached(coll, offsetof(struct msi_area, drained), msi_rounds_done(coll->seq, MSI_ALL_ROUNDS));
     return all ? MSI_DONE : MSI_BLOCKED;
 }
 
@@ -193,7 +197,8 @@ static enum msi_advance announce(struct msi_shm_coll *coll) {
     struct msi_slot *slot = msi_shm_slot(coll, region->rank);
     slot->direct.in = coll->in_where;
     slot->direct.out = coll->out_where;
-    msi_shm_announce(coll, slot, coll->in_where.number && coll->out_where.number ? MSI_SLOT_DIRECT : MSI_SLOT_BIG);
+    msi_shm_announce(coll, slot,
+                     coll->in_where.number && coll->out_where.number ? MSI_SLOT_DIRECT : MSI_SLOT_BIG);
     coll->phase = MSI_MEET;
     return MSI_MOVED;
 }
@@ -216,6 +221,7 @@ static bool waits_for(const struct msi_shm_coll *coll, int rank) {
 
 /* Memory from mst_alloc is reduced in place, by all ranks into all outputs. */
 static void share_both(struct msi_shm_coll *coll) {
+    coll->out_where.number = 0;
     bool same = coll->in.base == coll->out.base;
     if (coll->dst_rank >= 0 || (!same && msi_blocks_overlap(&coll->in, &coll->out, coll->in.each))) return;
     coll->in_where = msi_arena_find(coll->in.base, coll->in.each);
@@ -223,7 +229,9 @@ static void share_both(struct msi_shm_coll *coll) {
 }
 
 void msi_shm_all_reduce(struct msi_shm_coll *coll) {
-    size_t n = (size_t)coll->region->size, most = (MSI_BIG_CELLS - 4 * GRAIN * coll->in.element) * n / (2 * n + 2);
+    msi_shm_set_blocks(coll);
+    size_t n = (size_t)coll->region->size,
+           most = (MSI_BIG_CELLS - 4 * GRAIN * coll->in.element) * n / (2 * n + 2);
     coll->advance = advance;
     coll->waits_for = waits_for;
     coll->seq = coll->region->seq + 1;

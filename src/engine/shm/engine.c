@@ -13,7 +13,7 @@ static size_t state_bytes(const struct msi_comm *comm) {
 }
 
 static size_t op_bytes(const struct msi_comm *comm) {
-    return sizeof(union msi_shm_op) + 4 * (size_t)comm->size * sizeof(void *);
+    return sizeof(struct msi_shm_op) + 4 * (size_t)comm->size * sizeof(void *);
 }
 
 static mst_status open_engine(struct msi_comm *comm, const struct mst_work *first,
@@ -37,12 +37,9 @@ struct shape {
     bool parts, src_is_root, dst_is_root;
 };
 static const struct shape shapes[MST_KIND_COUNT] = {
-    [MST_KIND_BROADCAST] = {.src_is_root = true},
-    [MST_KIND_SCATTER] = {.src_is_root = true, .parts = true},
-    [MST_KIND_GATHER] = {.dst_is_root = true},
-    [MST_KIND_REDUCE] = {.dst_is_root = true},
-    [MST_KIND_REDUCE_SCATTER] = {.parts = true},
-    [MST_KIND_ALL_TO_ALL] = {.parts = true},
+    [MST_KIND_BROADCAST] = {.src_is_root = true}, [MST_KIND_SCATTER] = {.src_is_root = true, .parts = true},
+    [MST_KIND_GATHER] = {.dst_is_root = true},    [MST_KIND_REDUCE] = {.dst_is_root = true},
+    [MST_KIND_REDUCE_SCATTER] = {.parts = true},  [MST_KIND_ALL_TO_ALL] = {.parts = true},
 };
 
 /* Sets where each of the blocks of different lengths begins, unless they are listed. */
@@ -56,36 +53,41 @@ static void set_starts(struct msi_blocks *blocks, size_t *starts, int n) {
     blocks->starts = starts;
 }
 
-void msi_shm_coll_init(struct msi_shm_coll *coll, struct mst_work *work) {
-    const struct msi_op *op = &work->op;
-    const struct shape *shape = &shapes[op->desc.kind];
-    struct msi_comm *comm = work->comm;
-    size_t n = (size_t)comm->size;
-    void **room = (void **)((union msi_shm_op *)work->state + 1);
+void msi_shm_set_blocks(struct msi_shm_coll *coll) {
+    coll->uneven = msi_op_is_uneven(&coll->work->op);
+    coll->in = msi_op_in(&coll->work->op);
+    coll->out = msi_op_out(&coll->work->op);
+    if (!coll->uneven) return;
+    set_starts(&coll->in, coll->in_starts, coll->region->size);
+    set_starts(&coll->out, coll->out_starts, coll->region->size);
+}
+
+static void op_init(struct mst_work *work) {
+    struct msi_shm_coll *coll = msi_shm_coll_of(work);
+    size_t n = (size_t)work->comm->size;
+    void **room = (void **)((struct msi_shm_op *)work->state + 1);
     coll->work = work;
-    coll->region = msi_native(comm)->peers.region;
-    coll->parts = shape->parts;
-    coll->nothing = op->desc.kind == MST_KIND_BARRIER;
-    coll->uneven = msi_op_is_uneven(op);
-    coll->src_rank = shape->src_is_root ? op->desc.root : -1;
-    coll->dst_rank = shape->dst_is_root ? op->desc.root : -1;
-    coll->reducer = op->reducer;
-    coll->scale = (struct msi_reduce_scale){op->desc.factor, comm->size};
-    coll->in_where.number = coll->out_where.number = 0;
     coll->sources = (const void **)(uintptr_t)room;
     coll->targets = room + n;
     coll->in_starts = (size_t *)(void *)(room + 2 * n);
     coll->out_starts = (size_t *)(void *)(room + 3 * n);
-    coll->in = msi_op_in(op);
-    coll->out = msi_op_out(op);
-    if (!coll->uneven) return;
-    set_starts(&coll->in, coll->in_starts, comm->size);
-    set_starts(&coll->out, coll->out_starts, comm->size);
+}
+
+/* Derives the shape of the exchange from the operation. */
+static void derive(struct msi_shm_coll *coll) {
+    const mst_backend_op *desc = &coll->work->op.desc;
+    const struct shape *shape = &shapes[desc->kind];
+    coll->region = msi_native(coll->work->comm)->peers.region;
+    coll->parts = shape->parts;
+    coll->src_rank = shape->src_is_root ? desc->root : -1;
+    coll->dst_rank = shape->dst_is_root ? desc->root : -1;
+    coll->in_where.number = 0;
 }
 
 /*
- * Up to so many bytes each rank reduces all of an all_reduce by itself, which takes one meeting of the ranks instead of four,
- * but work that grows with their number. Measured: 128 KiB with 2 ranks, and a quarter with twice as many.
+ * Up to so many bytes each rank reduces all of an all_reduce by itself, which takes one meeting of the ranks
+ * instead of four, but work that grows with their number. Measured: 128 KiB with 2 ranks, and a quarter with
+ * twice as many.
  */
 static size_t flat_most(int ranks) {
     return ((size_t)512 << 10) / ((size_t)ranks * (size_t)ranks);
@@ -104,7 +106,7 @@ static enum msi_advance try_now(struct mst_work *work) {
     struct msi_shm_coll *coll = msi_shm_coll_of(work);
     if (!msi_native(comm)->peers.all_here || !msi_list_empty(&comm->ops.queue) || is_large_reduction(work))
         return MSI_BLOCKED;
-    msi_shm_coll_init(coll, work);
+    derive(coll);
     if (!msi_shm_begin_now(coll)) return MSI_BLOCKED;
     enum msi_advance got = msi_shm_look_now(coll);
     for (uint32_t left = msi_comm_spins(comm); got == MSI_BLOCKED && left > 0; left--) {
@@ -122,7 +124,7 @@ static enum msi_advance step(struct mst_work *work) {
     struct msi_shm_coll *coll = msi_shm_coll_of(work);
     struct msi_peers *peers = &msi_native(work->comm)->peers;
     if (!work->begun) {
-        msi_shm_coll_init(coll, work);
+        derive(coll);
         if (is_large_reduction(work))
             msi_shm_all_reduce(coll);
         else
@@ -157,9 +159,10 @@ static const struct msi_call_signature *signature_of(const struct mst_work *work
     return &msi_native(work->comm)->peers.region->areas[rank].slots[seq % MSI_SLOTS].signature;
 }
 
-/* The rank that another blames for its failure, and what that one called, if it was something else than the others. */
-static const char *show_blamed(const struct msi_comm *comm, int rank, uint64_t seq, mst_status status, char *out,
-                               size_t size) {
+/* The rank that another blames for its failure, and what that one called, if it was something else than
+ * the others. */
+static const char *show_blamed(const struct msi_comm *comm, int rank, uint64_t seq, mst_status status,
+                               char *out, size_t size) {
     char what[200];
     const struct msi_shm_region *region = msi_native(comm)->peers.region;
     const struct msi_slot *slot = &region->areas[rank].slots[seq % MSI_SLOTS];
@@ -192,13 +195,14 @@ static void fail_as(struct msi_comm *comm, int rank, uint64_t gave_up) {
         comm->hooks.say_lost(context, culprit);
     } else {
         bool other = blamed_rank != rank && (blamed_rank != comm->rank || status == MST_ERR_MISMATCH);
-        msi_fail(status, "look at that rank's own message; the group must be recreated",
-                 "%s gave up %s (%s%s%s) while this rank was in %s", msi_comm_show(comm, rank, who, sizeof who),
-                 message ? "a message" : msi_call_signature_show(&slot->signature, what, sizeof what),
-                 mst_status_text(status), other ? ": " : "",
-                 other ? show_blamed(comm, blamed_rank, seq, status, blamed, sizeof blamed) : "",
-                 msi_op_is_message(&own->op) ? own->op.name
-                                             : msi_call_signature_show(&own->op.signature, here, sizeof here));
+        msi_fail(
+            status, "look at that rank's own message; the group must be recreated",
+            "%s gave up %s (%s%s%s) while this rank was in %s", msi_comm_show(comm, rank, who, sizeof who),
+            message ? "a message" : msi_call_signature_show(&slot->signature, what, sizeof what),
+            mst_status_text(status), other ? ": " : "",
+            other ? show_blamed(comm, blamed_rank, seq, status, blamed, sizeof blamed) : "",
+            msi_op_is_message(&own->op) ? own->op.name
+                                        : msi_call_signature_show(&own->op.signature, here, sizeof here));
     }
     msi_comm_fail(comm, own, status, culprit);
     if (comm->failure.status == MST_OK) comm->failure = own->failure; /* the group has failed elsewhere */
@@ -233,8 +237,8 @@ static void accept_links(struct msi_comm *comm) {
 }
 
 /*
- * In a barrier that this rank has announced, a rank that has not come yet; else -1. The last by number: ranks tend to come in
- * order, and then no rank is woken before all are there.
+ * In a barrier that this rank has announced, a rank that has not come yet; else -1. The last by number: ranks
+ * tend to come in order, and then no rank is woken before all are there.
  */
 static int awaited(const struct msi_comm *comm, const struct mst_work *work) {
     if (!work || work->op.desc.kind != MST_KIND_BARRIER || !work->begun) return -1;
@@ -274,11 +278,12 @@ static uint64_t count(const struct msi_comm *comm) {
 const struct msi_engine msi_shm_engine = {
     .state_bytes = state_bytes,
     .op_bytes = op_bytes,
+    .op_init = op_init,
     .open = open_engine,
     .close = close_engine,
     .begin = msi_native_begin,
     .try_now = try_now,
-    .message_now = msi_native_message_now,
+    .message_now = msi_p2p_message_now,
     .progress = progress,
     .waits_for = waits_for,
     .missing = missing,

@@ -8,7 +8,8 @@ enum {
     CHUNK = 64 << 10,
     CHUNK_OF_MEDIUM = 16 << 10, /* so that a medium message is cut into several rounds that overlap */
     MEDIUM = 256 << 10,
-    /* Below, copying into a cell costs less than waiting for the readers: bytes of a block, and of all blocks. */
+    /* Below, copying into a cell costs less than waiting for the readers: bytes of a block, and of all
+     * blocks. */
     DIRECT_FROM = 4 << 10,
     DIRECT_OVER = 8 << 10,
     ROUNDS_MOST = MSI_ALL_ROUNDS - 1,
@@ -21,7 +22,8 @@ static bool publishes(const struct msi_shm_coll *coll, int rank) {
 enum msi_advance msi_shm_check_in_place(struct msi_shm_coll *coll) {
     msi_fence_reads();
     for (int rank = 0; rank < coll->region->size; rank++) {
-        if (rank == coll->region->rank || !publishes(coll, rank)) continue; /* has not announced, or needs not */
+        if (rank == coll->region->rank || !publishes(coll, rank))
+            continue; /* has not announced, or needs not */
         if (msi_shm_slot(coll, rank)->mode != MSI_SLOT_DIRECT) continue;
         /* From announce_failure (engine.c), before the call returns there. */
         if (atomic_load_explicit(&coll->region->areas[rank].gave_up, memory_order_acquire))
@@ -31,7 +33,8 @@ enum msi_advance msi_shm_check_in_place(struct msi_shm_coll *coll) {
 }
 
 enum msi_advance msi_shm_differs(struct msi_shm_coll *coll, int rank) {
-    if ((uint32_t)atomic_load_explicit(&msi_shm_slot(coll, rank)->flag, memory_order_relaxed) != coll->work->op.hash)
+    if ((uint32_t)atomic_load_explicit(&msi_shm_slot(coll, rank)->flag, memory_order_relaxed) !=
+        coll->work->op.hash)
         return msi_fault(coll->work, MST_ERR_MISMATCH, rank, "ranks called different things");
     uint64_t seq = 0;
     int other = msi_shm_region_verify(coll->region, coll->seq, &seq);
@@ -68,8 +71,8 @@ static size_t longest(const struct msi_shm_coll *coll) {
 
 /* Bytes that blocks are cut into; the same on all ranks, and a multiple of every element size. */
 static size_t chunk_for(const struct msi_shm_coll *coll) {
-    size_t len =
-        coll->parts || coll->src_rank == coll->region->rank || coll->src_rank < 0 ? coll->in.each : coll->out.each;
+    size_t len = coll->parts || coll->src_rank == coll->region->rank || coll->src_rank < 0 ? coll->in.each
+                                                                                           : coll->out.each;
     size_t most = !coll->uneven && len <= MEDIUM ? CHUNK_OF_MEDIUM : CHUNK;
     size_t fitting = MSI_BIG_CELLS / 4 / msi_shm_blocks(coll) / 64 * 64;
     return fitting < most ? fitting : most;
@@ -112,7 +115,7 @@ static void choose_mode(struct msi_shm_coll *coll) {
     size_t len = longest(coll), all = len * msi_shm_blocks(coll);
     bool layout_known = !coll->parts || !coll->uneven; /* else only big cells have blocks at known offsets */
     coll->chunk = chunk_for(coll);
-    if (coll->nothing || !publishes(coll, coll->region->rank))
+    if (msi_shm_is_barrier(coll) || !publishes(coll, coll->region->rank))
         coll->mode = MSI_SLOT_NOTHING;
     else if (coll->in_where.number)
         coll->mode = MSI_SLOT_DIRECT;
@@ -163,7 +166,7 @@ static void stage_first(struct msi_shm_coll *coll, struct msi_slot *slot) {
 /* Copies this rank's block for itself. */
 static void copy_own(const struct msi_shm_coll *coll) {
     int me = coll->region->rank;
-    if (coll->reducer || coll->nothing || !publishes(coll, me) || !reads(coll)) return;
+    if (coll->work->op.reducer || msi_shm_is_barrier(coll) || !publishes(coll, me) || !reads(coll)) return;
     const char *from = coll->parts ? msi_block(&coll->in, me) : coll->in.base;
     char *to = coll->src_rank < 0 ? msi_block(&coll->out, me) : coll->out.base;
     size_t len = coll->parts ? msi_block_len(&coll->in, me) : coll->in.each;
@@ -173,7 +176,8 @@ static void copy_own(const struct msi_shm_coll *coll) {
 static enum msi_advance announce(struct msi_shm_coll *coll) {
     struct msi_shm_region *region = coll->region;
     if (coll->rounds > ROUNDS_MOST)
-        return msi_fault(coll->work, MST_ERR_LIMIT, -1, "blocks of so many bytes are too large for so many ranks");
+        return msi_fault(coll->work, MST_ERR_LIMIT, -1,
+                         "blocks of so many bytes are too large for so many ranks");
     if (!msi_shm_region_may_announce(region, coll->seq)) return MSI_BLOCKED;
     if (coll->mode == MSI_SLOT_BIG && !msi_shm_big_free(region)) return MSI_BLOCKED;
     struct msi_slot *slot = msi_shm_slot(coll, region->rank);
@@ -189,7 +193,8 @@ static enum msi_advance announce(struct msi_shm_coll *coll) {
 static bool fill_next(struct msi_shm_coll *coll) {
     if (coll->mode != MSI_SLOT_BIG || coll->filled >= coll->rounds) return false;
     uint32_t n = cells(coll), round = coll->filled;
-    if (round >= n && !readers_reached(coll->region, coll->dst_rank, msi_rounds_done(coll->seq, round - n + 1)))
+    if (round >= n &&
+        !readers_reached(coll->region, coll->dst_rank, msi_rounds_done(coll->seq, round - n + 1)))
         return false;
     struct msi_area *own = msi_shm_region_own(coll->region);
     size_t cell = round % n * coll->chunk * msi_shm_blocks(coll);
@@ -201,7 +206,7 @@ static bool fill_next(struct msi_shm_coll *coll) {
 
 /* How many bytes the block that this rank reads from another has. */
 static size_t expected(const struct msi_shm_coll *coll, int rank) {
-    if (coll->reducer || coll->src_rank >= 0) return coll->out.each;
+    if (coll->work->op.reducer || coll->src_rank >= 0) return coll->out.each;
     return msi_block_len(&coll->out, rank);
 }
 
@@ -212,7 +217,8 @@ static bool lengths_agree(struct msi_shm_coll *coll, int rank) {
     return lens[coll->region->rank] == expected(coll, rank);
 }
 
-/* Address of what a rank has published for this one, of a round that is there; NULL if that makes no sense. */
+/* Address of what a rank has published for this one, of a round that is there; NULL if that makes no
+ * sense. */
 static const char *source(struct msi_shm_coll *coll, int rank, uint32_t round) {
     const struct msi_area *area = &coll->region->areas[rank];
     const struct msi_slot *slot = msi_shm_slot(coll, rank);
@@ -227,8 +233,8 @@ static const char *source(struct msi_shm_coll *coll, int rank, uint32_t round) {
     case MSI_SLOT_BIG:
         return (const char *)area->big + (round % cells(coll) * msi_shm_blocks(coll) + part) * coll->chunk;
     case MSI_SLOT_DIRECT:
-        base =
-            msi_shm_map(coll, rank, &slot->direct.in, coll->parts ? (size_t)coll->region->rank * len : 0, len);
+        base = msi_shm_map(coll, rank, &slot->direct.in, coll->parts ? (size_t)coll->region->rank * len : 0,
+                           len);
         return base ? base + (size_t)round * coll->chunk : NULL;
     default:
         return NULL;
@@ -239,9 +245,10 @@ static const char *source(struct msi_shm_coll *coll, int rank, uint32_t round) {
 static enum msi_advance meet(struct msi_shm_coll *coll, int rank) {
     enum msi_advance seen = msi_shm_see(coll, rank);
     if (seen != MSI_MOVED) return seen;
-    if (coll->nothing) return MSI_MOVED;
+    if (msi_shm_is_barrier(coll)) return MSI_MOVED;
     if (!lengths_agree(coll, rank))
-        return msi_fault(coll->work, MST_ERR_MISMATCH, rank,
+        return msi_fault(
+            coll->work, MST_ERR_MISMATCH, rank,
             "what the one sends, by its .in_splits, is not what the other expects, by its .out_splits");
     enum msi_slot_mode mode = msi_shm_slot(coll, rank)->mode;
     uint32_t rounds = rounds_for(coll, expected(coll, rank), mode);
@@ -276,10 +283,10 @@ static size_t piece(const struct msi_shm_coll *coll, int rank, size_t *at) {
 
 static enum msi_advance read_one(struct msi_shm_coll *coll, int rank) {
     size_t at, len = piece(coll, rank, &at);
-    if (coll->nothing || len == 0) return MSI_MOVED;
+    if (msi_shm_is_barrier(coll) || len == 0) return MSI_MOVED;
     const char *from = source(coll, rank, coll->drained);
     if (!from) return msi_fault(coll->work, MST_ERR_SYSTEM, rank, "what it published cannot be mapped");
-    if (coll->reducer)
+    if (coll->work->op.reducer)
         coll->sources[rank] = from;
     else
         memcpy((coll->src_rank < 0 ? msi_block(&coll->out, rank) : coll->out.base) + at, from, len);
@@ -291,11 +298,11 @@ static void reduce_local(struct msi_shm_coll *coll) {
     size_t at = 0, len = coll->region->size > 1 ? piece(coll, any, &at) : coll->out.each;
     if (len == 0) return;
     coll->sources[me] = (coll->parts ? msi_block(&coll->in, me) : coll->in.base) + at;
-    coll->reducer->reduce_local(coll->out.base + at, NULL, coll->sources, coll->region->size, len / coll->in.element,
-                              &coll->scale);
+    msi_shm_reduce(coll, coll->out.base + at, NULL, len / coll->in.element);
 }
 
-/* Reads the present round from all source ranks, beginning with the next rank so that not all read from one. */
+/* Reads the present round from all source ranks, beginning with the next rank so that not all read from
+ * one. */
 static enum msi_advance drain_round(struct msi_shm_coll *coll) {
     struct msi_shm_region *region = coll->region;
     for (; coll->peer < region->size; coll->peer++) {
@@ -306,7 +313,7 @@ static enum msi_advance drain_round(struct msi_shm_coll *coll) {
         if (coll->src_rank >= 0) break;
     }
     if (coll->drained == 0 && (coll->src_rank < 0 || region->size == 2)) msi_shm_all_came(coll);
-    if (coll->reducer && (coll->to_drain || region->size == 1)) reduce_local(coll);
+    if (coll->work->op.reducer && (coll->to_drain || region->size == 1)) reduce_local(coll);
     if (coll->must_tell && msi_shm_check_in_place(coll) == MSI_FAILED) return MSI_FAILED;
     coll->drained++;
     coll->peer = 1;
@@ -344,8 +351,9 @@ static enum msi_advance advance(struct msi_shm_coll *coll) {
     if (got == MSI_MOVED && coll->phase == MSI_MOVE) got = move(coll);
     if (got == MSI_MOVED && coll->phase == MSI_SETTLE) {
         /* A buffer that is read in place must not change before all have read it. */
-        bool settled = coll->mode != MSI_SLOT_DIRECT ||
-                       readers_reached(coll->region, coll->dst_rank, msi_rounds_done(coll->seq, MSI_ALL_ROUNDS));
+        bool settled =
+            coll->mode != MSI_SLOT_DIRECT ||
+            readers_reached(coll->region, coll->dst_rank, msi_rounds_done(coll->seq, MSI_ALL_ROUNDS));
         got = settled ? MSI_DONE : MSI_BLOCKED;
     }
     return got;
@@ -366,20 +374,22 @@ static bool waits_for(const struct msi_shm_coll *coll, int rank) {
 }
 
 /*
- * Memory from mst_alloc is read in place. Exceptions: a buffer that this rank writes while others still read it, as in a
- * reduction that every rank makes for itself and in an in-place all_to_all; and a small broadcast, which the root copies
- * faster than it would wait for the readers.
+ * Memory from mst_alloc is read in place. Exceptions: a buffer that this rank writes while others still read
+ * it, as in a reduction that every rank makes for itself and in an in-place all_to_all; and a small
+ * broadcast, which the root copies faster than it would wait for the readers.
  */
 bool msi_shm_share_input(struct msi_shm_coll *coll) {
-    size_t bytes = coll->in.each * (coll->parts ? (size_t)coll->region->size : 1);
-    if (coll->in.each < DIRECT_FROM || bytes <= DIRECT_OVER) return false;
-    bool one_place = !coll->uneven && !coll->in.list;
-    bool reduces_all = coll->reducer && !coll->parts && coll->dst_rank < 0;
-    bool onto_itself = coll->parts && !coll->reducer && msi_blocks_overlap(&coll->in, &coll->out, bytes);
+    const mst_backend_op *d = &coll->work->op.desc;
+    size_t each = d->count * d->element, bytes = each * (coll->parts ? (size_t)coll->region->size : 1);
+    if (each < DIRECT_FROM || bytes <= DIRECT_OVER) return false;
+    struct msi_blocks in = msi_op_in(&coll->work->op), out = msi_op_out(&coll->work->op);
+    bool one_place = !coll->uneven && !in.list;
+    bool reduces_all = coll->work->op.reducer && !coll->parts && coll->dst_rank < 0;
+    bool onto_itself = coll->parts && !coll->work->op.reducer && msi_blocks_overlap(&in, &out, bytes);
     bool broadcasts_little = coll->src_rank >= 0 && !coll->parts && bytes <= MSI_SMALL_CELL;
     if (!one_place || reduces_all || onto_itself || broadcasts_little || !publishes(coll, coll->region->rank))
         return false;
-    coll->in_where = msi_arena_find(coll->in.base, bytes);
+    coll->in_where = msi_arena_find(in.base, bytes);
     return coll->in_where.number != 0;
 }
 
@@ -391,6 +401,7 @@ void msi_shm_exchange(struct msi_shm_coll *coll) {
     coll->filled = coll->drained = coll->to_drain = 0;
     coll->peer = 1;
     coll->must_tell = false;
+    msi_shm_set_blocks(coll);
     if (!coll->in_where.number) msi_shm_share_input(coll); /* else msi_shm_begin_now has */
     choose_mode(coll);
 }

@@ -1,8 +1,8 @@
 /*
  * shm_coll.h - collectives among the ranks of one host, through the region that they share.
  *
- * Nearly all are one thing, an exchange: some ranks publish their input, all of it or a part for each reader, and some ranks
- * read what was published and copy or reduce it.
+ * Nearly all are one thing, an exchange: some ranks publish their input, all of it or a part for each reader,
+ * and some ranks read what was published and copy or reduce it.
  *
  *                    src rank     layout   dst rank  action
  *   broadcast        root         whole    all       copy
@@ -15,12 +15,13 @@
  *   reduce_scatter   all          parts    all       reduce
  *   barrier          all          nothing  all       -
  *
- * What is published is in the slot itself, in a small cell, in big cells that are filled and drained round by round, or stays
- * in place if it is memory that the others can map. Reductions are always in rank order, by the rank that needs the result or
- * once for all: every rank gets the same bits.
+ * What is published is in the slot itself, in a small cell, in big cells that are filled and drained round by
+ * round, or stays in place if it is memory that the others can map. Reductions are always in rank order, by
+ * the rank that needs the result or once for all: every rank gets the same bits.
  *
- * An operation is advanced until it is done and never blocks. Bytes moved per rank, n ranks, p bytes published: p in and the p
- * of every source rank out; one transfer of a cache line per source rank for what fits into a slot.
+ * An operation is advanced until it is done and never blocks. Bytes moved per rank, n ranks, p bytes
+ * published: p in and the p of every source rank out; one transfer of a cache line per source rank for what
+ * fits into a slot.
  */
 #ifndef MSI_ENGINE_SHM_SHM_COLL_H
 #define MSI_ENGINE_SHM_SHM_COLL_H
@@ -49,17 +50,17 @@ struct msi_shm_coll {
     struct msi_shm_region *region;
 
     /* Derived from the operation. */
-    bool parts;              /* a part for each reader is published, else the whole */
-    bool nothing;            /* barrier */
-    bool uneven;             /* the blocks differ in length */
-    int src_rank;            /* the rank that publishes; -1: all */
-    int dst_rank;            /* the rank that reads; -1: all */
-    struct msi_blocks in;    /* whole: one block; parts: a block for each reader */
-    struct msi_blocks out;   /* copy: a block for each source rank, where there are several; reduce: one block */
-    const struct msi_reducer *reducer; /* NULL: copy */
-    struct msi_reduce_scale scale;
+    bool parts;   /* a part for each reader is published, else the whole */
+    int src_rank; /* the rank that publishes; -1: all */
+    int dst_rank; /* the rank that reads; -1: all */
+    /* By msi_shm_set_blocks; the fast path does without. */
+    bool uneven;          /* the blocks differ in length */
+    struct msi_blocks in; /* whole: one block; parts: a block for each reader */
+    struct msi_blocks
+        out; /* copy: a block for each source rank, where there are several; reduce: one block */
 
-    /* Where in (and for a large all_reduce out) are, if the others may use them in place until the operation is over. */
+    /* Where in (and for a large all_reduce out) are, if the others may use them in place until the
+     * operation is over. */
     struct msi_where in_where, out_where;
 
     uint64_t seq;
@@ -77,18 +78,18 @@ struct msi_shm_coll {
     size_t *in_starts, *out_starts;
 };
 
-/* The state of an operation, and the arrays of a collective behind it. */
-union msi_shm_op {
+/* The state of an operation; the arrays of a collective are behind it. */
+struct msi_shm_op {
+    struct msi_p2p_request message; /* first: p2p/ expects it there */
     struct msi_shm_coll coll;
-    struct msi_p2p_request message;
 };
 
 static inline struct msi_shm_coll *msi_shm_coll_of(const struct mst_work *work) {
-    return &((union msi_shm_op *)work->state)->coll;
+    return &((struct msi_shm_op *)work->state)->coll;
 }
 
-/* Derives what is needed from the operation. */
-void msi_shm_coll_init(struct msi_shm_coll *coll, struct mst_work *work);
+/* Sets uneven, in and out. */
+void msi_shm_set_blocks(struct msi_shm_coll *coll);
 
 /* Begins an exchange, as the region's next operation. */
 void msi_shm_exchange(struct msi_shm_coll *coll);
@@ -96,11 +97,13 @@ void msi_shm_exchange(struct msi_shm_coll *coll);
 void msi_shm_all_reduce(struct msi_shm_coll *coll);
 
 /*
- * The fast path for small exchanges: announces the exchange, if all that this rank publishes fits into a slot or a small cell
- * and the slot is free, without looking whether another rank has come. False: nothing has happened.
+ * The fast path for small exchanges: announces the exchange, if all that this rank publishes fits into a slot
+ * or a small cell and the slot is free, without looking whether another rank has come. False: nothing has
+ * happened.
  */
 bool msi_shm_begin_now(struct msi_shm_coll *coll);
-/* Reads what is there of it. MSI_DONE, MSI_BLOCKED or MSI_FAILED; MSI_MOVED: it is more than can be read at once. */
+/* Reads what is there of it. MSI_DONE, MSI_BLOCKED or MSI_FAILED; MSI_MOVED: it is more than can be read
+ * at once. */
 enum msi_advance msi_shm_look_now(struct msi_shm_coll *coll);
 /* Continues what msi_shm_begin_now has begun as an exchange. */
 void msi_shm_resume(struct msi_shm_coll *coll);
@@ -111,6 +114,15 @@ int msi_shm_missing(const struct msi_shm_region *region, uint64_t seq, int *rank
 /* The rest is for this folder. */
 static inline struct msi_slot *msi_shm_slot(const struct msi_shm_coll *coll, int rank) {
     return &coll->region->areas[rank].slots[coll->seq % MSI_SLOTS];
+}
+static inline bool msi_shm_is_barrier(const struct msi_shm_coll *coll) {
+    return coll->work->op.desc.kind == MST_KIND_BARRIER;
+}
+/* Reduces so many elements of coll->sources, one array per rank; copy may be NULL. */
+static inline void msi_shm_reduce(const struct msi_shm_coll *coll, void *out, void *copy, size_t count) {
+    const struct msi_op *op = &coll->work->op;
+    struct msi_reduce_scale scale = {op->desc.factor, coll->region->size};
+    op->reducer->reduce_local(out, copy, coll->sources, coll->region->size, count, &scale);
 }
 /* The address of another rank's memory; NULL if it cannot be mapped. */
 static inline void *msi_shm_map(const struct msi_shm_coll *coll, int rank, const struct msi_where *where,
@@ -130,8 +142,8 @@ static inline size_t msi_shm_part(const struct msi_shm_coll *coll, int src_rank,
 /* Have all readers read what this rank last put into its big cells? */
 bool msi_shm_big_free(const struct msi_shm_region *region);
 /*
- * Fails if a rank whose memory is used in place has failed: its program may use that memory again, and what was read there may
- * be anything. Must be called after reading.
+ * Fails if a rank whose memory is used in place has failed: its program may use that memory again, and what
+ * was read there may be anything. Must be called after reading.
  */
 enum msi_advance msi_shm_check_in_place(struct msi_shm_coll *coll);
 /* Announces the operation, in a slot whose payload is there. */

@@ -1,40 +1,57 @@
 /*
  * small.c - the fast path for small exchanges. See shm_coll.h.
  *
- * An exchange that takes 0.1 us from one processor to another must not be slowed by bookkeeping: here it is announced and read
- * with no other state than the number of the operation and how many ranks were seen. If a rank is late or has more than fits
- * into a small cell, exchange.c continues.
+ * An exchange that takes 0.1 us from one processor to another must not be slowed by bookkeeping: here it is
+ * announced and read with no other state than the number of the operation and how many ranks were seen. If a
+ * rank is late or has more than fits into a small cell, exchange.c continues.
  */
 #include "engine/shm/shm_coll.h"
 
 #include <string.h>
 
 static bool publishes(const struct msi_shm_coll *coll) {
-    return !coll->nothing && (coll->src_rank < 0 || coll->src_rank == coll->region->rank);
+    return !msi_shm_is_barrier(coll) && (coll->src_rank < 0 || coll->src_rank == coll->region->rank);
 }
 
 static bool reads(const struct msi_shm_coll *coll) {
     return coll->dst_rank < 0 || coll->dst_rank == coll->region->rank;
 }
 
+/* Bytes of a block, all of which have the same length here. */
+static size_t block_bytes(const struct msi_shm_coll *coll) {
+    return coll->work->op.desc.count * coll->work->op.desc.element;
+}
+
+/* Where the block of a source rank goes. */
+static char *target(const struct msi_shm_coll *coll, int rank, size_t each) {
+    const mst_backend_op *d = &coll->work->op.desc;
+    if (coll->src_rank >= 0) return d->out;
+    return d->out_list ? d->out_list[rank] : (char *)d->out + (size_t)rank * each;
+}
+
 /* Writes what the others read. */
-static void put(const struct msi_shm_coll *coll, unsigned char *to) {
-    size_t each = coll->in.each;
+static void put(const struct msi_shm_coll *coll, unsigned char *to, size_t each) {
+    const char *in = coll->work->op.desc.in;
+    int me = coll->region->rank;
     if (each == 0) return;
     if (!coll->parts) {
-        memcpy(to, coll->in.base, each);
+        memcpy(to, in, each);
         return;
     }
     for (int r = 0; r < coll->region->size; r++)
-        if (r != coll->region->rank)
-            memcpy(to + msi_shm_part(coll, coll->region->rank, r) * each, coll->in.base + (size_t)r * each, each);
+        if (r != me) memcpy(to + msi_shm_part(coll, me, r) * each, in + (size_t)r * each, each);
+}
+
+/* This rank's input for itself. */
+static const char *own_input(const struct msi_shm_coll *coll, size_t each) {
+    const char *in = coll->work->op.desc.in;
+    return coll->parts ? in + (size_t)coll->region->rank * each : in;
 }
 
 /* Copies this rank's block for itself. */
-static void keep(const struct msi_shm_coll *coll) {
-    size_t me = (size_t)coll->region->rank, each = coll->in.each;
-    const char *from = coll->parts ? coll->in.base + me * each : coll->in.base;
-    char *to = coll->src_rank < 0 ? msi_block(&coll->out, (int)me) : coll->out.base;
+static void keep(const struct msi_shm_coll *coll, size_t each) {
+    const char *from = own_input(coll, each);
+    char *to = target(coll, coll->region->rank, each);
     if (each && from != to) memcpy(to, from, each);
 }
 
@@ -42,8 +59,10 @@ bool msi_shm_begin_now(struct msi_shm_coll *coll) {
     struct msi_shm_region *region = coll->region;
     uint64_t seq = region->seq + 1;
     bool gives = publishes(coll);
-    size_t all = coll->in.each * msi_shm_blocks(coll);
-    if (coll->uneven || coll->in.list || (gives && (all > MSI_SMALL_CELL || msi_shm_share_input(coll)))) return false;
+    size_t each = block_bytes(coll), all = each * msi_shm_blocks(coll);
+    if (msi_op_is_uneven(&coll->work->op) || coll->work->op.desc.in_list ||
+        (gives && (all > MSI_SMALL_CELL || msi_shm_share_input(coll))))
+        return false;
     if (seq >= region->synced + MSI_SLOTS && !msi_shm_region_may_announce(region, seq)) return false;
     coll->seq = seq;
     coll->peer = 1;
@@ -51,11 +70,12 @@ bool msi_shm_begin_now(struct msi_shm_coll *coll) {
     enum msi_slot_mode mode = !gives                    ? MSI_SLOT_NOTHING
                               : all <= MSI_SLOT_PAYLOAD ? MSI_SLOT_INLINE
                                                         : MSI_SLOT_SMALL;
-    if (gives)
-        put(coll,
-            mode == MSI_SLOT_INLINE ? slot->bytes : msi_shm_region_own(region)->small[seq % MSI_SMALL_CELLS]);
+    if (gives) {
+        unsigned char *cell = msi_shm_region_own(region)->small[seq % MSI_SMALL_CELLS];
+        put(coll, mode == MSI_SLOT_INLINE ? slot->bytes : cell, each);
+    }
     msi_shm_announce(coll, slot, mode);
-    if (gives && !coll->reducer && reads(coll)) keep(coll);
+    if (gives && !coll->work->op.reducer && reads(coll)) keep(coll, each);
     return true;
 }
 
@@ -68,16 +88,9 @@ static const unsigned char *find(const struct msi_shm_coll *coll, int rank, size
     return coll->region->areas[rank].small[coll->seq % MSI_SMALL_CELLS] + at;
 }
 
-static void reduce_local(const struct msi_shm_coll *coll) {
-    int me = coll->region->rank;
-    coll->sources[me] = coll->parts ? coll->in.base + (size_t)me * coll->in.each : coll->in.base;
-    coll->reducer->reduce_local(coll->out.base, NULL, coll->sources, coll->region->size, coll->out.each / coll->in.element,
-                              &coll->scale);
-}
-
 enum msi_advance msi_shm_look_now(struct msi_shm_coll *coll) {
     const struct msi_shm_region *region = coll->region;
-    size_t len = coll->nothing ? 0 : coll->out.each;
+    size_t len = block_bytes(coll); /* 0 of a barrier */
     if (!reads(coll) || coll->src_rank == region->rank) return MSI_DONE;
     for (; coll->peer < region->size; coll->peer++) {
         int next = region->rank + coll->peer, rank = next < region->size ? next : next - region->size;
@@ -86,14 +99,17 @@ enum msi_advance msi_shm_look_now(struct msi_shm_coll *coll) {
         if (seen != MSI_MOVED) return seen;
         const unsigned char *from = len ? find(coll, rank, len) : NULL;
         if (len && !from) return MSI_MOVED;
-        if (len && coll->reducer)
+        if (len && coll->work->op.reducer)
             coll->sources[rank] = from;
         else if (len)
-            memcpy(coll->src_rank < 0 ? msi_block(&coll->out, rank) : coll->out.base, from, len);
+            memcpy(target(coll, rank, len), from, len);
         if (coll->src_rank >= 0) break;
     }
     if (coll->src_rank < 0 || region->size == 2) msi_shm_all_came(coll);
-    if (len && coll->reducer) reduce_local(coll);
+    if (!len || !coll->work->op.reducer) return MSI_DONE;
+    const mst_backend_op *d = &coll->work->op.desc;
+    coll->sources[region->rank] = own_input(coll, len);
+    msi_shm_reduce(coll, d->out, NULL, d->count);
     return MSI_DONE;
 }
 
