@@ -8,15 +8,11 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 import tempfile
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "multi"), str(HERE.parent / "tools")]
-
-from test_netns import NAMES, open_namespaces  # noqa: E402
-from tool import MUSTER, Running, ToolTest, default_signals, is_alive, wait_until  # noqa: E402
+from harness import MUSTER, ToolProcess, ToolTest, default_signals, is_alive, wait_until
+from test_netns import NAMES, open_namespaces
 
 PORT = 29400
 BUILD = os.environ.get("MUSTER_BUILD_DIR", "build")
@@ -45,7 +41,7 @@ class NodesInNamespaces(ToolTest):
             preexec_fn=default_signals,
         )
         self.processes.append(process)
-        return Running(process)
+        return ToolProcess(process)
 
     def nodes(self, *args, **options):
         return [self.node(space, *args, **options) for space in NAMES]

@@ -4,7 +4,7 @@ import json
 import re
 import unittest
 
-from tool import ToolTest
+from harness import ToolTest
 
 THREE = """\
 mesh dp=2,pp=2,tp=2: 8 ranks

@@ -3,7 +3,7 @@
 import re
 import unittest
 
-from tool import ToolTest
+from harness import ToolTest
 
 
 class InfoPlan(ToolTest):

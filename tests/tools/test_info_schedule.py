@@ -13,7 +13,7 @@ import termios
 import unittest
 import xml.etree.ElementTree as xml
 
-from tool import ToolTest
+from harness import ToolTest
 
 SOURCE = pathlib.Path(os.environ.get("MUSTER_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent.parent))
 

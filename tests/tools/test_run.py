@@ -14,7 +14,7 @@ import tempfile
 import termios
 import unittest
 
-from tool import MUSTER, Gate, ToolTest, default_signals, is_alive, lines_of, wait_until, without_pidfd
+from harness import MUSTER, Gate, ToolTest, default_signals, is_alive, lines_of, wait_until, without_pidfd
 
 
 def wait_a_moment():
@@ -78,9 +78,9 @@ class Environment(ToolTest):
         self.assertEqual([line for line in lines_of(out) if line.startswith("[0] A=")], ["[0] A=2"])
 
     def test_almost_empty_environment(self):
-        mark = ("--env", "TOOL_TEST_MARK")
+        mark = ("--env", "TEST_MARK")
         env = self.variables(2, "--no-env", *mark, "--env", "MORE=1", OTHER="x", OMP_NUM_THREADS="7", LC_ALL="C")[1]
-        for name in ("PATH", "RANK", "MASTER_PORT", "TOOL_TEST_MARK", "MORE", "LC_ALL"):
+        for name in ("PATH", "RANK", "MASTER_PORT", "TEST_MARK", "MORE", "LC_ALL"):
             self.assertIn(name, env)
         self.assertNotIn("OTHER", env)
         self.assertEqual(env["OMP_NUM_THREADS"], "1")

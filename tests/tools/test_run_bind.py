@@ -3,7 +3,7 @@
 import os
 import unittest
 
-from tool import ToolTest, default_signals, lines_of
+from harness import ToolTest, default_signals, lines_of
 
 OWN = ("sh", "-c", "grep Cpus_allowed_list /proc/$$/status")
 

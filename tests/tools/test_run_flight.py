@@ -9,7 +9,7 @@ import signal
 import tempfile
 import unittest
 
-from tool import MUSTER, ToolTest, wait_until
+from harness import MUSTER, ToolTest, wait_until
 
 RANK = os.path.join(os.path.dirname(MUSTER), "tests", "flight_rank")
 

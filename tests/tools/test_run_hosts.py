@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 from sshd import SshTest
-from tool import ToolTest, is_alive, lines_of, wait_until
+from harness import ToolTest, is_alive, lines_of, wait_until
 
 STAND_IN = """\
 #!/bin/sh

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 from sshd import SshTest
-from tool import MUSTER, lines_of, wait_until
+from harness import MUSTER, lines_of, wait_until
 
 
 class Jobs(SshTest):

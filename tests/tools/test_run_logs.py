@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-from tool import ToolTest, default_signals, lines_of, wait_until
+from harness import ToolTest, default_signals, lines_of, wait_until
 
 BOTH = "echo out $RANK; echo err $RANK >&2"
 

@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from tool import Gate, ToolTest, is_alive, wait_until
+from harness import Gate, ToolTest, is_alive, wait_until
 
 SHOW = 'echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE node $GROUP_RANK/$GROUP_WORLD_SIZE try $TORCHELASTIC_RESTART_COUNT"'
 BUILD = os.environ.get("MUSTER_BUILD_DIR", "build")

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from tool import DEADLINE, MUSTER, Gate, ToolTest, lines_of
+from harness import DEADLINE, MUSTER, Gate, ToolTest, lines_of
 from test_run_torch import REASON
 
 RANK = os.path.join(os.path.dirname(MUSTER), "tests", "rank_state_rank")

@@ -7,7 +7,7 @@ import socket
 import tempfile
 import unittest
 
-from tool import ToolTest, wait_until
+from harness import ToolTest, wait_until
 
 RUNS = 100
 GENERATIONS = 60

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from tool import DEADLINE, MUSTER, ToolTest, wait_until
+from harness import DEADLINE, MUSTER, ToolTest, wait_until
 
 
 def has_socket(pid):

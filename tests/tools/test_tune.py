@@ -5,7 +5,7 @@ import re
 import tempfile
 import unittest
 
-from tool import MUSTER, ToolTest
+from harness import MUSTER, ToolTest
 
 BRIEF = ("-r", "1", "-s", "0.0005")
 

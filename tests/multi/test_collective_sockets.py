@@ -1,10 +1,10 @@
-"""Every communication call against a naive reference, over several connections between two ranks."""
+"""Every communication call against a naive reference, with several sockets for each pair of ranks."""
 
 from collective_kit import CollectiveTest
-from ranks import main
+from harness import main
 
 
-class Streams(CollectiveTest):
+class Sockets(CollectiveTest):
     def test_three(self):
         self.run_hosts("aabb", env={"MUSTER_TCP_STREAMS": 3})
 

@@ -1,27 +1,28 @@
-/* shut.c - see shut.h. It is never used: opening is all that it comes to. */
-#include "shut.h"
+/* failing_backend.c - see failing_backend.h. No operation is ever submitted to it. */
+#include "failing_backend.h"
 
 #include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static int shut_rank;
+static int failing_rank;
 
 static bool probe(char *text, size_t capacity) {
-    snprintf(text, capacity, "a door");
+    snprintf(text, capacity, "a backend that one rank cannot open");
     return true;
 }
-static const mst_backend_capability *rows(void) {
+static const mst_backend_capability *capabilities(void) {
     static const mst_backend_capability all[] = {{.kinds = 1u << MST_KIND_SEND | 1u << MST_KIND_RECV}, {0}};
     return all;
 }
-static mst_status open_it(const mst_backend_host *host, mst_backend_engine **engine,
-                          mst_backend_traits *traits) {
+static mst_status open_engine(const mst_backend_host *host, mst_backend_engine **engine,
+                              mst_backend_traits *traits) {
     (void)traits;
-    if (host->world_rank == shut_rank)
-        return host->fail(host, MST_ERR_SYSTEM, -1, "open it", "the door is shut");
-    *engine = (mst_backend_engine *)(void *)&shut_rank;
+    if (host->world_rank == failing_rank)
+        return host->fail(host, MST_ERR_SYSTEM, -1, "expected by the test",
+                          "this rank cannot open the backend");
+    *engine = (mst_backend_engine *)(void *)&failing_rank;
     return MST_OK;
 }
 static mst_status submit(mst_backend_engine *engine, mst_backend_op *op) {
@@ -42,25 +43,25 @@ static void end(mst_backend_engine *engine) {
 static const mst_backend table = {
     .version = MST_BACKEND_VERSION,
     .size = sizeof table,
-    .name = "shut",
-    .title = "a door",
+    .name = "failing",
+    .title = "a backend that one rank cannot open",
     .probe = probe,
-    .rows = rows,
-    .open = open_it,
+    .rows = capabilities,
+    .open = open_engine,
     .submit = submit,
     .progress = progress,
     .abort = end,
     .close = end,
 };
 
-mst_group *make_shut(int rank) {
+mst_group *new_failing_group(int rank) {
     mst_group *group = NULL;
     int ranks[64], n = mst_get_world_size(NULL);
     assert(n <= 64);
     for (int i = 0; i < n; i++) ranks[i] = i;
-    shut_rank = rank;
+    failing_rank = rank;
     mst_status st = mst_backend_register(&table);
-    if (st == MST_OK) st = mst_new_group(ranks, n, &group, .backend = "shut");
+    if (st == MST_OK) st = mst_new_group(ranks, n, &group, .backend = "failing");
     if (st != MST_OK) fprintf(stderr, "%s\n", mst_error());
     return group;
 }

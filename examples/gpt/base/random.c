@@ -1,5 +1,5 @@
 /* random.c - splitmix64 as a hash of (stream, index). */
-#include "nn/random.h"
+#include "base/random.h"
 
 #include <math.h>
 
@@ -24,7 +24,7 @@ double gpt_random_uniform(uint64_t stream, uint64_t index) {
     return (double)(gpt_random_bits(stream, index) >> 11) * 0x1p-53;
 }
 
-/* Box and Muller's way, with both uniform numbers from one draw. */
+/* Box-Muller; both uniform numbers come from one draw. */
 double gpt_random_normal(uint64_t stream, uint64_t index) {
     uint64_t bits = gpt_random_bits(stream, index);
     double u = ((double)(bits >> 32) + 1) * 0x1p-32, v = (double)(bits & 0xffffffffu) * 0x1p-32;

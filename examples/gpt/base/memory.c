@@ -1,5 +1,5 @@
 /* memory.c - see memory.h. */
-#include "nn/memory.h"
+#include "base/memory.h"
 
 #include <muster/muster.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ void gpt_memory_share(void) {
     shared = true;
 }
 
-void *gpt_memory_take(size_t bytes) {
+void *gpt_memory_alloc(size_t bytes) {
     void *block = NULL;
     if (shared) return mst_alloc(bytes, &block) == MST_OK ? block : NULL;
     if (bytes > SIZE_MAX - ALIGNMENT) return NULL;
@@ -22,7 +22,7 @@ void *gpt_memory_take(size_t bytes) {
     return block;
 }
 
-void gpt_memory_give(void *block) {
+void gpt_memory_free(void *block) {
     if (shared)
         mst_free(block);
     else
