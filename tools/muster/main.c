@@ -2,7 +2,7 @@
  * main.c - the muster program: finds the sub-command and hands over. Each sub-command is a file of its own
  * and owns everything from there on.
  */
-#include "cli/nearest.h"
+#include "base/nearest.h"
 #include "commands.h"
 
 #include <muster/version.h>
@@ -38,7 +38,7 @@ static void print_help(FILE *to) {
 }
 
 static int unknown(const char *name) {
-    const char *near = nearest_name(name, commands, N_COMMANDS, sizeof commands[0]);
+    const char *near = msi_nearest(name, commands, N_COMMANDS, sizeof commands[0]);
     const char *kind = name[0] == '-' ? "option" : "command";
 
     if (near != NULL && name[0] != '-')

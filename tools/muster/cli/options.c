@@ -4,7 +4,7 @@
  */
 #include "cli/options.h"
 
-#include "cli/nearest.h"
+#include "base/nearest.h"
 #include "cli/text.h"
 #include "commands.h"
 
@@ -130,7 +130,7 @@ static int answer_help(const struct parser *p) {
 
 static int unknown_long(const struct parser *p, const char *name) {
     const struct opt_command *c = p->command;
-    const char *near = nearest_name(name, c->options, c->n_options, sizeof c->options[0]);
+    const char *near = msi_nearest(name, c->options, c->n_options, sizeof c->options[0]);
 
     if (near == NULL) return opt_mistake(c, "unknown option '--%s'; try '%s --help'", name, c->name);
     return opt_mistake(c, "unknown option '--%s'; did you mean '--%s'?", name, near);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/settings.h"
+#include "base/units.h"
 #include "coll/cost/select.h"
 #include "commands.h"
 
@@ -50,25 +51,9 @@ static bool read_bytes(const char *text, size_t *bytes) {
     return true;
 }
 
-static const char *show_bytes(double bytes, char text[32]) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    int unit = 0;
-    for (; bytes >= 1024 && unit < 4; unit++) bytes /= 1024;
-    snprintf(text, 32, bytes == (double)(long)bytes ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
-    return text;
-}
-
-static const char *show_time(double seconds, char text[32]) {
-    if (seconds < 1e-3)
-        snprintf(text, 32, "%.1f us", seconds * 1e6);
-    else
-        snprintf(text, 32, seconds < 1 ? "%.1f ms" : "%.2f s", seconds < 1 ? seconds * 1e3 : seconds);
-    return text;
-}
-
 static void print_candidates(const struct msi_cost_input *input, const struct msi_request *request,
                              const struct msi_choice *choice) {
-    char time[32], moved[32], out[32];
+    char time[MSI_UNITS_TEXT], moved[MSI_UNITS_TEXT], out[MSI_UNITS_TEXT];
     double raw = (double)input->raw_size, acc = (double)input->acc_size;
     printf("  %-14s %10s %7s %9s %15s %15s\n", "algorithm", "predicted", "rounds", "messages", "busiest rank",
            "leave a host");
@@ -81,9 +66,9 @@ static void print_candidates(const struct msi_cost_input *input, const struct ms
         if (c.refuses)
             printf("%s\n", c.refuses);
         else
-            printf("%10s %7.0f %9.0f %15s %15s\n", show_time(c.seconds, time), f->rounds, f->messages,
-                   show_bytes(f->raw * raw + f->acc * acc, moved),
-                   show_bytes(f->host_raw * raw + f->host_acc * acc, out));
+            printf("%10s %7.0f %9.0f %15s %15s\n", msi_seconds_text(c.seconds, time), f->rounds, f->messages,
+                   msi_bytes_text(f->raw * raw + f->acc * acc, moved),
+                   msi_bytes_text(f->host_raw * raw + f->host_acc * acc, out));
     }
 }
 
@@ -113,10 +98,10 @@ static int print_step(const struct msi_plan *plan, const struct msi_step *s) {
 }
 
 static void print_steps(const struct msi_plan *plan, const struct msi_cost_input *input) {
-    char raw[32], acc[32];
+    char raw[MSI_UNITS_TEXT], acc[MSI_UNITS_TEXT];
     printf("\nrank %d: %u step%s, scratch %s raw and %s accumulated\n", plan->request.rank, plan->n,
-           plan->n == 1 ? "" : "s", show_bytes((double)(plan->scratch[MSI_RAW] * input->raw_size), raw),
-           show_bytes((double)(plan->scratch[MSI_ACC] * input->acc_size), acc));
+           plan->n == 1 ? "" : "s", msi_bytes_text((double)(plan->scratch[MSI_RAW] * input->raw_size), raw),
+           msi_bytes_text((double)(plan->scratch[MSI_ACC] * input->acc_size), acc));
     for (uint32_t i = 0; i < plan->n; i++) {
         printf("%5u  ", i);
         int width = print_step(plan, &plan->steps[i]), shown = 0;
@@ -133,16 +118,16 @@ static void print_steps(const struct msi_plan *plan, const struct msi_cost_input
 static int print_plan(const struct msi_cost_input *input, struct msi_request *request, const char *element) {
     struct msi_choice choice;
     struct msi_plan plan = {0};
-    char text[32];
+    char text[MSI_UNITS_TEXT];
     msi_select(input, request, &choice);
     request->chunk = choice.chunk;
     printf("%s of %s (%zu x %s) among %d ranks on %d host%s\n\n", msi_coll_name(request->kind),
-           show_bytes((double)(request->count * input->raw_size), text), request->count, element,
+           msi_bytes_text((double)(request->count * input->raw_size), text), request->count, element,
            request->size, request->hosts.n, request->hosts.n == 1 ? "" : "s");
     print_candidates(input, request, &choice);
     printf("\nchosen: %s (%s)", choice.planner->name, choice.why);
     if (choice.chunk && choice.chunk < request->count)
-        printf(", in pieces of up to %s", show_bytes((double)(choice.chunk * input->raw_size), text));
+        printf(", in pieces of up to %s", msi_bytes_text((double)(choice.chunk * input->raw_size), text));
     printf("\n");
     if (request->hosts.n == 1)
         printf(

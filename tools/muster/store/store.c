@@ -2,7 +2,7 @@
  * store.c - "muster store": picks the action, opens the store and hands over. Runs on the main thread; a
  * signal handler fires the cancellation that every call is given, which ends any wait.
  */
-#include "cli/nearest.h"
+#include "base/nearest.h"
 #include "commands.h"
 #include "store/actions.h"
 
@@ -172,7 +172,7 @@ int cmd_store(int argc, char **argv) {
     for (size_t i = 0; i < store_n_actions; i++)
         if (strcmp(name, store_actions[i].name) == 0)
             return run_action(&store_actions[i], argc - 1, argv + 1);
-    const char *near = nearest_name(name, store_actions, store_n_actions, sizeof store_actions[0]);
+    const char *near = msi_nearest(name, store_actions, store_n_actions, sizeof store_actions[0]);
     if (near != NULL)
         fprintf(stderr, "muster store: unknown action '%s'; did you mean '%s'?\n", name, near);
     else

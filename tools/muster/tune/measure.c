@@ -1,5 +1,5 @@
 /* measure.c - every algorithm at every size, in turn. See tune.h. */
-#include "bench/median.h"
+#include "base/median.h"
 #include "group/world.h"
 #include "os/clock.h"
 #include "tune/tune.h"
@@ -123,7 +123,7 @@ mst_status tune_measure(struct tune *tune, const struct msi_model *model) {
             st = measure(tune, &tune->points[i], meeting, round);
     }
     for (int i = 0; i < tune->n; i++)
-        tune->points[i].seconds = bench_median(tune->points[i].samples, tune->rounds);
+        tune->points[i].seconds = msi_median(tune->points[i].samples, tune->rounds);
     *tuning = before;
     return st;
 }

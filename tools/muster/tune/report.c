@@ -1,17 +1,9 @@
 /* report.c - what was measured, and what the prices make of it, for people. See tune.h. */
 #include "tune/tune.h"
 
-#include <stdio.h>
+#include "base/units.h"
 
-static const char *show_bytes(size_t bytes, char text[24]) {
-    if (bytes < 1024)
-        snprintf(text, 24, "%zu B", bytes);
-    else if (bytes < 1 << 20)
-        snprintf(text, 24, "%zu KiB", bytes >> 10);
-    else
-        snprintf(text, 24, "%zu MiB", bytes >> 20);
-    return text;
-}
+#include <stdio.h>
 
 static void print_choice(const struct tune_point *chosen, const struct tune_point *best) {
     double regret = chosen->seconds / best->seconds;
@@ -24,12 +16,12 @@ static void print_choice(const struct tune_point *chosen, const struct tune_poin
 static void print_row(const struct tune *tune, const struct msi_model *before, const struct msi_model *after,
                       enum msi_kind kind, int size) {
     const struct tune_point *was, *is, *best;
-    char text[24];
+    char text[MSI_UNITS_TEXT];
     tune_regret(tune, before, kind, size, &was, &best);
     tune_regret(tune, after, kind, size, &is, &best);
     if (!best) return;
     printf("%-15s %8s  %-14s %10.1f us", size == 0 ? msi_coll_name(kind) : "",
-           show_bytes(tune_sizes[size], text), best->planner->name, best->seconds * 1e6);
+           msi_bytes_text((double)tune_sizes[size], text), best->planner->name, best->seconds * 1e6);
     print_choice(was, best);
     print_choice(is, best);
     printf("\n");
@@ -38,12 +30,12 @@ static void print_row(const struct tune *tune, const struct msi_model *before, c
 /* Every algorithm: what it took, and what the prices say. */
 static void print_all(const struct tune *tune, const struct msi_model *before,
                       const struct msi_model *after) {
-    char text[24];
+    char text[MSI_UNITS_TEXT];
     printf("%-15s %-14s %8s %12s %12s %12s\n", "", "", "", "measured", "by default", "by these");
     for (int i = 0; i < tune->n; i++) {
         const struct tune_point *p = &tune->points[i];
         printf("%-15s %-14s %8s %9.1f us %9.1f us %9.1f us\n", msi_coll_name(p->planner->kind),
-               p->planner->name, show_bytes(tune_sizes[p->size], text), p->seconds * 1e6,
+               p->planner->name, msi_bytes_text((double)tune_sizes[p->size], text), p->seconds * 1e6,
                tune_price(p, before) * 1e6, tune_price(p, after) * 1e6);
     }
     printf("\n");

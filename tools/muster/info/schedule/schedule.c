@@ -2,7 +2,7 @@
 #include "info/schedule/schedule.h"
 
 #include "base/error.h"
-#include "cli/nearest.h"
+#include "base/nearest.h"
 #include "commands.h"
 
 #include <errno.h>
@@ -171,7 +171,7 @@ static int write_svg(const struct opt_command *command, const struct schedule_vi
 static int unknown_kind(const struct opt_command *command, const char *name) {
     const char *names[MSI_SCHEDULE_KINDS];
     for (int kind = 0; kind < MSI_SCHEDULE_KINDS; kind++) names[kind] = msi_schedule_name(kind);
-    const char *near = nearest_name(name, names, MSI_SCHEDULE_KINDS, sizeof *names);
+    const char *near = msi_nearest(name, names, MSI_SCHEDULE_KINDS, sizeof *names);
     if (near) return opt_mistake(command, "there is no schedule '%s'; did you mean '%s'?", name, near);
     return opt_mistake(
         command, "there is no schedule '%s'; there are stream, forward, gpipe, 1f1b and interleaved", name);
