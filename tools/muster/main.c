@@ -40,7 +40,6 @@ static void print_help(FILE *to) {
 static int unknown(const char *name) {
     const char *near = msi_nearest(name, commands, N_COMMANDS, sizeof commands[0]);
     const char *kind = name[0] == '-' ? "option" : "command";
-
     if (near != NULL && name[0] != '-')
         fprintf(stderr, "muster: unknown %s '%s'; did you mean '%s'?\n", kind, name, near);
     else
@@ -49,12 +48,11 @@ static int unknown(const char *name) {
 }
 
 /*
- * Descriptors 0 to 2 must be taken, or a pipe or socket would be opened there and mistaken for them. What takes the
- * place of a closed one fails as that would: nothing can be read from 0, nor written to 1.
+ * Descriptors 0 to 2 must be taken, or a pipe or socket would be opened there and mistaken for them. What
+ * takes the place of a closed one fails as that would: nothing can be read from 0, nor written to 1.
  */
 static void fill_standard_descriptors(bool forgiving) {
     static const int modes[] = {O_WRONLY, O_RDONLY, O_RDWR};
-
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0) open("/dev/null", forgiving ? O_RDWR : modes[fd]);
 }

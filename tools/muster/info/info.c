@@ -329,7 +329,10 @@ static bool is_given(const struct opt *option, const struct info_options *wanted
     return memcmp(value, preset, option->kind == OPT_FLAG ? sizeof(bool) : sizeof(long)) != 0;
 }
 
-/* Options that belong to none of what is asked for, and more than one thing that is, would be passed over in silence. */
+/*
+ * Options that belong to none of what is asked for, and more than one thing that is, would be passed over in
+ * silence.
+ */
 static int check_options(const struct info_options *wanted) {
     const char *const things[] = {wanted->plan.kind ? "plan" : NULL, wanted->mesh ? "mesh" : NULL,
                                   wanted->schedule.kind ? "schedule" : NULL,

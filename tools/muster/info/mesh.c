@@ -1,6 +1,7 @@
 /*
- * mesh.c - see mesh.h. The picture has a row for each combination of the leading coordinates and a column for each of
- * the last one; wide ones are cut into several. Below it, the groups along every choice of dimensions.
+ * mesh.c - see mesh.h. The picture has a row for each combination of the leading coordinates and a column for
+ * each of the last one; wide ones are cut into several. Below it, the groups along every choice of
+ * dimensions.
  */
 #include "info/mesh.h"
 

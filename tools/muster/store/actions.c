@@ -25,7 +25,6 @@ static int print_value(mst_bytes *value) {
 /* The value an operand stands for: itself, or for "-" what stdin holds. */
 static int read_value(const char *operand, mst_bytes *value) {
     size_t cap = 0, n;
-
     *value = (mst_bytes){0};
     if (strcmp(operand, "-") != 0) {
         value->data = strdup(operand);
@@ -55,7 +54,6 @@ typedef mst_status (*write_call)(mst_store *, const char *, const void *, size_t
 static int write_value(struct store_session *s, write_call call, char **operands) {
     mst_bytes value;
     int rc = read_value(operands[1], &value);
-
     if (rc != 0) {
         fprintf(stderr, "muster store: cannot take the value from stdin: %s\n", strerror(-rc));
         return EXIT_FAILED;
@@ -84,7 +82,6 @@ static int do_push(struct store_session *s, char **operands, int n) {
 static int do_get(struct store_session *s, char **operands, int n) {
     mst_bytes value;
     mst_status st = mst_store_get(s->store, operands[0], &value, .cancel = s->cancel);
-
     (void)n;
     return st == MST_OK ? print_value(&value) : store_failed(st);
 }
@@ -92,7 +89,6 @@ static int do_get(struct store_session *s, char **operands, int n) {
 static int do_pop(struct store_session *s, char **operands, int n) {
     mst_bytes value;
     mst_status st = mst_store_queue_pop(s->store, operands[0], &value, .cancel = s->cancel);
-
     (void)n;
     return st == MST_OK ? print_value(&value) : store_failed(st);
 }
@@ -106,7 +102,6 @@ static int print_number(mst_status st, int64_t number) {
 static int do_add(struct store_session *s, char **operands, int n) {
     long long delta;
     int64_t sum = 0;
-
     (void)n;
     if (!opt_read_number(operands[1], INT64_MIN, INT64_MAX, &delta)) return EXIT_USAGE;
     mst_status st = mst_store_add(s->store, operands[0], delta, &sum, .cancel = s->cancel);
@@ -116,7 +111,6 @@ static int do_add(struct store_session *s, char **operands, int n) {
 static int do_len(struct store_session *s, char **operands, int n) {
     int64_t length = 0;
     mst_status st = mst_store_queue_len(s->store, operands[0], &length, .cancel = s->cancel);
-
     (void)n;
     return print_number(st, length);
 }
@@ -124,7 +118,6 @@ static int do_len(struct store_session *s, char **operands, int n) {
 static int do_wait(struct store_session *s, char **operands, int n) {
     const char *const *keys = (const char *const *)operands;
     mst_status st = mst_store_wait(s->store, keys, (size_t)n, .cancel = s->cancel);
-
     return st == MST_OK ? EXIT_DONE : store_failed(st);
 }
 
@@ -132,7 +125,6 @@ static int do_check(struct store_session *s, char **operands, int n) {
     const char *const *keys = (const char *const *)operands;
     bool ready = false;
     mst_status st = mst_store_check(s->store, keys, (size_t)n, &ready, .cancel = s->cancel);
-
     if (st != MST_OK) return store_failed(st);
     puts(ready ? "yes" : "no");
     return ready ? EXIT_DONE : EXIT_FAILED;
@@ -141,7 +133,6 @@ static int do_check(struct store_session *s, char **operands, int n) {
 static int do_del(struct store_session *s, char **operands, int n) {
     bool deleted = false;
     mst_status st = mst_store_delete_key(s->store, operands[0], &deleted, .cancel = s->cancel);
-
     (void)n;
     if (st != MST_OK) return store_failed(st);
     puts(deleted ? "deleted" : "not found");
@@ -156,7 +147,6 @@ static int do_list(struct store_session *s, char **operands, int n) {
     char **keys;
     size_t count;
     mst_status st = mst_store_list_keys(s->store, &keys, &count, .cancel = s->cancel);
-
     (void)operands;
     (void)n;
     if (st != MST_OK) return store_failed(st);
@@ -169,7 +159,6 @@ static int do_list(struct store_session *s, char **operands, int n) {
 /* Appears under its name only when complete, so that whoever waits for the file can read it at once. */
 static int write_port_file(const char *path, int port) {
     char *unfinished;
-
     if (asprintf(&unfinished, "%s.%d", path, (int)getpid()) < 0) return -ENOMEM;
     FILE *file = fopen(unfinished, "we");
     int rc = file == NULL ? -errno : 0;
@@ -189,7 +178,6 @@ static int do_serve(struct store_session *s, char **operands, int n) {
     bool v6 = strchr(s->options.host, ':') != NULL && s->options.host[0] != '[';
     int port = mst_store_port(s->store);
     int rc = path != NULL ? write_port_file(path, port) : 0;
-
     (void)operands;
     (void)n;
     if (rc != 0) {

@@ -42,7 +42,6 @@ static int wake_pipe[2] = {-1, -1};
 static void on_signal(int number) {
     int error = errno;
     char byte = (char)number;
-
     mst_cancel_fire(cancel_on_signal);
     if (write(wake_pipe[1], &byte, 1) < 0) errno = error;
     errno = error;
@@ -51,7 +50,6 @@ static void on_signal(int number) {
 int store_wait_for_signal(void) {
     char byte;
     ssize_t n;
-
     struct pollfd ready = {.fd = wake_pipe[0], .events = POLLIN};
     while (poll(&ready, 1, -1) < 0 && errno == EINTR) continue;
     n = read(wake_pipe[0], &byte, 1);
@@ -60,7 +58,6 @@ int store_wait_for_signal(void) {
 
 static int catch_signal(int number) {
     struct sigaction before, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-
     sigemptyset(&action.sa_mask);
     if (sigaction(number, NULL, &before) != 0) return -1;
     return before.sa_handler == SIG_IGN ? 0 : sigaction(number, &action, NULL);
@@ -83,7 +80,6 @@ static void restore_signals(struct store_session *s) {
 
 int store_failed(mst_status status) {
     const mst_error_info *e = mst_last_error();
-
     if (status == MST_ERR_CANCELLED) {
         fputs("muster store: interrupted\n", stderr);
         return EXIT_SIGNAL + SIGINT;
@@ -96,7 +92,6 @@ static mst_status open_store(struct store_session *s, bool serves) {
     bool v6 = strchr(s->options.host, ':') != NULL && s->options.host[0] != '[';
     double ms = s->options.timeout * 1000;
     char url[512];
-
     snprintf(url, sizeof url, "tcp://%s%s%s:%ld", v6 ? "[" : "", s->options.host, v6 ? "]" : "",
              s->options.port);
     s->timeout_ms = ms < 1 ? 1 : (int)ms;
@@ -106,7 +101,6 @@ static mst_status open_store(struct store_session *s, bool serves) {
 
 static int perform(const struct store_action *action, struct store_session *s, char **operands, int n) {
     int status;
-
     if (prepare_signals(s, action->serves) != 0) {
         fprintf(stderr, "muster store: cannot set up signals: %s\n", strerror(errno));
         return EXIT_FAILED;
@@ -134,7 +128,6 @@ static int run_action(const struct store_action *action, int argc, char **argv) 
         .options = action->serves ? serve_options : client_options,
         .n_options = 3,
     };
-
     snprintf(name, sizeof name, "muster store %s", action->name);
     int status = opt_parse(&command, argc, argv, &s.options, &operands, &n);
     if (status != OPT_PROCEED) return status;

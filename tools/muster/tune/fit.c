@@ -1,7 +1,8 @@
 /*
- * fit.c - the prices that choose best. A time is the sum of amounts times prices, so a first guess is linear least
- * squares, of relative errors and without negative prices: one price after the other is set to its best, again and again.
- * From there, or from the defaults if they do better, prices are moved as long as what they choose gets faster.
+ * fit.c - the prices that choose best. A time is the sum of amounts times prices, so a first guess is linear
+ * least squares, of relative errors and without negative prices: one price after the other is set to its
+ * best, again and again. From there, or from the defaults if they do better, prices are moved as long as what
+ * they choose gets faster.
  */
 #include "tune/tune.h"
 
@@ -10,7 +11,10 @@
 
 enum { SWEEPS = 20000, MOVES_MOST = 50 };
 
-/* A price below this share of its default is taken for noise: free, it would make all choices that turn on it alike. */
+/*
+ * A price below this share of its default is taken for noise: free, it would make all choices that turn on it
+ * alike.
+ */
 static const double least_share = 1e-3;
 static const double least_gain = 1e-4; /* of all choices together, for which a price is moved */
 

@@ -12,7 +12,9 @@ static const double least_part = 0.25;
 
 const size_t tune_sizes[TUNE_SIZES] = {64, 4 << 10, 64 << 10, 1 << 20, 8 << 20};
 
-/* Is the count that of the whole buffer, which is input and output? Otherwise it is that of a rank's share. */
+/*
+ * Is the count that of the whole buffer, which is input and output? Otherwise it is that of a rank's share.
+ */
 static bool is_whole(enum msi_kind kind) {
     return kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST;
 }

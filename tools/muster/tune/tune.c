@@ -1,6 +1,7 @@
 /*
- * tune.c - "muster tune": measures what communication costs between the ranks of several hosts, and writes it down for
- * MUSTER_MODEL. Started as a rank, it measures with the other ranks; started by hand, it pretends that there are hosts.
+ * tune.c - "muster tune": measures what communication costs between the ranks of several hosts, and writes it
+ * down for MUSTER_MODEL. Started as a rank, it measures with the other ranks; started by hand, it pretends
+ * that there are hosts.
  */
 #include "tune/tune.h"
 #include "api/api.h"
@@ -52,7 +53,10 @@ static const struct opt_command command = {
     false,
 };
 
-/* Becomes `muster run`, which starts this program again as ranks: with the same words, and how many are on each host. */
+/*
+ * Becomes `muster run`, which starts this program again as ranks: with the same words, and how many are on
+ * each host.
+ */
 static int start_ranks(const struct tune_options *wanted, int argc, char **argv) {
     char self[PATH_MAX], all[24], each[24];
     const char *words[WORDS_MOST + 10] = {self, "run", "-n", all, "--", self, "tune"};

@@ -1,4 +1,7 @@
-/* schedule.c - see schedule.h. Makes the schedule as the library makes it, proves it, and shows it; nothing runs. */
+/*
+ * schedule.c - see schedule.h. Makes the schedule as the library makes it, proves it, and shows it; nothing
+ * runs.
+ */
 #include "info/schedule/schedule.h"
 
 #include "base/error.h"

@@ -28,7 +28,9 @@ struct schedule_view {
     int backward; /* units that a backward takes */
 };
 
-/* A compute with its time; text is what a cell says: "F3", "B3", with chunks "F3a", streaming "P3" and "T3". */
+/*
+ * A compute with its time; text is what a cell says: "F3", "B3", with chunks "F3a", streaming "P3" and "T3".
+ */
 struct schedule_cell {
     const struct msi_action *action;
     long start, end;

@@ -1,6 +1,7 @@
 /*
- * svg.c - a schedule as a picture, the same as the chart of text. It needs nothing but itself, and is readable
- * on light and on dark pages: its colours follow what the reader prefers, and it brings its own ground.
+ * svg.c - a schedule as a picture, the same as the chart of text. It needs nothing but itself, and is
+ * readable on light and on dark pages: its colours follow what the reader prefers, and it brings its own
+ * ground.
  */
 #include "info/schedule/schedule.h"
 

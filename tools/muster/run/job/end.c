@@ -78,7 +78,7 @@ static void report_to_company(struct job *job) {
     if (job->root != NULL) {
         outcome.rank = job->root->rank;
         outcome.status = job_root_status(job->root);
-        outcome.culprit = verdict_blames(job->root, job->options->states);
+        outcome.culprit = first_failure_culprit(job->root, job->options->states);
         outcome.final = job->root->exec_error != 0 || job->output_broken;
     }
     company_tell_stopped(job->company, &outcome);
@@ -113,7 +113,7 @@ static void all_gone(struct job *job) {
     job->phase = DRAINING;
     progress_stop(&job->progress);
     if (job->root != NULL)
-        job->root = verdict(job->root, job->workers.list, job->options->n, job->options->states);
+        job->root = first_failure(job->root, job->workers.list, job->options->n, job->options->states);
     if (job->root != NULL && job->root->code == 0 && job->why[0] == '\0')
         snprintf(job->why, sizeof job->why, "it exited while other ranks still needed it");
     if (failed) job_keep_flights(job);

@@ -31,12 +31,10 @@ bool job_is_head(const struct job *job) {
 
 /* Before the first start, no logs are a reason not to start; later, the ranks' work counts more. */
 static int begin_logs(struct job *job) {
-    char why[1024];
     int generation = job->place.generation;
 
-    if (job->options->logs == NULL || logs_begin(job->options->logs, generation, why, sizeof why) == 0)
-        return 0;
-    job_say(job, "%s", why);
+    if (job->options->logs == NULL || logs_begin(job->options->logs, generation) == MST_OK) return 0;
+    job_say(job, "%s", mst_last_error()->message);
     return generation == 0 ? -1 : 0;
 }
 
@@ -51,7 +49,7 @@ static int start_workers(struct job *job, struct worker_env *env) {
         .env = env,
         .bind = o->bind,
         .output = o->prefix ? job->output : NULL,
-        .warden = o->warden,
+        .reaper = o->reaper,
         .files = o->files,
         .on_exit = job_on_exit,
         .arg = job,
@@ -206,7 +204,7 @@ int job_run(const struct job_options *options) {
     struct job job = {.options = options, .place = {.world_size = options->n, .nodes = 1}};
     struct output_options output = {
         .n = options->n,
-        .guests = options->remote != NULL ? options->remote->n : 0,
+        .agents = options->remote != NULL ? options->remote->n : 0,
         .colours = options->colours,
         .routes = options->routes,
         .logs = options->logs,

@@ -21,8 +21,8 @@ struct job_options {
     char **argv;
     const struct worker_env_facts *facts; /* but for what each generation has of its own */
     const struct bind *bind;
-    struct warden *warden;
-    struct states *states;
+    struct reaper *reaper;
+    struct rank_states *states;
     const struct rlimit *files;  /* the limit on open files to give to the workers */
     bool prefix;                 /* gather their output line by line; else they share the launcher's */
     const struct routes *routes; /* where it goes, if it is gathered; NULL: all of it is shown */

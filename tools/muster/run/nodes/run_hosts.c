@@ -63,15 +63,14 @@ static int find_address(struct run_hosts *h, char *why, size_t why_size) {
 }
 
 static int find_ssh(struct run_hosts *h, const struct run_options *o, char *why, size_t why_size) {
-    char reason[256];
-
     if (o->ssh != NULL && o->ssh[strspn(o->ssh, " \t\n")] == '\0') {
         snprintf(why, why_size, "--ssh is empty");
         return -1;
     }
     if (o->ssh != NULL || is_alone(h)) return 0;
-    if (program_find("ssh", &h->ssh, reason, sizeof reason) == 0) return 0;
-    snprintf(why, why_size, "other hosts are reached by ssh, and it is missing: %s", reason);
+    if (program_find("ssh", &h->ssh) == MST_OK) return 0;
+    snprintf(why, why_size, "other hosts are reached by ssh, and it is missing: %s",
+             mst_last_error()->message);
     return -1;
 }
 
@@ -124,7 +123,7 @@ int run_hosts_open(struct run_hosts *h, const struct run_options *o, char *why, 
 }
 
 void run_hosts_close(struct run_hosts *h) {
-    for (int i = 0; i < h->n_agents; i++) text_free(&h->agents[i].script);
+    for (int i = 0; i < h->n_agents; i++) msi_buf_free(&h->agents[i].script);
     free(h->agents);
     free(h->names);
     free(h->ssh);

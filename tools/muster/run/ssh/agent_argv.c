@@ -160,7 +160,7 @@ static void add_words(const struct agent_words *w, int node, const char *nproc, 
     for (size_t i = 0; i < w->common.n; i++) add(words, "%s", w->common.items[i]);
 }
 
-int agent_words_write(const struct agent_words *w, int node, const char *nproc, struct text *script) {
+int agent_words_write(const struct agent_words *w, int node, const char *nproc, struct msi_buf *script) {
     static char *const none[] = {NULL};
     struct agent_list words = {0};
 

@@ -40,6 +40,6 @@ int agent_words_open(struct agent_words *words, const struct run_options *option
 void agent_words_close(struct agent_words *words);
 
 /* Adds the script of the agent that is that node, with -n nproc. 0, or -1 without memory. */
-int agent_words_write(const struct agent_words *words, int node, const char *nproc, struct text *script);
+int agent_words_write(const struct agent_words *words, int node, const char *nproc, struct msi_buf *script);
 
 #endif

@@ -24,9 +24,9 @@ struct agent_script {
 bool agent_script_can_set(const char *name);
 
 /* Adds the script to text. Every name in set passed agent_script_can_set. */
-void agent_script_write(const struct agent_script *script, struct text *text);
+void agent_script_write(const struct agent_script *script, struct msi_buf *text);
 
 /* Adds the command that reads a script of len bytes from standard input and becomes it. */
-void agent_script_command(size_t len, struct text *text);
+void agent_script_command(size_t len, struct msi_buf *text);
 
 #endif

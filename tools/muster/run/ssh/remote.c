@@ -67,8 +67,8 @@ static void pass_on(struct remote_host *h, int stream, const char *data, size_t 
 
     stop_reading(h, stream, &fd);
     if (fd < 0) return;
-    int rc = output_attach_guest(o->output, h->index, (enum output_stream)stream, fd, o->raw);
-    if (rc == 0) output_guest_says(o->output, h->index, (enum output_stream)stream, data, len);
+    int rc = output_attach_agent(o->output, h->index, (enum output_stream)stream, fd, o->raw);
+    if (rc == 0) output_feed_agent(o->output, h->index, (enum output_stream)stream, data, len);
     if (rc != 0) snprintf(h->why, sizeof h->why, "cannot read from host %s: %s", h->name, strerror(-rc));
     if (rc != 0) kill_group(h->pid);
 }
@@ -303,7 +303,7 @@ static void end_host(struct remote_host *h) {
     reap(h->feeder);
     if (h->pid > 0) {
         kill_group(h->pid);
-        /* Out of the warden's sight first: once reaped, the number may be anybody's. */
+        /* Clear the reaper's slot first: once the agent is reaped, its number may be reused. */
         while (waitid(P_PID, (id_t)h->pid, NULL, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
         atomic_store_explicit(&r->options.slots[h->index].group, 0, memory_order_relaxed);
         reap(h->pid);

@@ -30,7 +30,7 @@ enum remote_state { REMOTE_WAITING, REMOTE_STARTING, REMOTE_SERVING, REMOTE_ENDE
 /* What to start where. */
 struct remote_agent {
     const char *host; /* as ssh takes it */
-    struct text script;
+    struct msi_buf script;
     bool reads_stdin; /* its first rank gets what the launcher is given */
 };
 
@@ -53,13 +53,13 @@ struct remote_host {
 
 struct remote_options {
     uv_loop_t *loop;
-    struct output *output; /* has a guest for each agent */
+    struct output *output; /* has the streams of each agent */
     const struct remote_agent *agents;
     int n;
     const char *ssh;           /* the command in place of ssh, as a shell reads it; NULL: program */
     const char *program;       /* the path of ssh */
     bool raw;                  /* their output is not to be gathered by lines */
-    struct warden_slot *slots; /* one for each */
+    struct reaper_slot *slots; /* one for each */
     const struct rlimit *files;
     void (*on_end)(const struct remote_host *host, void *arg);
     void *arg;

@@ -68,12 +68,12 @@ static void make_words(const char *shell_line, const char *ssh, const char *host
     words[n] = NULL;
 }
 
-static bool write_all(int fd, const char *data, size_t len) {
+static bool write_all(int fd, const void *data, size_t len) {
     errno = msi_write_all(fd, data, len);
     return errno == 0;
 }
 
-static int script_file(const struct text *script, int *fd) {
+static int script_file(const struct msi_buf *script, int *fd) {
     int made = memfd_create("muster-agent", MFD_CLOEXEC);
 
     if (made < 0) return -errno;
@@ -87,7 +87,7 @@ static int script_file(const struct text *script, int *fd) {
 }
 
 /* A copy of the launcher that may have lost its threads: it makes system calls and nothing else. */
-_Noreturn static void feed(const struct text *script, int to, pid_t launcher, const sigset_t *mask) {
+_Noreturn static void feed(const struct msi_buf *script, int to, pid_t launcher, const sigset_t *mask) {
     char buffer[4096];
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -107,7 +107,7 @@ _Noreturn static void feed(const struct text *script, int to, pid_t launcher, co
     _exit(0);
 }
 
-static int start_feeder(const struct text *script, int *fd, pid_t *feeder) {
+static int start_feeder(const struct msi_buf *script, int *fd, pid_t *feeder) {
     pid_t launcher = getpid();
     sigset_t all, before;
     int ends[2];
@@ -139,16 +139,17 @@ static int open_input(const struct remote_agent *agent, int *fd, pid_t *feeder) 
 int remote_ssh_start(const struct remote_options *options, int index, int error_fd, int out, int err,
                      pid_t *pid, pid_t *feeder) {
     const struct remote_agent *agent = &options->agents[index];
-    struct text command = {0}, line = {0};
+    struct msi_buf command = {0}, line = {0};
     char *words[REMOTE_SSH_WORDS];
     int in = -1, rc = -ENOMEM;
 
     agent_script_command(agent->script.len, &command);
-    if (options->ssh != NULL) text_format(&line, "exec %s \"$@\"", options->ssh);
+    if (options->ssh != NULL) msi_buf_add_format(&line, "exec %s \"$@\"", options->ssh);
     if (command.failed || line.failed) goto free_texts;
     rc = open_input(agent, &in, feeder);
     if (rc != 0) goto free_texts;
-    make_words(line.data, options->ssh, agent->host, command.data, words);
+    make_words(options->ssh ? msi_buf_text(&line) : NULL, options->ssh, agent->host, msi_buf_text(&command),
+               words);
     struct spawn spawn = {
         .program = options->ssh != NULL ? "/bin/sh" : options->program,
         .argv = words,
@@ -165,7 +166,7 @@ int remote_ssh_start(const struct remote_options *options, int index, int error_
     if (rc == 0) *pid = started;
 
 free_texts:
-    text_free(&command);
-    text_free(&line);
+    msi_buf_free(&command);
+    msi_buf_free(&line);
     return rc;
 }
