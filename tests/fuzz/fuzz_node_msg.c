@@ -2,7 +2,6 @@
  * fuzz_node_msg.c - what launchers write to each other. The first byte picks the reader. Whatever is read can be written, as one line, and
  * reads the same again; the places of an order follow each other.
  */
-#include "../tools/muster/cli/nearest.c"
 #include "../tools/muster/cli/options.c"
 #include "../tools/muster/cli/text.c"
 #include "../tools/muster/run/nodes/node_msg.c"

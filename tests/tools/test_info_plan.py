@@ -44,7 +44,7 @@ class InfoPlan(ToolTest):
     def test_mistakes(self):
         self.refused("no collective 'allreduce'", "allreduce")
         self.refused("no dtype 'f31'", "all_reduce", "--dtype", "f31")
-        self.refused("--plan is not printed as JSON", "all_reduce", "--json")
+        self.refused("--plan has no JSON output", "all_reduce", "--json")
         self.refused("'1Q' is no number of bytes", "all_reduce", "--bytes", "1Q")
         self.refused("the last is rank 3", "all_reduce", "--rank", "4")
         self.refused("do not fill", "all_reduce", "--hosts", "5")

@@ -1,9 +1,10 @@
 /*
  * options.h - parses command-line options by a table, which also makes the --help text.
  *
- * The value of an option is stored in a struct of the command, at the offset in the table. The parser understands
- * --name VALUE and --name=VALUE, bundled letters (-abn4), an underscore in place of a dash in a long name, and "--" as the end
- * of the options. Messages go to stderr as one line that begins with the command's name.
+ * The value of an option is stored in a struct of the command, at the offset in the table. The parser
+ * understands --name VALUE and --name=VALUE, bundled letters (-abn4), an underscore in place of a dash in a
+ * long name, and "--" as the end of the options. Messages go to stderr as one line that begins with the
+ * command's name.
  */
 #ifndef MUSTER_TOOL_CLI_OPTIONS_H
 #define MUSTER_TOOL_CLI_OPTIONS_H
@@ -50,9 +51,9 @@ struct opt_command {
 enum { OPT_PROCEED = -1 };
 
 /*
- * Parses argv[1..argc), whose order may change. Returns OPT_PROCEED and sets the operands, or returns the exit status: 0
- * after it has printed the --help text, 2 after it has printed an error. An argument such as -5 is an operand unless 5 is
- * one of the letters.
+ * Parses argv[1..argc), whose order may change. Returns OPT_PROCEED and sets the operands, or returns the
+ * exit status: 0 after it has printed the --help text, 2 after it has printed an error. An argument such as
+ * -5 is an operand unless 5 is one of the letters.
  */
 int opt_parse(const struct opt_command *command, int argc, char **argv, void *values, char ***operands,
               int *n_operands);

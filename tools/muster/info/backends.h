@@ -1,14 +1,14 @@
-/* backends.h - what "muster info" says of backends. */
+/* backends.h - what "muster info" shows about backends. */
 #ifndef MUSTER_TOOL_INFO_BACKENDS_H
 #define MUSTER_TOOL_INFO_BACKENDS_H
 
-#include <cjson/cJSON.h>
+#include "base/json.h"
 
-/* Adds which backends there are, whether each can be used here, and why not. */
-void info_add_backends(cJSON *root);
+/* Writes the member "backends": which there are, whether each is usable here, and why. */
+void info_add_backends(struct msi_json_out *out);
 
 /*
- * "muster info --operations": a table in Markdown of what each backend does itself. Returns the exit status.
+ * "muster info --operations": prints a Markdown table of what each backend supports. Returns the exit status.
  */
 int info_operations(void);
 

@@ -1,4 +1,4 @@
-/* plan.c - see plan.h. Plans are made as the library makes them; nothing runs. */
+/* plan.c - makes a plan as the library does and prints it. See plan.h. Nothing runs. */
 #include "info/plan.h"
 
 #include "base/error.h"
@@ -17,7 +17,7 @@ struct element {
     size_t raw, acc;
 };
 
-/* 16-bit and 8-bit floats are added up in f32. */
+/* 16-bit and 8-bit floats are accumulated in f32. */
 static const struct element elements[] = {
 #define IS_SMALL_FLOAT(number)             ((number) >= 3 && (number) <= 6)
 #define ELEMENT(number, name, bytes, text) {text, bytes, IS_SMALL_FLOAT(number) ? 4 : (bytes)},
@@ -78,7 +78,7 @@ static int print_ref(struct msi_ref ref, size_t count) {
 }
 
 static int print_step(const struct msi_plan *plan, const struct msi_step *s) {
-    static const char *const verbs[] = {"send", "receive", "copy", "begin", "add", "merge", "end", "fold"};
+    static const char *const verbs[] = {"send", "receive", "copy", "begin", "add", "merge", "end", "reduce"};
     int width = printf("%-8s", verbs[s->kind]);
     switch (s->kind) {
     case MSI_SEND:
@@ -127,11 +127,10 @@ static int print_plan(const struct msi_cost_input *input, struct msi_request *re
     print_candidates(input, request, &choice);
     printf("\nchosen: %s (%s)", choice.planner->name, choice.why);
     if (choice.chunk && choice.chunk < request->count)
-        printf(", in pieces of up to %s", msi_bytes_text((double)(choice.chunk * input->raw_size), text));
+        printf(", in chunks of up to %s", msi_bytes_text((double)(choice.chunk * input->raw_size), text));
     printf("\n");
     if (request->hosts.n == 1)
-        printf(
-            "(ranks of one host use shared memory directly and need no plan; this is what one would be)\n");
+        printf("(ranks of one host use shared memory and need no plan; this is the plan they would have)\n");
     if (msi_plan_make(&plan, choice.planner, request) != MST_OK) {
         fprintf(stderr, "%s\n", mst_error());
         return EXIT_FAILED;
@@ -141,7 +140,7 @@ static int print_plan(const struct msi_cost_input *input, struct msi_request *re
     return EXIT_DONE;
 }
 
-/* Hosts that are filled one after the other, the last of them perhaps not quite. */
+/* Fills one host after the other; the last one may have fewer ranks. */
 static int *fill_hosts(const struct plan_options *wanted, struct msi_hosts *hosts) {
     long each = (wanted->ranks + wanted->hosts - 1) / wanted->hosts;
     int *of = malloc((size_t)wanted->ranks * sizeof *of);
@@ -151,7 +150,7 @@ static int *fill_hosts(const struct plan_options *wanted, struct msi_hosts *host
     return of;
 }
 
-/* As asked for, or else as the environment has it. */
+/* From the options, or else from the environment. */
 static mst_status load_tuning(const struct plan_options *wanted, struct msi_tuning *tuning) {
     struct msi_settings settings;
     mst_status st = msi_settings_load(&settings, NULL);
@@ -167,15 +166,15 @@ int info_plan(const struct opt_command *command, const struct plan_options *want
         .size = (int)wanted->ranks, .rank = (int)wanted->rank, .root = (int)wanted->root};
     size_t bytes;
     int kind = find_kind(wanted->kind);
-    if (kind < 0) return opt_mistake(command, "there is no collective '%s'", wanted->kind);
-    if (!element) return opt_mistake(command, "there is no dtype '%s'", wanted->dtype);
+    if (kind < 0) return opt_mistake(command, "unknown collective '%s'", wanted->kind);
+    if (!element) return opt_mistake(command, "unknown dtype '%s'", wanted->dtype);
     if (!read_bytes(wanted->bytes, &bytes))
-        return opt_mistake(command, "'%s' is no number of bytes; write 4096, 64K, 1M or 2G", wanted->bytes);
+        return opt_mistake(command, "'%s' is not a size; write 4096, 64K, 1M or 2G", wanted->bytes);
     if (wanted->rank >= wanted->ranks || wanted->root >= wanted->ranks)
-        return opt_mistake(command, "among %ld ranks the last is rank %ld", wanted->ranks, wanted->ranks - 1);
+        return opt_mistake(command, "with %ld ranks, the last rank is %ld", wanted->ranks, wanted->ranks - 1);
     if (wanted->hosts > wanted->ranks)
-        return opt_mistake(command, "%ld ranks do not fill %ld hosts", wanted->ranks, wanted->hosts);
-    if (load_tuning(wanted, &tuning) != MST_OK) return opt_mistake(command, "%s", mst_last_error()->message);
+        return opt_mistake(command, "%ld ranks cannot fill %ld hosts", wanted->ranks, wanted->hosts);
+    if (load_tuning(wanted, &tuning) != MST_OK) return opt_failed(command);
     request.kind = (enum msi_kind)kind;
     request.count = bytes / element->raw;
     int *of = fill_hosts(wanted, &request.hosts);

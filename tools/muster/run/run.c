@@ -1,6 +1,6 @@
 /*
- * run.c - "muster run": parses and checks the command line, hosts the store and runs the job. Runs on the main thread; the
- * store's server has its own thread.
+ * run.c - "muster run": parses and checks the command line, hosts the store and runs the job. Runs on the
+ * main thread; the store's server has its own thread.
  */
 #include "commands.h"
 #include "run/job/job.h"

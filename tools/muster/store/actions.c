@@ -1,8 +1,10 @@
 /*
- * actions.c - the actions of "muster store"; see actions.h. Each runs on the main thread with the
- * store open, prints its result on stdout and returns the exit status. Values are bytes and printed as such.
+ * actions.c - the actions of "muster store". See actions.h. Each runs on the main thread with an open store,
+ * prints its result on stdout and returns the exit status. Values are bytes and printed unchanged.
  */
 #include "store/actions.h"
+
+#include "base/buf.h"
 
 #include "commands.h"
 
@@ -22,46 +24,32 @@ static int print_value(mst_bytes *value) {
     return EXIT_DONE;
 }
 
-/* The value an operand stands for: itself, or for "-" what stdin holds. */
-static int read_value(const char *operand, mst_bytes *value) {
-    size_t cap = 0, n;
-    *value = (mst_bytes){0};
+/* Reads the value of an operand: the operand itself, or stdin if it is "-". 0, or an errno. */
+static int read_value(const char *operand, struct msi_buf *value) {
     if (strcmp(operand, "-") != 0) {
-        value->data = strdup(operand);
-        value->len = strlen(operand);
-        return value->data != NULL ? 0 : -ENOMEM;
+        msi_buf_add_text(value, operand);
+        return value->failed ? ENOMEM : 0;
     }
-    do {
-        if (value->len + STDIN_STEP > cap) {
-            cap = 2 * cap + STDIN_STEP;
-            char *grown = cap <= STDIN_MAX ? realloc(value->data, cap) : NULL;
-            if (grown == NULL) {
-                free(value->data);
-                return -EFBIG;
-            }
-            value->data = grown;
-        }
-        n = fread(value->data + value->len, 1, STDIN_STEP, stdin);
-        value->len += n;
-    } while (n > 0);
-    if (!ferror(stdin)) return 0;
-    free(value->data);
-    return -EIO;
+    while (!feof(stdin) && !ferror(stdin)) {
+        if (value->len > STDIN_MAX || !msi_buf_reserve(value, STDIN_STEP)) return EFBIG;
+        value->len += fread(value->data + value->len, 1, STDIN_STEP, stdin);
+    }
+    return ferror(stdin) ? EIO : 0;
 }
-
 typedef mst_status (*write_call)(mst_store *, const char *, const void *, size_t, const mst_store_call *);
 
 static int write_value(struct store_session *s, write_call call, char **operands) {
-    mst_bytes value;
-    int rc = read_value(operands[1], &value);
-    if (rc != 0) {
-        fprintf(stderr, "muster store: cannot take the value from stdin: %s\n", strerror(-rc));
-        return EXIT_FAILED;
+    struct msi_buf value = {0};
+    int error = read_value(operands[1], &value), status = EXIT_FAILED;
+    if (error) {
+        fprintf(stderr, "muster store: cannot read the value from stdin: %s\n", strerror(error));
+    } else {
+        mst_status st = call(s->store, operands[0], msi_buf_text(&value), value.len,
+                             MST_OPTIONS(mst_store_call, .cancel = s->cancel));
+        status = st == MST_OK ? EXIT_DONE : store_failed(st);
     }
-    mst_status st =
-        call(s->store, operands[0], value.data, value.len, MST_OPTIONS(mst_store_call, .cancel = s->cancel));
-    free(value.data);
-    return st == MST_OK ? EXIT_DONE : store_failed(st);
+    msi_buf_free(&value);
+    return status;
 }
 
 static int do_set(struct store_session *s, char **operands, int n) {
@@ -156,13 +144,15 @@ static int do_list(struct store_session *s, char **operands, int n) {
     return EXIT_DONE;
 }
 
-/* Appears under its name only when complete, so that whoever waits for the file can read it at once. */
+/*
+ * Writes a temporary file and renames it, so that a process that waits for the file never reads half of it.
+ */
 static int write_port_file(const char *path, int port) {
     char *unfinished;
     if (asprintf(&unfinished, "%s.%d", path, (int)getpid()) < 0) return -ENOMEM;
     FILE *file = fopen(unfinished, "we");
-    int rc = file == NULL ? -errno : 0;
-    if (file != NULL) {
+    int rc = file ? 0 : -errno;
+    if (file) {
         fprintf(file, "%d\n", port);
         if (fclose(file) != 0 || rename(unfinished, path) != 0) {
             rc = -errno;
@@ -175,9 +165,9 @@ static int write_port_file(const char *path, int port) {
 
 static int do_serve(struct store_session *s, char **operands, int n) {
     const char *path = s->options.port_file;
-    bool v6 = strchr(s->options.host, ':') != NULL && s->options.host[0] != '[';
+    bool v6 = strchr(s->options.host, ':') && s->options.host[0] != '[';
     int port = mst_store_port(s->store);
-    int rc = path != NULL ? write_port_file(path, port) : 0;
+    int rc = path ? write_port_file(path, port) : 0;
     (void)operands;
     (void)n;
     if (rc != 0) {
@@ -187,14 +177,14 @@ static int do_serve(struct store_session *s, char **operands, int n) {
     printf("muster store: listening on %s%s%s:%d\n", v6 ? "[" : "", s->options.host, v6 ? "]" : "", port);
     fflush(stdout);
     store_wait_for_signal();
-    if (path != NULL) unlink(path);
+    if (path) unlink(path);
     return EXIT_DONE;
 }
 
 const struct store_action store_actions[] = {
     {"serve", "", 0, 0, true, false, do_serve, "host a store until a signal ends it"},
     {"get", "KEY", 1, 1, false, false, do_get, "print a value, waiting until the key exists"},
-    {"set", "KEY VALUE", 2, 2, false, false, do_set, "set a key; the value - is read from stdin"},
+    {"set", "KEY VALUE", 2, 2, false, false, do_set, "set a key; for the value -, read stdin"},
     {"add", "KEY N", 2, 2, false, true, do_add, "add a whole number to a key and print the sum"},
     {"append", "KEY VALUE", 2, 2, false, false, do_append, "append to a value"},
     {"wait", "KEY ...", 1, INT_MAX, false, false, do_wait, "wait until all the keys exist"},

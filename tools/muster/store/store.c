@@ -1,6 +1,6 @@
 /*
- * store.c - "muster store": picks the action, opens the store and hands over. Runs on the main thread; a
- * signal handler fires the cancellation that every call is given, which ends any wait.
+ * store.c - "muster store": finds the action, opens the store and runs the action. Runs on the main thread. A
+ * signal handler fires the cancellation that every store call has, which ends any wait.
  */
 #include "base/nearest.h"
 #include "commands.h"
@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@
 #include <unistd.h>
 
 static const struct opt client_options[] = {
-    {"host", 0, OPT_STRING, "HOST", "where the store is (default 127.0.0.1)",
+    {"host", 0, OPT_STRING, "HOST", "the host of the store (default 127.0.0.1)",
      offsetof(struct store_options, host), 0, 0},
     {"port", 'p', OPT_NUMBER, "PORT", "its port (default 29500)", offsetof(struct store_options, port), 1,
      65535},
@@ -26,16 +25,16 @@ static const struct opt client_options[] = {
 };
 
 static const struct opt serve_options[] = {
-    {"host", 0, OPT_STRING, "HOST", "the address to listen on, and no other (default 127.0.0.1)",
+    {"host", 0, OPT_STRING, "HOST", "the address to listen on (default 127.0.0.1)",
      offsetof(struct store_options, host), 0, 0},
     {"port", 'p', OPT_NUMBER, "PORT", "the port to listen on; 0 takes a free one (default 29500)",
      offsetof(struct store_options, port), 0, 65535},
     {"port-file", 0, OPT_STRING, "PATH",
-     "write the port to this file once it is open, and remove it at the end",
+     "write the port to this file once it is open; remove the file at the end",
      offsetof(struct store_options, port_file), 0, 0},
 };
 
-/* What the signal handler needs. */
+/* Used by the signal handler. */
 static mst_cancel *cancel_on_signal;
 static int wake_pipe[2] = {-1, -1};
 
@@ -47,13 +46,9 @@ static void on_signal(int number) {
     errno = error;
 }
 
-int store_wait_for_signal(void) {
+void store_wait_for_signal(void) {
     char byte;
-    ssize_t n;
-    struct pollfd ready = {.fd = wake_pipe[0], .events = POLLIN};
-    while (poll(&ready, 1, -1) < 0 && errno == EINTR) continue;
-    n = read(wake_pipe[0], &byte, 1);
-    return n == 1 ? byte : 0;
+    while (read(wake_pipe[0], &byte, 1) < 0 && errno == EINTR) continue;
 }
 
 static int catch_signal(int number) {
@@ -89,7 +84,7 @@ int store_failed(mst_status status) {
 }
 
 static mst_status open_store(struct store_session *s, bool serves) {
-    bool v6 = strchr(s->options.host, ':') != NULL && s->options.host[0] != '[';
+    bool v6 = strchr(s->options.host, ':') && s->options.host[0] != '[';
     double ms = s->options.timeout * 1000;
     char url[512];
     snprintf(url, sizeof url, "tcp://%s%s%s:%ld", v6 ? "[" : "", s->options.host, v6 ? "]" : "",
@@ -133,8 +128,7 @@ static int run_action(const struct store_action *action, int argc, char **argv) 
     if (status != OPT_PROCEED) return status;
     if (n < action->min_operands || n > action->max_operands)
         return opt_mistake(&command, "takes %s, not %d argument%s",
-                           action->operands[0] != '\0' ? action->operands : "options alone", n,
-                           n == 1 ? "" : "s");
+                           action->operands[0] ? action->operands : "no arguments", n, n == 1 ? "" : "s");
     long long number;
     if (action->takes_number && !opt_read_number(operands[1], INT64_MIN, INT64_MAX, &number))
         return opt_mistake(&command, "takes a whole number, not '%s'", operands[1]);
@@ -143,7 +137,7 @@ static int run_action(const struct store_action *action, int argc, char **argv) 
 
 static void print_help(FILE *to) {
     fputs("usage: muster store ACTION [options] [argument ...]\n\n"
-          "Serves a key/value store that muster and PyTorch processes can meet in, or talks to one.\n\n"
+          "Serves a key/value store for muster and PyTorch processes, or uses one.\n\n"
           "actions:\n",
           to);
     for (size_t i = 0; i < store_n_actions; i++)
@@ -158,15 +152,14 @@ int cmd_store(int argc, char **argv) {
         return EXIT_USAGE;
     }
     const char *name = argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+    if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
         print_help(stdout);
         return EXIT_DONE;
     }
     for (size_t i = 0; i < store_n_actions; i++)
-        if (strcmp(name, store_actions[i].name) == 0)
-            return run_action(&store_actions[i], argc - 1, argv + 1);
+        if (!strcmp(name, store_actions[i].name)) return run_action(&store_actions[i], argc - 1, argv + 1);
     const char *near = msi_nearest(name, store_actions, store_n_actions, sizeof store_actions[0]);
-    if (near != NULL)
+    if (near)
         fprintf(stderr, "muster store: unknown action '%s'; did you mean '%s'?\n", name, near);
     else
         fprintf(stderr, "muster store: unknown action '%s'; try 'muster store --help'\n", name);

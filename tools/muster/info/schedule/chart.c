@@ -1,6 +1,6 @@
 /*
- * chart.c - a schedule as text: a line for each stage, time to the right, one cell for the time of a forward.
- * What is wider than the terminal goes on further down.
+ * chart.c - draws a schedule as text: a line for each stage, time to the right, one cell for the time of a
+ * forward. A chart that is wider than the terminal is split into several.
  */
 #include "info/schedule/schedule.h"
 #include "run/output/output.h"
@@ -15,10 +15,10 @@ enum { LABEL = 9, WIDTH_ELSEWHERE = 110, WIDTH_MOST = 500, PANELS_MOST = 50 };
 
 struct chart {
     const struct schedule_view *view;
-    int cell;      /* columns of a unit, with the space behind it */
+    int cell;      /* columns of a unit, with a space */
     long per_line; /* units on a line */
     bool colours;
-    char line[8192]; /* being put together */
+    char line[8192];
     size_t used;
 };
 
@@ -66,15 +66,17 @@ static void paint_cell(struct chart *c, const struct msi_action *a) {
         paint(c, stream && a->token == 0 ? "30;103" : forward[a->chunk % 2]);
 }
 
-/* What of a cell lies between from and to; "-" goes on with what began before or does not fit one unit. */
+/*
+ * Prints the part of a cell between from and to; "-" fills a cell of several units, or one that began before.
+ */
 static void print_cell(struct chart *c, const struct schedule_cell *cell, long from, long to) {
     long begin = cell->start > from ? cell->start : from, end = cell->end < to ? cell->end : to;
     int width = (int)(end - begin) * c->cell - 1;
     const char *text = begin == cell->start ? cell->text : "";
     paint_cell(c, cell->action);
     int used = put(c, "%s", text);
-    bool goes_on = end - begin > 1 || begin > cell->start;
-    for (; used < width; used++) put(c, goes_on && !c->colours ? "-" : " ");
+    bool continues = end - begin > 1 || begin > cell->start;
+    for (; used < width; used++) put(c, continues && !c->colours ? "-" : " ");
     paint(c, "0");
     put(c, " ");
 }
@@ -101,7 +103,7 @@ static void print_stage(struct chart *c, int stage, long from, long to) {
     end_line(c);
 }
 
-/* A number at every fifth unit. */
+/* Prints a number at every fifth unit. */
 static void print_times(struct chart *c, long from, long to) {
     put(c, "%-*s", LABEL, "time");
     for (long t = from; t < to; t += 5 - t % 5) {
@@ -124,7 +126,7 @@ void schedule_print_chart(const struct schedule_view *view) {
         long to = from + c.per_line < all ? from + c.per_line : all;
         printf("\n");
         if (panel == PANELS_MOST) {
-            printf("(and so on until %ld)\n", all);
+            printf("(continues until %ld)\n", all);
             return;
         }
         print_times(&c, from, to);

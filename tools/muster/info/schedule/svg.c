@@ -1,7 +1,6 @@
 /*
- * svg.c - a schedule as a picture, the same as the chart of text. It needs nothing but itself, and is
- * readable on light and on dark pages: its colours follow what the reader prefers, and it brings its own
- * ground.
+ * svg.c - draws a schedule as an SVG picture, with the contents of the text chart. The picture needs no other
+ * files. Its colours follow the light or dark preference of the reader, and it has its own background.
  */
 #include "info/schedule/schedule.h"
 
@@ -9,7 +8,7 @@
 
 enum { CELL = 26, ROW = 30, BAR = 26, LEFT = 76, TOP = 62, RIGHT = 20, BOTTOM = 46, LETTER = 9 };
 
-/* Colours by class, so that programs that know nothing of what readers prefer show the light ones. */
+/* Colours are set by class: viewers without media queries show the light ones. */
 static const char style[] =
     "<style>\n"
     "text{font:12px "
@@ -58,7 +57,7 @@ static int draw_key(const char *name, const char *words, int x, int y, FILE *out
     return x + 40 + 7 * (int)strlen(words);
 }
 
-/* Chunks by turns: the eye needs no more to see where one ends. */
+/* Two colours alternate between the chunks. */
 static int draw_chunk_keys(const char *what, const char *light, const char *dark, int chunks, int x, int y,
                            FILE *out) {
     char words[64];
