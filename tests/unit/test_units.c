@@ -31,6 +31,18 @@ static void durations_have_three_digits(void **state) {
         assert_string_equal(msi_seconds_text(known[i].seconds, text), known[i].text);
 }
 
+static void numbers_are_read(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"",        "K", "-1", " 1", "1.5", "1Q", "1KB", "9223372036854775808",
+                                        "8388608T"};
+    int64_t value;
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) assert_false(msi_parse_number(wrong[i], true, &value));
+    assert_false(msi_parse_number("1K", false, &value));
+    assert_true(msi_parse_number("12", false, &value) && value == 12);
+    assert_true(msi_parse_number("64k", true, &value) && value == 64 << 10);
+    assert_true(msi_parse_number("2T", true, &value) && value == (int64_t)2 << 40);
+}
+
 static void the_median_is_in_the_middle(void **state) {
     (void)state;
     double one[] = {7}, odd[] = {3, 1, 2}, even[] = {4, 1, 3, 2};
@@ -68,9 +80,9 @@ static void the_nearest_name_is_found(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_have_binary_units),     cmocka_unit_test(durations_have_three_digits),
-        cmocka_unit_test(the_median_is_in_the_middle), cmocka_unit_test(edits_are_counted),
-        cmocka_unit_test(the_nearest_name_is_found),
+        cmocka_unit_test(sizes_have_binary_units), cmocka_unit_test(durations_have_three_digits),
+        cmocka_unit_test(numbers_are_read),        cmocka_unit_test(the_median_is_in_the_middle),
+        cmocka_unit_test(edits_are_counted),       cmocka_unit_test(the_nearest_name_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

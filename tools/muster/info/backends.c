@@ -1,14 +1,13 @@
-/* backends.c - lists the backends and the operations that each supports itself. See backends.h. */
-#include "info/backends.h"
+/* backends.c - lists the backends and the operations that each supports itself. See info.h. */
 #include "commands.h"
 #include "engine/module/registry.h"
+#include "info/info.h"
 #include "reduce/reduce.h"
 
 #include <muster/muster.h>
 #include <stdio.h>
-#include <string.h>
 
-enum { BACKENDS_MOST = 32, NAME_MOST = 32, CELL_MOST = 300 };
+enum { BACKENDS_MOST = 32, NAME_MOST = 32 };
 
 void info_add_backends(struct msi_json_out *out) {
     const char *name;
@@ -24,9 +23,8 @@ void info_add_backends(struct msi_json_out *out) {
     msi_json_put_object_end(out);
 }
 
-static void add_name(char *cell, const char *name) {
-    size_t used = strlen(cell);
-    snprintf(cell + used, CELL_MOST - used, "%s%s", used ? " " : "", name);
+static void add_name(struct msi_buf *cell, const char *name) {
+    msi_buf_add_format(cell, "%s%s", cell->len ? " " : "", name);
 }
 
 /* Does a row have the kind with that dtype and op (-1: any) and these forms, in any memory? */
@@ -52,7 +50,7 @@ static unsigned forms_of(mst_kind kind) {
 }
 
 /* Appends ops that lack some of the kind's dtypes: "SUM of f16 bf16". */
-static void add_missing_pairs(const mst_backend_capability *rows, mst_kind kind, char cell[CELL_MOST]) {
+static void add_missing_pairs(const mst_backend_capability *rows, mst_kind kind, struct msi_buf *cell) {
     for (int o = 0; o < MST_OP_COUNT; o++) {
         bool any = false;
         for (int d = 1; d < MST_DTYPE_COUNT && has(rows, kind, -1, o, 0); d++) {
@@ -64,12 +62,12 @@ static void add_missing_pairs(const mst_backend_capability *rows, mst_kind kind,
             add_name(cell, mst_dtype_name((mst_dtype)d));
             any = true;
         }
-        if (any) strncat(cell, ";", CELL_MOST - strlen(cell) - 1);
+        if (any) msi_buf_add_text(cell, ";");
     }
 }
 
 /* Appends what a kind lacks. */
-static void add_missing(const mst_backend_capability *rows, mst_kind kind, char cell[CELL_MOST]) {
+static void add_missing(const mst_backend_capability *rows, mst_kind kind, struct msi_buf *cell) {
     static const char *const forms[MST_FORM_COUNT] = {"uneven", "lists",      "in-place",
                                                       "tags",   "any-source", "deterministic"};
     for (int d = 1; d < MST_DTYPE_COUNT && msi_kind_reduces(kind); d++)
@@ -78,24 +76,20 @@ static void add_missing(const mst_backend_capability *rows, mst_kind kind, char 
         if (!has(rows, kind, -1, o, 0)) add_name(cell, mst_op_name((mst_op)o));
     for (int f = 0; f < MST_FORM_COUNT; f++)
         if (forms_of(kind) >> f & 1 && !has(rows, kind, -1, -1, 1u << f)) add_name(cell, forms[f]);
-    if (cell[0]) strncat(cell, ";", CELL_MOST - strlen(cell) - 1);
+    if (cell->len) msi_buf_add_text(cell, ";");
     if (msi_kind_reduces(kind)) add_missing_pairs(rows, kind, cell);
-    size_t n = strlen(cell);
-    if (n) cell[n - 1] = '\0'; /* the last semicolon */
+    if (cell->len) cell->len--; /* the last semicolon */
 }
 
 static void print_cell(const mst_backend_capability *rows, mst_kind kind) {
-    char cell[CELL_MOST] = "";
-    bool message = kind == MST_KIND_SEND || kind == MST_KIND_RECV;
+    struct msi_buf cell = {0};
     if (!has(rows, kind, -1, -1, 0)) {
-        printf(" %s |", message ? "no" : "composed");
+        printf(" %s |", kind == MST_KIND_SEND || kind == MST_KIND_RECV ? "no" : "composed");
         return;
     }
-    add_missing(rows, kind, cell);
-    if (cell[0])
-        printf(" yes, but not: %s |", cell);
-    else
-        printf(" yes |");
+    add_missing(rows, kind, &cell);
+    printf(" yes%s%s |", cell.len ? ", but not: " : "", msi_buf_text(&cell));
+    msi_buf_free(&cell);
 }
 
 int info_operations(void) {

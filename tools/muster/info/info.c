@@ -6,11 +6,7 @@
 #include "base/error.h"
 #include "base/settings.h"
 #include "bootstrap/discover.h"
-#include "cli/options.h"
 #include "commands.h"
-#include "info/backends.h"
-#include "info/mesh.h"
-#include "info/plan.h"
 #include "info/schedule/schedule.h"
 #include "os/host.h"
 
@@ -227,26 +223,30 @@ static void add_network(struct msi_json_out *out, const struct msi_settings *set
     msi_json_put_object_end(out);
 }
 
-/* The value of a setting as text; NULL if it is a number, which is then set. */
+/* The value of a setting; returns number if it is a number. */
 static const char *setting_text(const struct msi_settings *settings, const struct msi_setting_row *row,
-                                int64_t *number) {
+                                char number[24]) {
     const char *field = (const char *)settings + row->offset;
+    int64_t value;
     if (row->kind == MSI_SETTING_TEXT) return field;
-    memcpy(number, field, sizeof *number);
-    return row->kind == MSI_SETTING_AUTO && *number == 0 ? "auto" : NULL;
+    memcpy(&value, field, sizeof value);
+    if (row->kind == MSI_SETTING_AUTO && value == 0) return "auto";
+    snprintf(number, 24, "%lld", (long long)value);
+    return number;
 }
 
 static void add_settings(struct msi_json_out *out, const struct msi_settings *settings) {
     msi_json_member_object(out, "settings");
     for (size_t i = 0; i < msi_setting_count; i++) {
         const struct msi_setting_row *row = &msi_setting_rows[i];
-        int64_t number;
-        const char *text = setting_text(settings, row, &number);
+        char number[24];
+        const char *text = setting_text(settings, row, number);
         msi_json_member_object(out, row->name);
-        if (text)
-            msi_json_member_string(out, "value", text);
+        msi_json_put_key(out, "value");
+        if (text == number)
+            msi_json_put_raw(out, msi_cstr(text));
         else
-            msi_json_member_int(out, "value", number);
+            msi_json_put_string(out, text);
         msi_json_member_string(out, "default", row->preset);
         msi_json_member_bool(out, "set", getenv(row->name) != NULL);
         msi_json_member_string(out, "help", row->help);
@@ -258,14 +258,9 @@ static void add_settings(struct msi_json_out *out, const struct msi_settings *se
 static void print_settings(const struct msi_settings *settings) {
     for (size_t i = 0; i < msi_setting_count; i++) {
         const struct msi_setting_row *row = &msi_setting_rows[i];
-        int64_t number;
-        const char *text = setting_text(settings, row, &number);
-        printf("%s = ", row->name);
-        if (text)
-            printf("%s", text);
-        else
-            printf("%lld", (long long)number);
-        printf("%s\n    %s Default: '%s'.\n", getenv(row->name) ? "  (set)" : "", row->help, row->preset);
+        char number[24];
+        printf("%s = %s%s\n    %s Default: '%s'.\n", row->name, setting_text(settings, row, number),
+               getenv(row->name) ? "  (set)" : "", row->help, row->preset);
     }
 }
 
@@ -330,20 +325,24 @@ static void print_section(struct msi_json *in) {
     printf("\n");
 }
 
-static int print_all(const struct msi_settings *settings, bool json) {
+/* Prints the whole report, or with --env the settings. */
+static int print_report(const struct info_options *wanted, const struct msi_settings *settings) {
     struct msi_buf text = {0};
     struct msi_json_out out = msi_json_to(&text);
     struct msi_address master;
     struct msi_json_text key;
     msi_json_put_object(&out);
-    add_build(&out);
-    add_machine(&out);
-    bool has_master = add_discovery(&out, &master);
-    add_network(&out, settings, has_master ? &master : NULL);
-    info_add_backends(&out);
-    if (json) add_settings(&out, settings);
+    if (!wanted->env) {
+        add_build(&out);
+        add_machine(&out);
+        bool has_master = add_discovery(&out, &master);
+        add_network(&out, settings, has_master ? &master : NULL);
+        info_add_backends(&out);
+    }
+    if (wanted->json) add_settings(&out, settings);
     msi_json_put_object_end(&out);
-    if (json || text.failed) return info_print_json(&text);
+    if (wanted->json || text.failed) return info_print_json(&text);
+    if (wanted->env) print_settings(settings);
     struct msi_json in = msi_json_of((const char *)text.data, text.len);
     msi_json_object(&in);
     while (msi_json_key(&in, &key)) {
@@ -352,19 +351,6 @@ static int print_all(const struct msi_settings *settings, bool json) {
     }
     msi_buf_free(&text);
     return EXIT_DONE;
-}
-
-static int print_env(const struct msi_settings *settings, bool json) {
-    struct msi_buf text = {0};
-    struct msi_json_out out = msi_json_to(&text);
-    if (!json) {
-        print_settings(settings);
-        return EXIT_DONE;
-    }
-    msi_json_put_object(&out);
-    add_settings(&out, settings);
-    msi_json_put_object_end(&out);
-    return info_print_json(&text);
 }
 
 static const struct info_options defaults = {.plan = {.bytes = "1M", .dtype = "f32", .ranks = 4, .hosts = 1},
@@ -426,5 +412,5 @@ int cmd_info(int argc, char **argv) {
         fprintf(stderr, "%s\n", mst_error());
         return EXIT_USAGE;
     }
-    return wanted.env ? print_env(&settings, wanted.json) : print_all(&settings, wanted.json);
+    return print_report(&wanted, &settings);
 }

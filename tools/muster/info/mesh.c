@@ -1,13 +1,12 @@
 /*
- * mesh.c - draws a mesh. See mesh.h. The picture has a row for each combination of the leading coordinates
+ * mesh.c - draws a mesh. See info.h. The picture has a row for each combination of the leading coordinates
  * and a column for each of the last one; a wide picture is split into several. The groups of every set of
  * dimensions follow.
  */
-#include "info/mesh.h"
+#include "info/info.h"
 
 #include "base/error.h"
 #include "commands.h"
-#include "info/info.h"
 #include "mesh/axes.h"
 #include "mesh/spec.h"
 

@@ -1,5 +1,6 @@
-/* plan.c - makes a plan as the library does and prints it. See plan.h. Nothing runs. */
-#include "info/plan.h"
+/* plan.c - makes a plan as the library does and prints it. See info.h. Nothing runs. */
+#include "info/info.h"
+#include "reduce/reduce.h"
 
 #include "base/error.h"
 #include "base/settings.h"
@@ -12,23 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct element {
-    const char *name;
-    size_t raw, acc;
-};
+static const int64_t bytes_most = (int64_t)1 << 48;
 
-/* 16-bit and 8-bit floats are accumulated in f32. */
-static const struct element elements[] = {
-#define IS_SMALL_FLOAT(number)             ((number) >= 3 && (number) <= 6)
-#define ELEMENT(number, name, bytes, text) {text, bytes, IS_SMALL_FLOAT(number) ? 4 : (bytes)},
-    MST_DTYPE_TABLE(ELEMENT)
-#undef ELEMENT
-};
-
-static const struct element *find_element(const char *name) {
-    for (size_t i = 0; i < sizeof elements / sizeof *elements; i++)
-        if (!strcmp(elements[i].name, name)) return &elements[i];
-    return NULL;
+/* Returns 0, which is not a valid dtype, for an unknown name. */
+static mst_dtype find_dtype(const char *name) {
+    for (int d = 1; d < MST_DTYPE_COUNT; d++)
+        if (!strcmp(mst_dtype_name((mst_dtype)d), name)) return (mst_dtype)d;
+    return (mst_dtype)0;
 }
 
 static int find_kind(const char *name) {
@@ -36,19 +27,6 @@ static int find_kind(const char *name) {
         if (msi_planner_any((enum msi_kind)kind) && !strcmp(name, msi_coll_name((enum msi_kind)kind)))
             return kind;
     return -1;
-}
-
-/* "64", "64K", "1M", "2G": powers of 1024. */
-static bool read_bytes(const char *text, size_t *bytes) {
-    char *end;
-    if (*text < '0' || *text > '9') return false;
-    unsigned long long n = strtoull(text, &end, 10);
-    const char *units = "KMGT", *unit = *end ? strchr(units, *end & ~0x20) : NULL;
-    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
-    if (unit) end++;
-    if (*end || n > (1ull << 48) >> shift) return false;
-    *bytes = (size_t)(n << shift);
-    return true;
 }
 
 static void print_candidates(const struct msi_cost_input *input, const struct msi_request *request,
@@ -115,14 +93,14 @@ static void print_steps(const struct msi_plan *plan, const struct msi_cost_input
     }
 }
 
-static int print_plan(const struct msi_cost_input *input, struct msi_request *request, const char *element) {
+static int print_plan(const struct msi_cost_input *input, struct msi_request *request, const char *dtype) {
     struct msi_choice choice;
     struct msi_plan plan = {0};
     char text[MSI_UNITS_TEXT];
     msi_select(input, request, &choice);
     request->chunk = choice.chunk;
     printf("%s of %s (%zu x %s) among %d ranks on %d host%s\n\n", msi_coll_name(request->kind),
-           msi_bytes_text((double)(request->count * input->raw_size), text), request->count, element,
+           msi_bytes_text((double)(request->count * input->raw_size), text), request->count, dtype,
            request->size, request->hosts.n, request->hosts.n == 1 ? "" : "s");
     print_candidates(input, request, &choice);
     printf("\nchosen: %s (%s)", choice.planner->name, choice.why);
@@ -160,15 +138,15 @@ static mst_status load_tuning(const struct plan_options *wanted, struct msi_tuni
 }
 
 int info_plan(const struct opt_command *command, const struct plan_options *wanted) {
-    const struct element *element = find_element(wanted->dtype);
+    mst_dtype dtype = find_dtype(wanted->dtype);
     struct msi_tuning tuning = {.model = msi_model_default};
     struct msi_request request = {
         .size = (int)wanted->ranks, .rank = (int)wanted->rank, .root = (int)wanted->root};
-    size_t bytes;
+    int64_t bytes;
     int kind = find_kind(wanted->kind);
     if (kind < 0) return opt_mistake(command, "unknown collective '%s'", wanted->kind);
-    if (!element) return opt_mistake(command, "unknown dtype '%s'", wanted->dtype);
-    if (!read_bytes(wanted->bytes, &bytes))
+    if (!dtype) return opt_mistake(command, "unknown dtype '%s'", wanted->dtype);
+    if (!msi_parse_number(wanted->bytes, true, &bytes) || bytes > bytes_most)
         return opt_mistake(command, "'%s' is not a size; write 4096, 64K, 1M or 2G", wanted->bytes);
     if (wanted->rank >= wanted->ranks || wanted->root >= wanted->ranks)
         return opt_mistake(command, "with %ld ranks, the last rank is %ld", wanted->ranks, wanted->ranks - 1);
@@ -176,11 +154,14 @@ int info_plan(const struct opt_command *command, const struct plan_options *want
         return opt_mistake(command, "%ld ranks cannot fill %ld hosts", wanted->ranks, wanted->hosts);
     if (load_tuning(wanted, &tuning) != MST_OK) return opt_failed(command);
     request.kind = (enum msi_kind)kind;
-    request.count = bytes / element->raw;
+    /* Small floats are accumulated in f32. */
+    const struct msi_reducer *reducer = msi_reducer_get(dtype, MST_SUM);
+    size_t raw = mst_dtype_size(dtype), acc = reducer ? reducer->acc_size : raw;
+    request.count = (size_t)bytes / raw;
     int *of = fill_hosts(wanted, &request.hosts);
     if (!of) return EXIT_FAILED;
-    struct msi_cost_input input = {&tuning, element->raw, element->acc, wanted->deterministic};
-    int exit_status = print_plan(&input, &request, element->name);
+    struct msi_cost_input input = {&tuning, raw, acc, wanted->deterministic};
+    int exit_status = print_plan(&input, &request, wanted->dtype);
     free(of);
     return exit_status;
 }

@@ -12,6 +12,7 @@
 #include "run/ranks/spawn.h"
 #include "run/run_options.h"
 
+#include "base/hash.h"
 #include "os/host.h"
 #include "store/store.h"
 
@@ -21,11 +22,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 enum {
-    RUN_ID_BYTES = 8,
     FILES_OF_LAUNCHER = 64,
     FILES_PER_RANK = 5, /* two pipes, a pidfd and store connections */
     FILES_PER_RANK_MIN = 3,
@@ -49,13 +48,6 @@ static int raise_file_limit(const struct job_options *job, int agents, struct rl
     raised.rlim_cur = wish < raised.rlim_max ? wish : raised.rlim_max;
     if (raised.rlim_cur < least) return -EMFILE;
     return setrlimit(RLIMIT_NOFILE, &raised) == 0 ? 0 : -errno;
-}
-
-static int make_run_id(char id[2 * RUN_ID_BYTES + 1]) {
-    unsigned char bytes[RUN_ID_BYTES];
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) return -errno;
-    for (size_t i = 0; i < sizeof bytes; i++) snprintf(id + 2 * i, 3, "%02x", bytes[i]);
-    return 0;
 }
 
 static void print_facts(const struct worker_env_facts *facts, const struct job_options *job) {
@@ -136,9 +128,10 @@ static int run_with_agents(const struct run_options *o, struct run_hosts *hosts,
 
 static int run_at_meeting(const struct run_options *o, const struct meeting *meeting, struct run_hosts *hosts,
                           mst_store *store, struct job_options job) {
-    char random_id[2 * RUN_ID_BYTES + 1], endpoint[MSI_ADDRESS_TEXT_MAX];
-    int rc = make_run_id(random_id);
-    if (rc != 0) return opt_mistake(&run_command, "cannot name the run: %s", strerror(-rc));
+    char random_id[17], endpoint[MSI_ADDRESS_TEXT_MAX];
+    uint64_t random;
+    msi_random(&random, sizeof random);
+    snprintf(random_id, sizeof random_id, "%016llx", (unsigned long long)random);
     const char *run_id = o->rdzv_id ? o->rdzv_id : random_id;
     struct company_options company = {
         .store = store,

@@ -17,7 +17,8 @@
 
 enum { STDIN_MAX = 1 << 30, STDIN_STEP = 64 * 1024 };
 
-static int print_value(mst_bytes *value) {
+static int print_value(mst_status st, mst_bytes *value) {
+    if (st != MST_OK) return store_failed(st);
     fwrite(value->data, 1, value->len, stdout);
     if (isatty(STDOUT_FILENO)) putchar('\n');
     mst_bytes_free(value);
@@ -38,13 +39,13 @@ static int read_value(const char *operand, struct msi_buf *value) {
 }
 typedef mst_status (*write_call)(mst_store *, const char *, const void *, size_t, const mst_store_call *);
 
-static int write_value(struct store_session *s, write_call call, char **operands) {
+static int write_value(struct store_session *s, write_call call) {
     struct msi_buf value = {0};
-    int error = read_value(operands[1], &value), status = EXIT_FAILED;
+    int error = read_value(s->operands[1], &value), status = EXIT_FAILED;
     if (error) {
         fprintf(stderr, "muster store: cannot read the value from stdin: %s\n", strerror(error));
     } else {
-        mst_status st = call(s->store, operands[0], msi_buf_text(&value), value.len,
+        mst_status st = call(s->store, s->operands[0], msi_buf_text(&value), value.len,
                              MST_OPTIONS(mst_store_call, .cancel = s->cancel));
         status = st == MST_OK ? EXIT_DONE : store_failed(st);
     }
@@ -52,33 +53,28 @@ static int write_value(struct store_session *s, write_call call, char **operands
     return status;
 }
 
-static int do_set(struct store_session *s, char **operands, int n) {
-    (void)n;
-    return write_value(s, mst_store_set_with, operands);
+static int do_set(struct store_session *s) {
+    return write_value(s, mst_store_set_with);
 }
 
-static int do_append(struct store_session *s, char **operands, int n) {
-    (void)n;
-    return write_value(s, mst_store_append_with, operands);
+static int do_append(struct store_session *s) {
+    return write_value(s, mst_store_append_with);
 }
 
-static int do_push(struct store_session *s, char **operands, int n) {
-    (void)n;
-    return write_value(s, mst_store_queue_push_with, operands);
+static int do_push(struct store_session *s) {
+    return write_value(s, mst_store_queue_push_with);
 }
 
-static int do_get(struct store_session *s, char **operands, int n) {
+static int do_get(struct store_session *s) {
     mst_bytes value;
-    mst_status st = mst_store_get(s->store, operands[0], &value, .cancel = s->cancel);
-    (void)n;
-    return st == MST_OK ? print_value(&value) : store_failed(st);
+    mst_status st = mst_store_get(s->store, s->operands[0], &value, .cancel = s->cancel);
+    return print_value(st, &value);
 }
 
-static int do_pop(struct store_session *s, char **operands, int n) {
+static int do_pop(struct store_session *s) {
     mst_bytes value;
-    mst_status st = mst_store_queue_pop(s->store, operands[0], &value, .cancel = s->cancel);
-    (void)n;
-    return st == MST_OK ? print_value(&value) : store_failed(st);
+    mst_status st = mst_store_queue_pop(s->store, s->operands[0], &value, .cancel = s->cancel);
+    return print_value(st, &value);
 }
 
 static int print_number(mst_status st, int64_t number) {
@@ -87,41 +83,38 @@ static int print_number(mst_status st, int64_t number) {
     return EXIT_DONE;
 }
 
-static int do_add(struct store_session *s, char **operands, int n) {
+static int do_add(struct store_session *s) {
     long long delta;
     int64_t sum = 0;
-    (void)n;
-    if (!opt_read_number(operands[1], INT64_MIN, INT64_MAX, &delta)) return EXIT_USAGE;
-    mst_status st = mst_store_add(s->store, operands[0], delta, &sum, .cancel = s->cancel);
+    if (!opt_read_number(s->operands[1], INT64_MIN, INT64_MAX, &delta)) return EXIT_USAGE;
+    mst_status st = mst_store_add(s->store, s->operands[0], delta, &sum, .cancel = s->cancel);
     return print_number(st, sum);
 }
 
-static int do_len(struct store_session *s, char **operands, int n) {
+static int do_len(struct store_session *s) {
     int64_t length = 0;
-    mst_status st = mst_store_queue_len(s->store, operands[0], &length, .cancel = s->cancel);
-    (void)n;
+    mst_status st = mst_store_queue_len(s->store, s->operands[0], &length, .cancel = s->cancel);
     return print_number(st, length);
 }
 
-static int do_wait(struct store_session *s, char **operands, int n) {
-    const char *const *keys = (const char *const *)operands;
-    mst_status st = mst_store_wait(s->store, keys, (size_t)n, .cancel = s->cancel);
+static int do_wait(struct store_session *s) {
+    const char *const *keys = (const char *const *)s->operands;
+    mst_status st = mst_store_wait(s->store, keys, (size_t)s->n, .cancel = s->cancel);
     return st == MST_OK ? EXIT_DONE : store_failed(st);
 }
 
-static int do_check(struct store_session *s, char **operands, int n) {
-    const char *const *keys = (const char *const *)operands;
+static int do_check(struct store_session *s) {
+    const char *const *keys = (const char *const *)s->operands;
     bool ready = false;
-    mst_status st = mst_store_check(s->store, keys, (size_t)n, &ready, .cancel = s->cancel);
+    mst_status st = mst_store_check(s->store, keys, (size_t)s->n, &ready, .cancel = s->cancel);
     if (st != MST_OK) return store_failed(st);
     puts(ready ? "yes" : "no");
     return ready ? EXIT_DONE : EXIT_FAILED;
 }
 
-static int do_del(struct store_session *s, char **operands, int n) {
+static int do_del(struct store_session *s) {
     bool deleted = false;
-    mst_status st = mst_store_delete_key(s->store, operands[0], &deleted, .cancel = s->cancel);
-    (void)n;
+    mst_status st = mst_store_delete_key(s->store, s->operands[0], &deleted, .cancel = s->cancel);
     if (st != MST_OK) return store_failed(st);
     puts(deleted ? "deleted" : "not found");
     return deleted ? EXIT_DONE : EXIT_FAILED;
@@ -131,12 +124,10 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int do_list(struct store_session *s, char **operands, int n) {
+static int do_list(struct store_session *s) {
     char **keys;
     size_t count;
     mst_status st = mst_store_list_keys(s->store, &keys, &count, .cancel = s->cancel);
-    (void)operands;
-    (void)n;
     if (st != MST_OK) return store_failed(st);
     if (count > 0) qsort(keys, count, sizeof keys[0], by_name);
     for (size_t i = 0; i < count; i++) puts(keys[i]);
@@ -163,18 +154,16 @@ static int write_port_file(const char *path, int port) {
     return rc;
 }
 
-static int do_serve(struct store_session *s, char **operands, int n) {
+static int do_serve(struct store_session *s) {
     const char *path = s->options.port_file;
-    bool v6 = strchr(s->options.host, ':') && s->options.host[0] != '[';
     int port = mst_store_port(s->store);
+    char address[STORE_ADDRESS];
     int rc = path ? write_port_file(path, port) : 0;
-    (void)operands;
-    (void)n;
     if (rc != 0) {
         fprintf(stderr, "muster store: cannot write '%s': %s\n", path, strerror(-rc));
         return EXIT_FAILED;
     }
-    printf("muster store: listening on %s%s%s:%d\n", v6 ? "[" : "", s->options.host, v6 ? "]" : "", port);
+    printf("muster store: listening on %s\n", store_address(s->options.host, port, address));
     fflush(stdout);
     store_wait_for_signal();
     if (path) unlink(path);

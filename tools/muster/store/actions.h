@@ -15,6 +15,8 @@ struct store_options {
 
 struct store_session {
     struct store_options options;
+    char **operands;
+    int n; /* operands */
     int timeout_ms;
     mst_cancel *cancel; /* fired by SIGINT, and by SIGTERM while serving */
     mst_store *store;
@@ -26,12 +28,16 @@ struct store_action {
     int min_operands, max_operands;
     bool serves;       /* hosts a store instead of connecting to one */
     bool takes_number; /* the second operand is a number */
-    int (*run)(struct store_session *session, char **operands, int n);
+    int (*run)(struct store_session *session);
     const char *help;
 };
 
 extern const struct store_action store_actions[];
 extern const size_t store_n_actions;
+
+/* Writes "host:port", with brackets around an IPv6 address; returns text. */
+enum { STORE_ADDRESS = 300 };
+const char *store_address(const char *host, int port, char text[STORE_ADDRESS]);
 
 /* Prints the last error and returns its exit status. */
 int store_failed(mst_status status);

@@ -83,18 +83,22 @@ int store_failed(mst_status status) {
     return status == MST_ERR_TIMEOUT ? EXIT_TIMEOUT : EXIT_FAILED;
 }
 
+const char *store_address(const char *host, int port, char text[STORE_ADDRESS]) {
+    bool v6 = strchr(host, ':') && host[0] != '[';
+    snprintf(text, STORE_ADDRESS, "%s%s%s:%d", v6 ? "[" : "", host, v6 ? "]" : "", port);
+    return text;
+}
+
 static mst_status open_store(struct store_session *s, bool serves) {
-    bool v6 = strchr(s->options.host, ':') && s->options.host[0] != '[';
     double ms = s->options.timeout * 1000;
-    char url[512];
-    snprintf(url, sizeof url, "tcp://%s%s%s:%ld", v6 ? "[" : "", s->options.host, v6 ? "]" : "",
-             s->options.port);
+    char url[STORE_ADDRESS + 8], address[STORE_ADDRESS];
+    snprintf(url, sizeof url, "tcp://%s", store_address(s->options.host, (int)s->options.port, address));
     s->timeout_ms = ms < 1 ? 1 : (int)ms;
     return mst_store_open(url, &s->store, .is_master = serves, .timeout_ms = s->timeout_ms,
                           .cancel = s->cancel);
 }
 
-static int perform(const struct store_action *action, struct store_session *s, char **operands, int n) {
+static int perform(const struct store_action *action, struct store_session *s) {
     int status;
     if (prepare_signals(s, action->serves) != 0) {
         fprintf(stderr, "muster store: cannot set up signals: %s\n", strerror(errno));
@@ -104,7 +108,7 @@ static int perform(const struct store_action *action, struct store_session *s, c
     if (opened != MST_OK) {
         status = store_failed(opened);
     } else {
-        status = action->run(s, operands, n);
+        status = action->run(s);
         mst_store_free(s->store);
     }
     restore_signals(s);
@@ -114,8 +118,6 @@ static int perform(const struct store_action *action, struct store_session *s, c
 static int run_action(const struct store_action *action, int argc, char **argv) {
     struct store_session s = {.options = {.host = "127.0.0.1", .port = 29500, .timeout = 30}};
     char name[64];
-    char **operands;
-    int n;
     struct opt_command command = {
         .name = name,
         .operands = action->operands,
@@ -124,15 +126,15 @@ static int run_action(const struct store_action *action, int argc, char **argv) 
         .n_options = 3,
     };
     snprintf(name, sizeof name, "muster store %s", action->name);
-    int status = opt_parse(&command, argc, argv, &s.options, &operands, &n);
+    int status = opt_parse(&command, argc, argv, &s.options, &s.operands, &s.n);
     if (status != OPT_PROCEED) return status;
-    if (n < action->min_operands || n > action->max_operands)
+    if (s.n < action->min_operands || s.n > action->max_operands)
         return opt_mistake(&command, "takes %s, not %d argument%s",
-                           action->operands[0] ? action->operands : "no arguments", n, n == 1 ? "" : "s");
+                           action->operands[0] ? action->operands : "no arguments", s.n, s.n == 1 ? "" : "s");
     long long number;
-    if (action->takes_number && !opt_read_number(operands[1], INT64_MIN, INT64_MAX, &number))
-        return opt_mistake(&command, "takes a whole number, not '%s'", operands[1]);
-    return perform(action, &s, operands, n);
+    if (action->takes_number && !opt_read_number(s.operands[1], INT64_MIN, INT64_MAX, &number))
+        return opt_mistake(&command, "takes a whole number, not '%s'", s.operands[1]);
+    return perform(action, &s);
 }
 
 static void print_help(FILE *to) {

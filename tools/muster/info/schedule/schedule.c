@@ -42,34 +42,27 @@ bool schedule_next_cell(const struct schedule_view *view, int stage, uint32_t *a
     return false;
 }
 
-static const char *s_if_many(int n) {
-    return n == 1 ? "" : "s";
-}
-
-void schedule_title(const struct schedule_view *view, char *text, size_t size) {
+void schedule_add_title(const struct schedule_view *view, struct msi_buf *to) {
     const struct msi_schedule_spec *s = &view->schedule.spec;
-    int used =
-        snprintf(text, size, "%s: %d stage%s, ", msi_schedule_name(s->kind), s->stages, s_if_many(s->stages));
+    msi_buf_add_format(to, "%s: %d stage%s, ", msi_schedule_name(s->kind), s->stages,
+                       s->stages == 1 ? "" : "s");
     if (s->kind == MSI_STREAM)
-        used += snprintf(text + used, size - (size_t)used,
-                         "%d batch%s of %d micro-batch%s, %d in turn, %d token%s each", s->batches,
-                         s->batches == 1 ? "" : "es", s->micros, s->micros == 1 ? "" : "es", s->inner,
-                         s->tokens, s_if_many(s->tokens));
-    else
-        used += snprintf(text + used, size - (size_t)used, "%d micro-batch%s", s->micros,
-                         s->micros == 1 ? "" : "es");
-    if (s->chunks > 1) used += snprintf(text + used, size - (size_t)used, ", %d chunks on each", s->chunks);
+        msi_buf_add_format(to, "%d batch%s of ", s->batches, s->batches == 1 ? "" : "es");
+    msi_buf_add_format(to, "%d micro-batch%s", s->micros, s->micros == 1 ? "" : "es");
+    if (s->kind == MSI_STREAM)
+        msi_buf_add_format(to, ", %d in turn, %d token%s each", s->inner, s->tokens,
+                           s->tokens == 1 ? "" : "s");
+    if (s->chunks > 1) msi_buf_add_format(to, ", %d chunks on each", s->chunks);
     if (msi_schedule_trains(s->kind) && view->backward > 1)
-        snprintf(text + used, size - (size_t)used, "; a backward takes %d forwards' time", view->backward);
+        msi_buf_add_format(to, "; a backward takes %d forwards' time", view->backward);
 }
 
-void schedule_bubble(const struct schedule_view *view, char *text, size_t size) {
+void schedule_add_bubble(const struct schedule_view *view, struct msi_buf *to) {
     const struct msi_schedule_spec *s = &view->schedule.spec;
-    const struct msi_timing *t = &view->timing;
-    int used = snprintf(text, size, "bubble %.1f %%", 100 * t->bubble);
+    msi_buf_add_format(to, "bubble %.1f %%", 100 * view->timing.bubble);
     if (s->kind != MSI_STREAM && s->micros >= s->stages && s->stages > 1)
-        snprintf(text + used, size - (size_t)used, " = (p-1)/(%sm+p-1) = %d/%d", s->chunks > 1 ? "v·" : "",
-                 s->stages - 1, s->chunks * s->micros + s->stages - 1);
+        msi_buf_add_format(to, " = (p-1)/(%sm+p-1) = %d/%d", s->chunks > 1 ? "v·" : "", s->stages - 1,
+                           s->chunks * s->micros + s->stages - 1);
 }
 
 /* The number of messages that a stage receives or sends on a channel. */
@@ -131,11 +124,12 @@ static void print_stages(const struct schedule_view *view) {
 
 static void print_summary(const struct schedule_view *view) {
     const struct msi_schedule *s = &view->schedule;
-    char bubble[100];
+    struct msi_buf bubble = {0};
     size_t actions = 0;
     for (int k = 0; k < s->spec.stages; k++) actions += s->stages[k].n;
-    schedule_bubble(view, bubble, sizeof bubble);
-    printf("\ntakes %.0f forwards' time; %s\n", view->timing.makespan, bubble);
+    schedule_add_bubble(view, &bubble);
+    printf("\ntakes %.0f forwards' time; %s\n", view->timing.makespan, msi_buf_text(&bubble));
+    msi_buf_free(&bubble);
     printf("checked: %zu actions; every micro-batch passes every stage in order, and no stage deadlocks\n\n",
            actions);
     print_stages(view);
@@ -207,11 +201,12 @@ static mst_status set_times(struct schedule_view *view) {
 
 static int show(const struct opt_command *command, const struct schedule_options *wanted,
                 struct schedule_view *view) {
-    char title[160];
+    struct msi_buf title = {0};
     if (wanted->svg) return write_svg(command, view, wanted->svg);
     if (wanted->json) return schedule_print_json(view);
-    schedule_title(view, title, sizeof title);
-    printf("%s\n", title);
+    schedule_add_title(view, &title);
+    puts(msi_buf_text(&title));
+    msi_buf_free(&title);
     schedule_print_chart(view);
     print_summary(view);
     if (wanted->stage >= 0) print_list(view, (int)wanted->stage);

@@ -5,6 +5,7 @@
 #ifndef MUSTER_TOOL_INFO_SCHEDULE_SCHEDULE_H
 #define MUSTER_TOOL_INFO_SCHEDULE_SCHEDULE_H
 
+#include "base/buf.h"
 #include "cli/options.h"
 #include "pipeline/schedule/check.h"
 #include "pipeline/schedule/text.h"
@@ -47,9 +48,9 @@ struct schedule_cell {
 bool schedule_next_cell(const struct schedule_view *view, int stage, uint32_t *at,
                         struct schedule_cell *cell);
 
-/* "1f1b: 4 stages, 8 micro-batches", "bubble 27.3 % of the time". */
-void schedule_title(const struct schedule_view *view, char *text, size_t size);
-void schedule_bubble(const struct schedule_view *view, char *text, size_t size);
+/* Append "1f1b: 4 stages, 8 micro-batches" and "bubble 27.3 % = (p-1)/(m+p-1) = 3/11". */
+void schedule_add_title(const struct schedule_view *view, struct msi_buf *to);
+void schedule_add_bubble(const struct schedule_view *view, struct msi_buf *to);
 
 /* Prints the chart. */
 void schedule_print_chart(const struct schedule_view *view);

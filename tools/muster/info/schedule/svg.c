@@ -84,22 +84,24 @@ static void draw_keys(const struct schedule_view *view, int y, FILE *out) {
 }
 
 void schedule_write_svg(const struct schedule_view *view, FILE *out) {
-    char title[160], bubble[100];
+    struct msi_buf title = {0};
     int stages = view->schedule.spec.stages, bottom = TOP + stages * ROW;
     long width = LEFT + (long)view->timing.makespan * CELL + RIGHT;
-    schedule_title(view, title, sizeof title);
-    schedule_bubble(view, bubble, sizeof bubble);
-    long least = 32 + LETTER * (long)(strlen(title) + strlen(bubble));
+    schedule_add_title(view, &title);
+    msi_buf_add_text(&title, "; ");
+    schedule_add_bubble(view, &title);
+    long least = 32 + LETTER * ((long)title.len - 2);
     if (width < least) width = least;
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %ld %d\" width=\"%ld\" height=\"%d\" "
             "role=\"img\">\n",
             width, bottom + BOTTOM, width, bottom + BOTTOM);
-    fprintf(out, "<title>%s; %s</title>\n%s", title, bubble, style);
+    fprintf(out, "<title>%s</title>\n%s", msi_buf_text(&title), style);
     fprintf(out, "<rect class=\"g\" width=\"%ld\" height=\"%d\" rx=\"8\"/>\n", width, bottom + BOTTOM);
-    fprintf(out, "<text class=\"t\" x=\"16\" y=\"28\">%s; %s</text>\n", title, bubble);
+    fprintf(out, "<text class=\"t\" x=\"16\" y=\"28\">%s</text>\n", msi_buf_text(&title));
     draw_times(view, out);
     for (int stage = 0; stage < stages; stage++) draw_stage(view, stage, out);
     draw_keys(view, bottom + 14, out);
     fprintf(out, "</svg>\n");
+    msi_buf_free(&title);
 }

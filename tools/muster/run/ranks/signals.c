@@ -22,27 +22,19 @@ static int find(const char *name) {
 
 /* Why a signal cannot end the job, or NULL if it can. */
 static const char *unsupported_reason(int number) {
-    switch (number) {
-    case SIGKILL:
-    case SIGSTOP:
-        return "no program can catch it";
-    case SIGCONT:
-    case SIGTSTP:
-    case SIGCHLD:
-    case SIGPIPE:
-    case SIGXFSZ:
-        return "the launcher needs it for itself";
-    case SIGSEGV:
-    case SIGBUS:
-    case SIGFPE:
-    case SIGILL:
-    case SIGABRT:
-    case SIGTRAP:
-    case SIGSYS:
-        return "it means that the launcher itself has crashed";
-    default:
-        return NULL;
-    }
+    static const struct {
+        const char *reason;
+        int signals[8];
+    } rows[] = {
+        {"no program can catch it", {SIGKILL, SIGSTOP}},
+        {"the launcher needs it for itself", {SIGCONT, SIGTSTP, SIGCHLD, SIGPIPE, SIGXFSZ}},
+        {"it means that the launcher itself has crashed",
+         {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int k = 0; rows[i].signals[k]; k++)
+            if (rows[i].signals[k] == number) return rows[i].reason;
+    return NULL;
 }
 
 mst_status signals_read(const char *text, struct signals *signals) {

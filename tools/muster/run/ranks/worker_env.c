@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,59 +88,46 @@ mst_status worker_env_check(const char *const *extra, size_t n_extra) {
     return MST_OK;
 }
 
-__attribute__((format(printf, 2, 3))) static int add(char **owned, const char *format, ...) {
-    va_list args;
-    size_t at = 0;
-    while (owned[at]) at++;
-    va_start(args, format);
-    int n = vasprintf(&owned[at], format, args);
-    va_end(args);
-    if (n >= 0) return 0;
-    owned[at] = NULL;
-    return -ENOMEM;
-}
-
-static int add_facts(char **owned, const struct worker_env_facts *f) {
-    int rc = 0;
-    rc |= add(owned, "WORLD_SIZE=%d", f->world_size);
-    rc |= add(owned, "LOCAL_WORLD_SIZE=%d", f->local_world_size);
-    rc |= add(owned, "GROUP_RANK=%d", f->group_rank);
-    rc |= add(owned, "GROUP_WORLD_SIZE=%d", f->group_world_size);
-    rc |= add(owned, "ROLE_WORLD_SIZE=%d", f->world_size);
-    rc |= add(owned, "ROLE_NAME=default");
-    rc |= add(owned, "MASTER_ADDR=%s", f->master_addr);
-    rc |= add(owned, "MASTER_PORT=%d", f->master_port);
-    rc |= add(owned, "TORCHELASTIC_RESTART_COUNT=%d", f->generation);
-    rc |= add(owned, "TORCHELASTIC_MAX_RESTARTS=%d", f->max_restarts);
-    rc |= add(owned, "TORCHELASTIC_RUN_ID=%s", f->run_id);
-    rc |= add(owned, "TORCHELASTIC_USE_AGENT_STORE=True");
-    /* Otherwise each rank would start a thread per core. */
+/* Appends the variables that all ranks share, each with its NUL. */
+static void add_facts(struct msi_buf *to, const struct worker_env_facts *f) {
     const char *threads = find_own("OMP_NUM_THREADS");
     bool has_threads =
         is_among("OMP_NUM_THREADS", f->extra, f->n_extra) || (threads && is_inherited(threads, f));
-    if (f->local_world_size > 1 && !has_threads) rc |= add(owned, "OMP_NUM_THREADS=1");
-    return rc == 0 ? 0 : -ENOMEM;
+    msi_buf_add_format(to, "WORLD_SIZE=%d%c", f->world_size, 0);
+    msi_buf_add_format(to, "LOCAL_WORLD_SIZE=%d%c", f->local_world_size, 0);
+    msi_buf_add_format(to, "GROUP_RANK=%d%c", f->group_rank, 0);
+    msi_buf_add_format(to, "GROUP_WORLD_SIZE=%d%c", f->group_world_size, 0);
+    msi_buf_add_format(to, "ROLE_WORLD_SIZE=%d%c", f->world_size, 0);
+    msi_buf_add_format(to, "ROLE_NAME=default%c", 0);
+    msi_buf_add_format(to, "MASTER_ADDR=%s%c", f->master_addr, 0);
+    msi_buf_add_format(to, "MASTER_PORT=%d%c", f->master_port, 0);
+    msi_buf_add_format(to, "TORCHELASTIC_RESTART_COUNT=%d%c", f->generation, 0);
+    msi_buf_add_format(to, "TORCHELASTIC_MAX_RESTARTS=%d%c", f->max_restarts, 0);
+    msi_buf_add_format(to, "TORCHELASTIC_RUN_ID=%s%c", f->run_id, 0);
+    msi_buf_add_format(to, "TORCHELASTIC_USE_AGENT_STORE=True%c", 0);
+    /* Otherwise each rank would start a thread per core. */
+    if (f->local_world_size > 1 && !has_threads) msi_buf_add_format(to, "OMP_NUM_THREADS=1%c", 0);
 }
 
 int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts) {
     size_t n = 0, at = 0;
     *env = (struct worker_env){0};
     while (environ[n]) n++;
-    env->owned = calloc(OWNED_MAX + 1, sizeof env->owned[0]);
+    add_facts(&env->owned, facts);
     env->vars = calloc(WORKER_ENV_PER_RANK + 2 + OWNED_MAX + n + facts->n_extra + 1, sizeof env->vars[0]);
     env->log_dir = facts->log_dir;
     env->generation = facts->generation;
     env->states = facts->states;
     if (facts->log_dir) env->error_file = malloc(ERROR_FILE_MAX);
-    if (!env->owned || !env->vars || (facts->log_dir && !env->error_file) ||
-        add_facts(env->owned, facts) != 0) {
+    if (env->owned.failed || !env->vars || (facts->log_dir && !env->error_file)) {
         worker_env_close(env);
         return -ENOMEM;
     }
     for (int i = 0; i < WORKER_ENV_PER_RANK; i++) env->vars[at++] = env->per_rank[i];
     if (env->error_file) env->vars[at++] = env->error_file;
     if (env->states >= 0) env->vars[at++] = env->state;
-    for (size_t i = 0; env->owned[i]; i++) env->vars[at++] = env->owned[i];
+    for (char *var = (char *)env->owned.data, *end = var + env->owned.len; var < end; var += strlen(var) + 1)
+        env->vars[at++] = var;
     for (size_t i = 0; i < n; i++)
         if (is_inherited(environ[i], facts)) env->vars[at++] = environ[i];
     for (size_t i = 0; i < facts->n_extra; i++) {
@@ -154,9 +140,8 @@ int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts
 }
 
 void worker_env_close(struct worker_env *env) {
-    for (size_t i = 0; env->owned && env->owned[i]; i++) free(env->owned[i]);
+    msi_buf_free(&env->owned);
     free(env->error_file);
-    free(env->owned);
     free(env->vars);
     *env = (struct worker_env){0};
 }

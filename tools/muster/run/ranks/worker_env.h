@@ -2,10 +2,9 @@
 #ifndef MUSTER_TOOL_RUN_RANKS_WORKER_ENV_H
 #define MUSTER_TOOL_RUN_RANKS_WORKER_ENV_H
 
-#include <muster/status.h>
+#include "base/buf.h"
 
-#include <stdbool.h>
-#include <stddef.h>
+#include <muster/status.h>
 
 enum { WORKER_ENV_PER_RANK = 3, WORKER_ENV_TEXT = 64 };
 
@@ -28,8 +27,8 @@ struct worker_env_facts {
 };
 
 struct worker_env {
-    char **vars;  /* NULL-terminated; the strings that change with the rank come first */
-    char **owned; /* allocated strings among them, NULL-terminated */
+    char **vars;          /* NULL-terminated; the strings that change with the rank come first */
+    struct msi_buf owned; /* the strings that all ranks share, each with its NUL */
     const char *log_dir;
     int states;
     char state[WORKER_ENV_TEXT];
