@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -66,6 +67,19 @@ class NodesInNamespaces(ToolTest):
         self.assertEqual(statuses, [0, 0, 0], results)
         models = {line.split("model")[1] for r in results for line in r[1].splitlines() if "my model" in line}
         self.assertEqual(len(models), 1)
+
+    def test_nodes_wait_until_the_port_is_free(self):
+        hold = f"import socket; s = socket.socket(); s.bind(('10.77.0.1', {PORT})); print('held', flush=True); input()"
+        holder = subprocess.Popen(
+            [*self.spaces.inside("a"), sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.addCleanup(holder.kill)
+        self.assertEqual(holder.stdout.readline(), b"held\n")
+        nodes = self.nodes("sh", "-c", SHOW)
+        time.sleep(1)  # for so long the port is held
+        holder.communicate(b"\n")
+        statuses, results = self.statuses(nodes)
+        self.assertEqual(statuses, [0, 0, 0], results)
 
     def test_node_that_is_cut_off_is_lost_on_both_sides(self):
         nodes = self.nodes("sh", "-c", f"{SHOW}; exec sleep 60")

@@ -5,8 +5,10 @@ The nodes are launchers on this machine that meet on loopback; tests/net has the
 
 import os
 import pathlib
+import random
 import signal
 import socket
+import struct
 import tempfile
 import time
 import unittest
@@ -18,9 +20,16 @@ BUILD = os.environ.get("MUSTER_BUILD_DIR", "build")
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A free port below the ephemeral range, so that no outgoing connection of another process takes it meanwhile."""
+    low = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(10000, low) if low > 10100 else 0
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return s.getsockname()[1]
 
 
 class NodesTest(ToolTest):
@@ -83,6 +92,34 @@ class Meeting(NodesTest):
         results = self.finish(*nodes)
         self.assertEqual([r[0] for r in results], [0] * 4, results)
         self.assertEqual(sorted(r[1][:7] for r in results), [f"[{r}] {r}/4" for r in range(4)])
+
+    def test_nodes_wait_until_the_port_of_a_connection_is_free(self):
+        with socket.socket() as other, socket.socket() as local:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            local.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # no TIME_WAIT
+            local.bind(("127.0.0.1", self.port))
+            local.connect(other.getsockname())
+            nodes = [self.node("sh", "-c", SHOW) for _ in range(2)]
+            time.sleep(2)  # for so long the port is held
+        for status, out, err in self.finish(*nodes):
+            self.assertEqual((status, err), (0, ""))
+            self.assertIn("/2 0/1 node", out)
+
+    def test_static_node_0_waits_until_the_port_of_a_connection_is_free(self):
+        with socket.socket() as local:
+            local.bind(("127.0.0.1", self.port))
+            nodes = [self.node("sh", "-c", SHOW, rank=rank) for rank in range(2)]
+            time.sleep(1)  # for so long the port is held
+        self.assertEqual([r[0] for r in self.finish(*nodes)], [0, 0])
+
+    def test_interrupt_while_the_port_is_held(self):
+        with socket.socket() as local:
+            local.bind(("127.0.0.1", self.port))
+            node = self.node("true")
+            time.sleep(0.5)  # it has found the port taken by now
+            node.send(signal.SIGINT)
+            self.assertIn(node.finish()[0], (-signal.SIGINT, 130))
 
     def test_ranks_compute_together(self):
         program = os.path.join(BUILD, "bin", "examples", "02_all_reduce")
@@ -411,6 +448,15 @@ class Mistakes(NodesTest):
             status, _, err = self.node("true", rank=0).finish()
             self.assertEqual(status, 2)
             self.assertIn("the port is taken", err)
+
+    def test_stranger_at_the_endpoint_is_named_at_the_deadline(self):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", self.port))
+            s.listen()
+            nodes = [self.node("--rdzv-conf", "join_timeout=1", "true") for _ in range(2)]
+            for status, out, err in self.finish(*nodes):
+                self.assertEqual((status, out, err.count("\n")), (2, "", 1), err)
+                self.assertRegex(err, f"{self.endpoint()}: the port is taken by pid {os.getpid()} .*, and no launcher answered")
 
     def test_nobody_at_the_endpoint(self):
         conf = ["--rdzv-conf", "join_timeout=0.3"]

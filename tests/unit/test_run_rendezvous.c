@@ -8,6 +8,9 @@
 
 #include "harness.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
 enum { WORDS_MOST = 32, LINE_MOST = 1024 };
 
 static void put_blanks(char *word) {
@@ -219,6 +222,212 @@ static void names_of_jobs(void **state) {
     check(words, want);
 }
 
+/* A socket that holds a port of loopback; with backlog >= 0 it listens. */
+struct holder {
+    int fd, port;
+    int release_ms; /* release_later waits so long */
+};
+
+static struct holder hold_port(int backlog) {
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof name;
+    struct holder h = {.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+
+    assert_int_equal(bind(h.fd, (struct sockaddr *)&name, len), 0);
+    if (backlog >= 0) assert_int_equal(listen(h.fd, backlog), 0);
+    assert_int_equal(getsockname(h.fd, (struct sockaddr *)&name, &len), 0);
+    h.port = ntohs(name.sin_port);
+    return h;
+}
+
+/* Frees the port without leaving a connection in TIME_WAIT. */
+static void reset(int fd) {
+    struct linger hard = {.l_onoff = 1};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    close(fd);
+}
+
+static void *release_later(void *arg) {
+    struct holder *h = arg;
+    poll(NULL, 0, h->release_ms); /* for so long the port is held */
+    close(h->fd);
+    return NULL;
+}
+
+static void *release_when_asked(void *arg) {
+    struct holder *h = arg;
+    int conn = accept(h->fd, NULL, NULL);
+    close(h->fd);
+    reset(conn);
+    return NULL;
+}
+
+static struct meeting meeting_at(enum meeting_role role, int port, double join_seconds) {
+    return (struct meeting){.role = role,
+                            .min = 2,
+                            .max = 2,
+                            .company = true,
+                            .node_rank = -1,
+                            .address = {"127.0.0.1", port},
+                            .join_seconds = join_seconds};
+}
+
+static void hosts_on_port_that_is_freed(enum meeting_role role) {
+    struct holder held = hold_port(-1);
+    struct meeting m = meeting_at(role, held.port, 50);
+    char why[1024] = "";
+    mst_store *store;
+
+    held.release_ms = 300;
+    pthread_t thread = start_thread(release_later, &held);
+    int rc = meeting_open(&m, &store, why, sizeof why);
+    join_thread(thread);
+    assert_string_equal(why, "");
+    assert_int_equal(rc, 0);
+    assert_non_null(store);
+    assert_int_equal(m.role, MEETING_HOST);
+    assert_int_equal(m.address.port, held.port);
+    mst_store_free(store);
+}
+
+static void port_that_is_freed_is_taken(void **state) {
+    (void)state;
+    hosts_on_port_that_is_freed(MEETING_WHOEVER_CAN);
+    hosts_on_port_that_is_freed(MEETING_HOST);
+}
+
+static void listener_that_goes_leaves_the_port_to_us(void **state) {
+    struct holder held = hold_port(1);
+    struct meeting m = meeting_at(MEETING_WHOEVER_CAN, held.port, 50);
+    char why[1024] = "";
+    mst_store *store;
+    (void)state;
+
+    pthread_t thread = start_thread(release_when_asked, &held);
+    assert_int_equal(meeting_open(&m, &store, why, sizeof why), 0);
+    join_thread(thread);
+    assert_non_null(store);
+    mst_store_free(store);
+}
+
+/* Both launchers may host; the one that cannot listen joins the other. */
+struct opener {
+    struct meeting meeting;
+    mst_store *store;
+    char why[1024];
+};
+
+static void *open_in_thread(void *arg) {
+    struct opener *o = arg;
+    return meeting_open(&o->meeting, &o->store, o->why, sizeof o->why) == 0 ? NULL : o;
+}
+
+static void one_of_several_hosts(void **state) {
+    enum { OPENERS = 4 };
+    struct holder held = hold_port(-1);
+    struct opener openers[OPENERS];
+    pthread_t threads[OPENERS];
+    int hosts = 0;
+    (void)state;
+
+    for (int i = 0; i < OPENERS; i++) {
+        openers[i] = (struct opener){.meeting = meeting_at(MEETING_WHOEVER_CAN, held.port, 50)};
+        threads[i] = start_thread(open_in_thread, &openers[i]);
+    }
+    held.release_ms = 150;
+    release_later(&held);
+    for (int i = 0; i < OPENERS; i++)
+        if (join_thread(threads[i]) != NULL) fail_msg("%s", openers[i].why);
+    for (int i = 0; i < OPENERS; i++) {
+        hosts += openers[i].store != NULL;
+        assert_int_equal(openers[i].meeting.role, openers[i].store != NULL ? MEETING_HOST : MEETING_JOIN);
+    }
+    assert_int_equal(hosts, 1);
+    for (int i = 0; i < OPENERS; i++) mst_store_free(openers[i].store);
+}
+
+static void store_that_answers_is_joined(void **state) {
+    struct meeting first = meeting_at(MEETING_WHOEVER_CAN, 0, 50), second;
+    mst_store *store, *none;
+    char why[1024];
+    (void)state;
+
+    assert_int_equal(meeting_open(&first, &store, why, sizeof why), 0);
+    second = meeting_at(MEETING_WHOEVER_CAN, first.address.port, 50);
+    assert_int_equal(meeting_open(&second, &none, why, sizeof why), 0);
+    assert_null(none);
+    assert_int_equal(second.role, MEETING_JOIN);
+    mst_store_free(store);
+}
+
+static void address_of_another_host_is_joined(void **state) {
+    struct meeting m = meeting_at(MEETING_WHOEVER_CAN, 1, 50);
+    mst_store *store;
+    char why[1024];
+    (void)state;
+
+    strcpy(m.address.host, "192.0.2.1");
+    assert_int_equal(meeting_open(&m, &store, why, sizeof why), 0);
+    assert_null(store);
+    assert_int_equal(m.role, MEETING_JOIN);
+}
+
+/* The message names the port and the process that holds it, which is this one. */
+static void fails(struct meeting m, const char *holder, const char *end) {
+    char why[1024], want[256];
+    mst_store *store;
+    int64_t begin = msi_now();
+
+    assert_int_equal(meeting_open(&m, &store, why, sizeof why), -1);
+    assert_true(ms_since(begin) < 30000);
+    assert_null(store);
+    snprintf(want, sizeof want, "cannot listen on 127.0.0.1:%d: the port is taken%s", m.address.port, holder);
+    assert_contains(why, want);
+    assert_contains(why, end);
+}
+
+static void port_that_stays_taken(void **state) {
+    struct holder silent = hold_port(-1), listener = hold_port(8);
+    const char *give_up = ", and no launcher answered there in 0.3 s; choose another port";
+    const char *at_once = "choose another port";
+    char by_us[128];
+    (void)state;
+
+    snprintf(by_us, sizeof by_us, " by pid %d (", (int)getpid());
+    fails(meeting_at(MEETING_WHOEVER_CAN, silent.port, 0.3), "", give_up);
+    fails(meeting_at(MEETING_WHOEVER_CAN, listener.port, 0.3), by_us, give_up);
+    fails(meeting_at(MEETING_HOST, silent.port, 0.3), "", at_once);
+    fails(meeting_at(MEETING_HOST, listener.port, 600), by_us, at_once);
+    struct meeting alone = meeting_at(MEETING_HOST, silent.port, 600);
+    alone.company = false;
+    fails(alone, "", at_once);
+    close(silent.fd);
+    close(listener.fd);
+}
+
+/* The port of an outgoing connection, while it is open and after its end. */
+static void connection_that_holds_the_port_is_named(void **state) {
+    struct holder other = hold_port(1), local = hold_port(-1);
+    struct sockaddr_in name = {.sin_family = AF_INET,
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                               .sin_port = htons((uint16_t)other.port)};
+    char by_us[128], byte;
+    (void)state;
+
+    assert_int_equal(connect(local.fd, (struct sockaddr *)&name, sizeof name), 0);
+    int conn = accept(other.fd, NULL, NULL);
+    snprintf(by_us, sizeof by_us, " by pid %d (", (int)getpid());
+    fails(meeting_at(MEETING_WHOEVER_CAN, local.port, 0.3), by_us, "no launcher answered");
+    shutdown(local.fd, SHUT_WR);
+    assert_int_equal(read(conn, &byte, 1), 0);
+    close(conn);
+    assert_int_equal(read(local.fd, &byte, 1), 0);
+    close(local.fd);
+    fails(meeting_at(MEETING_WHOEVER_CAN, local.port, 0.3), " by a closed connection (TIME_WAIT)",
+          "no launcher answered");
+    close(other.fd);
+}
+
 static uint64_t bit(int number) {
     return (uint64_t)1 << (number - 1);
 }
@@ -308,6 +517,13 @@ int main(void) {
         cmocka_unit_test(patience),
         cmocka_unit_test(places_that_are_none),
         cmocka_unit_test(names_of_jobs),
+        cmocka_unit_test(port_that_is_freed_is_taken),
+        cmocka_unit_test(listener_that_goes_leaves_the_port_to_us),
+        cmocka_unit_test(one_of_several_hosts),
+        cmocka_unit_test(store_that_answers_is_joined),
+        cmocka_unit_test(address_of_another_host_is_joined),
+        cmocka_unit_test(port_that_stays_taken),
+        cmocka_unit_test(connection_that_holds_the_port_is_named),
         cmocka_unit_test(good_signals),
         cmocka_unit_test(bad_signals),
     };

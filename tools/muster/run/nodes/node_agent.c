@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "run/nodes/coordinator.h"
 #include "run/nodes/node_link.h"
+#include "run/nodes/rendezvous.h"
 
 #include "os/host.h"
 
@@ -17,7 +18,6 @@
 #include <unistd.h>
 
 enum { STOP_SLACK_SECONDS = 30 };
-static const double soon_on_terminal = 2, soon_elsewhere = 10;
 
 struct company {
     struct company_options options;
@@ -123,10 +123,6 @@ static void on_wait(uv_timer_t *timer) {
     uv_timer_start(timer, on_wait, (uint64_t)(c->waited * 1000), 0);
 }
 
-static double first_word(void) {
-    return isatty(STDERR_FILENO) ? soon_on_terminal : soon_elsewhere;
-}
-
 static void on_timer(uv_timer_t *timer);
 
 static void set_timer(struct company *c) {
@@ -230,7 +226,7 @@ static int open_head(struct company *c) {
         .join_seconds = o->join_seconds,
         .last_call_seconds = o->last_call_seconds,
         .stop_seconds = o->shutdown_seconds + STOP_SLACK_SECONDS,
-        .progress_seconds = first_word(),
+        .progress_seconds = meeting_report_after(),
         .names = o->names,
         .order = on_order,
         .say = on_say,
@@ -265,7 +261,7 @@ int company_open(struct company **made, const struct company_options *options) {
     if (c == NULL) return -ENOMEM;
     c->options = *options;
     c->generation = -1;
-    c->waited = first_word();
+    c->waited = meeting_report_after();
     uv_timer_init(options->loop, &c->timer);
     c->timer.data = c;
     int rc = open_link(c);

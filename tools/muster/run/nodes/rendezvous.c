@@ -1,13 +1,16 @@
 /* rendezvous.c - see rendezvous.h. The main thread uses it before anything is started. */
 #include "run/nodes/rendezvous.h"
 
+#include "os/clock.h"
 #include "wire/url.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
-enum { STATIC_PORT = 29500, RENDEZVOUS_PORT = 29400 };
+enum { STATIC_PORT = 29500, RENDEZVOUS_PORT = 29400, PROBE_MS_MIN = 100, PROBE_MS_MAX = 2000 };
 static const double join_default = 600, last_call_default = 30;
 
 #define MISTAKE(...) (snprintf(why, why_size, __VA_ARGS__), -1)
@@ -156,23 +159,70 @@ int meeting_read(const struct run_options *o, struct meeting *made, char *why, s
     return 0;
 }
 
+/* Asks for a store at the endpoint. MST_ERR_UNREACHABLE: nothing listens there; else no store has answered in time. */
+static mst_status probe(const char *url, int ms) {
+    mst_store *found;
+    mst_status st = mst_store_open(url, &found, .timeout_ms = ms);
+
+    if (st == MST_OK) mst_store_free(found);
+    return st;
+}
+
+double meeting_report_after(void) {
+    return isatty(STDERR_FILENO) ? 2 : 10;
+}
+
+/*
+ * Hosts the store. If another socket holds the port, another launcher may host it: as soon as a store answers, a launcher
+ * that need not host joins it. Otherwise it tries again until the join timeout, because the holder may be an outgoing
+ * connection of any process, which soon frees the port. A launcher that must host gives up if something answers.
+ */
+static mst_status host_or_find(struct meeting *m, const char *url, mst_store **store) {
+    int64_t begin = msi_now(), deadline = begin + (int64_t)(m->join_seconds * 1e9);
+    double report = meeting_report_after();
+    bool last = !m->company;
+
+    for (int ms = PROBE_MS_MIN;; ms = ms < PROBE_MS_MAX / 2 ? 2 * ms : PROBE_MS_MAX) {
+        mst_status st = mst_store_open(url, store, .is_master = true);
+        if (st != MST_ERR_PORT_TAKEN || last) return st;
+        double waited = (double)(msi_now() - begin) / 1e9;
+        if (waited >= report) {
+            fprintf(stderr, "muster run: waiting: %s, and no launcher answers there\n",
+                    mst_last_error()->message);
+            report = 2 * waited;
+        }
+        int64_t next = msi_deadline(ms) < deadline ? msi_deadline(ms) : deadline;
+        st = probe(url, msi_ms_until(next) + 1);
+        if (st == MST_OK && m->role == MEETING_WHOEVER_CAN) {
+            m->role = MEETING_JOIN;
+            return MST_OK;
+        }
+        last = msi_now() >= deadline || (m->role == MEETING_HOST && st != MST_ERR_UNREACHABLE);
+        if (!last) poll(NULL, 0, msi_ms_until(next));
+    }
+}
+
 int meeting_open(struct meeting *m, mst_store **store, char *why, size_t why_size) {
     char url[MSI_ADDRESS_TEXT_MAX + 16], endpoint[MSI_ADDRESS_TEXT_MAX];
 
     *store = NULL;
     if (m->role == MEETING_JOIN) return 0;
     snprintf(url, sizeof url, "tcp://%s", msi_address_format(&m->address, endpoint));
-    mst_status st = mst_store_open(url, store, .is_master = true);
+    mst_status st = host_or_find(m, url, store);
     const mst_error_info *e = mst_last_error();
-    if (st == MST_OK) {
-        m->role = MEETING_HOST;
-        m->address.port = mst_store_port(*store);
-        return 0;
-    }
-    if (m->role == MEETING_WHOEVER_CAN && (st == MST_ERR_PORT_TAKEN || st == MST_ERR_ADDRESS)) {
+    if (st == MST_ERR_ADDRESS && m->role == MEETING_WHOEVER_CAN) {
         m->role = MEETING_JOIN;
         return 0;
     }
-    return MISTAKE("%s%s%s%s", st == MST_ERR_CONFIG ? "" : "cannot host the store: ", e->message,
-                   e->remedy[0] != '\0' ? "; " : "", e->remedy);
+    if (st == MST_ERR_PORT_TAKEN && m->role == MEETING_WHOEVER_CAN)
+        return MISTAKE("%s, and no launcher answered there in %g s; choose another port for --rdzv-endpoint",
+                       e->message, m->join_seconds);
+    if (st != MST_OK)
+        return MISTAKE("%s%s%s%s", st == MST_ERR_CONFIG ? "" : "cannot host the store: ", e->message,
+                       e->remedy[0] != '\0' ? "; " : "", e->remedy);
+    if (*store != NULL) {
+        m->role = MEETING_HOST;
+        m->address.port = mst_store_port(*store);
+    }
+    return 0;
 }

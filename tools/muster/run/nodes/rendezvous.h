@@ -29,9 +29,13 @@ struct meeting {
 int meeting_read(const struct run_options *options, struct meeting *meeting, char *why, size_t why_size);
 
 /*
- * Hosts the store, where that is this launcher's part; *store is NULL where it is another's. Afterwards role is one of the first
- * two, and the port is the real one. 0, or -1 with why set.
+ * Hosts the store, or finds that another launcher does; *store is NULL in the second case. If the port is taken and
+ * nobody answers there, it tries again until the join timeout. Afterwards role is one of the first two, and the port is
+ * the real one. 0, or -1 with why set.
  */
 int meeting_open(struct meeting *meeting, mst_store **store, char *why, size_t why_size);
+
+/* Seconds after which a launcher that waits for others says so. */
+double meeting_report_after(void);
 
 #endif
