@@ -1,7 +1,7 @@
 /*
- * port_holder.c - which process holds a TCP port of this machine: the listener, else the owner of a connection from that
- * port. /proc/net/tcp gives the socket's inode, and the process has a descriptor that links to it. Processes of other
- * users stay hidden.
+ * port_holder.c - which process holds a TCP port of this machine: the listener, else the owner of a
+ * connection from that port. /proc/net/tcp gives the socket's inode, and the process has a descriptor that
+ * links to it. Processes of other users stay hidden.
  */
 #include "os/socket.h"
 

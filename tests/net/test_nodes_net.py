@@ -90,7 +90,7 @@ class NodesInNamespaces(ToolTest):
         self.assertEqual(statuses, [1, 1, 1], results)
         self.assertRegex(results[0][2], r"\(pid \d+\) was lost; ending all ranks")
         self.assertRegex(results[1][2], "was lost")
-        self.assertIn("the head of the job is gone", results[2][2])
+        self.assertIn("the coordinator of the job is gone", results[2][2])
 
     def test_job_goes_on_without_the_one_that_is_cut_off_and_takes_it_back(self):
         with tempfile.TemporaryDirectory() as place:
@@ -122,7 +122,7 @@ class NodesInNamespaces(ToolTest):
         again = self.node("b", *args)
         self.assertEqual(self.statuses([nodes[0], nodes[2], again])[0], [0, 0, 0])
 
-    def test_killed_head(self):
+    def test_killed_coordinator(self):
         nodes = self.nodes("sh", "-c", "echo $$; exec sleep 60")
         workers = [int(node.out()[4:]) for node in nodes]
         nodes[0].send(signal.SIGKILL)
@@ -151,7 +151,7 @@ class NodesInNamespaces(ToolTest):
         return int(ranks[0])
 
     def test_kill_at_every_phase(self):
-        """Whoever is killed, whenever: the others end soon, and nothing is left."""
+        """One node is killed, in each phase: the others end soon, and no process is left."""
         script = "echo up; exec sleep 60"
         for victim in range(3):
             for phase in ("coming", "running"):

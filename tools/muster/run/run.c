@@ -53,6 +53,12 @@ static int raise_file_limit(const struct job_options *job, int agents, struct rl
     return setrlimit(RLIMIT_NOFILE, &raised) == 0 ? 0 : -errno;
 }
 
+/* Prints the last error as one line and returns exit status 2. */
+static int mistake(void) {
+    const mst_error_info *e = mst_last_error();
+    return opt_mistake(&run_command, "%s%s%s", e->message, e->remedy[0] ? "; " : "", e->remedy);
+}
+
 static int make_run_id(char id[2 * RUN_ID_BYTES + 1]) {
     unsigned char bytes[RUN_ID_BYTES];
 
@@ -67,11 +73,11 @@ static void tell(const struct worker_env_facts *facts, const struct job_options 
 
     snprintf(address.host, sizeof address.host, "%s", facts->master_addr);
     msi_address_format(&address, store);
-    if (job->company == NULL)
+    if (job->agent == NULL)
         fprintf(stderr, "muster run: %d ranks, run %s, store at %s\n", job->n, facts->run_id, store);
     else
         fprintf(stderr, "muster run: %d ranks here, store at %s, %s\n", job->n, store,
-                job->company->store != NULL ? "hosted by this node" : "which this node joins");
+                job->agent->store != NULL ? "hosted by this node" : "which this node joins");
     if (facts->log_dir != NULL) fprintf(stderr, "muster run: logs in %s\n", facts->log_dir);
     for (int i = 0; i < job->n && bind_of(job->bind, i) != NULL; i++)
         fprintf(stderr, "muster run: local rank %d is bound to processors %s\n", i,
@@ -108,7 +114,7 @@ static int run_with_logs(const struct run_options *o, struct worker_env_facts *f
     char why[1024], name[RUN_ID_MAX + MSI_HOST_MAX + 16];
 
     if (!job.routes->any_logged) return run_with_facts(o, facts, job);
-    name_logs(name, sizeof name, facts->run_id, job.company != NULL);
+    name_logs(name, sizeof name, facts->run_id, job.agent != NULL);
     if (logs_open(&logs, o->log_dir, name, job.routes, why, sizeof why) != 0)
         return opt_mistake(&run_command, "%s", why);
     if (o->log_dir == NULL) fprintf(stderr, "muster run: the ranks' logs are in %s\n", logs.dir);
@@ -129,10 +135,7 @@ static int run_with_agents(const struct run_options *o, struct run_hosts *hosts,
         .program = job.program,
         .operands = job.argv,
     };
-    char why[1024];
-
-    if (run_hosts_prepare(hosts, o, &there, why, sizeof why) != 0)
-        return opt_mistake(&run_command, "%s", why);
+    if (run_hosts_prepare(hosts, o, &there) != MST_OK) return mistake();
     struct remote_options remote = {
         .agents = hosts->agents,
         .n = hosts->n_agents,
@@ -143,31 +146,31 @@ static int run_with_agents(const struct run_options *o, struct run_hosts *hosts,
     return run_with_logs(o, facts, job);
 }
 
-static int run_at_meeting(const struct run_options *o, const struct meeting *meeting, struct run_hosts *hosts,
-                          mst_store *store, struct job_options job) {
+static int run_with_rendezvous(const struct run_options *o, const struct rendezvous *rendezvous,
+                               struct run_hosts *hosts, mst_store *store, struct job_options job) {
     char random_id[2 * RUN_ID_BYTES + 1], endpoint[MSI_ADDRESS_TEXT_MAX];
     int rc = make_run_id(random_id);
 
     if (rc != 0) return opt_mistake(&run_command, "cannot name the run: %s", strerror(-rc));
     const char *run_id = o->rdzv_id != NULL ? o->rdzv_id : random_id;
-    struct company_options company = {
+    struct node_agent_options agent = {
         .store = store,
-        .endpoint = msi_address_format(&meeting->address, endpoint),
+        .endpoint = msi_address_format(&rendezvous->address, endpoint),
         .run_id = store != NULL ? run_id : o->rdzv_id,
-        .min_nodes = meeting->min,
-        .max_nodes = meeting->max,
-        .node_rank = meeting->node_rank,
+        .min_nodes = rendezvous->min,
+        .max_nodes = rendezvous->max,
+        .node_rank = rendezvous->node_rank,
         .n = job.n,
         .max_restarts = job.max_restarts,
-        .join_seconds = meeting->join_seconds,
-        .last_call_seconds = meeting->last_call_seconds,
+        .join_seconds = rendezvous->join_seconds,
+        .last_call_seconds = rendezvous->last_call_seconds,
         .shutdown_seconds = job.shutdown_seconds,
         .quiet = o->agent >= 0,
     };
     struct worker_env_facts facts = {
         .local_world_size = job.n,
-        .master_addr = meeting->address.host,
-        .master_port = meeting->address.port,
+        .master_addr = rendezvous->address.host,
+        .master_port = rendezvous->address.port,
         .run_id = run_id,
         .max_restarts = job.max_restarts,
         .extra = o->env.list,
@@ -175,20 +178,19 @@ static int run_at_meeting(const struct run_options *o, const struct meeting *mee
         .bare = o->no_env,
     };
     job.store = store;
-    if (meeting->company) job.company = &company;
+    if (rendezvous->multi_node) job.agent = &agent;
     if (hosts == NULL) return run_with_logs(o, &facts, job);
-    company.names = hosts->names;
-    company.quiet = true;
+    agent.names = hosts->names;
+    agent.quiet = true;
     return run_with_agents(o, hosts, &facts, job);
 }
 
 /* The warden comes first: it must share neither the store's threads nor its sockets. */
-static int run_job(const struct run_options *o, struct meeting *meeting, struct run_hosts *hosts,
+static int run_job(const struct run_options *o, struct rendezvous *rendezvous, struct run_hosts *hosts,
                    struct job_options job) {
     struct warden warden;
     struct rlimit files;
     mst_store *store;
-    char why[1024];
     int agents = run_hosts_others(hosts);
     int rc = raise_file_limit(&job, agents, &files);
 
@@ -200,12 +202,12 @@ static int run_job(const struct run_options *o, struct meeting *meeting, struct 
     if (rc == 0) rc = warden_open(&warden, job.n + agents);
     if (rc != 0) return opt_mistake(&run_command, "cannot set up the launcher: %s", strerror(-rc));
     int status = EXIT_USAGE;
-    if (meeting_open(meeting, &store, why, sizeof why) == 0) {
-        status = run_at_meeting(o, meeting, hosts, store, job);
-        if (store != NULL && meeting->company) store->linger_ms = FAREWELL_MS;
+    if (rendezvous_open(rendezvous, &store) == MST_OK) {
+        status = run_with_rendezvous(o, rendezvous, hosts, store, job);
+        if (store != NULL && rendezvous->multi_node) store->linger_ms = FAREWELL_MS;
         mst_store_free(store);
     } else {
-        opt_mistake(&run_command, "%s", why);
+        mistake();
     }
     warden_close(&warden);
     return status;
@@ -241,7 +243,7 @@ static int plan_binding(const struct run_options *o, struct bind *bind) {
     return opt_mistake(&run_command, "cannot find out which processors there are: %s", strerror(-rc));
 }
 
-static int run_program(const struct run_options *o, struct meeting *meeting, struct run_hosts *hosts,
+static int run_program(const struct run_options *o, struct rendezvous *rendezvous, struct run_hosts *hosts,
                        const struct signals *signals, const char *program, char **argv) {
     struct routes routes;
     struct bind bind;
@@ -264,7 +266,7 @@ static int run_program(const struct run_options *o, struct meeting *meeting, str
     if (status != OPT_PROCEED) return status;
     status = plan_binding(o, &bind);
     if (status == OPT_PROCEED) {
-        status = run_job(o, meeting, hosts, job);
+        status = run_job(o, rendezvous, hosts, job);
         bind_close(&bind);
     }
     routes_free(&routes);
@@ -285,18 +287,18 @@ static int find_ranks(struct run_options *o, const struct run_hosts *hosts, cons
 
 static int run_here(struct run_options *o, struct run_hosts *hosts, char **operands) {
     char why[1024];
-    struct meeting meeting;
+    struct rendezvous rendezvous;
     struct signals signals;
     char *program;
 
-    if ((hosts == NULL ? meeting_read(o, &meeting, why, sizeof why)
-                       : run_hosts_meeting(hosts, o, &meeting, why, sizeof why)) != 0 ||
-        signals_read(o->signals, &signals, why, sizeof why) != 0 ||
+    if ((hosts ? run_hosts_rendezvous(hosts, o, &rendezvous) : rendezvous_read(o, &rendezvous)) != MST_OK)
+        return mistake();
+    if (signals_read(o->signals, &signals, why, sizeof why) != 0 ||
         worker_env_check(o->env.list, o->env.n, why, sizeof why) != 0 ||
         find_ranks(o, hosts, operands[0], &program, why, sizeof why) != 0)
         return opt_mistake(&run_command, "%s", why);
     spawn_prepare();
-    int status = run_program(o, &meeting, hosts, &signals, program, operands);
+    int status = run_program(o, &rendezvous, hosts, &signals, program, operands);
     free(program);
     return status;
 }
@@ -309,7 +311,7 @@ static int check_and_run(struct run_options *o, char **operands, int n_operands)
         return opt_mistake(&run_command, "which program? usage: muster run [options] program [argument ...]");
     if (run_prof_open(o, why, sizeof why) != 0) return opt_mistake(&run_command, "%s", why);
     if (o->hosts == NULL && o->hostfile == NULL) return run_here(o, NULL, operands);
-    if (run_hosts_open(&hosts, o, why, sizeof why) != 0) return opt_mistake(&run_command, "%s", why);
+    if (run_hosts_open(&hosts, o) != MST_OK) return mistake();
     int status = run_here(o, &hosts, operands);
     run_hosts_close(&hosts);
     return status;
