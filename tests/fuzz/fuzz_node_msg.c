@@ -2,7 +2,6 @@
  * fuzz_node_msg.c - the messages between launchers. The first byte picks the reader. A message that is read
  * can be written as one line and reads the same again; the ranks of an order follow each other.
  */
-#include "../tools/muster/cli/nearest.c"
 #include "../tools/muster/cli/options.c"
 #include "../tools/muster/cli/text.c"
 #include "../tools/muster/run/nodes/node_msg.c"

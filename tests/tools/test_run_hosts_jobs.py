@@ -141,7 +141,7 @@ class Jobs(SshTest):
 
     def test_launcher_over_there_killed(self):
         job = self.sleeping("echo there; exec sleep 1000")
-        # The oldest is the launcher; another is its warden, which has the same words.
+        # The oldest is the launcher; another is its reaper, which has the same command line.
         agents = [pid for pid in self.marked() if {"run", "--node-rank=1"} <= set(self.command_of(pid))]
         os.kill(min(agents), signal.SIGKILL)
         rc, _, err = job.finish()

@@ -5,7 +5,6 @@
 #ifndef TESTS_COORDINATOR_KIT_H
 #define TESTS_COORDINATOR_KIT_H
 
-#include "../tools/muster/cli/nearest.c"
 #include "../tools/muster/cli/options.c"
 #include "../tools/muster/cli/text.c"
 #include "../tools/muster/run/nodes/coordinator.c"

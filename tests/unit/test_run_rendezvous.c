@@ -1,5 +1,4 @@
 /* test_run_rendezvous.c - rendezvous options, which launcher hosts the store, --signals-to-handle. */
-#include "../tools/muster/cli/nearest.c"
 #include "../tools/muster/cli/options.c"
 #include "../tools/muster/cli/text.c"
 #include "../tools/muster/run/nodes/rendezvous.c"
@@ -453,12 +452,11 @@ static void good_signals(void **state) {
         {"64", bit(64)},
         {"SIGUSR1,SIGUSR2,WINCH", bit(SIGUSR1) | bit(SIGUSR2) | bit(SIGWINCH)},
     };
-    char why[256];
     struct signals signals;
     (void)state;
 
     for (size_t i = 0; i < COUNT_OF(good); i++) {
-        assert_int_equal(signals_read(good[i].text, &signals, why, sizeof why), 0);
+        assert_int_equal(signals_read(good[i].text, &signals), MST_OK);
         assert_true(signals.bits == good[i].bits);
         for (int number = -1; number <= 70; number++)
             assert_int_equal(signals_have(&signals, number),
@@ -499,20 +497,20 @@ static void bad_signals(void **state) {
         {"SEGV", "it means that the launcher itself has crashed"},
         {"6", "it means that the launcher itself has crashed"},
     };
-    char why[256], want[512];
+    char want[512];
     struct signals signals = {77};
     (void)state;
 
     for (size_t i = 0; i < COUNT_OF(unknown); i++) {
-        assert_int_equal(signals_read(unknown[i].text, &signals, why, sizeof why), -1);
+        assert_int_equal(signals_read(unknown[i].text, &signals), MST_ERR_INVALID);
         snprintf(want, sizeof want, "--signals-to-handle takes names such as " SIGNALS_DEFAULT ", not '%s'",
                  unknown[i].shown);
-        assert_string_equal(why, want);
+        assert_string_equal(mst_last_error()->message, want);
     }
     for (size_t i = 0; i < COUNT_OF(taken); i++) {
-        assert_int_equal(signals_read(taken[i].text, &signals, why, sizeof why), -1);
+        assert_int_equal(signals_read(taken[i].text, &signals), MST_ERR_INVALID);
         snprintf(want, sizeof want, "--signals-to-handle cannot have %s: %s", taken[i].text, taken[i].reason);
-        assert_string_equal(why, want);
+        assert_string_equal(mst_last_error()->message, want);
     }
     assert_int_equal(signals.bits, 77);
 }

@@ -1,6 +1,6 @@
 /*
- * svg.c - a schedule as a picture, the same as the chart of text. It needs nothing but itself, and is readable
- * on light and on dark pages: its colours follow what the reader prefers, and it brings its own ground.
+ * svg.c - draws a schedule as an SVG picture, with the contents of the text chart. The picture needs no other
+ * files. Its colours follow the light or dark preference of the reader, and it has its own background.
  */
 #include "info/schedule/schedule.h"
 
@@ -8,7 +8,7 @@
 
 enum { CELL = 26, ROW = 30, BAR = 26, LEFT = 76, TOP = 62, RIGHT = 20, BOTTOM = 46, LETTER = 9 };
 
-/* Colours by class, so that programs that know nothing of what readers prefer show the light ones. */
+/* Colours are set by class: viewers without media queries show the light ones. */
 static const char style[] =
     "<style>\n"
     "text{font:12px "
@@ -57,7 +57,7 @@ static int draw_key(const char *name, const char *words, int x, int y, FILE *out
     return x + 40 + 7 * (int)strlen(words);
 }
 
-/* Chunks by turns: the eye needs no more to see where one ends. */
+/* Two colours alternate between the chunks. */
 static int draw_chunk_keys(const char *what, const char *light, const char *dark, int chunks, int x, int y,
                            FILE *out) {
     char words[64];
@@ -84,22 +84,24 @@ static void draw_keys(const struct schedule_view *view, int y, FILE *out) {
 }
 
 void schedule_write_svg(const struct schedule_view *view, FILE *out) {
-    char title[160], bubble[100];
+    struct msi_buf title = {0};
     int stages = view->schedule.spec.stages, bottom = TOP + stages * ROW;
     long width = LEFT + (long)view->timing.makespan * CELL + RIGHT;
-    schedule_title(view, title, sizeof title);
-    schedule_bubble(view, bubble, sizeof bubble);
-    long least = 32 + LETTER * (long)(strlen(title) + strlen(bubble));
+    schedule_add_title(view, &title);
+    msi_buf_add_text(&title, "; ");
+    schedule_add_bubble(view, &title);
+    long least = 32 + LETTER * ((long)title.len - 2);
     if (width < least) width = least;
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %ld %d\" width=\"%ld\" height=\"%d\" "
             "role=\"img\">\n",
             width, bottom + BOTTOM, width, bottom + BOTTOM);
-    fprintf(out, "<title>%s; %s</title>\n%s", title, bubble, style);
+    fprintf(out, "<title>%s</title>\n%s", msi_buf_text(&title), style);
     fprintf(out, "<rect class=\"g\" width=\"%ld\" height=\"%d\" rx=\"8\"/>\n", width, bottom + BOTTOM);
-    fprintf(out, "<text class=\"t\" x=\"16\" y=\"28\">%s; %s</text>\n", title, bubble);
+    fprintf(out, "<text class=\"t\" x=\"16\" y=\"28\">%s</text>\n", msi_buf_text(&title));
     draw_times(view, out);
     for (int stage = 0; stage < stages; stage++) draw_stage(view, stage, out);
     draw_keys(view, bottom + 14, out);
     fprintf(out, "</svg>\n");
+    msi_buf_free(&title);
 }

@@ -1,4 +1,4 @@
-/* first_failure.h - which of several ranks that failed is the root cause. */
+/* first_failure.h - finds the root cause among several ranks that failed. */
 #ifndef MUSTER_TOOL_RUN_FAILURE_FIRST_FAILURE_H
 #define MUSTER_TOOL_RUN_FAILURE_FIRST_FAILURE_H
 
@@ -6,13 +6,14 @@
 #include "run/ranks/workers.h"
 
 /*
- * Begins with the first rank that failed. If its last error in muster blames a rank of this host that failed as well, of
- * itself, that one is the cause, and so on; ranks that blame each other leave it at the first.
+ * Follows blame from the first rank that failed: if its last error in muster names a rank of this host that
+ * also ended of itself, that rank is the cause, and so on. If ranks blame each other in a circle, the first
+ * one is the cause.
  */
-const struct worker *verdict(const struct worker *first, const struct worker *workers, int n,
-                             const struct states *states);
+const struct worker *first_failure(const struct worker *first, const struct worker *workers, int n,
+                                   const struct rank_states *states);
 
-/* The rank of the world that a worker's last error in muster blames; -1: none. */
-int verdict_blames(const struct worker *worker, const struct states *states);
+/* The rank of the world that a worker's last error in muster blames, or -1. */
+int first_failure_culprit(const struct worker *worker, const struct rank_states *states);
 
 #endif

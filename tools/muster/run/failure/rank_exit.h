@@ -1,30 +1,29 @@
-/* rank_exit.h - says in words how a rank ended. */
+/* rank_exit.h - describes how a rank ended. */
 #ifndef MUSTER_TOOL_RUN_FAILURE_RANK_EXIT_H
 #define MUSTER_TOOL_RUN_FAILURE_RANK_EXIT_H
 
 #include "run/ranks/rank_states.h"
 #include "run/ranks/workers.h"
 
-#include <stddef.h>
-
 enum { REPORT_MAX = 16384, REPORT_LINES = 20, REPORT_MESSAGE = 2048 };
 
-/* What is known of a failure besides how the process ended. */
+/* What is known of a failure besides the exit status of the process. */
 struct report_more {
-    const struct rank_state_view *state; /* what it was doing in muster */
-    const char *why;                     /* "": its end says why */
-    const char *message;                 /* of its error file; "": none */
+    const struct rank_state_view *state; /* its last call and error in muster */
+    const char *why;                     /* the launcher's explanation, or "" */
+    const char *message;                 /* from its error file, or "" */
     const char *tail;                    /* of its stderr */
     size_t tail_len;
-    const char *flights; /* directory of flight recorders; NULL: none */
+    const char *flights; /* directory of flight recorder files, or NULL */
 };
 
 /* "rank 2 (pid 4711) was ended by SIGSEGV (Segmentation fault)" */
 void report_one_line(const struct worker *worker, char *text, size_t size);
 
 /*
- * The report of a failure, behind a few words on what it ended: time, host, rank, pid, exit code or signal, the call it was in
- * and its last error, its own message, and the last lines of its stderr. text has room for REPORT_MAX bytes.
+ * Writes the report of a failure: time, host, rank, pid, exit code or signal, its last call and error in
+ * muster, its own message, and the last lines of its stderr. what_failed begins the first line: "the job" or
+ * "attempt 2". text has REPORT_MAX bytes.
  */
 void report_failure(const struct worker *worker, const char *what_failed, const struct report_more *more,
                     char *text);

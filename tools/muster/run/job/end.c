@@ -74,7 +74,7 @@ static void send_report(struct job *job) {
     if (job->root) {
         outcome.rank = job->root->rank;
         outcome.status = job_root_status(job->root);
-        outcome.culprit = verdict_blames(job->root, job->options->states);
+        outcome.culprit = first_failure_culprit(job->root, job->options->states);
         outcome.final = job->root->exec_error || job->output_broken;
     }
     node_agent_report_stopped(job->agent, &outcome);
@@ -106,7 +106,8 @@ static void on_all_exited(struct job *job) {
     bool failed = job->phase == STOPPING;
     job->phase = DRAINING;
     progress_stop(&job->progress);
-    if (job->root) job->root = verdict(job->root, job->workers.list, job->options->n, job->options->states);
+    if (job->root)
+        job->root = first_failure(job->root, job->workers.list, job->options->n, job->options->states);
     if (job->root && job->root->code == 0 && !job->why[0])
         snprintf(job->why, sizeof job->why, "it exited while other ranks still needed it");
     if (failed) job_keep_flights(job);

@@ -30,10 +30,9 @@ bool job_is_coordinator(const struct job *job) {
 
 /* Only the first generation needs its logs; later the ranks' work is worth more. */
 static int begin_logs(struct job *job) {
-    char why[1024];
     int generation = job->assignment.generation;
-    if (!job->options->logs || logs_begin(job->options->logs, generation, why, sizeof why) == 0) return 0;
-    job_say(job, "%s", why);
+    if (!job->options->logs || logs_begin(job->options->logs, generation) == MST_OK) return 0;
+    job_say(job, "%s", mst_last_error()->message);
     return generation == 0 ? -1 : 0;
 }
 
@@ -48,7 +47,7 @@ static int start_workers(struct job *job, struct worker_env *env) {
         .env = env,
         .bind = o->bind,
         .output = o->prefix ? job->output : NULL,
-        .warden = o->warden,
+        .reaper = o->reaper,
         .files = o->files,
         .on_exit = job_on_exit,
         .arg = job,
@@ -196,7 +195,7 @@ int job_run(const struct job_options *options) {
     struct job job = {.options = options, .assignment = {.world_size = options->n, .nodes = 1}};
     struct output_options output = {
         .n = options->n,
-        .guests = options->remote ? options->remote->n : 0,
+        .agents = options->remote ? options->remote->n : 0,
         .colours = options->colours,
         .routes = options->routes,
         .logs = options->logs,

@@ -21,8 +21,8 @@ struct job_options {
     char **argv;
     const struct worker_env_facts *facts; /* each generation sets some of them */
     const struct bind *bind;
-    struct warden *warden;
-    struct states *states;
+    struct reaper *reaper;
+    struct rank_states *states;
     const struct rlimit *files;  /* the limit on open files of the ranks */
     bool prefix;                 /* gather their output line by line; else they write to the launcher's */
     const struct routes *routes; /* of gathered output; NULL: all of it is shown */

@@ -105,7 +105,7 @@ int job_start_remote(struct job *job) {
     options.loop = &job->loop;
     options.output = job->output;
     options.raw = !job->options->prefix;
-    options.slots = job->options->warden->slots + job->options->n;
+    options.slots = job->options->reaper->slots + job->options->n;
     options.files = job->options->files;
     options.on_end = on_agent_end;
     options.arg = job;
@@ -135,6 +135,6 @@ void job_end_remote(struct job *job) {
     uint64_t ms = (uint64_t)(job->options->shutdown_seconds * 1000) + (hurry ? 0 : AGENT_SLACK_MS);
     uv_timer_start(&job->deadline, on_agents_late, ms, ms);
     while (job->remote.left > 0) uv_run(&job->loop, UV_RUN_ONCE);
-    output_finish_guests(job->output);
+    output_finish_agents(job->output);
     while (!output_idle(job->output)) uv_run(&job->loop, UV_RUN_ONCE);
 }

@@ -47,10 +47,10 @@ static mst_status find_address(struct run_hosts *h) {
 }
 
 static mst_status find_ssh(struct run_hosts *h, const struct run_options *o) {
-    char reason[256];
     if (o->ssh && !o->ssh[strspn(o->ssh, " \t\n")]) return msi_fail(MST_ERR_INVALID, NULL, "--ssh is empty");
-    if (o->ssh || run_hosts_others(h) == 0 || program_find("ssh", &h->ssh, reason, sizeof reason) == 0)
-        return MST_OK;
+    if (o->ssh || run_hosts_others(h) == 0 || program_find("ssh", &h->ssh) == MST_OK) return MST_OK;
+    char reason[256];
+    snprintf(reason, sizeof reason, "%s", mst_last_error()->message);
     return msi_fail(MST_ERR_NOT_FOUND, NULL, "other hosts are reached by ssh, and it is missing: %s", reason);
 }
 
@@ -98,7 +98,7 @@ mst_status run_hosts_open(struct run_hosts *h, const struct run_options *o) {
 }
 
 void run_hosts_close(struct run_hosts *h) {
-    for (int i = 0; i < h->n_agents; i++) text_free(&h->agents[i].script);
+    for (int i = 0; i < h->n_agents; i++) msi_buf_free(&h->agents[i].script);
     free(h->agents);
     free(h->names);
     free(h->ssh);

@@ -17,7 +17,7 @@
 static const char *const not_exported[] = {"MUSTER_ADVERTISE_ADDR", "MUSTER_FORCE_HOST"};
 
 /* Appends one argument. */
-__attribute__((format(printf, 2, 3))) static void add(struct text *arguments, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void add(struct msi_buf *arguments, const char *format, ...) {
     char *argument;
     va_list args;
     va_start(args, format);
@@ -56,7 +56,7 @@ static mst_status add_env(const struct run_options *o, struct agent_argv *a) {
 }
 
 /* Appends the option if its value is not the default. */
-static void add_option(const struct run_options *o, const struct opt *option, struct text *arguments) {
+static void add_option(const struct run_options *o, const struct opt *option, struct msi_buf *arguments) {
     static const struct run_options defaults = RUN_OPTIONS_DEFAULT;
     const char *value = (const char *)o + option->offset, *preset = (const char *)&defaults + option->offset;
     const char *text, *default_text;
@@ -120,12 +120,12 @@ mst_status agent_argv_open(struct agent_argv *a, const struct run_options *o, co
 }
 
 void agent_argv_close(struct agent_argv *a) {
-    text_free(&a->arguments);
-    text_free(&a->exports);
+    msi_buf_free(&a->arguments);
+    msi_buf_free(&a->exports);
 }
 
-mst_status agent_argv_write(const struct agent_argv *a, int node, const char *nproc, struct text *script) {
-    struct text arguments = {0};
+mst_status agent_argv_write(const struct agent_argv *a, int node, const char *nproc, struct msi_buf *script) {
+    struct msi_buf arguments = {0};
     add(&arguments, "run");
     add(&arguments, "--nnodes=%d", a->nodes);
     add(&arguments, "--node-rank=%d", node);
@@ -134,13 +134,13 @@ mst_status agent_argv_write(const struct agent_argv *a, int node, const char *np
     add(&arguments, "--rdzv-id=%s", a->job->run_id);
     add(&arguments, "--nproc-per-node=%s", nproc);
     add(&arguments, "--agent=%d", output_may_colour(OUTPUT_STDOUT) | output_may_colour(OUTPUT_STDERR) << 1);
-    text_add(&arguments, a->arguments.data);
+    msi_buf_add(&arguments, a->arguments.data, a->arguments.len);
     struct agent_script parts = {.directory = a->directory,
                                  .muster = a->muster,
-                                 .exports = a->exports.data,
-                                 .arguments = arguments.data};
+                                 .exports = msi_buf_str(&a->exports),
+                                 .arguments = msi_buf_str(&arguments)};
     if (!arguments.failed) agent_script_write(&parts, script);
     bool whole = !arguments.failed && !script->failed;
-    text_free(&arguments);
+    msi_buf_free(&arguments);
     return whole ? MST_OK : msi_fail_memory();
 }

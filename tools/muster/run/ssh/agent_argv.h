@@ -24,7 +24,7 @@ struct agent_job {
 struct agent_argv {
     const struct agent_job *job;
     int nodes;
-    struct text exports, arguments; /* as in struct agent_script */
+    struct msi_buf exports, arguments; /* as in struct agent_script */
     char directory[PATH_MAX], muster[PATH_MAX];
 };
 
@@ -34,6 +34,7 @@ mst_status agent_argv_open(struct agent_argv *argv, const struct run_options *op
 void agent_argv_close(struct agent_argv *argv);
 
 /* Appends the script of the agent on that node, which gets -n nproc. */
-mst_status agent_argv_write(const struct agent_argv *argv, int node, const char *nproc, struct text *script);
+mst_status agent_argv_write(const struct agent_argv *argv, int node, const char *nproc,
+                            struct msi_buf *script);
 
 #endif

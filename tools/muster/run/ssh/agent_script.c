@@ -13,35 +13,36 @@ bool agent_script_can_set(const char *name) {
     return len > 0;
 }
 
-void agent_script_add_export(struct text *exports, const char *name, const char *value) {
-    text_format(exports, "export %.*s=", (int)strcspn(name, "="), name);
+void agent_script_add_export(struct msi_buf *exports, const char *name, const char *value) {
+    msi_buf_add_format(exports, "export %.*s=", (int)strcspn(name, "="), name);
     text_quote(exports, value);
-    text_add(exports, "\n");
+    msi_buf_add_text(exports, "\n");
 }
 
-void agent_script_add_argument(struct text *arguments, const char *argument) {
-    text_add(arguments, " ");
+void agent_script_add_argument(struct msi_buf *arguments, const char *argument) {
+    msi_buf_add_text(arguments, " ");
     text_quote(arguments, argument);
 }
 
 /* The launcher prints the last line of stderr behind the host's name. */
-void agent_script_write(const struct agent_script *script, struct text *text) {
-    text_add(text, "muster_dir=");
+void agent_script_write(const struct agent_script *script, struct msi_buf *text) {
+    msi_buf_add_text(text, "muster_dir=");
     text_quote(text, script->directory);
-    text_add(text, "\nmuster_bin=");
+    msi_buf_add_text(text, "\nmuster_bin=");
     text_quote(text, script->muster);
-    text_add(text, "\ncd \"$muster_dir\" 2>/dev/null ||"
-                   " { printf 'cannot change to the directory %s\\n' \"$muster_dir\" >&2; exit 2; }\n"
-                   "command -v \"$muster_bin\" >/dev/null 2>&1 ||"
-                   " { printf 'there is no program %s; --remote-muster may name another\\n' \"$muster_bin\" "
-                   ">&2; exit 2; }\n");
-    if (script->exports) text_add(text, script->exports);
-    text_add(text, "printf '\\n" AGENT_MARK "\\n'\nexec \"$muster_bin\"");
-    if (script->arguments) text_add(text, script->arguments);
-    text_add(text, "\n");
+    msi_buf_add_text(
+        text, "\ncd \"$muster_dir\" 2>/dev/null ||"
+              " { printf 'cannot change to the directory %s\\n' \"$muster_dir\" >&2; exit 2; }\n"
+              "command -v \"$muster_bin\" >/dev/null 2>&1 ||"
+              " { printf 'there is no program %s; --remote-muster may name another\\n' \"$muster_bin\" "
+              ">&2; exit 2; }\n");
+    msi_buf_add(text, script->exports.p, script->exports.n);
+    msi_buf_add_text(text, "printf '\\n" AGENT_MARK "\\n'\nexec \"$muster_bin\"");
+    msi_buf_add(text, script->arguments.p, script->arguments.n);
+    msi_buf_add_text(text, "\n");
 }
 
 /* dd reads exactly len bytes and leaves the rest to the agent; a shell may read ahead. */
-void agent_script_command(size_t len, struct text *text) {
-    text_format(text, "exec /bin/sh -c 'eval \"$(dd bs=1 count=%zu 2>/dev/null)\"'", len);
+void agent_script_command(size_t len, struct msi_buf *text) {
+    msi_buf_add_format(text, "exec /bin/sh -c 'eval \"$(dd bs=1 count=%zu 2>/dev/null)\"'", len);
 }

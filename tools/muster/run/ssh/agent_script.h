@@ -14,23 +14,23 @@
 #define AGENT_MARK "muster-agent-begins-here"
 
 struct agent_script {
-    const char *directory; /* absolute */
-    const char *muster;    /* a path, or a name in the other host's PATH */
-    const char *exports;   /* written by agent_script_add_export; may be NULL */
-    const char *arguments; /* of muster, written by agent_script_add_argument; may be NULL */
+    const char *directory;    /* absolute */
+    const char *muster;       /* a path, or a name in the other host's PATH */
+    struct msi_str exports;   /* written by agent_script_add_export */
+    struct msi_str arguments; /* of muster, written by agent_script_add_argument */
 };
 
 /* Can a shell set a variable of this name, which ends at '=' or NUL? */
 bool agent_script_can_set(const char *name);
 
 /* name ends at '=' or NUL and has passed agent_script_can_set. */
-void agent_script_add_export(struct text *exports, const char *name, const char *value);
-void agent_script_add_argument(struct text *arguments, const char *argument);
+void agent_script_add_export(struct msi_buf *exports, const char *name, const char *value);
+void agent_script_add_argument(struct msi_buf *arguments, const char *argument);
 
 /* Appends the script to text. */
-void agent_script_write(const struct agent_script *script, struct text *text);
+void agent_script_write(const struct agent_script *script, struct msi_buf *text);
 
 /* Appends the command that reads a script of len bytes from standard input and runs it. */
-void agent_script_command(size_t len, struct text *text);
+void agent_script_command(size_t len, struct msi_buf *text);
 
 #endif

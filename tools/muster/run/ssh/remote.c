@@ -64,9 +64,9 @@ static void pass_on(struct remote_host *h, int stream, const char *data, size_t 
     int fd = -1;
     stop_reading(h, stream, &fd);
     if (fd < 0) return;
-    int rc = output_attach_guest(o->output, h->index, (enum output_stream)stream, fd, o->raw);
+    int rc = output_attach_agent(o->output, h->index, (enum output_stream)stream, fd, o->raw);
     if (rc == 0) {
-        output_guest_says(o->output, h->index, (enum output_stream)stream, data, len);
+        output_feed_agent(o->output, h->index, (enum output_stream)stream, data, len);
         return;
     }
     snprintf(h->why, sizeof h->why, "cannot read from host %s: %s", h->name, strerror(-rc));

@@ -31,7 +31,7 @@ enum remote_state { REMOTE_WAITING, REMOTE_STARTING, REMOTE_SERVING, REMOTE_ENDE
 /* An agent to start. */
 struct remote_agent {
     const char *host; /* as ssh takes it */
-    struct text script;
+    struct msi_buf script;
     bool reads_stdin; /* its first rank reads the launcher's standard input */
 };
 
@@ -60,7 +60,7 @@ struct remote_options {
     const char *ssh;           /* a shell command to use in place of ssh; NULL: program */
     const char *program;       /* the path of ssh */
     bool raw;                  /* pass their output on as bytes, not as lines */
-    struct warden_slot *slots; /* one for each */
+    struct reaper_slot *slots; /* one for each */
     const struct rlimit *files;
     void (*on_end)(const struct remote_host *host, void *arg);
     void *arg;

@@ -69,12 +69,12 @@ static void make_argv(const char *shell_line, const char *ssh, const char *host,
     argv[n] = NULL;
 }
 
-static bool write_all(int fd, const char *data, size_t len) {
+static bool write_all(int fd, const void *data, size_t len) {
     errno = msi_write_all(fd, data, len);
     return errno == 0;
 }
 
-static int script_file(const struct text *script, int *fd) {
+static int script_file(const struct msi_buf *script, int *fd) {
     int made = memfd_create("muster-agent", MFD_CLOEXEC);
     if (made < 0) return -errno;
     if (!write_all(made, script->data, script->len) || lseek(made, 0, SEEK_SET) != 0) {
@@ -87,7 +87,7 @@ static int script_file(const struct text *script, int *fd) {
 }
 
 /* Runs after fork in a process with threads: only system calls are allowed. */
-_Noreturn static void feed(const struct text *script, int to, pid_t launcher, const sigset_t *mask) {
+_Noreturn static void feed(const struct msi_buf *script, int to, pid_t launcher, const sigset_t *mask) {
     char buffer[4096];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launcher) _exit(1);
@@ -105,7 +105,7 @@ _Noreturn static void feed(const struct text *script, int to, pid_t launcher, co
     _exit(0);
 }
 
-static int start_feeder(const struct text *script, int *fd, pid_t *feeder) {
+static int start_feeder(const struct msi_buf *script, int *fd, pid_t *feeder) {
     pid_t launcher = getpid();
     sigset_t all, before;
     int ends[2];
@@ -135,15 +135,15 @@ static int open_input(const struct remote_agent *agent, int *fd, pid_t *feeder) 
 int remote_ssh_start(struct remote_host *h, int error_fd, int out, int err) {
     const struct remote_options *o = &h->all->options;
     const struct remote_agent *agent = &o->agents[h->index];
-    struct text command = {0}, line = {0};
+    struct msi_buf command = {0}, line = {0};
     char *argv[SSH_ARGV_MAX];
     int in = -1, rc = -ENOMEM;
     agent_script_command(agent->script.len, &command);
-    if (o->ssh) text_format(&line, "exec %s \"$@\"", o->ssh);
+    if (o->ssh) msi_buf_add_format(&line, "exec %s \"$@\"", o->ssh);
     if (command.failed || line.failed) goto free_texts;
     rc = open_input(agent, &in, &h->feeder);
     if (rc != 0) goto free_texts;
-    make_argv(line.data, o->ssh, agent->host, command.data, argv);
+    make_argv(o->ssh ? msi_buf_text(&line) : NULL, o->ssh, agent->host, msi_buf_text(&command), argv);
     struct spawn spawn = {
         .program = o->ssh ? "/bin/sh" : o->program,
         .argv = argv,
@@ -160,7 +160,7 @@ int remote_ssh_start(struct remote_host *h, int error_fd, int out, int err) {
     if (rc == 0) h->pid = started;
 
 free_texts:
-    text_free(&command);
-    text_free(&line);
+    msi_buf_free(&command);
+    msi_buf_free(&line);
     return rc;
 }
