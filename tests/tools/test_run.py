@@ -302,7 +302,7 @@ class Failure(ToolTest):
             gate.open()
             rc, _, err = run.finish()
         self.assertEqual(rc, 4)
-        self.assertIn("killing 2 of 3 ranks, still there after 0.2 s", err)
+        self.assertIn("killing 2 of 3 ranks, which still run after 0.2 s", err)
 
     def test_success_is_silent(self):
         self.assertEqual(self.muster("run", "-n", 4, "true"), (0, b"", b""))

@@ -119,7 +119,7 @@ class Jobs(SshTest):
         rc, out, err = job.finish()
         self.assertEqual(rc, 130, err)
         self.assertEqual(sorted(out.splitlines()), ["[0] told", "[1] told"])
-        self.assertIn("interrupted; waiting for the ranks to end (once more kills them)", err)
+        self.assertIn("interrupted; waiting for the ranks to end (a second interrupt kills them)", err)
 
     def test_interrupted_twice(self):
         job = self.sleeping("trap 'echo told' INT; echo there; while :; do sleep 0.05; done")

@@ -55,11 +55,11 @@ static void print_facts(const struct worker_env_facts *facts, const struct job_o
     char cpus[1024], store[MSI_ADDRESS_TEXT_MAX];
     snprintf(address.host, sizeof address.host, "%s", facts->master_addr);
     msi_address_format(&address, store);
-    if (!job->company)
+    if (!job->agent)
         fprintf(stderr, "muster run: %d ranks, run %s, store at %s\n", job->n, facts->run_id, store);
     else
         fprintf(stderr, "muster run: %d ranks here, store at %s, %s\n", job->n, store,
-                job->company->store ? "hosted by this node" : "hosted by another node");
+                job->agent->store ? "hosted by this node" : "hosted by another node");
     if (facts->log_dir) fprintf(stderr, "muster run: logs in %s\n", facts->log_dir);
     for (int i = 0; i < job->n && bind_of(job->bind, i); i++)
         fprintf(stderr, "muster run: local rank %d is bound to processors %s\n", i,
@@ -93,7 +93,7 @@ static int run_with_logs(const struct run_options *o, struct worker_env_facts *f
     struct logs logs;
     char name[RUN_ID_MAX + MSI_HOST_MAX + 16];
     if (!job.routes->any_logged) return run_with_facts(o, facts, job);
-    name_logs(name, sizeof name, facts->run_id, job.company != NULL);
+    name_logs(name, sizeof name, facts->run_id, job.agent != NULL);
     if (logs_open(&logs, o->log_dir, name, job.routes) != MST_OK) return opt_failed(&run_command);
     if (!o->log_dir) fprintf(stderr, "muster run: the ranks' logs are in %s\n", logs.dir);
     job.logs = &logs;
@@ -113,9 +113,7 @@ static int run_with_agents(const struct run_options *o, struct run_hosts *hosts,
         .program = job.program,
         .operands = job.argv,
     };
-    char why[1024];
-    if (run_hosts_prepare(hosts, o, &there, why, sizeof why) != 0)
-        return opt_mistake(&run_command, "%s", why);
+    if (run_hosts_prepare(hosts, o, &there) != MST_OK) return opt_failed(&run_command);
     struct remote_options remote = {
         .agents = hosts->agents,
         .n = hosts->n_agents,
@@ -126,31 +124,31 @@ static int run_with_agents(const struct run_options *o, struct run_hosts *hosts,
     return run_with_logs(o, facts, job);
 }
 
-static int run_at_meeting(const struct run_options *o, const struct meeting *meeting, struct run_hosts *hosts,
-                          mst_store *store, struct job_options job) {
+static int run_with_rendezvous(const struct run_options *o, const struct rendezvous *rendezvous,
+                               struct run_hosts *hosts, mst_store *store, struct job_options job) {
     char random_id[17], endpoint[MSI_ADDRESS_TEXT_MAX];
     uint64_t random;
     msi_random(&random, sizeof random);
     snprintf(random_id, sizeof random_id, "%016llx", (unsigned long long)random);
     const char *run_id = o->rdzv_id ? o->rdzv_id : random_id;
-    struct company_options company = {
+    struct node_agent_options agent = {
         .store = store,
-        .endpoint = msi_address_format(&meeting->address, endpoint),
+        .endpoint = msi_address_format(&rendezvous->address, endpoint),
         .run_id = store ? run_id : o->rdzv_id,
-        .min_nodes = meeting->min,
-        .max_nodes = meeting->max,
-        .node_rank = meeting->node_rank,
+        .min_nodes = rendezvous->min,
+        .max_nodes = rendezvous->max,
+        .node_rank = rendezvous->node_rank,
         .n = job.n,
         .max_restarts = job.max_restarts,
-        .join_seconds = meeting->join_seconds,
-        .last_call_seconds = meeting->last_call_seconds,
+        .join_seconds = rendezvous->join_seconds,
+        .last_call_seconds = rendezvous->last_call_seconds,
         .shutdown_seconds = job.shutdown_seconds,
         .quiet = o->agent >= 0,
     };
     struct worker_env_facts facts = {
         .local_world_size = job.n,
-        .master_addr = meeting->address.host,
-        .master_port = meeting->address.port,
+        .master_addr = rendezvous->address.host,
+        .master_port = rendezvous->address.port,
         .run_id = run_id,
         .max_restarts = job.max_restarts,
         .extra = o->env.list,
@@ -158,20 +156,19 @@ static int run_at_meeting(const struct run_options *o, const struct meeting *mee
         .bare = o->no_env,
     };
     job.store = store;
-    if (meeting->company) job.company = &company;
+    if (rendezvous->multi_node) job.agent = &agent;
     if (!hosts) return run_with_logs(o, &facts, job);
-    company.names = hosts->names;
-    company.quiet = true;
+    agent.names = hosts->names;
+    agent.quiet = true;
     return run_with_agents(o, hosts, &facts, job);
 }
 
 /* Starts the reaper first, because it must not inherit the store's threads and sockets. */
-static int run_job(const struct run_options *o, struct meeting *meeting, struct run_hosts *hosts,
+static int run_job(const struct run_options *o, struct rendezvous *rendezvous, struct run_hosts *hosts,
                    struct job_options job) {
     struct reaper reaper;
     struct rlimit files;
     mst_store *store;
-    char why[1024];
     int agents = run_hosts_others(hosts);
     int rc = raise_file_limit(&job, agents, &files);
     job.reaper = &reaper;
@@ -182,12 +179,12 @@ static int run_job(const struct run_options *o, struct meeting *meeting, struct 
     if (rc == 0) rc = reaper_open(&reaper, job.n + agents);
     if (rc != 0) return opt_mistake(&run_command, "cannot set up the launcher: %s", strerror(-rc));
     int status = EXIT_USAGE;
-    if (meeting_open(meeting, &store, why, sizeof why) == 0) {
-        status = run_at_meeting(o, meeting, hosts, store, job);
-        if (store && meeting->company) store->linger_ms = LINGER_MS;
+    if (rendezvous_open(rendezvous, &store) == MST_OK) {
+        status = run_with_rendezvous(o, rendezvous, hosts, store, job);
+        if (store && rendezvous->multi_node) store->linger_ms = LINGER_MS;
         mst_store_free(store);
     } else {
-        opt_mistake(&run_command, "%s", why);
+        opt_failed(&run_command);
     }
     reaper_close(&reaper);
     return status;
@@ -215,7 +212,7 @@ static int open_binding(const struct run_options *o, struct bind *bind) {
     return st == MST_OK ? OPT_PROCEED : opt_failed(&run_command);
 }
 
-static int run_program(const struct run_options *o, struct meeting *meeting, struct run_hosts *hosts,
+static int run_program(const struct run_options *o, struct rendezvous *rendezvous, struct run_hosts *hosts,
                        const struct signals *signals, const char *program, char **argv) {
     struct routes routes;
     struct bind bind;
@@ -237,7 +234,7 @@ static int run_program(const struct run_options *o, struct meeting *meeting, str
     if (status != OPT_PROCEED) return status;
     status = open_binding(o, &bind);
     if (status == OPT_PROCEED) {
-        status = run_job(o, meeting, hosts, job);
+        status = run_job(o, rendezvous, hosts, job);
         bind_close(&bind);
     }
     routes_free(&routes);
@@ -256,31 +253,28 @@ static mst_status find_ranks(struct run_options *o, const struct run_hosts *host
 }
 
 static int run_here(struct run_options *o, struct run_hosts *hosts, char **operands) {
-    char why[1024];
-    struct meeting meeting;
+    struct rendezvous rendezvous;
     struct signals signals;
     char *program;
-    if ((!hosts ? meeting_read(o, &meeting, why, sizeof why)
-                : run_hosts_meeting(hosts, o, &meeting, why, sizeof why)) != 0)
-        return opt_mistake(&run_command, "%s", why);
-    if (signals_read(o->signals, &signals) != MST_OK || worker_env_check(o->env.list, o->env.n) != MST_OK ||
+    mst_status st = hosts ? run_hosts_rendezvous(hosts, o, &rendezvous) : rendezvous_read(o, &rendezvous);
+    if (st != MST_OK || signals_read(o->signals, &signals) != MST_OK ||
+        worker_env_check(o->env.list, o->env.n) != MST_OK ||
         find_ranks(o, hosts, operands[0], &program) != MST_OK)
         return opt_failed(&run_command);
     spawn_prepare();
-    int status = run_program(o, &meeting, hosts, &signals, program, operands);
+    int status = run_program(o, &rendezvous, hosts, &signals, program, operands);
     free(program);
     return status;
 }
 
 static int check_and_run(struct run_options *o, char **operands, int n_operands) {
     struct run_hosts hosts;
-    char why[1024];
     if (n_operands == 0)
         return opt_mistake(&run_command,
                            "a program is missing; usage: muster run [options] program [argument ...]");
     if (run_prof_open(o) != MST_OK) return opt_failed(&run_command);
     if (!o->hosts && !o->hostfile) return run_here(o, NULL, operands);
-    if (run_hosts_open(&hosts, o, why, sizeof why) != 0) return opt_mistake(&run_command, "%s", why);
+    if (run_hosts_open(&hosts, o) != MST_OK) return opt_failed(&run_command);
     int status = run_here(o, &hosts, operands);
     run_hosts_close(&hosts);
     return status;
