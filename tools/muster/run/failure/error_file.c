@@ -1,8 +1,8 @@
 /*
- * error_file.c - reads a rank's error file. See error_file.h. The rank may have written anything, of any
+ * error_file.c - reads a rank's error file. See failure.h. The rank may have written anything, of any
  * size.
  */
-#include "run/failure/error_file.h"
+#include "run/failure/failure.h"
 
 #include "base/json.h"
 #include "cli/text.h"
