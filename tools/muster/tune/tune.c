@@ -52,9 +52,7 @@ static const struct opt_command command = {
     false,
 };
 
-/*
- * Executes `muster run`, which starts this program as ranks with the same arguments and the ranks per host.
- */
+/* Executes `muster run`, which starts this program as ranks, with the same arguments and -n. */
 static int start_ranks(const struct tune_options *wanted, int argc, char **argv) {
     char self[PATH_MAX], all[24], each[24];
     const char *args[ARGS_MOST + 10] = {self, "run", "-n", all, "--", self, "tune"};

@@ -1,7 +1,4 @@
-/*
- * error_file.c - reads a rank's error file. See failure.h. The rank may have written anything, of any
- * size.
- */
+/* error_file.c - reads a rank's error file. See failure.h. Its contents are not trusted. */
 #include "run/failure/failure.h"
 
 #include "base/json.h"

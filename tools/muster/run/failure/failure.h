@@ -1,7 +1,4 @@
-/*
- * failure.h - explains why a job failed: finds the root cause among the ranks and describes how it ended. The
- * loop's thread runs it.
- */
+/* failure.h - finds the rank that made a job fail and describes how it ended. Runs on the loop's thread. */
 #ifndef MUSTER_TOOL_RUN_FAILURE_FAILURE_H
 #define MUSTER_TOOL_RUN_FAILURE_FAILURE_H
 
