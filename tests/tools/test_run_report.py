@@ -207,7 +207,7 @@ class Joining(Report):
         with Gate() as gate:
             run = self.begin("run", "-n", 3, RANK, "late", gate.path)
             begin = time.monotonic()
-            self.assertRegex(run.err(), r"\Amuster run: 2 of 3 ranks wait to join; not yet there: rank 2 \(pid \d+\)\Z")
+            self.assertRegex(run.err(), r"\Amuster run: 2 of 3 ranks wait to join; missing: rank 2 \(pid \d+\)\Z")
             self.assertGreater(time.monotonic() - begin, 8)
             gate.open()
             rc, _, err = run.finish()
@@ -238,7 +238,7 @@ class Joining(Report):
 
     def test_terminal(self):
         seen = self.on_terminal(lines="(sleep 4; echo late line) &")
-        shown = re.findall(r"muster run: 1 of 2 ranks wait to join; not yet there: rank 1 \(pid \d+\)", seen)
+        shown = re.findall(r"muster run: 1 of 2 ranks wait to join; missing: rank 1 \(pid \d+\)", seen)
         self.assertTrue(shown, seen)
         # What is left on the screen: a line that ends in return and erase is gone.
         left = re.sub(r"[^\n]*\r\x1b\[K", "", seen.replace("\r\n", "\n"))

@@ -1,5 +1,5 @@
-/* test_head.c - who takes part in a job of several nodes, in which order, from when on, and who may not. */
-#include "head_kit.h"
+/* test_coordinator.c - which nodes take part in a job, in which order and when; which are refused. */
+#include "coordinator_kit.h"
 
 static void all_are_there(void **state) {
     (void)state;
@@ -153,8 +153,8 @@ static void it_says_whom_it_waits_for(void **state) {
     (void)state;
     meet(2, 2, 0);
     job.options.progress_seconds = 2;
-    job.head->options.progress_seconds = 2;
-    job.head->progress = job.now + 2;
+    job.coordinator->options.progress_seconds = 2;
+    job.coordinator->progress = job.now + 2;
     joins_as(0, 1);
     pass(1.9);
     assert_string_equal(job.said, "");
@@ -184,8 +184,8 @@ static void refused(int min, int max, int node_rank, int wrong_min, int wrong_ma
 
 static void mistakes_before_the_start(void **state) {
     (void)state;
-    refused(2, 2, -1, 3, 3, -1, "it was started with --nnodes 3, and the head with --nnodes 2");
-    refused(2, 4, -1, 2, 2, -1, "it was started with --nnodes 2, and the head with --nnodes 2:4");
+    refused(2, 2, -1, 3, 3, -1, "it was started with --nnodes 3, and the coordinator with --nnodes 2");
+    refused(2, 4, -1, 2, 2, -1, "it was started with --nnodes 2, and the coordinator with --nnodes 2:4");
     refused(3, 3, 1, 3, 3, 1, "it has --node-rank 1, as has node 1, host h0 (pid 100)");
     refused(2, 2, 1, 2, 2, -1, "it has no --node-rank, and node 1, host h0 (pid 100) has one");
     refused(2, 2, -1, 2, 2, 1, "it has a --node-rank, and host h0 (pid 100) has none");
@@ -202,14 +202,14 @@ static void mistakes_after_the_start(void **state) {
     ordered("R 2 2 it has no --node-rank, and node 0, host h0 (pid 100) has one");
     said("host h2 (pid 102) cannot join: it has no --node-rank");
     joins_with(3, 0, 3, 3);
-    ordered("R 3 2 it was started with --nnodes 3, and the head with --nnodes 2");
+    ordered("R 3 2 it was started with --nnodes 3, and the coordinator with --nnodes 2");
     stops(0, 0);
     stops(1, 0);
     ordered("E 0 ");
     part();
 }
 
-/* A launcher that was started again may be there before its forerunner is missed; both never take part at once. */
+/* A restarted launcher may join before the old one is lost; both never take part at once. */
 static void the_same_node_rank_after_the_start(void **state) {
     (void)state;
     meet(2, 3, 1);
@@ -218,7 +218,7 @@ static void the_same_node_rank_after_the_start(void **state) {
     pass(11);
     ordered("G 0 4 2 0:0:2 1:2:2");
     joins_as(2, 1);
-    said("node 1, host h2 (pid 102) has come, and waits for a place");
+    said("node 1, host h2 (pid 102) has joined and waits for a free place");
     nothing_is_ordered();
     stops_failed(0, 0, 0);
     ordered("X 0 0 rank 0 failed on node 0, host h0 (pid 100)");
@@ -256,7 +256,7 @@ static void a_node_joins_below_the_most(void **state) {
     joins(1);
     ordered("X 0 15 host h1 (pid 101) joins; starting all ranks again with 2 nodes");
     joins(2);
-    said("host h2 (pid 102) has come, and waits for a place");
+    said("host h2 (pid 102) has joined and waits for a free place");
     stops(0, 0);
     ordered("G 1 4 2 0:0:2 1:2:2");
     stops(0, 1);
@@ -288,7 +288,7 @@ static void a_node_joins_when_the_end_is_near(void **state) {
     ordered("G 0 4 2 0:0:2 1:2:2");
     stops(0, 0);
     joins(2);
-    said("host h2 (pid 102) has come, and waits for a place");
+    said("host h2 (pid 102) has joined and waits for a free place");
     stops(1, 0);
     ordered("E 0 ");
     part();
@@ -301,7 +301,7 @@ static void a_spare_node_takes_the_place(void **state) {
     ordered("G 0 4 2 0:0:2 1:2:2");
     joins(2);
     joins(3);
-    said("host h2 (pid 102) has come, and waits for a place");
+    said("host h2 (pid 102) has joined and waits for a free place");
     nothing_is_ordered();
     dies(0);
     ordered("X 0 0 host h0 (pid 100) was lost");

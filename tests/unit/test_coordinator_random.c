@@ -1,8 +1,9 @@
 /*
- * test_head_random.c - thousands of random jobs of several nodes, from a fixed seed: nodes that do what they are told, nodes that go, and
- * notices that make no sense. Whatever comes, the head's orders can be carried out, and once all nodes stop or die it ends the job.
+ * test_coordinator_random.c - thousands of random jobs of several nodes, from a fixed seed: nodes that follow
+ * orders, nodes that leave or die, and notices that make no sense. The orders can always be carried out, and
+ * once all nodes stop or die the coordinator ends the job.
  */
-#include "head_kit.h"
+#include "coordinator_kit.h"
 
 enum { JOBS = 20000, STEPS = 60, TICKETS = 12, ROUNDS_MOST = 200 };
 
@@ -31,7 +32,7 @@ static bool has_ranks(const struct seen *node) {
     return node->in && !node->stopped && !node->gone && !node->refused;
 }
 
-/* A generation has new ranks only, on nodes that are there, as many of them as are wanted and in the right order. */
+/* The nodes of a generation are present and without ranks, their number and order are right. */
 static void check_go(const struct order *go) {
     int before = -1;
 
@@ -42,8 +43,8 @@ static void check_go(const struct order *go) {
         sim.nodes[i].in = sim.nodes[i].stopped = false;
     }
     for (int i = 0; i < go->nodes; i++) {
-        assert_in_range(go->places[i].ticket, 0, TICKETS - 1);
-        struct seen *node = &sim.nodes[go->places[i].ticket];
+        assert_in_range(go->ranks[i].ticket, 0, TICKETS - 1);
+        struct seen *node = &sim.nodes[go->ranks[i].ticket];
         assert_true(node->joined && !node->left && !node->gone && !node->refused && !node->in);
         if (node->node_rank >= 0) assert_true(node->node_rank > before);
         before = node->node_rank;
@@ -63,11 +64,11 @@ static void check_order(void *arg, const struct order *given) {
     assert_non_null(line);
     line[strcspn(line, "\n")] = '\0';
     assert_true(order_read(line, &read));
-    if (read.kind == ORDER_GO) check_go(&read);
+    if (read.kind == ORDER_START) check_go(&read);
     if (read.kind == ORDER_STOP) assert_int_equal(read.generation, sim.generation);
     if (read.kind == ORDER_REFUSE && read.ticket < TICKETS) sim.nodes[read.ticket].refused = true;
     if (read.kind == ORDER_END) sim.over = true;
-    free(read.places);
+    free(read.ranks);
     free(line);
 }
 
@@ -83,13 +84,13 @@ static void open_random_job(void) {
     memset(sim.nodes, 0, sizeof sim.nodes);
     sim.generation = -1;
     sim.over = false;
-    job.head->options.order = check_order;
-    job.head->options.say = job.head->options.report = be_quiet;
-    job.now = job.head->since = draw(1000000) / 1000.0; /* sums of such times are not exact */
-    job.head->options.join_seconds = draw(600) / 10.0 + 0.1;
-    if (draw(2) == 0) job.head->options.last_call_seconds = 0;
-    if (draw(2) == 0) job.head->options.progress_seconds = 1;
-    job.head->progress = job.now + job.head->options.progress_seconds;
+    job.coordinator->options.order = check_order;
+    job.coordinator->options.say = job.coordinator->options.report = be_quiet;
+    job.now = job.coordinator->since = draw(1000000) / 1000.0; /* sums of such times are not exact */
+    job.coordinator->options.join_seconds = draw(600) / 10.0 + 0.1;
+    if (draw(2) == 0) job.coordinator->options.last_call_seconds = 0;
+    if (draw(2) == 0) job.coordinator->options.progress_seconds = 1;
+    job.coordinator->progress = job.now + job.coordinator->options.progress_seconds;
 }
 
 /* Tickets are given once; who is gone does not come again, but may be there twice. */
@@ -161,7 +162,7 @@ static void whatever_comes(void **state) {
         for (int step = draw(STEPS); step > 0; step--) random_step(ranked);
         let_it_end();
         for (int step = 0; step < 5; step++) random_step(ranked);
-        head_free(job.head);
+        coordinator_free(job.coordinator);
     }
     assert_true(sim.n_goes > JOBS);
 }

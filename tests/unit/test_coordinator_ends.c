@@ -1,5 +1,5 @@
-/* test_head_ends.c - how generations and jobs of several nodes end: failures, nodes that go, signals, and what makes no sense. */
-#include "head_kit.h"
+/* test_coordinator_ends.c - the end of generations and jobs: failures, lost nodes, signals, invalid notices. */
+#include "coordinator_kit.h"
 
 /* n nodes of at least min run generation 0. */
 static void run(int min, int n, int restarts) {

@@ -1,11 +1,10 @@
 /*
- * head_kit.h - a head of several nodes that is driven by hand: nodes that say what a test wants, a clock that moves when it is told
- * to, and the orders as the lines that the nodes would read.
+ * coordinator_kit.h - a coordinator that a test drives by hand: nodes that send the notices a test wants, a
+ * clock that the test moves, and the orders as the lines that the nodes would read.
  */
-#ifndef TESTS_HEAD_KIT_H
-#define TESTS_HEAD_KIT_H
+#ifndef TESTS_COORDINATOR_KIT_H
+#define TESTS_COORDINATOR_KIT_H
 
-#include "../tools/muster/cli/nearest.c"
 #include "../tools/muster/cli/options.c"
 #include "../tools/muster/cli/text.c"
 #include "../tools/muster/run/nodes/coordinator.c"
@@ -16,10 +15,10 @@
 
 enum { ORDERS_MOST = 64, TICKS_MOST = 1000, EACH = 2 }; /* EACH: ranks of a node */
 
-/* What there is in every test; opened by meet, freed by part. */
+/* The state of every test; opened by meet, freed by part. */
 static struct {
-    struct head *head;
-    struct head_options options;
+    struct coordinator *coordinator;
+    struct coordinator_options options;
     double now;
     char *orders[ORDERS_MOST];
     int n_orders, n_read;
@@ -50,30 +49,30 @@ static void on_report(void *arg, const char *text) {
     append(job.reported, sizeof job.reported, text);
 }
 
-/* The head waits for 60 s, makes its last call for 10, and gives a node 35 to end. */
+/* The coordinator waits 60 s for min nodes, 10 s for more, and gives a node 35 s to end its ranks. */
 static inline void meet(int min, int max, int restarts) {
-    job.options = (struct head_options){.min = min,
-                                        .max = max,
-                                        .max_restarts = restarts,
-                                        .join_seconds = 60,
-                                        .last_call_seconds = 10,
-                                        .stop_seconds = 35,
-                                        .progress_seconds = 1e6,
-                                        .names = job.options.names,
-                                        .order = on_order,
-                                        .say = on_say,
-                                        .report = on_report};
+    job.options = (struct coordinator_options){.min = min,
+                                               .max = max,
+                                               .max_restarts = restarts,
+                                               .join_seconds = 60,
+                                               .last_call_seconds = 10,
+                                               .stop_seconds = 35,
+                                               .progress_seconds = 1e6,
+                                               .names = job.options.names,
+                                               .order = on_order,
+                                               .say = on_say,
+                                               .report = on_report};
     job.now = 1000;
     job.said[0] = job.reported[0] = '\0';
     job.n_orders = job.n_read = 0;
-    job.head = head_open(&job.options, job.now);
-    assert_non_null(job.head);
+    job.coordinator = coordinator_open(&job.options, job.now);
+    assert_non_null(job.coordinator);
 }
 
-/* The orders that came must all have been expected. */
+/* The test must have expected all orders. */
 static inline void part(void) {
     if (job.n_read < job.n_orders) fail_msg("nobody expected '%s'", job.orders[job.n_read]);
-    head_free(job.head);
+    coordinator_free(job.coordinator);
     for (int i = 0; i < job.n_orders; i++) free(job.orders[i]);
     job.options.names = NULL;
 }
@@ -96,7 +95,7 @@ static inline void said(const char *text) {
     if (strstr(job.said, text) == NULL) fail_msg("'%s' was not said, but: %s", text, job.said);
 }
 
-/* A node says something, and says it over the wire. */
+/* A node sends a notice, through its text form. */
 static void hear(struct notice notice) {
     struct notice heard;
     char *line = notice_write(&notice);
@@ -104,7 +103,7 @@ static void hear(struct notice notice) {
     assert_non_null(line);
     line[strcspn(line, "\n")] = '\0';
     assert_true(notice_read(line, &heard));
-    head_hear(job.head, &heard, job.now);
+    coordinator_handle(job.coordinator, &heard, job.now);
     free(line);
 }
 
@@ -162,18 +161,18 @@ static inline void dies(int ticket) {
     hear((struct notice){.kind = NOTICE_DIED, .ticket = ticket});
 }
 static inline void interrupt(int signal) {
-    head_interrupt(job.head, signal, job.now);
+    coordinator_interrupt(job.coordinator, signal, job.now);
 }
 
-/* Time goes on, and the head is woken when it wants to be; it must not want that all the time. */
+/* Moves the clock and calls the coordinator when it is due, which must not be all the time. */
 static inline void pass(double seconds) {
     double end = job.now + seconds;
     int ticks = 0;
 
-    for (; head_due(job.head) <= end; ticks++) {
+    for (; coordinator_due(job.coordinator) <= end; ticks++) {
         assert_true(ticks < TICKS_MOST);
-        if (head_due(job.head) > job.now) job.now = head_due(job.head);
-        head_tick(job.head, job.now);
+        if (coordinator_due(job.coordinator) > job.now) job.now = coordinator_due(job.coordinator);
+        coordinator_tick(job.coordinator, job.now);
     }
     job.now = end;
 }
