@@ -156,7 +156,8 @@ class NodesInNamespaces(ToolTest):
         for victim in range(3):
             for phase in ("coming", "running"):
                 with self.subTest(victim=victim, phase=phase):
-                    nodes = self.nodes("--rdzv-conf", "join_timeout=3", "sh", "-c", script)
+                    seconds = 3 if phase == "coming" else 40  # a node that was killed while coming is waited for
+                    nodes = self.nodes("--rdzv-conf", f"join_timeout={seconds}", "sh", "-c", script)
                     if phase == "running":
                         for node in nodes:
                             node.out()

@@ -99,7 +99,6 @@ static void gather(struct coordinator *c, double now) {
 /* The root cause: the node that reported a failure first, unless its rank blames a rank that failed too. */
 static const struct node *find_root(const struct coordinator *c) {
     const struct node *cause = c->cause, *failed = NULL;
-
     for (const struct node *node = c->nodes; node; node = node->next) {
         if (!node_has_failed(node)) continue;
         if (cause->culprit >= 0 && node->rank == cause->culprit) return node;
@@ -360,7 +359,6 @@ double coordinator_due(const struct coordinator *c) {
 
 struct coordinator *coordinator_open(const struct coordinator_options *options, double now) {
     struct coordinator *c = calloc(1, sizeof *c);
-
     if (!c) return NULL;
     c->options = *options;
     c->generation = -1;

@@ -9,7 +9,6 @@ enum { NAMED_MOST = 8 };
 
 struct node *node_find(const struct coordinator *c, int ticket) {
     struct node *node = c->nodes;
-
     while (node && node->ticket != ticket) node = node->next;
     return node;
 }
@@ -98,7 +97,6 @@ void node_begin(struct node *node) {
 
 struct node *node_add(struct coordinator *c, const struct notice *n) {
     struct node *node = calloc(1, sizeof *node), **end = &c->nodes;
-
     if (!node) return NULL;
     while (*end) end = &(*end)->next;
     *node = (struct node){.ticket = n->ticket,

@@ -25,7 +25,7 @@ struct node_agent {
     struct coordinator *coordinator; /* NULL on a member */
     uv_timer_t timer;                /* calls the coordinator, or reports that a member waits */
     double waited;
-    struct job_info info;
+    char run_id[NODE_RUN_ID_MAX];
     int ticket;
     int generation; /* of the ranks of this node; -1: none yet */
     bool joined, ended;
@@ -139,7 +139,7 @@ static void on_order(void *arg, const struct order *order) {
     if (order->kind == ORDER_START) {
         a->last_started = order->generation;
         a->reported = false;
-        post(a, NODE_HOSTS, node_hosts_write(a->info.id, order->generation, order->ranks, order->nodes));
+        post(a, NODE_HOSTS, node_hosts_write(a->run_id, order->generation, order->ranks, order->nodes));
     }
     post(a, NODE_ORDERS, order_write(order));
     if (order->kind == ORDER_END && a->reported) here.text = "";
@@ -173,15 +173,15 @@ static void on_line(void *arg, char *line) {
     }
 }
 
-static void on_open(void *arg, int ticket, const struct job_info *info) {
+static void on_open(void *arg, int ticket, const char *run_id) {
     struct node_agent *a = arg;
     const struct node_agent_options *o = &a->options;
     char host[MSI_HOST_MAX], text[NODE_HOST_MAX * 2 + 64];
     a->ticket = ticket;
-    a->info = *info;
-    if (o->run_id && strcmp(o->run_id, info->id)) {
+    snprintf(a->run_id, sizeof a->run_id, "%s", run_id);
+    if (o->run_id && strcmp(o->run_id, run_id)) {
         snprintf(text, sizeof text, "the coordinator at %s runs job '%s', not '%s' (--rdzv-id)", o->endpoint,
-                 info->id, o->run_id);
+                 run_id, o->run_id);
         end(a, EXIT_USAGE, text);
         return;
     }
@@ -234,11 +234,10 @@ static int open_link(struct node_agent *a) {
         .loop = o->loop,
         .store = o->store,
         .endpoint = o->endpoint,
-        .info = {.min = o->min_nodes, .max = o->max_nodes},
+        .run_id = o->run_id,
         .connect_seconds = o->join_seconds,
         .events = {.on_open = on_open, .on_line = on_line, .on_lost = on_lost, .arg = a},
     };
-    if (o->run_id) snprintf(options.info.id, sizeof options.info.id, "%s", o->run_id);
     return node_link_open(&a->link, &options);
 }
 
@@ -266,7 +265,7 @@ int node_agent_open(struct node_agent **made, const struct node_agent_options *o
 }
 
 const char *node_agent_run_id(const struct node_agent *a) {
-    return a->info.id;
+    return a->run_id;
 }
 
 void node_agent_report_failure(struct node_agent *a, const char *text) {
