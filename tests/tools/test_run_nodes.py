@@ -504,11 +504,11 @@ class Mistakes(NodesTest):
         self.assertEqual([r[0] for r in self.finish(first, other)], [0, 0])
 
     def test_too_few_nodes_are_named(self):
-        first = self.coordinator("--rdzv-conf", "join_timeout=0.5", "true", nnodes=3, rank=0)
-        other = self.node("--rdzv-conf", "join_timeout=0.5", "true", nnodes=3, rank=2)
+        first = self.coordinator("--rdzv-conf", "join_timeout=4", "true", nnodes=3, rank=0)
+        other = self.node("--rdzv-conf", "join_timeout=40", "true", nnodes=3, rank=2)
         results = self.finish(first, other)
         self.assertEqual([r[0] for r in results], [1, 1], results)
-        self.assertRegex(results[0][2], r"not enough nodes in 0.5 s: 2 of 3 nodes are here: .*; missing: node 1")
+        self.assertRegex(results[0][2], r"not enough nodes in 4 s: 2 of 3 nodes are here: .*; missing: node 1")
 
     def test_program_that_cannot_be_run_on_one_node(self):
         with tempfile.TemporaryDirectory() as place:
