@@ -113,6 +113,22 @@ class Rendezvous(NodesTest):
             time.sleep(1)  # for so long the port is held
         self.assertEqual([r[0] for r in self.finish(*nodes)], [0, 0])
 
+    def test_a_job_that_has_ended_is_not_joined(self):
+        """The store of a job answers for some seconds after its end; launchers of the next job must not join it."""
+        for ranks in ((None, None), (0, 1)):
+            with self.subTest(ranks=ranks):
+                old = self.begin("store", "serve", "-p", self.port)
+                wait_until(self.listens, "the store listens")
+                for key, value in (("job", "muster-run-2 old"), ("orders", "\nE 0 \n"), ("ended", "\n")):
+                    self.assertEqual(self.muster("store", "set", "-p", self.port, f"muster/launch/{key}", value)[0], 0)
+                nodes = [self.node("sh", "-c", SHOW, rank=rank) for rank in ranks]
+                time.sleep(1)  # for so long the old job answers
+                old.send(signal.SIGTERM)
+                old.finish()
+                for status, out, err in self.finish(*nodes):
+                    self.assertEqual((status, err), (0, ""))
+                    self.assertIn("/2 0/1 node", out)
+
     def test_interrupt_while_the_port_is_held(self):
         with socket.socket() as local:
             local.bind(("127.0.0.1", self.port))

@@ -140,6 +140,7 @@ static void on_order(void *arg, const struct order *order) {
         post(a, NODE_HOSTS, node_hosts_write(a->run_id, order->generation, order->ranks, order->nodes));
     }
     post(a, NODE_ORDERS, order_write(order));
+    if (order->kind == ORDER_END) node_link_post(a->link, NODE_ENDED, "");
     if (order->kind == ORDER_END && a->reported) here.text = "";
     carry_out(a, &here);
 }

@@ -23,12 +23,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANSWER_MS = 10000, WAIT_MS = 60 * 60 * 1000, SHORT_OF_FILES_MS = 100 };
+enum { ANSWER_MS = 10000, NEXT_JOB_MS = 100, WAIT_MS = 60 * 60 * 1000, SHORT_OF_FILES_MS = 100 };
 
 static const char info_key[] = "muster/launch/job", tickets_key[] = "muster/launch/tickets",
                   never_key[] = "muster/launch/never"; /* no launcher sets it */
 static const char *const log_keys[NODE_LOGS] = {"muster/launch/notices", MSI_LAUNCH_HOSTS_KEY,
-                                                "muster/launch/orders"};
+                                                "muster/launch/orders", NODE_ENDED_KEY};
 
 struct event {
     struct event *next;
@@ -136,11 +136,37 @@ static mst_status set_on_disconnect(struct node_link *link, const char *line, ms
     return st;
 }
 
-static mst_status join_job(struct node_link *link) {
-    char url[NODE_HOST_MAX + 64], died[32];
+/*
+ * Connects to a coordinator. The store of a job that has ended may still answer: then it waits for the next
+ * job.
+ */
+static mst_status connect_to_job(struct node_link *link) {
+    static const char *const ended_key = NODE_ENDED_KEY;
+    struct msi_wait wait = {msi_deadline((int64_t)(link->options.connect_seconds * 1000)), link->token};
+    char url[NODE_HOST_MAX + 64];
     snprintf(url, sizeof url, "tcp://%s", link->options.endpoint);
-    mst_status st = mst_store_open(
-        url, &link->store, .timeout_ms = (int)(link->options.connect_seconds * 1000), .cancel = link->token);
+    for (;;) {
+        bool ended = false;
+        mst_status st = mst_store_open(url, &link->store, .timeout_ms = msi_ms_until(wait.deadline) + 1,
+                                       .cancel = link->token);
+        if (st != MST_OK) return st;
+        st = mst_store_check(link->store, &ended_key, 1, &ended, .timeout_ms = ANSWER_MS,
+                             .cancel = link->token);
+        if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED && !ended) return st;
+        mst_store_free(link->store);
+        link->store = NULL;
+        st = msi_wait_pause(&wait, NEXT_JOB_MS, "waiting for the next job");
+        if (st == MST_ERR_TIMEOUT)
+            return msi_fail(MST_ERR_UNREACHABLE, NULL,
+                            "the job at %s has ended, and no other has started in %g s",
+                            link->options.endpoint, link->options.connect_seconds);
+        if (st != MST_OK) return st;
+    }
+}
+
+static mst_status join_job(struct node_link *link) {
+    char died[32];
+    mst_status st = connect_to_job(link);
     if (st == MST_OK) st = read_info(link);
     if (st == MST_OK) st = take_ticket(link);
     snprintf(died, sizeof died, "\n%c %d\n", NOTICE_DIED, link->ticket); /* begins as in node_link_post */

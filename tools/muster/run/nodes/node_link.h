@@ -5,6 +5,7 @@
  *   muster/launch/tickets   the number of members so far; the coordinator has ticket 0
  *   muster/launch/notices   lines from the members, and from the store when a member disconnects
  *   muster/launch/orders    lines from the coordinator
+ *   muster/launch/ended     set at the end of the job: launchers that come now wait for the next job
  *   muster/launch/hosts     which ranks are on which host, for error messages of ranks
  *
  * A thread of the link waits for the store. Events are called on the loop's thread. No function here blocks
@@ -42,7 +43,7 @@ struct node_link_options {
 int node_link_open(struct node_link **link, const struct node_link_options *options);
 
 /* Appends lines to a log. The coordinator receives its own notices like those of others. */
-enum node_log { NODE_NOTICES, NODE_HOSTS, NODE_ORDERS, NODE_LOGS };
+enum node_log { NODE_NOTICES, NODE_HOSTS, NODE_ORDERS, NODE_ENDED, NODE_LOGS };
 void node_link_post(struct node_link *link, enum node_log log, const char *lines);
 
 /*

@@ -22,6 +22,9 @@ enum {
     NODE_RANKS_MOST = 999999999, /* of a job */
 };
 
+/* The key that the coordinator sets when the job has ended: its store may answer for some more seconds. */
+#define NODE_ENDED_KEY "muster/launch/ended"
+
 enum notice_kind {
     NOTICE_JOIN = 'J',    /* a node wants to take part */
     NOTICE_FAILED = 'N',  /* one of its ranks failed; text: which rank and how, in one line */
