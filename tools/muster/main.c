@@ -1,6 +1,4 @@
-/*
- * main.c - the muster program: finds and runs the sub-command.
- */
+/* main.c - the muster program: finds and runs the sub-command. */
 #include "base/nearest.h"
 #include "commands.h"
 

@@ -1,7 +1,4 @@
-/*
- * text.h - quotes arguments for a POSIX shell and removes control characters from text that other programs
- * wrote. Pure.
- */
+/* text.h - quotes arguments for a shell, and removes control characters from foreign text. Pure. */
 #ifndef MUSTER_TOOL_CLI_TEXT_H
 #define MUSTER_TOOL_CLI_TEXT_H
 

@@ -1,7 +1,4 @@
-/*
- * profiling.c - sets the variables of --prof and --trace. See profiling.h. Runs on the main thread before the
- * job starts.
- */
+/* profiling.c - sets the variables of --prof and --trace. See profiling.h. Runs before the job starts. */
 #include "run/profiling.h"
 
 #include "base/error.h"

@@ -1,7 +1,4 @@
-/*
- * profiling.h - the options --prof and --trace of "muster run", which set variables for the ranks of all
- * hosts.
- */
+/* profiling.h - the options --prof and --trace of "muster run": they set variables for all ranks. */
 #ifndef MUSTER_TOOL_RUN_PROFILING_H
 #define MUSTER_TOOL_RUN_PROFILING_H
 

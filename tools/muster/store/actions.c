@@ -135,9 +135,7 @@ static int do_list(struct store_session *s) {
     return EXIT_DONE;
 }
 
-/*
- * Writes a temporary file and renames it, so that a process that waits for the file never reads half of it.
- */
+/* Writes a temporary file and renames it, so that waiting processes never read an incomplete file. */
 static int write_port_file(const char *path, int port) {
     char *unfinished;
     if (asprintf(&unfinished, "%s.%d", path, (int)getpid()) < 0) return -ENOMEM;

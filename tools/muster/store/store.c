@@ -15,23 +15,22 @@
 #include <string.h>
 #include <unistd.h>
 
+#define FIELD(name)              offsetof(struct store_options, name), 0, 0
+#define RANGE(name, least, most) offsetof(struct store_options, name), least, most
+
 static const struct opt client_options[] = {
-    {"host", 0, OPT_STRING, "HOST", "the host of the store (default 127.0.0.1)",
-     offsetof(struct store_options, host), 0, 0},
-    {"port", 'p', OPT_NUMBER, "PORT", "its port (default 29500)", offsetof(struct store_options, port), 1,
-     65535},
+    {"host", 0, OPT_STRING, "HOST", "the host of the store (default 127.0.0.1)", FIELD(host)},
+    {"port", 'p', OPT_NUMBER, "PORT", "its port (default 29500)", RANGE(port, 1, 65535)},
     {"timeout", 't', OPT_SECONDS, "SECONDS", "how long to wait for the store, and for keys (default 30)",
-     offsetof(struct store_options, timeout), 0, 1000000},
+     RANGE(timeout, 0, 1000000)},
 };
 
 static const struct opt serve_options[] = {
-    {"host", 0, OPT_STRING, "HOST", "the address to listen on (default 127.0.0.1)",
-     offsetof(struct store_options, host), 0, 0},
+    {"host", 0, OPT_STRING, "HOST", "the address to listen on (default 127.0.0.1)", FIELD(host)},
     {"port", 'p', OPT_NUMBER, "PORT", "the port to listen on; 0 takes a free one (default 29500)",
-     offsetof(struct store_options, port), 0, 65535},
+     RANGE(port, 0, 65535)},
     {"port-file", 0, OPT_STRING, "PATH",
-     "write the port to this file once it is open; remove the file at the end",
-     offsetof(struct store_options, port_file), 0, 0},
+     "write the port to this file once it is open; remove the file at the end", FIELD(port_file)},
 };
 
 /* Used by the signal handler. */

@@ -11,10 +11,7 @@
 
 enum { SWEEPS = 20000, MOVES_MOST = 50 };
 
-/*
- * A price below this share of its default counts as noise; with price 0, algorithms that differ in it would
- * tie.
- */
+/* A price below this share of its default counts as noise; a price of 0 would make algorithms tie. */
 static const double least_share = 1e-3;
 static const double least_gain = 1e-4; /* of the mean regret, for which a price is changed */
 

@@ -61,9 +61,7 @@ static mst_status synchronize(void) {
     return mst_all_reduce(&nothing, 1, MST_F32);
 }
 
-/*
- * Times calls of a point, or synchronizations if p is NULL; *seconds is the time of one, on the slowest rank.
- */
+/* Times calls of a point, or synchronizations if p is NULL; *seconds is that of one on the slowest rank. */
 static mst_status time_calls(const struct tune *tune, const struct tune_point *p, int calls,
                              double *seconds) {
     struct msi_algo *algo = &tune->world->world->tuning.algo;

@@ -25,20 +25,18 @@ struct tune_options {
     double budget;
 };
 
+#define FIELD(name)              offsetof(struct tune_options, name), 0, 0
+#define RANGE(name, least, most) offsetof(struct tune_options, name), least, most
+
 static const struct opt options[] = {
     {"output", 'o', OPT_STRING, "FILE",
-     "write the cost model there, for MUSTER_MODEL (default: standard output)",
-     offsetof(struct tune_options, output), 0, 0},
-    {"hosts", 'H', OPT_NUMBER, "N", "simulate N hosts on this machine (default 2)",
-     offsetof(struct tune_options, hosts), 2, 64},
-    {"ranks", 'n', OPT_NUMBER, "N", "with N ranks on each simulated host (default 2)",
-     offsetof(struct tune_options, ranks), 1, 64},
-    {"all", 'a', OPT_FLAG, NULL, "show every algorithm with its measured and predicted time",
-     offsetof(struct tune_options, all), 0, 0},
+     "write the cost model there, for MUSTER_MODEL (default: standard output)", FIELD(output)},
+    {"hosts", 'H', OPT_NUMBER, "N", "simulate N hosts on this machine (default 2)", RANGE(hosts, 2, 64)},
+    {"ranks", 'n', OPT_NUMBER, "N", "with N ranks on each simulated host (default 2)", RANGE(ranks, 1, 64)},
+    {"all", 'a', OPT_FLAG, NULL, "show every algorithm with its measured and predicted time", FIELD(all)},
     {"rounds", 'r', OPT_NUMBER, "N", "measure each algorithm N times (default 3)",
-     offsetof(struct tune_options, rounds), 1, TUNE_ROUNDS_MOST},
-    {"seconds", 's', OPT_SECONDS, "S", "seconds per measurement (default 0.01)",
-     offsetof(struct tune_options, budget), 0, 60},
+     RANGE(rounds, 1, TUNE_ROUNDS_MOST)},
+    {"seconds", 's', OPT_SECONDS, "S", "seconds per measurement (default 0.01)", RANGE(budget, 0, 60)},
 };
 
 static const struct opt_command command = {
@@ -54,9 +52,7 @@ static const struct opt_command command = {
     false,
 };
 
-/*
- * Executes `muster run`, which starts this program as ranks with the same arguments and the ranks per host.
- */
+/* Executes `muster run`, which starts this program as ranks, with the same arguments and -n. */
 static int start_ranks(const struct tune_options *wanted, int argc, char **argv) {
     char self[PATH_MAX], all[24], each[24];
     const char *args[ARGS_MOST + 10] = {self, "run", "-n", all, "--", self, "tune"};

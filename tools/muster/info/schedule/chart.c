@@ -55,9 +55,7 @@ static void paint_cell(struct chart *c, const struct msi_action *a) {
         paint(c, stream && a->token == 0 ? "30;103" : forward[a->chunk % 2]);
 }
 
-/*
- * Prints the part of a cell between from and to; "-" fills a cell of several units, or one that began before.
- */
+/* Prints the part of a cell between from and to; "-" fills long cells and those that began before. */
 static void print_cell(struct chart *c, const struct schedule_cell *cell, long from, long to) {
     long begin = cell->start > from ? cell->start : from, end = cell->end < to ? cell->end : to;
     int width = (int)(end - begin) * c->cell - 1;

@@ -1,6 +1,4 @@
-/*
- * schedule.c - makes a schedule as the library does, checks it and prints it. See schedule.h. Nothing runs.
- */
+/* schedule.c - makes a schedule as the library does, checks and prints it. Nothing runs. See schedule.h. */
 #include "info/schedule/schedule.h"
 
 #include "base/error.h"

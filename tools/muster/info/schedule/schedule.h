@@ -1,7 +1,4 @@
-/*
- * schedule.h - "muster info --schedule": what the stages of a pipeline do at what time, as text or as a
- * picture.
- */
+/* schedule.h - "muster info --schedule": when the stages of a pipeline do what, as text or as a picture. */
 #ifndef MUSTER_TOOL_INFO_SCHEDULE_SCHEDULE_H
 #define MUSTER_TOOL_INFO_SCHEDULE_SCHEDULE_H
 
@@ -32,19 +29,14 @@ struct schedule_view {
     int backward; /* units of time that a backward takes */
 };
 
-/*
- * A compute action with its time; text labels its cell: "F3", "B3", with chunks "F3a", streaming "P3" and
- * "T3".
- */
+/* A compute action with its time; its label is "F3" or "B3", with chunks "F3a", streaming "P3" or "T3". */
 struct schedule_cell {
     const struct msi_action *action;
     long start, end;
     char text[24];
 };
 
-/*
- * Finds the next compute at or after *at in a stage's list, and moves *at behind it; false if there is none.
- */
+/* Finds the next compute at or after *at in a stage and moves *at behind it; false if none is left. */
 bool schedule_next_cell(const struct schedule_view *view, int stage, uint32_t *at,
                         struct schedule_cell *cell);
 

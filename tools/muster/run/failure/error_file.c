@@ -1,8 +1,5 @@
-/*
- * error_file.c - reads a rank's error file. See error_file.h. The rank may have written anything, of any
- * size.
- */
-#include "run/failure/error_file.h"
+/* error_file.c - reads a rank's error file. See failure.h. Its contents are not trusted. */
+#include "run/failure/failure.h"
 
 #include "base/json.h"
 #include "cli/text.h"

@@ -1,5 +1,5 @@
-/* first_failure.c - finds the root cause. See first_failure.h. Reads only. */
-#include "run/failure/first_failure.h"
+/* first_failure.c - finds the root cause. See failure.h. Reads only. */
+#include "run/failure/failure.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* rank_exit.c - formats failure reports. See rank_exit.h. Runs on the loop's thread. */
-#include "run/failure/rank_exit.h"
+/* rank_exit.c - formats failure reports. See failure.h. Runs on the loop's thread. */
+#include "run/failure/failure.h"
 
 #include "base/buf.h"
 #include "os/host.h"

@@ -5,9 +5,7 @@
 #include "run/job/job_internal.h"
 
 #include "commands.h"
-#include "run/failure/error_file.h"
-#include "run/failure/first_failure.h"
-#include "run/failure/rank_exit.h"
+#include "run/failure/failure.h"
 
 #include <errno.h>
 #include <limits.h>

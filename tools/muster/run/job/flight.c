@@ -5,7 +5,7 @@
  */
 #include "run/job/job_internal.h"
 
-#include "run/failure/rank_exit.h"
+#include "run/failure/failure.h"
 
 #include "os/host.h"
 #include "prof/flight/text.h"

@@ -27,10 +27,7 @@ int logs_make_directories(const char *path);
 mst_status logs_open(struct logs *logs, const char *dir, const char *run_id, const struct routes *routes);
 void logs_close(struct logs *logs);
 
-/*
- * Writes DIR/attempt_K/LOCAL_RANK/NAME, or the directory if name is NULL; dir is the run's. Returns as
- * snprintf does.
- */
+/* Writes DIR/attempt_K/LOCAL_RANK/NAME; name NULL: the directory. Returns as snprintf does. */
 int logs_path(char *path, size_t size, const char *dir, int attempt, int local_rank, const char *name);
 
 /* Opens the files of an attempt, after closing those of the attempt before. On failure no file is open. */

@@ -1,7 +1,4 @@
-/*
- * routes.c - reads torchrun's options for where output goes. See routes.h. The main thread makes and owns the
- * routes.
- */
+/* routes.c - reads torchrun's options for where output goes. See routes.h. */
 #include "run/output/routes.h"
 
 #include "base/error.h"

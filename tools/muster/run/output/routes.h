@@ -1,7 +1,4 @@
-/*
- * routes.h - where each output stream of each rank goes: to the launcher's output, to a file, to both or
- * nowhere.
- */
+/* routes.h - whether an output stream of a rank goes to the launcher, to a file, to both or nowhere. */
 #ifndef MUSTER_TOOL_RUN_OUTPUT_ROUTES_H
 #define MUSTER_TOOL_RUN_OUTPUT_ROUTES_H
 

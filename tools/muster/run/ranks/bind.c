@@ -1,7 +1,4 @@
-/*
- * bind.c - divides processors among ranks. See bind.h. The main thread owns the sets; children read them
- * before exec.
- */
+/* bind.c - divides processors among ranks. See bind.h. The main thread owns the sets. */
 #include "run/ranks/bind.h"
 
 #include "base/error.h"

@@ -26,10 +26,7 @@ struct bind {
 /* Reads "none", "cores" or "numa"; option is its name in messages. */
 mst_status bind_read(const char *option, const char *text, enum bind_how *how);
 
-/*
- * The processors that this process may use, to be freed with CPU_FREE; NULL with errno set if they are
- * unknown.
- */
+/* The processors of this process, to be freed with CPU_FREE; NULL with errno set if they are unknown. */
 cpu_set_t *bind_allowed(size_t *set_size);
 
 /*

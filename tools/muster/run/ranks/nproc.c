@@ -1,6 +1,4 @@
-/*
- * nproc.c - counts processors and devices. See nproc.h. Runs on the main thread before anything is started.
- */
+/* nproc.c - counts processors and devices. See nproc.h. Runs on the main thread before the job starts. */
 #include "run/ranks/nproc.h"
 
 #include "base/error.h"

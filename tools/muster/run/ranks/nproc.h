@@ -13,9 +13,7 @@ enum { NPROC_MAX = 16384 };
  */
 mst_status nproc_read(const char *text, int *n);
 
-/*
- * How many devices the directory, /dev, has and visible, the value of CUDA_VISIBLE_DEVICES or NULL, allows.
- */
+/* How many devices dir (/dev) has and visible, the value of CUDA_VISIBLE_DEVICES or NULL, allows. */
 int nproc_gpus(const char *dir, const char *visible);
 
 #endif

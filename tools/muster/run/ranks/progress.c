@@ -8,7 +8,6 @@
 #include "base/buf.h"
 #include "os/host.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -113,19 +112,18 @@ static void add_ranks(struct msi_buf *to, const struct progress *p,
 /* A rank counts as absent at the second look: it may be about to join another world of the program. */
 static void check_absent(struct progress *p, const struct census *c) {
     bool again = c->absent >= 0 && c->absent == p->absent;
-    char why[PROGRESS_WHY], host[MSI_HOST_MAX];
-    struct msi_buf text = {0};
+    char host[MSI_HOST_MAX];
+    struct msi_buf why = {0};
     p->absent = c->joining > 0 ? c->absent : -1;
     if (!again || p->absent < 0) return;
     const struct worker *worker = &p->options.workers->list[c->absent];
-    msi_buf_add_format(&text, "rank %d (pid %d) on %s ended without joining the world in which ",
-                       worker->rank, (int)worker->pid, msi_host_name(host));
-    add_ranks(&text, p, is_joining, false);
-    msi_buf_add_text(&text, c->joining == 1 ? " waits for it" : " wait for it");
-    snprintf(why, sizeof why, "%s", msi_buf_text(&text));
-    msi_buf_free(&text);
+    msi_buf_add_format(&why, "rank %d (pid %d) on %s ended without joining the world in which ", worker->rank,
+                       (int)worker->pid, msi_host_name(host));
+    add_ranks(&why, p, is_joining, false);
+    msi_buf_add_text(&why, c->joining == 1 ? " waits for it" : " wait for it");
     progress_stop(p);
-    p->options.on_absent(p->options.arg, worker, why);
+    p->options.on_absent(p->options.arg, worker, msi_buf_text(&why));
+    msi_buf_free(&why);
 }
 
 static void show_missing(struct progress *p, const struct census *c, uint64_t waited) {

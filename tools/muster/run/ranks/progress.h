@@ -12,7 +12,7 @@
 #include "run/ranks/rank_states.h"
 #include "run/ranks/workers.h"
 
-enum { PROGRESS_WHY = 512 };
+enum { PROGRESS_WHY = 512 }; /* bytes for the text of on_absent */
 
 struct progress_options {
     uv_loop_t *loop;
@@ -20,10 +20,7 @@ struct progress_options {
     const struct workers *workers;
     struct output *output;
     bool may_redraw; /* only the output writes to the terminal */
-    /*
-     * The worker exited with 0 without joining the world in which others wait; why has fewer than
-     * PROGRESS_WHY bytes.
-     */
+    /* The worker exited with 0 without joining the world in which others wait; why says so. */
     void (*on_absent)(void *arg, const struct worker *worker, const char *why);
     void *arg;
 };

@@ -27,17 +27,11 @@ struct spawn_error {
     int error;
 };
 
-/*
- * The signals that the launcher handles or ignores; a child gets the actions that the launcher was started
- * with.
- */
+/* Signals that the launcher handles or ignores; a child gets the actions of the launcher's start. */
 enum { SPAWN_SIGNALS = 10 };
 extern const int spawn_signals[SPAWN_SIGNALS];
 
-/*
- * Records the signal actions that the launcher was started with. Call it once, before the launcher handles
- * signals.
- */
+/* Records the signal actions at the launcher's start. Call it once, before the launcher handles signals. */
 void spawn_prepare(void);
 
 /* Was this signal ignored when the launcher was started, as with nohup? */

@@ -40,10 +40,7 @@ struct worker_env {
 /* Checks the values of --env. */
 mst_status worker_env_check(const char *const *extra, size_t n_extra);
 
-/*
- * facts have passed worker_env_check. The inherited strings are borrowed from environ. 0, or a negative
- * errno.
- */
+/* facts passed worker_env_check. The inherited strings are borrowed from environ. 0, or a negative errno. */
 int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts);
 void worker_env_close(struct worker_env *env);
 
