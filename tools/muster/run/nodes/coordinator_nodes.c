@@ -23,10 +23,6 @@ bool node_is_present(const struct node *node) {
     return !node->lost && !node->leaving;
 }
 
-bool node_takes_part(const struct node *node) {
-    return node->takes_part;
-}
-
 bool node_is_done(const struct node *node) {
     return node->takes_part && node->stopped;
 }
@@ -54,12 +50,6 @@ int node_count_eligible(const struct coordinator *c) {
     int n = 0;
     for (const struct node *node = c->nodes; node; node = node->next) n += node_is_eligible(c, node);
     return n < c->options.max ? n : c->options.max;
-}
-
-int node_count_ranks(const struct coordinator *c) {
-    int n = 0;
-    for (const struct node *node = c->nodes; node; node = node->next) n += node->n;
-    return n;
 }
 
 void node_free(struct node *node) {
