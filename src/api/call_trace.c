@@ -35,21 +35,6 @@ static size_t bytes_of(const struct msi_call *call) {
     }
 }
 
-enum msi_share msi_call_share(enum msi_kind kind) {
-    switch (msi_kind_family(kind)) {
-    case MSI_KIND_BARRIER:
-        return MSI_SHARE_NONE;
-    case MSI_KIND_ALL_REDUCE:
-        return MSI_SHARE_TWICE;
-    case MSI_KIND_ALL_GATHER:
-    case MSI_KIND_REDUCE_SCATTER:
-    case MSI_KIND_ALL_TO_ALL:
-        return MSI_SHARE_PART;
-    default:
-        return MSI_SHARE_WHOLE;
-    }
-}
-
 /* The other's global rank, in a message. */
 static int peer_of(const struct msi_call *call) {
     return msi_call_is_message(call) ? msi_group_global_rank(call->group, call->root) : -1;
@@ -102,7 +87,7 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     record->tag = o->tag;
     record->dtype = (uint8_t)call->dtype;
     record->op = (uint8_t)o->op;
-    record->share = (uint8_t)msi_call_share(call->kind);
+    record->share = (uint8_t)msi_kind_share(call->kind);
     record->flags = (uint8_t)flags;
     record->thread = (uint16_t)msi_event_ring_own_number();
     record->backend = "native";
@@ -136,7 +121,7 @@ static void widen_record(struct msi_whole *whole, struct msi_record *record) {
     record->seq = whole->seq;
     record->bytes = whole->bytes;
     record->dtype = (uint8_t)whole->dtype;
-    record->share = (uint8_t)msi_call_share(whole->kind);
+    record->share = (uint8_t)msi_kind_share(whole->kind);
     record->flags &= (uint8_t)~MSI_RECORD_WORK; /* its parts may be works where it is none */
     if (whole->options->work) record->flags |= MSI_RECORD_WORK;
 }

@@ -15,9 +15,9 @@
 #ifndef MSI_COMM_COMM_H
 #define MSI_COMM_COMM_H
 
+#include "base/kind.h"
 #include "base/list.h"
 #include "coll/cost/select.h"
-#include "coll/kind.h"
 #include "engine/module/registry.h"
 #include "engine/shm/shm_coll.h"
 #include "os/wait.h"

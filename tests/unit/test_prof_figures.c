@@ -119,7 +119,7 @@ static void check_operation(size_t operation, int n) {
     bool still = operations[operation].bus == NOTHING;
     uint64_t bytes = still ? 0 : operations[operation].shares ? 1000 * (uint64_t)n : 1000;
     for (uint64_t i = 0; i < 5; i++)
-        kit_add(stats, &world, name, msi_call_share(operations[operation].kind), bytes, i, 1000ull << i);
+        kit_add(stats, &world, name, msi_kind_share(operations[operation].kind), bytes, i, 1000ull << i);
     char *text = kit_table(&stats, 1, false), row[200];
     double algbw = 8.0 * (double)bytes / 1000 * (1 + 0.5 + 0.25 + 0.125 + 0.0625) / 5;
     char size[MSI_SIZE_TEXT];

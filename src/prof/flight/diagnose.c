@@ -1,4 +1,5 @@
 /* diagnose.c - see diagnose.h. What it finds is put into words by text.c. */
+#include "base/kind.h"
 #include "prof/flight/wait_graph.h"
 
 #include <stdlib.h>
@@ -39,19 +40,20 @@ static int next_end(const struct msi_wait_graph *c) {
     return best;
 }
 
-/* Calls of one family fit together: coll/kind.h. */
-static bool same_call(const char *a, const char *b) {
-    static const char *const families[] = {"all_gather", "reduce_scatter", "all_to_all", "all_reduce",
-                                           "barrier"};
-    if (!a[0] || !b[0] || !strcmp(a, b)) return true; /* "": there was no room for its name */
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        if (strstr(a, families[i])) return strstr(b, families[i]);
-    return false;
+static enum msi_kind family_of(const char *name) {
+    return msi_kind_family(msi_kind_find(name));
 }
 
-/* Must ranks agree on how many elements there are? */
+static bool same_call(const char *a, const char *b) {
+    if (!a[0] || !b[0] || !strcmp(a, b)) return true; /* "": the recorder had no space for the name */
+    enum msi_kind family = family_of(a);
+    return family != MSI_KIND_NONE && family == family_of(b);
+}
+
+/* Must all ranks pass the same count? */
 static bool counts_agree(const char *name) {
-    return !strstr(name, "all_to_all") && !strstr(name, "bytes") && !strstr(name, "barrier");
+    enum msi_kind family = family_of(name);
+    return family != MSI_KIND_ALL_TO_ALL && family != MSI_KIND_BARRIER && !strstr(name, "bytes");
 }
 
 static bool differ(const struct msi_flight_op *a, const struct msi_flight_op *b) {

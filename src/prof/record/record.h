@@ -6,18 +6,12 @@
 #ifndef MSI_PROF_RECORD_RECORD_H
 #define MSI_PROF_RECORD_RECORD_H
 
+#include "base/kind.h"
+
 #include <muster/dtype.h>
 #include <muster/status.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Bytes that each rank's connection carries, per byte of the message, among n ranks: what makes bus bandwidths comparable. */
-enum msi_share {
-    MSI_SHARE_NONE,  /* moves nothing: barriers */
-    MSI_SHARE_WHOLE, /* 1: broadcast, reduce, gather, scatter, messages */
-    MSI_SHARE_PART,  /* (n-1)/n: all_gather, reduce_scatter, all_to_all */
-    MSI_SHARE_TWICE, /* 2(n-1)/n: all_reduce */
-};
 
 struct msi_prof_world; /* recorder.h */
 

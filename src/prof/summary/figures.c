@@ -4,22 +4,6 @@
 
 #include <stdio.h>
 
-const char *const msi_share_names[] = {"none", "whole", "part", "twice"};
-
-double msi_bus_factor(enum msi_share share, int n) {
-    switch (share) {
-    case MSI_SHARE_NONE:
-        return 0;
-    case MSI_SHARE_WHOLE:
-        return 1;
-    case MSI_SHARE_PART:
-        return (double)(n - 1) / n;
-    case MSI_SHARE_TWICE:
-        return 2.0 * (n - 1) / n;
-    }
-    return 0;
-}
-
 double msi_gbps(uint64_t bytes, uint64_t ns) {
     return 8.0 * (double)bytes / (double)(ns ? ns : 1);
 }

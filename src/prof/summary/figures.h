@@ -12,12 +12,6 @@
 
 enum { MSI_SIZE_TEXT = 24 };
 
-/* By enum msi_share: "none", "whole", "part", "twice". */
-extern const char *const msi_share_names[MSI_SHARE_TWICE + 1];
-
-/* n is the size of the call's group. */
-double msi_bus_factor(enum msi_share share, int n);
-
 /* A duration of 0 counts as 1 ns: nothing is infinitely fast. */
 double msi_gbps(uint64_t bytes, uint64_t ns);
 
