@@ -73,7 +73,7 @@ void msi_whole_begin(struct msi_whole *whole);
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status);
 
 /* Fills in what whoever watches wants to know of the call. */
-void msi_call_trace(const struct msi_call *call, unsigned watch, struct msi_op_trace *mark);
+void msi_call_trace(const struct msi_call *call, unsigned watch, struct msi_op_trace *op_trace);
 /* Runs call->work, or lets it run where .work asks for that. */
 mst_status msi_call_submit(struct msi_call *call);
 

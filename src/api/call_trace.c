@@ -95,22 +95,22 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     record->started = record->waited = record->end = record->device = 0;
 }
 
-static enum msi_flight_way way_of(const struct msi_call *call) {
+static enum msi_flight_type flight_type(const struct msi_call *call) {
     return call->kind == MSI_KIND_SEND   ? MSI_FLIGHT_SEND
            : call->kind == MSI_KIND_RECV ? MSI_FLIGHT_RECV
                                          : MSI_FLIGHT_COLLECTIVE;
 }
 
 static struct msi_flight_entry_ref fly(const struct msi_call *call, uint64_t tick) {
-    struct msi_flight_about about = {.operation = call->name,
-                                     .site = &call->options.site,
-                                     .group = call->group->flight,
-                                     .seq = number_of(call),
-                                     .count = call->count,
-                                     .dtype = (int)call->dtype,
-                                     .way = way_of(call),
-                                     .peer = peer_of(call),
-                                     .tag = call->options.tag};
+    struct msi_flight_call about = {.operation = call->name,
+                                    .site = &call->options.site,
+                                    .group = call->group->flight,
+                                    .seq = number_of(call),
+                                    .count = call->count,
+                                    .dtype = (int)call->dtype,
+                                    .type = flight_type(call),
+                                    .peer = peer_of(call),
+                                    .tag = call->options.tag};
     return msi_flight_begin(&about, tick);
 }
 
@@ -126,35 +126,35 @@ static void widen_record(struct msi_whole *whole, struct msi_record *record) {
     if (whole->options->work) record->flags |= MSI_RECORD_WORK;
 }
 
-void msi_call_trace(const struct msi_call *call, unsigned watch, struct msi_op_trace *mark) {
+void msi_call_trace(const struct msi_call *call, unsigned watch, struct msi_op_trace *op_trace) {
     uint64_t tick = call->entered ? call->entered : msi_tick();
-    mark->on = watch & MSI_WATCH_FLIGHT;
-    mark->waits = 0;
-    if (watch & MSI_WATCH_FLIGHT) mark->ref = fly(call, tick);
-    if (!(watch & MSI_WATCH_RECORD)) return;
+    op_trace->on = watch & MSI_SINK_FLIGHT;
+    op_trace->waits = 0;
+    if (watch & MSI_SINK_FLIGHT) op_trace->ref = fly(call, tick);
+    if (!(watch & MSI_SINK_RECORD)) return;
     struct msi_whole *whole = whole_of(call);
     if (whole && !whole->seq) whole->seq = *msi_call_number(call);
     if (whole && !whole->last) return;
     if (!call->options.prof && !msi_recorder_wants(log_name(call))) return;
-    if (!name_record(call, &mark->record)) return;
-    mark->record.begin = tick;
-    fill_record(call, &mark->record);
-    if (whole && whole->begin) widen_record(whole, &mark->record);
-    mark->on |= MSI_WATCH_RECORD;
+    if (!name_record(call, &op_trace->record)) return;
+    op_trace->record.begin = tick;
+    fill_record(call, &op_trace->record);
+    if (whole && whole->begin) widen_record(whole, &op_trace->record);
+    op_trace->on |= MSI_SINK_RECORD;
 }
 
 void msi_whole_begin(struct msi_whole *whole) {
-    whole->begin = msi_watch_on() & MSI_WATCH_RECORD ? msi_tick() : 0;
+    whole->begin = msi_sinks_on() & MSI_SINK_RECORD ? msi_tick() : 0;
     whole->outer = current;
     current = whole;
 }
 
 static void record_failure(struct msi_whole *whole, mst_status status) {
-    struct msi_op_trace mark;
+    struct msi_op_trace op_trace;
     struct msi_call call = {.options = *whole->options, .group = whole->group, .kind = MSI_KIND_BARRIER};
     whole->last = true;
-    msi_call_trace(&call, MSI_WATCH_RECORD, &mark);
-    msi_op_trace_end(&mark, status);
+    msi_call_trace(&call, MSI_SINK_RECORD, &op_trace);
+    msi_op_trace_end(&op_trace, status);
 }
 
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status) {

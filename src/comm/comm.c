@@ -102,7 +102,7 @@ static void free_ops(struct msi_list *list) {
     while (!msi_list_empty(list)) {
         struct mst_work *op = msi_container(list->next, struct mst_work, node);
         msi_list_remove(&op->node);
-        msi_op_trace_end(&op->mark, MST_ERR_STATE); /* of one that was under way */
+        msi_op_trace_end(&op->op_trace, MST_ERR_STATE); /* of one that was under way */
         msi_handle_remove(op);
         free(op);
     }
@@ -186,7 +186,7 @@ static void clear(struct mst_work *op, int timeout_ms, mst_cancel *cancel) {
     op->begun = op->done = op->abandoned = op->name_first = op->deterministic = false;
     op->memory = MST_MEMORY_HOST;
     op->stream = NULL;
-    op->mark.on = 0;
+    op->op_trace.on = 0;
     op->failure.status = MST_OK;
     op->callback = NULL;
     op->timeout_ms = timeout_ms;

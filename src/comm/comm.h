@@ -131,7 +131,7 @@ struct mst_work {
     mst_memory memory;  /* of its buffers */
     void *stream;       /* of the device: ordered there */
 
-    struct msi_op_trace mark; /* for who wants to know of it */
+    struct msi_op_trace op_trace; /* for who wants to know of it */
 
     /* ---- */
     struct msi_list node; /* in the comm's queue or among the spare ones */

@@ -21,7 +21,10 @@ const char *msi_size_text(uint64_t bytes, char text[MSI_SIZE_TEXT]) {
     return text;
 }
 
-/* How many bytes of a character that can be printed as it is begin there; 0: it is none. U+0080 to U+009F control terminals, too. */
+/*
+ * How many bytes of a character that can be printed as it is begin there; 0: it is none. U+0080 to U+009F
+ * control terminals, too.
+ */
 static int printable(const char *at, const char *end) {
     unsigned char c = (unsigned char)*at;
     if (c < 0x80) return c >= ' ' && c != 0x7f;

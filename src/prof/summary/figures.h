@@ -1,8 +1,8 @@
 /*
  * figures.h - the figures that profiling shows: bandwidths, sizes in words, the line of a single call. Pure.
  *
- * S bytes in t seconds among n ranks are S/t (algbw), and per connection S/t times what the call makes each rank's
- * connection carry (busbw). Gbps are 10^9 bits a second, so a bit in a nanosecond is one.
+ * S bytes in t seconds among n ranks are S/t (algbw), and per connection S/t times what the call makes each
+ * rank's connection carry (busbw). Gbps are 10^9 bits a second, so a bit in a nanosecond is one.
  */
 #ifndef MSI_PROF_SUMMARY_FIGURES_H
 #define MSI_PROF_SUMMARY_FIGURES_H
@@ -29,7 +29,10 @@ void msi_add_printable(struct msi_buf *to, const char *text);
 /* "all_reduce", or "all_reduce | [Caller Func: step]" where function is not NULL. */
 void msi_add_name(struct msi_buf *to, const char *name, const char *function);
 
-/* "comm op: all_reduce | time (ms): 0.12 | msg size: 1.0 MB | algbw (Gbps): 3.20 | busbw (Gbps): 3.20", no newline. */
+/*
+ * "comm op: all_reduce | time (ms): 0.12 | msg size: 1.0 MB | algbw (Gbps): 3.20 | busbw (Gbps): 3.20", no
+ * newline.
+ */
 void msi_add_call_line(struct msi_buf *to, const char *name, const char *function, enum msi_share share,
                        int n, uint64_t bytes, uint64_t ns);
 

@@ -1,8 +1,9 @@
 /*
  * histogram.h - the durations of many calls, for averages that leave out the extremes. Pure.
  *
- * Up to MSI_HISTOGRAM_EXACT are kept as they are. After msi_histogram_coarsen they are counted in a histogram instead, from
- * which a duration comes back wrong by at most 1/128 of itself (and beyond 2^48 ns, 78 hours, as that).
+ * Up to MSI_HISTOGRAM_EXACT are kept as they are. After msi_histogram_coarsen they are counted in a histogram
+ * instead, from which a duration comes back wrong by at most 1/128 of itself (and beyond 2^48 ns, 78 hours,
+ * as that).
  */
 #ifndef MSI_PROF_SUMMARY_HISTOGRAM_H
 #define MSI_PROF_SUMMARY_HISTOGRAM_H
@@ -26,7 +27,10 @@ struct msi_histogram {
     bool sorted;       /* exact is in ascending order */
 };
 
-/* Averages of what is left after round(0.1 n) were dropped from each end: of the durations, and of 1/duration. */
+/*
+ * Averages of what is left after round(0.1 n) were dropped from each end: of the durations, and of
+ * 1/duration.
+ */
 struct msi_histogram_means {
     double ns, per_ns;
 };

@@ -1,6 +1,7 @@
 /*
- * op_stats_read.c - a stats from JSON, as op_stats_write.c writes it. The bytes are hostile until checked: what is taken keeps all
- * that op_stats.h promises, its limits too. Unknown keys are skipped; groups come before rows, rows before calls.
+ * op_stats_read.c - reads statistics from JSON as op_stats_write.c writes it. The bytes are hostile until
+ * checked; the limits of op_stats.h hold for them. Unknown keys are skipped; groups come before rows, rows
+ * before calls.
  */
 #include "base/error.h"
 #include "base/json.h"
@@ -12,13 +13,13 @@
 struct reader {
     struct msi_json in;
     struct msi_op_stats *stats;
-    struct msi_op_stats_who who;
+    struct msi_rank_id id;
     uint64_t version;
     bool debug;
     bool no_memory;
 };
 
-/* A fault of the value that began at at. */
+/* Fails at the value that begins at at. */
 static bool refuse(struct msi_json *in, const char *at, const char *expected) {
     in->at = at;
     return msi_json_fail(in, expected);
@@ -46,7 +47,7 @@ static bool read_int(struct msi_json *in, int most, const char *expected, int *v
     return true;
 }
 
-/* A copy that replaces *text. */
+/* Replaces *text by a copy. */
 static bool read_text(struct reader *r, char **text) {
     struct msi_json_text found;
     msi_json_peek(&r->in);
@@ -110,7 +111,7 @@ static bool keep_group(struct reader *r, struct group *group, const char *at) {
     if (group->is.size < 1 || group->is.size != group->ranks_count || group->is.rank >= group->is.size)
         return refuse(&r->in, at, "a group with as many ranks as its size, its rank among them");
     if (msi_op_stats_find_group(r->stats, group->id) >= 0)
-        return refuse(&r->in, at, "a group that was not there before");
+        return refuse(&r->in, at, "a group that is listed once");
     group->is.id = group->id;
     group->is.name = group->name;
     group->is.ranks = group->ranks;
@@ -229,7 +230,7 @@ static bool check_row(struct reader *r, const struct row *row, const char *at) {
     return true;
 }
 
-/* The row's numbers without its texts, which are moved there. */
+/* Moves the numbers and the histogram; the texts of to stay. */
 static void move_row(struct msi_op_stats_row *to, struct msi_op_stats_row *from) {
     struct msi_op_stats_row made = *from;
     made.name = to->name;
@@ -247,9 +248,9 @@ static bool keep_row(struct reader *r, struct row *row, const char *at) {
     struct msi_op_stats_call key = {.name = row->name,
                                     .call = row->call,
                                     .function = row->function,
-                                    .group = &stats->groups[row->is.group].is,
+                                    .group = stats->groups[row->is.group].is,
                                     .bytes = row->is.bytes};
-    if (msi_op_stats_find_row(stats, &key) >= 0) return refuse(&r->in, at, "a row that was not there before");
+    if (msi_op_stats_find_row(stats, &key) >= 0) return refuse(&r->in, at, "a row that is listed once");
     int made = msi_op_stats_new_row(stats, &key, row->is.group);
     if (made < 0) return no_memory(r);
     move_row(&stats->rows[made], &row->is);
@@ -285,17 +286,14 @@ static bool read_row(struct reader *r, bool (*keep)(struct reader *, struct row 
 
 /* ---- the whole ---- */
 
-static bool read_groups(struct reader *r) {
-    if (!msi_json_array(&r->in)) return false;
-    while (msi_json_item(&r->in))
-        if (!read_group(r)) return false;
-    return true;
+static bool read_kept_row(struct reader *r) {
+    return read_row(r, keep_row);
 }
 
-static bool read_rows(struct reader *r) {
+static bool read_items(struct reader *r, bool (*read)(struct reader *)) {
     if (!msi_json_array(&r->in)) return false;
     while (msi_json_item(&r->in))
-        if (!read_row(r, keep_row)) return false;
+        if (!read(r)) return false;
     return true;
 }
 
@@ -304,14 +302,14 @@ static bool read_calls(struct reader *r) {
     uint64_t row = 0, seq = 0, ns = 0;
     if (!msi_json_array(in)) return false;
     while (msi_json_item(in)) {
-        if (!r->stats->row_count || r->stats->mark_count == MSI_OP_STATS_MARKS)
+        if (!r->stats->row_count || r->stats->call_count == MSI_OP_STATS_CALLS)
             return msi_json_fail(in, "at most 16384 calls, after their rows");
         if (!read_number(in, r->stats->row_count - 1, "a row that was listed before", &row)) return false;
         if (!msi_json_item(in)) return msi_json_fail(in, "the call's sequence number");
         if (!read_number(in, INT64_MAX - 1, "a sequence number", &seq)) return false;
         if (!msi_json_item(in)) return msi_json_fail(in, "the call's duration");
         if (!read_number(in, 1ull << MSI_HISTOGRAM_TOP, "a duration below 78 hours", &ns)) return false;
-        msi_op_stats_call_ref(r->stats, (int)row, seq, ns);
+        msi_op_stats_remember(r->stats, (int)row, seq, ns);
     }
     return true;
 }
@@ -319,7 +317,7 @@ static bool read_calls(struct reader *r) {
 static bool read_host(struct reader *r) {
     struct msi_json_text text;
     if (!msi_json_string(&r->in, &text)) return false;
-    msi_json_copy(text, r->who.host, sizeof r->who.host);
+    msi_json_copy(text, r->id.host, sizeof r->id.host);
     return true;
 }
 
@@ -331,14 +329,14 @@ static bool read_key(struct reader *r, struct msi_json_text key) {
         return read_number(in, INT64_MAX, "1", &r->version) &&
                (r->version == 1 || refuse(in, at, "version 1"));
     }
-    if (msi_json_is(key, "rank")) return read_int(in, INT32_MAX - 1, "a rank", &r->who.rank);
-    if (msi_json_is(key, "size")) return read_int(in, INT32_MAX, "a number of ranks", &r->who.size);
+    if (msi_json_is(key, "rank")) return read_int(in, INT32_MAX - 1, "a rank", &r->id.rank);
+    if (msi_json_is(key, "size")) return read_int(in, INT32_MAX, "a number of ranks", &r->id.size);
     if (msi_json_is(key, "host")) return read_host(r);
-    if (msi_json_is(key, "pid")) return msi_json_int(in, &r->who.pid);
+    if (msi_json_is(key, "pid")) return msi_json_int(in, &r->id.pid);
     if (msi_json_is(key, "debug")) return msi_json_bool(in, &r->debug);
     if (msi_json_is(key, "lost")) return read_number(in, INT64_MAX, "a count", &r->stats->lost);
-    if (msi_json_is(key, "groups")) return read_groups(r);
-    if (msi_json_is(key, "rows")) return read_rows(r);
+    if (msi_json_is(key, "groups")) return read_items(r, read_group);
+    if (msi_json_is(key, "rows")) return read_items(r, read_kept_row);
     if (msi_json_is(key, "other")) return read_row(r, keep_other);
     if (msi_json_is(key, "calls")) return read_calls(r);
     return msi_json_skip(in);
@@ -349,7 +347,7 @@ static bool read_all(struct reader *r) {
     bool ok = msi_json_object(&r->in);
     while (ok && msi_json_key(&r->in, &key)) ok = read_key(r, key);
     if (!ok || !msi_json_end(&r->in)) return false;
-    if (r->version == 1 && r->who.rank < r->who.size) return true;
+    if (r->version == 1 && r->id.rank < r->id.size) return true;
     return msi_json_fail(&r->in, "version, rank and size of the world before the end");
 }
 
@@ -358,11 +356,11 @@ static mst_status explain(const struct reader *r) {
     if (r->no_memory) return msi_fail_memory();
     struct msi_json_place place = msi_json_place(&r->in, r->in.at);
     msi_json_explain(&r->in, why, sizeof why);
-    return msi_fail(MST_ERR_PROTOCOL, NULL, "the profile of a rank cannot be read: line %zu, column %zu: %s",
+    return msi_fail(MST_ERR_PROTOCOL, NULL, "cannot read the profile of a rank: line %zu, column %zu: %s",
                     place.line, place.column, why);
 }
 
-mst_status msi_op_stats_read(const void *bytes, size_t len, struct msi_op_stats_who *who,
+mst_status msi_op_stats_read(const void *bytes, size_t len, struct msi_rank_id *id,
                              struct msi_op_stats **stats) {
     struct reader r = {.in = msi_json_of(bytes, len),
                        .stats = msi_op_stats_new(true)}; /* debug: functions count */
@@ -372,7 +370,7 @@ mst_status msi_op_stats_read(const void *bytes, size_t len, struct msi_op_stats_
         return explain(&r);
     }
     r.stats->debug = r.debug;
-    if (who) *who = r.who;
+    if (id) *id = r.id;
     *stats = r.stats;
     return MST_OK;
 }

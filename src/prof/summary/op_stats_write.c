@@ -1,35 +1,39 @@
 /*
- * op_stats_write.c - a stats as JSON. See op_stats.h; op_stats_read.c reads it.
+ * op_stats_write.c - writes statistics as JSON. See op_stats.h; op_stats_read.c reads it.
  *
  *     {"version":1,"rank":3,"size":8,"host":"a","pid":4711,"debug":false,"lost":0,"groups":[
- *     {"number":0,"id":"w","name":"world","size":8,"rank":3,"floor":0,"forgotten":0,"ranks":[0,1,2,3,4,5,6,7]}],"rows":[
- *     {"name":"all_reduce","call":"all_reduce","group":0,"share":"twice","message":false,"bytes":4096,"count":3,
- *      "failed":0,"ns":6300,"least_ns":2000,"most_ns":2200,"works":0,"works_ns":0,"waited_ns":0,"durations":[2000,100,100]}],
+ *     {"number":0,"id":"w","name":"world","size":8,"rank":3,"floor":0,"forgotten":0,
+ *      "ranks":[0,1,2,3,4,5,6,7]}],"rows":[
+ *     {"name":"all_reduce","call":"all_reduce","group":0,"share":"twice","message":false,"bytes":4096,
+ *      "count":3,"failed":0,"ns":6300,"least_ns":2000,"most_ns":2200,"works":0,"works_ns":0,"waited_ns":0,
+ *      "durations":[2000,100,100]}],
  *     "other":{…},"calls":[0,17,2000,0,18,2100,0,19,2200]}
  *
- * durations are in ascending order, each as its difference to the one before. A coarse histogram has "buckets":[bucket,count,…]
- * instead. calls are row, seq and ns, oldest first. A row of a stats in debug also has "function".
+ * durations ascend, each as its difference to the one before. A coarse histogram has
+ * "buckets":[bucket,count,…] instead. calls are row, seq and ns, oldest first. With debug a row also has
+ * "function".
  */
 #include "base/json.h"
 #include "prof/summary/figures.h"
 #include "prof/summary/op_stats.h"
 
-/* The reader takes no more. */
+/* The reader takes at most 63 bits. */
 static void put_number(struct msi_json_out *out, const char *key, uint64_t value) {
     msi_json_member_int(out, key, value > INT64_MAX ? INT64_MAX : (int64_t)value);
 }
 
 static void put_group(struct msi_json_out *out, const struct msi_op_stats_group *group) {
+    const struct msi_prof_group *is = group->is;
     msi_json_put_object(out);
-    put_number(out, "number", (uint64_t)group->is.number);
-    msi_json_member_string(out, "id", group->is.id);
-    msi_json_member_string(out, "name", group->is.name);
-    put_number(out, "size", (uint64_t)group->is.size);
-    put_number(out, "rank", (uint64_t)group->is.rank);
+    put_number(out, "number", (uint64_t)is->number);
+    msi_json_member_string(out, "id", is->id);
+    msi_json_member_string(out, "name", is->name);
+    put_number(out, "size", (uint64_t)is->size);
+    put_number(out, "rank", (uint64_t)is->rank);
     put_number(out, "floor", group->floor);
     put_number(out, "forgotten", group->forgotten);
     msi_json_member_array(out, "ranks");
-    for (int i = 0; i < group->is.size; i++) msi_json_put_int(out, group->is.ranks[i]);
+    for (int i = 0; i < is->size; i++) msi_json_put_int(out, is->ranks[i]);
     msi_json_put_array_end(out);
     msi_json_put_object_end(out);
 }
@@ -69,27 +73,27 @@ static void put_row(struct msi_json_out *out, struct msi_op_stats_row *row) {
     msi_json_put_object_end(out);
 }
 
-static void put_marks(struct msi_json_out *out, const struct msi_op_stats *stats) {
-    for (size_t i = 0; i < stats->mark_count; i++) {
-        const struct msi_op_stats_call_ref *mark = &stats->marks[(stats->marks_next + i) % stats->mark_count];
-        msi_json_put_uint(out, mark->row);
-        msi_json_put_uint(out, mark->seq);
-        msi_json_put_uint(out, mark->ns);
+static void put_calls(struct msi_json_out *out, const struct msi_op_stats *stats) {
+    for (size_t i = 0; i < stats->call_count; i++) {
+        const struct msi_op_stats_call_ref *call = &stats->calls[(stats->calls_next + i) % stats->call_count];
+        msi_json_put_uint(out, call->row);
+        msi_json_put_uint(out, call->seq);
+        msi_json_put_uint(out, call->ns);
     }
 }
 
-static void put_who(struct msi_json_out *out, const struct msi_op_stats_who *who) {
+static void put_id(struct msi_json_out *out, const struct msi_rank_id *id) {
     put_number(out, "version", 1);
-    put_number(out, "rank", (uint64_t)who->rank);
-    put_number(out, "size", (uint64_t)who->size);
-    msi_json_member_string(out, "host", who->host);
-    put_number(out, "pid", (uint64_t)who->pid);
+    put_number(out, "rank", (uint64_t)id->rank);
+    put_number(out, "size", (uint64_t)id->size);
+    msi_json_member_string(out, "host", id->host);
+    put_number(out, "pid", (uint64_t)id->pid);
 }
 
-void msi_op_stats_write(struct msi_op_stats *stats, const struct msi_op_stats_who *who, struct msi_buf *to) {
+void msi_op_stats_write(struct msi_op_stats *stats, const struct msi_rank_id *id, struct msi_buf *to) {
     struct msi_json_out out = msi_json_to(to);
     msi_json_put_object(&out);
-    put_who(&out, who);
+    put_id(&out, id);
     msi_json_member_bool(&out, "debug", stats->debug);
     put_number(&out, "lost", stats->lost);
     msi_json_member_array(&out, "groups");
@@ -107,7 +111,7 @@ void msi_op_stats_write(struct msi_op_stats *stats, const struct msi_op_stats_wh
     msi_json_put_key(&out, "other");
     put_row(&out, &stats->other);
     msi_json_member_array(&out, "calls");
-    put_marks(&out, stats);
+    put_calls(&out, stats);
     msi_json_put_array_end(&out);
     msi_json_put_object_end(&out);
     msi_buf_add_u8(to, '\n');

@@ -1,9 +1,9 @@
-/* test_prof_tally_json.c - tallies as JSON: what is written comes back, and what nobody would write does not. */
+/* test_prof_op_stats_json.c - all_stats as JSON: what is written comes back, and what nobody would write does not. */
 #include "harness.h"
 
 #include "prof_kit.h"
 
-static const struct msi_op_stats_who me = {.rank = 1, .size = 4, .pid = 4711, .host = "node \"a\""};
+static const struct msi_rank_id me = {.rank = 1, .size = 4, .pid = 4711, .host = "node \"a\""};
 
 static char *written(struct msi_op_stats *stats) {
     struct msi_buf buf = {0};
@@ -14,13 +14,13 @@ static char *written(struct msi_op_stats *stats) {
 /* Reads what is written of stats and writes it again. */
 static void check_round_trip(struct msi_op_stats *stats) {
     struct msi_op_stats *back = NULL;
-    struct msi_op_stats_who who;
+    struct msi_rank_id id;
     char *text = written(stats);
-    assert_ok(msi_op_stats_read(text, strlen(text), &who, &back));
-    assert_int_equal(who.rank, me.rank);
-    assert_int_equal(who.size, me.size);
-    assert_int_equal(who.pid, me.pid);
-    assert_string_equal(who.host, me.host);
+    assert_ok(msi_op_stats_read(text, strlen(text), &id, &back));
+    assert_int_equal(id.rank, me.rank);
+    assert_int_equal(id.size, me.size);
+    assert_int_equal(id.pid, me.pid);
+    assert_string_equal(id.host, me.host);
     char *again = written(back);
     assert_string_equal(again, text);
     free(text);
@@ -103,15 +103,15 @@ static void test_coarse_rows_and_the_other_come_back(void **state) {
 /* Nothing is written, and the reason says what and where. */
 static void check_refused(const char *text, const char *why) {
     struct msi_op_stats *stats = (struct msi_op_stats *)1;
-    struct msi_op_stats_who who = {.rank = 77};
+    struct msi_rank_id id = {.rank = 77};
     /* exactly as large as the input, so that ASan sees an overrun */
     size_t n = strlen(text);
     char *copy = malloc(n + !n);
     memcpy(copy, text, n);
-    assert_status(msi_op_stats_read(copy, n, &who, &stats), MST_ERR_PROTOCOL);
+    assert_status(msi_op_stats_read(copy, n, &id, &stats), MST_ERR_PROTOCOL);
     free(copy);
     assert_ptr_equal(stats, (struct msi_op_stats *)1);
-    assert_int_equal(who.rank, 77);
+    assert_int_equal(id.rank, 77);
     assert_contains(mst_error(), why);
 }
 
@@ -120,7 +120,7 @@ static void check_refused(const char *text, const char *why) {
 #define GROUPS HEAD "\"groups\":[" GROUP "],"
 #define ROW    "{\"name\":\"x\",\"call\":\"x\",\"group\":0,\"count\":1,\"durations\":[5]}"
 
-static void test_what_is_no_tally_is_refused(void **state) {
+static void test_invalid_profiles_are_refused(void **state) {
     (void)state;
     static const char *const cases[][2] = {
         {"", "line 1, column 1"},
@@ -142,12 +142,12 @@ static void test_what_is_no_tally_is_refused(void **state) {
          "its rank among them"},
         {HEAD "\"groups\":[{\"id\":\"\",\"name\":\"\",\"size\":1,\"ranks\":[-1]}]}", "a rank was expected"},
         {HEAD "\"groups\":[{\"id\":\"a\\u0000b\"}]}", "a text without zero bytes"},
-        {HEAD "\"groups\":[" GROUP "," GROUP "]}", "a group that was not there before"},
+        {HEAD "\"groups\":[" GROUP "," GROUP "]}", "a group that is listed once"},
         {HEAD "\"rows\":[" ROW "]}", "a group that was listed before"},
         {GROUPS "\"rows\":[{\"group\":1}]}", "a group that was listed before"},
         {GROUPS "\"rows\":[{\"name\":\"x\",\"call\":\"x\"}]}", "a row with a group"},
         {GROUPS "\"rows\":[{\"name\":\"x\",\"group\":0}]}", "a row with name and call"},
-        {GROUPS "\"rows\":[" ROW "," ROW "]}", "a row that was not there before"},
+        {GROUPS "\"rows\":[" ROW "," ROW "]}", "a row that is listed once"},
         {GROUPS "\"rows\":[{\"name\":\"x\",\"call\":\"x\",\"group\":0,\"count\":2,\"durations\":[1]}]}",
          "as many durations as its count"},
         {GROUPS "\"rows\":[{\"name\":\"x\",\"call\":\"x\",\"group\":0,\"works\":1}]}",
@@ -202,7 +202,7 @@ static void test_limits_are_kept(void **state) {
                     MSI_OP_STATS_ROWS + 1, "]}");
     check_refused(text, "at most 4096 groups");
     free(text);
-    text = repeated(GROUPS "\"rows\":[" ROW "],\"calls\":[", "0,", ",1", MSI_OP_STATS_MARKS + 1, "]}");
+    text = repeated(GROUPS "\"rows\":[" ROW "],\"calls\":[", "0,", ",1", MSI_OP_STATS_CALLS + 1, "]}");
     check_refused(text, "at most 16384 calls");
     free(text);
     text = repeated(GROUPS "\"rows\":[{\"durations\":[", "", "", MSI_HISTOGRAM_EXACT + 1, "]}]}");
@@ -216,10 +216,10 @@ static void test_unknown_keys_are_skipped(void **state) {
         "{\"new\":{\"rows\":[1]},\"version\":1,\"size\":2,\"rank\":1,\"groups\":[" GROUP "],\"rows\":[" ROW
         "]}";
     struct msi_op_stats *stats;
-    struct msi_op_stats_who who;
-    assert_ok(msi_op_stats_read(text, strlen(text), &who, &stats));
-    assert_int_equal(who.rank, 1);
-    assert_string_equal(who.host, "");
+    struct msi_rank_id id;
+    assert_ok(msi_op_stats_read(text, strlen(text), &id, &stats));
+    assert_int_equal(id.rank, 1);
+    assert_string_equal(id.host, "");
     assert_int_equal(stats->row_count, 1);
     msi_op_stats_free(stats);
 }
@@ -229,7 +229,7 @@ int main(void) {
         cmocka_unit_test(test_the_format),
         cmocka_unit_test(test_what_is_written_comes_back),
         cmocka_unit_test(test_coarse_rows_and_the_other_come_back),
-        cmocka_unit_test(test_what_is_no_tally_is_refused),
+        cmocka_unit_test(test_invalid_profiles_are_refused),
         cmocka_unit_test(test_any_cut_is_refused),
         cmocka_unit_test(test_limits_are_kept),
         cmocka_unit_test(test_unknown_keys_are_skipped),
