@@ -164,7 +164,7 @@ uint64_t msi_call_note(const struct msi_call *call) {
     struct msi_rank_state *state = msi_rank_state_on();
     if (!state) return 0;
     return msi_rank_state_enter(state, call->name, &call->options.site, *msi_call_number(call),
-                                msi_rank_state_about(call->group->size, (int)call->dtype), call->count);
+                                msi_rank_state_size_dtype(call->group->size, (int)call->dtype), call->count);
 }
 
 /* The same for those who want to know of it. */

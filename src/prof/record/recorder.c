@@ -79,8 +79,7 @@ static void begin_once(void) {
 
 static void add_verbose_line(const struct msi_prof_world *world, const struct msi_record *r, uint64_t ns) {
     if (!recorder.config.verbose || world->id.rank != 0) return;
-    msi_add_call_line(&recorder.lines, r->name, recorder.config.debug ? r->function : NULL,
-                      (enum msi_share)r->share, r->group->size, r->bytes, ns);
+    msi_add_call_line(&recorder.lines, r, recorder.config.debug ? r->function : NULL, ns);
     msi_buf_add(&recorder.lines, "\n", 1);
 }
 

@@ -79,15 +79,15 @@ struct rank_stage rank_states_stage(const struct states *states, int local_rank)
 
 static void read_call(struct msi_rank_state *state, struct rank_state_view *view) {
     uint64_t call = get(state->call);
-    uint64_t about = get(state->about), where = get(state->where);
+    uint64_t about = get(state->size_dtype), where = get(state->line_site);
     uint64_t dtype = about >> 32, place = where >> 32;
 
-    view->has_call = call > 1 && place < MSI_RANK_STATE_PLACES;
+    view->has_call = call > 1 && place < MSI_RANK_STATE_SITES;
     if (!view->has_call) return;
     view->under_way = call % 2 != 0;
-    copy(view->operation, state->places[place].operation, sizeof view->operation);
-    copy(view->file, state->places[place].file, sizeof view->file);
-    copy(view->function, state->places[place].function, sizeof view->function);
+    copy(view->operation, state->sites[place].operation, sizeof view->operation);
+    copy(view->file, state->sites[place].file, sizeof view->file);
+    copy(view->function, state->sites[place].function, sizeof view->function);
     view->sequence = get(state->sequence);
     view->count = get(state->count);
     view->ranks = whole((uint32_t)about);
