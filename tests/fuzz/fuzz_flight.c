@@ -4,7 +4,7 @@
  */
 #include "../unit/flight_kit.h"
 #include "base/json.h"
-#include "prof/flight/text.h"
+#include "prof/flight/diagnose.h"
 #include "prof/flight/write.h"
 
 #include <assert.h>

@@ -3,7 +3,7 @@
 
 #include "harness.h"
 
-#include "prof/flight/text.h"
+#include "prof/flight/diagnose.h"
 
 enum { RANKS = 4, REDUCE = 1, BARRIER, RECV, OTHER, SEND, BATCH, EXCHANGE, GATHER, GATHER_LIST };
 

@@ -63,7 +63,15 @@ struct msi_diagnoses {
 bool msi_flight_diagnose(const struct msi_flight_rank *ranks, int size, struct msi_diagnoses *diagnoses);
 void msi_diagnoses_free(struct msi_diagnoses *diagnoses);
 
-/* The diagnoses as text, one line each. */
+/* Text (text.c). The diagnoses, one line each. */
 void msi_flight_print_diagnoses(const struct msi_diagnoses *diagnoses, struct msi_buf *to);
+/* "mst_all_reduce #17 of world (4 ranks), 1024 f32, at train.c:33 (step)" */
+void msi_flight_print_op(const struct msi_flight_view *view, const struct msi_flight_op *op,
+                         struct msi_buf *to);
+/*
+ * "in mst_all_reduce …, for 12.3 s", or "last operation was mst_barrier …, returned 12.4 s ago"; view may be
+ * NULL.
+ */
+void msi_flight_print_rank(const struct msi_flight_view *view, struct msi_buf *to);
 
 #endif

@@ -1,5 +1,5 @@
-/* text.c - see text.h and diagnose.h. */
-#include "prof/flight/text.h"
+/* text.c - diagnoses, operations and ranks as text. See diagnose.h. */
+#include "prof/flight/diagnose.h"
 
 #include <muster/dtype.h>
 #include <string.h>
@@ -102,25 +102,25 @@ static void print_ranks(const int *ranks, int n, struct msi_buf *to) {
 }
 
 /* The longest time that a rank has waited; MSI_FLIGHT_UNKNOWN. */
-static int64_t longest(const struct msi_diagnoses *all, const struct msi_diagnosis *v) {
+static int64_t longest(const struct msi_diagnoses *all, const struct msi_diagnosis *d) {
     int64_t most = MSI_FLIGHT_UNKNOWN;
-    for (int i = 0; i < v->n_waiting; i++) {
-        const struct msi_flight_op *op = all->in[v->waiting[i]];
+    for (int i = 0; i < d->n_waiting; i++) {
+        const struct msi_flight_op *op = all->in[d->waiting[i]];
         if (op->begin == MSI_FLIGHT_UNKNOWN) continue;
-        int64_t until = op->state == MSI_FLIGHT_FAILED ? op->end : all->ranks[v->waiting[i]].view->now;
+        int64_t until = op->state == MSI_FLIGHT_FAILED ? op->end : all->ranks[d->waiting[i]].view->now;
         if (until != MSI_FLIGHT_UNKNOWN && until - op->begin > most) most = until - op->begin;
     }
     return most;
 }
 
 /* "mst_all_reduce #17 of world, in which ranks 0, 1 have been waiting for 12.3 s (train.c:33)" */
-static void print_awaited(const struct msi_diagnoses *all, const struct msi_diagnosis *v,
+static void print_awaited(const struct msi_diagnoses *all, const struct msi_diagnosis *d,
                           struct msi_buf *to) {
-    bool failed = v->op->state == MSI_FLIGHT_FAILED, one = v->n_waiting == 1;
-    int64_t span = longest(all, v);
-    print_call(all->ranks[v->owner].view, v->op, to);
+    bool failed = d->op->state == MSI_FLIGHT_FAILED, one = d->n_waiting == 1;
+    int64_t span = longest(all, d);
+    print_call(all->ranks[d->owner].view, d->op, to);
     msi_buf_add_format(to, ", in which ");
-    print_ranks(v->waiting, v->n_waiting, to);
+    print_ranks(d->waiting, d->n_waiting, to);
     if (span == MSI_FLIGHT_UNKNOWN)
         msi_buf_add_format(to, failed ? " waited" : one ? " waits" : " wait");
     else
@@ -128,11 +128,11 @@ static void print_awaited(const struct msi_diagnoses *all, const struct msi_diag
                    : one  ? " has been waiting for "
                           : " have been waiting for ",
                    0, span, "", to);
-    if (v->op->site[0]) msi_buf_add_format(to, " (%s)", v->op->site);
-    if (!v->n_further) return;
+    if (d->op->site[0]) msi_buf_add_format(to, " (%s)", d->op->site);
+    if (!d->n_further) return;
     msi_buf_add_format(to, ", and ");
-    print_ranks(v->further, v->n_further, to);
-    msi_buf_add_format(to, v->n_further == 1 ? " waits because of it" : " wait because of it");
+    print_ranks(d->further, d->n_further, to);
+    msi_buf_add_format(to, d->n_further == 1 ? " waits because of it" : " wait because of it");
 }
 
 /* The words before the text of msi_flight_print_rank. */
@@ -141,24 +141,24 @@ static const char *pronoun(const struct msi_flight_view *view) {
 }
 
 /* What the blamed ranks do, and why they ended. */
-static void print_blamed(const struct msi_diagnoses *all, const struct msi_diagnosis *v, struct msi_buf *to) {
-    for (int i = 0; i < v->n_blamed && i < DESCRIBED_MOST; i++) {
-        const struct msi_flight_rank *rank = &all->ranks[v->blamed[i]];
-        if (v->n_blamed == 1)
+static void print_blamed(const struct msi_diagnoses *all, const struct msi_diagnosis *d, struct msi_buf *to) {
+    for (int i = 0; i < d->n_blamed && i < DESCRIBED_MOST; i++) {
+        const struct msi_flight_rank *rank = &all->ranks[d->blamed[i]];
+        if (d->n_blamed == 1)
             msi_buf_add_format(to, "; %s ", pronoun(rank->view));
         else
-            msi_buf_add_format(to, "; rank %d: ", v->blamed[i]);
+            msi_buf_add_format(to, "; rank %d: ", d->blamed[i]);
         msi_flight_print_rank(rank->view, to);
         if (rank->reason && rank->reason[0]) msi_buf_add_format(to, "; its recorder says: %s", rank->reason);
     }
 }
 
-static void print_behind(const struct msi_diagnoses *all, const struct msi_diagnosis *v, struct msi_buf *to) {
-    bool one = v->n_blamed == 1;
-    print_ranks(v->blamed, v->n_blamed, to);
+static void print_behind(const struct msi_diagnoses *all, const struct msi_diagnosis *d, struct msi_buf *to) {
+    bool one = d->n_blamed == 1;
+    print_ranks(d->blamed, d->n_blamed, to);
     msi_buf_add_format(to, one ? " is behind: it has not reached " : " are behind: they have not reached ");
-    print_awaited(all, v, to);
-    print_blamed(all, v, to);
+    print_awaited(all, d, to);
+    print_blamed(all, d, to);
 }
 
 /* "ranks 0, 1, 3 name"; false: no rank names it. */
@@ -173,66 +173,66 @@ static bool print_names(const struct msi_diagnoses *all, int blamed, const char 
     return true;
 }
 
-static void print_missing(const struct msi_diagnoses *all, const struct msi_diagnosis *v,
+static void print_missing(const struct msi_diagnoses *all, const struct msi_diagnosis *d,
                           struct msi_buf *to) {
-    const struct msi_flight_group *group = &all->ranks[v->owner].view->groups[v->op->group];
-    if (!v->n_blamed) {
+    const struct msi_flight_group *group = &all->ranks[d->owner].view->groups[d->op->group];
+    if (!d->n_blamed) {
         msi_buf_add_format(to, "not all %d ranks of ", group->size);
         print_group(group, to);
         msi_buf_add_format(to, " are known here; no known rank is behind: all have reached ");
     } else {
-        bool one = v->n_blamed == 1, elsewhere = all->ranks[v->blamed[0]].elsewhere;
+        bool one = d->n_blamed == 1, elsewhere = all->ranks[d->blamed[0]].elsewhere;
         if (elsewhere) msi_buf_add_format(to, "nothing is known here of ");
-        print_ranks(v->blamed, v->n_blamed, to);
+        print_ranks(d->blamed, d->n_blamed, to);
         if (!elsewhere) msi_buf_add_format(to, one ? " has recorded nothing" : " have recorded nothing");
-        if (one && print_names(all, v->blamed[0], ", and ", to)) msi_buf_add_format(to, " it as the cause");
+        if (one && print_names(all, d->blamed[0], ", and ", to)) msi_buf_add_format(to, " it as the cause");
         msi_buf_add_format(to, one ? ": it may not have reached " : ": they may not have reached ");
     }
-    print_awaited(all, v, to);
+    print_awaited(all, d, to);
 }
 
-static void print_lost(const struct msi_diagnoses *all, const struct msi_diagnosis *v, struct msi_buf *to) {
-    print_names(all, v->blamed[0], "", to);
-    msi_buf_add_format(to, " rank %d as the cause", v->blamed[0]);
-    print_blamed(all, v, to);
+static void print_lost(const struct msi_diagnoses *all, const struct msi_diagnosis *d, struct msi_buf *to) {
+    print_names(all, d->blamed[0], "", to);
+    msi_buf_add_format(to, " rank %d as the cause", d->blamed[0]);
+    print_blamed(all, d, to);
 }
 
-static void print_circle(const struct msi_diagnoses *all, const struct msi_diagnosis *v, struct msi_buf *to) {
+static void print_circle(const struct msi_diagnoses *all, const struct msi_diagnosis *d, struct msi_buf *to) {
     msi_buf_add_format(to, "ranks wait for each other:");
-    for (int i = 0; i < v->n_blamed && i < LISTED_MOST; i++) {
-        int rank = v->blamed[i];
+    for (int i = 0; i < d->n_blamed && i < LISTED_MOST; i++) {
+        int rank = d->blamed[i];
         msi_buf_add_format(to, "%s rank %d in ", i ? ", and" : "", rank);
         msi_flight_print_op(all->ranks[rank].view, all->in[rank], to);
-        msi_buf_add_format(to, " for rank %d", v->blamed[(i + 1) % v->n_blamed]);
+        msi_buf_add_format(to, " for rank %d", d->blamed[(i + 1) % d->n_blamed]);
     }
-    if (v->n_blamed > LISTED_MOST) msi_buf_add_format(to, ", and %d more", v->n_blamed - LISTED_MOST);
+    if (d->n_blamed > LISTED_MOST) msi_buf_add_format(to, ", and %d more", d->n_blamed - LISTED_MOST);
 }
 
-static void print_different(const struct msi_diagnoses *all, const struct msi_diagnosis *v,
+static void print_different(const struct msi_diagnoses *all, const struct msi_diagnosis *d,
                             struct msi_buf *to) {
-    msi_buf_add_format(to, "ranks differ: rank %d called ", v->blamed[0]);
-    msi_flight_print_op(all->ranks[v->blamed[0]].view, v->op, to);
-    msi_buf_add_format(to, ", but rank %d called ", v->blamed[1]);
-    msi_flight_print_op(all->ranks[v->blamed[1]].view, v->other, to);
+    msi_buf_add_format(to, "ranks differ: rank %d called ", d->blamed[0]);
+    msi_flight_print_op(all->ranks[d->blamed[0]].view, d->op, to);
+    msi_buf_add_format(to, ", but rank %d called ", d->blamed[1]);
+    msi_flight_print_op(all->ranks[d->blamed[1]].view, d->other, to);
 }
 
-static void print_together(const struct msi_diagnoses *all, const struct msi_diagnosis *v,
+static void print_together(const struct msi_diagnoses *all, const struct msi_diagnosis *d,
                            struct msi_buf *to) {
-    bool message = msi_flight_is_message(v->op);
-    if (message && v->op->peer < 0)
+    bool message = msi_flight_is_message(d->op);
+    if (message && d->op->peer < 0)
         msi_buf_add_format(to, "no rank is known to send the message that is expected in ");
-    else if (!message && !all->ranks[v->owner].view->groups[v->op->group].size)
+    else if (!message && !all->ranks[d->owner].view->groups[d->op->group].size)
         msi_buf_add_format(to,
                            "the recorders had no space for the group, so the ranks that are behind are not "
                            "known: ");
     else
         msi_buf_add_format(to, "no rank is behind: all have reached ");
-    print_awaited(all, v, to);
+    print_awaited(all, d, to);
 }
 
 /* No rank waits, but some may have ended for another reason. */
-static void print_none(const struct msi_diagnoses *all, const struct msi_diagnosis *v, struct msi_buf *to) {
-    (void)v;
+static void print_none(const struct msi_diagnoses *all, const struct msi_diagnosis *d, struct msi_buf *to) {
+    (void)d;
     msi_buf_add_format(to, "no rank waits for another");
     for (int r = 0, n = 0; r < all->size && n < DESCRIBED_MOST; r++) {
         const char *reason = all->ranks[r].reason;

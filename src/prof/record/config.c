@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,17 +26,22 @@ enum key { ENABLED, VERBOSE, PROF_ALL, DEBUG, PROF_OPS, N_KEYS };
 static const char *const keys[] = {"enabled", "verbose", "prof_all", "debug", "prof_ops"};
 static const char logger[] = "comms_logger";
 
-static mst_status fail_at(const struct reader *r, const char *at, const char *remedy, const char *what) {
+__attribute__((format(printf, 4, 5))) static mst_status fail_at(const struct reader *r, const char *at,
+                                                                const char *remedy, const char *format, ...) {
+    char what[300];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
     struct msi_json_place place = msi_json_place(&r->in, at);
     return msi_fail(MST_ERR_CONFIG, remedy, "%.300s:%zu:%zu: %s", r->from, place.line, place.column, what);
 }
 
 /* The text is not JSON; of: the value that was read, or "". */
 static mst_status malformed(const struct reader *r, const char *of) {
-    char why[200], what[300];
+    char why[200];
     msi_json_explain(&r->in, why, sizeof why);
-    snprintf(what, sizeof what, "%s%s%s", of, *of ? ": " : "", why);
-    return fail_at(r, r->in.at, "correct it; it must be JSON", what);
+    return fail_at(r, r->in.at, "correct it; it must be JSON", "%s%s%s", of, *of ? ": " : "", why);
 }
 
 /* How many bytes of a value are shown, without cutting a character. */
@@ -48,7 +54,6 @@ static int shown(const char *p, size_t n) {
 
 /* The next value is not what is expected. */
 static mst_status unexpected(struct reader *r, const char *of, const char *expected) {
-    char what[300];
     enum msi_json_kind kind = msi_json_peek(&r->in);
     const char *at = r->in.at;
     struct msi_str raw;
@@ -57,13 +62,12 @@ static mst_status unexpected(struct reader *r, const char *of, const char *expec
     if (kind == MSI_JSON_OBJECT) raw = msi_cstr("an object");
     if (kind == MSI_JSON_ARRAY) raw = msi_cstr("an array");
     int n = shown(raw.p, raw.n);
-    snprintf(what, sizeof what, "%s is %.*s%s, but %s is expected", of, n, raw.p,
-             (size_t)n < raw.n ? "..." : "", expected);
-    return fail_at(r, at, example, what);
+    return fail_at(r, at, example, "%s is %.*s%s, but %s is expected", of, n, raw.p,
+                   (size_t)n < raw.n ? "..." : "", expected);
 }
 
 static mst_status unknown_key(const struct reader *r, struct msi_json_text key) {
-    char what[200], remedy[100] = "correct or remove it";
+    char remedy[100] = "correct or remove it";
     int best = 5;
     for (int i = 0; i < N_KEYS; i++) {
         int edits = msi_edits(msi_str(key.p, key.n), keys[i]);
@@ -71,16 +75,13 @@ static mst_status unknown_key(const struct reader *r, struct msi_json_text key) 
         best = edits;
         snprintf(remedy, sizeof remedy, "did you mean '%s'?", keys[i]);
     }
-    snprintf(what, sizeof what,
-             "%s has no key '%.*s'; its keys are enabled, verbose, prof_all, debug and prof_ops", logger,
-             shown(key.p, key.n), key.p);
-    return fail_at(r, key.p, remedy, what);
+    return fail_at(r, key.p, remedy,
+                   "%s has no key '%.*s'; its keys are enabled, verbose, prof_all, debug and prof_ops",
+                   logger, shown(key.p, key.n), key.p);
 }
 
 static mst_status duplicate_key(const struct reader *r, struct msi_json_text key, const char *name) {
-    char what[100];
-    snprintf(what, sizeof what, "the key '%s' occurs twice", name);
-    return fail_at(r, key.p, "remove one of them", what);
+    return fail_at(r, key.p, "remove one of them", "the key '%s' occurs twice", name);
 }
 
 static mst_status read_switch(struct reader *r, enum key key) {

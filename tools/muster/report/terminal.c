@@ -3,7 +3,7 @@
 #include "report/flight.h"
 #include "report/report.h"
 
-#include "prof/flight/text.h"
+#include "prof/flight/diagnose.h"
 
 #include <limits.h>
 #include <stdlib.h>

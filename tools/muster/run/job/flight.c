@@ -7,7 +7,7 @@
 #include "run/failure/rank_exit.h"
 
 #include "os/host.h"
-#include "prof/flight/text.h"
+#include "prof/flight/diagnose.h"
 #include "prof/flight/write.h"
 
 #include <errno.h>
