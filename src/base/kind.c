@@ -10,8 +10,6 @@ static const struct {
     enum msi_share share;
 } rows[MSI_KIND_COUNT] = {MSI_KINDS(ROW)};
 
-const char *const msi_share_names[] = {"none", "whole", "part", "twice"};
-
 const char *msi_kind_name(unsigned kind) {
     return kind < MSI_KIND_COUNT ? rows[kind].name : "?";
 }

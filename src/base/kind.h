@@ -49,8 +49,6 @@ enum msi_share msi_kind_share(enum msi_kind kind);
  */
 enum msi_kind msi_kind_find(const char *name);
 
-/* "none", "whole", "part", "twice" */
-extern const char *const msi_share_names[MSI_SHARE_TWICE + 1];
 /* n: size of the group */
 double msi_bus_factor(enum msi_share share, int n);
 

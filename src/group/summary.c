@@ -122,7 +122,7 @@ static struct version wanted_version(const struct round *round, int rank) {
 
 static void take(struct round *round, int rank, struct msi_str text) {
     round->settled[rank] = true;
-    if (msi_op_stats_read(text.p, text.n, NULL, &round->stats[rank]) != MST_OK)
+    if (msi_op_stats_read(text.p, text.n, &round->stats[rank]) != MST_OK)
         msi_log(prof, WARN, "cannot read the profile of rank %d: %s", rank, mst_error());
 }
 

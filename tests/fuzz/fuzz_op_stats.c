@@ -23,14 +23,13 @@ static void check_summary(struct msi_op_stats *stats, struct msi_op_stats *again
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct msi_op_stats *stats, *again;
-    struct msi_rank_id id;
     struct msi_buf first = {0}, second = {0};
-    mst_status st = msi_op_stats_read(data, size, &id, &stats);
+    mst_status st = msi_op_stats_read(data, size, &stats);
     assert(st == MST_OK || st == MST_ERR_PROTOCOL);
     if (st != MST_OK) return 0;
-    msi_op_stats_write(stats, &id, &first);
-    assert(msi_op_stats_read(first.data, first.len, &id, &again) == MST_OK);
-    msi_op_stats_write(again, &id, &second);
+    msi_op_stats_write(stats, &first);
+    assert(msi_op_stats_read(first.data, first.len, &again) == MST_OK);
+    msi_op_stats_write(again, &second);
     assert(first.len == second.len && !memcmp(first.data, second.data, first.len));
     check_summary(stats, again);
     msi_op_stats_free(stats);

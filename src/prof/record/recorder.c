@@ -25,7 +25,7 @@ enum { PERIOD_MS = 50, LINES_MOST = 1 << 20 };
 
 struct msi_prof_world {
     struct msi_prof_world *next;
-    struct msi_rank_id id;
+    int rank;
     bool open;
     int64_t zero;
     struct msi_clock_client *clock_client;
@@ -78,7 +78,7 @@ static void begin_once(void) {
 }
 
 static void add_verbose_line(const struct msi_prof_world *world, const struct msi_record *r, uint64_t ns) {
-    if (!recorder.config.verbose || world->id.rank != 0) return;
+    if (!recorder.config.verbose || world->rank != 0) return;
     msi_add_call_line(&recorder.lines, r, recorder.config.debug ? r->function : NULL, ns);
     msi_buf_add(&recorder.lines, "\n", 1);
 }
@@ -246,7 +246,7 @@ mst_status msi_prof_world_begin(const struct msi_prof_world_options *options, st
     pthread_once(&once, begin_once);
     struct msi_prof_world *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
-    *made = (struct msi_prof_world){.id = options->id,
+    *made = (struct msi_prof_world){.rank = options->id.rank,
                                     .zero = options->zero,
                                     .offset = options->offset,
                                     .error = options->error,
@@ -359,7 +359,7 @@ void msi_recorder_add(const struct msi_record *record) {
 mst_status msi_recorder_write(struct msi_prof_world *world, struct msi_buf *to) {
     pthread_mutex_lock(&recorder.lock);
     drain();
-    msi_op_stats_write(world->stats, &world->id, to);
+    msi_op_stats_write(world->stats, to);
     pthread_mutex_unlock(&recorder.lock);
     print_lines();
     return to->failed ? msi_fail_memory() : MST_OK;

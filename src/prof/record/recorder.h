@@ -50,7 +50,7 @@ bool msi_recorder_wants(const char *name);
 
 void msi_recorder_add(const struct msi_record *record);
 
-/* Writes the statistics of the world as JSON (op_stats.h). */
+/* Writes the statistics of the world as bytes (op_stats.h). */
 mst_status msi_recorder_write(struct msi_prof_world *world, struct msi_buf *to);
 
 #endif

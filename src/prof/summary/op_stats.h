@@ -81,13 +81,10 @@ void msi_op_stats_reset(struct msi_op_stats *stats);
 /* Allocates for the first call of a row, and when an array doubles. */
 void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_op_stats_call *call);
 
-/* Writes JSON, one line for each row, and sorts the durations. to->failed without memory. */
-void msi_op_stats_write(struct msi_op_stats *stats, const struct msi_rank_id *id, struct msi_buf *to);
-/*
- * Reads hostile input: MST_ERR_PROTOCOL with the place of the error. id may be NULL. The caller frees *stats.
- */
-mst_status msi_op_stats_read(const void *bytes, size_t len, struct msi_rank_id *id,
-                             struct msi_op_stats **stats);
+/* Appends the statistics as bytes (op_stats_codec.c) and sorts the durations. to->failed without memory. */
+void msi_op_stats_write(struct msi_op_stats *stats, struct msi_buf *to);
+/* Reads hostile bytes: MST_ERR_PROTOCOL with the place of the error. The caller frees *stats. */
+mst_status msi_op_stats_read(const void *bytes, size_t len, struct msi_op_stats **stats);
 
 /* For msi_op_stats_read. A new row or group with a new key; its index, or -1 without memory. */
 int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_op_stats_call *key, int group);
