@@ -3,7 +3,7 @@
 #define MSI_API_CALL_H
 
 #include "api/api.h"
-#include "coll/kind.h"
+#include "base/kind.h"
 #include "prof/record/op_trace.h"
 
 /* A call that is being put together. */
@@ -51,8 +51,6 @@ mst_status msi_call_reducer(struct msi_call *call);
 mst_status msi_call_alloc(struct msi_call *call, const void *buffer, size_t count, uint64_t extra);
 /* Tells the launcher of the call, by the state; for msi_call_leave. */
 uint64_t msi_call_note(const struct msi_call *call);
-/* What its bandwidths are reckoned by. */
-enum msi_share msi_call_share(enum msi_kind kind);
 
 /*
  * A call that is made of others, one after the other on this thread, is one record: that of the last of them, with what is said here.
@@ -75,7 +73,7 @@ void msi_whole_begin(struct msi_whole *whole);
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status);
 
 /* Fills in what whoever watches wants to know of the call. */
-void msi_call_trace(const struct msi_call *call, unsigned watch, struct msi_op_trace *mark);
+void msi_call_trace(const struct msi_call *call, unsigned watch, struct msi_op_trace *op_trace);
 /* Runs call->work, or lets it run where .work asks for that. */
 mst_status msi_call_submit(struct msi_call *call);
 

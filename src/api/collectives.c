@@ -11,16 +11,16 @@ static size_t flat_most(int ranks) {
 }
 
 static mst_status through_store(struct msi_call *call, const struct msi_wait *wait) {
-    struct msi_op_trace mark = {0};
+    struct msi_op_trace op_trace = {0};
     uint64_t entered = msi_call_enter(call->group->size, 0, 0);
-    unsigned watch = msi_watch_on();
+    unsigned watch = msi_sinks_on();
     call->group->operations++;
-    if (watch) msi_call_trace(call, watch, &mark);
+    if (watch) msi_call_trace(call, watch, &op_trace);
     mst_status st = msi_group_barrier(call->group, wait);
     if (st != MST_OK)
-        msi_op_trace_failed(&mark, st);
+        msi_op_trace_failed(&op_trace, st);
     else
-        msi_op_trace_end(&mark, st);
+        msi_op_trace_end(&op_trace, st);
     return msi_call_leave(entered, st);
 }
 

@@ -31,7 +31,7 @@ static mst_status open_message(const char *name, bool send, const mst_call *give
 /* The same for those who want to know of it. */
 __attribute__((noinline)) static bool message_now_watched(struct msi_call *call,
                                                           const struct msi_message *message, unsigned watch) {
-    struct msi_op_trace mark;
+    struct msi_op_trace op_trace;
     call->entered = msi_tick();
     call->group->messages++;
     uint64_t noted = msi_call_note(call);
@@ -42,14 +42,14 @@ __attribute__((noinline)) static bool message_now_watched(struct msi_call *call,
         return false;
     }
     call->number = msi_comm_message_number(call->group->comm, message);
-    msi_call_trace(call, watch, &mark);
-    msi_op_trace_end(&mark, MST_OK);
+    msi_call_trace(call, watch, &op_trace);
+    msi_op_trace_end(&op_trace, MST_OK);
     return true;
 }
 
 /* False: nothing has happened. */
 static bool message_now(struct msi_call *call, const struct msi_message *message) {
-    unsigned watch = msi_watch_on();
+    unsigned watch = msi_sinks_on();
     if (call->group->backends.of[MST_MEMORY_CUDA]) return false; /* the buffer may be the device's */
     if (watch) return message_now_watched(call, message, watch);
     if (!msi_comm_message_now(call->group->comm, message)) return false;

@@ -102,7 +102,7 @@ static void free_ops(struct msi_list *list) {
     while (!msi_list_empty(list)) {
         struct mst_work *op = msi_container(list->next, struct mst_work, node);
         msi_list_remove(&op->node);
-        msi_op_trace_end(&op->mark, MST_ERR_STATE); /* of one that was under way */
+        msi_op_trace_end(&op->op_trace, MST_ERR_STATE); /* of one that was under way */
         msi_handle_remove(op);
         free(op);
     }
@@ -128,7 +128,7 @@ void msi_comm_free(struct msi_comm *comm) {
     free_ops(&comm->kept);
     free_ops(&comm->spare);
     msi_p2p_free(comm->p2p);
-    msi_message_seq_free(&comm->numbers);
+    msi_message_seq_free(&comm->message_seq);
     msi_net_free(comm->net);
     msi_wait_report_remove(comm);
     if (comm->region && !comm->met) msi_comm_met(comm); /* who comes now shall not look for what is gone */
@@ -186,7 +186,7 @@ static void clear(struct mst_work *op, int timeout_ms, mst_cancel *cancel) {
     op->begun = op->done = op->abandoned = op->name_first = op->deterministic = false;
     op->memory = MST_MEMORY_HOST;
     op->stream = NULL;
-    op->mark.on = 0;
+    op->op_trace.on = 0;
     op->failure.status = MST_OK;
     op->callback = NULL;
     op->timeout_ms = timeout_ms;

@@ -15,9 +15,9 @@
 #ifndef MSI_COMM_COMM_H
 #define MSI_COMM_COMM_H
 
+#include "base/kind.h"
 #include "base/list.h"
 #include "coll/cost/select.h"
-#include "coll/kind.h"
 #include "engine/module/registry.h"
 #include "engine/shm/shm_coll.h"
 #include "os/wait.h"
@@ -131,7 +131,7 @@ struct mst_work {
     mst_memory memory;  /* of its buffers */
     void *stream;       /* of the device: ordered there */
 
-    struct msi_op_trace mark; /* for who wants to know of it */
+    struct msi_op_trace op_trace; /* for who wants to know of it */
 
     /* ---- */
     struct msi_list node; /* in the comm's queue or among the spare ones */

@@ -26,7 +26,7 @@ static bool is_held(const struct mst_work *op, unsigned turn) {
 /* The program gives it back: its handle is of no use any more. */
 static void take_back(struct mst_work *op) {
     op->held = false;
-    op->turn = (op->turn + 1) % MSI_HANDLE_TURNS;
+    op->turn = (op->turn + 1) % MSI_HANDLE_GENERATIONS;
     op->abandoned = true;
     if (op->done) msi_comm_spare(op);
 }
@@ -61,7 +61,7 @@ mst_status msi_comm_wait_for(struct mst_work *op, unsigned turn, const struct ms
     struct msi_comm *comm = op->comm;
     mst_status st = MST_OK;
     struct msi_idle idle = {0};
-    if (!msi_comm_is_over(op)) msi_op_trace_wait(&op->mark);
+    if (!msi_comm_is_over(op)) msi_op_trace_wait(&op->op_trace);
     while (st == MST_OK && is_held(op, turn) && !msi_comm_is_over(op)) {
         if (msi_comm_in_callback()) {
             st = msi_comm_refuse_waiting();
@@ -77,7 +77,7 @@ mst_status msi_comm_wait_for(struct mst_work *op, unsigned turn, const struct ms
     }
     if (!is_held(op, turn)) return refuse_handle();
     if (!msi_comm_is_over(op)) {
-        msi_op_trace_leave(&op->mark);
+        msi_op_trace_leave(&op->op_trace);
         return st;
     }
     st = msi_comm_explain(op);

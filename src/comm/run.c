@@ -30,7 +30,7 @@ static int peer_of(const struct mst_work *op) {
 /* By what it was done, for who wants to know. */
 static void say_how(struct mst_work *op) {
     const struct msi_comm *comm = op->comm;
-    struct msi_record *record = &op->mark.record;
+    struct msi_record *record = &op->op_trace.record;
     if (comm->table) record->backend = comm->table->name;
     if (comm->engine) record->device = msi_engine_elapsed(comm->engine, op);
     if (record->end && !record->device)
@@ -48,9 +48,9 @@ static void say_how(struct mst_work *op) {
 }
 
 void msi_comm_mark_over(struct mst_work *op) {
-    if (!op->mark.on) return;
-    if (op->mark.on & MSI_WATCH_RECORD) say_how(op);
-    msi_op_trace_end(&op->mark, op->failure.status);
+    if (!op->op_trace.on) return;
+    if (op->op_trace.on & MSI_SINK_RECORD) say_how(op);
+    msi_op_trace_end(&op->op_trace, op->failure.status);
 }
 
 /* What led to the end of a group is kept, for reports. */
@@ -146,7 +146,7 @@ static bool advance_queue(struct msi_comm *comm) {
             continue;
         }
         if (!op->begun) {
-            msi_op_trace_start(&op->mark);
+            msi_op_trace_start(&op->op_trace);
             if (!comm->net) op->begin(&op->host);
         }
         op->begun = true;
@@ -214,7 +214,7 @@ bool msi_comm_help(struct msi_comm *comm) {
 /* Messages queue nowhere. */
 static void issue(struct mst_work *op) {
     if (op->message.peer >= 0) msi_comm_number(op, op->message.peer);
-    msi_op_trace_start(&op->mark);
+    msi_op_trace_start(&op->op_trace);
     msi_list_push(&op->comm->messages, &op->node);
 }
 
@@ -292,7 +292,7 @@ mst_status msi_comm_explain(const struct mst_work *op) {
 }
 
 mst_status msi_comm_refuse(struct mst_work *op, mst_status status) {
-    if (op->mark.on) msi_op_trace_failed(&op->mark, status);
+    if (op->op_trace.on) msi_op_trace_failed(&op->op_trace, status);
     msi_comm_release_op(op);
     return status;
 }
@@ -328,7 +328,7 @@ static mst_status run_here(struct mst_work *op) {
         msi_list_push(&comm->spare, &op->node); /* it was in no list */
         return MST_OK;
     }
-    if (op->begun) msi_op_trace_start(&op->mark);
+    if (op->begun) msi_op_trace_start(&op->op_trace);
     struct msi_idle idle = {0};
     mst_status st = begin(op);
     if (st != MST_OK) return msi_comm_refuse(op, st);
@@ -353,7 +353,7 @@ bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *messa
 }
 
 uint64_t msi_comm_message_number(struct msi_comm *comm, const struct msi_message *m) {
-    return msi_message_seq_next(&comm->numbers, m->peer, m->tag, m->send);
+    return msi_message_seq_next(&comm->message_seq, m->peer, m->tag, m->send);
 }
 
 mst_status msi_comm_run(struct mst_work *op) {

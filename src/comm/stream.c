@@ -44,7 +44,7 @@ void msi_comm_leave_streams(struct msi_comm *comm) {
 static void leave_there(struct mst_work *op) {
     struct msi_comm *comm = op->comm;
     if (!op->begin && op->message.peer >= 0) msi_comm_number(op, op->message.peer);
-    msi_op_trace_enqueued(&op->mark);
+    msi_op_trace_enqueued(&op->op_trace);
     if (op->job.timed && msi_comm_has_thread(comm)) {
         if (msi_list_empty(&comm->timed)) pthread_cond_broadcast(&comm->changed);
         msi_list_push(&comm->timed, &op->node);

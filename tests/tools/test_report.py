@@ -316,7 +316,7 @@ class Verdicts(ReportTest):
             done = [("broadcast", 15, "done", "data.c:9"), ("all_reduce", 16, "done", "train.c:31")]
             flight(self.dir, rank, 4, done + [("all_reduce", 17, "started", "train.c:33")] * (rank != 2), "MST_ERR_STALLED: nothing moved" if rank != 2 else "SIGUSR2")
         words = self.verdict("behind", [2])
-        self.assertEqual(words, "Rank 2 is behind: it has not come to mst_all_reduce #17 of world, in which ranks 0, 1, 3 wait (train.c:33); its last was "
+        self.assertEqual(words, "Rank 2 is behind: it has not reached mst_all_reduce #17 of world, in which ranks 0, 1, 3 wait (train.c:33); its last operation was "
                                 "mst_all_reduce #16 of world (4 ranks), 1024 f32, at train.c:31 (step), has returned; its recorder says: SIGUSR2.")
 
     def test_a_rank_that_others_wait_for_waits_for_another(self):
@@ -340,7 +340,7 @@ class Verdicts(ReportTest):
         flight(self.dir, 0, 3, [call], groups=[group])
         flight(self.dir, 1, 3, [], groups=[group], now_us=1.0)
         flight(self.dir, 2, 3, [])
-        self.assertIn("Rank 1 is behind: it has not come to mst_barrier #1 of group 'pair'", self.verdict("behind", [1]))
+        self.assertIn("Rank 1 is behind: it has not reached mst_barrier #1 of group 'pair'", self.verdict("behind", [1]))
         flight(self.dir, 1, 3, [])
         self.assertIn("not all 2 ranks of group 'pair' are known", self.verdict("missing", []).lower())
 
@@ -356,7 +356,7 @@ class Verdicts(ReportTest):
         for rank in (0, 1, 3):
             flight(self.dir, rank, 4, [("barrier", 3, "started", "a.c:1")])
         words = self.verdict("missing", [2])
-        self.assertEqual(words, "Rank 2 has recorded nothing: it may not have come to mst_barrier #3 of world, in which ranks 0, 1, 3 wait (a.c:1).")
+        self.assertEqual(words, "Rank 2 has recorded nothing: it may not have reached mst_barrier #3 of world, in which ranks 0, 1, 3 wait (a.c:1).")
 
     def test_ranks_that_wait_for_each_other(self):
         for rank in range(2):
@@ -369,12 +369,12 @@ class Verdicts(ReportTest):
             name = "broadcast" if rank == 2 else "all_reduce"
             flight(self.dir, rank, 3, [(name, 5, "started", f"{name}.c:1")])
         words = self.verdict("different", [0, 2])
-        self.assertIn("rank 2 mst_broadcast #5 of world (3 ranks), 1024 f32, at broadcast.c:1", words)
+        self.assertIn("rank 2 called mst_broadcast #5 of world (3 ranks), 1024 f32, at broadcast.c:1", words)
 
     def test_nobody_is_behind(self):
         for rank in range(3):
             flight(self.dir, rank, 3, [("all_reduce", 5, "started", "a.c:1")])
-        self.assertIn("all have come to mst_all_reduce #5 of world, in which ranks 0, 1, 2 wait", self.verdict("together", []))
+        self.assertIn("all have reached mst_all_reduce #5 of world, in which ranks 0, 1, 2 wait", self.verdict("together", []))
 
     def test_nothing_is_going_on(self):
         flight(self.dir, 0, 1, [("barrier", 5, "done", "a.c:1")])
@@ -387,7 +387,7 @@ class Verdicts(ReportTest):
         for rank in (0, 1, 3):
             flight(self.dir, rank, 4, [{**call, "state": "done", "failed": True}], reason="MST_ERR_PEER_LOST: gone", culprit=2)
         words = self.verdict("lost", [2])
-        self.assertIn("Rank 2 is the cause that ranks 0, 1, 3 name; it is in mst_all_reduce #17 of world (4 ranks), 1024 f32, at train.c:33 (step)", words)
+        self.assertIn("Ranks 0, 1, 3 name rank 2 as the cause; it is in mst_all_reduce #17 of world (4 ranks), 1024 f32, at train.c:33 (step)", words)
         self.assertIn("killed by SIGKILL", words)
         os.remove(os.path.join(self.dir, "rank-2.flight.json"))
         self.assertIn("Rank 2 has recorded nothing, and ranks 0, 1, 3 name it as the cause", self.verdict("missing", [2]))

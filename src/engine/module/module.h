@@ -66,7 +66,7 @@ bool msi_engine_advance(struct msi_comm *comm);
 mst_status msi_engine_enqueue(struct msi_engine *engine, struct mst_work *op, bool *through);
 /* Shall it be known how long it takes on the device? */
 static inline bool msi_engine_times(const struct msi_engine *engine, const struct mst_work *op) {
-    return engine->table->elapsed && op->mark.on & MSI_WATCH_RECORD;
+    return engine->table->elapsed && op->op_trace.on & MSI_SINK_RECORD;
 }
 /* Has the device come past one that was ordered there, and that is timed? */
 bool msi_engine_is_past(struct msi_engine *engine, struct mst_work *op);

@@ -102,14 +102,14 @@ static bool describe(const struct msi_engine *e, struct mst_work *op) {
 static mst_status begin_own(struct msi_engine *e, struct mst_work *op, bool *done) {
     if (!e->heads) op->host.seq = ++e->seq;
     op->begun = true;
-    msi_op_trace_start(&op->mark);
+    msi_op_trace_start(&op->op_trace);
     return start(e, op, &op->job, done);
 }
 
 static mst_status begin_composed(struct msi_engine *e, struct mst_work *op, bool *done) {
     if (!e->heads) op->host.seq = ++e->seq; /* if it is refused, too: so it is on the other ranks */
-    op->mark.record.algorithm = "composed";
-    msi_op_trace_start(&op->mark);
+    op->op_trace.record.algorithm = "composed";
+    msi_op_trace_start(&op->op_trace);
     mst_status st = msi_compose(&e->composer, &op->job, op->deterministic);
     if (st != MST_OK) return st;
     op->begun = true;
@@ -148,7 +148,7 @@ mst_status msi_engine_enqueue(struct msi_engine *e, struct mst_work *op, bool *t
     op->job.unwatched = true;
     op->job.deadline = msi_deadline(op->timeout_ms);
     *through = true;
-    msi_op_trace_start(&op->mark);
+    msi_op_trace_start(&op->op_trace);
     mst_status st = e->table->submit(e->made, &op->job);
     if (st == MST_OK) return MST_OK;
     fail(e, op, st);

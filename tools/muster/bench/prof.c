@@ -10,7 +10,7 @@
 #include "os/host.h"
 #include "os/tick.h"
 #include "prof/record/recorder.h"
-#include "prof/record/watch.h"
+#include "prof/record/sink.h"
 
 #include <muster/muster.h>
 #include <stdio.h>
@@ -53,8 +53,8 @@ static double now_ns(void) {
 static void prepare(int way) {
     struct msi_prof_config config = {.enabled = way == 2 || way == 3, .prof_all = true};
     msi_recorder_set(&config, true); /* empties the rings, too */
-    msi_watch_set(MSI_WATCH_FLIGHT, way == 1);
-    msi_watch_set(MSI_WATCH_RANK_STATE, false);
+    msi_sink_set(MSI_SINK_FLIGHT, way == 1);
+    msi_sink_set(MSI_SINK_RANK_STATE, false);
 }
 
 static uint64_t sink; /* so that the clocks are read */

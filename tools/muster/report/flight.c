@@ -27,10 +27,10 @@ static void judge(struct page_job *job) {
     for (int i = 0; i < f->n; i++) {
         struct flight *flight = &f->list[i];
         flight->view.ops = flight->ops;
-        flight->view.teams = flight->teams;
+        flight->view.groups = flight->groups;
         if (flight->rank < f->size)
             f->ranks[flight->rank] =
-                (struct msi_flight_of){&flight->view, false, flight->blames, flight->reason};
+                (struct msi_flight_rank){&flight->view, false, flight->blames, flight->reason};
     }
     bool judged = msi_flight_diagnose(f->ranks, f->size, &f->diagnoses);
     if (judged) msi_flight_print_diagnoses(&f->diagnoses, &lines);

@@ -13,8 +13,8 @@ struct flight {
     int blames;                /* the rank that it names as the cause of its own failure; PAGE_NONE */
     struct msi_flight_view view;
     struct msi_flight_op *ops; /* the view's */
-    struct msi_flight_team *teams;
-    size_t capacity, teams_capacity;
+    struct msi_flight_group *groups;
+    size_t capacity, groups_capacity;
 };
 
 struct page_flights {
@@ -23,7 +23,7 @@ struct page_flights {
     struct page_set texts; /* those of all recordings, … */
     char **kept;           /* … which stay where they are */
     size_t n_kept, kept_capacity;
-    struct msi_flight_of *ranks; /* all of the world */
+    struct msi_flight_rank *ranks; /* all of the world */
     struct msi_diagnoses diagnoses;
     struct msi_buf words; /* the diagnoses: sentences */
 };

@@ -9,10 +9,10 @@
 #include <muster/dtype.h>
 #include <stdlib.h>
 
-enum { TEXT_MOST = 4096, TEAMS_MOST = 256 };
+enum { TEXT_MOST = 4096, GROUPS_MOST = 256 };
 
-/* Of each recording's teams the first two are none: one of which nothing is said, and one that is gone. */
-enum { NO_TEAM, GONE_TEAM };
+/* Of each recording's groups the first two are none: one of which nothing is said, and one that is gone. */
+enum { NO_GROUP, GONE_GROUP };
 
 static const char *const states[] = {[MSI_FLIGHT_QUEUED] = "queued",
                                      [MSI_FLIGHT_STARTED] = "started",
@@ -100,21 +100,22 @@ struct group_words {
 };
 
 /* Groups are known by their id where there is one, else by name, and by size. */
-static int team_of(struct reading *r, const struct group_words *group) {
+static int group_index(struct reading *r, const struct group_words *group) {
     static const uint64_t seeds[2] = {5, 6};
     struct flight *flight = r->flight;
     const char *by = group->id[0] != '\0' ? group->id : group->name;
     uint64_t id = msi_hash(by, strlen(by), seeds);
 
-    if (group->size == 0) return group->gone ? GONE_TEAM : NO_TEAM;
-    for (int i = GONE_TEAM + 1; i < flight->view.n_teams; i++)
-        if (flight->teams[i].id == id && flight->teams[i].size == group->size) return i;
-    if (flight->view.n_teams == TEAMS_MOST || !page_room(r->job, &flight->teams, (size_t)flight->view.n_teams,
-                                                         &flight->teams_capacity, sizeof *flight->teams))
-        return NO_TEAM;
-    flight->teams[flight->view.n_teams] = (struct msi_flight_team){
+    if (group->size == 0) return group->gone ? GONE_GROUP : NO_GROUP;
+    for (int i = GONE_GROUP + 1; i < flight->view.n_groups; i++)
+        if (flight->groups[i].id == id && flight->groups[i].size == group->size) return i;
+    if (flight->view.n_groups == GROUPS_MOST ||
+        !page_room(r->job, &flight->groups, (size_t)flight->view.n_groups, &flight->groups_capacity,
+                   sizeof *flight->groups))
+        return NO_GROUP;
+    flight->groups[flight->view.n_groups] = (struct msi_flight_group){
         .name = group->name, .id = id, .size = (int)group->size, .gone = group->gone};
-    return flight->view.n_teams++;
+    return flight->view.n_groups++;
 }
 
 static void read_members(struct reading *r, uint64_t bits[MSI_FLIGHT_WORDS]) {
@@ -148,9 +149,9 @@ static void read_group(struct reading *r) {
             msi_json_skip(&r->in);
     }
     if (r->in.expected != NULL || r->job->failed) return;
-    int team = team_of(r, &group);
-    for (int rank = 0; rank < MSI_FLIGHT_MEMBERS && team > GONE_TEAM; rank++)
-        if (members[rank / 64] >> rank % 64 & 1) msi_flight_add_member(&r->flight->teams[team], rank);
+    int team = group_index(r, &group);
+    for (int rank = 0; rank < MSI_FLIGHT_MEMBERS && team > GONE_GROUP; rank++)
+        if (members[rank / 64] >> rank % 64 & 1) msi_flight_add_member(&r->flight->groups[team], rank);
 }
 
 /* An operation as the file has it. */
@@ -205,7 +206,7 @@ static void read_op_key(struct reading *r, struct msi_json_text key, struct op_w
     if (msi_json_is(key, "state"))
         op->state = (enum msi_flight_state)read_word(r, states, MSI_FLIGHT_DONE, "queued, started or done");
     else if (msi_json_is(key, "dir"))
-        op->way = (enum msi_flight_way)read_word(r, ways, MSI_FLIGHT_RECV, "send or recv");
+        op->type = (enum msi_flight_type)read_word(r, ways, MSI_FLIGHT_RECV, "send or recv");
     else if (msi_json_is(key, "failed"))
         msi_json_bool(&r->in, &words->failed);
     else if (msi_json_is(key, "group_gone"))
@@ -229,7 +230,7 @@ static void keep_operation(struct reading *r, const struct op_words *words) {
     op.dtype = dtype_of(words->dtype);
     op.peer = (int)words->peer;
     op.tag = (int)words->tag;
-    op.team = team_of(r, &words->group);
+    op.group = group_index(r, &words->group);
     if (page_room(r->job, &flight->ops, (size_t)flight->view.n, &flight->capacity, sizeof op))
         flight->ops[flight->view.n++] = op;
 }
@@ -294,10 +295,10 @@ static void read_flight(struct reading *r, int64_t *rank, int64_t *size) {
 
 /* An empty recording; false without memory. */
 static bool begin_flight(struct page_job *job, struct flight *flight) {
-    *flight = (struct flight){.host = "", .reason = "", .view.now = MSI_FLIGHT_UNKNOWN, .view.n_teams = 2};
-    if (!page_room(job, &flight->teams, 0, &flight->teams_capacity, sizeof *flight->teams)) return false;
-    flight->teams[NO_TEAM] = (struct msi_flight_team){.name = ""};
-    flight->teams[GONE_TEAM] = (struct msi_flight_team){.name = "", .gone = true};
+    *flight = (struct flight){.host = "", .reason = "", .view.now = MSI_FLIGHT_UNKNOWN, .view.n_groups = 2};
+    if (!page_room(job, &flight->groups, 0, &flight->groups_capacity, sizeof *flight->groups)) return false;
+    flight->groups[NO_GROUP] = (struct msi_flight_group){.name = ""};
+    flight->groups[GONE_GROUP] = (struct msi_flight_group){.name = "", .gone = true};
     return true;
 }
 
@@ -341,7 +342,7 @@ static bool take_file(struct page_job *job, const char *path, int wanted, struct
 
 void page_flight_free(struct flight *flight) {
     free(flight->ops);
-    free(flight->teams);
+    free(flight->groups);
     *flight = (struct flight){0};
 }
 

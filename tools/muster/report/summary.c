@@ -217,7 +217,7 @@ static void put_call(const struct flight *flight, const char *key, const struct 
     }
     msi_json_put_object(out);
     msi_json_member_string(out, "name", op->name);
-    msi_json_member_string(out, "group", flight->teams[op->team].name);
+    msi_json_member_string(out, "group", flight->groups[op->group].name);
     if (op->seq != MSI_FLIGHT_NO_NUMBER) msi_json_member_int(out, "seq", (int64_t)op->seq);
     msi_json_member_string(out, "state", page_flight_state(op));
     msi_json_member_string(out, "site", op->site);
@@ -225,7 +225,7 @@ static void put_call(const struct flight *flight, const char *key, const struct 
     if (msi_flight_is_message(op)) {
         msi_json_member_int(out, "peer", op->peer);
         msi_json_member_int(out, "tag", op->tag);
-        msi_json_member_string(out, "dir", op->way == MSI_FLIGHT_SEND ? "send" : "recv");
+        msi_json_member_string(out, "dir", op->type == MSI_FLIGHT_SEND ? "send" : "recv");
     }
     msi_json_member_int(out, "count", (int64_t)op->count);
     msi_json_member_string(out, "dtype", op->dtype ? mst_dtype_name((mst_dtype)op->dtype) : "");

@@ -3,7 +3,7 @@
 #include "report/flight.h"
 #include "report/report.h"
 
-#include "prof/flight/text.h"
+#include "prof/flight/diagnose.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static void print_flights(const struct page_job *job) {
         const struct msi_flight_op *current = page_flight_current(f, flight->rank),
                                    *op = current ? current : page_flight_done(flight);
         struct msi_buf words = {0};
-        if (op != NULL) msi_flight_say_op(&flight->view, op, &words);
+        if (op != NULL) msi_flight_print_op(&flight->view, op, &words);
         printf("  rank %-4d %-8s %.*s\n", flight->rank, op ? page_flight_state(op) : "idle",
                op ? (int)words.len : INT_MAX, op ? (const char *)words.data : "nothing was called");
         msi_buf_free(&words);
