@@ -1,6 +1,6 @@
 /*
  * limits.c - DIR/limits.json, if somebody put there what "muster bench limits --json" wrote: the least time that operations can take
- * on that machine (floor.c). It knows nothing of a network, so operations between hosts have no limit.
+ * on that machine (lower_bound.c). It knows nothing of a network, so operations between hosts have no limit.
  */
 #include "bench/limits.h"
 #include "bench/ops/ops.h"
@@ -79,7 +79,7 @@ static void set_limit(struct page_job *job, const struct bench_limits *limits, s
     for (size_t row = o->first; row < o->first + o->n; row++)
         if (job->rows[row].group == PAGE_NONE || spans_hosts(job, &job->groups[job->rows[row].group])) return;
     if (what.op == LOOP_SEND_RECV) what.ranks = 2;
-    o->limit = 1000 * bench_floor(limits, &what, (size_t)o->bytes);
+    o->limit = 1000 * bench_lower_bound(limits, &what, (size_t)o->bytes);
     job->has_limits = true;
 }
 
