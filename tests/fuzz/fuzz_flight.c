@@ -1,7 +1,7 @@
 /*
- * fuzz_flight.c - two flight recorders with patches from the input: offset in two bytes, length in one byte,
- * bytes. For any input the recording is written as valid JSON, and the diagnosis is text without control
- * characters.
+ * fuzz_flight.c - flight recorders that others wrote, as patches of two good ones: offset in two bytes,
+ * length in one, bytes. Whatever they say, what is written of them is JSON, and the diagnosis is text without
+ * control characters.
  */
 #include "../unit/flight_kit.h"
 #include "base/json.h"
