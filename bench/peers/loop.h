@@ -91,7 +91,6 @@ static inline void loop_record_wrong(struct loop_state *s, size_t wrong, size_t 
                                      const unsigned char *expected) {
     size_t element = s->plan->dtype->element;
     unsigned char got[LOOP_ELEMENT_MOST];
-
     s->backend->copy(got, at, element);
     if (s->wrong == 0)
         snprintf(s->first, sizeof s->first, "element %zu is 0x%llx, not 0x%llx", i, loop_bits(got, element),
@@ -117,7 +116,6 @@ static inline int loop_step(struct loop_state *s) {
 static inline void loop_check_output(struct loop_state *s, const struct loop_call *c) {
     const struct loop_pattern *p = loop_expected(s);
     size_t length = 0, first = 0;
-
     for (size_t at = 0, k = 0; at < s->out_count; at += length, k++) {
         size_t from = loop_block_start(c, k, &length);
         const unsigned char *got = (const unsigned char *)c->out + at * p->element;
@@ -148,7 +146,6 @@ static inline void loop_poison_ends(struct loop_state *s, int calls, struct loop
     size_t element = s->plan->dtype->element;
     int before = (calls - 1) % s->sets;
     unsigned char *out = s->out + (size_t)((s->set + calls - 1) % s->sets) * s->out_stride;
-
     *last = s->call;
     last->root = (s->call.root + calls - 1) % s->backend->size;
     last->out = out;
@@ -166,7 +163,6 @@ static inline void loop_poison_ends(struct loop_state *s, int calls, struct loop
 static inline void loop_check_ends(struct loop_state *s, const struct loop_call *last) {
     const struct loop_pattern *p = loop_expected(s);
     size_t length, stride = s->out_count > 1 ? s->out_count - 1 : 1;
-
     if (s->out_count == 0 || !loop_receives(last)) return;
     loop_block_start(last, 0, &length);
     for (size_t i = 0; i < s->out_count; i += stride) {
@@ -182,7 +178,6 @@ static inline void loop_check_ends(struct loop_state *s, const struct loop_call 
 /* Seconds per call of a batch on the slowest rank. */
 static inline int loop_batch(struct loop_state *s, int calls, double *seconds) {
     struct loop_call last;
-
     loop_poison_ends(s, calls, &last);
     int status = s->backend->barrier();
     double start = loop_now();
@@ -210,7 +205,6 @@ static inline int loop_singles(struct loop_state *s, double each, double *p99) {
     int n = (int)loop_clamp(s->plan->budget / 4 / each, LOOP_SINGLES_LEAST, LOOP_SINGLES_MOST);
     int status = s->backend->barrier();
     double before = loop_now();
-
     for (int i = 0; i < n && status == 0; i++) {
         status = loop_step(s);
         double now = loop_now();
@@ -224,7 +218,6 @@ static inline int loop_singles(struct loop_state *s, double each, double *p99) {
 static inline void loop_report(const struct loop_state *s, double median, double p99) {
     double scale = s->call.op == LOOP_SEND_RECV ? 0.5e9 : 1e9;
     char line[240];
-
     snprintf(line, sizeof line, "%zu %.1f %.1f", s->bytes, median * scale,
              (p99 > median ? p99 : median) * scale);
     if (s->backend->rank == 0) loop_append(s->plan, line);
@@ -234,7 +227,6 @@ static inline void loop_report(const struct loop_state *s, double median, double
 static inline int loop_measure(struct loop_state *s) {
     double budget = s->plan->budget, each = 0, spent = 0;
     int n = 0, status = loop_batch(s, 1, &each);
-
     if (status == 0) status = loop_batch(s, (int)loop_clamp(budget / 5 / each, 1, 500), &each);
     int calls = (int)loop_clamp(budget / 50 / each, 1, 2000);
     if (calls > 1) calls = (calls + s->backend->size - 1) / s->backend->size * s->backend->size;
@@ -258,7 +250,6 @@ static inline void loop_set_up(struct loop_state *s, size_t bytes) {
     const struct loop_dtype *dtype = s->plan->dtype;
     struct loop_call *c = &s->call;
     long most = loop_reduces(c->op) ? dtype->exact / s->backend->size + 1 : dtype->exact + 1;
-
     c->count = bytes / dtype->element;
     c->block = c->count / (size_t)s->backend->size;
     s->bytes = c->count * dtype->element;
@@ -299,7 +290,6 @@ static inline int loop_size(const struct loop_backend *backend, const struct loo
     static struct loop_state state;
     struct loop_state *s = &state;
     char line[240];
-
     *s = (struct loop_state){.backend = backend, .plan = plan};
     s->call = (struct loop_call){.op = plan->op, .rank = backend->rank, .size = backend->size};
     loop_set_up(s, bytes);
@@ -318,7 +308,6 @@ static inline int loop_size(const struct loop_backend *backend, const struct loo
 /* Binds the process to one of its processors, a different one for each rank if there are enough. */
 static inline void loop_bind(int rank) {
     cpu_set_t allowed, one;
-
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
     int skip = rank % CPU_COUNT(&allowed), cpu = 0;
     while (!CPU_ISSET(cpu, &allowed) || skip-- > 0) cpu++;
@@ -334,7 +323,6 @@ static inline void loop_bind(int rank) {
 static inline int loop_warm_up(const struct loop_backend *backend, double seconds) {
     double start = loop_now(), spent = 0;
     int status = 0;
-
     while (status == 0 && spent < seconds) {
         for (int i = 0; i < 20 && status == 0; i++) status = backend->barrier();
         spent = loop_now() - start;
@@ -345,7 +333,6 @@ static inline int loop_warm_up(const struct loop_backend *backend, double second
 
 static inline int loop_run(const struct loop_backend *backend, const struct loop_plan *plan) {
     const char *at = plan->sizes;
-
     if (loop_reduces(plan->op) && backend->size > plan->dtype->exact) {
         if (backend->rank == 0)
             loop_append(plan, "unsupported the sum over all ranks is not exact in this dtype");
@@ -366,7 +353,6 @@ static inline int loop_run(const struct loop_backend *backend, const struct loop
 /* Parses the arguments; nonzero if they are invalid. */
 static inline int loop_read_plan(char **args, struct loop_plan *plan) {
     int op = 0, dtype = 0;
-
     while (op < LOOP_OPS && strcmp(args[0], loop_op_names[op]) != 0) op++;
     while (dtype < LOOP_DTYPES && strcmp(args[1], loop_dtypes[dtype].name) != 0) dtype++;
     if (op == LOOP_OPS || dtype == LOOP_DTYPES) return LOOP_MISTAKE;

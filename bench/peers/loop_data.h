@@ -60,7 +60,6 @@ enum { LOOP_DTYPES = sizeof loop_dtypes / sizeof loop_dtypes[0] };
 /* The bits of an integer. */
 static inline uint64_t loop_encode(const struct loop_dtype *dtype, uint64_t value) {
     int power = 0;
-
     if (dtype->exponent == 0 || value == 0) return value;
     while (value >> (power + 1) != 0) power++;
     uint64_t bias = (UINT64_C(1) << (dtype->exponent - 1)) - 1;
@@ -116,7 +115,6 @@ static inline size_t loop_differences(const struct loop_pattern *p, loop_copy *c
                                       size_t *first) {
     static unsigned char got[LOOP_CHUNK * LOOP_ELEMENT_MOST];
     size_t wrong = 0;
-
     for (size_t i = 0; i < count; i += LOOP_CHUNK) {
         size_t n = count - i < LOOP_CHUNK ? count - i : LOOP_CHUNK;
         copy(got, from_buffer + i * p->element, n * p->element);
@@ -130,7 +128,6 @@ static inline size_t loop_differences(const struct loop_pattern *p, loop_copy *c
 
 static inline void loop_poison_bytes(loop_copy *copy, unsigned char *to, size_t bytes) {
     static unsigned char poison[LOOP_CHUNK];
-
     memset(poison, LOOP_POISON, sizeof poison);
     for (size_t i = 0; i < bytes; i += sizeof poison)
         copy(to + i, poison, bytes - i < sizeof poison ? bytes - i : sizeof poison);
@@ -156,7 +153,6 @@ static inline int loop_receives(const struct loop_call *c) {
 /* The element of the pattern with which block k of the output begins; *length gets the length of a block. */
 static inline size_t loop_block_start(const struct loop_call *c, size_t k, size_t *length) {
     size_t mine = (size_t)c->rank * c->block;
-
     *length =
         c->op == LOOP_ALL_REDUCE || c->op == LOOP_REDUCE || c->op == LOOP_BROADCAST || c->op == LOOP_SEND_RECV
             ? c->count

@@ -20,7 +20,6 @@ static MPI_Datatype type_of(const char *dtype) {
         {"i16", MPI_INT16_T}, {"u16", MPI_UINT16_T}, {"i32", MPI_INT32_T}, {"u32", MPI_UINT32_T},
         {"i64", MPI_INT64_T}, {"u64", MPI_UINT64_T},
     };
-
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(known[i].name, dtype) == 0) return known[i].type;
     return MPI_DATATYPE_NULL;
@@ -28,7 +27,6 @@ static MPI_Datatype type_of(const char *dtype) {
 
 static int exchange(const struct loop_call *c, int n) {
     int peer = c->rank ^ 1, status;
-
     if (peer >= c->size) return 0;
     if ((c->rank & 1) == 0) {
         status = MPI_Send(c->in, n, type, peer, 0, MPI_COMM_WORLD);
@@ -41,7 +39,6 @@ static int exchange(const struct loop_call *c, int n) {
 
 static int call(const struct loop_call *c) {
     int n = (int)c->count, block = (int)c->block;
-
     if (c->count > INT_MAX) return MPI_ERR_COUNT;
 
     switch (c->op) {
@@ -92,7 +89,6 @@ static int print_version(void) {
 static int measure(const struct loop_backend *backend, char **args) {
     struct loop_plan plan;
     char line[64];
-
     if (loop_read_plan(args, &plan) != 0) return LOOP_MISTAKE;
     type = type_of(plan.dtype->name);
     if (type != MPI_DATATYPE_NULL) return loop_run(backend, &plan);
@@ -108,7 +104,6 @@ int main(int argc, char **argv) {
                                    .alloc = alloc,
                                    .release = free,
                                    .copy = memcpy};
-
     if (argc <= LOOP_ARGS) return print_version();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &backend.rank);

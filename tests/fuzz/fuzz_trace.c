@@ -37,7 +37,6 @@ static struct report_rank *read_bytes(struct report_job *job, const uint8_t *dat
     struct report_rank *found = NULL;
     char path[64];
     int fd = memfd_create("trace", MFD_CLOEXEC);
-
     assert(fd >= 0 && write(fd, data, size) == (ssize_t)size);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     mst_status st = report_read_trace(job, path, rank, &found);
@@ -48,7 +47,6 @@ static struct report_rank *read_bytes(struct report_job *job, const uint8_t *dat
 
 static void check_rank(const struct report_job *job, const struct report_rank *r) {
     int64_t took = 0, windows = 0;
-
     for (size_t i = 0; i < r->n; i++) {
         assert(r->events[i].took >= 0 && r->events[i].begin + r->events[i].took <= job->end);
         assert(i == 0 || r->events[i].begin >= r->events[i - 1].begin);
@@ -60,7 +58,6 @@ static void check_rank(const struct report_job *job, const struct report_rank *r
 
 static void check_tables(const struct report_job *job) {
     int64_t events = 0, counted = 0, at_sites = 0;
-
     for (int i = 0; i < job->n_ranks; i++) events += (int64_t)job->ranks[i]->n;
     for (size_t i = 0; i < job->n_operations; i++)
         counted += job->operations[i].figures.count + job->operations[i].figures.failed;
@@ -72,7 +69,6 @@ static void check_tables(const struct report_job *job) {
 /* The first byte says where the trace of rank 0 ends and that of rank 1 begins, in 256ths. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct report_job job = {.dir = "."};
-
     if (size == 0) return 0;
     size_t cut = (size - 1) * data[0] / 255;
     job.ranks = calloc(2, sizeof(struct report_rank *));
