@@ -33,7 +33,7 @@ enum { REPORT_RANKS_MOST = 65536, REPORT_WINDOWS = 100, REPORT_NONE = -1, REPORT
 enum { REPORT_OTHER = MST_KIND_COUNT, REPORT_CLASSES };
 extern const char *const report_class_names[REPORT_CLASSES];
 
-/* The attributes that calls from one place share; texts are numbers in job.strings. A key, so without padding. */
+/* Attributes that calls from one place share; texts are numbers in job.strings. A key, so without padding. */
 struct report_kind {
     uint32_t name, call, dtype, op, backend, algorithm, site, function, status;
     uint32_t group, tid, class;
