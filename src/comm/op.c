@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MSI_KIND_OF(id, family, name) [MSI_KIND_##id] = MST_KIND_##family,
+#define MSI_KIND_OF(id, family, share, name) [MSI_KIND_##id] = MST_KIND_##family,
 #define MST_KIND_NONE                 MST_KIND_BARRIER
 static const mst_kind kinds[MSI_KIND_COUNT] = {MSI_KINDS(MSI_KIND_OF)};
 

@@ -412,8 +412,8 @@ class Interrupts(NodesTest):
                 theirs = [other.err() for _ in range(3)]
                 if "ranks 0, 1 wait" in said[-1]:
                     break
-            self.assertRegex(said[-1], "not all 3 ranks of world are known here, and none of those that are is behind: all have come to mst_all_reduce #3 of world, ")
-            self.assertRegex(theirs[1], "rank 2: last was mst_barrier #2 of world ")
+            self.assertRegex(said[-1], "not all 3 ranks of world are known here; no known rank is behind: all have reached mst_all_reduce #3 of world, ")
+            self.assertRegex(theirs[1], "rank 2: last operation was mst_barrier #2 of world ")
             self.assertRegex(theirs[2], "no rank waits for another$")
             self.assertEqual(sum(name.endswith(".flight.json") for name in os.listdir(trace)), 3)
             first.send(signal.SIGTERM)

@@ -1,7 +1,5 @@
-/* op_stats.c - the sums of one rank's calls. See op_stats.h. */
+/* op_stats.c - see op_stats.h. */
 #include "prof/summary/op_stats.h"
-
-#include "base/hash.h"
 
 #include <stdlib.h>
 
@@ -14,16 +12,14 @@ struct msi_op_stats *msi_op_stats_new(bool debug) {
 }
 
 void msi_op_stats_reset(struct msi_op_stats *stats) {
-    for (size_t i = 0; i < stats->row_count; i++) {
-        free(stats->rows[i].texts);
-        msi_histogram_free(&stats->rows[i].histogram);
-    }
-    for (size_t i = 0; i < stats->group_count; i++) free(stats->groups[i].copies);
+    for (size_t i = 0; i < stats->row_count; i++) msi_histogram_free(&stats->rows[i].histogram);
+    for (size_t i = 0; i < stats->group_count; i++) free(stats->groups[i].is);
     msi_histogram_free(&stats->other.histogram);
     free(stats->rows);
     free(stats->groups);
-    free(stats->marks);
-    free(stats->slots);
+    free(stats->calls);
+    msi_table_free(&stats->keys);
+    msi_buf_free(&stats->key);
     *stats = (struct msi_op_stats){
         .debug = stats->debug,
         .other = {.name = "other", .call = "other", .group = -1},
@@ -36,8 +32,8 @@ void msi_op_stats_free(struct msi_op_stats *stats) {
     free(stats);
 }
 
-/* items, which are count of *cap with size bytes each, with room for one more; NULL without memory. */
-static void *make_room(void *items, size_t size, size_t count, size_t *cap) {
+/* Grows an array of count elements for one more; NULL without memory. */
+static void *grow(void *items, size_t size, size_t count, size_t *cap) {
     if (count < *cap) return items;
     size_t more = *cap ? *cap * 2 : 16;
     void *moved = realloc(items, more * size);
@@ -49,28 +45,34 @@ static void *make_room(void *items, size_t size, size_t count, size_t *cap) {
 
 int msi_op_stats_find_group(const struct msi_op_stats *stats, const char *id) {
     for (size_t i = 0; i < stats->group_count; i++)
-        if (!strcmp(stats->groups[i].is.id, id)) return (int)i;
+        if (!strcmp(stats->groups[i].is->id, id)) return (int)i;
     return -1;
 }
 
-int msi_op_stats_new_group(struct msi_op_stats *stats, const struct msi_prof_group *group) {
+struct msi_prof_group *msi_prof_group_copy(const struct msi_prof_group *group) {
     size_t ranks = (size_t)group->size * sizeof *group->ranks;
     size_t id = strlen(group->id) + 1, name = strlen(group->name) + 1;
+    struct msi_prof_group *copy = malloc(sizeof *copy + ranks + id + name);
+    if (!copy) return NULL;
+    *copy = *group;
+    int *own_ranks = (int *)(void *)(copy + 1);
+    char *texts = (char *)own_ranks + ranks;
+    for (int r = 0; r < group->size; r++) own_ranks[r] = group->ranks ? group->ranks[r] : r;
+    copy->next = NULL;
+    copy->ranks = own_ranks;
+    copy->id = memcpy(texts, group->id, id);
+    copy->name = memcpy(texts + id, group->name, name);
+    return copy;
+}
+
+int msi_op_stats_new_group(struct msi_op_stats *stats, const struct msi_prof_group *group) {
     struct msi_op_stats_group *groups =
-        make_room(stats->groups, sizeof *groups, stats->group_count, &stats->group_cap);
+        grow(stats->groups, sizeof *groups, stats->group_count, &stats->group_cap);
     if (!groups) return -1;
     stats->groups = groups;
-    char *copies = malloc(ranks + id + name);
-    if (!copies) return -1;
-    memcpy(copies, group->ranks, ranks);
-    memcpy(copies + ranks, group->id, id);
-    memcpy(copies + ranks + id, group->name, name);
-    struct msi_op_stats_group *made = &groups[stats->group_count];
-    *made = (struct msi_op_stats_group){.is = *group, .copies = copies};
-    made->is.next = NULL;
-    made->is.ranks = (const int *)(void *)copies;
-    made->is.id = copies + ranks;
-    made->is.name = copies + ranks + id;
+    struct msi_prof_group *copy = msi_prof_group_copy(group);
+    if (!copy) return -1;
+    groups[stats->group_count] = (struct msi_op_stats_group){.is = copy};
     return (int)stats->group_count++;
 }
 
@@ -81,15 +83,6 @@ static bool same(const char *a, const char *b) {
     return a && b ? !strcmp(a, b) : a == b;
 }
 
-static uint64_t hash_of(const char *id, const char *name, const char *call, const char *function,
-                        uint64_t bytes) {
-    uint64_t key[2] = {bytes, 0};
-    key[1] = msi_hash(id, strlen(id), key);
-    key[1] = msi_hash(name, strlen(name), key);
-    key[1] = msi_hash(call, strlen(call), key);
-    return function ? msi_hash(function, strlen(function), key) : key[1];
-}
-
 static const char *caller(const struct msi_op_stats *stats, const struct msi_op_stats_call *call) {
     return stats->debug ? call->function : NULL;
 }
@@ -98,67 +91,47 @@ static bool matches(const struct msi_op_stats *stats, const struct msi_op_stats_
                     const struct msi_op_stats_call *key) {
     return row->bytes == key->bytes && !strcmp(row->name, key->name) && !strcmp(row->call, key->call) &&
            same(row->function, caller(stats, key)) &&
-           !strcmp(stats->groups[row->group].is.id, key->group->id);
+           !strcmp(stats->groups[row->group].is->id, key->group->id);
 }
 
-int msi_op_stats_find_row(const struct msi_op_stats *stats, const struct msi_op_stats_call *key) {
-    if (!stats->slot_count) return -1;
-    size_t mask = stats->slot_count - 1;
-    size_t at = hash_of(key->group->id, key->name, key->call, caller(stats, key), key->bytes) & mask;
-    for (uint32_t slot; (slot = stats->slots[at]) != 0; at = (at + 1) & mask)
-        if (matches(stats, &stats->rows[slot - 1], key)) return (int)slot - 1;
-    return -1;
+/*
+ * Writes the row's key into stats->key: bytes, name, call, the group's id and the function, if callers count.
+ */
+static bool make_key(struct msi_op_stats *stats, const struct msi_op_stats_call *key) {
+    const char *const texts[] = {key->name, key->call, key->group->id, caller(stats, key)};
+    stats->key.len = 0;
+    stats->key.failed = false;
+    msi_buf_add(&stats->key, &key->bytes, sizeof key->bytes);
+    for (int i = 0; i < 4 && texts[i]; i++) msi_buf_add(&stats->key, texts[i], strlen(texts[i]) + 1);
+    return !stats->key.failed;
 }
 
-static void take_slot(struct msi_op_stats *stats, size_t index) {
-    const struct msi_op_stats_row *row = &stats->rows[index];
-    size_t mask = stats->slot_count - 1;
-    size_t at =
-        hash_of(stats->groups[row->group].is.id, row->name, row->call, row->function, row->bytes) & mask;
-    while (stats->slots[at]) at = (at + 1) & mask;
-    stats->slots[at] = (uint32_t)index + 1;
-}
-
-/* At least half of the slots stay free. */
-static bool make_slots(struct msi_op_stats *stats) {
-    if ((stats->row_count + 1) * 2 <= stats->slot_count) return true;
-    size_t count = stats->slot_count ? stats->slot_count * 2 : 32;
-    uint32_t *slots = calloc(count, sizeof *slots);
-    if (!slots) return false;
-    free(stats->slots);
-    stats->slots = slots;
-    stats->slot_count = count;
-    for (size_t i = 0; i < stats->row_count; i++) take_slot(stats, i);
-    return true;
-}
-
-/* Copies the key's texts behind each other; false without memory. */
-static bool copy_texts(struct msi_op_stats_row *row, const struct msi_op_stats_call *key,
-                       const char *function) {
-    size_t name = strlen(key->name) + 1, call = strlen(key->call) + 1,
-           last = function ? strlen(function) + 1 : 0;
-    char *texts = malloc(name + call + last);
-    if (!texts) return false;
-    row->texts = texts;
-    row->name = memcpy(texts, key->name, name);
-    row->call = memcpy(texts + name, key->call, call);
-    row->function = function ? memcpy(texts + name + call, function, last) : NULL;
-    return true;
+int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_op_stats_call *key) {
+    if (!make_key(stats, key)) return -1;
+    uint32_t row = msi_table_find(&stats->keys, stats->key.data, stats->key.len);
+    return row == MSI_TABLE_NONE ? -1 : (int)row;
 }
 
 int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_op_stats_call *key, int group) {
-    struct msi_op_stats_row row = {
-        .group = group, .share = key->share, .message = key->message, .bytes = key->bytes};
-    struct msi_op_stats_row *rows = make_room(stats->rows, sizeof *rows, stats->row_count, &stats->row_cap);
+    struct msi_op_stats_row *rows = grow(stats->rows, sizeof *rows, stats->row_count, &stats->row_cap);
     if (!rows) return -1;
     stats->rows = rows;
-    if (!make_slots(stats) || !copy_texts(&row, key, caller(stats, key))) return -1;
-    rows[stats->row_count] = row;
-    take_slot(stats, stats->row_count);
+    if (!make_key(stats, key)) return -1;
+    uint32_t number = msi_table_add(&stats->keys, stats->key.data, stats->key.len);
+    if (number == MSI_TABLE_NONE) return -1;
+    const char *name = (const char *)msi_table_key(&stats->keys, number) + sizeof key->bytes;
+    const char *call = name + strlen(name) + 1, *id = call + strlen(call) + 1;
+    rows[number] = (struct msi_op_stats_row){.name = name,
+                                             .call = call,
+                                             .function = caller(stats, key) ? id + strlen(id) + 1 : NULL,
+                                             .group = group,
+                                             .share = key->share,
+                                             .message = key->message,
+                                             .bytes = key->bytes};
     return (int)stats->row_count++;
 }
 
-/* Calls most often have the same literals as before: comparing is cheaper than hashing. */
+/* Most calls have the same literals as an earlier one: comparing is cheaper than hashing. */
 static uint32_t *guess(struct msi_op_stats *stats, const struct msi_op_stats_call *call) {
     uint64_t where = (uintptr_t)call->name ^ (uintptr_t)call->group << 7 ^ (uintptr_t)call->function << 13;
     return &stats->recent[(where + call->bytes) * 0x9e3779b97f4a7c15u >> 58];
@@ -200,25 +173,25 @@ static void forget(struct msi_op_stats_group *group, uint64_t seq) {
     if (seq >= group->floor) group->floor = seq + 1;
 }
 
-static bool remember(struct msi_op_stats *stats, struct msi_op_stats_call_ref mark) {
-    struct msi_op_stats_call_ref *marks =
-        make_room(stats->marks, sizeof mark, stats->mark_count, &stats->mark_cap);
-    if (!marks) return false;
-    stats->marks = marks;
-    marks[stats->mark_count++] = mark;
+static bool append_call(struct msi_op_stats *stats, struct msi_op_stats_call_ref call) {
+    struct msi_op_stats_call_ref *calls =
+        grow(stats->calls, sizeof call, stats->call_count, &stats->call_cap);
+    if (!calls) return false;
+    stats->calls = calls;
+    calls[stats->call_count++] = call;
     return true;
 }
 
-void msi_op_stats_call_ref(struct msi_op_stats *stats, int row, uint64_t seq, uint64_t ns) {
-    struct msi_op_stats_call_ref mark = {seq, ns, (uint32_t)row};
-    if (stats->mark_count < MSI_OP_STATS_MARKS) {
-        if (!remember(stats, mark)) forget(&stats->groups[stats->rows[row].group], seq);
+void msi_op_stats_remember(struct msi_op_stats *stats, int row, uint64_t seq, uint64_t ns) {
+    struct msi_op_stats_call_ref call = {seq, ns, (uint32_t)row};
+    if (stats->call_count < MSI_OP_STATS_CALLS) {
+        if (!append_call(stats, call)) forget(&stats->groups[stats->rows[row].group], seq);
         return;
     }
-    struct msi_op_stats_call_ref *oldest = &stats->marks[stats->marks_next];
+    struct msi_op_stats_call_ref *oldest = &stats->calls[stats->calls_next];
     forget(&stats->groups[stats->rows[oldest->row].group], oldest->seq);
-    *oldest = mark;
-    stats->marks_next = (stats->marks_next + 1) % MSI_OP_STATS_MARKS;
+    *oldest = call;
+    stats->calls_next = (stats->calls_next + 1) % MSI_OP_STATS_CALLS;
 }
 
 static void count(struct msi_op_stats_row *row, const struct msi_op_stats_call *call, uint64_t ns) {
@@ -233,7 +206,7 @@ static void count(struct msi_op_stats_row *row, const struct msi_op_stats_call *
 }
 
 void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_op_stats_call *call) {
-    const uint64_t most = 1ull << MSI_HISTOGRAM_TOP; /* more is a clock gone mad, and would spoil the sums */
+    const uint64_t most = 1ull << MSI_HISTOGRAM_TOP; /* a longer duration is an error of the clock */
     uint64_t ns = call->duration_ns < most ? call->duration_ns : most;
     struct msi_op_stats_row *row = row_for(stats, call);
     if (row && call->status != MST_OK) {
@@ -241,7 +214,7 @@ void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_op_stats_call
     } else if (row && msi_op_stats_time(stats, row, ns)) {
         count(row, call, ns);
         if (!call->message && row != &stats->other)
-            msi_op_stats_call_ref(stats, (int)(row - stats->rows), call->seq, ns);
+            msi_op_stats_remember(stats, (int)(row - stats->rows), call->seq, ns);
     } else {
         stats->lost++;
     }

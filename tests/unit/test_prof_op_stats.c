@@ -1,4 +1,4 @@
-/* test_prof_tally.c - the sums of a rank's calls: rows, limits, averages, and what is remembered. */
+/* test_prof_op_stats.c - the sums of a rank's calls: rows, limits, averages, and what is remembered. */
 #include "harness.h"
 
 #include "prof_kit.h"
@@ -38,7 +38,7 @@ static void test_a_row_for_each_name_call_group_and_size(void **state) {
     assert_int_equal(row->total_ns, 3000);
     assert_int_equal(row->least_ns, 1000);
     assert_int_equal(row->most_ns, 2000);
-    assert_string_equal(stats->groups[stats->rows[2].group].is.name, "dp");
+    assert_string_equal(stats->groups[stats->rows[2].group].is->name, "dp");
     assert_int_equal(stats->rows[3].count, 1);
 }
 
@@ -52,8 +52,8 @@ static void test_texts_are_copied(void **state) {
     memset(group_name, 'x', sizeof group_name - 1);
     ranks[1] = 7;
     assert_string_equal(stats->rows[0].name, "all_reduce");
-    assert_string_equal(stats->groups[0].is.name, "world");
-    assert_int_equal(stats->groups[0].is.ranks[1], 1);
+    assert_string_equal(stats->groups[0].is->name, "world");
+    assert_int_equal(stats->groups[0].is->ranks[1], 1);
 }
 
 static void test_failed_calls_are_counted_apart(void **state) {
@@ -70,7 +70,7 @@ static void test_failed_calls_are_counted_apart(void **state) {
     assert_int_equal(row->total_ns, 1000);
     assert_int_equal(row->most_ns, 1000);
     assert_int_equal(row->histogram.count, 1);
-    assert_int_equal(stats->mark_count, 1);
+    assert_int_equal(stats->call_count, 1);
 }
 
 static void test_works_are_summed_beside(void **state) {
@@ -121,8 +121,8 @@ static void test_rows_are_limited(void **state) {
     assert_int_equal(stats->other.count, 10);
     assert_int_equal(stats->other.total_ns, 10000);
     assert_int_equal(stats->rows[5].count, 2);
-    struct msi_op_stats *const tallies[] = {stats};
-    char *text = kit_table(tallies, 1, true);
+    struct msi_op_stats *const all_stats[] = {stats};
+    char *text = kit_table(all_stats, 1, true);
     assert_contains(text, "\nother\n                    -                   10                  0.01 ");
     assert_contains(text, "\nrank 0 has more than 4096 names and sizes: 10 calls are in \"other\"\n");
     free(text);
@@ -134,7 +134,7 @@ static void test_reset_forgets_all_but_debug(void **state) {
     stats->debug = true;
     for (uint64_t i = 0; i < 100; i++) kit_add(stats, &world, "broadcast", MSI_SHARE_WHOLE, i, i, 1000);
     msi_op_stats_reset(stats);
-    assert_int_equal(stats->row_count + stats->group_count + stats->mark_count + stats->exact, 0);
+    assert_int_equal(stats->row_count + stats->group_count + stats->call_count + stats->exact, 0);
     assert_true(stats->debug);
     kit_add(stats, &world, "broadcast", MSI_SHARE_WHOLE, 1, 100, 1000);
     assert_int_equal(stats->rows[0].count, 1);
@@ -247,9 +247,9 @@ static void test_the_oldest_calls_are_forgotten(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(4), dp = kit_group(1, "w/1", "dp", kit_ranks, 2);
     for (uint64_t i = 0; i < 10; i++) kit_add(stats, &dp, "all_reduce", MSI_SHARE_TWICE, 64, i, 1000);
-    for (uint64_t i = 0; i < MSI_OP_STATS_MARKS; i++)
+    for (uint64_t i = 0; i < MSI_OP_STATS_CALLS; i++)
         kit_add(stats, &world, "barrier", MSI_SHARE_NONE, 0, i, 1000);
-    assert_int_equal(stats->mark_count, MSI_OP_STATS_MARKS);
+    assert_int_equal(stats->call_count, MSI_OP_STATS_CALLS);
     assert_int_equal(stats->groups[0].forgotten, 10);
     assert_int_equal(stats->groups[0].floor, 10);
     assert_int_equal(stats->groups[1].forgotten, 0);
@@ -265,7 +265,7 @@ static void test_messages_are_not_remembered(void **state) {
     call.message = true;
     msi_op_stats_add(stats, &call);
     assert_int_equal(stats->rows[0].count, 1);
-    assert_int_equal(stats->mark_count, 0);
+    assert_int_equal(stats->call_count, 0);
 }
 
 static void test_steady_calls_allocate_nothing(void **state) {

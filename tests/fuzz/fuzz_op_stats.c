@@ -1,4 +1,4 @@
-/* fuzz_tally.c - the profile of a rank. What is read is written as what reads the same, and can be summed up. */
+/* fuzz_op_stats.c - the profile of a rank. What is read is written as what reads the same, and can be summed up. */
 #include "base/json.h"
 #include "prof/summary/summary.h"
 
@@ -7,11 +7,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_summary(struct msi_op_stats *tally, struct msi_op_stats *again) {
-    struct msi_op_stats *tallies[] = {tally, NULL, again};
+static void check_summary(struct msi_op_stats *stats, struct msi_op_stats *again) {
+    struct msi_op_stats *all_stats[] = {stats, NULL, again};
     struct msi_summary *summary;
     struct msi_buf text = {0}, json = {0};
-    assert(msi_summary_make(tallies, 3, true, &summary) == MST_OK);
+    assert(msi_summary_make(all_stats, 3, true, &summary) == MST_OK);
     msi_summary_text(summary, &text);
     msi_summary_json(summary, &json);
     struct msi_json in = msi_json_of((const char *)json.data, json.len);
@@ -22,18 +22,17 @@ static void check_summary(struct msi_op_stats *tally, struct msi_op_stats *again
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct msi_op_stats *tally, *again;
-    struct msi_op_stats_who who;
+    struct msi_op_stats *stats, *again;
     struct msi_buf first = {0}, second = {0};
-    mst_status st = msi_op_stats_read(data, size, &who, &tally);
+    mst_status st = msi_op_stats_read(data, size, &stats);
     assert(st == MST_OK || st == MST_ERR_PROTOCOL);
     if (st != MST_OK) return 0;
-    msi_op_stats_write(tally, &who, &first);
-    assert(msi_op_stats_read(first.data, first.len, &who, &again) == MST_OK);
-    msi_op_stats_write(again, &who, &second);
+    msi_op_stats_write(stats, &first);
+    assert(msi_op_stats_read(first.data, first.len, &again) == MST_OK);
+    msi_op_stats_write(again, &second);
     assert(first.len == second.len && !memcmp(first.data, second.data, first.len));
-    check_summary(tally, again);
-    msi_op_stats_free(tally);
+    check_summary(stats, again);
+    msi_op_stats_free(stats);
     msi_op_stats_free(again);
     msi_buf_free(&first);
     msi_buf_free(&second);

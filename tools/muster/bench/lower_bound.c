@@ -1,13 +1,14 @@
 /*
- * floor.c - the least time that an operation can take on this machine, from what limits.h measured.
+ * lower_bound.c - the least time that an operation can take on this machine, from what limits.h measured.
  *
- * An operation of S bytes (as nccl-tests counts them) among n ranks of h hosts cannot end before
+ * An operation of S bytes (as nccl-tests counts them) among n ranks on h hosts takes at least
  *
- *   - one rank has seen what another wrote: one hand-over of a cache line, or between hosts one byte over TCP. Roots change
- *     from call to call, so no call can begin in earnest before the one before it has come that far;
- *   - somebody has copied and added what the results consist of. Added is each input but one for each element of the result:
+ *   - the time until one rank sees what another wrote: a cache line, or between hosts one byte over TCP.
+ *     Roots change from call to call, so that calls cannot overlap completely;
+ *   - the time to copy and add the bytes of the results. For each element of a result, all inputs but one
+ *     are added:
  *
- *                            added in all        copied in all                over TCP in all
+ *                            added in total      copied in total              over TCP in total
  *       all_reduce           (n-1) S             (n-1) S: each result to      2 (h-1) S
  *                                                the n-1 others
  *       reduce_scatter       (n-1) S             -                            (h-1) S
@@ -19,10 +20,10 @@
  *       send_recv, half      -                   S for each pair              S for each pair of two hosts
  *       barrier              -                   -                            -
  *
- * Every copy is counted once: an engine that reads the others' buffers in place needs no more, one that goes through a buffer
- * between needs two. The work is shared out evenly among the processors that the ranks have, at the rate that so many
- * processes reached together with arrays of that size. With h > 1 bytes that cross go over loopback at its own rate, and copies
- * and additions are left out: they can be hidden behind it.
+ * Every copy counts once: a backend that reads the buffers of other ranks in place needs no more, one with an
+ * intermediate buffer needs two. The work is divided evenly among the processors of the ranks, at the rate
+ * that so many processes reach together with arrays of that size. With h > 1 the bytes between hosts go over
+ * loopback at its own rate; copies and additions are left out, because they can overlap with it.
  */
 #include "bench/ops/ops.h"
 
@@ -32,7 +33,6 @@ struct work {
 
 static double crossing_pairs(int n, int h) {
     int pairs = 0;
-
     for (int rank = 0; rank + 1 < n; rank += 2) pairs += rank * h / n != (rank + 1) * h / n;
     return pairs;
 }
@@ -40,7 +40,6 @@ static double crossing_pairs(int n, int h) {
 static struct work count(const struct ops_case *what, double s) {
     double n = what->ranks, h = what->hosts;
     int pairs = what->ranks / 2;
-
     switch (what->op) {
     case LOOP_ALL_REDUCE:
         return (struct work){(n - 1) * s, (n - 1) * s, 2 * (h - 1) * s};
@@ -63,19 +62,17 @@ static struct work count(const struct ops_case *what, double s) {
     }
 }
 
-/* Microseconds for so many bytes; hot ones lie in whatever cache they fit into. */
+/* Microseconds for so many bytes. Hot buffers stay in the cache into which they fit. */
 static double time_of(const struct bench_limits *l, enum limit_kind kind, const struct ops_case *what,
                       double bytes) {
     int processors = l->processors ? l->processors : limits_processors(),
         p = what->ranks < processors ? what->ranks : processors;
     double rate = limits_rate(l, kind, p, what->buffers == OPS_ROTATE ? 1e18 : bytes / p);
-
     return rate > 0 ? bytes / rate / 1e3 : 0;
 }
 
-double bench_floor(const struct bench_limits *l, const struct ops_case *what, size_t bytes) {
+double bench_lower_bound(const struct bench_limits *l, const struct ops_case *what, size_t bytes) {
     struct work work = count(what, (double)bytes);
-
     if (what->ranks == 1) return time_of(l, LIMIT_COPY, what, work.copied);
     if (what->hosts > 1 && (what->op != LOOP_SEND_RECV || work.crossing > 0))
         return limits_delay(l, LIMIT_TCP_US) + time_of(l, LIMIT_TCP_GBPS, what, work.crossing);

@@ -1,5 +1,5 @@
-/* bare.c - a server that does nothing but receive and send. See bare.h. */
-#include "bench/bare.h"
+/* echo_server.c - see echo_server.h. */
+#include "bench/echo_server.h"
 #include "os/socket.h"
 
 #include <stdatomic.h>
@@ -14,16 +14,16 @@
 enum { EVENTS = 256, DESCRIPTORS = 65536 };
 
 struct expected {
-    _Atomic size_t request, reply, greeting; /* set while no client is connected */
+    _Atomic size_t request, reply, greeting;
 };
 static struct expected *expected;
 
-bool bare_prepare(void) {
+bool echo_server_prepare(void) {
     expected = mmap(NULL, sizeof *expected, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return expected != MAP_FAILED;
 }
 
-void bare_expect(size_t request, size_t reply, size_t greeting) {
+void echo_server_expect(size_t request, size_t reply, size_t greeting) {
     atomic_store(&expected->greeting, greeting);
     atomic_store(&expected->request, request);
     atomic_store(&expected->reply, reply);
@@ -37,13 +37,13 @@ static void echo(int epoll, int fd, size_t *got) {
         close(fd);
         return;
     }
-    *got += (size_t)n; /* from below zero where a greeting comes first */
+    *got += (size_t)n; /* starts below zero if a greeting comes first */
     if (*got < atomic_load(&expected->request) || *got > SIZE_MAX / 2) return;
     *got = 0;
     if (send(fd, bytes, atomic_load(&expected->reply), MSG_NOSIGNAL) < 0) close(fd);
 }
 
-void bare_serve(void) {
+void echo_server_run(void) {
     static size_t got[DESCRIPTORS];
     struct msi_address here = {"127.0.0.1", 0};
     int listener, port, epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -51,7 +51,7 @@ void bare_serve(void) {
     if (epoll < 0 || msi_listen(&here, &listener, &port) != MST_OK) _exit(1);
     event.data.fd = listener;
     epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event);
-    dprintf(STDOUT_FILENO, "%d bare\n", port);
+    dprintf(STDOUT_FILENO, "%d echo\n", port);
     for (;;) {
         int n = epoll_wait(epoll, events, EVENTS, -1);
         for (int i = 0; i < n; i++) {
