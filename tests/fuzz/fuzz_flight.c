@@ -1,6 +1,7 @@
 /*
- * fuzz_flight.c - flight recorders that others wrote, as patches of two good ones: offset in two bytes, length in one, bytes. Whatever
- * they say, what is written of them is JSON, and the diagnosis is text without control characters.
+ * fuzz_flight.c - flight recorders that others wrote, as patches of two good ones: offset in two bytes,
+ * length in one, bytes. Whatever they say, what is written of them is JSON, and the diagnosis is text without
+ * control characters.
  */
 #include "../unit/flight_kit.h"
 #include "base/json.h"
