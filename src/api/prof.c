@@ -52,7 +52,7 @@ static mst_status check_ops(const mst_prof_options *o) {
     if (!o->prof_ops && o->n_ops)
         return msi_fail(MST_ERR_INVALID, NULL, ".prof_ops is NULL, but .n_ops is %zu", o->n_ops);
     if (o->prof_ops && !o->n_ops)
-        return msi_fail(MST_ERR_INVALID, "say how many names there are, or leave .prof_ops out",
+        return msi_fail(MST_ERR_INVALID, "set .n_ops, or leave .prof_ops out",
                         ".prof_ops is given, but .n_ops is 0");
     return MST_OK;
 }

@@ -20,7 +20,7 @@ static inline bool is_blank(char c) {
 }
 
 /* Skips blanks; true if the next byte is c. */
-static inline bool comes(struct msi_json *in, char c) {
+static inline bool next_is(struct msi_json *in, char c) {
     const char *at = in->at;
     while (at < in->end && is_blank(*at)) at++;
     in->at = at;
@@ -29,7 +29,7 @@ static inline bool comes(struct msi_json *in, char c) {
 
 enum msi_json_kind msi_json_peek(struct msi_json *in) {
     if (in->expected) return MSI_JSON_NONE;
-    comes(in, 0);
+    next_is(in, 0);
     if (in->at == in->end) return MSI_JSON_NONE;
     switch (*in->at) {
     case '{':
@@ -50,7 +50,7 @@ enum msi_json_kind msi_json_peek(struct msi_json *in) {
 
 static bool enter(struct msi_json *in, char c, const char *expected) {
     if (in->expected) return false;
-    if (!comes(in, c)) return msi_json_fail(in, expected);
+    if (!next_is(in, c)) return msi_json_fail(in, expected);
     if (in->depth == MSI_JSON_DEPTH_MOST) return msi_json_fail(in, "less nesting");
     in->depth++;
     in->first = true;
@@ -69,7 +69,7 @@ bool msi_json_array(struct msi_json *in) {
 /* Moves to the next item of an object or array; false: its end, or an error. */
 static inline bool next(struct msi_json *in, char closing, const char *expected) {
     if (in->expected) return false;
-    if (comes(in, closing)) {
+    if (next_is(in, closing)) {
         in->at++;
         in->depth--;
         in->first = false;
@@ -78,7 +78,7 @@ static inline bool next(struct msi_json *in, char closing, const char *expected)
     if (!in->first) {
         if (in->at == in->end || *in->at != ',') return msi_json_fail(in, expected);
         in->at++;
-        comes(in, 0);
+        next_is(in, 0);
     }
     return true;
 }
@@ -179,7 +179,7 @@ static inline bool take_string(struct msi_json *in, struct msi_json_text *text) 
 
 bool msi_json_string(struct msi_json *in, struct msi_json_text *text) {
     if (in->expected) return false;
-    return comes(in, '"') ? take_string(in, text) : msi_json_fail(in, "a string");
+    return next_is(in, '"') ? take_string(in, text) : msi_json_fail(in, "a string");
 }
 
 bool msi_json_key(struct msi_json *in, struct msi_json_text *key) {
@@ -187,7 +187,7 @@ bool msi_json_key(struct msi_json *in, struct msi_json_text *key) {
     if (!next(in, '}', "',' or '}'")) return false;
     if (in->at == in->end || *in->at != '"') return msi_json_fail(in, in->first ? "a key or '}'" : "a key");
     if (!take_string(in, &found)) return false;
-    if (!comes(in, ':')) return msi_json_fail(in, "':'");
+    if (!next_is(in, ':')) return msi_json_fail(in, "':'");
     in->at++;
     in->first = false;
     *key = found;
@@ -213,8 +213,8 @@ static bool take_word(struct msi_json *in, const char *word) {
 
 bool msi_json_bool(struct msi_json *in, bool *value) {
     if (in->expected) return false;
-    bool is = comes(in, 't');
-    if (!is && !comes(in, 'f')) return msi_json_fail(in, "true or false");
+    bool is = next_is(in, 't');
+    if (!is && !next_is(in, 'f')) return msi_json_fail(in, "true or false");
     if (!take_word(in, is ? "true" : "false")) return false;
     *value = is;
     return true;
@@ -222,7 +222,7 @@ bool msi_json_bool(struct msi_json *in, bool *value) {
 
 bool msi_json_null(struct msi_json *in) {
     if (in->expected) return false;
-    return comes(in, 'n') ? take_word(in, "null") : msi_json_fail(in, "null");
+    return next_is(in, 'n') ? take_word(in, "null") : msi_json_fail(in, "null");
 }
 
 static bool take_number(struct msi_json *in, struct msi_json_number *number) {
@@ -283,7 +283,7 @@ bool msi_json_raw(struct msi_json *in, struct msi_str *raw) {
 
 bool msi_json_end(struct msi_json *in) {
     if (in->expected) return false;
-    comes(in, 0);
+    next_is(in, 0);
     return in->at == in->end || msi_json_fail(in, "the end");
 }
 

@@ -29,7 +29,7 @@ enum {
     MSI_RANK_STATE_MESSAGE = 1024,
     MSI_RANK_STATE_REMEDY = 512,
 };
-#define MSI_RANK_STATE_MAGIC    UINT64_C(0x31306574616c736d) /* mstate01; change it with the layout */
+#define MSI_RANK_STATE_MAGIC    UINT64_C(0x313065746174736d) /* mstate01; change it with the layout */
 #define MSI_RANK_STATE_VARIABLE "MUSTER_RANK_STATE"
 #define MSI_RANK_STATE_MEMFD    "muster-state"
 

@@ -120,14 +120,14 @@ static struct version wanted_version(const struct round *round, int rank) {
     return next_version(round->world->summed->taken[rank], round->after);
 }
 
-static void take(struct round *round, int rank, struct msi_str text) {
+static void add_profile(struct round *round, int rank, struct msi_str text) {
     round->settled[rank] = true;
     if (msi_op_stats_read(text.p, text.n, &round->stats[rank]) != MST_OK)
         msi_log(prof, WARN, "cannot read the profile of rank %d: %s", rank, mst_error());
 }
 
 /* Reads the profile of another version, if the rank is ahead or cannot get further. */
-static mst_status take_other(struct round *round, int rank, struct version found,
+static mst_status read_other(struct round *round, int rank, struct version found,
                              const struct msi_wait *wait) {
     struct msi_world *world = round->world;
     struct version *taken = &world->summed->taken[rank];
@@ -139,7 +139,7 @@ static mst_status take_other(struct round *round, int rank, struct version found
     mst_status st = msi_world_exec(world, wait, &x, 1);
     struct msi_str text = st == MST_OK ? msi_value_or_none(msi_reply_str(&x)) : msi_str(NULL, 0);
     if (text.n) {
-        take(round, rank, text);
+        add_profile(round, rank, text);
         if (!ahead) *taken = found; /* one that is ahead is read again when rank 0 gets there */
     }
     msi_exchange_free(&x, 1);
@@ -162,11 +162,11 @@ static mst_status read_some(struct round *round, const int *ranks, int n, const 
     for (int i = 0; i < n && st == MST_OK; i++) {
         struct msi_str text = msi_value_or_none(msi_reply_str(&x[2 * i]));
         if (text.n) {
-            take(round, ranks[i], text);
+            add_profile(round, ranks[i], text);
             world->summed->taken[ranks[i]] = wanted_version(round, ranks[i]);
             round->used[ranks[i]] = true;
         } else {
-            st = take_other(round, ranks[i], parse_version(msi_value_or_none(msi_reply_str(&x[2 * i + 1]))),
+            st = read_other(round, ranks[i], parse_version(msi_value_or_none(msi_reply_str(&x[2 * i + 1]))),
                             wait);
         }
         if (requests->gone[i]) round->settled[ranks[i]] = true;
@@ -254,10 +254,10 @@ static mst_status collect(struct round *round, const struct msi_wait *wait) {
 }
 
 /* Reads this rank's own profile, without the store. */
-static mst_status take_own(struct round *round) {
+static mst_status read_own(struct round *round) {
     struct msi_buf text = {0};
     mst_status st = msi_recorder_write(round->world->prof, &text);
-    if (st == MST_OK) take(round, round->world->rank, msi_buf_str(&text));
+    if (st == MST_OK) add_profile(round, round->world->rank, msi_buf_str(&text));
     msi_buf_free(&text);
     return st;
 }
@@ -289,7 +289,7 @@ static mst_status collect_and_write(struct msi_world *world, uint64_t after, con
         round.late = flags;
         round.settled = flags + n;
         round.used = flags + 2 * n;
-        st = take_own(&round);
+        st = read_own(&round);
     }
     if (st == MST_OK) st = collect(&round, wait);
     if (st == MST_OK) clean_up(&round, wait->cancel);

@@ -1,4 +1,4 @@
-/* fuzz_op_stats.c - the profile of a rank. What is read is written as what reads the same, and can be summed up. */
+/* fuzz_op_stats.c - the profile of a rank: accepted bytes survive a round trip, and can be summarized. */
 #include "base/json.h"
 #include "prof/summary/summary.h"
 

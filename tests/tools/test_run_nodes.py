@@ -410,7 +410,7 @@ class Interrupts(NodesTest):
                 first.send(signal.SIGUSR2)
                 said = [first.err() for _ in range(4)]
                 theirs = [other.err() for _ in range(3)]
-                if "ranks 0, 1 wait" in said[-1]:
+                if "ranks 0, 1 have been waiting" in said[-1]:
                     break
             self.assertRegex(said[-1], "not all 3 ranks of world are known here; no known rank is behind: all have reached mst_all_reduce #3 of world, ")
             self.assertRegex(theirs[1], "rank 2: last operation was mst_barrier #2 of world ")

@@ -1,4 +1,4 @@
-/* test_flight.c - flight recorders as others see them: what is kept, what is written of it, and bytes that nobody would write. */
+/* test_flight.c - the flight recorder: recording, copies, files, and invalid bytes. */
 #include "flight_kit.h"
 
 #include "harness.h"
@@ -20,7 +20,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-/* What is written, with a 0 behind it. */
+/* The file as a string. */
 static char *text_of(const struct msi_rank_id *id, const struct msi_flight_failure *failure) {
     struct msi_buf text = {0};
     msi_flight_write(&view, id, failure, &text);
@@ -89,12 +89,12 @@ static void what_makes_no_sense_is_left_out(void **state) {
     (void)state;
     for (uint64_t i = 1; i <= 9; i++)
         kit_add(&ring, MSI_FLIGHT_DONE, (struct kit_op){.site = 3, .seq = i, .begin = 1});
-    atomic_store(&ring.entries[1].number_state, 0);                               /* being written */
-    atomic_store(&ring.entries[2].number_state, 2 << 3 | 7);                      /* no state */
-    atomic_store(&ring.entries[3].number_state, 259 << 3 | MSI_FLIGHT_DONE);      /* of a future turn */
-    atomic_store(&ring.entries[4].site_group, MSI_FLIGHT_SITE_ENTRIES);           /* no place */
-    atomic_store(&ring.entries[5].site_group, (uint64_t)MSI_FLIGHT_GROUPS << 32); /* no group */
-    atomic_store(&ring.entries[8].tag_type, (uint64_t)3 << 32);                   /* no way */
+    atomic_store(&ring.entries[1].number_state, 0);                          /* being written */
+    atomic_store(&ring.entries[2].number_state, 2 << 3 | 7);                 /* invalid state */
+    atomic_store(&ring.entries[3].number_state, 259 << 3 | MSI_FLIGHT_DONE); /* number of a later round */
+    atomic_store(&ring.entries[4].site_group, MSI_FLIGHT_SITE_ENTRIES);      /* invalid site */
+    atomic_store(&ring.entries[5].site_group, (uint64_t)MSI_FLIGHT_GROUPS << 32); /* invalid group */
+    atomic_store(&ring.entries[8].tag_type, (uint64_t)3 << 32);                   /* invalid type */
     atomic_store(&ring.entries[6].dtype_peer, UINT32_MAX); /* no dtype: shown without */
     atomic_store(&ring.entries[7].begin, UINT64_MAX / 2);  /* no time */
     assert_true(msi_flight_read(&ring, kit_look(9), &snapshot));
@@ -248,7 +248,7 @@ static void groups_come_and_go(void **state) {
     const struct msi_flight_op *op = msi_flight_last(&view);
     assert_string_equal(view.groups[op->group].name, "one");
     assert_true(view.groups[op->group].gone);
-    /* All lines are taken, that of the group that is gone with them, and the rest find no room. */
+    /* All entries are used, also that of the destroyed group; further groups find no space. */
     int n = 0;
     while ((lines[n] = msi_flight_group_add("w1", "h", "new", NULL, 3)) != none)
         assert_true(++n < MSI_FLIGHT_GROUPS);
@@ -319,7 +319,7 @@ static void a_failure_leaves_a_file_once_a_second(void **state) {
     msi_flight_keep();
     msi_flight_note(MST_ERR_STALLED, "x", 0);
     msi_flight_note(MST_ERR_PEER_LOST, "because of that", 0);
-    assert_int_equal(access(path, F_OK), -1); /* whoever notes it may hold locks */
+    assert_int_equal(access(path, F_OK), -1); /* the caller of msi_flight_note may hold locks */
     msi_flight_keep();
     assert_reason(path, "MST_ERR_STALLED: x");
     assert_int_equal(unlink(path), 0);

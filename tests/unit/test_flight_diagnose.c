@@ -1,4 +1,4 @@
-/* test_flight_diagnose.c - what is found out of ranks that wait, and printed of them, word by word. */
+/* test_flight_diagnose.c - diagnoses of waiting ranks and their exact text. */
 #include "flight_kit.h"
 
 #include "harness.h"
@@ -125,7 +125,7 @@ static void one_is_behind(void **state) {
         "train.c:30 (step), returned 12.4 s ago\n");
 }
 
-/* Rank 2 waits in an earlier one, which those who are further have behind them: it is behind, not they. */
+/* Rank 2 waits in an earlier collective that the others have completed: rank 2 is behind. */
 static void one_that_waits_may_be_behind(void **state) {
     (void)state;
     for (int i = 0; i < RANKS; i++) reduce(i, i == 2 ? MSI_FLIGHT_STARTED : MSI_FLIGHT_DONE, 5, 1);
@@ -195,7 +195,8 @@ static void nobody_is_behind(void **state) {
     assert_contains(diagnose(RANKS), "no rank is behind: all have reached mst_all_reduce #1 of world");
 }
 
-/* Ranks of other nodes are not known here: none of them is blamed, and this node's cannot be told to be all. */
+/* Ranks of other nodes are not known here: none of them is blamed, and this node's cannot be told to be
+ * all. */
 static void a_part_of_the_world(void **state) {
     (void)state;
     for (int i = 0; i < RANKS; i++) {
@@ -213,7 +214,7 @@ static void a_part_of_the_world(void **state) {
                     "nothing is known here of rank 6: it may not have reached mst_recv #3 from rank 6");
 }
 
-/* Two groups of two: numbers of one say nothing of the other, and places differ from rank to rank. */
+/* Two groups of two: their numbers are independent, and their entries differ from rank to rank. */
 static void groups_apart(void **state) {
     (void)state;
     for (int i = 0; i < RANKS; i++) kit_group(&rings[i], 1 + i % 2, "", 20 + (uint64_t)i / 2, 2);
@@ -227,7 +228,7 @@ static void groups_apart(void **state) {
                     "which rank 3 has been waiting for 9.0 s (train.c:33); it is in mst_all_reduce #4");
 }
 
-/* Its own recorder says that rank 1 is in the group, though it has called nothing there. */
+/* Rank 1 is in the group by its own recorder, although it has called nothing there. */
 static void a_member_without_an_operation(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) kit_group(&rings[i], 3, "pair", 30, 2);
@@ -250,7 +251,7 @@ static void a_member_that_left(void **state) {
     assert_contains(printed, "its last operation was mst_barrier #1 of group 'pair' that was destroyed");
 }
 
-/* Who ends the world after a failure in it still says where that was. */
+/* A failed operation counts although its world was destroyed afterwards. */
 static void a_world_that_was_ended_after_a_failure(void **state) {
     (void)state;
     for (int i = 0; i < RANKS; i++) barrier(i, MSI_FLIGHT_DONE, 1, 1, 1.5);
@@ -266,7 +267,7 @@ static void a_world_that_was_ended_after_a_failure(void **state) {
         printed, "rank 1 is behind: it has not reached mst_all_reduce #2 of world, in which ranks 0, 2, 3");
 }
 
-/* What was called later and was over before the failure says nothing of it; what began after it does. */
+/* An operation that completed before the failure does not count; one that began after it does. */
 static void what_went_well_before_and_after(void **state) {
     (void)state;
     kit_add(&rings[0], MSI_FLIGHT_FAILED,
@@ -436,7 +437,8 @@ static void blame_that_is_over(void **state) {
     assert_diagnosis(MSI_DIAGNOSIS_BEHIND, "1");
 }
 
-/* Ranks may differ in what they exchange with each other, and in the form of a call; not in how much they gather. */
+/* Ranks may differ in what they exchange with each other, and in the form of a call; not in how much they
+ * gather. */
 static void what_may_differ(void **state) {
     (void)state;
     for (int i = 0; i < RANKS; i++)

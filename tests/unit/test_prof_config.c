@@ -1,4 +1,4 @@
-/* test_prof_config.c - DeepSpeed's configuration of the comms logger: what is taken, and every complaint. */
+/* test_prof_config.c - DeepSpeed's configuration of the comms logger: valid texts and every error message. */
 #include "harness.h"
 
 #include "prof/record/config.h"
@@ -173,7 +173,7 @@ static void files_that_are_none_are_refused(void **state) {
         assert_refused(path, "Permission denied");
     }
     unlink(path);
-    assert_int_equal(mkfifo(path, 0600), 0); /* that nobody writes to */
+    assert_int_equal(mkfifo(path, 0600), 0); /* without a writer */
     assert_refused(path, "it is not a regular file");
     unlink(path);
 }

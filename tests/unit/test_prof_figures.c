@@ -1,6 +1,6 @@
 /*
- * test_prof_figures.c - the figures of the tables: sizes in words, the bandwidths of every operation with 1 to 64 ranks, the line of a
- * call. All from times that are given, and so to the digit.
+ * test_prof_figures.c - numbers of the tables: sizes as text, the bandwidths of every operation with 1 to 64
+ * ranks, the line of a call. All from times that are given, and so to the digit.
  */
 #include "harness.h"
 
@@ -72,8 +72,8 @@ static void test_every_share_and_group_size(void **state) {
 }
 
 /*
- * Every operation, as docs/profiling.md has it: S is the tensor, or n shares of it, and the bus carries S/t, that by (n-1)/n or 2(n-1)/n, or
- * nothing.
+ * Every operation, as docs/profiling.md has it: S is the tensor, or n shares of it, and the bus carries S/t,
+ * that by (n-1)/n or 2(n-1)/n, or nothing.
  */
 static const struct {
     enum msi_kind kind;
@@ -111,7 +111,8 @@ static double bus_of(size_t operation, double algbw, int n) {
     }
 }
 
-/* Five calls of 1, 2, 4, 8 and 16 us: round(0.5) is 0, so that none is left out; the times are exact in binary. */
+/* Five calls of 1, 2, 4, 8 and 16 us: round(0.5) is 0, so that none is left out; the times are exact in
+ * binary. */
 static void check_operation(size_t operation, int n) {
     struct msi_prof_group world = kit_world(n);
     struct msi_op_stats *stats = msi_op_stats_new(false);

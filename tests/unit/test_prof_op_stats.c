@@ -1,4 +1,4 @@
-/* test_prof_op_stats.c - the sums of a rank's calls: rows, limits, averages, and what is remembered. */
+/* test_prof_op_stats.c - statistics of a rank's calls: rows, limits, averages, remembered calls. */
 #include "harness.h"
 
 #include "prof_kit.h"
@@ -81,7 +81,7 @@ static void test_works_are_summed_beside(void **state) {
     call.work = true;
     call.waited_ns = 300;
     msi_op_stats_add(stats, &call);
-    call.waited_ns = 2000; /* longer than it took: somebody came back to it late */
+    call.waited_ns = 2000; /* longer than the operation: the program waited late */
     msi_op_stats_add(stats, &call);
     assert_int_equal(stats->rows[0].count, 3);
     assert_int_equal(stats->rows[0].works, 2);
@@ -241,7 +241,7 @@ static void test_random_calls_against_a_list(void **state) {
     }
 }
 
-/* ---- what is remembered ---- */
+/* ---- remembered calls ---- */
 
 static void test_the_oldest_calls_are_forgotten(void **state) {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * test_prof_summary.c - the tables: DeepSpeed's own examples where it is right, and what is right where it is not; stragglers;
- * whole tables as they look. test_prof_figures.c has the formulas.
+ * test_prof_summary.c - the tables: DeepSpeed's own examples where it is right, and what is right where it is
+ * not; stragglers; whole tables as they look. test_prof_figures.c has the formulas.
  */
 #include "harness.h"
 
@@ -43,8 +43,8 @@ static void check_table(int n, bool show_straggler, const char *wanted) {
 /* ---- DeepSpeed's tables ---- */
 
 /*
- * Its tutorial's table, 16 ranks: size, count and latencies as there. Its bandwidths were twice as high as these, and for
- * broadcast the bus bandwidth less than the other.
+ * Its tutorial's table, 16 ranks: size, count and latencies as there. Its bandwidths were twice as high as
+ * these, and for broadcast the bus bandwidth less than the other.
  */
 static void test_the_table_of_the_tutorial(void **state) {
     (void)state;
@@ -90,8 +90,8 @@ static void test_the_table_with_callers(void **state) {
 }
 
 /*
- * A subgroup's calls are measured by its own size; all_reduce's first bandwidth is S/t, not twice that; what is given for
- * reduce_scatter is the whole already.
+ * A subgroup's calls are measured by its own size; all_reduce's first bandwidth is S/t, not twice that; what
+ * is given for reduce_scatter is the whole already.
  */
 static void test_what_deepspeed_got_wrong(void **state) {
     (void)state;
@@ -236,8 +236,8 @@ static void test_without_any_call(void **state) {
 /* ---- stragglers ---- */
 
 /*
- * Two calls of one size: rank 1 is late to the first, rank 0 to the second. DeepSpeed sorts each rank's list before it pairs
- * them, finds 1 and 1, 10 and 10, and no straggler at all.
+ * Two calls of one size: rank 1 is late to the first, rank 0 to the second. DeepSpeed sorts each rank's list
+ * before it pairs them, finds 1 and 1, 10 and 10, and no straggler at all.
  */
 static void test_calls_are_paired_by_their_number(void **state) {
     (void)state;
@@ -355,7 +355,8 @@ static void test_missing_ranks_are_left_out_of_the_pairs(void **state) {
     all_stats[2] = gone[1];
 }
 
-/* Two callers of one operation, of which one is called more often on rank 1; in a subgroup of two of three ranks. */
+/* Two callers of one operation, of which one is called more often on rank 1; in a subgroup of two of three
+ * ranks. */
 static void test_callers_are_paired_apart(void **state) {
     (void)state;
     struct msi_prof_group tp = kit_group(1, "w/1", "tp", kit_ranks + 1, 2);
@@ -390,7 +391,7 @@ static void test_callers_are_paired_apart(void **state) {
         "1 call of all_reduce | [Caller Func: even] in group tp is not paired: rank 2 has 2, rank 1 has 3\n");
 }
 
-/* Those that are gone are missing, those that have not come are said to be late. */
+/* Lost ranks are missing; ranks that did not publish in time are also late. */
 static void test_late_ranks_are_named(void **state) {
     (void)state;
     static const bool late[RANKS] = {false, false, true, true};

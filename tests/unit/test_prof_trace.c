@@ -1,4 +1,5 @@
-/* test_prof_trace.c - a world's trace by itself: names that are taken, records that are lost, calls that seem to overlap. */
+/* test_prof_trace.c - a world's trace by itself: names that are taken, records that are lost, calls that
+ * seem to overlap. */
 #include "harness.h"
 
 #include "os/tick.h"
@@ -134,7 +135,8 @@ static void threads_are_no_ranks(void **state) {
     free(text);
 }
 
-/* What overlaps begins where the one before it ends; what lies within another, or around it, is left alone. */
+/* What overlaps begins where the one before it ends; what lies within another, or around it, is left
+ * alone. */
 static void calls_that_seem_to_overlap(void **state) {
     (void)state;
     struct msi_trace *trace = open_trace(0);

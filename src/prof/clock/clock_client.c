@@ -47,11 +47,11 @@ static bool ask(struct msi_clock_client *c) {
         if (n > 0) have += (size_t)n;
         if (n < 0 && msi_wait_fd(&wait, c->fd, POLLIN, "asking for the time") != MST_OK) return false;
     }
-    int64_t came = msi_now();
+    int64_t answered = msi_now();
     if (memcmp(message, &number, sizeof number) != 0) return false;
     memcpy(&time, message + MSI_TIME_QUESTION, sizeof time);
     pthread_mutex_lock(&c->lock);
-    msi_fit_answer(&c->fit, asked, (int64_t)le64toh(time), came);
+    msi_fit_answer(&c->fit, asked, (int64_t)le64toh(time), answered);
     pthread_mutex_unlock(&c->lock);
     return true;
 }

@@ -132,15 +132,15 @@ void msi_flight_write(const struct msi_flight_view *view, const struct msi_rank_
 }
 
 int msi_flight_save(const char *path, const struct msi_buf *text) {
-    char beside[PATH_MAX];
+    char temporary[PATH_MAX];
     if (text->failed) return ENOMEM;
-    if (snprintf(beside, sizeof beside, "%s.%d", path, (int)getpid()) >= (int)sizeof beside)
+    if (snprintf(temporary, sizeof temporary, "%s.%d", path, (int)getpid()) >= (int)sizeof temporary)
         return ENAMETOOLONG;
-    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return errno;
     int error = msi_write_all(fd, text->data, text->len);
     if (close(fd) != 0 && !error) error = errno;
-    if (!error && rename(beside, path) != 0) error = errno;
-    if (error) unlink(beside);
+    if (!error && rename(temporary, path) != 0) error = errno;
+    if (error) unlink(temporary);
     return error;
 }

@@ -184,7 +184,7 @@ static mst_status list_operations(struct msi_summary *s) {
     return MST_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- summary ---- */
 
 /* The bandwidth of a call depends only on its duration, so trimming one list trims the other. */
 struct msi_summary_averages msi_summary_averages(struct msi_op_stats_row *row, int ranks) {

@@ -121,12 +121,12 @@ static bool is_late(const struct msi_summary *s, int rank) {
 
 /* "rank 3", "ranks 1, 2": ranks without statistics, or only the late ones. */
 static bool add_ranks(const struct msi_summary *s, bool late, const char *before, struct msi_buf *to) {
-    int count = 0, said = 0;
+    int count = 0, n = 0;
     for (int r = 0; r < s->n; r++) count += late ? is_late(s, r) : !s->stats[r];
     if (!count) return false;
     msi_buf_add_format(to, "%srank%s", before, plural((uint64_t)count));
     for (int r = 0; r < s->n; r++)
-        if (late ? is_late(s, r) : !s->stats[r]) msi_buf_add_format(to, "%s %d", said++ ? "," : "", r);
+        if (late ? is_late(s, r) : !s->stats[r]) msi_buf_add_format(to, "%s %d", n++ ? "," : "", r);
     return true;
 }
 
