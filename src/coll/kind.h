@@ -1,6 +1,6 @@
 /*
- * kind.h - the kinds of operations, with the names of the calls that make them. Calls of one family fit together: a rank may
- * use the list form where another uses the form with a single buffer.
+ * kind.h - the kinds of operations, with the names of the calls that make them. Calls of one family fit
+ * together: a rank may use the list form where another uses the form with a single buffer.
  */
 #ifndef MSI_COLL_KIND_H
 #define MSI_COLL_KIND_H

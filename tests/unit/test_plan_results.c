@@ -85,7 +85,7 @@ static void vary(struct sim *sim, const struct msi_planner *planner, size_t *lis
         for (size_t r = 0; r < n; r++) lists[r] = choose(4) ? choose(2 * q->count + 2) : 0;
         q->counts = lists;
     }
-    if (blocks && uneven && !planner->refuses) {
+    if (blocks && uneven && !planner->unsupported_reason) {
         for (size_t i = 0; i < n * n; i++) lists[i] = choose(4) ? choose(q->count + 2) : 0;
         sim->splits = lists;
     }

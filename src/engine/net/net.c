@@ -36,7 +36,7 @@ struct msi_net {
     enum phase phase;
     uint64_t seq;
     bool planned;                     /* the plan may be used again, where … */
-    struct msi_cost_input question;   /* … this is asked, */
+    struct msi_cost_input cost_input; /* … this is asked, */
     const struct msi_planner *asked;  /* and no other algorithm asked for */
     const struct msi_planner *chosen; /* whose plan it is */
     int owed;             /* barriers that this rank has given up; the first may be under way … */
@@ -138,14 +138,14 @@ static void find_peers(struct msi_net *net) {
 
 /* Does the plan that is there answer this one too? Shares that differ are borrowed: a plan with them is not used again. */
 static bool is_asked_again(const struct msi_net *net, const struct msi_request *request,
-                           const struct msi_cost_input *question) {
+                           const struct msi_cost_input *cost_input) {
     const struct msi_request *a = &net->plan.request;
-    const struct msi_cost_input *q = &net->question;
+    const struct msi_cost_input *q = &net->cost_input;
     return net->planned && a->kind == request->kind && a->root == request->root &&
            a->count == request->count && a->in_place == request->in_place && !request->counts &&
-           !request->to && q->raw_size == question->raw_size && q->acc_size == question->acc_size &&
-           q->deterministic == question->deterministic &&
-           net->asked == question->tuning->algo.of[request->kind];
+           !request->to && q->raw_size == cost_input->raw_size && q->acc_size == cost_input->acc_size &&
+           q->deterministic == cost_input->deterministic &&
+           net->asked == cost_input->tuning->algo.of[request->kind];
 }
 
 static enum msi_advance make_plan(struct msi_net *net, struct mst_work *op) {
@@ -153,20 +153,20 @@ static enum msi_advance make_plan(struct msi_net *net, struct mst_work *op) {
     struct msi_request request = {.rank = comm->rank, .size = comm->size, .hosts = comm->hosts};
     mst_status st = msi_net_layout_begin(&net->layout, op, &request);
     if (st != MST_OK) return msi_shm_fail(&op->host, st, -1, "out of memory");
-    struct msi_cost_input question = {.tuning = comm->tuning,
-                                      .raw_size = op->host.element ? op->host.element : 1,
-                                      .acc_size = op->host.reducer ? op->host.reducer->acc_size : 1,
-                                      .deterministic = op->deterministic};
-    if (is_asked_again(net, &request, &question)) return MSI_MOVED;
-    struct msi_choice choice;
-    msi_select(&question, &request, &choice);
-    request.chunk = choice.chunk;
-    net->chosen = choice.planner;
+    struct msi_cost_input cost_input = {.tuning = comm->tuning,
+                                        .raw_size = op->host.element ? op->host.element : 1,
+                                        .acc_size = op->host.reducer ? op->host.reducer->acc_size : 1,
+                                        .deterministic = op->deterministic};
+    if (is_asked_again(net, &request, &cost_input)) return MSI_MOVED;
+    struct msi_selection selection;
+    msi_select(&cost_input, &request, &selection);
+    request.chunk = selection.chunk;
+    net->chosen = selection.planner;
     net->planned = false;
-    st = msi_plan_make(&net->plan, choice.planner, &request);
+    st = msi_plan_make(&net->plan, selection.planner, &request);
     if (st != MST_OK) return msi_shm_fail(&op->host, st, -1, "out of memory");
     net->planned = !request.counts && !request.to;
-    net->question = question;
+    net->cost_input = cost_input;
     net->asked = comm->tuning->algo.of[request.kind];
     return MSI_MOVED;
 }

@@ -23,7 +23,7 @@ struct tune_point {
     const struct msi_planner *planner;
     int size;     /* in tune_sizes */
     size_t count; /* elements, as a request has them */
-    double amounts[MSI_PRICES];
+    double amounts[MSI_COST_TERMS];
     double samples[TUNE_ROUNDS_MOST];
     double seconds; /* the middle one of the samples */
 };
