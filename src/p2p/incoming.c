@@ -115,7 +115,7 @@ static struct msi_link *listen_to(struct msi_p2p *p2p, int peer) {
     struct msi_p2p_peer *p = &p2p->peers[peer];
     struct msi_link *in = msi_p2p_incoming(p2p, peer);
     if (p->listening && p->listening != in && p->head_in.data) {
-        msi_link_withdraw(p->listening, &p->head_in);
+        msi_link_cancel(p->listening, &p->head_in);
         p->head_in.data = NULL;
     }
     p->listening = in;

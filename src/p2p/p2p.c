@@ -115,17 +115,17 @@ bool msi_p2p_receive_now(struct msi_p2p *p2p, const struct msi_message *m) {
     if (m->peer < 0 || m->allocate) return false;
     const struct msi_p2p_peer *p = &p2p->peers[m->peer];
     struct msi_link *in = msi_p2p_incoming(p2p, m->peer);
-    if (!in || !in->ops->look || m->bytes > in->ops->look_most - MSI_MESSAGE_HEAD || !expects_nothing(p2p, p))
+    if (!in || !in->ops->peek || m->bytes > in->ops->peek_most - MSI_MESSAGE_HEAD || !expects_nothing(p2p, p))
         return false;
     size_t n;
-    const char *came = in->ops->look(in, &n);
+    const char *came = in->ops->peek(in, &n);
     bool oversubscribed = p2p->comm->oversubscribed; /* then the sender may need this processor */
     for (uint32_t i = oversubscribed ? YIELDS : msi_comm_spins(p2p->comm); !came && i > 0; i--) {
         if (oversubscribed)
             sched_yield();
         else
             msi_relax();
-        came = in->ops->look(in, &n);
+        came = in->ops->peek(in, &n);
     }
     if (!came || n < MSI_MESSAGE_HEAD) return false;
     uint64_t bytes;
@@ -135,7 +135,7 @@ bool msi_p2p_receive_now(struct msi_p2p *p2p, const struct msi_message *m) {
     bool wanted = tag == m->tag && dtype == m->dtype && bytes == m->bytes;
     if (!wanted || bytes > n - MSI_MESSAGE_HEAD) return false;
     if (bytes) memcpy(m->buf, came + MSI_MESSAGE_HEAD, bytes);
-    in->ops->drop(in, MSI_MESSAGE_HEAD + bytes);
+    in->ops->consume(in, MSI_MESSAGE_HEAD + bytes);
     if (m->sender) *m->sender = p2p->comm->hooks.global(p2p->comm->hooks.context, m->peer);
     return true;
 }
@@ -197,8 +197,8 @@ int msi_p2p_descriptors(const struct msi_p2p *p2p, struct pollfd *fds, int max) 
         struct pollfd out = {.fd = -1}, in = {.fd = -1};
         const struct msi_link *to = p->back ? p->in.link : p->out.link, *from = msi_p2p_incoming(p2p, r);
         out.fd = msi_wireup_descriptor(&p->out, &out.events);
-        if (to && !msi_list_empty(&to->sends)) out.fd = to->ops->descriptor(to, &out.events);
-        if (from && reads && (from != to || out.fd < 0)) in.fd = from->ops->descriptor(from, &in.events);
+        if (to && !msi_list_empty(&to->sends)) out.fd = msi_link_descriptor(to, &out.events);
+        if (from && reads && (from != to || out.fd < 0)) in.fd = msi_link_descriptor(from, &in.events);
         if (out.fd >= 0) fds[n++] = out;
         if (in.fd >= 0) fds[n++] = in;
     }
@@ -213,8 +213,8 @@ bool msi_p2p_withdraw(struct msi_p2p *p2p, struct mst_work *op) {
         struct msi_wireup *way = outgoing(&p2p->peers[m->peer]);
         struct msi_link *link = way->link;
         if (!link) return false; /* another message's end was its end */
-        bool untouched = msi_link_withdraw(link, &m->body_transfer);
-        untouched = msi_link_withdraw(link, &m->head_transfer) && untouched;
+        bool untouched = msi_link_cancel(link, &m->body_transfer);
+        untouched = msi_link_cancel(link, &m->head_transfer) && untouched;
         /* Nobody shall read the buffer any more, of which the other side may know. */
         if (!untouched && m->peer != p2p->comm->rank) hang_up(way);
         return untouched;

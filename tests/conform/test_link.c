@@ -176,7 +176,7 @@ static int left_after(size_t asked, size_t sent) {
     msi_link_receive(ends.end[1], &receive, in, asked);
     run_until_done(ends.end[1], NULL, &receive);
     for (int i = 0; i < 500; i++) advance(ends.end[1]);
-    assert_int_equal(ioctl(ends.end[1]->ops->descriptor(ends.end[1], &events), FIONREAD, &left), 0);
+    assert_int_equal(ioctl(msi_link_descriptor(ends.end[1], &events), FIONREAD, &left), 0);
     close_ends(&ends);
     return left;
 }
@@ -197,23 +197,23 @@ static void looked_at(struct ends *ends, const struct link_base *base, int fault
     struct msi_transfer send, receive;
     char out[100], rest[60];
     size_t n = 0;
-    if (!in->ops->look) return;
-    assert_null(in->ops->look(in, &n));
+    if (!in->ops->peek) return;
+    assert_null(in->ops->peek(in, &n));
     fill(out, sizeof out, 7, 0);
     msi_link_receive(in, &receive, rest, sizeof rest);
     msi_link_send(ends->end[0], &send, out, sizeof out);
     run_until_done(ends->end[0], NULL, &send);
-    const char *came = in->ops->look(in, &n);
+    const char *came = in->ops->peek(in, &n);
     assert_non_null(came);
-    assert_true(n == sizeof out && n <= in->ops->look_most);
+    assert_true(n == sizeof out && n <= in->ops->peek_most);
     check_bytes(came, n, 7, 0);
-    in->ops->drop(in, 10);
-    came = in->ops->look(in, &n);
+    in->ops->consume(in, 10);
+    came = in->ops->peek(in, &n);
     assert_true(came && n == sizeof out - 10);
-    in->ops->drop(in, 30);
+    in->ops->consume(in, 30);
     run_until_done(in, NULL, &receive);
     check_bytes(rest, sizeof rest, 7, 40);
-    assert_null(in->ops->look(in, &n));
+    assert_null(in->ops->peek(in, &n));
     assert_status(in->status, MST_OK);
 }
 
@@ -245,7 +245,7 @@ static void advance_when_ready(struct msi_link *const end[2]) {
     while (advance(end[0]) || advance(end[1])) {
     }
     if (!msi_link_busy(end[0]) && !msi_link_busy(end[1])) return;
-    for (int i = 0; i < 2; i++) ask[i].fd = end[i]->ops->descriptor(end[i], &ask[i].events);
+    for (int i = 0; i < 2; i++) ask[i].fd = msi_link_descriptor(end[i], &ask[i].events);
     assert_true(ask[0].fd >= 0 && ask[1].fd >= 0);
     assert_true(poll(ask, 2, LIMIT_MS) > 0);
     for (int i = 0; i < 2; i++)
@@ -278,7 +278,7 @@ static void a_link_in_memory_has_no_descriptor(void **state) {
         struct ends ends;
         short events;
         open_ends(&link_bases[i], 0, &ends);
-        assert_int_equal(ends.end[0]->ops->descriptor(ends.end[0], &events), -1);
+        assert_int_equal(msi_link_descriptor(ends.end[0], &events), -1);
         close_ends(&ends);
     }
 }
@@ -459,9 +459,9 @@ static void trials_are_judged_by_their_best(void **state) {
     assert_int_equal(msi_cma_class(4 * MSI_CMA_FROM), 1);
     assert_int_equal(msi_cma_class(SIZE_MAX), MSI_CMA_CLASSES - 1);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(msi_cma_judge(&trials, 2, i % 2, 1000, 100 + i), MSI_CMA_UNDECIDED);
-    assert_int_equal(msi_cma_judge(&trials, 2, true, 1000, 50), MSI_CMA_PULLED);
-    assert_int_equal(msi_cma_judge(&trials, 2, false, 1000, 0), MSI_CMA_STAGED);
+        assert_int_equal(msi_cma_add_trial(&trials, 2, i % 2, 1000, 100 + i), MSI_CMA_UNDECIDED);
+    assert_int_equal(msi_cma_add_trial(&trials, 2, true, 1000, 50), MSI_CMA_FASTER);
+    assert_int_equal(msi_cma_add_trial(&trials, 2, false, 1000, 0), MSI_CMA_SLOWER);
 }
 
 static void a_misplaced_shm_link_is_refused(void **state) {

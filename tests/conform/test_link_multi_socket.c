@@ -70,7 +70,7 @@ static void bytes_that_overtake_others_wait_for_them(void **state) {
     msi_link_receive(half.bundle, &second, in + UNIT, UNIT);
     assert_int_equal(msi_send(half.fds[1], out + UNIT, UNIT), UNIT);
     struct pollfd ask = {.events = 0};
-    ask.fd = half.bundle->ops->descriptor(half.bundle, &ask.events);
+    ask.fd = msi_link_descriptor(half.bundle, &ask.events);
     for (int i = 0; i < 1000; i++) advance(half.bundle);
     assert_true(first.done == 0 && second.done == 0);
     assert_int_equal(poll(&ask, 1, 0), 0); /* it is not woken again for what it has */
@@ -131,9 +131,9 @@ static void what_has_not_begun_can_be_withdrawn(void **state) {
     for (int i = 0; i < 200; i++) advance(half.bundle);
     assert_true(sends[0].done > 0 && sends[SENDS - 1].done == 0);
     assert_false(msi_transfer_done(&sends[SENDS - 2]));
-    assert_true(msi_link_withdraw(half.bundle, &sends[SENDS - 2]));
+    assert_true(msi_link_cancel(half.bundle, &sends[SENDS - 2]));
     for (int i = 0; i < 50; i++) advance(half.bundle);
-    assert_true(msi_link_withdraw(half.bundle, &sends[SENDS - 1]));
+    assert_true(msi_link_cancel(half.bundle, &sends[SENDS - 1]));
     msi_link_send(half.bundle, &last, "end", 3);
     for (size_t at = 0, total = (size_t)(SENDS - 2) * EACH; at < total; units++) {
         size_t n = total - at < UNIT ? total - at : UNIT;
@@ -163,9 +163,9 @@ static void what_has_begun_cannot(void **state) {
     msi_link_receive(half.bundle, &receive, in, 3 * UNIT);
     assert_int_equal(msi_send(half.fds[2], out, 1), 1); /* nothing is counted yet, but something has come */
     for (int i = 0; i < 100; i++) advance(half.bundle);
-    assert_false(msi_link_withdraw(half.bundle, &send));
+    assert_false(msi_link_cancel(half.bundle, &send));
     assert_int_equal(receive.done, 0);
-    assert_false(msi_link_withdraw(half.bundle, &receive));
+    assert_false(msi_link_cancel(half.bundle, &receive));
     free(data);
     close_half(&half);
 }

@@ -289,8 +289,8 @@ bool msi_net_overhear(struct msi_net *net, struct mst_work *op) {
         if (r < net->comm->rank && !p->sends && !p->way.open)
             msi_wireup_answer(net->comm, r, MSI_COLLECTIVES, &p->way); /* it may have called in vain so far */
         struct msi_link *link = p->way.link;
-        if (!link || !link->ops->look || !msi_list_empty(&link->receives)) continue;
-        const char *bytes = link->ops->look(link, &n);
+        if (!link || !link->ops->peek || !msi_list_empty(&link->receives)) continue;
+        const char *bytes = link->ops->peek(link, &n);
         if (!bytes || n < HEAD_BYTES) continue;
         memcpy(p->head_in, bytes, HEAD_BYTES);
         struct msi_reader reader = msi_reader(p->head_in, sizeof p->head_in);
@@ -361,7 +361,7 @@ int msi_net_descriptors(const struct msi_net *net, struct pollfd *fds) {
         const struct msi_wireup *way = &net->peers[r].way;
         struct pollfd fd = {.fd = -1};
         if (way->link && msi_link_busy(way->link))
-            fd.fd = way->link->ops->descriptor(way->link, &fd.events);
+            fd.fd = msi_link_descriptor(way->link, &fd.events);
         else
             fd.fd = msi_wireup_descriptor(way, &fd.events);
         if (fd.fd >= 0) fds[n++] = fd;

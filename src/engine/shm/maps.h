@@ -14,6 +14,6 @@ struct msi_maps *msi_maps_new(int ranks);
 void msi_maps_free(struct msi_maps *maps);
 
 /* The address of len bytes that lie skip behind where; NULL if they cannot be mapped or lie outside their piece. */
-void *msi_maps_find(void *maps, int rank, const struct msi_where *where, size_t skip, size_t len);
+void *msi_maps_find(void *maps, int rank, const struct msi_arena_ref *where, size_t skip, size_t len);
 
 #endif

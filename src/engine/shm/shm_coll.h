@@ -84,11 +84,11 @@ struct msi_shm_coll {
     const void **sources; /* room for a pointer per rank */
     void **targets;       /* likewise */
     /* Gives the address of another rank's memory; NULL if it cannot be mapped. */
-    void *(*map)(void *context, int rank, const struct msi_where *where, size_t skip, size_t len);
+    void *(*map)(void *context, int rank, const struct msi_arena_ref *where, size_t skip, size_t len);
     void *context;
 
     /* Where in (and for a large all_reduce out) lie, if the others may use them in place until the operation is over. */
-    struct msi_where in_where, out_where;
+    struct msi_arena_ref in_where, out_where;
 
     /* How far it is. */
     uint64_t seq;
