@@ -1,6 +1,6 @@
 /*
- * end.c - the end of an engine. Communicators are ended on a thread of their own, which is left alone if it takes too long: NCCL may
- * wait for ranks that are gone, and close must return.
+ * close.c - aborts and closes an engine. A separate thread destroys the communicators and is abandoned if it
+ * takes too long: NCCL may wait for dead ranks, and close must return.
  */
 #include "engine.h"
 
@@ -11,126 +11,129 @@
 
 enum { END_LIMIT_MS = 10000 };
 
-/* Freed by the last of the two that hold it: the thread, and who waits for it. */
-struct ending {
+/* Shared by the thread and the waiting caller; the last holder frees it. */
+struct teardown {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool over;
+    bool done;
     atomic_int holders;
     int device;
     bool abort;
     size_t n;
     struct {
         mnc_comm comm;
-        mnc_result result; /* of finalizing it */
-        bool final;
-    } ends[]; /* those that block behind those that do not */
+        mnc_result result; /* of ncclCommFinalize */
+        bool finalized;
+    } comms[]; /* nonblocking communicators first */
 };
 
-static void let_go(struct ending *ending) {
-    if (atomic_fetch_sub_explicit(&ending->holders, 1, memory_order_acq_rel) != 1) return; /* meets itself */
-    pthread_cond_destroy(&ending->changed);
-    pthread_mutex_destroy(&ending->lock);
-    free(ending);
+static void release(struct teardown *teardown) {
+    if (atomic_fetch_sub_explicit(&teardown->holders, 1, memory_order_acq_rel) != 1)
+        return; /* pairs with itself */
+    pthread_cond_destroy(&teardown->changed);
+    pthread_mutex_destroy(&teardown->lock);
+    free(teardown);
 }
 
 static bool is_fine(mnc_result result) {
     return result == MNC_SUCCESS || result == MNC_IN_PROGRESS;
 }
 
-/* Until NCCL is through with it; false: it failed. */
+/* Waits until the communicator is finalized. Returns false on failure. */
 static bool await_final(mnc_comm comm, mnc_result result) {
     mnc_result state = MNC_SUCCESS;
     for (unsigned round = 1000; is_fine(result); round++) {
         result = mnc_nccl.CommGetAsyncError(comm, &state);
         if (result != MNC_SUCCESS || state != MNC_IN_PROGRESS) break;
-        mnc_nap(round);
+        mnc_backoff(round);
     }
     return result == MNC_SUCCESS && state == MNC_SUCCESS;
 }
 
 /*
- * What was sent must have left before the communicator does: others may still be receiving it. All are told before one is waited for,
- * since ranks may have them in different orders.
+ * Completes all sends: other ranks may still be receiving. Starts to finalize all communicators before it
+ * waits for one, because ranks may have them in different orders.
  */
-static void finalize(struct ending *ending) {
-    for (size_t i = 0; i < ending->n; i++)
-        ending->ends[i].result = mnc_nccl.CommFinalize(ending->ends[i].comm);
-    for (size_t i = 0; i < ending->n; i++)
-        ending->ends[i].final = await_final(ending->ends[i].comm, ending->ends[i].result);
+static void finalize(struct teardown *teardown) {
+    for (size_t i = 0; i < teardown->n; i++)
+        teardown->comms[i].result = mnc_nccl.CommFinalize(teardown->comms[i].comm);
+    for (size_t i = 0; i < teardown->n; i++)
+        teardown->comms[i].finalized = await_final(teardown->comms[i].comm, teardown->comms[i].result);
 }
 
 static void *end_comms(void *argument) {
-    struct ending *ending = argument;
-    mnc_cuda.SetDevice(ending->device);
-    if (!ending->abort) finalize(ending);
-    for (size_t i = 0; i < ending->n; i++) {
-        if (ending->ends[i].final)
-            mnc_nccl.CommDestroy(ending->ends[i].comm);
+    struct teardown *teardown = argument;
+    mnc_cuda.SetDevice(teardown->device);
+    if (!teardown->abort) finalize(teardown);
+    for (size_t i = 0; i < teardown->n; i++) {
+        if (teardown->comms[i].finalized)
+            mnc_nccl.CommDestroy(teardown->comms[i].comm);
         else
-            mnc_nccl.CommAbort(ending->ends[i].comm);
+            mnc_nccl.CommAbort(teardown->comms[i].comm);
     }
-    pthread_mutex_lock(&ending->lock);
-    ending->over = true;
-    pthread_cond_signal(&ending->changed);
-    pthread_mutex_unlock(&ending->lock);
-    let_go(ending);
+    pthread_mutex_lock(&teardown->lock);
+    teardown->done = true;
+    pthread_cond_signal(&teardown->changed);
+    pthread_mutex_unlock(&teardown->lock);
+    release(teardown);
     return NULL;
 }
 
-static struct ending *new_ending(mst_backend_engine *engine, bool abort) {
+static struct teardown *new_teardown(mst_backend_engine *engine, bool abort) {
     size_t n = 2;
-    for (struct mnc_lane *lane = engine->lanes; lane; lane = lane->next) n++;
-    struct ending *ending = calloc(1, sizeof *ending + n * sizeof *ending->ends);
-    if (!ending) return NULL;
+    for (struct mnc_channel *channel = engine->p2p_channels; channel; channel = channel->next) n++;
+    struct teardown *teardown = calloc(1, sizeof *teardown + n * sizeof *teardown->comms);
+    if (!teardown) return NULL;
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&ending->changed, &clock);
+    pthread_cond_init(&teardown->changed, &clock);
     pthread_condattr_destroy(&clock);
-    pthread_mutex_init(&ending->lock, NULL);
-    atomic_init(&ending->holders, 2);
-    ending->abort = abort;
-    ending->device = engine->device;
-    for (struct mnc_lane *lane = engine->lanes; lane; lane = lane->next)
-        if (lane->comm) ending->ends[ending->n++].comm = lane->comm;
-    if (engine->patient) ending->ends[ending->n++].comm = engine->patient;
-    if (engine->direct) ending->ends[ending->n++].comm = engine->direct;
-    return ending;
+    pthread_mutex_init(&teardown->lock, NULL);
+    atomic_init(&teardown->holders, 2);
+    teardown->abort = abort;
+    teardown->device = engine->device;
+    for (struct mnc_channel *channel = engine->p2p_channels; channel; channel = channel->next)
+        if (channel->comm) teardown->comms[teardown->n++].comm = channel->comm;
+    if (engine->nonblocking) teardown->comms[teardown->n++].comm = engine->nonblocking;
+    if (engine->blocking) teardown->comms[teardown->n++].comm = engine->blocking;
+    return teardown;
 }
 
-/* False: it was not over in time. */
-static bool await_end(struct ending *ending) {
+/* Returns false if the thread has not finished in time. */
+static bool await_end(struct teardown *teardown) {
     int64_t deadline = mnc_now() + END_LIMIT_MS * MNC_MS;
     struct timespec until = {(time_t)(deadline / (1000 * MNC_MS)), (long)(deadline % (1000 * MNC_MS))};
     int error = 0;
-    pthread_mutex_lock(&ending->lock);
-    while (!ending->over && !error) error = pthread_cond_timedwait(&ending->changed, &ending->lock, &until);
-    bool over = ending->over;
-    pthread_mutex_unlock(&ending->lock);
-    let_go(ending);
-    return over;
+    pthread_mutex_lock(&teardown->lock);
+    while (!teardown->done && !error)
+        error = pthread_cond_timedwait(&teardown->changed, &teardown->lock, &until);
+    bool done = teardown->done;
+    pthread_mutex_unlock(&teardown->lock);
+    release(teardown);
+    return done;
 }
 
-/* False: communicators are left behind, and with them what they may still use. */
+/* Returns false if communicators were abandoned; the memory that they may use must not be freed then. */
 static bool end_engine(mst_backend_engine *engine, bool abort) {
     pthread_t thread;
-    if (engine->ended) return !engine->left_behind;
+    if (engine->ended) return !engine->abandoned;
     engine->ended = true;
-    struct ending *ending = new_ending(engine, abort);
-    if (ending && !pthread_create(&thread, NULL, end_comms, ending)) {
+    struct teardown *teardown = new_teardown(engine, abort);
+    if (teardown && !pthread_create(&thread, NULL, end_comms, teardown)) {
         pthread_detach(thread);
-        if (await_end(ending)) return true;
-    } else if (ending) {
-        let_go(ending);
-        let_go(ending);
+        if (await_end(teardown)) return true;
+    } else if (teardown) {
+        release(teardown);
+        release(teardown);
     }
-    engine->left_behind = true;
-    engine->host->log(engine->host, 'W', "NCCL did not end its communicators in time; they are left behind");
+    engine->abandoned = true;
+    engine->host->log(engine->host, 'W',
+                      "NCCL did not destroy its communicators in time; they are abandoned");
     return false;
 }
 
-static bool is_under_way(const mst_backend_engine *engine) {
+static bool has_jobs(const mst_backend_engine *engine) {
     for (const struct mnc_job *job = engine->all; job; job = job->older)
         if (job->op) return true;
     return false;
@@ -152,10 +155,11 @@ static void free_jobs(mst_backend_engine *engine) {
     }
 }
 
-/* What waits for the whole device, as to free memory does, is left out where kernels may hang. */
-static void free_device_things(mst_backend_engine *engine) {
+/* Not called if kernels may hang: cudaFree waits for the whole device. */
+static void free_device_resources(mst_backend_engine *engine) {
     if (engine->main.stream) mnc_cuda.StreamDestroy(engine->main.stream);
-    for (struct mnc_lane *lane = engine->lanes; lane; lane = lane->next) mnc_cuda.StreamDestroy(lane->stream);
+    for (struct mnc_channel *channel = engine->p2p_channels; channel; channel = channel->next)
+        mnc_cuda.StreamDestroy(channel->stream);
     free_jobs(engine);
     if (engine->order) mnc_cuda.EventDestroy(engine->order);
     mnc_blocks_end(engine);
@@ -163,13 +167,13 @@ static void free_device_things(mst_backend_engine *engine) {
 }
 
 void mnc_close(mst_backend_engine *engine) {
-    bool abort = engine->failed || is_under_way(engine);
+    bool abort = engine->failed || has_jobs(engine);
     mnc_use_device(engine);
     if (!abort) mnc_premul_end(engine);
-    if (end_engine(engine, abort)) free_device_things(engine);
-    for (struct mnc_lane *lane; (lane = engine->lanes);) {
-        engine->lanes = lane->next;
-        free(lane);
+    if (end_engine(engine, abort)) free_device_resources(engine);
+    for (struct mnc_channel *channel; (channel = engine->p2p_channels);) {
+        engine->p2p_channels = channel->next;
+        free(channel);
     }
     free(engine);
 }

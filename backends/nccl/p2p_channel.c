@@ -1,8 +1,10 @@
 /*
- * lane.c - where messages between two ranks run: for each pair and direction a communicator of the two, in which the sender is rank 0,
- * and a stream, so that a message waits only for those that were begun before it in its own lane.
+ * p2p_channel.c - channels for messages between two ranks: for each pair and direction a communicator of the
+ * two ranks, in which the sender is rank 0, and a stream. A message waits only for earlier messages of its
+ * channel.
  *
- * The sender makes the id and leaves it in the store under "lane SENDER-RECEIVER"; the receiver asks for it now and then.
+ * The sender publishes the unique id in the store under "p2p SENDER-RECEIVER". The receiver polls the store
+ * for it.
  */
 #include "engine.h"
 
@@ -10,89 +12,92 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ASK_EVERY_MS = 2 }; /* the store, for an id that is not there yet; each time for half as long */
+enum { ASK_EVERY_MS = 2 }; /* poll interval of the store; each get waits for half of it */
 
-static struct mnc_lane *new_lane(mst_backend_engine *engine, const mst_backend_op *op) {
-    struct mnc_lane *lane = calloc(1, sizeof *lane);
-    if (!lane) return NULL;
-    *lane = (struct mnc_lane){.engine = engine,
-                              .next = engine->lanes,
-                              .peer = op->peer,
-                              .sends = op->kind == MST_KIND_SEND,
-                              .own = op->tag != 0};
-    if (mnc_cuda.StreamCreateWithFlags(&lane->stream, MNC_STREAM_NON_BLOCKING) != MNC_CUDA_OK) {
-        free(lane);
+static struct mnc_channel *new_channel(mst_backend_engine *engine, const mst_backend_op *op) {
+    struct mnc_channel *channel = calloc(1, sizeof *channel);
+    if (!channel) return NULL;
+    *channel = (struct mnc_channel){.engine = engine,
+                                    .next = engine->p2p_channels,
+                                    .peer = op->peer,
+                                    .sends = op->kind == MST_KIND_SEND,
+                                    .own = op->tag != 0};
+    if (mnc_cuda.StreamCreateWithFlags(&channel->stream, MNC_STREAM_NON_BLOCKING) != MNC_CUDA_OK) {
+        free(channel);
         return NULL;
     }
-    engine->lanes = lane;
-    return lane;
+    engine->p2p_channels = channel;
+    return channel;
 }
 
-/* NULL for messages to oneself. */
-mst_status mnc_lane_of(mst_backend_engine *engine, const mst_backend_op *op, struct mnc_lane **lane) {
+/* *channel is NULL for messages of a rank to itself. */
+mst_status mnc_channel_of(mst_backend_engine *engine, const mst_backend_op *op,
+                          struct mnc_channel **channel) {
     bool sends = op->kind == MST_KIND_SEND;
-    *lane = &engine->main;
+    *channel = &engine->main;
     if (!sends && op->kind != MST_KIND_RECV) return MST_OK;
-    *lane = NULL;
+    *channel = NULL;
     if (op->peer == engine->host->rank) return MST_OK;
-    for (*lane = engine->lanes; *lane; *lane = (*lane)->next)
-        if ((*lane)->peer == op->peer && (*lane)->sends == sends && (*lane)->own == (op->tag != 0))
+    for (*channel = engine->p2p_channels; *channel; *channel = (*channel)->next)
+        if ((*channel)->peer == op->peer && (*channel)->sends == sends && (*channel)->own == (op->tag != 0))
             return MST_OK;
-    *lane = new_lane(engine, op);
-    return *lane ? MST_OK
-                 : engine->host->fail(engine->host, MST_ERR_MEMORY, -1, NULL,
-                                      "no memory or no CUDA stream for messages to another rank");
+    *channel = new_channel(engine, op);
+    return *channel ? MST_OK
+                    : engine->host->fail(engine->host, MST_ERR_MEMORY, -1, NULL,
+                                         "out of memory or CUDA streams for messages to another rank");
 }
 
-static void lane_key(const struct mnc_lane *lane, char key[64]) {
-    int me = lane->engine->host->rank;
-    snprintf(key, 64, "lane %d-%d%s", lane->sends ? me : lane->peer, lane->sends ? lane->peer : me,
-             lane->own ? " own" : "");
+static void channel_key(const struct mnc_channel *channel, char key[64]) {
+    int me = channel->engine->host->rank;
+    snprintf(key, 64, "p2p %d-%d%s", channel->sends ? me : channel->peer, channel->sends ? channel->peer : me,
+             channel->own ? " own" : "");
 }
 
-static mst_status begin_comm(struct mnc_lane *lane, const mnc_id *id) {
+static mst_status begin_comm(struct mnc_channel *channel, const mnc_id *id) {
     mnc_config config = mnc_make_config(false);
-    mnc_result result = mnc_nccl.CommInitRankConfig(&lane->comm, 2, *id, lane->sends ? 0 : 1, &config);
+    mnc_result result = mnc_nccl.CommInitRankConfig(&channel->comm, 2, *id, channel->sends ? 0 : 1, &config);
     if (result != MNC_SUCCESS && result != MNC_IN_PROGRESS)
-        return mnc_fail_nccl(lane->engine, lane->comm, result, "connecting two ranks for messages");
-    lane->state = MNC_LANE_JOINING;
+        return mnc_fail_nccl(channel->engine, channel->comm, result, "connecting two ranks for messages");
+    channel->state = MNC_CHANNEL_CONNECTING;
     return MST_OK;
 }
 
-static mst_status offer(struct mnc_lane *lane) {
-    const mst_backend_host *host = lane->engine->host;
+static mst_status publish_id(struct mnc_channel *channel) {
+    const mst_backend_host *host = channel->engine->host;
     char key[64];
     mnc_id id;
-    lane_key(lane, key);
+    channel_key(channel, key);
     mnc_result result = mnc_nccl.GetUniqueId(&id);
-    if (result != MNC_SUCCESS) return mnc_fail_nccl(lane->engine, NULL, result, "ncclGetUniqueId");
+    if (result != MNC_SUCCESS) return mnc_fail_nccl(channel->engine, NULL, result, "ncclGetUniqueId");
     mst_status st = host->set(host, key, &id, sizeof id);
-    return st == MST_OK ? begin_comm(lane, &id) : st;
+    return st == MST_OK ? begin_comm(channel, &id) : st;
 }
 
-static mst_status ask(struct mnc_lane *lane) {
-    const mst_backend_host *host = lane->engine->host;
+static mst_status fetch_id(struct mnc_channel *channel) {
+    const mst_backend_host *host = channel->engine->host;
     int64_t now = mnc_now();
     char key[64];
     mst_bytes value = {0};
     mnc_id id;
-    if (now - lane->asked < ASK_EVERY_MS * MNC_MS) return MST_OK;
-    lane_key(lane, key);
+    if (now - channel->asked < ASK_EVERY_MS * MNC_MS) return MST_OK;
+    channel_key(channel, key);
     mst_status st = host->get(host, key, now + ASK_EVERY_MS * MNC_MS / 2, &value);
-    lane->asked = mnc_now();
+    channel->asked = mnc_now();
     if (st == MST_ERR_TIMEOUT || st == MST_ERR_NOT_FOUND) return MST_OK;
     if (st != MST_OK) return st;
     bool fits = value.len == sizeof id;
     if (fits) memcpy(&id, value.data, sizeof id);
     free(value.data);
-    if (fits) return begin_comm(lane, &id);
-    return host->fail(host, MST_ERR_PROTOCOL, lane->peer, NULL, "the id of a lane of messages is malformed");
+    if (fits) return begin_comm(channel, &id);
+    return host->fail(host, MST_ERR_PROTOCOL, channel->peer, NULL,
+                      "the NCCL id of a message channel is malformed");
 }
 
-mst_status mnc_lane_join(struct mnc_lane *lane) {
+mst_status mnc_channel_connect(struct mnc_channel *channel) {
     bool busy = false;
-    if (lane->state == MNC_LANE_NEW) return lane->sends ? offer(lane) : ask(lane);
-    mst_status st = mnc_look(lane->engine, lane->comm, "connecting two ranks for messages", &busy);
-    if (st == MST_OK && !busy) lane->state = MNC_LANE_READY;
+    if (channel->state == MNC_CHANNEL_NEW) return channel->sends ? publish_id(channel) : fetch_id(channel);
+    mst_status st =
+        mnc_check_comm(channel->engine, channel->comm, "connecting two ranks for messages", &busy);
+    if (st == MST_OK && !busy) channel->state = MNC_CHANNEL_READY;
     return st;
 }
