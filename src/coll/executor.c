@@ -137,10 +137,7 @@ static bool start_ready(struct msi_exec *e) {
     return any;
 }
 
-/*
- * Completes the messages of one direction in order. Returns the first posted one that is not done, or
- * MSI_NO_STEP.
- */
+/* Completes messages of one direction in order. Returns the first that is posted and not done, if any. */
 static uint32_t complete_in_order(struct msi_exec *e, uint32_t step) {
     while (msi_transfer_done(&e->transfers[step])) {
         uint32_t next = e->run.plan->steps[step].chain;

@@ -1,7 +1,4 @@
-/*
- * hazard.c - see hazard.h. Reader lists grow at the head, so segments that were split share the tail of their
- * list.
- */
+/* hazard.c - see hazard.h. Reader lists grow at the head, so split segments share the tail of their list. */
 #include "coll/hazard.h"
 
 #include <stdlib.h>
@@ -10,16 +7,16 @@
 bool msi_grow(void *array, size_t *cap, size_t n, size_t size, bool *failed) {
     if (n <= *cap) return true;
     void *old, *grown;
-    size_t room = *cap ? *cap : 32;
-    while (room < n) room *= 2;
+    size_t capacity = *cap ? *cap : 32;
+    while (capacity < n) capacity *= 2;
     memcpy(&old, array, sizeof old);
-    grown = room <= SIZE_MAX / size ? realloc(old, room * size) : NULL;
+    grown = capacity <= SIZE_MAX / size ? realloc(old, capacity * size) : NULL;
     if (!grown) {
         *failed = true;
         return false;
     }
     memcpy(array, &grown, sizeof grown);
-    *cap = room;
+    *cap = capacity;
     return true;
 }
 

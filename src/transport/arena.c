@@ -70,10 +70,7 @@ static struct table *table_with(const struct table *old, const struct msi_segmen
     return made;
 }
 
-/*
- * Pairs with msi_arena_find by sequential consistency: either it sees the new table, or this sees it in
- * readers.
- */
+/* Pairs with msi_arena_find: either it sees the new table, or this sees it in readers. */
 static void replace(struct table *old, struct table *made) {
     atomic_store_explicit(&current, made, memory_order_seq_cst);
     if (old) {

@@ -12,10 +12,7 @@
 
 #include "transport/link.h"
 
-/*
- * Measured: with a smaller unit, a message of that size takes up to 50 % longer if nothing limits a
- * connection.
- */
+/* Measured: with a smaller unit, a message of that size takes up to 50 % longer on a fast network. */
 enum { MSI_MULTI_SOCKET_MOST = 16, MSI_MULTI_SOCKET_UNIT = 256 << 10 };
 
 /* Takes ownership of the links on success. Both sides pass them in the same order and with the same unit. */

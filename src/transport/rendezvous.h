@@ -50,10 +50,7 @@ struct msi_rendezvous {
 
 void msi_rendezvous_set(struct msi_rendezvous *rendezvous, enum msi_cma_mode mode);
 
-/*
- * Publishes the token, and checks whether the peer's memory is readable once the peer has published its
- * token.
- */
+/* Publishes the token; once the peer has published its own, checks whether its memory is readable. */
 void msi_rendezvous_try(struct msi_rendezvous *rendezvous);
 
 /* Should this send use a rendezvous? */

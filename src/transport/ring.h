@@ -101,10 +101,7 @@ static inline bool msi_ring_has_room(const struct msi_ring_out *out) {
 
 /* The number of cells that the receiver has reported as emptied. */
 static inline uint64_t msi_ring_emptied(const struct msi_ring_out *out) {
-    /*
-     * Acquires what msi_ring_close released: the receiver has read these cells and the buffers that they
-     * offered.
-     */
+    /* Acquires what msi_ring_close released: the receiver has read these cells and offered buffers. */
     return atomic_load_explicit(&out->ring->emptied, memory_order_seq_cst);
 }
 

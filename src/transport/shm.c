@@ -120,21 +120,21 @@ static bool open_cell(struct shm *shm) {
     shm->in_peer =
         len == (MSI_CELL_RENDEZVOUS | sizeof(struct msi_rendezvous_offer)) && shm->rendezvous.tried;
     if (shm->in_peer) {
-        struct msi_rendezvous_offer loan;
-        memcpy(&loan, cell->bytes, sizeof loan);
-        shm->from = loan.from;
-        shm->len = loan.bytes;
+        struct msi_rendezvous_offer offer;
+        memcpy(&offer, cell->bytes, sizeof offer);
+        shm->from = offer.from;
+        shm->len = offer.bytes;
     } else if (len <= MSI_CELL_BYTES) {
         shm->len = len;
     }
     shm->at = 0;
     if (shm->len) return true;
-    msi_link_fail(&shm->link, MST_ERR_PROTOCOL, "a cell of %u bytes, where %d is the limit", len,
+    msi_link_fail(&shm->link, MST_ERR_PROTOCOL, "the peer sent a cell of %u bytes; the limit is %d", len,
                   MSI_CELL_BYTES);
     return false;
 }
 
-/* The bytes of the open cell that are still to be taken. */
+/* The unread bytes of the open cell. */
 static const char *bytes_left(const struct shm *shm) {
     return msi_cell_bytes(&shm->in.ring->cells[shm->in.next], shm->len) + shm->at;
 }

@@ -96,8 +96,8 @@ static inline bool open_shm(struct ends *ends) {
     return true;
 }
 
-/* The same, with large messages pulled out of the sender's memory wherever that is allowed. */
-static inline bool open_pulled(struct ends *ends) {
+/* The same, with large messages read from the sender's memory, if the system allows it. */
+static inline bool open_cma(struct ends *ends) {
     open_shm(ends);
     for (int i = 0; i < 2; i++) msi_link_shm_cma(ends->end[i], MSI_CMA_MODE_ALWAYS);
     return true;
@@ -117,14 +117,14 @@ static inline bool open_wide(struct ends *ends) {
 static inline bool connect_sockets(const char *host, int fds[2]) {
     struct msi_address address = {.port = 0};
     struct msi_wait wait = {msi_deadline(LIMIT_MS), NULL};
-    int door;
+    int listening;
     snprintf(address.host, sizeof address.host, "%s", host);
-    if (msi_listen(&address, &door, &address.port) != MST_OK) return false;
+    if (msi_listen(&address, &listening, &address.port) != MST_OK) return false;
     assert_ok(msi_connect(&address, false, &wait, &fds[0]));
-    fds[1] = accept4(door, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    fds[1] = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     assert_true(fds[1] >= 0);
     msi_socket_tune(fds[1]);
-    close(door);
+    close(listening);
     return true;
 }
 
@@ -188,7 +188,7 @@ static const struct link_base link_bases[] = {
     {"shm", open_shm, true},
     {"tcp over IPv4", open_tcp4, true},
     {"tcp over IPv6", open_tcp6, true},
-    {"shm, pulled", open_pulled, true},
+    {"shm, CMA", open_cma, true},
     {"shm, wide", open_wide, true},
     {"multi_socket", open_several, true},
     {"multi_socket of short units", open_multi_socket_fine, true},

@@ -158,7 +158,7 @@ static void take_four_of_ten(struct ends *ends, const struct link_base *base, in
     run_until_done(ends->end[0], ends->end[1], &send);
 }
 
-static void nothing_is_taken_that_nobody_asked_for(void **state) {
+static void nothing_is_received_without_a_posted_receive(void **state) {
     (void)state;
     over_all(take_four_of_ten, true);
 }
@@ -190,7 +190,7 @@ static void tcp_reads_little_further_than_posted(void **state) {
 }
 
 /* Past the queue and through it in turn, with a receive waiting that has not begun. */
-static void looked_at(struct ends *ends, const struct link_base *base, int fault) {
+static void peeked_at(struct ends *ends, const struct link_base *base, int fault) {
     (void)base;
     (void)fault;
     struct msi_link *in = ends->end[1];
@@ -219,7 +219,7 @@ static void looked_at(struct ends *ends, const struct link_base *base, int fault
 
 static void what_has_come_can_be_looked_at(void **state) {
     (void)state;
-    over_all(looked_at, false);
+    over_all(peeked_at, false);
 }
 
 static void empty_transfers(struct ends *ends, const struct link_base *base, int fault) {
@@ -342,16 +342,16 @@ static uint64_t cells_for(const struct ends *ends, size_t bytes) {
     return cells_used(ends) - before;
 }
 
-static bool can_pull(void) {
+static bool can_cma(void) {
     int64_t from = 7, to = 0;
     return msi_cma_read((int)getpid(), (uintptr_t)&from, &to, sizeof to) && to == 7;
 }
 
-static void a_large_message_is_pulled_where_that_is_allowed(void **state) {
+static void a_large_message_uses_cma_if_allowed(void **state) {
     (void)state;
     struct ends ends;
-    if (!can_pull()) skip();
-    assert_true(open_pulled(&ends));
+    if (!can_cma()) skip();
+    assert_true(open_cma(&ends));
     for (int i = 0; i < 2; i++) cells_for(&ends, 1); /* each side learns that the other can */
     assert_int_equal(cells_for(&ends, 1 << 20), 1);
     assert_int_equal(cells_for(&ends, MSI_CMA_FROM), 1);
@@ -360,7 +360,7 @@ static void a_large_message_is_pulled_where_that_is_allowed(void **state) {
 }
 
 /* A container may forbid it: then everything goes through cells. */
-static void a_large_message_goes_through_cells_where_pulling_is_forbidden(void **state) {
+static void a_large_message_uses_cells_if_cma_is_forbidden(void **state) {
     (void)state;
     pid_t pid = fork();
     if (pid == 0) {
@@ -375,7 +375,7 @@ static void a_large_message_goes_through_cells_where_pulling_is_forbidden(void *
             _exit(77);
         struct ends ends;
         bool through_cells =
-            !can_pull() && open_pulled(&ends) && cells_for(&ends, 2) < 2 && cells_for(&ends, 1 << 20) > 1;
+            !can_cma() && open_cma(&ends) && cells_for(&ends, 2) < 2 && cells_for(&ends, 1 << 20) > 1;
         _exit(through_cells ? 0 : 1);
     }
     int status;
@@ -437,12 +437,12 @@ static void small_messages_keep_to_the_first_cells(void **state) {
 static void what_is_faster_is_found_out(void **state) {
     (void)state;
     struct ends ends;
-    if (!can_pull()) skip();
+    if (!can_cma()) skip();
     assert_true(open_ends(&link_bases[1], 0, &ends));
     for (int i = 0; i < 2; i++) cells_for(&ends, 1);
-    int pulled = 0, last = -1;
-    for (int i = 0; i < 6; i++) pulled += cells_for(&ends, 1 << 20) <= 2;
-    assert_int_equal(pulled, 3);
+    int by_cma = 0, last = -1;
+    for (int i = 0; i < 6; i++) by_cma += cells_for(&ends, 1 << 20) <= 2;
+    assert_int_equal(by_cma, 3);
     for (int i = 0; i < 6; i++) {
         int now = cells_for(&ends, 1 << 20) <= 2;
         assert_true(last < 0 || now == last);
@@ -451,7 +451,7 @@ static void what_is_faster_is_found_out(void **state) {
     close_ends(&ends);
 }
 
-static void trials_are_judged_by_their_best(void **state) {
+static void the_best_trial_decides(void **state) {
     (void)state;
     struct msi_cma_trials trials = {0};
     assert_int_equal(msi_cma_class(MSI_CMA_FROM - 1), -1);
@@ -464,7 +464,7 @@ static void trials_are_judged_by_their_best(void **state) {
     assert_int_equal(msi_cma_add_trial(&trials, 2, false, 1000, 0), MSI_CMA_SLOWER);
 }
 
-static void a_misplaced_shm_link_is_refused(void **state) {
+static void misaligned_shm_memory_is_refused(void **state) {
     (void)state;
     static _Alignas(128) char memory[256];
     struct msi_link *link = NULL;
@@ -478,20 +478,20 @@ int main(void) {
         cmocka_unit_test(bytes_arrive_in_order_however_they_are_cut),
         cmocka_unit_test(long_transfers),
         cmocka_unit_test(sends_need_not_match_receives),
-        cmocka_unit_test(nothing_is_taken_that_nobody_asked_for),
+        cmocka_unit_test(nothing_is_received_without_a_posted_receive),
         cmocka_unit_test(tcp_reads_little_further_than_posted),
         cmocka_unit_test(what_has_come_can_be_looked_at),
         cmocka_unit_test(nothing_is_done_as_soon_as_it_is_posted),
         cmocka_unit_test(a_link_with_a_descriptor_can_be_slept_on),
         cmocka_unit_test(a_link_in_memory_has_no_descriptor),
         cmocka_unit_test(a_shm_link_tells_when_the_other_side_may_move),
-        cmocka_unit_test(a_large_message_is_pulled_where_that_is_allowed),
-        cmocka_unit_test(a_large_message_goes_through_cells_where_pulling_is_forbidden),
+        cmocka_unit_test(a_large_message_uses_cma_if_allowed),
+        cmocka_unit_test(a_large_message_uses_cells_if_cma_is_forbidden),
         cmocka_unit_test(a_wide_link_takes_a_large_message_in_one_turn),
         cmocka_unit_test(small_messages_keep_to_the_first_cells),
         cmocka_unit_test(what_is_faster_is_found_out),
-        cmocka_unit_test(trials_are_judged_by_their_best),
-        cmocka_unit_test(a_misplaced_shm_link_is_refused),
+        cmocka_unit_test(the_best_trial_decides),
+        cmocka_unit_test(misaligned_shm_memory_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* test_link_ends.c - what a link does when the other side ends, lies, or is lost on purpose. */
+/* test_link_ends.c - links whose peer closes, sends wrong data, or is lost by fault injection. */
 #include "link_kit.h"
 
 #include <poll.h>
@@ -113,18 +113,18 @@ static void what_was_read_before_the_end_can_be_received(void **state) {
     over_all(closed_with_bytes_half_read, false);
 }
 
-/* What was lent is in a cell that the other side may have read, though none of it counts as sent. */
-static void a_send_that_is_lent_has_begun(void **state) {
+/* The peer may have read an offered send, though none of it counts as sent. */
+static void an_offered_send_has_begun(void **state) {
     (void)state;
     struct ends ends = {.memory = NULL};
-    struct msi_transfer lent, behind;
-    open_pulled(&ends);
-    run_both(&ends, 4); /* each finds out whether it can pull */
-    msi_link_send(ends.end[0], &lent, out, sizeof out);
+    struct msi_transfer offered, behind;
+    open_cma(&ends);
+    run_both(&ends, 4); /* each side checks whether it can use CMA */
+    msi_link_send(ends.end[0], &offered, out, sizeof out);
     msi_link_send(ends.end[0], &behind, out, 4);
     advance(ends.end[0]);
     assert_true(msi_link_cancel(ends.end[0], &behind));
-    assert_false(msi_link_cancel(ends.end[0], &lent));
+    assert_false(msi_link_cancel(ends.end[0], &offered));
     close_ends(&ends);
 }
 
@@ -140,12 +140,12 @@ static void closed_while_sending(struct ends *ends, const struct link_base *base
     assert_false(msi_transfer_done(&sends[19]));
 }
 
-static void a_sender_notices_that_nobody_receives(void **state) {
+static void a_sender_detects_a_closed_peer(void **state) {
     (void)state;
     over_all(closed_while_sending, false);
 }
 
-/* Only poll tells that an idle peer hung up; it must not keep a sleeper awake for bytes that nobody wants. */
+/* Only poll tells that an idle peer hung up; it must not keep a sleeper awake for unread bytes. */
 static void an_idle_sleeper_is_woken_once(void **state) {
     (void)state;
     struct ends ends = {.memory = NULL};
@@ -204,7 +204,7 @@ static void a_bad_buffer_is_not_the_peers_fault(void **state) {
 /* Where things lie in a region: a line of flags for each side, then for each a line with a count, and the cells. */
 enum { LINE = 128, CELLS = 16, CELLS_WIDE = 66, CELL = 16512, CELL_BYTES = 16384, NUMBER_SHIFT = 18 };
 
-static _Atomic uint64_t *word_at(const struct ends *ends, size_t offset) {
+static _Atomic uint64_t *atomic_at(const struct ends *ends, size_t offset) {
     return (_Atomic uint64_t *)((char *)ends->memory + offset);
 }
 
@@ -216,7 +216,7 @@ static void a_cell_with_a_wrong_length_breaks_the_link(void **state) {
         struct msi_transfer receive;
         assert_true(open_ends(&link_bases[1], 0, &ends));
         assert_int_equal(msi_link_shm_bytes(), 2 * LINE + 2 * (LINE + CELLS_WIDE * CELL));
-        atomic_store(word_at(&ends, (size_t)3 * LINE), (uint64_t)1 << NUMBER_SHIFT | wrong[i]);
+        atomic_store(atomic_at(&ends, (size_t)3 * LINE), (uint64_t)1 << NUMBER_SHIFT | wrong[i]);
         msi_link_receive(ends.end[1], &receive, in, sizeof in);
         run_until_failed(ends.end[1], NULL);
         assert_status(ends.end[1]->status, MST_ERR_PROTOCOL);
@@ -232,7 +232,7 @@ static void a_wrong_count_of_emptied_cells_breaks_the_link(void **state) {
         struct ends ends;
         struct msi_transfer send;
         assert_true(open_ends(&link_bases[1], 0, &ends));
-        atomic_store(word_at(&ends, (size_t)2 * LINE), wrong[i]);
+        atomic_store(atomic_at(&ends, (size_t)2 * LINE), wrong[i]);
         msi_link_send(ends.end[0], &send, out, sizeof out);
         run_until_failed(ends.end[0], NULL);
         assert_status(ends.end[0]->status, MST_ERR_PROTOCOL);
@@ -240,7 +240,7 @@ static void a_wrong_count_of_emptied_cells_breaks_the_link(void **state) {
     }
 }
 
-/* Whoever never says that cell 0 is next comes there all the same. */
+/* A sender that never sets the flag for cell 0 gets there all the same. */
 static void a_ring_that_never_ends_is_taken_for_one_that_does(void **state) {
     (void)state;
     struct ends ends;
@@ -248,8 +248,8 @@ static void a_ring_that_never_ends_is_taken_for_one_that_does(void **state) {
     assert_true(open_ends(&link_bases[1], 0, &ends));
     for (uint64_t i = 0; i <= CELLS_WIDE; i++) {
         size_t cell = (size_t)3 * LINE + i % CELLS_WIDE * CELL;
-        atomic_store((_Atomic char *)word_at(&ends, cell + 8), (char)i);
-        atomic_store(word_at(&ends, cell), (i + 1) << NUMBER_SHIFT | 1);
+        atomic_store((_Atomic char *)atomic_at(&ends, cell + 8), (char)i);
+        atomic_store(atomic_at(&ends, cell), (i + 1) << NUMBER_SHIFT | 1);
         msi_link_receive(ends.end[1], &receive, in, 1);
         run_until_done(ends.end[1], NULL, &receive);
         assert_int_equal(in[0], (char)i);
@@ -267,7 +267,7 @@ static int calls_for(size_t n, const struct msi_faults *faults, size_t most) {
     msi_link_send(ends.end[0], &send, out, n);
     msi_link_receive(ends.end[0], &receive, in, n);
     for (size_t before = 0; !msi_transfer_done(&receive); calls++) {
-        assert_true(advance(ends.end[0])); /* nobody may go to sleep on it */
+        assert_true(advance(ends.end[0])); /* no caller may sleep on it */
         assert_true(receive.done - before <= most);
         before = receive.done;
     }
@@ -313,8 +313,8 @@ int main(void) {
         cmocka_unit_test(an_idle_link_notices_the_end),
         cmocka_unit_test(what_was_sent_before_the_end_can_be_received),
         cmocka_unit_test(what_was_read_before_the_end_can_be_received),
-        cmocka_unit_test(a_send_that_is_lent_has_begun),
-        cmocka_unit_test(a_sender_notices_that_nobody_receives),
+        cmocka_unit_test(an_offered_send_has_begun),
+        cmocka_unit_test(a_sender_detects_a_closed_peer),
         cmocka_unit_test(an_idle_sleeper_is_woken_once),
         cmocka_unit_test(a_reset_connection_is_lost),
         cmocka_unit_test(a_bad_buffer_is_not_the_peers_fault),

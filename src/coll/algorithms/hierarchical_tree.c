@@ -88,10 +88,7 @@ void msi_plan_hierarchical_reduce(struct msi_plan *plan) {
         msi_emit(plan, MSI_END, msi_ref(MSI_OUT, 0), sum, count);
 }
 
-/*
- * Two nested binomial trees. The depth of one is the maximum number of 1 bits below n; its root has a child
- * per bit.
- */
+/* Two nested binomial trees. Depth: the maximum number of 1 bits below n. The root has a child per bit. */
 static void estimate_trees(const struct msi_request *request, struct msi_formula *f) {
     int hosts = request->hosts.n, local = request->hosts.largest;
     double children = msi_log2_ceil(hosts), pieces = msi_pieces(request, (double)request->count);

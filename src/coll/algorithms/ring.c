@@ -43,9 +43,10 @@ static size_t largest_share(const struct msi_plan *plan) {
 static void ring_reduce(struct msi_plan *plan, struct msi_ref out) {
     int n = plan->request.size, me = plan->request.rank;
     int left = msi_minus(me, 1, n), right = msi_plus(me, 1, n);
-    size_t room = largest_share(plan);
-    struct msi_ref raw = msi_emit_scratch(plan, MSI_RAW, room);
-    struct msi_ref acc[2] = {msi_emit_scratch(plan, MSI_ACC, room), msi_emit_scratch(plan, MSI_ACC, room)};
+    size_t largest = largest_share(plan);
+    struct msi_ref raw = msi_emit_scratch(plan, MSI_RAW, largest);
+    struct msi_ref acc[2] = {msi_emit_scratch(plan, MSI_ACC, largest),
+                             msi_emit_scratch(plan, MSI_ACC, largest)};
     struct msi_span first = msi_plan_share(plan, left);
     msi_emit_send(plan, right, msi_ref(MSI_IN, first.at), first.count);
     for (int s = 0; s < n - 1; s++) {
@@ -105,10 +106,7 @@ void msi_plan_ring_broadcast(struct msi_plan *plan) {
     if (distance == 0) msi_emit(plan, MSI_COPY, msi_ref(MSI_OUT, 0), here, count);
 }
 
-/*
- * Adds sequential rounds of one block each. In each round one block leaves each host, always sent by the same
- * rank.
- */
+/* Adds sequential rounds of one block each. One rank of each host sends all blocks that leave it. */
 static void add_rounds(const struct msi_request *request, double rounds, double block, bool acc,
                        struct msi_formula *f) {
     bool remote = request->hosts.n > 1;

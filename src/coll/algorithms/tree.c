@@ -166,10 +166,7 @@ static int remote_depth(int n, int k, int local) {
     return depth_of((n + weight - 1) / weight, k);
 }
 
-/*
- * Sums over the root's children, because the root is the busiest rank. Assumes that consecutive ranks share a
- * host.
- */
+/* Sums over the children of the root, the busiest rank. Assumes that consecutive ranks share a host. */
 static void estimate(const struct msi_request *request, bool up, struct msi_formula *f) {
     int k = request->radix;
     struct node root = node_of(0, request->size, k, 0);

@@ -1,7 +1,4 @@
-/*
- * doubling_cost.c - estimates of the algorithms in doubling.c. A rank with an extra rank, if any, is the
- * busiest.
- */
+/* doubling_cost.c - estimates for doubling.c. The busiest rank is one that has an extra rank. */
 #include "coll/algorithms/planners.h"
 #include "coll/emit.h"
 

@@ -59,10 +59,7 @@ void msi_estimate(const struct msi_cost_input *input, const struct msi_request *
 void msi_cost_amounts(const struct msi_cost_input *input, const struct msi_request *request,
                       const struct msi_formula *formula, double amounts[MSI_COST_TERMS]);
 
-/*
- * Always selects one: if the requested algorithm does not support the request, it selects another, and why
- * says so.
- */
+/* Always selects an algorithm. If the requested one does not support the request, why says so. */
 void msi_select(const struct msi_cost_input *input, const struct msi_request *request,
                 struct msi_selection *selection);
 
