@@ -1,7 +1,7 @@
 /*
  * abi.h - the part of the ABI of libnccl.so.2 and the CUDA runtime that the module uses, so that it builds
- * without them. If their headers are installed, tests/unit/test_nccl_abi.c compares them with this file. Their
- * enumerations are unsigned here, as in the ABI.
+ * without them. If their headers are installed, tests/unit/test_nccl_abi.c compares them with this file.
+ * Their enumerations are unsigned here, as in the ABI.
  */
 #ifndef MNC_ABI_H
 #define MNC_ABI_H

@@ -66,7 +66,7 @@ static void an_idle_link_notices_the_end(void **state) {
     over_all(closed_before_anything, false);
 }
 
-/* Few enough to lie between the two even if each byte comes in a piece of its own. */
+/* Few enough bytes to fit into the link even if each is a separate piece. */
 static void closed_with_bytes_unread(struct ends *ends, const struct link_base *base, int fault) {
     (void)base;
     (void)fault;
@@ -88,7 +88,7 @@ static void what_was_sent_before_the_end_can_be_received(void **state) {
     over_all(closed_with_bytes_unread, false);
 }
 
-/* The link may have read on when the first of them were asked for. */
+/* The link may have read ahead with the first bytes. */
 static void closed_with_bytes_half_read(struct ends *ends, const struct link_base *base, int fault) {
     (void)base;
     (void)fault;
@@ -131,7 +131,7 @@ static void an_offered_send_has_begun(void **state) {
 static void closed_while_sending(struct ends *ends, const struct link_base *base, int fault) {
     (void)base;
     struct msi_transfer sends[20], receive;
-    if (fault == 1) return; /* at three bytes a call it would never fill what lies between the two */
+    if (fault == 1) return; /* with three bytes per call it would never fill the link */
     for (int i = 0; i < 20; i++) msi_link_send(ends->end[0], &sends[i], out, sizeof out);
     msi_link_receive(ends->end[1], &receive, in, 5000);
     run_until_done(ends->end[1], ends->end[0], &receive);
@@ -170,7 +170,7 @@ static void an_idle_sleeper_is_woken_once(void **state) {
     close_ends(&ends);
 }
 
-/* A connection that is cut off, not closed. */
+/* A connection that is reset, not closed. */
 static void a_reset_connection_is_lost(void **state) {
     (void)state;
     int fds[2];
@@ -201,7 +201,9 @@ static void a_bad_buffer_is_not_the_peers_fault(void **state) {
     close_ends(&ends);
 }
 
-/* Where things lie in a region: a line of flags for each side, then for each a line with a count, and the cells. */
+/*
+ * Layout of the shared memory: a line of flags for each side; then for each a line with a count, and cells.
+ */
 enum { LINE = 128, CELLS = 16, CELLS_WIDE = 66, CELL = 16512, CELL_BYTES = 16384, NUMBER_SHIFT = 18 };
 
 static _Atomic uint64_t *atomic_at(const struct ends *ends, size_t offset) {

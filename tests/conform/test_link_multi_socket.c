@@ -42,7 +42,7 @@ static void read_all(int fd, char *data, size_t n) {
     }
 }
 
-/* Where each byte travels is a promise to the other side. */
+/* The mapping of bytes to sockets is part of the protocol. */
 static void units_go_round_the_links(void **state) {
     (void)state;
     struct half half = open_half();
@@ -73,7 +73,7 @@ static void bytes_that_overtake_others_wait_for_them(void **state) {
     ask.fd = msi_link_descriptor(half.multi, &ask.events);
     for (int i = 0; i < 1000; i++) advance(half.multi);
     assert_true(first.done == 0 && second.done == 0);
-    assert_int_equal(poll(&ask, 1, 0), 0); /* it is not woken again for what it has */
+    assert_int_equal(poll(&ask, 1, 0), 0); /* no wake-up for bytes that it has */
     assert_int_equal(msi_send(half.fds[0], out, UNIT), UNIT);
     run_until_done(half.multi, NULL, &second);
     assert_true(msi_transfer_done(&first));
@@ -81,7 +81,7 @@ static void bytes_that_overtake_others_wait_for_them(void **state) {
     close_half(&half);
 }
 
-/* The other side has closed them all, but one still has something. */
+/* The peer has closed all sockets, but one has unread bytes. */
 static void a_lost_socket_fails_the_link_when_it_is_needed(void **state) {
     (void)state;
     for (int lost = 0; lost < LINKS; lost++) {
@@ -117,7 +117,7 @@ static void a_send_over_a_lost_link_fails(void **state) {
     close_half(&half);
 }
 
-/* Without a reader some transfers cannot begin. They are cancelled one by one; the rest of the stream is intact. */
+/* Without a reader some transfers cannot begin. Cancelling them leaves the stream intact. */
 static void what_has_not_begun_can_be_withdrawn(void **state) {
     (void)state;
     enum { SENDS = 12, EACH = 5 << 20 };
@@ -161,7 +161,7 @@ static void what_has_begun_cannot(void **state) {
     assert_non_null(data);
     msi_link_send(half.multi, &send, data, 64 << 20);
     msi_link_receive(half.multi, &receive, in, 3 * UNIT);
-    assert_int_equal(msi_send(half.fds[2], out, 1), 1); /* nothing is counted yet, but something has come */
+    assert_int_equal(msi_send(half.fds[2], out, 1), 1); /* bytes have arrived, but are not counted yet */
     for (int i = 0; i < 100; i++) advance(half.multi);
     assert_false(msi_link_cancel(half.multi, &send));
     assert_int_equal(receive.done, 0);

@@ -1,4 +1,4 @@
-/* test_listener.c - ranks that connect to one another's listeners, and unverified connections that misbehave. */
+/* test_listener.c - ranks that connect to listeners, and unverified connections that misbehave. */
 #include "harness.h"
 
 #include "os/socket.h"
@@ -41,7 +41,7 @@ static struct msi_hello hello_from(int from, uint64_t group, int channel) {
                               .streams = 1};
 }
 
-/* Dials until it is decided; the listener works meanwhile. The socket, or -1. */
+/* Dials until success or failure while the listener makes progress. Returns the socket, or -1. */
 static int dial(struct msi_dial *d, const struct msi_hello *hello) {
     int fd = -1;
     int64_t limit = msi_deadline(LIMIT_MS);
@@ -62,14 +62,14 @@ static int dial_well(int from, uint64_t group, int channel) {
     return fd;
 }
 
-/* The only connection of a rank for that. */
+/* Takes the only connection of a rank. */
 static int take(uint64_t group, int from, int channel) {
     int streams = 0, fd = msi_listener_take(listener, group, from, channel, 0, &streams);
     assert_true(fd < 0 || streams == 1);
     return fd;
 }
 
-/* A connection that says nothing yet. */
+/* A connection without a hello. */
 static int connect_raw(void) {
     struct msi_wait wait = {msi_deadline(LIMIT_MS), NULL};
     int fd = -1;
@@ -170,13 +170,13 @@ static void streams_are_kept_apart(void **state) {
 static void the_last_connection_of_several_counts(void **state) {
     (void)state;
     int first = dial_well(0, 1, 0), second = dial_well(0, 1, 0);
-    assert_int_equal(answer_to(first), 0); /* it was given up */
+    assert_int_equal(answer_to(first), 0); /* replaced by the new connection */
     expect_connected(second, take(1, 0, 0));
     assert_int_equal(take(1, 0, 0), -1);
     close(first);
 }
 
-/* Bytes behind the hello belong to the link. */
+/* Bytes after the hello belong to the link. */
 static void a_hello_may_come_in_pieces_and_is_not_overread(void **state) {
     (void)state;
     struct msi_hello hello = hello_from(3, 9, 2);
@@ -247,7 +247,7 @@ static void silent_connections_are_closed_and_delay_no_other(void **state) {
     int silent = connect_raw();
     msi_listener_progress(listener);
     int dialed = dial_well(2, 1, 0);
-    expect_connected(dialed, take(1, 2, 0)); /* with the usual stall time */
+    expect_connected(dialed, take(1, 2, 0)); /* with the default stall time */
     msi_listener_set_stall(listener, 20);
     int64_t begin = msi_now();
     assert_int_equal(answer_to(silent), 0);
@@ -264,7 +264,7 @@ static void many_unverified_connections_leave_space(void **state) {
     }
     int dialed = dial_well(2, 1, 0);
     expect_connected(dialed, take(1, 2, 0));
-    assert_int_equal(answer_to(fds[0]), 0); /* the oldest had to go */
+    assert_int_equal(answer_to(fds[0]), 0); /* the oldest was closed */
     for (size_t i = 0; i < COUNT_OF(fds); i++) close(fds[i]);
 }
 
@@ -286,7 +286,7 @@ static void too_many_untaken_connections_are_refused(void **state) {
         if (i != 2) close(fds[i]);
 }
 
-/* However many streams each has: else the listener could be full of ranks that are not all there. */
+/* Further sockets do not count: otherwise incomplete ranks could fill the listener. */
 static void further_streams_take_no_place(void **state) {
     (void)state;
     enum { RANKS = KEPT / 2 };
@@ -305,7 +305,7 @@ static void further_streams_take_no_place(void **state) {
             int streams;
             expect_connected(fds[i][j], msi_listener_take(listener, 1, i % SIZE, i, j, &streams));
         }
-    too_many_untaken_connections_are_refused(state); /* all places are free again, and no more than that */
+    too_many_untaken_connections_are_refused(state); /* all connections are free again */
 }
 
 static void a_refused_dial_says_why(void **state) {
@@ -335,7 +335,7 @@ static void a_dial_without_a_listener_may_be_retried(void **state) {
     expect_connected(dialed, take(1, 0, 0));
 }
 
-/* Answers one connection with a byte, or hangs up. */
+/* Answers one connection with a byte, or closes it. */
 static void dial_other_server(int byte, const char *why) {
     struct msi_dial d;
     struct msi_hello hello = hello_from(0, 1, 0);
@@ -369,7 +369,7 @@ static void a_dial_takes_only_a_welcome(void **state) {
     dial_other_server(-1, "without an answer");
 }
 
-/* Each thread is a rank that dials for its own groups, takes nothing, and checks its connections. */
+/* Each thread is a rank that dials for its own groups and checks its connections. */
 enum { DIALERS = 4, DIALS = 25 };
 struct dialer {
     int from;
@@ -394,7 +394,7 @@ static void *dial_many(void *context) {
     return NULL;
 }
 
-/* Two threads let connections in and take those of one half of the ranks each. */
+/* Two threads accept connections; each takes those of half of the ranks. */
 struct taker {
     int first, fds[DIALERS / 2][DIALS];
 };
