@@ -1,4 +1,4 @@
-/* collectives.cpp - one function for each kind; counts that need no transport never get to Gloo. */
+/* collectives.cpp - one function for each kind of collective. Gloo is called only to transfer bytes. */
 #include "collectives.h"
 
 #include <algorithm>
@@ -21,12 +21,12 @@ namespace muster_gloo {
 namespace {
 
 using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
-/* Slots of Gloo for what is not one of its collectives, which use prefixes (the upper 8 bits) of at most 8. */
+/* A Gloo slot. Gloo's collectives use prefixes (the upper 8 bits) of at most 8. */
 constexpr uint64_t BLOCK_SLOT = uint64_t(0x41) << 56; /* plus the length */
 
 using Reduction = std::function<void(void *, const void *, const void *, size_t)>;
 
-/* One collective, and the buffers that were made for it. */
+/* One collective and its Gloo buffers. */
 class Call {
   public:
     Call(Collectives &owner, const mst_backend_op &what)
@@ -38,15 +38,15 @@ class Call {
         return made;
     }
 
-    /* Calls Gloo; the buffers are in the flight until it returns or throws. */
-    template <typename Options, typename Function> void fly(Options &options, Function function) {
-        struct Landing {
-            Flight &flight;
-            ~Landing() {
-                flight.set({});
+    /* Calls Gloo. The buffers can be interrupted until it returns or throws. */
+    template <typename Options, typename Function> void call_gloo(Options &options, Function function) {
+        struct Reset {
+            ActiveBuffers &active;
+            ~Reset() {
+                active.set({});
             }
-        } landing{group.flight};
-        group.flight.set(buffers_);
+        } reset{group.active};
+        group.active.set(buffers_);
         function(options);
     }
 
@@ -58,7 +58,7 @@ class Call {
     std::vector<gloo::transport::UnboundBuffer *> buffers_;
 };
 
-char *place(const void *memory, size_t offset) {
+char *at_offset(const void *memory, size_t offset) {
     return static_cast<char *>(const_cast<void *>(memory)) + offset;
 }
 
@@ -75,8 +75,8 @@ bool reduces(const mst_backend_op &op) {
 }
 
 /*
- * Ranks that call different things must not meet in Gloo, which ends the process where lengths differ: their tags differ, and
- * they wait for one another until muster's deadline.
+ * Mismatched calls get different tags, so that they wait until muster's deadline: Gloo would abort the
+ * process if lengths differ.
  */
 uint32_t tag_of(const mst_backend_op &op, int ranks) {
     uint64_t words[] = {
@@ -97,39 +97,27 @@ template <typename Options> Options begin(Call &call) {
     return options;
 }
 
-/* Gloo's setters take the size of an element as a type; elements of reductions have 1, 2, 4 or 8 bytes. */
-template <typename Options> void set_input(Options &options, size_t element, Buffer buffer) {
+/* Gloo's setters are templates: calls set with a value of an unsigned type as large as the element. */
+template <typename Setter> void with_type(size_t element, Setter set) {
     switch (element) {
     case 1:
-        options.template setInput<uint8_t>(std::move(buffer));
-        break;
+        return set(uint8_t());
     case 2:
-        options.template setInput<uint16_t>(std::move(buffer));
-        break;
+        return set(uint16_t());
     case 4:
-        options.template setInput<uint32_t>(std::move(buffer));
-        break;
+        return set(uint32_t());
     default:
-        options.template setInput<uint64_t>(std::move(buffer));
-        break;
+        return set(uint64_t());
     }
 }
 
-template <typename Options> void set_output(Options &options, size_t element, Buffer buffer) {
-    switch (element) {
-    case 1:
-        options.template setOutput<uint8_t>(std::move(buffer));
-        break;
-    case 2:
-        options.template setOutput<uint16_t>(std::move(buffer));
-        break;
-    case 4:
-        options.template setOutput<uint32_t>(std::move(buffer));
-        break;
-    default:
-        options.template setOutput<uint64_t>(std::move(buffer));
-        break;
-    }
+/* Sets the buffers of a reduction. in is NULL or equal to out for an operation in place. */
+template <typename Options> void set_buffers(Options &options, Call &call, const void *in, void *out) {
+    with_type(call.op.element, [&](auto zero) {
+        using Type = decltype(zero);
+        if (in && in != out) options.template setInput<Type>(call.buffer(in, call.bytes));
+        options.template setOutput<Type>(call.buffer(out, call.bytes));
+    });
 }
 
 Reduction reduction(const Call &call) {
@@ -141,7 +129,7 @@ Reduction reduction(const Call &call) {
 
 void barrier(Call &call) {
     auto options = begin<gloo::BarrierOptions>(call);
-    call.fly(options, [](auto &set) { gloo::barrier(set); });
+    call.call_gloo(options, [](auto &set) { gloo::barrier(set); });
 }
 
 void broadcast(Call &call) {
@@ -151,20 +139,17 @@ void broadcast(Call &call) {
         options.setInput<char>(call.buffer(call.op.in, call.bytes));
     }
     options.setOutput<char>(call.buffer(call.op.out, call.bytes));
-    call.fly(options, [](auto &set) { gloo::broadcast(set); });
+    call.call_gloo(options, [](auto &set) { gloo::broadcast(set); });
 }
 
 void all_reduce(Call &call) {
     auto options = begin<gloo::AllreduceOptions>(call);
-    if (call.op.in && call.op.in != call.op.out) {
-        set_input(options, call.op.element, call.buffer(call.op.in, call.bytes));
-    }
-    set_output(options, call.op.element, call.buffer(call.op.out, call.bytes));
+    set_buffers(options, call, call.op.in, call.op.out);
     options.setReduceFunction(reduction(call));
-    call.fly(options, [](auto &set) { gloo::allreduce(set); });
+    call.call_gloo(options, [](auto &set) { gloo::allreduce(set); });
 }
 
-/* Gloo needs an output on all ranks; ours has none but on the root, or it is to be left alone. */
+/* Gloo needs an output buffer on all ranks. In muster only the root has one. */
 void reduce(Call &call) {
     std::unique_ptr<char[]> scratch;
     void *out = call.op.out;
@@ -175,19 +160,18 @@ void reduce(Call &call) {
     }
     auto options = begin<gloo::ReduceOptions>(call);
     options.setRoot(call.op.root);
-    if (in != out) set_input(options, call.op.element, call.buffer(in, call.bytes));
-    set_output(options, call.op.element, call.buffer(out, call.bytes));
+    set_buffers(options, call, in, out);
     options.setReduceFunction(reduction(call));
-    call.fly(options, [](auto &set) { gloo::reduce(set); });
+    call.call_gloo(options, [](auto &set) { gloo::reduce(set); });
 }
 
 void all_gather(Call &call) {
     auto options = begin<gloo::AllgatherOptions>(call);
-    if (call.op.in != place(call.op.out, call.group.rank * call.bytes)) {
+    if (call.op.in != at_offset(call.op.out, call.group.rank * call.bytes)) {
         options.setInput<char>(call.buffer(call.op.in, call.bytes));
     }
     options.setOutput<char>(call.buffer(call.op.out, call.bytes * call.group.ranks));
-    call.fly(options, [](auto &set) { gloo::allgather(set); });
+    call.call_gloo(options, [](auto &set) { gloo::allgather(set); });
 }
 
 void all_gather_uneven(Call &call) {
@@ -199,11 +183,11 @@ void all_gather_uneven(Call &call) {
     size_t all = std::accumulate(blocks.begin(), blocks.end(), size_t(0));
     size_t mine = blocks[call.group.rank];
     auto options = begin<gloo::AllgathervOptions>(call);
-    if (mine && call.op.in != place(call.op.out, before)) {
+    if (mine && call.op.in != at_offset(call.op.out, before)) {
         options.setInput<char>(call.buffer(call.op.in, mine));
     }
     options.setOutput<char>(call.buffer(call.op.out, all), std::move(blocks));
-    call.fly(options, [](auto &set) { gloo::allgatherv(set); });
+    call.call_gloo(options, [](auto &set) { gloo::allgatherv(set); });
 }
 
 void all_to_all(Call &call) {
@@ -211,11 +195,11 @@ void all_to_all(Call &call) {
     auto options = begin<gloo::AlltoallOptions>(call);
     options.setInput<char>(call.buffer(call.op.in, all));
     options.setOutput<char>(call.buffer(call.op.out, all));
-    call.fly(options, [](auto &set) { gloo::alltoall(set); });
+    call.call_gloo(options, [](auto &set) { gloo::alltoall(set); });
 }
 
-/* Where the block of each rank begins, in bytes, and behind them all the end. */
-std::vector<size_t> block_ends(const Call &call, const size_t *counts) {
+/* The offset of each rank's block in bytes, and the end. */
+std::vector<size_t> block_offsets(const Call &call, const size_t *counts) {
     std::vector<size_t> at(call.group.ranks + 1);
     for (int r = 0; r < call.group.ranks; r++) {
         at[r + 1] = at[r] + (counts ? counts[r] : call.op.count) * call.op.element;
@@ -224,17 +208,17 @@ std::vector<size_t> block_ends(const Call &call, const size_t *counts) {
 }
 
 /*
- * What gloo::alltoallv does, but that the length of a block is a part of its slot: blocks whose two ranks disagree must not
- * meet (see tag_of), and only those two know the length.
+ * Like gloo::alltoallv, but the length of a block is part of its slot: blocks of mismatched lengths must not
+ * match (see tag_of), and only the two ranks know the length.
  */
 void all_to_all_uneven(Call &call) {
     const int rank = call.group.rank, ranks = call.group.ranks;
-    auto in_at = block_ends(call, call.op.in_counts), out_at = block_ends(call, call.op.out_counts);
+    auto in_at = block_offsets(call, call.op.in_counts), out_at = block_offsets(call, call.op.out_counts);
     size_t own = in_at[rank + 1] - in_at[rank];
-    GLOO_ENFORCE(own == out_at[rank + 1] - out_at[rank], "a rank's block for itself has two lengths");
-    copy(place(call.op.out, out_at[rank]), place(call.op.in, in_at[rank]), own);
+    GLOO_ENFORCE(own == out_at[rank + 1] - out_at[rank], "the counts of a rank's block for itself differ");
+    copy(at_offset(call.op.out, out_at[rank]), at_offset(call.op.in, in_at[rank]), own);
     Buffer in = call.buffer(call.op.in, in_at[ranks]), out = call.buffer(call.op.out, out_at[ranks]);
-    call.fly(in, [&](Buffer &) {
+    call.call_gloo(in, [&](Buffer &) {
         for (int i = 1; i < ranks; i++) {
             int to = (rank + i) % ranks, from = (rank + ranks - i) % ranks;
             size_t sent = in_at[to + 1] - in_at[to], received = out_at[from + 1] - out_at[from];
@@ -255,7 +239,7 @@ void gather(Call &call) {
     if (call.group.rank == call.op.root) {
         options.setOutput<char>(call.buffer(call.op.out, call.bytes * call.group.ranks));
     }
-    call.fly(options, [](auto &set) { gloo::gather(set); });
+    call.call_gloo(options, [](auto &set) { gloo::gather(set); });
 }
 
 void scatter(Call &call) {
@@ -264,24 +248,24 @@ void scatter(Call &call) {
     if (call.group.rank == call.op.root) {
         std::vector<Buffer> blocks;
         for (int r = 0; r < call.group.ranks; r++) {
-            blocks.push_back(call.buffer(place(call.op.in, r * call.bytes), call.bytes));
+            blocks.push_back(call.buffer(at_offset(call.op.in, r * call.bytes), call.bytes));
         }
         options.setInputs<char>(std::move(blocks));
     }
     options.setOutput<char>(call.buffer(call.op.out, call.bytes));
-    call.fly(options, [](auto &set) { gloo::scatter(set); });
+    call.call_gloo(options, [](auto &set) { gloo::scatter(set); });
 }
 
-/* Does no rank have anything to move? Gloo divides by the length. The blocks of all_to_all are known to two ranks only. */
-bool nothing_moves(const mst_backend_op &op, int ranks) {
+/* Is there nothing to transfer on any rank? Gloo divides by the length. */
+bool is_empty(const mst_backend_op &op, int ranks) {
     if (op.kind == MST_KIND_BARRIER) return false;
-    if (op.in_counts || op.out_counts) {
+    if (op.in_counts || op.out_counts) { /* a rank does not know all counts of all_to_all */
         return op.kind != MST_KIND_ALL_TO_ALL && sum(op.out_counts, ranks) == 0;
     }
     return op.count == 0;
 }
 
-/* In a group of one, every collective gives its input; of a bool, what a reduction would make of it. */
+/* In a group of one rank the result is the input. A reduction normalizes a bool to 0 or 1. */
 void run_alone(const mst_backend_op &op) {
     if (op.kind == MST_KIND_BARRIER || !op.out) return;
     const size_t *counts = op.out_counts ? op.out_counts : op.in_counts;
@@ -293,12 +277,12 @@ void run_alone(const mst_backend_op &op) {
 
 } // namespace
 
-void Flight::set(std::vector<gloo::transport::UnboundBuffer *> buffers) {
+void ActiveBuffers::set(std::vector<gloo::transport::UnboundBuffer *> buffers) {
     std::lock_guard lock(mutex_);
     buffers_ = std::move(buffers);
 }
 
-void Flight::interrupt() {
+void ActiveBuffers::interrupt() {
     std::lock_guard lock(mutex_);
     for (auto *buffer : buffers_) {
         buffer->abortWaitRecv();
@@ -307,44 +291,33 @@ void Flight::interrupt() {
 }
 
 void Collectives::run(const mst_backend_op &op) {
-    if (ranks == 1) {
-        run_alone(op);
-        return;
-    }
-    if (nothing_moves(op, ranks)) return;
+    if (ranks == 1) return run_alone(op);
+    if (is_empty(op, ranks)) return;
     Call call(*this, op);
     bool uneven = op.in_counts || op.out_counts;
     switch (op.kind) {
     case MST_KIND_BARRIER:
-        barrier(call);
-        break;
+        return barrier(call);
     case MST_KIND_BROADCAST:
-        broadcast(call);
-        break;
+        return broadcast(call);
     case MST_KIND_ALL_REDUCE:
-        all_reduce(call);
-        break;
+        return all_reduce(call);
     case MST_KIND_REDUCE:
-        reduce(call);
-        break;
+        return reduce(call);
     case MST_KIND_ALL_GATHER:
-        uneven ? all_gather_uneven(call) : all_gather(call);
-        break;
+        return uneven ? all_gather_uneven(call) : all_gather(call);
     case MST_KIND_ALL_TO_ALL:
-        uneven ? all_to_all_uneven(call) : all_to_all(call);
-        break;
+        return uneven ? all_to_all_uneven(call) : all_to_all(call);
     case MST_KIND_GATHER:
-        gather(call);
-        break;
+        return gather(call);
     case MST_KIND_SCATTER:
-        scatter(call);
-        break;
+        return scatter(call);
     default:
-        GLOO_ENFORCE(false, "no collective of Gloo: ", static_cast<int>(op.kind));
+        GLOO_ENFORCE(false, "unsupported kind of collective: ", static_cast<int>(op.kind));
     }
 }
 
-/* Gloo has no call for this that would wake who waits; but a wait that runs out of time does it. */
+/* Gloo cannot close connections and wake waiting threads. A wait that times out does both. */
 void close_connections(gloo::Context &context) {
     char byte;
     try {

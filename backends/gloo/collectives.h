@@ -1,8 +1,9 @@
 /*
- * collectives.h - the collectives of Gloo, called as the table means them.
+ * collectives.h - runs muster's collectives with Gloo.
  *
- * They block. What ends them from another thread is a Flight, which knows the buffers that one has in use: Gloo does not tell a
- * buffer that a connection was lost if a part of its data had already been moved.
+ * Gloo's collectives block. ActiveBuffers holds the buffers that a collective is using, so that another
+ * thread can interrupt it: Gloo does not notify a buffer of a lost connection if part of its data has already
+ * been moved.
  */
 #ifndef MUSTER_GLOO_COLLECTIVES_H
 #define MUSTER_GLOO_COLLECTIVES_H
@@ -17,14 +18,14 @@
 
 namespace muster_gloo {
 
-/* How long Gloo may wait where muster watches the time. */
+/* Gloo's timeout where muster enforces the deadline. */
 constexpr std::chrono::milliseconds FOREVER = std::chrono::hours(24 * 365);
 
-/* The buffers of the collective that a thread is in. */
-class Flight {
+/* The buffers of the running collective. */
+class ActiveBuffers {
   public:
     void set(std::vector<gloo::transport::UnboundBuffer *> buffers);
-    /* Ends the wait that the collective is in now, from any thread. It may go on to wait again. */
+    /* Interrupts the current wait of the collective, from any thread. The collective may wait again. */
     void interrupt();
 
   private:
@@ -35,16 +36,16 @@ class Flight {
 using Combine = bool (*)(mst_dtype dtype, mst_op op, void *out, const void *a, const void *b, size_t count);
 
 struct Collectives {
-    std::shared_ptr<gloo::Context> context; /* NULL in a group of one */
+    std::shared_ptr<gloo::Context> context; /* NULL in a group of one rank */
     int rank, ranks;
     Combine combine;
-    Flight flight;
+    ActiveBuffers active;
 
-    /* Runs one to its end. Gloo's exceptions come through. */
+    /* Runs a collective to completion. Throws Gloo's exceptions. */
     void run(const mst_backend_op &op);
 };
 
-/* Closes all connections of the context: what waits for them fails, but for what Flight is there for. */
+/* Closes all connections of the context. Waits on them fail, except those that ActiveBuffers interrupts. */
 void close_connections(gloo::Context &context);
 
 } // namespace muster_gloo

@@ -1,4 +1,4 @@
-/* engine.cpp - who runs what, and how an engine ends. */
+/* engine.cpp - dispatches operations to the worker or the messages, and shuts the engine down. */
 #include "engine.h"
 
 #include "join.h"
@@ -13,35 +13,35 @@
 
 namespace muster_gloo {
 
-Ended::Ended() : descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)) {
+Completions::Completions() : descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)) {
     if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
 }
 
-Ended::~Ended() {
+Completions::~Completions() {
     close(descriptor_);
 }
 
-void Ended::add(Job &job, Outcome outcome) {
+void Completions::add(Job &job, Outcome outcome) {
     const uint64_t one = 1;
     job.outcome = std::move(outcome);
-    /* First the count: take must find it there. */
+    /* The count first: take reads it after it has seen done. */
     if (write(descriptor_, &one, sizeof(one)) < 0) {
-        /* it is full, and readable all the same */
+        /* a full counter is readable, too */
     }
     job.done.store(true, std::memory_order_release);
 }
 
-bool Ended::take(Job &job) {
+bool Completions::take(Job &job) {
     uint64_t one;
     if (!job.done.load(std::memory_order_acquire)) return false;
     if (read(descriptor_, &one, sizeof(one)) < 0) {
-        /* it was full */
+        /* add found the counter full */
     }
     return true;
 }
 
-/* Gloo's words begin with the line of its source, in brackets. */
-static std::string without_place(const char *what) {
+/* Gloo's messages begin with a source line in brackets. */
+static std::string without_source_line(const char *what) {
     std::string text = what;
     size_t end = text.find("] ");
     if (!text.empty() && text[0] == '[' && end != std::string::npos) text.erase(0, end + 2);
@@ -52,7 +52,7 @@ Outcome outcome_of_exception() {
     try {
         throw;
     } catch (const gloo::IoException &e) {
-        std::string text = without_place(e.what());
+        std::string text = without_source_line(e.what());
         bool late = text.rfind("Timed out", 0) == 0 || text.rfind("Connect timeout", 0) == 0;
         return {late ? MST_ERR_TIMEOUT : MST_ERR_PEER_LOST, text};
     } catch (const std::bad_alloc &) {
@@ -60,20 +60,20 @@ Outcome outcome_of_exception() {
     } catch (const std::system_error &e) {
         return {MST_ERR_SYSTEM, e.what()};
     } catch (const std::exception &e) {
-        return {MST_ERR_INTERNAL, without_place(e.what())};
+        return {MST_ERR_INTERNAL, without_source_line(e.what())};
     }
 }
 
-Engine::Engine(const mst_backend_host &host) : host_(host), ended_(std::make_shared<Ended>()) {
+Engine::Engine(const mst_backend_host &host) : host_(host), completions_(std::make_shared<Completions>()) {
     if (host.ranks > 1) context_ = join(host);
     auto collectives = std::make_unique<Collectives>();
     collectives->context = context_;
     collectives->rank = host.rank;
     collectives->ranks = host.ranks;
     collectives->combine = host.combine;
-    worker_ = std::make_shared<Worker>(std::move(collectives), ended_);
+    worker_ = std::make_shared<Worker>(std::move(collectives), completions_);
     SignalsBlocked blocked;
-    messages_ = std::make_unique<Messages>(context_, *ended_, host.rank, host.ranks);
+    messages_ = std::make_unique<Messages>(context_, *completions_, host.rank, host.ranks);
 }
 
 Engine::~Engine() {
@@ -105,7 +105,7 @@ void Engine::submit(mst_backend_op &op) {
 
 bool Engine::progress(mst_backend_op &op, Outcome &outcome) {
     Job &job = *static_cast<Job *>(op.request);
-    if (!ended_->take(job)) return false;
+    if (!completions_->take(job)) return false;
     outcome = std::move(job.outcome);
     op.request = nullptr;
     jobs_.erase(&op);

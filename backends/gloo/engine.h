@@ -1,7 +1,8 @@
 /*
- * engine.h - the engine of one group: its connections, its threads and the operations under way.
+ * engine.h - the engine of one group: its connections, its threads and its operations in progress.
  *
- * Its functions are called by one thread at a time. They throw what Gloo throws; module.cpp turns that into words.
+ * One thread at a time calls it. Its functions throw Gloo's exceptions; module.cpp turns them into error
+ * messages.
  */
 #ifndef MUSTER_GLOO_ENGINE_H
 #define MUSTER_GLOO_ENGINE_H
@@ -26,18 +27,18 @@ class Engine {
         return host_;
     }
     int descriptor() const {
-        return ended_->descriptor();
+        return completions_->descriptor();
     }
 
     void submit(mst_backend_op &op);
-    /* Is it over? Then outcome says how it went, and the operation is forgotten. */
+    /* Returns true if the operation has completed: sets outcome and releases the operation. */
     bool progress(mst_backend_op &op, Outcome &outcome);
     bool cancel(mst_backend_op &op);
     void abort();
 
   private:
     const mst_backend_host &host_;
-    std::shared_ptr<Ended> ended_;
+    std::shared_ptr<Completions> completions_;
     std::shared_ptr<gloo::Context> context_;
     std::shared_ptr<Worker> worker_;
     std::unique_ptr<Messages> messages_;

@@ -1,4 +1,4 @@
-/* join.cpp - the store, the address and the connections. */
+/* join.cpp - see join.h. */
 #include "join.h"
 
 #include "quiet.h"
@@ -35,7 +35,7 @@ class Store : public gloo::rendezvous::Store {
         return data;
     }
 
-    /* get waits. */
+    /* get waits, so wait does nothing. */
     void wait(const std::vector<std::string> &) override {}
     void wait(const std::vector<std::string> &, const std::chrono::milliseconds &) override {}
 
@@ -43,14 +43,14 @@ class Store : public gloo::rendezvous::Store {
     const mst_backend_host &host_;
 };
 
-/* Left to itself Gloo takes what the name of the host resolves to, which other hosts often cannot reach. */
+/* By default Gloo uses the address of the host name, which other hosts often cannot reach. */
 std::string own_address(const mst_backend_host &host) {
-    const char *interface = getenv("MUSTER_SOCKET_IFNAME"); /* host.address heeds it */
+    const char *interface = getenv("MUSTER_SOCKET_IFNAME"); /* host.address respects it */
     if (host.one_host && !(interface && *interface)) return "127.0.0.1";
     return host.address ? host.address : "";
 }
 
-/* Gloo of 2022 takes the store by reference, later ones by shared pointer. */
+/* Gloo of 2022 takes the store by reference, later versions by shared pointer. */
 template <typename Context, typename Device>
 void connect(Context &context, const std::shared_ptr<Store> &store, Device &device) {
     if constexpr (requires { context.connectFullMesh(*store, device); }) {
@@ -74,7 +74,7 @@ std::shared_ptr<gloo::Context> join(const mst_backend_host &host) {
     std::string address = own_address(host);
     auto device = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()));
     auto context = std::make_shared<gloo::rendezvous::Context>(host.rank, host.ranks);
-    /* Gloo takes five times as long for each connection. */
+    /* Gloo waits five times the timeout for each connection. */
     context->setTimeout(std::chrono::milliseconds(milliseconds_until(host.deadline) / 5 + 1));
     connect(*context, std::make_shared<Store>(host), device);
     return context;

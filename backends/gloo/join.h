@@ -1,4 +1,4 @@
-/* join.h - how the ranks of a group find one another: Gloo's rendezvous over the store of muster. */
+/* join.h - connects the ranks of a group: Gloo's rendezvous over muster's store. */
 #ifndef MUSTER_GLOO_JOIN_H
 #define MUSTER_GLOO_JOIN_H
 
@@ -8,12 +8,12 @@
 
 namespace muster_gloo {
 
-/* The store failed, and has said why. */
+/* Thrown after a store operation has failed and set the error message. */
 struct StoreFailure {
     mst_status status;
 };
 
-/* Connects this rank with all others, until host->deadline. */
+/* Connects this rank with all others, before host->deadline. */
 std::shared_ptr<gloo::Context> join(const mst_backend_host &host);
 
 /* Milliseconds until a deadline, at least 1. */

@@ -1,4 +1,4 @@
-/* messages.cpp - matching, and the two threads that wait; messages.h tells the protocol. */
+/* messages.cpp - message matching and its two threads. messages.h describes the protocol. */
 #include "messages.h"
 
 #include "collectives.h"
@@ -12,14 +12,14 @@ namespace muster_gloo {
 
 namespace {
 
-constexpr size_t SMALL = 4096;      /* bytes that travel in the frame itself */
-constexpr int MOST_UNCREDITED = 64; /* small messages that a receiver may have to keep, from each sender */
+constexpr size_t EAGER_MAX = 4096;  /* bytes that fit into a frame */
+constexpr int MOST_UNCREDITED = 64; /* eager messages that a receiver may have to store, per sender */
 constexpr int CREDIT_AFTER = 32;
-constexpr int PIGEONHOLES = 8;                     /* frames that can arrive while one is looked at */
-constexpr auto FAREWELL = std::chrono::seconds(5); /* how long finish waits for frames to go */
+constexpr int INBOX_SLOTS = 8;                         /* frames that can arrive while one is handled */
+constexpr auto FINISH_LIMIT = std::chrono::seconds(5); /* how long finish waits for sent frames */
 
-/* Slots of Gloo; its collectives use prefixes (the upper 8 bits) of at most 8. */
-constexpr uint64_t MAIL_SLOT = uint64_t(0x4d) << 56;
+/* Gloo slots. Gloo's collectives use prefixes (the upper 8 bits) of at most 8. */
+constexpr uint64_t FRAME_SLOT = uint64_t(0x4d) << 56;
 constexpr uint64_t DATA_SLOT = uint64_t(0x44) << 56; /* plus the number of the offer */
 
 enum FrameKind : uint32_t { EAGER, OFFER, TAKEN, REFUSED, CREDIT };
@@ -33,61 +33,61 @@ size_t bytes_of(const Job &job) {
 struct Messages::Frame {
     FrameKind kind;
     int32_t tag = 0;
-    uint64_t bytes = 0;  /* of the message; REFUSED: that the receiver has room for; CREDIT: how many */
-    uint64_t number = 0; /* of the offer; the sender counts them */
-    char payload[SMALL];
+    uint64_t bytes = 0;  /* of the message; REFUSED: of the receive; CREDIT: the number of messages */
+    uint64_t number = 0; /* of the offer, unique at the sender */
+    char payload[EAGER_MAX];
 };
 
-/* A message that has come, or been offered. */
-struct Messages::Arrival {
+/* A message that has arrived or was offered. */
+struct Messages::Unexpected {
     int from;
     int tag;
     uint64_t bytes;
     uint64_t number = 0;
-    std::vector<char> payload = {}; /* of a small one */
+    std::vector<char> payload = {}; /* of an eager message */
     bool offered = false;
-    Job *local = nullptr; /* the send, if this rank sent it to itself */
+    Job *local = nullptr; /* the send of this rank to itself */
 
-    bool meets(const mst_backend_op &op) const {
+    bool matches(const mst_backend_op &op) const {
         return op.tag == tag && (op.peer < 0 || op.peer == from);
     }
 };
 
-Messages::Messages(std::shared_ptr<gloo::Context> context, Ended &ended, int rank, int ranks)
-    : context_(std::move(context)), ended_(ended), rank_(rank), uncredited_(ranks), owed_(ranks) {
+Messages::Messages(std::shared_ptr<gloo::Context> context, Completions &completions, int rank, int ranks)
+    : context_(std::move(context)), completions_(completions), rank_(rank), uncredited_(ranks), owed_(ranks) {
     for (int r = 0; r < ranks; r++) {
         if (r != rank) others_.push_back(r);
     }
     if (others_.empty()) return;
-    for (int i = 0; i < PIGEONHOLES; i++) {
+    for (int i = 0; i < INBOX_SLOTS; i++) {
         auto frame = std::make_unique<Frame>();
         Buffer buffer = context_->createUnboundBuffer(frame.get(), sizeof(Frame));
-        mailbox_.push_back({std::move(frame), std::move(buffer)});
+        inbox_.push_back({std::move(frame), std::move(buffer)});
     }
-    postman_ = std::thread([this] { carry_messages(); });
+    inbox_thread_ = std::thread([this] { run_inbox(); });
     try {
-        reaper_ = std::thread([this] { reap(); });
+        completion_thread_ = std::thread([this] { run_completions(); });
     } catch (const std::exception &) {
-        end_threads();
+        stop_threads();
         throw;
     }
 }
 
 Messages::~Messages() = default;
 
-/* Sends a frame on its way. The mutex is held: frames leave in the order of their operations. */
+/* Sends a frame. Called with the mutex held, so that frames leave in the order of their operations. */
 void Messages::post(int to, std::unique_ptr<Frame> frame, size_t payload) {
     size_t length = offsetof(Frame, payload) + payload;
-    Awaited awaited;
-    awaited.buffer = context_->createUnboundBuffer(frame.get(), length);
-    awaited.frame = std::move(frame);
-    awaited.buffer->send(to, MAIL_SLOT, 0, length);
-    awaited_.push_back(std::move(awaited));
+    Transfer transfer;
+    transfer.buffer = context_->createUnboundBuffer(frame.get(), length);
+    transfer.frame = std::move(frame);
+    transfer.buffer->send(to, FRAME_SLOT, 0, length);
+    transfers_.push_back(std::move(transfer));
     changed_.notify_all();
 }
 
-/* One that no operation of this rank waits for: who cannot be reached any more does not need it. */
-void Messages::try_post(int to, std::unique_ptr<Frame> frame) {
+/* Sends a frame that no operation of this rank waits for. A rank that is unreachable does not need it. */
+void Messages::post_best_effort(int to, std::unique_ptr<Frame> frame) {
     try {
         post(to, std::move(frame));
     } catch (const std::exception &) {
@@ -99,23 +99,23 @@ void Messages::send(Job &job) {
     size_t bytes = bytes_of(job);
     std::lock_guard lock(mutex_);
     if (op.peer == rank_) {
-        Arrival arrival{.from = rank_, .tag = op.tag, .bytes = bytes, .local = &job};
-        arrive(std::move(arrival));
+        Unexpected message{.from = rank_, .tag = op.tag, .bytes = bytes, .local = &job};
+        arrive(std::move(message));
         return;
     }
     if (broken_) {
-        ended_.add(job, why_);
+        completions_.add(job, why_);
         return;
     }
     auto frame = std::make_unique<Frame>();
     frame->tag = op.tag;
     frame->bytes = bytes;
-    if (bytes <= SMALL && uncredited_[op.peer] < MOST_UNCREDITED) {
+    if (bytes <= EAGER_MAX && uncredited_[op.peer] < MOST_UNCREDITED) {
         frame->kind = EAGER;
         if (bytes) memcpy(frame->payload, op.in, bytes);
         post(op.peer, std::move(frame), bytes);
         uncredited_[op.peer]++;
-        ended_.add(job);
+        completions_.add(job);
         return;
     }
     uint64_t number = ++last_number_;
@@ -129,14 +129,14 @@ void Messages::send(Job &job) {
 
 void Messages::receive(Job &job) {
     std::lock_guard lock(mutex_);
-    auto met = std::find_if(arrivals_.begin(), arrivals_.end(),
-                            [&](const Arrival &arrival) { return arrival.meets(*job.op); });
-    if (met != arrivals_.end()) {
-        Arrival arrival = std::move(*met);
-        arrivals_.erase(met);
-        take(job, arrival);
+    auto found = std::find_if(unexpected_.begin(), unexpected_.end(),
+                              [&](const Unexpected &message) { return message.matches(*job.op); });
+    if (found != unexpected_.end()) {
+        Unexpected message = std::move(*found);
+        unexpected_.erase(found);
+        match(job, message);
     } else if (broken_) {
-        ended_.add(job, why_);
+        completions_.add(job, why_);
     } else {
         receives_.push_back(&job);
     }
@@ -147,81 +147,81 @@ bool Messages::cancel(Job &job) {
     return receives_.remove(&job) > 0;
 }
 
-void Messages::arrive(Arrival arrival) {
-    auto met = std::find_if(receives_.begin(), receives_.end(),
-                            [&](const Job *job) { return arrival.meets(*job->op); });
-    if (met == receives_.end()) {
-        arrivals_.push_back(std::move(arrival));
+void Messages::arrive(Unexpected message) {
+    auto found = std::find_if(receives_.begin(), receives_.end(),
+                              [&](const Job *job) { return message.matches(*job->op); });
+    if (found == receives_.end()) {
+        unexpected_.push_back(std::move(message));
         return;
     }
-    Job *job = *met;
-    receives_.erase(met);
-    take(*job, arrival);
+    Job *job = *found;
+    receives_.erase(found);
+    match(*job, message);
 }
 
-/* A message and a receive have met. */
-void Messages::take(Job &job, Arrival &arrival) {
+/* Completes or starts a matched message and receive. */
+void Messages::match(Job &job, Unexpected &message) {
     mst_backend_op &op = *job.op;
-    op.sender = arrival.from;
-    if (bytes_of(job) != arrival.bytes) {
-        refuse(job, arrival);
+    op.sender = message.from;
+    if (bytes_of(job) != message.bytes) {
+        refuse(job, message);
         return;
     }
-    if (arrival.offered) {
-        take_data(job, arrival);
+    if (message.offered) {
+        receive_data(job, message);
         return;
     }
-    const void *data = arrival.local ? arrival.local->op->in : arrival.payload.data();
-    if (arrival.bytes) memcpy(op.out, data, arrival.bytes);
-    ended_.add(job);
-    if (arrival.local) {
-        ended_.add(*arrival.local);
+    const void *data = message.local ? message.local->op->in : message.payload.data();
+    if (message.bytes) memcpy(op.out, data, message.bytes);
+    completions_.add(job);
+    if (message.local) {
+        completions_.add(*message.local);
     } else {
-        give_credit(arrival.from);
+        return_credit(message.from);
     }
 }
 
-void Messages::take_data(Job &job, const Arrival &arrival) {
+void Messages::receive_data(Job &job, const Unexpected &message) {
     try {
-        Awaited awaited;
-        awaited.buffer = context_->createUnboundBuffer(job.op->out, arrival.bytes);
-        awaited.job = &job;
-        awaited.sender = arrival.from;
-        awaited.number = arrival.number;
-        awaited.buffer->recv(arrival.from, DATA_SLOT + arrival.number, 0, arrival.bytes);
-        awaited_.push_back(std::move(awaited));
+        Transfer transfer;
+        transfer.buffer = context_->createUnboundBuffer(job.op->out, message.bytes);
+        transfer.job = &job;
+        transfer.sender = message.from;
+        transfer.number = message.number;
+        transfer.buffer->recv(message.from, DATA_SLOT + message.number, 0, message.bytes);
+        transfers_.push_back(std::move(transfer));
         changed_.notify_all();
     } catch (const std::exception &) {
-        ended_.add(job, outcome_of_exception());
+        completions_.add(job, outcome_of_exception());
     }
 }
 
-void Messages::give_credit(int to) {
+void Messages::return_credit(int to) {
     if (++owed_[to] < CREDIT_AFTER) return;
     auto frame = std::make_unique<Frame>();
     frame->kind = CREDIT;
     frame->bytes = owed_[to];
     owed_[to] = 0;
-    try_post(to, std::move(frame));
+    post_best_effort(to, std::move(frame));
 }
 
-static Outcome other_size(int from, int to, uint64_t sent, uint64_t room) {
+static Outcome size_mismatch(int from, int to, uint64_t sent, uint64_t received) {
     return {MST_ERR_MISMATCH, "rank " + std::to_string(from) + " of the group sent " + std::to_string(sent) +
-                                  " bytes, and rank " + std::to_string(to) + " receives " +
-                                  std::to_string(room)};
+                                  " bytes, but rank " + std::to_string(to) + " receives " +
+                                  std::to_string(received)};
 }
 
-void Messages::refuse(Job &job, const Arrival &arrival) {
-    Outcome outcome = other_size(arrival.from, rank_, arrival.bytes, bytes_of(job));
-    if (arrival.local) ended_.add(*arrival.local, outcome);
-    if (arrival.offered) {
+void Messages::refuse(Job &job, const Unexpected &message) {
+    Outcome outcome = size_mismatch(message.from, rank_, message.bytes, bytes_of(job));
+    if (message.local) completions_.add(*message.local, outcome);
+    if (message.offered) {
         auto frame = std::make_unique<Frame>();
         frame->kind = REFUSED;
-        frame->number = arrival.number;
+        frame->number = message.number;
         frame->bytes = bytes_of(job);
-        try_post(arrival.from, std::move(frame));
+        post_best_effort(message.from, std::move(frame));
     }
-    ended_.add(job, std::move(outcome));
+    completions_.add(job, std::move(outcome));
 }
 
 void Messages::handle(int from, const Frame &frame) {
@@ -234,15 +234,15 @@ void Messages::handle(int from, const Frame &frame) {
         uncredited_[from] -= static_cast<int>(frame.bytes);
         return;
     }
-    Arrival arrival{.from = from, .tag = frame.tag, .bytes = frame.bytes, .number = frame.number};
-    arrival.offered = frame.kind == OFFER;
-    if (!arrival.offered) {
-        arrival.payload.assign(frame.payload, frame.payload + std::min<uint64_t>(frame.bytes, SMALL));
+    Unexpected message{.from = from, .tag = frame.tag, .bytes = frame.bytes, .number = frame.number};
+    message.offered = frame.kind == OFFER;
+    if (!message.offered) {
+        message.payload.assign(frame.payload, frame.payload + std::min<uint64_t>(frame.bytes, EAGER_MAX));
     }
-    arrive(std::move(arrival));
+    arrive(std::move(message));
 }
 
-/* The receiver has the data, or does not want it. */
+/* The receiver has received or refused the data. */
 void Messages::end_offer(const Frame &frame) {
     Offered offer;
     {
@@ -254,100 +254,100 @@ void Messages::end_offer(const Frame &frame) {
     }
     const mst_backend_op &op = *offer.job->op;
     if (frame.kind == REFUSED) {
-        ended_.add(*offer.job, other_size(rank_, op.peer, bytes_of(*offer.job), frame.bytes));
+        completions_.add(*offer.job, size_mismatch(rank_, op.peer, bytes_of(*offer.job), frame.bytes));
         return;
     }
-    offer.data->waitSend(FOREVER); /* all has been received: at most Gloo has not yet noticed it here */
-    ended_.add(*offer.job);
+    offer.data->waitSend(FOREVER); /* returns soon, because the receiver has all data */
+    completions_.add(*offer.job);
 }
 
-/* Gloo fills the buffers in the order in which they were given to it, so frames of one sender stay in theirs. */
-void Messages::carry_messages() {
+/* Gloo fills the buffers in posting order, so frames of one sender stay in order. */
+void Messages::run_inbox() {
     try {
-        for (auto &hole : mailbox_) hole.buffer->recv(others_, MAIL_SLOT, 0, sizeof(Frame));
-        for (size_t i = 0;; i = (i + 1) % mailbox_.size()) {
+        for (auto &slot : inbox_) slot.buffer->recv(others_, FRAME_SLOT, 0, sizeof(Frame));
+        for (size_t i = 0;; i = (i + 1) % inbox_.size()) {
             int from = -1;
-            if (!mailbox_[i].buffer->waitRecv(&from, FOREVER)) return;
-            handle(from, *mailbox_[i].frame);
-            mailbox_[i].buffer->recv(others_, MAIL_SLOT, 0, sizeof(Frame));
+            if (!inbox_[i].buffer->waitRecv(&from, FOREVER)) return;
+            handle(from, *inbox_[i].frame);
+            inbox_[i].buffer->recv(others_, FRAME_SLOT, 0, sizeof(Frame));
         }
     } catch (const std::exception &) {
         fail_all(outcome_of_exception());
     }
 }
 
-/* The mailbox is broken: nothing more will arrive. */
+/* The inbox has failed: no more frames arrive. */
 void Messages::fail_all(const Outcome &outcome) {
     std::lock_guard lock(mutex_);
     broken_ = true;
     why_ = outcome;
-    for (Job *job : receives_) ended_.add(*job, outcome);
-    for (auto &[number, offer] : offers_) ended_.add(*offer.job, outcome);
+    for (Job *job : receives_) completions_.add(*job, outcome);
+    for (auto &[number, offer] : offers_) completions_.add(*offer.job, outcome);
     receives_.clear();
     offers_.clear();
 }
 
-void Messages::reap() {
+void Messages::run_completions() {
     std::unique_lock lock(mutex_);
     for (;;) {
-        changed_.wait(lock, [&] { return ending_ || !awaited_.empty(); });
-        if (ending_) return;
-        Awaited awaited = std::move(awaited_.front());
-        awaited_.pop_front();
-        reaping_ = &awaited;
+        changed_.wait(lock, [&] { return stopping_ || !transfers_.empty(); });
+        if (stopping_) return;
+        Transfer transfer = std::move(transfers_.front());
+        transfers_.pop_front();
+        completing_ = &transfer;
         lock.unlock();
-        reap_one(awaited);
+        complete_one(transfer);
         lock.lock();
-        reaping_ = nullptr;
+        completing_ = nullptr;
         changed_.notify_all();
     }
 }
 
-void Messages::reap_one(Awaited &awaited) {
+void Messages::complete_one(Transfer &transfer) {
     try {
-        if (!awaited.job) {
-            awaited.buffer->waitSend(FOREVER);
+        if (!transfer.job) {
+            transfer.buffer->waitSend(FOREVER);
             return;
         }
-        if (!awaited.buffer->waitRecv(FOREVER)) return; /* aborted, and so is the operation */
+        if (!transfer.buffer->waitRecv(FOREVER)) return; /* aborted together with the operation */
     } catch (const std::exception &) {
-        if (awaited.job) ended_.add(*awaited.job, outcome_of_exception());
+        if (transfer.job) completions_.add(*transfer.job, outcome_of_exception());
         return;
     }
     auto frame = std::make_unique<Frame>();
     frame->kind = TAKEN;
-    frame->number = awaited.number;
+    frame->number = transfer.number;
     std::lock_guard lock(mutex_);
-    ended_.add(*awaited.job);
-    try_post(awaited.sender, std::move(frame));
+    completions_.add(*transfer.job);
+    post_best_effort(transfer.sender, std::move(frame));
 }
 
 void Messages::finish() {
     {
         std::unique_lock lock(mutex_);
-        changed_.wait_for(lock, FAREWELL, [&] { return awaited_.empty() && !reaping_; });
+        changed_.wait_for(lock, FINISH_LIMIT, [&] { return transfers_.empty() && !completing_; });
     }
-    end_threads();
+    stop_threads();
 }
 
 void Messages::abort() {
-    end_threads();
+    stop_threads();
 }
 
-void Messages::end_threads() {
+void Messages::stop_threads() {
     {
         std::lock_guard lock(mutex_);
-        ending_ = true;
+        stopping_ = true;
         changed_.notify_all();
-        if (reaping_) {
-            reaping_->buffer->abortWaitRecv();
-            reaping_->buffer->abortWaitSend();
+        if (completing_) {
+            completing_->buffer->abortWaitRecv();
+            completing_->buffer->abortWaitSend();
         }
-        for (auto &hole : mailbox_) hole.buffer->abortWaitRecv();
+        for (auto &slot : inbox_) slot.buffer->abortWaitRecv();
     }
-    if (postman_.joinable()) postman_.join();
-    if (reaper_.joinable()) reaper_.join();
-    awaited_.clear();
+    if (inbox_thread_.joinable()) inbox_thread_.join();
+    if (completion_thread_.joinable()) completion_thread_.join();
+    transfers_.clear();
     offers_.clear();
 }
 

@@ -1,18 +1,18 @@
 /*
  * messages.h - send and recv over Gloo.
  *
- * Gloo can only wait for a buffer, not look whether it is done: a wait that times out closes all connections. It also
- * gives no size to the receiver, and ends the process if more comes than the receiver has room for. So messages are matched
- * here, by small frames that arrive in one mailbox per rank:
+ * Gloo can wait for a buffer but not poll it, and a wait that times out closes all connections. Gloo does not
+ * tell the receiver the size, and aborts the process if a message is larger than the receive. So this module
+ * matches messages itself, with small frames that arrive in one inbox per rank:
  *
- *   small:  sender -- EAGER with the data ------------> receiver, and now and then CREDIT for more of them comes back
- *   large:  sender -- OFFER ---------------------------> receiver
- *                  -- the data, when it was matched ---> the program's buffer
- *                  <-- TAKEN, or REFUSED: other size ---
+ *   eager:       sender -- EAGER with the data -------------> receiver, which returns CREDIT for several
+ *   rendezvous:  sender -- OFFER ---------------------------> receiver
+ *                       -- the data, after the match -------> the program's buffer
+ *                       <-- TAKEN, or REFUSED: other size ---
  *
- * Two threads wait. The postman waits for the mailbox alone. The reaper waits, one after the other, for what ends without the
- * program's help: frames on their way to a mailbox, and data whose sender has offered it. Hence neither waits for ever, unless
- * a rank is stopped or lost, and no wait depends on the order in which programs send and receive.
+ * Two threads wait. The inbox thread waits for frames. The completion thread waits, in order, for transfers
+ * that complete without the program's help: sent frames, and offered data. So no wait depends on the order in
+ * which programs send and receive, and none lasts forever unless a rank is stopped or lost.
  */
 #ifndef MUSTER_GLOO_MESSAGES_H
 #define MUSTER_GLOO_MESSAGES_H
@@ -37,24 +37,24 @@ using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 
 class Messages {
   public:
-    /* context: NULL in a group of one. */
-    Messages(std::shared_ptr<gloo::Context> context, Ended &ended, int rank, int ranks);
+    /* context: NULL in a group of one rank. */
+    Messages(std::shared_ptr<gloo::Context> context, Completions &completions, int rank, int ranks);
     ~Messages(); /* after finish or abort */
 
     void send(Job &job);
     void receive(Job &job);
-    /* Takes back a receive that has not met its message. */
+    /* Cancels a receive without a matching message. */
     bool cancel(Job &job);
 
-    /* Waits a while for the frames that are on their way, then ends the threads. */
+    /* Waits up to a limit for the sent frames to leave, then stops the threads. */
     void finish();
-    /* Ends the threads at once; the connections were closed before. */
+    /* Stops the threads at once, after the connections were closed. */
     void abort();
 
   private:
     struct Frame;
-    struct Arrival;
-    struct Pigeonhole {
+    struct Unexpected;
+    struct InboxSlot {
         std::unique_ptr<Frame> frame;
         Buffer buffer;
     };
@@ -62,8 +62,8 @@ class Messages {
         Job *job;
         Buffer data;
     };
-    /* What the reaper waits for: a frame to be gone, or the data of a receive to be there. */
-    struct Awaited {
+    /* A transfer of the completion thread: a sent frame, or the data of a receive. */
+    struct Transfer {
         Buffer buffer;
         std::unique_ptr<Frame> frame;
         Job *job = nullptr;
@@ -72,40 +72,40 @@ class Messages {
     };
 
     void post(int to, std::unique_ptr<Frame> frame, size_t payload = 0);
-    void try_post(int to, std::unique_ptr<Frame> frame);
-    void arrive(Arrival arrival);
-    void take(Job &job, Arrival &arrival);
-    void take_data(Job &job, const Arrival &arrival);
-    void give_credit(int to);
-    void refuse(Job &job, const Arrival &arrival);
+    void post_best_effort(int to, std::unique_ptr<Frame> frame);
+    void arrive(Unexpected message);
+    void match(Job &job, Unexpected &message);
+    void receive_data(Job &job, const Unexpected &message);
+    void return_credit(int to);
+    void refuse(Job &job, const Unexpected &message);
     void handle(int from, const Frame &frame);
     void end_offer(const Frame &frame);
     void fail_all(const Outcome &outcome);
-    void carry_messages();
-    void reap();
-    void reap_one(Awaited &awaited);
-    void end_threads();
+    void run_inbox();
+    void run_completions();
+    void complete_one(Transfer &transfer);
+    void stop_threads();
 
     std::shared_ptr<gloo::Context> context_;
-    Ended &ended_;
+    Completions &completions_;
     const int rank_;
     std::vector<int> others_;
-    std::vector<Pigeonhole> mailbox_; /* used by the postman */
-    std::thread postman_, reaper_;
+    std::vector<InboxSlot> inbox_; /* used by the inbox thread */
+    std::thread inbox_thread_, completion_thread_;
 
-    std::mutex mutex_; /* of all below */
+    std::mutex mutex_; /* protects all below */
     std::condition_variable changed_;
-    bool ending_ = false;
-    bool broken_ = false; /* the mailbox is; why_ says how */
+    bool stopping_ = false;
+    bool broken_ = false; /* the inbox has failed, see why_ */
     Outcome why_;
     uint64_t last_number_ = 0;
-    std::list<Job *> receives_;   /* that have met no message, in order */
-    std::list<Arrival> arrivals_; /* that have met no receive, in order */
+    std::list<Job *> receives_;        /* posted receives without a message, in order */
+    std::list<Unexpected> unexpected_; /* messages without a receive, in order */
     std::unordered_map<uint64_t, Offered> offers_;
-    std::deque<Awaited> awaited_;
-    Awaited *reaping_ = nullptr;
-    std::vector<int> uncredited_; /* by rank: small messages sent there that may not have been received */
-    std::vector<int> owed_;       /* by rank: small messages received from there and not credited yet */
+    std::deque<Transfer> transfers_;
+    Transfer *completing_ = nullptr;
+    std::vector<int> uncredited_; /* by rank: eager messages sent and not credited */
+    std::vector<int> owed_;       /* by rank: eager messages received and not credited */
 };
 
 } // namespace muster_gloo

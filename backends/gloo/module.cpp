@@ -1,4 +1,4 @@
-/* module.cpp - Gloo behind muster's table: nothing that it throws gets past here. */
+/* module.cpp - the mst_backend table of Gloo. Turns all exceptions into statuses. */
 #include "engine.h"
 #include "join.h"
 
@@ -20,13 +20,13 @@ constexpr uint32_t bit(int number) {
 }
 
 constexpr uint32_t MOVES = bit(MST_KIND_BROADCAST) | bit(MST_KIND_GATHER) | bit(MST_KIND_SCATTER);
-/* These muster adds up in f32 and rounds once; Gloo would round at each step. */
+/* muster reduces these in f32 and rounds once; Gloo would round at each step. */
 constexpr uint32_t SMALL_FLOATS = bit(MST_F16) | bit(MST_BF16) | bit(MST_F8E4M3) | bit(MST_F8E5M2);
 constexpr uint32_t DTYPES = (bit(MST_DTYPE_COUNT) - 2) & ~SMALL_FLOATS;
 constexpr uint32_t OPS = bit(MST_SUM) | bit(MST_PRODUCT) | bit(MST_MIN) | bit(MST_MAX) | bit(MST_BAND) |
                          bit(MST_BOR) | bit(MST_BXOR);
 
-const mst_backend_capability ROWS[] = {
+const mst_backend_capability CAPABILITIES[] = {
     {bit(MST_KIND_BARRIER), 0, 0, 0, 0},
     {MOVES, 0, 0, 0, MST_FORM_IN_PLACE},
     {bit(MST_KIND_ALL_REDUCE) | bit(MST_KIND_REDUCE), DTYPES, OPS, 0, MST_FORM_IN_PLACE},
@@ -39,10 +39,10 @@ const mst_backend_capability ROWS[] = {
 };
 
 const char *remedy_of(mst_status status) {
-    return status == MST_ERR_MISMATCH ? "make the counts of the send and of its recv equal" : nullptr;
+    return status == MST_ERR_MISMATCH ? "use the same count in the send and in its recv" : nullptr;
 }
 
-mst_status say(const mst_backend_host &host, const Outcome &outcome) {
+mst_status fail(const mst_backend_host &host, const Outcome &outcome) {
     return host.fail(&host, outcome.status, -1, remedy_of(outcome.status), outcome.text.c_str());
 }
 
@@ -52,7 +52,7 @@ bool probe(char *text, size_t size) {
 }
 
 const mst_backend_capability *rows() {
-    return ROWS;
+    return CAPABILITIES;
 }
 
 mst_status open(const mst_backend_host *host, mst_backend_engine **engine, mst_backend_traits *traits) {
@@ -66,9 +66,9 @@ mst_status open(const mst_backend_host *host, mst_backend_engine **engine, mst_b
         return failure.status;
     } catch (const std::exception &) {
         Outcome outcome = muster_gloo::outcome_of_exception();
-        outcome.text = "the ranks of " + std::string(host->name) + " could not be connected: " + outcome.text;
+        outcome.text = "cannot connect the ranks of " + std::string(host->name) + ": " + outcome.text;
         return host->fail(host, outcome.status, -1,
-                          "MUSTER_SOCKET_IFNAME names the interface by which the hosts reach one another",
+                          "set MUSTER_SOCKET_IFNAME to the network interface that connects the hosts",
                           outcome.text.c_str());
     }
 }
@@ -78,14 +78,14 @@ mst_status submit(mst_backend_engine *engine, mst_backend_op *op) {
         engine->engine.submit(*op);
         return MST_OK;
     } catch (const std::exception &) {
-        return say(engine->engine.host(), muster_gloo::outcome_of_exception());
+        return fail(engine->engine.host(), muster_gloo::outcome_of_exception());
     }
 }
 
 mst_status progress(mst_backend_engine *engine, mst_backend_op *op, bool *done) {
     Outcome outcome;
     *done = engine->engine.progress(*op, outcome);
-    return outcome.status == MST_OK ? MST_OK : say(engine->engine.host(), outcome);
+    return outcome.status == MST_OK ? MST_OK : fail(engine->engine.host(), outcome);
 }
 
 bool cancel(mst_backend_engine *engine, mst_backend_op *op) {
@@ -106,7 +106,7 @@ const mst_backend *table() {
         made.version = MST_BACKEND_VERSION;
         made.size = sizeof(made);
         made.name = "gloo";
-        made.title = "Gloo over TCP, for tensors in the memory of the host";
+        made.title = "Gloo over TCP, for tensors in host memory";
         made.probe = probe;
         made.rows = rows;
         made.open = open;

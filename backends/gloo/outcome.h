@@ -1,8 +1,8 @@
 /*
- * outcome.h - what became of an operation, and how the thread that asks learns of it.
+ * outcome.h - the result of an operation, and how it reaches the thread that calls progress.
  *
- * Operations end on the engine's threads, or on Gloo's. Words about an error are kept in the outcome and said by the
- * thread that calls progress, because host->fail speaks for its own thread.
+ * Operations complete on the engine's or Gloo's threads. The outcome keeps the error message, and the thread
+ * that calls progress reports it, because host->fail sets the error of the calling thread.
  */
 #ifndef MUSTER_GLOO_OUTCOME_H
 #define MUSTER_GLOO_OUTCOME_H
@@ -19,29 +19,29 @@ struct Outcome {
     std::string text;
 };
 
-/* What the exception that is being handled means. */
+/* The outcome for the exception that is being handled. */
 Outcome outcome_of_exception();
 
-/* An operation under way: made by submit, and op->request until progress has said how it ended. */
+/* An operation in progress. submit creates it as op->request; progress releases it. */
 struct Job {
     mst_backend_op *op;
     Outcome outcome;                /* written before done is set */
-    std::atomic<bool> done = false; /* set by Ended::add, met by Ended::take */
+    std::atomic<bool> done = false; /* released by Completions::add, acquired by Completions::take */
 };
 
-/* Counts the jobs that are done and were not asked for yet: its descriptor is readable while there are any. */
-class Ended {
+/* Counts completed jobs that were not taken yet. Its descriptor is readable while there are any. */
+class Completions {
   public:
-    Ended();
-    ~Ended();
-    Ended(const Ended &) = delete;
-    Ended &operator=(const Ended &) = delete;
+    Completions();
+    ~Completions();
+    Completions(const Completions &) = delete;
+    Completions &operator=(const Completions &) = delete;
 
     int descriptor() const {
         return descriptor_;
     }
     void add(Job &job, Outcome outcome = {});
-    bool take(Job &job); /* false: it is not done */
+    bool take(Job &job); /* false: not done */
 
   private:
     int descriptor_;

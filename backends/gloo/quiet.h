@@ -1,4 +1,4 @@
-/* quiet.h - signals stay with the program's threads. */
+/* quiet.h - keeps signals away from Gloo's threads, and SIGPIPE from the program's. */
 #ifndef MUSTER_GLOO_QUIET_H
 #define MUSTER_GLOO_QUIET_H
 
@@ -7,7 +7,7 @@
 
 namespace muster_gloo {
 
-/* Threads that are started in its scope, Gloo's too, take no signals. */
+/* Threads that are started in its scope, also by Gloo, block all signals. */
 class SignalsBlocked {
   public:
     SignalsBlocked() {
@@ -25,7 +25,7 @@ class SignalsBlocked {
     sigset_t before_;
 };
 
-/* Gloo writes to connections that the other side has closed; in its scope this thread does not die of that. */
+/* Suppresses SIGPIPE in its scope: Gloo writes to connections that the peer has closed. */
 class NoPipeSignal {
   public:
     NoPipeSignal() {

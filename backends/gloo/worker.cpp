@@ -1,4 +1,4 @@
-/* worker.cpp - the thread of the collectives. */
+/* worker.cpp - see worker.h. */
 #include "worker.h"
 
 #include "quiet.h"
@@ -10,7 +10,7 @@ namespace muster_gloo {
 
 namespace {
 
-constexpr auto PULSE = std::chrono::milliseconds(1);
+constexpr auto POLL_INTERVAL = std::chrono::milliseconds(1);
 
 std::vector<size_t> copy_of(const size_t *counts, int ranks) {
     return counts ? std::vector<size_t>(counts, counts + ranks) : std::vector<size_t>();
@@ -18,7 +18,7 @@ std::vector<size_t> copy_of(const size_t *counts, int ranks) {
 
 } // namespace
 
-/* A vector that is moved keeps its memory, so these pointers stay good. */
+/* A moved vector keeps its memory, so these pointers stay valid. */
 Task::Task(Job &of, int ranks)
     : job(&of), op(*of.op), in_counts(copy_of(op.in_counts, ranks)),
       out_counts(copy_of(op.out_counts, ranks)) {
@@ -26,8 +26,8 @@ Task::Task(Job &of, int ranks)
     if (op.out_counts) op.out_counts = out_counts.data();
 }
 
-Worker::Worker(std::unique_ptr<Collectives> collectives, std::shared_ptr<Ended> ended)
-    : collectives_(std::move(collectives)), ended_(std::move(ended)) {}
+Worker::Worker(std::unique_ptr<Collectives> collectives, std::shared_ptr<Completions> completions)
+    : collectives_(std::move(collectives)), completions_(std::move(completions)) {}
 
 void Worker::start() {
     SignalsBlocked blocked;
@@ -55,9 +55,9 @@ void Worker::work() {
         Outcome outcome = run(task);
         lock.lock();
         if (stopping_) break;
-        ended_->add(*task.job, std::move(outcome));
+        completions_->add(*task.job, std::move(outcome));
     }
-    ended_thread_ = true;
+    exited_ = true;
     changed_.notify_all();
 }
 
@@ -84,11 +84,11 @@ void Worker::stop(std::chrono::milliseconds patience) {
     if (!started_) return;
     auto moved = std::chrono::steady_clock::now();
     int64_t used = time_used();
-    while (!ended_thread_ && std::chrono::steady_clock::now() - moved < patience) {
-        /* A wait that was ended may be followed by another of the same collective. */
-        collectives_->flight.interrupt();
-        changed_.wait_for(lock, PULSE);
-        if (ended_thread_ || time_used() == used) continue;
+    while (!exited_ && std::chrono::steady_clock::now() - moved < patience) {
+        /* The collective may wait again after an interrupted wait. */
+        collectives_->active.interrupt();
+        changed_.wait_for(lock, POLL_INTERVAL);
+        if (exited_ || time_used() == used) continue;
         used = time_used();
         moved = std::chrono::steady_clock::now();
     }

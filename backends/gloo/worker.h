@@ -1,9 +1,9 @@
 /*
- * worker.h - the thread that runs collectives one after the other; started by the first.
+ * worker.h - the thread that runs collectives sequentially. The first collective starts it.
  *
- * It owns what it uses, alone or together with its engine; only the buffers are the program's. If a wait inside of Gloo cannot be
- * ended, the thread is left behind in it, with all that it owns: it touches no buffer any more, since the connections are closed
- * and nothing wakes it, and does not return before the process does.
+ * It owns, or shares with its engine, everything but the program's buffers. If a wait inside Gloo cannot be
+ * interrupted, the thread is abandoned with everything that it owns: the connections are closed, so it never
+ * wakes and touches no buffer.
  */
 #ifndef MUSTER_GLOO_WORKER_H
 #define MUSTER_GLOO_WORKER_H
@@ -21,24 +21,25 @@
 
 namespace muster_gloo {
 
-/* A collective, as the thread keeps it: the operation and its arrays are the caller's only until it gives them up. */
+/* The thread's copy of a collective. The caller may free the operation and its arrays after an abort. */
 struct Task {
     Task(Job &of, int ranks);
     Task(Task &&) = default;
 
-    Job *job; /* not to be looked at once the worker is to stop */
+    Job *job; /* invalid once the worker is stopping */
     mst_backend_op op;
-    std::vector<size_t> in_counts, out_counts; /* op's */
+    std::vector<size_t> in_counts, out_counts; /* of op */
 };
 
 class Worker : public std::enable_shared_from_this<Worker> {
   public:
-    Worker(std::unique_ptr<Collectives> collectives, std::shared_ptr<Ended> ended);
+    Worker(std::unique_ptr<Collectives> collectives, std::shared_ptr<Completions> completions);
 
     void add(Job &job);
     /*
-     * Ends the thread. What it has not done yet is forgotten; the connections were closed before, unless it is idle. Waits for it
-     * while it computes, since the buffers must be the program's again, and for at most this long while it stands still.
+     * Stops the thread and drops the pending tasks. Close the connections first, unless the thread is idle.
+     * Waits while the thread uses the processor, because it may access the program's buffers, and at most
+     * this long while it does not.
      */
     void stop(std::chrono::milliseconds patience = std::chrono::seconds(5));
 
@@ -46,16 +47,16 @@ class Worker : public std::enable_shared_from_this<Worker> {
     void start();
     void work();
     Outcome run(const Task &task);
-    int64_t time_used() const; /* by the thread, while it is there: ns on a processor */
+    int64_t time_used() const; /* CPU time of the running thread in ns */
 
     const std::unique_ptr<Collectives> collectives_;
-    const std::shared_ptr<Ended> ended_;
+    const std::shared_ptr<Completions> completions_;
 
-    std::mutex mutex_; /* of all below */
+    std::mutex mutex_; /* protects all below */
     std::condition_variable changed_;
     std::deque<Task> tasks_;
     clockid_t clock_ = 0; /* of the thread */
-    bool started_ = false, stopping_ = false, ended_thread_ = false;
+    bool started_ = false, stopping_ = false, exited_ = false;
 };
 
 } // namespace muster_gloo

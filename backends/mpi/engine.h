@@ -1,12 +1,13 @@
 /*
- * engine.h - the engine over MPI, compiled once for each MPI.
+ * engine.h - the MPI engine, compiled once for each MPI.
  *
- *  1. MPI is started by the first engine that is opened, unless the program did; the process ends it at its exit.
- *  2. A group has one communicator, made by its members alone, in which group rank and MPI rank are equal. Its errors are returned.
- *  3. An operation under way is a flight: the MPI requests that it consists of, all begun by submit. So ranks begin
- *     their collectives in the same order whatever they advance first.
- *  4. Where MPI takes calls of one thread at a time, every call of it is made between msm_lock and msm_unlock. Where it takes
- *     those of its main thread alone, muster is told so (own_thread).
+ *  1. The first engine starts MPI unless the program has done so. The process finalizes MPI at exit.
+ *  2. A group has one communicator, created by its members alone. Group rank and MPI rank are equal in it.
+ *     Its error handler returns errors.
+ *  3. An operation in progress is a struct msm_request: the MPI requests of the operation, all started by
+ *     submit. So all ranks start their collectives in the same order.
+ *  4. With MPI_THREAD_SERIALIZED, every MPI call is made between msm_lock and msm_unlock. Below that level,
+ *     only MPI's main thread may use the engine, and muster is told so (own_thread).
  */
 #ifndef MSM_ENGINE_H
 #define MSM_ENGINE_H
@@ -24,59 +25,59 @@
 
 /* ---- engine_start.c: MPI in this process */
 
-/* Starts MPI if nobody did. With *own_thread only this thread may call it. */
+/* Starts MPI if necessary. With *own_thread only this thread may call it. */
 mst_status msm_start(const mst_backend_host *host, bool *own_thread);
-/* Something may be left in MPI that never ends: it must not be finalised. */
+/* An operation that never completes may remain in MPI: skip MPI_Finalize at exit. */
 void msm_leave_unfinalised(void);
-/* Is MPI still there to be called? */
+/* Has MPI_Finalize not been called yet? */
 bool msm_alive(void);
-/* Identifies the job that MPI_COMM_WORLD is. */
+/* The name of the job of MPI_COMM_WORLD. */
 const char *msm_job(void);
 void msm_lock(void);
 void msm_unlock(void);
 
-/* ---- engine_errand.c: calls of MPI that block, with a way out */
+/* ---- engine_timed_call.c: blocking MPI calls with a deadline */
 
-typedef int (*msm_errand_run)(void *argument);
+typedef int (*msm_call)(void *argument);
 /*
- * Runs a call on a thread of its own and waits for it, until the deadline or the loss of a rank; *rc is what it returned. Fails
- * with what as the words if it did not come back: it may still be running then, and argument, from malloc, is freed by it.
+ * Runs a call on its own thread and waits for it until the host's deadline or the loss of a rank. *rc is its
+ * result. If it does not return in time, fails with the message what; the call may still be running then.
+ * argument is from malloc; on failure the call owns and frees it, otherwise the caller does.
  */
-mst_status msm_errand(const mst_backend_host *host, msm_errand_run run, void *argument, const char *what,
-                      const char *remedy, int *rc);
+mst_status msm_timed_call(const mst_backend_host *host, msm_call run, void *argument, const char *what,
+                          const char *remedy, int *rc);
 
-/* ---- pmi_server.c: the launcher's part of PMI, for an MPICH that has none */
+/* ---- pmi_server.c: a PMI server for an MPICH that was started without a launcher */
 
-/* Opens the socket that MPICH shall speak to, and serves it from a thread. The world's group. */
+/* Opens the PMI socket of MPICH and serves it from a thread. host is the group of the world. */
 mst_status msm_pmi_serve(const mst_backend_host *host, int *fd);
-/* From now on the group is not asked any more. */
-void msm_pmi_settle(void);
+/* Stops using the host after MPI has started. */
+void msm_pmi_detach(void);
 const char *msm_pmi_job(void);
 
 /* ---- engine_types.c: dtypes and ops */
 
-/* Of the process, made once. */
+/* Creates the MPI operations, once per process. Returns an MPI error code. */
 int msm_types_init(const mst_backend_host *host);
-/* What MPI reduces a pair of the rows as; false for AVG and the like. */
+/* The MPI datatype and operation of a reduction; false for AVG and PREMUL_SUM. */
 bool msm_reducer(mst_dtype dtype, mst_op op, MPI_Datatype *type, MPI_Op *mpi_op);
-/* A committed type of so many bytes. */
-int msm_type_bytes(size_t bytes, MPI_Datatype *type);
-/* The same at a distance from the buffer's start. */
+/* Creates a committed datatype of so many bytes, at an offset from the start of the buffer. */
 int msm_type_bytes_at(size_t start, size_t bytes, MPI_Datatype *type);
 
-/* ---- the engine and its flights */
+/* ---- the engine and its requests */
 
-struct msm_flight {
-    struct msm_flight *next, **back; /* under way, or spare */
+struct msm_request {
+    struct msm_request *next, **back; /* in active or spare */
     mst_backend_op *op;
-    int n, over; /* requests, and how many of them are over */
+    int n, over; /* MPI requests; completed ones */
     MPI_Request one, *requests;
-    bool blocking; /* the calls shall not return before they are done */
-    /* What MPI reads until the end: counts and displacements of the v-forms, and types that were made for it. */
+    bool blocking; /* use MPI's blocking calls */
+    bool large;    /* its counts exceed msm_limit */
+    /* Valid until completion: counts and displacements of the v-forms, and datatypes of this operation. */
     int *ints;
     MPI_Datatype *types;
     int n_types;
-    /* The result, to be copied to the operation's out at the end. */
+    /* The result, if it must be copied to the operation's out at completion. */
     void *scratch;
     size_t scratch_size, scratch_used;
 };
@@ -85,53 +86,52 @@ struct mst_backend_engine {
     const mst_backend_host *host;
     MPI_Comm comm;
     int rank, ranks;
-    int tag_max;         /* of muster's tags */
+    int tag_max;         /* largest tag of a user's message */
     MPI_Datatype *bytes; /* MPI_BYTE for each rank */
     bool failed;
-    struct msm_flight *active, *spare;
+    struct msm_request *active, *spare;
 };
 
-/* The longest count that is given to MPI; smaller in tests. */
+/* The largest count that is passed to MPI; smaller in tests. */
 extern size_t msm_limit;
 
 mst_status msm_open(const mst_backend_host *host, mst_backend_engine **engine, mst_backend_traits *traits);
 void msm_close(mst_backend_engine *engine);
 
-/* May MPI be called? Not once an operation was given up. */
+/* Fails if MPI was finalized or an operation was aborted. */
 mst_status msm_check_usable(const mst_backend_host *host);
 mst_status msm_submit(mst_backend_engine *engine, mst_backend_op *op);
 mst_status msm_progress(mst_backend_engine *engine, mst_backend_op *op, bool *done);
 mst_status msm_run(mst_backend_engine *engine, mst_backend_op *op);
 bool msm_cancel(mst_backend_engine *engine, mst_backend_op *op);
 void msm_abort(mst_backend_engine *engine);
-void msm_flights_free(mst_backend_engine *engine);
+void msm_requests_free(mst_backend_engine *engine);
 
-/* Room in a flight; false: there is none. */
-bool msm_flight_ints(mst_backend_engine *engine, struct msm_flight *f);
-bool msm_flight_requests(struct msm_flight *f, size_t n);
-bool msm_flight_types(struct msm_flight *f, size_t n);
-bool msm_flight_scratch(struct msm_flight *f, size_t bytes);
+/* Allocate arrays of a request; false without memory. */
+bool msm_request_ints(mst_backend_engine *engine, struct msm_request *request);
+bool msm_request_array(struct msm_request *request, size_t n);
+bool msm_request_types(struct msm_request *request, size_t n);
+bool msm_request_scratch(struct msm_request *request, size_t bytes);
 
-/* Begin the requests of an operation; an MPI error code. */
-int msm_begin(mst_backend_engine *engine, struct msm_flight *f);
-int msm_begin_large(mst_backend_engine *engine, struct msm_flight *f);
+/* Starts the MPI requests of an operation. Returns an MPI error code. */
+typedef int (*msm_starter)(mst_backend_engine *engine, struct msm_request *request);
+int msm_start_request(mst_backend_engine *engine, struct msm_request *request);
+/* The function for a large operation; NULL if the normal one serves it, with one datatype per block. */
+msm_starter msm_large_starter(const mst_backend_op *op);
 
-/* The MPI tag of a message. */
-int msm_tag(const mst_backend_op *op);
-
-/* Must it be begun as a large one? */
+/* Do the counts of the operation exceed msm_limit? */
 bool msm_is_large(const mst_backend_engine *engine, const mst_backend_op *op);
 
-/* Elements of all blocks, and of a rank's; counts may be NULL. */
+/* Elements of all blocks, and of one rank's block. counts may be NULL. */
 size_t msm_total(const size_t *counts, size_t count, int ranks);
 static inline size_t msm_count(const size_t *counts, size_t count, int rank) {
     return counts ? counts[rank] : count;
 }
 
-/* Says what MPI's error code means. */
-mst_status msm_say(const mst_backend_host *host, const char *what, int rc);
+/* Fails with the text of an MPI error code. */
+mst_status msm_fail_mpi(const mst_backend_host *host, const char *what, int rc);
 
-/* What MPI_IN_PLACE is; the macro is a cast that some compilers' warnings dislike. */
+/* MPI_IN_PLACE is a cast that some compilers warn about; this keeps it in one place. */
 static inline const void *msm_in(const void *in, bool in_place) {
     return in_place ? MPI_IN_PLACE : in;
 }

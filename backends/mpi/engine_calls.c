@@ -1,12 +1,13 @@
 /*
- * engine_calls.c - each kind of operation as one call of MPI. Moving kinds go as bytes; what has more of them, or more elements to reduce,
- * than an int can count is engine_large.c's.
+ * engine_calls.c - each kind of operation as one MPI call. Operations that only move data use bytes. If a
+ * count exceeds an int, equal blocks become one element of a large datatype; engine_large.c has the other
+ * large operations.
  */
 #include "engine.h"
 
 #include <string.h>
 
-/* The blocking form, or the one with a request; the arguments are the same. */
+/* Calls the blocking or the non-blocking form, with the same arguments. */
 #define EITHER(f, blocking_form, form, ...)                                                                  \
     ((f)->blocking ? blocking_form(__VA_ARGS__) : ((f)->n = 1, form(__VA_ARGS__, &(f)->one)))
 
@@ -37,17 +38,16 @@ bool msm_is_large(const mst_backend_engine *engine, const mst_backend_op *op) {
     }
 }
 
-/* The block of a rank in a buffer of even blocks. */
+/* The block of a rank in a buffer of equal blocks. */
 static char *block(const void *base, int rank, size_t bytes) {
     return (char *)(uintptr_t)base + (size_t)rank * bytes;
 }
 
-/* What a root's input is copied to, where it is apart from its output. */
 static void copy_own(void *out, const void *in, size_t bytes) {
     if (out && in && out != in && bytes) memcpy(out, in, bytes);
 }
 
-static int broadcast(mst_backend_engine *e, struct msm_flight *f) {
+static int broadcast(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
     size_t bytes = op->count * op->element;
     if (e->rank == op->root) copy_own(op->out, op->in, bytes);
@@ -55,7 +55,7 @@ static int broadcast(mst_backend_engine *e, struct msm_flight *f) {
     return EITHER(f, MPI_Bcast, MPI_Ibcast, buf, (int)bytes, MPI_BYTE, op->root, e->comm);
 }
 
-static int all_reduce(mst_backend_engine *e, struct msm_flight *f) {
+static int all_reduce(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
     MPI_Datatype type;
     MPI_Op how;
@@ -64,7 +64,7 @@ static int all_reduce(mst_backend_engine *e, struct msm_flight *f) {
                   (int)op->count, type, how, e->comm);
 }
 
-static int reduce(mst_backend_engine *e, struct msm_flight *f) {
+static int reduce(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
     bool root = e->rank == op->root;
     MPI_Datatype type;
@@ -74,7 +74,7 @@ static int reduce(mst_backend_engine *e, struct msm_flight *f) {
                   root ? op->out : NULL, (int)op->count, type, how, op->root, e->comm);
 }
 
-/* Counts and displacements of all ranks, in units of so many bytes. */
+/* Fills in counts and displacements of all ranks, in units of so many bytes. */
 static void fill(int *counts, int *starts, const size_t *given, size_t count, int ranks, size_t unit) {
     size_t at = 0;
     for (int r = 0; r < ranks; r++) {
@@ -84,9 +84,9 @@ static void fill(int *counts, int *starts, const size_t *given, size_t count, in
     }
 }
 
-static int all_gather_uneven(mst_backend_engine *e, struct msm_flight *f) {
+static int all_gather_uneven(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
-    if (!msm_flight_ints(e, f)) return MPI_ERR_NO_MEM;
+    if (!msm_request_ints(e, f)) return MPI_ERR_NO_MEM;
     int *counts = f->ints, *starts = counts + e->ranks;
     fill(counts, starts, op->out_counts, op->count, e->ranks, op->element);
     bool in_place = op->in == (const char *)op->out + starts[e->rank];
@@ -94,20 +94,34 @@ static int all_gather_uneven(mst_backend_engine *e, struct msm_flight *f) {
                   op->out, counts, starts, MPI_BYTE, e->comm);
 }
 
-static int all_gather(mst_backend_engine *e, struct msm_flight *f) {
+/* The MPI count and datatype of a block of op->count elements. Returns an MPI error code. */
+static int block_type(struct msm_request *f, int *n, MPI_Datatype *type) {
+    size_t bytes = f->op->count * f->op->element;
+    *n = f->large ? 1 : (int)bytes;
+    *type = MPI_BYTE;
+    if (!f->large) return MPI_SUCCESS;
+    if (!msm_request_types(f, 1)) return MPI_ERR_NO_MEM;
+    int rc = msm_type_bytes_at(0, bytes, &f->types[0]);
+    *type = f->types[0];
+    return rc;
+}
+
+static int all_gather(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
     if (op->out_counts) return all_gather_uneven(e, f);
-    int bytes = (int)(op->count * op->element);
-    bool in_place = op->in == block(op->out, e->rank, (size_t)bytes);
-    return EITHER(f, MPI_Allgather, MPI_Iallgather, msm_in(op->in, in_place), bytes, MPI_BYTE, op->out, bytes,
-                  MPI_BYTE, e->comm);
+    MPI_Datatype type;
+    int n, rc = block_type(f, &n, &type);
+    if (rc != MPI_SUCCESS) return rc;
+    bool in_place = op->in == block(op->out, e->rank, op->count * op->element);
+    return EITHER(f, MPI_Allgather, MPI_Iallgather, msm_in(op->in, in_place), n, type, op->out, n, type,
+                  e->comm);
 }
 
 /*
- * In place MPI leaves the result at the start of the whole input; muster's is this rank's block of it and the rest stays
- * as it was. So the result is made apart.
+ * In place, MPI writes the result to the start of the input. muster's result is this rank's block of the
+ * input, and the rest must not change. So the result goes to a scratch buffer.
  */
-static int reduce_scatter(mst_backend_engine *e, struct msm_flight *f) {
+static int reduce_scatter(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
     MPI_Datatype type;
     MPI_Op how;
@@ -116,23 +130,23 @@ static int reduce_scatter(mst_backend_engine *e, struct msm_flight *f) {
     size_t own = msm_count(op->in_counts, op->count, e->rank);
     size_t all = msm_total(op->in_counts, op->count, e->ranks) * op->element;
     bool overlaps = out && out >= in && out < in + all;
-    if (overlaps && !msm_flight_scratch(f, own * op->element)) return MPI_ERR_NO_MEM;
+    if (overlaps && !msm_request_scratch(f, own * op->element)) return MPI_ERR_NO_MEM;
     void *to = overlaps ? f->scratch : op->out;
     if (!op->in_counts)
         return EITHER(f, MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, in, to, (int)op->count, type,
                       how, e->comm);
-    if (!msm_flight_ints(e, f)) return MPI_ERR_NO_MEM;
+    if (!msm_request_ints(e, f)) return MPI_ERR_NO_MEM;
     fill(f->ints, f->ints + e->ranks, op->in_counts, op->count, e->ranks, 1);
     return EITHER(f, MPI_Reduce_scatter, MPI_Ireduce_scatter, in, to, f->ints, type, how, e->comm);
 }
 
 /*
- * The w-form, never the v-form and never blocking: a rank cannot know whether for another the operation is a large one, which has the
- * w-form alone, and the form must be the same on all.
+ * Always MPI_Ialltoallw: a rank does not know whether the operation is large for another rank, large
+ * operations need the w-form, and the form must be the same on all ranks.
  */
-static int all_to_all_uneven(mst_backend_engine *e, struct msm_flight *f) {
+static int all_to_all_uneven(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
-    if (!msm_flight_ints(e, f)) return MPI_ERR_NO_MEM;
+    if (!msm_request_ints(e, f)) return MPI_ERR_NO_MEM;
     int *to = f->ints, *from = to + 2 * e->ranks;
     fill(to, to + e->ranks, op->in_counts, op->count, e->ranks, op->element);
     fill(from, from + e->ranks, op->out_counts, op->count, e->ranks, op->element);
@@ -141,50 +155,55 @@ static int all_to_all_uneven(mst_backend_engine *e, struct msm_flight *f) {
                           e->comm, &f->one);
 }
 
-static int all_to_all(mst_backend_engine *e, struct msm_flight *f) {
+static int all_to_all(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
     if (op->in_counts || op->out_counts) return all_to_all_uneven(e, f);
-    int bytes = (int)(op->count * op->element);
-    return EITHER(f, MPI_Alltoall, MPI_Ialltoall, msm_in(op->in, op->in == op->out), bytes, MPI_BYTE, op->out,
-                  bytes, MPI_BYTE, e->comm);
+    MPI_Datatype type;
+    int n, rc = block_type(f, &n, &type);
+    if (rc != MPI_SUCCESS) return rc;
+    return EITHER(f, MPI_Alltoall, MPI_Ialltoall, msm_in(op->in, op->in == op->out), n, type, op->out, n,
+                  type, e->comm);
 }
 
-static int gather(mst_backend_engine *e, struct msm_flight *f) {
+static int gather(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
-    int bytes = (int)(op->count * op->element);
-    bool root = e->rank == op->root, in_place = root && op->in == block(op->out, e->rank, (size_t)bytes);
-    return EITHER(f, MPI_Gather, MPI_Igather, msm_in(op->in, in_place), bytes, MPI_BYTE,
-                  root ? op->out : NULL, bytes, MPI_BYTE, op->root, e->comm);
+    MPI_Datatype type;
+    int n, rc = block_type(f, &n, &type);
+    if (rc != MPI_SUCCESS) return rc;
+    bool root = e->rank == op->root;
+    bool in_place = root && op->in == block(op->out, e->rank, op->count * op->element);
+    return EITHER(f, MPI_Gather, MPI_Igather, msm_in(op->in, in_place), n, type, root ? op->out : NULL, n,
+                  type, op->root, e->comm);
 }
 
-static int scatter(mst_backend_engine *e, struct msm_flight *f) {
+static int scatter(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
-    int bytes = (int)(op->count * op->element);
-    bool root = e->rank == op->root, in_place = root && op->out == block(op->in, e->rank, (size_t)bytes);
-    return EITHER(f, MPI_Scatter, MPI_Iscatter, root ? op->in : NULL, bytes, MPI_BYTE,
-                  in_place ? MPI_IN_PLACE : op->out, bytes, MPI_BYTE, op->root, e->comm);
+    MPI_Datatype type;
+    int n, rc = block_type(f, &n, &type);
+    if (rc != MPI_SUCCESS) return rc;
+    bool root = e->rank == op->root;
+    bool in_place = root && op->out == block(op->in, e->rank, op->count * op->element);
+    return EITHER(f, MPI_Scatter, MPI_Iscatter, root ? op->in : NULL, n, type,
+                  in_place ? MPI_IN_PLACE : op->out, n, type, op->root, e->comm);
 }
 
-/* Of an MPI tag that muster's own messages, with tag -1, have for themselves: 0. */
-int msm_tag(const mst_backend_op *op) {
-    return op->tag + 1;
-}
-
-static int message(mst_backend_engine *e, struct msm_flight *f) {
+/* MPI tag 0 is for muster's own messages, which have tag -1. */
+static int message(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
-    int bytes = (int)(op->count * op->element), peer = op->peer < 0 ? MPI_ANY_SOURCE : op->peer;
+    int peer = op->peer < 0 ? MPI_ANY_SOURCE : op->peer, tag = op->tag + 1;
+    MPI_Datatype type;
+    int n, rc = block_type(f, &n, &type);
+    if (rc != MPI_SUCCESS) return rc;
     f->n = 1;
-    if (op->kind == MST_KIND_SEND)
-        return MPI_Isend(op->in, bytes, MPI_BYTE, peer, msm_tag(op), e->comm, &f->one);
-    return MPI_Irecv(op->out, bytes, MPI_BYTE, peer, msm_tag(op), e->comm, &f->one);
+    if (op->kind == MST_KIND_SEND) return MPI_Isend(op->in, n, type, peer, tag, e->comm, &f->one);
+    return MPI_Irecv(op->out, n, type, peer, tag, e->comm, &f->one);
 }
 
-static int barrier(mst_backend_engine *e, struct msm_flight *f) {
+static int barrier(mst_backend_engine *e, struct msm_request *f) {
     return EITHER(f, MPI_Barrier, MPI_Ibarrier, e->comm);
 }
 
-/* By kind. */
-static int (*const calls[MST_KIND_COUNT])(mst_backend_engine *, struct msm_flight *) = {
+static const msm_starter starters[MST_KIND_COUNT] = {
     [MST_KIND_BARRIER] = barrier,       [MST_KIND_BROADCAST] = broadcast,
     [MST_KIND_ALL_REDUCE] = all_reduce, [MST_KIND_REDUCE] = reduce,
     [MST_KIND_ALL_GATHER] = all_gather, [MST_KIND_REDUCE_SCATTER] = reduce_scatter,
@@ -193,7 +212,9 @@ static int (*const calls[MST_KIND_COUNT])(mst_backend_engine *, struct msm_fligh
     [MST_KIND_RECV] = message,
 };
 
-int msm_begin(mst_backend_engine *e, struct msm_flight *f) {
+int msm_start_request(mst_backend_engine *e, struct msm_request *f) {
     mst_kind kind = f->op->kind;
-    return (unsigned)kind < MST_KIND_COUNT && calls[kind] ? calls[kind](e, f) : MPI_ERR_OTHER;
+    msm_starter start = f->large ? msm_large_starter(f->op) : NULL;
+    if (!start && (unsigned)kind < MST_KIND_COUNT) start = starters[kind];
+    return start ? start(e, f) : MPI_ERR_OTHER;
 }

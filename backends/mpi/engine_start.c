@@ -1,7 +1,7 @@
 /*
- * engine_start.c - MPI in this process: started once, by the first engine unless by the program, and ended at the process's exit.
+ * engine_start.c - starts MPI once per process, unless the program has, and finalizes it at exit.
  *
- * MPI_Init is called with errors that are fatal by definition, so all that can be checked is checked before.
+ * Errors in MPI_Init are fatal by definition, so everything that can be checked is checked before it.
  */
 #include "engine.h"
 #include "launcher.h"
@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
-static bool started; /* we have looked at MPI, and it can be used. Under the lock. */
-static bool stuck;   /* MPI_Init did not come back. Under the lock. */
-static bool served;  /* by our own PMI */
+static bool started; /* MPI is usable. Under the lock. */
+static bool stuck;   /* MPI_Init did not return. Under the lock. */
+static bool served;  /* muster is the PMI server */
 static int level = MPI_THREAD_SINGLE;
-static pid_t owner;             /* a forked child must not end its parent's MPI */
-static atomic_bool unfinalised; /* relaxed: a hint for the end of the process */
+static pid_t owner;             /* a forked child must not finalize its parent's MPI */
+static atomic_bool unfinalised; /* relaxed: a hint for exit */
 
 static pthread_mutex_t serial = PTHREAD_MUTEX_INITIALIZER;
 
@@ -49,7 +49,7 @@ const char *msm_job(void) {
 }
 #endif
 
-mst_status msm_say(const mst_backend_host *host, const char *what, int rc) {
+mst_status msm_fail_mpi(const mst_backend_host *host, const char *what, int rc) {
     char text[MPI_MAX_ERROR_STRING] = "", line[MPI_MAX_ERROR_STRING + 200];
     int length = 0, class = MPI_ERR_OTHER;
     MPI_Error_string(rc, text, &length);
@@ -62,8 +62,8 @@ mst_status msm_say(const mst_backend_host *host, const char *what, int rc) {
 }
 
 /*
- * At the exit. Where something failed MPI_Finalize might wait for a dead rank for ever. It would also wait for ranks that are
- * long gone where muster served PMI, as nobody is left then to synchronise its end; MPICH leaves nothing behind without it.
+ * Runs at exit. After a failure, MPI_Finalize could wait forever for a dead rank. It is also skipped if
+ * muster is the PMI server: it would wait for ranks that have exited, and MPICH needs no cleanup.
  */
 static void finish(void) {
     if (owner != getpid() || served || !msm_alive()) return;
@@ -77,16 +77,16 @@ static int init(void *provided) {
 
 static mst_status init_with_deadline(const mst_backend_host *host) {
     int rc = MPI_SUCCESS, *provided = malloc(sizeof *provided);
-    if (!provided) return host->fail(host, MST_ERR_MEMORY, -1, NULL, "no memory to start MPI with");
-    mst_status st = msm_errand(
-        host, init, provided, MSM_FLAVOUR ": MPI_Init did not return in time",
-        "all ranks of the job must take part: let them use the world first, as by mst_barrier()", &rc);
+    if (!provided) return host->fail(host, MST_ERR_MEMORY, -1, NULL, "out of memory while starting MPI");
+    mst_status st =
+        msm_timed_call(host, init, provided, MSM_FLAVOUR ": MPI_Init did not return before the deadline",
+                       "call a collective of the world first on all ranks, for example mst_barrier()", &rc);
     if (st != MST_OK) {
         stuck = true;
         return st;
     }
     free(provided);
-    if (rc != MPI_SUCCESS) return msm_say(host, "MPI_Init", rc);
+    if (rc != MPI_SUCCESS) return msm_fail_mpi(host, "MPI_Init", rc);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     owner = getpid();
@@ -95,72 +95,74 @@ static mst_status init_with_deadline(const mst_backend_host *host) {
 }
 
 #ifdef MSM_MPICH
-/* A variable that MPI_Init reads, and what it was before. */
-struct borrowed {
+/* An environment variable that is set during MPI_Init, and its previous value. */
+struct saved_env {
     const char *name;
     char *before;
 };
 
-static void borrow(struct borrowed *b, const char *name, const char *value) {
+static void set_env(struct saved_env *env, const char *name, const char *value) {
     const char *before = getenv(name);
-    b->name = name;
-    b->before = before ? strdup(before) : NULL;
+    env->name = name;
+    env->before = before ? strdup(before) : NULL;
     setenv(name, value, 1);
 }
 
-static void borrow_number(struct borrowed *b, const char *name, int value) {
+static void set_env_number(struct saved_env *env, const char *name, int value) {
     char text[16];
     snprintf(text, sizeof text, "%d", value);
-    borrow(b, name, text);
+    set_env(env, name, text);
 }
 
 /*
- * UCX ends the process when it reads the memory of another that has died, unless it does without that way. Large messages are
- * copied twice then, instead of once. Under mpirun a death ends the job anyway.
+ * UCX aborts the process when it reads the memory of a dead process by CMA, so CMA is disabled; large
+ * messages are copied twice then. Under mpirun the death of a rank ends the job anyway.
  */
-static void borrow_transports(struct borrowed *b) {
+static void set_env_transports(struct saved_env *env) {
     const char *chosen = getenv("UCX_TLS");
-    borrow(b, "UCX_TLS", chosen && *chosen ? chosen : "^cma");
+    set_env(env, "UCX_TLS", chosen && *chosen ? chosen : "^cma");
 }
 
-static void give_back(struct borrowed *b) {
-    if (b->before)
-        setenv(b->name, b->before, 1);
+static void restore_env(struct saved_env *env) {
+    if (env->before)
+        setenv(env->name, env->before, 1);
     else
-        unsetenv(b->name);
-    free(b->before);
+        unsetenv(env->name);
+    free(env->before);
 }
 
-/* Nobody's launcher has PMI for us: muster's store has. MPICH is told by the variables of Hydra. */
-static mst_status init_alone(const mst_backend_host *host) {
-    struct borrowed variables[4];
+/* Without an MPI launcher: muster serves PMI. MPICH finds it by Hydra's variables. */
+static mst_status init_without_launcher(const mst_backend_host *host) {
+    struct saved_env variables[4];
     int fd = -1;
     if (host->ranks != host->world_size)
         return host->fail(
             host, MST_ERR_STATE, -1,
-            "use the world once before its groups, as by mst_barrier(), or start the ranks with mpirun",
-            "without MPI's own launcher all ranks of the world must start MPI together, and this "
-            "group is a part of them");
+            "call a collective of the world before its groups, for example mst_barrier(), or start the ranks "
+            "with "
+            "mpirun",
+            "without an MPI launcher all ranks of the world must start MPI together, but this group has only "
+            "some of them");
     mst_status st = msm_pmi_serve(host, &fd);
     if (st != MST_OK) return st;
-    borrow_number(&variables[0], "PMI_FD", fd);
-    borrow_number(&variables[1], "PMI_RANK", host->rank);
-    borrow_number(&variables[2], "PMI_SIZE", host->ranks);
-    borrow_transports(&variables[3]);
+    set_env_number(&variables[0], "PMI_FD", fd);
+    set_env_number(&variables[1], "PMI_RANK", host->rank);
+    set_env_number(&variables[2], "PMI_SIZE", host->ranks);
+    set_env_transports(&variables[3]);
     served = true;
     st = init_with_deadline(host);
-    msm_pmi_settle();
-    for (int i = 0; i < 4; i++) give_back(&variables[i]);
+    msm_pmi_detach();
+    for (int i = 0; i < 4; i++) restore_env(&variables[i]);
     return st;
 }
 #else
-/* A single process needs no launcher; more of them cannot be joined without PMIx, which muster does not serve. */
-static mst_status init_alone(const mst_backend_host *host) {
+/* A single process needs no launcher. Several need PMIx, which muster does not serve. */
+static mst_status init_without_launcher(const mst_backend_host *host) {
     if (host->world_size == 1) return init_with_deadline(host);
     return host->fail(
         host, MST_ERR_UNSUPPORTED, -1,
         "start them with Open MPI's mpirun, or use MPICH (Debian: libmpich12; MUSTER_MPI=mpich), which "
-        "needs no launcher of its own",
+        "needs no MPI launcher",
         "Open MPI cannot join ranks that its own launcher did not start");
 }
 #endif
@@ -171,14 +173,14 @@ static mst_status init_mpi(const mst_backend_host *host) {
 #else
     bool ours = msm_launcher() == MSM_LAUNCHER_OPENMPI;
 #endif
-    return ours ? init_with_deadline(host) : init_alone(host);
+    return ours ? init_with_deadline(host) : init_without_launcher(host);
 }
 
-/* Under the lock. */
-static mst_status look(const mst_backend_host *host) {
+/* Called with the lock held. */
+static mst_status prepare_mpi(const mst_backend_host *host) {
     int initialized = 0;
     if (stuck)
-        return host->fail(host, MST_ERR_STATE, -1, "start the ranks again",
+        return host->fail(host, MST_ERR_STATE, -1, "restart the ranks",
                           "an earlier MPI_Init of this process did not return");
     MPI_Initialized(&initialized);
     if (!initialized) {
@@ -187,7 +189,7 @@ static mst_status look(const mst_backend_host *host) {
     }
     MPI_Query_thread(&level);
     int rc = msm_types_init(host);
-    return rc == MPI_SUCCESS ? MST_OK : msm_say(host, "MPI_Op_create", rc);
+    return rc == MPI_SUCCESS ? MST_OK : msm_fail_mpi(host, "MPI_Op_create", rc);
 }
 
 static mst_status check_thread(const mst_backend_host *host, bool *own_thread) {
@@ -198,8 +200,8 @@ static mst_status check_thread(const mst_backend_host *host, bool *own_thread) {
     if (main_thread) return MST_OK;
     return host->fail(
         host, MST_ERR_STATE, -1,
-        "call MPI_Init_thread with MPI_THREAD_MULTIPLE, or use the group first from MPI's main thread",
-        "the program has started MPI for its main thread alone, and this is another");
+        "call MPI_Init_thread with MPI_THREAD_MULTIPLE, or use the group from MPI's main thread",
+        "the program has initialized MPI for its main thread only, and this is another thread");
 }
 
 mst_status msm_start(const mst_backend_host *host, bool *own_thread) {
@@ -209,7 +211,7 @@ mst_status msm_start(const mst_backend_host *host, bool *own_thread) {
                           "MPI_Finalize was called in this process");
     if (pthread_mutex_clocklock(&starting, CLOCK_MONOTONIC, &until))
         return host->fail(host, MST_ERR_TIMEOUT, -1, NULL, "another thread is still starting MPI");
-    mst_status st = started ? MST_OK : look(host);
+    mst_status st = started ? MST_OK : prepare_mpi(host);
     started = st == MST_OK;
     pthread_mutex_unlock(&starting);
     return st == MST_OK ? check_thread(host, own_thread) : st;

@@ -1,6 +1,6 @@
-/* engine_table.c - the table of an engine, which the picker takes. */
+/* engine_table.c - the mst_backend table of an engine, which picker.c loads. */
+#include "capabilities.h"
 #include "engine.h"
-#include "rows.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -8,16 +8,16 @@
 #include <string.h>
 
 static const mst_backend_capability *rows(void) {
-    return msm_rows;
+    return msm_capabilities;
 }
 
-/* The library is here, or this module would not have been loaded. Its version may be asked for before MPI_Init. */
+/* MPI_Get_library_version may be called before MPI_Init. */
 static bool probe(char *text, size_t size) {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length = 0, finalized = 0;
     MPI_Finalized(&finalized);
     if (finalized) {
-        snprintf(text, size, "MPI_Finalize was called in this process; call it at its end");
+        snprintf(text, size, "MPI_Finalize was called in this process; call it at the end of the process");
         return false;
     }
     MPI_Get_library_version(version, &length);

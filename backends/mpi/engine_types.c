@@ -1,49 +1,41 @@
 /*
- * engine_types.c - dtypes and operations of muster as MPI's.
+ * engine_types.c - the MPI datatypes and operations for muster's dtypes and ops.
  *
- * MPI's own are used where they do what muster promises. Signed sums and products go as unsigned ones, which have the same bits and wrap.
- * Floating MIN and MAX (NaN must pass), bool (any value but 0 is 1), MIN and MAX of unsigned integers (which MPICH 4.0 takes for signed) and sums
- * and products of 8 and 16 bits (which Open MPI's AVX code does not let wrap) are reduced by muster's kernels, as operations that we define. Sums and products of floats that are smaller than f32 are left to the core:
- * MPI would round at every step, and muster promises to round once.
+ * MPI's operations are used where they do what muster promises. Signed sums and products use the unsigned
+ * types, which have the same bits and wrap. muster's kernels, as user-defined operations, reduce the
+ * following:
+ *  - MIN and MAX of floats: a NaN must propagate
+ *  - bool: any value but 0 is 1
+ *  - MIN and MAX of unsigned integers: MPICH 4.0 compares them as signed
+ *  - sums and products of 8 and 16 bits: Open MPI's AVX code saturates instead of wrapping
+ * The core of muster composes sums and products of floats smaller than f32: MPI would round at every step.
  */
 #include "engine.h"
 
 #include <limits.h>
 #include <stddef.h>
 
-/* MPI gives these functions no context, so what they call is the process's. */
+/* MPI passes no context to user-defined operations, so this is global. */
 static bool (*combine)(mst_dtype dtype, mst_op op, void *out, const void *a, const void *b, size_t count);
 
 /* X(dtype, op): reduced by muster's kernels. */
+#define MIN_MAX(X, dtype)     X(dtype, MIN) X(dtype, MAX)
+#define SUM_PRODUCT(X, dtype) X(dtype, SUM) X(dtype, PRODUCT)
 #define OWN_TABLE(X)                                                                                         \
-    X(F16, MIN)                                                                                              \
-    X(F16, MAX)                                                                                              \
-    X(BF16, MIN)                                                                                             \
-    X(BF16, MAX)                                                                                             \
-    X(F32, MIN)                                                                                              \
-    X(F32, MAX)                                                                                              \
-    X(F64, MIN)                                                                                              \
-    X(F64, MAX)                                                                                              \
-    X(I8, SUM)                                                                                               \
-    X(I8, PRODUCT)                                                                                           \
-    X(U8, SUM)                                                                                               \
-    X(U8, PRODUCT)                                                                                           \
-    X(I16, SUM)                                                                                              \
-    X(I16, PRODUCT)                                                                                          \
-    X(U16, SUM)                                                                                              \
-    X(U16, PRODUCT)                                                                                          \
-    X(U8, MIN)                                                                                               \
-    X(U8, MAX)                                                                                               \
-    X(U16, MIN)                                                                                              \
-    X(U16, MAX)                                                                                              \
-    X(U32, MIN)                                                                                              \
-    X(U32, MAX)                                                                                              \
-    X(U64, MIN)                                                                                              \
-    X(U64, MAX)                                                                                              \
-    X(BOOL, SUM)                                                                                             \
-    X(BOOL, PRODUCT)                                                                                         \
-    X(BOOL, MIN)                                                                                             \
-    X(BOOL, MAX)                                                                                             \
+    MIN_MAX(X, F16)                                                                                          \
+    MIN_MAX(X, BF16)                                                                                         \
+    MIN_MAX(X, F32)                                                                                          \
+    MIN_MAX(X, F64)                                                                                          \
+    SUM_PRODUCT(X, I8)                                                                                       \
+    SUM_PRODUCT(X, U8)                                                                                       \
+    SUM_PRODUCT(X, I16)                                                                                      \
+    SUM_PRODUCT(X, U16)                                                                                      \
+    MIN_MAX(X, U8)                                                                                           \
+    MIN_MAX(X, U16)                                                                                          \
+    MIN_MAX(X, U32)                                                                                          \
+    MIN_MAX(X, U64)                                                                                          \
+    SUM_PRODUCT(X, BOOL)                                                                                     \
+    MIN_MAX(X, BOOL)                                                                                         \
     X(BOOL, BAND)                                                                                            \
     X(BOOL, BOR)                                                                                             \
     X(BOOL, BXOR)
@@ -75,31 +67,10 @@ int msm_types_init(const mst_backend_host *host) {
     return MPI_SUCCESS;
 }
 
-/* Integers of a width are one type where order does not matter. */
-static MPI_Datatype unsigned_type(size_t bytes) {
-    switch (bytes) {
-    case 1:
-        return MPI_UINT8_T;
-    case 2:
-        return MPI_UINT16_T;
-    case 4:
-        return MPI_UINT32_T;
-    default:
-        return MPI_UINT64_T;
-    }
-}
-
-static MPI_Datatype signed_type(size_t bytes) {
-    switch (bytes) {
-    case 1:
-        return MPI_INT8_T;
-    case 2:
-        return MPI_INT16_T;
-    case 4:
-        return MPI_INT32_T;
-    default:
-        return MPI_INT64_T;
-    }
+static MPI_Datatype integer_type(size_t bytes, bool is_signed) {
+    const MPI_Datatype types[2][4] = {{MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T},
+                                      {MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T}};
+    return types[is_signed][__builtin_ctzll(bytes)];
 }
 
 static size_t bytes_of(mst_dtype dtype) {
@@ -108,39 +79,19 @@ static size_t bytes_of(mst_dtype dtype) {
     return sizes[dtype];
 }
 
-/* How the elements are called in messages: own operations know better, so any type of the size does for them. */
+/* A user-defined operation knows its dtype, so any MPI type of the right size serves. */
 static MPI_Datatype type_of(mst_dtype dtype, bool own, bool compares) {
     if (dtype == MST_F32) return MPI_FLOAT;
     if (dtype == MST_F64) return MPI_DOUBLE;
-    return compares && !own ? signed_type(bytes_of(dtype)) : unsigned_type(bytes_of(dtype));
+    return integer_type(bytes_of(dtype), compares && !own);
 }
 
 static bool builtin_op(mst_op op, MPI_Op *mpi_op) {
-    switch (op) {
-    case MST_SUM:
-        *mpi_op = MPI_SUM;
-        return true;
-    case MST_PRODUCT:
-        *mpi_op = MPI_PROD;
-        return true;
-    case MST_MIN:
-        *mpi_op = MPI_MIN;
-        return true;
-    case MST_MAX:
-        *mpi_op = MPI_MAX;
-        return true;
-    case MST_BAND:
-        *mpi_op = MPI_BAND;
-        return true;
-    case MST_BOR:
-        *mpi_op = MPI_BOR;
-        return true;
-    case MST_BXOR:
-        *mpi_op = MPI_BXOR;
-        return true;
-    default:
-        return false;
-    }
+    const MPI_Op ops[MST_OP_COUNT] = {
+        [MST_SUM] = MPI_SUM,   [MST_PRODUCT] = MPI_PROD, [MST_MIN] = MPI_MIN,  [MST_MAX] = MPI_MAX,
+        [MST_BAND] = MPI_BAND, [MST_BOR] = MPI_BOR,      [MST_BXOR] = MPI_BXOR};
+    *mpi_op = ops[op];
+    return op != MST_AVG && op != MST_PREMUL_SUM;
 }
 
 bool msm_reducer(mst_dtype dtype, mst_op op, MPI_Datatype *type, MPI_Op *mpi_op) {
@@ -151,20 +102,16 @@ bool msm_reducer(mst_dtype dtype, mst_op op, MPI_Datatype *type, MPI_Op *mpi_op)
     return true;
 }
 
-/* Pieces of a GiB and a rest: no count is large then, and the extent is the size. */
+/* A struct of GiB pieces and a rest: no count exceeds an int, and the extent equals the size. */
 int msm_type_bytes_at(size_t start, size_t bytes, MPI_Datatype *type) {
     const size_t piece = (size_t)1 << 30;
     MPI_Datatype parts[2] = {MPI_DATATYPE_NULL, MPI_BYTE};
     int counts[2] = {(int)(bytes / piece), (int)(bytes % piece)};
-    MPI_Aint places[2] = {(MPI_Aint)start, (MPI_Aint)(start + bytes / piece * piece)};
+    MPI_Aint offsets[2] = {(MPI_Aint)start, (MPI_Aint)(start + bytes / piece * piece)};
     int rc = MPI_Type_contiguous((int)piece, MPI_BYTE, &parts[0]);
     if (rc != MPI_SUCCESS) return rc;
-    rc = MPI_Type_create_struct(2, counts, places, parts, type);
+    rc = MPI_Type_create_struct(2, counts, offsets, parts, type);
     MPI_Type_free(&parts[0]);
     if (rc == MPI_SUCCESS) rc = MPI_Type_commit(type);
     return rc;
-}
-
-int msm_type_bytes(size_t bytes, MPI_Datatype *type) {
-    return msm_type_bytes_at(0, bytes, type);
 }

@@ -9,17 +9,14 @@ static bool is_set(const char *name) {
     return value && *value;
 }
 
-/*
- * muster run and torchrun stand between the program and whatever started them, so an outer mpirun's variables belong to
- * another process; muster's own discovery sees it the same way.
- */
-static bool inside_an_agent(void) {
+/* Under muster run or torchrun, the variables of an outer mpirun belong to another process. */
+static bool has_agent(void) {
     return is_set("RANK") && is_set("WORLD_SIZE") && is_set("TORCHELASTIC_RUN_ID");
 }
 
-/* PMIX_RANK is also what srun --mpi=pmix sets; srun --mpi=pmi2 speaks PMI-1 as well, and sets Hydra's variables. */
+/* srun --mpi=pmix sets PMIX_RANK. srun --mpi=pmi2 also serves PMI-1 and sets Hydra's variables. */
 enum msm_launcher msm_launcher(void) {
-    if (inside_an_agent()) return MSM_LAUNCHER_NONE;
+    if (has_agent()) return MSM_LAUNCHER_NONE;
     if (is_set("OMPI_COMM_WORLD_RANK") || is_set("PMIX_RANK")) return MSM_LAUNCHER_OPENMPI;
     if (is_set("PMI_FD") || is_set("PMI_PORT")) return MSM_LAUNCHER_MPICH;
     return MSM_LAUNCHER_NONE;
@@ -30,5 +27,5 @@ const char *msm_launcher_job(void) {
     if (msm_launcher() == MSM_LAUNCHER_NONE) return "";
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (is_set(names[i])) return getenv(names[i]);
-    return "unnamed"; /* Hydra tells no name */
+    return "unnamed"; /* Hydra provides no name */
 }

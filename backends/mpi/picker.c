@@ -1,12 +1,13 @@
 /*
- * picker.c - the module mpi as muster finds it. It links no MPI: it finds out which one this process must use, loads the engine that was
- * built for that one, and passes every call on to it.
+ * picker.c - the module that muster loads as "mpi". It does not link an MPI. It selects the MPI of this
+ * process, loads the engine built for it, and forwards every call to that engine.
  *
- * Which one: the library that the process has already, else what MUSTER_MPI says, else the launcher's, else MPICH, which muster can
- * start without a launcher of MPI's. Once an engine is loaded the choice stands.
+ * It selects the MPI library that the process has already loaded, else MUSTER_MPI, else the launcher's MPI,
+ * else MPICH, which muster can start without an MPI launcher. The selection is final once an engine is
+ * loaded.
  */
+#include "capabilities.h"
 #include "launcher.h"
-#include "rows.h"
 
 #include <muster/backend.h>
 
@@ -22,8 +23,8 @@
 
 static const struct flavour {
     const char *name, *title;
-    const char *library; /* which the engine is linked to */
-    const char *package; /* Debian's, that has it; to build with, and to run */
+    const char *library; /* that the engine is linked to */
+    const char *package; /* the Debian package that contains it */
     enum msm_launcher launcher;
 } flavours[] = {
     {"openmpi", "Open MPI", "libmpi.so.40", "libopenmpi3", MSM_LAUNCHER_OPENMPI},
@@ -32,10 +33,10 @@ static const struct flavour {
 enum { FLAVOURS = sizeof flavours / sizeof *flavours };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* The engine's table. Stored with release under the lock, by load; loaded with acquire by chosen(). */
+/* The engine's table. load stores it with release under the lock; selected() loads it with acquire. */
 static _Atomic(const mst_backend *) engine;
 
-static const mst_backend *chosen(void) {
+static const mst_backend *selected(void) {
     return atomic_load_explicit(&engine, memory_order_acquire);
 }
 
@@ -51,7 +52,7 @@ static bool is_loaded(const char *library) {
     return handle;
 }
 
-/* The MPI that the program's own calls reach, or that something has loaded; *file: one that is not among ours. */
+/* The MPI that the process has loaded, preferably the one that its own calls reach. *file: an unknown MPI. */
 static const struct flavour *loaded(const char **file) {
     const struct flavour *found = NULL;
     Dl_info info;
@@ -68,7 +69,7 @@ static const struct flavour *loaded(const char **file) {
     return found;
 }
 
-/* Writes DIRECTORY/muster_mpi_NAME.so, of the directory that this file is in. */
+/* Writes DIRECTORY/muster_mpi_NAME.so; DIRECTORY is that of this module. */
 static void engine_path(const struct flavour *flavour, char *path, size_t size) {
     static const char here = 0;
     Dl_info info = {0};
@@ -84,8 +85,8 @@ static bool is_built(const struct flavour *flavour) {
     return access(path, R_OK) == 0;
 }
 
-__attribute__((format(printf, 3, 4))) static const struct flavour *refuse(char *text, size_t size,
-                                                                          const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static const struct flavour *no_flavour(char *text, size_t size,
+                                                                              const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(text, size, format, args);
@@ -93,34 +94,31 @@ __attribute__((format(printf, 3, 4))) static const struct flavour *refuse(char *
     return NULL;
 }
 
-/* NULL with the reason in text. */
-static const struct flavour *choose(char *text, size_t size) {
-    const char *file = NULL, *asked = getenv("MUSTER_MPI");
-    const struct flavour *present = loaded(&file), *wanted = asked && *asked ? by_name(asked) : NULL;
-    if (asked && *asked && !wanted)
-        return refuse(text, size, "MUSTER_MPI=%s: set it to openmpi or mpich", asked);
+/* Returns NULL with the reason in text. */
+static const struct flavour *select_flavour(char *text, size_t size) {
+    const char *file = NULL, *setting = getenv("MUSTER_MPI");
+    const struct flavour *present = loaded(&file), *wanted = setting && *setting ? by_name(setting) : NULL;
+    if (setting && *setting && !wanted)
+        return no_flavour(text, size, "MUSTER_MPI=%s: set it to openmpi or mpich", setting);
     if (!present && file)
-        return refuse(text, size, "the program uses an MPI (%s) that muster was not built for", file);
+        return no_flavour(text, size, "the program uses an MPI (%s) that muster was not built for", file);
     if (present && wanted && present != wanted)
-        return refuse(text, size, "MUSTER_MPI=%s, but the program uses %s: unset MUSTER_MPI", asked,
-                      present->title);
+        return no_flavour(text, size, "MUSTER_MPI=%s, but the program uses %s: unset MUSTER_MPI", setting,
+                          present->title);
     if (present || wanted) return present ? present : wanted;
     for (int i = 0; i < FLAVOURS; i++)
         if (flavours[i].launcher == msm_launcher()) return &flavours[i];
     const struct flavour *alone = by_name("mpich");
     if (is_built(alone)) return alone;
-    return refuse(
+    return no_flavour(
         text, size,
-        "not started by an mpirun, and muster was built without %s, which alone can do without: use "
+        "not started by mpirun, and muster was built without %s, the only MPI that works without it: use "
         "Open MPI's mpirun, or build muster with lib%s-dev",
         alone->title, alone->name);
 }
 
-/*
- * UCX, below MPICH, takes SIGHUP and the signals of crashes for itself as soon as it is loaded. They are the program's and stay
- * as they were.
- */
-static void *load_quietly(const char *path) {
+/* UCX, used by MPICH, installs signal handlers when it is loaded. Restores the program's handlers. */
+static void *load_and_keep_signals(const char *path) {
     enum { SIGNALS = 65 };
     struct sigaction before[SIGNALS], after;
     for (int i = 1; i < SIGNALS; i++) sigaction(i, NULL, &before[i]);
@@ -140,67 +138,67 @@ static const mst_backend *load_engine(const struct flavour *flavour, unsigned ve
                  flavour->title, path, flavour->name);
         return NULL;
     }
-    void *handle = load_quietly(path);
+    void *handle = load_and_keep_signals(path);
     if (!handle) {
-        snprintf(text, size, "%s cannot be loaded, install it (Debian: %s): %.300s", flavour->title,
+        snprintf(text, size, "cannot load %s, install it (Debian: %s): %.300s", flavour->title,
                  flavour->package, dlerror());
         return NULL;
     }
     const mst_backend *(*module)(unsigned);
     void *found = dlsym(handle, "mst_backend_module");
-    memcpy(&module, &found, sizeof module); /* C has no cast from an object to a function */
+    memcpy(&module, &found, sizeof module); /* C has no cast from object to function pointer */
     const mst_backend *table = module ? module(version) : NULL;
-    if (!table) snprintf(text, size, "%.300s is of another version of muster", path);
+    if (!table) snprintf(text, size, "%.300s belongs to another version of muster", path);
     return table;
 }
 
 static bool load(char *text, size_t size) {
     pthread_mutex_lock(&lock);
-    const struct flavour *flavour = chosen() ? NULL : choose(text, size);
+    const struct flavour *flavour = selected() ? NULL : select_flavour(text, size);
     const mst_backend *table = flavour ? load_engine(flavour, MST_BACKEND_VERSION, text, size) : NULL;
-    if (table) atomic_store_explicit(&engine, table, memory_order_release); /* meets chosen() */
+    if (table) atomic_store_explicit(&engine, table, memory_order_release); /* pairs with selected() */
     pthread_mutex_unlock(&lock);
-    return chosen();
+    return selected();
 }
 
 static bool probe(char *text, size_t size) {
-    return load(text, size) && chosen()->probe(text, size);
+    return load(text, size) && selected()->probe(text, size);
 }
 
-/* The same for both, so that it can be told where neither is there. */
+/* The same for both MPIs, so that no engine needs to be loaded. */
 static const mst_backend_capability *rows(void) {
-    return msm_rows;
+    return msm_capabilities;
 }
 
 static mst_status open_engine(const mst_backend_host *host, mst_backend_engine **made,
                               mst_backend_traits *traits) {
     char reason[600] = "";
     if (!load(reason, sizeof reason)) return host->fail(host, MST_ERR_UNSUPPORTED, -1, NULL, reason);
-    return chosen()->open(host, made, traits);
+    return selected()->open(host, made, traits);
 }
 
 static mst_status submit(mst_backend_engine *e, mst_backend_op *op) {
-    return chosen()->submit(e, op);
+    return selected()->submit(e, op);
 }
 
 static mst_status progress(mst_backend_engine *e, mst_backend_op *op, bool *done) {
-    return chosen()->progress(e, op, done);
+    return selected()->progress(e, op, done);
 }
 
 static mst_status run(mst_backend_engine *e, mst_backend_op *op) {
-    return chosen()->run(e, op);
+    return selected()->run(e, op);
 }
 
 static bool cancel(mst_backend_engine *e, mst_backend_op *op) {
-    return chosen()->cancel(e, op);
+    return selected()->cancel(e, op);
 }
 
 static void end_all(mst_backend_engine *e) {
-    chosen()->abort(e);
+    selected()->abort(e);
 }
 
 static void close_engine(mst_backend_engine *e) {
-    chosen()->close(e);
+    selected()->close(e);
 }
 
 static mst_backend table = {
@@ -221,6 +219,6 @@ static mst_backend table = {
 
 __attribute__((visibility("default"))) const mst_backend *mst_backend_module(unsigned version) {
     if (version != MST_BACKEND_VERSION) return NULL;
-    if (msm_wants_blocking()) table.run = run; /* as the engine has it */
+    if (msm_wants_blocking()) table.run = run; /* as the engine does */
     return &table;
 }

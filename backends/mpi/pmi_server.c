@@ -1,10 +1,12 @@
 /*
- * pmi_server.c - the launcher's part of PMI-1, which MPICH asks for its rank, its job and the addresses of the others while it starts.
+ * pmi_server.c - a PMI-1 server. MPICH asks it for its rank, its job and the addresses of the other ranks
+ * during MPI_Init.
  *
- * A thread of each rank serves its own MPICH over a pair of sockets; the ranks learn of one another through the group's keys. Once
- * MPI has started the keys are not used any more: what MPICH may still ask, at its end, is answered from here. The thread
- * stays until MPICH takes its leave, or with the process. A fence that fails is not answered, as MPICH would end the process:
- * whoever started it sees the deadline or the loss of a rank himself.
+ * A thread of each rank serves the MPICH of that rank over a socket pair. The ranks exchange data through the
+ * group's keys. After MPI_Init the keys are not used; the thread answers the remaining requests locally. The
+ * thread runs until MPICH closes the socket or the process exits. A failed fence gets no answer, because
+ * MPICH would abort the process on an error: the thread that called MPI_Init detects the deadline or the loss
+ * of a rank.
  */
 #include "engine.h"
 #include "pmi_table.h"
@@ -18,15 +20,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEY_MAX = 64, VALUE_MAX = 1024, JOB_MAX = 64 }; /* as Hydra's; MPICH has lines of 1024 bytes */
+enum {
+    KEY_MAX = 64,
+    VALUE_MAX = 1024,
+    JOB_MAX = 64
+}; /* the limits of Hydra; MPICH has lines of 1024 bytes */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const mst_backend_host *group; /* NULL once MPI has started. Under the lock. */
 static int size;
 static char job[JOB_MAX], mapping[VALUE_MAX];
 
-/* What ranks of one host have in common, if they can share memory: the boot, and the file system of /dev/shm. */
-static void name_host(char *text, size_t room) {
+/* Identifies a host with shared memory: the boot id and the file system of /dev/shm. */
+static void name_host(char *text, size_t capacity) {
     char boot[64] = "?";
     struct stat shm = {0};
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -37,7 +43,7 @@ static void name_host(char *text, size_t room) {
     boot[strcspn(boot, "\n")] = 0;
     stat("/dev/shm", &shm);
     const char *forced = getenv("MUSTER_FORCE_HOST");
-    snprintf(text, room, "%s-%llu-%.40s", boot, (unsigned long long)shm.st_dev, forced ? forced : "");
+    snprintf(text, capacity, "%s-%llu-%.40s", boot, (unsigned long long)shm.st_dev, forced ? forced : "");
 }
 
 static mst_status put_self(const mst_backend_host *host) {
@@ -52,7 +58,7 @@ static mst_status put_self(const mst_backend_host *host) {
         ok &= msm_pmi_put("muster-job", random);
     }
     return ok ? msm_pmi_fence(host)
-              : host->fail(host, MST_ERR_MEMORY, -1, NULL, "no memory to start MPI with");
+              : host->fail(host, MST_ERR_MEMORY, -1, NULL, "out of memory while starting MPI");
 }
 
 /* Numbers the hosts in the order of their first ranks. */
@@ -72,8 +78,8 @@ static void number_hosts(int n, int *nodes) {
 }
 
 /*
- * "(vector,(0,4,2))": from node 0 on 4 nodes with 2 ranks each. One entry for each run of ranks on one host; if that is too long, none
- * at all, and MPICH compares the names of the hosts itself.
+ * "(vector,(0,4,2))" means: 4 nodes from node 0 on, with 2 ranks each. Writes one entry for each run of ranks
+ * on one host. If that is too long, writes nothing, and MPICH compares the host names.
  */
 static void map_hosts(int n) {
     int *nodes = calloc((size_t)n, sizeof *nodes);
@@ -92,15 +98,15 @@ static void map_hosts(int n) {
     free(nodes);
 }
 
-/* A field of a line, "name=value" up to the next blank; the last may be asked for with all that follows. */
-static bool field(const char *line, const char *name, bool last, char *value, size_t room) {
+/* Reads the field "name=value" of a line. The value ends at a blank, or with last at the end of the line. */
+static bool field(const char *line, const char *name, bool last, char *value, size_t capacity) {
     size_t len = strlen(name);
     for (const char *at = line; at; at = strchr(at, ' ')) {
         at += *at == ' ';
         if (strncmp(at, name, len) != 0 || at[len] != '=') continue;
         const char *from = at + len + 1;
         size_t n = last ? strlen(from) : strcspn(from, " ");
-        if (n >= room) return false;
+        if (n >= capacity) return false;
         memcpy(value, from, n);
         value[n] = 0;
         return true;
@@ -114,18 +120,18 @@ static bool put(const char *line) {
            msm_pmi_put(key, value);
 }
 
-static void get(const char *line, char *reply, size_t room) {
+static void get(const char *line, char *reply, size_t capacity) {
     char key[KEY_MAX + 1];
     const char *value = NULL;
     if (field(line, "key", false, key, sizeof key))
         value = !strcmp(key, "PMI_process_mapping") ? (mapping[0] ? mapping : NULL) : msm_pmi_get(key);
     if (value)
-        snprintf(reply, room, "cmd=get_result rc=0 msg=success value=%s\n", value);
+        snprintf(reply, capacity, "cmd=get_result rc=0 msg=success value=%s\n", value);
     else
-        snprintf(reply, room, "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
+        snprintf(reply, capacity, "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
 }
 
-/* False: it failed, and shall not be answered. */
+/* Returns false if it failed and must not be answered. */
 static bool fence(void) {
     pthread_mutex_lock(&lock);
     mst_status st = group ? msm_pmi_fence(group) : MST_OK;
@@ -133,36 +139,37 @@ static bool fence(void) {
     return st == MST_OK;
 }
 
-/* Answers a line; false: the talk is over. */
-static bool answer(const char *line, char *reply, size_t room) {
+/* Answers a line. Returns false to stop serving without an answer. */
+static bool answer(const char *line, char *reply, size_t capacity) {
     char cmd[40] = "";
     field(line, "cmd", false, cmd, sizeof cmd);
     if (!strcmp(cmd, "init"))
-        snprintf(reply, room, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
+        snprintf(reply, capacity, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
     else if (!strcmp(cmd, "get_maxes"))
-        snprintf(reply, room, "cmd=maxes kvsname_max=%d keylen_max=%d vallen_max=%d\n", 256, KEY_MAX,
+        snprintf(reply, capacity, "cmd=maxes kvsname_max=%d keylen_max=%d vallen_max=%d\n", 256, KEY_MAX,
                  VALUE_MAX);
     else if (!strcmp(cmd, "get_appnum"))
-        snprintf(reply, room, "cmd=appnum appnum=0\n");
+        snprintf(reply, capacity, "cmd=appnum appnum=0\n");
     else if (!strcmp(cmd, "get_universe_size"))
-        snprintf(reply, room, "cmd=universe_size size=%d rc=0\n", size);
+        snprintf(reply, capacity, "cmd=universe_size size=%d rc=0\n", size);
     else if (!strcmp(cmd, "get_my_kvsname"))
-        snprintf(reply, room, "cmd=my_kvsname kvsname=muster-%s\n", job);
+        snprintf(reply, capacity, "cmd=my_kvsname kvsname=muster-%s\n", job);
     else if (!strcmp(cmd, "put"))
-        snprintf(reply, room, "cmd=put_result %s\n", put(line) ? "rc=0 msg=success" : "rc=-1 msg=refused");
+        snprintf(reply, capacity, "cmd=put_result %s\n",
+                 put(line) ? "rc=0 msg=success" : "rc=-1 msg=refused");
     else if (!strcmp(cmd, "get"))
-        get(line, reply, room);
+        get(line, reply, capacity);
     else if (!strcmp(cmd, "barrier_in")) {
         if (!fence()) return false;
-        snprintf(reply, room, "cmd=barrier_out\n");
+        snprintf(reply, capacity, "cmd=barrier_out\n");
     } else if (!strcmp(cmd, "finalize"))
-        snprintf(reply, room, "cmd=finalize_ack\n");
+        snprintf(reply, capacity, "cmd=finalize_ack\n");
     else
-        snprintf(reply, room, "cmd=%s_result rc=-1 msg=muster_does_not_serve_this\n", cmd);
+        snprintf(reply, capacity, "cmd=%s_result rc=-1 msg=muster_does_not_serve_this\n", cmd);
     return true;
 }
 
-static bool say(int fd, const char *p) {
+static bool send_text(int fd, const char *p) {
     size_t n = strlen(p);
     while (n) {
         ssize_t sent = send(fd, p, n, MSG_NOSIGNAL);
@@ -174,7 +181,7 @@ static bool say(int fd, const char *p) {
     return true;
 }
 
-/* Serves until the other side is closed. */
+/* Serves until MPICH closes its end. */
 static void *serve(void *given) {
     char in[MSM_PMI_LINE_MAX + 1], reply[MSM_PMI_LINE_MAX];
     int fd = (int)(intptr_t)given;
@@ -188,8 +195,8 @@ static void *serve(void *given) {
         for (char *end; (end = strchr(in, '\n'));) {
             *end = 0;
             if (!answer(in, reply, sizeof reply))
-                return NULL; /* the socket stays: MPICH must not see its end */
-            if (!say(fd, reply)) goto close_fd;
+                return NULL; /* keeps the socket open, because MPICH must not see its end */
+            if (!send_text(fd, reply)) goto close_fd;
             n -= (size_t)(end + 1 - in);
             memmove(in, end + 1, n + 1);
         }
@@ -203,7 +210,7 @@ close_fd:
 static mst_status start_thread(const mst_backend_host *host, int fd) {
     pthread_t thread;
     if (pthread_create(&thread, NULL, serve, (void *)(intptr_t)fd))
-        return host->fail(host, MST_ERR_SYSTEM, -1, NULL, "no thread could be started");
+        return host->fail(host, MST_ERR_SYSTEM, -1, NULL, "cannot start a thread");
     pthread_detach(thread);
     return MST_OK;
 }
@@ -219,7 +226,7 @@ mst_status msm_pmi_serve(const mst_backend_host *host, int *fd) {
     size = host->ranks;
     group = host;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
-        return host->fail(host, MST_ERR_SYSTEM, -1, NULL, "no pair of sockets could be made");
+        return host->fail(host, MST_ERR_SYSTEM, -1, NULL, "cannot create a socket pair");
     st = start_thread(host, pair[1]);
     if (st != MST_OK) {
         close(pair[0]);
@@ -230,7 +237,7 @@ mst_status msm_pmi_serve(const mst_backend_host *host, int *fd) {
     return MST_OK;
 }
 
-void msm_pmi_settle(void) {
+void msm_pmi_detach(void) {
     pthread_mutex_lock(&lock);
     group = NULL;
     pthread_mutex_unlock(&lock);

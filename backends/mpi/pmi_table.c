@@ -1,8 +1,8 @@
 /*
  * pmi_table.c - see pmi_table.h.
  *
- * The table is text, "key value" and a newline each. At a fence rank 0 collects what the others put and shares it out: two
- * keys of the store for each rank.
+ * The table is text with one "key value" line per entry. At a fence, rank 0 collects the puts of the others
+ * and publishes them: each rank sets or gets one key of the store for each direction.
  */
 #include "pmi_table.h"
 
@@ -12,11 +12,11 @@
 
 struct text {
     char *p;
-    size_t n, room;
+    size_t n, capacity;
 };
 
-static struct text known; /* of all ranks */
-static struct text fresh; /* put here since the last fence */
+static struct text known; /* the puts of all ranks before the last fence */
+static struct text fresh; /* this rank's puts since the last fence */
 static unsigned fences;
 
 static void empty(struct text *text) {
@@ -31,12 +31,12 @@ void msm_pmi_reset(void) {
 }
 
 static bool append(struct text *text, const char *p, size_t n) {
-    if (text->n + n + 1 > text->room) {
-        size_t room = 2 * (text->n + n + 1);
-        char *larger = realloc(text->p, room);
+    if (text->n + n + 1 > text->capacity) {
+        size_t capacity = 2 * (text->n + n + 1);
+        char *larger = realloc(text->p, capacity);
         if (!larger) return false;
         text->p = larger;
-        text->room = room;
+        text->capacity = capacity;
     }
     if (n) memcpy(text->p + text->n, p, n);
     text->n += n;
@@ -71,10 +71,10 @@ const char *msm_pmi_get(const char *key) {
 }
 
 static mst_status no_memory(const mst_backend_host *host) {
-    return host->fail(host, MST_ERR_MEMORY, -1, NULL, "no memory for the keys of PMI");
+    return host->fail(host, MST_ERR_MEMORY, -1, NULL, "out of memory for the PMI keys");
 }
 
-static mst_status take(const mst_backend_host *host, const char *key, struct text *text) {
+static mst_status append_value(const mst_backend_host *host, const char *key, struct text *text) {
     mst_bytes value = {NULL, 0};
     mst_status st = host->get(host, key, host->deadline, &value);
     if (st != MST_OK) return st;
@@ -83,13 +83,13 @@ static mst_status take(const mst_backend_host *host, const char *key, struct tex
     return ok ? MST_OK : no_memory(host);
 }
 
-/* Rank 0's part: what all have put, in one value. */
+/* Rank 0: publishes the puts of all ranks in one value. */
 static mst_status collect(const mst_backend_host *host, const char *key, struct text *all) {
     char from[40];
     mst_status st = append(all, fresh.n ? fresh.p : "", fresh.n) ? MST_OK : no_memory(host);
     for (int r = 1; r < host->ranks && st == MST_OK; r++) {
         snprintf(from, sizeof from, "pmi-%u-%d", fences, r);
-        st = take(host, from, all);
+        st = append_value(host, from, all);
     }
     return st == MST_OK ? host->set(host, key, all->p, all->n) : st;
 }
@@ -104,7 +104,7 @@ mst_status msm_pmi_fence(const mst_backend_host *host) {
         st = collect(host, key, &all);
     else {
         st = host->set(host, mine, fresh.n ? fresh.p : "", fresh.n);
-        if (st == MST_OK) st = take(host, key, &all);
+        if (st == MST_OK) st = append_value(host, key, &all);
     }
     if (st == MST_OK && all.n && !append(&known, all.p, all.n)) st = no_memory(host);
     free(all.p);

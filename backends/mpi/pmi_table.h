@@ -1,6 +1,6 @@
 /*
- * pmi_table.h - the keys of a PMI job, as each rank has them. What a rank puts is its own until the next fence, at which all ranks
- * learn of all that was put; so getting a key never waits, and one that is not there is known not to be.
+ * pmi_table.h - the key-value space of a PMI job, one copy per rank. A rank's puts become visible to all
+ * ranks at the next fence. A get never waits: a key that is missing after the fence does not exist.
  */
 #ifndef MSM_PMI_TABLE_H
 #define MSM_PMI_TABLE_H
@@ -9,13 +9,13 @@
 
 enum { MSM_PMI_LINE_MAX = 2048 };
 
-/* Forgets everything, before a job begins. */
+/* Clears the table, before a job begins. */
 void msm_pmi_reset(void);
-/* From one thread at a time. False: out of memory. */
+/* One thread at a time. Returns false without memory. */
 bool msm_pmi_put(const char *key, const char *value);
-/* NULL: there is none. Lives until the next put or fence. */
+/* Returns NULL if the key does not exist. The value is valid until the next put or fence. */
 const char *msm_pmi_get(const char *key);
-/* With all ranks of the group, who call it equally often. */
+/* Collective over the ranks of the group. */
 mst_status msm_pmi_fence(const mst_backend_host *host);
 
 #endif

@@ -1,8 +1,7 @@
 /*
- * abi.h - the part of libnccl.so.2 and of the CUDA runtime that the module uses, so that neither is needed to build it.
- *
- * Where their headers are found, tests/unit/test_nccl_abi.c compares them with this one. Enumerations of theirs are unsigned here,
- * which is what compilers make of them.
+ * abi.h - the part of the ABI of libnccl.so.2 and the CUDA runtime that the module uses, so that it builds
+ * without them. If their headers are installed, tests/unit/test_nccl_abi.c compares them with this file.
+ * Their enumerations are unsigned here, as in the ABI.
  */
 #ifndef MNC_ABI_H
 #define MNC_ABI_H
@@ -13,7 +12,7 @@
 typedef struct ncclComm *mnc_comm;
 typedef struct CUstream_st *mnc_stream;
 typedef struct CUevent_st *mnc_event;
-struct cudaPointerAttributes; /* it grew from version to version; its first field is the type */
+struct cudaPointerAttributes; /* its size depends on the version; the first field is the type */
 
 typedef unsigned mnc_result;
 enum {
@@ -49,7 +48,7 @@ typedef struct mnc_id {
     char bytes[128];
 } mnc_id;
 
-/* As NCCL 2.18 had it. Later ones read no more than size says, and take what version did not have as undefined. */
+/* As in NCCL 2.18. Later versions read at most size bytes and treat later fields as undefined. */
 typedef struct mnc_config {
     size_t size;
     unsigned magic;

@@ -1,24 +1,25 @@
 /*
- * launch.c - the calls of NCCL that an operation consists of. What only moves is moved as bytes, which covers all dtypes.
+ * launch.c - the NCCL calls of each operation. Operations that only move data use bytes, which covers all
+ * dtypes.
  *
- *   all_gather of uneven blocks or lists        a broadcast of each rank, in one group
- *   reduce_scatter of the same                  a reduce to each rank, in one group
- *   all_to_all, gather, scatter                 sends and receives in one group; a rank's own block is a copy on the stream
- *   barrier                                     an all_reduce of one number in the engine's own memory
+ *   all_gather of uneven blocks or lists        a broadcast from each rank, in one group
+ *   reduce_scatter of uneven blocks or lists    a reduce to each rank, in one group
+ *   all_to_all, gather, scatter                 sends and receives in one group, and a copy of the own block
+ *   barrier                                     an all_reduce of one number in the engine's device memory
  */
 #include "engine.h"
 
-bool mnc_is_direct(const mst_backend_op *op) {
+bool mnc_is_blocking(const mst_backend_op *op) {
     return op->kind <= MST_KIND_REDUCE_SCATTER;
 }
 
-/* The block of rank r: where it begins, and how many bytes it has. */
+/* The block of one rank. */
 struct block {
     char *at;
     size_t bytes;
 };
 
-/* Of in or of out, whatever form it has: a list, or blocks of equal or different lengths one behind the other. */
+/* Finds block r of in or out: a list, or consecutive blocks of equal or different lengths. */
 static struct block find_block(const mst_backend_op *op, const void *base, const void *const *list,
                                const size_t *counts, int r) {
     struct block block = {(char *)(uintptr_t)base, (counts ? counts[r] : op->count) * op->element};
@@ -40,7 +41,7 @@ static struct block out_block(const mst_backend_op *op, int r) {
     return find_block(op, op->out, (const void *const *)op->out_list, op->out_counts, r);
 }
 
-/* In groups of non-blocking communicators calls may say that they are at it. */
+/* In groups of nonblocking communicators, calls may return ncclInProgress. */
 static bool is_begun(mnc_result result) {
     return result == MNC_SUCCESS || result == MNC_IN_PROGRESS;
 }
@@ -51,15 +52,13 @@ static mnc_result copy_own(struct block to, struct block from, mnc_stream stream
     return error == MNC_CUDA_OK ? MNC_SUCCESS : MNC_CUDA_ERROR;
 }
 
-static mnc_result send_block(struct block block, int peer, mnc_comm comm, mnc_stream stream) {
-    return block.bytes ? mnc_nccl.Send(block.at, block.bytes, MNC_UINT8, peer, comm, stream) : MNC_SUCCESS;
+static mnc_result transfer(struct block block, bool send, int peer, mnc_comm comm, mnc_stream stream) {
+    if (!block.bytes) return MNC_SUCCESS;
+    return send ? mnc_nccl.Send(block.at, block.bytes, MNC_UINT8, peer, comm, stream)
+                : mnc_nccl.Recv(block.at, block.bytes, MNC_UINT8, peer, comm, stream);
 }
 
-static mnc_result receive_block(struct block block, int peer, mnc_comm comm, mnc_stream stream) {
-    return block.bytes ? mnc_nccl.Recv(block.at, block.bytes, MNC_UINT8, peer, comm, stream) : MNC_SUCCESS;
-}
-
-/* Ends the group whatever happened in it. */
+/* Ends the group also after an error. */
 static mnc_result end_group(mnc_result result) {
     mnc_result ended = mnc_nccl.GroupEnd();
     return is_begun(result) ? ended : result;
@@ -73,37 +72,27 @@ static mnc_result all_to_all(mst_backend_engine *engine, const mst_backend_op *o
     mnc_nccl.GroupStart();
     for (int i = 1; i < n && is_begun(result); i++) {
         int to = (me + i) % n, from = (me - i + n) % n;
-        result = send_block(in_block(op, to), to, comm, stream);
-        if (is_begun(result)) result = receive_block(out_block(op, from), from, comm, stream);
+        result = transfer(in_block(op, to), true, to, comm, stream);
+        if (is_begun(result)) result = transfer(out_block(op, from), false, from, comm, stream);
     }
     return end_group(result);
 }
 
-static mnc_result gather(mst_backend_engine *engine, const mst_backend_op *op, mnc_comm comm,
-                         mnc_stream stream) {
+/* The root exchanges one block with each rank. */
+static mnc_result gather_or_scatter(mst_backend_engine *engine, const mst_backend_op *op, mnc_comm comm,
+                                    mnc_stream stream) {
     int me = engine->host->rank, n = engine->host->ranks;
-    struct block mine = {(char *)(uintptr_t)op->in, op->count * op->element};
+    bool gathers = op->kind == MST_KIND_GATHER, root = me == op->root;
+    struct block mine = {gathers ? (char *)(uintptr_t)op->in : op->out, op->count * op->element};
     mnc_result result = MNC_SUCCESS;
-    if (me == op->root) result = copy_own(out_block(op, me), mine, stream);
+    if (root && gathers) result = copy_own(out_block(op, me), mine, stream);
+    if (root && !gathers) result = copy_own(mine, in_block(op, me), stream);
     if (result != MNC_SUCCESS) return result;
     mnc_nccl.GroupStart();
-    if (me != op->root) result = send_block(mine, op->root, comm, stream);
-    for (int r = 0; r < n && me == op->root && is_begun(result); r++)
-        if (r != me) result = receive_block(out_block(op, r), r, comm, stream);
-    return end_group(result);
-}
-
-static mnc_result scatter(mst_backend_engine *engine, const mst_backend_op *op, mnc_comm comm,
-                          mnc_stream stream) {
-    int me = engine->host->rank, n = engine->host->ranks;
-    struct block mine = {op->out, op->count * op->element};
-    mnc_result result = MNC_SUCCESS;
-    if (me == op->root) result = copy_own(mine, in_block(op, me), stream);
-    if (result != MNC_SUCCESS) return result;
-    mnc_nccl.GroupStart();
-    if (me != op->root) result = receive_block(mine, op->root, comm, stream);
-    for (int r = 0; r < n && me == op->root && is_begun(result); r++)
-        if (r != me) result = send_block(in_block(op, r), r, comm, stream);
+    if (!root) result = transfer(mine, gathers, op->root, comm, stream);
+    for (int r = 0; r < n && root && is_begun(result); r++)
+        if (r != me)
+            result = transfer(gathers ? out_block(op, r) : in_block(op, r), !gathers, r, comm, stream);
     return end_group(result);
 }
 
@@ -143,7 +132,7 @@ static mnc_result reduce_scatter(mst_backend_engine *engine, const mst_backend_o
     mnc_nccl.GroupStart();
     for (int r = 0; r < engine->host->ranks && is_begun(result); r++) {
         struct block block = in_block(op, r);
-        void *out = r == engine->host->rank ? op->out : block.at; /* read by the root alone */
+        void *out = r == engine->host->rank ? op->out : block.at; /* only the root writes it */
         if (block.bytes)
             result =
                 mnc_nccl.Reduce(block.at, out, block.bytes / op->element, dtype, number, r, comm, stream);
@@ -164,7 +153,7 @@ static mnc_result reduction(mst_backend_engine *engine, const mst_backend_op *op
     return mnc_nccl.Reduce(op->in, out, op->count, dtype, number, op->root, comm, stream);
 }
 
-/* A message of nothing is one byte, so that its receive does not end before it was sent. */
+/* An empty message is sent as one byte, so that its receive does not complete before the send. */
 static mnc_result message(mst_backend_engine *engine, const mst_backend_op *op, mnc_comm comm,
                           mnc_stream stream) {
     size_t bytes = op->count * op->element;
@@ -192,9 +181,8 @@ mnc_result mnc_launch(mst_backend_engine *engine, const mst_backend_op *op, mnc_
     case MST_KIND_ALL_TO_ALL:
         return all_to_all(engine, op, comm, stream);
     case MST_KIND_GATHER:
-        return gather(engine, op, comm, stream);
     case MST_KIND_SCATTER:
-        return scatter(engine, op, comm, stream);
+        return gather_or_scatter(engine, op, comm, stream);
     default:
         return message(engine, op, comm, stream);
     }

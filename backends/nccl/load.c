@@ -1,4 +1,4 @@
-/* load.c - finds libnccl.so.2 and the CUDA runtime, and says what is missing. Any thread. */
+/* load.c - loads libnccl.so.2 and the CUDA runtime, and reports what is missing. Any thread. */
 #include "load.h"
 
 #include <dlfcn.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OLDEST = 21801 }; /* the first with ncclCommSplit, on which open.c builds */
+enum { OLDEST = 21801 }; /* the first version with ncclCommSplit, which open.c needs */
 
 struct mnc_nccl mnc_nccl;
 struct mnc_cuda mnc_cuda;
@@ -17,12 +17,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static enum { NOT_TRIED, LOADED } state;
 
 /*
- * What the program has loaded already comes first: pointers of one runtime mean nothing to a second of another version.
- * names ends with NULL; setting: a variable that names the file instead.
+ * Prefers a library that the program has already loaded, because pointers of two CUDA runtimes are not
+ * interchangeable. names ends with NULL. setting is an environment variable that overrides the names.
  */
-static void *open_library(const char *const *names, const char *setting, char *text, size_t size) {
+static void *open_library(const char *title, const char *const *names, const char *setting, char *text,
+                          size_t size) {
     const char *given = getenv(setting);
     const char *const one[] = {given, NULL};
+    char why[400] = "";
     if (given && *given) names = one;
     for (const char *const *name = names; *name; name++) {
         void *library = dlopen(*name, RTLD_NOW | RTLD_NOLOAD);
@@ -32,16 +34,20 @@ static void *open_library(const char *const *names, const char *setting, char *t
     for (const char *const *name = names; *name; name++) {
         void *library = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
         if (library) return library;
-        const char *why = dlerror();
-        int n = snprintf(text + used, size - used, "%s%s", used ? "; " : "", why ? why : *name);
-        used = n < 0 || (size_t)n >= size - used ? size - 1 : used + (size_t)n;
+        const char *error = dlerror();
+        int n = snprintf(why + used, sizeof why - used, "%s%s", used ? "; " : "", error ? error : *name);
+        used = n < 0 || (size_t)n >= sizeof why - used ? sizeof why - 1 : used + (size_t)n;
     }
+    snprintf(
+        text, size,
+        "%s cannot be loaded (%s): install it, add its directory to LD_LIBRARY_PATH, or set %s to the file",
+        title, why, setting);
     return NULL;
 }
 
 struct call {
     const char *name;
-    void *at; /* of the pointer to fill in */
+    void *at; /* address of the function pointer to set */
 };
 
 static const char *find_calls(void *library, const struct call *calls, size_t n) {
@@ -58,15 +64,8 @@ static bool load_nccl(char *text, size_t size) {
 #define CALL(result, name, parameters) {"nccl" #name, &mnc_nccl.name},
     static const struct call calls[] = {MNC_NCCL_CALLS(CALL, mnc_id, mnc_config)};
 #undef CALL
-    char why[400] = "";
-    void *library = open_library(names, "MUSTER_NCCL_LIBRARY", why, sizeof why);
-    if (!library) {
-        snprintf(text, size,
-                 "NCCL cannot be loaded (%s): install it, add its directory to LD_LIBRARY_PATH, or set "
-                 "MUSTER_NCCL_LIBRARY to the file",
-                 why);
-        return false;
-    }
+    void *library = open_library("NCCL", names, "MUSTER_NCCL_LIBRARY", text, size);
+    if (!library) return false;
     const char *missing = find_calls(library, calls, sizeof calls / sizeof *calls);
     int version = 0;
     mnc_result (*get_version)(int *);
@@ -76,7 +75,7 @@ static bool load_nccl(char *text, size_t size) {
     if (missing || version < OLDEST) {
         snprintf(
             text, size,
-            "NCCL %d.%d.%d is too old%s%s: this needs 2.18.1 or later; MUSTER_NCCL_LIBRARY names another",
+            "NCCL %d.%d.%d is too old%s%s: this needs 2.18.1 or later; set MUSTER_NCCL_LIBRARY to another",
             version / 10000, version / 100 % 100, version % 100, missing ? ", it has no " : "",
             missing ? missing : "");
         return false;
@@ -91,16 +90,8 @@ static bool load_cuda(char *text, size_t size) {
 #define CALL(result, name, parameters) {"cuda" #name, &mnc_cuda.name},
     static const struct call calls[] = {MNC_CUDA_CALLS(CALL)};
 #undef CALL
-    char why[400] = "";
-    void *library = open_library(names, "MUSTER_CUDART_LIBRARY", why, sizeof why);
-    if (!library) {
-        snprintf(
-            text, size,
-            "the CUDA runtime cannot be loaded (%s): install it, add its directory to LD_LIBRARY_PATH, or "
-            "set MUSTER_CUDART_LIBRARY to the file",
-            why);
-        return false;
-    }
+    void *library = open_library("the CUDA runtime", names, "MUSTER_CUDART_LIBRARY", text, size);
+    if (!library) return false;
     const char *missing = find_calls(library, calls, sizeof calls / sizeof *calls);
     if (missing) {
         snprintf(text, size,
@@ -118,20 +109,20 @@ static bool find_devices(char *text, size_t size) {
         mnc_cuda.DeviceGetAttribute(&mnc_found.capability, MNC_CAPABILITY_MAJOR, 0);
         return true;
     }
-    mnc_cuda.GetLastError(); /* it is sticky until it is read */
+    mnc_cuda.GetLastError(); /* clears it */
     char driver[48] = "and no driver";
     if (mnc_found.driver)
         snprintf(driver, sizeof driver, "driver for %d.%d", mnc_found.driver / 1000,
                  mnc_found.driver / 10 % 100);
     snprintf(
         text, size,
-        "no GPU can be used here: %s (CUDA runtime %d.%d, %s); nvidia-smi and CUDA_VISIBLE_DEVICES say more",
+        "no GPU can be used here: %s (CUDA runtime %d.%d, %s); check nvidia-smi and CUDA_VISIBLE_DEVICES",
         error == MNC_CUDA_OK ? "there is none" : mnc_cuda.GetErrorString(error), mnc_found.runtime / 1000,
         mnc_found.runtime / 10 % 100, driver);
     return false;
 }
 
-/* A failure is not kept: the program may load the library, or set the variable, later. */
+/* Retries after a failure: the program may load the library or set the variable later. */
 bool mnc_probe(char *text, size_t size) {
     char none[8];
     if (!text || !size) {

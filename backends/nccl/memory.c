@@ -1,6 +1,6 @@
 /*
- * memory.c - memory of the device. Blocks that are given back are kept for the next time: to free one waits for all that runs on the
- * device, messages that nobody has sent yet among it.
+ * memory.c - device memory. Released blocks are cached, because cudaFree waits for all work on the device,
+ * including receives whose message has not been sent.
  */
 #include "engine.h"
 
@@ -9,12 +9,12 @@
 enum { SMALLEST = 512, COPY_LIMIT_MS = 300000 };
 static const size_t idle_limit = (size_t)1 << 30;
 
-/* Managed memory counts as the device's; registered memory of the host is the host's. */
+/* Managed memory counts as device memory, registered host memory as host memory. */
 mst_memory mnc_memory_of(const void *pointer) {
     union {
         int type;
-        long room[32];
-    } attributes = {.room = {0}};
+        long storage[32];
+    } attributes = {.storage = {0}};
     mnc_error error =
         mnc_cuda.PointerGetAttributes((struct cudaPointerAttributes *)(void *)&attributes, pointer);
     if (error != MNC_CUDA_OK) {
@@ -77,29 +77,29 @@ void mnc_blocks_end(mst_backend_engine *engine) {
     }
 }
 
-/* Looks at the stream until all on it is over, or fails: what lies on it may never end. */
+/* Polls until all work on the main stream is done. Fails at the deadline: the work may never complete. */
 static mst_status drain(mst_backend_engine *engine, int64_t deadline) {
     mnc_error error = mnc_cuda.EventRecord(engine->order, engine->main.stream);
     mst_status st = MST_OK;
     if (error == MNC_CUDA_OK) error = mnc_cuda.EventQuery(engine->order);
     for (unsigned round = 0; error == MNC_CUDA_NOT_READY && st == MST_OK; round++) {
         bool busy;
-        mnc_nap(round);
+        mnc_backoff(round);
         error = mnc_cuda.EventQuery(engine->order);
         if (round % 64 != 63) continue;
-        st = mnc_look(engine, engine->direct, "an operation", &busy);
+        st = mnc_check_comm(engine, engine->blocking, "an operation", &busy);
         if (st == MST_OK && mnc_now() > deadline)
             return engine->host->fail(engine->host, MST_ERR_TIMEOUT, -1, NULL,
-                                      "a copy waits for operations that do not end");
+                                      "a copy waits for operations that do not complete");
     }
     return st == MST_OK && error != MNC_CUDA_OK ? mnc_fail_cuda(engine, error, "cudaMemcpyAsync") : st;
 }
 
-/* First what lies before it: a copy from the device into ordinary memory would wait for that inside CUDA, for as long as it takes. */
+/* Drains the stream first: a copy into pageable memory would wait for it in CUDA, without a deadline. */
 mst_status mnc_copy(mst_backend_engine *engine, void *to, const void *from, size_t bytes) {
     int64_t deadline = mnc_now() + COPY_LIMIT_MS * MNC_MS;
     mnc_use_device(engine);
-    mst_status st = mnc_order(engine, NULL, engine->main.stream);
+    mst_status st = mnc_stream_wait(engine, NULL, engine->main.stream);
     if (st == MST_OK) st = drain(engine, deadline);
     if (st != MST_OK || !bytes) return st;
     mnc_error error = mnc_cuda.MemcpyAsync(to, from, bytes, MNC_COPY_DEFAULT, engine->main.stream);

@@ -1,6 +1,7 @@
 /*
- * open.c - joins the ranks of a group. Nothing waits for other ranks without a deadline: the first communicator is a non-blocking one,
- * and the blocking one is split off from it, which NCCL does on a thread of its own as long as the first is not blocking.
+ * open.c - connects the ranks of a group. Every wait for other ranks has a deadline: the first communicator
+ * is nonblocking, and the blocking one is split from it, which NCCL does on its own thread because the parent
+ * is nonblocking.
  */
 #include "engine.h"
 
@@ -11,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOST_EVERY_MS = 500 };
+enum { CHECK_LOST_MS = 500 };
 
 int64_t mnc_now(void) {
     struct timespec now;
@@ -19,7 +20,7 @@ int64_t mnc_now(void) {
     return (int64_t)now.tv_sec * 1000 * MNC_MS + now.tv_nsec;
 }
 
-void mnc_nap(unsigned round) {
+void mnc_backoff(unsigned round) {
     struct timespec pause = {0, round < 20000 ? 50 * 1000 : 1000 * 1000};
     if (round < 1000)
         sched_yield();
@@ -27,7 +28,7 @@ void mnc_nap(unsigned round) {
         nanosleep(&pause, NULL);
 }
 
-/* Asked for each time: the program may have set another since. */
+/* Checked on every call: the program may have changed the device. */
 void mnc_use_device(const mst_backend_engine *engine) {
     int current = -1;
     if (mnc_cuda.GetDevice(&current) != MNC_CUDA_OK || current != engine->device)
@@ -54,7 +55,8 @@ static mst_status choose_device(mst_backend_engine *engine) {
         char text[160];
         snprintf(text, sizeof text, "MUSTER_CUDA_DEVICE is \"%.40s\", and there are %d GPUs", given,
                  mnc_found.devices);
-        return host->fail(host, MST_ERR_CONFIG, -1, "give a number from 0 on, or leave it out", text);
+        return host->fail(host, MST_ERR_CONFIG, -1, "set it to the number of a GPU, from 0 on, or unset it",
+                          text);
     }
     engine->device = (int)number;
     mnc_error error = mnc_cuda.SetDevice(engine->device);
@@ -64,10 +66,12 @@ static mst_status choose_device(mst_backend_engine *engine) {
 }
 
 /*
- * What the program has set stays. NCCL and CUDA read these when they make their first communicator and context.
- *  - Without the first, NCCL would connect ranks inside the first call of each algorithm, where a rank that has died makes others hang.
- *  - The second is as many kernels as can wait on the device at a time: a receive must not keep a send of another stream from running.
- *  - The third lets ranks share a GPU, which NCCL refuses to ranks of one host.
+ * Sets variables that the program has not set. NCCL and CUDA read them with the first communicator and
+ * context.
+ *  - NCCL_RUNTIME_CONNECT=0: otherwise NCCL connects ranks in the first call of each algorithm, which hangs
+ *    if a rank has died.
+ *  - CUDA_DEVICE_MAX_CONNECTIONS=32: a waiting receive must not block a send on another stream.
+ *  - NCCL_HOSTID: lets ranks of one host share a GPU, which NCCL otherwise rejects.
  */
 static void set_environment(const mst_backend_host *host) {
     const char *share = getenv("MUSTER_NCCL_SHARE_GPU");
@@ -93,35 +97,36 @@ static mst_status share_id(mst_backend_engine *engine, mnc_id *id) {
     if (fits) memcpy(id, value.data, sizeof *id);
     free(value.data);
     return fits ? MST_OK
-                : host->fail(host, MST_ERR_PROTOCOL, 0, NULL, "the id of the communicator is malformed");
+                : host->fail(host, MST_ERR_PROTOCOL, 0, NULL, "the NCCL id of the group is malformed");
 }
 
-/* A key that nobody sets: asking for it ends early if a rank of the group is lost. */
-static mst_status look_for_lost(const mst_backend_host *host) {
+/* Waits for a key that is never set: the wait fails if a rank of the group is lost. */
+static mst_status check_lost(const mst_backend_host *host) {
     mst_bytes value = {0};
-    mst_status st = host->get(host, "nobody sets this", mnc_now() + MNC_MS, &value);
+    mst_status st = host->get(host, "never set", mnc_now() + MNC_MS, &value);
     free(value.data);
     return st == MST_ERR_TIMEOUT || st == MST_ERR_NOT_FOUND ? MST_OK : st;
 }
 
-/* Until NCCL is through with the communicator, or the deadline, or a rank is lost. */
+/* Waits until NCCL has finished with the communicator, the deadline, or the loss of a rank. */
 static mst_status await(mst_backend_engine *engine, mnc_comm comm, const char *what) {
     const mst_backend_host *host = engine->host;
-    int64_t looked = mnc_now();
+    int64_t checked = mnc_now();
     bool busy = true;
-    mst_status st = mnc_look(engine, comm, what, &busy);
+    mst_status st = mnc_check_comm(engine, comm, what, &busy);
     for (unsigned round = 0; st == MST_OK && busy; round++) {
         int64_t now = mnc_now();
         if (now > host->deadline)
-            return host->fail(host, MST_ERR_TIMEOUT, -1,
-                              "do all ranks have a GPU of their own, and does NCCL_SOCKET_IFNAME name an "
-                              "interface that reaches the others? NCCL_DEBUG=INFO makes NCCL tell",
-                              "NCCL did not connect the ranks in time");
-        mnc_nap(round + 1000);
-        st = mnc_look(engine, comm, what, &busy);
-        if (now - looked > LOST_EVERY_MS * MNC_MS && st == MST_OK && busy) {
-            st = look_for_lost(host);
-            looked = mnc_now();
+            return host->fail(
+                host, MST_ERR_TIMEOUT, -1,
+                "give each rank its own GPU, set NCCL_SOCKET_IFNAME to an interface that reaches the "
+                "other hosts, or set NCCL_DEBUG=INFO for details",
+                "NCCL did not connect the ranks before the deadline");
+        mnc_backoff(round + 1000);
+        st = mnc_check_comm(engine, comm, what, &busy);
+        if (now - checked > CHECK_LOST_MS * MNC_MS && st == MST_OK && busy) {
+            st = check_lost(host);
+            checked = mnc_now();
         }
     }
     return st;
@@ -129,26 +134,27 @@ static mst_status await(mst_backend_engine *engine, mnc_comm comm, const char *w
 
 static mst_status join_ranks(mst_backend_engine *engine) {
     const mst_backend_host *host = engine->host;
-    mnc_config patient = mnc_make_config(false), direct = mnc_make_config(true);
+    mnc_config nonblocking = mnc_make_config(false), blocking = mnc_make_config(true);
     const char *what = "connecting the ranks";
     mnc_id id;
     mst_status st = share_id(engine, &id);
     if (st != MST_OK) return st;
-    mnc_result result = mnc_nccl.CommInitRankConfig(&engine->patient, host->ranks, id, host->rank, &patient);
+    mnc_result result =
+        mnc_nccl.CommInitRankConfig(&engine->nonblocking, host->ranks, id, host->rank, &nonblocking);
     if (result != MNC_SUCCESS && result != MNC_IN_PROGRESS)
-        return mnc_fail_nccl(engine, engine->patient, result, what);
-    st = await(engine, engine->patient, what);
+        return mnc_fail_nccl(engine, engine->nonblocking, result, what);
+    st = await(engine, engine->nonblocking, what);
     if (st != MST_OK) return st;
-    result = mnc_nccl.CommSplit(engine->patient, 0, host->rank, &engine->direct, &direct);
+    result = mnc_nccl.CommSplit(engine->nonblocking, 0, host->rank, &engine->blocking, &blocking);
     if (result != MNC_SUCCESS && result != MNC_IN_PROGRESS)
-        return mnc_fail_nccl(engine, engine->patient, result, what);
-    st = await(engine, engine->patient, what);
-    if (st == MST_OK && !engine->direct)
-        return host->fail(host, MST_ERR_SYSTEM, -1, NULL, "NCCL made no second communicator");
+        return mnc_fail_nccl(engine, engine->nonblocking, result, what);
+    st = await(engine, engine->nonblocking, what);
+    if (st == MST_OK && !engine->blocking)
+        return host->fail(host, MST_ERR_SYSTEM, -1, NULL, "ncclCommSplit returned no communicator");
     return st;
 }
 
-static mst_status make_device_things(mst_backend_engine *engine) {
+static mst_status create_device_resources(mst_backend_engine *engine) {
     void *small = NULL;
     mnc_error error = mnc_cuda.StreamCreateWithFlags(&engine->main.stream, MNC_STREAM_NON_BLOCKING);
     if (error == MNC_CUDA_OK) error = mnc_cuda.EventCreateWithFlags(&engine->order, MNC_EVENT_DISABLE_TIMING);
@@ -159,12 +165,12 @@ static mst_status make_device_things(mst_backend_engine *engine) {
 
 mst_status mnc_open(const mst_backend_host *host, mst_backend_engine **made, mst_backend_traits *traits) {
     mst_backend_engine *engine = calloc(1, sizeof *engine);
-    if (!engine) return host->fail(host, MST_ERR_MEMORY, -1, NULL, "no memory for an engine");
+    if (!engine) return host->fail(host, MST_ERR_MEMORY, -1, NULL, "out of memory for an engine");
     engine->host = host;
-    engine->main = (struct mnc_lane){.engine = engine, .state = MNC_LANE_READY, .peer = -1};
+    engine->main = (struct mnc_channel){.engine = engine, .state = MNC_CHANNEL_READY, .peer = -1};
     set_environment(host);
     mst_status st = choose_device(engine);
-    if (st == MST_OK) st = make_device_things(engine);
+    if (st == MST_OK) st = create_device_resources(engine);
     if (st == MST_OK) st = join_ranks(engine);
     if (st != MST_OK) {
         engine->failed = true;

@@ -1,4 +1,4 @@
-/* premul.c - NCCL's names for dtypes, and its operations that multiply first. */
+/* premul.c - NCCL's numbers of dtypes, and its PreMulSum operations. */
 #include "engine.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ unsigned mnc_dtype(mst_dtype dtype) {
     return numbers[dtype];
 }
 
-/* To nearest even; NaN stays one. */
+/* Rounds to nearest even; NaN stays NaN. */
 static uint16_t to_bf16(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -21,7 +21,7 @@ static uint16_t to_bf16(float value) {
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* The same; what is too large becomes infinity, and subnormal numbers are kept. */
+/* The same; overflow becomes infinity, and subnormal numbers are kept. */
 static uint16_t to_f16(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -29,7 +29,7 @@ static uint16_t to_f16(float value) {
     uint32_t size = bits & 0x7fffffff;
     if (value != value) return 0x7e00;
     if (size >= 0x477ff000) return sign | 0x7c00;
-    if (size < 0x38800000) { /* below 2^-14: a number of 2^-24 steps, which the addition rounds */
+    if (size < 0x38800000) { /* below 2^-14: a multiple of 2^-24; the addition rounds it */
         float magnitude, shifted;
         memcpy(&magnitude, &size, sizeof magnitude);
         shifted = magnitude + 0.5f;
@@ -53,7 +53,7 @@ static uint64_t scalar_bits(mst_dtype dtype, double factor) {
     return bits;
 }
 
-/* NCCL reads the scalar at once, and lets an operation go as soon as the last call with it has returned: the oldest gives way. */
+/* NCCL copies the scalar, and frees an operation after its last use, so the oldest entry is replaced. */
 mnc_result mnc_premul(mst_backend_engine *engine, mst_dtype dtype, double factor, unsigned *op) {
     unsigned number = mnc_dtype(dtype);
     uint64_t bits = scalar_bits(dtype, factor == 0 ? 1 : factor);
@@ -63,11 +63,11 @@ mnc_result mnc_premul(mst_backend_engine *engine, mst_dtype dtype, double factor
         *op = known->op;
         return MNC_SUCCESS;
     }
-    mnc_result result = mnc_nccl.RedOpCreatePreMulSum(op, &bits, number, MNC_SCALAR_HOST, engine->direct);
+    mnc_result result = mnc_nccl.RedOpCreatePreMulSum(op, &bits, number, MNC_SCALAR_HOST, engine->blocking);
     if (result != MNC_SUCCESS) return result;
     struct mnc_premul *at = &engine->premuls[engine->next_premul];
     if (engine->n_premuls == MNC_PREMULS)
-        mnc_nccl.RedOpDestroy(at->op, engine->direct);
+        mnc_nccl.RedOpDestroy(at->op, engine->blocking);
     else
         engine->n_premuls++;
     *at = (struct mnc_premul){*op, number, bits};
@@ -76,6 +76,7 @@ mnc_result mnc_premul(mst_backend_engine *engine, mst_dtype dtype, double factor
 }
 
 void mnc_premul_end(mst_backend_engine *engine) {
-    for (int i = 0; i < engine->n_premuls; i++) mnc_nccl.RedOpDestroy(engine->premuls[i].op, engine->direct);
+    for (int i = 0; i < engine->n_premuls; i++)
+        mnc_nccl.RedOpDestroy(engine->premuls[i].op, engine->blocking);
     engine->n_premuls = 0;
 }

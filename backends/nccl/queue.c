@@ -1,15 +1,16 @@
 /*
- * queue.c - submit and progress: jobs wait in their lane, are launched in order, and are over when the event behind them is.
+ * queue.c - submit and progress: a channel launches its jobs in order; a job is done when its end event is.
  *
- * What a call costs beside NCCL's own: unwatched, with a stream and with nothing held back, a few comparisons; else an event record
- * (about half a microsecond), and without a stream two more calls that put the work behind the default stream.
+ * Overhead of a call beyond NCCL's: a few comparisons for an unwatched operation with a stream and no waiting
+ * jobs; otherwise an event record (about 0.5 us), and without a stream two more calls that order it after the
+ * default stream.
  */
 #include "engine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOKS = 64 }; /* at an event, before NCCL is asked whether something went wrong */
+enum { POLLS = 64 }; /* of an event between two checks of the communicators */
 
 static struct mnc_job *new_job(mst_backend_engine *engine) {
     struct mnc_job *job = engine->pool;
@@ -37,13 +38,13 @@ static void free_job(mst_backend_engine *engine, struct mnc_job *job) {
     engine->pool = job;
 }
 
-void mnc_append(struct mnc_lane *lane, struct mnc_job *job) {
+void mnc_append(struct mnc_channel *channel, struct mnc_job *job) {
     job->next = NULL;
-    if (lane->first)
-        lane->last->next = job;
+    if (channel->first)
+        channel->last->next = job;
     else
-        lane->first = job;
-    lane->last = job;
+        channel->first = job;
+    channel->last = job;
 }
 
 struct mnc_job *mnc_take(struct mnc_job **first) {
@@ -53,13 +54,13 @@ struct mnc_job *mnc_take(struct mnc_job **first) {
     return job;
 }
 
-mst_status mnc_order(mst_backend_engine *engine, mnc_stream from, mnc_stream to) {
+mst_status mnc_stream_wait(mst_backend_engine *engine, mnc_stream from, mnc_stream to) {
     mnc_error error = mnc_cuda.EventRecord(engine->order, from);
     if (error == MNC_CUDA_OK) error = mnc_cuda.StreamWaitEvent(to, engine->order, 0);
     return error == MNC_CUDA_OK ? MST_OK : mnc_fail_cuda(engine, error, "cudaStreamWaitEvent");
 }
 
-mst_status mnc_mark(mst_backend_engine *engine, struct mnc_job *job) {
+mst_status mnc_record_end(mst_backend_engine *engine, struct mnc_job *job) {
     mnc_error error = MNC_CUDA_OK;
     job->launched = true;
     if (job->op->unwatched && !job->op->timed) {
@@ -69,28 +70,30 @@ mst_status mnc_mark(mst_backend_engine *engine, struct mnc_job *job) {
     }
     if (job->op->timed) error = mnc_cuda.EventRecord(job->timed_end, job->stream);
     if (error == MNC_CUDA_OK)
-        error = mnc_cuda.EventRecord(job->end, job->stream); /* the last: it says that all are over */
+        error = mnc_cuda.EventRecord(job->end, job->stream); /* last, because it signals completion */
     return error == MNC_CUDA_OK ? MST_OK : mnc_fail_cuda(engine, error, "cudaEventRecord");
 }
 
-static mst_status mark_all(mst_backend_engine *engine, struct mnc_job *jobs) {
+static mst_status record_ends(mst_backend_engine *engine, struct mnc_job *jobs) {
     mst_status st = MST_OK;
-    for (struct mnc_job *job; st == MST_OK && (job = mnc_take(&jobs));) st = mnc_mark(engine, job);
+    for (struct mnc_job *job; st == MST_OK && (job = mnc_take(&jobs));) st = mnc_record_end(engine, job);
     return st;
 }
 
-static mnc_comm comm_of(const struct mnc_lane *lane, const struct mnc_job *job) {
-    if (lane->comm) return lane->comm;
-    return mnc_is_direct(job->op) ? lane->engine->direct : lane->engine->patient;
+static mnc_comm comm_of(const struct mnc_channel *channel, const struct mnc_job *job) {
+    if (channel->comm) return channel->comm;
+    return mnc_is_blocking(job->op) ? channel->engine->blocking : channel->engine->nonblocking;
 }
 
-/* The jobs at the front that can be launched in one group of NCCL's: one, or those of a group that share a communicator. */
-static struct mnc_job *take_batch(struct mnc_lane *lane, mnc_comm *comm) {
-    struct mnc_job *batch = mnc_take(&lane->first), *last = batch;
-    *comm = comm_of(lane, batch);
-    while (batch->group && lane->first && lane->first->group == batch->group &&
-           comm_of(lane, lane->first) == *comm) {
-        last->next = mnc_take(&lane->first);
+/*
+ * Removes the jobs at the front that one NCCL group can launch: one, or those of a group on one communicator.
+ */
+static struct mnc_job *take_batch(struct mnc_channel *channel, mnc_comm *comm) {
+    struct mnc_job *batch = mnc_take(&channel->first), *last = batch;
+    *comm = comm_of(channel, batch);
+    while (batch->group && channel->first && channel->first->group == batch->group &&
+           comm_of(channel, channel->first) == *comm) {
+        last->next = mnc_take(&channel->first);
         last = last->next;
     }
     return batch;
@@ -98,7 +101,7 @@ static struct mnc_job *take_batch(struct mnc_lane *lane, mnc_comm *comm) {
 
 static mst_status prepare(mst_backend_engine *engine, struct mnc_job *job) {
     if (!job->op->stream) {
-        mst_status st = mnc_order(engine, NULL, job->stream);
+        mst_status st = mnc_stream_wait(engine, NULL, job->stream);
         if (st != MST_OK) return st;
     }
     if (!job->op->timed) return MST_OK;
@@ -106,10 +109,10 @@ static mst_status prepare(mst_backend_engine *engine, struct mnc_job *job) {
     return error == MNC_CUDA_OK ? MST_OK : mnc_fail_cuda(engine, error, "cudaEventRecord");
 }
 
-static mst_status launch_batch(struct mnc_lane *lane) {
-    mst_backend_engine *engine = lane->engine;
+static mst_status launch_batch(struct mnc_channel *channel) {
+    mst_backend_engine *engine = channel->engine;
     mnc_comm comm;
-    struct mnc_job *batch = take_batch(lane, &comm);
+    struct mnc_job *batch = take_batch(channel, &comm);
     mnc_result result = MNC_SUCCESS;
     for (struct mnc_job *job = batch; job; job = job->next) {
         mst_status st = prepare(engine, job);
@@ -123,57 +126,57 @@ static mst_status launch_batch(struct mnc_lane *lane) {
         mnc_result ended = mnc_nccl.GroupEnd();
         if (result == MNC_SUCCESS || result == MNC_IN_PROGRESS) result = ended;
     }
-    if (result == MNC_SUCCESS) return mark_all(engine, batch);
-    lane->launching = batch;
-    lane->launching_on = comm;
+    if (result == MNC_SUCCESS) return record_ends(engine, batch);
+    channel->launching = batch;
+    channel->launching_on = comm;
     return result == MNC_IN_PROGRESS ? MST_OK : mnc_fail_nccl(engine, comm, result, "launching an operation");
 }
 
-static mst_status advance_lane(struct mnc_lane *lane) {
+static mst_status advance_channel(struct mnc_channel *channel) {
     mst_status st = MST_OK;
-    while (st == MST_OK && (lane->first || lane->launching)) {
-        if (lane->state != MNC_LANE_READY) {
-            st = mnc_lane_join(lane);
-            if (st != MST_OK || lane->state != MNC_LANE_READY) return st;
+    while (st == MST_OK && (channel->first || channel->launching)) {
+        if (channel->state != MNC_CHANNEL_READY) {
+            st = mnc_channel_connect(channel);
+            if (st != MST_OK || channel->state != MNC_CHANNEL_READY) return st;
         }
-        if (lane->launching) {
+        if (channel->launching) {
             bool busy = false;
-            st = mnc_look(lane->engine, lane->launching_on, "launching an operation", &busy);
+            st = mnc_check_comm(channel->engine, channel->launching_on, "launching an operation", &busy);
             if (st != MST_OK || busy) return st;
-            struct mnc_job *jobs = lane->launching;
-            lane->launching = NULL;
-            st = mark_all(lane->engine, jobs);
+            struct mnc_job *jobs = channel->launching;
+            channel->launching = NULL;
+            st = record_ends(channel->engine, jobs);
         } else {
-            st = launch_batch(lane);
+            st = launch_batch(channel);
         }
     }
     return st;
 }
 
 mst_status mnc_advance(mst_backend_engine *engine) {
-    mst_status st = advance_lane(&engine->main);
-    for (struct mnc_lane *lane = engine->lanes; lane && st == MST_OK; lane = lane->next)
-        st = advance_lane(lane);
+    mst_status st = advance_channel(&engine->main);
+    for (struct mnc_channel *channel = engine->p2p_channels; channel && st == MST_OK; channel = channel->next)
+        st = advance_channel(channel);
     return st;
 }
 
-static bool is_idle(const struct mnc_lane *lane) {
-    return !lane->first && !lane->launching;
+static bool is_idle(const struct mnc_channel *channel) {
+    return !channel->first && !channel->launching;
 }
 
-/* Until the lane has launched all; what the program does next on its stream counts on that. */
-static mst_status await_launch(struct mnc_lane *lane, int64_t deadline) {
-    mst_backend_engine *engine = lane->engine;
+/* Waits until the channel has launched all jobs: later work on the program's stream depends on that. */
+static mst_status await_launch(struct mnc_channel *channel, int64_t deadline) {
+    mst_backend_engine *engine = channel->engine;
     mst_status st = MST_OK;
     unsigned round = 0;
     if (!deadline) deadline = mnc_now() + 300 * 1000 * MNC_MS;
-    while (st == MST_OK && !is_idle(lane)) {
+    while (st == MST_OK && !is_idle(channel)) {
         if (mnc_now() > deadline)
             return engine->host->fail(
-                engine->host, MST_ERR_TIMEOUT, lane->peer,
-                "with a stream, the first call between two ranks returns when both have called",
-                "NCCL could not launch the operation in time");
-        mnc_nap(round++);
+                engine->host, MST_ERR_TIMEOUT, channel->peer,
+                "with a stream, the first call between two ranks returns only after both ranks have called",
+                "NCCL did not launch the operation before the deadline");
+        mnc_backoff(round++);
         st = mnc_advance(engine);
     }
     return st;
@@ -185,25 +188,26 @@ static bool make_timed(struct mnc_job *job) {
 }
 
 static mst_status submit_job(mst_backend_engine *engine, mst_backend_op *op) {
-    struct mnc_lane *lane;
-    mst_status st = mnc_lane_of(engine, op, &lane);
+    struct mnc_channel *channel;
+    mst_status st = mnc_channel_of(engine, op, &channel);
     if (st != MST_OK) return st;
     struct mnc_job *job = new_job(engine);
     if (!job || (op->timed && !make_timed(job)))
-        return engine->host->fail(engine->host, MST_ERR_MEMORY, -1, NULL, "no memory for a CUDA event");
+        return engine->host->fail(engine->host, MST_ERR_MEMORY, -1, NULL,
+                                  "out of memory or CUDA events for an operation");
     job->op = op;
-    job->lane = lane;
+    job->channel = channel;
     job->group = engine->group;
-    job->stream = op->stream ? (mnc_stream)op->stream : lane ? lane->stream : engine->main.stream;
+    job->stream = op->stream ? (mnc_stream)op->stream : channel ? channel->stream : engine->main.stream;
     op->request = job;
-    if (!lane) return mnc_self(engine, job);
-    mnc_append(lane, job);
+    if (!channel) return mnc_p2p_self(engine, job);
+    mnc_append(channel, job);
     if (engine->group) return MST_OK;
-    st = advance_lane(lane);
-    return st == MST_OK && op->stream ? await_launch(lane, op->deadline) : st;
+    st = advance_channel(channel);
+    return st == MST_OK && op->stream ? await_launch(channel, op->deadline) : st;
 }
 
-/* What is captured into a graph does not run now, and nobody may ask its events. */
+/* Work captured into a CUDA graph does not run now, and its events must not be queried. */
 static bool is_captured(mnc_stream stream) {
     unsigned capturing = 0;
     return mnc_cuda.StreamIsCapturing(stream, &capturing) != MNC_CUDA_OK || capturing;
@@ -211,12 +215,12 @@ static bool is_captured(mnc_stream stream) {
 
 mst_status mnc_submit(mst_backend_engine *engine, mst_backend_op *op) {
     if (op->timed && op->stream && is_captured((mnc_stream)op->stream)) op->timed = false;
-    bool at_once = op->stream && op->unwatched && !op->timed && !engine->group && mnc_is_direct(op);
+    bool fast = op->stream && op->unwatched && !op->timed && !engine->group && mnc_is_blocking(op);
     mnc_use_device(engine);
-    if (!at_once || !is_idle(&engine->main)) return submit_job(engine, op);
-    mnc_result result = mnc_launch(engine, op, engine->direct, (mnc_stream)op->stream);
+    if (!fast || !is_idle(&engine->main)) return submit_job(engine, op);
+    mnc_result result = mnc_launch(engine, op, engine->blocking, (mnc_stream)op->stream);
     return result == MNC_SUCCESS ? MST_OK
-                                 : mnc_fail_nccl(engine, engine->direct, result, "launching an operation");
+                                 : mnc_fail_nccl(engine, engine->blocking, result, "launching an operation");
 }
 
 mst_status mnc_group_begin(mst_backend_engine *engine) {
@@ -224,9 +228,9 @@ mst_status mnc_group_begin(mst_backend_engine *engine) {
     return MST_OK;
 }
 
-/* The deadline of the jobs with a stream that are not launched yet; -1: there are none. */
-static int64_t stream_deadline(const struct mnc_lane *lane) {
-    const struct mnc_job *lists[] = {lane->launching, lane->first};
+/* The deadline of the unlaunched jobs with a stream; -1: none. */
+static int64_t stream_deadline(const struct mnc_channel *channel) {
+    const struct mnc_job *lists[] = {channel->launching, channel->first};
     int64_t deadline = -1;
     for (int i = 0; i < 2; i++)
         for (const struct mnc_job *job = lists[i]; job; job = job->next)
@@ -240,18 +244,20 @@ mst_status mnc_group_end(mst_backend_engine *engine) {
     mst_status st = mnc_advance(engine);
     int64_t deadline = stream_deadline(&engine->main);
     if (st == MST_OK && deadline >= 0) st = await_launch(&engine->main, deadline);
-    for (struct mnc_lane *lane = engine->lanes; lane && st == MST_OK; lane = lane->next) {
-        deadline = stream_deadline(lane);
-        if (deadline >= 0) st = await_launch(lane, deadline);
+    for (struct mnc_channel *channel = engine->p2p_channels; channel && st == MST_OK;
+         channel = channel->next) {
+        deadline = stream_deadline(channel);
+        if (deadline >= 0) st = await_launch(channel, deadline);
     }
     return st;
 }
 
-static mst_status check_comms(mst_backend_engine *engine, const struct mnc_lane *lane) {
+static mst_status check_comms(mst_backend_engine *engine, const struct mnc_channel *channel) {
     bool busy;
-    mst_status st = mnc_look(engine, engine->direct, "an operation", &busy);
-    if (st == MST_OK) st = mnc_look(engine, engine->patient, "an operation", &busy);
-    if (st == MST_OK && lane && lane->comm) st = mnc_look(engine, lane->comm, "a message", &busy);
+    mst_status st = mnc_check_comm(engine, engine->blocking, "an operation", &busy);
+    if (st == MST_OK) st = mnc_check_comm(engine, engine->nonblocking, "an operation", &busy);
+    if (st == MST_OK && channel && channel->comm)
+        st = mnc_check_comm(engine, channel->comm, "a message", &busy);
     return st;
 }
 
@@ -288,13 +294,13 @@ mst_status mnc_progress(mst_backend_engine *engine, mst_backend_op *op, bool *do
         }
         if (error != MNC_CUDA_NOT_READY) return mnc_fail_cuda(engine, error, "an operation");
     }
-    return ++engine->looks % LOOKS ? MST_OK : check_comms(engine, job->lane);
+    return ++engine->polls % POLLS ? MST_OK : check_comms(engine, job->channel);
 }
 
 mst_status mnc_elapsed(mst_backend_engine *engine, const mst_backend_op *op, double *seconds) {
     if (!op->timed || op->request)
         return engine->host->fail(engine->host, MST_ERR_STATE, -1, NULL,
-                                  "the time of an operation that was not timed, or is not over");
+                                  "the operation was not timed, or is not complete");
     memcpy(seconds, &op->word[1], sizeof *seconds);
     return MST_OK;
 }

@@ -1,25 +1,29 @@
 /*
- * backend.h - engines: who executes the operations of a group, and how to add one.
+ * backend.h - the interface of backends: engines that execute the operations of a group.
  *
- * "native" is always there. Others are tables like the one below, registered by the program or found as modules: every file
- * mst_backend_NAME.so in the directories of MUSTER_BACKEND_PATH and in the one that muster was installed with is loaded when NAME
- * is asked for, and its function mst_backend_module() gives the table. The modules mpi, gloo and nccl use nothing but
- * this header; examples/backend is one that lives outside of muster's tree.
+ * The backend "native" is built in. Other backends are tables like the one below. The program registers them,
+ * or they are modules: muster loads the file mst_backend_NAME.so from the directories of MUSTER_BACKEND_PATH
+ * and from its own module directory when NAME is requested; its function mst_backend_module() returns the
+ * table. The modules mpi, gloo and nccl use only this header. examples/backend is a module outside of
+ * muster's tree.
  *
- * What muster does for every engine, so that none has to: checks of arguments, works, callbacks, waiting, deadlines, cancellation,
- * the death of ranks, words for errors; and what an engine lacks is composed from what it has, with a warning.
+ * muster does the following for every engine: argument checks, works, callbacks, waiting, deadlines,
+ * cancellation, detection of dead ranks, error messages. It composes operations that an engine lacks from
+ * those that it has, with a warning.
  *
  * Lifetimes and threads
- *  1. A table and all that it points to stay for ever. Slots without "optional" must be there.
- *  2. An engine serves one group. Its ranks open it together, submit the same operations in the same order (but for
- *     messages), and close it whenever they are through with it.
- *  3. The slots of one engine are called by one thread at a time, not always the same (see own_thread); engines of different groups at
- *     once. No slot may block, except open, run and close, and those only until their deadline.
- *  4. An operation, its buffers and arrays are borrowed from submit until progress says that it is done or fails, or until abort
- *     returns. Several may be under way.
- *  5. Slots fail by returning what host->fail returned, which takes the words of the error. A failure of submit, run or progress ends
- *     the engine: abort and close follow. But submit may refuse a message, as for its tag, with MST_ERR_UNSUPPORTED or
- *     MST_ERR_INVALID: nothing has begun then, and the engine goes on.
+ *  1. A table and everything that it points to must stay valid forever. All slots not marked optional are
+ *     required.
+ *  2. An engine serves one group. Its ranks open it together, submit the same collectives in the same order,
+ *     and close it independently. Messages may have any order.
+ *  3. One thread at a time calls the slots of an engine, not always the same thread (see own_thread). Engines
+ *     of different groups are called concurrently. Only open, run and close may block, and only until their
+ *     deadline.
+ *  4. An engine borrows an operation, its buffers and its arrays from submit until progress reports that it
+ *     is done or failed, or until abort returns. Several operations may be in progress.
+ *  5. A slot fails by returning the result of host->fail, which takes the error message. After a failure of
+ *     submit, run or progress muster calls abort and close. Exception: submit may reject a message, for
+ *     example because of its tag, with MST_ERR_UNSUPPORTED or MST_ERR_INVALID; the engine stays usable.
  */
 #ifndef MUSTER_BACKEND_H
 #define MUSTER_BACKEND_H
@@ -32,10 +36,10 @@
 extern "C" {
 #endif
 
-/* Of the tables below. muster takes tables of this version; fields are only ever added at the end. */
+/* The version of the tables below. Fields are only added at the end. */
 enum { MST_BACKEND_VERSION = 1 };
 
-/*  X(number, name, text). What engines do; numbers never change. */
+/*  X(number, name, text): the kinds of operations. Numbers never change. */
 #define MST_KIND_TABLE(X)                                                                                    \
     X(0, BARRIER, "barrier")                                                                                 \
     X(1, BROADCAST, "broadcast")                                                                             \
@@ -52,211 +56,219 @@ enum { MST_BACKEND_VERSION = 1 };
 typedef enum mst_kind { MST_KIND_TABLE(MST_KIND_ENTRY) MST_KIND_COUNT } mst_kind;
 #undef MST_KIND_ENTRY
 
-/* Where buffers lie. */
+/* The memory of a buffer. */
 typedef enum mst_memory { MST_MEMORY_HOST, MST_MEMORY_CUDA, MST_MEMORY_COUNT } mst_memory;
 
-/* What an operation may ask for beyond its kind, as bits. */
+/* Properties of an operation besides its kind, as bits. */
 enum mst_form {
     MST_FORM_UNEVEN = 1,   /* all_gather, reduce_scatter, all_to_all: blocks of different lengths */
-    MST_FORM_LISTS = 2,    /* blocks that lie apart */
+    MST_FORM_LISTS = 2,    /* blocks that are not contiguous */
     MST_FORM_IN_PLACE = 4, /* in and out overlap: one buffer, or one is this rank's block of the other */
-    MST_FORM_TAG = 8,      /* messages: a tag that is not 0 */
+    MST_FORM_TAG = 8,      /* messages: a non-zero tag */
     MST_FORM_ANY_SOURCE = 16,
-    MST_FORM_DETERMINISTIC = 32, /* the bits of a reduction depend on the inputs alone */
+    MST_FORM_DETERMINISTIC = 32, /* the result of a reduction depends on the inputs alone, bit for bit */
     MST_FORM_COUNT = 6,
 };
 
-/* One row of what an engine can do; it can do an operation if some row has all its bits. */
+/* A set of operations. An engine supports an operation if one of its rows has all bits of the operation. */
 typedef struct mst_backend_capability {
-    uint32_t kinds;    /* 1 << MST_KIND_…; 0: the end of the rows */
-    uint32_t dtypes;   /* 1 << MST_F32, …; 0: all of them, as of kinds that only move bytes */
-    uint32_t ops;      /* 1 << MST_SUM, …; of reductions alone */
+    uint32_t kinds;    /* 1 << MST_KIND_…; 0: end of the array */
+    uint32_t dtypes;   /* 1 << MST_F32, …; 0: all, for kinds that only move bytes */
+    uint32_t ops;      /* 1 << MST_SUM, …; reductions only */
     uint32_t memories; /* 1 << MST_MEMORY_…; 0: host */
-    uint32_t forms;    /* MST_FORM_…; what is not here is not given to the engine in these kinds */
+    uint32_t forms;    /* MST_FORM_…; muster submits no other forms of these kinds */
 } mst_backend_capability;
 
 /*
- * An operation, as the calls of comm.h mean it. count is that of the call; buffers that a rank does not need, as gather's out
- * on other ranks than the root, are NULL or to be left alone.
+ * An operation with the arguments of the call in comm.h. Buffers that a rank does not need, such as gather's
+ * out on ranks other than the root, are NULL or must not be accessed.
  */
 typedef struct mst_backend_op {
     mst_kind kind;
     mst_dtype dtype;
-    size_t element; /* bytes of one */
+    size_t element; /* bytes of an element */
     mst_op op;
     double factor; /* of PREMUL_SUM */
     int root;      /* group rank; -1: none */
-    int peer;      /* of messages: group rank; -1: any */
-    int tag;       /* of messages; -1: one of muster's own, which meets no other */
+    int peer;      /* messages: group rank; -1: any */
+    int tag;       /* messages; -1: internal to muster, matches only itself */
     size_t count;
-    const void *in; /* broadcast: what the root sends; elsewhere equal to out */
+    const void *in; /* broadcast: the root's data; equal to out on other ranks */
     void *out;
-    /* UNEVEN: elements of each rank's block; the blocks lie one behind the other. NULL: count each. */
+    /* UNEVEN: elements of each rank's block; the blocks are contiguous. NULL: count each. */
     const size_t *in_counts, *out_counts;
-    /* LISTS: where each rank's block is; in or out is NULL then. */
+    /* LISTS: the address of each rank's block; in or out is NULL then. */
     const void *const *in_list;
     void *const *out_list;
     mst_memory memory;
     /*
-     * Of the device: the operation is enqueued there when submit returns (group_end, inside a group), behind all that is on it;
-     * submit may wait for that until the deadline. NULL: none; then it begins behind what is on the device's default stream.
+     * A stream of the device. When submit returns (inside a group: group_end), the operation is enqueued on
+     * it; submit may wait for that until the deadline. NULL: the operation starts after the work on the
+     * device's default stream.
      */
     void *stream;
-    int64_t deadline; /* of run, and of submit with a stream: CLOCK_MONOTONIC in ns; 0: some minutes */
+    int64_t
+        deadline; /* of run, and of submit with a stream: CLOCK_MONOTONIC in ns; 0: the engine's own limit */
 
-    /* The engine's. Zeroed before submit, but for sender, which is -1. */
-    int sender; /* recv: the group rank that it came from, once it is done */
+    /* For the engine. Zeroed before submit, except sender, which is -1. */
+    int sender; /* recv: the group rank of the sender, set on completion */
     void *request;
     uint64_t word[2];
 
-    bool timed; /* elapsed will be asked for; submit clears it where that cannot be told */
-    /* With a stream: nobody asks how it goes. It counts as over when it is enqueued, and the engine lets go of it then. */
+    bool timed; /* elapsed will be called; submit clears it if the time cannot be measured */
+    /* With a stream: progress is not called. The operation counts as done when it is enqueued. */
     bool unwatched;
 } mst_backend_op;
 
-typedef struct mst_backend_engine mst_backend_engine; /* what open makes */
+typedef struct mst_backend_engine mst_backend_engine; /* created by open */
 
-/* What a group offers its engine. It stays until close has returned. */
+/* Services of a group for its engine. Valid until close has returned. */
 typedef struct mst_backend_host {
     size_t size; /* of this struct */
     void *context;
     int rank, ranks;                        /* in the group */
-    const int *global;                      /* by group rank: the rank in the world */
-    int world_rank, world_size, local_rank; /* of this process; local_rank counts on its host */
-    const char *name; /* of the group; unlike any other of the world's, and the same on all its ranks */
-    int64_t deadline; /* of open: CLOCK_MONOTONIC in ns */
+    const int *global;                      /* by group rank: the global rank */
+    int world_rank, world_size, local_rank; /* of this process; local_rank is its rank on the host */
+    const char *name;                       /* of the group; unique in the world and the same on all ranks */
+    int64_t deadline;                       /* of open: CLOCK_MONOTONIC in ns */
 
-    const char *address; /* this process's, as other hosts reach it */
-    bool one_host;       /* all ranks of the group share this process's host */
+    const char *address; /* of this process, reachable from other hosts */
+    bool one_host;       /* all ranks of the group are on this host */
 
     /*
-     * Keys of the group's engine alone, in the world's store. get waits for a key, until the deadline or until a rank of the group
-     * is lost, and gives back memory whose data free() frees. set refuses values beyond MUSTER_STORE_MAX_VALUE (64 MiB) with
-     * MST_ERR_LIMIT. From any thread.
+     * Access to keys of the world's store that are private to this engine. Any thread may call them. set
+     * fails with MST_ERR_LIMIT for values larger than MUSTER_STORE_MAX_VALUE (64 MiB). get waits for a key
+     * until the deadline or the loss of a rank of the group; the caller frees value->data with free().
      */
     mst_status (*set)(const struct mst_backend_host *host, const char *key, const void *value, size_t len);
     mst_status (*get)(const struct mst_backend_host *host, const char *key, int64_t deadline,
                       mst_bytes *value);
 
-    /* Says what failed, and how to mend it (NULL: nobody knows); culprit is the group rank to blame, or -1. Returns status. */
+    /* Sets the error: what failed, remedy or NULL, and the group rank that caused it or -1; returns status */
     mst_status (*fail)(const struct mst_backend_host *host, mst_status status, int culprit,
                        const char *remedy, const char *what);
-    /* A line in the log: 'W' warning, 'I' information, 'D' for whoever looks for faults. */
+    /* Writes a line to the log: 'W' warning, 'I' information, 'D' debug. */
     void (*log)(const struct mst_backend_host *host, char level, const char *line);
 
     /*
-     * out = a op b, element by element, rounded to the dtype; out may be a or b. Vectorised. Neither AVG nor PREMUL_SUM. False
-     * where the pair has no meaning. From any thread.
+     * Computes out = a op b for each element, rounded to the dtype. out may be a or b. Any thread may call
+     * it. Returns false if the dtype does not support op, and for AVG and PREMUL_SUM.
      */
     bool (*combine)(mst_dtype dtype, mst_op op, void *out, const void *a, const void *b, size_t count);
 } mst_backend_host;
 
-/* What open says of an engine; zeroed before. */
+/* Properties of an engine, set by open. Zeroed before open. */
 typedef struct mst_backend_traits {
-    /* Only the thread that opened it may call: works advance while the program waits or tests. */
+    /* Only the thread that opened it may call it. Works make progress only inside mst_wait and mst_test. */
     bool own_thread;
-    /* Operations take effect in the order of submission: none need be over before the next is submitted. */
+    /* Operations take effect in submission order, so that muster need not wait for one before the next. */
     bool ordered;
-    /* Readable when progress would get somewhere; 0: there is none, and muster looks again and again. */
+    /* A descriptor that is readable when progress has work; 0: none, muster polls. */
     int poll_fd;
 } mst_backend_traits;
 
 typedef struct mst_backend {
     unsigned version; /* MST_BACKEND_VERSION */
     /*
-     * All ranks of a world must have opened the world's engine before one of some of them is: mst_init and mst_set_backend open it then, if it
-     * is the world's backend. Else the first operation of a group opens its engine.
+     * All ranks must open the engine of the world before the engine of a smaller group. mst_init and
+     * mst_set_backend open it, if it is the world's backend. Otherwise the first operation of a group opens
+     * its engine.
      */
     bool world_first;
     size_t size;       /* of this struct */
-    const char *name;  /* as in .backend = "name" */
-    const char *title; /* a few words for `muster info` */
+    const char *name;  /* for .backend = "name" */
+    const char *title; /* one line for `muster info` */
 
     /*
-     * Can it be used in this process? False with the reason, a line that says how to change it. On success, its version and what
-     * else is worth knowing, or nothing. May load libraries; must not change how the process behaves. Called before all others and
-     * more than once.
+     * Checks whether the backend is usable in this process. If not, returns false and writes the reason and
+     * the remedy to text. Otherwise writes its version, or nothing. May load libraries, but must not change
+     * the behaviour of the process. muster calls it before all other slots, and more than once.
      */
     bool (*probe)(char *text, size_t size);
 
-    /* What it can do; the last row is zero. Called at any time; after a probe that found a library, for that one's version. */
+    /* Returns its capabilities; the last row is zero. They may change once probe has found a library. */
     const mst_backend_capability *(*rows)(void);
 
     /*
-     * Joins the ranks of the group, who all call it, and gives back the engine. What it has made when it fails it has undone. A group
-     * may be opened again after it was closed: host->name differs then.
+     * Connects the ranks of the group and creates the engine. All ranks call it. On failure it releases
+     * everything. After close the group may be opened again, with another host->name.
      */
     mst_status (*open)(const mst_backend_host *host, mst_backend_engine **engine, mst_backend_traits *traits);
 
-    /* Begins an operation that rows() has. */
+    /* Starts an operation that rows() includes. */
     mst_status (*submit)(mst_backend_engine *engine, mst_backend_op *op);
 
-    /* Advances the engine, and says whether the operation is over. */
+    /* Advances the engine. Sets *done if the operation is complete. */
     mst_status (*progress)(mst_backend_engine *engine, mst_backend_op *op, bool *done);
 
     /*
-     * Optional: runs an operation on this thread to its end, at most until op->deadline (MST_ERR_TIMEOUT). Used in place of submit
-     * where the program waits, nothing else is under way and no cancellation was given: for engines that have a faster way, or no other.
+     * Optional: runs an operation to completion on this thread, until op->deadline (MST_ERR_TIMEOUT). muster
+     * uses it instead of submit for a blocking call without a cancellation token if no other operation is in
+     * progress.
      */
     mst_status (*run)(mst_backend_engine *engine, mst_backend_op *op);
 
-    /* Optional: takes back a message that has not met its counterpart. False: it is too late, the engine must be aborted. */
+    /* Optional: cancels an unmatched message. If it returns false, muster aborts the engine. */
     bool (*cancel)(mst_backend_engine *engine, mst_backend_op *op);
 
     /*
-     * The group has failed: ends all operations under way, without the help of other ranks, which may be dead. Their buffers are
-     * the program's again when it returns. Only release and close follow.
+     * Aborts all operations in progress after the group has failed. Must not need other ranks, which may be
+     * dead. When it returns, the engine does not access their buffers any more. Only release and close
+     * follow.
      */
     void (*abort)(mst_backend_engine *engine);
 
-    /* Ends the engine. Operations that are under way are aborted. */
+    /* Frees the engine. Aborts operations in progress. */
     void (*close)(mst_backend_engine *engine);
 
     /*
-     * Optional, all or none, for engines whose memory is not the host's: where a pointer points; memory for compositions; copies
-     * in any direction, done when they return and behind all that was submitted before.
+     * Optional, all or none, for engines with device memory. memory_of identifies the memory of a pointer.
+     * alloc and release provide memory for compositions. copy copies in any direction, after all submitted
+     * operations, and returns when done.
      */
     mst_memory (*memory_of)(const void *pointer);
-    void *(*alloc)(mst_backend_engine *engine, size_t bytes); /* NULL: there is none */
+    void *(*alloc)(mst_backend_engine *engine, size_t bytes); /* NULL: out of memory */
     void (*release)(mst_backend_engine *engine, void *memory);
     mst_status (*copy)(mst_backend_engine *engine, void *to, const void *from, size_t bytes);
 
     /*
-     * Optional, both or none: what is submitted between them is begun together, by group_end, in an order in which it cannot block
-     * itself; engines may join it into fewer steps. All ranks group the same collectives. No other slot but submit is called in
-     * between, and groups are not nested. A failure of group_end is one of all that was submitted, and ends the engine.
+     * Optional, both or none: group_end starts the operations submitted since group_begin together, in an
+     * order that cannot deadlock; engines may merge them. All ranks group the same collectives. Between the
+     * two muster calls only submit; groups are not nested. If group_end fails, all operations of the group
+     * have failed, and muster aborts the engine.
      */
     mst_status (*group_begin)(mst_backend_engine *engine);
     mst_status (*group_end)(mst_backend_engine *engine);
 
     /*
-     * Optional: how long an operation that was submitted as timed took on the device, without what it waited for on its stream. Once
-     * progress has said that it is done, as long as the operation is kept.
+     * Optional: returns the time that a timed operation took on the device, without waiting on its stream.
+     * Valid after progress has reported completion, while the operation exists.
      */
     mst_status (*elapsed)(mst_backend_engine *engine, const mst_backend_op *op, double *seconds);
 } mst_backend;
 
 /*
- * Makes an engine known under its name, in place of a module of that name. Fails if the table is of another version, lacks a slot,
- * or the name is taken or malformed (letters, digits and _).
+ * Registers a backend under its name; it replaces a module of that name. Fails if the table has another
+ * version or lacks a slot, or if the name is in use or malformed (letters, digits and _ are allowed).
  */
 mst_status mst_backend_register(const mst_backend *table);
 
-/* The function of a module, by which muster gets its table; version: MST_BACKEND_VERSION of that muster. NULL: it cannot serve that. */
+/* Exported by each module: returns its table, or NULL if it does not support this MST_BACKEND_VERSION. */
 const mst_backend *mst_backend_module(unsigned version);
 
 /*
- * The backends that are known, loaded or not: false behind the last, else *name is that of the i-th, until this thread's next call.
- * With a text, *usable says whether it can be used here, and text why not, or its version. Without one nothing is loaded. Each of the
- * three may be NULL.
+ * Lists the known backends, loaded or not: sets *name to the name of the i-th, valid until this thread's next
+ * call, and returns false after the last. If text is not NULL, loads the backend, sets *usable, and writes
+ * its version or why it is not usable. name, usable and text may be NULL.
  */
 bool mst_backend_list(int i, const char **name, bool *usable, char *text, size_t size);
-/* What a backend can do where it can be used, for tables; NULL, and mst_error() says why, if there is none of that name. */
+/* Returns the capabilities of a backend. Returns NULL and sets mst_error() if the name is unknown. */
 const mst_backend_capability *mst_backend_rows(const char *name);
 
 /*
- * Which backend a group uses: "native", "mpi", …, or one for each kind of memory as "cpu:native,cuda:nccl". NULL, and
- * mst_error() says why, if there is no such group. Lives as long as the group, until it is exchanged.
+ * Returns the backend of a group: "native", "mpi", …, or one for each kind of memory, such as
+ * "cpu:native,cuda:nccl". The string is valid until the backend is exchanged or the group is destroyed.
+ * Returns NULL and sets mst_error() if the group does not exist.
  */
 const char *mst_get_backend(const mst_group *group);
 
@@ -268,10 +280,12 @@ typedef struct mst_exchange_options {
 } mst_exchange_options;
 
 /*
- * Exchanges it, for the group and, if that is a world, for all its groups that were not given one of their own. All ranks of the
- * group call it at the same point, with nothing under way, and it waits for them: it succeeds on all or on none, and ranks that want
- * different ones get MST_ERR_MISMATCH. Works that are done and were not waited for stay valid. Backends that were used before are kept
- * and cost nothing to return to; where one has failed, its group gets it anew. "auto" as in mst_init. Meanwhile no other thread makes or ends groups of that world.
+ * Exchanges the backend of a group; of a world, also that of all its groups without a backend of their own.
+ * "auto" works as in mst_init. All ranks of the group call it at the same point, with no operation in
+ * progress. The call blocks until all ranks have called it, and succeeds on all ranks or on none. Ranks that
+ * request different backends get MST_ERR_MISMATCH. Completed works stay valid. Earlier backends are kept, so
+ * that returning to one is cheap; a failed one is opened again. No other thread may create or destroy groups
+ * of that world meanwhile.
  */
 mst_status mst_set_backend_with(mst_group *group, const char *backend, const mst_exchange_options *options);
 

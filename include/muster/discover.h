@@ -1,9 +1,11 @@
 /*
- * discover.h - what the launcher around this process says: its rank, the world's size, and where rank 0 is.
+ * discover.h - reads from the launcher's environment: the rank of this process, the world size, the address
+ * of rank 0.
  *
- * mst_init asks by itself; these calls are for programs that want to know before, or to tell others. Known are torchrun,
- * muster run and DeepSpeed, AzureML, SageMaker, Open MPI, MPICH and Intel MPI, MVAPICH, Slurm, LSF, PALS, Flux,
- * Kubernetes' indexed Jobs and Kubeflow's PyTorchJob; docs/launch.md has the order and the variables.
+ * mst_init calls this itself. Programs call it to know these values earlier, or to pass them on. The known
+ * launchers are torchrun, muster run and DeepSpeed, AzureML, SageMaker, Open MPI, MPICH and Intel MPI,
+ * MVAPICH, Slurm, LSF, PALS, Flux, Kubernetes indexed Jobs and Kubeflow PyTorchJob. docs/launch.md has the
+ * order and the variables.
  */
 #ifndef MUSTER_DISCOVER_H
 #define MUSTER_DISCOVER_H
@@ -15,18 +17,18 @@ extern "C" {
 #endif
 
 /*
- * What is not known is -1, 0 or "". For each value the variable that it came from, or for people why it is so; these
- * strings live for ever, and are "" where the value is not known.
+ * Unknown values are -1, 0 or "". The _from strings name the variable that a value came from, or explain it;
+ * they are "" for unknown values and stay valid forever.
  */
 typedef struct mst_discovery {
-    const char *launcher; /* "slurm"; "none" for a process that nobody launched, which is rank 0 of 1 */
-    const char *title;    /* the same for people */
+    const char *launcher; /* "slurm"; "none" without a launcher: rank 0 of 1 */
+    const char *title;    /* a readable name of the launcher */
     int rank;
     int world_size;
-    int local_rank; /* as the launcher says; mst_get_local_rank tells what was proved */
+    int local_rank; /* as the launcher says; mst_get_local_rank returns the verified one */
     int local_size;
     int master_port;
-    char master_addr[256]; /* rank 0's host; "" where the ranks must agree first, see mst_mpi_discovery */
+    char master_addr[256]; /* the host of rank 0; "": see mst_mpi_discovery */
     const char *rank_from, *world_size_from, *local_rank_from, *local_size_from;
     const char *master_addr_from, *master_port_from;
 } mst_discovery;
@@ -34,29 +36,29 @@ typedef struct mst_discovery {
 typedef struct mst_discover_options {
     MST_OPTION(size_t size);
     MST_OPTION(mst_site site);
-    MST_OPTION(bool no_discovery); /* go by RANK and WORLD_SIZE alone */
-    MST_OPTION(bool verbose);      /* say in one line on standard error what was found */
-    /* Set RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as far as they are known; no other thread may
-       use the environment meanwhile. */
+    MST_OPTION(bool no_discovery); /* use only RANK and WORLD_SIZE */
+    MST_OPTION(bool verbose);      /* print the result on standard error in one line */
+    /* Set the known ones of RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. No
+       other thread may use the environment during the call. */
     MST_OPTION(bool set_env);
 } mst_discover_options;
 
 /*
- * Reads the environment and talks to nobody, but may load the launcher's PMIx library to see whether it could be asked.
- * MST_ERR_CONFIG lists the variables that are malformed or contradict each
- * other, with their values.
+ * Fills in *found from the environment. Does not communicate, but may load the launcher's PMIx library to
+ * check whether it is usable. MST_ERR_CONFIG lists the variables that are malformed or contradictory, with
+ * their values.
  */
 mst_status mst_discover_with(mst_discovery *found, const mst_discover_options *options);
 
 /*
- * DeepSpeed's mpi_discovery, without MPI: finds everything that mst_discover does, agrees with the other ranks through
- * the launcher (PMI, PMIx) on rank 0's address where only that can tell, and sets the variables that are listed at .set_env
- * above. All ranks call it, before mst_init, which then finds the variables. port 0 lets muster choose: the
- * launcher's, one that goes with the job's number, or 29500. verbose says in one line what was found.
+ * DeepSpeed's mpi_discovery without MPI: does what mst_discover does, exchanges the address of rank 0 through
+ * the launcher (PMI, PMIx) if necessary, and sets the variables listed at .set_env. All ranks call it before
+ * mst_init, which then uses the variables; it blocks until the other ranks have called. port 0 selects the
+ * launcher's port, one derived from the job id, or 29500. verbose prints the result in one line.
  */
 mst_status mst_mpi_discovery(int port, bool verbose);
 
-/* DeepSpeed's questions: is this a job of AzureML, of SageMaker, of DLTS? */
+/* As in DeepSpeed: is this a job of AzureML, SageMaker or DLTS? */
 bool mst_in_aml(void);
 bool mst_in_aws_sm(void);
 bool mst_in_dlts(void);

@@ -1,4 +1,4 @@
-/* dtype.h - what tensors are made of, and how they are reduced. */
+/* dtype.h - data types of tensors and reduction operations. */
 #ifndef MUSTER_DTYPE_H
 #define MUSTER_DTYPE_H
 
@@ -32,8 +32,8 @@ typedef enum mst_dtype { MST_DTYPE_TABLE(MST_DTYPE_ENTRY) MST_DTYPE_COUNT } mst_
 #undef MST_DTYPE_ENTRY
 
 /*
- * f8e4m3 is the variant without infinities (OCP E4M3, torch's float8_e4m3fn): what is too large becomes NaN.
- * A bool is one byte that is 0 or 1; any other value counts as 1.
+ * f8e4m3 is the variant without infinities (OCP E4M3, torch's float8_e4m3fn): overflow becomes NaN.
+ * A bool is one byte, 0 or 1; any other value counts as 1.
  */
 
 /*  X(number, name, text) */
@@ -53,15 +53,16 @@ typedef enum mst_op { MST_OP_TABLE(MST_OP_ENTRY) MST_OP_COUNT } mst_op;
 #undef MST_OP_ENTRY
 
 /*
- * How values are combined. f16, bf16 and the f8 types are added up in f32 and rounded once, to nearest even.
- * Integers wrap. NaN passes through MIN and MAX. AVG is SUM divided by the number of ranks, for integers toward
- * zero; PREMUL_SUM multiplies each rank's input by .factor first and takes floats only; the bitwise operations take
- * integers and bool; for bool SUM and MAX are "or", PRODUCT and MIN are "and", and AVG has no meaning.
+ * Reductions of f16, bf16 and the f8 types compute in f32 and round once, to nearest even. Integers wrap. MIN
+ * and MAX propagate NaN. AVG is SUM divided by the number of ranks; for integers it rounds toward zero.
+ * PREMUL_SUM multiplies each rank's input by .factor first and supports floats only. The bitwise operations
+ * support integers and bool. For bool, SUM and MAX are "or", PRODUCT and MIN are "and", and AVG is not
+ * supported.
  */
 
-/* Bytes of one element; 0 for a number that is no dtype. */
+/* Returns the bytes of an element; 0 for an invalid dtype. */
 size_t mst_dtype_size(mst_dtype dtype);
-/* "f32", "SUM"; "?" for a number that is none. */
+/* Return "f32", "SUM"; "?" for an invalid number. */
 const char *mst_dtype_name(mst_dtype dtype);
 const char *mst_op_name(mst_op op);
 

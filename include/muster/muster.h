@@ -1,4 +1,4 @@
-/* muster.h - all of muster's public interface. */
+/* muster.h - includes all public headers. */
 #ifndef MUSTER_H
 #define MUSTER_H
 

@@ -1,6 +1,4 @@
-/*
- * output.h - printing by many ranks without a mess. Each call writes its text in one piece.
- */
+/* output.h - printing from many ranks. Each call writes its text with one system call. */
 #ifndef MUSTER_OUTPUT_H
 #define MUSTER_OUTPUT_H
 
@@ -16,19 +14,19 @@
 extern "C" {
 #endif
 
-/* Prints on rank 0 of the default world (or where there is no world) and nowhere else. */
+/* Prints only on rank 0 of the default world, and in processes without a world. */
 int mst_printf(const char *format, ...) MST_PRINTF_LIKE(1, 2);
 
-/* Prints on every rank that calls it, with "rank #r: " in front, also while output is suppressed. */
+/* Prints on every calling rank with the prefix "rank #r: ", also while output is suppressed. */
 int mst_printf_all(const char *format, ...) MST_PRINTF_LIKE(1, 2);
 
 /*
- * On every rank but 0, sends all of the process's standard output (printf, puts, write, child processes) to
- * nowhere until mst_restore_output; on rank 0 changes nothing. Twice is harmless.
+ * Discards the standard output of the process (printf, puts, write, child processes) until
+ * mst_restore_output. Does nothing on rank 0. May be called repeatedly.
  */
 mst_status mst_suppress_output(int rank);
 
-/* Gives the process the standard output back that it had before mst_suppress_output. */
+/* Restores the standard output of the process. */
 mst_status mst_restore_output(void);
 
 #ifdef __cplusplus

@@ -1,11 +1,11 @@
 /*
- * prof.h - what communication costs: DeepSpeed's comms logger for C, without its faults.
+ * prof.h - the communication profiler, with the interface of DeepSpeed's comms logger.
  *
- *  1. While profiling is enabled each call of comm.h that is wanted is recorded: all of them, those whose name is in a list, or
- *     those that ask for it with .prof. Recording adds no synchronisation and no allocation to a call.
- *  2. A call is recorded under its .log_name, or its own name without mst_: "all_reduce".
- *  3. What is set here is for the process. The environment (MUSTER_PROF, MUSTER_CONFIG, MUSTER_TRACE) counts until the program
- *     calls one of these.
+ *  1. While profiling is enabled, it records the selected calls of comm.h: all calls, those in a list of
+ *     names, or those with .prof. Recording adds no synchronization and no allocation to a call.
+ *  2. The name of a call in the profile is its .log_name, or its own name without mst_: "all_reduce".
+ *  3. The settings apply to the process. The environment (MUSTER_PROF, MUSTER_CONFIG, MUSTER_TRACE) applies
+ *     until the program calls one of these functions.
  */
 #ifndef MUSTER_PROF_H
 #define MUSTER_PROF_H
@@ -16,28 +16,28 @@
 extern "C" {
 #endif
 
-/* What is not named here is off. */
+/* Options that are not set are off. */
 typedef struct mst_prof_options {
     MST_OPTION(size_t size);
     MST_OPTION(mst_site site);
     MST_OPTION(bool enabled);
-    MST_OPTION(bool prof_all);               /* every call; so it is, too, where there are no prof_ops */
-    MST_OPTION(const char *const *prof_ops); /* only calls with these names, and those with .prof, … */
-    MST_OPTION(size_t n_ops);                /* … so many */
+    MST_OPTION(bool prof_all);               /* record every call; the default without prof_ops */
+    MST_OPTION(const char *const *prof_ops); /* record calls with these names, and those with .prof */
+    MST_OPTION(size_t n_ops);                /* number of prof_ops */
     MST_OPTION(bool verbose);                /* rank 0 prints a line for each recorded call */
-    MST_OPTION(bool debug);                  /* calls of different functions are told apart */
+    MST_OPTION(bool debug);                  /* distinguish calls from different functions */
     /*
-     * DeepSpeed's JSON, or the path of a file with it: {"comms_logger": {"enabled": true, …}}; the above is added to it. prof_ops
-     * there without prof_all are these alone.
+     * DeepSpeed's JSON, or the path of a file with it: {"comms_logger": {"enabled": true, …}}. The options
+     * above are added to it. prof_ops without prof_all in it select only these calls.
      */
     MST_OPTION(const char *config);
 } mst_prof_options;
 mst_status mst_configure_with(const mst_prof_options *options);
 
-/* From here on everything is recorded, or nothing but what is named by mst_start_profiling_op. */
+/* Start and stop recording all calls. After the stop, only calls of mst_start_profiling_op are recorded. */
 mst_status mst_start_profiling_comms(void);
 mst_status mst_stop_profiling_comms(void);
-/* Adds names to those that are recorded, or takes them off. They count where not everything is recorded. */
+/* Add or remove names of recorded calls. They apply while not all calls are recorded. */
 mst_status mst_start_profiling_op(const char *const *names, size_t n);
 mst_status mst_stop_profiling_op(const char *const *names, size_t n);
 
@@ -45,25 +45,26 @@ typedef struct mst_summary_options {
     MST_OPTION(size_t size);
     MST_OPTION(mst_site site);
     MST_OPTION(mst_group *world);    /* NULL: the default world */
-    MST_OPTION(bool show_straggler); /* compares each call with the same one of the other ranks */
-    MST_OPTION(int timeout_ms); /* 0: the world's; ranks that have not come by then are missing, and named */
+    MST_OPTION(bool show_straggler); /* compare each call with that of the other ranks */
+    MST_OPTION(int timeout_ms); /* 0: the world's; ranks that do not call in time are listed as missing */
     MST_OPTION(mst_cancel *cancel);
 } mst_summary_options;
 /*
- * Rank 0 of the world prints what was recorded so far, as DeepSpeed does; all ranks call it, and only rank 0 waits for the others. What
- * is recorded goes on. The call itself, and what it sends around, is not in the table. Ranks meet by how many collectives of the world
- * they have begun: one that has called more or less often than the others is with them again after the next. In a callback of a work it
- * is refused (MST_ERR_STATE).
+ * Prints the profile so far on rank 0, in DeepSpeed's format. All ranks call it; only rank 0 waits for the
+ * others. Recording continues. The table does not contain this call or its messages. Calls are matched by the
+ * number of collectives of the world before them, so a rank that has called more or less often matches again
+ * after the next collective. Returns MST_ERR_STATE in a callback of a work.
  */
 mst_status mst_log_summary_with(const mst_summary_options *options);
-/* The same as JSON, for all ranks: on rank 0 in *out, which is freed with mst_bytes_free; elsewhere that is empty. */
+/* Returns the profile as JSON on rank 0; *out is empty on other ranks. Free it with mst_bytes_free. */
 mst_status mst_log_summary_json_with(mst_bytes *out, const mst_summary_options *options);
 
 /*
- * Writes the last operations of this process, up to 256, into a file as JSON: each with its group, number, size, call site, and whether it
- * was queued, started or done. They are kept whether or not anything is profiled. With MUSTER_TRACE=DIR the library does so by itself,
- * in DIR/rank-R.flight.json, when an operation fails in a way that ends its group. `muster report DIR` reads these files. A process with
- * several worlds goes by its rank in the one that it opened first of those that are there.
+ * Writes the flight record, the last operations of this process (up to 256), to a file as JSON: group,
+ * number, size, call site and state (queued, started or done). It is recorded also without profiling. With
+ * MUSTER_TRACE=DIR the library writes DIR/rank-R.flight.json when an operation fails and its group with it.
+ * `muster report DIR` reads these files. A process with several worlds uses its rank in the one that it
+ * opened first of those still open.
  */
 mst_status mst_flight_dump(const char *path);
 

@@ -1,11 +1,11 @@
 /*
- * types.h - the opaque handles and the macros behind keyword-style calls.
+ * types.h - the opaque handles and the macros for calls with named options.
  *
- * A call such as mst_store_set(store, "k", "v", 1, .timeout_ms = 500) is a macro over the plain function
- * mst_store_set_with(store, key, value, len, options). The options are a struct whose every field has a
- * default that zero stands for; the macro fills in its size and the caller's file, line and function.
- * FFI callers and bindings use the _with functions and may pass NULL for the options. C++20 programs get
- * inline overloads under the macros' names: mst_store_set(store, "k", "v", 1, {.timeout_ms = 500}).
+ * A call such as mst_store_set(store, "k", "v", 1, .timeout_ms = 500) is a macro over the function
+ * mst_store_set_with(store, key, value, len, options). The options are a struct in which zero stands for the
+ * default of each field. The macro sets its size and the caller's file, line and function. Bindings for other
+ * languages use the _with functions and may pass NULL for the options. In C++20 the macro names are inline
+ * functions: mst_store_set(store, "k", "v", 1, {.timeout_ms = 500}).
  */
 #ifndef MUSTER_TYPES_H
 #define MUSTER_TYPES_H
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A field of an options struct that zero is the default of, also where C++ leaves it out of a list. */
+/* A field of an options struct with the default zero, also for C++ initializers that omit it. */
 #ifdef __cplusplus
 #define MST_OPTION(field) field = {}
 extern "C" {
@@ -22,23 +22,23 @@ extern "C" {
 #define MST_OPTION(field) field
 #endif
 
-typedef struct mst_group mst_group;   /* the world, or some of its ranks; NULL is the default world */
-typedef struct mst_store mst_store;   /* a key/value store that several processes share */
-typedef struct mst_cancel mst_cancel; /* ends waits early, from any thread */
+typedef struct mst_group mst_group;   /* a world or a subset of its ranks; NULL is the default world */
+typedef struct mst_store mst_store;   /* a key-value store shared by several processes */
+typedef struct mst_cancel mst_cancel; /* a cancellation token */
 
-/* A byte string owned by the caller; data has a NUL after its last byte. */
+/* A byte string owned by the caller. A NUL follows the last byte of data. */
 typedef struct mst_bytes {
     char *data;
     size_t len;
 } mst_bytes;
 
-/* Frees what a call put into *bytes and empties it; an empty one is fine. */
+/* Frees the data that a call returned in *bytes and sets it to empty. Accepts an empty *bytes. */
 void mst_bytes_free(mst_bytes *bytes);
 
 /*
- * A cancellation token. Calls that were given it as .cancel and would wait return MST_ERR_CANCELLED once it was
- * fired, now and later; one that need not wait may still succeed. Firing is safe from any thread and from a signal handler. Free it after the last call
- * that was given it has returned.
+ * A cancellation token. After mst_cancel_fire, present and later calls with this token as .cancel return
+ * MST_ERR_CANCELLED instead of waiting; a call that need not wait may still succeed. Any thread and signal
+ * handlers may fire it. Free it after the last call with it has returned.
  */
 mst_status mst_cancel_new(mst_cancel **cancel);
 void mst_cancel_fire(mst_cancel *cancel);
@@ -49,7 +49,13 @@ void mst_cancel_free(mst_cancel *cancel);
 #define MST_SITE_PARAMETERS                                                                                  \
     const char *file = __builtin_FILE(), const char *function = __builtin_FUNCTION(),                        \
                int line = __builtin_LINE()
-/* Completes options in a C++ overload that has MST_SITE_PARAMETERS. */
+/* Defines the C++ function of a _with function: parameters in parentheses, then their names. */
+#define MST_CPP_WRAP(type, name, parameters, ...)                                                            \
+    inline mst_status name(MST_UNPACK parameters, type options = {}, MST_SITE_PARAMETERS) {                  \
+        return name##_with(__VA_ARGS__, MST_FILL_OPTIONS(options));                                          \
+    }
+#define MST_UNPACK(...) __VA_ARGS__
+/* Completes options in a C++ function that has MST_SITE_PARAMETERS. */
 #define MST_FILL_OPTIONS(options)                                                                            \
     ((options).size = sizeof(options), (options).site = mst_site{file, function, line}, &(options))
 #else

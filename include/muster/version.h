@@ -1,4 +1,4 @@
-/* version.h - which muster this is, at compile time and at run time. */
+/* version.h - the version of muster at compile time and at run time. */
 #ifndef MUSTER_VERSION_H
 #define MUSTER_VERSION_H
 
@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* The version of the library that is loaded, as "major.minor.patch". */
+/* Returns the version of the loaded library as "major.minor.patch". */
 const char *mst_version(void);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* dtype.c - the tables of dtype.h, looked up. */
+/* dtype.c - sizes and names of dtypes and operations. */
 #include <muster/dtype.h>
 
 #define SIZE_ENTRY(number, name, bytes, text) [number] = (bytes),

@@ -1,10 +1,10 @@
-/* emit.c - appends steps to a plan, cut into pieces, each with edges from the steps that it depends on. */
+/* emit.c - appends steps to a plan, cut into pieces, with an edge from each step that they depend on. */
 #include "coll/emit.h"
 
 #include <string.h>
 
-/* The same memory has two names in place; here it has one. */
-static struct msi_ref true_name(const struct msi_plan *plan, struct msi_ref ref) {
+/* In place, IN and OUT are the same memory. Maps both to one reference. */
+static struct msi_ref resolve_in_place(const struct msi_plan *plan, struct msi_ref ref) {
     const struct msi_request *request = &plan->request;
     if (!request->in_place) return ref;
     switch (request->kind) {
@@ -31,16 +31,16 @@ static void add_edge(struct msi_plan *plan, uint32_t from, uint32_t to) {
 
 static void touch(struct msi_plan *plan, struct msi_ref ref, size_t count, bool write) {
     uint32_t step = plan->n - 1;
-    ref = true_name(plan, ref);
+    ref = resolve_in_place(plan, ref);
     plan->hazards.n_found = 0;
     if (write)
         msi_hazards_write(&plan->hazards, ref.space, ref.at, count, step);
-    else if (ref.space != MSI_IN || plan->request.in_place) /* else nobody ever writes it */
+    else if (ref.space != MSI_IN || plan->request.in_place) /* otherwise no step writes it */
         msi_hazards_read(&plan->hazards, ref.space, ref.at, count, step);
     for (size_t i = 0; i < plan->hazards.n_found; i++) add_edge(plan, plan->hazards.found[i], step);
 }
 
-/* Its messages to one peer, and those from it, begin in order. */
+/* Makes messages to one peer, and messages from one peer, start in order. */
 static void chain(struct msi_plan *plan, uint32_t *last) {
     uint32_t step = plan->n - 1;
     if (*last != MSI_NO_STEP) {
@@ -65,29 +65,31 @@ static size_t piece(const struct msi_plan *plan, size_t left) {
     return chunk && left > chunk ? chunk : left;
 }
 
-void msi_emit_send(struct msi_plan *plan, int peer, struct msi_ref src, size_t count) {
+void msi_emit_transfer(struct msi_plan *plan, enum msi_step_kind kind, int peer, struct msi_ref ref,
+                       size_t count) {
+    bool send = kind == MSI_SEND;
     for (size_t done = 0, n; done < count; done += n) {
         n = piece(plan, count - done);
-        struct msi_step step = {.kind = MSI_SEND, .peer = peer, .src = msi_ref_plus(src, done), .count = n};
+        struct msi_step step = {.kind = (uint8_t)kind, .peer = peer, .count = n};
+        *(send ? &step.src : &step.dst) = msi_ref_plus(ref, done);
         if (!append(plan, step)) return;
-        touch(plan, step.src, n, false);
-        chain(plan, &plan->last[peer]);
+        touch(plan, msi_ref_plus(ref, done), n, !send);
+        chain(plan, &plan->last[send ? peer : plan->request.size + peer]);
     }
 }
 
-void msi_emit_recv(struct msi_plan *plan, int peer, struct msi_ref dst, size_t count) {
-    for (size_t done = 0, n; done < count; done += n) {
-        n = piece(plan, count - done);
-        struct msi_step step = {.kind = MSI_RECV, .peer = peer, .dst = msi_ref_plus(dst, done), .count = n};
-        if (!append(plan, step)) return;
-        touch(plan, step.dst, n, true);
-        chain(plan, &plan->last[plan->request.size + peer]);
+void msi_emit_recv_shares(struct msi_plan *plan) {
+    int n = plan->request.size;
+    for (int s = 1; s < n; s++) {
+        int from = msi_minus(plan->request.rank, s, n);
+        struct msi_span block = msi_plan_share(plan, from);
+        msi_emit_recv(plan, from, msi_ref(MSI_OUT, block.at), block.count);
     }
 }
 
 void msi_emit(struct msi_plan *plan, enum msi_step_kind kind, struct msi_ref dst, struct msi_ref src,
               size_t count) {
-    struct msi_ref to = true_name(plan, dst), from = true_name(plan, src);
+    struct msi_ref to = resolve_in_place(plan, dst), from = resolve_in_place(plan, src);
     if (kind == MSI_COPY && to.space == from.space && to.at == from.at) return;
     for (size_t done = 0, n; done < count; done += n) {
         n = piece(plan, count - done);

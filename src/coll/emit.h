@@ -1,8 +1,8 @@
 /*
- * emit.h - what planners write their steps with, and the rank arithmetic that they share.
+ * emit.h - functions with which planners append steps, and the rank arithmetic that planners share.
  *
- * Each call appends one step, or several where the chunk cuts it; those with nothing to move append none. Planners are
- * called with at least two ranks.
+ * A call appends one step for each piece of the request's chunk, and none for zero elements. Planners run
+ * with at least two ranks.
  */
 #ifndef MSI_COLL_EMIT_H
 #define MSI_COLL_EMIT_H
@@ -13,26 +13,39 @@ struct msi_span {
     size_t at, count;
 };
 
-void msi_emit_send(struct msi_plan *plan, int peer, struct msi_ref src, size_t count);
-void msi_emit_recv(struct msi_plan *plan, int peer, struct msi_ref dst, size_t count);
-/* Local work. A copy onto itself, as happens in place, is left out. */
+/* kind is MSI_SEND or MSI_RECV. */
+void msi_emit_transfer(struct msi_plan *plan, enum msi_step_kind kind, int peer, struct msi_ref ref,
+                       size_t count);
+static inline void msi_emit_send(struct msi_plan *plan, int peer, struct msi_ref src, size_t count) {
+    msi_emit_transfer(plan, MSI_SEND, peer, src, count);
+}
+static inline void msi_emit_recv(struct msi_plan *plan, int peer, struct msi_ref dst, size_t count) {
+    msi_emit_transfer(plan, MSI_RECV, peer, dst, count);
+}
+/* Receives the share of every other rank into its block of OUT. */
+void msi_emit_recv_shares(struct msi_plan *plan);
+/* Local work. Omits a copy of memory onto itself, which happens in place. */
 void msi_emit(struct msi_plan *plan, enum msi_step_kind kind, struct msi_ref dst, struct msi_ref src,
               size_t count);
 void msi_emit_reduce_local(struct msi_plan *plan, struct msi_ref dst, const struct msi_ref *sources, int n,
                            size_t count);
-/* The step `later` waits for `earlier` though no memory makes it. Either may be MSI_NO_STEP. */
+/*
+ * Makes the step `later` wait for `earlier` without a memory dependency. Does nothing if one is MSI_NO_STEP.
+ */
 void msi_emit_order(struct msi_plan *plan, uint32_t earlier, uint32_t later);
 
-/* Elements of RAW or ACC that no other step uses. */
+/* Allocates elements of RAW or ACC scratch. */
 struct msi_ref msi_emit_scratch(struct msi_plan *plan, enum msi_space space, size_t count);
-/* Room for n sources of a fold, valid until the next such call; NULL without memory. */
+/* An array for n sources of a REDUCE_LOCAL step, valid until the next call; NULL without memory. */
 struct msi_ref *msi_emit_sources(struct msi_plan *plan, int n);
 
-/* The share of a rank, or of the ranks first … end-1: in gathers and scatters its block, else a part of the whole. */
+/*
+ * The share of a rank, or of the ranks first … end-1: in gathers and scatters its block, in all_to_all the
+ * block of IN for it, else a part of the whole.
+ */
 struct msi_span msi_plan_share(const struct msi_plan *plan, int rank);
 struct msi_span msi_plan_shares(const struct msi_plan *plan, int first, int end);
-/* all_to_all: what goes to a rank, in IN, and what comes from it, in OUT. */
-struct msi_span msi_plan_to(const struct msi_plan *plan, int rank);
+/* all_to_all: the block of OUT from a rank. */
 struct msi_span msi_plan_from(const struct msi_plan *plan, int rank);
 
 static inline struct msi_ref msi_ref(enum msi_space space, size_t at) {
@@ -43,7 +56,7 @@ static inline struct msi_ref msi_ref_plus(struct msi_ref ref, size_t n) {
     return (struct msi_ref){ref.space, ref.at + n};
 }
 
-/* The part of [0, total) that is number i when it is cut into n parts as equal as can be. */
+/* Part i of [0, total) cut into n parts whose sizes differ by at most one. */
 static inline struct msi_span msi_part(size_t total, int n, int i) {
     size_t each = total / (size_t)n, more = total % (size_t)n, k = (size_t)i;
     return (struct msi_span){k * each + (k < more ? k : more), each + (k < more)};
@@ -55,7 +68,7 @@ static inline struct msi_span msi_parts(size_t total, int n, int first, int end)
     return (struct msi_span){at, (end == n ? total : msi_part(total, n, end).at) - at};
 }
 
-/* Places on a circle of n: a + b, and a - b, for b from 0 to n. */
+/* a + b and a - b modulo n, for 0 <= b <= n. */
 static inline int msi_plus(int a, int b, int n) {
     return (a + b) % n;
 }

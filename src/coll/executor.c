@@ -1,7 +1,7 @@
 /*
- * executor.c - see executor.h. A step is released once for each step that it waits for; the last release puts it into the
- * queue of those that may start. Messages to one peer are done in the order in which they were posted, and so are those
- * from it, so of each of these streams only the oldest is looked at.
+ * executor.c - see executor.h. A step is released once for each step that it waits for; the last release puts
+ * it into the ready queue. Messages to one peer complete in posting order, and so do messages from one peer.
+ * The executor therefore checks only the oldest message of each direction.
  */
 #include "coll/executor.h"
 
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a message: is it posted, and is every earlier one of its stream done? */
-enum { POSTED = 1, LEADS = 2 };
+/* State of a message: posted; all earlier messages in its direction are done. */
+enum { POSTED = 1, OLDEST = 2 };
 
 enum { SCRATCH_ALIGNMENT = 64 };
 
@@ -19,7 +19,7 @@ static size_t aligned(size_t bytes) {
     return (bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
 }
 
-static bool make_room(struct msi_exec *e) {
+static bool allocate(struct msi_exec *e) {
     const struct msi_plan *plan = e->run.plan;
     bool failed = false;
     size_t n = plan->n, raw = aligned(plan->scratch[MSI_RAW] * e->size[MSI_RAW]), most = 0;
@@ -46,7 +46,7 @@ mst_status msi_exec_begin(struct msi_exec *e, const struct msi_exec_run *run) {
     union {
         const void *read;
         char *any;
-    } in = {run->in}; /* no step writes IN, except in place, where the caller gave it as OUT */
+    } in = {run->in}; /* a step writes IN only in place, where it is also OUT */
     e->run = *run;
     e->status = MST_OK;
     e->culprit = -1;
@@ -56,13 +56,13 @@ mst_status msi_exec_begin(struct msi_exec *e, const struct msi_exec_run *run) {
     if (run->reducer) e->size[MSI_ACC] = run->reducer->acc_size;
     e->base[MSI_IN] = in.any;
     e->base[MSI_OUT] = run->out;
-    if (!make_room(e)) {
+    if (!allocate(e)) {
         e->left = 0;
         return msi_fail_memory();
     }
     for (uint32_t i = 0; i < plan->n; i++) {
         e->waits[i] = plan->steps[i].waits;
-        e->state[i] = LEADS;
+        e->state[i] = OLDEST;
         if (e->waits[i] == 0) e->ready[e->end_ready++] = i;
     }
     for (uint32_t i = 0; i < plan->n; i++)
@@ -70,7 +70,7 @@ mst_status msi_exec_begin(struct msi_exec *e, const struct msi_exec_run *run) {
     return MST_OK;
 }
 
-static char *place(const struct msi_exec *e, struct msi_ref ref) {
+static char *address(const struct msi_exec *e, struct msi_ref ref) {
     return e->base[ref.space] + ref.at * e->size[ref.space];
 }
 
@@ -88,17 +88,17 @@ static void post(struct msi_exec *e, uint32_t step) {
     const struct msi_step *s = &e->run.plan->steps[step];
     struct msi_link *link = e->run.links[s->peer];
     if (s->kind == MSI_SEND)
-        msi_link_send(link, &e->transfers[step], place(e, s->src), s->count * e->size[s->src.space]);
+        msi_link_send(link, &e->transfers[step], address(e, s->src), s->count * e->size[s->src.space]);
     else
-        msi_link_receive(link, &e->transfers[step], place(e, s->dst), s->count * e->size[s->dst.space]);
-    if (e->state[step] & LEADS) e->heads[e->n_heads++] = step;
+        msi_link_receive(link, &e->transfers[step], address(e, s->dst), s->count * e->size[s->dst.space]);
+    if (e->state[step] & OLDEST) e->heads[e->n_heads++] = step;
     e->state[step] |= POSTED;
     if (s->chain != MSI_NO_STEP) release(e, s->chain);
 }
 
-static void work(struct msi_exec *e, const struct msi_step *s) {
+static void run_local(struct msi_exec *e, const struct msi_step *s) {
     const struct msi_reducer *reducer = e->run.reducer;
-    char *dst = place(e, s->dst), *src = place(e, s->src);
+    char *dst = address(e, s->dst), *src = address(e, s->src);
     switch ((enum msi_step_kind)s->kind) {
     case MSI_COPY:
         memmove(dst, src, s->count * e->run.raw_size);
@@ -117,7 +117,7 @@ static void work(struct msi_exec *e, const struct msi_step *s) {
         break;
     default:
         for (int i = 0; i < s->peer; i++)
-            e->sources[i] = place(e, e->run.plan->sources[s->sources + (uint32_t)i]);
+            e->sources[i] = address(e, e->run.plan->sources[s->sources + (uint32_t)i]);
         reducer->reduce_local(dst, NULL, e->sources, s->peer, s->count, &e->run.scale);
     }
 }
@@ -130,30 +130,30 @@ static bool start_ready(struct msi_exec *e) {
         if (s->kind == MSI_SEND || s->kind == MSI_RECV) {
             post(e, step);
         } else {
-            work(e, s);
+            run_local(e, s);
             finish(e, step);
         }
     }
     return any;
 }
 
-/* Follows a stream from its oldest message on. Returns the first that is not done, or MSI_NO_STEP. */
-static uint32_t follow(struct msi_exec *e, uint32_t step) {
+/* Completes messages of one direction in order. Returns the first that is posted and not done, if any. */
+static uint32_t complete_in_order(struct msi_exec *e, uint32_t step) {
     while (msi_transfer_done(&e->transfers[step])) {
         uint32_t next = e->run.plan->steps[step].chain;
         finish(e, step);
         if (next == MSI_NO_STEP) return next;
-        e->state[next] |= LEADS;
+        e->state[next] |= OLDEST;
         if (!(e->state[next] & POSTED)) return MSI_NO_STEP;
         step = next;
     }
     return step;
 }
 
-static bool notice_done(struct msi_exec *e) {
+static bool complete_transfers(struct msi_exec *e) {
     uint32_t kept = 0, left = e->left;
     for (uint32_t i = 0; i < e->n_heads; i++) {
-        uint32_t step = follow(e, e->heads[i]);
+        uint32_t step = complete_in_order(e, e->heads[i]);
         if (step == MSI_NO_STEP) continue;
         e->heads[kept++] = step;
         int peer = e->run.plan->steps[step].peer;
@@ -170,7 +170,7 @@ bool msi_exec_advance(struct msi_exec *e) {
     bool any = false;
     for (bool moved = true; moved && e->status == MST_OK; any |= moved) {
         moved = start_ready(e);
-        moved |= notice_done(e);
+        moved |= complete_transfers(e);
     }
     return any;
 }

@@ -1,13 +1,12 @@
 /*
- * executor.h - runs a plan over links, a little at a time.
+ * executor.h - runs a plan over links, incrementally.
  *
- *  1. Nothing here blocks or waits: msi_exec_advance starts what may start and notices what has arrived; moving the bytes
- *     is the links' progress, which the caller calls in between, or lets msi_exec_poll call.
- *  2. An exec is used again and again; once it has grown to the largest plan, nothing is allocated.
- *  3. The plan, the buffers and the links stay in place until the run is over. A run that failed leaves transfers posted
- *     on the links that still work: those are of no use any more and must be closed before the exec is begun again or
- *     freed.
- *  4. An exec belongs to one thread at a time.
+ *  1. No function blocks. msi_exec_advance starts the steps that are ready and detects completed transfers.
+ *     The links' progress function moves the bytes; the caller calls it, or msi_exec_poll does.
+ *  2. An exec is reusable. It allocates nothing once it has grown to the largest plan.
+ *  3. The plan, the buffers and the links must stay valid until the run ends. A failed run leaves transfers
+ *     posted on the links that still work. Close these links before the exec is begun again or freed.
+ *  4. One thread at a time uses an exec.
  */
 #ifndef MSI_COLL_EXECUTOR_H
 #define MSI_COLL_EXECUTOR_H
@@ -16,22 +15,22 @@
 #include "reduce/reduce.h"
 #include "transport/link.h"
 
-/* What a plan is run on. */
+/* The plan, the links and the buffers of one run. */
 struct msi_exec_run {
     const struct msi_plan *plan;
-    struct msi_link *const *links; /* by rank; that of the caller itself is not used */
+    struct msi_link *const *links; /* by rank; the entry of this rank is not used */
     const void *in;
     void *out;
     size_t raw_size;                   /* bytes of an element */
-    const struct msi_reducer *reducer; /* NULL for what does not reduce */
+    const struct msi_reducer *reducer; /* NULL if the kind does not reduce */
     struct msi_reduce_scale scale;
 };
 
 struct msi_exec {
     struct msi_exec_run run;
-    mst_status status; /* how it goes; once it is not MST_OK the run is over */
-    int culprit;       /* the rank whose link failed; its why says more */
-    uint32_t left;     /* steps that are not done */
+    mst_status status; /* the run has failed if not MST_OK */
+    int culprit;       /* the rank whose link failed; the link has the message */
+    uint32_t left;     /* steps not done */
 
     char *base[MSI_SPACES];
     size_t size[MSI_SPACES]; /* bytes of an element */
@@ -40,17 +39,17 @@ struct msi_exec {
     uint8_t *state;  /* of each step */
     struct msi_transfer *transfers;
     const void **sources;
-    uint32_t *ready; /* a queue of the steps that may start; every step passes through it once */
-    uint32_t *heads; /* the oldest message under way to, or from, each peer that has any */
+    uint32_t *ready; /* queue of the steps that may start; each step enters it once */
+    uint32_t *heads; /* the oldest posted message of each direction of each peer */
     uint32_t first_ready, end_ready, n_heads;
     size_t scratch_cap, waits_cap, state_cap, transfers_cap, sources_cap, ready_cap, heads_cap;
 };
 
-/* Sets up a run; an exec that starts as zeros is new. MST_ERR_MEMORY is the only failure. */
+/* Sets up a run. A zeroed struct is a new exec. The only error is MST_ERR_MEMORY. */
 mst_status msi_exec_begin(struct msi_exec *exec, const struct msi_exec_run *run);
-/* True if anything happened. */
+/* Returns true if a step started or completed. */
 bool msi_exec_advance(struct msi_exec *exec);
-/* Advances it, and the links that it waits for. True if anything happened or moved. */
+/* Advances the run and the links that it waits for. Returns true if a step or a link made progress. */
 bool msi_exec_poll(struct msi_exec *exec);
 static inline bool msi_exec_over(const struct msi_exec *exec) {
     return exec->left == 0 || exec->status != MST_OK;

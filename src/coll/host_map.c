@@ -5,7 +5,7 @@
 bool msi_host_map_find(struct msi_plan *plan, struct msi_host_map *map) {
     int n = plan->request.size, hosts = plan->request.hosts.n;
     const int *of = plan->request.hosts.of;
-    if (hosts < 1) return false; /* the planner has refused */
+    if (hosts < 1) return false;
     if (!msi_grow(&plan->ranks, &plan->ranks_cap, 2 * (size_t)n + (size_t)hosts + 1, sizeof *plan->ranks,
                   &plan->failed))
         return false;

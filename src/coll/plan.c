@@ -1,4 +1,4 @@
-/* plan.c - makes a plan: sets the stage for a planner, and afterwards turns the edges that were found into lists. */
+/* plan.c - makes a plan: calls the planner, then turns the dependency edges into a list per step. */
 #include "coll/plan.h"
 
 #include "base/error.h"
@@ -17,13 +17,13 @@ bool msi_coll_reduces(enum msi_kind kind) {
     return kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_REDUCE_SCATTER;
 }
 
-/* Writes where blocks of the given sizes begin, and where the last one ends. */
-static void sum_up(size_t *starts, const size_t *sizes, size_t each, int n) {
+/* Writes where blocks of the given sizes begin, and where the last block ends. */
+static void prefix_sum(size_t *starts, const size_t *sizes, size_t each, int n) {
     starts[0] = 0;
     for (int i = 0; i < n; i++) starts[i + 1] = starts[i] + (sizes ? sizes[i] : each);
 }
 
-static bool lay_out(struct msi_plan *plan) {
+static bool prepare(struct msi_plan *plan) {
     const struct msi_request *request = &plan->request;
     size_t n = (size_t)request->size;
     if (!msi_grow(&plan->starts, &plan->starts_cap, 2 * (n + 1), sizeof *plan->starts, &plan->failed))
@@ -31,10 +31,10 @@ static bool lay_out(struct msi_plan *plan) {
     if (!msi_grow(&plan->last, &plan->last_cap, 2 * n, sizeof *plan->last, &plan->failed)) return false;
     for (size_t i = 0; i < 2 * n; i++) plan->last[i] = MSI_NO_STEP;
     if (request->kind == MSI_KIND_ALL_TO_ALL) {
-        sum_up(plan->starts, request->to, request->count, request->size);
-        sum_up(plan->starts + n + 1, request->from, request->count, request->size);
+        prefix_sum(plan->starts, request->to, request->count, request->size);
+        prefix_sum(plan->starts + n + 1, request->from, request->count, request->size);
     } else {
-        sum_up(plan->starts, request->counts, request->count, request->size);
+        prefix_sum(plan->starts, request->counts, request->count, request->size);
     }
     return true;
 }
@@ -55,16 +55,12 @@ struct msi_span msi_plan_share(const struct msi_plan *plan, int rank) {
     return msi_plan_shares(plan, rank, rank + 1);
 }
 
-struct msi_span msi_plan_to(const struct msi_plan *plan, int rank) {
-    return (struct msi_span){plan->starts[rank], plan->starts[rank + 1] - plan->starts[rank]};
-}
-
 struct msi_span msi_plan_from(const struct msi_plan *plan, int rank) {
     const size_t *starts = plan->starts + plan->request.size + 1;
     return (struct msi_span){starts[rank], starts[rank + 1] - starts[rank]};
 }
 
-/* A rank that is alone has its result at hand; reductions still scale and round it. */
+/* One rank: copies its input; reductions still scale and round. */
 static void plan_alone(struct msi_plan *plan) {
     const struct msi_request *request = &plan->request;
     struct msi_ref in = msi_ref(MSI_IN, 0), out = msi_ref(MSI_OUT, 0);
@@ -76,7 +72,7 @@ static void plan_alone(struct msi_plan *plan) {
     msi_emit(plan, MSI_COPY, out, in, msi_plan_share(plan, 0).count);
 }
 
-/* Sorts the edges by where they begin, by counting. */
+/* Counting sort of the edges by their first step. */
 static void link_steps(struct msi_plan *plan) {
     if (!msi_grow(&plan->after, &plan->after_cap, plan->n_edges, sizeof *plan->after, &plan->failed)) return;
     for (uint32_t i = 0; i < plan->n_edges; i++) plan->steps[plan->edges[i].from].n_after++;
@@ -95,12 +91,13 @@ static void link_steps(struct msi_plan *plan) {
 mst_status msi_plan_make(struct msi_plan *plan, const struct msi_planner *planner,
                          const struct msi_request *request) {
     plan->request = *request;
+    if (plan->request.radix < 2) plan->request.radix = planner->radix;
     plan->algorithm = planner->name;
     plan->n = plan->n_edges = plan->n_sources = 0;
     plan->failed = false;
     memset(plan->scratch, 0, sizeof plan->scratch);
     msi_hazards_reset(&plan->hazards);
-    if (lay_out(plan)) {
+    if (prepare(plan)) {
         if (request->size == 1)
             plan_alone(plan);
         else

@@ -118,7 +118,7 @@ static struct msi_link *listen_to(struct msi_p2p *p2p, int peer) {
     struct msi_p2p_peer *p = &p2p->links[peer];
     struct msi_link *in = msi_p2p_incoming(p2p, peer);
     if (p->listening && p->listening != in && p->header_in.data) {
-        msi_link_withdraw(p->listening, &p->header_in);
+        msi_link_cancel(p->listening, &p->header_in);
         p->header_in.data = NULL;
     }
     p->listening = in;

@@ -126,23 +126,23 @@ __attribute__((noinline)) static bool receive_now(struct msi_p2p *p2p, const str
     if (op->desc.peer < 0 || op->bytes) return false;
     const struct msi_p2p_peer *p = &p2p->links[op->desc.peer];
     struct msi_link *in = msi_p2p_incoming(p2p, op->desc.peer);
-    if (!in || !in->ops->look || bytes > in->ops->look_most - MSI_P2P_HEADER || !expects_nothing(p2p, p))
+    if (!in || !in->ops->peek || bytes > in->ops->peek_most - MSI_P2P_HEADER || !expects_nothing(p2p, p))
         return false;
-    const char *came = in->ops->look(in, &n);
+    const char *came = in->ops->peek(in, &n);
     bool oversubscribed = comm->ranks.oversubscribed; /* then the sender may need this processor */
     for (uint32_t i = oversubscribed ? YIELDS : msi_comm_spins(comm); !came && i > 0; i--) {
         if (oversubscribed)
             sched_yield();
         else
             msi_relax();
-        came = in->ops->look(in, &n);
+        came = in->ops->peek(in, &n);
     }
     if (!came || n < MSI_P2P_HEADER) return false;
     struct msi_p2p_header h = msi_p2p_read_header(came);
     bool matches = h.tag == op->desc.tag && h.dtype == op->desc.dtype && h.bytes == bytes;
     if (!matches || bytes > n - MSI_P2P_HEADER) return false;
     if (bytes) memcpy(op->desc.out, came + MSI_P2P_HEADER, bytes);
-    in->ops->drop(in, MSI_P2P_HEADER + bytes);
+    in->ops->consume(in, MSI_P2P_HEADER + bytes);
     if (op->sender) *op->sender = msi_comm_global(comm, op->desc.peer);
     return true;
 }
@@ -204,8 +204,8 @@ static bool withdraw(struct msi_p2p *p2p, struct mst_work *work) {
         struct msi_wireup *w = outgoing(&p2p->links[peer]);
         struct msi_link *link = w->link;
         if (!link) return false; /* another message's failure has closed it */
-        bool untouched = msi_link_withdraw(link, &r->body_transfer);
-        untouched = msi_link_withdraw(link, &r->header_transfer) && untouched;
+        bool untouched = msi_link_cancel(link, &r->body_transfer);
+        untouched = msi_link_cancel(link, &r->header_transfer) && untouched;
         /* The other rank, which may know of the buffer, must not read it any more. */
         if (!untouched && peer != comm->rank) hang_up(w);
         return untouched;
@@ -258,8 +258,8 @@ int msi_p2p_poll_fds(const struct msi_p2p *p2p, struct pollfd *fds, int max) {
         struct pollfd out = {.fd = -1}, in = {.fd = -1};
         const struct msi_link *to = p->back ? p->in.link : p->out.link, *from = msi_p2p_incoming(p2p, r);
         out.fd = msi_wireup_descriptor(&p->out, &out.events);
-        if (to && !msi_list_empty(&to->sends)) out.fd = to->ops->descriptor(to, &out.events);
-        if (from && reads && (from != to || out.fd < 0)) in.fd = from->ops->descriptor(from, &in.events);
+        if (to && !msi_list_empty(&to->sends)) out.fd = msi_link_descriptor(to, &out.events);
+        if (from && reads && (from != to || out.fd < 0)) in.fd = msi_link_descriptor(from, &in.events);
         if (out.fd >= 0) fds[n++] = out;
         if (in.fd >= 0) fds[n++] = in;
     }

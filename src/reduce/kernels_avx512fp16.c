@@ -1,4 +1,4 @@
-/* kernels_avx512fp16.c - for x86-64 processors with AVX-512 that add f16 as they are, too. */
+/* kernels_avx512fp16.c - for x86-64 processors with AVX-512 and AVX512-FP16. */
 #include "reduce/variants.h"
 
 #ifdef MSI_AVX512FP16

@@ -1,4 +1,4 @@
-/* kernels_bf16.c - for ARM processors that add f16 and bf16, alone and to f32, and round to bf16. */
+/* kernels_bf16.c - for ARM processors with FP16, FHM and BF16 instructions. */
 #include "reduce/variants.h"
 
 #ifdef __aarch64__

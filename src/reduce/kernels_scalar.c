@@ -1,4 +1,4 @@
-/* kernels_scalar.c - an element at a time: what every other variant must equal. */
+/* kernels_scalar.c - one element at a time: the reference for all other variants. */
 #include "reduce/variants.h"
 
 #define VARIANT scalar

@@ -1,4 +1,4 @@
-/* reduce.c - which kernels this processor gets. Chosen on the first call; the choice is the same for every thread. */
+/* reduce.c - selects the kernels for this processor on the first call. Every thread selects the same. */
 #include "reduce/reduce.h"
 #include "reduce/variants.h"
 
@@ -39,10 +39,10 @@ static bool always(void) {
     return true;
 }
 
-/* Best first; a processor that runs one also runs all that follow. */
+/* Best first. A processor that supports one also supports all that follow. */
 static const struct variant {
     const struct msi_reduce_table *table;
-    bool (*runs_here)(void);
+    bool (*is_supported)(void);
 } variants[] = {
 #ifdef MSI_AVX512FP16
     {&msi_reduce_avx512fp16, has_avx512fp16},
@@ -55,7 +55,7 @@ static const struct variant {
     {&msi_reduce_bf16, has_bf16},
     {&msi_reduce_neon, always},
 #endif
-    {&msi_reduce_scalar, always}, /* the last */
+    {&msi_reduce_scalar, always},
 };
 
 static const char *const names[] = {
@@ -68,22 +68,22 @@ static const char *const names[] = {
 #ifdef __aarch64__
     "neon-bf16",  "neon",
 #endif
-    "scalar",     NULL, /* the last */
+    "scalar",     NULL,
 };
 
-/* The place of the best variant in the lists. */
+/* The index of the best variant. */
 static int best(void) {
-    static atomic_int known = -1; /* every thread finds the same, so nothing needs ordering */
-    int place = atomic_load_explicit(&known, memory_order_relaxed);
-    if (place >= 0) return place;
-    for (place = 0; !variants[place].runs_here();) place++;
-    atomic_store_explicit(&known, place, memory_order_relaxed);
-    return place;
+    static atomic_int known = -1; /* relaxed: every thread computes the same value */
+    int index = atomic_load_explicit(&known, memory_order_relaxed);
+    if (index >= 0) return index;
+    for (index = 0; !variants[index].is_supported();) index++;
+    atomic_store_explicit(&known, index, memory_order_relaxed);
+    return index;
 }
 
-static const struct msi_reducer *look_up(int place, mst_dtype dtype, mst_op op) {
+static const struct msi_reducer *look_up(int index, mst_dtype dtype, mst_op op) {
     if ((unsigned)dtype >= MST_DTYPE_COUNT || (unsigned)op >= MST_OP_COUNT) return NULL;
-    return variants[place].table->at[dtype][op];
+    return variants[index].table->at[dtype][op];
 }
 
 const struct msi_reducer *msi_reducer_get(mst_dtype dtype, mst_op op) {

@@ -1,6 +1,6 @@
 /*
- * variants.h - the tables of kernels, one per instruction set. Each is kernels.inc compiled with other flags (see
- * cmake/kernels.cmake); those for other architectures are left out.
+ * variants.h - the kernel tables, one per instruction set of this architecture. Each is kernels.inc compiled
+ * with other flags (see cmake/kernels.cmake).
  */
 #ifndef MSI_REDUCE_VARIANTS_H
 #define MSI_REDUCE_VARIANTS_H
@@ -11,12 +11,12 @@ struct msi_reduce_table {
     const struct msi_reducer *at[MST_DTYPE_COUNT][MST_OP_COUNT];
 };
 
-/* Do compilers know these instructions? */
+/* Does the compiler support AVX512-FP16? */
 #if defined __x86_64__ && (defined __clang__ ? __clang_major__ >= 14 : __GNUC__ >= 12)
 #define MSI_AVX512FP16
 #endif
 
-extern const struct msi_reduce_table msi_reduce_scalar; /* an element at a time */
+extern const struct msi_reduce_table msi_reduce_scalar; /* one element at a time */
 #ifdef __x86_64__
 extern const struct msi_reduce_table msi_reduce_avx2; /* and F16C */
 extern const struct msi_reduce_table msi_reduce_avx512;
@@ -26,7 +26,7 @@ extern const struct msi_reduce_table msi_reduce_avx512fp16;
 #endif
 #ifdef __aarch64__
 extern const struct msi_reduce_table msi_reduce_neon;
-extern const struct msi_reduce_table msi_reduce_bf16; /* adds f16 and bf16 in hardware */
+extern const struct msi_reduce_table msi_reduce_bf16; /* with f16 and bf16 arithmetic */
 #endif
 
 #endif

@@ -1,11 +1,11 @@
-/* cma.c - reading another process's memory. See cma.h. */
+/* cma.c - see cma.h. */
 #include "transport/cma.h"
 
 #include <errno.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
-/* Measurements of each way; a long one says as much as several short ones. */
+/* Measurements per method before a class is decided. From class LONG on, one is enough. */
 enum { ENOUGH = 3, LONG = 3 };
 
 int msi_cma_class(size_t bytes) {
@@ -26,18 +26,18 @@ bool msi_cma_read(int pid, uint64_t from, void *to, size_t bytes) {
     return true;
 }
 
-enum msi_cma_verdict msi_cma_verdict_of(const struct msi_cma_trials *trials, int class) {
+enum msi_cma_result msi_cma_result_of(const struct msi_cma_trials *trials, int class) {
     const int *n = trials->of[class].n, enough = class >= LONG ? 1 : ENOUGH;
     const double *best = trials->of[class].best;
     if (n[0] < enough || n[1] < enough) return MSI_CMA_UNDECIDED;
-    return best[1] > best[0] ? MSI_CMA_PULLED : MSI_CMA_STAGED;
+    return best[1] > best[0] ? MSI_CMA_FASTER : MSI_CMA_SLOWER;
 }
 
-enum msi_cma_verdict msi_cma_judge(struct msi_cma_trials *trials, int class, bool pulled, size_t bytes,
-                                   int64_t nanoseconds) {
+enum msi_cma_result msi_cma_add_trial(struct msi_cma_trials *trials, int class, bool by_cma, size_t bytes,
+                                      int64_t nanoseconds) {
     int *n = trials->of[class].n;
     double *best = trials->of[class].best, rate = (double)bytes / (double)(nanoseconds > 0 ? nanoseconds : 1);
-    if (rate > best[pulled]) best[pulled] = rate;
-    n[pulled]++;
-    return msi_cma_verdict_of(trials, class);
+    if (rate > best[by_cma]) best[by_cma] = rate;
+    n[by_cma]++;
+    return msi_cma_result_of(trials, class);
 }

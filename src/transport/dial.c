@@ -1,4 +1,4 @@
-/* dial.c - connects to another rank's listener without waiting. See dial.h. */
+/* dial.c - see dial.h. */
 #include "transport/dial.h"
 #include "os/socket.h"
 
@@ -32,24 +32,24 @@ void msi_dial_begin(struct msi_dial *dial, const struct msi_address *address, co
     if (st != MST_OK) fail(dial, st, "%s", mst_last_error()->message);
 }
 
-static void connect_on(struct msi_dial *dial) {
+static void check_connected(struct msi_dial *dial) {
     struct pollfd ask = {.fd = dial->fd, .events = POLLOUT};
     if (poll(&ask, 1, 0) <= 0) return;
     int error = msi_socket_error(dial->fd);
     if (error)
         fail_errno(dial, error);
     else
-        dial->step = MSI_DIAL_GREETING;
+        dial->step = MSI_DIAL_SENDING;
 }
 
-static void greet(struct msi_dial *dial) {
+static void send_hello(struct msi_dial *dial) {
     ssize_t n = msi_send(dial->fd, dial->hello + dial->at, MSI_HELLO_BYTES - dial->at);
     if (n < 0) {
         if (errno != EAGAIN && errno != EINTR) fail_errno(dial, errno);
         return;
     }
     dial->at += (size_t)n;
-    if (dial->at == MSI_HELLO_BYTES) dial->step = MSI_DIAL_LISTENING;
+    if (dial->at == MSI_HELLO_BYTES) dial->step = MSI_DIAL_RECEIVING;
 }
 
 static mst_status status_of(uint8_t answer) {
@@ -63,7 +63,7 @@ static mst_status status_of(uint8_t answer) {
     }
 }
 
-static void hear(struct msi_dial *dial) {
+static void receive_answer(struct msi_dial *dial) {
     uint8_t answer;
     ssize_t n = msi_recv(dial->fd, &answer, 1);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -79,9 +79,9 @@ static void hear(struct msi_dial *dial) {
 }
 
 enum msi_dial_state msi_dial_progress(struct msi_dial *dial, int *fd) {
-    if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_CONNECTING) connect_on(dial);
-    if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_GREETING) greet(dial);
-    if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_LISTENING) hear(dial);
+    if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_CONNECTING) check_connected(dial);
+    if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_SENDING) send_hello(dial);
+    if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_RECEIVING) receive_answer(dial);
     if (dial->state == MSI_DIAL_DONE && dial->fd >= 0) {
         *fd = dial->fd;
         dial->fd = -1;
@@ -90,7 +90,7 @@ enum msi_dial_state msi_dial_progress(struct msi_dial *dial, int *fd) {
 }
 
 int msi_dial_descriptor(const struct msi_dial *dial, short *events) {
-    *events = dial->step == MSI_DIAL_LISTENING ? POLLIN : POLLOUT;
+    *events = dial->step == MSI_DIAL_RECEIVING ? POLLIN : POLLOUT;
     return dial->fd;
 }
 

@@ -1,8 +1,6 @@
 /*
- * fault.c - a link that misbehaves. See fault.h.
- *
- * Each way is a lane. It posts one piece of its queue's first transfer to the inner link and, when that is
- * done, the next; what moved of a piece is added to the transfer it is part of.
+ * fault.c - see fault.h. Each direction posts one piece of its first transfer at a time to the inner link and
+ * credits the moved bytes to the transfer.
  */
 #include "transport/fault.h"
 #include "base/error.h"
@@ -12,27 +10,25 @@
 #include <poll.h>
 #include <stdlib.h>
 
-struct fault;
-
-struct lane {
+struct direction {
     struct msi_list *queue;
-    void (*post)(struct fault *fault, struct lane *lane, char *data, size_t len);
+    bool sends;
     struct msi_transfer piece;
-    size_t counted;     /* bytes of the piece that the transfer knows of */
-    bool begun;         /* the queue's first transfer has been given its delay */
-    unsigned calls;     /* that it has to wait still */
-    int64_t not_before; /* on msi_now's clock; 0: at once */
+    size_t counted;     /* bytes of the piece credited to the transfer */
+    bool begun;         /* the delay of the first transfer is set */
+    unsigned calls;     /* remaining calls of the delay */
+    int64_t not_before; /* on msi_now's clock; 0: no delay */
 };
 
 struct fault {
     struct msi_link link, *inner;
     struct msi_faults faults;
-    struct lane out, in;
+    struct direction out, in;
     uint64_t random, moved;
-    unsigned stalled; /* calls that the link stands still */
+    unsigned stalled; /* remaining calls of the stall */
 };
 
-/* SplitMix64: every state gives a good number. */
+/* SplitMix64. */
 static uint64_t draw(struct fault *fault) {
     uint64_t z = fault->random += 0x9e3779b97f4a7c15;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -40,39 +36,31 @@ static uint64_t draw(struct fault *fault) {
     return z ^ (z >> 31);
 }
 
-/* 0 to most. */
+/* A random number 0 … most. */
 static uint64_t draw_to(struct fault *fault, uint64_t most) {
     return most ? draw(fault) % (most + 1) : 0;
 }
 
-static void post_send(struct fault *fault, struct lane *lane, char *data, size_t len) {
-    msi_link_send(fault->inner, &lane->piece, data, len);
-}
-
-static void post_receive(struct fault *fault, struct lane *lane, char *data, size_t len) {
-    msi_link_receive(fault->inner, &lane->piece, data, len);
-}
-
-/* Whether the lane's first transfer must wait still. */
-static bool held_back(struct fault *fault, struct lane *lane) {
-    if (!lane->begun) {
-        lane->begun = true;
-        lane->calls = (unsigned)draw_to(fault, fault->faults.delay_calls);
+/* Is the first transfer still delayed? */
+static bool is_delayed(struct fault *fault, struct direction *dir) {
+    if (!dir->begun) {
+        dir->begun = true;
+        dir->calls = (unsigned)draw_to(fault, fault->faults.delay_calls);
         int64_t pause = (int64_t)draw_to(fault, fault->faults.delay_us) * 1000;
-        lane->not_before = pause ? msi_now() + pause : 0;
+        dir->not_before = pause ? msi_now() + pause : 0;
     }
-    if (lane->calls) {
-        lane->calls--;
+    if (dir->calls) {
+        dir->calls--;
         return true;
     }
-    return lane->not_before && msi_now() < lane->not_before;
+    return dir->not_before && msi_now() < dir->not_before;
 }
 
-/* Posts the next piece where the last is done. True if something is held back. */
-static bool feed(struct fault *fault, struct lane *lane) {
-    if (msi_list_empty(lane->queue) || !msi_transfer_done(&lane->piece)) return false;
-    if (held_back(fault, lane)) return true;
-    struct msi_transfer *first = msi_link_first(lane->queue);
+/* Posts the next piece if the last one is done. Returns true if the transfer is delayed. */
+static bool feed(struct fault *fault, struct direction *dir) {
+    if (msi_list_empty(dir->queue) || !msi_transfer_done(&dir->piece)) return false;
+    if (is_delayed(fault, dir)) return true;
+    struct msi_transfer *first = msi_link_first(dir->queue);
     size_t n = msi_transfer_left(first), most = fault->faults.most_bytes;
     if (most) {
         size_t cut = 1 + (size_t)draw_to(fault, most - 1);
@@ -80,24 +68,24 @@ static bool feed(struct fault *fault, struct lane *lane) {
     }
     if (fault->faults.lose_after && fault->faults.lose_after - fault->moved < n)
         n = (size_t)(fault->faults.lose_after - fault->moved);
-    lane->counted = 0;
-    lane->post(fault, lane, first->data + first->done, n);
+    dir->counted = 0;
+    msi_link_post(fault->inner, dir->sends, &dir->piece, first->data + first->done, n);
     return false;
 }
 
-/* Adds what moved of the piece to its transfer. */
-static bool account(struct fault *fault, struct lane *lane) {
-    size_t n = lane->piece.done - lane->counted;
+/* Credits the moved bytes of the piece to its transfer. */
+static bool account(struct fault *fault, struct direction *dir) {
+    size_t n = dir->piece.done - dir->counted;
     if (n == 0) return false;
-    struct msi_transfer *first = msi_link_first(lane->queue);
-    lane->counted = lane->piece.done;
+    struct msi_transfer *first = msi_link_first(dir->queue);
+    dir->counted = dir->piece.done;
     fault->moved += n;
-    lane->begun = msi_transfer_left(first) != n;
+    dir->begun = msi_transfer_left(first) != n;
     msi_link_advance(first, n);
     return true;
 }
 
-static bool stands_still(struct fault *fault) {
+static bool is_stalled(struct fault *fault) {
     if (fault->stalled) {
         fault->stalled--;
         return true;
@@ -109,8 +97,8 @@ static bool stands_still(struct fault *fault) {
 
 static void check_end(struct fault *fault) {
     if (fault->faults.lose_after && fault->moved >= fault->faults.lose_after) {
-        msi_link_fail(&fault->link, MST_ERR_PEER_LOST, "lost on purpose after %" PRIu64 " bytes",
-                      fault->moved);
+        msi_link_fail(&fault->link, MST_ERR_PEER_LOST,
+                      "fault injection closed the link after %" PRIu64 " bytes", fault->moved);
         fault->inner->ops->close(fault->inner);
         fault->inner = NULL;
     } else if (fault->inner->status != MST_OK) {
@@ -121,22 +109,22 @@ static void check_end(struct fault *fault) {
 static bool progress(struct msi_link *link) {
     struct fault *fault = msi_container(link, struct fault, link);
     if (link->status != MST_OK) return false;
-    if (stands_still(fault)) return msi_link_busy(link);
-    bool held = feed(fault, &fault->out);
-    if (feed(fault, &fault->in)) held = true;
+    if (is_stalled(fault)) return msi_link_busy(link);
+    bool delayed = feed(fault, &fault->out);
+    if (feed(fault, &fault->in)) delayed = true;
     bool moved = fault->inner->ops->progress(fault->inner);
-    /* Both lanes count before anything else: a piece that went with the failing call is done all the same. */
+    /* Count first: bytes that the failing call moved are valid. */
     if (account(fault, &fault->out)) moved = true;
     if (account(fault, &fault->in)) moved = true;
     check_end(fault);
-    return moved || (held && link->status == MST_OK);
+    return moved || (delayed && link->status == MST_OK);
 }
 
 static int descriptor(const struct msi_link *link, short *events) {
     const struct fault *fault = msi_container(link, const struct fault, link);
     *events = 0;
     if (link->status != MST_OK) return -1;
-    int fd = fault->inner->ops->descriptor(fault->inner, events);
+    int fd = msi_link_descriptor(fault->inner, events);
     if (fd >= 0 && !msi_list_empty(&link->sends)) *events |= POLLOUT;
     if (fd >= 0 && !msi_list_empty(&link->receives)) *events |= POLLIN;
     return fd;
@@ -148,17 +136,16 @@ static void close_fault(struct msi_link *link) {
     free(fault);
 }
 
-/* A piece of the transfer may be with the inner link. */
-static bool withdraw(struct msi_link *link, struct msi_transfer *transfer) {
+/* A piece of the transfer may be posted on the inner link. */
+static bool cancel(struct msi_link *link, struct msi_transfer *transfer) {
     struct fault *fault = msi_container(link, struct fault, link);
     bool untouched = transfer->done == 0;
     for (int way = 0; way < 2 && fault->inner; way++) {
-        struct lane *lane = way ? &fault->in : &fault->out;
-        if (msi_list_empty(lane->queue) || msi_link_first(lane->queue) != transfer) continue;
-        if (!msi_transfer_done(&lane->piece) && !msi_link_withdraw(fault->inner, &lane->piece))
-            untouched = false;
-        lane->piece = (struct msi_transfer){.len = 0};
-        lane->begun = false;
+        struct direction *dir = way ? &fault->in : &fault->out;
+        if (msi_list_empty(dir->queue) || msi_link_first(dir->queue) != transfer) continue;
+        if (!msi_transfer_done(&dir->piece) && !msi_link_cancel(fault->inner, &dir->piece)) untouched = false;
+        dir->piece = (struct msi_transfer){.len = 0};
+        dir->begun = false;
     }
     msi_list_remove(&transfer->node);
     return untouched;
@@ -169,7 +156,7 @@ static const struct msi_link_ops ops = {
     .progress = progress,
     .descriptor = descriptor,
     .close = close_fault,
-    .withdraw = withdraw,
+    .cancel = cancel,
 };
 
 mst_status msi_link_open_fault(struct msi_link *inner, const struct msi_faults *faults,
@@ -180,8 +167,8 @@ mst_status msi_link_open_fault(struct msi_link *inner, const struct msi_faults *
     fault->inner = inner;
     fault->faults = *faults;
     fault->random = faults->seed;
-    fault->out = (struct lane){.queue = &fault->link.sends, .post = post_send};
-    fault->in = (struct lane){.queue = &fault->link.receives, .post = post_receive};
+    fault->out = (struct direction){.queue = &fault->link.sends, .sends = true};
+    fault->in = (struct direction){.queue = &fault->link.receives};
     *link = &fault->link;
     return MST_OK;
 }

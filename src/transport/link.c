@@ -1,32 +1,31 @@
-/* link.c - what all links share: posting and failing. See link.h. */
+/* link.c - the parts common to all transports: posting, cancelling and failing. See link.h. */
 #include "transport/link.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-static void post(const struct msi_link *link, struct msi_list *queue, struct msi_transfer *transfer,
-                 char *data, size_t len) {
+void msi_link_post(struct msi_link *link, bool send, struct msi_transfer *transfer, char *data, size_t len) {
     transfer->data = data;
     transfer->len = len;
     transfer->done = 0;
     msi_list_init(&transfer->node);
-    if (len && link->status == MST_OK) msi_list_push(queue, &transfer->node);
+    if (len && link->status == MST_OK) msi_list_push(send ? &link->sends : &link->receives, &transfer->node);
 }
 
 void msi_link_send(struct msi_link *link, struct msi_transfer *transfer, const void *data, size_t len) {
     union {
         const void *read;
         char *any;
-    } pointer = {data}; /* one struct serves both ways; nobody writes through a send's pointer */
-    post(link, &link->sends, transfer, pointer.any, len);
+    } pointer = {data}; /* one struct serves both directions; no transport writes to the data of a send */
+    msi_link_post(link, true, transfer, pointer.any, len);
 }
 
 void msi_link_receive(struct msi_link *link, struct msi_transfer *transfer, void *data, size_t len) {
-    post(link, &link->receives, transfer, data, len);
+    msi_link_post(link, false, transfer, data, len);
 }
 
-bool msi_link_withdraw(struct msi_link *link, struct msi_transfer *transfer) {
-    if (link->ops->withdraw) return link->ops->withdraw(link, transfer);
+bool msi_link_cancel(struct msi_link *link, struct msi_transfer *transfer) {
+    if (link->ops->cancel) return link->ops->cancel(link, transfer);
     msi_list_remove(&transfer->node);
     return transfer->done == 0;
 }

@@ -1,13 +1,13 @@
 /*
- * rendezvous.h - large sends whose bytes do not go through a ring.
+ * rendezvous.h - large sends over shm links that bypass the ring.
  *
- * The sender lends its buffer, by a cell that says where it is; the receiver pulls the bytes out of the sender's memory and
- * empties the cell, which gives the buffer back. A sender that closes its link has its buffer again: what was pulled
- * meanwhile may be anything.
+ * The sender puts the address of its buffer into a cell. The receiver reads the bytes from the sender's
+ * memory (cma.h) and empties the cell, which completes the send. If the sender closes its link before that,
+ * it may reuse the buffer, and the receiver discards what it has read.
  *
- * Whether a process may read the other one's memory it tries once, on a mark that the other side shows. For which sizes it pays
- * is measured by the receiver, who tells the sender; while that is being found out, the sender lends every other one. Of
- * what is lent no more is read than was asked for.
+ * Each side checks once whether it can read the peer's memory, with a random token at an address that the
+ * peer publishes. The receiver measures for which sizes this is faster and publishes the result. Until then
+ * the sender offers every other large send. The receiver never reads more bytes than its receive has posted.
  */
 #ifndef MSI_TRANSPORT_RENDEZVOUS_H
 #define MSI_TRANSPORT_RENDEZVOUS_H
@@ -17,55 +17,54 @@
 
 #include <stdatomic.h>
 
-/* What the sender of a large message puts into a cell. */
+/* The content of a rendezvous cell. */
 struct msi_rendezvous_offer {
     uint64_t from, bytes;
 };
 
-/* What a side says of itself, in memory that both have mapped. Starts as zeros. */
-struct msi_side {
+/* The state that a side publishes in the shared memory. Starts as zeros. */
+struct msi_rendezvous_side {
     _Atomic uint32_t closed;
-    _Atomic uint32_t ready; /* pid, address and mark are there: who can pull the mark can pull anything */
-    _Atomic uint32_t pulls; /* it can pull from the other side … */
-    /* … and wants to, for messages of a class: enum msi_cma_verdict */
-    _Atomic uint32_t verdict[MSI_CMA_CLASSES];
+    _Atomic uint32_t ready;                   /* pid, address and token are valid */
+    _Atomic uint32_t can_read;                /* it can read the peer's memory */
+    _Atomic uint32_t result[MSI_CMA_CLASSES]; /* enum msi_cma_result of each size class */
     int32_t pid;
-    uint64_t address, mark;
+    uint64_t address, token;
     char pad[128 - 56];
 };
 
 _Static_assert(sizeof(_Atomic uint32_t) == 4 && ATOMIC_INT_LOCK_FREE == 2,
                "processes share these: 32 bits without a lock");
-_Static_assert(sizeof(struct msi_side) == 128, "a side has its own lines");
+_Static_assert(sizeof(struct msi_rendezvous_side) == 128, "a side has its own cache lines");
 
-/* What a side keeps for itself; own and other are given, all else starts as zeros. Stays in place. */
+/* Private state of a side. The creator sets own and other; the rest starts as zeros. Must not move. */
 struct msi_rendezvous {
-    struct msi_side *own, *other;
-    enum msi_cma_mode pulling;
-    unsigned turns[MSI_CMA_CLASSES]; /* sends of a class that were not decided yet */
-    uint64_t mark;
-    bool introduced, tried; /* to pull the other side's mark */
+    struct msi_rendezvous_side *own, *other;
+    enum msi_cma_mode mode;
+    unsigned undecided[MSI_CMA_CLASSES]; /* sends of each class before its result was known */
+    uint64_t token;
+    bool published, tried; /* the own token; to read the peer's token */
     struct msi_cma_trials trials;
-    int64_t begun; /* when the first byte of the large receive came that is under way */
+    int64_t begun; /* when the first byte of the current large receive came */
 };
 
-void msi_rendezvous_set(struct msi_rendezvous *rendezvous, enum msi_cma_mode pulling);
+void msi_rendezvous_set(struct msi_rendezvous *rendezvous, enum msi_cma_mode mode);
 
-/* One step toward knowing whether this process can read the other one's memory; until it was tried. */
+/* Publishes the token; once the peer has published its own, checks whether its memory is readable. */
 void msi_rendezvous_try(struct msi_rendezvous *rendezvous);
 
-/* Shall the other side pull this send? */
+/* Should this send use a rendezvous? */
 bool msi_rendezvous_wanted(struct msi_rendezvous *rendezvous, const struct msi_transfer *send);
 
-/* Around a large receive: how fast it is served counts from its first byte, if that comes first in its cell, to its last. */
+/* Measure a large receive from its first byte, if that is the first of its cell, to its last byte. */
 void msi_rendezvous_begin(struct msi_rendezvous *rendezvous, const struct msi_transfer *receive,
                           bool first_in_cell);
-void msi_rendezvous_end(struct msi_rendezvous *rendezvous, const struct msi_transfer *receive, bool pulled);
+void msi_rendezvous_end(struct msi_rendezvous *rendezvous, const struct msi_transfer *receive, bool by_cma);
 
 /* Is this receive measured? */
 static inline bool msi_rendezvous_measures(const struct msi_rendezvous *rendezvous,
                                            const struct msi_transfer *receive) {
-    return rendezvous->pulling == MSI_CMA_MODE_JUDGED && receive->len >= MSI_CMA_FROM;
+    return rendezvous->mode == MSI_CMA_MODE_AUTO && receive->len >= MSI_CMA_FROM;
 }
 
 #endif

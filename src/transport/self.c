@@ -1,7 +1,4 @@
-/*
- * self.c - a link from a rank to itself. A send and a receive that meet are one copy; a send that nobody
- * receives just waits, as it would on any other link.
- */
+/* self.c - a link from a rank to itself. Copies each send into the matching receive. See link.h. */
 #include "base/error.h"
 #include "transport/link.h"
 
@@ -22,12 +19,6 @@ static bool progress(struct msi_link *link) {
     return moved;
 }
 
-static int descriptor(const struct msi_link *link, short *events) {
-    (void)link;
-    *events = 0;
-    return -1;
-}
-
 static void close_self(struct msi_link *link) {
     free(link);
 }
@@ -35,7 +26,6 @@ static void close_self(struct msi_link *link) {
 static const struct msi_link_ops ops = {
     .name = "self",
     .progress = progress,
-    .descriptor = descriptor,
     .close = close_self,
 };
 

@@ -1,6 +1,6 @@
 /*
- * shm.c - a link through memory that both ranks have mapped: a ring of cells each way (ring.h), and large sends that are
- * lent instead (rendezvous.h).
+ * shm.c - a link through shared memory: a ring of cells in each direction (ring.h), and a rendezvous for
+ * large sends, which the receiver reads from the sender's memory (rendezvous.h).
  */
 #include "base/error.h"
 #include "base/fence.h"
@@ -13,18 +13,18 @@
 #include <string.h>
 
 enum {
-    BURST = 4,          /* cells moved in one way before the other way has its turn */
-    PULL_STEP = 1 << 20 /* bytes pulled before the other way has its turn */
+    BURST = 4,         /* cells moved in one direction before the other is served */
+    CMA_STEP = 1 << 20 /* bytes read by CMA before the other direction is served */
 };
 
 struct region {
-    struct msi_side sides[2];
-    struct msi_ring rings[2]; /* by the side that sends */
+    struct msi_rendezvous_side sides[2];
+    struct msi_ring rings[2]; /* by the sending side */
 };
-_Static_assert(sizeof(struct msi_side) == MSI_RING_LINE, "sides have their own lines");
+_Static_assert(sizeof(struct msi_rendezvous_side) == MSI_RING_LINE, "sides have their own lines");
 _Static_assert(sizeof(struct region) ==
                    2 * MSI_RING_LINE + 2 * (MSI_RING_LINE + MSI_RING_CELLS_WIDE * sizeof(struct msi_cell)),
-               "layout of a region");
+               "layout of the shared memory");
 
 struct shm {
     struct msi_link link;
@@ -32,10 +32,10 @@ struct shm {
     void *arg;
     struct msi_ring_out out;
     struct msi_ring_in in;
-    size_t at, len; /* of the cell that is open; len 0: it has not come */
-    bool borrowed;  /* those bytes are in the other side's memory … */
-    uint64_t from;  /* … from there on */
-    uint64_t lent;  /* number of the cell by which the first send is lent; 0: it is not */
+    size_t at, len; /* read position and length of the open cell; len 0: no cell is open */
+    bool in_peer;   /* its bytes are in the peer's memory … */
+    uint64_t from;  /* … at this address */
+    uint64_t offer; /* number of the cell that offers the first send for a rendezvous; 0: none */
     struct msi_rendezvous rendezvous;
 };
 
@@ -43,7 +43,7 @@ static void wake(const struct shm *shm) {
     if (shm->posted) shm->posted(shm->arg);
 }
 
-/* Bytes in the queue, as far as limit, and as far as those that may be lent. */
+/* Queued bytes, up to limit and up to the next send that may use a rendezvous. */
 static size_t queued(const struct msi_list *queue, size_t limit) {
     size_t n = 0;
     for (const struct msi_list *node = queue->next; node != queue; node = node->next) {
@@ -56,11 +56,11 @@ static size_t queued(const struct msi_list *queue, size_t limit) {
     return n;
 }
 
-/* Whether the next cell is free. */
+/* Is the next cell free? */
 static bool has_room(struct shm *shm) {
     if (msi_ring_has_room(&shm->out)) return true;
-    if (msi_ring_look(&shm->out)) return msi_ring_has_room(&shm->out);
-    msi_link_fail(&shm->link, MST_ERR_PROTOCOL, "the other side emptied more cells than were filled");
+    if (msi_ring_update(&shm->out)) return msi_ring_has_room(&shm->out);
+    msi_link_fail(&shm->link, MST_ERR_PROTOCOL, "the peer reports more emptied cells than were filled");
     return false;
 }
 
@@ -81,101 +81,104 @@ static void fill_cell(struct shm *shm) {
     publish(shm, len);
 }
 
-static void lend(struct shm *shm) {
+static void send_offer(struct shm *shm) {
     const struct msi_transfer *first = msi_link_first(&shm->link.sends);
-    struct msi_rendezvous_offer loan = {(uintptr_t)first->data, first->len};
-    memcpy(msi_ring_next(&shm->out)->bytes, &loan, sizeof loan);
-    publish(shm, MSI_CELL_LENT | sizeof loan);
-    shm->lent = shm->out.filled;
+    struct msi_rendezvous_offer offer = {(uintptr_t)first->data, first->len};
+    memcpy(msi_ring_next(&shm->out)->bytes, &offer, sizeof offer);
+    publish(shm, MSI_CELL_RENDEZVOUS | sizeof offer);
+    shm->offer = shm->out.filled;
 }
 
-/* Has what was lent come back? */
-static bool take_back(struct shm *shm) {
-    if (msi_ring_emptied(&shm->out) < shm->lent || msi_list_empty(&shm->link.sends)) return false;
+/* Completes the offered send if the peer has read it. */
+static bool complete_offer(struct shm *shm) {
+    if (msi_ring_emptied(&shm->out) < shm->offer || msi_list_empty(&shm->link.sends)) return false;
     struct msi_transfer *first = msi_link_first(&shm->link.sends);
     msi_link_advance(first, msi_transfer_left(first));
-    shm->lent = 0;
+    shm->offer = 0;
     return true;
 }
 
 static bool fill_cells(struct shm *shm) {
     int n = 0;
-    bool returned = shm->lent && take_back(shm);
-    if (shm->lent) return false;
-    for (; n < BURST && !shm->lent && !msi_list_empty(&shm->link.sends) && has_room(shm); n++) {
+    bool completed = shm->offer && complete_offer(shm);
+    if (shm->offer) return false;
+    for (; n < BURST && !shm->offer && !msi_list_empty(&shm->link.sends) && has_room(shm); n++) {
         if (msi_rendezvous_wanted(&shm->rendezvous, msi_link_first(&shm->link.sends)))
-            lend(shm);
+            send_offer(shm);
         else
             fill_cell(shm);
     }
-    return returned || n > 0;
+    return completed || n > 0;
 }
 
-/* Whether there is a cell to empty. */
+/* Opens the next cell if none is open. Returns false if there is none. */
 static bool open_cell(struct shm *shm) {
     if (shm->len) return true;
     uint32_t len;
     const struct msi_cell *cell = msi_ring_open(&shm->in, &len);
     if (!cell) return false;
-    shm->borrowed = len == (MSI_CELL_LENT | sizeof(struct msi_rendezvous_offer)) && shm->rendezvous.tried;
-    if (shm->borrowed) {
-        struct msi_rendezvous_offer loan;
-        memcpy(&loan, cell->bytes, sizeof loan);
-        shm->from = loan.from;
-        shm->len = loan.bytes;
+    shm->in_peer =
+        len == (MSI_CELL_RENDEZVOUS | sizeof(struct msi_rendezvous_offer)) && shm->rendezvous.tried;
+    if (shm->in_peer) {
+        struct msi_rendezvous_offer offer;
+        memcpy(&offer, cell->bytes, sizeof offer);
+        shm->from = offer.from;
+        shm->len = offer.bytes;
     } else if (len <= MSI_CELL_BYTES) {
         shm->len = len;
     }
     shm->at = 0;
     if (shm->len) return true;
-    msi_link_fail(&shm->link, MST_ERR_PROTOCOL, "a cell of %u bytes, where %d is the limit", len,
+    msi_link_fail(&shm->link, MST_ERR_PROTOCOL, "the peer sent a cell of %u bytes; the limit is %d", len,
                   MSI_CELL_BYTES);
     return false;
 }
 
-/* The bytes of the open cell that are still to be taken. */
+/* The unread bytes of the open cell. */
 static const char *bytes_left(const struct shm *shm) {
     return msi_cell_bytes(&shm->in.ring->cells[shm->in.next], shm->len) + shm->at;
 }
 
 static void close_cell(struct shm *shm) {
     shm->len = 0;
-    if (msi_ring_close(&shm->in, shm->borrowed)) wake(shm);
+    if (msi_ring_close(&shm->in, shm->in_peer)) wake(shm);
 }
 
-static bool is_closed_there(const struct shm *shm) {
+static bool peer_closed(const struct shm *shm) {
     /* Acquires what close_shm released: the last cells that were filled. */
     return atomic_load_explicit(&shm->rendezvous.other->closed, memory_order_seq_cst);
 }
 
 static void fail_closed(struct shm *shm) {
-    msi_link_fail(&shm->link, MST_ERR_PEER_LOST, "the other side closed the link");
+    msi_link_fail(&shm->link, MST_ERR_PEER_LOST, "the peer closed the link");
 }
 
-/* Pulls bytes that were lent; false if that cannot be, or they were taken back meanwhile. */
-static bool pull(struct shm *shm, char *to, size_t n) {
+/*
+ * Reads bytes from the peer's memory. Fails the link if that is impossible or the peer has closed meanwhile.
+ */
+static bool read_from_peer(struct shm *shm, char *to, size_t n) {
     if (!msi_cma_read(shm->rendezvous.other->pid, shm->from + shm->at, to, n)) {
-        msi_link_fail(&shm->link, MST_ERR_PEER_LOST, "what the other side lent cannot be read: %s",
+        msi_link_fail(&shm->link, MST_ERR_PEER_LOST, "cannot read the memory of the peer process: %s",
                       strerror(errno));
         return false;
     }
-    msi_fence_reads(); /* first the bytes, then this: a side that closes has its buffer again */
-    if (!is_closed_there(shm)) return true;
+    msi_fence_reads(); /* read the bytes before the flag: after closing, the peer may reuse its buffer */
+    if (!peer_closed(shm)) return true;
     fail_closed(shm);
     return false;
 }
 
-/* Moves bytes of the open cell, or of what it lends, into the first receive; false if they cannot be read. */
+/* Moves bytes of the open cell, or of the peer's buffer, into the first receive. Returns false on failure. */
 static bool take_bytes(struct shm *shm, size_t most) {
     struct msi_transfer *to = msi_link_first(&shm->link.receives);
     size_t n = msi_transfer_left(to) < most ? msi_transfer_left(to) : most;
     bool measured = msi_rendezvous_measures(&shm->rendezvous, to);
     if (measured && to->done == 0) msi_rendezvous_begin(&shm->rendezvous, to, shm->at == 0);
-    if (!shm->borrowed)
+    if (!shm->in_peer)
         memcpy(to->data + to->done, bytes_left(shm), n);
-    else if (!pull(shm, to->data + to->done, n))
+    else if (!read_from_peer(shm, to->data + to->done, n))
         return false;
-    if (measured && msi_transfer_left(to) == n) msi_rendezvous_end(&shm->rendezvous, to, shm->borrowed);
+    if (measured && msi_transfer_left(to) == n) msi_rendezvous_end(&shm->rendezvous, to, shm->in_peer);
     shm->at += n;
     msi_link_advance(to, n);
     return true;
@@ -184,11 +187,11 @@ static bool take_bytes(struct shm *shm, size_t most) {
 static bool take_cells(struct shm *shm) {
     bool moved = false;
     for (int i = 0; i < BURST && !msi_list_empty(&shm->link.receives) && open_cell(shm); i++) {
-        size_t pulled = 0;
-        while (shm->at < shm->len && !msi_list_empty(&shm->link.receives) && pulled < PULL_STEP) {
+        size_t by_cma = 0;
+        while (shm->at < shm->len && !msi_list_empty(&shm->link.receives) && by_cma < CMA_STEP) {
             size_t before = shm->at, left = shm->len - shm->at;
-            if (!take_bytes(shm, shm->borrowed && left > PULL_STEP ? PULL_STEP : left)) return moved;
-            if (shm->borrowed) pulled += shm->at - before;
+            if (!take_bytes(shm, shm->in_peer && left > CMA_STEP ? CMA_STEP : left)) return moved;
+            if (shm->in_peer) by_cma += shm->at - before;
         }
         if (shm->at == shm->len) close_cell(shm);
         moved = true;
@@ -196,9 +199,9 @@ static bool take_cells(struct shm *shm) {
     return moved;
 }
 
-/* After nothing moved: has the other side closed, and is all received that it sent before? */
-static void look_for_end(struct shm *shm) {
-    if (!is_closed_there(shm)) return;
+/* After no progress: fails the link if the peer has closed and everything that it sent is received. */
+static void check_closed(struct shm *shm) {
+    if (!peer_closed(shm)) return;
     if (open_cell(shm) && (msi_list_empty(&shm->link.sends) || !msi_list_empty(&shm->link.receives))) return;
     fail_closed(shm);
 }
@@ -209,30 +212,24 @@ static bool progress(struct msi_link *link) {
     if (!shm->rendezvous.tried) msi_rendezvous_try(&shm->rendezvous);
     bool moved = fill_cells(shm);
     if (take_cells(shm)) moved = true;
-    if (!moved) look_for_end(shm);
+    if (!moved) check_closed(shm);
     return moved;
-}
-
-static int descriptor(const struct msi_link *link, short *events) {
-    (void)link;
-    *events = 0;
-    return -1;
 }
 
 static void close_shm(struct msi_link *link) {
     struct shm *shm = msi_container(link, struct shm, link);
-    /* Released to is_closed_there. */
+    /* Released to peer_closed. */
     atomic_store_explicit(&shm->rendezvous.own->closed, 1, memory_order_seq_cst);
     wake(shm);
     free(shm);
 }
 
-/* Of what is lent nobody knows how much was pulled. */
-static bool withdraw(struct msi_link *link, struct msi_transfer *transfer) {
+/* The peer may already have read part of an offered send. */
+static bool cancel(struct msi_link *link, struct msi_transfer *transfer) {
     const struct shm *shm = msi_container(link, struct shm, link);
-    bool lent = shm->lent && link->sends.next == &transfer->node;
+    bool offered = shm->offer && link->sends.next == &transfer->node;
     msi_list_remove(&transfer->node);
-    return transfer->done == 0 && !lent;
+    return transfer->done == 0 && !offered;
 }
 
 static bool send_whole(struct msi_link *link, const void *head, size_t head_len, const void *body,
@@ -248,14 +245,14 @@ static bool send_whole(struct msi_link *link, const void *head, size_t head_len,
     return true;
 }
 
-static const char *look(struct msi_link *link, size_t *n) {
+static const char *peek(struct msi_link *link, size_t *n) {
     struct shm *shm = msi_container(link, struct shm, link);
-    if (link->status != MST_OK || !open_cell(shm) || shm->borrowed) return NULL;
+    if (link->status != MST_OK || !open_cell(shm) || shm->in_peer) return NULL;
     *n = shm->len - shm->at;
     return bytes_left(shm);
 }
 
-static void drop(struct msi_link *link, size_t n) {
+static void consume(struct msi_link *link, size_t n) {
     struct shm *shm = msi_container(link, struct shm, link);
     shm->at += n;
     if (shm->at == shm->len) close_cell(shm);
@@ -264,17 +261,16 @@ static void drop(struct msi_link *link, size_t n) {
 static const struct msi_link_ops ops = {
     .name = "shm",
     .progress = progress,
-    .descriptor = descriptor,
     .close = close_shm,
-    .withdraw = withdraw,
+    .cancel = cancel,
     .send_whole = send_whole,
-    .look = look,
-    .drop = drop,
-    .look_most = MSI_CELL_BYTES,
+    .peek = peek,
+    .consume = consume,
+    .peek_most = MSI_CELL_BYTES,
 };
 
-void msi_link_shm_cma(struct msi_link *link, enum msi_cma_mode pulling) {
-    msi_rendezvous_set(&msi_container(link, struct shm, link)->rendezvous, pulling);
+void msi_link_shm_cma(struct msi_link *link, enum msi_cma_mode mode) {
+    msi_rendezvous_set(&msi_container(link, struct shm, link)->rendezvous, mode);
 }
 
 void msi_link_shm_widen(struct msi_link *link) {
@@ -289,8 +285,8 @@ mst_status msi_link_open_shm(void *memory, int side, void (*posted)(void *arg), 
                              struct msi_link **link) {
     if ((uintptr_t)memory % MSI_RING_LINE || side < 0 || side > 1)
         return msi_fail(MST_ERR_INVALID, NULL,
-                        "a link's memory at %p for side %d: not a multiple of %d, or no side", memory, side,
-                        MSI_RING_LINE);
+                        "shm link: memory %p must be aligned to %d bytes and side %d must be 0 or 1", memory,
+                        MSI_RING_LINE, side);
     struct shm *shm = calloc(1, sizeof *shm);
     if (!shm) return msi_fail_memory();
     struct region *region = memory;

@@ -1,4 +1,4 @@
-/* shm_region.c - the memory that all ranks of a group on one host share. See shm_region.h. */
+/* shm_region.c - see shm_region.h. */
 #include "transport/shm_region.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Boards that this process has made and that others may still look for. */
+/* The unsealed regions that this process has made. */
 static struct msi_list made_here = {&made_here, &made_here};
 static pthread_mutex_t made_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -22,9 +22,9 @@ static size_t region_bytes(int size) {
     return sizeof(struct msi_shm_region_header) + (size_t)size * sizeof(struct msi_area);
 }
 
-_Static_assert(MSI_SHM_REGION_PROCESSORS <= CPU_SETSIZE, "as many as a mask has");
-/* Relaxed: who asks has seen all ranks arrive. */
-static void tell_processors(struct msi_shm_region_header *head) {
+_Static_assert(MSI_SHM_REGION_PROCESSORS <= CPU_SETSIZE, "a cpu_set_t holds as many");
+/* Relaxed: readers have seen all ranks arrive. */
+static void publish_processors(struct msi_shm_region_header *head) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set)) return;
     for (int cpu = 0; cpu < MSI_SHM_REGION_PROCESSORS; cpu++)
@@ -33,8 +33,8 @@ static void tell_processors(struct msi_shm_region_header *head) {
                                      memory_order_relaxed);
 }
 
-static mst_status view(int rank, int size, const struct msi_segment *segment,
-                       struct msi_shm_region **region) {
+static mst_status new_region(int rank, int size, const struct msi_segment *segment,
+                             struct msi_shm_region **region) {
     struct msi_shm_region *made = calloc(1, sizeof *made);
     int *wake_fds = calloc((size_t)size, sizeof *wake_fds);
     if (!made || !wake_fds) {
@@ -53,7 +53,7 @@ static mst_status view(int rank, int size, const struct msi_segment *segment,
                                     .wake_fd = {-1, -1},
                                     .wake_fds = wake_fds};
     msi_list_init(&made->made);
-    tell_processors(made->head);
+    publish_processors(made->head);
     *region = made;
     return MST_OK;
 }
@@ -71,11 +71,11 @@ mst_status msi_shm_region_make(int rank, int size, struct msi_shm_region **regio
                                char offer[MSI_SHM_REGION_OFFER_MAX]) {
     struct msi_segment segment;
     if (size > MSI_SHM_REGION_RANKS)
-        return msi_fail(MST_ERR_LIMIT, NULL, "%d ranks of one host in a group, at most %d are supported",
-                        size, MSI_SHM_REGION_RANKS);
+        return msi_fail(MST_ERR_LIMIT, NULL, "%d ranks of a group on one host; the maximum is %d", size,
+                        MSI_SHM_REGION_RANKS);
     mst_status st = msi_segment_make("muster-region", region_bytes(size), &segment);
     if (st != MST_OK) return st;
-    st = view(rank, size, &segment, region);
+    st = new_region(rank, size, &segment, region);
     if (st != MST_OK) {
         msi_segment_close(&segment);
         return st;
@@ -93,8 +93,8 @@ mst_status msi_shm_region_make(int rank, int size, struct msi_shm_region **regio
 }
 
 /*
- * Ranks that are threads of one process share the maker's mapping, so that race detectors can see what they do. What is mapped
- * here is known here: an address from the store is only looked up.
+ * Ranks that are threads of one process share the maker's mapping, so that race detectors see their accesses.
+ * The pid and descriptor from the store only select an entry of the list.
  */
 static bool join_mapping(int pid, int fd, int size, struct msi_segment *segment) {
     bool found = false;
@@ -105,7 +105,7 @@ static bool join_mapping(int pid, int fd, int size, struct msi_segment *segment)
         found = region->segment.fd == fd && region->size == size;
         if (!found) continue;
         *segment = (struct msi_segment){-1, region->segment.base, region->segment.size};
-        /* The maker is in the list, so it has not closed it; who leaves last unmaps. */
+        /* The maker is in the list, so the mapping is open. The last user unmaps it. */
         atomic_fetch_add_explicit(&region->head->users, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&made_lock);
@@ -116,16 +116,17 @@ mst_status msi_shm_region_attach(const char *offer, int rank, int size, struct m
     int pid, fd;
     struct msi_segment segment;
     if (sscanf(offer, "%d %d", &pid, &fd) != 2)
-        return msi_fail(MST_ERR_PROTOCOL, NULL, "'%.60s' is no offer of shared memory", offer);
+        return msi_fail(MST_ERR_PROTOCOL, NULL, "'%.60s' does not describe a shared-memory region", offer);
     bool joined = join_mapping(pid, fd, size, &segment);
     mst_status st = joined ? MST_OK : msi_segment_attach(pid, fd, region_bytes(size), &segment);
     if (st != MST_OK) return st;
     const struct msi_shm_region_header *head = segment.base;
     if (head->magic != magic || head->size != (uint32_t)size) {
         if (!joined) msi_segment_close(&segment);
-        return msi_fail(MST_ERR_PROTOCOL, NULL, "the segment of pid %d is no region of %d ranks", pid, size);
+        return msi_fail(MST_ERR_PROTOCOL, NULL, "the segment of pid %d is not a region of %d ranks", pid,
+                        size);
     }
-    st = view(rank, size, &segment, region);
+    st = new_region(rank, size, &segment, region);
     if (st == MST_OK)
         (*region)->shares_mapping = joined;
     else if (!joined)
@@ -148,7 +149,7 @@ void msi_shm_region_close(struct msi_shm_region *region) {
     for (int i = 0; i < 2; i++)
         if (region->wake_fd[i] >= 0) close(region->wake_fd[i]);
     msi_shm_region_seal(region);
-    /* acq_rel: whoever unmaps does so after the others' last access. */
+    /* acq_rel: the last user unmaps after the last access of the others. */
     if (!region->shares_mapping ||
         atomic_fetch_sub_explicit(&region->head->users, 1, memory_order_acq_rel) == 1)
         msi_segment_close(&region->segment);
@@ -172,7 +173,7 @@ bool msi_shm_region_may_announce(struct msi_shm_region *region, uint64_t seq) {
 
 int msi_shm_region_verify(struct msi_shm_region *region, uint64_t seq, uint64_t *differing) {
     uint64_t q = region->verified + 1;
-    if (q + MSI_SLOTS <= seq) q = seq - MSI_SLOTS + 1; /* earlier ones are overwritten */
+    if (q + MSI_SLOTS <= seq) q = seq - MSI_SLOTS + 1; /* earlier slots are overwritten */
     for (; q < seq; q++) {
         uint64_t expected = q << 32 | region->signatures[q % MSI_SLOTS];
         for (int rank = 0; rank < region->size; rank++) {
@@ -187,38 +188,39 @@ int msi_shm_region_verify(struct msi_shm_region *region, uint64_t seq, uint64_t 
     return -1;
 }
 
-/* A pipe whose writing end others open through /proc, as they do with segments. */
+/* Makes a pipe whose writing end other ranks open through /proc. */
 static mst_status make_wake_fd(struct msi_shm_region *region) {
     if (pipe2(region->wake_fd, O_CLOEXEC | O_NONBLOCK)) {
         region->wake_fd[0] = region->wake_fd[1] = -1;
-        return msi_fail_errno(errno, "cannot make a pipe");
+        return msi_fail_errno(errno, "cannot create a pipe");
     }
-    uint64_t where = (uint64_t)(uint32_t)getpid() << 32 | (uint32_t)(region->wake_fd[1] + 1);
-    atomic_store_explicit(&msi_shm_region_own(region)->wake_fd, where,
+    uint64_t published = (uint64_t)(uint32_t)getpid() << 32 | (uint32_t)(region->wake_fd[1] + 1);
+    atomic_store_explicit(&msi_shm_region_own(region)->wake_fd, published,
                           memory_order_release); /* read by open_wake_fd */
     return MST_OK;
 }
 
 static int open_wake_fd(const struct msi_shm_region *region, int rank) {
-    uint64_t where =
+    uint64_t published =
         atomic_load_explicit(&region->areas[rank].wake_fd, memory_order_acquire); /* set by make_wake_fd */
     char path[64];
-    if (where == 0) return -1;
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)(where >> 32), (int)(uint32_t)where - 1);
-    return open(path, O_RDWR | O_NONBLOCK |
-                          O_CLOEXEC); /* a reader too: writing to one that is gone raises no signal */
+    if (published == 0) return -1;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)(published >> 32), (int)(uint32_t)published - 1);
+    return open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC); /* as a reader too, to avoid SIGPIPE */
 }
 
-void msi_shm_region_ring(const struct msi_shm_region *region, int rank) {
+void msi_shm_region_signal(const struct msi_shm_region *region, int rank) {
     char byte = 0;
     if (region->wake_fds[rank] < 0) region->wake_fds[rank] = open_wake_fd(region, rank);
-    if (region->wake_fds[rank] < 0) return; /* it is gone, and wakes by itself otherwise */
+    if (region->wake_fds[rank] < 0) return; /* the rank has exited, or it wakes without a signal */
     ssize_t n = write(region->wake_fds[rank], &byte, 1);
     (void)n;
 }
 
-/* What a rank awaits is read behind its bit: if that is of a later sleep, it has looked since and seen what this rank did. */
-static bool concerns(const struct msi_shm_region *region, int rank) {
+/*
+ * Read after the sleep bit. A value of a later sleep is harmless: the rank has checked the region since then.
+ */
+static bool is_awaited(const struct msi_shm_region *region, int rank) {
     uint64_t awaits = atomic_load_explicit(&region->areas[rank].awaits, memory_order_relaxed);
     return awaits == 0 || awaits == (uint64_t)region->rank + 1;
 }
@@ -229,7 +231,7 @@ void msi_shm_region_wake(const struct msi_shm_region *region, bool announcement)
         for (; bits; bits &= bits - 1) {
             int rank = i * 64 + __builtin_ctzll(bits);
             if (rank >= region->size || rank == region->rank) continue;
-            if (!announcement || concerns(region, rank)) msi_shm_region_ring(region, rank);
+            if (!announcement || is_awaited(region, rank)) msi_shm_region_signal(region, rank);
         }
     }
 }
@@ -240,8 +242,8 @@ mst_status msi_shm_region_asleep(struct msi_shm_region *region, int awaits, int 
     atomic_store_explicit(&msi_shm_region_own(region)->awaits, (uint64_t)(awaits + 1), memory_order_relaxed);
     atomic_fetch_or_explicit(&region->head->asleep[region->rank / 64], (uint64_t)1 << region->rank % 64,
                              memory_order_seq_cst);
-    atomic_thread_fence(
-        memory_order_seq_cst); /* rule 3: the caller looks after this; pairs with msi_shm_region_post */
+    /* Rule 3: the caller checks after this. Pairs with msi_shm_region_post. */
+    atomic_thread_fence(memory_order_seq_cst);
     *descriptor = region->wake_fd[0];
     return MST_OK;
 }

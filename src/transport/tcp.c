@@ -1,10 +1,10 @@
 /*
- * tcp.c - a link over a connected socket. Bytes go between the socket and the posted buffers with nothing in
- * between, for several transfers with one system call. Whoever asks for little gets the next few bytes read along: the body
- * with its head, the next message with this one. Those are copied once they are asked for.
+ * tcp.c - a link over a connected socket. Bytes move directly between the socket and the posted buffers; one
+ * system call serves several transfers. A small receive also reads ahead: the body with its head, the next
+ * message with this one. Bytes read ahead are copied when they are received.
  *
- * A progress that has nothing to receive would not notice that the peer hung up, so it asks the system now
- * and then.
+ * Without a posted receive, progress polls the socket from time to time to detect that the peer has closed
+ * it.
  */
 #include "base/error.h"
 #include "os/socket.h"
@@ -18,22 +18,20 @@
 #include <unistd.h>
 
 enum {
-    PARTS = 16,         /* transfers in one system call */
-    ROUNDS = 4,         /* system calls for one way before the other way has its turn */
-    LOOK_INTERVAL = 64, /* one in so many calls with nothing to receive looks whether the peer hung up */
-
-    /* Bytes that are read before they are asked for, a small message and what follows it, … */
-    AHEAD = 8 << 10,
-    AHEAD_BELOW = 64 << 10, /* … where less than this is asked for */
+    PARTS = 16,             /* transfers in one system call */
+    ROUNDS = 4,             /* system calls for one direction before the other is served */
+    POLL_INTERVAL = 64,     /* calls of progress without a receive between two polls for a hang-up */
+    AHEAD = 8 << 10,        /* bytes to read ahead … */
+    AHEAD_BELOW = 64 << 10, /* … if the posted receives have less than this */
 };
 
 struct tcp {
     struct msi_link link;
     int fd;
-    unsigned idle;              /* calls since the last look */
-    bool unread;                /* the peer hung up and left bytes that are not received yet */
-    size_t ahead_at, ahead_end; /* what is there of … */
-    char ahead[AHEAD];          /* … bytes that came together with those that were asked for */
+    unsigned idle;              /* calls since the last poll */
+    bool unread;                /* the peer has hung up, and some of its bytes are not received yet */
+    size_t ahead_at, ahead_end; /* valid range of ahead */
+    char ahead[AHEAD];          /* bytes read ahead */
     char peer[MSI_ADDRESS_TEXT_MAX];
 };
 
@@ -44,14 +42,15 @@ static bool is_transient(int error) {
 static void fail(struct tcp *tcp, int error) {
     bool ours = error == EFAULT || error == EBADF || error == EINVAL || error == ENOMEM || error == ENOTSOCK;
     if (error == 0 || error == EPIPE)
-        msi_link_fail(&tcp->link, MST_ERR_PEER_LOST, "the connection to %s was closed", tcp->peer);
+        msi_link_fail(&tcp->link, MST_ERR_PEER_LOST, "the connection to %s was closed by the peer",
+                      tcp->peer);
     else
-        msi_link_fail(&tcp->link, ours ? MST_ERR_SYSTEM : MST_ERR_PEER_LOST, "the connection to %s broke: %s",
-                      tcp->peer, strerror(error));
+        msi_link_fail(&tcp->link, ours ? MST_ERR_SYSTEM : MST_ERR_PEER_LOST,
+                      "the connection to %s failed: %s", tcp->peer, strerror(error));
 }
 
-/* Lays out the first transfers of a queue; returns how many, and their bytes in *total. */
-static size_t lay_out(const struct msi_list *queue, struct iovec parts[PARTS], size_t *total) {
+/* Fills parts with the first transfers of a queue; returns their number, and their bytes in *total. */
+static size_t fill_parts(const struct msi_list *queue, struct iovec parts[PARTS], size_t *total) {
     size_t n = 0;
     *total = 0;
     for (const struct msi_list *node = queue->next; node != queue && n < PARTS; node = node->next) {
@@ -71,18 +70,17 @@ static void advance(const struct msi_list *queue, size_t n) {
     }
 }
 
-/* What a call that failed means: 0 to try again later, an errno, or -1 if the stream has ended. */
+/* Returns 0 to retry later, an errno, or -1 at the end of the stream. */
 static int error_of(ssize_t got) {
     return got == 0 ? -1 : is_transient(errno) ? 0 : errno;
 }
 
-/* Sends what can be sent now. */
 static bool send_some(struct tcp *tcp, int *error) {
     struct msi_list *queue = &tcp->link.sends;
     bool moved = false;
     for (int i = 0; i < ROUNDS && !msi_list_empty(queue); i++) {
         struct iovec parts[PARTS];
-        size_t total, n = lay_out(queue, parts, &total);
+        size_t total, n = fill_parts(queue, parts, &total);
         ssize_t got = msi_send_vector(tcp->fd, parts, n);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) {
@@ -91,12 +89,12 @@ static bool send_some(struct tcp *tcp, int *error) {
         }
         moved = true;
         advance(queue, (size_t)got);
-        if ((size_t)got < total) break; /* the socket has no more room */
+        if ((size_t)got < total) break; /* the send buffer is full */
     }
     return moved;
 }
 
-/* Hands out what was read ahead. */
+/* Copies bytes that were read ahead into the posted receives. */
 static bool take_ahead(struct tcp *tcp) {
     bool moved = false;
     while (tcp->ahead_at < tcp->ahead_end && !msi_list_empty(&tcp->link.receives)) {
@@ -111,14 +109,14 @@ static bool take_ahead(struct tcp *tcp) {
     return moved;
 }
 
-/* One call: into what is posted, and where that is little, on into the memory for what comes next. Ahead must be empty. */
-static ssize_t read_once(struct tcp *tcp, size_t *asked) {
+/* One system call: reads into the posted receives, and ahead if they are small. Ahead must be empty. */
+static ssize_t read_once(struct tcp *tcp, size_t *wanted) {
     struct iovec parts[PARTS + 1];
-    size_t total, n = lay_out(&tcp->link.receives, parts, &total);
-    *asked = total;
+    size_t total, n = fill_parts(&tcp->link.receives, parts, &total);
+    *wanted = total;
     if (total < AHEAD_BELOW) {
         parts[n++] = (struct iovec){tcp->ahead, sizeof tcp->ahead};
-        *asked += sizeof tcp->ahead;
+        *wanted += sizeof tcp->ahead;
     }
     ssize_t got = msi_recv_vector(tcp->fd, parts, n);
     if (got <= 0) return got;
@@ -129,12 +127,11 @@ static ssize_t read_once(struct tcp *tcp, size_t *asked) {
     return got;
 }
 
-/* Receives what there is. */
 static bool receive_some(struct tcp *tcp, int *error) {
     bool moved = take_ahead(tcp);
     for (int i = 0; i < ROUNDS && !msi_list_empty(&tcp->link.receives); i++) {
-        size_t asked;
-        ssize_t got = read_once(tcp, &asked);
+        size_t wanted;
+        ssize_t got = read_once(tcp, &wanted);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) {
             *error = error_of(got);
@@ -142,16 +139,16 @@ static bool receive_some(struct tcp *tcp, int *error) {
         }
         moved = true;
         take_ahead(tcp);
-        if ((size_t)got < asked) break; /* the socket has no more */
+        if ((size_t)got < wanted) break; /* the receive buffer is empty */
     }
     return moved;
 }
 
-/* With nothing to receive: has the peer hung up, and is all received that it sent before? */
-static void look_for_end(struct tcp *tcp) {
+/* Without a receive: fails the link if the peer has hung up and all its bytes are received. */
+static void check_hang_up(struct tcp *tcp) {
     struct pollfd ask = {.fd = tcp->fd, .events = POLLRDHUP};
     char byte;
-    if (++tcp->idle < LOOK_INTERVAL) return;
+    if (++tcp->idle < POLL_INTERVAL) return;
     tcp->idle = 0;
     if (poll(&ask, 1, 0) <= 0) return;
     ssize_t n = msi_recv_peek(tcp->fd, &byte, 1);
@@ -171,13 +168,13 @@ static bool progress(struct msi_link *link) {
         tcp->unread = false;
         moved = true;
     }
-    /* What the peer sent before it hung up comes first, so a failed send waits until that has come. */
+    /* Received bytes come before the failure, so a failed send counts only when nothing moves. */
     if (receive_error)
         fail(tcp, receive_error > 0 ? receive_error : 0);
     else if (send_error && !moved)
         fail(tcp, send_error > 0 ? send_error : 0);
     else if (idle)
-        look_for_end(tcp);
+        check_hang_up(tcp);
     return moved;
 }
 
@@ -193,8 +190,8 @@ static int descriptor(const struct msi_link *link, short *events) {
     return tcp->fd;
 }
 
-/* Errors are progress's to find. */
-static const char *look(struct msi_link *link, size_t *n) {
+/* Ignores errors; progress reports them. */
+static const char *peek(struct msi_link *link, size_t *n) {
     struct tcp *tcp = msi_container(link, struct tcp, link);
     if (link->status != MST_OK) return NULL;
     if (tcp->ahead_at == tcp->ahead_end) {
@@ -206,7 +203,7 @@ static const char *look(struct msi_link *link, size_t *n) {
     return *n ? tcp->ahead + tcp->ahead_at : NULL;
 }
 
-static void drop(struct msi_link *link, size_t n) {
+static void consume(struct msi_link *link, size_t n) {
     struct tcp *tcp = msi_container(link, struct tcp, link);
     tcp->ahead_at += n;
     tcp->unread = false;
@@ -214,7 +211,7 @@ static void drop(struct msi_link *link, size_t n) {
 
 static void close_tcp(struct msi_link *link) {
     struct tcp *tcp = msi_container(link, struct tcp, link);
-    shutdown(tcp->fd, SHUT_RDWR); /* a forked child that has the socket too shall not keep the peer waiting */
+    shutdown(tcp->fd, SHUT_RDWR); /* closes the connection even if a forked child still has the socket */
     close(tcp->fd);
     free(tcp);
 }
@@ -224,9 +221,9 @@ static const struct msi_link_ops ops = {
     .progress = progress,
     .descriptor = descriptor,
     .close = close_tcp,
-    .look = look,
-    .drop = drop,
-    .look_most = AHEAD,
+    .peek = peek,
+    .consume = consume,
+    .peek_most = AHEAD,
 };
 
 mst_status msi_link_open_tcp(int fd, struct msi_link **link) {

@@ -1,6 +1,6 @@
 /*
- * link_kit.h - runs a case over every kind of link, plain and misbehaving, and checks streams of bytes
- * between two ends. A new transport gets all its tests by an entry in link_bases.
+ * link_kit.h - runs a case over every kind of link, with and without faults, and checks the byte streams. A
+ * new transport gets all tests with an entry in link_bases.
  */
 #ifndef TESTS_LINK_KIT_H
 #define TESTS_LINK_KIT_H
@@ -17,7 +17,7 @@
 
 enum { LIMIT_MS = 50000, PLAIN_AND_FAULTS = 6 };
 
-/* How much less is done where the sanitizers take their time. */
+/* Divides the amount of work in sanitizer builds. */
 #if defined(__SANITIZE_THREAD__)
 enum { SLOWER = 10 };
 #elif defined(__SANITIZE_ADDRESS__)
@@ -26,7 +26,7 @@ enum { SLOWER = 4 };
 enum { SLOWER = 1 };
 #endif
 
-/* The two ends of a link; for a link to oneself both are the same. */
+/* The two ends of a link; both are the same for a link to itself. */
 struct ends {
     struct msi_link *end[2];
     void *memory; /* shm */
@@ -59,7 +59,7 @@ static inline size_t roll_size(struct dice *dice, size_t largest) {
     }
 }
 
-/* The byte at a place of a stream. */
+/* The byte at an offset of a stream. */
 static inline char byte_at(uint64_t stream, uint64_t at) {
     uint64_t x = (at + (stream << 40)) * 0x9e3779b97f4a7c15u;
     return (char)(x >> 56);
@@ -96,14 +96,14 @@ static inline bool open_shm(struct ends *ends) {
     return true;
 }
 
-/* The same, with large messages pulled out of the sender's memory wherever that is allowed. */
-static inline bool open_pulled(struct ends *ends) {
+/* The same, with large messages read from the sender's memory, if the system allows it. */
+static inline bool open_cma(struct ends *ends) {
     open_shm(ends);
     for (int i = 0; i < 2; i++) msi_link_shm_cma(ends->end[i], MSI_CMA_MODE_ALWAYS);
     return true;
 }
 
-/* As where ranks take turns on a processor. */
+/* As on oversubscribed processors. */
 static inline bool open_wide(struct ends *ends) {
     open_shm(ends);
     for (int i = 0; i < 2; i++) {
@@ -113,18 +113,18 @@ static inline bool open_wide(struct ends *ends) {
     return true;
 }
 
-/* Two connected sockets; false where the machine has no such address. */
+/* Two connected sockets; false if the machine has no such address. */
 static inline bool connect_sockets(const char *host, int fds[2]) {
     struct msi_address address = {.port = 0};
     struct msi_wait wait = {msi_deadline(LIMIT_MS), NULL};
-    int door;
+    int listening;
     snprintf(address.host, sizeof address.host, "%s", host);
-    if (msi_listen(&address, &door, &address.port) != MST_OK) return false;
+    if (msi_listen(&address, &listening, &address.port) != MST_OK) return false;
     assert_ok(msi_connect(&address, false, &wait, &fds[0]));
-    fds[1] = accept4(door, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    fds[1] = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     assert_true(fds[1] >= 0);
     msi_socket_tune(fds[1]);
-    close(door);
+    close(listening);
     return true;
 }
 
@@ -144,7 +144,7 @@ static inline bool open_tcp6(struct ends *ends) {
     return open_tcp(ends, "::1");
 }
 
-/* Three links as one, of so many bytes in turn. */
+/* A multi-socket link over three sockets with this unit. */
 static inline bool open_multi_socket(struct ends *ends, size_t unit, const struct msi_faults *faults) {
     struct msi_link *links[2][3];
     for (int i = 0; i < 3; i++) {
@@ -188,7 +188,7 @@ static const struct link_base link_bases[] = {
     {"shm", open_shm, true},
     {"tcp over IPv4", open_tcp4, true},
     {"tcp over IPv6", open_tcp6, true},
-    {"shm, pulled", open_pulled, true},
+    {"shm, CMA", open_cma, true},
     {"shm, wide", open_wide, true},
     {"multi_socket", open_several, true},
     {"multi_socket of short units", open_multi_socket_fine, true},
@@ -253,7 +253,7 @@ static inline void over_all(void (*body)(struct ends *ends, const struct link_ba
     }
 }
 
-/* Moves both ends until the transfer is done; the second end may be NULL. */
+/* Advances both ends until the transfer is done. The second end may be NULL. */
 static inline void run_until_done(struct msi_link *a, struct msi_link *b,
                                   const struct msi_transfer *transfer) {
     int64_t limit = msi_deadline(LIMIT_MS);
@@ -265,7 +265,7 @@ static inline void run_until_done(struct msi_link *a, struct msi_link *b,
     }
 }
 
-/* Likewise until the first has failed. */
+/* Advances both ends until the first has failed. */
 static inline void run_until_failed(struct msi_link *link, struct msi_link *other) {
     int64_t limit = msi_deadline(LIMIT_MS);
     while (link->status == MST_OK) {

@@ -1,4 +1,4 @@
-/* test_link.c - what every link promises while both sides are well: bytes, in order, where they belong. */
+/* test_link.c - every link without failures: all bytes arrive, in order, in the right buffers. */
 #include "link_kit.h"
 
 #include "transport/cma.h"
@@ -14,12 +14,12 @@
 
 enum { QUEUE = 40 };
 
-/* Transfers of one way at one end, in the order they were posted. Each has a buffer of just its size. */
+/* Transfers of one direction at one end, in posting order. Each has a buffer of exactly its size. */
 struct posts {
     struct msi_link *link;
     struct msi_transfer slots[QUEUE];
     unsigned first, count;
-    uint64_t stream, at, end; /* places in the stream: the next to be posted, its last */
+    uint64_t stream, at, end; /* offsets in the stream: the next byte to post, the end */
     uint64_t settled;         /* bytes of transfers that are done and checked */
     bool receives;
 };
@@ -37,7 +37,7 @@ static void post_next(struct posts *p, size_t n) {
     p->at += n;
 }
 
-/* Takes transfers off that are done; those behind one that is not done are not done either. */
+/* Removes completed transfers. A transfer completes only after all earlier ones. */
 static void settle(struct posts *p) {
     while (p->count && msi_transfer_done(&p->slots[p->first])) {
         struct msi_transfer *t = &p->slots[p->first];
@@ -60,8 +60,8 @@ static bool all_settled(const struct posts *p, int n) {
 }
 
 /*
- * Streams of total bytes each way, cut anew for the senders and the receivers, posted and moved in random
- * order. Every way has two posts: who sends and who receives.
+ * Streams of total bytes in each direction, cut differently by sender and receiver, posted and moved in
+ * random order. Each direction has two queues: sends and receives.
  */
 static void run_streams(struct ends *ends, int ways, uint64_t total, size_t largest, uint64_t seed) {
     struct posts posts[4] = {{.link = NULL}};
@@ -100,7 +100,7 @@ static void bytes_arrive_in_order_however_they_are_cut(void **state) {
     over_all(streams, true);
 }
 
-/* Transfers much longer than anything that a link holds by itself. */
+/* Transfers much longer than the buffers of a link. */
 static void long_transfers(void **state) {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(link_bases); i++) {
@@ -158,12 +158,12 @@ static void take_four_of_ten(struct ends *ends, const struct link_base *base, in
     run_until_done(ends->end[0], ends->end[1], &send);
 }
 
-static void nothing_is_taken_that_nobody_asked_for(void **state) {
+static void nothing_is_received_without_a_posted_receive(void **state) {
     (void)state;
     over_all(take_four_of_ten, true);
 }
 
-/* What the socket still has after a receive of the first bytes of many. */
+/* The unread bytes of the socket after a receive of the first bytes of many. */
 static int left_after(size_t asked, size_t sent) {
     struct ends ends = {.memory = NULL};
     static char out[200000], in[200000];
@@ -176,12 +176,12 @@ static int left_after(size_t asked, size_t sent) {
     msi_link_receive(ends.end[1], &receive, in, asked);
     run_until_done(ends.end[1], NULL, &receive);
     for (int i = 0; i < 500; i++) advance(ends.end[1]);
-    assert_int_equal(ioctl(ends.end[1]->ops->descriptor(ends.end[1], &events), FIONREAD, &left), 0);
+    assert_int_equal(ioctl(msi_link_descriptor(ends.end[1], &events), FIONREAD, &left), 0);
     close_ends(&ends);
     return left;
 }
 
-/* A link reads a little ahead where little is asked for; the rest stays in the socket, for the buffer that it is meant for. */
+/* A small receive reads a little ahead; the rest stays in the socket. */
 static void tcp_reads_little_further_than_posted(void **state) {
     (void)state;
     assert_int_equal(left_after(4, 10), 0);
@@ -189,37 +189,37 @@ static void tcp_reads_little_further_than_posted(void **state) {
     assert_int_equal(left_after(100000, 100010), 10);
 }
 
-/* Past the queue and through it in turn, with a receive waiting that has not begun. */
-static void looked_at(struct ends *ends, const struct link_base *base, int fault) {
+/* Alternates between the fast path and the queue, with a posted receive that has not begun. */
+static void peeked_at(struct ends *ends, const struct link_base *base, int fault) {
     (void)base;
     (void)fault;
     struct msi_link *in = ends->end[1];
     struct msi_transfer send, receive;
     char out[100], rest[60];
     size_t n = 0;
-    if (!in->ops->look) return;
-    assert_null(in->ops->look(in, &n));
+    if (!in->ops->peek) return;
+    assert_null(in->ops->peek(in, &n));
     fill(out, sizeof out, 7, 0);
     msi_link_receive(in, &receive, rest, sizeof rest);
     msi_link_send(ends->end[0], &send, out, sizeof out);
     run_until_done(ends->end[0], NULL, &send);
-    const char *came = in->ops->look(in, &n);
+    const char *came = in->ops->peek(in, &n);
     assert_non_null(came);
-    assert_true(n == sizeof out && n <= in->ops->look_most);
+    assert_true(n == sizeof out && n <= in->ops->peek_most);
     check_bytes(came, n, 7, 0);
-    in->ops->drop(in, 10);
-    came = in->ops->look(in, &n);
+    in->ops->consume(in, 10);
+    came = in->ops->peek(in, &n);
     assert_true(came && n == sizeof out - 10);
-    in->ops->drop(in, 30);
+    in->ops->consume(in, 30);
     run_until_done(in, NULL, &receive);
     check_bytes(rest, sizeof rest, 7, 40);
-    assert_null(in->ops->look(in, &n));
+    assert_null(in->ops->peek(in, &n));
     assert_status(in->status, MST_OK);
 }
 
 static void what_has_come_can_be_looked_at(void **state) {
     (void)state;
-    over_all(looked_at, false);
+    over_all(peeked_at, false);
 }
 
 static void empty_transfers(struct ends *ends, const struct link_base *base, int fault) {
@@ -239,13 +239,13 @@ static void nothing_is_done_as_soon_as_it_is_posted(void **state) {
     over_all(empty_transfers, true);
 }
 
-/* Moves a link only when poll says so, as a sleeper does. */
+/* Advances a link only after poll, like a sleeper. */
 static void advance_when_ready(struct msi_link *const end[2]) {
     struct pollfd ask[2];
     while (advance(end[0]) || advance(end[1])) {
     }
     if (!msi_link_busy(end[0]) && !msi_link_busy(end[1])) return;
-    for (int i = 0; i < 2; i++) ask[i].fd = end[i]->ops->descriptor(end[i], &ask[i].events);
+    for (int i = 0; i < 2; i++) ask[i].fd = msi_link_descriptor(end[i], &ask[i].events);
     assert_true(ask[0].fd >= 0 && ask[1].fd >= 0);
     assert_true(poll(ask, 2, LIMIT_MS) > 0);
     for (int i = 0; i < 2; i++)
@@ -278,7 +278,7 @@ static void a_link_in_memory_has_no_descriptor(void **state) {
         struct ends ends;
         short events;
         open_ends(&link_bases[i], 0, &ends);
-        assert_int_equal(ends.end[0]->ops->descriptor(ends.end[0], &events), -1);
+        assert_int_equal(msi_link_descriptor(ends.end[0], &events), -1);
         close_ends(&ends);
     }
 }
@@ -295,8 +295,7 @@ static void a_shm_link_tells_when_the_other_side_may_move(void **state) {
     char data[1000];
     int posted = 0, before = 0;
     assert_true(open_ends(&link_bases[1], 0, &ends));
-    assert_ok(msi_link_open_shm(ends.memory, 0, count, &posted,
-                                &link)); /* in the place of end 0, which is unused */
+    assert_ok(msi_link_open_shm(ends.memory, 0, count, &posted, &link)); /* replaces end 0, which is unused */
     memset(data, 0, sizeof data);
     msi_link_send(link, &send, data, sizeof data);
     advance(link);
@@ -311,19 +310,19 @@ static void a_shm_link_tells_when_the_other_side_may_move(void **state) {
         assert_true(msi_transfer_done(&receive));
         assert_in_range(posted - before, 0, 1);
     }
-    assert_in_range(posted, 1 + 64 / 16, 1 + 64); /* at least once a round: cells became free */
+    assert_in_range(posted, 1 + 64 / 16, 1 + 64); /* at least once per round, for free cells */
     before = posted;
     close_link(link);
     assert_int_equal(posted, before + 1);
     close_ends(&ends);
 }
 
-/* How many cells end 1 says that it has emptied; of one it need not say so before the next. */
+/* The number of emptied cells that end 1 has reported. It may report one cell late. */
 static uint64_t cells_used(const struct ends *ends) {
     return atomic_load((_Atomic uint64_t *)((char *)ends->memory + 2 * 128));
 }
 
-/* One message each way, and back how many cells it took. */
+/* Sends one message in each direction; returns the number of cells that it took. */
 static uint64_t cells_for(const struct ends *ends, size_t bytes) {
     static char from[2 << 20], to[2 << 20];
     struct msi_transfer send, receive;
@@ -342,25 +341,25 @@ static uint64_t cells_for(const struct ends *ends, size_t bytes) {
     return cells_used(ends) - before;
 }
 
-static bool can_pull(void) {
+static bool can_cma(void) {
     int64_t from = 7, to = 0;
     return msi_cma_read((int)getpid(), (uintptr_t)&from, &to, sizeof to) && to == 7;
 }
 
-static void a_large_message_is_pulled_where_that_is_allowed(void **state) {
+static void a_large_message_uses_cma_if_allowed(void **state) {
     (void)state;
     struct ends ends;
-    if (!can_pull()) skip();
-    assert_true(open_pulled(&ends));
-    for (int i = 0; i < 2; i++) cells_for(&ends, 1); /* each side learns that the other can */
+    if (!can_cma()) skip();
+    assert_true(open_cma(&ends));
+    for (int i = 0; i < 2; i++) cells_for(&ends, 1); /* each side detects that the other supports CMA */
     assert_int_equal(cells_for(&ends, 1 << 20), 1);
     assert_int_equal(cells_for(&ends, MSI_CMA_FROM), 1);
     assert_true(cells_for(&ends, MSI_CMA_FROM - 1) > 1);
     close_ends(&ends);
 }
 
-/* A container may forbid it: then everything goes through cells. */
-static void a_large_message_goes_through_cells_where_pulling_is_forbidden(void **state) {
+/* A container may forbid CMA: then everything uses cells. */
+static void a_large_message_uses_cells_if_cma_is_forbidden(void **state) {
     (void)state;
     pid_t pid = fork();
     if (pid == 0) {
@@ -375,7 +374,7 @@ static void a_large_message_goes_through_cells_where_pulling_is_forbidden(void *
             _exit(77);
         struct ends ends;
         bool through_cells =
-            !can_pull() && open_pulled(&ends) && cells_for(&ends, 2) < 2 && cells_for(&ends, 1 << 20) > 1;
+            !can_cma() && open_cma(&ends) && cells_for(&ends, 2) < 2 && cells_for(&ends, 1 << 20) > 1;
         _exit(through_cells ? 0 : 1);
     }
     int status;
@@ -384,14 +383,14 @@ static void a_large_message_goes_through_cells_where_pulling_is_forbidden(void *
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* How much a side can send before the other one has its turn. */
+/* How much a side can send before the other side runs. */
 static size_t sent_in_one_turn(struct msi_link *link, struct msi_transfer *send, char *data, size_t bytes) {
     msi_link_send(link, send, data, bytes);
     while (advance(link)) continue;
     return send->done;
 }
 
-/* Each message, however large those before it were, and without the receiver saying more than it must. */
+/* Each message fits, for any size of the earlier ones, with as few reports of the receiver as possible. */
 static void a_wide_link_takes_a_large_message_in_one_turn(void **state) {
     (void)state;
     static const size_t sizes[] = {1 << 20, 1 << 20, 256 << 10, 256 << 10, 512 << 10,
@@ -401,7 +400,7 @@ static void a_wide_link_takes_a_large_message_in_one_turn(void **state) {
     struct msi_transfer send, receive;
     assert_true(open_wide(&ends));
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
-        size_t bytes = sizes[i] + 16; /* as with the head of a message */
+        size_t bytes = sizes[i] + 16; /* with the head of a message */
         fill(from, bytes, i, 0);
         assert_int_equal(sent_in_one_turn(ends.end[0], &send, from, bytes), bytes);
         msi_link_receive(ends.end[1], &receive, to, bytes);
@@ -414,7 +413,7 @@ static void a_wide_link_takes_a_large_message_in_one_turn(void **state) {
     close_ends(&ends);
 }
 
-/* Cells that are used for the first time cost memory, and those that were not used lately are in no cache. */
+/* New cells cost memory, and cells that were not used recently are not in the cache. */
 static void small_messages_keep_to_the_first_cells(void **state) {
     (void)state;
     enum { FIRST = 3 * 128, CELL = 16512, CELLS = 16 };
@@ -433,16 +432,16 @@ static void small_messages_keep_to_the_first_cells(void **state) {
     close_ends(&ends);
 }
 
-/* Both ways are tried, and then one of them is kept to. */
+/* Tries both methods, then uses one of them. */
 static void what_is_faster_is_found_out(void **state) {
     (void)state;
     struct ends ends;
-    if (!can_pull()) skip();
+    if (!can_cma()) skip();
     assert_true(open_ends(&link_bases[1], 0, &ends));
     for (int i = 0; i < 2; i++) cells_for(&ends, 1);
-    int pulled = 0, last = -1;
-    for (int i = 0; i < 6; i++) pulled += cells_for(&ends, 1 << 20) <= 2;
-    assert_int_equal(pulled, 3);
+    int by_cma = 0, last = -1;
+    for (int i = 0; i < 6; i++) by_cma += cells_for(&ends, 1 << 20) <= 2;
+    assert_int_equal(by_cma, 3);
     for (int i = 0; i < 6; i++) {
         int now = cells_for(&ends, 1 << 20) <= 2;
         assert_true(last < 0 || now == last);
@@ -451,7 +450,7 @@ static void what_is_faster_is_found_out(void **state) {
     close_ends(&ends);
 }
 
-static void trials_are_judged_by_their_best(void **state) {
+static void the_best_trial_decides(void **state) {
     (void)state;
     struct msi_cma_trials trials = {0};
     assert_int_equal(msi_cma_class(MSI_CMA_FROM - 1), -1);
@@ -459,12 +458,12 @@ static void trials_are_judged_by_their_best(void **state) {
     assert_int_equal(msi_cma_class(4 * MSI_CMA_FROM), 1);
     assert_int_equal(msi_cma_class(SIZE_MAX), MSI_CMA_CLASSES - 1);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(msi_cma_judge(&trials, 2, i % 2, 1000, 100 + i), MSI_CMA_UNDECIDED);
-    assert_int_equal(msi_cma_judge(&trials, 2, true, 1000, 50), MSI_CMA_PULLED);
-    assert_int_equal(msi_cma_judge(&trials, 2, false, 1000, 0), MSI_CMA_STAGED);
+        assert_int_equal(msi_cma_add_trial(&trials, 2, i % 2, 1000, 100 + i), MSI_CMA_UNDECIDED);
+    assert_int_equal(msi_cma_add_trial(&trials, 2, true, 1000, 50), MSI_CMA_FASTER);
+    assert_int_equal(msi_cma_add_trial(&trials, 2, false, 1000, 0), MSI_CMA_SLOWER);
 }
 
-static void a_misplaced_shm_link_is_refused(void **state) {
+static void misaligned_shm_memory_is_refused(void **state) {
     (void)state;
     static _Alignas(128) char memory[256];
     struct msi_link *link = NULL;
@@ -478,20 +477,20 @@ int main(void) {
         cmocka_unit_test(bytes_arrive_in_order_however_they_are_cut),
         cmocka_unit_test(long_transfers),
         cmocka_unit_test(sends_need_not_match_receives),
-        cmocka_unit_test(nothing_is_taken_that_nobody_asked_for),
+        cmocka_unit_test(nothing_is_received_without_a_posted_receive),
         cmocka_unit_test(tcp_reads_little_further_than_posted),
         cmocka_unit_test(what_has_come_can_be_looked_at),
         cmocka_unit_test(nothing_is_done_as_soon_as_it_is_posted),
         cmocka_unit_test(a_link_with_a_descriptor_can_be_slept_on),
         cmocka_unit_test(a_link_in_memory_has_no_descriptor),
         cmocka_unit_test(a_shm_link_tells_when_the_other_side_may_move),
-        cmocka_unit_test(a_large_message_is_pulled_where_that_is_allowed),
-        cmocka_unit_test(a_large_message_goes_through_cells_where_pulling_is_forbidden),
+        cmocka_unit_test(a_large_message_uses_cma_if_allowed),
+        cmocka_unit_test(a_large_message_uses_cells_if_cma_is_forbidden),
         cmocka_unit_test(a_wide_link_takes_a_large_message_in_one_turn),
         cmocka_unit_test(small_messages_keep_to_the_first_cells),
         cmocka_unit_test(what_is_faster_is_found_out),
-        cmocka_unit_test(trials_are_judged_by_their_best),
-        cmocka_unit_test(a_misplaced_shm_link_is_refused),
+        cmocka_unit_test(the_best_trial_decides),
+        cmocka_unit_test(misaligned_shm_memory_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* test_link_ends.c - what a link does when the other side ends, lies, or is lost on purpose. */
+/* test_link_ends.c - links whose peer closes, sends wrong data, or is lost by fault injection. */
 #include "link_kit.h"
 
 #include <poll.h>
@@ -66,7 +66,7 @@ static void an_idle_link_notices_the_end(void **state) {
     over_all(closed_before_anything, false);
 }
 
-/* Few enough to lie between the two even if each byte comes in a piece of its own. */
+/* Few enough bytes to fit into the link even if each is a separate piece. */
 static void closed_with_bytes_unread(struct ends *ends, const struct link_base *base, int fault) {
     (void)base;
     (void)fault;
@@ -88,7 +88,7 @@ static void what_was_sent_before_the_end_can_be_received(void **state) {
     over_all(closed_with_bytes_unread, false);
 }
 
-/* The link may have read on when the first of them were asked for. */
+/* The link may have read ahead with the first bytes. */
 static void closed_with_bytes_half_read(struct ends *ends, const struct link_base *base, int fault) {
     (void)base;
     (void)fault;
@@ -113,25 +113,25 @@ static void what_was_read_before_the_end_can_be_received(void **state) {
     over_all(closed_with_bytes_half_read, false);
 }
 
-/* What was lent is in a cell that the other side may have read, though none of it counts as sent. */
-static void a_send_that_is_lent_has_begun(void **state) {
+/* The peer may have read an offered send, though none of it counts as sent. */
+static void an_offered_send_has_begun(void **state) {
     (void)state;
     struct ends ends = {.memory = NULL};
-    struct msi_transfer lent, behind;
-    open_pulled(&ends);
-    run_both(&ends, 4); /* each finds out whether it can pull */
-    msi_link_send(ends.end[0], &lent, out, sizeof out);
+    struct msi_transfer offered, behind;
+    open_cma(&ends);
+    run_both(&ends, 4); /* each side checks whether it can use CMA */
+    msi_link_send(ends.end[0], &offered, out, sizeof out);
     msi_link_send(ends.end[0], &behind, out, 4);
     advance(ends.end[0]);
-    assert_true(msi_link_withdraw(ends.end[0], &behind));
-    assert_false(msi_link_withdraw(ends.end[0], &lent));
+    assert_true(msi_link_cancel(ends.end[0], &behind));
+    assert_false(msi_link_cancel(ends.end[0], &offered));
     close_ends(&ends);
 }
 
 static void closed_while_sending(struct ends *ends, const struct link_base *base, int fault) {
     (void)base;
     struct msi_transfer sends[20], receive;
-    if (fault == 1) return; /* at three bytes a call it would never fill what lies between the two */
+    if (fault == 1) return; /* with three bytes per call it would never fill the link */
     for (int i = 0; i < 20; i++) msi_link_send(ends->end[0], &sends[i], out, sizeof out);
     msi_link_receive(ends->end[1], &receive, in, 5000);
     run_until_done(ends->end[1], ends->end[0], &receive);
@@ -140,12 +140,12 @@ static void closed_while_sending(struct ends *ends, const struct link_base *base
     assert_false(msi_transfer_done(&sends[19]));
 }
 
-static void a_sender_notices_that_nobody_receives(void **state) {
+static void a_sender_detects_a_closed_peer(void **state) {
     (void)state;
     over_all(closed_while_sending, false);
 }
 
-/* Only poll tells that an idle peer hung up; it must not keep a sleeper awake for bytes that nobody wants. */
+/* Only poll tells that an idle peer hung up; it must not keep a sleeper awake for unread bytes. */
 static void an_idle_sleeper_is_woken_once(void **state) {
     (void)state;
     struct ends ends = {.memory = NULL};
@@ -157,7 +157,7 @@ static void an_idle_sleeper_is_woken_once(void **state) {
     close_end(&ends, 0);
     int64_t limit = msi_deadline(LIMIT_MS);
     for (;; advance(ends.end[1])) {
-        ask.fd = ends.end[1]->ops->descriptor(ends.end[1], &ask.events);
+        ask.fd = msi_link_descriptor(ends.end[1], &ask.events);
         if (!(ask.events & POLLRDHUP)) break;
         assert_true(poll(&ask, 1, LIMIT_MS) > 0 && msi_now() < limit);
     }
@@ -166,11 +166,11 @@ static void an_idle_sleeper_is_woken_once(void **state) {
     msi_link_receive(ends.end[1], &receive, in, 10);
     run_until_done(ends.end[1], NULL, &receive);
     expect_lost(ends.end[1], &ends);
-    assert_int_equal(ends.end[1]->ops->descriptor(ends.end[1], &ask.events), -1);
+    assert_int_equal(msi_link_descriptor(ends.end[1], &ask.events), -1);
     close_ends(&ends);
 }
 
-/* A connection that is cut off, not closed. */
+/* A connection that is reset, not closed. */
 static void a_reset_connection_is_lost(void **state) {
     (void)state;
     int fds[2];
@@ -184,7 +184,7 @@ static void a_reset_connection_is_lost(void **state) {
     close(fds[1]);
     run_until_failed(link, NULL);
     assert_status(link->status, MST_ERR_PEER_LOST);
-    assert_contains(link->why, "broke: ");
+    assert_contains(link->why, "failed: ");
     close_link(link);
 }
 
@@ -201,10 +201,12 @@ static void a_bad_buffer_is_not_the_peers_fault(void **state) {
     close_ends(&ends);
 }
 
-/* Where things lie in a region: a line of flags for each side, then for each a line with a count, and the cells. */
+/*
+ * Layout of the shared memory: a line of flags for each side; then for each a line with a count, and cells.
+ */
 enum { LINE = 128, CELLS = 16, CELLS_WIDE = 66, CELL = 16512, CELL_BYTES = 16384, NUMBER_SHIFT = 18 };
 
-static _Atomic uint64_t *word_at(const struct ends *ends, size_t offset) {
+static _Atomic uint64_t *atomic_at(const struct ends *ends, size_t offset) {
     return (_Atomic uint64_t *)((char *)ends->memory + offset);
 }
 
@@ -216,7 +218,7 @@ static void a_cell_with_a_wrong_length_breaks_the_link(void **state) {
         struct msi_transfer receive;
         assert_true(open_ends(&link_bases[1], 0, &ends));
         assert_int_equal(msi_link_shm_bytes(), 2 * LINE + 2 * (LINE + CELLS_WIDE * CELL));
-        atomic_store(word_at(&ends, (size_t)3 * LINE), (uint64_t)1 << NUMBER_SHIFT | wrong[i]);
+        atomic_store(atomic_at(&ends, (size_t)3 * LINE), (uint64_t)1 << NUMBER_SHIFT | wrong[i]);
         msi_link_receive(ends.end[1], &receive, in, sizeof in);
         run_until_failed(ends.end[1], NULL);
         assert_status(ends.end[1]->status, MST_ERR_PROTOCOL);
@@ -232,7 +234,7 @@ static void a_wrong_count_of_emptied_cells_breaks_the_link(void **state) {
         struct ends ends;
         struct msi_transfer send;
         assert_true(open_ends(&link_bases[1], 0, &ends));
-        atomic_store(word_at(&ends, (size_t)2 * LINE), wrong[i]);
+        atomic_store(atomic_at(&ends, (size_t)2 * LINE), wrong[i]);
         msi_link_send(ends.end[0], &send, out, sizeof out);
         run_until_failed(ends.end[0], NULL);
         assert_status(ends.end[0]->status, MST_ERR_PROTOCOL);
@@ -240,7 +242,7 @@ static void a_wrong_count_of_emptied_cells_breaks_the_link(void **state) {
     }
 }
 
-/* Whoever never says that cell 0 is next comes there all the same. */
+/* A sender that never sets the flag for cell 0 gets there all the same. */
 static void a_ring_that_never_ends_is_taken_for_one_that_does(void **state) {
     (void)state;
     struct ends ends;
@@ -248,8 +250,8 @@ static void a_ring_that_never_ends_is_taken_for_one_that_does(void **state) {
     assert_true(open_ends(&link_bases[1], 0, &ends));
     for (uint64_t i = 0; i <= CELLS_WIDE; i++) {
         size_t cell = (size_t)3 * LINE + i % CELLS_WIDE * CELL;
-        atomic_store((_Atomic char *)word_at(&ends, cell + 8), (char)i);
-        atomic_store(word_at(&ends, cell), (i + 1) << NUMBER_SHIFT | 1);
+        atomic_store((_Atomic char *)atomic_at(&ends, cell + 8), (char)i);
+        atomic_store(atomic_at(&ends, cell), (i + 1) << NUMBER_SHIFT | 1);
         msi_link_receive(ends.end[1], &receive, in, 1);
         run_until_done(ends.end[1], NULL, &receive);
         assert_int_equal(in[0], (char)i);
@@ -267,7 +269,7 @@ static int calls_for(size_t n, const struct msi_faults *faults, size_t most) {
     msi_link_send(ends.end[0], &send, out, n);
     msi_link_receive(ends.end[0], &receive, in, n);
     for (size_t before = 0; !msi_transfer_done(&receive); calls++) {
-        assert_true(advance(ends.end[0])); /* nobody may go to sleep on it */
+        assert_true(advance(ends.end[0])); /* no caller may sleep on it */
         assert_true(receive.done - before <= most);
         before = receive.done;
     }
@@ -299,7 +301,7 @@ static void lost_after_some_bytes(void **state) {
         msi_link_receive(ends.end[1], &receive, in, 20000);
         run_until_failed(ends.end[0], ends.end[1]);
         assert_status(ends.end[0]->status, MST_ERR_PEER_LOST);
-        assert_contains(ends.end[0]->why, "on purpose");
+        assert_contains(ends.end[0]->why, "fault injection");
         assert_int_equal(send.done, 5000);
         expect_lost(ends.end[1], &ends);
         assert_int_equal(receive.done, 5000);
@@ -313,8 +315,8 @@ int main(void) {
         cmocka_unit_test(an_idle_link_notices_the_end),
         cmocka_unit_test(what_was_sent_before_the_end_can_be_received),
         cmocka_unit_test(what_was_read_before_the_end_can_be_received),
-        cmocka_unit_test(a_send_that_is_lent_has_begun),
-        cmocka_unit_test(a_sender_notices_that_nobody_receives),
+        cmocka_unit_test(an_offered_send_has_begun),
+        cmocka_unit_test(a_sender_detects_a_closed_peer),
         cmocka_unit_test(an_idle_sleeper_is_woken_once),
         cmocka_unit_test(a_reset_connection_is_lost),
         cmocka_unit_test(a_bad_buffer_is_not_the_peers_fault),

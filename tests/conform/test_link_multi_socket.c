@@ -1,4 +1,4 @@
-/* test_link_multi_socket.c - what is said of bundles alone; see test_link.c for what they promise as links. */
+/* test_link_multi_socket.c - the properties of multi-socket links; test_link.c tests them as links. */
 #include "link_kit.h"
 
 #include <poll.h>
@@ -7,9 +7,9 @@ enum { UNIT = 1000, LINKS = 4 };
 
 static char out[40 * UNIT], in[40 * UNIT];
 
-/* A bundle on one side, its sockets on the other. */
+/* A multi-socket link on one side, its sockets on the other. */
 struct half {
-    struct msi_link *bundle;
+    struct msi_link *multi;
     int fds[LINKS];
 };
 
@@ -22,12 +22,12 @@ static struct half open_half(void) {
         assert_ok(msi_link_open_tcp(fds[0], &links[i]));
         half.fds[i] = fds[1];
     }
-    assert_ok(msi_link_open_multi_socket(links, LINKS, UNIT, &half.bundle));
+    assert_ok(msi_link_open_multi_socket(links, LINKS, UNIT, &half.multi));
     return half;
 }
 
 static void close_half(struct half *half) {
-    close_link(half->bundle);
+    close_link(half->multi);
     for (int i = 0; i < LINKS; i++)
         if (half->fds[i] >= 0) close(half->fds[i]);
 }
@@ -42,7 +42,7 @@ static void read_all(int fd, char *data, size_t n) {
     }
 }
 
-/* Where each byte travels is a promise to the other side. */
+/* The mapping of bytes to sockets is part of the protocol. */
 static void units_go_round_the_links(void **state) {
     (void)state;
     struct half half = open_half();
@@ -51,8 +51,8 @@ static void units_go_round_the_links(void **state) {
     char came[2 * UNIT];
     fill(out, 8 * UNIT, 4, 0);
     for (size_t i = 0, at = 0; i < 3; at += cuts[i++])
-        msi_link_send(half.bundle, &sends[i], out + at, cuts[i]);
-    run_until_done(half.bundle, NULL, &sends[2]);
+        msi_link_send(half.multi, &sends[i], out + at, cuts[i]);
+    run_until_done(half.multi, NULL, &sends[2]);
     for (int i = 0; i < LINKS; i++) {
         read_all(half.fds[i], came, sizeof came);
         check_bytes(came, UNIT, 4, (uint64_t)i * UNIT);
@@ -66,23 +66,23 @@ static void bytes_that_overtake_others_wait_for_them(void **state) {
     struct half half = open_half();
     struct msi_transfer first, second;
     fill(out, 2 * UNIT, 4, 0);
-    msi_link_receive(half.bundle, &first, in, UNIT);
-    msi_link_receive(half.bundle, &second, in + UNIT, UNIT);
+    msi_link_receive(half.multi, &first, in, UNIT);
+    msi_link_receive(half.multi, &second, in + UNIT, UNIT);
     assert_int_equal(msi_send(half.fds[1], out + UNIT, UNIT), UNIT);
     struct pollfd ask = {.events = 0};
-    ask.fd = half.bundle->ops->descriptor(half.bundle, &ask.events);
-    for (int i = 0; i < 1000; i++) advance(half.bundle);
+    ask.fd = msi_link_descriptor(half.multi, &ask.events);
+    for (int i = 0; i < 1000; i++) advance(half.multi);
     assert_true(first.done == 0 && second.done == 0);
-    assert_int_equal(poll(&ask, 1, 0), 0); /* it is not woken again for what it has */
+    assert_int_equal(poll(&ask, 1, 0), 0); /* no wake-up for bytes that it has */
     assert_int_equal(msi_send(half.fds[0], out, UNIT), UNIT);
-    run_until_done(half.bundle, NULL, &second);
+    run_until_done(half.multi, NULL, &second);
     assert_true(msi_transfer_done(&first));
     check_bytes(in, 2 * UNIT, 4, 0);
     close_half(&half);
 }
 
-/* The other side has closed them all, but one still has something. */
-static void one_link_that_is_lost_loses_the_bundle_when_it_is_needed(void **state) {
+/* The peer has closed all sockets, but one has unread bytes. */
+static void a_lost_socket_fails_the_link_when_it_is_needed(void **state) {
     (void)state;
     for (int lost = 0; lost < LINKS; lost++) {
         struct half half = open_half();
@@ -91,13 +91,13 @@ static void one_link_that_is_lost_loses_the_bundle_when_it_is_needed(void **stat
         half.fds[lost] = -1;
         fill(out, LINKS * UNIT, 4, 0);
         for (int i = 0; i < lost; i++) assert_int_equal(msi_send(half.fds[i], out + i * UNIT, UNIT), UNIT);
-        msi_link_receive(half.bundle, &receive, in, (size_t)lost * UNIT);
-        run_until_done(half.bundle, NULL, &receive);
+        msi_link_receive(half.multi, &receive, in, (size_t)lost * UNIT);
+        run_until_done(half.multi, NULL, &receive);
         check_bytes(in, (size_t)lost * UNIT, 4, 0);
-        msi_link_receive(half.bundle, &more, in, 1);
-        run_until_failed(half.bundle, NULL);
-        assert_status(half.bundle->status, MST_ERR_PEER_LOST);
-        assert_contains(half.bundle->why, "127.0.0.1");
+        msi_link_receive(half.multi, &more, in, 1);
+        run_until_failed(half.multi, NULL);
+        assert_status(half.multi->status, MST_ERR_PEER_LOST);
+        assert_contains(half.multi->why, "127.0.0.1");
         assert_int_equal(more.done, 0);
         close_half(&half);
     }
@@ -109,15 +109,15 @@ static void a_send_over_a_lost_link_fails(void **state) {
     struct msi_transfer send;
     close(half.fds[2]);
     half.fds[2] = -1;
-    for (int64_t limit = msi_deadline(LIMIT_MS); half.bundle->status == MST_OK; advance(half.bundle)) {
-        if (!msi_link_busy(half.bundle)) msi_link_send(half.bundle, &send, out, sizeof out);
+    for (int64_t limit = msi_deadline(LIMIT_MS); half.multi->status == MST_OK; advance(half.multi)) {
+        if (!msi_link_busy(half.multi)) msi_link_send(half.multi, &send, out, sizeof out);
         assert_true(msi_now() < limit);
     }
-    assert_status(half.bundle->status, MST_ERR_PEER_LOST);
+    assert_status(half.multi->status, MST_ERR_PEER_LOST);
     close_half(&half);
 }
 
-/* Nobody reads, so some transfers cannot begin. Those are taken back one by one, and the rest of the stream is whole. */
+/* Without a reader some transfers cannot begin. Cancelling them leaves the stream intact. */
 static void what_has_not_begun_can_be_withdrawn(void **state) {
     (void)state;
     enum { SENDS = 12, EACH = 5 << 20 };
@@ -127,19 +127,19 @@ static void what_has_not_begun_can_be_withdrawn(void **state) {
     size_t kept = 0, units = 0;
     assert_true(data && came);
     fill(data, EACH, 6, 0);
-    for (int i = 0; i < SENDS; i++) msi_link_send(half.bundle, &sends[i], data, EACH);
-    for (int i = 0; i < 200; i++) advance(half.bundle);
+    for (int i = 0; i < SENDS; i++) msi_link_send(half.multi, &sends[i], data, EACH);
+    for (int i = 0; i < 200; i++) advance(half.multi);
     assert_true(sends[0].done > 0 && sends[SENDS - 1].done == 0);
     assert_false(msi_transfer_done(&sends[SENDS - 2]));
-    assert_true(msi_link_withdraw(half.bundle, &sends[SENDS - 2]));
-    for (int i = 0; i < 50; i++) advance(half.bundle);
-    assert_true(msi_link_withdraw(half.bundle, &sends[SENDS - 1]));
-    msi_link_send(half.bundle, &last, "end", 3);
+    assert_true(msi_link_cancel(half.multi, &sends[SENDS - 2]));
+    for (int i = 0; i < 50; i++) advance(half.multi);
+    assert_true(msi_link_cancel(half.multi, &sends[SENDS - 1]));
+    msi_link_send(half.multi, &last, "end", 3);
     for (size_t at = 0, total = (size_t)(SENDS - 2) * EACH; at < total; units++) {
         size_t n = total - at < UNIT ? total - at : UNIT;
         struct pollfd ask = {.fd = half.fds[units % LINKS], .events = POLLIN};
         for (size_t got = 0; got < n;) {
-            advance(half.bundle);
+            advance(half.multi);
             ssize_t more = poll(&ask, 1, 1) > 0 ? msi_recv(ask.fd, came + got, n - got) : 0;
             if (more > 0) got += (size_t)more;
         }
@@ -147,7 +147,7 @@ static void what_has_not_begun_can_be_withdrawn(void **state) {
         at += n;
     }
     assert_int_equal(kept, (size_t)(SENDS - 2) * EACH);
-    run_until_done(half.bundle, NULL, &last);
+    run_until_done(half.multi, NULL, &last);
     free(data);
     free(came);
     close_half(&half);
@@ -159,18 +159,18 @@ static void what_has_begun_cannot(void **state) {
     struct msi_transfer send, receive;
     char *data = calloc(1, 64 << 20);
     assert_non_null(data);
-    msi_link_send(half.bundle, &send, data, 64 << 20);
-    msi_link_receive(half.bundle, &receive, in, 3 * UNIT);
-    assert_int_equal(msi_send(half.fds[2], out, 1), 1); /* nothing is counted yet, but something has come */
-    for (int i = 0; i < 100; i++) advance(half.bundle);
-    assert_false(msi_link_withdraw(half.bundle, &send));
+    msi_link_send(half.multi, &send, data, 64 << 20);
+    msi_link_receive(half.multi, &receive, in, 3 * UNIT);
+    assert_int_equal(msi_send(half.fds[2], out, 1), 1); /* bytes have arrived, but are not counted yet */
+    for (int i = 0; i < 100; i++) advance(half.multi);
+    assert_false(msi_link_cancel(half.multi, &send));
     assert_int_equal(receive.done, 0);
-    assert_false(msi_link_withdraw(half.bundle, &receive));
+    assert_false(msi_link_cancel(half.multi, &receive));
     free(data);
     close_half(&half);
 }
 
-static void too_many_or_none_are_refused(void **state) {
+static void an_invalid_number_of_sockets_is_refused(void **state) {
     (void)state;
     struct msi_link *links[1], *made = NULL;
     assert_ok(msi_link_open_self(&links[0]));
@@ -185,11 +185,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(units_go_round_the_links),
         cmocka_unit_test(bytes_that_overtake_others_wait_for_them),
-        cmocka_unit_test(one_link_that_is_lost_loses_the_bundle_when_it_is_needed),
+        cmocka_unit_test(a_lost_socket_fails_the_link_when_it_is_needed),
         cmocka_unit_test(a_send_over_a_lost_link_fails),
         cmocka_unit_test(what_has_not_begun_can_be_withdrawn),
         cmocka_unit_test(what_has_begun_cannot),
-        cmocka_unit_test(too_many_or_none_are_refused),
+        cmocka_unit_test(an_invalid_number_of_sockets_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /*
- * test_link_pairs.c - two threads, or two processes, with a link between them: full duplex, as fast as they
- * can, round and round the ring of cells. Both roll the same dice, so each knows what the other sends.
+ * test_link_pairs.c - two threads or processes with a link between them: full duplex, at full speed, many
+ * times around the ring of cells. Both use the same random numbers, so each knows what the other sends.
  */
 #include "link_kit.h"
 
@@ -11,7 +11,7 @@
 
 enum { BATCH = 24 };
 
-/* Where a side sleeps that would rather not spin. */
+/* The sleep state of a side that does not spin. */
 struct bed {
     _Atomic int asleep;
     int wake_fd;
@@ -25,7 +25,7 @@ struct side {
     struct bed *bed; /* NULL: it yields */
 };
 
-/* A batch of messages one way; the sizes come from the dice, the bytes from their places in the stream. */
+/* A batch of messages in one direction: random sizes; the bytes depend on their offset in the stream. */
 struct batch {
     size_t n, total;
     size_t sizes[BATCH];
@@ -50,7 +50,7 @@ static bool all_done(const struct batch *b) {
     return b->n == 0 || msi_transfer_done(&b->transfers[b->n - 1]);
 }
 
-/* What the other side's link calls: rings if this side may be asleep. */
+/* The posted callback of the peer: wakes this side if it may be asleep. */
 static void ring(void *arg) {
     struct bed *bed = arg;
     uint64_t one = 1;
@@ -58,7 +58,7 @@ static void ring(void *arg) {
         (void)!write(bed->wake_fd, &one, sizeof one);
 }
 
-/* Sleeps until the wake_fd rings, unless the link moved after all. False if it never rang. */
+/* Sleeps until the wake_fd is readable, unless the link made progress. Returns false on a timeout. */
 static bool sleep_on(struct msi_link *link, struct bed *bed) {
     struct pollfd ask = {.fd = bed->wake_fd, .events = POLLIN};
     uint64_t rung;
@@ -68,7 +68,7 @@ static bool sleep_on(struct msi_link *link, struct bed *bed) {
     return poll(&ask, 1, LIMIT_MS) == 1 && read(bed->wake_fd, &rung, sizeof rung) == sizeof rung;
 }
 
-/* Moves the link, or rests. */
+/* Advances the link, or sleeps. */
 static bool move_or_rest(const struct side *side) {
     if (advance(side->link)) return true;
     if (side->bed) return sleep_on(side->link, side->bed);
@@ -76,7 +76,7 @@ static bool move_or_rest(const struct side *side) {
     return true;
 }
 
-/* Without asserts: cmocka has no place for them in threads and children. */
+/* Without asserts, which cmocka does not support in threads and child processes. */
 static bool exchange(const struct side *side, struct batch *send, struct batch *receive, int64_t limit) {
     struct msi_link *link = side->link;
     size_t at = 0;
@@ -144,7 +144,7 @@ static void play_as_processes(const struct link_base *base, int rounds, size_t l
     close_ends(&ends);
 }
 
-/* At least a cell a batch: the ring goes round thousands of times. */
+/* At least one cell per batch: thousands of rounds of the ring. */
 static void threads_go_round_the_ring(void **state) {
     (void)state;
     play_as_threads(&link_bases[1], 0, 60000, 300);
@@ -162,7 +162,7 @@ static void threads_exchange_under_faults(void **state) {
             play_as_threads(&link_bases[i], fault, 40, 400);
 }
 
-/* Both sleep whenever nothing moves, for bytes as well as for room: a wake-up that is lost once ends the test. */
+/* Both sides sleep whenever nothing moves. One lost wake-up fails the test. */
 static void no_wake_up_is_lost(void **state) {
     (void)state;
     struct ends ends = {.memory = NULL};
@@ -196,7 +196,7 @@ static void processes_exchange(void **state) {
     }
 }
 
-/* One small message each way in turn, each seen before the next is sent. */
+/* Ping-pong of small messages. */
 static void *echo(void *context) {
     struct side *side = context;
     int64_t limit = msi_deadline(LIMIT_MS);

@@ -1,4 +1,4 @@
-/* test_listener.c - ranks that connect to one another's listeners, and strangers that misbehave there. */
+/* test_listener.c - ranks that connect to listeners, and unverified connections that misbehave. */
 #include "harness.h"
 
 #include "os/socket.h"
@@ -41,7 +41,7 @@ static struct msi_hello hello_from(int from, uint64_t group, int channel) {
                               .streams = 1};
 }
 
-/* Dials until it is decided; the listener works meanwhile. The socket, or -1. */
+/* Dials until success or failure while the listener makes progress. Returns the socket, or -1. */
 static int dial(struct msi_dial *d, const struct msi_hello *hello) {
     int fd = -1;
     int64_t limit = msi_deadline(LIMIT_MS);
@@ -62,22 +62,22 @@ static int dial_well(int from, uint64_t group, int channel) {
     return fd;
 }
 
-/* The only connection of a rank for that. */
+/* Takes the only connection of a rank. */
 static int take(uint64_t group, int from, int channel) {
     int streams = 0, fd = msi_listener_take(listener, group, from, channel, 0, &streams);
     assert_true(fd < 0 || streams == 1);
     return fd;
 }
 
-/* A connection that says nothing yet. */
-static int connect_plainly(void) {
+/* A connection without a hello. */
+static int connect_raw(void) {
     struct msi_wait wait = {msi_deadline(LIMIT_MS), NULL};
     int fd = -1;
     assert_ok(msi_connect(&address, false, &wait, &fd));
     return fd;
 }
 
-/* What the listener answers: a byte, 0 if it hangs up without a word. */
+/* What the listener answers: a byte, 0 if it closes the connection. */
 static int answer_to(int fd) {
     int64_t limit = msi_deadline(LIMIT_MS);
     for (;;) {
@@ -170,19 +170,19 @@ static void streams_are_kept_apart(void **state) {
 static void the_last_connection_of_several_counts(void **state) {
     (void)state;
     int first = dial_well(0, 1, 0), second = dial_well(0, 1, 0);
-    assert_int_equal(answer_to(first), 0); /* it was given up */
+    assert_int_equal(answer_to(first), 0); /* replaced by the new connection */
     expect_connected(second, take(1, 0, 0));
     assert_int_equal(take(1, 0, 0), -1);
     close(first);
 }
 
-/* Bytes behind the hello belong to the link. */
+/* Bytes after the hello belong to the link. */
 static void a_hello_may_come_in_pieces_and_is_not_overread(void **state) {
     (void)state;
     struct msi_hello hello = hello_from(3, 9, 2);
     uint8_t bytes[MSI_HELLO_BYTES];
     char rest[8] = {0};
-    int there = connect_plainly(), here;
+    int there = connect_raw(), here;
     msi_hello_write(&hello, bytes);
     for (int i = 0; i < MSI_HELLO_BYTES; i++) {
         assert_int_equal(take(9, 3, 2), -1);
@@ -215,7 +215,7 @@ static void a_wrong_hello_is_answered_and_closed(void **state) {
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         struct msi_hello hello = hello_from(0, 1, 0);
         uint8_t bytes[MSI_HELLO_BYTES];
-        int fd = connect_plainly();
+        int fd = connect_raw();
         msi_hello_write(&hello, bytes);
         bytes[wrong[i].at] = wrong[i].value;
         assert_int_equal(msi_send(fd, bytes, sizeof bytes), sizeof bytes);
@@ -226,12 +226,12 @@ static void a_wrong_hello_is_answered_and_closed(void **state) {
     }
 }
 
-static void a_short_hello_harms_nobody(void **state) {
+static void a_short_hello_is_harmless(void **state) {
     (void)state;
     for (int n = 0; n < MSI_HELLO_BYTES; n += 7) {
         struct msi_hello hello = hello_from(0, 1, 0);
         uint8_t bytes[MSI_HELLO_BYTES];
-        int fd = connect_plainly();
+        int fd = connect_raw();
         msi_hello_write(&hello, bytes);
         if (n) assert_int_equal(msi_send(fd, bytes, (size_t)n), n);
         shutdown(fd, SHUT_WR);
@@ -242,12 +242,12 @@ static void a_short_hello_harms_nobody(void **state) {
     expect_connected(dialed, take(1, 0, 0));
 }
 
-static void the_silent_are_dismissed_and_hold_nobody_up(void **state) {
+static void silent_connections_are_closed_and_delay_no_other(void **state) {
     (void)state;
-    int silent = connect_plainly();
+    int silent = connect_raw();
     msi_listener_progress(listener);
     int dialed = dial_well(2, 1, 0);
-    expect_connected(dialed, take(1, 2, 0)); /* with the usual stall time */
+    expect_connected(dialed, take(1, 2, 0)); /* with the default stall time */
     msi_listener_set_stall(listener, 20);
     int64_t begin = msi_now();
     assert_int_equal(answer_to(silent), 0);
@@ -255,20 +255,20 @@ static void the_silent_are_dismissed_and_hold_nobody_up(void **state) {
     close(silent);
 }
 
-static void a_flood_of_strangers_leaves_room(void **state) {
+static void many_unverified_connections_leave_space(void **state) {
     (void)state;
     int fds[KEPT + 20];
     for (size_t i = 0; i < COUNT_OF(fds); i++) {
-        fds[i] = connect_plainly();
+        fds[i] = connect_raw();
         if (i % 10 == 0) msi_listener_progress(listener);
     }
     int dialed = dial_well(2, 1, 0);
     expect_connected(dialed, take(1, 2, 0));
-    assert_int_equal(answer_to(fds[0]), 0); /* the oldest had to go */
+    assert_int_equal(answer_to(fds[0]), 0); /* the oldest was closed */
     for (size_t i = 0; i < COUNT_OF(fds); i++) close(fds[i]);
 }
 
-static void too_many_that_nobody_asks_for_are_turned_away(void **state) {
+static void too_many_untaken_connections_are_refused(void **state) {
     (void)state;
     int fds[KEPT];
     struct msi_dial d;
@@ -286,7 +286,7 @@ static void too_many_that_nobody_asks_for_are_turned_away(void **state) {
         if (i != 2) close(fds[i]);
 }
 
-/* However many streams each has: else the door could be full of ranks that are not all there. */
+/* Further sockets do not count: otherwise incomplete ranks could fill the listener. */
 static void further_streams_take_no_place(void **state) {
     (void)state;
     enum { RANKS = KEPT / 2 };
@@ -305,8 +305,7 @@ static void further_streams_take_no_place(void **state) {
             int streams;
             expect_connected(fds[i][j], msi_listener_take(listener, 1, i % SIZE, i, j, &streams));
         }
-    too_many_that_nobody_asks_for_are_turned_away(
-        state); /* all places are free again, and no more than that */
+    too_many_untaken_connections_are_refused(state); /* all connections are free again */
 }
 
 static void a_refused_dial_says_why(void **state) {
@@ -322,7 +321,7 @@ static void a_refused_dial_says_why(void **state) {
     assert_contains(d.why, "no such rank");
 }
 
-static void a_dial_to_nobody_may_be_tried_again(void **state) {
+static void a_dial_without_a_listener_may_be_retried(void **state) {
     (void)state;
     struct msi_dial d;
     struct msi_hello hello = hello_from(0, 1, 0);
@@ -336,19 +335,19 @@ static void a_dial_to_nobody_may_be_tried_again(void **state) {
     expect_connected(dialed, take(1, 0, 0));
 }
 
-/* Answers one connection with a byte, or hangs up. */
-static void dial_somebody_else(int byte, const char *why) {
+/* Answers one connection with a byte, or closes it. */
+static void dial_other_server(int byte, const char *why) {
     struct msi_dial d;
     struct msi_hello hello = hello_from(0, 1, 0);
     struct msi_address other = {.host = "127.0.0.1"};
-    int door, fd = -1, accepted = -1;
+    int server, fd = -1, accepted = -1;
     int64_t limit = msi_deadline(LIMIT_MS);
-    assert_ok(msi_listen(&other, &door, &other.port));
+    assert_ok(msi_listen(&other, &server, &other.port));
     msi_dial_begin(&d, &other, &hello);
     while (msi_dial_progress(&d, &fd) == MSI_DIAL_PENDING) {
         uint8_t out = (uint8_t)byte, in[MSI_HELLO_BYTES];
         if (accepted < 0)
-            accepted = accept4(door, NULL, NULL, SOCK_CLOEXEC);
+            accepted = accept4(server, NULL, NULL, SOCK_CLOEXEC);
         else if (byte >= 0)
             (void)!msi_send(accepted, &out, 1);
         else if (recv(accepted, in, sizeof in, MSG_DONTWAIT) > 0)
@@ -359,18 +358,18 @@ static void dial_somebody_else(int byte, const char *why) {
     assert_int_equal(d.state, MSI_DIAL_FAILED);
     assert_contains(d.why, why);
     close(accepted);
-    close(door);
+    close(server);
 }
 
 static void a_dial_takes_only_a_welcome(void **state) {
     (void)state;
-    dial_somebody_else(0, "no answer");
-    dial_somebody_else('M', "no answer");
-    dial_somebody_else(MSI_HELLO_VERSION, "another version");
-    dial_somebody_else(-1, "without an answer");
+    dial_other_server(0, "no answer");
+    dial_other_server('M', "no answer");
+    dial_other_server(MSI_HELLO_VERSION, "another version");
+    dial_other_server(-1, "without an answer");
 }
 
-/* Each thread is a rank that dials for its own groups, takes nothing, and checks its connections. */
+/* Each thread is a rank that dials for its own groups and checks its connections. */
 enum { DIALERS = 4, DIALS = 25 };
 struct dialer {
     int from;
@@ -395,7 +394,7 @@ static void *dial_many(void *context) {
     return NULL;
 }
 
-/* Two threads let connections in and take those of one half of the ranks each. */
+/* Two threads accept connections; each takes those of half of the ranks. */
 struct taker {
     int first, fds[DIALERS / 2][DIALS];
 };
@@ -435,26 +434,26 @@ static void many_dial_and_take_at_once(void **state) {
         for (int i = 0; i < DIALS; i++) expect_connected(dialers[r].fds[i], takers[r / 2].fds[r % 2][i]);
 }
 
-#define door_test(name) cmocka_unit_test_setup_teardown(name, open_listener, close_listener)
+#define listener_test(name) cmocka_unit_test_setup_teardown(name, open_listener, close_listener)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        door_test(a_connection_is_given_to_who_asks_for_it),
-        door_test(a_bell_rings_for_its_group_alone),
-        door_test(groups_ranks_and_channels_are_kept_apart),
-        door_test(the_last_connection_of_several_counts),
-        door_test(a_hello_may_come_in_pieces_and_is_not_overread),
-        door_test(a_wrong_hello_is_answered_and_closed),
-        door_test(a_short_hello_harms_nobody),
-        door_test(the_silent_are_dismissed_and_hold_nobody_up),
-        door_test(a_flood_of_strangers_leaves_room),
-        door_test(streams_are_kept_apart),
-        door_test(further_streams_take_no_place),
-        door_test(too_many_that_nobody_asks_for_are_turned_away),
-        door_test(a_refused_dial_says_why),
-        door_test(a_dial_to_nobody_may_be_tried_again),
-        door_test(a_dial_takes_only_a_welcome),
-        door_test(many_dial_and_take_at_once),
+        listener_test(a_connection_is_given_to_who_asks_for_it),
+        listener_test(a_bell_rings_for_its_group_alone),
+        listener_test(groups_ranks_and_channels_are_kept_apart),
+        listener_test(the_last_connection_of_several_counts),
+        listener_test(a_hello_may_come_in_pieces_and_is_not_overread),
+        listener_test(a_wrong_hello_is_answered_and_closed),
+        listener_test(a_short_hello_is_harmless),
+        listener_test(silent_connections_are_closed_and_delay_no_other),
+        listener_test(many_unverified_connections_leave_space),
+        listener_test(streams_are_kept_apart),
+        listener_test(further_streams_take_no_place),
+        listener_test(too_many_untaken_connections_are_refused),
+        listener_test(a_refused_dial_says_why),
+        listener_test(a_dial_without_a_listener_may_be_retried),
+        listener_test(a_dial_takes_only_a_welcome),
+        listener_test(many_dial_and_take_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,11 +115,11 @@ static int64_t read_integer(unsigned dtype, const char *at) {
     return (int64_t)bits;
 }
 
-static double fold_float(unsigned op, double a, double b) {
+static double reduce_float(unsigned op, double a, double b) {
     return op == MNC_PROD ? a * b : op == MNC_MAX ? fmax(a, b) : op == MNC_MIN ? fmin(a, b) : a + b;
 }
 
-static uint64_t fold_integer(unsigned op, bool sign, int64_t a, int64_t b) {
+static uint64_t reduce_integer(unsigned op, bool sign, int64_t a, int64_t b) {
     bool less = sign ? a < b : (uint64_t)a < (uint64_t)b;
     if (op == MNC_PROD) return (uint64_t)a * (uint64_t)b;
     if (op == MNC_MAX || op == MNC_MIN) return (uint64_t)(less == (op == MNC_MIN) ? a : b);
@@ -127,7 +127,7 @@ static uint64_t fold_integer(unsigned op, bool sign, int64_t a, int64_t b) {
 }
 
 /* One element, which each rank has at the same place of its slot. */
-static void fold(struct ncclComm *comm, unsigned dtype, unsigned op, size_t at, char *out) {
+static void reduce_slots(struct ncclComm *comm, unsigned dtype, unsigned op, size_t at, char *out) {
     bool premul = op >= FIRST_PREMUL, sign = dtype == MNC_INT8 || dtype == MNC_INT32 || dtype == MNC_INT64;
     for (int r = 0; r < comm->ranks; r++) {
         char value[8];
@@ -136,9 +136,9 @@ static void fold(struct ncclComm *comm, unsigned dtype, unsigned op, size_t at, 
         if (!r) {
             memcpy(out, value, sizes[dtype]);
         } else if (is_float(dtype)) {
-            write_float(dtype, fold_float(op, read_float(dtype, out), read_float(dtype, value)), out);
+            write_float(dtype, reduce_float(op, read_float(dtype, out), read_float(dtype, value)), out);
         } else {
-            uint64_t sum = fold_integer(op, sign, read_integer(dtype, out), read_integer(dtype, value));
+            uint64_t sum = reduce_integer(op, sign, read_integer(dtype, out), read_integer(dtype, value));
             memcpy(out, &sum, sizes[dtype]);
         }
     }
@@ -155,7 +155,7 @@ static void fold(struct ncclComm *comm, unsigned dtype, unsigned op, size_t at, 
     }
 }
 
-/* Each rank puts its part into its slot, those who want take from all. root -1: everybody wants. */
+/* Each rank writes its part to its slot; root, or with -1 all ranks, read all slots. */
 static bool exchange(struct ncclComm *comm, const struct call *call, const char *in, char *out, int root) {
     size_t element = call->kind == BROADCAST ? 1 : sizes[call->dtype], step = SLOT / element;
     for (size_t from = 0; from < call->count; from += step) {
@@ -167,7 +167,7 @@ static bool exchange(struct ncclComm *comm, const struct call *call, const char 
             memcpy(out + from, comm->region->slots[root], n);
         else if (root < 0 || root == comm->rank)
             for (size_t i = 0; i < n; i++)
-                fold(comm, call->dtype, call->op, i * element, out + (from + i) * element);
+                reduce_slots(comm, call->dtype, call->op, i * element, out + (from + i) * element);
         if (!barrier(comm)) return false;
     }
     return true;
@@ -441,7 +441,7 @@ mnc_result ncclCommGetAsyncError(mnc_comm comm, mnc_result *state) {
 }
 
 const char *ncclGetErrorString(mnc_result result) {
-    static const char *const words[] = {"no error",
+    static const char *const texts[] = {"no error",
                                         "unhandled cuda error",
                                         "unhandled system error",
                                         "internal error",
@@ -449,7 +449,7 @@ const char *ncclGetErrorString(mnc_result result) {
                                         "invalid usage",
                                         "remote process exited or there was a network error",
                                         "operation in progress"};
-    return words[result & 7];
+    return texts[result & 7];
 }
 
 const char *ncclGetLastError(mnc_comm comm) {

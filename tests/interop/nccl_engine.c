@@ -25,7 +25,7 @@ static char directory[64];
 
 void give_up(const char *file, int line, const char *what) {
     fprintf(stderr, "nccl_engine: FAILED on rank %d of %d, %s:%d: %s%s%s\n", me, n, file, line, what,
-            *last_words ? ": " : "", last_words);
+            *last_error ? ": " : "", last_error);
     _exit(1);
 }
 
@@ -89,7 +89,7 @@ static void run_absent(void) {
     if (me == n - 1) return;
     mst_status st = open_engine(1500);
     REQUIRE(st == MST_ERR_TIMEOUT);
-    printf("nccl_engine: rank %d gave up after %.1f s: %s\n", me, seconds_since(begin), last_words);
+    printf("nccl_engine: rank %d gave up after %.1f s: %s\n", me, seconds_since(begin), last_error);
     REQUIRE(seconds_since(begin) < 15);
 }
 
@@ -101,7 +101,7 @@ static void run_death(void) {
     mst_status st = table->submit(engine, &op);
     if (st == MST_OK) st = finish_op(&op, 2000);
     printf("nccl_engine: rank %d: %s%s\n", me,
-           st == MST_ERR_TIMEOUT ? "nothing for 2 s" : "an error: ", st == MST_ERR_TIMEOUT ? "" : last_words);
+           st == MST_ERR_TIMEOUT ? "nothing for 2 s" : "an error: ", st == MST_ERR_TIMEOUT ? "" : last_error);
     REQUIRE(st != MST_OK);
     int64_t begin = now_ns();
     table->abort(engine);
@@ -118,7 +118,7 @@ static void run_broken(void) {
         st = table->submit(engine, &op);
         if (st == MST_OK) st = finish_op(&op, 3000);
     }
-    printf("nccl_engine: rank %d: %s\n", me, last_words);
+    printf("nccl_engine: rank %d: %s\n", me, last_error);
     REQUIRE(st == (me == 0 ? MST_ERR_PEER_LOST : MST_ERR_TIMEOUT));
     table->abort(engine);
     table->close(engine);

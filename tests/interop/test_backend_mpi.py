@@ -132,7 +132,7 @@ class Started:
         program = self.build()
         for level in ("serialized", "multiple"):
             self.assertEqual(self.succeed(self.launcher, 2, program, level, "thread").count("ok with"), 2)
-        self.refused(self.launcher, "main thread alone", "MPI_THREAD_MULTIPLE", command=(program, "funneled", "thread"))
+        self.refused(self.launcher, "main thread only", "MPI_THREAD_MULTIPLE", command=(program, "funneled", "thread"))
 
     def test_the_other_is_asked_for(self):
         other = {"openmpi": "mpich", "mpich": "openmpi"}[self.flavour]
@@ -244,7 +244,7 @@ class Missing(BackendTest):
         engine = directory / "muster_mpi_openmpi.so"
         engine.write_bytes(engine.read_bytes().replace(b"libmpi.so.40\0", b"libmpi.so.no\0"))
         env = {"MUSTER_MPI": "openmpi", "MUSTER_BACKEND_PATH": directory}
-        self.refused("alone", "Open MPI cannot be loaded", "libopenmpi3", "libmpi.so.no", env=env)
+        self.refused("alone", "cannot load Open MPI", "libopenmpi3", "libmpi.so.no", env=env)
 
     def test_launcher(self):
         self.need("openmpi")

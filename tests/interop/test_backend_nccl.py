@@ -77,7 +77,7 @@ class Module(NcclTest):
 
     def test_rank_never_comes(self):
         out = self.engine(3, "absent")
-        self.assertEqual(out.count("NCCL did not connect the ranks in time"), 2)
+        self.assertEqual(out.count("NCCL did not connect the ranks before the deadline"), 2)
 
     def test_rank_dies(self):
         self.assertEqual(self.engine(3, "death").count("abort and close took"), 2)

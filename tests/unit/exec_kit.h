@@ -1,4 +1,6 @@
-/* exec_kit.h - ranks that run their plans over links and take turns in one thread, and what must come out. */
+/*
+ * exec_kit.h - runs the plans of several ranks over links, alternately in one thread, and checks the results.
+ */
 #ifndef TESTS_EXEC_KIT_H
 #define TESTS_EXEC_KIT_H
 
@@ -57,7 +59,7 @@ static inline void begin(struct world *world, const struct msi_planner *planner,
     }
 }
 
-/* True when all are over. */
+/* Returns true when all runs have ended. */
 static inline bool take_turns(struct world *world) {
     int64_t start = msi_now();
     bool over = false;
@@ -118,7 +120,7 @@ static inline void check(struct world *world, const struct msi_request *q, const
     }
 }
 
-/* The request of a planner in a world of so many ranks on one to three hosts; false if it refuses that. */
+/* Fills in a request for so many ranks on one to three hosts; false if the planner does not support it. */
 static inline bool make_request(const struct msi_planner *planner, int size, size_t count, size_t chunk,
                                 struct msi_request *request) {
     static const int of[MOST_RANKS] = {0, 0, 1, 0, 1, 2, 2};

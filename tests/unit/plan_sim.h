@@ -1,9 +1,9 @@
 /*
- * plan_sim.h - runs the plans of all ranks in one process, in random order, and sees what comes out.
+ * plan_sim.h - runs the plans of all ranks in one process, in random order, and checks the results.
  *
- * A message arrives when both sides have posted it, or, if eager, is taken from its sender before that. What will be
- * received into is spoilt when the receive is posted, scratch is spoilt from the start: a step that does not wait for
- * what it needs gives a wrong result under some seed.
+ * A message arrives when both sides have posted it; an eager message leaves its sender before that. Posting a
+ * receive overwrites its buffer with garbage, and scratch starts as garbage. So a missing dependency gives a
+ * wrong result with some seed.
  */
 #ifndef TESTS_PLAN_SIM_H
 #define TESTS_PLAN_SIM_H
@@ -68,7 +68,7 @@ static inline size_t sim_words(const struct msi_step *s) {
     return acc ? 2 * s->count : s->count;
 }
 
-/* A step may start: local work and messages whose both sides are there become events. */
+/* A step may start: local work, and messages that both sides have posted, become events. */
 static inline void sim_post(struct sim *sim, int rank, uint32_t step) {
     struct sim_rank *r = &sim->ranks[rank];
     const struct msi_step *s = &r->plan.steps[step];
@@ -115,7 +115,7 @@ static inline void sim_put(uint32_t *p, uint64_t value) {
     p[1] = (uint32_t)(value >> 32);
 }
 
-static inline void sim_fold(struct sim *sim, int rank, const struct msi_step *s) {
+static inline void sim_reduce_local(struct sim *sim, int rank, const struct msi_step *s) {
     const struct msi_ref *sources = sim->ranks[rank].plan.sources + s->sources;
     uint32_t *dst = sim_at(sim, rank, s->dst, s->count);
     for (int k = 0; k < s->peer; k++) sim_at(sim, rank, sources[k], s->count);
@@ -133,7 +133,7 @@ static inline void sim_fold(struct sim *sim, int rank, const struct msi_step *s)
 static inline void sim_work(struct sim *sim, int rank, const struct msi_step *s) {
     struct sim_rank *r = &sim->ranks[rank];
     if (s->kind == MSI_REDUCE_LOCAL) {
-        sim_fold(sim, rank, s);
+        sim_reduce_local(sim, rank, s);
         return;
     }
     bool acc_dst = s->kind == MSI_BEGIN || s->kind == MSI_ADD || s->kind == MSI_MERGE;
@@ -203,7 +203,7 @@ static inline void sim_arrive(struct sim *sim, int rank, uint32_t step) {
     const struct msi_step *from = &sender->plan.steps[send];
     uint32_t way = sim->far && sim_leaves(sim, rank, s->peer) ? sim->far : 1;
     uint32_t sent = sender->depth[send] + way, asked = r->depth[step] + (sim->eager ? 0 : way);
-    uint32_t depth = sent > asked ? sent : asked; /* an eager message travels before it is asked for */
+    uint32_t depth = sent > asked ? sent : asked; /* an eager message travels before its receive is posted */
     const uint32_t *data = sender->caught[send];
     if (!data) data = sim_at(sim, s->peer, from->src, from->count);
     uint32_t *dst = sim_at(sim, rank, s->dst, s->count);
@@ -286,7 +286,7 @@ static inline void sim_plan(struct sim *sim, const struct msi_planner *planner) 
     sim_match_all(sim);
 }
 
-/* Ranks that are held do nothing. Returns when nothing can move. */
+/* Runs until no event is left. Held ranks do nothing. */
 static inline void sim_go(struct sim *sim) {
     for (int r = 0; r < sim->request.size; r++)
         for (uint32_t i = 0; i < sim->ranks[r].plan.n && !sim->ranks[r].held && !sim->failed; i++)
@@ -317,7 +317,7 @@ static inline void sim_free(struct sim *sim) {
     free(sim->heads);
 }
 
-/* Everything done, nothing changed that is not a result, and the results, if they are to be looked at. */
+/* Checks that all steps are done, that inputs are unchanged and, if wanted, the results. */
 static inline void sim_check(struct sim *sim, bool results) {
     for (int r = 0; r < sim->request.size && !sim->failed; r++) {
         struct sim_rank *k = &sim->ranks[r];

@@ -1,7 +1,8 @@
 /*
- * plan_world.h - the ranks of a simulated world: their memory, what is in it at first, what must be in it at the end, and
- * an arithmetic that shows every mistake. Raw elements are 32 bits, accumulated ones 64, and the way from the one to the
- * other cannot be walked twice unnoticed. SIM_ORDERED is an operation that is neither commutative nor associative.
+ * plan_world.h - the ranks of a simulated world: their memory, its initial content, the expected results, and
+ * an arithmetic that detects mistakes. Raw elements have 32 bits, accumulated elements 64 bits, and
+ * converting twice gives a wrong result. SIM_ORDERED is an operation that is neither commutative nor
+ * associative.
  */
 #ifndef TESTS_PLAN_WORLD_H
 #define TESTS_PLAN_WORLD_H
@@ -41,7 +42,7 @@ struct sim {
     struct sim_event *events;
     size_t n_events, events_cap;
     uint32_t depth;
-    uint32_t far; /* rounds that a message between hosts counts for; 0: one, as all */
+    uint32_t far; /* rounds that a message between hosts takes; 0: one */
     uint32_t *heads;
     size_t heads_cap;
     const size_t *splits; /* all_to_all: splits[a * size + b] from a to b */
@@ -63,7 +64,7 @@ static inline size_t sim_below(uint64_t *state, size_t n) {
     return (size_t)(((sim_random(state) >> 32) * n) >> 32);
 }
 
-/* What rank r has at place i of its input. */
+/* Element i of the input of rank r. */
 static inline uint32_t sim_value(int rank, size_t i) {
     uint64_t state = (uint64_t)rank << 40 ^ i;
     return (uint32_t)sim_random(&state);
@@ -134,7 +135,7 @@ static inline size_t sim_start(const struct sim *sim, int rank) {
     return at;
 }
 
-/* In place: the smaller buffer is its own place in the larger. */
+/* In place: the smaller buffer is this rank's block of the larger. */
 static inline void sim_alias(struct sim *sim, int rank) {
     struct sim_rank *r = &sim->ranks[rank];
     enum msi_kind kind = sim->request.kind;
@@ -160,7 +161,7 @@ static inline void sim_lay_out(struct sim *sim, int rank) {
     uint32_t *in = r->memory[MSI_IN], *out = r->memory[MSI_OUT];
     if (sim->request.in_place) sim_alias(sim, rank);
     for (size_t i = 0; i < n[MSI_IN]; i++) r->memory[MSI_IN][i] = sim_value(rank, i);
-    /* Whichever of the two is no longer reached is freed now. */
+    /* Frees the buffer that is no longer used. */
     if (r->memory[MSI_IN] != in) free(in);
     if (r->memory[MSI_OUT] != out) free(out);
 }
@@ -177,7 +178,7 @@ static inline void sim_drop(struct sim *sim, int rank) {
     free(r->memory[MSI_ACC]);
 }
 
-/* What rank has to find at place i of OUT; sums are formed in rank order. */
+/* The expected element i of OUT; sums are computed in rank order. */
 static inline uint32_t sim_wanted(const struct sim *sim, int rank, size_t i) {
     const struct msi_request *q = &sim->request;
     size_t at = i;

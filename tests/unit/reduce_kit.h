@@ -1,6 +1,6 @@
 /*
- * reduce_kit.h - for the tests of reductions: a slow reference made of double arithmetic and tables of values, data
- * full of special values, and what it means that two elements are the same.
+ * reduce_kit.h - helpers of the reduction tests: a slow reference with double arithmetic and tables of
+ * values, data with special values, and a comparison of elements.
  */
 #ifndef TESTS_UNIT_REDUCE_KIT_H
 #define TESTS_UNIT_REDUCE_KIT_H
@@ -18,7 +18,7 @@ static inline bool kit_is_small(mst_dtype dtype) {
 
 static inline uint64_t kit_read(const void *from, size_t size) {
     uint64_t code = 0;
-    memcpy(&code, from, size); /* little-endian, as all machines that muster runs on */
+    memcpy(&code, from, size); /* muster supports only little-endian machines */
     return code;
 }
 
@@ -31,7 +31,7 @@ static inline double kit_value(mst_dtype dtype, uint64_t code) {
     return kit_decode(dtype, code);
 }
 
-/* The same bits; but one NaN is as good as another. */
+/* Equal bits; all NaNs are equal. */
 static inline bool kit_same(mst_dtype dtype, const void *a, const void *b) {
     size_t size = mst_dtype_size(dtype);
     if (!memcmp(a, b, size)) return true;
@@ -57,7 +57,7 @@ static inline uint64_t kit_random(void) {
     return state ^= state << 17;
 }
 
-/* Random bits; every other element of floats near 1, so that sums mean something, or special. */
+/* Random bits; every other float is near 1 or special, so that sums are meaningful. */
 static inline void kit_fill(mst_dtype dtype, void *to, size_t count) {
     size_t size = mst_dtype_size(dtype);
     const struct kit_format *f = kit_format(dtype);

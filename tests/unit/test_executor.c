@@ -1,4 +1,4 @@
-/* test_executor.c - plans of all kinds, run over real links by ranks that take turns in one thread. */
+/* test_executor.c - runs plans of all kinds over real links; the ranks run alternately in one thread. */
 #include "exec_kit.h"
 
 #include "transport/fault.h"
@@ -49,14 +49,16 @@ static void over_links_that_stutter(void **state) {
     run_all(true);
 }
 
-/* Sums of 16-bit floats travel as f32: the result is that of one rounding. */
+/* Partial sums of 16-bit floats are sent as f32, so the result is rounded once. */
 static void small_floats_are_rounded_once(void **state) {
     (void)state;
     struct world *world = calloc(1, sizeof *world);
     assert_non_null(world);
     open_links(world, 4, false);
     static uint16_t in[4][64], out[4][64];
-    /* 256 + 1 + 1 + 1 in bf16, whose neighbours are 256, 258, 260: rounded at every step it would stay 256. */
+    /*
+     * 256 + 1 + 1 + 1 in bf16, whose neighbours are 256, 258, 260: rounded at every step it would stay 256.
+     */
     for (int r = 0; r < 4; r++)
         for (int i = 0; i < 64; i++) in[r][i] = r == 0 ? 0x4380 : 0x3f80;
     const char *names[] = {"ring", "doubling", "halving", "direct", "oneshot"};

@@ -1,6 +1,6 @@
 /*
- * test_executor_faults.c - every algorithm over links that misbehave: in shared memory and over tcp, cut into bytes, late,
- * stalled, overtaking each other, and lost.
+ * test_executor_faults.c - every algorithm over shm and tcp links with injected faults: short transfers,
+ * delays, stalls, reordering between links, and lost links.
  */
 #include "conform/link_kit.h"
 #include "exec_kit.h"
@@ -9,13 +9,13 @@ enum { SEEDS = 4, LOSSES = 6, LARGE = MOST_ELEMENTS / MOST_RANKS };
 
 static const struct link_base *const bases[] = {&link_bases[1], &link_bases[2]};
 
-/* The links of a world of ranks; memory of those in shared memory, by their lower rank. */
+/* The links of all ranks, and the shared memory of the shm links by their lower rank. */
 struct mesh {
     struct world world;
     void *memory[MOST_RANKS][MOST_RANKS];
 };
 
-/* Opens the links of all ranks; those of the pair lost, if it is one, break after some bytes. */
+/* Opens the links of all ranks. The link of the pair lost, if any, fails after some bytes. */
 static void open_mesh(struct mesh *mesh, int size, const struct link_base *base, struct msi_faults faults,
                       const int lost[2], uint64_t after) {
     mesh->world.size = size;
@@ -66,7 +66,7 @@ static void run_planner(struct mesh *mesh, const struct msi_planner *planner, in
     check(&mesh->world, &request, planner->name);
 }
 
-/* One set of links carries all algorithms, one behind the other: what one leaves over spoils the next. */
+/* All algorithms use the same links in sequence, so unread bytes of one break the next. */
 static void every_planner_over_every_fault(void **state) {
     (void)state;
     struct mesh *mesh = new_mesh();
@@ -86,7 +86,7 @@ static void every_planner_over_every_fault(void **state) {
     free_mesh(mesh);
 }
 
-/* A rank that has failed leaves: its links end, and so those who wait for it learn of it. */
+/* A failed rank closes its links, so that ranks that wait for it fail. */
 static void leave(struct world *world, int rank) {
     for (int peer = 0; peer < world->size; peer++) {
         struct msi_link *link = world->links[rank][peer];
@@ -96,7 +96,7 @@ static void leave(struct world *world, int rank) {
     }
 }
 
-/* Runs them all to their ends; which of them failed. */
+/* Runs all ranks until they end; records which failed. */
 static unsigned run_to_the_end(struct world *world) {
     unsigned failed = 0, over = 0, all = (1u << world->size) - 1;
     for (int64_t start = msi_now(); over != all;) {
@@ -115,8 +115,8 @@ static unsigned run_to_the_end(struct world *world) {
 }
 
 /*
- * One link is lost somewhere on the way. Whoever fails blames a rank that is lost to it, or that failed before; whoever does
- * not has the right result. True if anybody failed: some plans do without the link.
+ * Loses one link during the run. A rank that fails names a rank whose link is lost, or that failed before;
+ * other ranks have the right result. Returns true if any rank failed: some plans do not use the link.
  */
 static bool lose_a_link(struct mesh *mesh, const struct msi_planner *planner, int size,
                         const struct link_base *base, uint64_t seed) {

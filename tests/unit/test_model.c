@@ -1,4 +1,4 @@
-/* test_model.c - prices as text, and what makes two ranks choose alike. */
+/* test_model.c - the cost model as text, and the hash that detects ranks with different tunings. */
 #include "harness.h"
 
 #include "coll/cost/select.h"
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static mst_status parse(const char *text, struct msi_model *model) {
-    return msi_model_parse(text, strlen(text), "prices", model);
+    return msi_model_parse(text, strlen(text), "model", model);
 }
 
 static void assert_refused(const char *text, const char *part) {
@@ -16,7 +16,7 @@ static void assert_refused(const char *text, const char *part) {
     assert_int_equal(parse(text, &model), MST_ERR_CONFIG);
     if (!strstr(mst_last_error()->message, part))
         fail_msg("'%s' is not in '%s'", part, mst_last_error()->message);
-    assert_int_equal(model.chunk, 1); /* nothing was changed */
+    assert_int_equal(model.chunk, 1); /* unchanged */
 }
 
 static void nothing_is_the_default(void **state) {
@@ -34,37 +34,36 @@ static void values_have_units(void **state) {
     assert_ok(
         parse("remote.latency 12.5us # far\r\nremote.bandwidth\t2500 MB/s\nlocal.message 250 ns\nchunk 64K",
               &model));
-    assert_true(model.prices[MSI_PRICE_REMOTE_LATENCY] == 12.5 * 1e-6);
-    assert_true(model.prices[MSI_PRICE_REMOTE_BYTE] == 1 / 2.5e9);
-    assert_true(model.prices[MSI_PRICE_LOCAL_MESSAGE] == 250 * 1e-9);
-    assert_true(model.prices[MSI_PRICE_COPY] == msi_model_default.prices[MSI_PRICE_COPY]);
+    assert_true(model.costs[MSI_COST_REMOTE_LATENCY] == 12.5 * 1e-6);
+    assert_true(model.costs[MSI_COST_REMOTE_BYTE] == 1 / 2.5e9);
+    assert_true(model.costs[MSI_COST_LOCAL_MESSAGE] == 250 * 1e-9);
+    assert_true(model.costs[MSI_COST_COPY] == msi_model_default.costs[MSI_COST_COPY]);
     assert_int_equal(model.chunk, 65536);
-    assert_ok(parse("chunk 0", &model)); /* nothing is cut */
+    assert_ok(parse("chunk 0", &model)); /* do not cut */
     assert_int_equal(model.chunk, 0);
 }
 
 static void mistakes_are_named_with_their_line(void **state) {
     (void)state;
-    assert_refused("copy 12 GB/s\nremote.latncy 3 us",
-                   "prices:2: there is nothing of the name 'remote.latncy'");
-    assert_refused("copy", "prices:1: a number was expected, not ''");
-    assert_refused("copy fast", "a number was expected, not 'fast'");
+    assert_refused("copy 12 GB/s\nremote.latncy 3 us", "model:2: unknown name 'remote.latncy'");
+    assert_refused("copy", "model:1: expected a number, not ''");
+    assert_refused("copy fast", "expected a number, not 'fast'");
     assert_refused("copy -3 GB/s", "not '-3'");
     assert_refused("copy .", "a number");
-    assert_refused("copy 1.2.3GB/s", "not in '.3GB/s'");
-    assert_refused("copy 12 us", "a rate is in GB/s");
-    assert_refused("copy 12", "a rate is in GB/s");
-    assert_refused("local.latency 12 GB/s", "a time is in s, ms, us or ns");
-    assert_refused("local.latency 0 us", "cannot be the value of 'local.latency'");
-    assert_refused("local.latency 61 s", "cannot be");
-    assert_refused("copy 0 GB/s", "cannot be");
-    assert_refused("copy 99999999999999999999999999999999999 GB/s", "cannot be");
-    assert_refused("copy 12 GB/s twice", "there is 'twice'");
-    assert_refused("chunk 3", "cannot be");
-    assert_refused("chunk 3G", "followed by K or M");
+    assert_refused("copy 1.2.3GB/s", "not '.3GB/s'");
+    assert_refused("copy 12 us", "a rate in GB/s");
+    assert_refused("copy 12", "a rate in GB/s");
+    assert_refused("local.latency 12 GB/s", "a time in s, ms, us or ns");
+    assert_refused("local.latency 0 us", "out of range for 'local.latency'");
+    assert_refused("local.latency 61 s", "out of range");
+    assert_refused("copy 0 GB/s", "out of range");
+    assert_refused("copy 99999999999999999999999999999999999 GB/s", "out of range");
+    assert_refused("copy 12 GB/s twice", "unexpected text 'twice'");
+    assert_refused("chunk 3", "out of range");
+    assert_refused("chunk 3G", "unit K, M or none");
 }
 
-/* What is written can be read, by a program whose locale has another point, too. */
+/* Reads back what it writes, also with a locale that has a decimal comma. */
 static void what_is_written_is_read(void **state) {
     (void)state;
     struct msi_model model, read;
@@ -76,21 +75,21 @@ static void what_is_written_is_read(void **state) {
     assert_ok(parse("remote.latency 17.25 us\nremote.bandwidth 0.125 GB/s\nchunk 1M", &model));
     msi_model_write(file, &model);
     fclose(file);
-    setlocale(LC_ALL, "de_DE.UTF-8"); /* where there is one */
+    setlocale(LC_ALL, "de_DE.UTF-8"); /* if installed */
     assert_ok(msi_model_read(path, &read));
     setlocale(LC_ALL, "C");
     unlink(path);
-    for (int i = 0; i < MSI_PRICES; i++) assert_float_equal(read.prices[i] / model.prices[i], 1, 1e-5);
+    for (int i = 0; i < MSI_COST_TERMS; i++) assert_float_equal(read.costs[i] / model.costs[i], 1, 1e-5);
     assert_int_equal(read.chunk, model.chunk);
     assert_int_equal(msi_model_read(path, &read), MST_ERR_CONFIG);
     assert_non_null(strstr(mst_last_error()->message, path));
     assert_int_equal(msi_model_read("/dev/zero", &read), MST_ERR_CONFIG);
-    assert_int_equal(mkfifo(path, 0600), 0); /* that nobody writes to */
+    assert_int_equal(mkfifo(path, 0600), 0); /* without a writer */
     assert_int_equal(msi_model_read(path, &read), MST_ERR_CONFIG);
     unlink(path);
 }
 
-static void what_chooses_differently_differs(void **state) {
+static void different_tunings_have_different_hashes(void **state) {
     (void)state;
     struct msi_tuning a = {.model = msi_model_default}, b = a;
     assert_true(msi_tuning_hash(&a) == msi_tuning_hash(&b));
@@ -99,31 +98,31 @@ static void what_chooses_differently_differs(void **state) {
     assert_ok(msi_algo_parse("all_reduce:halving", &a.algo));
     assert_true(msi_tuning_hash(&a) != msi_tuning_hash(&b));
     b = a;
-    b.model.prices[MSI_PRICE_COPY] *= 2;
+    b.model.costs[MSI_COST_COPY] *= 2;
     assert_true(msi_tuning_hash(&a) != msi_tuning_hash(&b));
     b = a;
     b.model.chunk *= 2;
     assert_true(msi_tuning_hash(&a) != msi_tuning_hash(&b));
 }
 
-/* Expensive hops between hosts make for few of them; an expensive wire for few bytes on it. */
-static void prices_make_the_choice(void **state) {
+/* A high remote latency selects few remote rounds; a low remote bandwidth selects few remote bytes. */
+static void costs_determine_the_selection(void **state) {
     (void)state;
     static const int of[] = {0, 0, 0, 0, 1, 1, 1, 1};
     struct msi_request request = {
         .kind = MSI_KIND_ALL_REDUCE, .size = 8, .count = 16384, .hosts = {.n = 2, .largest = 4, .of = of}};
     struct msi_tuning slow = {.model = msi_model_default}, thin = slow;
-    struct msi_cost_input question = {&slow, 4, 4, false};
-    struct msi_choice choice;
+    struct msi_cost_input input = {&slow, 4, 4, false};
+    struct msi_selection selection;
     assert_ok(parse("remote.latency 10 ms", &slow.model));
-    msi_select(&question, &request, &choice);
+    msi_select(&input, &request, &selection);
     struct msi_candidate candidate;
-    msi_price(&question, &request, choice.planner, &candidate);
+    msi_estimate(&input, &request, selection.planner, &candidate);
     assert_true(candidate.formula.remote_rounds == 1);
-    question.tuning = &thin;
+    input.tuning = &thin;
     assert_ok(parse("remote.bandwidth 1 MB/s", &thin.model));
-    msi_select(&question, &request, &choice);
-    assert_string_equal(choice.planner->name, "hierarchical");
+    msi_select(&input, &request, &selection);
+    assert_string_equal(selection.planner->name, "hierarchical");
 }
 
 int main(void) {
@@ -132,8 +131,8 @@ int main(void) {
         cmocka_unit_test(values_have_units),
         cmocka_unit_test(mistakes_are_named_with_their_line),
         cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(what_chooses_differently_differs),
-        cmocka_unit_test(prices_make_the_choice),
+        cmocka_unit_test(different_tunings_have_different_hashes),
+        cmocka_unit_test(costs_determine_the_selection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

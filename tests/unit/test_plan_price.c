@@ -1,4 +1,4 @@
-/* test_plan_price.c - the formulas say what the plans do, and the chooser goes by them. */
+/* test_plan_price.c - the formulas agree with the plans, and the selection uses the formulas. */
 #include "plan_sim.h"
 
 #include "coll/cost/select.h"
@@ -9,7 +9,7 @@ static uint64_t max_u64(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* Bytes of the busiest rank, of elements of these sizes. */
+/* Bytes of the busiest rank for elements of these sizes. */
 static double busiest(const struct sim *sim, unsigned raw, unsigned acc) {
     uint64_t most = 0;
     for (int r = 0; r < sim->request.size; r++) {
@@ -63,7 +63,7 @@ static void compare(struct sim *sim, const struct msi_formula *f) {
     must_equal(sim, "copied", copied, f->copied);
 }
 
-/* A count that every planner can cut into equal blocks. */
+/* A count that every planner cuts into equal blocks. */
 static size_t even_count(enum msi_kind kind, int size) {
     int p = 1 << msi_log2_floor(size);
     bool whole = kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST;
@@ -77,11 +77,11 @@ static void formulas_match_plans(void **state) {
     for (size_t p = 0; p < msi_planner_count; p++)
         for (int size = 2; size <= 40; size++) {
             const struct msi_planner *planner = &msi_planners[p];
-            struct msi_formula formula = {0};
+            struct msi_formula formula;
             sim.request = (struct msi_request){.kind = planner->kind, .size = size, .hosts = {1, size, NULL}};
             sim.request.count = even_count(planner->kind, size);
             if (msi_planner_unsupported_reason(planner, &sim.request)) continue;
-            planner->price(&sim.request, &formula);
+            msi_planner_estimate(planner, &sim.request, &formula);
             run(&sim, planner);
             compare(&sim, &formula);
             sim_end_run(&sim);
@@ -93,7 +93,7 @@ static void formulas_match_plans(void **state) {
     assert_int_equal(wrong, 0);
 }
 
-/* Messages of the rank that has most with other hosts. */
+/* The maximum number of remote messages of a rank. */
 static double busiest_caller(const struct sim *sim) {
     uint64_t most = 0;
     for (int r = 0; r < sim->request.size; r++)
@@ -101,12 +101,12 @@ static double busiest_caller(const struct sim *sim) {
     return (double)most;
 }
 
-/* How many times the larger is the smaller. */
+/* The ratio of the larger to the smaller. */
 static double apart(double a, double b) {
     return a == b ? 1 : a > b ? a / b : b / a;
 }
 
-/* Hosts of equal size, filled one after the other. */
+/* Hosts of equal size; consecutive ranks share a host. */
 static void formulas_know_hosts(void **state) {
     (void)state;
     static const int shapes[][2] = {{2, 2}, {2, 4}, {4, 2}, {4, 4}, {3, 4}, {2, 8}, {3, 3}, {5, 3}};
@@ -115,21 +115,21 @@ static void formulas_know_hosts(void **state) {
     for (size_t p = 0; p < msi_planner_count; p++)
         for (size_t i = 0; i < COUNT_OF(shapes); i++) {
             const struct msi_planner *planner = &msi_planners[p];
-            struct msi_formula f = {0};
-            enum { FAR = 8 }; /* as if a message between hosts took so many times as long */
+            struct msi_formula f;
+            enum { FAR = 8 }; /* how many times as long a message between hosts takes */
             int hosts = shapes[i][0], local = shapes[i][1];
             for (int r = 0; r < hosts * local; r++) of[r] = r / local;
             sim.request = (struct msi_request){
                 .kind = planner->kind, .size = hosts * local, .hosts = {hosts, local, of}};
             sim.request.count = even_count(planner->kind, hosts * local);
             if (msi_planner_unsupported_reason(planner, &sim.request)) continue;
-            planner->price(&sim.request, &f);
+            msi_planner_estimate(planner, &sim.request, &f);
             sim.far = FAR;
             sim.eager = true; /* as connections are */
             run(&sim, planner);
             bool power = !(hosts & (hosts - 1)) && !(local & (local - 1));
             double built = busiest_host(&sim, 2, 4), formula = 2 * f.host_raw + 4 * f.host_acc;
-            /* Exactly where all hosts and rounds are alike, else near enough to choose by. */
+            /* Exact if all hosts and rounds are alike, else close enough for the selection. */
             double slack = power || !strcmp(planner->name, "hierarchical") ? 1.4 : 2.5;
             if (apart(formula, built) > slack)
                 sim_fault(&sim, "%dx%d: %g leave a host, formula %g", hosts, local, built, formula);
@@ -155,7 +155,7 @@ static void formulas_know_hosts(void **state) {
     assert_int_equal(wrong, 0);
 }
 
-/* Cut into pieces, the busiest rank has as many messages as the formula says. */
+/* With a chunk, the messages of the busiest rank agree with the formula. */
 static void formulas_count_pieces(void **state) {
     (void)state;
     struct sim sim = {0};
@@ -163,13 +163,13 @@ static void formulas_count_pieces(void **state) {
     for (size_t p = 0; p < msi_planner_count; p++)
         for (int size = 2; size <= 16; size *= 2) {
             const struct msi_planner *planner = &msi_planners[p];
-            struct msi_formula formula = {0};
+            struct msi_formula formula;
             sim.request = (struct msi_request){
                 .kind = planner->kind, .size = size, .chunk = 2, .hosts = {1, size, NULL}};
             sim.request.count = even_count(planner->kind, size) * 2;
             if (msi_planner_unsupported_reason(planner, &sim.request)) continue;
             if (!strcmp(planner->name, "bruck")) continue; /* an upper bound, where ranks wrap around */
-            planner->price(&sim.request, &formula);
+            msi_planner_estimate(planner, &sim.request, &formula);
             run(&sim, planner);
             compare(&sim, &formula);
             sim_end_run(&sim);
@@ -184,15 +184,15 @@ static const char *chosen(enum msi_kind kind, int size, size_t count, struct msi
     struct msi_algo algo;
     assert_ok(msi_algo_parse(spec, &algo));
     struct msi_tuning tuning = {algo, msi_model_default};
-    struct msi_cost_input question = {&tuning, 4, 4, deterministic};
+    struct msi_cost_input input = {&tuning, 4, 4, deterministic};
     struct msi_request request = {.kind = kind, .size = size, .count = count, .hosts = hosts};
-    struct msi_choice choice;
-    msi_select(&question, &request, &choice);
-    assert_non_null(choice.planner);
-    return choice.planner->name;
+    struct msi_selection selection;
+    msi_select(&input, &request, &selection);
+    assert_non_null(selection.planner);
+    return selection.planner->name;
 }
 
-static void the_choice_depends_on_the_size(void **state) {
+static void the_selection_depends_on_the_size(void **state) {
     (void)state;
     struct msi_hosts one = {1, 16, NULL};
     const char *small = chosen(MSI_KIND_ALL_REDUCE, 16, 1, one, false, NULL);
@@ -207,7 +207,7 @@ static void the_choice_depends_on_the_size(void **state) {
                 chosen((enum msi_kind)kind, size, count, (struct msi_hosts){1, size, NULL}, false, NULL);
 }
 
-static void rank_order_is_kept_when_asked(void **state) {
+static void rank_order_is_kept_on_request(void **state) {
     (void)state;
     static const enum msi_kind kinds[] = {MSI_KIND_ALL_REDUCE, MSI_KIND_REDUCE, MSI_KIND_REDUCE_SCATTER};
     for (size_t k = 0; k < COUNT_OF(kinds); k++)
@@ -218,7 +218,7 @@ static void rank_order_is_kept_when_asked(void **state) {
         }
 }
 
-static void what_is_asked_for_is_done(void **state) {
+static void the_requested_algorithm_is_selected(void **state) {
     (void)state;
     struct msi_hosts one = {1, 6, NULL};
     const char *spec = " all_reduce:direct, broadcast : tree ,reduce_scatter:halving,";
@@ -249,9 +249,9 @@ int main(void) {
         cmocka_unit_test(formulas_match_plans),
         cmocka_unit_test(formulas_know_hosts),
         cmocka_unit_test(formulas_count_pieces),
-        cmocka_unit_test(the_choice_depends_on_the_size),
-        cmocka_unit_test(rank_order_is_kept_when_asked),
-        cmocka_unit_test(what_is_asked_for_is_done),
+        cmocka_unit_test(the_selection_depends_on_the_size),
+        cmocka_unit_test(rank_order_is_kept_on_request),
+        cmocka_unit_test(the_requested_algorithm_is_selected),
         cmocka_unit_test(a_bad_specification_is_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /*
- * test_plan_results.c - every planner, for every number of ranks, gives the right result in whatever order its messages
- * and steps come to pass.
+ * test_plan_results.c - every planner gives the right result for every number of ranks and any order of its
+ * steps.
  */
 #include "plan_sim.h"
 
@@ -17,7 +17,7 @@ static size_t choose(size_t n) {
     return sim_below(&choices, n);
 }
 
-/* Hosts of many shapes: alike, uneven, ranks dealt out like cards, or at random. */
+/* Host maps: equal, uneven, round-robin, random. */
 static void choose_hosts(struct msi_hosts *hosts, int *of, int size) {
     *hosts = (struct msi_hosts){1, size, NULL};
     if (size < 2) return;
@@ -61,7 +61,7 @@ static void run(struct sim *sim, const struct msi_planner *planner, bool results
     runs++;
 }
 
-/* Counts that fit badly. */
+/* Counts that do not divide evenly. */
 static size_t odd_count(int size, size_t which) {
     const size_t n = (size_t)size, counts[] = {0, 1, 3, n - 1, n + 1, 2 * n, 37, 101};
     return counts[which % COUNT_OF(counts)];
@@ -85,7 +85,7 @@ static void vary(struct sim *sim, const struct msi_planner *planner, size_t *lis
         for (size_t r = 0; r < n; r++) lists[r] = choose(4) ? choose(2 * q->count + 2) : 0;
         q->counts = lists;
     }
-    if (blocks && uneven && !planner->refuses) {
+    if (blocks && uneven && !planner->unsupported_reason) {
         for (size_t i = 0; i < n * n; i++) lists[i] = choose(4) ? choose(q->count + 2) : 0;
         sim->splits = lists;
     }
@@ -94,7 +94,7 @@ static void vary(struct sim *sim, const struct msi_planner *planner, size_t *lis
     sim->eager = choose(3) == 0;
 }
 
-/* One planner, one size: all roots, or some; several counts for each. */
+/* One planner and size: all or some roots, several counts each. */
 static void check_size(struct sim *sim, const struct msi_planner *planner, int size, int roots,
                        size_t rounds) {
     size_t *lists = malloc((size_t)size * (size_t)size * sizeof *lists);
@@ -109,7 +109,7 @@ static void check_size(struct sim *sim, const struct msi_planner *planner, int s
             sim->op = planner->rank_ordered ? SIM_ORDERED : SIM_SUM;
             if (size > 1 && msi_planner_unsupported_reason(planner, &sim->request)) {
                 if (planner->kind == MSI_KIND_REDUCE_SCATTER && sim->request.hosts.n > 1)
-                    break; /* never this size */
+                    break; /* never supports this size */
                 continue;
             }
             run(sim, planner, true);
@@ -136,7 +136,7 @@ static void every_size(void **state) {
                   EVERY_SIZE, runs, (long long)ms_since(start));
 }
 
-/* Has it n messages per rank, so that the world's plans grow with the square? */
+/* Does it send n messages per rank, so that all plans together grow quadratically? */
 static bool has_square(const struct msi_planner *planner) {
     static const char *const frugal[] = {"doubling",      "halving", "bruck",
                                          "dissemination", "tree",    "wide_tree"};
@@ -163,7 +163,7 @@ static void large_sizes(void **state) {
                   LARGEST, runs, (long long)ms_since(start));
 }
 
-/* Sums that depend on how they are formed must still be the same everywhere: all ranks have the same bits. */
+/* All ranks get the same bits, also for an operation that depends on the order. */
 static void all_ranks_get_the_same_bits(void **state) {
     (void)state;
     struct sim sim = {0};
@@ -188,7 +188,7 @@ static void all_ranks_get_the_same_bits(void **state) {
     sim_free(&sim);
 }
 
-/* While one rank has not come, nobody gets past the barrier. */
+/* No rank leaves the barrier before the last rank has entered. */
 static void a_barrier_waits_for_all(void **state) {
     (void)state;
     struct sim sim = {0};
@@ -215,7 +215,7 @@ static void a_barrier_waits_for_all(void **state) {
     sim_free(&sim);
 }
 
-/* Plans are made again and again in the same memory. */
+/* Makes plans repeatedly in the same memory. */
 static void making_it_again_allocates_nothing(void **state) {
     (void)state;
     struct msi_plan plan = {0};

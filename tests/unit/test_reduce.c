@@ -1,4 +1,4 @@
-/* test_reduce.c - every variant of the kernels gives the bits of the scalar one, whatever the shape of the arrays. */
+/* test_reduce.c - every kernel variant gives the same bits as the scalar one, for arrays of any shape. */
 #include "reduce_kit.h"
 
 enum { INPUTS = 5, MOST = 1500, ROOM = MOST * 8 + 64 };
@@ -7,7 +7,7 @@ static char input[INPUTS][ROOM], wanted[ROOM], out[ROOM], copied[ROOM], acc[ROOM
     scalar_acc[ROOM];
 static struct msi_reduce_scale scale = {.factor = 0.3, .ranks = 3};
 
-/* One pair in one variant, beside the scalar one. */
+/* A dtype and op in one variant, and the scalar variant. */
 struct pair {
     mst_dtype dtype;
     mst_op op;
@@ -38,7 +38,7 @@ static void compare(const struct pair *pair, const char *way, const void *got, s
     kit_assert_same(what, pair->dtype, got, wanted, count);
 }
 
-/* All ways to reduce n arrays of count elements that begin offset bytes off alignment. */
+/* All ways to reduce n arrays of count elements that are misaligned by offset bytes. */
 static void check_shape(const struct pair *pair, int n, size_t count, size_t offset) {
     const void *in[INPUTS];
     size_t bytes = count * pair->size;
@@ -48,10 +48,10 @@ static void check_shape(const struct pair *pair, int n, size_t count, size_t off
     memset(out, 0x5a, sizeof out);
     memset(copied, 0x5a, sizeof copied);
     pair->reducer->reduce_local(out + offset, NULL, in, n, count, &scale);
-    compare(pair, "fold", out + offset, count);
+    compare(pair, "reduce_local", out + offset, count);
     pair->reducer->reduce_local(out + offset, copied + 1, in, n, count, &scale);
-    compare(pair, "fold with copy", out + offset, count);
-    compare(pair, "copy of fold", copied + 1, count);
+    compare(pair, "reduce_local with copy", out + offset, count);
+    compare(pair, "copy of reduce_local", copied + 1, count);
     for (size_t i = 0; i < 8; i++) assert_int_equal(out[offset + bytes + i], 0x5a);
     for (size_t i = 0; i < 8; i++) assert_int_equal(copied[1 + bytes + i], 0x5a);
     for (size_t i = 0; i < offset; i++) assert_int_equal(out[i], 0x5a);
@@ -68,7 +68,7 @@ static void check_in_place(const struct pair *pair, int n, size_t count) {
     }
 }
 
-/* begin, add and end are fold; merge of two partial results is what the scalar merge makes of them. */
+/* begin, add and end give the result of reduce_local; merge agrees with the scalar merge. */
 static void check_pieces(const struct pair *pair, int n, size_t count, size_t offset) {
     const struct msi_reducer *r = pair->reducer, *s = pair->scalar;
     const void *in[INPUTS];
@@ -105,7 +105,7 @@ static void small_counts(const struct pair *pair) {
 
 static void large_counts(const struct pair *pair) {
     static const size_t counts[] = {MOST, 256, 1023, 333};
-    static const int ranks[] = {4, 128, 256, 3}; /* as i8 can and cannot hold */
+    static const int ranks[] = {4, 128, 256, 3}; /* values that i8 can and cannot hold */
     for (size_t i = 0; i < COUNT_OF(counts); i++) {
         size_t offset = i * 3; /* not even elements are aligned */
         scale.ranks = ranks[i];

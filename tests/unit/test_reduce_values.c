@@ -1,4 +1,4 @@
-/* test_reduce_values.c - what reductions compute, against a slow reference: conversions, rounding, special values. */
+/* test_reduce_values.c - compares reductions with a slow reference: conversions, rounding, special values. */
 #include "reduce_kit.h"
 
 static const mst_dtype small_floats[] = {MST_F16, MST_BF16, MST_F8E4M3, MST_F8E5M2};
@@ -17,7 +17,7 @@ static void check_narrowing(mst_dtype dtype, const float *values, size_t count) 
     }
 }
 
-/* Every code means what the format says, and survives a fold of one. */
+/* Every code has the value of its format and survives a reduce_local of one input. */
 static void widening_is_exact(void **state) {
     (void)state;
     for (size_t d = 0; d < COUNT_OF(small_floats); d++)
@@ -38,16 +38,16 @@ static void widening_is_exact(void **state) {
         }
 }
 
-/* The float so many places away from one that is not negative. */
+/* The float that is so many steps away from a non-negative one. */
 static float beside(float value, int places) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     bits += (uint32_t)places;
-    memcpy(&value, &bits, sizeof bits); /* below zero: NaN, which is as good a case as any */
+    memcpy(&value, &bits, sizeof bits); /* below zero: NaN, also a valid case */
     return value;
 }
 
-/* Each value, the halfway point to the next, and what lies just beside them, with both signs. */
+/* Each value, the halfway point to the next, and their neighbours, with both signs. */
 static void narrowing_rounds_to_nearest_even(void **state) {
     (void)state;
     for (size_t d = 0; d < COUNT_OF(small_floats); d++) {

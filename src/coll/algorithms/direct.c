@@ -1,5 +1,5 @@
 /*
- * direct.c - everyone to everyone, all at once.
+ * direct.c - every rank exchanges with every other rank in one round.
  *
  *      0 ◀──▶ 1          n ranks, buffer of m elements, block b belongs to rank b
  *      ▲ ╲  ╱ ▲
@@ -7,18 +7,19 @@
  *      2 ◀──▶ 3
  *
  *  all_gather, all_to_all     one message to each rank.                       1 round, (n-1)/n m elements
- *  reduce_scatter             rank b is sent block b of all inputs and folds them in rank order.     the same
- *  all_reduce, reduce         reduce_scatter, then all_gather, or every block to the root.  2 rounds, 2 (n-1)/n m
- *  "oneshot" of these two     everyone, or the root, is sent all inputs whole.  1 round, (n-1) m elements
- *  gather, scatter, broadcast the root deals with each rank itself.           1 round
+ *  reduce_scatter             rank b receives block b of all inputs and reduces them in rank order.  the same
+ *  all_reduce, reduce         reduce_scatter, then all_gather, or all blocks to root.  2 rounds, 2 (n-1)/n m
+ *  "oneshot" of these two     every rank, or the root, receives all inputs whole.  1 round, (n-1) m elements
+ *  gather, scatter, broadcast the root exchanges with each rank.              1 round
  *
- * Messages are raw inputs and finished results only, and sums are formed in rank order: the result is rounded once and its
- * bits depend on the inputs alone. The price is n-1 messages per rank, which many ranks cannot all take in at once.
+ * Messages carry only inputs and final results, and every rank reduces in rank order. So the result is
+ * rounded once, and it depends on the inputs alone, bit for bit. The cost is n-1 messages per rank, which
+ * congests receivers at scale.
  */
 #include "coll/algorithms/planners.h"
 #include "coll/emit.h"
 
-/* Sends each other rank a block of IN, or one and the same. */
+/* Sends each other rank its block of IN, or the whole of it. */
 static void send_all(struct msi_plan *plan, bool whole) {
     int n = plan->request.size, me = plan->request.rank;
     for (int s = 1; s < n; s++) {
@@ -28,8 +29,8 @@ static void send_all(struct msi_plan *plan, bool whole) {
     }
 }
 
-/* Receives everyone's values of a part of IN, and folds them with mine in rank order. */
-static void fold_all(struct msi_plan *plan, struct msi_ref out, struct msi_span part) {
+/* Receives a part of every other rank's IN, and reduces all of them in rank order. */
+static void recv_and_reduce(struct msi_plan *plan, struct msi_ref out, struct msi_span part) {
     int n = plan->request.size, me = plan->request.rank;
     struct msi_ref *sources = msi_emit_sources(plan, n);
     if (!sources) return;
@@ -43,79 +44,67 @@ static void fold_all(struct msi_plan *plan, struct msi_ref out, struct msi_span 
     msi_emit_reduce_local(plan, out, sources, n, part.count);
 }
 
-/* Gives everyone my block, and takes theirs into OUT. */
-static void gather_all(struct msi_plan *plan, struct msi_ref own) {
+/* Sends this rank's block to every other rank, and receives theirs into OUT. */
+static void exchange_blocks(struct msi_plan *plan, struct msi_ref own) {
     int n = plan->request.size, me = plan->request.rank;
     size_t count = msi_plan_share(plan, me).count;
     for (int s = 1; s < n; s++) msi_emit_send(plan, msi_plus(me, s, n), own, count);
-    for (int s = 1; s < n; s++) {
-        int from = msi_minus(me, s, n);
-        struct msi_span block = msi_plan_share(plan, from);
-        msi_emit_recv(plan, from, msi_ref(MSI_OUT, block.at), block.count);
-    }
+    msi_emit_recv_shares(plan);
 }
 
 void msi_plan_direct_reduce_scatter(struct msi_plan *plan) {
     send_all(plan, false);
-    fold_all(plan, msi_ref(MSI_OUT, 0), msi_plan_share(plan, plan->request.rank));
+    recv_and_reduce(plan, msi_ref(MSI_OUT, 0), msi_plan_share(plan, plan->request.rank));
 }
 
 void msi_plan_direct_all_reduce(struct msi_plan *plan) {
     struct msi_span mine = msi_plan_share(plan, plan->request.rank);
     send_all(plan, false);
-    fold_all(plan, msi_ref(MSI_OUT, mine.at), mine);
-    gather_all(plan, msi_ref(MSI_OUT, mine.at));
+    recv_and_reduce(plan, msi_ref(MSI_OUT, mine.at), mine);
+    exchange_blocks(plan, msi_ref(MSI_OUT, mine.at));
 }
 
 void msi_plan_oneshot_all_reduce(struct msi_plan *plan) {
     send_all(plan, true);
-    fold_all(plan, msi_ref(MSI_OUT, 0), (struct msi_span){0, plan->request.count});
+    recv_and_reduce(plan, msi_ref(MSI_OUT, 0), (struct msi_span){0, plan->request.count});
 }
 
 void msi_plan_direct_reduce(struct msi_plan *plan) {
-    int n = plan->request.size, me = plan->request.rank, root = plan->request.root;
+    int me = plan->request.rank, root = plan->request.root;
     struct msi_span mine = msi_plan_share(plan, me);
     send_all(plan, false);
     if (me != root) {
         struct msi_ref sum = msi_emit_scratch(plan, MSI_RAW, mine.count);
-        fold_all(plan, sum, mine);
+        recv_and_reduce(plan, sum, mine);
         msi_emit_send(plan, root, sum, mine.count);
         return;
     }
-    fold_all(plan, msi_ref(MSI_OUT, mine.at), mine);
-    for (int s = 1; s < n; s++) {
-        int from = msi_minus(me, s, n);
-        struct msi_span block = msi_plan_share(plan, from);
-        msi_emit_recv(plan, from, msi_ref(MSI_OUT, block.at), block.count);
-    }
+    recv_and_reduce(plan, msi_ref(MSI_OUT, mine.at), mine);
+    msi_emit_recv_shares(plan);
 }
 
 void msi_plan_oneshot_reduce(struct msi_plan *plan) {
     struct msi_span all = {0, plan->request.count};
     if (plan->request.rank == plan->request.root)
-        fold_all(plan, msi_ref(MSI_OUT, 0), all);
+        recv_and_reduce(plan, msi_ref(MSI_OUT, 0), all);
     else
         msi_emit_send(plan, plan->request.root, msi_ref(MSI_IN, 0), all.count);
 }
 
 void msi_plan_direct_all_gather(struct msi_plan *plan) {
     struct msi_span mine = msi_plan_share(plan, plan->request.rank);
-    gather_all(plan, msi_ref(MSI_IN, 0));
+    exchange_blocks(plan, msi_ref(MSI_IN, 0));
     msi_emit(plan, MSI_COPY, msi_ref(MSI_OUT, mine.at), msi_ref(MSI_IN, 0), mine.count);
 }
 
 void msi_plan_direct_gather(struct msi_plan *plan) {
-    int n = plan->request.size, me = plan->request.rank, root = plan->request.root;
+    int me = plan->request.rank, root = plan->request.root;
     struct msi_span mine = msi_plan_share(plan, me);
     if (me != root) {
         msi_emit_send(plan, root, msi_ref(MSI_IN, 0), mine.count);
         return;
     }
-    for (int s = 1; s < n; s++) {
-        int from = msi_plus(me, s, n);
-        struct msi_span block = msi_plan_share(plan, from);
-        msi_emit_recv(plan, from, msi_ref(MSI_OUT, block.at), block.count);
-    }
+    msi_emit_recv_shares(plan);
     msi_emit(plan, MSI_COPY, msi_ref(MSI_OUT, mine.at), msi_ref(MSI_IN, 0), mine.count);
 }
 
@@ -144,15 +133,15 @@ void msi_plan_direct_all_to_all(struct msi_plan *plan) {
     int n = plan->request.size, me = plan->request.rank;
     for (int s = 1; s < n; s++) {
         int to = msi_plus(me, s, n), from = msi_minus(me, s, n);
-        struct msi_span out = msi_plan_to(plan, to), in = msi_plan_from(plan, from);
+        struct msi_span out = msi_plan_share(plan, to), in = msi_plan_from(plan, from);
         msi_emit_send(plan, to, msi_ref(MSI_IN, out.at), out.count);
         msi_emit_recv(plan, from, msi_ref(MSI_OUT, in.at), in.count);
     }
-    struct msi_span out = msi_plan_to(plan, me), in = msi_plan_from(plan, me);
+    struct msi_span out = msi_plan_share(plan, me), in = msi_plan_from(plan, me);
     msi_emit(plan, MSI_COPY, msi_ref(MSI_OUT, in.at), msi_ref(MSI_IN, out.at), out.count);
 }
 
-/* A round in which everyone, or the root alone, sends each other rank a message of this many elements. */
+/* Adds a round in which every rank, or only the root, sends each other rank a message of so many elements. */
 static void add_round(const struct msi_request *request, double elements, bool root_alone,
                       struct msi_formula *f) {
     int n = request->size, local = request->hosts.largest;
@@ -179,8 +168,7 @@ void msi_estimate_direct_all_reduce(const struct msi_request *request, struct ms
 }
 
 void msi_estimate_oneshot_all_reduce(const struct msi_request *request, struct msi_formula *f) {
-    add_round(request, (double)request->count, false, f);
-    f->combined = (request->size - 1) * (double)request->count;
+    msi_estimate_direct_reduce_scatter(request, f);
 }
 
 void msi_estimate_direct_reduce(const struct msi_request *request, struct msi_formula *f) {

@@ -1,42 +1,43 @@
 /*
- * hierarchical.c - little between hosts, the rest within them; every rank of a host has a part in what leaves it.
+ * hierarchical.c - minimizes the traffic between hosts; all ranks of a host share the remote traffic.
  *
  *      host A   0 ◀─▶ 1 ◀─▶ 2        H hosts of L ranks, n = H L, m elements
  *               ▲     ▲     ▲
- *               ▼     ▼     ▼        part p of the whole is the business of one owner on each host
+ *               ▼     ▼     ▼        each part p of the buffer has one owner on each host
  *      host B   3 ◀─▶ 4 ◀─▶ 5
  *
- *  all_reduce      part p goes to its owner on each host, which adds up; a ring of the H owners finishes it; the owner
- *                  hands it out.          2 + 2(H-1) rounds; each rank sends (L-1)/L m, (H-1)/H m/L partial sums and as
- *                  many results to other hosts, and (L-1)/L m; 2 (H-1)/H m leave each host
- *  all_gather      each block goes to one rank on each other host, which hands it out there.
+ *  all_reduce      the owner of part p on each host reduces it, then a ring of the H owners; the owner
+ *                  distributes it on its host. 2 + 2(H-1) rounds; each rank sends (L-1)/L m, (H-1)/H m/L sums
+ *                  and as many results to other hosts, and (L-1)/L m; 2 (H-1)/H m leave each host
+ *  all_gather      each block goes to one rank on each other host, which distributes it there.
  *                                         2 rounds, (n-1) m elements, L (H-1) m leave each host
- *  reduce_scatter  each block is added up by one rank on each host, and the sums are sent to its owner.
- *                                         2 rounds, H (L-1) m elements and (H-1) m sums, L (H-1) m leave each host
+ *  reduce_scatter  one rank on each host reduces a block and sends the partial sum to the block's owner.
+ *                                         2 rounds, H (L-1) m elements and (H-1) m sums, L (H-1) m leave a
+ *                                         host
  *
- * There are as many parts as the largest host has ranks; on a smaller one some ranks own several. Ranks may lie on the
- * hosts in any order. What goes by trees is in hierarchical_tree.c.
+ * There are as many parts as the largest host has ranks; on a smaller host some ranks own several. Ranks may
+ * be assigned to hosts in any order. hierarchical_tree.c has the tree algorithms.
  */
 #include "coll/algorithms/planners.h"
 #include "coll/emit.h"
 #include "coll/host_map.h"
 
-/* Who on a host deals with the block of a rank: on its own host the rank itself. */
+/* The rank on a host that handles the block of `rank`; on its own host, the rank itself. */
 static int handler(const struct msi_host_map *map, int host, int rank) {
     return msi_host_map_rank(map, host, map->index[rank]);
 }
 
-/* The s-th neighbour on my host, s from 1 to local - 1. */
+/* The s-th neighbour on this host, 1 <= s < local. */
 static int neighbour(const struct msi_host_map *map, int s) {
     return msi_host_map_rank(map, map->host, map->index[map->me] + s);
 }
 
-/* Everyone on the host sends its values of a span of IN to one of them, who adds them up at acc. */
-static void add_up_on_host(struct msi_plan *plan, const struct msi_host_map *map, int who,
+/* All ranks of the host send a span of IN to the owner, which reduces them into acc. */
+static void reduce_on_host(struct msi_plan *plan, const struct msi_host_map *map, int owner,
                            struct msi_span span, struct msi_ref acc) {
     struct msi_ref mine = msi_ref(MSI_IN, span.at);
-    if (who != map->me) {
-        msi_emit_send(plan, who, mine, span.count);
+    if (owner != map->me) {
+        msi_emit_send(plan, owner, mine, span.count);
         return;
     }
     msi_emit(plan, MSI_BEGIN, acc, mine, span.count);
@@ -47,17 +48,17 @@ static void add_up_on_host(struct msi_plan *plan, const struct msi_host_map *map
     }
 }
 
-/* One of the host has a span of OUT, the others get it. */
-static void hand_out_on_host(struct msi_plan *plan, const struct msi_host_map *map, int who,
-                             struct msi_ref from, struct msi_span span) {
-    if (who != map->me) {
-        msi_emit_recv(plan, who, msi_ref(MSI_OUT, span.at), span.count);
+/* The owner sends a span of OUT to the other ranks of the host. */
+static void broadcast_on_host(struct msi_plan *plan, const struct msi_host_map *map, int owner,
+                              struct msi_ref from, struct msi_span span) {
+    if (owner != map->me) {
+        msi_emit_recv(plan, owner, msi_ref(MSI_OUT, span.at), span.count);
         return;
     }
     for (int s = 1; s < map->local; s++) msi_emit_send(plan, neighbour(map, s), from, span.count);
 }
 
-/* Block i of part p as the ring of owners cuts it. */
+/* Block i of part p in the ring of owners. */
 static struct msi_span ring_block(const struct msi_plan *plan, const struct msi_host_map *map, int p, int i) {
     struct msi_span part = msi_part(plan->request.count, plan->request.hosts.largest, p);
     struct msi_span block = msi_part(part.count, map->hosts, i);
@@ -78,7 +79,7 @@ static void ring_reduce(struct msi_plan *plan, const struct msi_host_map *map, i
     msi_emit(plan, MSI_MERGE, msi_ref_plus(acc, in.at), got, in.count);
 }
 
-/* Round s of the all-gather among them. */
+/* Round s of the all-gather among the owners of part p. */
 static void ring_gather(struct msi_plan *plan, const struct msi_host_map *map, int p, int s) {
     int hosts = map->hosts, h = map->host;
     int left = msi_host_map_rank(map, msi_minus(h, 1, hosts), p),
@@ -96,7 +97,7 @@ void msi_plan_hierarchical_all_reduce(struct msi_plan *plan) {
     struct msi_ref acc = msi_emit_scratch(plan, MSI_ACC, plan->request.count);
     for (int p = 0; p < parts; p++) {
         struct msi_span part = msi_part(plan->request.count, parts, p);
-        add_up_on_host(plan, &map, msi_host_map_rank(&map, map.host, p), part, msi_ref_plus(acc, part.at));
+        reduce_on_host(plan, &map, msi_host_map_rank(&map, map.host, p), part, msi_ref_plus(acc, part.at));
     }
     for (int s = 0; s < map.hosts - 1; s++)
         for (int p = mine; p < parts; p += map.local) ring_reduce(plan, &map, p, s, acc);
@@ -109,8 +110,8 @@ void msi_plan_hierarchical_all_reduce(struct msi_plan *plan) {
     for (int s = 0; s < map.hosts; s++)
         for (int p = 0; p < parts; p++) {
             struct msi_span block = ring_block(plan, &map, p, msi_minus(map.host, s, map.hosts));
-            hand_out_on_host(plan, &map, msi_host_map_rank(&map, map.host, p), msi_ref(MSI_OUT, block.at),
-                             block);
+            broadcast_on_host(plan, &map, msi_host_map_rank(&map, map.host, p), msi_ref(MSI_OUT, block.at),
+                              block);
         }
 }
 
@@ -131,7 +132,7 @@ void msi_plan_hierarchical_all_gather(struct msi_plan *plan) {
     for (int r = 0; r < map.n; r++) {
         struct msi_span block = msi_plan_share(plan, r);
         struct msi_ref from = r == me ? msi_ref(MSI_IN, 0) : msi_ref(MSI_OUT, block.at);
-        hand_out_on_host(plan, &map, handler(&map, map.host, r), from, block);
+        broadcast_on_host(plan, &map, handler(&map, map.host, r), from, block);
     }
     msi_emit(plan, MSI_COPY, msi_ref(MSI_OUT, mine.at), msi_ref(MSI_IN, 0), mine.count);
 }
@@ -142,12 +143,12 @@ void msi_plan_hierarchical_reduce_scatter(struct msi_plan *plan) {
     struct msi_span mine = msi_plan_share(plan, map.me);
     struct msi_ref sum = msi_emit_scratch(plan, MSI_ACC, mine.count);
     for (int r = 0; r < map.n; r++) {
-        int who = handler(&map, map.host, r);
+        int owner = handler(&map, map.host, r);
         struct msi_span block = msi_plan_share(plan, r);
         struct msi_ref acc = sum;
-        if (who == map.me && r != map.me) acc = msi_emit_scratch(plan, MSI_ACC, block.count);
-        add_up_on_host(plan, &map, who, block, acc);
-        if (who == map.me && r != map.me) msi_emit_send(plan, r, acc, block.count);
+        if (owner == map.me && r != map.me) acc = msi_emit_scratch(plan, MSI_ACC, block.count);
+        reduce_on_host(plan, &map, owner, block, acc);
+        if (owner == map.me && r != map.me) msi_emit_send(plan, r, acc, block.count);
     }
     for (int g = 1; g < map.hosts; g++) {
         struct msi_ref got = msi_emit_scratch(plan, MSI_ACC, mine.count);

@@ -1,25 +1,25 @@
 /*
- * pairwise.c - all_to_all in rounds: in round s everyone sends to rank + s and hears from rank - s.
+ * pairwise.c - all_to_all in rounds: in round s each rank sends to rank + s and receives from rank - s.
  *
  *      round 1   0 ─▶ 1 ─▶ 2 ─▶ 3 ─▶ 0        n ranks, m elements to each of them
  *      round 2   0 ─▶ 2, 1 ─▶ 3, 2 ─▶ 0, 3 ─▶ 1
  *      round 3   0 ─▶ 3 ─▶ 2 ─▶ 1 ─▶ 0
  *
- * n-1 rounds, (n-1) m elements. Every rank has one partner each way at a time, so no receiver is flooded, whatever the
- * sizes of the blocks.
+ * n-1 rounds, (n-1) m elements. Each rank sends to one peer and receives from one peer at a time, so that no
+ * receiver is congested, for blocks of any size.
  */
 #include "coll/algorithms/planners.h"
 #include "coll/emit.h"
 
 void msi_plan_pairwise(struct msi_plan *plan) {
     int n = plan->request.size, me = plan->request.rank;
-    struct msi_span out = msi_plan_to(plan, me), in = msi_plan_from(plan, me);
+    struct msi_span out = msi_plan_share(plan, me), in = msi_plan_from(plan, me);
     uint32_t sent = MSI_NO_STEP, received = MSI_NO_STEP;
     msi_emit(plan, MSI_COPY, msi_ref(MSI_OUT, in.at), msi_ref(MSI_IN, out.at), out.count);
     for (int s = 1; s < n; s++) {
         int to = msi_plus(me, s, n), from = msi_minus(me, s, n);
         uint32_t first = plan->n;
-        out = msi_plan_to(plan, to);
+        out = msi_plan_share(plan, to);
         msi_emit_send(plan, to, msi_ref(MSI_IN, out.at), out.count);
         if (plan->n > first) {
             msi_emit_order(plan, sent, first);
@@ -43,7 +43,7 @@ void msi_estimate_pairwise(const struct msi_request *request, struct msi_formula
     f->raw = (n - 1) * count;
     f->copied = count;
     if (request->hosts.n > 1) {
-        f->remote_rounds = 1; /* what is under way is not waited for */
+        f->remote_rounds = 1; /* a round does not wait for the previous one to arrive */
         f->remote_messages = (n - local) * msi_pieces(request, count);
         f->host_raw = (double)local * (n - local) * count;
     }

@@ -1,10 +1,10 @@
-/* doubling_cost.c - what the algorithms of doubling.c cost. The busiest rank is one with a guest, where there are any. */
+/* doubling_cost.c - estimates for doubling.c. The busiest rank is one that has an extra rank. */
 #include "coll/algorithms/planners.h"
 #include "coll/emit.h"
 
 struct shape {
     int p, rest, rounds;
-    int near; /* rounds whose partners share a host, when hosts are filled one after the other */
+    int near; /* rounds within a host, if consecutive ranks share a host */
     int local;
     bool remote;
 };
@@ -19,9 +19,9 @@ static struct shape shape_of(const struct msi_request *request) {
     return s;
 }
 
-/* The input of a guest comes in, the result goes out, before and after the rounds: twice a round, once a load. */
-static void add_guest(const struct msi_request *request, const struct shape *s, double elements,
-                      struct msi_formula *f) {
+/* Adds the exchange with the extra rank: two rounds, but one message in each direction. */
+static void add_extra_rank(const struct msi_request *request, const struct shape *s, double elements,
+                           struct msi_formula *f) {
     if (s->rest == 0) return;
     f->rounds += 2;
     f->messages += msi_pieces(request, elements);
@@ -39,10 +39,10 @@ void msi_estimate_doubling_all_reduce(const struct msi_request *request, struct 
     f->host_acc = s.remote ? s.local * (s.rounds - s.near) * count : 0;
     f->combined = s.rounds * count + (s.rest ? count : 0);
     f->copied = 2 * count;
-    add_guest(request, &s, count, f);
+    add_extra_rank(request, &s, count, f);
 }
 
-/* Halving: a half, a quarter, … of the whole; the first of them, the largest, is raw where the sender has no guest. */
+/* Halving: exchanges 1/2, 1/4, … of the buffer. The first exchange is raw if the sender has no extra rank. */
 static void add_halving(const struct msi_request *request, const struct shape *s, double count,
                         struct msi_formula *f) {
     double here = s->rest ? count : count / 2;
@@ -75,7 +75,7 @@ void msi_estimate_halving_all_reduce(const struct msi_request *request, struct m
     f->rounds += s.rounds;
     f->remote_rounds += s.rounds - s.near;
     if (s.rest) f->combined += count;
-    add_guest(request, &s, count, f);
+    add_extra_rank(request, &s, count, f);
 }
 
 void msi_estimate_halving_reduce_scatter(const struct msi_request *request, struct msi_formula *f) {
@@ -86,10 +86,10 @@ void msi_estimate_halving_reduce_scatter(const struct msi_request *request, stru
 void msi_estimate_doubling_all_gather(const struct msi_request *request, struct msi_formula *f) {
     struct shape s = shape_of(request);
     double share = (double)request->count, all = share * request->size;
-    /* A guest's block has further to go the more there are. */
+    /* The block of an extra rank takes another round if most positions have one. */
     f->rounds = s.rounds + (s.rest ? 1 : 0) + (s.rest > s.p / 2 ? 1 : 0);
     f->remote_rounds = s.rounds - s.near;
-    /* Its own and its guest's, to begin with; what the others have grows the same way where all have guests. */
+    /* Initially its own block and that of its extra rank; the others grow alike if all have extra ranks. */
     double have = s.rest ? 2 : 1;
     for (int k = 0; k < s.rounds; k++) {
         double piece = have * (1 << k) < request->size ? have * (1 << k) * share : all;
@@ -102,11 +102,9 @@ void msi_estimate_doubling_all_gather(const struct msi_request *request, struct 
     if (s.rest) {
         f->messages += 2;
         f->raw = 0;
-        int first = 0;
-        for (int k = 0; k < s.rounds; k++) { /* what place 0 sends in round k */
+        for (int k = 0; k < s.rounds; k++) { /* what position 0 sends in round k */
             int end = 1 << k;
-            first = end <= s.rest ? 2 * end : end + s.rest;
-            f->raw += first * share;
+            f->raw += (end <= s.rest ? 2 * end : end + s.rest) * share;
         }
         f->raw += all - share;
     }
@@ -117,8 +115,7 @@ void msi_estimate_dissemination(const struct msi_request *request, struct msi_fo
     f->rounds = f->messages = f->raw = msi_log2_ceil(request->size);
     if (request->hosts.n > 1) {
         f->remote_messages = f->rounds;
-        f->remote_rounds =
-            f->rounds < request->hosts.n ? f->rounds : request->hosts.n; /* it is a way around */
+        f->remote_rounds = f->rounds < request->hosts.n ? f->rounds : request->hosts.n;
         for (int d = 1; d < request->size; d *= 2)
             f->host_raw += d < request->hosts.largest ? d : request->hosts.largest;
     }

@@ -1,4 +1,4 @@
-/* model.c - prices as text. See model.h. */
+/* model.c - reads and writes the cost model as text. See model.h. */
 #include "coll/cost/model.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -17,23 +17,23 @@ static const struct row {
     const char *help;
 } rows[] = {
 #define ROW(name, text, unit, preset, help) {text, unit, preset, help},
-    MSI_PRICE_TABLE(ROW)
+    MSI_COST_TABLE(ROW)
 #undef ROW
 };
 
-/* 25 Gbit/s between servers, shared memory within them. */
+/* 25 Gbit/s between hosts, shared memory within them. */
 const struct msi_model msi_model_default = {
-#define EACH_PRICE(preset)                    (preset)
-#define RATE_PRICE(preset)                    (1 / (preset))
-#define PRICE(name, text, unit, preset, help) [MSI_PRICE_##name] = unit##_PRICE(preset),
-    .prices = {MSI_PRICE_TABLE(PRICE)},
-#undef PRICE
-#undef RATE_PRICE
-#undef EACH_PRICE
+#define EACH_COST(preset)                    (preset)
+#define RATE_COST(preset)                    (1 / (preset))
+#define COST(name, text, unit, preset, help) [MSI_COST_##name] = unit##_COST(preset),
+    .costs = {MSI_COST_TABLE(COST)},
+#undef COST
+#undef RATE_COST
+#undef EACH_COST
     .chunk = 128 * 1024,
 };
 
-/* What a line is about. */
+/* One line of the text. */
 struct entry {
     const char *file;
     int line;
@@ -41,9 +41,9 @@ struct entry {
     double number;
 };
 
-static mst_status refuse(const struct entry *e, const char *what, struct msi_str which) {
-    return msi_fail(MST_ERR_CONFIG, "correct it, or let `muster tune` write the file", "%s:%d: %s '%.*s'",
-                    e->file, e->line, what, MSI_SHOW(which));
+static mst_status bad_line(const struct entry *e, const char *what, struct msi_str which) {
+    return msi_fail(MST_ERR_CONFIG, "correct the line, or write the file with `muster tune -o`",
+                    "%s:%d: %s '%.*s'", e->file, e->line, what, MSI_SHOW(which));
 }
 
 static bool is_blank(char c) {
@@ -60,9 +60,9 @@ static struct msi_str next_word(struct msi_str *line) {
     return word;
 }
 
-/* "12.5", whatever the program's locale takes for a point; what follows it stays in word. */
+/* Parses "12.5" in any locale. Leaves the rest of the text in word. */
 static bool take_number(struct msi_str *word, double *number) {
-    double value = 0, place = 1;
+    double value = 0, weight = 1;
     bool digits = false, point = false;
     for (; word->n; word->p++, word->n--) {
         char c = *word->p;
@@ -73,7 +73,7 @@ static bool take_number(struct msi_str *word, double *number) {
         if (c < '0' || c > '9') break;
         digits = true;
         if (point)
-            value += (c - '0') * (place /= 10);
+            value += (c - '0') * (weight /= 10);
         else
             value = value * 10 + (c - '0');
     }
@@ -96,18 +96,18 @@ static bool find_scale(struct msi_str unit, enum unit kind, double *scale) {
     return false;
 }
 
-/* A time between a picosecond and a minute, or a rate to match. */
-static mst_status set_price(const struct entry *e, const struct row *row, double *price) {
+/* Accepts a time between a picosecond and a minute, or a rate between 1 B/s and 1 PB/s. */
+static mst_status set_cost(const struct entry *e, const struct row *row, double *cost) {
     double scale;
     if (!find_scale(e->unit, row->unit, &scale))
-        return refuse(e,
-                      row->unit == EACH ? "a time is in s, ms, us or ns, not in"
-                                        : "a rate is in GB/s, MB/s or kB/s, not in",
-                      e->unit);
+        return bad_line(e,
+                        row->unit == EACH ? "expected a time in s, ms, us or ns, not"
+                                          : "expected a rate in GB/s, MB/s or kB/s, not",
+                        e->unit);
     double value = e->number * scale, least = row->unit == EACH ? 1e-12 : 1,
            most = row->unit == EACH ? 60 : 1e15;
-    if (!(value >= least && value <= most)) return refuse(e, "that cannot be the value of", e->name);
-    *price = row->unit == EACH ? value : 1 / value;
+    if (!(value >= least && value <= most)) return bad_line(e, "value out of range for", e->name);
+    *cost = row->unit == EACH ? value : 1 / value;
     return MST_OK;
 }
 
@@ -117,31 +117,31 @@ static mst_status set_chunk(const struct entry *e, size_t *chunk) {
                   : msi_str_equal(e->unit, msi_cstr("M")) ? 1024 * 1024
                                                           : 0;
     double bytes = e->number * unit;
-    if (unit == 0) return refuse(e, "bytes may be followed by K or M, not by", e->unit);
+    if (unit == 0) return bad_line(e, "expected a number of bytes with unit K, M or none, not", e->unit);
     if (bytes != 0 && !(bytes >= 1024 && bytes <= 1 << 30))
-        return refuse(e, "that cannot be the value of", e->name);
+        return bad_line(e, "value out of range for", e->name);
     *chunk = (size_t)bytes;
     return MST_OK;
 }
 
 static mst_status set(const struct entry *e, struct msi_model *model) {
     if (msi_str_equal(e->name, msi_cstr("chunk"))) return set_chunk(e, &model->chunk);
-    for (int i = 0; i < MSI_PRICES; i++)
-        if (msi_str_equal(e->name, msi_cstr(rows[i].name))) return set_price(e, &rows[i], &model->prices[i]);
-    return refuse(e, "there is nothing of the name", e->name);
+    for (int i = 0; i < MSI_COST_TERMS; i++)
+        if (msi_str_equal(e->name, msi_cstr(rows[i].name))) return set_cost(e, &rows[i], &model->costs[i]);
+    return bad_line(e, "unknown name", e->name);
 }
 
 static mst_status parse_line(struct msi_str line, const char *file, int number, struct msi_model *model) {
     struct entry e = {.file = file, .line = number};
-    const char *remark = line.n ? memchr(line.p, '#', line.n) : NULL;
-    if (remark) line.n = (size_t)(remark - line.p);
+    const char *comment = line.n ? memchr(line.p, '#', line.n) : NULL;
+    if (comment) line.n = (size_t)(comment - line.p);
     e.name = next_word(&line);
     if (e.name.n == 0) return MST_OK;
     struct msi_str value = next_word(&line), shown = value;
-    if (!take_number(&value, &e.number)) return refuse(&e, "a number was expected, not", shown);
+    if (!take_number(&value, &e.number)) return bad_line(&e, "expected a number, not", shown);
     e.unit = value.n ? value : next_word(&line); /* "12us" or "12 us" */
     struct msi_str more = next_word(&line);
-    if (more.n) return refuse(&e, "nothing was expected any more, but there is", more);
+    if (more.n) return bad_line(&e, "unexpected text", more);
     return set(&e, model);
 }
 
@@ -159,34 +159,34 @@ mst_status msi_model_parse(const char *text, size_t len, const char *name, struc
     return MST_OK;
 }
 
-static const char remedy[] = "give MUSTER_MODEL the file that `muster tune -o` has written";
+static const char remedy[] = "set MUSTER_MODEL to a file written by `muster tune -o`";
 
 mst_status msi_model_read(const char *path, struct msi_model *model) {
     char text[FILE_MOST + 1];
     struct stat about;
-    if (stat(path, &about) == 0 && S_ISFIFO(about.st_mode)) /* it would be waited for, with no deadline */
+    if (stat(path, &about) == 0 && S_ISFIFO(about.st_mode)) /* opening it would block */
         return msi_fail(MST_ERR_CONFIG, remedy, "%s is a pipe", path);
     FILE *file = fopen(path, "re");
     size_t n = file ? fread(text, 1, sizeof text, file) : 0;
     int error = file && !ferror(file) ? 0 : errno;
     if (file) fclose(file);
     if (error)
-        return msi_fail(MST_ERR_CONFIG, remedy, "cannot read the prices in %s: %s", path, strerror(error));
+        return msi_fail(MST_ERR_CONFIG, remedy, "cannot read the cost model %s: %s", path, strerror(error));
     if (n > FILE_MOST) return msi_fail(MST_ERR_CONFIG, remedy, "%s is longer than %d bytes", path, FILE_MOST);
     return msi_model_parse(text, n, path, model);
 }
 
 void msi_model_write(FILE *to, const struct msi_model *model) {
-    for (int i = 0; i < MSI_PRICES; i++) {
+    for (int i = 0; i < MSI_COST_TERMS; i++) {
         bool each = rows[i].unit == EACH;
-        double value = each ? model->prices[i] * 1e6 : 1e-9 / model->prices[i];
+        double value = each ? model->costs[i] * 1e6 : 1e-9 / model->costs[i];
         fprintf(to, "%-17s %10.6f %-5s # %s\n", rows[i].name, value, each ? "us" : "GB/s", rows[i].help);
     }
-    fprintf(to, "%-17s %10zu       # bytes of the pieces that messages are cut into\n", "chunk",
+    fprintf(to, "%-17s %10zu       # bytes; larger messages are cut into pieces of this size\n", "chunk",
             model->chunk);
 }
 
 uint64_t msi_model_hash(const struct msi_model *model) {
     static const uint64_t key[2] = {5, 6};
-    return msi_hash(model->prices, sizeof model->prices, key) ^ model->chunk;
+    return msi_hash(model->costs, sizeof model->costs, key) ^ model->chunk;
 }

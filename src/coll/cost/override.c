@@ -1,4 +1,4 @@
-/* override.c - reads which algorithms somebody asks for. */
+/* override.c - parses MUSTER_ALGO. See select.h. */
 #include "base/error.h"
 #include "base/str.h"
 #include "coll/cost/select.h"
@@ -26,7 +26,7 @@ static const struct msi_planner *find_planner(int kind, struct msi_str name) {
     return NULL;
 }
 
-/* The known operations, or the algorithms of one, with commas. */
+/* Lists the known operations (kind < 0), or the algorithms of one, separated by commas. */
 static const char *list_known(int kind, char *text, size_t size) {
     size_t used = 0;
     text[0] = 0;
@@ -43,19 +43,20 @@ static mst_status parse_entry(struct msi_str entry, struct msi_algo *algo) {
     char known[256];
     const char *colon = memchr(entry.p, ':', entry.n);
     if (!colon)
-        return msi_fail(MST_ERR_CONFIG, "in MUSTER_ALGO write operation:algorithm, such as all_reduce:ring",
+        return msi_fail(MST_ERR_CONFIG,
+                        "write operation:algorithm in MUSTER_ALGO, for example all_reduce:ring",
                         "'%.*s' has no colon", MSI_SHOW(entry));
     size_t before = (size_t)(colon - entry.p);
     struct msi_str operation = trim(entry.p, before), name = trim(colon + 1, entry.n - before - 1);
     int kind = find_kind(operation);
     if (kind < 0)
-        return msi_fail(MST_ERR_CONFIG, "in MUSTER_ALGO use one of the operations named",
-                        "there is no operation '%.*s'; there are %s", MSI_SHOW(operation),
+        return msi_fail(MST_ERR_CONFIG, "use one of the listed operations in MUSTER_ALGO",
+                        "unknown operation '%.*s'; known: %s", MSI_SHOW(operation),
                         list_known(-1, known, sizeof known));
     const struct msi_planner *planner = find_planner(kind, name);
     if (!planner)
-        return msi_fail(MST_ERR_CONFIG, "in MUSTER_ALGO use one of the algorithms named",
-                        "%s has no algorithm '%.*s'; it has %s", msi_coll_name((enum msi_kind)kind),
+        return msi_fail(MST_ERR_CONFIG, "use one of the listed algorithms in MUSTER_ALGO",
+                        "%s has no algorithm '%.*s'; known: %s", msi_coll_name((enum msi_kind)kind),
                         MSI_SHOW(name), list_known(kind, known, sizeof known));
     algo->of[kind] = planner;
     return MST_OK;

@@ -1,7 +1,7 @@
 /*
- * select.h - which algorithm: prices all that can do a request by their formulas, and takes the cheapest.
- *
- * Pure: the model comes from the caller. Prices are good for comparing, not for promising.
+ * select.h - selects the algorithm of a request: estimates the time of every algorithm that supports it and
+ * takes the fastest. Pure functions; the caller provides the cost model. The estimates serve to compare
+ * algorithms, not to predict.
  */
 #ifndef MSI_COLL_COST_SELECT_H
 #define MSI_COLL_COST_SELECT_H
@@ -9,58 +9,58 @@
 #include "coll/algorithms/planners.h"
 #include "coll/cost/model.h"
 
-/* Algorithms that somebody asked for: of each kind one, or NULL. */
+/* The algorithm that the user requested for each kind, or NULL. */
 struct msi_algo {
     const struct msi_planner *of[MSI_KIND_COUNT];
 };
 
 /*
- * Reads "all_reduce:ring,broadcast:tree"; spaces are allowed around names, and the last word on an operation counts.
- * MST_ERR_CONFIG names what is unknown and lists what is known. NULL and "" ask for nothing.
+ * Reads "all_reduce:ring,broadcast:tree". Spaces around names are allowed; the last entry of an operation
+ * counts. MST_ERR_CONFIG names the unknown name and lists the known ones. NULL and "" request nothing.
  */
 mst_status msi_algo_parse(const char *text, struct msi_algo *algo);
 
-/* What choices depend on, besides the request: alike on all ranks. */
+/* What the selection depends on besides the request; the same on all ranks. */
 struct msi_tuning {
     struct msi_algo algo;
     struct msi_model model;
 };
 
-/* Different where ranks would choose differently. */
+/* Differs between tunings that may select different algorithms. */
 uint64_t msi_tuning_hash(const struct msi_tuning *tuning);
 
-/* What a request is about, besides itself. */
+/* What an estimate needs besides the request. */
 struct msi_cost_input {
     const struct msi_tuning *tuning;
     size_t raw_size, acc_size; /* bytes of an element */
-    bool deterministic;        /* reductions: in rank order only */
+    bool deterministic;        /* select only algorithms that reduce in rank order */
 };
 
 struct msi_candidate {
     const struct msi_planner *planner;
-    const char *refuses; /* why it is out of the input; NULL if it is not */
+    const char *unsupported; /* why it cannot be selected, or NULL */
     struct msi_formula formula;
     size_t chunk; /* elements */
     double seconds;
 };
 
-struct msi_choice {
+struct msi_selection {
     const struct msi_planner *planner;
-    size_t chunk; /* to be put into the request */
+    size_t chunk; /* elements; for the request */
     double seconds;
-    const char *why; /* "cheapest", "asked for", … */
+    const char *why; /* "fastest estimate", "requested", … */
 };
 
-/* Prices one planner. The request's own chunk is not looked at. */
-void msi_price(const struct msi_cost_input *input, const struct msi_request *request,
-               const struct msi_planner *planner, struct msi_candidate *candidate);
+/* Estimates one planner. Ignores the request's chunk. */
+void msi_estimate(const struct msi_cost_input *input, const struct msi_request *request,
+                  const struct msi_planner *planner, struct msi_candidate *candidate);
 
-/* How much of what has a price the formula asks for. */
-void msi_amounts(const struct msi_cost_input *input, const struct msi_request *request,
-                 const struct msi_formula *formula, double amounts[MSI_PRICES]);
+/* Computes the amount of each cost term in a formula. */
+void msi_cost_amounts(const struct msi_cost_input *input, const struct msi_request *request,
+                      const struct msi_formula *formula, double amounts[MSI_COST_TERMS]);
 
-/* There is always an answer: what was asked for gives way where it cannot be done, and why says so. */
+/* Always selects an algorithm. If the requested one does not support the request, why says so. */
 void msi_select(const struct msi_cost_input *input, const struct msi_request *request,
-                struct msi_choice *choice);
+                struct msi_selection *selection);
 
 #endif

@@ -224,12 +224,12 @@ static enum msi_advance make_plan(struct net *net, struct mst_work *work) {
                                    .acc_size = op->reducer ? op->reducer->acc_size : 1,
                                    .deterministic = op->deterministic};
     if (can_reuse_plan(net, &request, &input)) return MSI_MOVED;
-    struct msi_choice choice;
-    msi_select(&input, &request, &choice);
-    request.chunk = choice.chunk;
-    net->selected = choice.planner;
+    struct msi_selection selection;
+    msi_select(&input, &request, &selection);
+    request.chunk = selection.chunk;
+    net->selected = selection.planner;
     net->planned = false;
-    st = msi_plan_make(&net->plan, choice.planner, &request);
+    st = msi_plan_make(&net->plan, selection.planner, &request);
     if (st != MST_OK) return msi_fault(work, st, -1, "out of memory");
     net->planned = !request.counts && !request.to;
     net->cost_input = input;
@@ -365,8 +365,8 @@ static bool overhear(struct mst_work *work) {
         if (r < me && !p->sends && !p->w.open)
             msi_wireup_answer(peers, r, MSI_COLLECTIVES, &p->w); /* it may have tried to connect */
         struct msi_link *link = p->w.link;
-        if (!link || !link->ops->look || !msi_list_empty(&link->receives)) continue;
-        const char *bytes = link->ops->look(link, &n);
+        if (!link || !link->ops->peek || !msi_list_empty(&link->receives)) continue;
+        const char *bytes = link->ops->peek(link, &n);
         if (!bytes || n < HEADER_BYTES) continue;
         memcpy(p->header_in, bytes, HEADER_BYTES);
         struct msi_reader reader = msi_reader(p->header_in, sizeof p->header_in);
@@ -451,7 +451,7 @@ static int poll_fds(struct msi_comm *comm, struct pollfd *fds) {
         const struct msi_wireup *w = &net->peers[r].w;
         struct pollfd fd = {.fd = -1};
         if (w->link && msi_link_busy(w->link))
-            fd.fd = w->link->ops->descriptor(w->link, &fd.events);
+            fd.fd = msi_link_descriptor(w->link, &fd.events);
         else
             fd.fd = msi_wireup_descriptor(w, &fd.events);
         if (fd.fd >= 0) fds[n++] = fd;

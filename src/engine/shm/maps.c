@@ -36,9 +36,9 @@ void msi_maps_free(struct msi_maps *maps) {
     free(maps);
 }
 
-static bool attach(struct mapping *kept, const struct msi_where *where) {
+static bool attach(struct mapping *kept, const struct msi_arena_ref *where) {
     struct msi_segment segment;
-    if (where->number == 0 || msi_segment_attach((int)(where->place >> 32), (int)(uint32_t)where->place,
+    if (where->number == 0 || msi_segment_attach((int)(where->pid_fd >> 32), (int)(uint32_t)where->pid_fd,
                                                  (size_t)where->size, &segment))
         return false;
     if (kept->number) msi_segment_close(&kept->segment);
@@ -46,7 +46,7 @@ static bool attach(struct mapping *kept, const struct msi_where *where) {
     return true;
 }
 
-void *msi_maps_find(struct msi_maps *maps, int rank, const struct msi_where *where, size_t skip, size_t len) {
+void *msi_maps_find(struct msi_maps *maps, int rank, const struct msi_arena_ref *where, size_t skip, size_t len) {
     struct set *set = &maps->sets[(size_t)rank * SETS + where->number % SETS];
     int which = set->kept[set->last].number == where->number ? set->last : !set->last;
     struct mapping *kept = &set->kept[which];

@@ -61,7 +61,7 @@ struct msi_shm_coll {
 
     /* Where in (and for a large all_reduce out) are, if the others may use them in place until the
      * operation is over. */
-    struct msi_where in_where, out_where;
+    struct msi_arena_ref in_where, out_where;
 
     uint64_t seq;
     enum msi_shm_phase phase;
@@ -125,7 +125,7 @@ static inline void msi_shm_reduce(const struct msi_shm_coll *coll, void *out, vo
     op->reducer->reduce_local(out, copy, coll->sources, coll->region->size, count, &scale);
 }
 /* The address of another rank's memory; NULL if it cannot be mapped. */
-static inline void *msi_shm_map(const struct msi_shm_coll *coll, int rank, const struct msi_where *where,
+static inline void *msi_shm_map(const struct msi_shm_coll *coll, int rank, const struct msi_arena_ref *where,
                                 size_t skip, size_t len) {
     return msi_maps_find(msi_shm(coll->work->comm)->maps, rank, where, skip, len);
 }

@@ -40,7 +40,7 @@ struct Stage {
         auto collectives = std::make_unique<Collectives>();
         collectives->rank = 0;
         collectives->ranks = 2;
-        worker = std::make_shared<Worker>(std::move(collectives), std::make_shared<Ended>());
+        worker = std::make_shared<Worker>(std::move(collectives), std::make_shared<Completions>());
         op.kind = MST_KIND_ALL_GATHER;
         op.count = 8;
         op.out_counts = counts;
@@ -94,11 +94,11 @@ void Collectives::run(const mst_backend_op &op) {
     over = true;
 }
 
-void Flight::interrupt() {}
+void ActiveBuffers::interrupt() {}
 
-Ended::Ended() : descriptor_(-1) {}
-Ended::~Ended() {}
-void Ended::add(Job &job, Outcome) {
+Completions::Completions() : descriptor_(-1) {}
+Completions::~Completions() {}
+void Completions::add(Job &job, Outcome) {
     job.done = true;
 }
 

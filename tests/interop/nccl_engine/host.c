@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 mst_backend_host host;
-char last_words[512];
+char last_error[512];
 static int global[RANKS_MAX];
 
 int64_t now_ns(void) {
@@ -50,7 +50,7 @@ static mst_status host_fail(const mst_backend_host *self, mst_status status, int
                             const char *what) {
     (void)self;
     (void)culprit;
-    snprintf(last_words, sizeof last_words, "%s%s%s", what, remedy ? "; " : "", remedy ? remedy : "");
+    snprintf(last_error, sizeof last_error, "%s%s%s", what, remedy ? "; " : "", remedy ? remedy : "");
     return status;
 }
 

@@ -15,7 +15,7 @@ extern int me, n;
 
 /* host.c: keys are files of a directory. */
 extern mst_backend_host host;
-extern char last_words[512]; /* of the last failure */
+extern char last_error[512]; /* of the last failure */
 void host_init(const char *directory, int timeout_ms);
 int64_t now_ns(void);
 

@@ -30,7 +30,7 @@ static int find_kind(const char *name) {
 }
 
 static void print_candidates(const struct msi_cost_input *input, const struct msi_request *request,
-                             const struct msi_choice *choice) {
+                             const struct msi_selection *selection) {
     char time[MSI_UNITS_TEXT], moved[MSI_UNITS_TEXT], out[MSI_UNITS_TEXT];
     double raw = (double)input->raw_size, acc = (double)input->acc_size;
     printf("  %-14s %10s %7s %9s %15s %15s\n", "algorithm", "predicted", "rounds", "messages", "busiest rank",
@@ -38,11 +38,11 @@ static void print_candidates(const struct msi_cost_input *input, const struct ms
     for (size_t i = 0; i < msi_planner_count; i++) {
         struct msi_candidate c;
         if (msi_planners[i].kind != request->kind) continue;
-        msi_price(input, request, &msi_planners[i], &c);
+        msi_estimate(input, request, &msi_planners[i], &c);
         const struct msi_formula *f = &c.formula;
-        printf("%c %-14s ", c.planner == choice->planner ? '*' : ' ', c.planner->name);
-        if (c.refuses)
-            printf("%s\n", c.refuses);
+        printf("%c %-14s ", c.planner == selection->planner ? '*' : ' ', c.planner->name);
+        if (c.unsupported)
+            printf("%s\n", c.unsupported);
         else
             printf("%10s %7.0f %9.0f %15s %15s\n", msi_seconds_text(c.seconds, time), f->rounds, f->messages,
                    msi_bytes_text(f->raw * raw + f->acc * acc, moved),
@@ -94,22 +94,22 @@ static void print_steps(const struct msi_plan *plan, const struct msi_cost_input
 }
 
 static int print_plan(const struct msi_cost_input *input, struct msi_request *request, const char *dtype) {
-    struct msi_choice choice;
+    struct msi_selection selection;
     struct msi_plan plan = {0};
     char text[MSI_UNITS_TEXT];
-    msi_select(input, request, &choice);
-    request->chunk = choice.chunk;
+    msi_select(input, request, &selection);
+    request->chunk = selection.chunk;
     printf("%s of %s (%zu x %s) among %d ranks on %d host%s\n\n", msi_coll_name(request->kind),
            msi_bytes_text((double)(request->count * input->raw_size), text), request->count, dtype,
            request->size, request->hosts.n, request->hosts.n == 1 ? "" : "s");
-    print_candidates(input, request, &choice);
-    printf("\nchosen: %s (%s)", choice.planner->name, choice.why);
-    if (choice.chunk && choice.chunk < request->count)
-        printf(", in chunks of up to %s", msi_bytes_text((double)(choice.chunk * input->raw_size), text));
+    print_candidates(input, request, &selection);
+    printf("\nchosen: %s (%s)", selection.planner->name, selection.why);
+    if (selection.chunk && selection.chunk < request->count)
+        printf(", in chunks of up to %s", msi_bytes_text((double)(selection.chunk * input->raw_size), text));
     printf("\n");
     if (request->hosts.n == 1)
         printf("(ranks of one host use shared memory and need no plan; this is the plan they would have)\n");
-    if (msi_plan_make(&plan, choice.planner, request) != MST_OK) {
+    if (msi_plan_make(&plan, selection.planner, request) != MST_OK) {
         fprintf(stderr, "%s\n", mst_error());
         return EXIT_FAILED;
     }

@@ -16,7 +16,7 @@ static const double least_share = 1e-3;
 static const double least_gain = 1e-4; /* of the mean regret, for which a price is changed */
 
 struct rows {
-    double a[TUNE_POINTS_MOST][MSI_PRICES]; /* amounts divided by the measured time */
+    double a[TUNE_POINTS_MOST][MSI_COST_TERMS]; /* amounts divided by the measured time */
     double left[TUNE_POINTS_MOST];          /* residuals: 1 minus the predicted share */
     int n;
 };
@@ -26,9 +26,9 @@ static void set_up(const struct tune *tune, const struct msi_model *model, struc
     for (int i = 0; i < tune->n; i++) {
         const struct tune_point *p = &tune->points[i];
         rows->left[i] = 1;
-        for (int k = 0; k < MSI_PRICES; k++) {
+        for (int k = 0; k < MSI_COST_TERMS; k++) {
             rows->a[i][k] = p->amounts[k] / p->seconds;
-            rows->left[i] -= rows->a[i][k] * model->prices[k];
+            rows->left[i] -= rows->a[i][k] * model->costs[k];
         }
     }
 }
@@ -53,9 +53,9 @@ static void least_squares(const struct tune *tune, struct msi_model *model) {
     set_up(tune, model, &rows);
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
         double most = 0;
-        for (int k = 0; k < MSI_PRICES; k++) {
-            double least = msi_model_default.prices[k] * least_share;
-            most = fmax(most, improve(&rows, k, &model->prices[k], least));
+        for (int k = 0; k < MSI_COST_TERMS; k++) {
+            double least = msi_model_default.costs[k] * least_share;
+            most = fmax(most, improve(&rows, k, &model->costs[k], least));
         }
         if (most < 1e-9) return;
     }
@@ -63,7 +63,7 @@ static void least_squares(const struct tune *tune, struct msi_model *model) {
 
 double tune_estimate(const struct tune_point *p, const struct msi_model *model) {
     double sum = 0;
-    for (int k = 0; k < MSI_PRICES; k++) sum += p->amounts[k] * model->prices[k];
+    for (int k = 0; k < MSI_COST_TERMS; k++) sum += p->amounts[k] * model->costs[k];
     return sum;
 }
 
@@ -96,10 +96,10 @@ double tune_mean_regret(const struct tune *tune, const struct msi_model *model) 
 /* Multiplies or divides each price by the factor if that lowers the regret; true if any price changed. */
 static bool move_prices(const struct tune *tune, struct msi_model *model, double factor, double *regret) {
     bool moved = false;
-    for (int k = 0; k < MSI_PRICES; k++)
+    for (int k = 0; k < MSI_COST_TERMS; k++)
         for (int up = 0; up < 2; up++) {
             struct msi_model tried = *model;
-            tried.prices[k] *= up ? factor : 1 / factor;
+            tried.costs[k] *= up ? factor : 1 / factor;
             double got = tune_mean_regret(tune, &tried);
             if (got > *regret * (1 - least_gain)) continue;
             *model = tried;

@@ -102,9 +102,9 @@ static void list_points(struct tune *tune, const struct msi_tuning *tuning) {
             if (p->count == 0) p->count = 1;
             struct msi_request request = request_of(tune, p);
             struct msi_candidate candidate;
-            msi_price(&input, &request, p->planner, &candidate);
-            if (candidate.refuses) continue;
-            msi_amounts(&input, &request, &candidate.formula, p->amounts);
+            msi_estimate(&input, &request, p->planner, &candidate);
+            if (candidate.unsupported) continue;
+            msi_cost_amounts(&input, &request, &candidate.formula, p->amounts);
             tune->n++;
         }
     }

@@ -21,7 +21,7 @@ struct tune_point {
     const struct msi_planner *planner;
     int size;     /* index in tune_sizes */
     size_t count; /* elements, as in a request */
-    double amounts[MSI_PRICES];
+    double amounts[MSI_COST_TERMS];
     double samples[TUNE_ROUNDS_MOST];
     double seconds; /* median of the samples */
 };

@@ -1,9 +1,9 @@
 /*
- * engine_flights.c - operations under way. See engine.h.
+ * engine_requests.c - operations in progress. See engine.h.
  *
- * What MPI allows of ending them: a receive that nobody has answered can be cancelled, and its buffer is free then. Neither sends nor
- * collectives can. abort leaves their requests in MPI, never to be tested again; MPI moves their data only inside of calls
- * of this process, so from then on this process calls MPI no more: its other groups on MPI fail, too.
+ * MPI can cancel a receive without a matching message, but neither sends nor collectives. abort leaves their
+ * requests in MPI and never tests them again. MPI moves their data only inside calls of this process, so
+ * after an abort the process makes no MPI call: its other groups on MPI fail, too.
  */
 #include "engine.h"
 
@@ -14,22 +14,22 @@
 
 enum { CANCEL_TRIES = 10000 };
 
-static void link_flight(struct msm_flight **list, struct msm_flight *f) {
+static void link_request(struct msm_request **list, struct msm_request *f) {
     f->next = *list;
     f->back = list;
     if (f->next) f->next->back = &f->next;
     *list = f;
 }
 
-static void unlink_flight(struct msm_flight *f) {
+static void unlink_request(struct msm_request *f) {
     *f->back = f->next;
     if (f->next) f->next->back = f->back;
 }
 
-static struct msm_flight *take(mst_backend_engine *engine, mst_backend_op *op) {
-    struct msm_flight *f = engine->spare;
+static struct msm_request *alloc_request(mst_backend_engine *engine, mst_backend_op *op) {
+    struct msm_request *f = engine->spare;
     if (f)
-        unlink_flight(f);
+        unlink_request(f);
     else
         f = calloc(1, sizeof *f);
     if (!f) return NULL;
@@ -39,11 +39,11 @@ static struct msm_flight *take(mst_backend_engine *engine, mst_backend_op *op) {
     f->one = MPI_REQUEST_NULL;
     f->blocking = false;
     f->scratch_used = 0;
-    link_flight(&engine->active, f);
+    link_request(&engine->active, f);
     return f;
 }
 
-static void free_types(struct msm_flight *f) {
+static void free_types(struct msm_request *f) {
     for (int i = 0; i < f->n_types; i++)
         if (f->types[i] != MPI_DATATYPE_NULL) MPI_Type_free(&f->types[i]);
     free(f->types);
@@ -51,19 +51,19 @@ static void free_types(struct msm_flight *f) {
     f->n_types = 0;
 }
 
-static void give_back(mst_backend_engine *engine, struct msm_flight *f) {
+static void release_request(mst_backend_engine *engine, struct msm_request *f) {
     if (f->types) free_types(f);
     if (f->requests != &f->one) free(f->requests);
-    unlink_flight(f);
-    link_flight(&engine->spare, f);
+    unlink_request(f);
+    link_request(&engine->spare, f);
 }
 
-bool msm_flight_ints(mst_backend_engine *engine, struct msm_flight *f) {
+bool msm_request_ints(mst_backend_engine *engine, struct msm_request *f) {
     if (!f->ints) f->ints = malloc(4 * (size_t)engine->ranks * sizeof *f->ints);
     return f->ints;
 }
 
-bool msm_flight_requests(struct msm_flight *f, size_t n) {
+bool msm_request_array(struct msm_request *f, size_t n) {
     if (n <= 1) return true;
     MPI_Request *requests = malloc(n * sizeof *requests);
     if (!requests) return false;
@@ -72,7 +72,7 @@ bool msm_flight_requests(struct msm_flight *f, size_t n) {
     return true;
 }
 
-bool msm_flight_types(struct msm_flight *f, size_t n) {
+bool msm_request_types(struct msm_request *f, size_t n) {
     f->types = malloc(n * sizeof *f->types);
     if (!f->types) return false;
     for (size_t i = 0; i < n; i++) f->types[i] = MPI_DATATYPE_NULL;
@@ -80,7 +80,7 @@ bool msm_flight_types(struct msm_flight *f, size_t n) {
     return true;
 }
 
-bool msm_flight_scratch(struct msm_flight *f, size_t bytes) {
+bool msm_request_scratch(struct msm_request *f, size_t bytes) {
     if (bytes > f->scratch_size) {
         free(f->scratch);
         f->scratch = malloc(bytes);
@@ -96,58 +96,59 @@ static mst_status fail(mst_backend_engine *engine, const mst_backend_op *op, int
         MST_KIND_TABLE(NAME)};
     engine->failed = true;
     msm_leave_unfinalised();
-    return msm_say(engine->host, names[op->kind], rc);
+    return msm_fail_mpi(engine->host, names[op->kind], rc);
 }
 
 static mst_status check_tag(mst_backend_engine *engine, const mst_backend_op *op) {
     char line[120];
     if (op->tag <= engine->tag_max) return MST_OK;
-    snprintf(line, sizeof line, "tag %d: " MSM_FLAVOUR " takes tags up to %d", op->tag, engine->tag_max);
+    snprintf(line, sizeof line, "tag %d: " MSM_FLAVOUR " supports tags up to %d", op->tag, engine->tag_max);
     return engine->host->fail(engine->host, MST_ERR_UNSUPPORTED, -1, "use smaller tags", line);
 }
 
-/* Operations were given up that MPI would go on with, and write into their buffers, in any call of it. So none is made any more. */
-static atomic_bool given_up; /* never taken back; nothing is ordered by it */
+/* MPI would continue aborted operations, and write into their buffers, in any later call. */
+static atomic_bool aborted; /* stays true; orders nothing */
 
 mst_status msm_check_usable(const mst_backend_host *host) {
-    if (atomic_load(&given_up))
-        return host->fail(host, MST_ERR_STATE, -1, "use native from here on, or start the processes anew",
-                          "an operation was given up, which MPI cannot take back: MPI is not called any more "
-                          "in this process");
+    if (atomic_load(&aborted))
+        return host->fail(host, MST_ERR_STATE, -1, "use the native backend, or restart the processes",
+                          "an MPI operation was aborted, and MPI cannot cancel it: this process makes no MPI "
+                          "calls any more");
     if (!msm_alive())
-        return host->fail(host, MST_ERR_STATE, -1, "finalise MPI after mst_destroy_process_group",
+        return host->fail(host, MST_ERR_STATE, -1, "call MPI_Finalize after mst_destroy_process_group",
                           "MPI_Finalize was called");
     return MST_OK;
 }
 
 static mst_status begin(mst_backend_engine *engine, mst_backend_op *op, bool blocking,
-                        struct msm_flight **flight) {
+                        struct msm_request **request) {
     bool message = op->kind == MST_KIND_SEND || op->kind == MST_KIND_RECV;
     mst_status st = message ? check_tag(engine, op) : MST_OK;
     if (st != MST_OK) return st;
-    struct msm_flight *f = take(engine, op);
-    if (!f) return engine->host->fail(engine->host, MST_ERR_MEMORY, -1, NULL, "no memory for an operation");
-    bool large = msm_is_large(engine, op);
-    f->blocking = blocking && !large;
+    struct msm_request *f = alloc_request(engine, op);
+    if (!f)
+        return engine->host->fail(engine->host, MST_ERR_MEMORY, -1, NULL, "out of memory for an operation");
+    f->large = msm_is_large(engine, op);
+    f->blocking = blocking && !f->large;
     msm_lock();
-    int rc = large ? msm_begin_large(engine, f) : msm_begin(engine, f);
+    int rc = msm_start_request(engine, f);
     msm_unlock();
-    *flight = f;
+    *request = f;
     if (rc == MPI_SUCCESS) return MST_OK;
-    *flight = NULL;
-    unlink_flight(f); /* some of its requests may be under way, so it stays in memory */
+    *request = NULL;
+    unlink_request(f); /* not freed: some of its MPI requests may be active */
     return fail(engine, op, rc);
 }
 
 mst_status msm_submit(mst_backend_engine *engine, mst_backend_op *op) {
-    struct msm_flight *f = NULL;
+    struct msm_request *f = NULL;
     mst_status st = msm_check_usable(engine->host);
     if (st == MST_OK) st = begin(engine, op, false, &f);
     op->request = f;
     return st;
 }
 
-/* MPI takes a shorter message than the one that was asked for, muster does not. */
+/* MPI accepts a message shorter than the receive. muster reports a mismatch. */
 static mst_status check_message(mst_backend_engine *engine, mst_backend_op *op, int rc,
                                 const MPI_Status *got) {
     char line[200];
@@ -160,18 +161,17 @@ static mst_status check_message(mst_backend_engine *engine, mst_backend_op *op, 
     size_t want = op->count * op->element;
     if (class == MPI_SUCCESS && (size_t)bytes == want) return MST_OK;
     if (class == MPI_ERR_TRUNCATE)
-        snprintf(line, sizeof line,
-                 "rank %d sent more than the %zu bytes that were to be received with tag %d", op->sender,
-                 want, op->tag);
+        snprintf(line, sizeof line, "rank %d sent more than the %zu bytes of the receive with tag %d",
+                 op->sender, want, op->tag);
     else
-        snprintf(line, sizeof line, "rank %d sent %lld bytes where %zu were to be received with tag %d",
+        snprintf(line, sizeof line, "rank %d sent %lld bytes to a receive of %zu bytes with tag %d",
                  op->sender, (long long)bytes, want, op->tag);
     return engine->host->fail(engine->host, MST_ERR_MISMATCH, op->sender, "send and receive the same count",
                               line);
 }
 
-/* A rank alone combines nothing, but its bools become 0 or 1 all the same. */
-static void settle_bools(mst_backend_engine *engine, const mst_backend_op *op) {
+/* In a group of one rank MPI reduces nothing, but a bool result must be 0 or 1. */
+static void normalize_bools(mst_backend_engine *engine, const mst_backend_op *op) {
     bool reduces =
         op->kind == MST_KIND_ALL_REDUCE || op->kind == MST_KIND_REDUCE || op->kind == MST_KIND_REDUCE_SCATTER;
     if (engine->ranks > 1 || !reduces || op->dtype != MST_BOOL) return;
@@ -179,7 +179,7 @@ static void settle_bools(mst_backend_engine *engine, const mst_backend_op *op) {
                           msm_count(op->in_counts, op->count, 0));
 }
 
-static mst_status finish(mst_backend_engine *engine, struct msm_flight *f, int rc, const MPI_Status *got) {
+static mst_status finish(mst_backend_engine *engine, struct msm_request *f, int rc, const MPI_Status *got) {
     mst_backend_op *op = f->op;
     mst_status st = MST_OK;
     if (op->kind == MST_KIND_RECV)
@@ -188,14 +188,14 @@ static mst_status finish(mst_backend_engine *engine, struct msm_flight *f, int r
         st = fail(engine, op, rc);
     else if (f->scratch_used)
         memcpy(op->out, f->scratch, f->scratch_used);
-    if (st == MST_OK) settle_bools(engine, op);
-    give_back(engine, f);
+    if (st == MST_OK) normalize_bools(engine, op);
+    release_request(engine, f);
     op->request = NULL;
     return st;
 }
 
-/* Looks whether all requests are over, in their order. */
-static int test(struct msm_flight *f, bool *over, MPI_Status *got) {
+/* Tests the MPI requests in order. */
+static int test(struct msm_request *f, bool *over, MPI_Status *got) {
     int rc = MPI_SUCCESS, one = 1;
     while (f->over < f->n && one && rc == MPI_SUCCESS) {
         rc = MPI_Test(&f->requests[f->over], &one, got);
@@ -206,26 +206,22 @@ static int test(struct msm_flight *f, bool *over, MPI_Status *got) {
 }
 
 mst_status msm_progress(mst_backend_engine *engine, mst_backend_op *op, bool *done) {
-    struct msm_flight *f = op->request;
+    struct msm_request *f = op->request;
     MPI_Status got;
-    bool over = false;
     *done = false;
     mst_status st = msm_check_usable(engine->host);
     if (st != MST_OK) return st;
     memset(&got, 0, sizeof got);
     msm_lock();
-    int rc = test(f, &over, &got);
+    int rc = test(f, done, &got);
     msm_unlock();
-    if (rc == MPI_SUCCESS && !over) {
-        *done = false;
-        return MST_OK;
-    }
+    if (rc == MPI_SUCCESS && !*done) return MST_OK;
     *done = true;
     return finish(engine, f, rc, &got);
 }
 
 mst_status msm_run(mst_backend_engine *engine, mst_backend_op *op) {
-    struct msm_flight *f = NULL;
+    struct msm_request *f = NULL;
     bool done = false;
     mst_status st = begin(engine, op, true, &f);
     op->request = f;
@@ -237,8 +233,8 @@ mst_status msm_run(mst_backend_engine *engine, mst_backend_op *op) {
     return st;
 }
 
-/* A cancelled receive ends by itself; whether it was cancelled or has met its message is known then. */
-static bool cancel_receive(struct msm_flight *f) {
+/* A cancelled receive completes; its status says whether it was cancelled or has received its message. */
+static bool cancel_receive(struct msm_request *f) {
     MPI_Status got;
     int over = 0, cancelled = 0;
     if (MPI_Cancel(&f->requests[0]) != MPI_SUCCESS) return false;
@@ -249,13 +245,13 @@ static bool cancel_receive(struct msm_flight *f) {
 }
 
 bool msm_cancel(mst_backend_engine *engine, mst_backend_op *op) {
-    struct msm_flight *f = op->request;
+    struct msm_request *f = op->request;
     if (op->kind != MST_KIND_RECV || !f) return false;
     msm_lock();
     bool cancelled = cancel_receive(f);
     msm_unlock();
     if (!cancelled) return false;
-    give_back(engine, f);
+    release_request(engine, f);
     op->request = NULL;
     return true;
 }
@@ -264,23 +260,23 @@ void msm_abort(mst_backend_engine *engine) {
     if (engine->active) {
         engine->failed = true;
         msm_leave_unfinalised();
-        atomic_store(&given_up, true);
+        atomic_store(&aborted, true);
     }
     while (engine->active) {
-        struct msm_flight *f = engine->active;
+        struct msm_request *f = engine->active;
         msm_lock();
         if (f->op->kind == MST_KIND_RECV && f->n == 1 && msm_alive()) cancel_receive(f);
         msm_unlock();
         f->op->request = NULL;
-        /* MPI may still read its arrays and write its scratch, so what the flight owns stays. */
-        unlink_flight(f);
+        /* Not freed: MPI may still read its arrays and write its scratch. */
+        unlink_request(f);
     }
 }
 
-void msm_flights_free(mst_backend_engine *engine) {
+void msm_requests_free(mst_backend_engine *engine) {
     while (engine->spare) {
-        struct msm_flight *f = engine->spare;
-        unlink_flight(f);
+        struct msm_request *f = engine->spare;
+        unlink_request(f);
         free(f->ints);
         free(f->scratch);
         free(f);

@@ -1,11 +1,11 @@
 /*
- * rows.c - what NCCL does.
+ * capabilities.c - what NCCL supports.
  *
- * Two things it does in its own way: MIN and MAX of floats lose a NaN that only some ranks have (it takes fmin and fmax), and sums of f8
- * stop at the largest number where muster's go on to infinity or NaN. MUSTER_NCCL_STRICT=1 leaves these to muster. Left out always:
- * reductions of bool, whose bytes need not be 0 or 1; bitwise operations, i16 and u16, which NCCL has not.
- * f16 and bf16 are claimed though NCCL rounds them at each step, and AVG of floats though it may multiply by 1/n: no result is
- * further off than n roundings.
+ * NCCL differs from muster in two points: MIN and MAX of floats lose a NaN that only some ranks have (fmin
+ * and fmax), and sums of f8 saturate where muster's go to infinity or NaN. MUSTER_NCCL_STRICT=1 leaves these
+ * to muster. Never included: reductions of bool, whose bytes need not be 0 or 1; bitwise operations, i16 and
+ * u16, which NCCL lacks. f16 and bf16 are included although NCCL rounds at each step, and AVG of floats
+ * although it may multiply by 1/n: the error is at most n roundings.
  */
 #include "engine.h"
 
@@ -32,10 +32,10 @@ enum {
     EXACT = MST_FORM_DETERMINISTIC,
 };
 
-/* What is not always there comes first, and is skipped. */
+/* Indices of the first row. Optional rows come first. */
 enum { ALL, WITHOUT_F8 = 2, STRICT = 4 };
 static const mst_backend_capability rows[] = {
-    {WHOLE, EIGHTS, EIGHT_OPS, DEVICE, IN_PLACE}, /* since NCCL 2.24, for GPUs of capability 9.0 */
+    {WHOLE, EIGHTS, EIGHT_OPS, DEVICE, IN_PLACE}, /* NCCL 2.24 and GPUs of capability 9.0 */
     {KIND(REDUCE_SCATTER), EIGHTS, EIGHT_OPS, DEVICE, IN_PLACE | BLOCKS},
     {WHOLE, FLOATS, EXTREMES, DEVICE, IN_PLACE},
     {KIND(REDUCE_SCATTER), FLOATS, EXTREMES, DEVICE, IN_PLACE | BLOCKS},
@@ -59,8 +59,8 @@ static void read_strict(void) {
     strict = given && !strcmp(given, "1");
 }
 
-/* They may be asked for before NCCL is loaded, and again behind that: then there may be more. */
-const mst_backend_capability *mnc_rows(void) {
+/* May be called before NCCL is loaded. Later calls may return more rows. */
+const mst_backend_capability *mnc_capabilities(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, read_strict);
     if (strict) return rows + STRICT;

@@ -1,5 +1,5 @@
-/* rows.c - see rows.h; why some pairs are missing, engine_types.c. */
-#include "rows.h"
+/* capabilities.c - see capabilities.h. engine_types.c explains which reductions are missing. */
+#include "capabilities.h"
 
 #include <stdlib.h>
 
@@ -15,12 +15,12 @@
 #define REDUCTIONS  (BIT(ALL_REDUCE) | BIT(REDUCE))
 #define PARTS       (MST_FORM_UNEVEN | MST_FORM_IN_PLACE)
 
-const mst_backend_capability msm_rows[] = {
+const mst_backend_capability msm_capabilities[] = {
     {.kinds = BIT(BARRIER)},
     {.kinds = BIT(BROADCAST) | BIT(ALL_GATHER) | BIT(ALL_TO_ALL) | BIT(GATHER) | BIT(SCATTER),
      .forms = MST_FORM_IN_PLACE},
     {.kinds = BIT(ALL_GATHER), .forms = MST_FORM_UNEVEN | MST_FORM_IN_PLACE},
-    /* In place MPI wants the same counts in both directions. */
+    /* In place, MPI requires the same counts in both directions. */
     {.kinds = BIT(ALL_TO_ALL), .forms = MST_FORM_UNEVEN},
     {.kinds = REDUCTIONS, .dtypes = FLOATS, .ops = ARITHMETIC, .forms = MST_FORM_IN_PLACE},
     {.kinds = REDUCTIONS, .dtypes = HALVES, .ops = COMPARISONS, .forms = MST_FORM_IN_PLACE},

@@ -1,0 +1,179 @@
+/*
+ * close.c - aborts and closes an engine. A separate thread destroys the communicators and is abandoned if it
+ * takes too long: NCCL may wait for dead ranks, and close must return.
+ */
+#include "engine.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { END_LIMIT_MS = 10000 };
+
+/* Shared by the thread and the waiting caller; the last holder frees it. */
+struct teardown {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done;
+    atomic_int holders;
+    int device;
+    bool abort;
+    size_t n;
+    struct {
+        mnc_comm comm;
+        mnc_result result; /* of ncclCommFinalize */
+        bool finalized;
+    } comms[]; /* nonblocking communicators first */
+};
+
+static void release(struct teardown *teardown) {
+    if (atomic_fetch_sub_explicit(&teardown->holders, 1, memory_order_acq_rel) != 1)
+        return; /* pairs with itself */
+    pthread_cond_destroy(&teardown->changed);
+    pthread_mutex_destroy(&teardown->lock);
+    free(teardown);
+}
+
+static bool is_fine(mnc_result result) {
+    return result == MNC_SUCCESS || result == MNC_IN_PROGRESS;
+}
+
+/* Waits until the communicator is finalized. Returns false on failure. */
+static bool await_final(mnc_comm comm, mnc_result result) {
+    mnc_result state = MNC_SUCCESS;
+    for (unsigned round = 1000; is_fine(result); round++) {
+        result = mnc_nccl.CommGetAsyncError(comm, &state);
+        if (result != MNC_SUCCESS || state != MNC_IN_PROGRESS) break;
+        mnc_backoff(round);
+    }
+    return result == MNC_SUCCESS && state == MNC_SUCCESS;
+}
+
+/*
+ * Completes all sends: other ranks may still be receiving. Starts to finalize all communicators before it
+ * waits for one, because ranks may have them in different orders.
+ */
+static void finalize(struct teardown *teardown) {
+    for (size_t i = 0; i < teardown->n; i++)
+        teardown->comms[i].result = mnc_nccl.CommFinalize(teardown->comms[i].comm);
+    for (size_t i = 0; i < teardown->n; i++)
+        teardown->comms[i].finalized = await_final(teardown->comms[i].comm, teardown->comms[i].result);
+}
+
+static void *end_comms(void *argument) {
+    struct teardown *teardown = argument;
+    mnc_cuda.SetDevice(teardown->device);
+    if (!teardown->abort) finalize(teardown);
+    for (size_t i = 0; i < teardown->n; i++) {
+        if (teardown->comms[i].finalized)
+            mnc_nccl.CommDestroy(teardown->comms[i].comm);
+        else
+            mnc_nccl.CommAbort(teardown->comms[i].comm);
+    }
+    pthread_mutex_lock(&teardown->lock);
+    teardown->done = true;
+    pthread_cond_signal(&teardown->changed);
+    pthread_mutex_unlock(&teardown->lock);
+    release(teardown);
+    return NULL;
+}
+
+static struct teardown *new_teardown(mst_backend_engine *engine, bool abort) {
+    size_t n = 2;
+    for (struct mnc_channel *channel = engine->p2p_channels; channel; channel = channel->next) n++;
+    struct teardown *teardown = calloc(1, sizeof *teardown + n * sizeof *teardown->comms);
+    if (!teardown) return NULL;
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&teardown->changed, &clock);
+    pthread_condattr_destroy(&clock);
+    pthread_mutex_init(&teardown->lock, NULL);
+    atomic_init(&teardown->holders, 2);
+    teardown->abort = abort;
+    teardown->device = engine->device;
+    for (struct mnc_channel *channel = engine->p2p_channels; channel; channel = channel->next)
+        if (channel->comm) teardown->comms[teardown->n++].comm = channel->comm;
+    if (engine->nonblocking) teardown->comms[teardown->n++].comm = engine->nonblocking;
+    if (engine->blocking) teardown->comms[teardown->n++].comm = engine->blocking;
+    return teardown;
+}
+
+/* Returns false if the thread has not finished in time. */
+static bool await_end(struct teardown *teardown) {
+    int64_t deadline = mnc_now() + END_LIMIT_MS * MNC_MS;
+    struct timespec until = {(time_t)(deadline / (1000 * MNC_MS)), (long)(deadline % (1000 * MNC_MS))};
+    int error = 0;
+    pthread_mutex_lock(&teardown->lock);
+    while (!teardown->done && !error)
+        error = pthread_cond_timedwait(&teardown->changed, &teardown->lock, &until);
+    bool done = teardown->done;
+    pthread_mutex_unlock(&teardown->lock);
+    release(teardown);
+    return done;
+}
+
+/* Returns false if communicators were abandoned; the memory that they may use must not be freed then. */
+static bool end_engine(mst_backend_engine *engine, bool abort) {
+    pthread_t thread;
+    if (engine->ended) return !engine->abandoned;
+    engine->ended = true;
+    struct teardown *teardown = new_teardown(engine, abort);
+    if (teardown && !pthread_create(&thread, NULL, end_comms, teardown)) {
+        pthread_detach(thread);
+        if (await_end(teardown)) return true;
+    } else if (teardown) {
+        release(teardown);
+        release(teardown);
+    }
+    engine->abandoned = true;
+    engine->host->log(engine->host, 'W',
+                      "NCCL did not destroy its communicators in time; they are abandoned");
+    return false;
+}
+
+static bool has_jobs(const mst_backend_engine *engine) {
+    for (const struct mnc_job *job = engine->all; job; job = job->older)
+        if (job->op) return true;
+    return false;
+}
+
+void mnc_abort(mst_backend_engine *engine) {
+    engine->failed = true;
+    mnc_use_device(engine);
+    end_engine(engine, true);
+}
+
+static void free_jobs(mst_backend_engine *engine) {
+    for (struct mnc_job *job; (job = engine->all);) {
+        engine->all = job->older;
+        mnc_cuda.EventDestroy(job->end);
+        if (job->timed_begin) mnc_cuda.EventDestroy(job->timed_begin);
+        if (job->timed_end) mnc_cuda.EventDestroy(job->timed_end);
+        free(job);
+    }
+}
+
+/* Not called if kernels may hang: cudaFree waits for the whole device. */
+static void free_device_resources(mst_backend_engine *engine) {
+    if (engine->main.stream) mnc_cuda.StreamDestroy(engine->main.stream);
+    for (struct mnc_channel *channel = engine->p2p_channels; channel; channel = channel->next)
+        mnc_cuda.StreamDestroy(channel->stream);
+    free_jobs(engine);
+    if (engine->order) mnc_cuda.EventDestroy(engine->order);
+    mnc_blocks_end(engine);
+    if (engine->small) mnc_cuda.Free(engine->small);
+}
+
+void mnc_close(mst_backend_engine *engine) {
+    bool abort = engine->failed || has_jobs(engine);
+    mnc_use_device(engine);
+    if (!abort) mnc_premul_end(engine);
+    if (end_engine(engine, abort)) free_device_resources(engine);
+    for (struct mnc_channel *channel; (channel = engine->p2p_channels);) {
+        engine->p2p_channels = channel->next;
+        free(channel);
+    }
+    free(engine);
+}
