@@ -30,7 +30,7 @@ class Settings(CollectiveTest):
         process = self.popen(*command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
         out, _ = process.communicate(timeout=LIMIT)
         self.assertNotEqual(process.returncode, 0)
-        self.assertRegex(out.decode(), r"rank \d would choose other algorithms than rank \d: its MUSTER_ALGO")
+        self.assertRegex(out.decode(), r"rank \d would select other algorithms than rank \d: its MUSTER_ALGO")
         self.assert_nothing_left()
 
 

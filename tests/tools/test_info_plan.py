@@ -48,7 +48,7 @@ class InfoPlan(ToolTest):
         self.refused("'1Q' is not a size", "all_reduce", "--bytes", "1Q")
         self.refused("the last rank is 3", "all_reduce", "--rank", "4")
         self.refused("cannot fill", "all_reduce", "--hosts", "5")
-        self.refused("it has ring, halving", "all_reduce", "--algo", "all_reduce:circle")
+        self.refused("known: ring, halving", "all_reduce", "--algo", "all_reduce:circle")
 
 
 if __name__ == "__main__":
