@@ -97,20 +97,20 @@ static mst_status copy_out(struct msi_str from, mst_bytes *to) {
 /* Runs one request whose reply is a number or nothing. */
 static mst_status run_number(mst_store *store, const struct msi_wait *wait, struct msi_store_req req,
                              int64_t *number) {
-    struct msi_exchange x = {.req = req};
+    struct msi_store_rpc x = {.req = req};
     mst_status st = msi_store_exec(store, wait, &x, 1);
     if (st == MST_OK && number) {
         struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
         *number = (int64_t)msi_read_uint(&r, x.reply.len > 8 ? 8 : x.reply.len);
     }
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
 /* Runs one request whose reply is n values, behind a number where skip is 8. */
 static mst_status run_values(mst_store *store, const struct msi_wait *wait, struct msi_store_req req,
                              size_t skip, mst_bytes *values, size_t n) {
-    struct msi_exchange x = {.req = req};
+    struct msi_store_rpc x = {.req = req};
     mst_status st = msi_store_exec(store, wait, &x, 1);
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
     msi_read_bytes(&r, skip);
@@ -121,7 +121,7 @@ static mst_status run_values(mst_store *store, const struct msi_wait *wait, stru
         if (st != MST_OK)
             while (i--) mst_bytes_free(&values[i]);
     }
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
@@ -313,12 +313,12 @@ mst_status mst_store_queue_pop_with(mst_store *store, const char *key, mst_bytes
         struct msi_str name = msi_cstr(key);
         st = run_number(store, &wait, (struct msi_store_req){.op = MSI_OP_WAIT, .n = 1, .keys = &name}, NULL);
         if (st != MST_OK) break;
-        struct msi_exchange x = {.req = {.op = MSI_OP_QUEUE_POP, .key = name}};
+        struct msi_store_rpc x = {.req = {.op = MSI_OP_QUEUE_POP, .key = name}};
         st = msi_store_exec(store, &wait, &x, 1);
         struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
         bool popped = st == MST_OK && (int64_t)msi_read_u64(&r) > 0;
         if (popped) st = copy_out(msi_read_str(&r), value);
-        msi_exchange_free(&x, 1);
+        msi_store_rpc_free(&x, 1);
         if (popped) break;
         if (st == MST_OK) st = msi_wait_pause(&wait, 1, "waiting for the queue");
     }
@@ -361,10 +361,10 @@ mst_status mst_store_list_keys_with(mst_store *store, char ***keys, size_t *n, c
     mst_status st = begin("mst_store_list_keys", store, call, &wait);
     if (st == MST_OK && (!keys || !n)) st = msi_fail(MST_ERR_INVALID, NULL, "keys or n is NULL");
     if (st != MST_OK) return st;
-    struct msi_exchange x = {.req = {.op = MSI_OP_LIST_KEYS}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_LIST_KEYS}};
     st = msi_store_exec(store, &wait, &x, 1);
     if (st == MST_OK) st = copy_keys(&x.reply, keys, n);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 

@@ -31,12 +31,12 @@ struct join {
     char segment_key[MSI_KEY_MAX], offer[MSI_OFFER_MAX], params[PARAMS_MAX];
 };
 
-static struct msi_str reply_str(const struct msi_exchange *x) {
+static struct msi_str reply_str(const struct msi_store_rpc *x) {
     struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
     return msi_read_str(&r);
 }
 
-static int64_t reply_number(const struct msi_exchange *x) {
+static int64_t reply_number(const struct msi_store_rpc *x) {
     struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
     return (int64_t)msi_read_u64(&r);
 }
@@ -68,18 +68,18 @@ static mst_status compare_params(const struct join *join, struct msi_str said) {
 /* How many worlds of this run are over. */
 static mst_status read_ended(const struct join *join, int64_t *ended) {
     char key[MSI_KEY_MAX];
-    struct msi_exchange x = {
+    struct msi_store_rpc x = {
         .req = {.op = MSI_OP_ADD, .key = msi_key(key, "muster/%s/ended", join->place->run)}};
     mst_status st = msi_store_exec(join->store, join->wait, &x, 1);
     if (st == MST_OK) *ended = reply_number(&x);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
 /* Takes the claim to a world back that turned out to be another job's. all: it was over, nothing of it shall stay. */
 static void unclaim(const struct join *join, bool all) {
     char keys[4][MSI_KEY_MAX];
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_DELETE_KEY,
                  .key = msi_key(keys[0], "%swho/%d", join->prefix, join->place->rank)}},
         {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_cstr(join->segment_key)}},
@@ -88,7 +88,7 @@ static void unclaim(const struct join *join, bool all) {
         {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_key(keys[3], "%sevents", join->prefix)}},
     };
     msi_store_exec(join->store, join->wait, x, all ? 5 : 1);
-    msi_exchange_free(x, 5);
+    msi_store_rpc_free(x, 5);
 }
 
 static mst_status say_taken(const struct join *join, bool formed) {
@@ -106,7 +106,7 @@ static mst_status say_taken(const struct join *join, bool formed) {
 enum claim { CLAIMED, NEXT_WORLD, WORLD_ENDED, REFUSED };
 
 /* What came of the attempt to be this rank of that world. */
-static enum claim judge(struct join *join, struct msi_exchange *x, const char *own, int64_t k,
+static enum claim judge(struct join *join, struct msi_store_rpc *x, const char *own, int64_t k,
                         mst_status *st) {
     struct msi_str who = reply_str(&x[0]), params = reply_str(&x[1]),
                    events = msi_value_or_none(reply_str(&x[2]));
@@ -141,7 +141,7 @@ static enum claim try_claim(struct join *join, const char *own, int64_t k, mst_s
     char keys[5][MSI_KEY_MAX], host[MSI_HOST_KEY_MAX];
     struct msi_str segment = msi_key(join->segment_key, "%sseg/%s/%s", join->prefix, msi_host_key(host),
                                      join->settings->force_host);
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_COMPARE_SET,
                  .key = msi_key(keys[0], "%swho/%d", join->prefix, join->place->rank),
                  .desired = msi_cstr(own)}},
@@ -157,7 +157,7 @@ static enum claim try_claim(struct join *join, const char *own, int64_t k, mst_s
     enum claim outcome = REFUSED;
     *st = msi_store_exec(join->store, join->wait, x, N);
     if (*st == MST_OK) outcome = judge(join, x, own, k, st);
-    msi_exchange_free(x, N);
+    msi_store_rpc_free(x, N);
     return outcome;
 }
 
@@ -191,10 +191,10 @@ static mst_status find_world(struct join *join, char prefix[MSI_PREFIX_MAX]) {
 static mst_status leave_will(struct join *join) {
     char key[MSI_KEY_MAX], will[32];
     snprintf(will, sizeof will, "D %d\n", join->place->rank);
-    struct msi_exchange x = {
+    struct msi_store_rpc x = {
         .req = {.op = MSI_OP_WILL, .key = msi_key(key, "%sevents", join->prefix), .value = msi_cstr(will)}};
     mst_status st = msi_store_exec(join->store, join->wait, &x, 1);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
@@ -221,7 +221,7 @@ static mst_status arrive(struct join *join) {
     int skip = join->place->rank == 0 && !join->settings->trace[0] ? 0 : 1;
     msi_members_write(&entry, &me);
     if (msi_topology_publishes(&join->topology, me.place)) msi_place_write(&place_entry, &place);
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_SET,
                  .key = msi_key(keys[5], "%sprof/zero", join->prefix),
                  .value = msi_cstr(zero)}},
@@ -241,7 +241,7 @@ static mst_status arrive(struct join *join) {
     mst_status st = entry.failed || place_entry.failed
                         ? msi_fail_memory()
                         : msi_store_exec(join->store, join->wait, x + skip, (size_t)(N - skip));
-    msi_exchange_free(x, N);
+    msi_store_rpc_free(x, N);
     msi_buf_free(&entry);
     msi_buf_free(&place_entry);
     join->told = st == MST_ERR_PEER_LOST;
@@ -255,7 +255,7 @@ static mst_status read_members(struct join *join, struct msi_members *members) {
     char keys[2][MSI_KEY_MAX];
     struct msi_str names[2] = {msi_key(keys[0], "%sroster", join->prefix),
                                msi_key(keys[1], "%splaces", join->prefix)};
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_cstr(join->segment_key)}},
         {.req = {.op = MSI_OP_WAIT_GET, .n = 2, .keys = names}},
     };
@@ -265,7 +265,7 @@ static mst_status read_members(struct join *join, struct msi_members *members) {
     struct msi_reader r = msi_reader(x[1].reply.data, x[1].reply.len);
     struct msi_str entries = msi_read_str(&r), places = msi_read_str(&r);
     if (st == MST_OK) st = msi_members_build(entries, places, join->place->world_size, members);
-    msi_exchange_free(x, 2);
+    msi_store_rpc_free(x, 2);
     return st;
 }
 

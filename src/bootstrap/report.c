@@ -26,14 +26,14 @@ int64_t msi_params_size(struct msi_str params) {
 
 static mst_status read_value(struct mst_store *store, const struct msi_wait *wait, struct msi_str key,
                              struct msi_buf *value) {
-    struct msi_exchange x = {.req = msi_read_request(key)};
+    struct msi_store_rpc x = {.req = msi_read_request(key)};
     mst_status st = msi_store_exec(store, wait, &x, 1);
     if (st == MST_OK) {
         struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
         struct msi_str text = msi_value_or_none(msi_read_str(&r));
         msi_buf_add(value, text.p, text.n);
     }
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
@@ -118,12 +118,12 @@ void msi_join_post(struct mst_store *store, const char *prefix, int rank, char k
     struct msi_buf line = {0};
     msi_event_write(&line, &event);
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_APPEND, .key = msi_key(key, "%sevents", prefix), .value = msi_buf_str(&line)}},
         {.req = {.op = MSI_OP_WILL}},
     };
     store->ops->exec(store, &wait, x, with_will ? 2 : 1);
-    msi_exchange_free(x, 2);
+    msi_store_rpc_free(x, 2);
     msi_buf_free(&line);
     msi_blame(msi_fail(before.status, remedy, "%s", text), before.culprit);
 }

@@ -225,14 +225,14 @@ static mst_status find_region(struct msi_comm *comm, const struct msi_wait *wait
     char offer[MSI_SHM_REGION_OFFER_MAX], found[MSI_SHM_REGION_OFFER_MAX], key[768];
     mst_status st = msi_shm_region_make(comm->places[comm->rank], comm->local, &comm->region, offer);
     if (st != MST_OK || comm->local == 1) return st;
-    struct msi_exchange x = {
+    struct msi_store_rpc x = {
         .req = {.op = MSI_OP_COMPARE_SET, .key = region_key(comm, key), .desired = msi_cstr(offer)}};
     st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
     if (st == MST_OK) st = x.status;
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
     struct msi_str value = st == MST_OK ? msi_read_str(&r) : msi_cstr("");
     snprintf(found, sizeof found, "%.*s", MSI_SHOW(value));
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     if (st != MST_OK || strcmp(found, offer) != 0) {
         msi_shm_region_close(comm->region);
         comm->region = NULL;
@@ -315,9 +315,9 @@ void msi_comm_met(struct msi_comm *comm) {
     if (comm->region->segment.fd < 0 || comm->local == 1) return;
     char key[768];
     struct msi_wait wait = {msi_deadline(LAST_WORDS_MS), NULL};
-    struct msi_exchange x = {.req = {.op = MSI_OP_DELETE_KEY, .key = region_key(comm, key)}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_DELETE_KEY, .key = region_key(comm, key)}};
     comm->hooks.exec(comm->hooks.context, &wait, &x, 1); /* a key that stays does no harm */
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     msi_shm_region_seal(comm->region);
 }
 

@@ -23,7 +23,7 @@ static mst_status try_once(mst_group *group, const struct msi_wait *wait, enum a
     pthread_mutex_lock(&world->lock);
     int64_t seen = attempt == PEEK ? -1 : world->events_seen;
     pthread_mutex_unlock(&world->lock);
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_SET,
                  .key = msi_key(keys[0], "%s%s/at/%d", world->prefix, group->id, group->rank),
                  .value = msi_cstr(text)}},
@@ -33,14 +33,14 @@ static mst_status try_once(mst_group *group, const struct msi_wait *wait, enum a
                  .number = attempt == FIRST ? target : -target}},
     };
     mst_status st = msi_world_exec(world, wait, x, 3);
-    msi_exchange_free(x, 3);
+    msi_store_rpc_free(x, 3);
     return st;
 }
 
 /* How far each rank of the group is, by asking for all their notes at once. */
 static mst_status read_progress(const mst_group *group, uint64_t *at) {
     char(*keys)[MSI_KEY_MAX] = calloc((size_t)group->size, sizeof *keys);
-    struct msi_exchange *x = calloc((size_t)group->size, sizeof *x);
+    struct msi_store_rpc *x = calloc((size_t)group->size, sizeof *x);
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
     mst_status st = keys && x ? MST_OK : msi_fail_memory();
     for (int i = 0; i < group->size && st == MST_OK; i++)
@@ -53,7 +53,7 @@ static mst_status read_progress(const mst_group *group, uint64_t *at) {
         snprintf(text, sizeof text, "%.*s", MSI_SHOW(value));
         at[i] = strtoull(text, NULL, 10);
     }
-    if (x) msi_exchange_free(x, (size_t)group->size);
+    if (x) msi_store_rpc_free(x, (size_t)group->size);
     free(x);
     free(keys);
     return st;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct msi_str msi_reply_str(const struct msi_exchange *x) {
+struct msi_str msi_reply_str(const struct msi_store_rpc *x) {
     struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
     return msi_read_str(&r);
 }
@@ -87,23 +87,23 @@ mst_status msi_group_agree(mst_group *group, const struct msi_wait *wait) {
     char keys[2][MSI_KEY_MAX], own[MSI_BACKENDS_MAX + 16], note[MSI_NOTE_MAX];
     if (!group->ranks || group->rank < 0 || group->agreed || group->size == 1) return MST_OK;
     snprintf(own, sizeof own, "%d %s", group->world->rank, group->backends.text);
-    struct msi_exchange x[] = {{.req = {.op = MSI_OP_COMPARE_SET,
-                                        .key = group_key(group, "backend", keys[0]),
-                                        .desired = msi_cstr(own)}},
-                               {.req = msi_read_request(group_key(group, "differ", keys[1]))}};
+    struct msi_store_rpc x[] = {{.req = {.op = MSI_OP_COMPARE_SET,
+                                         .key = group_key(group, "backend", keys[0]),
+                                         .desired = msi_cstr(own)}},
+                                {.req = msi_read_request(group_key(group, "differ", keys[1]))}};
     mst_status st = msi_world_exec(group->world, wait, x, 2);
     if (st == MST_OK) st = msi_choice_compare(group, group->backends.text, msi_reply_str(&x[0]));
     bool differs = st == MST_ERR_MISMATCH;
     if (st == MST_OK)
         st = msi_failure_read(group, msi_value_or_none(msi_reply_str(&x[1])), "gave up the group");
-    msi_exchange_free(x, 2);
+    msi_store_rpc_free(x, 2);
     group->agreed = st == MST_OK;
     if (!differs) return st;
     msi_failure_write(group, st, note);
-    struct msi_exchange tell = {
+    struct msi_store_rpc tell = {
         .req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(keys[1]), .desired = msi_cstr(note)}};
     msi_world_exec(group->world, wait, &tell, 1);
-    msi_exchange_free(&tell, 1);
+    msi_store_rpc_free(&tell, 1);
     return st;
 }
 
@@ -142,10 +142,10 @@ static void call_off(const mst_group *group, const char *exchange) {
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
     snprintf(key, sizeof key, "%s/end", exchange);
     msi_failure_write(group, MST_ERR_MISMATCH, note + 4);
-    struct msi_exchange x = {
+    struct msi_store_rpc x = {
         .req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(key), .desired = msi_cstr(note)}};
     msi_world_exec(group->world, &wait, &x, 1);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
 }
 
 mst_status msi_group_look(mst_group *group, const struct msi_waiting *at) {
@@ -155,9 +155,9 @@ mst_status msi_group_look(mst_group *group, const struct msi_waiting *at) {
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
     msi_exchange_key(group, group->exchanges + 1, keys[OWN]);
     msi_exchange_key(all, all->exchanges + 1, keys[WORLD]);
-    struct msi_exchange x[COUNT] = {{.req = msi_read_request(group_key(group, "differ", keys[DIFFER]))},
-                                    {.req = msi_read_request(msi_cstr(keys[OWN]))},
-                                    {.req = msi_read_request(msi_cstr(keys[WORLD]))}};
+    struct msi_store_rpc x[COUNT] = {{.req = msi_read_request(group_key(group, "differ", keys[DIFFER]))},
+                                     {.req = msi_read_request(msi_cstr(keys[OWN]))},
+                                     {.req = msi_read_request(msi_cstr(keys[WORLD]))}};
     bool follows = group != all && !group->own_backends;
     mst_status st = MST_OK;
     if (msi_world_exec(group->world, &wait, x, follows ? COUNT : WORLD) == MST_OK) {
@@ -168,6 +168,6 @@ mst_status msi_group_look(mst_group *group, const struct msi_waiting *at) {
             if (st != MST_OK) call_off(i == OWN ? group : all, keys[i]);
         }
     }
-    msi_exchange_free(x, COUNT);
+    msi_store_rpc_free(x, COUNT);
     return st;
 }

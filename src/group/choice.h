@@ -24,7 +24,7 @@
 enum { MSI_NOTE_MAX = 1000 };
 
 /* The first string of a reply, and a copy of as much of it as fits; returns out. */
-struct msi_str msi_reply_str(const struct msi_exchange *x);
+struct msi_str msi_reply_str(const struct msi_store_rpc *x);
 const char *msi_str_copy(struct msi_str text, char *out, size_t size);
 
 /* "rank 3 (host a, pid 12)"; returns out. */

@@ -60,7 +60,7 @@ static const char *show(void *context, int rank, char *out, size_t size) {
 }
 
 /* A request that waits ends when a rank of the group is lost, and waits for none that was lost before. */
-mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi_exchange *x, size_t n) {
+mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi_store_rpc *x, size_t n) {
     mst_group *group = context;
     struct msi_world *world = group->world;
     if (n != 1 || !msi_ops[x->req.op].waits) return msi_world_exec(world, wait, x, n);
@@ -71,15 +71,15 @@ mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi
         pthread_mutex_lock(&world->lock);
         int64_t seen = world->events_seen;
         pthread_mutex_unlock(&world->lock);
-        struct msi_exchange both[] = {
+        struct msi_store_rpc both[] = {
             {.req = {.op = MSI_OP_GUARD, .key = msi_key(key, "%sevents", world->prefix), .number = seen}},
             {.req = x->req}};
         st = msi_world_exec(world, wait, both, 2);
         x->reply = both[1].reply;
         both[1].reply = (struct msi_buf){0};
-        msi_exchange_free(both, 2);
+        msi_store_rpc_free(both, 2);
         if (st != MST_ERR_PEER_LOST) return st;
-        msi_exchange_free(x, 1);
+        msi_store_rpc_free(x, 1);
     }
 }
 

@@ -16,14 +16,14 @@
 static bool count_out(struct msi_world *world, const char *id, int size) {
     char key[MSI_KEY_MAX];
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
-    struct msi_exchange x = {
+    struct msi_store_rpc x = {
         .req = {.op = MSI_OP_ADD, .key = msi_key(key, "%s%s/out", world->prefix, id), .number = 1}};
     bool last = false;
     if (msi_world_exec(world, &wait, &x, 1) == MST_OK) {
         struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
         last = (int64_t)msi_read_u64(&r) >= size;
     }
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return last;
 }
 
@@ -32,7 +32,7 @@ static void delete_keys(struct msi_world *world, const char *const *names, size_
                         int size) {
     size_t total = n + (size_t)size;
     char(*keys)[MSI_KEY_MAX] = malloc(total * sizeof *keys);
-    struct msi_exchange *x = calloc(total, sizeof *x);
+    struct msi_store_rpc *x = calloc(total, sizeof *x);
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
     for (size_t i = 0; keys && x && i < total; i++) {
         struct msi_str key = i < n ? msi_key(keys[i], "%s%s", world->prefix, names[i])
@@ -41,7 +41,7 @@ static void delete_keys(struct msi_world *world, const char *const *names, size_
     }
     if (keys && x) {
         msi_world_exec(world, &wait, x, total);
-        msi_exchange_free(x, total);
+        msi_store_rpc_free(x, total);
     }
     free(x);
     free(keys);
@@ -77,16 +77,16 @@ static bool count_ended(struct msi_world *world) {
     snprintf(before, sizeof before, "%lld", k - 1);
     snprintf(after, sizeof after, "%lld", k);
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
-    struct msi_exchange x = {.req = {.op = MSI_OP_COMPARE_SET,
-                                     .key = msi_key(key, "%.*sended", (int)run, world->prefix),
-                                     .value = msi_cstr(before),
-                                     .desired = msi_cstr(after)}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_COMPARE_SET,
+                                      .key = msi_key(key, "%.*sended", (int)run, world->prefix),
+                                      .value = msi_cstr(before),
+                                      .desired = msi_cstr(after)}};
     bool counted = false;
     if (msi_world_exec(world, &wait, &x, 1) == MST_OK) {
         struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
         counted = msi_str_equal(msi_read_str(&r), msi_cstr(after));
     }
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return counted;
 }
 
@@ -95,7 +95,7 @@ static bool say_goodbye(struct msi_world *world) {
     char keys[2][MSI_KEY_MAX], line[32];
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
     snprintf(line, sizeof line, "L %d\n", world->rank);
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_APPEND,
                  .key = msi_key(keys[0], "%sevents", world->prefix),
                  .value = msi_cstr(line)}},
@@ -107,7 +107,7 @@ static bool say_goodbye(struct msi_world *world) {
         struct msi_reader r = msi_reader(x[1].reply.data, x[1].reply.len);
         last = (int64_t)msi_read_u64(&r) >= world->size;
     }
-    msi_exchange_free(x, 3);
+    msi_store_rpc_free(x, 3);
     return last;
 }
 
@@ -126,14 +126,14 @@ static void wait_for_others(struct msi_world *world) {
     mst_status st = msi_world_read_events(world, &wait);
     while (st == MST_OK && count_gone(world) < world->size) {
         struct msi_str never = msi_key(keys[0], "%snever", world->prefix);
-        struct msi_exchange x[] = {
+        struct msi_store_rpc x[] = {
             {.req = {.op = MSI_OP_GUARD,
                      .key = msi_key(keys[1], "%sevents", world->prefix),
                      .number = world->events_seen}},
             {.req = {.op = MSI_OP_WAIT, .n = 1, .keys = &never}},
         };
         st = msi_world_exec(world, &wait, x, 2);
-        msi_exchange_free(x, 2);
+        msi_store_rpc_free(x, 2);
         if (st == MST_ERR_PEER_LOST) st = msi_world_read_events(world, &wait);
     }
     if (count_gone(world) < world->size)

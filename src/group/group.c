@@ -133,7 +133,7 @@ const char *msi_group_show(const mst_group *group, char *out, size_t size) {
 /* Reads all events again; ranks that are known to be gone stay as they are. */
 mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait *wait) {
     char key[MSI_KEY_MAX];
-    struct msi_exchange x = {.req = msi_read_request(msi_key(key, "%sevents", world->prefix))};
+    struct msi_store_rpc x = {.req = msi_read_request(msi_key(key, "%sevents", world->prefix))};
     mst_status st = msi_world_exec(world, wait, &x, 1);
     if (st == MST_OK) {
         struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
@@ -146,7 +146,7 @@ mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait 
         world->events_seen = (int64_t)events.n;
         pthread_mutex_unlock(&world->lock);
     }
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 

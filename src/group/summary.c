@@ -74,7 +74,7 @@ static mst_status publish(struct msi_world *world, uint64_t after, const struct 
     struct msi_buf text = {0};
     snprintf(head, sizeof head, "%llu %llu", (unsigned long long)now.after, (unsigned long long)now.nth);
     mst_status st = msi_recorder_write(world->prof, &text);
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_SET,
                  .key = stats_key(keys[0], world, world->rank, now),
                  .value = msi_buf_str(&text)}},
@@ -82,7 +82,7 @@ static mst_status publish(struct msi_world *world, uint64_t after, const struct 
         {.req = {.op = MSI_OP_DELETE_KEY, .key = stats_key(keys[2], world, world->rank, *oldest)}}};
     size_t n = summed->count < KEPT ? 2 : 3;
     if (st == MST_OK) st = msi_world_exec(world, wait, x, n);
-    msi_exchange_free(x, n);
+    msi_store_rpc_free(x, n);
     msi_buf_free(&text);
     if (st != MST_OK) return st;
     *oldest = now;
@@ -95,7 +95,7 @@ static mst_status publish(struct msi_world *world, uint64_t after, const struct 
 /* For requests on AT_ONCE ranks, two for each; too much for a stack. */
 struct room {
     char keys[2 * AT_ONCE][MSI_KEY_MAX];
-    struct msi_exchange x[2 * AT_ONCE];
+    struct msi_store_rpc x[2 * AT_ONCE];
     bool gone[AT_ONCE];
 };
 
@@ -129,14 +129,14 @@ static mst_status take_other(struct round *round, int rank, struct moment head, 
     bool stuck = round->failed && msi_world_how_gone(world, rank) != 'D' && is_later(head, *taken);
     if (!ahead && !stuck) return MST_OK;
     char key[MSI_KEY_MAX];
-    struct msi_exchange x = {.req = msi_read_request(stats_key(key, world, rank, head))};
+    struct msi_store_rpc x = {.req = msi_read_request(stats_key(key, world, rank, head))};
     mst_status st = msi_world_exec(world, wait, &x, 1);
     struct msi_str text = st == MST_OK ? msi_value_or_none(msi_reply_str(&x)) : msi_str(NULL, 0);
     if (text.n) {
         take(round, rank, text);
         if (!ahead) *taken = head; /* that ahead is wanted again, when rank 0 has come as far */
     }
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
@@ -144,7 +144,7 @@ static mst_status take_other(struct round *round, int rank, struct moment head, 
 static mst_status look_at(struct round *round, const int *ranks, int n, const struct msi_wait *wait) {
     struct msi_world *world = round->world;
     struct room *room = round->room;
-    struct msi_exchange *x = room->x;
+    struct msi_store_rpc *x = room->x;
     memset(x, 0, sizeof room->x);
     for (int i = 0; i < n; i++) {
         struct moment wanted = wanted_of(round, ranks[i]);
@@ -166,7 +166,7 @@ static mst_status look_at(struct round *round, const int *ranks, int n, const st
         }
         if (room->gone[i]) round->settled[ranks[i]] = true;
     }
-    msi_exchange_free(x, 2 * (size_t)n);
+    msi_store_rpc_free(x, 2 * (size_t)n);
     return st;
 }
 
@@ -196,11 +196,11 @@ static mst_status wait_for(struct round *round, const int *ranks, int n, const s
     pthread_mutex_lock(&world->lock);
     int64_t seen = world->events_seen;
     pthread_mutex_unlock(&world->lock);
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_GUARD, .key = msi_key(events, "%sevents", world->prefix), .number = seen}},
         {.req = {.op = MSI_OP_WAIT, .n = (size_t)n, .keys = views}}};
     mst_status st = msi_world_exec(world, &some, x, 2);
-    msi_exchange_free(x, 2);
+    msi_store_rpc_free(x, 2);
     if (st == MST_ERR_PEER_LOST) {
         round->failed = true;
         st = msi_world_read_events(world, wait);
@@ -213,7 +213,7 @@ static void clean_up(const struct round *round, mst_cancel *cancel) {
     struct msi_world *world = round->world;
     struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), cancel};
     for (int next = 0; next < world->size;) {
-        struct msi_exchange *x = round->room->x;
+        struct msi_store_rpc *x = round->room->x;
         size_t n = 0;
         memset(x, 0, sizeof round->room->x);
         for (; next < world->size && n < AT_ONCE; next++) {
@@ -222,7 +222,7 @@ static void clean_up(const struct round *round, mst_cancel *cancel) {
             x[n++].req = (struct msi_store_req){.op = MSI_OP_DELETE_KEY, .key = key};
         }
         mst_status st = n ? msi_world_exec(world, &wait, x, n) : MST_OK;
-        msi_exchange_free(x, n);
+        msi_store_rpc_free(x, n);
         if (st != MST_OK) return;
     }
 }

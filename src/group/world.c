@@ -202,7 +202,7 @@ mst_status msi_world_open(const mst_init_options *options, mst_group **group) {
     return msi_call_leave(entered, st);
 }
 
-mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_exchange *x,
+mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_store_rpc *x,
                           size_t n) {
     mst_status st = MST_ERR_STORE_LOST;
     if (!atomic_load_explicit(&world->cut_off, memory_order_relaxed))

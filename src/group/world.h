@@ -208,7 +208,7 @@ mst_status msi_world_return(struct msi_world *world, const struct msi_backends *
 mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait);
 
 /* Runs requests on the world's store. One that waits ends when a rank of the group is lost. context is the group. */
-mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi_exchange *x, size_t n);
+mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi_store_rpc *x, size_t n);
 /* keys.c: puts a value under a name; puts it there unless there is one, and reads what is then; deletes it, if it can; reads it, empty if
  * there is none. */
 mst_status msi_world_put(struct msi_world *world, const struct msi_wait *wait, const char *name,
@@ -225,7 +225,7 @@ mst_status msi_world_get(struct msi_world *world, const struct msi_wait *wait, c
 void msi_group_tell_end(mst_group *group, mst_status status);
 /* Runs requests on the world's store. Once it was lost every call fails at once; where rank 0 hosted it, that
  * is said. */
-mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_exchange *x,
+mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_store_rpc *x,
                           size_t n);
 
 /* Reads what became of ranks. */

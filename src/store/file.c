@@ -175,7 +175,7 @@ static mst_status look_again(struct file_store *store, const struct msi_wait *wa
     return late;
 }
 
-static mst_status wait_for(struct file_store *store, const struct msi_wait *wait, struct msi_exchange *x,
+static mst_status wait_for(struct file_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
                            const struct msi_kv_guard *guard, bool *inside) {
     struct sleeper sleeper = {.waiter = {.wake = wake}};
     if (x->req.op == MSI_OP_BARRIER && x->req.number >= 0)
@@ -245,7 +245,7 @@ static void set_will(struct file_store *store, const struct msi_store_req *req) 
     msi_buf_free(&will);
 }
 
-static void perform(struct file_store *store, struct msi_exchange *x) {
+static void perform(struct file_store *store, struct msi_store_rpc *x) {
     struct msi_str before;
     bool found = msi_kv_get(store->kv, x->req.key, &before);
     bool swapped = found ? msi_str_equal(before, x->req.value) : x->req.value.n == 0;
@@ -253,7 +253,7 @@ static void perform(struct file_store *store, struct msi_exchange *x) {
     if (x->status == MST_OK) write_change(store, &x->req, swapped);
 }
 
-static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_exchange *x,
+static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n) {
     struct file_store *store = (struct file_store *)head;
     struct msi_kv_guard guard = {0};

@@ -35,7 +35,7 @@ static void wake(struct msi_kv_waiter *waiter, mst_status status) {
 }
 
 /* Called with the lock held, and returns with it held. */
-static mst_status wait_for(struct hash_store *store, const struct msi_wait *wait, struct msi_exchange *x,
+static mst_status wait_for(struct hash_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
                            const struct msi_kv_guard *guard) {
     struct sleeper sleeper = {.waiter = {.wake = wake}, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     if (sleeper.fd < 0) return msi_fail_errno(errno, "cannot make an event descriptor");
@@ -55,7 +55,7 @@ static mst_status wait_for(struct hash_store *store, const struct msi_wait *wait
     return st;
 }
 
-static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_exchange *x,
+static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n) {
     struct hash_store *store = (struct hash_store *)head;
     struct msi_kv_guard guard = {0};

@@ -12,11 +12,11 @@ struct prefix_store {
     char prefix[]; /* with its slash */
 };
 
-static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_exchange *x,
+static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n) {
     struct prefix_store *store = (struct prefix_store *)head;
     struct msi_str prefix = msi_str(store->prefix, store->len);
-    struct msi_exchange *y = msi_store_prefixed(x, n, prefix);
+    struct msi_store_rpc *y = msi_store_prefixed(x, n, prefix);
     if (!y) return msi_fail_memory();
     mst_status st = store->base->ops->exec(store->base, wait, y, n);
     for (size_t i = 0; i < n; i++) {

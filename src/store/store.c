@@ -47,7 +47,7 @@ void msi_store_free(struct mst_store *store) {
     if (store) store->ops->close(store);
 }
 
-void msi_exchange_free(struct msi_exchange *x, size_t n) {
+void msi_store_rpc_free(struct msi_store_rpc *x, size_t n) {
     for (size_t i = 0; i < n; i++) msi_buf_free(&x[i].reply);
 }
 
@@ -66,7 +66,7 @@ static const char *show_keys(const struct msi_store_req *req, char *out, size_t 
     return out;
 }
 
-static mst_status explain_request(const struct msi_exchange *x) {
+static mst_status explain_request(const struct msi_store_rpc *x) {
     char keys[320];
     const char *op = msi_ops[x->req.op].name;
     show_keys(&x->req, keys, sizeof keys);
@@ -86,7 +86,7 @@ static mst_status explain_request(const struct msi_exchange *x) {
     }
 }
 
-static mst_status explain_timeout(const struct msi_exchange *x, int64_t begin) {
+static mst_status explain_timeout(const struct msi_store_rpc *x, int64_t begin) {
     char keys[320];
     double seconds = (double)(msi_now() - begin) / 1e9;
     show_keys(&x->req, keys, sizeof keys);
@@ -100,7 +100,7 @@ static mst_status explain_timeout(const struct msi_exchange *x, int64_t begin) {
                     msi_ops[x->req.op].name, keys, seconds);
 }
 
-mst_status msi_store_exec(struct mst_store *store, const struct msi_wait *wait, struct msi_exchange *x,
+mst_status msi_store_exec(struct mst_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
                           size_t n) {
     int64_t begin = msi_now();
     if (msi_wait_cancelled(wait)) return msi_fail(MST_ERR_CANCELLED, NULL, "cancelled by the caller");
@@ -120,14 +120,14 @@ static struct msi_str put_prefixed(struct msi_str prefix, struct msi_str key, ch
     return made;
 }
 
-struct msi_exchange *msi_store_prefixed(const struct msi_exchange *x, size_t n, struct msi_str prefix) {
+struct msi_store_rpc *msi_store_prefixed(const struct msi_store_rpc *x, size_t n, struct msi_str prefix) {
     size_t views = 0, bytes = 0;
     for (size_t i = 0; i < n; i++) {
         views += x[i].req.n;
         bytes += prefix.n + x[i].req.key.n;
         for (size_t k = 0; k < x[i].req.n; k++) bytes += prefix.n + x[i].req.keys[k].n;
     }
-    struct msi_exchange *y = malloc(n * sizeof *y + views * sizeof(struct msi_str) + bytes);
+    struct msi_store_rpc *y = malloc(n * sizeof *y + views * sizeof(struct msi_str) + bytes);
     if (!y) return NULL;
     struct msi_str *view = (struct msi_str *)(y + n);
     char *at = (char *)(view + views);

@@ -11,8 +11,8 @@
 
 #include <muster/store.h>
 
-/* One request and what came of it. */
-struct msi_exchange {
+/* One request and its reply. */
+struct msi_store_rpc {
     struct msi_store_req req;
     struct msi_buf reply; /* of dialect C, without status byte; the caller frees it */
     mst_status status;
@@ -30,7 +30,7 @@ struct msi_store_ops {
      * MST_ERR_PROTOCOL, MST_ERR_UNSUPPORTED (a server of PyTorch's lacks it),
      * MST_ERR_MEMORY, MST_ERR_SYSTEM. Records its failures, except that of a guard and of single requests.
      */
-    mst_status (*exec)(struct mst_store *store, const struct msi_wait *wait, struct msi_exchange *x,
+    mst_status (*exec)(struct mst_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n);
     /* Frees it. A will that was not taken back is carried out, where there are wills: tcp among ours, file. */
     void (*close)(struct mst_store *store);
@@ -73,21 +73,21 @@ void msi_store_free(struct mst_store *store);
  * exec with the failures of single requests and of deadlines said in words: the first request that failed
  * decides the status. Replies of requests that succeeded are there all the same.
  */
-mst_status msi_store_exec(struct mst_store *store, const struct msi_wait *wait, struct msi_exchange *x,
+mst_status msi_store_exec(struct mst_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
                           size_t n);
 
 /*
  * The requests with prefix before every key, in one block that the caller frees; NULL without memory. The
  * replies are still those of x.
  */
-struct msi_exchange *msi_store_prefixed(const struct msi_exchange *x, size_t n, struct msi_str prefix);
+struct msi_store_rpc *msi_store_prefixed(const struct msi_store_rpc *x, size_t n, struct msi_str prefix);
 
 /* A request that reads a value which may be missing, without making it; and its reply without the stand-in. */
 struct msi_store_req msi_read_request(struct msi_str key);
 struct msi_str msi_value_or_none(struct msi_str reply);
 
 /* Frees the replies. */
-void msi_exchange_free(struct msi_exchange *x, size_t n);
+void msi_store_rpc_free(struct msi_store_rpc *x, size_t n);
 
 /* Rewrites the reply of LIST_KEYS: takes the prefix off; keys without it are dropped, or kept if keep_others.
  */

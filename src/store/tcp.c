@@ -59,7 +59,7 @@ static void give_link(struct tcp_store *store, struct msi_store_conn *link) {
 }
 
 /* Leaves, changes or takes back the will. PyTorch's servers have no such thing. */
-static mst_status set_will(struct tcp_store *store, const struct msi_wait *wait, struct msi_exchange *x) {
+static mst_status set_will(struct tcp_store *store, const struct msi_wait *wait, struct msi_store_rpc *x) {
     x->status = MST_OK;
     if (atomic_load_explicit(&store->target.dialect, memory_order_relaxed) != MSI_DIALECT_M) return MST_OK;
     mst_status st = MST_OK;
@@ -75,7 +75,7 @@ static mst_status set_will(struct tcp_store *store, const struct msi_wait *wait,
 }
 
 /* Carries out the requests in order; those of a will on its own connection. */
-static mst_status run(struct tcp_store *store, const struct msi_wait *wait, struct msi_exchange *y,
+static mst_status run(struct tcp_store *store, const struct msi_wait *wait, struct msi_store_rpc *y,
                       size_t n) {
     struct msi_store_conn *link;
     mst_status st = take_link(store, wait, &link);
@@ -92,10 +92,10 @@ static mst_status run(struct tcp_store *store, const struct msi_wait *wait, stru
     return st;
 }
 
-static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_exchange *x,
+static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n) {
     struct tcp_store *store = (struct tcp_store *)head;
-    struct msi_exchange *y = msi_store_prefixed(x, n, msi_cstr("/"));
+    struct msi_store_rpc *y = msi_store_prefixed(x, n, msi_cstr("/"));
     if (!y) return msi_fail_memory();
     mst_status st = run(store, wait, y, n);
     for (size_t i = 0; i < n; i++) {
@@ -129,7 +129,7 @@ static const struct msi_store_ops ops = {"tcp", exec, close_store};
 static mst_status count_in(struct msi_store_conn *link, const struct msi_wait *wait,
                            const mst_store_options *options) {
     struct msi_str key = msi_cstr("init/");
-    struct msi_exchange x = {.req = {.op = MSI_OP_ADD, .key = key, .number = 1}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_ADD, .key = key, .number = 1}};
     for (;;) {
         mst_status st = msi_store_conn_run(link, wait, &x, 1);
         struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
@@ -141,7 +141,7 @@ static mst_status count_in(struct msi_store_conn *link, const struct msi_wait *w
             return msi_fail(MST_ERR_MISSING_RANK, "start the others, or ask for no_wait",
                             "%lld of %d workers came to the store", (long long)come, options->world_size);
         if (st != MST_OK) return st;
-        x = (struct msi_exchange){.req = {.op = MSI_OP_ADD, .key = key, .number = 0}};
+        x = (struct msi_store_rpc){.req = {.op = MSI_OP_ADD, .key = key, .number = 0}};
     }
 }
 

@@ -26,7 +26,7 @@ struct guard {
 
 static mst_status run_one(struct msi_store_conn *link, const struct msi_wait *wait, struct msi_store_req req,
                           struct msi_buf *reply) {
-    struct msi_exchange x = {.req = req};
+    struct msi_store_rpc x = {.req = req};
     mst_status st = msi_store_conn_run(link, wait, &x, 1);
     if (reply && st == MST_OK)
         *reply = x.reply;
@@ -109,7 +109,7 @@ static mst_status wait_keys(struct msi_store_conn *link, const struct msi_wait *
 }
 
 static mst_status barrier(struct msi_store_conn *link, const struct msi_wait *wait, const struct guard *guard,
-                          struct msi_exchange *x) {
+                          struct msi_store_rpc *x) {
     struct msi_buf done_key = {0}, reply = {0};
     long long number = x->req.number < 0 ? -x->req.number : x->req.number;
     msi_buf_add_format(&done_key, "%.*s/%lld", (int)x->req.key.n, x->req.key.p, number);
@@ -135,7 +135,7 @@ static mst_status barrier(struct msi_store_conn *link, const struct msi_wait *wa
     return st;
 }
 
-static mst_status get_all(struct msi_store_conn *link, const struct msi_wait *wait, struct msi_exchange *x) {
+static mst_status get_all(struct msi_store_conn *link, const struct msi_wait *wait, struct msi_store_rpc *x) {
     mst_status st = MST_OK;
     for (size_t i = 0; i < x->req.n && st == MST_OK; i++) {
         struct msi_buf value = {0};
@@ -235,8 +235,8 @@ static mst_status append(struct msi_store_conn *link, const struct msi_wait *wai
  * others, that was the reason. A push has no answer, so that of a length behind it has to do.
  */
 static mst_status run_recent(struct msi_store_conn *link, const struct msi_wait *wait,
-                             struct msi_exchange *x) {
-    struct msi_exchange pair[2] = {{.req = x->req}, {.req = {.op = MSI_OP_QUEUE_LEN, .key = x->req.key}}};
+                             struct msi_store_rpc *x) {
+    struct msi_store_rpc pair[2] = {{.req = x->req}, {.req = {.op = MSI_OP_QUEUE_LEN, .key = x->req.key}}};
     mst_status st = msi_store_conn_run(link, wait, pair, x->req.op == MSI_OP_QUEUE_PUSH ? 2 : 1);
     x->reply = pair[0].reply;
     msi_buf_free(&pair[1].reply);
@@ -252,7 +252,7 @@ static mst_status run_recent(struct msi_store_conn *link, const struct msi_wait 
 }
 
 static mst_status run(struct msi_store_conn *link, const struct msi_wait *wait, struct guard *guard,
-                      struct msi_exchange *x) {
+                      struct msi_store_rpc *x) {
     bool a = link->dialect == MSI_DIALECT_A;
     x->status = MST_OK;
     switch (x->req.op) {
@@ -284,7 +284,7 @@ static mst_status run(struct msi_store_conn *link, const struct msi_wait *wait, 
 }
 
 mst_status msi_store_conn_run_compat(struct msi_store_conn *link, const struct msi_wait *wait,
-                                     struct msi_exchange *x, size_t n) {
+                                     struct msi_store_rpc *x, size_t n) {
     struct guard guard = {.set = false};
     mst_status st = MST_OK;
     for (size_t i = 0; i < n && st == MST_OK; i++) st = run(link, wait, &guard, &x[i]);

@@ -92,7 +92,7 @@ static mst_status read_reply(struct msi_store_conn *link, const struct msi_wait 
 
 /* A reply of dialect M: its status byte, then the reply of dialect C. */
 static mst_status read_own_reply(struct msi_store_conn *link, const struct msi_wait *wait,
-                                 struct msi_exchange *x) {
+                                 struct msi_store_rpc *x) {
     while (link->in.len == 0) {
         mst_status st = receive(link, wait);
         if (st != MST_OK) return st;
@@ -121,7 +121,8 @@ static mst_status read_own_reply(struct msi_store_conn *link, const struct msi_w
     return st;
 }
 
-static mst_status read_one(struct msi_store_conn *link, const struct msi_wait *wait, struct msi_exchange *x) {
+static mst_status read_one(struct msi_store_conn *link, const struct msi_wait *wait,
+                           struct msi_store_rpc *x) {
     x->status = MST_OK;
     if (link->dialect == MSI_DIALECT_M) return read_own_reply(link, wait, x);
     return read_reply(link, wait, msi_ops[x->req.op].reply, x->req.n, &x->reply);
@@ -132,7 +133,7 @@ static mst_status read_one(struct msi_store_conn *link, const struct msi_wait *w
  * answer may cross the cancel, and then it counts.
  */
 static mst_status call_off(struct msi_store_conn *link, const struct msi_wait *grace, mst_status why,
-                           struct msi_exchange *x) {
+                           struct msi_store_rpc *x) {
     struct msi_store_req cancel = {.op = MSI_OP_CANCEL_WAIT};
     if (!msi_store_encode(&link->out, link->dialect, &cancel)) {
         link->broken = true; /* dialect A cannot call off */
@@ -143,7 +144,7 @@ static mst_status call_off(struct msi_store_conn *link, const struct msi_wait *g
     bool answered = st == MST_OK && x->status == MST_OK;
     if (st == MST_OK && link->dialect == MSI_DIALECT_C) {
         answered = x->reply.data[0] == 0;
-        struct msi_exchange second = {.req = cancel};
+        struct msi_store_rpc second = {.req = cancel};
         if (answered) st = read_one(link, grace, &second);
         msi_buf_free(&second.reply);
     }
@@ -154,7 +155,7 @@ static mst_status call_off(struct msi_store_conn *link, const struct msi_wait *g
 }
 
 /* The caller's time is up with n requests unanswered: takes their answers all the same, to stay in step. */
-static mst_status catch_up(struct msi_store_conn *link, mst_status why, struct msi_exchange *x, size_t n) {
+static mst_status catch_up(struct msi_store_conn *link, mst_status why, struct msi_store_rpc *x, size_t n) {
     struct msi_wait grace = {msi_deadline(CANCEL_GRACE_MS), NULL};
     mst_status st = why == MST_ERR_TIMEOUT && !msi_ops[x[n - 1].req.op].waits ? why : MST_OK;
     for (size_t i = 0; i < n && st == MST_OK && !link->broken; i++) {
@@ -182,7 +183,7 @@ static bool greet(struct msi_store_conn *link) {
 
 /* All connections of a client lead to the server that answered first, not to a later one at its address. */
 static mst_status read_hello(struct msi_store_conn *link, const struct msi_wait *wait) {
-    struct msi_exchange hello = {.req = {.op = MSI_OP_HELLO}};
+    struct msi_store_rpc hello = {.req = {.op = MSI_OP_HELLO}};
     int64_t unknown = 0;
     mst_status st = read_one(link, wait, &hello);
     struct msi_reader r = msi_reader(hello.reply.data, hello.reply.len);
@@ -195,7 +196,7 @@ static mst_status read_hello(struct msi_store_conn *link, const struct msi_wait 
 }
 
 mst_status msi_store_conn_run(struct msi_store_conn *link, const struct msi_wait *wait,
-                              struct msi_exchange *x, size_t n) {
+                              struct msi_store_rpc *x, size_t n) {
     enum msi_greeting greeting = link->greeting;
     bool greeted = greet(link);
     for (size_t i = 0; i < n; i++)
@@ -228,7 +229,7 @@ mst_status msi_store_conn_run(struct msi_store_conn *link, const struct msi_wait
 static mst_status probe(struct msi_store_conn *link, const struct msi_wait *wait, enum msi_dialect dialect,
                         bool ping) {
     struct msi_str mark = msi_cstr(MSI_STORE_MARK_KEY);
-    struct msi_exchange x[2 + PADDING] = {{.req = {.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC}}};
+    struct msi_store_rpc x[2 + PADDING] = {{.req = {.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC}}};
     size_t n = dialect == MSI_DIALECT_C;
     link->dialect = dialect;
     if (ping) x[n++].req = (struct msi_store_req){.op = MSI_OP_PING, .number = PING_NONCE};
@@ -249,7 +250,7 @@ static mst_status probe(struct msi_store_conn *link, const struct msi_wait *wait
     }
     /* One of ours after all: the first probe must have met a server that was just ending. */
     if (st == MST_OK && missing == 0 && !ours) st = MST_ERR_STATE;
-    msi_exchange_free(x, n);
+    msi_store_rpc_free(x, n);
     if (ours) link->dialect = MSI_DIALECT_M;
     link->greeting = ours ? MSI_GREET_HELLO : MSI_GREET_NONE;
     return st;

@@ -43,10 +43,10 @@ void msi_store_conn_close(struct msi_store_conn *link);
  * as in msi_store_ops.exec. After an error other than a single request's, look at broken.
  */
 mst_status msi_store_conn_run(struct msi_store_conn *link, const struct msi_wait *wait,
-                              struct msi_exchange *x, size_t n);
+                              struct msi_store_rpc *x, size_t n);
 
 /* The same on a PyTorch server, which lacks some operations: they are made from those it has. */
 mst_status msi_store_conn_run_compat(struct msi_store_conn *link, const struct msi_wait *wait,
-                                     struct msi_exchange *x, size_t n);
+                                     struct msi_store_rpc *x, size_t n);
 
 #endif

@@ -15,7 +15,7 @@
 #include <pthread.h>
 
 /* Runs requests on the world's store. */
-typedef mst_status msi_endpoint_exec(void *context, const struct msi_wait *wait, struct msi_exchange *x,
+typedef mst_status msi_endpoint_exec(void *context, const struct msi_wait *wait, struct msi_store_rpc *x,
                                      size_t n);
 
 struct msi_endpoint {

@@ -63,9 +63,9 @@ static int close_members(void **state) {
 
 static mst_status leave_will(mst_store *store, const char *key, const char *value) {
     struct msi_wait wait = {msi_deadline(CALL_LIMIT_MS), NULL};
-    struct msi_exchange x = {.req = {.op = MSI_OP_WILL, .key = msi_cstr(key), .value = msi_cstr(value)}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_WILL, .key = msi_cstr(key), .value = msi_cstr(value)}};
     mst_status st = msi_store_exec(store, &wait, &x, 1);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
@@ -82,7 +82,7 @@ static void *wait_guarded(void *context) {
     struct guarded *g = context;
     struct msi_wait wait = {msi_deadline(20000), NULL};
     struct msi_str key = msi_cstr("never");
-    struct msi_exchange x[2] = {
+    struct msi_store_rpc x[2] = {
         {.req = {.op = MSI_OP_GUARD, .key = msi_cstr("dead"), .number = g->length}},
         {.req = {.op = MSI_OP_WAIT, .n = 1, .keys = &key}},
     };
@@ -90,7 +90,7 @@ static void *wait_guarded(void *context) {
     int64_t begin = msi_now();
     g->status = msi_store_exec(g->store, &wait, x, 2);
     g->took_ms = ms_since(begin);
-    msi_exchange_free(x, 2);
+    msi_store_rpc_free(x, 2);
     return NULL;
 }
 

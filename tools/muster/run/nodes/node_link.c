@@ -100,7 +100,7 @@ static void lose(struct node_link *link, bool never_met) {
 }
 
 /* One request, answered in time; the reply is the caller's to free. */
-static mst_status ask(struct node_link *link, struct msi_exchange *x, size_t n, int ms, mst_cancel *cancel) {
+static mst_status ask(struct node_link *link, struct msi_store_rpc *x, size_t n, int ms, mst_cancel *cancel) {
     struct msi_wait wait = {msi_deadline(ms), cancel};
     return msi_store_exec(link->store, &wait, x, n);
 }
@@ -115,7 +115,7 @@ static mst_status connect_to_head(struct node_link *link) {
 
 static mst_status read_card(struct node_link *link, struct job_card *card) {
     struct msi_str key = msi_cstr(card_key);
-    struct msi_exchange x = {.req = {.op = MSI_OP_WAIT_GET, .n = 1, .keys = &key}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_WAIT_GET, .n = 1, .keys = &key}};
     double patience_ms = link->options.patience * 1000;
     mst_status st = ask(link, &x, 1, patience_ms < ANSWER_MS ? (int)patience_ms : ANSWER_MS, link->token);
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
@@ -123,7 +123,7 @@ static mst_status read_card(struct node_link *link, struct job_card *card) {
     char text[NODE_TEXT_MAX] = "";
 
     if (value.n > 0 && value.n < sizeof text) memcpy(text, value.p, value.n);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     if (st == MST_ERR_CANCELLED) return st;
     if (st == MST_OK && job_card_read(text, card)) return MST_OK;
     return msi_fail(MST_ERR_PROTOCOL, "is it the endpoint of the node that shall be the head?",
@@ -134,22 +134,22 @@ static mst_status read_card(struct node_link *link, struct job_card *card) {
 /* From now on the store tells the head if this launcher is gone. */
 static mst_status enter(struct node_link *link) {
     char will[32];
-    struct msi_exchange x = {.req = {.op = MSI_OP_ADD, .key = msi_cstr(tickets_key), .number = 1}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_ADD, .key = msi_cstr(tickets_key), .number = 1}};
     mst_status st = ask(link, &x, 1, ANSWER_MS, link->token);
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
     uint64_t ticket = st == MST_OK ? msi_read_u64(&r) : 0;
     bool sound = !r.bad && ticket >= 1 && ticket <= NODE_TICKET_MOST; /* 0 is the head's */
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     if (st == MST_OK && !sound)
         st = msi_fail(MST_ERR_PROTOCOL, "somebody else writes to that store; use another port",
                       "the store at %s counts launchers wrongly", link->options.endpoint);
     if (st != MST_OK) return st;
     link->ticket = (int)ticket;
     snprintf(will, sizeof will, "\nD %d\n", link->ticket); /* as post begins, see there */
-    struct msi_exchange y = {
+    struct msi_store_rpc y = {
         .req = {.op = MSI_OP_WILL, .key = msi_cstr(log_keys[NODE_NOTICES]), .value = msi_cstr(will)}};
     st = ask(link, &y, 1, ANSWER_MS, link->token);
-    msi_exchange_free(&y, 1);
+    msi_store_rpc_free(&y, 1);
     return st;
 }
 
@@ -166,9 +166,9 @@ static mst_status show_card(struct node_link *link) {
     char *text = job_card_write(&link->options.card);
     if (text == NULL) return msi_fail_memory();
     link->store = link->options.store;
-    struct msi_exchange x = {.req = {.op = MSI_OP_SET, .key = msi_cstr(card_key), .value = msi_cstr(text)}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_SET, .key = msi_cstr(card_key), .value = msi_cstr(text)}};
     mst_status st = ask(link, &x, 1, ANSWER_MS, NULL);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     free(text);
     if (st == MST_OK) tell(link, NEWS_OPEN, "", &link->options.card, false);
     return st;
@@ -185,11 +185,11 @@ static bool is_closing(struct node_link *link) {
  * A store that is slow to answer may be that of a head that was stopped for a while: whether it is gone, the connection tells.
  * What is said twice because of that does no harm.
  */
-static mst_status ask_patiently(struct node_link *link, struct msi_exchange *x) {
+static mst_status ask_patiently(struct node_link *link, struct msi_store_rpc *x) {
     for (;;) {
         mst_status st = ask(link, x, 1, ANSWER_MS, NULL);
         if (st != MST_ERR_TIMEOUT || is_closing(link)) return st;
-        msi_exchange_free(x, 1);
+        msi_store_rpc_free(x, 1);
         x->reply = (struct msi_buf){0};
     }
 }
@@ -198,10 +198,10 @@ static mst_status say(struct node_link *link, char *const lines[NODE_LOGS]) {
     mst_status st = MST_OK;
     for (int i = 0; i < NODE_LOGS && st == MST_OK; i++) {
         if (lines[i] == NULL) continue;
-        struct msi_exchange x = {
+        struct msi_store_rpc x = {
             .req = {.op = MSI_OP_APPEND, .key = msi_cstr(log_keys[i]), .value = msi_cstr(lines[i])}};
         st = ask_patiently(link, &x);
-        msi_exchange_free(&x, 1);
+        msi_store_rpc_free(&x, 1);
     }
     return st;
 }
@@ -223,23 +223,23 @@ static void hear_lines(struct node_link *link, struct msi_str log) {
 }
 
 static mst_status hear(struct node_link *link, const char *key) {
-    struct msi_exchange x = {.req = msi_read_request(msi_cstr(key))};
+    struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(key))};
     mst_status st = ask_patiently(link, &x);
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
     if (st == MST_OK) hear_lines(link, msi_value_or_none(msi_read_str(&r)));
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
 /* Until the log is longer, or something is to be said. */
 static mst_status wait_for_more(struct node_link *link, const char *key, mst_cancel *token) {
     struct msi_str never = msi_cstr(never_key);
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_GUARD, .key = msi_cstr(key), .number = (int64_t)link->seen}},
         {.req = {.op = MSI_OP_WAIT, .n = 1, .keys = &never}},
     };
     mst_status st = ask(link, x, 2, NAP_MS, token);
-    msi_exchange_free(x, 2);
+    msi_store_rpc_free(x, 2);
     return st == MST_ERR_PEER_LOST || st == MST_ERR_CANCELLED || st == MST_ERR_TIMEOUT ? MST_OK : st;
 }
 
@@ -285,9 +285,9 @@ static mst_status converse(struct node_link *link) {
 }
 
 static void take_leave(struct node_link *link) {
-    struct msi_exchange x = {.req = {.op = MSI_OP_WILL}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_WILL}};
     ask(link, &x, 1, ANSWER_MS, NULL);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
 }
 
 static void *run(void *arg) {
