@@ -1,6 +1,6 @@
 /* comm.c - the public collectives: check the arguments, describe the exchange, hand it on. */
-#include "api/call.h"
 #include "base/error.h"
+#include "group/call.h"
 
 /*
  * Up to so many bytes each rank folds all of an all_reduce by itself, which takes one meeting of the ranks instead of four, but

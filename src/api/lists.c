@@ -1,7 +1,7 @@
 /* lists.c - the public collectives on lists of buffers, on blocks of different sizes, and on several tensors. */
-#include "api/call.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "group/call.h"
 
 /* Elements of a rank's block in all_gather and reduce_scatter. */
 static size_t count_of(const struct msi_call *call, int rank, size_t count) {
@@ -251,7 +251,7 @@ static mst_status coalesced(const char *name, enum msi_kind kind, one_tensor one
                               .kind = kind,
                               .dtype = dtype,
                               .options = &options,
-                              .group = msi_api_group(name, &call.site, call.group)};
+                              .group = msi_call_group(name, &call.site, call.group)};
     if (!whole.group) return MST_ERR_STATE;
     mst_status st = n ? check_coalesced(one, outs, ins, counts) : MST_OK;
     if (st != MST_OK) return st;

@@ -33,7 +33,7 @@ static mst_status begin(const char *name, const mst_mesh_options *given, mst_mes
     mst_status st = msi_options_begin(name, options, sizeof *options, given);
     if (st == MST_OK) st = msi_check_timeout(options->timeout_ms);
     if (st != MST_OK) return st;
-    *world = msi_api_group(name, &options->site, options->world);
+    *world = msi_call_group(name, &options->site, options->world);
     if (!*world) return MST_ERR_STATE;
     return mesh ? MST_OK : msi_fail(MST_ERR_INVALID, NULL, "mesh is NULL");
 }

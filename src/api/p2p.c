@@ -1,6 +1,6 @@
 /* p2p.c - the public point-to-point calls. */
-#include "api/call.h"
 #include "base/error.h"
+#include "group/call.h"
 
 #include <stdlib.h>
 
@@ -64,11 +64,7 @@ static mst_status begin_message(struct msi_call *call, bool send, int peer, stru
     message->sender = send ? NULL : call->options.sender;
     call->message = message;
     if (!call->options.work && !call->options.stream && message_now(call, message)) return MST_OK;
-    mst_status st = msi_call_alloc(call, message->buf, message->bytes, 0);
-    if (st != MST_OK) return st;
-    call->work->begin = NULL;
-    call->work->message = *message;
-    return msi_call_submit(call);
+    return msi_call_submit_message(call, message);
 }
 
 static mst_status tensor_message(const char *name, bool send, const void *buf, size_t count, mst_dtype dtype,

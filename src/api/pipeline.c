@@ -104,7 +104,7 @@ mst_status mst_initialize_distributed(const char *head_ip, int port, int world_s
     msi_call_begin(name, NULL, rank);
     mst_status st =
         head_ip ? check_device(comm_device, &device) : msi_fail(MST_ERR_INVALID, NULL, "head_ip is NULL");
-    mst_group *world = st == MST_OK && mst_is_initialized() ? msi_api_group(name, NULL, NULL) : NULL;
+    mst_group *world = st == MST_OK && mst_is_initialized() ? msi_call_group(name, NULL, NULL) : NULL;
     if (st == MST_OK) st = check_place(world_size, rank);
     if (world && st == MST_OK) {
         st = check_world(world, world_size, rank, device);
@@ -114,7 +114,7 @@ mst_status mst_initialize_distributed(const char *head_ip, int port, int world_s
                rank, world_size, local_rank);
         fflush(stdout);
         st = join(head_ip, port, world_size, rank, local_rank, device);
-        world = st == MST_OK ? msi_api_group(name, NULL, NULL) : NULL;
+        world = st == MST_OK ? msi_call_group(name, NULL, NULL) : NULL;
     }
     if (st == MST_OK) st = world ? open_ring(world, device, &ring.pairs) : MST_ERR_STATE;
     if (st != MST_OK) return st;
@@ -180,7 +180,7 @@ mst_status mst_pipeline_new_with(mst_pipeline **pipeline, const mst_pipeline_opt
     if (st == MST_OK && !pipeline) st = msi_fail(MST_ERR_INVALID, NULL, "pipeline is NULL");
     if (st == MST_OK && msi_comm_in_callback()) st = msi_comm_refuse_waiting();
     if (st != MST_OK) return st;
-    mst_group *stages = msi_api_group("mst_pipeline_new", &o.site, o.group);
+    mst_group *stages = msi_call_group("mst_pipeline_new", &o.site, o.group);
     if (!stages) return MST_ERR_STATE;
     if (stages->rank < 0)
         return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks are stages", "rank %d is not in the group",

@@ -1,6 +1,7 @@
 /* run.c - a run of a stage's list. See pipeline.h; rule 3 of schedule.h says who waits for what. */
 #include "base/error.h"
 #include "base/handles.h"
+#include "group/call.h"
 #include "group/choice.h"
 #include "os/clock.h"
 #include "pipeline/blame.h"
@@ -36,17 +37,29 @@ static mst_status begin_message(mst_pipeline *p, const struct msi_action *a) {
     const mst_shape *shape = msi_pipeline_shape(p, a->channel, in, is_prompt(p, a));
     int peer = peer_of(p, a);
     slot->action = a;
-    mst_call call = {.size = sizeof call,
-                     .site = p->run.site,
-                     .group = pair_of(p, a),
-                     .timeout_ms = INT_MAX, /* it is begun early; waits are limited */
-                     .work = &slot->work,
-                     .src = peer,
-                     .dst = peer,
-                     .tag = p->pairs.succ ? 0 : a->channel, /* a ring of one has no pairs */
-                     .log_name = msi_channel_name(a->channel)};
-    return in ? mst_irecv_with(slot->memory, msi_shape_count(shape), shape->dtype, &call)
-              : mst_isend_with(slot->memory, msi_shape_count(shape), shape->dtype, &call);
+    mst_call options = {.size = sizeof options,
+                        .site = p->run.site,
+                        .group = pair_of(p, a),
+                        .timeout_ms = INT_MAX, /* it begins early; wait_for has the limit */
+                        .work = &slot->work,
+                        .src = peer,
+                        .dst = peer,
+                        .tag = p->pairs.succ ? 0 : a->channel, /* a ring of one has no pairs */
+                        .log_name = msi_stage_channel_name(a->channel)};
+    struct msi_call call;
+    mst_status st =
+        msi_call_open_as(in ? "mst_irecv" : "mst_isend", in ? MSI_KIND_RECV : MSI_KIND_SEND, &options, &call);
+    if (st == MST_OK) st = msi_call_root(&call, in);
+    if (st == MST_OK) st = msi_call_tensor(&call, 1, msi_shape_count(shape), shape->dtype);
+    if (st != MST_OK) return st;
+    struct msi_message message = {.send = !in,
+                                  .peer = call.root,
+                                  .tag = options.tag,
+                                  .buf = slot->memory,
+                                  .bytes = msi_shape_bytes(shape),
+                                  .dtype = shape->dtype};
+    call.message = &message;
+    return msi_call_submit_message(&call, &message);
 }
 
 /* The message did not come, or was not taken, in time. Its work ends with the group. */
@@ -63,14 +76,15 @@ static mst_status say_late(mst_pipeline *p, const struct msi_action *a) {
     msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
              a->kind == MSI_ACT_RECEIVE ? "%sno %s of %s came within %d ms"
                                         : "%sthe %s for %s were not taken within %d ms",
-             late, msi_channel_name(a->channel), who, p->timeout_ms);
+             late, msi_stage_channel_name(a->channel), who, p->timeout_ms);
     return msi_blame(MST_ERR_STALLED, culprit);
 }
 
 static mst_status wait_ms(const mst_pipeline *p, mst_work *work, int ms) {
-    mst_wait_options options = {
-        .size = sizeof options, .site = p->run.site, .timeout_ms = ms, .cancel = p->run.cancel};
-    return mst_wait_with(work, &options);
+    struct msi_wait wait = {msi_deadline(ms), p->run.cancel};
+    msi_call_begin("mst_wait", &p->run.site, p->rank);
+    uint64_t entered = msi_call_enter(0, 0, 0);
+    return msi_call_leave(entered, msi_comm_finish(work, &wait));
 }
 
 /* Who has waited for long says for whom, for those who wait for it. */

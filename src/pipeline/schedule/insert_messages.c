@@ -38,14 +38,14 @@ int msi_turn_writes(const struct msi_schedule_spec *spec, int stage, const struc
     return spec->kind == MSI_STREAM ? MSI_TOKENS : MSI_NO_CHANNEL;
 }
 
-int msi_channel_to(const struct msi_schedule_spec *spec, int channel, int stage) {
+int msi_stage_channel_to(const struct msi_schedule_spec *spec, int channel, int stage) {
     int stages = spec->stages;
     if (channel == MSI_ACTIVATIONS) return (stage + 1) % stages;
     if (channel == MSI_GRADIENTS) return (stage + stages - 1) % stages;
     return stage == stages - 1 ? 0 : -1;
 }
 
-int msi_channel_from(const struct msi_schedule_spec *spec, int channel, int stage) {
+int msi_stage_channel_from(const struct msi_schedule_spec *spec, int channel, int stage) {
     int stages = spec->stages;
     if (channel == MSI_ACTIVATIONS) return (stage + stages - 1) % stages;
     if (channel == MSI_GRADIENTS) return (stage + 1) % stages;
@@ -101,7 +101,7 @@ static void receive_next(struct weaver *w, int channel) {
     w->receive_of[*reader] = w->list.n;
     struct msi_action *a = add(w, turn, MSI_ACT_RECEIVE);
     a->channel = (uint8_t)channel;
-    a->peer = msi_channel_from(w->spec, channel, w->stage);
+    a->peer = msi_stage_channel_from(w->spec, channel, w->stage);
     a->number = w->received[channel]++;
     a->slot = take(&w->slots[channel]);
     if (channel == MSI_TOKENS && turn->kind == MSI_ACT_FORWARD)
@@ -113,7 +113,7 @@ static uint32_t add_send(struct weaver *w, const struct msi_action *turn, int ch
     uint32_t at = w->list.n, number = w->sent[channel]++;
     struct msi_action *a = add(w, turn, MSI_ACT_SEND);
     a->channel = (uint8_t)channel;
-    a->peer = msi_channel_to(w->spec, channel, w->stage);
+    a->peer = msi_stage_channel_to(w->spec, channel, w->stage);
     a->number = number;
     a->slot = (int32_t)(number % SEND_SLOTS);
     w->last_sends[channel][a->slot] = at;

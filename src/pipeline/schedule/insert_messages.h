@@ -11,8 +11,8 @@ int msi_turn_reads(const struct msi_schedule_spec *spec, int stage, const struct
 int msi_turn_writes(const struct msi_schedule_spec *spec, int stage, const struct msi_action *turn);
 
 /* Who receives what a stage sends on a channel, and who sends what it receives; -1: nobody. */
-int msi_channel_to(const struct msi_schedule_spec *spec, int channel, int stage);
-int msi_channel_from(const struct msi_schedule_spec *spec, int channel, int stage);
+int msi_stage_channel_to(const struct msi_schedule_spec *spec, int channel, int stage);
+int msi_stage_channel_from(const struct msi_schedule_spec *spec, int channel, int stage);
 
 /* The whole list of n turns that msi_order made; frees what list had. MST_ERR_MEMORY leaves it alone. */
 mst_status msi_insert_messages(const struct msi_schedule_spec *spec, int stage,

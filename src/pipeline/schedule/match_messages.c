@@ -21,8 +21,8 @@ static struct msi_messages *messages_of(const struct msi_message_matches *book,
 static mst_status check_message(const struct msi_schedule *schedule, int stage, uint32_t i) {
     const struct msi_action *a = &schedule->stages[stage].actions[i];
     if (a->channel >= MSI_CHANNELS) return msi_schedule_fault(schedule, stage, i, "there is no such channel");
-    int peer = a->kind == MSI_ACT_SEND ? msi_channel_to(&schedule->spec, a->channel, stage)
-                                       : msi_channel_from(&schedule->spec, a->channel, stage);
+    int peer = a->kind == MSI_ACT_SEND ? msi_stage_channel_to(&schedule->spec, a->channel, stage)
+                                       : msi_stage_channel_from(&schedule->spec, a->channel, stage);
     if (a->peer != peer || peer < 0)
         return msi_schedule_fault(schedule, stage, i, "the channel does not lead there");
     return MST_OK;
@@ -80,7 +80,7 @@ static mst_status match(const struct msi_schedule *schedule, const struct msi_me
     int stages = schedule->spec.stages;
     for (int c = 0; c < MSI_CHANNELS; c++)
         for (int from = 0; from < stages; from++) {
-            int to = msi_channel_to(&schedule->spec, c, from);
+            int to = msi_stage_channel_to(&schedule->spec, c, from);
             if (to < 0) continue;
             const struct msi_messages *s = &book->sends[c * stages + from],
                                       *r = &book->receives[c * stages + to];

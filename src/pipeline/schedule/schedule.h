@@ -70,7 +70,7 @@ enum msi_action_kind {
     MSI_ACT_KINDS,
 };
 
-enum msi_channel {
+enum msi_stage_channel {
     MSI_ACTIVATIONS, /* from stage s to s+1 on the ring: in the pair group of s */
     MSI_GRADIENTS,   /* from stage s to s-1 on the ring: in the pair group of s-1 */
     MSI_TOKENS,      /* from the last stage to stage 0: in the pair group of the last */

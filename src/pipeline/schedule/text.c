@@ -14,7 +14,7 @@ const char *msi_action_name(int kind) {
     return kinds[kind];
 }
 
-const char *msi_channel_name(int channel) {
+const char *msi_stage_channel_name(int channel) {
     return channels[channel];
 }
 

@@ -6,7 +6,7 @@
 
 /* "forward", "token ids". */
 const char *msi_action_name(int kind);
-const char *msi_channel_name(int channel);
+const char *msi_stage_channel_name(int channel);
 
 /* "stage 2, action 7 (forward of micro-batch 3): …" */
 mst_status msi_schedule_fault(const struct msi_schedule *schedule, int stage, uint32_t action,

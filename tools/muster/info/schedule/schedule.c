@@ -108,7 +108,7 @@ static void print_stages(const struct schedule_view *view) {
                                         : "",
            "buffers");
     for (int c = 0; c < MSI_CHANNELS; c++)
-        if (used_channel(&s->spec, c)) printf("  %15s", msi_channel_name(c));
+        if (used_channel(&s->spec, c)) printf("  %15s", msi_stage_channel_name(c));
     printf("\n");
     for (int k = 0; k < s->spec.stages; k++) {
         const struct msi_stage_list *list = &s->stages[k];

@@ -1,5 +1,5 @@
 /* call_trace.c - what a call tells those who want to know of it. See call.h. */
-#include "api/call.h"
+#include "group/call.h"
 #include "prof/record/event_ring.h"
 #include "prof/record/names.h"
 #include "prof/record/recorder.h"

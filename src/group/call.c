@@ -1,9 +1,31 @@
-/* call.c - how a public communication call begins and ends. See call.h. */
-#include "api/call.h"
+/* call.c - how a public call on a group begins and ends. See call.h. */
+#include "group/call.h"
 #include "base/error.h"
 #include "base/options.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
+
+/* Stored with release by msi_set_default_world, loaded with acquire by every call. */
+static _Atomic(mst_group *) default_world;
+
+mst_group *msi_default_world(void) {
+    return atomic_load_explicit(&default_world, memory_order_acquire);
+}
+
+void msi_set_default_world(mst_group *world) {
+    atomic_store_explicit(&default_world, world, memory_order_release);
+}
+
+mst_group *msi_call_group(const char *name, const mst_site *site, const mst_group *handle) {
+    mst_group *group = handle ? msi_group_of(handle) : msi_default_world();
+    msi_call_begin(name, site, group ? group->world->rank : -1);
+    if (!group && !handle) {
+        msi_fail(MST_ERR_STATE, "call mst_init first", "there is no world: none was opened, or it has ended");
+        return NULL;
+    }
+    return msi_group_check_use(group) == MST_OK ? group : NULL;
+}
 
 /* What a call says when it fails has room of its own, which calls that succeed do not pay for. */
 __attribute__((noinline, cold)) static mst_status say_not_member(const mst_group *group) {
@@ -34,7 +56,7 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->number = MSI_FLIGHT_NO_NUMBER;
     call->work = NULL;
     call->reducer = NULL;
-    call->group = msi_api_group(name, &call->options.site, call->options.group);
+    call->group = msi_call_group(name, &call->options.site, call->options.group);
     if (!call->group) return MST_ERR_STATE;
     return call->group->rank >= 0 ? msi_check_timeout(call->options.timeout_ms) : say_not_member(call->group);
 }
@@ -177,4 +199,12 @@ __attribute__((noinline)) static mst_status go_watched(struct msi_call *call, un
 mst_status msi_call_submit(struct msi_call *call) {
     unsigned watch = msi_watch_on();
     return watch ? go_watched(call, watch) : go(call);
+}
+
+mst_status msi_call_submit_message(struct msi_call *call, const struct msi_message *message) {
+    mst_status st = msi_call_alloc(call, message->buf, message->bytes, 0);
+    if (st != MST_OK) return st;
+    call->work->begin = NULL;
+    call->work->message = *message;
+    return msi_call_submit(call);
 }
