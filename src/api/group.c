@@ -1,4 +1,4 @@
-/* group.c - the public calls on worlds and groups: check the arguments, hand on. */
+/* group.c - the public calls on worlds and groups: check the arguments. */
 #include "api/api.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Opening and ending the default world. */
+/* Held while the default world is opened or ended. */
 static pthread_mutex_t default_lock = PTHREAD_MUTEX_INITIALIZER;
 
 mst_status mst_world_open(const mst_init_options *given, mst_group **world) {
@@ -43,7 +43,7 @@ mst_status mst_destroy_process_group(mst_group *group) {
     if (!found) return MST_ERR_STATE;
     if (msi_comm_in_callback())
         return msi_fail(MST_ERR_STATE, "end it after the callback has returned",
-                        "a callback of a work cannot end a group");
+                        "a callback of a work must not end a group");
     if (found->ranks) {
         msi_group_end(&group);
         return MST_OK;
@@ -56,7 +56,7 @@ mst_status mst_destroy_process_group(mst_group *group) {
     return msi_call_leave(entered, MST_OK);
 }
 
-/* A program may end without ending its world: its profile is printed all the same, where the environment asks for it. */
+/* Prints the profile of a program that exits without ending its world, if the environment asks for it. */
 __attribute__((destructor)) static void print_profile(void) {
     const mst_group *all = msi_default_world();
     if (all && all->world->forks == msi_forks()) msi_world_print_profile(all->world, msi_print);
@@ -73,14 +73,15 @@ mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const 
         return msi_fail(MST_ERR_INVALID, NULL, "%s",
                         !ranks   ? "ranks is NULL"
                         : !group ? "group is NULL"
-                                 : "n is not above 0");
+                                 : "n is not positive");
     int *sorted = malloc((size_t)n * sizeof *sorted);
     if (!sorted) return msi_fail_memory();
     memcpy(sorted, ranks, (size_t)n * sizeof *sorted);
     st = msi_group_check_ranks(sorted, n, world->world->size);
     uint64_t entered = msi_call_enter(n, 0, 0);
     mst_group *made;
-    if (st == MST_OK) st = msi_group_make(world->world, sorted, n, NULL, &options, &made);
+    struct msi_group_spec spec = {.ranks = sorted, .n = n, .options = &options};
+    if (st == MST_OK) st = msi_group_make(world->world, &spec, &made);
     if (st == MST_OK) *group = made->handle;
     msi_call_leave(entered, st);
     free(sorted);
@@ -116,7 +117,8 @@ int mst_get_global_rank(const mst_group *group, int group_rank) {
     const mst_group *found = msi_call_group("mst_get_global_rank", NULL, group);
     int rank = found ? msi_group_global_rank(found, group_rank) : -1;
     if (found && rank < 0)
-        msi_fail(MST_ERR_INVALID, NULL, "the group has %d ranks; there is no %d", found->size, group_rank);
+        msi_fail(MST_ERR_INVALID, NULL, "the group has %d ranks; rank %d does not exist", found->size,
+                 group_rank);
     return rank;
 }
 

@@ -1,4 +1,4 @@
-/* nearest.c - which name was meant. See nearest.h. */
+/* nearest.c - edit distance. See nearest.h. */
 #include "base/nearest.h"
 
 int msi_edits(struct msi_str a, const char *b) {

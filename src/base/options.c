@@ -1,4 +1,4 @@
-/* options.c - options structs as they cross the ABI. See options.h. */
+/* options.c - option structs across the ABI. See options.h. */
 #include "base/options.h"
 #include "base/error.h"
 
@@ -22,7 +22,7 @@ mst_status msi_options_take(void *known, size_t size, const void *given) {
     return MST_OK;
 }
 
-/* What every options struct begins with. */
+/* Every option struct begins with this. */
 struct head {
     size_t size;
     mst_site site;

@@ -27,7 +27,7 @@ mst_group *msi_call_group(const char *name, const mst_site *site, const mst_grou
     return msi_group_check_use(group) == MST_OK ? group : NULL;
 }
 
-/* What a call says when it fails has room of its own, which calls that succeed do not pay for. */
+/* Failures are formatted in functions of their own: the fast path does not reserve their buffers. */
 __attribute__((noinline, cold)) static mst_status say_not_member(const mst_group *group) {
     char show[96];
     return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks may call", "rank %d is not in %s", group->world->rank,
@@ -113,7 +113,8 @@ mst_status msi_call_reducer(struct msi_call *call) {
                     mst_dtype_name(call->dtype));
 }
 
-/* The end of a file's name, as it is told. It is a literal and known by its address, like those on the state. */
+/* The end of a file's name, as it is told. It is a literal and known by its address, like those on the
+ * state. */
 struct tail {
     const char *file;
     char text[sizeof((struct msi_call_signature *)NULL)->file];
@@ -189,7 +190,7 @@ uint64_t msi_call_note(const struct msi_call *call) {
                                 msi_rank_state_about(call->group->size, (int)call->dtype), call->count);
 }
 
-/* The same for those who want to know of it. */
+/* The same with profiler, flight recorder or rank state. */
 __attribute__((noinline)) static mst_status go_watched(struct msi_call *call, unsigned watch) {
     uint64_t noted = msi_call_note(call);
     msi_call_trace(call, watch, &call->work->mark);

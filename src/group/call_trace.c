@@ -1,4 +1,4 @@
-/* call_trace.c - what a call tells those who want to know of it. See call.h. */
+/* call_trace.c - records a call for the profiler and the flight recorder. See call.h. */
 #include "group/call.h"
 #include "prof/record/event_ring.h"
 #include "prof/record/names.h"

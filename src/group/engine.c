@@ -10,21 +10,21 @@
 /* A store that rank 0 hosted is gone because rank 0 is, and cannot say so any more. */
 static void note_host_gone(struct msi_world *world) {
     pthread_mutex_lock(&world->lock);
-    if (!world->gone[0].order)
-        world->gone[0] = (struct msi_gone){'D', INT_MAX}; /* after all that it told of */
+    if (!world->lost_ranks[0].order)
+        world->lost_ranks[0] = (struct msi_lost_rank){'D', INT_MAX}; /* after all that it told of */
     pthread_mutex_unlock(&world->lock);
 }
 
 static mst_status refresh(void *context) {
     struct msi_world *world = ((mst_group *)context)->world;
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     mst_status st = msi_world_read_events(world, &wait);
     if (st == MST_ERR_STORE_LOST && world->hosted && world->rank != 0) note_host_gone(world);
     return st;
 }
 
 static char how_gone(const mst_group *group, int rank) {
-    return msi_world_how_gone(group->world, msi_group_global_rank(group, rank));
+    return msi_world_rank_event(group->world, msi_group_global_rank(group, rank));
 }
 
 static bool is_gone(void *context, int rank) {
@@ -41,7 +41,7 @@ static mst_status say_lost(void *context, int rank) {
         msi_group_check(group, false); /* the first that was lost: others may have left because of it */
     if (st != MST_OK) return st;
     char how = how_gone(group, rank);
-    return msi_group_say_lost(group, msi_group_global_rank(group, rank), how ? how : 'D');
+    return msi_group_fail_lost(group, msi_group_global_rank(group, rank), how ? how : 'D');
 }
 
 static int global(void *context, int rank) {
@@ -88,7 +88,7 @@ static mst_status agree(void *context, const struct msi_wait *wait) {
 }
 
 static mst_status look(void *context, const struct msi_waiting *at) {
-    return msi_group_look(context, at);
+    return msi_group_check_choice(context, at);
 }
 
 /* The hosts of the group's ranks, numbered from 0 in the order of their first rank; returns how many. */

@@ -78,8 +78,8 @@ static mst_status arrive(const struct exchange *e, const struct msi_wait *wait, 
         {.req = msi_read_request(msi_cstr(end))}};
     mst_status st =
         line.failed || came.failed ? msi_fail_memory() : msi_world_exec(e->group->world, wait, x, 3);
-    *off = st == MST_OK && msi_called_off(msi_reply_str(&x[2]));
-    if (st == MST_OK && !*off) st = msi_choice_compare(e->group, e->wanted->text, msi_reply_str(&x[0]));
+    *off = st == MST_OK && msi_called_off(msi_store_reply_str(&x[2]));
+    if (st == MST_OK && !*off) st = msi_choice_compare(e->group, e->wanted->text, msi_store_reply_str(&x[0]));
     msi_store_rpc_free(x, 3);
     msi_buf_free(&line);
     msi_buf_free(&came);
@@ -96,12 +96,12 @@ static bool has_come(const char *came, int rank) {
 /* Who has not come at the deadline? */
 static mst_status say_late(const struct exchange *e) {
     const mst_group *group = e->group;
-    char key[MSI_KEY_MAX + 8], list[600] = "", who[MSI_WHO_MAX + 32], show[96];
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    char key[MSI_KEY_MAX + 8], list[600] = "", who[MSI_PROCESS_MAX + 32], show[96];
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     snprintf(key, sizeof key, "%s/came", e->key);
     struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(key))};
     mst_status st = msi_world_exec(group->world, &wait, &x, 1);
-    struct msi_str came = st == MST_OK ? msi_value_or_none(msi_reply_str(&x)) : msi_cstr("");
+    struct msi_str came = st == MST_OK ? msi_store_reply_value(&x) : msi_cstr("");
     char *text = malloc(came.n + 1);
     size_t used = 0;
     int late = 0, first = -1;
@@ -126,12 +126,11 @@ static mst_status say_late(const struct exchange *e) {
 /* Has somebody ended it? */
 static mst_status look_at_end(const struct exchange *e) {
     char key[MSI_KEY_MAX + 8];
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     snprintf(key, sizeof key, "%s/end", e->key);
     struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(key))};
     mst_status st = msi_world_exec(e->group->world, &wait, &x, 1);
-    if (st == MST_OK)
-        st = msi_failure_read(e->group, msi_value_or_none(msi_reply_str(&x)), "gave up mst_set_backend");
+    if (st == MST_OK) st = msi_failure_read(e->group, msi_store_reply_value(&x), "gave up mst_set_backend");
     msi_store_rpc_free(&x, 1);
     return st;
 }
@@ -157,7 +156,7 @@ static mst_status wait_for_all(const struct exchange *e, const struct msi_wait *
 /* Decides how it ends, by what became of it here, or hears how another has decided. */
 static mst_status conclude(struct exchange *e, mst_status st) {
     char key[MSI_KEY_MAX + 8], came[MSI_KEY_MAX + 8], note[MSI_NOTE_MAX] = "ok";
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     if (st == MST_ERR_STORE_LOST || st == MST_ERR_PEER_LOST) return st; /* everybody knows */
     if (st != MST_OK) msi_failure_write(e->group, st, note);
     snprintf(key, sizeof key, "%s/end", e->key);
@@ -166,8 +165,8 @@ static mst_status conclude(struct exchange *e, mst_status st) {
         {.req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(key), .desired = msi_cstr(note)}},
         {.req = msi_read_request(msi_cstr(came))}};
     mst_status told = msi_world_exec(e->group->world, &wait, x, 2);
-    struct msi_str end = told == MST_OK ? msi_reply_str(&x[0]) : msi_cstr("");
-    struct msi_str all = told == MST_OK ? msi_value_or_none(msi_reply_str(&x[1])) : msi_cstr("");
+    struct msi_str end = told == MST_OK ? msi_store_reply_str(&x[0]) : msi_cstr("");
+    struct msi_str all = told == MST_OK ? msi_store_reply_value(&x[1]) : msi_cstr("");
     msi_buf_add(&e->came, all.p, all.n);
     if (told != MST_OK)
         st = told;
@@ -185,7 +184,7 @@ static void forget_last(const mst_group *group) {
     enum { PARTS = sizeof parts / sizeof *parts };
     char keys[PARTS][MSI_KEY_MAX + 8], last[MSI_KEY_MAX];
     struct msi_store_rpc x[PARTS] = {0};
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     if (group->rank != 0 || group->exchanges < 2) return;
     msi_exchange_key(group, group->exchanges - 1, last);
     for (int i = 0; i < PARTS; i++) {

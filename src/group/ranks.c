@@ -1,4 +1,4 @@
-/* ranks.c - the ranks of a group, and what they are called in the world. See world.h. */
+/* ranks.c - maps group ranks to global ranks. See world.h. */
 #include "base/error.h"
 #include "group/world.h"
 

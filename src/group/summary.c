@@ -126,12 +126,12 @@ static mst_status take_other(struct round *round, int rank, struct moment head, 
     struct msi_world *world = round->world;
     struct moment *taken = &world->summed->taken[rank];
     bool ahead = is_later(head, wanted_of(round, rank));
-    bool stuck = round->failed && msi_world_how_gone(world, rank) != 'D' && is_later(head, *taken);
+    bool stuck = round->failed && msi_world_rank_event(world, rank) != 'D' && is_later(head, *taken);
     if (!ahead && !stuck) return MST_OK;
     char key[MSI_KEY_MAX];
     struct msi_store_rpc x = {.req = msi_read_request(stats_key(key, world, rank, head))};
     mst_status st = msi_world_exec(world, wait, &x, 1);
-    struct msi_str text = st == MST_OK ? msi_value_or_none(msi_reply_str(&x)) : msi_str(NULL, 0);
+    struct msi_str text = st == MST_OK ? msi_store_reply_value(&x) : msi_str(NULL, 0);
     if (text.n) {
         take(round, rank, text);
         if (!ahead) *taken = head; /* that ahead is wanted again, when rank 0 has come as far */
@@ -149,20 +149,19 @@ static mst_status look_at(struct round *round, const int *ranks, int n, const st
     for (int i = 0; i < n; i++) {
         struct moment wanted = wanted_of(round, ranks[i]);
         room->gone[i] =
-            msi_world_how_gone(world, ranks[i]); /* asked first: what it left was there before it went */
+            msi_world_rank_event(world, ranks[i]); /* asked first: what it left was there before it went */
         x[2 * i].req = msi_read_request(stats_key(room->keys[2 * i], world, ranks[i], wanted));
         x[2 * i + 1].req = msi_read_request(head_key(room->keys[2 * i + 1], world, ranks[i]));
     }
     mst_status st = msi_world_exec(world, wait, x, 2 * (size_t)n);
     for (int i = 0; i < n && st == MST_OK; i++) {
-        struct msi_str text = msi_value_or_none(msi_reply_str(&x[2 * i]));
+        struct msi_str text = msi_store_reply_value(&x[2 * i]);
         if (text.n) {
             take(round, ranks[i], text);
             world->summed->taken[ranks[i]] = wanted_of(round, ranks[i]);
             round->used[ranks[i]] = true;
         } else {
-            st =
-                take_other(round, ranks[i], read_head(msi_value_or_none(msi_reply_str(&x[2 * i + 1]))), wait);
+            st = take_other(round, ranks[i], read_head(msi_store_reply_value(&x[2 * i + 1])), wait);
         }
         if (room->gone[i]) round->settled[ranks[i]] = true;
     }
@@ -211,7 +210,7 @@ static mst_status wait_for(struct round *round, const int *ranks, int n, const s
 /* What was taken is deleted, in few requests; what is left over its ranks delete in time. */
 static void clean_up(const struct round *round, mst_cancel *cancel) {
     struct msi_world *world = round->world;
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), cancel};
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), cancel};
     for (int next = 0; next < world->size;) {
         struct msi_store_rpc *x = round->room->x;
         size_t n = 0;
@@ -231,7 +230,7 @@ static void clean_up(const struct round *round, mst_cancel *cancel) {
 static mst_status collect(struct round *round, const struct msi_wait *wait) {
     int ranks[AT_ONCE], next, n;
     mst_status st;
-    for (int r = 0; r < round->world->size; r++) round->failed |= msi_world_how_gone(round->world, r) != 0;
+    for (int r = 0; r < round->world->size; r++) round->failed |= msi_world_rank_event(round->world, r) != 0;
     while ((st = look_at_all(round, wait)) == MST_OK) {
         next = 0;
         n = next_open(round, &next, ranks);

@@ -1,7 +1,6 @@
 /*
- * port_holder.c - who listens on a TCP port of this machine. Linux tells in two steps: /proc/net/tcp gives
- * the socket's inode, and some process has a descriptor that links to it. Best effort: other users' processes
- * stay hidden.
+ * port_holder.c - finds the process that listens on a TCP port: /proc/net/tcp gives the socket's inode, and a
+ * descriptor of the process links to it. Best effort: processes of other users are not visible.
  */
 #include "os/socket.h"
 

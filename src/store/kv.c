@@ -1,4 +1,4 @@
-/* kv.c - the map: items, values, queues, and the operations on them. See kv.h. */
+/* kv.c - the map: items, values, queues and their operations. See kv.h. */
 #include "base/error.h"
 #include "base/hash.h"
 #include "store/kv_item.h"
@@ -38,7 +38,7 @@ size_t msi_kv_bytes(const struct msi_kv *kv) {
     return kv->bytes;
 }
 
-static bool room_for(const struct msi_kv *kv, size_t more) {
+static bool has_space(const struct msi_kv *kv, size_t more) {
     return more <= kv->max_total && kv->bytes <= kv->max_total - more;
 }
 
@@ -67,7 +67,7 @@ struct msi_kv_item *msi_kv_item(struct msi_kv *kv, struct msi_str key, bool make
     for (struct msi_kv_item *item = kv->buckets[hash & (kv->n_buckets - 1)]; item; item = item->next)
         if (item->hash == hash && msi_str_equal(msi_str(item->key, item->key_len), key))
             return kv->recent = item;
-    if (!make || !room_for(kv, item_cost(key.n))) return NULL;
+    if (!make || !has_space(kv, item_cost(key.n))) return NULL;
     struct msi_kv_item *item = calloc(1, sizeof *item + key.n);
     if (!item) return NULL;
     if (kv->n_items >= kv->n_buckets) grow(kv);
@@ -128,7 +128,7 @@ void msi_kv_free(struct msi_kv *kv) {
     free(kv);
 }
 
-/* The memory that a value of len bytes shall have, given what it has now: appending grows in steps. */
+/* The capacity for a value of len bytes: appending grows in steps. */
 static size_t fitting(const struct msi_kv_item *item, size_t len) {
     if (item && len <= item->cap && len >= item->cap / 4) return item->cap;
     size_t cap = len < 16 ? 16 : len;
@@ -136,15 +136,15 @@ static size_t fitting(const struct msi_kv_item *item, size_t len) {
     return cap;
 }
 
-/* Makes room for a value of len bytes and keeps the present one's first bytes; false at the limit. */
+/* Resizes the value to len bytes and keeps its first bytes; false at the limit. */
 static bool fit_value(struct msi_kv *kv, struct msi_kv_item *item, size_t len) {
     size_t cap = fitting(item, len);
     if (len > kv->max_value) return false;
     if (cap == item->cap) return true;
-    if (cap > item->cap && !room_for(kv, cap - item->cap)) return false;
+    if (cap > item->cap && !has_space(kv, cap - item->cap)) return false;
     char *value = realloc(item->value, cap);
     if (!value) return false;
-    kv->bytes += cap - item->cap; /* wraps back where it shrinks */
+    kv->bytes += cap - item->cap; /* unsigned arithmetic: also when it shrinks */
     item->value = value;
     item->cap = cap;
     return true;
@@ -155,7 +155,7 @@ static mst_status full(struct msi_kv *kv, struct msi_kv_item *item) {
     return MST_ERR_LIMIT;
 }
 
-/* Sets the item's value, or appends to it, and tells those who wait or watch. */
+/* Sets the item's value, or appends to it, and notifies waiters and watchers. */
 static mst_status put_item(struct msi_kv *kv, struct msi_kv_item *item, struct msi_str value, bool append) {
     struct msi_buf old = {0};
     bool had = item->has_value, existed = msi_kv_exists(item);
@@ -183,7 +183,7 @@ static mst_status put(struct msi_kv *kv, struct msi_str key, struct msi_str valu
     return item ? put_item(kv, item, value, append) : MST_ERR_LIMIT;
 }
 
-/* The number in decimal digits at the end of text; returns where they begin. */
+/* Writes decimal digits to the end of text; returns their start. */
 static const char *format_number(char text[static NUMBER_MAX], int64_t number) {
     char *at = text + NUMBER_MAX;
     uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
@@ -243,7 +243,7 @@ static mst_status push(struct msi_kv *kv, const struct msi_store_req *req) {
     struct msi_kv_item *item = msi_kv_item(kv, req->key, true);
     if (!item) return MST_ERR_LIMIT;
     struct queued *entry = NULL;
-    if (room_for(kv, sizeof *entry + req->value.n)) entry = malloc(sizeof *entry + req->value.n);
+    if (has_space(kv, sizeof *entry + req->value.n)) entry = malloc(sizeof *entry + req->value.n);
     if (!entry) return full(kv, item);
     entry->len = req->value.n;
     if (entry->len) memcpy(entry->data, req->value.p, entry->len);
@@ -318,7 +318,7 @@ static void list_keys(struct msi_kv *kv, struct msi_buf *reply) {
             if (msi_kv_exists(item)) msi_put_str(reply, msi_str(item->key, item->key_len));
 }
 
-/* All or nothing: what is new must fit before anything is set. */
+/* All or nothing: checks the space for all values first. */
 static mst_status multi_set(struct msi_kv *kv, const struct msi_store_req *req) {
     mst_status st = MST_OK;
     size_t more = 0;
@@ -329,7 +329,7 @@ static mst_status multi_set(struct msi_kv *kv, const struct msi_store_req *req) 
         if (cap > has) more += cap - has;
         if (req->values[i].n > kv->max_value) return MST_ERR_LIMIT;
     }
-    if (!room_for(kv, more)) return MST_ERR_LIMIT;
+    if (!has_space(kv, more)) return MST_ERR_LIMIT;
     for (size_t i = 0; i < req->n && st == MST_OK; i++) st = put(kv, req->keys[i], req->values[i], false);
     return st;
 }

@@ -62,7 +62,7 @@ static enum msi_scan_result bad(struct msi_scan *scan, const char *why) {
     return MSI_SCAN_BAD;
 }
 
-/* Passes over n bytes if they are there and the message may be so long. */
+/* Skips n bytes if they are available and within the limit of the message. */
 static enum msi_scan_result pass(struct msi_scan *scan, uint64_t n, const struct msi_store_limits *limits,
                                  size_t have) {
     if (n > limits->max_message || scan->at > limits->max_message - n)
@@ -157,7 +157,7 @@ static bool decode_list(struct msi_reader *r, bool pairs, struct msi_buf *views,
     size_t each = pairs ? 2 : 1;
     if (count > r->left / (8 * each)) r->bad = true;
     views->len = 0;
-    /* One more than needed, so that there is an array even for an empty list. */
+    /* One more than needed: an empty list needs an array too. */
     if (r->bad || !msi_buf_reserve(views, ((size_t)count * each + 1) * sizeof(struct msi_str))) return false;
     struct msi_str *keys = (struct msi_str *)(void *)views->data, *values = keys + count;
     for (size_t i = 0; i < count; i++) {

@@ -1,7 +1,8 @@
 /*
  * mesh.c - meshes in a real world. Run under a launcher; exits with 0 if everything held.
  *
- *   mesh groups   eight ranks: every group of dp=2,pp=2,tp=2, asked for in another order on each rank, adds up
+ *   mesh groups   eight ranks: every group of dp=2,pp=2,tp=2, asked for in another order on each rank, adds
+ *                 up
  *   mesh slices   eight ranks: slices and flattening share groups
  *   mesh part     eight ranks: meshes of some of them, in an order of their own
  *   mesh wrong    any number: arguments that make no sense
@@ -93,7 +94,8 @@ static void test_groups(void) {
     assert(mst_mesh_shape(mesh, shape, DIMS) == DIMS && shape[0] == 2 && shape[2] == 2);
     assert(mst_mesh_ranks(mesh, all, RANKS) == RANKS && all[0] == 0 && all[7] == 7);
     assert(!strcmp(mst_mesh_dim_name(mesh, 1), "pp"));
-    /* Groups of the same ranks are made before and after those of the mesh, and those in another order on each rank. */
+    /* Groups of the same ranks are made before and after those of the mesh, and those in another order on
+     * each rank. */
     for (int i = 0; i < LISTS; i++) {
         int list = (i * 3 + me) % LISTS, ranks[RANKS], n = 0;
         mst_group *group = NULL;
@@ -155,8 +157,9 @@ static void test_slices(void) {
     expect_group(group_of(both, "fsdp"), 4, (int[]){me % 2, 2 + me % 2, 4 + me % 2, 6 + me % 2});
     CHECK(mst_mesh_flatten(both, "world", &again));
     assert(group_of(again, NULL) == group_of(mesh, "dp,cp,tp"));
-    REFUSE(mst_mesh_flatten(dp_tp, "cp", &again), MST_ERR_INVALID, "'cp' is a dimension of the mesh already");
-    REFUSE(mst_mesh_flatten(dp_tp, "fsdp", &again), MST_ERR_INVALID, "made of other dimensions");
+    REFUSE(mst_mesh_flatten(dp_tp, "cp", &again), MST_ERR_INVALID, "'cp' is already a dimension of the mesh");
+    REFUSE(mst_mesh_flatten(dp_tp, "fsdp", &again), MST_ERR_INVALID,
+           "already names other flattened dimensions");
     REFUSE(mst_mesh_flatten(dp_tp, "a b", &again), MST_ERR_INVALID, "space");
     REFUSE(mst_mesh_slice(dp_tp, "fsdp", &again), MST_ERR_INVALID, "no dimension 'fsdp'");
     REFUSE(mst_mesh_slice(dp_tp, "cp", &again), MST_ERR_INVALID, "it has dp,tp");
@@ -213,15 +216,15 @@ static void test_wrong(void) {
     mst_group *group, *few[1];
     char part[96];
     const int line[] = {size, 1};
-    snprintf(part, sizeof part, "the mesh dp=%d,tp=2 has place for %d ranks but the world has %d", size,
-             2 * size, size);
+    snprintf(part, sizeof part, "the mesh dp=%d,tp=2 has %d ranks but the world has %d", size, 2 * size,
+             size);
     REFUSE(mst_init_device_mesh((((int[]){size, 2})), 2, ((const char *const[]){"dp", "tp"}), &mesh),
            MST_ERR_INVALID, part);
     snprintf(part, sizeof part, "let the product of the sizes be %d, or start %d ranks", size, 2 * size);
     assert(strstr(mst_error(), part));
     if (size > 1) {
         REFUSE(mst_init_device_mesh_from("dp=1,tp=1", &mesh), MST_ERR_INVALID,
-               "or start 1 rank, or say with .ranks which take part");
+               "or start 1 rank, or name the ranks of the mesh with .ranks");
         REFUSE(mst_init_device_mesh_from("dp=2", &mesh, .ranks = ((int[]){1, 1})), MST_ERR_INVALID,
                "rank 1 is named twice");
     }
@@ -248,14 +251,16 @@ static void test_wrong(void) {
 
     CHECK(mst_initialize_mesh_device(line, 2, ((const char *const[]){"dp", "tp"}), &mesh));
     REFUSE(mst_mesh_get_group(NULL, "dp", &group), MST_ERR_INVALID, "mesh is NULL");
-    REFUSE(mst_mesh_get_group(mesh, NULL, &group), MST_ERR_INVALID, "has 2 dimensions, and none was named");
+    REFUSE(mst_mesh_get_group(mesh, NULL, &group), MST_ERR_INVALID,
+           "has 2 dimensions and the list names none");
     REFUSE(mst_mesh_get_group(mesh, "dp", NULL), MST_ERR_INVALID, "group is NULL");
     REFUSE(mst_mesh_get_group(mesh, "tq", &group), MST_ERR_INVALID, "did you mean 'tp'?");
     REFUSE(mst_mesh_get_group(mesh, "2", &group), MST_ERR_INVALID, "no dimension '2', it has dp,tp");
-    REFUSE(mst_mesh_get_group(mesh, "tp,dp", &group), MST_ERR_INVALID, "has dp,tp in this order");
-    REFUSE(mst_mesh_get_all_groups(mesh, few, 1), MST_ERR_INVALID, "room for 1 groups, but the mesh has 2");
-    REFUSE(mst_mesh_get_all_groups(mesh, NULL, 2), MST_ERR_INVALID, "room for 0 groups");
-    REFUSE(mst_mesh_slice(mesh, "tp,dp", &slice), MST_ERR_INVALID, "has dp,tp in this order");
+    REFUSE(mst_mesh_get_group(mesh, "tp,dp", &group), MST_ERR_INVALID, "the order of the mesh is dp,tp");
+    REFUSE(mst_mesh_get_all_groups(mesh, few, 1), MST_ERR_INVALID,
+           "the array has 1 groups, but the mesh has 2");
+    REFUSE(mst_mesh_get_all_groups(mesh, NULL, 2), MST_ERR_INVALID, "the array has 0 groups");
+    REFUSE(mst_mesh_slice(mesh, "tp,dp", &slice), MST_ERR_INVALID, "the order of the mesh is dp,tp");
     REFUSE(mst_mesh_slice(mesh, "dp,dp", &slice), MST_ERR_INVALID, "named twice");
     REFUSE(mst_mesh_slice(mesh, "", &slice), MST_ERR_INVALID, "empty name");
     REFUSE(mst_mesh_slice(mesh, NULL, &slice), MST_ERR_INVALID, "dims is NULL");
@@ -265,7 +270,7 @@ static void test_wrong(void) {
     MINUS(mst_mesh_rank_at(mesh, (int[]){0, -1}), "coordinate -1 is not in dimension 'tp'");
     MINUS(mst_mesh_rank_at(mesh, NULL), "coordinate is NULL");
     MINUS(mst_mesh_size(mesh, "xp"), "no dimension 'xp'");
-    MINUS(mst_mesh_get_local_rank(mesh, NULL), "none was named");
+    MINUS(mst_mesh_get_local_rank(mesh, NULL), "the list names none");
     assert(!mst_mesh_dim_name(mesh, 2) && strstr(mst_error(), "the mesh has 2 dimensions, there is no 2"));
     CHECK(mst_mesh_free(NULL));
     CHECK(mst_mesh_free(mesh));
@@ -329,7 +334,7 @@ static void test_life(void) {
     mst_group *all[2] = {NULL, NULL};
     CHECK(mst_init_device_mesh(shape, 2, NULL, &mesh));
     CHECK(mst_destroy_process_group(group_of(mesh, "1")));
-    REFUSE(mst_mesh_get_all_groups(mesh, all, 2), MST_ERR_STATE, "destroyed, by itself");
+    REFUSE(mst_mesh_get_all_groups(mesh, all, 2), MST_ERR_STATE, "destroyed, alone");
     assert(!all[0] && !all[1]); /* written where all are there, or not at all */
     CHECK(mst_mesh_free(mesh));
 
@@ -338,7 +343,7 @@ static void test_life(void) {
     group = group_of(slice, NULL);
     CHECK(mst_barrier(.group = group));
     CHECK(mst_destroy_process_group(NULL));
-    REFUSE(mst_mesh_get_group(kept, "1", &group), MST_ERR_STATE, "destroyed, by itself or with its world");
+    REFUSE(mst_mesh_get_group(kept, "1", &group), MST_ERR_STATE, "destroyed, alone or with its world");
     REFUSE(mst_mesh_get_group(kept, "0", &group), MST_ERR_STATE, "destroyed");
     assert(mst_mesh_size(slice, NULL) == size && mst_mesh_get_local_rank(slice, NULL) == me);
     CHECK(mst_mesh_free(kept));

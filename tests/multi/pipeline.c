@@ -1,19 +1,25 @@
 /*
- * pipeline.c - pipelines of numbers. Part k turns x into 3x + k, and a gradient g into 3g, so that every message can be foretold. Run
- * under a launcher; prints "ok" where everything held, and how a run failed where it did.
+ * pipeline.c - pipelines of numbers. Part k turns x into 3x + k, and a gradient g into 3g, so that every
+ * message can be foretold. Run under a launcher; prints "ok" where everything held, and how a run failed
+ * where it did.
  *
  *   pipeline train SCHEDULE MICROS CHUNKS STEPS
- *   pipeline exchange SCHEDULE MICROS CHUNKS BACKEND [group]   trains, in a group; after a step the world's backend is exchanged
+ *   pipeline exchange SCHEDULE MICROS CHUNKS BACKEND [group]   trains, in a group; after a step the world's
+ *                                                              backend is exchanged
  *   pipeline stream BATCHES TOKENS INNER MICROS
- *   pipeline fail HOW STAGE STEP         in that step that stage's forward of micro-batch 2: "refuses", "leans" on a call that fails,
- *                                        "dies", or is "late"
- *   pipeline unfit HOW STAGE             that stage "differs" in its schedule, "lacks" a shape, has no memory: "starves", finds its backend
- *                                        "shut", or comes when the others have given up: "tarries"
- *   pipeline misused                     in a callback of a work, and in a forked child: refused, and the pipeline goes on
- *   pipeline after_leaving               forwards alone: stage 0 leaves the world when it is done, then stage 1 of 3 dies
+ *   pipeline fail HOW STAGE STEP         in that step that stage's forward of micro-batch 2: "refuses",
+ *                                        "leans" on a call that fails, "dies", or is "late"
+ *   pipeline unfit HOW STAGE             that stage "differs" in its schedule, "lacks" a shape, has no
+ *                                        memory: "starves", finds its backend "shut", or comes when the
+ *                                        others have given up: "tarries"
+ *   pipeline misused                     in a callback of a work, and in a forked child: refused, and the
+ *                                        pipeline goes on
+ *   pipeline after_leaving               forwards alone: stage 0 leaves the world when it is done, then stage
+ *                                        1 of 3 dies
  *   pipeline wrong                       arguments that make no sense
  *   pipeline alone                       one rank
- *   pipeline ring PORT                   FlexLLMGen's beginning, and a message round the ring; rank and size are the launcher's
+ *   pipeline ring PORT                   FlexLLMGen's beginning, and a message round the ring; rank and size
+ *                                        are the launcher's
  *   pipeline round                       the same in the world that the launcher makes, over its backend
  */
 #include "pipeline/pipeline.h"
@@ -126,7 +132,8 @@ static mst_status backward(const mst_pipeline_step *turn, void *arg) {
     return MST_OK;
 }
 
-/* All stay until each has failed, so that nobody is noticed by its leaving; then everything else still works. */
+/* All stay until each has failed, so that nobody is noticed by its leaving; then everything else still
+ * works. */
 static void end_failed(mst_pipeline *p, mst_status st, const char *how, int stage) {
     printf("%s culprit %d: %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
     fflush(stdout);
@@ -178,7 +185,8 @@ static void train(const char *schedule, int micros, int chunks, int steps, const
     mst_pipeline_free(p);
 }
 
-/* The prompt of a sequence is PROMPT numbers; each new token is the sum of what came before it, through all parts, modulo a prime. */
+/* The prompt of a sequence is PROMPT numbers; each new token is the sum of what came before it, through
+ * all parts, modulo a prime. */
 static int64_t next_token(int64_t sum, int parts) {
     return expected(sum % 9973, parts) % 9973;
 }
@@ -347,10 +355,10 @@ static void wrong(void) {
     REFUSE(mst_pipeline_new(NULL), MST_ERR_INVALID, "pipeline is NULL");
     REFUSE(mst_pipeline_new(&p, .forward = forward, .schedule = "interleaved", .chunks = 2,
                             .backward = backward, .prompt = {MST_F32, 1, {4}}),
-           MST_ERR_INVALID, ".out is not given");
+           MST_ERR_INVALID, ".out is missing");
     REFUSE(mst_pipeline_new(&p, .forward = forward, .schedule = "interleaved", .chunks = 2,
                             .backward = backward, .out = {MST_F32, 0, {0}}),
-           MST_ERR_INVALID, ".out is not given");
+           MST_ERR_INVALID, ".out is missing");
     REFUSE(mst_pipeline_run(NULL), MST_ERR_INVALID, "pipeline is NULL");
     REFUSE(mst_partition_layers(3, 4, starts), MST_ERR_INVALID, "3 layers");
     REFUSE(mst_partition_layers(3, 2, NULL), MST_ERR_INVALID, "starts is NULL");
@@ -362,7 +370,8 @@ static void wrong(void) {
     assert(mst_pipeline_stage(NULL) == -1 && mst_pipeline_in(NULL).n == 0);
 }
 
-/* A ring of one keeps to itself: it takes no message of the program's, and what failed leaves nothing behind. */
+/* A ring of one keeps to itself: it takes no message of the program's, and what failed leaves nothing
+ * behind. */
 static void alone(void) {
     mst_pipeline *p;
     int sent[3] = {1, 2, 3}, got = 0;
@@ -381,7 +390,8 @@ static void alone(void) {
     CHECK(mst_pipeline_free(p));
 }
 
-/* In the predecessor's group one receives, in the successor's one sends: all begin with the former, and nobody waits in a circle. */
+/* In the predecessor's group one receives, in the successor's one sends: all begin with the former, and
+ * nobody waits in a circle. */
 static void pass_on(void) {
     mst_group *pred = mst_get_pipeline_parallel_pred_group(), *succ = mst_get_pipeline_parallel_succ_group();
     int next = (me + 1) % size, before = (me + size - 1) % size, token = 0, own = 10 * me;
@@ -407,15 +417,15 @@ static void ring(int port) {
     REFUSE(mst_initialize_distributed("127.0.0.1", port, size, me, me, "tpu"), MST_ERR_INVALID,
            "comm_device is 'tpu'");
     REFUSE(mst_initialize_distributed("127.0.0.1", port, 0, 0, me, "cpu"), MST_ERR_INVALID,
-           "no rank 0 in a world of 0");
+           "rank 0 is not in a world of 0");
     REFUSE(mst_initialize_distributed("127.0.0.1", port, size, size, me, "cpu"), MST_ERR_INVALID,
-           "there is no rank");
+           "is not in a world of");
     REFUSE(mst_initialize_distributed(NULL, port, size, me, me, "cpu"), MST_ERR_INVALID, "head_ip is NULL");
     assert(!mst_get_pipeline_parallel_pred_group() && !mst_get_comm_device());
     CHECK(mst_initialize_distributed("127.0.0.1", port, size, me, me, "cpu"));
     CHECK(mst_initialize_distributed("127.0.0.1", port, size, me, me, "cpu"));
     REFUSE(mst_initialize_distributed("127.0.0.1", port, size + 1, me, me, "cpu"), MST_ERR_STATE,
-           "there is a world already");
+           "a world is already open");
     assert(!strcmp(mst_get_comm_device(), "cpu"));
     pass_on();
     end_ring();

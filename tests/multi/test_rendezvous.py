@@ -410,7 +410,7 @@ class Disagreement(RanksTest):
         keys = self.keys(url)
         for key in keys:
             if key.endswith("/events"):
-                self.assertIn(key.replace("/events", "/who/1"), keys)
+                self.assertIn(key.replace("/events", "/rank/1"), keys)
 
     def test_intruder_into_a_running_world(self):
         for url in self.meeting_places():
@@ -455,8 +455,8 @@ class Disagreement(RanksTest):
         usual = sizes[0 if odd else 1]
         for rank in ranks.values():
             self.assert_failed(
-                rank.step("init"), "MST_ERR_WORLD_SIZE", rf"rank {odd} thinks the world has {sizes[odd]} ranks",
-                rf"rank \d thinks {usual}",
+                rank.step("init"), "MST_ERR_WORLD_SIZE", rf"rank {odd} expects a world of {sizes[odd]} ranks",
+                rf"rank \d expects {usual}",
             )  # fmt: skip
         self.assert_ends(*ranks.values(), status=1)
 
@@ -474,7 +474,7 @@ class Disagreement(RanksTest):
             url = f"tcp://127.0.0.1:{self.free_port()}"
             ranks = [self.tcp(r, own if r == 0 else theirs, url, "init") for r in range(2)]
             for rank in ranks:
-                self.assert_failed(rank.step("init"), "MST_ERR_WORLD_SIZE", rf"thinks .*{own}\b", rf"thinks .*{theirs}\b")
+                self.assert_failed(rank.step("init"), "MST_ERR_WORLD_SIZE", rf"expects .*{own}\b", rf"expects .*{theirs}\b")
             self.assert_ends(*ranks, status=1)
         self.assert_nothing_left()
 

@@ -72,7 +72,7 @@ static void must_be_found(const struct msi_schedule *s, struct count *count, con
     }
     char text[200];
     print_error("not found: %s, %s, stage %d, action %u (%s)\n", msi_schedule_name(s->spec.kind), what, stage,
-                i, msi_action_words(&s->spec, &s->stages[stage].actions[i], text, sizeof text));
+                i, msi_action_text(&s->spec, &s->stages[stage].actions[i], text, sizeof text));
     count->missed++;
 }
 
@@ -194,7 +194,7 @@ static void orders_that_lock(void **state) {
     size_t n = turns_from("F0 B0 F1 B1", turns);
     assert_ok(msi_insert_messages(&s.spec, 0, turns, n, &s.stages[0]));
     assert_status(msi_schedule_check(&s), MST_ERR_INVALID);
-    assert_contains(mst_error(), "waits for ever");
+    assert_contains(mst_error(), "waits forever");
     assert_ok(msi_insert_messages(&s.spec, 1, turns, n, &s.stages[1]));
     assert_ok(msi_schedule_check(&s));
     msi_schedule_free(&s);
@@ -225,7 +225,8 @@ static void receive_late(struct msi_stage_list *list) {
     free(now);
 }
 
-/* Two stages that send to each other and both wait until the other receives: what early receives are good for. */
+/* Two stages that send to each other and both wait until the other receives: what early receives are good
+ * for. */
 static void late_receives_lock_blocking_sends(void **state) {
     (void)state;
     struct msi_schedule s = {0};
@@ -234,7 +235,7 @@ static void late_receives_lock_blocking_sends(void **state) {
     receive_late(&s.stages[0]);
     receive_late(&s.stages[1]);
     assert_status(msi_schedule_check(&s), MST_ERR_INVALID);
-    assert_contains(mst_error(), "waits for ever, where sends block");
+    assert_contains(mst_error(), "waits forever if sends block");
     assert_ok(msi_schedule_time(&s, MSI_SENDS_START, NULL, &timing));
     assert_ok(msi_schedule_time(&s, MSI_SENDS_BUFFER, NULL, &timing));
     msi_schedule_free(&s);
@@ -253,7 +254,7 @@ static void more_than_may_be_kept(void **state) {
     s.stages[0].keeps = 2;
     s.stages[1].keeps = 1;
     assert_status(msi_schedule_check(&s), MST_ERR_INVALID);
-    assert_contains(mst_error(), "no place 2 to keep it");
+    assert_contains(mst_error(), "keep index 2 does not exist");
     msi_schedule_free(&s);
 }
 

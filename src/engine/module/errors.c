@@ -20,8 +20,8 @@ static int who_is_gone(struct msi_comm *comm) {
 /* A slot says that a rank is lost, or that the network failed: if somebody died, the store knows soon after. */
 static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *culprit) {
     void *context = comm->hooks.context;
-    struct msi_words words;
-    msi_words_keep(&words, status);
+    struct msi_saved_error words;
+    msi_error_save(&words, status);
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
     do {
         if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
@@ -34,7 +34,7 @@ static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *cu
     if (!words.remedy[0])
         snprintf(words.remedy, sizeof words.remedy,
                  "look at the other ranks' output; the group must be made anew");
-    return msi_words_say(&words);
+    return msi_error_restore(&words);
 }
 
 mst_status msi_engine_say(struct msi_comm *comm, mst_status status, int *culprit) {

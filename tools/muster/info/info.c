@@ -146,7 +146,7 @@ static void add_variables(cJSON *discovery) {
         add_rules(variables, row->size);
         add_rules(variables, row->local_rank);
         add_rules(variables, row->local_size);
-        for (int k = 0; k < MSI_RULES; k++) add_variable(variables, row->where[k].name);
+        for (int k = 0; k < MSI_RULES; k++) add_variable(variables, row->host[k].name);
         for (int k = 0; k < 2; k++) add_variable(variables, row->job[k]);
     }
     static const char *const others[] = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE"};

@@ -110,7 +110,7 @@ static void show_group(const struct mesh *m, const int *dims, int n, int positio
 /* The positions at which groups along dims begin, one after the other; -1 behind the last. */
 static int next_group(const struct mesh *m, const int *dims, int n, int position) {
     while (++position < m->grid.size)
-        if (msi_line_place(&m->grid, dims, n, position) == 0) return position;
+        if (msi_line_index(&m->grid, dims, n, position) == 0) return position;
     return -1;
 }
 

@@ -147,7 +147,7 @@ static void print_list(const struct schedule_view *view, int stage) {
     for (uint32_t i = 0; i < list->n; i++) {
         const struct msi_action *a = &list->actions[i];
         printf("%5u %6.0f  %s", i, view->timing.start[stage][i],
-               msi_action_words(&view->schedule.spec, a, text, sizeof text));
+               msi_action_text(&view->schedule.spec, a, text, sizeof text));
         if (a->input != MSI_NO_ACTION) printf(", reads %u", a->input);
         if (a->reuses != MSI_NO_ACTION) printf(", after %u is over", a->reuses);
         printf("\n");

@@ -146,8 +146,9 @@ static mst_status enter(struct node_link *link) {
     if (st != MST_OK) return st;
     link->ticket = (int)ticket;
     snprintf(will, sizeof will, "\nD %d\n", link->ticket); /* as post begins, see there */
-    struct msi_store_rpc y = {
-        .req = {.op = MSI_OP_WILL, .key = msi_cstr(log_keys[NODE_NOTICES]), .value = msi_cstr(will)}};
+    struct msi_store_rpc y = {.req = {.op = MSI_OP_ON_DISCONNECT,
+                                      .key = msi_cstr(log_keys[NODE_NOTICES]),
+                                      .value = msi_cstr(will)}};
     st = ask(link, &y, 1, ANSWER_MS, link->token);
     msi_store_rpc_free(&y, 1);
     return st;
@@ -285,7 +286,7 @@ static mst_status converse(struct node_link *link) {
 }
 
 static void take_leave(struct node_link *link) {
-    struct msi_store_rpc x = {.req = {.op = MSI_OP_WILL}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_ON_DISCONNECT}};
     ask(link, &x, 1, ANSWER_MS, NULL);
     msi_store_rpc_free(&x, 1);
 }
