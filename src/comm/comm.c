@@ -128,7 +128,7 @@ void msi_comm_free(struct msi_comm *comm) {
     free_ops(&comm->kept);
     free_ops(&comm->spare);
     msi_p2p_free(comm->p2p);
-    msi_message_seq_free(&comm->numbers);
+    msi_message_seq_free(&comm->message_seq);
     msi_net_free(comm->net);
     msi_wait_report_remove(comm);
     if (comm->region && !comm->met) msi_comm_met(comm); /* who comes now shall not look for what is gone */

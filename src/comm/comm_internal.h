@@ -46,7 +46,7 @@ struct msi_comm {
     struct msi_list queue;          /* of struct mst_work under way; the first one is being run */
     struct msi_list messages;       /* likewise, all at a time */
     struct msi_p2p *p2p;            /* NULL before the first message */
-    struct msi_message_seq numbers; /* of messages, while somebody watches */
+    struct msi_message_seq message_seq; /* of messages, while somebody watches */
     struct msi_list kept;           /* done, and not waited for yet */
     struct msi_list spare;
     struct msi_list ended;   /* those whose callbacks are still to be called */
@@ -147,13 +147,13 @@ void msi_comm_end(struct mst_work *op);
 static inline void msi_comm_number(struct mst_work *op, int peer) {
     if (!msi_watch_on()) return;
     op->message.numbered = op->message.peer >= 0;
-    uint64_t number = msi_message_seq_next(&op->comm->numbers, peer, op->message.tag, op->message.send);
+    uint64_t number = msi_message_seq_next(&op->comm->message_seq, peer, op->message.tag, op->message.send);
     if (op->mark.on) msi_op_trace_number(&op->mark, number);
 }
 /* It was withdrawn, and the other side has seen nothing of it. Twice is harmless. */
 static inline void msi_comm_unnumber(struct mst_work *op) {
     struct msi_message *m = &op->message;
-    if (m->numbered && !m->met) msi_message_seq_undo(&op->comm->numbers, m->peer, m->tag, m->send);
+    if (m->numbered && !m->met) msi_message_seq_undo(&op->comm->message_seq, m->peer, m->tag, m->send);
     m->numbered = false;
 }
 /* One from any source is from this rank. */

@@ -353,7 +353,7 @@ bool msi_comm_message_now(struct msi_comm *comm, const struct msi_message *messa
 }
 
 uint64_t msi_comm_message_number(struct msi_comm *comm, const struct msi_message *m) {
-    return msi_message_seq_next(&comm->numbers, m->peer, m->tag, m->send);
+    return msi_message_seq_next(&comm->message_seq, m->peer, m->tag, m->send);
 }
 
 mst_status msi_comm_run(struct mst_work *op) {

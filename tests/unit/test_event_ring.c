@@ -117,41 +117,41 @@ static void numbers_are_bounded(void **state) {
 
 static void messages_are_counted_by_whom_and_tag(void **state) {
     (void)state;
-    struct msi_message_seq numbers = {0};
+    struct msi_message_seq seq = {0};
     for (uint64_t round = 0; round < 3; round++)
         for (int peer = 0; peer < 40; peer++)
             for (int tag = 0; tag < 3; tag++)
                 for (int send = 0; send < 2; send++)
-                    assert_int_equal(msi_message_seq_next(&numbers, peer, tag, send), round);
-    msi_message_seq_free(&numbers);
+                    assert_int_equal(msi_message_seq_next(&seq, peer, tag, send), round);
+    msi_message_seq_free(&seq);
 }
 
 /* So that the next one is what the other side counts. */
 static void a_message_that_was_withdrawn(void **state) {
     (void)state;
-    struct msi_message_seq numbers = {0};
-    msi_message_seq_undo(&numbers, 1, 2, false); /* it was begun while nobody watched */
-    assert_int_equal(msi_message_seq_next(&numbers, 1, 2, false), 0);
-    assert_int_equal(msi_message_seq_next(&numbers, 1, 2, false), 1);
-    msi_message_seq_undo(&numbers, 1, 2, false);
-    assert_int_equal(msi_message_seq_next(&numbers, 1, 2, true), 0);
-    assert_int_equal(msi_message_seq_next(&numbers, 1, 2, false), 1);
-    msi_message_seq_free(&numbers);
+    struct msi_message_seq seq = {0};
+    msi_message_seq_undo(&seq, 1, 2, false); /* it was begun while nobody watched */
+    assert_int_equal(msi_message_seq_next(&seq, 1, 2, false), 0);
+    assert_int_equal(msi_message_seq_next(&seq, 1, 2, false), 1);
+    msi_message_seq_undo(&seq, 1, 2, false);
+    assert_int_equal(msi_message_seq_next(&seq, 1, 2, true), 0);
+    assert_int_equal(msi_message_seq_next(&seq, 1, 2, false), 1);
+    msi_message_seq_free(&seq);
 }
 
 /* Those beyond what is counted have number 0, and the others go on. */
 static void streams_are_counted_up_to_a_limit(void **state) {
     (void)state;
-    struct msi_message_seq numbers = {0};
+    struct msi_message_seq seq = {0};
     for (uint64_t round = 0; round < 2; round++) {
-        for (int tag = 0; tag < MSI_NUMBERS_MOST; tag++)
-            assert_int_equal(msi_message_seq_next(&numbers, INT32_MAX, INT32_MAX - tag, false), round);
-        assert_int_equal(msi_message_seq_next(&numbers, 0, 0, false), 0);
-        assert_int_equal(msi_message_seq_next(&numbers, 0, 0, true), 0);
-        msi_message_seq_undo(&numbers, 0, 0, true);
+        for (int tag = 0; tag < MSI_MESSAGE_STREAMS; tag++)
+            assert_int_equal(msi_message_seq_next(&seq, INT32_MAX, INT32_MAX - tag, false), round);
+        assert_int_equal(msi_message_seq_next(&seq, 0, 0, false), 0);
+        assert_int_equal(msi_message_seq_next(&seq, 0, 0, true), 0);
+        msi_message_seq_undo(&seq, 0, 0, true);
     }
-    assert_int_equal(numbers.used, MSI_NUMBERS_MOST);
-    msi_message_seq_free(&numbers);
+    assert_int_equal(seq.streams.n, MSI_MESSAGE_STREAMS);
+    msi_message_seq_free(&seq);
 }
 
 static void names_are_kept_once(void **state) {

@@ -1,8 +1,6 @@
 /* op_stats.c - the sums of one rank's calls. See op_stats.h. */
 #include "prof/summary/op_stats.h"
 
-#include "base/hash.h"
-
 #include <stdlib.h>
 
 struct msi_op_stats *msi_op_stats_new(bool debug) {
@@ -14,16 +12,14 @@ struct msi_op_stats *msi_op_stats_new(bool debug) {
 }
 
 void msi_op_stats_reset(struct msi_op_stats *stats) {
-    for (size_t i = 0; i < stats->row_count; i++) {
-        free(stats->rows[i].texts);
-        msi_histogram_free(&stats->rows[i].histogram);
-    }
+    for (size_t i = 0; i < stats->row_count; i++) msi_histogram_free(&stats->rows[i].histogram);
     for (size_t i = 0; i < stats->group_count; i++) free(stats->groups[i].copies);
     msi_histogram_free(&stats->other.histogram);
     free(stats->rows);
     free(stats->groups);
     free(stats->marks);
-    free(stats->slots);
+    msi_table_free(&stats->keys);
+    msi_buf_free(&stats->key);
     *stats = (struct msi_op_stats){
         .debug = stats->debug,
         .other = {.name = "other", .call = "other", .group = -1},
@@ -81,15 +77,6 @@ static bool same(const char *a, const char *b) {
     return a && b ? !strcmp(a, b) : a == b;
 }
 
-static uint64_t hash_of(const char *id, const char *name, const char *call, const char *function,
-                        uint64_t bytes) {
-    uint64_t key[2] = {bytes, 0};
-    key[1] = msi_hash(id, strlen(id), key);
-    key[1] = msi_hash(name, strlen(name), key);
-    key[1] = msi_hash(call, strlen(call), key);
-    return function ? msi_hash(function, strlen(function), key) : key[1];
-}
-
 static const char *caller(const struct msi_op_stats *stats, const struct msi_op_stats_call *call) {
     return stats->debug ? call->function : NULL;
 }
@@ -101,60 +88,38 @@ static bool matches(const struct msi_op_stats *stats, const struct msi_op_stats_
            !strcmp(stats->groups[row->group].is.id, key->group->id);
 }
 
-int msi_op_stats_find_row(const struct msi_op_stats *stats, const struct msi_op_stats_call *key) {
-    if (!stats->slot_count) return -1;
-    size_t mask = stats->slot_count - 1;
-    size_t at = hash_of(key->group->id, key->name, key->call, caller(stats, key), key->bytes) & mask;
-    for (uint32_t slot; (slot = stats->slots[at]) != 0; at = (at + 1) & mask)
-        if (matches(stats, &stats->rows[slot - 1], key)) return (int)slot - 1;
-    return -1;
+/* Writes the row's key into stats->key: bytes, name, call, the group's id and the function, if callers count. */
+static bool make_key(struct msi_op_stats *stats, const struct msi_op_stats_call *key) {
+    const char *const texts[] = {key->name, key->call, key->group->id, caller(stats, key)};
+    stats->key.len = 0;
+    stats->key.failed = false;
+    msi_buf_add(&stats->key, &key->bytes, sizeof key->bytes);
+    for (int i = 0; i < 4 && texts[i]; i++) msi_buf_add(&stats->key, texts[i], strlen(texts[i]) + 1);
+    return !stats->key.failed;
 }
 
-static void take_slot(struct msi_op_stats *stats, size_t index) {
-    const struct msi_op_stats_row *row = &stats->rows[index];
-    size_t mask = stats->slot_count - 1;
-    size_t at =
-        hash_of(stats->groups[row->group].is.id, row->name, row->call, row->function, row->bytes) & mask;
-    while (stats->slots[at]) at = (at + 1) & mask;
-    stats->slots[at] = (uint32_t)index + 1;
-}
-
-/* At least half of the slots stay free. */
-static bool make_slots(struct msi_op_stats *stats) {
-    if ((stats->row_count + 1) * 2 <= stats->slot_count) return true;
-    size_t count = stats->slot_count ? stats->slot_count * 2 : 32;
-    uint32_t *slots = calloc(count, sizeof *slots);
-    if (!slots) return false;
-    free(stats->slots);
-    stats->slots = slots;
-    stats->slot_count = count;
-    for (size_t i = 0; i < stats->row_count; i++) take_slot(stats, i);
-    return true;
-}
-
-/* Copies the key's texts behind each other; false without memory. */
-static bool copy_texts(struct msi_op_stats_row *row, const struct msi_op_stats_call *key,
-                       const char *function) {
-    size_t name = strlen(key->name) + 1, call = strlen(key->call) + 1,
-           last = function ? strlen(function) + 1 : 0;
-    char *texts = malloc(name + call + last);
-    if (!texts) return false;
-    row->texts = texts;
-    row->name = memcpy(texts, key->name, name);
-    row->call = memcpy(texts + name, key->call, call);
-    row->function = function ? memcpy(texts + name + call, function, last) : NULL;
-    return true;
+int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_op_stats_call *key) {
+    if (!make_key(stats, key)) return -1;
+    uint32_t row = msi_table_find(&stats->keys, stats->key.data, stats->key.len);
+    return row == MSI_TABLE_NONE ? -1 : (int)row;
 }
 
 int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_op_stats_call *key, int group) {
-    struct msi_op_stats_row row = {
-        .group = group, .share = key->share, .message = key->message, .bytes = key->bytes};
     struct msi_op_stats_row *rows = make_room(stats->rows, sizeof *rows, stats->row_count, &stats->row_cap);
     if (!rows) return -1;
     stats->rows = rows;
-    if (!make_slots(stats) || !copy_texts(&row, key, caller(stats, key))) return -1;
-    rows[stats->row_count] = row;
-    take_slot(stats, stats->row_count);
+    if (!make_key(stats, key)) return -1;
+    uint32_t number = msi_table_add(&stats->keys, stats->key.data, stats->key.len);
+    if (number == MSI_TABLE_NONE) return -1;
+    const char *name = (const char *)msi_table_key(&stats->keys, number) + sizeof key->bytes;
+    const char *call = name + strlen(name) + 1, *id = call + strlen(call) + 1;
+    rows[number] = (struct msi_op_stats_row){.name = name,
+                                             .call = call,
+                                             .function = caller(stats, key) ? id + strlen(id) + 1 : NULL,
+                                             .group = group,
+                                             .share = key->share,
+                                             .message = key->message,
+                                             .bytes = key->bytes};
     return (int)stats->row_count++;
 }
 

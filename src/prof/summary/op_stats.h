@@ -8,6 +8,7 @@
 #define MSI_PROF_SUMMARY_OP_STATS_H
 
 #include "base/buf.h"
+#include "base/table.h"
 #include "prof/record/record.h"
 #include "prof/summary/histogram.h"
 
@@ -32,8 +33,7 @@ struct msi_op_stats_call {
 };
 
 struct msi_op_stats_row {
-    const char *name, *call, *function; /* function NULL: callers are not told apart */
-    void *texts;                        /* where they are */
+    const char *name, *call, *function; /* in its key; function NULL: callers are not told apart */
     int group;                          /* in groups; -1: "other" has none */
     enum msi_share share;
     bool message;
@@ -64,10 +64,11 @@ struct msi_op_stats {
     struct msi_op_stats_row other;
     struct msi_op_stats_group *groups;
     struct msi_op_stats_call_ref
-        *marks;          /* a ring once it has MSI_OP_STATS_MARKS: the oldest is at marks_next */
-    uint32_t *slots;     /* row + 1 by hash of its key; 0: free */
-    uint32_t recent[64]; /* row + 1 by where the texts of its last call lay: a first guess, to be checked */
-    size_t row_count, row_cap, group_count, group_cap, mark_count, mark_cap, marks_next, slot_count;
+        *marks;            /* a ring once it has MSI_OP_STATS_MARKS: the oldest is at marks_next */
+    struct msi_table keys; /* of the rows, with the same numbers */
+    struct msi_buf key;    /* where the key of a search is put together */
+    uint32_t recent[64];   /* row + 1 by where the texts of its last call lay: a first guess, to be checked */
+    size_t row_count, row_cap, group_count, group_cap, mark_count, mark_cap, marks_next;
     size_t exact; /* durations that are kept exactly */
 };
 
@@ -99,7 +100,7 @@ mst_status msi_op_stats_read(const void *bytes, size_t len, struct msi_op_stats_
 int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_op_stats_call *key, int group);
 int msi_op_stats_new_group(struct msi_op_stats *stats, const struct msi_prof_group *group);
 /* -1: none. */
-int msi_op_stats_find_row(const struct msi_op_stats *stats, const struct msi_op_stats_call *key);
+int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_op_stats_call *key);
 int msi_op_stats_find_group(const struct msi_op_stats *stats, const char *id);
 /* Remembers a call; without memory it counts as forgotten. */
 void msi_op_stats_call_ref(struct msi_op_stats *stats, int row, uint64_t seq, uint64_t ns);

@@ -235,7 +235,6 @@ static void move_row(struct msi_op_stats_row *to, struct msi_op_stats_row *from)
     made.name = to->name;
     made.call = to->call;
     made.function = to->function;
-    made.texts = to->texts;
     made.group = to->group;
     from->histogram = (struct msi_histogram){0};
     *to = made;
