@@ -99,12 +99,12 @@ void msi_table_clear(struct msi_table *table) {
     if (table->n_slots > KEPT_SLOTS)
         msi_table_free(table);
     else if (table->n_slots)
-        memset((void *)table->slots, 0, table->n_slots * sizeof *table->slots);
+        memset(table->slots, 0, table->n_slots * sizeof *table->slots);
 }
 
 void msi_table_free(struct msi_table *table) {
     for (uint32_t i = 0; i < table->n; i++) free(table->entries[i].key);
     free(table->entries);
-    free((void *)table->slots);
+    free(table->slots);
     *table = (struct msi_table){0};
 }
