@@ -2,11 +2,10 @@
 #ifndef MSI_STORE_KV_ITEM_H
 #define MSI_STORE_KV_ITEM_H
 
+#include "base/table.h"
 #include "store/kv.h"
 
 struct msi_kv_item {
-    struct msi_kv_item *next; /* in its bucket */
-    uint64_t hash;
     char *value;
     size_t len, cap;
     bool has_value;
@@ -17,18 +16,15 @@ struct msi_kv_item {
     int64_t arrived;       /* calls of BARRIER */
     int64_t next_target;   /* the fewest arrivals that a waiter needs */
     struct msi_list links; /* of struct msi_kv_link: the waiters */
-    size_t key_len;
-    char key[];
+    struct msi_str key;    /* the table's copy */
 };
 
 struct msi_kv {
-    struct msi_kv_item **buckets;
-    size_t n_buckets, n_items;  /* buckets are a power of two */
+    struct msi_table items;     /* of struct msi_kv_item */
     struct msi_kv_item *recent; /* the last one looked up: a request looks its key up several times */
     int64_t n_keys;             /* items with a value or a queue */
     size_t bytes, max_total, max_value;
     size_t key_bytes; /* of all keys, with their lengths, as LIST_KEYS sends them */
-    uint64_t seed[2];
     msi_kv_watch *changed;
     void *context;
 };
