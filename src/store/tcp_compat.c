@@ -35,30 +35,22 @@ static mst_status run_one(struct msi_store_conn *conn, const struct msi_wait *wa
     return st;
 }
 
-static mst_status check(struct msi_store_conn *conn, const struct msi_wait *wait, struct msi_str key,
-                        bool *exists) {
-    struct msi_buf reply = {0};
-    mst_status st =
-        run_one(conn, wait, (struct msi_store_req){.op = MSI_OP_CHECK, .n = 1, .keys = &key}, &reply);
-    if (st == MST_OK) *exists = reply.data[0] == 0;
-    msi_buf_free(&reply);
-    return st;
-}
-
-/* The value of a key that exists. */
-static mst_status get(struct msi_store_conn *conn, const struct msi_wait *wait, struct msi_str key,
-                      struct msi_buf *reply) {
-    return run_one(conn, wait, (struct msi_store_req){.op = MSI_OP_GET, .key = key}, reply);
+/* Appends the value of a key, which may be missing, to out. */
+static mst_status read_value(struct msi_store_conn *conn, const struct msi_wait *wait, struct msi_str key,
+                             struct msi_buf *out) {
+    struct msi_store_rpc x = {.req = msi_read_request(key)};
+    mst_status st = msi_store_conn_run(conn, wait, &x, 1);
+    struct msi_str value = msi_store_reply_value(&x);
+    if (st == MST_OK) msi_buf_add(out, value.p, value.n);
+    msi_store_rpc_free(&x, 1);
+    return st == MST_OK && out->failed ? msi_fail_memory() : st;
 }
 
 static mst_status check_guard(struct msi_store_conn *conn, const struct msi_wait *wait,
                               const struct guard *guard) {
-    bool exists = false;
     struct msi_buf value = {0};
-    mst_status st = check(conn, wait, guard->key, &exists);
-    if (st != MST_OK || !exists) return st;
-    st = get(conn, wait, guard->key, &value);
-    if (st == MST_OK && (int64_t)value.len - 8 > guard->length) st = MST_ERR_PEER_LOST;
+    mst_status st = read_value(conn, wait, guard->key, &value);
+    if (st == MST_OK && (int64_t)value.len > guard->length) st = MST_ERR_PEER_LOST;
     msi_buf_free(&value);
     return st;
 }
@@ -138,7 +130,8 @@ static mst_status get_all(struct msi_store_conn *conn, const struct msi_wait *wa
     mst_status st = MST_OK;
     for (size_t i = 0; i < x->req.n && st == MST_OK; i++) {
         struct msi_buf value = {0};
-        st = get(conn, wait, x->req.keys[i], &value);
+        struct msi_store_req get = {.op = MSI_OP_GET, .key = x->req.keys[i]};
+        st = run_one(conn, wait, get, &value);
         if (st == MST_OK) msi_buf_add(&x->reply, value.data, value.len);
         msi_buf_free(&value);
     }
@@ -155,35 +148,34 @@ static mst_status set_all(struct msi_store_conn *conn, const struct msi_wait *wa
     return st;
 }
 
+static mst_status compare_set(struct msi_store_conn *conn, const struct msi_wait *wait, struct msi_str key,
+                              struct msi_str expected, struct msi_str desired, bool *swapped) {
+    struct msi_store_rpc x = {
+        .req = {.op = MSI_OP_COMPARE_SET, .key = key, .value = expected, .desired = desired}};
+    mst_status st = msi_store_conn_run(conn, wait, &x, 1);
+    *swapped = st == MST_OK && msi_str_equal(msi_store_reply_str(&x), desired);
+    msi_store_rpc_free(&x, 1);
+    return st;
+}
+
 /* Appends with COMPARE_SET; repeats if another client changed the value meanwhile. */
 static mst_status append_locked(struct msi_store_conn *conn, const struct msi_wait *wait,
                                 const struct msi_store_req *req) {
     struct msi_buf before = {0}, after = {0};
-    for (mst_status st = MST_OK;;) {
-        bool exists = false;
-        struct msi_buf reply = {0};
+    bool swapped = false;
+    mst_status st = MST_OK;
+    while (st == MST_OK && !swapped) {
         before.len = after.len = 0;
-        st = check(conn, wait, req->key, &exists);
-        if (st == MST_OK && exists) st = get(conn, wait, req->key, &reply);
-        if (st == MST_OK && exists) msi_buf_add(&before, reply.data + 8, reply.len - 8);
-        msi_buf_free(&reply);
+        st = read_value(conn, wait, req->key, &before);
         msi_buf_add(&after, before.data, before.len);
         msi_buf_add(&after, req->value.p, req->value.n);
-        if (st == MST_OK && (after.failed || before.failed)) st = msi_fail_memory();
-        struct msi_store_req swap = {.op = MSI_OP_COMPARE_SET,
-                                     .key = req->key,
-                                     .value = msi_buf_str(&before),
-                                     .desired = msi_buf_str(&after)};
-        if (st == MST_OK) st = run_one(conn, wait, swap, &reply);
-        bool swapped =
-            st == MST_OK && msi_str_equal(msi_str(reply.data + 8, reply.len - 8), msi_buf_str(&after));
-        msi_buf_free(&reply);
-        if (st != MST_OK || swapped) {
-            msi_buf_free(&before);
-            msi_buf_free(&after);
-            return st;
-        }
+        if (st == MST_OK && after.failed) st = msi_fail_memory();
+        if (st == MST_OK)
+            st = compare_set(conn, wait, req->key, msi_buf_str(&before), msi_buf_str(&after), &swapped);
     }
+    msi_buf_free(&before);
+    msi_buf_free(&after);
+    return st;
 }
 
 /* Takes a lock: waits until the key is missing and sets it to a random value. */
@@ -191,15 +183,10 @@ static mst_status take_lock(struct msi_store_conn *conn, const struct msi_wait *
     uint8_t bytes[16];
     msi_random(bytes, sizeof bytes);
     struct msi_str mark = msi_str((const char *)bytes, sizeof bytes);
-    struct msi_store_req swap = {.op = MSI_OP_COMPARE_SET, .key = key, .desired = mark};
-    for (;;) {
-        struct msi_buf reply = {0};
-        mst_status st = run_one(conn, wait, swap, &reply);
-        bool ours = st == MST_OK && msi_str_equal(msi_str(reply.data + 8, reply.len - 8), mark);
-        msi_buf_free(&reply);
-        if (st != MST_OK || ours) return st;
-        st = msi_wait_pause(wait, 1, "waiting for other clients that append");
-        if (st != MST_OK) return st;
+    for (bool taken;;) {
+        mst_status st = compare_set(conn, wait, key, msi_str(NULL, 0), mark, &taken);
+        if (st == MST_OK && !taken) st = msi_wait_pause(wait, 1, "waiting for other clients that append");
+        if (st != MST_OK || taken) return st;
     }
 }
 
