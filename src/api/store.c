@@ -208,8 +208,8 @@ mst_status mst_store_compare_set_with(mst_store *store, const char *key, const v
 }
 
 /* The keys of a list call as views; the caller frees them. */
-static mst_status take_keys(const mst_store *store, const char *const *keys, size_t n,
-                            struct msi_str **views) {
+static mst_status check_keys(const mst_store *store, const char *const *keys, size_t n,
+                             struct msi_str **views) {
     if (!keys && n) return msi_fail(MST_ERR_INVALID, NULL, "keys is NULL");
     if (n > store->max_items)
         return msi_fail(MST_ERR_LIMIT, "use several calls", "%zu keys in one call; the limit is %zu", n,
@@ -234,7 +234,7 @@ static mst_status call_keys(const char *name, mst_store *store, const char *cons
     struct msi_wait wait;
     struct msi_str *views;
     mst_status st = begin(name, store, call, &wait);
-    if (st == MST_OK) st = take_keys(store, keys, req.n, &views);
+    if (st == MST_OK) st = check_keys(store, keys, req.n, &views);
     if (st != MST_OK) return st;
     req.keys = views;
     st = run_number(store, &wait, req, number);
@@ -269,7 +269,7 @@ mst_status mst_store_multi_get_with(mst_store *store, const char *const *keys, s
     struct msi_str *views;
     mst_status st = begin("mst_store_multi_get", store, call, &wait);
     if (st == MST_OK && !values && n) st = msi_fail(MST_ERR_INVALID, NULL, "values is NULL");
-    if (st == MST_OK) st = take_keys(store, keys, n, &views);
+    if (st == MST_OK) st = check_keys(store, keys, n, &views);
     if (st != MST_OK) return st;
     st = run_values(store, &wait, (struct msi_store_req){.op = MSI_OP_WAIT_GET, .n = n, .keys = views}, 0,
                     values, n);
@@ -293,7 +293,7 @@ mst_status mst_store_multi_set_with(mst_store *store, const char *const *keys, c
                 "use several calls, or raise MUSTER_STORE_MAX_VALUE here and where the store is hosted",
                 "more than %zu bytes in one call", store->max_message);
     }
-    if (st == MST_OK) st = take_keys(store, keys, n, &views);
+    if (st == MST_OK) st = check_keys(store, keys, n, &views);
     if (st != MST_OK) return st;
     struct msi_str *given = malloc((n + 1) * sizeof *given);
     for (size_t i = 0; given && i < n; i++) given[i] = msi_str(values[i].data, values[i].len);

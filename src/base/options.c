@@ -5,7 +5,7 @@
 #include <muster/version.h>
 #include <string.h>
 
-mst_status msi_options_take(void *known, size_t size, const void *given) {
+mst_status msi_options_copy(void *known, size_t size, const void *given) {
     memset(known, 0, size);
     if (!given) return MST_OK;
     size_t given_size;
@@ -31,7 +31,7 @@ struct head {
 mst_status msi_options_begin(const char *operation, void *known, size_t size, const void *given) {
     struct head head;
     msi_call_begin(operation, NULL, msi_call_get_rank());
-    mst_status st = msi_options_take(known, size, given);
+    mst_status st = msi_options_copy(known, size, given);
     if (st != MST_OK) return st;
     memcpy(&head, known, sizeof head);
     msi_call_begin(operation, &head.site, msi_call_get_rank());

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 /* Copies *given (NULL: all defaults) into *known, which has size bytes. */
-mst_status msi_options_take(void *known, size_t size, const void *given);
+mst_status msi_options_copy(void *known, size_t size, const void *given);
 
 /* The same, and calls msi_call_begin with the struct's site. Keeps the thread's rank. */
 mst_status msi_options_begin(const char *operation, void *known, size_t size, const void *given);

@@ -95,14 +95,14 @@ mst_status msi_discover_set_env(const struct msi_launch *launch) {
     return failed ? msi_fail_memory() : MST_OK;
 }
 
-static mst_status say_misfit(const struct msi_join_spec *spec) {
+static mst_status fail_misfit(const struct msi_join_spec *spec) {
     return msi_fail(MST_ERR_CONFIG, "ranks go from 0 to the world size less 1",
                     "rank %d does not fit a world of %d (from %s)", spec->rank, spec->world_size,
                     spec->source);
 }
 
 /* Rank and size from the options, the url's query or the environment, in this order; -1: not known. */
-static mst_status take_ranks(const mst_init_options *options, const struct msi_launch *launch,
+static mst_status read_ranks(const mst_init_options *options, const struct msi_launch *launch,
                              struct msi_join_spec *spec) {
     spec->rank = launch->rank.value;
     spec->world_size = launch->size.value;
@@ -116,7 +116,8 @@ static mst_status take_ranks(const mst_init_options *options, const struct msi_l
         spec->rank = options->rank;
         spec->world_size = options->world_size;
         spec->source = ".rank and .world_size";
-        if (spec->world_size < 1 || spec->rank < 0 || spec->rank >= spec->world_size) return say_misfit(spec);
+        if (spec->world_size < 1 || spec->rank < 0 || spec->rank >= spec->world_size)
+            return fail_misfit(spec);
     }
     return MST_OK;
 }
@@ -128,7 +129,7 @@ static mst_status check_ranks(const struct msi_join_spec *spec) {
             "%s known from %s",
             spec->rank < 0 ? "the world size but not the rank is" : "the rank but not the world size is",
             spec->source);
-    return spec->rank >= spec->world_size ? say_misfit(spec) : MST_OK;
+    return spec->rank >= spec->world_size ? fail_misfit(spec) : MST_OK;
 }
 
 mst_status msi_discover_missing(const struct msi_launch *launch, int rank, int size) {
@@ -168,8 +169,8 @@ static mst_status avoid_loopback(const struct msi_settings *settings, const stru
 }
 
 /* env://: without any variable the world has one process; missing variables are an error that lists them. */
-static mst_status take_env(const struct msi_settings *settings, const struct msi_wait *wait,
-                           struct msi_launch *launch, struct msi_join_spec *spec) {
+static mst_status use_env(const struct msi_settings *settings, const struct msi_wait *wait,
+                          struct msi_launch *launch, struct msi_join_spec *spec) {
     msi_discover_alone(launch);
     if (spec->rank < 0 && spec->world_size < 0) {
         spec->rank = launch->rank.value;
@@ -215,8 +216,8 @@ static void set_url_from(const mst_init_options *options, const struct msi_launc
 }
 
 /* Which process hosts the store, and the job's name in it. */
-static void take_run(const mst_init_options *options, const struct msi_launch *launch,
-                     struct msi_join_spec *spec) {
+static void set_run(const mst_init_options *options, const struct msi_launch *launch,
+                    struct msi_join_spec *spec) {
     const char *agent = msi_variable("TORCHELASTIC_USE_AGENT_STORE");
     bool tcp = spec->url.scheme == MSI_SCHEME_TCP;
     bool agent_hosts = tcp && !options->init_method && agent && !strcmp(agent, "True");
@@ -233,18 +234,18 @@ mst_status msi_discover(const mst_init_options *options, const struct msi_settin
     *spec = (struct msi_join_spec){.rank = -1};
     mst_status st = msi_url_parse(options->init_method ? options->init_method : "env://", &spec->url);
     if (st == MST_OK) st = msi_discover_launch(discovery, settings, &launch);
-    if (st == MST_OK) st = take_ranks(options, &launch, spec);
+    if (st == MST_OK) st = read_ranks(options, &launch, spec);
     bool given = options->world_size || spec->url.rank >= 0 || spec->url.world_size >= 0;
     if (st == MST_OK && !given) st = msi_launch_check(discovery, &launch);
     if (st == MST_OK && spec->url.scheme == MSI_SCHEME_ENV && !options->store)
-        st = take_env(settings, wait, &launch, spec);
+        st = use_env(settings, wait, &launch, spec);
     if (st == MST_OK) st = check_ranks(spec);
     if (st != MST_OK) return st;
     if (spec->url.scheme == MSI_SCHEME_HASH && spec->world_size > 1)
         return msi_fail(MST_ERR_ADDRESS,
                         "open one hash:// store and pass it to every thread's world as .store",
                         "a hash:// store cannot be reached by other processes");
-    take_run(options, &launch, spec);
+    set_run(options, &launch, spec);
     set_url_from(options, &launch, spec);
     msi_call_rank(spec->rank);
     msi_discover_say(options->verbose, &launch);

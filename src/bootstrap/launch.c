@@ -175,7 +175,7 @@ static void complete(struct msi_launch *launch, const struct msi_launch *other) 
     if (!launch->job[0]) strcpy(launch->job, other->job);
 }
 
-static mst_status take_master(struct msi_launch *launch) {
+static mst_status read_master(struct msi_launch *launch) {
     const char *host = msi_variable("MASTER_ADDR");
     if (host && strlen(host) >= MSI_HOST_MAX)
         return msi_fail(MST_ERR_CONFIG, NULL, "MASTER_ADDR is longer than %d characters", MSI_HOST_MAX - 1);
@@ -225,7 +225,7 @@ mst_status msi_launch_find(bool discovery, struct msi_launch *launch) {
         }
         complete(launch, &other);
     }
-    if (st == MST_OK) st = take_master(launch);
+    if (st == MST_OK) st = read_master(launch);
     if (st == MST_OK) choose_port(launch);
     return st;
 }

@@ -40,7 +40,7 @@ static char *copy_text(struct msi_str text, char **at) {
 }
 
 /* Reads the locations into an array sorted by id; names go into members->strings. */
-static mst_status take_locations(struct builder *b, struct msi_str text, struct msi_members *members) {
+static mst_status read_locations(struct builder *b, struct msi_str text, struct msi_members *members) {
     size_t most = text.n / 32 + 1;
     b->locations = calloc(most, sizeof *b->locations);
     members->strings = malloc(text.n + 2 * most);
@@ -65,7 +65,7 @@ static struct location *find_location(const struct builder *b, uint64_t id) {
     return found;
 }
 
-static mst_status take_ranks(struct builder *b, struct msi_str text, struct msi_members *members) {
+static mst_status read_ranks(struct builder *b, struct msi_str text, struct msi_members *members) {
     struct msi_member_entry entry;
     int count = 0;
     while (msi_members_next(&text, &entry)) {
@@ -118,8 +118,8 @@ mst_status msi_members_build(struct msi_str entries, struct msi_str locations, i
     made.members = calloc((size_t)size, sizeof *made.members);
     made.local_sizes = calloc((size_t)size, sizeof *made.local_sizes);
     mst_status st = b.location_of && made.members && made.local_sizes ? MST_OK : msi_fail_memory();
-    if (st == MST_OK) st = take_locations(&b, locations, &made);
-    if (st == MST_OK) st = take_ranks(&b, entries, &made);
+    if (st == MST_OK) st = read_locations(&b, locations, &made);
+    if (st == MST_OK) st = read_ranks(&b, entries, &made);
     if (st == MST_OK) st = set_hosts(&b, &made);
     free(b.locations);
     free(b.location_of);

@@ -108,7 +108,7 @@ static mst_status connect_port(struct session *session) {
 }
 
 /* The socket that the launcher has left open for this process. */
-static mst_status take_fd(void) {
+static mst_status use_fd(void) {
     int given = -1, kind = 0;
     socklen_t len = sizeof kind;
     mst_status st = msi_variable_number("PMI_FD", 0, INT_MAX, &given);
@@ -132,7 +132,7 @@ static mst_status open_session(struct session *session) {
     mst_status st = MST_OK;
     if (fd < 0 || owner != getpid() || inode() != socket_inode) {
         fd = -1;
-        st = msi_variable("PMI_FD") ? take_fd() : connect_port(session);
+        st = msi_variable("PMI_FD") ? use_fd() : connect_port(session);
         if (st == MST_OK)
             st = ask(session, "response_to_init", "opening PMI", "cmd=init pmi_version=1 pmi_subversion=1\n");
         owner = getpid();

@@ -28,7 +28,7 @@ mst_group *msi_call_group(const char *name, const mst_site *site, const mst_grou
 }
 
 /* Failures are formatted in functions of their own: the fast path does not reserve their buffers. */
-__attribute__((noinline, cold)) static mst_status say_not_member(const mst_group *group) {
+__attribute__((noinline, cold)) static mst_status fail_not_member(const mst_group *group) {
     char show[96];
     return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks may call", "rank %d is not in %s", group->world->rank,
                     msi_group_show(group, show, sizeof show));
@@ -58,7 +58,8 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->reducer = NULL;
     call->group = msi_call_group(name, &call->options.site, call->options.group);
     if (!call->group) return MST_ERR_STATE;
-    return call->group->rank >= 0 ? msi_check_timeout(call->options.timeout_ms) : say_not_member(call->group);
+    return call->group->rank >= 0 ? msi_check_timeout(call->options.timeout_ms)
+                                  : fail_not_member(call->group);
 }
 
 mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dtype dtype) {
@@ -79,7 +80,7 @@ mst_status msi_call_buffer(const char *name, const void *buffer, size_t count) {
     return buffer || count == 0 ? MST_OK : msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", name);
 }
 
-__attribute__((noinline, cold)) static mst_status say_no_root(const struct msi_call *call, bool source) {
+__attribute__((noinline, cold)) static mst_status fail_no_root(const struct msi_call *call, bool source) {
     const mst_call *o = &call->options;
     const char *name = source ? "src" : "dst";
     int local = source ? o->group_src : o->group_dst;
@@ -99,7 +100,7 @@ mst_status msi_call_root(struct msi_call *call, bool source) {
         call->root = msi_group_rank_of(call->group, global);
     else if (local > 0 && local < call->group->size)
         call->root = local;
-    return call->root >= 0 ? MST_OK : say_no_root(call, source);
+    return call->root >= 0 ? MST_OK : fail_no_root(call, source);
 }
 
 mst_status msi_call_reducer(struct msi_call *call) {
@@ -113,8 +114,7 @@ mst_status msi_call_reducer(struct msi_call *call) {
                     mst_dtype_name(call->dtype));
 }
 
-/* The end of a file's name, as it is told. It is a literal and known by its address, like those on the
- * state. */
+/* The end of a file name for the signature, cached by the address of the literal. */
 struct tail {
     const char *file;
     char text[sizeof((struct msi_call_signature *)NULL)->file];

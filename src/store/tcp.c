@@ -29,8 +29,8 @@ struct tcp_store {
 };
 
 /* An idle connection, or a new one. */
-static mst_status take_conn(struct tcp_store *store, const struct msi_wait *wait,
-                            struct msi_store_conn **conn) {
+static mst_status acquire_conn(struct tcp_store *store, const struct msi_wait *wait,
+                               struct msi_store_conn **conn) {
     pthread_mutex_lock(&store->lock);
     struct msi_store_conn *found = store->idle;
     if (found) {
@@ -43,7 +43,7 @@ static mst_status take_conn(struct tcp_store *store, const struct msi_wait *wait
     return MST_OK;
 }
 
-static void give_conn(struct tcp_store *store, struct msi_store_conn *conn) {
+static void release_conn(struct tcp_store *store, struct msi_store_conn *conn) {
     if (conn->in.cap > IDLE_BUFFER && conn->in.len == 0) msi_buf_free(&conn->in);
     if (conn->out.cap > IDLE_BUFFER) msi_buf_free(&conn->out);
     pthread_mutex_lock(&store->lock);
@@ -79,7 +79,7 @@ static mst_status set_on_disconnect(struct tcp_store *store, const struct msi_wa
 static mst_status run(struct tcp_store *store, const struct msi_wait *wait, struct msi_store_rpc *y,
                       size_t n) {
     struct msi_store_conn *conn;
-    mst_status st = take_conn(store, wait, &conn);
+    mst_status st = acquire_conn(store, wait, &conn);
     if (st != MST_OK) return st;
     for (size_t done = 0, i = 0; i <= n && st == MST_OK; i++) {
         if (i < n && y[i].req.op != MSI_OP_ON_DISCONNECT) continue;
@@ -89,7 +89,7 @@ static mst_status run(struct tcp_store *store, const struct msi_wait *wait, stru
         if (st == MST_OK && i < n) st = set_on_disconnect(store, wait, &y[i]);
         done = i + 1;
     }
-    give_conn(store, conn);
+    release_conn(store, conn);
     return st;
 }
 
@@ -152,7 +152,7 @@ static mst_status connect_first(struct tcp_store *store, const struct msi_wait *
     mst_status st = msi_store_conn_open(&store->target, wait, &conn);
     if (st != MST_OK) return st;
     if (options && options->world_size > 0) st = wait_for_workers(conn, wait, options);
-    give_conn(store, conn);
+    release_conn(store, conn);
     return st;
 }
 

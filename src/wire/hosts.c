@@ -18,24 +18,19 @@ static bool is_host(const char *text, size_t len) {
     return true;
 }
 
-static void copy(char host[MSI_HOST_MAX], const char *text, size_t len) {
-    memcpy(host, text, len);
-    host[len] = 0;
-}
-
 /* A list of one. */
-static mst_status only(const char *name, const char *text, const char *at, size_t len, uint64_t n,
+static mst_status only(const char *name, const char *text, struct msi_str part, uint64_t n,
                        char host[MSI_HOST_MAX], uint64_t *count) {
-    if (!is_host(at, len)) return malformed(name, text, "is not a name or address of a host");
+    if (!is_host(part.p, part.n)) return malformed(name, text, "is not a name or address of a host");
     if (n) return malformed(name, text, "names too few hosts");
-    copy(host, at, len);
+    msi_str_copy(part, host, MSI_HOST_MAX);
     if (count) *count = 1;
     return MST_OK;
 }
 
 mst_status msi_hosts_plain(const char *name, const char *text, uint64_t n, char host[MSI_HOST_MAX],
                            uint64_t *count) {
-    return only(name, text, text, strlen(text), n, host, count);
+    return only(name, text, msi_cstr(text), n, host, count);
 }
 
 mst_status msi_hosts_port(const char *name, const char *text, uint64_t n, char host[MSI_HOST_MAX],
@@ -52,7 +47,7 @@ mst_status msi_hosts_port(const char *name, const char *text, uint64_t n, char h
         if (colon && !strchr(colon + 1, ':'))
             end = colon; /* more than one colon: an IPv6 address without port */
     }
-    return only(name, text, text, (size_t)(end - text), n, host, count);
+    return only(name, text, msi_str(text, (size_t)(end - text)), n, host, count);
 }
 
 /* The next name of a JSON list; escapes are not allowed. */
@@ -72,7 +67,7 @@ mst_status msi_hosts_json(const char *name, const char *text, uint64_t n, char h
     if (!msi_json_end(&in) || !i)
         return malformed(name, text, "is not a JSON list of host names such as [\"a\",\"b\"]");
     if (!found.p) return malformed(name, text, "names too few hosts");
-    copy(host, found.p, found.n);
+    msi_str_copy(msi_str(found.p, found.n), host, MSI_HOST_MAX);
     if (count) *count = i;
     return MST_OK;
 }
@@ -110,7 +105,7 @@ mst_status msi_hosts_lsf(const char *name, const char *text, uint64_t n, char ho
         at = slots + digits + strspn(slots + digits, blank);
     }
     if (!found) return malformed(name, text, "names too few hosts");
-    copy(host, found, len);
+    msi_str_copy(msi_str(found, len), host, MSI_HOST_MAX);
     if (count) *count = i;
     return MST_OK;
 }
@@ -123,5 +118,5 @@ mst_status msi_hosts_orte(const char *name, const char *text, uint64_t n, char h
     bool six = *at == '[';
     if (six) at++;
     /* The port follows a colon; commas separate several addresses. */
-    return only(name, text, at, strcspn(at, six ? "],;" : ",:;"), n, host, count);
+    return only(name, text, msi_str(at, strcspn(at, six ? "],;" : ",:;")), n, host, count);
 }

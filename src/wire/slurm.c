@@ -17,7 +17,7 @@
 enum { DIGITS_MAX = 15, BRACKETS_MAX = 8 };
 
 /* Reads decimal digits; false if there are none or too many. */
-static bool take_number(const char **at, uint64_t *value, int *width) {
+static bool read_number(const char **at, uint64_t *value, int *width) {
     uint64_t number = 0;
     int digits = 0;
     for (; isdigit((unsigned char)**at); (*at)++) {
@@ -35,13 +35,13 @@ struct range {
 };
 
 /* Reads one range of a bracket; *at then points to the ',' or ']' after it. */
-static bool take_range(const char **at, struct range *range) {
+static bool read_range(const char **at, struct range *range) {
     uint64_t to;
-    if (!take_number(at, &range->from, &range->width)) return false;
+    if (!read_number(at, &range->from, &range->width)) return false;
     to = range->from;
     if (**at == '-') {
         (*at)++;
-        if (!take_number(at, &to, NULL)) return false;
+        if (!read_number(at, &to, NULL)) return false;
     }
     if (to < range->from || to - range->from >= MSI_HOSTS_MAX) return false;
     range->count = to - range->from + 1;
@@ -54,7 +54,7 @@ static uint64_t count_bracket(const char **at) {
     do {
         struct range range;
         (*at)++;
-        if (!take_range(at, &range)) return 0;
+        if (!read_range(at, &range)) return 0;
         total += range.count;
         if (total > MSI_HOSTS_MAX) return 0;
     } while (**at == ',');
@@ -74,7 +74,7 @@ struct expr {
 };
 
 /* Measures the expression at text. */
-static bool take_expr(const char *text, struct expr *expr) {
+static bool read_expr(const char *text, struct expr *expr) {
     *expr = (struct expr){.text = text, .hosts = 1};
     const char *at = text;
     while (*at && *at != ',') {
@@ -98,7 +98,7 @@ static int write_number(const char **at, uint64_t which, char *out, size_t space
     do {
         struct range range;
         (*at)++;
-        take_range(at, &range);
+        read_range(at, &range);
         if (n == 0 && which < range.count)
             n = snprintf(out, space, "%0*llu", range.width, (unsigned long long)(range.from + which));
         else
@@ -136,7 +136,7 @@ mst_status msi_hosts_slurm(const char *name, const char *text, uint64_t n, char 
     const char *at = text;
     for (;; at++) {
         struct expr expr;
-        if (!take_expr(at, &expr) || (total += expr.hosts) > MSI_HOSTS_MAX)
+        if (!read_expr(at, &expr) || (total += expr.hosts) > MSI_HOSTS_MAX)
             return msi_fail(
                 MST_ERR_CONFIG, "write it like n[01-03,7],gpu5, or set MASTER_ADDR to rank 0's host",
                 "%s='%.200s' is not a list of at most %d hosts: see '%.40s'", name, text, MSI_HOSTS_MAX, at);
@@ -158,19 +158,19 @@ mst_status msi_hosts_slurm(const char *name, const char *text, uint64_t n, char 
 }
 
 /* "2" or "2(x3)" */
-static bool take_tasks(const char **at, uint64_t *tasks, uint64_t *times) {
+static bool read_tasks(const char **at, uint64_t *tasks, uint64_t *times) {
     *times = 1;
-    if (!take_number(at, tasks, NULL) || *tasks > MSI_HOSTS_MAX) return false;
+    if (!read_number(at, tasks, NULL) || *tasks > MSI_HOSTS_MAX) return false;
     if (strncmp(*at, "(x", 2) != 0) return true;
     *at += 2;
-    return take_number(at, times, NULL) && *times > 0 && *times <= MSI_HOSTS_MAX && *(*at)++ == ')';
+    return read_number(at, times, NULL) && *times > 0 && *times <= MSI_HOSTS_MAX && *(*at)++ == ')';
 }
 
 mst_status msi_tasks_at(const char *name, const char *text, uint64_t node, uint64_t *tasks) {
     uint64_t nodes = 0, here, times, found = 0;
     bool known = false;
     for (const char *at = text;; at++) {
-        if (!take_tasks(&at, &here, &times) || (*at && *at != ',') || nodes + times > MSI_HOSTS_MAX)
+        if (!read_tasks(&at, &here, &times) || (*at && *at != ',') || nodes + times > MSI_HOSTS_MAX)
             return msi_fail(MST_ERR_CONFIG,
                             "write it like 2(x3),1: two tasks on each of three nodes, one on a fourth",
                             "%s='%.200s' does not give the number of tasks of each node", name, text);

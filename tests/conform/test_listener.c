@@ -286,7 +286,7 @@ static void too_many_that_nobody_asks_for_are_turned_away(void **state) {
         if (i != 2) close(fds[i]);
 }
 
-/* However many streams each has: else the door could be full of ranks that are not all there. */
+/* However many streams each has: else the listener could be full of ranks that are not all there. */
 static void further_streams_take_no_place(void **state) {
     (void)state;
     enum { RANKS = KEPT / 2 };
@@ -341,14 +341,14 @@ static void dial_somebody_else(int byte, const char *why) {
     struct msi_dial d;
     struct msi_hello hello = hello_from(0, 1, 0);
     struct msi_address other = {.host = "127.0.0.1"};
-    int door, fd = -1, accepted = -1;
+    int other_fd, fd = -1, accepted = -1;
     int64_t limit = msi_deadline(LIMIT_MS);
-    assert_ok(msi_listen(&other, &door, &other.port));
+    assert_ok(msi_listen(&other, &other_fd, &other.port));
     msi_dial_begin(&d, &other, &hello);
     while (msi_dial_progress(&d, &fd) == MSI_DIAL_PENDING) {
         uint8_t out = (uint8_t)byte, in[MSI_HELLO_BYTES];
         if (accepted < 0)
-            accepted = accept4(door, NULL, NULL, SOCK_CLOEXEC);
+            accepted = accept4(other_fd, NULL, NULL, SOCK_CLOEXEC);
         else if (byte >= 0)
             (void)!msi_send(accepted, &out, 1);
         else if (recv(accepted, in, sizeof in, MSG_DONTWAIT) > 0)
@@ -359,7 +359,7 @@ static void dial_somebody_else(int byte, const char *why) {
     assert_int_equal(d.state, MSI_DIAL_FAILED);
     assert_contains(d.why, why);
     close(accepted);
-    close(door);
+    close(other_fd);
 }
 
 static void a_dial_takes_only_a_welcome(void **state) {

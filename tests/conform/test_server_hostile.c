@@ -1,5 +1,5 @@
 /*
- * test_server_hostile.c - strangers at the store server's door: broken, half, senseless and hostile bytes.
+ * test_server_hostile.c - hostile clients of the store server: broken, half, senseless and hostile bytes.
  * Each such connection ends with a logged reason; a client that behaves well notices nothing.
  */
 #include "server_kit.h"

@@ -19,11 +19,11 @@
 
 enum { DIMS = 4, MOST = 128, STACK = 256 * 1024 };
 
-static int world_size, places, order[MOST];
+static int world_size, positions, order[MOST];
 static bool rehearsal; /* the ranks make no mesh: to see what a world alone leaves in the store */
 static const char *const NAMES[DIMS] = {"a", "b", "c", "d"};
 
-struct seat {
+struct member {
     pthread_t thread;
     mst_store *store;
     mst_group *world;
@@ -93,12 +93,12 @@ static void add_slices(struct msi_buf *out, mst_mesh *mesh, int ndim, const char
     }
 }
 
-static void answer(struct seat *seat, const int *shape, int ndim) {
-    struct msi_buf *out = &seat->out;
+static void answer(struct member *member, const int *shape, int ndim) {
+    struct msi_buf *out = &member->out;
     mst_mesh *mesh;
     int at[DIMS];
-    CHECK(mst_init_device_mesh(shape, ndim, NAMES, &mesh, .world = seat->world, .ranks = order));
-    msi_buf_add_format(out, "{\"rank\":%d,\"shape\":", seat->rank);
+    CHECK(mst_init_device_mesh(shape, ndim, NAMES, &mesh, .world = member->world, .ranks = order));
+    msi_buf_add_format(out, "{\"rank\":%d,\"shape\":", member->rank);
     add_list(out, shape, ndim);
     msi_buf_add_format(out, ",\"mesh\":");
     add_ranks(out, mesh);
@@ -117,31 +117,31 @@ static void answer(struct seat *seat, const int *shape, int ndim) {
 }
 
 /* Every shape of the product that is left, behind the sizes there are. */
-static void every_shape(struct seat *seat, int *shape, int ndim, int left) {
-    if (ndim > 0 && left == 1) answer(seat, shape, ndim);
+static void every_shape(struct member *member, int *shape, int ndim, int left) {
+    if (ndim > 0 && left == 1) answer(member, shape, ndim);
     for (int size = 1; ndim < DIMS && size <= left; size++)
         if (left % size == 0) {
             shape[ndim] = size;
-            every_shape(seat, shape, ndim + 1, left / size);
+            every_shape(member, shape, ndim + 1, left / size);
         }
 }
 
 static void *run(void *context) {
-    struct seat *seat = context;
+    struct member *member = context;
     int shape[DIMS];
     CHECK(mst_world_open(&(mst_init_options){.size = sizeof(mst_init_options),
-                                             .rank = seat->rank,
+                                             .rank = member->rank,
                                              .world_size = world_size,
-                                             .store = seat->store},
-                         &seat->world));
-    if (!rehearsal) every_shape(seat, shape, 0, places);
-    CHECK(mst_destroy_process_group(seat->world));
+                                             .store = member->store},
+                         &member->world));
+    if (!rehearsal) every_shape(member, shape, 0, positions);
+    CHECK(mst_destroy_process_group(member->world));
     return NULL;
 }
 
 static void set_order(const char *how) {
-    places = strcmp(how, "odd") ? world_size : world_size / 2;
-    for (int i = 0; i < places; i++)
+    positions = strcmp(how, "odd") ? world_size : world_size / 2;
+    for (int i = 0; i < positions; i++)
         order[i] = !strcmp(how, "up")    ? i
                    : !strcmp(how, "odd") ? 2 * i + 1
                    : world_size % 5      ? i * 5 % world_size
@@ -149,24 +149,24 @@ static void set_order(const char *how) {
 }
 
 /* Has all ranks run; what is left in the store then? */
-static int64_t run_all(struct seat *seats, mst_store *store) {
+static int64_t run_all(struct member *members, mst_store *store) {
     pthread_attr_t small;
     int64_t keys;
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, STACK);
     for (int r = 0; r < world_size; r++) {
-        seats[r].store = store;
-        seats[r].rank = r;
-        if (pthread_create(&seats[r].thread, &small, run, &seats[r])) check(MST_ERR_SYSTEM, "a thread");
+        members[r].store = store;
+        members[r].rank = r;
+        if (pthread_create(&members[r].thread, &small, run, &members[r])) check(MST_ERR_SYSTEM, "a thread");
     }
-    for (int r = 0; r < world_size; r++) pthread_join(seats[r].thread, NULL);
+    for (int r = 0; r < world_size; r++) pthread_join(members[r].thread, NULL);
     pthread_attr_destroy(&small);
     CHECK(mst_store_num_keys(store, &keys));
     return keys;
 }
 
 int main(int argc, char **argv) {
-    static struct seat seats[MOST];
+    static struct member members[MOST];
     mst_store *store;
     world_size = argc == 3 ? atoi(argv[1]) : 0;
     if (world_size < 1 || world_size > MOST) {
@@ -176,14 +176,14 @@ int main(int argc, char **argv) {
     set_order(argv[2]);
     CHECK(mst_store_open("hash://", &store));
     rehearsal = true;
-    int64_t before = run_all(seats, store);
+    int64_t before = run_all(members, store);
     rehearsal = false;
-    if (run_all(seats, store) != before)
+    if (run_all(members, store) != before)
         check(MST_ERR_STATE, "meshes that were freed have left keys in the store");
     for (int r = 0; r < world_size; r++) {
-        if (seats[r].out.failed) return 1;
-        fwrite(seats[r].out.data, 1, seats[r].out.len, stdout);
-        msi_buf_free(&seats[r].out);
+        if (members[r].out.failed) return 1;
+        fwrite(members[r].out.data, 1, members[r].out.len, stdout);
+        msi_buf_free(&members[r].out);
     }
     mst_store_free(store);
     return 0;

@@ -84,47 +84,48 @@ static mst_status fail(const char *how) {
     return !strcmp(how, "refuses") ? MST_ERR_INVALID : MST_OK;
 }
 
-static mst_status forward(const mst_pipeline_step *turn, void *arg) {
+static mst_status forward(const mst_pipeline_step *step, void *arg) {
     struct model *m = arg;
-    const int64_t *in = turn->in;
-    int64_t *out = turn->out;
-    assert(turn->part == me + turn->chunk * m->stages && turn->keep >= 0 && turn->keep < KEEPS);
-    assert(turn->first == !in && turn->first == (turn->part == 0) &&
-           turn->last == (turn->part == m->parts - 1));
-    assert(turn->last == !out);
-    if (m->how && m->step == m->fails_step && turn->micro == 2 && me == m->fails_stage) {
+    const int64_t *in = step->in;
+    int64_t *out = step->out;
+    assert(step->part == me + step->chunk * m->stages && step->keep >= 0 && step->keep < KEEPS);
+    assert(step->first == !in && step->first == (step->part == 0) &&
+           step->last == (step->part == m->parts - 1));
+    assert(step->last == !out);
+    if (m->how && m->step == m->fails_step && step->micro == 2 && me == m->fails_stage) {
         mst_status st = fail(m->how);
         if (st != MST_OK) return st;
     }
     for (int i = 0; i < COUNT; i++) {
-        int64_t x = data(m, turn->micro, i);
-        if (in) assert(in[i] == expected(x, turn->part));
-        if (out) out[i] = 3 * (in ? in[i] : x) + turn->part;
+        int64_t x = data(m, step->micro, i);
+        if (in) assert(in[i] == expected(x, step->part));
+        if (out) out[i] = 3 * (in ? in[i] : x) + step->part;
     }
-    assert(m->kept[turn->keep] == -1);
-    m->kept[turn->keep] = turn->micro;
-    m->kept_in[turn->keep] = in;
+    assert(m->kept[step->keep] == -1);
+    m->kept[step->keep] = step->micro;
+    m->kept_in[step->keep] = in;
     m->forwards++;
     return MST_OK;
 }
 
-static mst_status forward_only(const mst_pipeline_step *turn, void *arg) {
+static mst_status forward_only(const mst_pipeline_step *step, void *arg) {
     struct model *m = arg;
-    mst_status st = forward(turn, arg);
-    m->kept[turn->keep] = -1;
+    mst_status st = forward(step, arg);
+    m->kept[step->keep] = -1;
     return st;
 }
 
-static mst_status backward(const mst_pipeline_step *turn, void *arg) {
+static mst_status backward(const mst_pipeline_step *step, void *arg) {
     struct model *m = arg;
-    const int64_t *in = turn->in, *kept = m->kept_in[turn->keep];
-    int64_t *out = turn->out, gradient = 1;
-    for (int k = turn->part + 1; k < m->parts; k++) gradient *= 3;
-    assert(turn->last == !in && turn->first == !out);
-    assert(m->kept[turn->keep] == turn->micro);
-    m->kept[turn->keep] = -1;
+    const int64_t *in = step->in, *kept = m->kept_in[step->keep];
+    int64_t *out = step->out, gradient = 1;
+    for (int k = step->part + 1; k < m->parts; k++) gradient *= 3;
+    assert(step->last == !in && step->first == !out);
+    assert(m->kept[step->keep] == step->micro);
+    m->kept[step->keep] = -1;
     for (int i = 0; i < COUNT; i++) {
-        if (kept) assert(kept[i] == expected(data(m, turn->micro, i), turn->part)); /* nobody wrote over it */
+        if (kept)
+            assert(kept[i] == expected(data(m, step->micro, i), step->part)); /* it was not overwritten */
         if (in) assert(in[i] == gradient);
         if (out) out[i] = 3 * (in ? in[i] : 1);
     }
@@ -132,7 +133,7 @@ static mst_status backward(const mst_pipeline_step *turn, void *arg) {
     return MST_OK;
 }
 
-/* All stay until each has failed, so that nobody is noticed by its leaving; then everything else still
+/* All stay until each has failed, so that no rank is noticed because it leaves; then everything else still
  * works. */
 static void end_failed(mst_pipeline *p, mst_status st, const char *how, int stage) {
     printf("%s culprit %d: %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
@@ -191,33 +192,33 @@ static int64_t next_token(int64_t sum, int parts) {
     return expected(sum % 9973, parts) % 9973;
 }
 
-static int64_t prompt_sum(const mst_pipeline_step *turn) {
-    return PROMPT * (100 * turn->batch + 10 * turn->micro) + PROMPT * (PROMPT - 1) / 2;
+static int64_t prompt_sum(const mst_pipeline_step *step) {
+    return PROMPT * (100 * step->batch + 10 * step->micro) + PROMPT * (PROMPT - 1) / 2;
 }
 
-static mst_status stream_forward(const mst_pipeline_step *turn, void *arg) {
+static mst_status stream_forward(const mst_pipeline_step *step, void *arg) {
     struct model *m = arg;
-    const int64_t *in = turn->in;
-    int64_t *out = turn->out, x;
-    assert(turn->out_shape->sizes[0] == (turn->last ? 1 : turn->token == 0 ? PROMPT : 1));
-    if (turn->first && turn->token == 0)
-        x = prompt_sum(turn) % 9973;
-    else if (turn->first)
-        x = (in[0] + turn->token) % 9973;
+    const int64_t *in = step->in;
+    int64_t *out = step->out, x;
+    assert(step->out_shape->sizes[0] == (step->last ? 1 : step->token == 0 ? PROMPT : 1));
+    if (step->first && step->token == 0)
+        x = prompt_sum(step) % 9973;
+    else if (step->first)
+        x = (in[0] + step->token) % 9973;
     else
         x = in[0];
-    x = 3 * x + turn->part;
-    for (size_t i = 0; i < turn->out_shape->sizes[0]; i++) out[i] = turn->last ? x % 9973 : x;
+    x = 3 * x + step->part;
+    for (size_t i = 0; i < step->out_shape->sizes[0]; i++) out[i] = step->last ? x % 9973 : x;
     m->forwards++;
     return MST_OK;
 }
 
-static mst_status take(const mst_pipeline_step *turn, void *arg) {
+static mst_status take(const mst_pipeline_step *step, void *arg) {
     struct model *m = arg;
-    const int64_t *in = turn->in;
-    int64_t token = next_token(prompt_sum(turn), m->parts);
+    const int64_t *in = step->in;
+    int64_t token = next_token(prompt_sum(step), m->parts);
     assert(me == 0);
-    for (int t = 1; t <= turn->token; t++) token = next_token(token + t, m->parts);
+    for (int t = 1; t <= step->token; t++) token = next_token(token + t, m->parts);
     assert(in[0] == token);
     m->taken++;
     return MST_OK;
@@ -311,10 +312,10 @@ static void misused(void) {
     exit(0);
 }
 
-static mst_status die_as_second(const mst_pipeline_step *turn, void *arg) {
+static mst_status die_as_second(const mst_pipeline_step *step, void *arg) {
     (void)arg;
     int none;
-    if (me == 1 && turn->micro == 1) {
+    if (me == 1 && step->micro == 1) {
         REFUSE(mst_recv(&none, 1, MST_I32, .src = 0), MST_ERR_PEER_LOST, "has left"); /* not before it has */
         raise(SIGKILL);
     }
@@ -333,9 +334,9 @@ static void after_leaving(void) {
     exit(0);
 }
 
-static mst_status refuse_third(const mst_pipeline_step *turn, void *arg) {
+static mst_status refuse_third(const mst_pipeline_step *step, void *arg) {
     (void)arg;
-    return turn->micro == 2 ? MST_ERR_CALLBACK : MST_OK;
+    return step->micro == 2 ? MST_ERR_CALLBACK : MST_OK;
 }
 
 static void wrong(void) {
@@ -391,7 +392,7 @@ static void alone(void) {
 }
 
 /* In the predecessor's group one receives, in the successor's one sends: all begin with the former, and
- * nobody waits in a circle. */
+ * there is no deadlock. */
 static void pass_on(void) {
     mst_group *pred = mst_get_pipeline_parallel_pred_group(), *succ = mst_get_pipeline_parallel_succ_group();
     int next = (me + 1) % size, before = (me + size - 1) % size, token = 0, own = 10 * me;

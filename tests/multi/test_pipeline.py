@@ -31,7 +31,7 @@ class Pipelines(CollectiveTest):
                 self.run_well(n, "stream", batches, tokens, inner, micros)
 
     def test_the_backend_is_exchanged(self):
-        """Neighbours meet anew, in order: here each would wait in its first receive for the one before."""
+        """Neighbours connect again, in order: here each would wait in its first receive for the one before."""
         env = {"MUSTER_BACKEND_PATH": BUILD / "tests/backends", "MUSTER_LOG": "error"}
         for n, schedule, chunks in ((3, "interleaved", 2), (2, "1f1b", 0)):
             with self.subTest(n=n, schedule=schedule), self.ended():
@@ -73,7 +73,7 @@ class Pipelines(CollectiveTest):
 
     def test_a_call_in_a_callback_fails(self):
         out = self.failed(4, "fail", "leans", 1, 1)
-        for rank, culprit in enumerate((2, 2, 1, 2)):  # nobody blames himself
+        for rank, culprit in enumerate((2, 2, 1, 2)):  # no rank blames itself
             self.assertRegex(out, rf"\[{rank}\] MST_ERR_STALLED culprit {culprit}: .*no message of rank 2 ")
 
     def test_a_stage_is_killed(self):

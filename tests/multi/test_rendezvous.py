@@ -1,4 +1,4 @@
-"""How ranks find each other, and what they are told when they cannot."""
+"""How ranks find each other, and what they report when they cannot."""
 
 import itertools
 import os
@@ -25,8 +25,8 @@ def has_ipv6():
 
 
 class Listener:
-    """Some other program on a port: says greeting to whoever connects, answers reply to whatever comes, and
-    hangs up after that if told so."""
+    """Some other program on a port: sends greeting to every client, answers every message with reply, and
+    may hang up after that."""
 
     def __init__(self, greeting=b"", reply=b"", hang_up=False):
         self.greeting, self.reply, self.hang_up = greeting, reply, hang_up
@@ -69,8 +69,8 @@ class Listener:
         os.close(self.ended)
 
 
-class Meeting(RanksTest):
-    def assert_meet(self, ranks, size):
+class Joining(RanksTest):
+    def assert_joined(self, ranks, size):
         """All of them form one world on this host, and leave it."""
         for r, rank in enumerate(ranks):
             self.assert_ok(rank.step("topology"))
@@ -80,22 +80,22 @@ class Meeting(RanksTest):
             self.assertEqual(rank.places, ranks[0].places)
         self.assert_ends(*ranks)
 
-    def meet_at(self, url, size=3):
-        self.assert_meet([self.tcp(r, size, url, "init", "topology", "barrier", "destroy") for r in range(size)], size)
+    def join_at(self, url, size=3):
+        self.assert_joined([self.tcp(r, size, url, "init", "topology", "barrier", "destroy") for r in range(size)], size)
         self.assert_nothing_left()
 
     def test_ipv4(self):
-        self.meet_at(f"tcp://127.0.0.1:{self.free_port()}")
+        self.join_at(f"tcp://127.0.0.1:{self.free_port()}")
 
     @unittest.skipUnless(has_ipv6(), "no IPv6 here")
     def test_ipv6(self):
-        self.meet_at(f"tcp://[::1]:{self.free_port('::1')}")
+        self.join_at(f"tcp://[::1]:{self.free_port('::1')}")
 
     def test_host_name(self):
-        self.meet_at(f"tcp://localhost:{self.free_port()}")
+        self.join_at(f"tcp://localhost:{self.free_port()}")
 
     def test_file(self):
-        self.meet_at(f"file://{self.path('meet')}")
+        self.join_at(f"file://{self.path('store')}")
 
     def test_explicit_rank_and_size_win(self):
         url = f"tcp://127.0.0.1:{self.free_port()}?rank=7&world_size=8"
@@ -103,7 +103,7 @@ class Meeting(RanksTest):
         ranks = [
             self.rank(f"method={url}", f"rank={r}", "size=2", "init", "topology", "destroy", env=env) for r in range(2)
         ]
-        self.assert_meet(ranks, 2)
+        self.assert_joined(ranks, 2)
 
     def test_url_beside_environment(self):
         url = f"tcp://127.0.0.1:{self.free_port()}"
@@ -111,7 +111,7 @@ class Meeting(RanksTest):
             self.rank(f"method={url}?rank={r}", "init", "topology", "destroy", env={"RANK": 9, "WORLD_SIZE": 2})
             for r in range(2)
         ]
-        self.assert_meet(ranks, 2)
+        self.assert_joined(ranks, 2)
 
     def test_environment(self):
         for host in ("127.0.0.1", "localhost"):
@@ -121,17 +121,17 @@ class Meeting(RanksTest):
                     self.rank(*method, "init", "topology", "barrier", "destroy", env={**env, "RANK": r})
                     for r in range(2)
                 ]
-                self.assert_meet(ranks, 2)
+                self.assert_joined(ranks, 2)
 
     def test_environment_with_a_store_from_outside(self):
         _, port = self.serve()
         env = {"WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
         ranks = [self.rank("init", "topology", "barrier", "destroy", env={**env, "RANK": r}) for r in range(2)]
-        self.assert_meet(ranks, 2)
+        self.assert_joined(ranks, 2)
 
     def test_open_as_object(self):
         url = f"tcp://127.0.0.1:{self.free_port()}"
-        self.assert_meet([self.tcp(r, 2, url, "open", "topology", "barrier", "destroy") for r in range(2)], 2)
+        self.assert_joined([self.tcp(r, 2, url, "open", "topology", "barrier", "destroy") for r in range(2)], 2)
 
     def test_segments_are_gone_once_formed(self):
         url = f"tcp://127.0.0.1:{self.free_port()}"
@@ -147,7 +147,7 @@ class Meeting(RanksTest):
         url = f"tcp://127.0.0.1:{self.free_port()}"
         early = [self.tcp(r, 3, url, "init", "topology", "destroy") for r in range(2)]
         self.joined(url, 0, 1)
-        self.assert_meet([*early, self.tcp(2, 3, url, "init", "topology", "destroy")], 3)
+        self.assert_joined([*early, self.tcp(2, 3, url, "init", "topology", "destroy")], 3)
 
     def test_master_comes_last(self):
         url = f"tcp://127.0.0.1:{self.free_port()}"
@@ -159,7 +159,7 @@ class Meeting(RanksTest):
             ]
         refused = "trying again in"
         wait_until(lambda: pathlib.Path(log).read_text().count(refused) >= 6, "they have tried in vain")
-        self.assert_meet([self.tcp(0, 3, url, "init", "topology", "destroy"), *early], 3)
+        self.assert_joined([self.tcp(0, 3, url, "init", "topology", "destroy"), *early], 3)
         self.assert_nothing_left("log")
 
 
@@ -176,7 +176,7 @@ class Alone(RanksTest):
     def test_empty_variables_count_as_not_set(self):
         self.alone(RANK="", WORLD_SIZE="", MASTER_ADDR="", MASTER_PORT="")
 
-    def test_world_of_one_meets_nobody(self):
+    def test_world_of_one_joins_nobody(self):
         self.alone(RANK=0, WORLD_SIZE=1)
         self.alone("rank=0", "size=1")
         self.alone(RANK=0, WORLD_SIZE=1, MASTER_ADDR="nowhere.invalid", MASTER_PORT=1)
@@ -339,12 +339,12 @@ class NoMaster(RanksTest):
 class Disagreement(RanksTest):
     """Each case over a store that rank 0 hosts, one from outside and a file, where the store matters."""
 
-    def meeting_places(self):
+    def addresses(self):
         yield f"tcp://127.0.0.1:{self.free_port()}"
-        yield f"file://{self.path(f'meet{len(self.processes)}')}"
+        yield f"file://{self.path(f'store{len(self.processes)}')}"
 
     def test_missing_ranks(self):
-        for url in self.meeting_places():
+        for url in self.addresses():
             with self.subTest(url=url):
                 ranks = [self.tcp(r, 5, url, "init", timeout=SHORT) for r in (0, 2, 3)]
                 for rank in ranks:
@@ -356,7 +356,7 @@ class Disagreement(RanksTest):
         self.assert_nothing_left()
 
     def test_rank_0_missing_in_a_file(self):
-        rank = self.tcp(1, 2, f"file://{self.path('meet')}", "init", timeout=300)
+        rank = self.tcp(1, 2, f"file://{self.path('store')}", "init", timeout=300)
         self.assert_failed(rank.step("init"), "MST_ERR_MISSING_RANK", "missing: rank 0")
         self.assert_ends(rank, status=1)
         self.assert_nothing_left()
@@ -369,7 +369,7 @@ class Disagreement(RanksTest):
         self.assert_ends(*ranks, status=1)
 
     def test_duplicate_rank_while_forming(self):
-        for url in self.meeting_places():
+        for url in self.addresses():
             with self.subTest(url=url):
                 present = [self.tcp(r, 3, url, "init") for r in (0, 1)]
                 self.joined(url, 0, 1)
@@ -388,7 +388,7 @@ class Disagreement(RanksTest):
         self.assert_nothing_left()
 
     def test_many_duplicates_at_once(self):
-        """Whoever is first among them, all are told; none of them joins."""
+        """All of them fail, independent of their order; none joins."""
         _, port = self.serve()
         url = f"tcp://127.0.0.1:{port}"
         env = {
@@ -398,7 +398,7 @@ class Disagreement(RanksTest):
         for attempt in range(1, 5):
             ranks = [self.rank("timeout=700", "init", env=env) for _ in range(4)]
             steps = [rank.step("init") for rank in ranks]
-            # Whoever comes when that world has failed already is the first of the next one, and alone there.
+            # A rank that comes after that world has failed is the first of the next one, and alone there.
             self.assertLessEqual({step.status for step in steps}, {"MST_ERR_DUPLICATE_RANK", "MST_ERR_MISSING_RANK"})
             duplicates = [step for step in steps if step.status == "MST_ERR_DUPLICATE_RANK"]
             self.assertGreaterEqual(len(duplicates), 2)
@@ -406,14 +406,14 @@ class Disagreement(RanksTest):
                 self.assert_failed(step, "MST_ERR_DUPLICATE_RANK", "rank 1", "pid")
             self.assert_ends(*ranks, status=1)
             env["TORCHELASTIC_RESTART_COUNT"] = attempt
-        # Nothing is said of worlds that nobody has opened: it would spoil them for those who will.
+        # No events are written for worlds that no rank has opened: they would spoil these worlds.
         keys = self.keys(url)
         for key in keys:
             if key.endswith("/events"):
                 self.assertIn(key.replace("/events", "/rank/1"), keys)
 
     def test_intruder_into_a_running_world(self):
-        for url in self.meeting_places():
+        for url in self.addresses():
             for size in (3, 2, 4):  # it may also be mistaken about the size
                 with self.subTest(url=url, size=size):
                     ranks = [self.tcp(r, 3, url, "init", "barrier", "hold", "barriers=20", "destroy") for r in range(3)]
@@ -431,12 +431,12 @@ class Disagreement(RanksTest):
         self.assert_nothing_left()
 
     def test_stranger_with_a_rank_beyond_a_running_world(self):
-        for url in self.meeting_places():
+        for url in self.addresses():
             with self.subTest(url=url):
                 ranks = [self.tcp(r, 2, url, "init", "barrier", "hold", "barriers=20", "destroy") for r in range(2)]
                 for rank in ranks:
                     self.assert_ok(rank.step("barrier"))
-                # It may be told of the size, or wait for a world of its own that never comes.
+                # It may fail because of the size, or wait for a world of its own that never forms.
                 stranger = self.tcp(5, 8, url, "init", timeout=500)
                 step = stranger.step("init")
                 self.assertIn(step.status, ("MST_ERR_WORLD_SIZE", "MST_ERR_MISSING_RANK"), step)
@@ -461,7 +461,7 @@ class Disagreement(RanksTest):
         self.assert_ends(*ranks.values(), status=1)
 
     def test_different_world_sizes(self):
-        for url in self.meeting_places():
+        for url in self.addresses():
             with self.subTest(url=url):
                 self.sizes_differ(url, [3, 3, 4], 2)
                 self.sizes_differ(url, [4, 4, 3], 2)
@@ -469,7 +469,7 @@ class Disagreement(RanksTest):
 
     def test_rank_0_has_another_world_size(self):
         for theirs, own in ((3, 2), (2, 3)):
-            url = f"file://{self.path('meet')}"
+            url = f"file://{self.path('store')}"
             self.sizes_differ(url, [own, theirs], 0)
             url = f"tcp://127.0.0.1:{self.free_port()}"
             ranks = [self.tcp(r, own if r == 0 else theirs, url, "init") for r in range(2)]
@@ -525,44 +525,44 @@ class Disagreement(RanksTest):
 
 class FileLeftOver(RanksTest):
     def test_of_a_crashed_job(self):
-        url = f"file://{self.path('meet')}"
+        url = f"file://{self.path('store')}"
         ranks = [self.tcp(r, 2, url, "init", "barrier", "hold") for r in range(2)]
         for rank in ranks:
             self.assert_ok(rank.step("barrier"))
         for rank in ranks:
             rank.kill()
-        before = pathlib.Path(self.path("meet")).read_bytes()
+        before = pathlib.Path(self.path("store")).read_bytes()
         again = [self.tcp(r, 2, url, "init") for r in range(2)]
         for rank in again:
             step = rank.step("init")
-            self.assert_failed(step, "MST_ERR_STALE", re.escape(self.path("meet")), "remove it")
+            self.assert_failed(step, "MST_ERR_STALE", re.escape(self.path("store")), "remove it")
             self.assert_within(step, 2000)
         self.assert_ends(*again, status=1)
-        self.assertEqual(pathlib.Path(self.path("meet")).read_bytes(), before)
+        self.assertEqual(pathlib.Path(self.path("store")).read_bytes(), before)
 
     def test_of_a_job_that_crashed_while_forming(self):
-        url = f"file://{self.path('meet')}"
+        url = f"file://{self.path('store')}"
         rank = self.tcp(0, 2, url, "init")
         self.joined(url, 0)
         rank.kill()
         self.assert_failed(self.tcp(1, 2, url, "init").step("init"), "MST_ERR_STALE")
 
     def test_of_a_job_that_ended_well(self):
-        url = f"file://{self.path('meet')}"
+        url = f"file://{self.path('store')}"
         for _ in range(5):
             ranks = [self.tcp(r, 4, url, "init", "barrier", "destroy") for r in range(4)]
             self.assert_ends(*ranks)
             self.assertEqual(os.listdir(self.directory), [])
 
     def test_empty_file(self):
-        pathlib.Path(self.path("meet")).touch()
-        ranks = [self.tcp(r, 2, f"file://{self.path('meet')}", "init", "destroy") for r in range(2)]
+        pathlib.Path(self.path("store")).touch()
+        ranks = [self.tcp(r, 2, f"file://{self.path('store')}", "init", "destroy") for r in range(2)]
         self.assert_ends(*ranks)
         self.assert_nothing_left()
 
     def refused(self, content, status="MST_ERR_STALE"):
         """A file that is not a store's is neither joined nor changed."""
-        path = pathlib.Path(self.path("meet"))
+        path = pathlib.Path(self.path("store"))
         path.write_bytes(content)
         rank = self.tcp(0, 2, f"file://{path}", "init", timeout=SHORT)
         self.assert_failed(rank.step("init"), status, re.escape(str(path)))
@@ -576,20 +576,20 @@ class FileLeftOver(RanksTest):
         self.refused(b"no\n")
 
     def test_half_a_record_of_a_dead_job(self):
-        url = f"file://{self.path('meet')}"
+        url = f"file://{self.path('store')}"
         rank = self.tcp(0, 2, url, "init")
         self.joined(url, 0)
         rank.kill()
-        whole = pathlib.Path(self.path("meet")).read_bytes()
+        whole = pathlib.Path(self.path("store")).read_bytes()
         step = None
         for cut in (1, 3, 9):
-            pathlib.Path(self.path("meet")).write_bytes(whole[:-cut])
+            pathlib.Path(self.path("store")).write_bytes(whole[:-cut])
             step = self.tcp(0, 2, url, "init", timeout=SHORT).step("init")
             self.assert_failed(step, "MST_ERR_STALE")
 
     def test_half_a_record_in_a_living_job(self):
         """A rank died while it wrote: the others go on."""
-        path = self.path("meet")
+        path = self.path("store")
         ranks = [self.tcp(0, 2, f"file://{path}", "init", "barrier", "destroy")]
         self.joined(f"file://{path}", 0)
         with open(path, "ab") as file:
@@ -610,7 +610,7 @@ class FileLeftOver(RanksTest):
     def test_not_writable(self):
         if not os.access(WORLD, os.X_OK) or any(not p.stat().st_mode & 0o001 for p in WORLD.parents):
             self.skipTest("other users cannot reach the build directory")
-        path = pathlib.Path(self.path("meet"))
+        path = pathlib.Path(self.path("store"))
         path.touch(0o444)
         os.chmod(self.directory, 0o755)
         rank = self.tcp(0, 2, f"file://{path}", "init", user=65534, group=65534, extra_groups=[])
@@ -618,7 +618,7 @@ class FileLeftOver(RanksTest):
 
 
 class Again(RanksTest):
-    """A world is left and opened again on the same meeting place."""
+    """A world is left and opened again at the same address."""
 
     rounds = ["init", "barrier", "topology", "destroy"]
 
@@ -637,7 +637,7 @@ class Again(RanksTest):
         self.assert_nothing_left()
 
     def test_over_a_file(self):
-        url = f"file://{self.path('meet')}"
+        url = f"file://{self.path('store')}"
         for _ in range(3):
             ranks = [self.tcp(r, 3, url, *self.rounds * 10, timeout=20000) for r in range(3)]
             self.assert_ends(*ranks)
@@ -670,7 +670,7 @@ class Again(RanksTest):
 
     def test_fast_ranks_in_a_file(self):
         for slow in (0, 1, 2):
-            self.fast_before_slow(f"file://{self.path('meet')}", slow)
+            self.fast_before_slow(f"file://{self.path('store')}", slow)
         self.assert_nothing_left()
 
     def test_fast_ranks_with_a_store_from_outside(self):
@@ -685,7 +685,7 @@ class Again(RanksTest):
         self.assert_ends(slow, fast)
 
     def test_after_a_failed_attempt(self):
-        """Ranks that gave up because one was missing meet when it has come and all try once more."""
+        """Ranks that gave up because one was missing succeed when all try again."""
         _, port = self.serve()
         env = {
             "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True",

@@ -150,7 +150,7 @@ static void whatever_happens_the_total_holds_and_emptying_gives_all_back(void **
         assert_true(msi_kv_bytes(kv) <= TOTAL);
         if (msi_kv_bytes(kv) > most) most = msi_kv_bytes(kv);
     }
-    assert_true(most > TOTAL * 3 / 4); /* the limit was really met */
+    assert_true(most > TOTAL * 3 / 4); /* the limit was reached */
     for (int i = 0; i < 40; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d", i);
