@@ -119,6 +119,71 @@ void msi_group_free(mst_group *group) {
     free(group);
 }
 
+mst_status msi_group_make(struct msi_world *world, const struct msi_group_spec *spec, mst_group **group) {
+    struct msi_backends backends;
+    struct msi_group_spec own = *spec;
+    const char *backend = spec->options->backend;
+    mst_group *made;
+    mst_status st = backend ? msi_backends_parse(backend, world->backend_path, &backends) : MST_OK;
+    if (st != MST_OK) return st;
+    own.backends = backend ? &backends : NULL;
+    st = msi_group_new(world, &own, &made);
+    if (st != MST_OK) return st;
+    struct msi_wait wait = {msi_deadline(made->timeout_ms), NULL};
+    if (backend) st = msi_group_agree(made, &wait);
+    if (st == MST_OK)
+        *group = made;
+    else
+        msi_group_free(made);
+    return st;
+}
+
+mst_status msi_group_refuse(const mst_group *group) {
+    if (!group)
+        return msi_fail(MST_ERR_STATE, "use a group after it was made and before it is destroyed",
+                        "the group was destroyed, or the handle is invalid");
+    return msi_fail(MST_ERR_STATE, "only the parent may use it; start more ranks with `muster run`",
+                    "this process was forked after the world was opened; it is not a rank of it");
+}
+
+void msi_group_end(mst_group **handle) {
+    mst_group *group = *handle ? msi_group_of(*handle) : NULL;
+    if (group) {
+        msi_group_leave(group);
+        msi_group_free(group);
+    }
+    *handle = NULL;
+}
+
+static int compare_ranks(const void *a, const void *b) {
+    int x = *(const int *)a, y = *(const int *)b;
+    return (x > y) - (x < y);
+}
+
+mst_status msi_group_check_ranks(int *ranks, int n, int world_size) {
+    qsort(ranks, (size_t)n, sizeof *ranks, compare_ranks);
+    for (int i = 0; i < n; i++) {
+        if (ranks[i] < 0 || ranks[i] >= world_size)
+            return msi_fail(MST_ERR_INVALID, NULL, "rank %d is not in this world of %d", ranks[i],
+                            world_size);
+        if (i && ranks[i] == ranks[i - 1])
+            return msi_fail(MST_ERR_INVALID, NULL, "rank %d is named twice", ranks[i]);
+    }
+    return MST_OK;
+}
+
+int msi_group_global_rank(const mst_group *group, int group_rank) {
+    if (group_rank < 0 || group_rank >= group->size) return -1;
+    return group->ranks ? group->ranks[group_rank] : group_rank;
+}
+
+int msi_group_rank_of(const mst_group *group, int global_rank) {
+    if (!group->ranks) return global_rank >= 0 && global_rank < group->size ? global_rank : -1;
+    const int *found =
+        bsearch(&global_rank, group->ranks, (size_t)group->size, sizeof *group->ranks, compare_ranks);
+    return found ? (int)(found - group->ranks) : -1;
+}
+
 const char *msi_group_show(const mst_group *group, char *out, size_t size) {
     if (!group->ranks)
         snprintf(out, size, "the world");

@@ -118,8 +118,8 @@ const struct msi_prof_group *msi_group_recorded(mst_group *group);
 void msi_world_close(struct msi_world *world, msi_printer print);
 
 /*
- * Distinguishes groups of the same ranks. Ranks match the first, second, ... group of the same ranks and label.
- * A label that is used once needs no count, so groups with it can be made in any order.
+ * Distinguishes groups of the same ranks. Ranks match the k-th groups that they make with the same ranks and
+ * label. A label that is used once needs no count, so groups with it can be made in any order.
  */
 struct msi_group_label {
     const char *text;
