@@ -42,7 +42,7 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
                             struct msi_call *call) {
     if (given && given->size == sizeof *given) {
         call->options = *given;
-    } else { /* of another version, or none */
+    } else { /* NULL, or of another version */
         mst_status st = msi_options_begin(name, &call->options, sizeof call->options, given);
         if (st != MST_OK) return st;
     }
@@ -135,7 +135,7 @@ static void tell_site(struct msi_call_signature *told, const mst_site *site) {
     memcpy(told->file, last.text, sizeof told->file);
 }
 
-/* A few multiplications: what differs anywhere differs, nearly surely, in the signature. */
+/* A fast hash: calls that differ in any field have, almost certainly, different signatures. */
 static uint32_t sign(const struct msi_call_signature *told, uint64_t extra) {
     uint64_t head = (uint64_t)msi_kind_family(told->kind) | (uint64_t)told->dtype << 8 |
                     (uint64_t)told->op << 16 | (uint64_t)told->flags << 24 |
@@ -163,7 +163,7 @@ mst_status msi_call_alloc(struct msi_call *call, const void *buffer, size_t coun
     work->deterministic = o->deterministic;
     work->memory = memory;
     work->stream = o->stream;
-    if (msi_call_is_message(call)) return MST_OK; /* a message describes itself */
+    if (msi_call_is_message(call)) return MST_OK; /* messages carry their own description */
     host->element = call->element;
     host->reducer = call->reducer;
     host->told = (struct msi_call_signature){

@@ -4,7 +4,7 @@
 #include "prof/record/names.h"
 #include "prof/record/recorder.h"
 
-/* Bytes of a block for each rank, n times what one has or as they differ. */
+/* Bytes of the blocks of all ranks. */
 static size_t all_blocks(const struct msi_blocks *blocks, int n) {
     size_t bytes = 0;
     if (!blocks->lens) return (size_t)n * blocks->each;
@@ -12,12 +12,11 @@ static size_t all_blocks(const struct msi_blocks *blocks, int n) {
     return bytes;
 }
 
-/* The whole message, as it is counted for bandwidths. */
+/* The message size that bandwidths are computed from. */
 static size_t bytes_of(const struct msi_call *call) {
     enum msi_kind family = msi_kind_family(call->kind);
     if (msi_call_is_message(call)) return call->message->bytes;
-    if (family == MSI_KIND_BARRIER || !call->work)
-        return 0; /* without a work it stands for a whole that failed */
+    if (family == MSI_KIND_BARRIER || !call->work) return 0; /* without a work: a composed call that failed */
     const struct msi_shm_coll *host = &call->work->host;
     int n = call->group->size;
     switch (family) {
@@ -50,20 +49,20 @@ enum msi_share msi_call_share(enum msi_kind kind) {
     }
 }
 
-/* The other's global rank, in a message. */
+/* The global rank of a message's peer. */
 static int peer_of(const struct msi_call *call) {
     return msi_call_is_message(call) ? msi_group_global_rank(call->group, call->root) : -1;
 }
 
-/* What this thread is in. */
+/* The composed call of this thread. */
 static _Thread_local struct msi_whole *current;
 
-/* What the call is a part of; NULL: it is whole, perhaps in a callback that came between. */
+/* The composed call that the call is a part of; NULL: none. */
 static struct msi_whole *whole_of(const struct msi_call *call) {
     return current && current->group == call->group ? current : NULL;
 }
 
-/* Of a message, its number once it is issued. */
+/* The sequence number of a collective, or of a message that was issued. */
 static uint64_t number_of(const struct msi_call *call) {
     return msi_call_is_message(call) ? call->number : *msi_call_number(call);
 }
@@ -73,13 +72,13 @@ static const char *plain_name(const struct msi_call *call) {
     return (whole ? whole->name : call->name) + (sizeof "mst_" - 1);
 }
 
-/* The name that the call gave itself, or its own. */
+/* .log_name, or the name of the call. */
 static const char *log_name(const struct msi_call *call) {
     const char *name = call->options.log_name;
     return name && *name ? name : plain_name(call);
 }
 
-/* Names it, in a group that records know; false: there is no memory for that. */
+/* Sets names and group of the record; false without memory. */
 static bool name_record(const struct msi_call *call, struct msi_record *record) {
     const char *name = log_name(call);
     record->call = plain_name(call);
@@ -129,7 +128,7 @@ static struct msi_flight_entry_ref fly(const struct msi_call *call, uint64_t tic
     return msi_flight_begin(&about, tick);
 }
 
-/* What is another for the whole. */
+/* Replaces the values of the part by those of the composed call. */
 static void widen_record(struct msi_whole *whole, struct msi_record *record) {
     whole->told = true;
     record->begin = whole->begin;
@@ -137,7 +136,7 @@ static void widen_record(struct msi_whole *whole, struct msi_record *record) {
     record->bytes = whole->bytes;
     record->dtype = (uint8_t)whole->dtype;
     record->share = (uint8_t)msi_call_share(whole->kind);
-    record->flags &= (uint8_t)~MSI_RECORD_WORK; /* its parts may be works where it is none */
+    record->flags &= (uint8_t)~MSI_RECORD_WORK; /* parts may be works even if the whole is not */
     if (whole->options->work) record->flags |= MSI_RECORD_WORK;
 }
 

@@ -18,7 +18,7 @@ static bool is_host(const char *text, size_t len) {
     return true;
 }
 
-/* A list of one. */
+/* A list of one host. */
 static mst_status only(const char *name, const char *text, struct msi_str part, uint64_t n,
                        char host[MSI_HOST_MAX], uint64_t *count) {
     if (!is_host(part.p, part.n)) return malformed(name, text, "is not a name or address of a host");

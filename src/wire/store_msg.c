@@ -14,7 +14,7 @@ static int opcode_of(enum msi_op op, enum msi_dialect dialect) {
 }
 
 enum msi_op msi_op_find(enum msi_dialect dialect, uint8_t opcode) {
-    enum msi_op guess = opcode + (dialect == MSI_DIALECT_A); /* true of the common ones */
+    enum msi_op guess = opcode + (dialect == MSI_DIALECT_A); /* right for common operations */
     if (guess < MSI_OP_WATCH_KEY && opcode_of(guess, dialect) == opcode) return guess;
     for (int op = 0; op < MSI_OP_COUNT; op++)
         if (opcode_of(op, dialect) == opcode) return op;
@@ -89,7 +89,7 @@ static enum msi_scan_result scan_string(struct msi_scan *scan, bool key,
     return pass(scan, 8 + len, limits, n);
 }
 
-/* A list: the count is read once, then strings are passed one by one. */
+/* A list: reads the count once, then skips the strings one by one. */
 static enum msi_scan_result scan_list(struct msi_scan *scan, char kind, uint64_t n_values,
                                       const struct msi_store_limits *limits, const uint8_t *p, size_t n) {
     if (!scan->in_list) {
@@ -112,7 +112,7 @@ static enum msi_scan_result scan_list(struct msi_scan *scan, char kind, uint64_t
     return MSI_SCAN_DONE;
 }
 
-/* A number, and a value behind it if it is above 0. */
+/* A number, followed by a value if it is positive. */
 static enum msi_scan_result scan_popped(struct msi_scan *scan, const struct msi_store_limits *limits,
                                         const uint8_t *p, size_t n) {
     size_t start = scan->at;
