@@ -1,4 +1,4 @@
-# The user's view of muster; make help lists it. Everything is built in build/ by CMake.
+# Targets for users; make help lists them. CMake builds everything in build/.
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 MAKEFLAGS += --no-print-directory
@@ -9,19 +9,19 @@ build: ## build the library, the tool and the examples into build/
 	cmake --build build -j$(JOBS) $(TARGETS)
 
 demo: TARGETS := --target muster_tool gpt example_01_hello
-demo: build ## four processes meet, train a GPT together, say what that cost, and write with it
+demo: build ## train a GPT with four processes, print a communication profile, then generate text
 	build/bin/muster run -n 4 build/bin/examples/01_hello
 	build/bin/muster run -n 4 --prof build/bin/gpt train --mesh dp=2,pp=2 --save build/demo
 	build/bin/muster run -n 4 build/bin/gpt generate --mesh pp=4 --load build/demo --prompt "This License" --tokens 300
 
-test: ## install what the tests need, build, run everything
+test: ## install the required packages, build, run everything
 	@scripts/test.sh
 
-check: build ## static checks only
+check: build ## run only the static checks
 	@scripts/check.sh
 
 FIGURES := build/bench
-bench: build ## measure the standard set, some minutes, and refresh the tables in docs/performance.md
+bench: build ## run the standard benchmarks (minutes) and update the tables in docs/performance.md
 	mkdir -p $(FIGURES)
 	build/bin/muster bench limits --json $(FIGURES)/limits.json
 	build/bin/muster bench all --backend native,openmpi,mpich,mpi,gloo --bind --bytes 4:64M:16 --seconds 0.03 \
@@ -36,7 +36,7 @@ bench: build ## measure the standard set, some minutes, and refresh the tables i
 install: build ## install into PREFIX (default /usr/local)
 	cmake --install build --prefix $(PREFIX)
 
-clean: ## remove everything that was built
+clean: ## remove all build directories
 	rm -rf build build-*
 
 help: ## list these targets

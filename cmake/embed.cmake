@@ -1,4 +1,4 @@
-# embed(TARGET NAME FILE): the target gets a source that defines const char NAME[], the text of FILE.
+# embed(TARGET NAME FILE): adds a source to TARGET that defines const char NAME[] with the text of FILE.
 function(embed target name file)
     file(READ ${file} hex HEX)
     string(REGEX REPLACE "(..)" "0x\\1," bytes ${hex})

@@ -1,4 +1,4 @@
-# How everything is compiled: the target muster_flags carries warnings, hardening and sanitizers.
+# Compiler flags: the target muster_flags has the warnings, hardening and sanitizers.
 
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
@@ -26,12 +26,12 @@ target_compile_options(
 target_link_options(muster_flags INTERFACE LINKER:-z,relro LINKER:-z,now LINKER:--as-needed)
 
 if(MUSTER_SANITIZE)
-    # Every object is instrumented for the fuzzer; only fuzz targets get its main().
+    # All objects are instrumented for the fuzzer; only fuzz targets link its main().
     string(REPLACE "fuzzer" "fuzzer-no-link" instrument "${MUSTER_SANITIZE}")
     target_compile_options(muster_flags INTERFACE -fsanitize=${instrument} -fno-sanitize-recover=all
                                                   -fno-omit-frame-pointer)
     target_link_options(muster_flags INTERFACE -fsanitize=${instrument})
-    # gcc's guesses about data flow go astray in instrumented code.
+    # gcc's data-flow warnings have false positives in instrumented code.
     target_compile_options(muster_flags INTERFACE $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation
                                                   -Wno-maybe-uninitialized -Wno-stringop-overflow>)
 else()

@@ -1,4 +1,4 @@
-# What make install puts where: headers, libraries, tool, manual, pkg-config file, CMake package.
+# Installed files: headers, libraries, tool, manual pages, pkg-config file, CMake package.
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY include/muster DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
@@ -13,7 +13,7 @@ foreach(page ${manual_pages})
     install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()
 
-# muster.pc finds its prefix from where it lies, so the tree may be moved.
+# muster.pc derives its prefix from its own location, so the tree can be moved.
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}/${pkgconfig_dir}
            OUTPUT_VARIABLE up_to_prefix)

@@ -1,5 +1,5 @@
-# The reduction kernels: one source per instruction set, each compiled for it and optimised in every build type.
-# Products and sums are never contracted, so that all give the same bits.
+# Reduction kernels: one source per instruction set, compiled for it and optimised in every build type.
+# Products and sums are not contracted, so that all variants give the same bits.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     set(kernel_flags_avx2 -mavx2 -mf16c)
     set(kernel_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mf16c)
@@ -11,14 +11,14 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
     set(kernel_flags_bf16 -march=armv8.2-a+fp16+fp16fml+bf16)
 endif()
-# Their loops take minutes to compile with checks for undefined behaviour; the scalar ones, from the same lines, keep them. Checks of
-# addresses are calls here, in code that is optimised less: it takes a third of the time.
-set(kernel_flags -O2 -g1 -ffp-contract=off) # to say where each variable is takes as long again
+# With checks for undefined behaviour the vectorised kernels take minutes to compile; only the scalar kernels, from the same source, have
+# them. Address checks are calls, in code with less optimisation, which takes a third of the time.
+set(kernel_flags -O2 -g1 -ffp-contract=off) # full debug information doubles the compile time
 if(MUSTER_SANITIZE MATCHES address AND CMAKE_C_COMPILER_ID STREQUAL GNU)
     set(kernel_flags -O1 -g1 -ffp-contract=off --param=asan-instrumentation-with-call-threshold=0)
 endif()
 if(MUSTER_SANITIZE MATCHES fuzzer)
-    list(APPEND kernel_flags -fno-sanitize=all) # no bytes of strangers come here
+    list(APPEND kernel_flags -fno-sanitize=all) # the kernels process no untrusted input
 elseif(MUSTER_SANITIZE MATCHES undefined)
     foreach(variant neon bf16 avx2 avx512 avx512fp16)
         list(APPEND kernel_flags_${variant} -fno-sanitize=undefined)
@@ -28,5 +28,5 @@ foreach(variant scalar neon bf16 avx2 avx512 avx512fp16)
     set_source_files_properties(src/reduce/kernels_${variant}.c PROPERTIES
         COMPILE_OPTIONS "${kernel_flags};${kernel_flags_${variant}}")
 endforeach()
-# Its plain loop is what the kernels are compared with.
+# The benchmark compares the kernels with a plain loop in this file.
 set_source_files_properties(tools/muster/bench/kernels.c PROPERTIES COMPILE_OPTIONS -O3)

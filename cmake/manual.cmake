@@ -1,4 +1,4 @@
-# Manual pages: those in man/ as they are, and muster-env.7, whose table the tool writes.
+# Manual pages: those in man/, and muster-env.7, whose table the tool generates.
 file(GLOB manual_pages CONFIGURE_DEPENDS man/*.1 man/*.3 man/*.7)
 
 if(EXISTS ${PROJECT_SOURCE_DIR}/man/muster-env.7.in AND TARGET muster_tool)

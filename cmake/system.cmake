@@ -1,5 +1,5 @@
-# What the system provides. Sets MUSTER_SYSTEM_LIBRARIES (for the library) and MUSTER_PC_LIBS (the same as
-# linker flags, for muster.pc); finds libuv and cJSON for the tool.
+# System libraries. Sets MUSTER_SYSTEM_LIBRARIES (for the library) and MUSTER_PC_LIBS (the same as linker
+# flags, for muster.pc). Finds libuv and cJSON for the tool.
 include(CheckFunctionExists)
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
@@ -7,7 +7,7 @@ find_package(Threads REQUIRED)
 set(MUSTER_SYSTEM_LIBRARIES Threads::Threads)
 set(MUSTER_PC_LIBS -pthread)
 
-# Older C libraries keep these two outside libc.
+# In older C libraries these two are not in libc.
 check_function_exists(shm_open shm_open_in_libc)
 if(NOT shm_open_in_libc)
     list(APPEND MUSTER_SYSTEM_LIBRARIES rt)

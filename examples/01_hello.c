@@ -1,9 +1,9 @@
 /*
- * 01_hello.c - ranks meet, wait for each other, and show who sits where.
+ * 01_hello.c - starts a world, prints where each rank runs, and makes a group.
  *
  *   muster run -n 4 build/bin/examples/01_hello
  *
- * Without a launcher it is a world of one.
+ * Without a launcher it is a world of one rank.
  */
 #include <muster/muster.h>
 #include <stdio.h>
@@ -18,24 +18,25 @@ static void check(mst_status status) {
 static void print_table(void) {
     printf("%4s  %4s  %6s  %7s  %-20s %s\n", "rank", "host", "local", "pid", "name", "address");
     for (int rank = 0; rank < mst_get_world_size(NULL); rank++) {
-        mst_rank_info at;
-        check(mst_get_rank_info(NULL, rank, &at));
-        printf("%4d  %4d  %d of %d  %7d  %-20s %s\n", at.rank, at.host, at.local_rank, at.local_size, at.pid,
-               at.host_name, at.address);
+        mst_rank_info info;
+        check(mst_get_rank_info(NULL, rank, &info));
+        printf("%4d  %4d  %d of %d  %7d  %-20s %s\n", info.rank, info.host, info.local_rank, info.local_size,
+               info.pid, info.host_name, info.address);
     }
     fflush(stdout);
 }
 
 int main(void) {
-    check(mst_init()); /* finds its rank and its fellows */
+    check(mst_init()); /* reads rank and world size from the launcher's environment */
 
     int rank = mst_get_rank(NULL), size = mst_get_world_size(NULL);
     if (rank == 0) print_table();
-    check(mst_barrier()); /* nobody goes on before the table is out */
+    check(mst_barrier()); /* no rank continues before the table is printed */
 
-    /* A group of the even ranks: only its members call. */
+    /* A group of the even ranks. Only its members call mst_new_group. */
     if (rank % 2 == 0) {
         int *evens = malloc((size_t)size * sizeof *evens), n = 0;
+        if (!evens) exit(1);
         for (int r = 0; r < size; r += 2) evens[n++] = r;
         mst_group *even;
         check(mst_new_group(evens, n, &even, .name = "even"));

@@ -1,10 +1,10 @@
 /*
- * 03_async_overlap.c - computing while a result is on its way: with .work a call returns at once, and mst_wait gives the
- * result when it is needed.
+ * 03_async_overlap.c - overlaps computation and communication: with .work a call returns at once, and
+ * mst_wait waits for its result.
  *
  *   muster run -n 4 build/bin/examples/03_async_overlap
  *
- * As in training, the gradients of the last layer are sent off while those of the layer before it are computed.
+ * As in training, the gradients of a layer are summed while those of the layer before it are computed.
  */
 #include <muster/muster.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static void check(mst_status status) {
     exit(1);
 }
 
-/* Stands for the backward pass of one layer. */
+/* Stands for the backward pass of a layer. */
 static void compute(int layer, int rank) {
     for (int i = 0; i < WEIGHTS; i++) gradients[layer][i] = (float)(layer + rank);
 }
@@ -32,16 +32,15 @@ int main(void) {
 
     for (int layer = LAYERS - 1; layer >= 0; layer--) {
         compute(layer, rank);
-        /* Begins the sum over all ranks. The buffer is the library's until the work is done. */
+        /* Starts the sum over all ranks. Do not touch the buffer until the work is done. */
         check(mst_all_reduce(gradients[layer], WEIGHTS, MST_F32, .work = &works[layer]));
         bool done;
-        check(mst_test(works[LAYERS - 1], &done)); /* a look now and then also helps the works along */
-        mst_printf("layer %d is on its way; the last layer %s\n", layer,
-                   done ? "is done" : "is not done yet");
+        check(mst_test(works[LAYERS - 1], &done)); /* does not block; also advances all works */
+        mst_printf("layer %d has started; the last layer %s\n", layer, done ? "is done" : "is not done yet");
     }
 
     for (int layer = 0; layer < LAYERS; layer++) {
-        check(mst_wait(works[layer])); /* in any order; ends the work too */
+        check(mst_wait(works[layer])); /* in any order; also frees the work */
         float expected = (float)(layer * size) + (float)(size * (size - 1)) / 2;
         mst_printf("layer %d: every gradient is %g, expected %g\n", layer,
                    (double)gradients[layer][WEIGHTS - 1], (double)expected);

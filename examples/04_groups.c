@@ -1,9 +1,10 @@
 /*
- * 04_groups.c - ranks as a grid: each belongs to the group of its row and to that of its column, and sums over both.
+ * 04_groups.c - ranks in a grid: each rank sums over the group of its row and over the group of its column.
  *
  *   muster run -n 6 build/bin/examples/04_groups
  *
- * Large models are split this way: over the columns by tensor, over the rows by data.
+ * Training of large models uses such groups: tensor parallelism in the rows, data parallelism in the columns.
+ * 08_mesh.c does the same with a mesh.
  */
 #include <muster/muster.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@ static void check(mst_status status) {
     exit(1);
 }
 
-/* The group of first, first + step, …: n ranks. Only its members call. */
+/* The group of n ranks first, first + step, ... Only its members call this function. */
 static mst_group *make_group(int first, int step, int n, const char *name) {
     int *ranks = malloc((size_t)n * sizeof *ranks);
     if (!ranks) exit(1);
@@ -38,16 +39,16 @@ int main(void) {
     check(mst_all_reduce(&sums[0], 1, MST_I32, .group = in_row));
     check(mst_all_reduce(&sums[1], 1, MST_I32, .group = in_column));
 
-    /* Rank 0 collects what the others found and shows it. */
+    /* Rank 0 gathers the results and prints them. */
     int *all = rank == 0 ? malloc((size_t)size * sizeof sums) : NULL;
+    if (rank == 0 && !all) exit(1);
     check(mst_gather(all, sums, 2, MST_I32, .dst = 0));
+    for (int r = 0; r < size && rank == 0; r++) printf("rank %d%s", r, (r + 1) % columns ? "   " : "\n");
     for (int r = 0; r < size && rank == 0; r++)
-        printf("rank %d%s%s", r, (r + 1) % columns ? "   " : "", (r + 1) % columns ? "" : "\n");
-    for (int r = 0; r < size && rank == 0; r++)
-        printf("rank %d at row %d, column %d: its row adds up to %d, its column to %d\n", r, r / columns,
+        printf("rank %d in row %d, column %d: sum of the row %d, sum of the column %d\n", r, r / columns,
                r % columns, all[2 * r], all[2 * r + 1]);
     fflush(stdout);
     free(all);
-    check(mst_destroy_process_group(NULL)); /* and with the world its groups */
+    check(mst_destroy_process_group(NULL)); /* frees the groups, too */
     return 0;
 }

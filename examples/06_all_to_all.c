@@ -1,6 +1,6 @@
 /*
- * 06_all_to_all.c - sorting numbers that are spread over all ranks: each rank is in charge of a range, and everybody
- * sends every rank what belongs there. How many numbers that is differs from pair to pair.
+ * 06_all_to_all.c - sorts numbers that are distributed over all ranks. Each rank owns a range of values, and
+ * every rank sends each number to the owner of its range. The counts differ for each pair of ranks.
  *
  *   muster run -n 4 build/bin/examples/06_all_to_all
  */
@@ -17,7 +17,7 @@ static void check(mst_status status) {
     exit(1);
 }
 
-static void *need(void *memory) {
+static void *check_memory(void *memory) {
     if (!memory) exit(1);
     return memory;
 }
@@ -30,28 +30,32 @@ static int compare(const void *a, const void *b) {
 int main(void) {
     check(mst_init());
     int rank = mst_get_rank(NULL), size = mst_get_world_size(NULL);
-    size_t *give = need(calloc((size_t)size, sizeof *give)), *take = need(calloc((size_t)size, sizeof *take));
-    int *mine = need(malloc(NUMBERS * sizeof *mine));
+    size_t *to_send = check_memory(calloc((size_t)size, sizeof *to_send));
+    size_t *to_receive = check_memory(calloc((size_t)size, sizeof *to_receive));
+    int *mine = check_memory(malloc(NUMBERS * sizeof *mine));
     size_t total = 0;
 
-    /* Sorted, what goes to rank 0 comes first, then what goes to rank 1, and so on: just as all_to_all wants it. */
+    /* Sorting puts the numbers for rank 0 first, then those for rank 1, and so on, as all_to_all needs. */
     unsigned state = 1u + (unsigned)rank;
     for (int i = 0; i < NUMBERS; i++) mine[i] = (int)((state = state * 1664525u + 1013904223u) >> 8) % LIMIT;
     qsort(mine, NUMBERS, sizeof *mine, compare);
-    for (int i = 0; i < NUMBERS; i++) give[(int64_t)mine[i] * size / LIMIT]++;
+    for (int i = 0; i < NUMBERS; i++) to_send[(int64_t)mine[i] * size / LIMIT]++;
 
-    /* First everybody tells everybody how many will come (one number each), then the numbers themselves. */
-    check(mst_all_to_all_single(take, give, 1, MST_U64));
-    for (int r = 0; r < size; r++) total += take[r];
-    int *sorted = need(malloc((total + 1) * sizeof *sorted));
-    check(mst_all_to_all_single(sorted, mine, 0, MST_I32, .out_splits = take, .in_splits = give));
+    /* First all ranks exchange their counts, one for each pair of ranks, then the numbers. */
+    check(mst_all_to_all_single(to_receive, to_send, 1, MST_U64));
+    for (int r = 0; r < size; r++) total += to_receive[r];
+    int *sorted = check_memory(malloc((total + 1) * sizeof *sorted));
+    check(mst_all_to_all_single(sorted, mine, 0, MST_I32, .out_splits = to_receive, .in_splits = to_send));
     qsort(sorted, total, sizeof *sorted, compare);
 
     if (total) mst_printf_all("%zu numbers, from %d to %d\n", total, sorted[0], sorted[total - 1]);
     uint64_t all = total;
     check(mst_reduce(&all, 1, MST_U64, .dst = 0));
-    mst_printf("%llu numbers in all, sorted over %d ranks\n", (unsigned long long)all, size);
-    free(sorted), free(mine), free(take), free(give);
+    mst_printf("%llu numbers, sorted over %d ranks\n", (unsigned long long)all, size);
+    free(sorted);
+    free(mine);
+    free(to_receive);
+    free(to_send);
     check(mst_destroy_process_group(NULL));
     return 0;
 }

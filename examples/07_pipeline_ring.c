@@ -1,6 +1,9 @@
 /*
- * 07_pipeline_ring.c - a model in stages, one on each rank: here a chain of layers that each turn x into tanh(w·x), learning to give
- * back a tenth of what they get. Stages pass activations on and gradients back; while a micro-batch is computed, others travel.
+ * 07_pipeline_ring.c - pipeline-parallel training: the model is split into stages, one on each rank. Stages
+ * send activations to the next stage and gradients to the previous one; the library overlaps this with
+ * computation.
+ *
+ * The model is a chain of layers tanh(w x) with one weight each. It learns to output a tenth of its input.
  *
  *   muster run -n 4 build/bin/examples/07_pipeline_ring
  */
@@ -12,9 +15,9 @@
 enum { LAYERS = 8, MICROS = 8, COUNT = 64, STEPS = 60 };
 
 struct stage {
-    int first, last;                          /* its layers: from first up to, but without, last */
-    double w[LAYERS], gradient[LAYERS], loss; /* one number is all that a layer learns */
-    float x[MICROS][LAYERS + 1][COUNT];       /* what each layer read, kept for the backward, by turn->keep */
+    int first, last;                          /* layers [first, last) */
+    double w[LAYERS], gradient[LAYERS], loss; /* one weight for each layer */
+    float x[MICROS][LAYERS + 1][COUNT]; /* inputs of layers, kept until the backward pass; by step->keep */
 };
 
 static void check(mst_status status) {
@@ -27,12 +30,12 @@ static float data(int micro, int i) {
     return (float)((micro * COUNT + i) % 17 - 8) / 8;
 }
 
-static mst_status forward(const mst_pipeline_step *turn, void *arg) {
+static mst_status forward(const mst_pipeline_step *step, void *arg) {
     struct stage *s = arg;
-    float(*x)[COUNT] = s->x[turn->keep], *out = turn->out;
-    const float *in = turn->in;
+    float(*x)[COUNT] = s->x[step->keep], *out = step->out;
+    const float *in = step->in;
     for (int i = 0; i < COUNT; i++) {
-        float value = in ? in[i] : data(turn->micro, i);
+        float value = in ? in[i] : data(step->micro, i);
         for (int k = s->first; k < s->last; k++) {
             x[k][i] = value;
             value = tanhf((float)s->w[k] * value);
@@ -43,14 +46,14 @@ static mst_status forward(const mst_pipeline_step *turn, void *arg) {
     return MST_OK;
 }
 
-static mst_status backward(const mst_pipeline_step *turn, void *arg) {
+static mst_status backward(const mst_pipeline_step *step, void *arg) {
     struct stage *s = arg;
-    float(*x)[COUNT] = s->x[turn->keep], *out = turn->out;
-    const float *in = turn->in;
+    float(*x)[COUNT] = s->x[step->keep], *out = step->out;
+    const float *in = step->in;
     for (int i = 0; i < COUNT; i++) {
-        float wrong = x[s->last][i] - data(turn->micro, i) / 10; /* the last stage knows */
-        float g = in ? in[i] : wrong / (MICROS * COUNT);
-        if (!in) s->loss += wrong * wrong / (MICROS * COUNT);
+        float error = x[s->last][i] - data(step->micro, i) / 10; /* of the last stage, where in is NULL */
+        float g = in ? in[i] : error / (MICROS * COUNT);
+        if (!in) s->loss += error * error / (MICROS * COUNT);
         for (int k = s->last - 1; k >= s->first; k--) {
             float inner = g * (1 - x[k + 1][i] * x[k + 1][i]);
             s->gradient[k] += (double)(inner * x[k][i]);
@@ -74,14 +77,15 @@ int main(void) {
     mst_pipeline *pipeline;
     check(mst_pipeline_new(&pipeline, .schedule = "1f1b", .micros = MICROS, .out = {MST_F32, 1, {COUNT}},
                            .forward = forward, .backward = backward, .arg = &s));
-    for (int step = 0; step < STEPS; step++) {
+    for (int iteration = 0; iteration < STEPS; iteration++) {
         s.loss = 0;
         check(mst_pipeline_run(pipeline));
         for (int k = s.first; k < s.last; k++) {
             s.w[k] -= s.gradient[k];
             s.gradient[k] = 0;
         }
-        if (rank == stages - 1 && step % 20 == 19) mst_printf_all("step %d: loss %.6f\n", step + 1, s.loss);
+        if (rank == stages - 1 && iteration % 20 == 19)
+            mst_printf_all("step %d: loss %.6f\n", iteration + 1, s.loss);
     }
     mst_printf_all("stage %d has layers %d to %d\n", rank, s.first, s.last - 1);
     mst_pipeline_free(pipeline);

@@ -1,4 +1,4 @@
-/* analysis.h - tells the static analyzer what it cannot see across files: a failure is never MST_OK. */
+/* analysis.h - tells the static analyzer that these functions never return MST_OK. */
 #include "base/error.h"
 
 #define msi_fail(status, ...)   ((void)msi_fail(status, __VA_ARGS__), (status))

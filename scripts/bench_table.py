@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""bench_table.py DOCUMENT JSON... - puts what `muster bench` measured into a document, between its two marks.
+"""bench_table.py DOCUMENT JSON... - writes the results of `muster bench` into a document, between its two marks.
 
-The files are those of --json, of operations and of limits. The first backend of a file is compared with the others. The same
-figures on the same machine give the same text.
+The files come from the option --json of the operations and of the limits. The first backend of a file is compared with the others. The
+same results on the same machine give the same text.
 """
 
 import json
@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 BEGIN, END = "<!-- make bench: begin -->", "<!-- make bench: end -->"
-VERSIONS = (  # what to run, and the name that people know
+VERSIONS = (  # name for readers, command
     ("muster", (os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "bin", "muster"), "--version")),
     ("Open MPI", ("mpirun.openmpi", "--version")),
     ("MPICH", ("mpirun.mpich", "--version")),
@@ -67,7 +67,7 @@ def machine():
 
 
 def digits(x):
-    """Three digits that count."""
+    """Formats a number with three significant digits."""
     return f"{x:.{2 if x < 10 else 1 if x < 100 else 0}f}"
 
 
@@ -84,7 +84,7 @@ def table(head, rows):
 
 
 def step_of(line):
-    """Blocks make the smallest sizes a little larger: they share a row with what was asked for."""
+    """Returns the row of a size. Blocks make the smallest sizes slightly larger; they share a row with the requested size."""
     return 0 if line["bytes"] == 0 else round(math.log2(line["bytes"] / 4) / 2)
 
 
@@ -115,7 +115,7 @@ def means(lines, ops, others):
 
 
 def case(lines, setting):
-    """The tables of one setting: its first backend, beside the others."""
+    """Returns the tables of one setting: its first backend, compared with the others."""
     dtype, ranks, hosts, buffers = setting
     first = lines[0]["backend"]
     others = list(dict.fromkeys(l["backend"] for l in lines if l["backend"] != first))
@@ -123,8 +123,8 @@ def case(lines, setting):
     barrier = [l for l in mine if l["op"] == "barrier"]
     sized = [l for l in mine if l["op"] != "barrier"]
     ops = list(dict.fromkeys(l["op"] for l in sized))
-    place = f"{hosts} pretended hosts" if hosts > 1 else "one host"
-    against = f", then how many times as long the fastest other one takes ({', '.join(others)})" if others else ""
+    place = f"{hosts} simulated hosts" if hosts > 1 else "one host"
+    against = f", then the time of the fastest other backend relative to it ({', '.join(others)})" if others else ""
     out = [f"**{ranks} ranks, {place}, {dtype}, {buffers} buffers.** {first}, microseconds{against}.", ""]
     out += figures(sized, ops) + [""]
     if barrier:
@@ -151,13 +151,13 @@ def limits(lines):
     for line in lines:
         n = line["processes"]
         size = line["bytes"] if line["limit"].endswith("GBps") else 0
-        name = "past the caches" if size == past[n] and size >= 2**20 else size_name(size) if size else ""
+        name = "larger than the caches" if size == past[n] and size >= 2**20 else size_name(size) if size else ""
         rows.setdefault((line["limit"], name), {})[n] = line["value"]
     order = [key for limit in LIMITS for key in rows if key[0] == limit]
     names = [LIMITS[k[0]] if i == 0 or order[i - 1][0] != k[0] else "" for i, k in enumerate(order)]
     values = [[digits(rows[k][n]) if rows[k].get(n) else "" for n in counts] for k in order]
     body = [[name, k[1]] + some for name, k, some in zip(names, order, values, strict=True)]
-    return ["**What the machine allows** (`muster bench limits`), processes together.", ""] + table(
+    return ["**Limits of the machine** (`muster bench limits`), all processes at once.", ""] + table(
         ["", "bytes each"] + [f"{n} process{'es' if n > 1 else ''}" for n in counts], body
     )
 
@@ -178,7 +178,7 @@ def main(document, *paths):
     with open(document, encoding="utf-8") as file:
         text = file.read()
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        sys.exit(f"bench_table.py: {document} must have one {BEGIN} and one {END} behind it")
+        sys.exit(f"bench_table.py: {document} must have one {BEGIN} and then one {END}")
     head, tail = text[: text.index(BEGIN)], text[text.index(END) :]
     with open(document, "w", encoding="utf-8") as file:
         file.write(head + BEGIN + "\n" + "\n".join(block).rstrip() + "\n" + tail)

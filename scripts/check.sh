@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# check.sh - static checks of the tree and of the library in build/. Runs them all, then fails if one did.
+# check.sh - static checks of the tree and of the library in build/. Runs all of them and fails if one fails.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 scripts/deps.sh check || exit 1
-git rev-parse --git-dir >/dev/null || exit 1 # git tells which files are the project's
+git rev-parse --git-dir >/dev/null || exit 1 # git knows which files belong to the project
 jobs=$(nproc)
 failed=()
 
@@ -21,8 +21,9 @@ step() { # name, command...
 # Files of the project, tracked or new, that match the patterns.
 files() { git ls-files -z --cached --others --exclude-standard -- "$@" | xargs -0 -r ls -d 2>/dev/null; }
 
-# Compiles each header named on standard input alone, included twice.
+# Compiles each header that standard input names: alone, and included twice.
 headers_alone() { # compiler and flags
+    # shellcheck disable=SC2016
     xargs -r -P "$jobs" -I{} sh -c \
         'printf "#include <%s>\n#include <%s>\n" "$0" "$0" | "$@" -fsyntax-only - || { echo "$1: $0" >&2; exit 1; }' {} "$@"
 }
@@ -42,8 +43,8 @@ internal_headers() {
 
 format() { files '*.c' '*.h' '*.cpp' '*.hpp' | xargs -r clang-format --dry-run -Werror; }
 
-# Shows where; clang-tidy -p build FILE shows the path that leads there. The analyzer's time grows with the states that it looks at in
-# a function: ANALYSIS_NODES=225000, clang's own measure, takes four times as long.
+# Prints the place of each finding; clang-tidy -p build FILE prints the path to it as well. The time grows with the number of states
+# that the analyzer visits in a function. ANALYSIS_NODES=225000, the default of clang, takes four times as long.
 tidy() { # clang-tidy options...; files on standard input
     local extra=(-Wno-unknown-warning-option -Wno-ignored-optimization-argument -Xclang -analyzer-config -Xclang
         "max-nodes=${ANALYSIS_NODES:-60000}")
@@ -60,7 +61,7 @@ analysis() {
     return $ok
 }
 
-no_match() { # pattern, files...: prints what matches and fails
+no_match() { # pattern, files...: fails if a line matches, and prints it
     local pattern=$1
     shift
     ! files "$@" | xargs -r grep -nHE "$pattern" -- /dev/null
@@ -71,6 +72,14 @@ manners() {
     no_match '\b(TODO|FIXME|XXX)\b' '*.[ch]' '*.cpp' '*.py' '*.md' 'man/*' 'cmake/*' '*CMakeLists.txt' || ok=1
     no_match '\bvolatile\b' '*.[ch]' '*.cpp' || ok=1
     files 'src/*.[ch]' | xargs -r awk 'FNR == 601 { print FILENAME ": more than 600 lines"; bad = 1 } END { exit bad }' || ok=1
+    python3 -B scripts/check_style.py || ok=1
+    return $ok
+}
+
+documents() {
+    local ok=0
+    python3 -B scripts/check_docs.py || ok=1
+    python3 -B scripts/architecture_svg.py --check || ok=1
     return $ok
 }
 
@@ -89,8 +98,8 @@ for name in sys.argv[1:]: compile(open(name, encoding="utf-8").read(), name, "ex
     return $ok
 }
 
-# What these two tools object to differs between versions: the verdict of 14 counts, that of others is shown.
-judge() { # tool, command...
+# These two tools report different things in different versions. Version 14 decides; the reports of others are only printed.
+version_14() { # tool, command...
     local tool=$1
     shift
     "$@" && return
@@ -99,14 +108,15 @@ judge() { # tool, command...
 }
 
 step layers python3 -B scripts/check_layers.py
+step documents documents
 step "public headers" public_headers
 step "internal headers" internal_headers
 step symbols scripts/check_symbols.sh
-step format judge clang-format format
+step format version_14 clang-format format
 step manners manners
 step manual manual
 step scripts scripts_parse
-step analysis judge clang-tidy analysis
+step analysis version_14 clang-tidy analysis
 
 if ((${#failed[@]})); then
     echo "check: failed: ${failed[*]}" >&2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check_symbols.sh [--update] - the library exports just what scripts/symbols.txt lists, and that is just
-# what the installed headers declare. --update rewrites the list from build/lib/libmuster.so.
+# check_symbols.sh [--update] - compares the exported symbols of the library, the list in scripts/symbols.txt and the
+# declarations of the public headers. --update writes the list from build/lib/libmuster.so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
@@ -10,7 +10,7 @@ exported() { nm -D --defined-only build/lib/libmuster.so | awk '$2 != "A" { prin
 declared() {
     echo '#include <muster/muster.h>' | gcc -x c -std=c11 -Iinclude -fsyntax-only -aux-info /dev/stdout - |
         sed -nE 's,^/\* include/muster/.*[ *](mst_[a-z0-9_]+) \(.*,\1,p' |
-        grep -vx mst_backend_module | sort -u # which modules define, and the library calls
+        grep -vx mst_backend_module | sort -u # modules define it, and the library calls it
 }
 
 if [[ ${1-} == --update ]]; then exported >"$list"; fi

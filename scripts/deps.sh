@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# deps.sh build|check|test - installs the Debian packages that building, static checks or tests need.
-# Does nothing when all are there; without root or sudo it says what to install.
+# deps.sh build|check|test - installs the Debian packages for building, for static checks or for tests.
+# Does nothing if all are installed. Without root or sudo it prints the list of missing packages.
 set -euo pipefail
 
-# package, or package:command where any provider of the command will do
+# package, or package:command if any provider of the command is sufficient
 build=(gcc:gcc make:make cmake:cmake pkg-config:pkg-config libc6-dev libuv1-dev libcjson-dev)
 check=(g++:g++ clang:clang clang-format:clang-format clang-tidy:clang-tidy python3:python3 mandoc:mandoc)
 test=(libcmocka-dev libclang-rt-dev iproute2:ip)
-# The peers that interoperability is tested against, and a browser; tests without theirs are skipped.
+# Other libraries for interoperability tests, and a browser; tests without their package are skipped.
 optional=(python3-torch openmpi-bin libopenmpi-dev mpich libmpich-dev libgloo-dev slurm-wlm munge openssh-client openssh-server
     chromium:chromium)
 
@@ -23,7 +23,7 @@ present() { # package[:command]
     [[ $(dpkg-query -W -f '${db:Status-Status}' "${1%%:*}" 2>/dev/null) == installed* ]]
 }
 
-missing() { # packages: prints those that are not there
+missing() { # packages: prints those that are not installed
     local package
     for package in "$@"; do
         present "$package" || echo "${package%%:*}"

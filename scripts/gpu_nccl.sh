@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# gpu_nccl.sh - the backend nccl on a machine with a GPU, where neither CMake nor the tool's libraries need be: builds with cc into
-# build-gpu/, then runs the module alone, the suite of calls and the benchmark. Several ranks share the GPU.
+# gpu_nccl.sh - tests the backend nccl on a machine with a GPU, without CMake and the libraries of the tool: builds with cc into
+# build-gpu/, then runs the module alone, the conformance suite and the benchmark. Several ranks share the GPU.
 #
 #   scripts/gpu_nccl.sh [build] [engine] [faults] [suite] [bench]      all of them without arguments
 #
-# The libraries are those of Python's torch, of /usr/local/cuda or of the system, unless MUSTER_NCCL_LIBRARY and MUSTER_CUDART_LIBRARY
+# The libraries are those of torch, of /usr/local/cuda or of the system, unless MUSTER_NCCL_LIBRARY and MUSTER_CUDART_LIBRARY
 # name them. Output of each step is in build-gpu/log/.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit

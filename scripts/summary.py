@@ -1,13 +1,13 @@
-"""summary.py RUN=JUNIT... -- BROKEN_STEP... - adds up test runs; the last line is the total.
+"""summary.py RUN=JUNIT... -- BROKEN_STEP... - sums the results of test runs; the last line is the total.
 
-Names what was skipped and why, and what failed. Exits non-zero on any failure.
+Lists skipped tests with their reasons, and failed tests. Exits with 1 after any failure.
 """
 
 import re
 import sys
 import xml.etree.ElementTree as ET
 
-# How a test says why it skipped: unittest (a case, or a whole module), cmocka, or a line of its own.
+# How tests print the reason of a skip: unittest (a case, or a whole module), cmocka, or a separate line.
 REASONS = [
     re.compile(r"^(?:.* \.\.\. )?skipped ['\"](.*)['\"]$", re.M),
     re.compile(r"SkipTest: (.*)"),

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# test.sh - everything: release build and all tests, static checks, the sanitizers, the fuzz targets, which clang builds.
-# Goes on after a failing step. The last line counts the tests of all runs; a failing build or check counts
+# test.sh - runs everything: release build and all tests, static checks, sanitizers, fuzz targets (built with clang).
+# Continues after a failed step. The last line has the number of tests of all runs; a failed build or check counts
 # as one failed test.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 jobs=$(nproc)
 reports=()
 broken=()
@@ -30,8 +30,8 @@ configure_and_build() { # preset, build directory, target, cmake options...
     fi
 }
 
-# Failing tests are counted from the report; a run that left none has failed as a whole. Many tests wait for most of their time, so that
-# one more than there are processors keeps these busy.
+# The report has the failed tests; a run without a report has failed as a whole. Many tests wait most of the time, so one job more than
+# there are processors keeps all of them busy.
 run_tests() { # preset, build directory
     local report=$PWD/$2/report.xml
     rm -f "$report"
@@ -40,7 +40,7 @@ run_tests() { # preset, build directory
     reports+=("$1=$report")
 }
 
-# libFuzzer looks for leaks after each input that may have one; to look once more at the end takes seconds on aarch64.
+# libFuzzer checks for leaks after each suspicious input; another check at the end takes seconds on aarch64.
 fuzz_one() { # target
     local name=${1##*/}
     local corpus=build-fuzz/corpus/$name log=build-fuzz/$name.log

@@ -1,14 +1,16 @@
 /*
- * minimal.c - a backend that lives outside of muster: ranks leave their bytes on slots in the world's store and pick up those of
- * others. Slow, and all there is to writing one: it has all_gather, send and recv, and muster makes everything else of those.
+ * minimal.c - a complete backend outside of muster's tree. Ranks exchange bytes through the world's store,
+ * which is slow. It implements all_gather, send and recv; muster composes all other operations from them.
  *
  *   cc -shared -fPIC -o mst_backend_minimal.so minimal.c $(pkg-config --cflags muster)
  *   MUSTER_BACKEND_PATH=. MUSTER_BACKEND=minimal muster run -n 4 program
  *
- * A slot is a key of the store with one value: a number, and bytes. Collectives have two slots per rank that take turns: who
- * puts up number s + 2 has seen everybody's s + 1, which nobody put up before it had all of s. Messages have a slot per sender,
- * receiver and tag, and one on which the receiver puts the number of the last that it took. What is longer than a value of the
- * store may be (64 MiB, MUSTER_STORE_MAX_VALUE) is refused, with MST_ERR_LIMIT and host->set's words.
+ * A slot is a key of the store; its value is a sequence number and bytes. Collectives alternate between two
+ * slots per rank: a rank that writes number s + 2 has read s + 1 of all ranks, and no rank writes s + 1
+ * before it has read s of all ranks, so no rank needs the overwritten value. Messages have a slot for each
+ * sender, receiver and tag, and another one in which the receiver acknowledges the last number that it has
+ * read. Data longer than a value of the store (64 MiB, MUSTER_STORE_MAX_VALUE) fails with MST_ERR_LIMIT and
+ * the message of host->set.
  */
 #include <muster/backend.h>
 #include <stdio.h>
@@ -19,21 +21,21 @@
 struct mst_backend_engine {
     const mst_backend_host *host;
     uint64_t gathers; /* submitted so far */
-    struct lane {     /* messages with one rank and tag, one way */
-        int peer, tag, out;
-        uint64_t begun, over;
-    } * lanes;
-    int n_lanes;
-    mst_backend_op **receives; /* under way, in the order of submission */
+    struct channel {  /* messages with one peer and tag, in one direction */
+        int peer, tag, outgoing;
+        uint64_t submitted, received;
+    } * channels;
+    int n_channels;
+    mst_backend_op **receives; /* pending, in the order of submission */
     int n_receives;
 };
 
 static bool probe(char *text, size_t size) {
-    snprintf(text, size, "a sample, by way of the store");
+    snprintf(text, size, "an example that uses the store");
     return true;
 }
 
-static const mst_backend_capability *rows(void) {
+static const mst_backend_capability *capabilities(void) {
     static const mst_backend_capability all[] = {
         {.kinds = 1u << MST_KIND_ALL_GATHER},
         {.kinds = 1u << MST_KIND_SEND | 1u << MST_KIND_RECV, .forms = MST_FORM_TAG | MST_FORM_ANY_SOURCE},
@@ -67,14 +69,14 @@ static mst_status put(mst_backend_engine *e, const char *slot, uint64_t number, 
     return st;
 }
 
-/* Looks once. *number is 0 where nothing lies there yet; value->data is to be freed. */
-static mst_status look(mst_backend_engine *e, const char *slot, uint64_t *number, mst_bytes *value) {
+/* Reads a slot, for at most 1 ms. *number is 0 if it is empty; the caller frees value->data. */
+static mst_status peek(mst_backend_engine *e, const char *slot, uint64_t *number, mst_bytes *value) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t soon = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + 1000000;
+    int64_t deadline = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + 1000000;
     *number = 0;
     *value = (mst_bytes){NULL, 0};
-    mst_status st = e->host->get(e->host, slot, soon, value);
+    mst_status st = e->host->get(e->host, slot, deadline, value);
     if (st == MST_ERR_TIMEOUT) return MST_OK;
     if (st == MST_OK && value->len >= sizeof *number) memcpy(number, value->data, sizeof *number);
     return st;
@@ -90,7 +92,7 @@ static const char *message_slot(char out[64], const char *what, int from, int to
     return out;
 }
 
-/* op->word[0]: the number of the operation; word[1]: how many ranks it has seen. */
+/* op->word[0]: sequence number of the operation; word[1]: number of ranks whose data has arrived. */
 static mst_status begin_gather(mst_backend_engine *e, mst_backend_op *op) {
     char slot[64];
     op->word[0] = ++e->gathers;
@@ -106,11 +108,11 @@ static mst_status advance_gather(mst_backend_engine *e, mst_backend_op *op, bool
         uint64_t number;
         mst_bytes value;
         int rank = (int)op->word[1];
-        st = look(e, gather_slot(slot, op->word[0], rank), &number, &value);
+        st = peek(e, gather_slot(slot, op->word[0], rank), &number, &value);
         found = st == MST_OK && number == op->word[0];
         if (found && value.len != sizeof number + bytes)
-            st = e->host->fail(e->host, MST_ERR_MISMATCH, rank, "all ranks must give the same count",
-                               "brought another number of bytes");
+            st = e->host->fail(e->host, MST_ERR_MISMATCH, rank, "all ranks must pass the same count",
+                               "sent another number of bytes");
         else if (found && bytes)
             memcpy((char *)op->out + (size_t)rank * bytes, value.data + sizeof number, bytes);
         if (found) op->word[1]++;
@@ -120,67 +122,68 @@ static mst_status advance_gather(mst_backend_engine *e, mst_backend_op *op, bool
     return st;
 }
 
-static struct lane *find_lane(mst_backend_engine *e, int peer, int tag, int out) {
-    for (int i = 0; i < e->n_lanes; i++)
-        if (e->lanes[i].peer == peer && e->lanes[i].tag == tag && e->lanes[i].out == out) return &e->lanes[i];
-    struct lane *more = realloc(e->lanes, (size_t)(e->n_lanes + 1) * sizeof *more);
+static struct channel *find_channel(mst_backend_engine *e, int peer, int tag, int outgoing) {
+    for (int i = 0; i < e->n_channels; i++)
+        if (e->channels[i].peer == peer && e->channels[i].tag == tag && e->channels[i].outgoing == outgoing)
+            return &e->channels[i];
+    struct channel *more = realloc(e->channels, (size_t)(e->n_channels + 1) * sizeof *more);
     if (!more) return NULL;
-    e->lanes = more;
-    more[e->n_lanes] = (struct lane){.peer = peer, .tag = tag, .out = out};
-    return &more[e->n_lanes++];
+    e->channels = more;
+    more[e->n_channels] = (struct channel){.peer = peer, .tag = tag, .outgoing = outgoing};
+    return &more[e->n_channels++];
 }
 
-/* Number n may be put up once n - 1 was taken. word[0]: its number; word[1]: it is on the slot. */
+/* Writes message n after the receiver has acknowledged n - 1. word[0]: n; word[1]: 1 once it is written. */
 static mst_status advance_send(mst_backend_engine *e, mst_backend_op *op, bool *done) {
     char slot[64];
-    uint64_t taken;
+    uint64_t acked;
     mst_bytes value;
     int me = e->host->rank;
-    mst_status st = look(e, message_slot(slot, "taken", me, op->peer, op->tag), &taken, &value);
+    mst_status st = peek(e, message_slot(slot, "ack", me, op->peer, op->tag), &acked, &value);
     free(value.data);
-    if (st == MST_OK && !op->word[1] && taken + 1 == op->word[0]) {
+    if (st == MST_OK && !op->word[1] && acked + 1 == op->word[0]) {
         st = put(e, message_slot(slot, "message", me, op->peer, op->tag), op->word[0], op->in,
                  op->count * op->element);
         op->word[1] = 1;
     }
-    *done = st == MST_OK && taken >= op->word[0];
+    *done = st == MST_OK && acked >= op->word[0];
     return st;
 }
 
-/* Takes the next message of one sender, if it is this receive's turn. */
+/* Receives the next message of one sender, if it has arrived. */
 static mst_status try_sender(mst_backend_engine *e, mst_backend_op *op, int from, bool *done) {
     char slot[64];
     uint64_t number;
     mst_bytes value;
-    struct lane *lane = find_lane(e, from, op->tag, 0);
-    if (!lane) return out_of_memory(e);
-    mst_status st = look(e, message_slot(slot, "message", from, e->host->rank, op->tag), &number, &value);
+    struct channel *channel = find_channel(e, from, op->tag, 0);
+    if (!channel) return out_of_memory(e);
+    mst_status st = peek(e, message_slot(slot, "message", from, e->host->rank, op->tag), &number, &value);
     size_t bytes = op->count * op->element;
-    if (st == MST_OK && number == lane->over + 1) {
+    if (st == MST_OK && number == channel->received + 1) {
         if (value.len != sizeof number + bytes)
             st = e->host->fail(e->host, MST_ERR_MISMATCH, from, "send and receive the same count",
                                "sent a message of another length");
         else if (bytes)
             memcpy(op->out, value.data + sizeof number, bytes);
-        lane->over++;
+        channel->received++;
         op->sender = from;
         *done = st == MST_OK;
         if (st == MST_OK)
-            st = put(e, message_slot(slot, "taken", from, e->host->rank, op->tag), number, NULL, 0);
+            st = put(e, message_slot(slot, "ack", from, e->host->rank, op->tag), number, NULL, 0);
     }
     free(value.data);
     return st;
 }
 
-/* Did no receive that would take this sender's message come before? */
-static bool has_turn(const mst_backend_engine *e, const mst_backend_op *op, int from) {
+/* Whether no earlier receive matches a message of this sender. */
+static bool is_next(const mst_backend_engine *e, const mst_backend_op *op, int from) {
     for (int i = 0; i < e->n_receives && e->receives[i] != op; i++)
         if (e->receives[i]->tag == op->tag && (e->receives[i]->peer == from || e->receives[i]->peer < 0))
             return false;
     return true;
 }
 
-static void forget_receive(mst_backend_engine *e, const mst_backend_op *op) {
+static void remove_receive(mst_backend_engine *e, const mst_backend_op *op) {
     int kept = 0;
     for (int i = 0; i < e->n_receives; i++)
         if (e->receives[i] != op) e->receives[kept++] = e->receives[i];
@@ -190,8 +193,8 @@ static void forget_receive(mst_backend_engine *e, const mst_backend_op *op) {
 static mst_status advance_recv(mst_backend_engine *e, mst_backend_op *op, bool *done) {
     mst_status st = MST_OK;
     for (int r = 0; r < e->host->ranks && st == MST_OK && !*done; r++)
-        if ((op->peer < 0 || op->peer == r) && has_turn(e, op, r)) st = try_sender(e, op, r, done);
-    if (*done || st != MST_OK) forget_receive(e, op);
+        if ((op->peer < 0 || op->peer == r) && is_next(e, op, r)) st = try_sender(e, op, r, done);
+    if (*done || st != MST_OK) remove_receive(e, op);
     return st;
 }
 
@@ -206,9 +209,9 @@ static mst_status begin_recv(mst_backend_engine *e, mst_backend_op *op) {
 static mst_status submit(mst_backend_engine *e, mst_backend_op *op) {
     if (op->kind == MST_KIND_ALL_GATHER) return begin_gather(e, op);
     if (op->kind == MST_KIND_RECV) return begin_recv(e, op);
-    struct lane *lane = find_lane(e, op->peer, op->tag, 1);
-    if (!lane) return out_of_memory(e);
-    op->word[0] = ++lane->begun;
+    struct channel *channel = find_channel(e, op->peer, op->tag, 1);
+    if (!channel) return out_of_memory(e);
+    op->word[0] = ++channel->submitted;
     return MST_OK;
 }
 
@@ -218,20 +221,22 @@ static mst_status progress(mst_backend_engine *e, mst_backend_op *op, bool *done
     return op->kind == MST_KIND_SEND ? advance_send(e, op, done) : advance_recv(e, op, done);
 }
 
-/* A send that was put up may be taken at any time; a receive has taken nothing before it is done. */
+/*
+ * A receive has no effect before it is done. A send may be received at any time, so it cannot be cancelled.
+ */
 static bool cancel(mst_backend_engine *e, mst_backend_op *op) {
-    if (op->kind == MST_KIND_RECV) forget_receive(e, op);
+    if (op->kind == MST_KIND_RECV) remove_receive(e, op);
     return op->kind == MST_KIND_RECV;
 }
 
-/* Nothing of an operation goes on by itself, so there is nothing to end. */
+/* Operations make progress only in calls of progress(), so there is nothing to stop. */
 static void abort_engine(mst_backend_engine *e) {
     (void)e;
 }
 
 static void close_engine(mst_backend_engine *e) {
     free(e->receives);
-    free(e->lanes);
+    free(e->channels);
     free(e);
 }
 
@@ -240,9 +245,9 @@ __attribute__((visibility("default"))) const mst_backend *mst_backend_module(uns
         .version = MST_BACKEND_VERSION,
         .size = sizeof table,
         .name = "minimal",
-        .title = "a sample: ranks exchange bytes through the store",
+        .title = "an example: ranks exchange bytes through the store",
         .probe = probe,
-        .rows = rows,
+        .rows = capabilities,
         .open = open_engine,
         .submit = submit,
         .progress = progress,

@@ -1,4 +1,4 @@
-/* backend.c - the public calls on which backend a group uses. */
+/* backend.c - the public calls that get and set the backend of a group. */
 #include "api/api.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -8,12 +8,12 @@ const char *mst_get_backend(const mst_group *group) {
     return found ? found->backends.text : NULL;
 }
 
-/* Does the default world's backend have the kind itself? Where there is no world, native would be it. */
+/* Does the default world's backend have the kind itself? Without a world: native. */
 static bool has(mst_kind kind) {
     const mst_group *world = mst_is_initialized() ? msi_call_group("mst_has", NULL, NULL) : NULL;
     const mst_backend *table = NULL;
     for (int m = 0; world && m < MST_MEMORY_COUNT && !table; m++) table = world->backends.of[m];
-    if (!table) table = &msi_native;
+    if (!table) table = &msi_native_backend;
     for (int m = 0; m < MST_MEMORY_COUNT; m++)
         if (msi_rows_have(table->rows(), kind, MST_F32, MST_SUM, (mst_memory)m, 0)) return true;
     return false;
@@ -37,7 +37,7 @@ static mst_status say_not_member(const mst_group *group) {
                     msi_group_show(group, show, sizeof show));
 }
 
-/* A world takes its groups along, and opens an engine that must be the first. */
+/* For a world: its groups follow, and a backend that must be opened by the world first is opened. */
 static mst_status exchange(mst_group *group, const struct msi_backends *backends, int timeout_ms,
                            mst_cancel *cancel) {
     struct msi_wait wait = {msi_deadline(timeout_ms), cancel};
@@ -58,8 +58,8 @@ mst_status mst_set_backend_with(mst_group *group, const char *backend, const mst
     mst_group *found = msi_call_group("mst_set_backend", &options.site, group);
     if (!found) return MST_ERR_STATE;
     if (msi_comm_in_callback())
-        return msi_fail(MST_ERR_STATE, "exchange it after the callback has returned",
-                        "a callback of a work cannot exchange a backend");
+        return msi_fail(MST_ERR_STATE, "set it after the callback has returned",
+                        "a callback of a work cannot set a backend");
     if (found->rank < 0) return say_not_member(found);
     st = backend ? msi_backends_parse(backend, found->world->backend_path, &backends)
                  : msi_fail(MST_ERR_INVALID, "give a name such as \"native\"", "backend is NULL");

@@ -1,16 +1,16 @@
-/* bytes.c - collectives on byte strings: first the lengths go round, then the bytes. */
+/* bytes.c - collectives on byte strings: one operation for the lengths, one for the bytes. */
 #include "base/error.h"
 #include "group/call.h"
 
 #include <stdlib.h>
 
-/* The caller's options as far as they concern these calls, which never give back a work. */
+/* Opens a call. These calls block always, and ignore .in and .op. */
 static mst_status open_bytes(const char *name, enum msi_kind kind, const mst_call *given, bool rooted,
                              bool source, struct msi_call *call) {
     mst_status st = msi_call_open_as(name, kind, given, call);
     if (st == MST_OK && call->options.work)
         st = msi_fail(MST_ERR_UNSUPPORTED, "leave .work out",
-                      "calls on byte strings do not run by themselves");
+                      "calls on byte strings have no non-blocking form");
     if (st == MST_OK && rooted) st = msi_call_root(call, source);
     call->options.size = sizeof call->options;
     call->options.in = NULL;
@@ -18,7 +18,7 @@ static mst_status open_bytes(const char *name, enum msi_kind kind, const mst_cal
     return st;
 }
 
-/* Lengths and bytes are one record. */
+/* Both operations have one profiler record. */
 static struct msi_whole begin_bytes(struct msi_call *call) {
     return (struct msi_whole){.name = call->name,
                               .kind = call->kind,
@@ -57,7 +57,7 @@ mst_status mst_broadcast_bytes_with(mst_bytes *bytes, const mst_call *given) {
     return msi_whole_end(&whole, st);
 }
 
-/* An array that a call needs for each rank. */
+/* An array with an entry per rank. */
 static mst_status each_rank(const struct msi_call *call, size_t element, void **array) {
     *array = calloc((size_t)call->group->size, element);
     return *array ? MST_OK : msi_fail_memory();
@@ -67,7 +67,7 @@ static void free_all(mst_bytes *outs, int n) {
     for (int i = 0; i < n; i++) mst_bytes_free(&outs[i]);
 }
 
-/* Bytes for each rank, of the lengths that were told. */
+/* Allocates bytes for each rank, of these lengths. */
 static mst_status make_all(mst_bytes *outs, const uint64_t *lens, int n) {
     for (int i = 0; i < n; i++) outs[i] = (mst_bytes){NULL, 0};
     for (int i = 0; i < n; i++) {
@@ -86,7 +86,7 @@ static uint64_t sum(const uint64_t *lens, int n) {
     return bytes;
 }
 
-/* What is behind both gathers: an all_to_all in which each rank sends the same to all, or only to the root. */
+/* Both gathers: an all_to_all in which each rank sends the same to all ranks, or only to the root. */
 static mst_status gather_parts(struct msi_call *call, mst_bytes *outs, const void *data, size_t len) {
     int n = call->group->size;
     size_t *splits = NULL, *to, *from;
@@ -137,7 +137,7 @@ mst_status mst_gather_bytes_with(mst_bytes *outs, const void *data, size_t len, 
     return st == MST_OK ? gather_parts(&call, outs, data, len) : st;
 }
 
-/* What a rank gets, and what all get together. */
+/* Bytes for one rank, and for all ranks together. */
 struct length {
     uint64_t own, all;
 };

@@ -1,17 +1,11 @@
-/* lists.c - the public collectives on lists of buffers, on blocks of different sizes, and on several tensors. */
+/* lists.c - the public collectives on lists of buffers, on blocks of different lengths, and on several
+ * tensors. */
 #include "base/error.h"
-#include "base/hash.h"
 #include "group/call.h"
 
 /* Elements of a rank's block in all_gather and reduce_scatter. */
 static size_t count_of(const struct msi_call *call, int rank, size_t count) {
     return call->options.counts ? call->options.counts[rank] : count;
-}
-
-/* Counts that all ranks must have given alike, as one number. */
-static uint64_t hash_counts(const size_t *counts, int n) {
-    static const uint64_t key[2] = {1, 2};
-    return counts ? msi_hash(counts, (size_t)n * sizeof *counts, key) : 0;
 }
 
 static mst_status check_list(const char *name, const void *const *list, const struct msi_call *call,
@@ -23,7 +17,7 @@ static mst_status check_list(const char *name, const void *const *list, const st
     return MST_OK;
 }
 
-/* Checks that all counts together make sense. */
+/* Checks that the sum of all counts fits into memory. */
 static mst_status check_counts(struct msi_call *call, const size_t *counts, size_t count, mst_dtype dtype) {
     size_t sum = 0;
     for (int r = 0; r < call->group->size; r++)
@@ -31,24 +25,10 @@ static mst_status check_counts(struct msi_call *call, const size_t *counts, size
     return msi_call_tensor(call, 1, sum, dtype);
 }
 
-/* Fills in blocks of a rank each: from a list, or one behind the other from base. */
-static void set_blocks(struct msi_blocks *blocks, const void *base, const void *const *list,
-                       const size_t *counts, size_t count, const struct msi_call *call, char **list_room,
-                       size_t *lens, size_t *starts) {
-    size_t at = 0;
-    int n = call->group->size;
-    *blocks = (struct msi_blocks){.base = (char *)(uintptr_t)base, .each = count * call->element};
-    for (int r = 0; r < n && list; r++) list_room[r] = (char *)(uintptr_t)list[r];
-    if (list) blocks->list = list_room;
-    for (int r = 0; r < n && counts; r++) {
-        lens[r] = counts[r] * call->element;
-        starts[r] = at;
-        at += lens[r];
-    }
-    if (counts) {
-        blocks->lens = lens;
-        blocks->starts = starts;
-    }
+/* Runs it with copies of the lists and counts, which the program need not keep. */
+static mst_status submit(struct msi_call *call) {
+    msi_comm_copy_arrays(call->work);
+    return msi_call_submit(call);
 }
 
 mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, mst_dtype dtype,
@@ -59,17 +39,14 @@ mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, 
     if (st == MST_OK) st = check_counts(&call, counts, count, dtype);
     if (st == MST_OK) st = check_list("outs", (const void *const *)outs, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("in", in, count_of(&call, call.group->rank, count));
-    if (st == MST_OK)
-        st =
-            msi_call_alloc(&call, in, counts ? 0 : count, counts ? hash_counts(counts, call.group->size) : 0);
+    if (st == MST_OK) st = msi_call_alloc(&call, in);
     if (st != MST_OK) return st;
-    mst_work *w = call.work;
-    w->host.uneven = counts != NULL;
-    w->host.in = (struct msi_blocks){.base = (char *)(uintptr_t)in,
-                                     .each = count_of(&call, call.group->rank, count) * call.element};
-    set_blocks(&w->host.out, NULL, (const void *const *)outs, counts, count, &call, w->out_list, w->out_lens,
-               w->out_starts);
-    return msi_call_submit(&call);
+    mst_backend_op *desc = &call.work->op.desc;
+    desc->in = in;
+    desc->out_list = outs;
+    desc->out_counts = counts;
+    desc->count = count_of(&call, call.group->rank, count);
+    return submit(&call);
 }
 
 mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t count, mst_dtype dtype,
@@ -81,17 +58,14 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
     if (st == MST_OK) st = check_list("ins", ins, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("out", out, count_of(&call, call.group->rank, count));
     if (st == MST_OK) st = msi_call_reducer(&call);
-    if (st == MST_OK)
-        st = msi_call_alloc(&call, out, counts ? 0 : count,
-                            counts ? hash_counts(counts, call.group->size) : 0);
+    if (st == MST_OK) st = msi_call_alloc(&call, out);
     if (st != MST_OK) return st;
-    mst_work *w = call.work;
-    w->host.uneven = counts != NULL;
-    w->host.parts = true;
-    w->host.out =
-        (struct msi_blocks){.base = out, .each = count_of(&call, call.group->rank, count) * call.element};
-    set_blocks(&w->host.in, NULL, ins, counts, count, &call, w->in_list, w->in_lens, w->in_starts);
-    return msi_call_submit(&call);
+    mst_backend_op *desc = &call.work->op.desc;
+    desc->in_list = ins;
+    desc->in_counts = counts;
+    desc->out = out;
+    desc->count = count_of(&call, call.group->rank, count);
+    return submit(&call);
 }
 
 static size_t total(const struct msi_call *call, const size_t *counts, size_t count) {
@@ -100,18 +74,26 @@ static size_t total(const struct msi_call *call, const size_t *counts, size_t co
     return sum * call->element;
 }
 
-/* One tensor, or two that lie apart. Lists, which have no base, are the caller's business. */
+/* in and out must be the same tensor or must not overlap. Lists are not checked. */
 static mst_status check_apart(const struct msi_call *call, const void *out, const void *in, size_t count) {
     uintptr_t to = (uintptr_t)out, from = (uintptr_t)in;
     if (to == 0 || from == 0 || to == from) return MST_OK;
     if (to + total(call, call->options.out_splits, count) <= from) return MST_OK;
     if (from + total(call, call->options.in_splits, count) <= to) return MST_OK;
-    return msi_fail(MST_ERR_INVALID, "give tensors that lie apart", "in and out overlap in part");
+    return msi_fail(MST_ERR_INVALID, "give tensors that do not overlap", "in and out overlap in part");
 }
 
-/* Both forms of all_to_all: bases or lists. */
-static mst_status all_to_all(struct msi_call *call, void *out, void *const *outs, const void *in,
-                             const void *const *ins, size_t count, mst_dtype dtype) {
+/* The buffers of an all_to_all: a tensor and a tensor, or a list and a list. */
+struct exchange {
+    void *out;
+    void *const *outs;
+    const void *in;
+    const void *const *ins;
+    size_t count;
+    mst_dtype dtype;
+};
+
+static mst_status all_to_all(struct msi_call *call, const struct exchange *x) {
     const size_t *to = call->options.in_splits, *from = call->options.out_splits;
     bool uneven = to || from;
     if (uneven && !(to && from))
@@ -122,20 +104,20 @@ static mst_status all_to_all(struct msi_call *call, void *out, void *const *outs
         return msi_fail(MST_ERR_INVALID, NULL,
                         "rank %d sends itself .in_splits %zu and takes .out_splits %zu from itself",
                         msi_group_global_rank(call->group, me), to[me], from[me]);
-    mst_status st = check_counts(call, to, count, dtype);
-    if (st == MST_OK) st = check_counts(call, from, count, dtype);
-    if (st == MST_OK) st = check_apart(call, out, in, count);
-    if (st == MST_OK)
-        st = msi_call_alloc(call, out ? out : outs ? outs[me] : NULL, uneven ? 0 : count, uneven);
+    mst_status st = check_counts(call, to, x->count, x->dtype);
+    if (st == MST_OK) st = check_counts(call, from, x->count, x->dtype);
+    if (st == MST_OK) st = check_apart(call, x->out, x->in, x->count);
+    if (st == MST_OK) st = msi_call_alloc(call, x->out ? x->out : x->outs ? x->outs[me] : NULL);
     if (st != MST_OK) return st;
-    mst_work *w = call->work;
-    w->host.uneven = uneven;
-    w->host.told.flags = uneven;
-    w->host.parts = true;
-    set_blocks(&w->host.in, in, ins, to, count, call, w->in_list, w->in_lens, w->in_starts);
-    set_blocks(&w->host.out, out, (const void *const *)outs, from, count, call, w->out_list, w->out_lens,
-               w->out_starts);
-    return msi_call_submit(call);
+    mst_backend_op *desc = &call->work->op.desc;
+    desc->in = x->in;
+    desc->in_list = x->ins;
+    desc->in_counts = to;
+    desc->out = x->out;
+    desc->out_list = x->outs;
+    desc->out_counts = from;
+    desc->count = x->count;
+    return submit(call);
 }
 
 static bool any(const size_t *counts, int n) {
@@ -153,7 +135,9 @@ mst_status mst_all_to_all_single_with(void *out, const void *in, size_t count, m
     int n = call.group->size;
     st = msi_call_buffer("out", out, from ? any(from, n) : count);
     if (st == MST_OK) st = msi_call_buffer("in", in, to ? any(to, n) : count);
-    return st == MST_OK ? all_to_all(&call, out, NULL, in, NULL, count, dtype) : st;
+    return st == MST_OK
+               ? all_to_all(&call, &(struct exchange){.out = out, .in = in, .count = count, .dtype = dtype})
+               : st;
 }
 
 mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t count, mst_dtype dtype,
@@ -163,12 +147,15 @@ mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t
     if (st == MST_OK)
         st = check_list("outs", (const void *const *)outs, &call, count, call.options.out_splits);
     if (st == MST_OK) st = check_list("ins", ins, &call, count, call.options.in_splits);
-    return st == MST_OK ? all_to_all(&call, NULL, outs, NULL, ins, count, dtype) : st;
+    return st == MST_OK
+               ? all_to_all(&call,
+                            &(struct exchange){.outs = outs, .ins = ins, .count = count, .dtype = dtype})
+               : st;
 }
 
 /*
- * Several tensors are several operations of which only the last is waited for: a group's operations run in order, and when
- * one fails so do those behind it.
+ * Several tensors are several operations, of which the program waits for the last one only: a group's
+ * operations run in order, and when one fails so do those after it.
  */
 typedef mst_status (*one_tensor)(void *out, const void *in, size_t count, mst_dtype dtype,
                                  const mst_call *call);
@@ -179,7 +166,16 @@ static mst_status one_all_reduce(void *out, const void *in, size_t count, mst_dt
     return mst_all_reduce_with(out, count, dtype, call);
 }
 
-/* The comm for a buffer, where what is submitted from now on begins together; NULL: it cannot. */
+/* The tensors of a coalesced call. ins is NULL for all_reduce. */
+struct tensors {
+    one_tensor run;
+    void *const *outs;
+    const void *const *ins;
+    const size_t *counts;
+    size_t n;
+};
+
+/* Begins a batch in the communicator of a buffer; NULL: its operations cannot begin together. */
 static struct msi_comm *begin_batch(mst_group *group, const void *buffer) {
     struct msi_comm *comm;
     mst_memory memory;
@@ -187,17 +183,17 @@ static struct msi_comm *begin_batch(mst_group *group, const void *buffer) {
     return msi_comm_batch_begin(comm) ? comm : NULL;
 }
 
-static mst_status check_coalesced(one_tensor one, void *const *outs, const void *const *ins,
-                                  const size_t *counts) {
-    const char *of_outs = one == one_all_reduce ? "bufs" : "outs";
-    if (!outs || !counts) return msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", outs ? "counts" : of_outs);
-    if (one != one_all_reduce && !ins) return msi_fail(MST_ERR_INVALID, NULL, "ins is NULL");
+static mst_status check_coalesced(const struct tensors *t) {
+    bool all_reduce = t->run == one_all_reduce;
+    if (!t->outs) return msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", all_reduce ? "bufs" : "outs");
+    if (!t->counts) return msi_fail(MST_ERR_INVALID, NULL, "counts is NULL");
+    if (!all_reduce && !t->ins) return msi_fail(MST_ERR_INVALID, NULL, "ins is NULL");
     return MST_OK;
 }
 
 /*
- * Ends a call that began some, of which last is the last. Where the next one was refused they go on with the program's buffers, so a
- * call that blocks waits for them all the same.
+ * Ends a call that has begun some operations, the last of which is last. If the next one was refused, these
+ * still use the program's buffers, so that a blocking call waits for them.
  */
 static mst_status conclude(mst_status st, mst_work *last, mst_work **work, bool on_stream) {
     if (work && st == MST_OK) {
@@ -205,7 +201,7 @@ static mst_status conclude(mst_status st, mst_work *last, mst_work **work, bool 
         return st;
     }
     if (!last) return st;
-    if (work || (on_stream && st == MST_OK)) { /* on a stream it is ordered, and that will do */
+    if (work || (on_stream && st == MST_OK)) { /* on a stream it is ordered, which is enough */
         mst_work_free(last);
         return st;
     }
@@ -213,25 +209,24 @@ static mst_status conclude(mst_status st, mst_work *last, mst_work **work, bool 
     return st == MST_OK ? waited : st;
 }
 
-/* Each one's bytes as they are counted: what all ranks have of it, where that is a share each. */
-static uint64_t all_bytes(const struct msi_whole *whole, const size_t *counts, size_t n) {
+/* The bytes of all tensors, as they are counted for bandwidths. */
+static uint64_t all_bytes(const struct msi_whole *whole, const struct tensors *t) {
     uint64_t count = 0, ranks = whole->kind == MSI_KIND_ALL_REDUCE ? 1 : (uint64_t)whole->group->size;
-    for (size_t i = 0; i < n; i++) count += counts[i];
+    for (size_t i = 0; i < t->n; i++) count += t->counts[i];
     return count * ranks * mst_dtype_size(whole->dtype);
 }
 
-/* Runs n of them, of which the last has the record. */
-static mst_status run_coalesced(struct msi_whole *whole, one_tensor one, void *const *outs,
-                                const void *const *ins, const size_t *counts, size_t n, mst_call *call) {
+/* Runs all of them; the last one has the profiler's record. */
+static mst_status run_coalesced(struct msi_whole *whole, const struct tensors *t, mst_call *call) {
     mst_status st = MST_OK;
-    whole->last = n == 0;
-    if (n == 0) return mst_barrier_with(call); /* something must be given back to wait for */
+    whole->last = t->n == 0;
+    if (t->n == 0) return mst_barrier_with(call); /* so that there is a work to wait for */
     mst_work **work = call->work, *begun = NULL, *last = NULL;
-    struct msi_comm *comm = n > 1 ? begin_batch(whole->group, outs[0]) : NULL;
+    struct msi_comm *comm = t->n > 1 ? begin_batch(whole->group, t->outs[0]) : NULL;
     call->work = work || comm ? &begun : NULL;
-    for (size_t i = 0; i < n && st == MST_OK; i++) {
-        whole->last = i + 1 == n;
-        st = one(outs[i], ins ? ins[i] : NULL, counts[i], whole->dtype, call);
+    for (size_t i = 0; i < t->n && st == MST_OK; i++) {
+        whole->last = i + 1 == t->n;
+        st = t->run(t->outs[i], t->ins ? t->ins[i] : NULL, t->counts[i], whole->dtype, call);
         if (st != MST_OK) break;
         if (last) st = msi_comm_leave(last);
         last = begun;
@@ -240,8 +235,7 @@ static mst_status run_coalesced(struct msi_whole *whole, one_tensor one, void *c
     return conclude(st, last, work, call->stream != NULL);
 }
 
-static mst_status coalesced(const char *name, enum msi_kind kind, one_tensor one, void *const *outs,
-                            const void *const *ins, const size_t *counts, size_t n, mst_dtype dtype,
+static mst_status coalesced(const char *name, enum msi_kind kind, const struct tensors *t, mst_dtype dtype,
                             const mst_call *given) {
     mst_call call = {0}, options;
     if (given) memcpy(&call, given, given->size < sizeof call ? given->size : sizeof call);
@@ -253,27 +247,27 @@ static mst_status coalesced(const char *name, enum msi_kind kind, one_tensor one
                               .options = &options,
                               .group = msi_call_group(name, &call.site, call.group)};
     if (!whole.group) return MST_ERR_STATE;
-    mst_status st = n ? check_coalesced(one, outs, ins, counts) : MST_OK;
+    mst_status st = t->n ? check_coalesced(t) : MST_OK;
     if (st != MST_OK) return st;
-    whole.bytes = all_bytes(&whole, counts, n);
+    whole.bytes = all_bytes(&whole, t);
     msi_whole_begin(&whole);
-    return msi_whole_end(&whole, run_coalesced(&whole, one, outs, ins, counts, n, &call));
+    return msi_whole_end(&whole, run_coalesced(&whole, t, &call));
 }
 
 mst_status mst_all_reduce_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
                                          const mst_call *call) {
-    return coalesced("mst_all_reduce_coalesced", MSI_KIND_ALL_REDUCE, one_all_reduce, bufs, NULL, counts, n,
-                     dtype, call);
+    struct tensors t = {one_all_reduce, bufs, NULL, counts, n};
+    return coalesced("mst_all_reduce_coalesced", MSI_KIND_ALL_REDUCE, &t, dtype, call);
 }
 
 mst_status mst_all_gather_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
                                          size_t n, mst_dtype dtype, const mst_call *call) {
-    return coalesced("mst_all_gather_coalesced", MSI_KIND_ALL_GATHER, mst_all_gather_into_tensor_with, outs,
-                     ins, counts, n, dtype, call);
+    struct tensors t = {mst_all_gather_into_tensor_with, outs, ins, counts, n};
+    return coalesced("mst_all_gather_coalesced", MSI_KIND_ALL_GATHER, &t, dtype, call);
 }
 
 mst_status mst_reduce_scatter_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
                                              size_t n, mst_dtype dtype, const mst_call *call) {
-    return coalesced("mst_reduce_scatter_coalesced", MSI_KIND_REDUCE_SCATTER, mst_reduce_scatter_tensor_with,
-                     outs, ins, counts, n, dtype, call);
+    struct tensors t = {mst_reduce_scatter_tensor_with, outs, ins, counts, n};
+    return coalesced("mst_reduce_scatter_coalesced", MSI_KIND_REDUCE_SCATTER, &t, dtype, call);
 }

@@ -19,7 +19,7 @@ static mst_status check_tag(int tag) {
     return tag >= 0 ? MST_OK : msi_fail(MST_ERR_INVALID, "use tags from 0 up", ".tag is %d", tag);
 }
 
-/* A message that is described but for its buffer. */
+/* Opens a call and finds its peer. */
 static mst_status open_message(const char *name, bool send, const mst_call *given, struct msi_call *call,
                                int *peer) {
     mst_status st = msi_call_open_as(name, send ? MSI_KIND_SEND : MSI_KIND_RECV, given, call);
@@ -28,43 +28,52 @@ static mst_status open_message(const char *name, bool send, const mst_call *give
     return st;
 }
 
-/* The same for those who want to know of it. */
-__attribute__((noinline)) static bool message_now_watched(struct msi_call *call,
-                                                          const struct msi_message *message, unsigned watch) {
-    struct msi_op_trace mark;
+/* The same with profiling on. */
+__attribute__((noinline)) static bool message_now_watched(struct msi_call *call, const struct msi_op *op,
+                                                          unsigned watch) {
+    struct msi_op_trace trace;
     call->entered = msi_tick();
     call->group->messages++;
     uint64_t noted = msi_call_note(call);
-    bool through = msi_comm_message_now(call->group->comm, message);
+    bool through = msi_comm_message_now(call->group->comm, op);
     msi_call_leave(noted, MST_OK);
     if (!through) {
         call->group->messages--;
         return false;
     }
-    call->number = msi_comm_message_number(call->group->comm, message);
-    msi_call_trace(call, watch, &mark);
-    msi_op_trace_end(&mark, MST_OK);
+    call->number = msi_comm_message_number(call->group->comm, op);
+    msi_call_trace(call, watch, &trace);
+    msi_op_trace_end(&trace, MST_OK);
     return true;
 }
 
 /* False: nothing has happened. */
-static bool message_now(struct msi_call *call, const struct msi_message *message) {
+static bool message_now(struct msi_call *call, const struct msi_op *op) {
     unsigned watch = msi_watch_on();
     if (call->group->backends.of[MST_MEMORY_CUDA]) return false; /* the buffer may be the device's */
-    if (watch) return message_now_watched(call, message, watch);
-    if (!msi_comm_message_now(call->group->comm, message)) return false;
+    if (watch) return message_now_watched(call, op, watch);
+    if (!msi_comm_message_now(call->group->comm, op)) return false;
     call->group->messages++;
     return true;
 }
 
-static mst_status begin_message(struct msi_call *call, bool send, int peer, struct msi_message *message) {
-    message->send = send;
-    message->peer = peer;
-    message->tag = call->options.tag;
-    message->sender = send ? NULL : call->options.sender;
-    call->message = message;
-    if (!call->options.work && !call->options.stream && message_now(call, message)) return MST_OK;
-    return msi_call_submit_message(call, message);
+/* Runs a message of call->count elements. bytes: where a receive of variable length puts them. */
+static mst_status run_message(struct msi_call *call, int peer, const void *buf, mst_bytes *bytes) {
+    bool send = call->kind == MSI_KIND_SEND;
+    struct msi_op op; /* as much of it as a message that is done at once needs */
+    op.desc = (mst_backend_op){.kind = send ? MST_KIND_SEND : MST_KIND_RECV,
+                               .dtype = call->dtype,
+                               .element = call->element,
+                               .count = call->count,
+                               .peer = peer,
+                               .tag = call->options.tag,
+                               .in = send ? buf : NULL,
+                               .out = send ? NULL : (void *)(uintptr_t)buf};
+    op.bytes = bytes;
+    op.sender = send ? NULL : call->options.sender;
+    call->op = &op;
+    if (!call->options.work && !call->options.stream && message_now(call, &op)) return MST_OK;
+    return msi_call_submit_message(call, &op);
 }
 
 static mst_status tensor_message(const char *name, bool send, const void *buf, size_t count, mst_dtype dtype,
@@ -74,10 +83,7 @@ static mst_status tensor_message(const char *name, bool send, const void *buf, s
     mst_status st = open_message(name, send, given, &call, &peer);
     if (st == MST_OK) st = msi_call_tensor(&call, 1, count, dtype);
     if (st == MST_OK) st = msi_call_buffer("buf", buf, count);
-    if (st != MST_OK) return st;
-    struct msi_message message = {
-        .buf = (void *)(uintptr_t)buf, .bytes = count * call.element, .dtype = dtype};
-    return begin_message(&call, send, peer, &message);
+    return st == MST_OK ? run_message(&call, peer, buf, NULL) : st;
 }
 
 mst_status mst_send_with(const void *buf, size_t count, mst_dtype dtype, const mst_call *call) {
@@ -91,8 +97,7 @@ mst_status mst_recv_with(void *buf, size_t count, mst_dtype dtype, const mst_cal
 static mst_status insist_on_work(const char *name, const mst_call *call) {
     msi_call_begin(name, call ? &call->site : NULL, msi_call_get_rank());
     if (call && call->size > offsetof(mst_call, work) && call->work) return MST_OK;
-    return msi_fail(MST_ERR_INVALID, "give the address of a work, or use the call without i",
-                    ".work is NULL");
+    return msi_fail(MST_ERR_INVALID, "give the address of a work, or use the blocking call", ".work is NULL");
 }
 
 mst_status mst_isend_with(const void *buf, size_t count, mst_dtype dtype, const mst_call *call) {
@@ -134,7 +139,7 @@ mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **w
         if (st != MST_OK) break;
     }
     if (batch) msi_comm_batch_end(comm);
-    /* What was begun before the one that was refused goes on, but nobody is asked to wait for it. */
+    /* Those begun before the refused one go on, and the program need not wait for them. */
     for (size_t i = 0; i < begun && st != MST_OK; i++) mst_work_free(works[i]);
     return st;
 }
@@ -146,10 +151,10 @@ mst_status mst_send_bytes_with(const void *data, size_t len, const mst_call *giv
     if (st == MST_OK) st = msi_call_buffer("data", data, len);
     if (st != MST_OK) return st;
     call.dtype = MST_U8;
+    call.element = 1;
     call.count = len;
-    struct msi_message message = {
-        .buf = (void *)(uintptr_t)data, .bytes = len, .dtype = MST_U8, .measured = true};
-    return begin_message(&call, true, peer, &message);
+    call.variable = true;
+    return run_message(&call, peer, data, NULL);
 }
 
 mst_status mst_recv_bytes_with(mst_bytes *out, const mst_call *given) {
@@ -159,9 +164,10 @@ mst_status mst_recv_bytes_with(mst_bytes *out, const mst_call *given) {
     if (st == MST_OK) st = msi_call_buffer("out", out, 1);
     if (st != MST_OK) return st;
     call.dtype = MST_U8;
+    call.element = 1;
     *out = (mst_bytes){NULL, 0};
-    struct msi_message message = {.dtype = MST_U8, .allocate = out, .measured = true};
-    st = begin_message(&call, false, peer, &message);
+    call.variable = true;
+    st = run_message(&call, peer, NULL, out);
     if (st != MST_OK) mst_bytes_free(out);
     return st;
 }

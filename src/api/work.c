@@ -15,7 +15,7 @@ mst_status mst_wait_with(mst_work *work, const mst_wait_options *given) {
     if (st == MST_OK) st = msi_check_timeout(options.timeout_ms);
     if (st == MST_OK) st = check(work);
     if (st != MST_OK) return st;
-    /* Without a time of its own it lasts as long as the operation, which fails at its own deadline. */
+    /* Without .timeout_ms it waits until the operation ends, which has a deadline of its own. */
     struct msi_wait wait = {options.timeout_ms ? msi_deadline(options.timeout_ms) : INT64_MAX,
                             options.cancel};
     uint64_t entered = msi_call_enter(0, 0, 0);

@@ -21,8 +21,8 @@ static _Atomic(struct node *) lists[1 << LIST_BITS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void *msi_handle_alloc(size_t bytes) {
-    size_t rounded = (bytes + MSI_HANDLE_TURNS - 1) / MSI_HANDLE_TURNS * MSI_HANDLE_TURNS;
-    void *memory = aligned_alloc(MSI_HANDLE_TURNS, rounded);
+    size_t rounded = (bytes + MSI_HANDLE_GENERATIONS - 1) / MSI_HANDLE_GENERATIONS * MSI_HANDLE_GENERATIONS;
+    void *memory = aligned_alloc(MSI_HANDLE_GENERATIONS, rounded);
     return memory ? memset(memory, 0, rounded) : NULL;
 }
 

@@ -12,21 +12,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MSI_HANDLE_TURNS = 64 };
+enum { MSI_HANDLE_GENERATIONS = 64 };
 
 /* Zeroed memory that handles can stand for; to be given to free. NULL without memory. */
 void *msi_handle_alloc(size_t bytes);
 
 /* The handle of such memory in this turn, what a handle stands for, and its turn. */
 static inline void *msi_handle_make(const void *memory, unsigned turn) {
-    return (void *)((uintptr_t)memory | turn % MSI_HANDLE_TURNS); /* NOLINT(performance-no-int-to-ptr) */
+    return (void *)((uintptr_t)memory |
+                    turn % MSI_HANDLE_GENERATIONS); /* NOLINT(performance-no-int-to-ptr) */
 }
 static inline void *msi_handle_memory(const void *handle) {
     return (void *)((uintptr_t)handle &
-                    ~(uintptr_t)(MSI_HANDLE_TURNS - 1)); /* NOLINT(performance-no-int-to-ptr) */
+                    ~(uintptr_t)(MSI_HANDLE_GENERATIONS - 1)); /* NOLINT(performance-no-int-to-ptr) */
 }
 static inline unsigned msi_handle_generation(const void *handle) {
-    return (unsigned)((uintptr_t)handle % MSI_HANDLE_TURNS);
+    return (unsigned)((uintptr_t)handle % MSI_HANDLE_GENERATIONS);
 }
 
 /* Makes it known, if there is memory for that; forgets it; is it known? */

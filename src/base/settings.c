@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/rank_state.h"
+#include "base/units.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,25 +22,6 @@ static const char prefix[] = "MUSTER_";
 /* Variables of `muster run` that are not settings. */
 static const char *const internal[] = {MSI_RANK_STATE_VARIABLE};
 
-/* Parses "42", and with suffixes "64M"; false if it is malformed or too large. */
-static bool parse_number(const char *text, bool suffixes, int64_t *value) {
-    char *end;
-    errno = 0;
-    long long number = strtoll(text, &end, 10);
-    if (end == text || errno || text[0] < '0' || text[0] > '9') return false;
-    int shift = 0;
-    if (suffixes && *end && !end[1]) {
-        static const char letters[] = "KMG";
-        const char *at = strchr(letters, *end & ~0x20);
-        if (!at || !*at) return false;
-        shift = 10 * (int)(at - letters + 1);
-        end++;
-    }
-    if (*end || number < 0 || number > INT64_MAX >> shift) return false;
-    *value = (int64_t)number << shift;
-    return true;
-}
-
 static mst_status set(struct msi_settings *settings, const struct msi_setting_row *row, const char *text) {
     char *field = (char *)settings + row->offset;
     if (row->kind == MSI_SETTING_TEXT) {
@@ -56,7 +38,8 @@ static mst_status set(struct msi_settings *settings, const struct msi_setting_ro
         memcpy(field, &value, sizeof value);
         return MST_OK;
     }
-    if (!parse_number(text, row->kind == MSI_SETTING_SIZE, &value) || value < row->least || value > row->most)
+    if (!msi_parse_number(text, row->kind == MSI_SETTING_SIZE, &value) || value < row->least ||
+        value > row->most)
         return msi_fail(MST_ERR_CONFIG, "correct or unset it; `muster info --env` lists all settings",
                         "%s='%s' is not %sa whole number%s from %lld to %lld", row->name, text,
                         row->kind == MSI_SETTING_AUTO ? "auto or " : "",

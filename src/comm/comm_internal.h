@@ -1,75 +1,89 @@
-/* comm_internal.h - what the files of a comm share. See comm.h. */
+/* comm_internal.h - the communicator's struct, and what its files and the engines share. See comm.h. */
 #ifndef MSI_COMM_COMM_INTERNAL_H
 #define MSI_COMM_COMM_INTERNAL_H
 
 #include "comm/comm.h"
+#include "comm/engine.h"
 #include "prof/record/message_seq.h"
 
 /* How long a wait has gone on. */
 struct msi_idle {
     uint32_t turns;
-    int64_t since;  /* 0 before the clock was looked at */
-    int64_t looked; /* when the store was last asked */
+    int64_t since; /* 0 before the clock was read */
+    int64_t asked; /* when the store was last asked */
     int sleep_ms;
+};
+
+/* Which rank is where. The arrays have an entry per group rank. */
+struct msi_comm_ranks {
+    int *pids;
+    int *globals;        /* rank in the world */
+    int *slots;          /* number among the ranks of this host; -1: it is on another host */
+    int local;           /* ranks on this host */
+    bool oversubscribed; /* more ranks than processors */
+    struct msi_hosts hosts;
+};
+
+/* What an engine tells about itself when it opens. */
+struct msi_engine_traits {
+    uint32_t spins;        /* looks before the processor is given away */
+    int max_fds;           /* of poll_fds */
+    bool own_thread;       /* only the thread that opened it may call it */
+    bool batches;          /* operations of a batch begin together */
+    bool by_clock;         /* progress may take long, so that only the clock tells how long a wait is … */
+    bool pollable;         /* … and a descriptor ends it */
+    bool uses_store;       /* ranks report waits and failures in the store */
+    bool compares_calls;   /* wait reports say what was called, since the engine does not compare calls */
+    bool barrier_survives; /* a barrier that timed out or was cancelled leaves the communicator usable */
+};
+
+/* Operations, by their state. */
+struct msi_comm_lists {
+    struct msi_list queue;    /* collectives under way; the first one is being run */
+    struct msi_list messages; /* messages under way, all at a time */
+    struct msi_list ended;    /* over, but for their callbacks */
+    struct msi_list kept;     /* done, and not waited for yet */
+    struct msi_list spare;    /* to be used again */
 };
 
 struct msi_comm {
     int rank, size;
-    int local;           /* ranks on this host */
-    bool oversubscribed; /* more ranks than processors */
-    bool met;            /* all ranks of this host have opened the region */
-    bool joined;         /* this rank has what its operations need: a region, links or an engine */
-    int *pids;
-    char *key;
-    uint64_t number; /* made of the key: in hellos to other hosts it stands for the group */
-    struct msi_hosts hosts;
-    const struct msi_tuning *tuning;
-    struct msi_endpoint *endpoint;
-    struct msi_net *net;       /* where the ranks are on several hosts; NULL before they have met … */
-    int *ports;                /* … at these ports, by rank */
-    int streams;               /* connections with a rank of another host; 0: as is best */
-    int owed;                  /* barriers that this rank gave up before it had met the others … */
-    struct mst_work left;      /* … and that are like this one */
-    const mst_backend *table;  /* whose engine runs it; NULL: it has a region or links */
-    struct msi_engine *engine; /* NULL before it was opened */
-    uint32_t forced;           /* as in struct msi_comm_place */
-    bool stage, check;
-    bool arrived; /* this rank was counted in among those who come to open the engine */
-    int *globals; /* by rank: its rank in the world */
-    int world_size, local_rank;
+    char *key;       /* prefix of its keys in the store */
+    uint64_t number; /* hash of the key: identifies the group in hellos to other hosts */
+    struct msi_comm_ranks ranks;
+    struct msi_comm_config config;
     struct msi_comm_hooks hooks;
-    int *places; /* by rank: its place among those of this host; -1: it is on another */
-    /* Of this host; NULL before it was found, and for the only rank of one of several hosts. */
-    struct msi_shm_region *region;
-    struct msi_maps *maps; /* of other ranks' memory */
+
+    const struct msi_engine *engine;
+    void *state; /* the engine's */
+    struct msi_engine_traits traits;
+    bool joined; /* the engine is open */
+
     struct msi_failure failure;
-    struct msi_list queue;          /* of struct mst_work under way; the first one is being run */
-    struct msi_list messages;       /* likewise, all at a time */
-    struct msi_p2p *p2p;            /* NULL before the first message */
-    struct msi_message_seq message_seq; /* of messages, while somebody watches */
-    struct msi_list kept;           /* done, and not waited for yet */
-    struct msi_list spare;
-    struct msi_list ended;   /* those whose callbacks are still to be called */
-    pthread_t caller;        /* if calling, this thread calls them, … */
-    struct mst_work *called; /* … and is in that one's */
+    struct msi_comm_lists ops;
+    struct msi_message_seq message_seq; /* numbers of messages, while profiling */
 
     pthread_mutex_t lock; /* rule 2 */
     pthread_cond_t changed;
-    bool threaded, ending;
-    bool calling;            /* the callbacks of what ended */
-    bool sleeping;           /* the thread sleeps until something that it knew of happens */
-    bool batched_messages;   /* some may not have begun */
-    unsigned batch, batches; /* the number of the one that is being submitted, 0: none; how many there were */
-    pthread_t batcher;       /* the thread that submits that one: batches do not mix */
-    /* Until when something that was left alone on a stream may be under way; 0: there is none. */
-    int64_t streamed;
-    struct msi_list timed; /* struct mst_work on streams whose time on the device shall be known */
-    int64_t watch_at;      /* when to look next whether those who take part are still there */
     pthread_t thread;
-    uint64_t noted;        /* what the store was told of this rank's waiting; 0: nothing */
-    struct msi_idle tests; /* of whoever asks again and again whether an operation is done */
+    bool threaded, ending; /* the lock is used; the thread is to end */
+    bool sleeping;         /* the thread sleeps until something that it knew of happens */
 
-    struct pollfd *watched; /* what a sleeper polls for; NULL before it is needed */
+    struct {
+        bool running;          /* callbacks of operations that ended … */
+        pthread_t thread;      /* … by this thread, … */
+        struct mst_work *work; /* … which is in the callback of this one */
+    } callbacks;
+    struct {
+        unsigned current, count; /* number of the one that is being submitted, 0: none; how many there were */
+        pthread_t thread;        /* the thread that submits it: batches do not mix */
+        bool messages;           /* some messages of a batch may not have begun */
+    } batch;
+    struct {
+        uint64_t reported;     /* hash of this rank's wait report in the store; 0: none */
+        struct msi_idle tests; /* of a program that tests a work in a loop */
+        struct pollfd *fds;    /* what a sleep polls; NULL before it is needed */
+    } waiting;
 };
 
 /* Rule 2. */
@@ -80,10 +94,8 @@ static inline void msi_comm_unlock(struct msi_comm *comm) {
     if (comm->threaded) pthread_mutex_unlock(&comm->lock);
 }
 
-/*
- * Whoever holds the lock lets go of it, to ask the store: what it knew of the comm may have changed then. Returns what msi_comm_hold
- * wants to know.
- */
+/* Lets go of the lock to ask the store. The communicator may have changed when msi_comm_hold, given the
+ * result, returns. */
 static inline bool msi_comm_let_go(struct msi_comm *comm) {
     bool locked = comm->threaded;
     if (locked) pthread_mutex_unlock(&comm->lock);
@@ -96,10 +108,9 @@ static inline void msi_comm_hold(struct msi_comm *comm, bool locked) {
 /* Of a wait whose clock does not run yet. */
 #define MSI_NO_DEADLINE INT64_MAX
 
-/* How often to look for something before the processor is given away: where others need it, at once; looks over connections
- * are system calls themselves. */
+/* How often to look before the processor is given away: once where another rank needs it. */
 static inline uint32_t msi_comm_spins(const struct msi_comm *comm) {
-    return comm->oversubscribed ? 1 : comm->net ? 200 : 4000;
+    return comm->ranks.oversubscribed ? 1 : comm->traits.spins;
 }
 
 /* Between two looks. */
@@ -111,123 +122,143 @@ static inline void msi_relax(void) {
 #endif
 }
 
-/* A comm of the same ranks without a table, for the native engine of a comm with one. */
-mst_status msi_comm_new_inside(const struct msi_comm *comm, const char *key, struct msi_comm **inside);
-/* Begins an operation of such a comm, without waiting for it; once it is done it is returned. */
-mst_status msi_comm_begin_here(struct mst_work *op);
-
+static inline int msi_comm_global(const struct msi_comm *comm, int rank) {
+    return comm->hooks.global(comm->hooks.context, rank);
+}
+static inline const char *msi_comm_show(const struct msi_comm *comm, int rank, char *out, size_t size) {
+    return comm->hooks.show(comm->hooks.context, rank, out, size);
+}
 /* The group rank of a global one; -1: none. */
 static inline int msi_comm_rank_of(const struct msi_comm *comm, int global) {
     for (int r = 0; r < comm->size && global >= 0; r++)
-        if (comm->globals[r] == global) return r;
+        if (comm->ranks.globals[r] == global) return r;
     return -1;
 }
 
-/* What is needed before the first operation; this is it, or another that comes first. */
-mst_status msi_comm_join(struct mst_work *op);
+/* The next operation that is waited for: the first collective, then all messages. Begins with NULL, and
+ * ends with it. */
+struct mst_work *msi_comm_next_active(struct msi_comm *comm, const struct mst_work *work);
 
-/* All ranks of this host have opened the region: nobody needs to find it any more. */
-void msi_comm_met(struct msi_comm *comm);
+/* Opens the engine, if it is not open; work is the first operation. */
+mst_status msi_comm_join(struct mst_work *work);
+/* Begins an operation of a communicator that another engine drives; once it is done, release it. */
+mst_status msi_comm_begin_here(struct mst_work *work);
 
-/* Starts the comm's thread, if there is none. */
-mst_status msi_comm_start_thread(struct msi_comm *comm);
-/* For that thread, when it has nothing else to do: waits a little and looks after what is on streams; false: there is nothing. */
-bool msi_comm_watch_streams(struct msi_comm *comm);
-/* Without that thread, at the end: what is on streams went well as far as is known, and its time counts where it is over. */
-void msi_comm_leave_streams(struct msi_comm *comm);
+/* Does the communicator's thread advance what was submitted? Else the threads that wait or test do. */
+static inline bool msi_comm_has_thread(const struct msi_comm *comm) {
+    return comm->threaded && !comm->traits.own_thread;
+}
 
-/* It cannot begin: whoever wants to know hears of it, and it is taken back. Returns the status. */
-mst_status msi_comm_refuse(struct mst_work *op, mst_status status);
-/* Tells who wants to know that it is over. */
-void msi_comm_mark_over(struct mst_work *op);
-/* An operation is over, well or not. */
-void msi_comm_end(struct mst_work *op);
+/* The operation cannot begin: profilers are told, and it is released. Returns the status. */
+mst_status msi_comm_refuse(struct mst_work *work, mst_status status);
+/* Completes the profiler's record of an operation. */
+void msi_comm_trace_end(struct mst_work *work);
+/* Completes an operation; it counts as done after its callback has returned. */
+void msi_comm_end(struct mst_work *work);
+/* Its callback, if it has one, has returned. */
+void msi_comm_finish_op(struct mst_work *work);
 
-/* The message is issued, or, if it is from any source, was met: the rank at its other end is known. Under the lock. */
-static inline void msi_comm_number(struct mst_work *op, int peer) {
+/* The group rank at the other end of a message; -1: none yet. */
+static inline int msi_comm_peer(const struct mst_work *work) {
+    return work->source >= 0 ? work->source : work->op.desc.peer;
+}
+
+/* The message is issued, or matched if it is from any source: the rank at its other end is known. Under
+ * the lock. */
+static inline void msi_comm_number(struct mst_work *work, int peer) {
+    const mst_backend_op *desc = &work->op.desc;
     if (!msi_watch_on()) return;
-    op->message.numbered = op->message.peer >= 0;
-    uint64_t number = msi_message_seq_next(&op->comm->message_seq, peer, op->message.tag, op->message.send);
-    if (op->mark.on) msi_op_trace_number(&op->mark, number);
+    work->numbered = desc->peer >= 0;
+    uint64_t number =
+        msi_message_seq_next(&work->comm->message_seq, peer, desc->tag, desc->kind == MST_KIND_SEND);
+    if (work->trace.on) msi_op_trace_number(&work->trace, number);
 }
-/* It was withdrawn, and the other side has seen nothing of it. Twice is harmless. */
-static inline void msi_comm_unnumber(struct mst_work *op) {
-    struct msi_message *m = &op->message;
-    if (m->numbered && !m->met) msi_message_seq_undo(&op->comm->message_seq, m->peer, m->tag, m->send);
-    m->numbered = false;
+/* It was withdrawn, and the other rank has seen nothing of it. Twice is harmless. */
+static inline void msi_comm_unnumber(struct mst_work *work) {
+    const mst_backend_op *desc = &work->op.desc;
+    if (work->numbered && work->source < 0)
+        msi_message_seq_undo(&work->comm->message_seq, desc->peer, desc->tag, desc->kind == MST_KIND_SEND);
+    work->numbered = false;
 }
-/* One from any source is from this rank. */
-static inline void msi_comm_number_any(struct mst_work *op, int peer) {
-    struct msi_comm *comm = op->comm;
-    msi_comm_number(op, peer);
-    if (op->mark.on) msi_op_trace_peer(&op->mark, comm->hooks.global(comm->hooks.context, peer));
+/* A receive has matched a message of that rank. */
+static inline void msi_comm_matched(struct mst_work *work, int peer) {
+    work->source = peer;
+    if (work->op.desc.peer >= 0) return;
+    msi_comm_number(work, peer);
+    if (work->trace.on) msi_op_trace_peer(&work->trace, msi_comm_global(work->comm, peer));
 }
 
-/* Advances the first operation and all that can follow; true if anything moved or ended. */
-bool msi_comm_advance(struct msi_comm *comm);
+/* Advances what is under way; true if anything moved or ended. */
+static inline bool msi_comm_advance(struct msi_comm *comm) {
+    return comm->engine->progress(comm);
+}
+/*
+ * For engines that run collectives one at a time: advances the first one, by step, and all that can follow.
+ * leave is called for one that had begun and has failed while the communicator goes on; it may be NULL.
+ */
+bool msi_comm_advance_queue(struct msi_comm *comm, enum msi_advance (*step)(struct mst_work *),
+                            void (*leave)(struct mst_work *));
+
+/* A step found that the operation fails. Returns MSI_FAILED. */
+static inline enum msi_advance msi_fault(struct mst_work *work, mst_status status, int culprit,
+                                         const char *why) {
+    work->fault = (struct msi_fault){.status = status, .culprit = culprit, .why = why};
+    return MSI_FAILED;
+}
 
 /*
- * Nothing moved: waits a little, in whatever way is best by now. Fails the comm if the first operation's deadline has
- * passed, it was cancelled or a rank that it needs is gone. may_sleep false: only spins or yields.
+ * Nothing moved: waits a little, in the way that is best by now. Fails the communicator if the deadline of an
+ * operation has passed, it was cancelled or a rank that it needs is lost. may_sleep false: only spins or
+ * yields.
  */
 void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep);
-/* Has it waited so shortly that it is not to sleep yet? */
+/* Has it waited so briefly that it should not sleep yet? */
 bool msi_comm_is_patient(const struct msi_idle *idle);
+/* Frees what sleeping has allocated. */
+void msi_comm_stop_watching(struct msi_comm *comm);
 
-/* Does the comm's own thread advance what was submitted? */
-bool msi_comm_has_thread(const struct msi_comm *comm);
-
-/* Has another rank of this host given up the group? Then it is over here, too. */
-bool msi_comm_heard(struct msi_comm *comm);
-
-/*
- * On another thread than the comm's own, which, if it sleeps, does not know what there is to wait for now: msi_comm_advance, and
- * the callbacks of what ended.
- */
-bool msi_comm_help(struct msi_comm *comm);
-/* Under the lock: nobody needs it any more, whichever list it is in. */
-static inline void msi_comm_spare(struct mst_work *op) {
-    msi_list_remove(&op->node);
-    msi_list_push(&op->comm->spare, &op->node);
+/* Has another rank announced that the group has failed? Then it has failed here too. */
+static inline bool msi_comm_hear_failure(struct msi_comm *comm) {
+    return comm->engine->hear_failure && comm->engine->hear_failure(comm);
 }
 
-/* Done, or so for its own callback. */
-bool msi_comm_is_over(const struct mst_work *op);
-/* How one that is over went. */
-mst_status msi_comm_explain(const struct mst_work *op);
-/* Under the lock: waits for one that the program holds as of this turn, and takes it back. */
-mst_status msi_comm_wait_for(struct mst_work *op, unsigned turn, const struct msi_wait *wait);
+/* On another thread than the communicator's own: msi_comm_advance, and the callbacks of what ended. */
+bool msi_comm_help(struct msi_comm *comm);
+/* Under the lock: puts it among the spare ones, whichever list it is in. */
+static inline void msi_comm_spare(struct mst_work *work) {
+    msi_list_remove(&work->node);
+    msi_list_push(&work->comm->ops.spare, &work->node);
+}
+
+/* Is it done, or is this thread in its callback? */
+bool msi_comm_is_over(const struct mst_work *work);
+/* The result of one that is over. */
+mst_status msi_comm_explain(const struct mst_work *work);
+/* Under the lock: waits for one that the program holds with this generation, and takes it back. */
+mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const struct msi_wait *wait);
 
 /* Calls a work's callback. */
 void msi_comm_tell(void (*callback)(mst_status, void *), mst_status status, void *arg);
-
-/* The group is being destroyed: tells the callbacks of works that will not be done. */
+/* The group is being destroyed: calls the callbacks of works that will not be done. */
 void msi_comm_call_off(struct msi_comm *comm);
 
-/* Ends what was begun to watch other ranks while this one sleeps. */
-void msi_comm_stop_watching(struct msi_comm *comm);
-
 /*
- * Ends the operation with the thread's last failure, which blames a group rank or nobody (-1), and with it the comm, unless
- * rule 3 spares it; the others are told.
+ * Ends the operation with the thread's last failure, which blames a group rank or nobody (-1), and with it
+ * the communicator, unless rule 3 spares it; the others are told.
  */
-void msi_comm_fail(struct msi_comm *comm, struct mst_work *op, mst_status status, int culprit);
+void msi_comm_fail(struct msi_comm *comm, struct mst_work *work, mst_status status, int culprit);
+/* The same with work->fault, put into words. */
+void msi_comm_fail_fault(struct mst_work *work);
 /* Keeps the thread's last failure, which blames a group rank or nobody (-1). */
 void msi_comm_keep(struct msi_comm *comm, struct msi_failure *failure, mst_status status, int culprit);
-/* Ends the comm with the failure of an operation; the others are told. */
-void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *op);
+/* Ends the communicator with the failure of an operation; the others are told. */
+void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *work);
 /* Fails this thread with a failure that was kept. */
 mst_status msi_comm_repeat(const struct msi_failure *failure);
 
-/* Words for what a rank announced: "mst_all_reduce of 17 f32 (SUM) at train.c:33"; returns out. */
-const char *msi_call_signature_show(const struct msi_call_signature *told, char *out, size_t size);
-
 /* Fails with what became of a rank that cannot be reached any more, and why. */
 mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why);
-/* Fail with what the host operation found, and with who has not come at a deadline. *culprit is a group rank or -1. */
-mst_status msi_comm_say(struct msi_comm *comm, const struct msi_shm_coll *op, int *culprit);
-mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *op, int *culprit);
-/* The same for a message. */
-mst_status msi_comm_say_unmet(struct msi_comm *comm, const struct mst_work *op, int *culprit);
+/* Fails with the ranks that have not come to an operation at its deadline. *culprit is a group rank or -1. */
+mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *work, int *culprit);
 
 #endif

@@ -1,8 +1,7 @@
-/* wait_reports.c - what ranks on different hosts leave for each other in the store. See wait_reports.h. */
+/* wait_reports.c - see wait_reports.h. Any thread that may use the communicator. */
 #include "comm/wait_reports.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "engine/net/net.h"
 #include "wire/cursor.h"
 
 #include <inttypes.h>
@@ -33,24 +32,24 @@ static mst_status exec(struct msi_comm *comm, struct msi_store_rpc *x, size_t n)
     return comm->hooks.exec(comm->hooks.context, &wait, x, n);
 }
 
-void msi_wait_report_post(struct msi_comm *comm, const struct mst_work *op, int64_t since, int64_t now) {
+void msi_wait_report_post(struct msi_comm *comm, const struct mst_work *work, int64_t since, int64_t now) {
     static const uint64_t hash_key[2] = {7, 8};
-    int64_t half = (int64_t)op->timeout_ms * 1000000 / 2, enough = half < long_ns ? half : long_ns;
+    int64_t half = (int64_t)work->timeout_ms * 1000000 / 2, enough = half < long_ns ? half : long_ns;
     int ranks[LISTED_MOST];
     char key[KEY_MAX], text[NOTE_MAX];
-    if (!op->begin || now - since < enough) return;
-    int n = comm->net ? msi_net_missing(comm->net, ranks, LISTED_MOST) : 0;
-    size_t used = (size_t)snprintf(text, sizeof text, "%" PRIu64, op->host.seq);
-    if (comm->engine) {
-        char told[200];
-        used += (size_t)snprintf(text + used, sizeof text - used, " ;%" PRIu32 " %s", op->host.signature,
-                                 msi_call_signature_show(&op->host.told, told, sizeof told));
+    if (msi_op_is_message(&work->op) || now - since < enough) return;
+    int n = comm->engine->missing(work, ranks, LISTED_MOST);
+    size_t used = (size_t)snprintf(text, sizeof text, "%" PRIu64, work->seq);
+    if (comm->traits.compares_calls) {
+        char call[200];
+        used += (size_t)snprintf(text + used, sizeof text - used, " ;%" PRIu32 " %s", work->op.hash,
+                                 msi_call_signature_show(&work->op.signature, call, sizeof call));
     }
     for (int i = 0; i < n && i < LISTED_MOST; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, " %d", ranks[i]);
     uint64_t hash = msi_hash(text, used, hash_key);
-    if (hash == comm->noted) return;
-    comm->noted = hash;
+    if (hash == comm->waiting.reported) return;
+    comm->waiting.reported = hash;
     struct msi_store_rpc x = {
         .req = {.op = MSI_OP_SET, .key = wait_key(comm, comm->rank, key), .value = msi_cstr(text)}};
     bool locked = msi_comm_let_go(comm);
@@ -61,7 +60,7 @@ void msi_wait_report_post(struct msi_comm *comm, const struct mst_work *op, int6
 
 void msi_wait_report_remove(struct msi_comm *comm) {
     char key[KEY_MAX];
-    if (!comm->noted) return;
+    if (!comm->waiting.reported) return;
     struct msi_store_rpc x = {.req = {.op = MSI_OP_DELETE_KEY, .key = wait_key(comm, comm->rank, key)}};
     exec(comm, &x, 1);
     msi_store_rpc_free(&x, 1);
@@ -103,19 +102,19 @@ static struct msi_str read_note(struct msi_comm *comm, struct msi_str key, struc
     return r.bad ? msi_str(NULL, 0) : text;
 }
 
-int msi_wait_report_missing(struct msi_comm *comm, const struct mst_work *op, int *ranks, int max) {
+int msi_wait_report_missing(struct msi_comm *comm, const struct mst_work *work, int *ranks, int max) {
     size_t size = (size_t)comm->size;
     struct search search = {malloc(size * sizeof *ranks), 0, calloc(size, sizeof(bool))};
-    int late = 0, direct = comm->net ? msi_net_missing(comm->net, ranks, max) : 0;
+    int late = 0, direct = comm->engine->missing(work, ranks, max);
     int64_t end = msi_deadline(STORE_MS);
     if (search.seen) search.seen[comm->rank] = true;
     for (int r = 0; search.ranks && search.seen && r < comm->size; r++)
-        if (comm->engine ? r != comm->rank : msi_net_needs(comm->net, r)) look_at(&search, r);
+        if (r != comm->rank && comm->engine->waits_for(work, r)) look_at(&search, r);
     for (int i = 0; i < search.n && search.ranks && msi_ms_until(end) > 0; i++) {
         char key[KEY_MAX];
         struct msi_store_rpc x;
         int rank = search.ranks[i];
-        bool waits = follow(&search, comm, op->host.seq, read_note(comm, wait_key(comm, rank, key), &x));
+        bool waits = follow(&search, comm, work->seq, read_note(comm, wait_key(comm, rank, key), &x));
         msi_store_rpc_free(&x, 1);
         if (waits) continue;
         if (late < max) ranks[late] = rank;
@@ -126,7 +125,7 @@ int msi_wait_report_missing(struct msi_comm *comm, const struct mst_work *op, in
     return late ? late : direct;
 }
 
-mst_status msi_wait_report_differs(struct msi_comm *comm, const struct msi_waiting *at, int *culprit) {
+static mst_status compare_next(struct msi_comm *comm, const struct msi_waiting *at, int *culprit) {
     char key[KEY_MAX], text[NOTE_MAX], who[200], ours[200];
     int next = (comm->rank + 1) % comm->size, used = 0;
     uint64_t seq = 0;
@@ -137,14 +136,14 @@ mst_status msi_wait_report_differs(struct msi_comm *comm, const struct msi_waiti
              note.n ? note.p : "");
     msi_store_rpc_free(&x, 1);
     if (sscanf(text, "%" SCNu64 " ;%" SCNu32 " %n", &seq, &signature, &used) != 2 || used == 0) return MST_OK;
-    if (seq != at->seq || signature == at->signature) return MST_OK;
+    if (seq != at->seq || signature == at->hash) return MST_OK;
     *culprit = next;
     mst_status st =
         msi_fail(MST_ERR_MISMATCH, "all ranks of a group must make the same calls in the same order",
                  "as operation %" PRIu64 " of the group this rank called %s, but %s called %s", seq,
-                 msi_call_signature_show(&at->told, ours, sizeof ours),
-                 comm->hooks.show(comm->hooks.context, next, who, sizeof who), text + used);
-    return msi_blame(st, comm->hooks.global(comm->hooks.context, next));
+                 msi_call_signature_show(&at->signature, ours, sizeof ours),
+                 msi_comm_show(comm, next, who, sizeof who), text + used);
+    return msi_blame(st, msi_comm_global(comm, next));
 }
 
 void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure) {
@@ -169,7 +168,12 @@ mst_status msi_failure_report_read(struct msi_comm *comm, int *culprit) {
     if (rank < 0 || rank >= comm->size || rank == comm->rank || status <= 0 || status >= MST_STATUS_COUNT)
         return MST_OK;
     *culprit = blamed >= 0 && blamed < comm->size && blamed != comm->rank ? blamed : rank;
-    return msi_fail((mst_status)status, "look at that rank's own message; the group must be made anew",
-                    "%s gave up this group: %s", comm->hooks.show(comm->hooks.context, rank, who, sizeof who),
-                    text + used);
+    return msi_fail((mst_status)status, "look at that rank's own message; the group must be recreated",
+                    "%s gave up this group: %s", msi_comm_show(comm, rank, who, sizeof who), text + used);
+}
+
+mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiting *at, int *culprit) {
+    mst_status st = msi_failure_report_read(comm, culprit);
+    if (st != MST_OK) return msi_blame(st, msi_comm_global(comm, *culprit));
+    return at->seq ? compare_next(comm, at, culprit) : MST_OK;
 }

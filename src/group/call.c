@@ -27,7 +27,7 @@ mst_group *msi_call_group(const char *name, const mst_site *site, const mst_grou
     return msi_group_check_use(group) == MST_OK ? group : NULL;
 }
 
-/* Failures are formatted in functions of their own: the fast path does not reserve their buffers. */
+/* Not inline: calls that succeed do not pay for its stack. */
 __attribute__((noinline, cold)) static mst_status fail_not_member(const mst_group *group) {
     char show[96];
     return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks may call", "rank %d is not in %s", group->world->rank,
@@ -42,7 +42,7 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
                             struct msi_call *call) {
     if (given && given->size == sizeof *given) {
         call->options = *given;
-    } else { /* NULL, or of another version */
+    } else { /* from a program that was compiled with another version, or NULL */
         mst_status st = msi_options_begin(name, &call->options, sizeof call->options, given);
         if (st != MST_OK) return st;
     }
@@ -55,6 +55,8 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->entered = 0;
     call->number = MSI_FLIGHT_NO_NUMBER;
     call->work = NULL;
+    call->op = NULL;
+    call->variable = false;
     call->reducer = NULL;
     call->group = msi_call_group(name, &call->options.site, call->options.group);
     if (!call->group) return MST_ERR_STATE;
@@ -68,11 +70,11 @@ mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dt
     call->count = count;
     call->element = mst_dtype_size(dtype);
     if (call->element == 0)
-        return msi_fail(MST_ERR_INVALID, "give one of MST_F32, MST_BF16, …", "dtype is %d, which is none",
+        return msi_fail(MST_ERR_INVALID, "give one of MST_F32, MST_BF16, …", "%d is not a valid dtype",
                         (int)dtype);
     if (__builtin_mul_overflow(count, n, &bytes) || __builtin_mul_overflow(bytes, call->element, &bytes) ||
         bytes > SIZE_MAX / 2)
-        return msi_fail(MST_ERR_INVALID, NULL, "count is %zu, which is more than any memory holds", count);
+        return msi_fail(MST_ERR_INVALID, NULL, "count is %zu, which is more than memory can hold", count);
     return MST_OK;
 }
 
@@ -106,48 +108,15 @@ mst_status msi_call_root(struct msi_call *call, bool source) {
 mst_status msi_call_reducer(struct msi_call *call) {
     mst_op op = call->options.op;
     if ((unsigned)op >= MST_OP_COUNT)
-        return msi_fail(MST_ERR_INVALID, "give one of MST_SUM, MST_AVG, …", ".op is %d, which is none",
-                        (int)op);
+        return msi_fail(MST_ERR_INVALID, "give one of MST_SUM, MST_AVG, …",
+                        ".op is %d, which is not a valid op", (int)op);
     call->reducer = msi_reducer_get(call->dtype, op);
     if (call->reducer) return MST_OK;
-    return msi_fail(MST_ERR_INVALID, NULL, "%s of %s has no meaning", mst_op_name(op),
+    return msi_fail(MST_ERR_INVALID, NULL, "%s is not defined for %s", mst_op_name(op),
                     mst_dtype_name(call->dtype));
 }
 
-/* The end of a file name for the signature, cached by the address of the literal. */
-struct tail {
-    const char *file;
-    char text[sizeof((struct msi_call_signature *)NULL)->file];
-};
-
-__attribute__((noinline)) static void cut_tail(struct tail *tail, const char *file) {
-    size_t len = strlen(file), most = sizeof tail->text;
-    memset(tail->text, 0, most);
-    memcpy(tail->text, file + (len > most ? len - most : 0), len < most ? len : most);
-    tail->file = file;
-}
-
-static void tell_site(struct msi_call_signature *told, const mst_site *site) {
-    static _Thread_local struct tail last;
-    told->line = site->line > 0 ? (uint32_t)site->line : 0;
-    if (!site->file) return;
-    if (last.file != site->file) cut_tail(&last, site->file);
-    memcpy(told->file, last.text, sizeof told->file);
-}
-
-/* A fast hash: calls that differ in any field have, almost certainly, different signatures. */
-static uint32_t sign(const struct msi_call_signature *told, uint64_t extra) {
-    uint64_t head = (uint64_t)msi_kind_family(told->kind) | (uint64_t)told->dtype << 8 |
-                    (uint64_t)told->op << 16 | (uint64_t)told->flags << 24 |
-                    (uint64_t)(uint32_t)told->root << 32;
-    uint64_t mixed =
-        head * 0x9E3779B97F4A7C15u ^ (told->count + 1) * 0xC2B2AE3D27D4EB4Fu ^ extra * 0x165667B19E3779F9u;
-    mixed ^= mixed >> 29;
-    mixed *= 0xBF58476D1CE4E5B9u;
-    return (uint32_t)(mixed >> 32);
-}
-
-mst_status msi_call_alloc(struct msi_call *call, const void *buffer, size_t count, uint64_t extra) {
+mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
     const mst_call *o = &call->options;
     struct msi_comm *comm;
     mst_memory memory;
@@ -156,28 +125,24 @@ mst_status msi_call_alloc(struct msi_call *call, const void *buffer, size_t coun
     int timeout_ms = o->timeout_ms ? o->timeout_ms : call->group->timeout_ms;
     if (st == MST_OK) st = msi_comm_alloc_op(comm, timeout_ms, o->cancel, call->name, &call->work);
     if (st != MST_OK) return st;
-    mst_work *work = call->work;
-    struct msi_shm_coll *host = &work->host;
-    work->begin = msi_shm_exchange;
-    work->site = o->site;
-    work->deterministic = o->deterministic;
-    work->memory = memory;
-    work->stream = o->stream;
-    if (msi_call_is_message(call)) return MST_OK; /* messages carry their own description */
-    host->element = call->element;
-    host->reducer = call->reducer;
-    host->told = (struct msi_call_signature){
-        .kind = (uint8_t)call->kind, .dtype = (uint8_t)call->dtype, .op = (uint8_t)o->op, .root = call->root};
-    host->told.count = count;
-    tell_site(&host->told, &o->site);
-    host->signature = sign(&host->told, extra);
-    host->scale = (struct msi_reduce_scale){o->factor != 0 ? o->factor : 1, call->group->size};
+    struct msi_op *op = &call->work->op;
+    msi_op_set_call(op, call->kind);
+    op->site = o->site;
+    op->deterministic = o->deterministic;
+    op->reducer = call->reducer;
+    op->desc.dtype = call->dtype;
+    op->desc.element = call->element;
+    op->desc.op = o->op;
+    op->desc.factor = o->factor != 0 ? o->factor : 1;
+    op->desc.root = call->root;
+    op->desc.memory = memory;
+    op->desc.stream = o->stream;
     return MST_OK;
 }
 
 static mst_status go(struct msi_call *call) {
     mst_work **work = call->options.work;
-    if (!work) return call->work->stream ? msi_comm_enqueue(call->work) : msi_comm_run(call->work);
+    if (!work) return call->options.stream ? msi_comm_enqueue(call->work) : msi_comm_run(call->work);
     mst_status st = msi_comm_submit(call->work);
     if (st == MST_OK) *work = msi_comm_export(call->work);
     return st;
@@ -190,22 +155,32 @@ uint64_t msi_call_note(const struct msi_call *call) {
                                 msi_rank_state_about(call->group->size, (int)call->dtype), call->count);
 }
 
-/* The same with profiler, flight recorder or rank state. */
+/* The same with profiling on. */
 __attribute__((noinline)) static mst_status go_watched(struct msi_call *call, unsigned watch) {
     uint64_t noted = msi_call_note(call);
-    msi_call_trace(call, watch, &call->work->mark);
+    msi_call_trace(call, watch, &call->work->trace);
     return msi_call_leave(noted, go(call));
 }
 
 mst_status msi_call_submit(struct msi_call *call) {
+    struct msi_op *op = &call->work->op;
+    call->op = op;
+    if (!msi_op_is_message(op)) msi_op_sign(op, &call->work->tail, call->group->size);
     unsigned watch = msi_watch_on();
     return watch ? go_watched(call, watch) : go(call);
 }
 
-mst_status msi_call_submit_message(struct msi_call *call, const struct msi_message *message) {
-    mst_status st = msi_call_alloc(call, message->buf, message->bytes, 0);
+mst_status msi_call_submit_message(struct msi_call *call, const struct msi_op *op) {
+    mst_status st = msi_call_alloc(call, op->desc.in ? op->desc.in : op->desc.out);
     if (st != MST_OK) return st;
-    call->work->begin = NULL;
-    call->work->message = *message;
+    struct msi_op *own = &call->work->op;
+    mst_memory memory = own->desc.memory;
+    own->desc = op->desc;
+    own->desc.root = own->desc.sender = -1;
+    own->desc.memory = memory;
+    own->desc.stream = call->options.stream;
+    own->bytes = op->bytes;
+    own->sender = op->sender;
+    own->variable = call->variable;
     return msi_call_submit(call);
 }

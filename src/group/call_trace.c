@@ -4,33 +4,21 @@
 #include "prof/record/names.h"
 #include "prof/record/recorder.h"
 
-/* Bytes of the blocks of all ranks. */
-static size_t all_blocks(const struct msi_blocks *blocks, int n) {
-    size_t bytes = 0;
-    if (!blocks->lens) return (size_t)n * blocks->each;
-    for (int r = 0; r < n; r++) bytes += blocks->lens[r];
-    return bytes;
-}
-
-/* The message size that bandwidths are computed from. */
+/* The whole message, as it is counted for bandwidths. */
 static size_t bytes_of(const struct msi_call *call) {
-    enum msi_kind family = msi_kind_family(call->kind);
-    if (msi_call_is_message(call)) return call->message->bytes;
-    if (family == MSI_KIND_BARRIER || !call->work) return 0; /* without a work: a composed call that failed */
-    const struct msi_shm_coll *host = &call->work->host;
-    int n = call->group->size;
-    switch (family) {
-    case MSI_KIND_ALL_GATHER:
-        return host->out.lens ? all_blocks(&host->out, n) : (size_t)n * host->in.each;
-    case MSI_KIND_REDUCE_SCATTER:
-    case MSI_KIND_ALL_TO_ALL:
-        return all_blocks(&host->in, n);
-    case MSI_KIND_GATHER:
-        return (size_t)n * host->in.each;
-    case MSI_KIND_SCATTER:
-        return (size_t)n * host->out.each;
+    const struct msi_op *op = call->op;
+    if (!op) return 0; /* a call made of several that failed before its last one */
+    struct msi_blocks in = msi_op_in(op), out = msi_op_out(op);
+    switch (op->desc.kind) {
+    case MST_KIND_ALL_GATHER:
+    case MST_KIND_GATHER:
+    case MST_KIND_SCATTER:
+        return msi_blocks_total(&out, call->group->size);
+    case MST_KIND_REDUCE_SCATTER:
+    case MST_KIND_ALL_TO_ALL:
+        return msi_blocks_total(&in, call->group->size);
     default:
-        return host->in.each;
+        return msi_op_bytes(op);
     }
 }
 

@@ -41,4 +41,8 @@ bool msi_called_off(struct msi_str end);
 /* Compares this rank's choice with the first rank's: MST_ERR_MISMATCH blames that rank. */
 mst_status msi_choice_compare(const mst_group *group, const char *wanted, struct msi_str line);
 
+/* Native as a loaded backend. Used only with MUSTER_FORCE_FALLBACK, so that every composition can be run
+ * without another library. */
+extern const mst_backend msi_native_composed;
+
 #endif

@@ -1,17 +1,18 @@
-/* engine.c - what a group's comm asks of its group: the store, and what became of ranks. See comm/comm.h. */
+/* engine.c - makes the communicators of a group, picks their engine, and implements the hooks of
+ * comm/comm.h. */
 #include "base/error.h"
-#include "engine/module/native.h"
+#include "engine/engines.h"
 #include "group/choice.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A store that rank 0 hosted is gone because rank 0 is, and cannot say so any more. */
+/* If the store that rank 0 hosts is lost, rank 0 is lost, which the store cannot report. */
 static void note_host_gone(struct msi_world *world) {
     pthread_mutex_lock(&world->lock);
     if (!world->lost_ranks[0].order)
-        world->lost_ranks[0] = (struct msi_lost_rank){'D', INT_MAX}; /* after all that it told of */
+        world->lost_ranks[0] = (struct msi_lost_rank){'D', INT_MAX}; /* after all events that it reported */
     pthread_mutex_unlock(&world->lock);
 }
 
@@ -38,7 +39,7 @@ static bool has_died(void *context, int rank) {
 static mst_status say_lost(void *context, int rank) {
     mst_group *group = context;
     mst_status st =
-        msi_group_check(group, false); /* the first that was lost: others may have left because of it */
+        msi_group_check(group, false); /* reports the first lost rank: others may have left because of it */
     if (st != MST_OK) return st;
     char how = how_gone(group, rank);
     return msi_group_fail_lost(group, msi_group_global_rank(group, rank), how ? how : 'D');
@@ -59,7 +60,7 @@ static const char *show(void *context, int rank, char *out, size_t size) {
     return msi_rank_show(group, msi_group_global_rank(group, rank), out, size);
 }
 
-/* A request that waits ends when a rank of the group is lost, and waits for none that was lost before. */
+/* A request that waits fails when a rank of the group is lost, or was lost before. */
 mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi_store_rpc *x, size_t n) {
     mst_group *group = context;
     struct msi_world *world = group->world;
@@ -108,15 +109,15 @@ static int number_hosts(const mst_group *group, int *hosts, int *largest) {
 }
 
 /*
- * What ranks note of a comm must not meet what they noted of another that the group has, so each has keys of its own. A group has one
- * comm for a backend, whatever memory that serves.
+ * Each communicator of a group has its own prefix of keys in the store. A group has one communicator for each
+ * backend, whatever memory that serves.
  */
 static void name_comm(const mst_group *group, const mst_backend *table, const char *generation,
                       char out[MSI_KEY_MAX]) {
     int n = snprintf(out, MSI_KEY_MAX, "%s%s", group->world->prefix, group->id);
     if (table || generation[0])
-        snprintf(out + n, MSI_KEY_MAX - (size_t)n, "/engine.%s%s%s", table ? table->name : msi_native.name,
-                 generation[0] ? "." : "", generation);
+        snprintf(out + n, MSI_KEY_MAX - (size_t)n, "/engine.%s%s%s",
+                 table ? table->name : msi_native_backend.name, generation[0] ? "." : "", generation);
 }
 
 static mst_status make_comm(mst_group *group, const mst_backend *table, const char *generation,
@@ -127,33 +128,35 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
     size_t n = (size_t)group->size;
     int *pids = calloc(n, 2 * sizeof *pids), *hosts = pids + n;
     if (!pids) return msi_fail_memory();
-    if (table == &msi_native) table = world->forced ? &msi_native_composed : NULL;
+    if (table == &msi_native_backend) table = world->forced ? &msi_native_composed : NULL;
     name_comm(group, table, generation, key);
-    struct msi_comm_place place = {.rank = group->rank,
-                                   .size = group->size,
-                                   .pids = pids,
-                                   .key = key,
-                                   .hosts = hosts,
-                                   .endpoint = &world->endpoint,
-                                   .tuning = &world->tuning,
-                                   .streams = world->streams,
-                                   .local_ranks = members->local_sizes[members->members[world->rank].host],
-                                   .table = table,
-                                   .forced = world->forced,
-                                   .stage = world->stage,
-                                   .check = world->check,
-                                   .world_size = world->size,
-                                   .local_rank = members->members[world->rank].local_rank};
+    struct msi_comm_options options = {.key = key,
+                                       .rank = group->rank,
+                                       .size = group->size,
+                                       .pids = pids,
+                                       .hosts = hosts,
+                                       .local_ranks =
+                                           members->local_sizes[members->members[world->rank].host],
+                                       .config = {.endpoint = &world->endpoint,
+                                                  .tuning = &world->tuning,
+                                                  .sockets = world->streams,
+                                                  .world_size = world->size,
+                                                  .local_rank = members->members[world->rank].local_rank,
+                                                  .backend = table,
+                                                  .forced = world->forced,
+                                                  .stage = world->stage,
+                                                  .check = world->check}};
     for (int r = 0; r < group->size; r++) pids[r] = members->members[msi_group_global_rank(group, r)].pid;
-    place.n_hosts = number_hosts(group, hosts, &place.largest);
+    options.n_hosts = number_hosts(group, hosts, &options.largest);
+    options.engine = table ? &msi_module_engine : options.n_hosts == 1 ? &msi_shm_engine : &msi_net_engine;
     struct msi_comm_hooks hooks = {group,  msi_group_exec, refresh, is_gone, has_died, say_lost,
                                    global, address,        show,    agree,   look};
-    mst_status st = place.n_hosts ? msi_comm_new(&place, &hooks, comm) : msi_fail_memory();
+    mst_status st = options.n_hosts ? msi_comm_new(&options, &hooks, comm) : msi_fail_memory();
     free(pids);
     return st;
 }
 
-/* Where the group keeps its comm for that backend; NULL without memory. */
+/* The group's entry for that backend; NULL without memory. */
 static struct msi_group_comm *find_entry(mst_group *group, const mst_backend *table) {
     for (int i = 0; i < group->n_comms; i++)
         if (group->comms[i].table == table) return &group->comms[i];
@@ -164,7 +167,7 @@ static struct msi_group_comm *find_entry(mst_group *group, const mst_backend *ta
     return &more[group->n_comms++];
 }
 
-/* The one that the group has had for that backend, or a new one. */
+/* The group's communicator for that backend, made if there is none. */
 static mst_status find_comm(mst_group *group, const mst_backend *table, struct msi_comm **comm) {
     struct msi_group_comm *entry = find_entry(group, table);
     if (!entry) return msi_fail_memory();
@@ -210,7 +213,8 @@ mst_status msi_group_comm_of(mst_group *group, mst_memory memory, struct msi_com
     return st;
 }
 
-/* Where a buffer lies decides; what has none goes where there is a backend. */
+/* The memory of the buffer decides; a call without a buffer uses the backend for the host, if there is
+ * one. */
 mst_status msi_group_find_comm(mst_group *group, const void *buffer, struct msi_comm **comm,
                                mst_memory *memory) {
     const mst_backend *host = group->backends.of[MST_MEMORY_HOST],

@@ -1,4 +1,5 @@
-/* exchange.c - exchanging the backends of a group, or of a world and the groups that follow it. See choice.h for its keys. */
+/* exchange.c - mst_set_backend: replaces the backends of a group, or of a world and the groups that follow
+ * it. Keys: choice.h. */
 #include "base/error.h"
 #include "group/choice.h"
 #include "wire/cursor.h"
@@ -8,11 +9,11 @@
 
 enum { LOOK_MS = 200, LISTED_MOST = 8 };
 
-/* One exchange of a group's backends. */
+/* One call of mst_set_backend. */
 struct exchange {
     mst_group *group;
     const struct msi_backends *wanted;
-    mst_group **groups; /* those that it is for: the group, and if that is a world all that follow it */
+    mst_group **groups; /* the group, and if it is a world all groups that follow it */
     int n;
     char key[MSI_KEY_MAX]; /* exchange.N */
     struct msi_buf came;   /* exchange.N/came, at the end */
@@ -27,7 +28,7 @@ static mst_status check_idle(const mst_group *group) {
     return MST_OK;
 }
 
-/* Comms are asked without the world's lock, which is taken under theirs. */
+/* Communicators are asked without the world's lock: theirs is taken first elsewhere. */
 static mst_status gather_groups(struct exchange *e) {
     struct msi_world *world = e->group->world;
     pthread_mutex_lock(&world->lock);
@@ -45,7 +46,7 @@ static mst_status gather_groups(struct exchange *e) {
     return st;
 }
 
-/* The line that says what this rank wants, and where it is. */
+/* The line with the backends that this rank wants, and its number of operations in each group. */
 static void write_choice(const struct exchange *e, struct msi_buf *line) {
     size_t prefix = strlen(e->group->world->prefix);
     msi_buf_add_format(line, "%d %s", e->group->world->rank, e->wanted->text);
@@ -58,18 +59,19 @@ static void write_choice(const struct exchange *e, struct msi_buf *line) {
         }
 }
 
-static void write_spent(const struct exchange *e, struct msi_buf *came) {
+static void write_failed(const struct exchange *e, struct msi_buf *came) {
     msi_buf_add_format(came, "%d", e->group->world->rank);
     for (int i = 0; i < e->n; i++) msi_group_list_failed(e->groups[i], came);
     msi_buf_add(came, ";", 1);
 }
 
-/* Says what this rank wants, and hears what the first wanted. *off: nobody waits for it, the next one is meant. */
+/* Publishes what this rank wants, and reads what the first rank wanted. *off: the exchange has ended; the
+ * next one is meant. */
 static mst_status arrive(const struct exchange *e, const struct msi_wait *wait, bool *off) {
     char key[MSI_KEY_MAX + 8], end[MSI_KEY_MAX + 8];
     struct msi_buf line = {0}, came = {0};
     write_choice(e, &line);
-    write_spent(e, &came);
+    write_failed(e, &came);
     snprintf(key, sizeof key, "%s/came", e->key);
     snprintf(end, sizeof end, "%s/end", e->key);
     struct msi_store_rpc x[] = {
@@ -86,14 +88,14 @@ static mst_status arrive(const struct exchange *e, const struct msi_wait *wait, 
     return st;
 }
 
-/* Has that rank come, by the list of those who have? */
+/* Is that rank in the list of those that have come? */
 static bool has_come(const char *came, int rank) {
     for (const char *at = came; *at; at += strcspn(at, ";"), at += *at == ';')
         if (atoi(at) == rank) return true;
     return false;
 }
 
-/* Who has not come at the deadline? */
+/* Names the ranks that have not come at the deadline. */
 static mst_status say_late(const struct exchange *e) {
     const mst_group *group = e->group;
     char key[MSI_KEY_MAX + 8], list[600] = "", who[MSI_PROCESS_MAX + 32], show[96];
@@ -118,12 +120,12 @@ static mst_status say_late(const struct exchange *e) {
     if (st != MST_OK) return st;
     st = msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
                   "%d of %d ranks of %s came to mst_set_backend in time; missing: %s%s", group->size - late,
-                  group->size, msi_group_show(group, show, sizeof show), late ? list : "nobody any more",
+                  group->size, msi_group_show(group, show, sizeof show), late ? list : "none any more",
                   late > LISTED_MOST ? " and others" : "");
     return msi_blame(st, first);
 }
 
-/* Has somebody ended it? */
+/* Has another rank ended it? */
 static mst_status look_at_end(const struct exchange *e) {
     char key[MSI_KEY_MAX + 8];
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
@@ -145,7 +147,7 @@ static mst_status wait_for_all(const struct exchange *e, const struct msi_wait *
         mst_status st = msi_group_exec(e->group, &some, &x, 1);
         msi_store_rpc_free(&x, 1);
         if (st == MST_OK || st == MST_ERR_STORE_LOST) return st;
-        mst_status ended = look_at_end(e); /* who gave up may have left since */
+        mst_status ended = look_at_end(e); /* the rank that gave up may have left since */
         if (ended != MST_OK) return ended;
         if (st == MST_ERR_PEER_LOST) return msi_group_check(e->group, false);
         if (st != MST_ERR_TIMEOUT) return st;
@@ -153,11 +155,11 @@ static mst_status wait_for_all(const struct exchange *e, const struct msi_wait *
     }
 }
 
-/* Decides how it ends, by what became of it here, or hears how another has decided. */
+/* Publishes how it ended here, unless another rank has published its end first; that counts for all. */
 static mst_status conclude(struct exchange *e, mst_status st) {
     char key[MSI_KEY_MAX + 8], came[MSI_KEY_MAX + 8], note[MSI_NOTE_MAX] = "ok";
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
-    if (st == MST_ERR_STORE_LOST || st == MST_ERR_PEER_LOST) return st; /* everybody knows */
+    if (st == MST_ERR_STORE_LOST || st == MST_ERR_PEER_LOST) return st; /* the other ranks see that too */
     if (st != MST_OK) msi_failure_write(e->group, st, note);
     snprintf(key, sizeof key, "%s/end", e->key);
     snprintf(came, sizeof came, "%s/came", e->key);
@@ -178,7 +180,7 @@ static mst_status conclude(struct exchange *e, mst_status st) {
     return st;
 }
 
-/* All have come to this exchange, so nobody reads of the one before. */
+/* All ranks have come to this exchange: deletes the keys of the one before. */
 static void forget_last(const mst_group *group) {
     static const char *const parts[] = {"", "/came", "/all", "/end"};
     enum { PARTS = sizeof parts / sizeof *parts };
@@ -200,7 +202,7 @@ static void set_backends(mst_group *group, const struct msi_backends *backends) 
     group->comm = group->device = NULL;
 }
 
-/* Has some rank lost that backend in that group? */
+/* Has that backend failed in that group on some rank? */
 static bool is_spent(const struct exchange *e, const mst_group *group, const mst_backend *table) {
     char entry[160];
     size_t n = (size_t)snprintf(entry, sizeof entry, " %s/%s", group->id, table->name);
@@ -212,7 +214,7 @@ static bool is_spent(const struct exchange *e, const mst_group *group, const mst
     return false;
 }
 
-/* What has failed on one rank has on all. */
+/* A backend that has failed on one rank is recreated on all. */
 static mst_status take_effect(const struct exchange *e, mst_group *group) {
     char generation[16];
     mst_status st = MST_OK;
@@ -230,7 +232,7 @@ static mst_status agree_on(struct exchange *e, const struct msi_wait *wait) {
     mst_status st = e->wanted ? MST_OK : mst_last_error()->status;
     if (e->group->size == 1) {
         msi_exchange_key(e->group, ++e->group->exchanges, e->key);
-        write_spent(e, &e->came);
+        write_failed(e, &e->came);
         return st;
     }
     for (bool off = true; off;) {

@@ -14,8 +14,10 @@
 #include "base/list.h"
 #include "bootstrap/join.h"
 #include "comm/comm.h"
+#include "engine/module/registry.h"
 #include "os/host.h"
 #include "prof/record/recorder.h"
+#include "wireup/endpoint.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,7 @@
 /*
- * port_holder.c - finds the process that listens on a TCP port: /proc/net/tcp gives the socket's inode, and a
- * descriptor of the process links to it. Best effort: processes of other users are not visible.
+ * port_holder.c - which process holds a TCP port of this machine: the listener, else the owner of a
+ * connection from that port. /proc/net/tcp gives the socket's inode, and the process has a descriptor that
+ * links to it. Processes of other users stay hidden.
  */
 #include "os/socket.h"
 
@@ -10,23 +11,30 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TCP_LISTENING = 0x0A };
+enum { TCP_TIME_WAIT_STATE = 0x06, TCP_LISTENING = 0x0A };
 
-static unsigned long listening_inode(const char *table, int port) {
+/* What a table of sockets says about a port; inode 0: there is no socket that a process has open. */
+struct found {
+    unsigned long inode;
+    bool listening, time_wait;
+};
+
+static void look_up(const char *table, int port, struct found *found) {
     FILE *file = fopen(table, "re");
-    if (!file) return 0;
+    if (!file) return;
     char line[512];
-    unsigned long inode = 0;
-    while (!inode && fgets(line, sizeof line, file)) {
+    while (!found->listening && fgets(line, sizeof line, file)) {
         unsigned local_port, state;
         unsigned long seen;
         if (sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*d %*d %lu", &local_port,
-                   &state, &seen) == 3 &&
-            (int)local_port == port && state == TCP_LISTENING)
-            inode = seen;
+                   &state, &seen) != 3 ||
+            (int)local_port != port)
+            continue;
+        found->listening = state == TCP_LISTENING;
+        found->time_wait |= state == TCP_TIME_WAIT_STATE;
+        if (found->listening || seen) found->inode = seen;
     }
     fclose(file);
-    return inode;
 }
 
 static bool has_socket(const char *pid, const char *wanted) {
@@ -46,13 +54,14 @@ static bool has_socket(const char *pid, const char *wanted) {
 }
 
 const char *msi_port_holder(int port, char *out, size_t size) {
-    out[0] = 0;
-    unsigned long inode = listening_inode("/proc/net/tcp", port);
-    if (!inode) inode = listening_inode("/proc/net/tcp6", port);
-    DIR *proc = inode ? opendir("/proc") : NULL;
+    struct found found = {0};
+    look_up("/proc/net/tcp", port, &found);
+    look_up("/proc/net/tcp6", port, &found);
+    snprintf(out, size, "%s", !found.inode && found.time_wait ? "a closed connection (TIME_WAIT)" : "");
+    DIR *proc = found.inode ? opendir("/proc") : NULL;
     if (!proc) return out;
     char wanted[64], path[300], name[64] = "?";
-    snprintf(wanted, sizeof wanted, "socket:[%lu]", inode);
+    snprintf(wanted, sizeof wanted, "socket:[%lu]", found.inode);
     for (struct dirent *e; (e = readdir(proc));) {
         if (!isdigit((unsigned char)e->d_name[0]) || !has_socket(e->d_name, wanted)) continue;
         snprintf(path, sizeof path, "/proc/%s/comm", e->d_name);

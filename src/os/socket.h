@@ -44,7 +44,10 @@ void msi_socket_expect(int fd, int seconds);
 /* The other end as "address:port" or "pid 12 on this host", or "?"; returns out. */
 const char *msi_socket_peer(int fd, char out[MSI_ADDRESS_TEXT_MAX]);
 
-/* The process that listens on a port, as "pid 123 (python3)"; "" if it is not visible. Returns out. */
+/*
+ * What holds a port: "pid 123 (python3)", which listens there or has connected from there, "a closed
+ * connection (TIME_WAIT)", or "" if it cannot be seen. Returns out.
+ */
 const char *msi_port_holder(int port, char *out, size_t size);
 
 /*

@@ -1,44 +1,46 @@
-/* incoming.c - the messages that come in: whose they are, and where their bodies go. See p2p.h. */
+/* incoming.c - receiving messages: matching them with posted receives, and keeping unexpected ones. See
+ * p2p.h. */
 #include "base/error.h"
 #include "p2p/p2p_internal.h"
 
 #include <stdlib.h>
 
-/* The message is known now: is it what the receiver expects? Makes room where that was left to us. */
-static bool meet(struct msi_p2p *p2p, struct mst_work *op, int peer, size_t bytes, mst_dtype dtype) {
-    struct msi_message *m = &op->message;
+/* The header of a message has come: is it what the matching receive expects? Allocates memory for one of
+ * variable length. */
+static bool match(struct msi_p2p *p2p, struct mst_work *work, int peer, const struct msi_p2p_header *h) {
+    struct msi_comm *comm = p2p->peers->comm;
+    struct msi_op *op = &work->op;
+    mst_backend_op *d = &op->desc;
     char who[200];
-    m->met = true;
-    m->from = peer;
-    if (m->peer < 0) msi_comm_number_any(op, peer);
-    if (m->allocate) {
-        char *data = malloc(bytes + 1);
+    msi_comm_matched(work, peer);
+    if (op->bytes) {
+        char *data = malloc((size_t)h->bytes + 1);
         if (!data) {
-            msi_comm_fail(p2p->comm, op, msi_fail_memory(), -1);
+            msi_comm_fail(comm, work, msi_fail_memory(), -1);
             return false;
         }
-        data[bytes] = 0;
-        *m->allocate = (mst_bytes){data, bytes};
-        m->buf = data;
-        m->bytes = bytes;
+        data[h->bytes] = 0;
+        *op->bytes = (mst_bytes){data, (size_t)h->bytes};
+        d->out = data;
+        d->count = (size_t)h->bytes;
         return true;
     }
-    if (bytes == m->bytes && dtype == m->dtype) return true;
-    size_t element = mst_dtype_size(dtype);
+    if (h->bytes == msi_op_bytes(op) && h->dtype == d->dtype) return true;
+    size_t element = mst_dtype_size(h->dtype);
     mst_status st = msi_fail(MST_ERR_MISMATCH, "send and receive the same number of the same dtype",
-                             "the message with tag %d of %s has %zu %s, this receive takes %zu %s", m->tag,
-                             p2p->comm->hooks.show(p2p->comm->hooks.context, peer, who, sizeof who),
-                             element ? bytes / element : bytes, mst_dtype_name(dtype),
-                             m->bytes / mst_dtype_size(m->dtype), mst_dtype_name(m->dtype));
-    msi_comm_fail(p2p->comm, op, st, peer);
+                             "the message with tag %d of %s has %zu %s, this receive takes %zu %s", d->tag,
+                             msi_comm_show(comm, peer, who, sizeof who),
+                             (size_t)(element ? h->bytes / element : h->bytes), mst_dtype_name(h->dtype),
+                             d->count, mst_dtype_name(d->dtype));
+    msi_comm_fail(comm, work, st, peer);
     return false;
 }
 
-bool msi_p2p_match_unexpected(struct msi_p2p *p2p, struct mst_work *op) {
-    struct msi_unexpected_msg *msg = msi_unexpected_find(&p2p->unexpected, &op->message);
+bool msi_p2p_match_unexpected(struct msi_p2p *p2p, struct mst_work *work) {
+    struct msi_unexpected_msg *msg = msi_unexpected_find(&p2p->unexpected, &work->op);
     if (!msg) return false;
-    if (meet(p2p, op, msg->peer, msg->bytes, msg->dtype))
-        msi_unexpected_give(&p2p->unexpected, msg, op);
+    if (match(p2p, work, msg->peer, &(struct msi_p2p_header){msg->bytes, msg->tag, msg->dtype}))
+        msi_unexpected_deliver(&p2p->unexpected, msg, work);
     else
         msi_unexpected_drop(&p2p->unexpected, msg);
     return true;
@@ -46,58 +48,57 @@ bool msi_p2p_match_unexpected(struct msi_p2p *p2p, struct mst_work *op) {
 
 static struct mst_work *find_posted(struct msi_p2p *p2p, int peer, int tag) {
     for (struct msi_list *at = p2p->posted.next; at != &p2p->posted; at = at->next) {
-        struct mst_work *op = msi_container(at, struct mst_work, message.node);
-        if (msi_message_fits(&op->message, peer, tag)) return op;
+        struct mst_work *work = msi_container(at, struct msi_p2p_request, node)->work;
+        if (msi_message_matches(&work->op, peer, tag)) return work;
     }
     return NULL;
 }
 
-static bool keep(struct msi_p2p *p2p, struct msi_p2p_peer *p, int peer, int tag, size_t bytes,
-                 mst_dtype dtype) {
-    struct msi_unexpected_msg *msg = msi_unexpected_keep(&p2p->unexpected, bytes);
+/* Receives a body without a posted receive. */
+static bool keep(struct msi_p2p *p2p, int peer, const struct msi_p2p_header *h) {
+    struct msi_p2p_peer *p = &p2p->links[peer];
+    struct msi_unexpected_msg *msg = msi_unexpected_keep(&p2p->unexpected, (size_t)h->bytes);
     if (!msg) {
-        msi_link_fail(p->listening, MST_ERR_MEMORY, "no memory for a message of %zu bytes with tag %d", bytes,
-                      tag);
+        msi_link_fail(p->listening, MST_ERR_MEMORY, "no memory for a message of %zu bytes with tag %d",
+                      (size_t)h->bytes, h->tag);
         return false;
     }
     msg->peer = peer;
-    msg->tag = tag;
-    msg->dtype = dtype;
+    msg->tag = h->tag;
+    msg->dtype = h->dtype;
     p->keeping = msg;
-    msi_link_receive(p->listening, &msg->body, msg->data, bytes);
+    msi_link_receive(p->listening, &msg->body, msg->data, (size_t)h->bytes);
     return true;
 }
 
-/* The head of a message is there: finds out whose it is, and lets the body come. */
+/* The header of a message has come: matches it, and lets the body come. */
 static bool open_message(struct msi_p2p *p2p, int peer) {
-    struct msi_p2p_peer *p = &p2p->peers[peer];
-    uint64_t bytes;
-    int tag;
-    mst_dtype dtype;
-    msi_p2p_read_head(p->head, &bytes, &tag, &dtype);
-    if (bytes > SIZE_MAX / 4) {
-        msi_link_fail(p->listening, MST_ERR_PROTOCOL, "a message of %llu bytes", (unsigned long long)bytes);
+    struct msi_p2p_peer *p = &p2p->links[peer];
+    struct msi_p2p_header h = msi_p2p_read_header(p->header);
+    if (h.bytes > SIZE_MAX / 4) {
+        msi_link_fail(p->listening, MST_ERR_PROTOCOL, "a message of %llu bytes", (unsigned long long)h.bytes);
         return false;
     }
-    struct mst_work *op = find_posted(p2p, peer, tag);
+    struct mst_work *work = find_posted(p2p, peer, h.tag);
     p->in_body = true;
     p2p->incoming++;
-    if (op) {
-        msi_list_remove(&op->message.node);
-        if (meet(p2p, op, peer, (size_t)bytes, dtype)) {
-            p->receiving = op;
-            msi_link_receive(p->listening, &op->message.body_transfer, op->message.buf, (size_t)bytes);
+    if (work) {
+        struct msi_p2p_request *r = msi_p2p_request(work);
+        msi_list_remove(&r->node);
+        if (match(p2p, work, peer, &h)) {
+            p->receiving = work;
+            msi_link_receive(p->listening, &r->body_transfer, work->op.desc.out, (size_t)h.bytes);
             return true;
         }
-        tag = -1; /* comes in all the same, and is thrown away */
+        h.tag = -1; /* the body is received and dropped */
     }
-    return keep(p2p, p, peer, tag, (size_t)bytes, dtype);
+    return keep(p2p, peer, &h);
 }
 
 /* The body has come. */
 static void close_message(struct msi_p2p *p2p, int peer) {
-    struct msi_p2p_peer *p = &p2p->peers[peer];
-    if (p->receiving) p->receiving->message.through = true;
+    struct msi_p2p_peer *p = &p2p->links[peer];
+    if (p->receiving) msi_p2p_request(p->receiving)->complete = true;
     if (p->keeping) msi_unexpected_complete(&p2p->unexpected, p->keeping);
     p2p->incoming--;
     p->receiving = NULL;
@@ -107,16 +108,18 @@ static void close_message(struct msi_p2p *p2p, int peer) {
 
 static bool body_is_there(const struct msi_p2p_peer *p) {
     if (!p->receiving && !p->keeping) return false; /* there was no memory for it */
-    return msi_transfer_done(p->receiving ? &p->receiving->message.body_transfer : &p->keeping->body);
+    return msi_transfer_done(p->receiving ? &msi_p2p_request(p->receiving)->body_transfer
+                                          : &p->keeping->body);
 }
 
-/* The link to read from. A rank that has called in the meantime sends nothing on the one that it was called with. */
+/* The link to read from. A rank that has connected in the meantime sends nothing on the link that it
+ * accepted before. */
 static struct msi_link *listen_to(struct msi_p2p *p2p, int peer) {
-    struct msi_p2p_peer *p = &p2p->peers[peer];
+    struct msi_p2p_peer *p = &p2p->links[peer];
     struct msi_link *in = msi_p2p_incoming(p2p, peer);
-    if (p->listening && p->listening != in && p->head_in.data) {
-        msi_link_withdraw(p->listening, &p->head_in);
-        p->head_in.data = NULL;
+    if (p->listening && p->listening != in && p->header_in.data) {
+        msi_link_withdraw(p->listening, &p->header_in);
+        p->header_in.data = NULL;
     }
     p->listening = in;
     return in;
@@ -124,17 +127,17 @@ static struct msi_link *listen_to(struct msi_p2p *p2p, int peer) {
 
 /* All messages of a rank that have come so far. False if the link is of no use any more. */
 static bool read_peer(struct msi_p2p *p2p, int peer, bool *moved) {
-    struct msi_p2p_peer *p = &p2p->peers[peer];
+    struct msi_p2p_peer *p = &p2p->links[peer];
     struct msi_link *in = listen_to(p2p, peer);
     for (;;) {
-        if (!p->in_body && p->head_in.data == NULL) {
-            p->head_in.data = (char *)p->head;
-            msi_link_receive(in, &p->head_in, p->head, sizeof p->head);
+        if (!p->in_body && !p->header_in.data) {
+            p->header_in.data = (char *)p->header;
+            msi_link_receive(in, &p->header_in, p->header, sizeof p->header);
         }
         if (in->ops->progress(in)) *moved = true;
         if (!p->in_body) {
-            if (!msi_transfer_done(&p->head_in)) return in->status == MST_OK;
-            p->head_in.data = NULL;
+            if (!msi_transfer_done(&p->header_in)) return in->status == MST_OK;
+            p->header_in.data = NULL;
             p->comes_back = in == p->out.link;
             if (!open_message(p2p, peer)) return false;
             *moved = true;
@@ -147,21 +150,22 @@ static bool read_peer(struct msi_p2p *p2p, int peer, bool *moved) {
 }
 
 void msi_p2p_cut_off(struct msi_p2p *p2p, int peer, mst_status status, const char *why) {
-    struct msi_comm *comm = p2p->comm;
-    for (struct msi_list *at = comm->messages.next; at != &comm->messages; at = at->next) {
-        struct mst_work *op = msi_container(at, struct mst_work, node);
-        const struct msi_message *m = &op->message;
-        if (m->send || m->through || (m->met ? m->from : m->peer) != peer) continue;
-        bool known =
-            comm->failure.status != MST_OK && comm->failure.culprit == peer; /* one search is enough */
+    struct msi_comm *comm = p2p->peers->comm;
+    struct msi_list *messages = &comm->ops.messages;
+    for (struct msi_list *at = messages->next; at != messages; at = at->next) {
+        struct mst_work *work = msi_container(at, struct mst_work, node);
+        bool send = work->op.desc.kind == MST_KIND_SEND;
+        if (send || msi_p2p_request(work)->complete || msi_comm_peer(work) != peer) continue;
+        /* one search is enough */
+        bool known = comm->failure.status != MST_OK && comm->failure.culprit == peer;
         mst_status st =
             known ? msi_comm_repeat(&comm->failure) : msi_comm_say_cut_off(comm, status, peer, why);
-        msi_comm_fail(comm, op, st, peer);
+        msi_comm_fail(comm, work, st, peer);
     }
 }
 
 void msi_p2p_read(struct msi_p2p *p2p, int peer, bool *moved) {
     if (read_peer(p2p, peer, moved)) return;
-    const struct msi_link *in = p2p->peers[peer].listening;
+    const struct msi_link *in = p2p->links[peer].listening;
     msi_p2p_cut_off(p2p, peer, in->status, in->why);
 }

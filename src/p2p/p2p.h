@@ -1,45 +1,63 @@
 /*
- * p2p.h - messages between two ranks of a comm.
+ * p2p.h - point-to-point messages of the native engines: matching, unexpected messages, eager and rendezvous
+ * transfer.
  *
- * From each rank to each other there is a link (see wireup.h), opened by the sender at its first message; between hosts, a rank
- * that was called before it had anything to send sends on that connection, so that what it says and that it has heard the
- * other travel together.
+ * From each rank to each other there is a link (wireup.h), opened by the sender at its first message. Between
+ * hosts, a rank that another has connected to before it had anything to send uses that connection.
  *
- * A message is a head (length, tag, dtype) and a body. A receive that is posted takes the first message that fits, and its body
- * then goes straight into the receiver's buffer. A message that nobody has asked for yet is taken off the link into memory of
- * its own (unexpected.h), so that none stands in the way of another.
+ * A message is a header (length, tag, dtype) and a body. A header is matched with the first posted receive
+ * that fits; the body then goes straight into the receiver's buffer. A message without a posted receive is
+ * unexpected: it is taken off the link into memory of its own (unexpected.h), so that it does not block
+ * others. Links send small bodies eagerly, and large ones between processes of a host by rendezvous
+ * (transport/rendezvous.h).
  *
- * The first message on a link is sent only when the other side has opened it too; later ones when the link has taken them.
+ * The first message on a link is complete only when the other rank has opened the link too; later ones when
+ * the link has taken them.
  */
 #ifndef MSI_P2P_P2P_H
 #define MSI_P2P_P2P_H
 
-#include "comm/comm_internal.h"
+#include "p2p/unexpected.h"
+#include "wireup/wireup.h"
 
-struct msi_p2p;
+enum { MSI_P2P_HEADER = 16 };
 
-mst_status msi_p2p_new(struct msi_comm *comm, struct msi_p2p **p2p);
+/* What is kept for one message under way, in work->state. */
+struct msi_p2p_request {
+    struct mst_work *work;
+    struct msi_list node; /* in posted or sending */
+    bool posted;          /* on a link */
+    bool complete;
+    unsigned char header[MSI_P2P_HEADER];
+    struct msi_transfer header_transfer, body_transfer;
+};
+
+struct msi_p2p {
+    struct msi_peers *peers;
+    struct msi_list posted;  /* receives that have not matched a message, in order */
+    struct msi_list sending; /* sends under way, in order */
+    struct msi_unexpected unexpected;
+    int incoming;               /* ranks of which half a message has come */
+    struct msi_p2p_peer *links; /* by rank; NULL before the first message */
+};
+
+void msi_p2p_init(struct msi_p2p *p2p, struct msi_peers *peers);
 void msi_p2p_free(struct msi_p2p *p2p);
-/* Ends all links of a comm that has failed: so the others learn of it. Nothing is advanced any more. */
+/* Closes all links of a communicator that has failed: so ranks of other hosts learn of it. */
 void msi_p2p_hang_up(struct msi_p2p *p2p);
 
-/* Begins a message that is described in the operation. */
-void msi_p2p_begin(struct msi_p2p *p2p, struct mst_work *op);
+/* Begins a message. */
+mst_status msi_p2p_begin(struct msi_p2p *p2p, struct mst_work *work);
+/* The message_now slot of engines whose state begins with a struct msi_p2p. */
+bool msi_p2p_message_now(struct msi_comm *comm, const struct msi_op *op);
+/* Advances all messages and ends those that are complete or have failed. True if anything moved or ended. */
+bool msi_p2p_progress(struct msi_p2p *p2p);
 
-/* As msi_comm_message_now, for a message of each kind. */
-bool msi_p2p_send_now(struct msi_p2p *p2p, const struct msi_message *m);
-bool msi_p2p_receive_now(struct msi_p2p *p2p, const struct msi_message *m);
+/* Accepts the links that ranks of this host have offered, also where this rank expects no message: their
+ * first one waits for that. */
+void msi_p2p_accept(struct msi_p2p *p2p);
 
-/* Moves what can be moved; operations that are through are marked (message.through) or failed. True if anything moved. */
-bool msi_p2p_advance(struct msi_p2p *p2p);
-
-/* Opens the links that others have offered, also where this rank awaits no message: their first one waits for that. */
-void msi_p2p_answer(struct msi_comm *comm);
-
-/* What a sleeper polls for; writes at most max entries and returns how many. NULL has none. */
-int msi_p2p_descriptors(const struct msi_p2p *p2p, struct pollfd *fds, int max);
-
-/* Takes back an operation that failed. False if some of it has gone over the link already, which is useless then. */
-bool msi_p2p_withdraw(struct msi_p2p *p2p, struct mst_work *op);
+/* Writes the descriptors that a sleep polls, at most max; returns how many. */
+int msi_p2p_poll_fds(const struct msi_p2p *p2p, struct pollfd *fds, int max);
 
 #endif

@@ -1,5 +1,5 @@
-/* unexpected.c - messages that came before anybody asked for them. See unexpected.h. */
-#include "p2p/unexpected.h"
+/* unexpected.c - see unexpected.h. */
+#include "p2p/p2p_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,15 +60,15 @@ struct msi_unexpected_msg *msi_unexpected_keep(struct msi_unexpected *unexpected
 }
 
 struct msi_unexpected_msg *msi_unexpected_find(const struct msi_unexpected *unexpected,
-                                               const struct msi_message *m) {
+                                               const struct msi_op *op) {
     for (struct msi_list *at = unexpected->kept.next; at != &unexpected->kept; at = at->next) {
         struct msi_unexpected_msg *msg = msi_container(at, struct msi_unexpected_msg, node);
-        if (!msg->taker && msi_message_fits(m, msg->peer, msg->tag)) return msg;
+        if (!msg->receive && msi_message_matches(op, msg->peer, msg->tag)) return msg;
     }
     return NULL;
 }
 
-/* Its message was delivered, or thrown away. */
+/* It was delivered or dropped. */
 static void end(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg) {
     msi_list_remove(&msg->node);
     if (msg->room > SPARE_MOST - unexpected->spare_bytes) {
@@ -79,18 +79,19 @@ static void end(struct msi_unexpected *unexpected, struct msi_unexpected_msg *ms
     msi_list_push(&unexpected->spare, &msg->node);
 }
 
-static void deliver(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg, struct mst_work *op) {
-    if (msg->bytes) memcpy(op->message.buf, msg->data, msg->bytes);
-    op->message.through = true;
+static void copy_out(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg,
+                     struct mst_work *work) {
+    if (msg->bytes) memcpy(work->op.desc.out, msg->data, msg->bytes);
+    msi_p2p_request(work)->complete = true;
     end(unexpected, msg);
 }
 
-void msi_unexpected_give(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg,
-                         struct mst_work *op) {
+void msi_unexpected_deliver(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg,
+                            struct mst_work *work) {
     if (msg->complete)
-        deliver(unexpected, msg, op);
+        copy_out(unexpected, msg, work);
     else
-        msg->taker = op;
+        msg->receive = work;
 }
 
 void msi_unexpected_drop(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg) {
@@ -100,15 +101,15 @@ void msi_unexpected_drop(struct msi_unexpected *unexpected, struct msi_unexpecte
 
 void msi_unexpected_complete(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg) {
     msg->complete = true;
-    if (msg->taker)
-        deliver(unexpected, msg, msg->taker);
+    if (msg->receive)
+        copy_out(unexpected, msg, msg->receive);
     else if (msg->tag < 0)
         end(unexpected, msg);
 }
 
-void msi_unexpected_forget(const struct msi_unexpected *unexpected, const struct mst_work *op) {
+void msi_unexpected_forget(const struct msi_unexpected *unexpected, const struct mst_work *work) {
     for (struct msi_list *at = unexpected->kept.next; at != &unexpected->kept; at = at->next) {
         struct msi_unexpected_msg *msg = msi_container(at, struct msi_unexpected_msg, node);
-        if (msg->taker == op) msg->taker = NULL;
+        if (msg->receive == work) msg->receive = NULL;
     }
 }

@@ -1,7 +1,7 @@
 /*
- * unexpected.h - messages that came before anybody asked for them. Each lies in memory of its own until a receive asks for it;
- * the memory of those that were delivered is kept for the next ones, up to a limit, so that nothing is allocated where the same
- * happens again and again.
+ * unexpected.h - messages that came before a matching receive was posted. Each is kept in memory of its own
+ * until a receive matches it. The memory of delivered ones is kept for the next ones, up to a limit, so that
+ * a steady exchange allocates nothing.
  */
 #ifndef MSI_P2P_UNEXPECTED_H
 #define MSI_P2P_UNEXPECTED_H
@@ -9,15 +9,14 @@
 #include "comm/comm_internal.h"
 #include "transport/link.h"
 
-/* A message that nobody has asked for yet. */
 struct msi_unexpected_msg {
     struct msi_list node;
     size_t room;   /* of data */
-    int peer, tag; /* tag < 0: nobody gets it */
+    int peer, tag; /* tag < 0: it is dropped when it is complete */
     mst_dtype dtype;
     size_t bytes;
     bool complete;
-    struct mst_work *taker; /* asked for it while it was coming */
+    struct mst_work *receive; /* that has matched it while it was coming */
     struct msi_transfer body;
     char data[];
 };
@@ -31,27 +30,27 @@ struct msi_unexpected {
 void msi_unexpected_init(struct msi_unexpected *unexpected);
 void msi_unexpected_free(struct msi_unexpected *unexpected);
 
-/* Keeps one more, with room for so many bytes; NULL without memory. The rest of it is the caller's to fill in. */
+/* A new one with room for so many bytes; NULL without memory. The caller fills in the rest. */
 struct msi_unexpected_msg *msi_unexpected_keep(struct msi_unexpected *unexpected, size_t bytes);
 
-/* The first that a receive takes; NULL: none. */
+/* The first that matches a receive; NULL: none. */
 struct msi_unexpected_msg *msi_unexpected_find(const struct msi_unexpected *unexpected,
-                                               const struct msi_message *m);
+                                               const struct msi_op *op);
 
-/* Gives it to a receive that found it: at once, or as soon as it is complete. */
-void msi_unexpected_give(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg,
-                         struct mst_work *op);
-/* Nobody gets it: throws it away, at once or as soon as it is complete. */
+/* Copies it to a receive that matches it: at once, or as soon as it is complete. */
+void msi_unexpected_deliver(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg,
+                            struct mst_work *work);
+/* Drops it, at once or as soon as it is complete. */
 void msi_unexpected_drop(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg);
 /* All of it has come. */
 void msi_unexpected_complete(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg);
 
-/* A receive that was given one ends before that is complete: another may take it. */
-void msi_unexpected_forget(const struct msi_unexpected *unexpected, const struct mst_work *op);
+/* A receive ends before the message that it matched is complete: another receive may match it. */
+void msi_unexpected_forget(const struct msi_unexpected *unexpected, const struct mst_work *work);
 
-/* Does a receive take a message of that rank with that tag? */
-static inline bool msi_message_fits(const struct msi_message *m, int peer, int tag) {
-    return (m->peer < 0 || m->peer == peer) && m->tag == tag;
+/* Does a receive match a message of that rank with that tag? */
+static inline bool msi_message_matches(const struct msi_op *op, int peer, int tag) {
+    return (op->desc.peer < 0 || op->desc.peer == peer) && op->desc.tag == tag;
 }
 
 #endif

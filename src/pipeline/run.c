@@ -52,14 +52,16 @@ static mst_status begin_message(mst_pipeline *p, const struct msi_action *a) {
     if (st == MST_OK) st = msi_call_root(&call, in);
     if (st == MST_OK) st = msi_call_tensor(&call, 1, msi_shape_count(shape), shape->dtype);
     if (st != MST_OK) return st;
-    struct msi_message message = {.send = !in,
-                                  .peer = call.root,
-                                  .tag = options.tag,
-                                  .buf = slot->memory,
-                                  .bytes = msi_shape_bytes(shape),
-                                  .dtype = shape->dtype};
-    call.message = &message;
-    return msi_call_submit_message(&call, &message);
+    struct msi_op op = {.desc = {.kind = in ? MST_KIND_RECV : MST_KIND_SEND,
+                                 .dtype = shape->dtype,
+                                 .element = call.element,
+                                 .count = call.count,
+                                 .peer = call.root,
+                                 .tag = options.tag,
+                                 .in = in ? NULL : slot->memory,
+                                 .out = in ? slot->memory : NULL}};
+    call.op = &op;
+    return msi_call_submit_message(&call, &op);
 }
 
 /* The message did not arrive, or was not received, in time. Its work ends with the group. */

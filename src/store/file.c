@@ -57,7 +57,7 @@ static void arrive(struct msi_kv *kv, struct msi_str key) {
 /* Records that repeat an operation. */
 static const struct {
     enum msi_file_event event;
-    enum msi_op op;
+    enum msi_store_op op;
 } changes[] = {{MSI_FILE_SET, MSI_OP_SET},
                {MSI_FILE_DELETE, MSI_OP_DELETE_KEY},
                {MSI_FILE_APPEND, MSI_OP_APPEND},

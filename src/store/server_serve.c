@@ -243,7 +243,7 @@ static bool is_cancelled(struct msi_conn *conn, const uint8_t *p, size_t n, size
 }
 
 /* Decodes a request that may arrive in pieces; returns its length, or 0 if it is incomplete or malformed. */
-static size_t scan_and_decode(struct msi_conn *conn, enum msi_op op, const uint8_t *p, size_t n,
+static size_t scan_and_decode(struct msi_conn *conn, enum msi_store_op op, const uint8_t *p, size_t n,
                               struct msi_store_req *req) {
     struct msi_server *server = conn->server;
     if (conn->scan.at == 0) conn->scan = (struct msi_scan){.at = 1};
@@ -260,7 +260,7 @@ static size_t scan_and_decode(struct msi_conn *conn, enum msi_op op, const uint8
 /* Reads and executes the request at p; returns its length, or 0: incomplete, waiting or malformed. */
 static size_t serve_one(struct msi_conn *conn, const uint8_t *p, size_t n) {
     struct msi_server *server = conn->server;
-    enum msi_op op = msi_op_find(conn->dialect, p[0]);
+    enum msi_store_op op = msi_op_find(conn->dialect, p[0]);
     if (op == MSI_OP_COUNT) {
         msi_conn_doom(conn, "%d is not an operation of the store's protocol", p[0]);
         return 0;
@@ -306,7 +306,7 @@ void msi_conn_send_ended(struct msi_conn *conn) {
 static void resume(struct msi_conn *conn) {
     struct msi_server *server = conn->server;
     struct msi_store_req req;
-    enum msi_op op = msi_op_find(conn->dialect, conn->in.data[0]);
+    enum msi_store_op op = msi_op_find(conn->dialect, conn->in.data[0]);
     conn->has_guard = false;
     if (conn->wait_status != MST_OK) {
         answer_status(conn, conn->wait_status);

@@ -60,7 +60,7 @@ struct msi_slot {
     _Alignas(MSI_LINE) _Atomic uint64_t flag; /* number << 32 | signature */
     uint32_t mode;
     uint32_t history; /* made of the signatures of all operations before it */
-    struct msi_call_signature told;
+    struct msi_call_signature signature;
     union {
         unsigned char bytes[MSI_SLOT_PAYLOAD];
         struct {

@@ -7,14 +7,14 @@ const struct msi_op_row msi_ops[MSI_OP_COUNT] = {MSI_STORE_OPS(ROW)};
 
 enum { FIRST_OWN_OPCODE = 64 };
 
-static int opcode_of(enum msi_op op, enum msi_dialect dialect) {
+static int opcode_of(enum msi_store_op op, enum msi_dialect dialect) {
     int opcode = msi_ops[op].opcode[dialect != MSI_DIALECT_A];
     bool own = opcode >= FIRST_OWN_OPCODE && op != MSI_OP_HELLO;
     return own && dialect != MSI_DIALECT_M ? -1 : opcode;
 }
 
-enum msi_op msi_op_find(enum msi_dialect dialect, uint8_t opcode) {
-    enum msi_op guess = opcode + (dialect == MSI_DIALECT_A); /* right for common operations */
+enum msi_store_op msi_op_find(enum msi_dialect dialect, uint8_t opcode) {
+    enum msi_store_op guess = opcode + (dialect == MSI_DIALECT_A); /* right for common operations */
     if (guess < MSI_OP_WATCH_KEY && opcode_of(guess, dialect) == opcode) return guess;
     for (int op = 0; op < MSI_OP_COUNT; op++)
         if (opcode_of(op, dialect) == opcode) return op;
@@ -170,7 +170,7 @@ static bool decode_list(struct msi_reader *r, bool pairs, struct msi_buf *views,
     return true;
 }
 
-bool msi_store_decode(enum msi_op op, const uint8_t *p, size_t n, struct msi_buf *views,
+bool msi_store_decode(enum msi_store_op op, const uint8_t *p, size_t n, struct msi_buf *views,
                       struct msi_store_req *req) {
     *req = (struct msi_store_req){.op = op};
     struct msi_reader r = msi_reader(p, n);
@@ -197,7 +197,7 @@ bool msi_store_decode(enum msi_op op, const uint8_t *p, size_t n, struct msi_buf
     return !r.bad;
 }
 
-size_t msi_store_read(enum msi_op op, const uint8_t *p, size_t n, const struct msi_store_limits *limits,
+size_t msi_store_read(enum msi_store_op op, const uint8_t *p, size_t n, const struct msi_store_limits *limits,
                       struct msi_store_req *req) {
     if (n > limits->max_message) return 0;
     *req = (struct msi_store_req){.op = op};

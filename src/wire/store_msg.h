@@ -61,7 +61,7 @@
  */
 
 #define MSI_STORE_OP_ID(name, a, c, request, reply, waits) MSI_OP_##name,
-enum msi_op { MSI_STORE_OPS(MSI_STORE_OP_ID) MSI_OP_COUNT };
+enum msi_store_op { MSI_STORE_OPS(MSI_STORE_OP_ID) MSI_OP_COUNT };
 #undef MSI_STORE_OP_ID
 
 enum msi_dialect { MSI_DIALECT_A, MSI_DIALECT_C, MSI_DIALECT_M };
@@ -88,7 +88,7 @@ struct msi_store_limits {
 
 /* One request. The operation's signature tells which fields it uses. Views are borrowed. */
 struct msi_store_req {
-    enum msi_op op;
+    enum msi_store_op op;
     struct msi_str key;
     struct msi_str value;   /* COMPARE_SET: the expected one */
     struct msi_str desired; /* COMPARE_SET */
@@ -98,7 +98,7 @@ struct msi_store_req {
 };
 
 /* The operation of an opcode in a dialect; MSI_OP_COUNT: none. */
-enum msi_op msi_op_find(enum msi_dialect dialect, uint8_t opcode);
+enum msi_store_op msi_op_find(enum msi_dialect dialect, uint8_t opcode);
 
 /* Appends a request; false if the dialect does not have the operation. */
 bool msi_store_encode(struct msi_buf *out, enum msi_dialect dialect, const struct msi_store_req *req);
@@ -119,12 +119,12 @@ enum msi_scan_result msi_store_scan(struct msi_scan *scan, const char *signature
                                     const struct msi_store_limits *limits, const uint8_t *p, size_t n);
 
 /* Scans and decodes a complete request without lists; its length, or 0: use msi_store_scan. */
-size_t msi_store_read(enum msi_op op, const uint8_t *p, size_t n, const struct msi_store_limits *limits,
+size_t msi_store_read(enum msi_store_op op, const uint8_t *p, size_t n, const struct msi_store_limits *limits,
                       struct msi_store_req *req);
 
 /* Decodes a request that msi_store_scan found complete. views: scratch memory for lists, kept by the
  * caller; false without memory. */
-bool msi_store_decode(enum msi_op op, const uint8_t *p, size_t n, struct msi_buf *views,
+bool msi_store_decode(enum msi_store_op op, const uint8_t *p, size_t n, struct msi_buf *views,
                       struct msi_store_req *req);
 
 #endif

@@ -1,4 +1,4 @@
-/* endpoint.c - how ranks of other hosts reach this one. See endpoint.h. */
+/* endpoint.c - see endpoint.h. */
 #include "wireup/endpoint.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -29,11 +29,11 @@ void msi_endpoint_close(struct msi_endpoint *endpoint) {
 }
 
 static struct msi_str key_of(const struct msi_endpoint *endpoint, const char *name, char out[KEY_MAX]) {
-    snprintf(out, KEY_MAX, "%sdoor/%s", endpoint->prefix, name);
+    snprintf(out, KEY_MAX, "%sendpoint/%s", endpoint->prefix, name);
     return msi_cstr(out);
 }
 
-/* The next text of a reply; false if it is nothing that a rank writes. */
+/* The next text of a reply; false if it is malformed. */
 static bool read_text(struct msi_reader *r, char text[TOLD_MAX]) {
     struct msi_str value = msi_read_str(r);
     if (r->bad || value.n == 0 || value.n >= TOLD_MAX) return false;
@@ -43,13 +43,11 @@ static bool read_text(struct msi_reader *r, char text[TOLD_MAX]) {
 }
 
 static mst_status refuse_text(void) {
-    return msi_fail(MST_ERR_PROTOCOL, NULL,
-                    "what the store has of the world's endpoints is not what ranks write there");
+    return msi_fail(MST_ERR_PROTOCOL, NULL, "the store has malformed data about the world's endpoints");
 }
 
-/* All ranks must agree on the world's number: the first one to come draws it. */
-static mst_status agree(struct msi_endpoint *endpoint, msi_endpoint_exec *exec, void *context,
-                        const struct msi_wait *wait) {
+/* All ranks use one random number for the world: the first rank draws it. */
+static mst_status agree(struct msi_endpoint *endpoint, const struct msi_endpoint_store *store) {
     char key[KEY_MAX], text[TOLD_MAX];
     uint64_t drawn;
     unsigned long long number;
@@ -58,7 +56,7 @@ static mst_status agree(struct msi_endpoint *endpoint, msi_endpoint_exec *exec, 
     snprintf(text, sizeof text, "%llx", (unsigned long long)drawn);
     struct msi_store_rpc x = {
         .req = {.op = MSI_OP_COMPARE_SET, .key = key_of(endpoint, "id", key), .desired = msi_cstr(text)}};
-    mst_status st = exec(context, wait, &x, 1);
+    mst_status st = store->exec(store->context, store->wait, &x, 1);
     if (st == MST_OK) st = x.status;
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
     if (st == MST_OK && !(read_text(&r, text) && sscanf(text, "%llx", &number) == 1 && number))
@@ -68,33 +66,31 @@ static mst_status agree(struct msi_endpoint *endpoint, msi_endpoint_exec *exec, 
     return st;
 }
 
-static mst_status tell(struct msi_endpoint *endpoint, int port, msi_endpoint_exec *exec, void *context,
-                       const struct msi_wait *wait) {
+static mst_status tell(struct msi_endpoint *endpoint, int port, const struct msi_endpoint_store *store) {
     char key[KEY_MAX], text[TOLD_MAX], name[NUMBER_MAX];
     snprintf(text, sizeof text, "%d %llx", port, (unsigned long long)endpoint->tuning);
     snprintf(name, sizeof name, "%d", endpoint->rank);
     struct msi_store_rpc x = {
         .req = {.op = MSI_OP_SET, .key = key_of(endpoint, name, key), .value = msi_cstr(text)}};
-    mst_status st = exec(context, wait, &x, 1);
+    mst_status st = store->exec(store->context, store->wait, &x, 1);
     msi_store_rpc_free(&x, 1);
     return st;
 }
 
-static mst_status open_locked(struct msi_endpoint *endpoint, msi_endpoint_exec *exec, void *context,
-                              const struct msi_wait *wait) {
+static mst_status open_locked(struct msi_endpoint *endpoint, const struct msi_endpoint_store *store) {
     struct msi_address address = {.port = 0};
     snprintf(address.host, sizeof address.host, "%s", endpoint->address);
-    mst_status st = agree(endpoint, exec, context, wait);
+    mst_status st = agree(endpoint, store);
     if (st == MST_OK)
         st =
             msi_listener_open(&address, endpoint->world, endpoint->rank, endpoint->size, &endpoint->listener);
-    if (st == MST_ERR_ADDRESS) { /* the others reach us by an address that is not ours: a translated one */
+    if (st == MST_ERR_ADDRESS) { /* the address is translated (NAT), so that it cannot be bound here */
         snprintf(address.host, sizeof address.host, "%s", strchr(endpoint->address, ':') ? "::" : "0.0.0.0");
         st =
             msi_listener_open(&address, endpoint->world, endpoint->rank, endpoint->size, &endpoint->listener);
     }
     if (st != MST_OK) return st;
-    st = tell(endpoint, msi_listener_port(endpoint->listener), exec, context, wait);
+    st = tell(endpoint, msi_listener_port(endpoint->listener), store);
     if (st == MST_OK) {
         msi_log(backend, INFO, "listening on %s port %d", address.host,
                 msi_listener_port(endpoint->listener));
@@ -105,15 +101,14 @@ static mst_status open_locked(struct msi_endpoint *endpoint, msi_endpoint_exec *
     return st;
 }
 
-mst_status msi_endpoint_open(struct msi_endpoint *endpoint, msi_endpoint_exec *exec, void *context,
-                             const struct msi_wait *wait) {
+mst_status msi_endpoint_open(struct msi_endpoint *endpoint, const struct msi_endpoint_store *store) {
     pthread_mutex_lock(&endpoint->lock);
-    mst_status st = endpoint->listener ? MST_OK : open_locked(endpoint, exec, context, wait);
+    mst_status st = endpoint->listener ? MST_OK : open_locked(endpoint, store);
     pthread_mutex_unlock(&endpoint->lock);
     return st;
 }
 
-/* What a rank has told. */
+/* Reads what a rank has published. */
 static mst_status read_told(const struct msi_endpoint *endpoint, int rank, struct msi_reader *r, int *port) {
     char text[TOLD_MAX];
     unsigned long long tuning;
@@ -122,13 +117,13 @@ static mst_status read_told(const struct msi_endpoint *endpoint, int rank, struc
     if (tuning == endpoint->tuning) return MST_OK;
     return msi_blame(
         msi_fail(
-            MST_ERR_CONFIG, "give all ranks the same MUSTER_ALGO and the same prices in MUSTER_MODEL",
-            "rank %d would choose other algorithms than rank %d: its MUSTER_ALGO or MUSTER_MODEL differs",
+            MST_ERR_CONFIG, "give all ranks the same MUSTER_ALGO and the same MUSTER_MODEL",
+            "rank %d would select other algorithms than rank %d: its MUSTER_ALGO or MUSTER_MODEL differs",
             rank, endpoint->rank),
         rank);
 }
 
-/* The ports that are known of these ranks, 0 for others; returns how many are not. */
+/* Writes the ports that are known, 0 for the others; returns how many are not known. */
 static int look_up(struct msi_endpoint *endpoint, const int *ranks, int n, int *ports) {
     int unknown = 0;
     pthread_mutex_lock(&endpoint->lock);
@@ -154,8 +149,8 @@ static mst_status read_ports(struct msi_endpoint *endpoint, const struct msi_sto
     return st;
 }
 
-mst_status msi_endpoint_find(struct msi_endpoint *endpoint, const int *ranks, int n, msi_endpoint_exec *exec,
-                             void *context, const struct msi_wait *wait, int *ports) {
+mst_status msi_endpoint_find(struct msi_endpoint *endpoint, const int *ranks, int n,
+                             const struct msi_endpoint_store *store, int *ports) {
     int unknown = look_up(endpoint, ranks, n, ports);
     if (unknown == 0) return MST_OK;
     char(*names)[KEY_MAX] = calloc((size_t)unknown, sizeof *names), number[NUMBER_MAX];
@@ -168,7 +163,7 @@ mst_status msi_endpoint_find(struct msi_endpoint *endpoint, const int *ranks, in
         k++;
     }
     struct msi_store_rpc x = {.req = {.op = MSI_OP_WAIT_GET, .n = (size_t)unknown, .keys = keys}};
-    if (st == MST_OK) st = exec(context, wait, &x, 1);
+    if (st == MST_OK) st = store->exec(store->context, store->wait, &x, 1);
     if (st == MST_OK) st = read_ports(endpoint, &x, ranks, n, ports);
     msi_store_rpc_free(&x, 1);
     free(keys);

@@ -1,9 +1,10 @@
 /*
- * endpoint.h - how ranks of other hosts reach this one: a listener, opened when the first group needs it, and where those of
- * the others are. One for each world; any thread may use it.
+ * endpoint.h - how ranks of other hosts reach this one: a listener, opened when the first group needs it, and
+ * the ports of the other ranks' listeners. One for each world; any thread may use it.
  *
- * Keys, under the world's prefix: endpoint/id, the world's number, which the first rank draws; endpoint/R, the port of rank R and
- * how it chooses algorithms, which must be alike.
+ * Keys, under the world's prefix: endpoint/id, the world's random number, which the first rank draws;
+ * endpoint/R, the port of rank R and a hash of how it selects algorithms, which must be the same on all
+ * ranks.
  */
 #ifndef MSI_WIREUP_ENDPOINT_H
 #define MSI_WIREUP_ENDPOINT_H
@@ -14,9 +15,12 @@
 
 #include <pthread.h>
 
-/* Runs requests on the world's store. */
-typedef mst_status msi_endpoint_exec(void *context, const struct msi_wait *wait, struct msi_store_rpc *x,
-                                     size_t n);
+/* How to run requests on the world's store, and until when. */
+struct msi_endpoint_store {
+    mst_status (*exec)(void *context, const struct msi_wait *wait, struct msi_store_rpc *x, size_t n);
+    void *context;
+    const struct msi_wait *wait;
+};
 
 struct msi_endpoint {
     pthread_mutex_t lock; /* of opening */
@@ -34,12 +38,11 @@ mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, 
 void msi_endpoint_close(struct msi_endpoint *endpoint);
 
 /* Opens it, if it is not open, and tells the others. */
-mst_status msi_endpoint_open(struct msi_endpoint *endpoint, msi_endpoint_exec *exec, void *context,
-                             const struct msi_wait *wait);
+mst_status msi_endpoint_open(struct msi_endpoint *endpoint, const struct msi_endpoint_store *store);
 
-/* Where the endpoints of n ranks are; waits until all are open, and asks for all at once. MST_ERR_CONFIG: one
- * would choose other algorithms. */
-mst_status msi_endpoint_find(struct msi_endpoint *endpoint, const int *ranks, int n, msi_endpoint_exec *exec,
-                             void *context, const struct msi_wait *wait, int *ports);
+/* The ports of n ranks; waits until all are open, and asks for all at once. MST_ERR_CONFIG: a rank would
+ * choose other algorithms. */
+mst_status msi_endpoint_find(struct msi_endpoint *endpoint, const int *ranks, int n,
+                             const struct msi_endpoint_store *store, int *ports);
 
 #endif

@@ -1,19 +1,20 @@
-/* sockets.c - the connections with a rank of another host while they are being made. See sockets.h. */
+/* sockets.c - see sockets.h. */
 #include "wireup/sockets.h"
 #include "base/error.h"
 #include "transport/dial.h"
 #include "transport/multi_socket.h"
+#include "wireup/endpoint.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { BY_ITSELF = 4 }; /* streams that a host has where none were asked for */
+enum { BY_ITSELF = 4 }; /* sockets that a host has with another, unless a setting says how many */
 
 _Static_assert((int)MSI_HELLO_STREAMS_MOST <= (int)MSI_MULTI_SOCKET_MOST,
-               "whatever a hello says can be bundled");
+               "a link takes as many sockets as a hello can announce");
 
-struct stream {
+struct socket {
     struct msi_link *link; /* NULL: not connected yet */
     bool dialling;
     struct msi_dial dial;
@@ -21,38 +22,40 @@ struct stream {
 
 struct msi_sockets {
     int n, ready;
-    /* Of the one that calls. */
+    /* Of the rank that connects. */
     struct msi_address to;
     struct msi_hello hello;
-    struct stream streams[];
+    struct socket sockets[];
 };
 
-static struct msi_sockets *new_streams(int n) {
-    struct msi_sockets *made = calloc(1, sizeof *made + (size_t)n * sizeof *made->streams);
+static struct msi_sockets *new_sockets(int n) {
+    struct msi_sockets *made = calloc(1, sizeof *made + (size_t)n * sizeof *made->sockets);
     if (made) made->n = n;
     return made;
 }
 
-/* Over loopback nothing limits a connection but the processor, and further ones only cost. */
+/* Over loopback only the processor limits a connection, and more connections only cost. */
 static bool on_this_machine(const struct msi_comm *comm, const char *address) {
     return !strncmp(address, "127.", 4) || !strcmp(address, "::1") ||
-           !strcmp(address, comm->endpoint->address);
+           !strcmp(address, comm->config.endpoint->address);
 }
 
-int msi_sockets_wanted(const struct msi_comm *comm, int rank) {
-    if (comm->streams) return comm->streams;
+int msi_sockets_wanted(const struct msi_peers *peers, int rank) {
+    const struct msi_comm *comm = peers->comm;
+    if (comm->config.sockets) return comm->config.sockets;
     if (on_this_machine(comm, comm->hooks.address(comm->hooks.context, rank))) return 1;
-    int each = BY_ITSELF / comm->hosts.largest;
+    int each = BY_ITSELF / comm->ranks.hosts.largest;
     return each > 1 ? each : 1;
 }
 
-struct msi_sockets *msi_sockets_connect(struct msi_comm *comm, int rank, int channel) {
+struct msi_sockets *msi_sockets_connect(struct msi_peers *peers, int rank, int channel) {
+    const struct msi_comm *comm = peers->comm;
     void *context = comm->hooks.context;
-    struct msi_sockets *made = new_streams(msi_sockets_wanted(comm, rank));
+    struct msi_sockets *made = new_sockets(msi_sockets_wanted(peers, rank));
     if (!made) return NULL;
-    made->to.port = comm->ports[rank];
+    made->to.port = peers->ports[rank];
     snprintf(made->to.host, sizeof made->to.host, "%s", comm->hooks.address(context, rank));
-    made->hello = (struct msi_hello){.world = comm->endpoint->world,
+    made->hello = (struct msi_hello){.world = comm->config.endpoint->world,
                                      .group = comm->number,
                                      .from = (uint32_t)comm->hooks.global(context, comm->rank),
                                      .to = (uint32_t)comm->hooks.global(context, rank),
@@ -62,83 +65,84 @@ struct msi_sockets *msi_sockets_connect(struct msi_comm *comm, int rank, int cha
 }
 
 /* Owns fd, also if it fails. */
-static mst_status connect_stream(struct msi_sockets *streams, int i, int fd) {
-    mst_status st = streams ? msi_link_open_tcp(fd, &streams->streams[i].link) : msi_fail_memory();
+static mst_status connect_socket(struct msi_sockets *sockets, int i, int fd) {
+    mst_status st = sockets ? msi_link_open_tcp(fd, &sockets->sockets[i].link) : msi_fail_memory();
     if (st == MST_OK)
-        streams->ready++;
+        sockets->ready++;
     else
         close(fd);
     return st;
 }
 
-static mst_status dial_one(struct msi_sockets *streams, int i) {
-    struct stream *s = &streams->streams[i];
+static mst_status dial_one(struct msi_sockets *sockets, int i) {
+    struct socket *s = &sockets->sockets[i];
     int fd = -1;
     if (!s->dialling) {
-        streams->hello.stream = (uint8_t)i;
-        msi_dial_begin(&s->dial, &streams->to, &streams->hello);
+        sockets->hello.stream = (uint8_t)i;
+        msi_dial_begin(&s->dial, &sockets->to, &sockets->hello);
         s->dialling = true;
     }
     enum msi_dial_state state = msi_dial_progress(&s->dial, &fd);
     if (state == MSI_DIAL_PENDING) return MST_OK;
     s->dialling = false;
-    if (state == MSI_DIAL_DONE) return connect_stream(streams, i, fd);
+    if (state == MSI_DIAL_DONE) return connect_socket(sockets, i, fd);
     msi_dial_end(&s->dial);
     if (s->dial.status == MST_ERR_UNREACHABLE) return MST_OK; /* again, until the deadline */
     return msi_fail(s->dial.status, NULL, "%s", s->dial.why);
 }
 
-mst_status msi_sockets_dial(struct msi_sockets *streams) {
+mst_status msi_sockets_dial(struct msi_sockets *sockets) {
     mst_status st = MST_OK;
-    for (int i = 0; i < streams->n && st == MST_OK; i++)
-        if (!streams->streams[i].link) st = dial_one(streams, i);
+    for (int i = 0; i < sockets->n && st == MST_OK; i++)
+        if (!sockets->sockets[i].link) st = dial_one(sockets, i);
     return st;
 }
 
-mst_status msi_sockets_accept(struct msi_comm *comm, int rank, int channel, struct msi_sockets **streams) {
-    struct msi_listener *listener = comm->endpoint->listener;
-    int from = comm->hooks.global(comm->hooks.context, rank), n = *streams ? (*streams)->n : 1;
+mst_status msi_sockets_accept(struct msi_peers *peers, int rank, int channel, struct msi_sockets **sockets) {
+    const struct msi_comm *comm = peers->comm;
+    struct msi_listener *listener = comm->config.endpoint->listener;
+    int from = comm->hooks.global(comm->hooks.context, rank), n = *sockets ? (*sockets)->n : 1;
     mst_status st = MST_OK;
     msi_listener_progress(listener);
     for (int i = 0; i < n && st == MST_OK; i++) {
-        if (*streams && (*streams)->streams[i].link) continue;
+        if (*sockets && (*sockets)->sockets[i].link) continue;
         int said, fd = msi_listener_take(listener, comm->number, from, channel, i, &said);
         if (fd < 0) continue;
-        if (!*streams) *streams = new_streams(n = said);
-        st = connect_stream(*streams, i, fd);
+        if (!*sockets) *sockets = new_sockets(n = said);
+        st = connect_socket(*sockets, i, fd);
     }
     return st;
 }
 
-bool msi_sockets_complete(const struct msi_sockets *streams) {
-    return streams->ready == streams->n;
+bool msi_sockets_complete(const struct msi_sockets *sockets) {
+    return sockets->ready == sockets->n;
 }
 
-mst_status msi_sockets_join(struct msi_sockets *streams, struct msi_link **link) {
+mst_status msi_sockets_join(struct msi_sockets *sockets, struct msi_link **link) {
     struct msi_link *links[MSI_MULTI_SOCKET_MOST];
     mst_status st = MST_OK;
-    for (int i = 0; i < streams->n; i++) links[i] = streams->streams[i].link;
-    if (streams->n == 1)
+    for (int i = 0; i < sockets->n; i++) links[i] = sockets->sockets[i].link;
+    if (sockets->n == 1)
         *link = links[0];
     else
-        st = msi_link_open_multi_socket(links, streams->n, MSI_MULTI_SOCKET_UNIT, link);
+        st = msi_link_open_multi_socket(links, sockets->n, MSI_MULTI_SOCKET_UNIT, link);
     if (st == MST_OK)
-        for (int i = 0; i < streams->n; i++) streams->streams[i].link = NULL;
+        for (int i = 0; i < sockets->n; i++) sockets->sockets[i].link = NULL;
     return st;
 }
 
-int msi_sockets_descriptor(const struct msi_sockets *streams, short *events) {
-    for (int i = 0; i < streams->n; i++)
-        if (streams->streams[i].dialling) return msi_dial_descriptor(&streams->streams[i].dial, events);
+int msi_sockets_descriptor(const struct msi_sockets *sockets, short *events) {
+    for (int i = 0; i < sockets->n; i++)
+        if (sockets->sockets[i].dialling) return msi_dial_descriptor(&sockets->sockets[i].dial, events);
     return -1;
 }
 
-void msi_sockets_free(struct msi_sockets *streams) {
-    if (!streams) return;
-    for (int i = 0; i < streams->n; i++) {
-        struct stream *s = &streams->streams[i];
+void msi_sockets_free(struct msi_sockets *sockets) {
+    if (!sockets) return;
+    for (int i = 0; i < sockets->n; i++) {
+        struct socket *s = &sockets->sockets[i];
         if (s->link) s->link->ops->close(s->link);
         if (s->dialling) msi_dial_end(&s->dial);
     }
-    free(streams);
+    free(sockets);
 }

@@ -1,42 +1,42 @@
 /*
- * wireup.h - a link with another rank, made without ever waiting: one of the two calls, the other answers, and both try again
- * until it is open at both ends.
+ * wireup.h - makes a link with another rank, without blocking: one of the two calls, the other answers, and
+ * both repeat that until the link is open at both ends.
  *
- * Ranks of one host share memory, which the caller makes and offers on their region. Between hosts the caller dials, and
- * the answerer takes the connection from its endpoint: one, or as many as the caller says (see sockets.h).
+ * On one host the calling rank makes shared memory and offers it in the region. Between hosts the calling
+ * rank connects, and the other takes the connections from its endpoint (sockets.h).
  */
 #ifndef MSI_WIREUP_WIREUP_H
 #define MSI_WIREUP_WIREUP_H
 
-#include "comm/comm_internal.h"
 #include "transport/link.h"
+#include "wireup/peers.h"
 
 /* What a link is for: two ranks may have one for each. */
 enum msi_channel { MSI_COLLECTIVES, MSI_MESSAGES };
 
-/* A way that starts as zeros is new. It stays in place while it is used. */
+/* Zeroed, it is new. It must not be moved while it is used. */
 struct msi_wireup {
     struct msi_link *link; /* NULL before it can be posted on */
     bool open;             /* at the other end too */
-    char why[160];         /* it failed */
+    char why[160];         /* the reason of a failure */
 
-    struct msi_sockets *streams;         /* connections that are being made; NULL: none */
+    struct msi_sockets *sockets;         /* connections that are being made; NULL: none */
     struct msi_segment memory;           /* the link's */
     const struct msi_shm_region *region; /* where the other rank sleeps … */
-    int place;                           /* … as this one */
+    int slot;                            /* … with this number */
 };
 
-/* One step of the rank that calls, or of the one that answers. Fails only where another try is of no use. */
-mst_status msi_wireup_call(struct msi_comm *comm, int rank, enum msi_channel channel, struct msi_wireup *way);
-mst_status msi_wireup_answer(struct msi_comm *comm, int rank, enum msi_channel channel,
-                             struct msi_wireup *way);
+/* One step of the calling, or of the answering rank. Fails only where a retry is useless. */
+mst_status msi_wireup_call(struct msi_peers *peers, int rank, enum msi_channel channel, struct msi_wireup *w);
+mst_status msi_wireup_answer(struct msi_peers *peers, int rank, enum msi_channel channel,
+                             struct msi_wireup *w);
 
 /* Has that rank of this host called? */
-bool msi_wireup_offered(const struct msi_comm *comm, int rank, enum msi_channel channel);
+bool msi_wireup_offered(const struct msi_peers *peers, int rank, enum msi_channel channel);
 
-/* What a sleeper polls for while the link is being made; -1: nothing. */
-int msi_wireup_descriptor(const struct msi_wireup *way, short *events);
+/* The descriptor that a sleep polls while the link is being made; -1: none. */
+int msi_wireup_descriptor(const struct msi_wireup *w, short *events);
 
-void msi_wireup_close(struct msi_wireup *way);
+void msi_wireup_close(struct msi_wireup *w);
 
 #endif

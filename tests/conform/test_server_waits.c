@@ -20,7 +20,7 @@ static void put_wait(struct msi_buf *out, const char *key) {
     put_request(out, (struct msi_store_req){.op = MSI_OP_WAIT, .n = 1, .keys = &name});
 }
 
-static void put_op(struct msi_buf *out, enum msi_op op, const char *key, const char *value) {
+static void put_op(struct msi_buf *out, enum msi_store_op op, const char *key, const char *value) {
     put_request(out, (struct msi_store_req){.op = op, .key = msi_cstr(key), .value = msi_cstr(value)});
 }
 

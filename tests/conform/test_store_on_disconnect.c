@@ -242,7 +242,8 @@ static void values_and_guards_stay_inside_a_prefix(void **state) {
     m->a = open_member(m);
 }
 
-/* On the port of a store that has ended there is another soon: what was meant for the first must not reach it. */
+/* On the port of a store that has ended there is another soon: what was meant for the first must not reach
+ * it. */
 static void a_client_does_not_move_to_the_next_server(void **state) {
     struct members *m = *state;
     mst_store *member = open_member(m);

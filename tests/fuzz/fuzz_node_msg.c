@@ -1,8 +1,7 @@
 /*
- * fuzz_node_msg.c - what launchers write to each other. The first byte picks the reader. Whatever is read can be written, as one line, and
- * reads the same again; the places of an order follow each other.
+ * fuzz_node_msg.c - the messages between launchers. The first byte picks the reader. A message that is read
+ * can be written as one line and reads the same again; the ranks of an order follow each other.
  */
-#include "../tools/muster/cli/nearest.c"
 #include "../tools/muster/cli/options.c"
 #include "../tools/muster/cli/text.c"
 #include "../tools/muster/run/nodes/node_msg.c"
@@ -44,10 +43,10 @@ static bool check_notice(char *text) {
     return true;
 }
 
-static void check_places(const struct order *a, const struct order *b) {
+static void check_ranks(const struct order *a, const struct order *b) {
     int next = 0;
     for (int i = 0; i < a->nodes; i++) {
-        const struct node_place *p = &a->places[i], *q = &b->places[i];
+        const struct node_ranks *p = &a->ranks[i], *q = &b->ranks[i];
         assert(p->ticket == q->ticket && p->first_rank == q->first_rank && p->n == q->n);
         assert(p->first_rank == next && p->n > 0);
         next += p->n;
@@ -63,24 +62,24 @@ static bool check_order(char *text) {
     assert(order.kind == again.kind && order.ticket == again.ticket && order.generation == again.generation);
     assert(order.signal == again.signal && order.status == again.status && order.nodes == again.nodes);
     assert(order.world_size == again.world_size);
-    check_places(&order, &again);
+    check_ranks(&order, &again);
     check_text(order.text, again.text);
-    free(order.places);
-    free(again.places);
+    free(order.ranks);
+    free(again.ranks);
     free(line);
     return true;
 }
 
-static bool check_card(char *text) {
-    struct job_card card = {.min = -1}, again;
-    if (!job_card_read(text, &card)) {
-        assert(card.min == -1);
+static bool check_info(char *text) {
+    struct job_info info = {.min = -1}, again;
+    if (!job_info_read(text, &info)) {
+        assert(info.min == -1);
         return false;
     }
-    assert(1 <= card.min && card.min <= card.max && card.max <= NODE_MOST);
-    char *written = job_card_write(&card);
-    assert(written && !strchr(written, '\n') && job_card_read(written, &again));
-    assert(card.min == again.min && card.max == again.max && !strcmp(card.id, again.id));
+    assert(1 <= info.min && info.min <= info.max && info.max <= NODE_MOST);
+    char *written = job_info_write(&info);
+    assert(written && !strchr(written, '\n') && job_info_read(written, &again));
+    assert(info.min == again.min && info.max == again.max && !strcmp(info.id, again.id));
     free(written);
     return true;
 }
@@ -96,7 +95,7 @@ static void check_any_text(const char *text) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static bool (*const checks[])(char *) = {check_notice, check_order, check_card};
+    static bool (*const checks[])(char *) = {check_notice, check_order, check_info};
     if (!size) return 0;
     char *text = malloc(size);
     if (!text) return 0;

@@ -36,7 +36,7 @@ static void check_same_bytes(enum msi_dialect dialect, const struct msi_store_re
 
 /* One message at p; its length, or 0 if it is bad or incomplete. */
 static size_t take(enum msi_dialect dialect, const uint8_t *p, size_t n, size_t step, struct msi_buf *views) {
-    enum msi_op op = msi_op_find(dialect, p[0]);
+    enum msi_store_op op = msi_op_find(dialect, p[0]);
     size_t at_once, in_pieces;
     if (op == MSI_OP_COUNT) return 0;
     const char *fields = msi_ops[op].request;

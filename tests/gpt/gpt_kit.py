@@ -1,4 +1,4 @@
-"""Running the program examples/gpt, alone and under muster run, and reading what it says."""
+"""Runs the program examples/gpt, alone and under muster run, and parses its output."""
 
 import os
 import pathlib
@@ -6,7 +6,7 @@ import re
 import subprocess
 
 BIN = pathlib.Path(os.environ["MUSTER_BUILD_DIR"]) / "bin"
-# Eight of all that a mesh of eight may split.
+# Every size can be split over a mesh of eight processes.
 TINY = ["--layers", "8", "--width", "32", "--heads", "8", "--context", "32", "--batch", "8", "--every", "1",
         "--digits", "9", "--clip", "0.5"]  # fmt: skip
 
@@ -19,7 +19,7 @@ def ranks_of(mesh):
 
 
 def command(mesh, *arguments, run=()):
-    """The command line of a run under this mesh; without one, or with one process, there is no launcher."""
+    """The command line of a run with this mesh; a single process runs without a launcher."""
     launcher = [BIN / "muster", "run", "-n", ranks_of(mesh), *run] if ranks_of(mesh) > 1 else []
     return [str(a) for a in [*launcher, BIN / "gpt", *arguments, *(["--mesh", mesh] if mesh else [])]]
 
@@ -40,10 +40,10 @@ def output(line, **options):
 
 
 def losses(text):
-    """The printed losses by step; a step that was done again counts as it was the last time."""
+    """The printed losses by step; of a step that was repeated, the last one."""
     return {int(step): loss for step, loss in re.findall(r"step +(\d+) +loss ([\d.]+)", text)}
 
 
-def farthest(one, other):
+def max_difference(one, other):
     """The largest relative difference of two curves."""
     return max(abs(float(one[step]) / float(other[step]) - 1) for step in one)

@@ -1,4 +1,4 @@
-"""Small models of the transformers library with weights that matter everywhere: biases and norms too."""
+"""Small models of the transformers library with random weights, including biases and norms."""
 
 import torch
 import transformers
@@ -9,7 +9,7 @@ OPT = dict(vocab_size=64, max_position_embeddings=32, num_hidden_layers=2, hidde
 
 
 def make(family, dtype=torch.float32, seed=0, **changes):
-    """A model in float32 whose weights are numbers that dtype has."""
+    """A model in float32 whose weights are representable in dtype."""
     torch.manual_seed(seed)
     if family == "gpt2":
         model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**{**GPT2, **changes}))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tests/gpt/recorded anew: weights, tokens, and the logits that the transformers library gives for them."""
+"""Writes tests/gpt/recorded: weights, tokens, and the logits of the transformers library."""
 
 import pathlib
 

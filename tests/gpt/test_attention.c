@@ -1,4 +1,7 @@
-/* test_attention.c - attention against the plain formula in doubles; keys in blocks against keys at once; the way back. */
+/*
+ * test_attention.c - attention against the plain formula in double; blocks of keys against all keys at once;
+ * the backward pass.
+ */
 #include "kit.h"
 
 enum { BATCH = 2, HEADS = 3, WIDTH = 8, TIME = 150, LOCAL = HEADS * WIDTH, ROW = 3 * LOCAL };
@@ -29,7 +32,7 @@ static struct gpt_rows rows(float *x, size_t from) {
     return (struct gpt_rows){x + from * LOCAL, TIME * LOCAL, LOCAL};
 }
 
-/* Queries [from, from + count), as a process that holds them has it; lse and sum of a case are shared by none. */
+/* Queries [from, from + count), as held by one process of a ring, with its own lse and sum. */
 static struct gpt_attention queries(struct case_ *c, size_t from, size_t count) {
     return (struct gpt_attention){.batch = BATCH,
                                   .heads = HEADS,
@@ -86,8 +89,8 @@ static void test_plain_formula(void **state) {
     case_free(&c);
 }
 
-/* As in a ring of processes: each holds some queries and is given all blocks of keys, its own first. */
-static void ring(struct case_ *c, const size_t *cuts, size_t n, bool way_back) {
+/* A ring of processes: each holds some queries and receives all blocks of keys, its own first. */
+static void ring(struct case_ *c, const size_t *cuts, size_t n, bool backward) {
     for (size_t mine = 0; mine < n; mine++) {
         size_t from = cuts[mine], count = cuts[mine + 1] - from;
         struct gpt_attention a = queries(c, from, count);
@@ -98,7 +101,7 @@ static void ring(struct case_ *c, const size_t *cuts, size_t n, bool way_back) {
             gpt_attend_block(&a, &k);
         }
         gpt_attend_end(&a);
-        if (!way_back) continue;
+        if (!backward) continue;
         gpt_attend_back_begin(&a, rows(c->dout, from));
         for (size_t i = 0; i < n; i++) {
             size_t block = (mine + n - i) % n;
@@ -117,8 +120,8 @@ static void test_blocks_equal_one_block(void **state) {
     for (size_t i = 0; i < 2; i++) {
         struct case_ c = case_new();
         ring(&c, cuts[i], counts[i], true);
-        assert_true(kit_most_apart(c.out, whole.out, BATCH * TIME * LOCAL) < 2e-6);
-        assert_true(kit_most_apart(c.dqkv, whole.dqkv, BATCH * TIME * ROW) < 2e-5);
+        assert_true(kit_max_difference(c.out, whole.out, BATCH * TIME * LOCAL) < 2e-6);
+        assert_true(kit_max_difference(c.dqkv, whole.dqkv, BATCH * TIME * ROW) < 2e-5);
         case_free(&c);
     }
     case_free(&whole);
@@ -131,7 +134,7 @@ static double forward(void *context) {
     return kit_dot(c->out, c->dout, BATCH * TIME * LOCAL);
 }
 
-static void test_way_back(void **state) {
+static void test_backward(void **state) {
     (void)state;
     static const size_t some[] = {0, 38, 76, 113, TIME};
     struct case_ c = case_new();
@@ -144,7 +147,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain_formula),
         cmocka_unit_test(test_blocks_equal_one_block),
-        cmocka_unit_test(test_way_back),
+        cmocka_unit_test(test_backward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

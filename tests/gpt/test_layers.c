@@ -1,17 +1,17 @@
-/* test_layers.c - every layer's way back against differences of its way forward. */
+/* test_layers.c - the backward pass of every layer against finite differences of its forward pass. */
 #include "kit.h"
 #include "nn/vec.h"
 
 enum { ROWS = 6, WIDTH = 24, OUT = 27 };
 
-/* A layer under test: f is the sum of its output times `by`. */
+/* A layer under test; f is the dot product of its output with `by`. */
 struct layer {
     struct gpt_config config;
     float x[ROWS * WIDTH], weight[WIDTH * OUT], bias[WIDTH + OUT], y[ROWS * (WIDTH + OUT)],
         by[ROWS * (WIDTH + OUT)];
     float dx[ROWS * WIDTH], dweight[WIDTH * OUT], dbias[WIDTH + OUT];
-    struct gpt_norm_row kept[ROWS];
-    int tokens[ROWS], targets[ROWS], place[3];
+    struct gpt_norm_stats stats[ROWS];
+    int tokens[ROWS], targets[ROWS], position[3];
 };
 
 static struct layer *layer_new(void) {
@@ -29,7 +29,7 @@ static struct layer *layer_new(void) {
 static double norm(void *context) {
     struct layer *l = context;
     gpt_norm(&l->config, l->weight, l->config.norm == GPT_RMS_NORM ? NULL : l->bias, l->x, ROWS, l->y,
-             l->kept);
+             l->stats);
     return kit_dot(l->y, l->by, ROWS * WIDTH);
 }
 
@@ -37,7 +37,7 @@ static void check_norm(enum gpt_norm_kind kind) {
     struct layer *l = layer_new();
     l->config.norm = kind;
     norm(l);
-    gpt_norm_back(&l->config, l->weight, l->x, l->by, l->kept, ROWS, l->dx, l->dweight,
+    gpt_norm_back(&l->config, l->weight, l->x, l->by, l->stats, ROWS, l->dx, l->dweight,
                   kind == GPT_RMS_NORM ? NULL : l->dbias);
     kit_check_gradient("norm, x", norm, l, l->x, ROWS * WIDTH, l->dx, ROWS * WIDTH);
     kit_check_gradient("norm, weight", norm, l, l->weight, WIDTH, l->dweight, WIDTH);
@@ -99,18 +99,18 @@ static void test_activations(void **state) {
 
 static double embed(void *context) {
     struct layer *l = context;
-    gpt_embed(&l->config, l->weight, l->bias, l->tokens, l->place, 2, 3, l->y);
+    gpt_embed(&l->config, l->weight, l->bias, l->tokens, l->position, 2, 3, l->y);
     return kit_dot(l->y, l->by, ROWS * WIDTH);
 }
 
-/* Tokens come more than once, and so do positions: the columns' are not 0, 1, 2. */
+/* Tokens and positions occur more than once. */
 static void test_embedding(void **state) {
     (void)state;
     struct layer *l = layer_new();
-    static const int tokens[ROWS] = {3, 1, 3, 0, 3, 1}, place[3] = {1, 0, 1};
+    static const int tokens[ROWS] = {3, 1, 3, 0, 3, 1}, position[3] = {1, 0, 1};
     memcpy(l->tokens, tokens, sizeof tokens);
-    memcpy(l->place, place, sizeof place);
-    gpt_embed_back(&l->config, l->tokens, l->place, 2, 3, l->by, l->dweight, l->dbias);
+    memcpy(l->position, position, sizeof position);
+    gpt_embed_back(&l->config, l->tokens, l->position, 2, 3, l->by, l->dweight, l->dbias);
     kit_check_gradient("table", embed, l, l->weight, 4 * WIDTH, l->dweight, 4 * WIDTH);
     kit_check_gradient("positions", embed, l, l->bias, 2 * WIDTH, l->dbias, 2 * WIDTH);
     free(l);

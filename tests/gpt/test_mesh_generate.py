@@ -1,4 +1,4 @@
-"""Text from stages and slices: the tokens of one process."""
+"""Generation over stages and slices gives the tokens of one process."""
 
 import pathlib
 import tempfile
@@ -16,18 +16,18 @@ class Generate(unittest.TestCase):
         output(command(None, "train", "--steps", 60, "--save", cls.model, *TINY))
 
     def text(self, mesh, *extra):
-        # Past the context of 32, so that segments follow each other.
+        # More than the context of 32, so that there are several segments.
         return output(command(mesh, "generate", "--load", self.model, "--tokens", 90, *extra, run=["--no-prefix"]))
 
-    def test_the_likeliest_tokens_of_every_split(self):
+    def test_most_likely_tokens_of_every_split(self):
         one = self.text(None, "--temperature", 0)
         self.assertEqual(len(one), len("The ") + 90 + 1)
         for mesh in ("pp=2", "pp=4", "pp=8", "tp=2", "tp=4", "tp=8", "pp=2,tp=2", "tp=2,pp=4", "pp=2,tp=4"):
             with self.subTest(mesh=mesh):
                 self.assertEqual(self.text(mesh, "--temperature", 0), one)
 
-    def test_drawn_tokens_of_every_number_of_stages(self):
-        # Stages compute what one process does, to the bit. Slices do not: there a draw may fall on the other side.
+    def test_sampled_tokens_of_every_number_of_stages(self):
+        # Stages compute the same bits as one process. Slices round differently, which may change a sample.
         one = self.text(None, "--temperature", 1)
         self.assertNotEqual(one, self.text(None, "--temperature", 1, "--seed", 2))
         for mesh in ("pp=2", "pp=4"):
@@ -40,8 +40,8 @@ class Generate(unittest.TestCase):
             self.assertEqual(len(one.split()), ids.count(",") + 6)
             self.assertEqual(self.text("pp=2,tp=2", *extra), one)
 
-    def test_texts_together_are_what_each_is_alone(self):
-        # Of one byte, of several, of as many as the context has and of more; 8 texts, and one that is left over.
+    def test_texts_do_not_depend_on_their_batch(self):
+        # Prompts of one byte, of several, of the length of the context and longer; 9 texts, so that one batch is not full.
         prompts = ["T", "This License", "a", "b" * 32, "c" * 33, "The " * 25, "d", "You may", "Each"]
         extra = ["--tokens", 50, "--temperature", 0]
         alone = [self.text(None, "--prompt", prompt, *extra) for prompt in prompts]
@@ -53,7 +53,7 @@ class Generate(unittest.TestCase):
             with self.subTest(mesh=mesh, batch=batch):
                 self.assertEqual(self.text(mesh, "--prompts", file, "--batch", batch, *extra), wanted)
 
-    def test_each_sample_has_draws_of_its_own(self):
+    def test_samples_of_a_prompt_differ(self):
         extra = ["--ids", "84,104", "--temperature", 1, "--samples", 5]
         first = self.text(None, *extra, "--samples", 1).splitlines()
         each = self.text(None, *extra, "--batch", 1).splitlines()
@@ -62,10 +62,10 @@ class Generate(unittest.TestCase):
         for mesh in (None, "pp=2", "pp=8"):
             self.assertEqual(self.text(mesh, *extra).splitlines(), each)
 
-    def test_copies_are_refused(self):
+    def test_dp_is_refused(self):
         process = start(command("dp=2", "generate", "--load", self.model))
         _, err = process.communicate(timeout=60)
-        self.assertIn("over pp and tp alone", err)
+        self.assertIn("supports pp and tp only", err)
         self.assertNotEqual(process.returncode, 0)
 
 

@@ -1,9 +1,9 @@
 """
-Training over a mesh: which runs agree to the bit, checkpoints between meshes, and what becomes of a run that loses a rank.
+Training over a mesh: runs with identical bits, checkpoints shared by meshes, and runs that lose a rank.
 
-With --deterministic 1 sums depend on the inputs and their order in the group alone. So these write the same bytes: every number of
-stages, schedule and number of micro-batches; dimensions in another order, unless that changes the order of dp and cp; ranks on one
-host and on several. Another dp, tp or cp cuts the sums elsewhere and agrees within rounding.
+With --deterministic 1 a sum depends only on the inputs and their order in the group. So these runs write the same bytes:
+all numbers of stages, schedules and numbers of micro-batches; dimensions in another order, unless dp and cp change their
+order; ranks on one host and on several. Another size of dp, tp or cp splits the sums elsewhere and agrees within rounding.
 """
 
 import itertools
@@ -14,14 +14,14 @@ import signal
 import tempfile
 import unittest
 
-from gpt_kit import TINY, command, farthest, losses, output, start
+from gpt_kit import TINY, command, losses, max_difference, output, start
 
 LIMIT = 1e-7  # see test_mesh.py
 APART = ["sh", "-c", 'MUSTER_FORCE_HOST=$((RANK % 2)) exec "$0" "$@"']
 
 
 def rank_pid(launcher, rank):
-    """The process that the launcher runs as this rank."""
+    """The pid of this rank."""
     for child in pathlib.Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
         if f"\0RANK={rank}\0" in "\0" + pathlib.Path(f"/proc/{child}/environ").read_text():
             return int(child)
@@ -35,7 +35,7 @@ class Runs(unittest.TestCase):
         self.path = pathlib.Path(directory.name)
 
     def weights(self, mesh, *extra, run=()):
-        """The weights after some steps, and the losses in as many digits as there are."""
+        """The losses in all digits, and the weights after some steps."""
         save = self.path / "weights"
         exact = ["--deterministic", 1, *TINY, "--digits", 17]
         out = output(command(mesh, "train", "--steps", 4, "--save", save, *exact, *extra, run=run))
@@ -58,7 +58,7 @@ class Runs(unittest.TestCase):
         for mesh in ("dp=4", "tp=4", "dp=2,cp=2"):
             self.assertEqual(self.weights(mesh), self.weights(mesh, run=APART), mesh)
 
-    def test_a_checkpoint_is_for_every_mesh(self):
+    def test_every_mesh_loads_every_checkpoint(self):
         whole = losses(output(command(None, "train", "--steps", 6, *TINY)))
         meshes = (None, "dp=2", "tp=2", "pp=2", "cp=2", "dp=2,pp=2", "tp=2,cp=2")
         for i, mesh in enumerate(meshes):
@@ -67,56 +67,56 @@ class Runs(unittest.TestCase):
             rest = losses(output(command(other, "train", "--steps", 6, "--load", save, *TINY)))
             with self.subTest(saved_under=mesh, loaded_under=other):
                 self.assertEqual((sorted(first), sorted(rest)), ([0, 1, 2], [3, 4, 5]))
-                self.assertLess(farthest({**first, **rest}, whole), LIMIT)
+                self.assertLess(max_difference({**first, **rest}, whole), LIMIT)
 
-    def test_a_mistake_is_said_once(self):
+    def test_errors_are_printed_once(self):
         for rank in ("0", "1"):
             (self.path / rank).mkdir()
             (self.path / rank / "text").write_bytes(b"a text of one length, " * 20 + rank.encode())
         output(command(None, "train", "--steps", 1, "--save", self.path / "1" / "m", *TINY))
         apart = ["sh", "-c", 'mkdir -p $RANK; cd $RANK; exec "$0" "$@"']
-        for mesh, extra, run, words in (
+        for mesh, extra, run, message in (
             ("dp=2", ["--flight", 1], (), "no such option"),
-            ("pp=2", ["--layers", 1], (), "cannot be cut into 2"),
-            ("dp=2", ["--rate", 1e30], (), "is no number"),
+            ("pp=2", ["--layers", 1], (), "cannot be split into 2"),
+            ("dp=2", ["--rate", 1e30], (), "is not finite"),
             ("dp=2", ["--save", "m", "--resume", 1], apart, "share the directory"),
             ("tp=2", ["--save", "m"], apart, "m/model.safetensors.part: No such file"),
-            ("pp=2", ["--text", "text"], ["sh", "-c", 'cd $RANK; exec "$0" "$@"'], "and others on another text"),
+            ("pp=2", ["--text", "text"], ["sh", "-c", 'cd $RANK; exec "$0" "$@"'], "other ranks on another text"),
             ("pp=2", ["--backend", "native,nativ"], (), "no backend 'nativ'"),
-            ("dp=2", ["--backend", "native,,mpi"], (), "names with commas between"),
+            ("dp=2", ["--backend", "native,,mpi"], (), "names separated by commas"),
         ):
             with self.subTest(mesh=mesh, extra=extra):
                 line = command(mesh, "train", "--steps", 3, *TINY, *extra, run=run)
                 process = start(line, cwd=self.path)
                 _, err = process.communicate(timeout=100)
                 self.assertNotEqual(process.returncode, 0)
-                said = re.findall(r"^\[\d\] gpt: .*", err, re.M)
-                self.assertEqual(len(said), 1, err)
-                self.assertRegex(said[0], words)
+                printed = re.findall(r"^\[\d\] gpt: .*", err, re.M)
+                self.assertEqual(len(printed), 1, err)
+                self.assertRegex(printed[0], message)
 
     def test_processes_without_a_mesh_are_refused(self):
         process = start([command("dp=2")[0], "run", "-n", "2", command(None)[0], "train", "--steps", "1"])
         _, err = process.communicate(timeout=100)
         self.assertNotEqual(process.returncode, 0)
-        self.assertEqual(err.count("] gpt: 2 processes were started: say with --mesh"), 1, err)
+        self.assertEqual(err.count("] gpt: 2 processes were started: give --mesh"), 1, err)
         process = start([command("dp=2")[0], "run", "-n", "2", command(None)[0], "matmul"])
         _, err = process.communicate(timeout=100)
         self.assertNotEqual(process.returncode, 0)
-        self.assertEqual(err.count("] gpt: 2 processes were started, and this is work for one"), 1, err)
+        self.assertEqual(err.count("] gpt: 2 processes were started: this command runs in one"), 1, err)
 
-    def test_a_model_is_not_what_options_say(self):
+    def test_options_contradict_the_model(self):
         output(command(None, "train", "--steps", 2, "--save", self.path / "m", *TINY))
-        for option, value, words in (("--width", 64, "it is 32 in the model of"), ("--norm", "rms", "--norm: the model of")):
+        for option, value, message in (("--width", 64, "has 32; omit the option"), ("--norm", "rms", "--norm: the model in")):
             process = start(command(None, "train", "--steps", 3, "--load", self.path / "m", option, value))
             _, err = process.communicate(timeout=100)
-            self.assertIn(words, err)
+            self.assertIn(message, err)
         out = output(command(None, "train", "--steps", 2, "--load", self.path / "m"))
-        self.assertIn("2 steps are done already; more are --steps", out)
+        self.assertIn("already has 2 steps; raise --steps", out)
         out = output(command(None, "train", "--steps", 3, "--load", self.path / "m"))
-        self.assertIn(f"going on from {self.path / 'm'}, where 2 steps are done\n", out)
+        self.assertIn(f"resuming from {self.path / 'm'} after 2 steps\n", out)
 
     def kill_in_the_middle(self, mesh, rank, *extra, run=()):
-        """Kills a rank once ten steps are done; what the run prints then, and its exit code."""
+        """Kills a rank after ten steps: standard output and error of the run, and its exit code."""
         process = start(command(mesh, "train", "--steps", 60, "--deterministic", 1, *TINY, *extra, run=run))
         try:
             head = []
@@ -138,10 +138,10 @@ class Runs(unittest.TestCase):
                 self.assertNotEqual(status, 0)
                 self.assertNotIn("step   59", out)
                 self.assertRegex(err, r"\[[013]\] gpt: MST_ERR_PEER_LOST: .*rank 2\b", err)
-                # Nobody takes a rank for lost that has only heard of it first.
+                # No rank reports a survivor as lost.
                 self.assertEqual(set(re.findall(r"MST_ERR_PEER_LOST: .*: rank (\d) \(host", err)), {"2"}, err)
 
-    def test_goes_on_after_a_killed_rank(self):
+    def test_resumes_after_a_killed_rank(self):
         for mesh in ("dp=2,tp=2", "pp=2,cp=2"):
             with self.subTest(mesh=mesh):
                 save = ["--save", self.path / mesh, "--save-every", 4, "--resume", 1]
@@ -150,7 +150,7 @@ class Runs(unittest.TestCase):
                 self.assertEqual(status, 0, err)
                 self.assertEqual(losses(out), losses(undisturbed))
                 again = [int(step) for step in re.findall(r"step +(\d+) ", out)]
-                self.assertEqual(again.count(0), 1)  # the second attempt did not begin at the beginning
+                self.assertEqual(again.count(0), 1)  # the second attempt did not start from step 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* test_model.c - the whole model's gradient; the same model in stages, in slices and in micro-batches. */
+/* test_model.c - the gradient of the whole model; the same model in stages, slices and micro-batches. */
 #include "kit.h"
 
 enum { BATCH = 2, TIME = 12, ROWS = BATCH * TIME };
@@ -9,8 +9,8 @@ struct run {
     int tokens[ROWS], targets[ROWS];
 };
 
-static void run_open(struct run *r, const struct gpt_config *config, const struct gpt_part *part) {
-    r->model = kit_model(config, part);
+static void run_open(struct run *r, const struct gpt_config *config, const struct gpt_shard *shard) {
+    r->model = kit_model(config, shard);
     r->acts = gpt_acts_new(r->model, BATCH, TIME);
     assert_non_null(r->acts);
     kit_tokens(config, ROWS, "tokens", r->tokens);
@@ -52,27 +52,27 @@ static void test_gradient(void **state) {
     check_gradient(config);
 }
 
-/* Finds a parameter of another model by name; compares the gradients. */
-static void compare(const struct gpt_model *whole, const struct gpt_model *part, const float *of_whole,
+/* Compares the gradients of parameters with the same name. */
+static void compare(const struct gpt_model *whole, const struct gpt_model *sharded, const float *of_whole,
                     const float *of_part, double within) {
-    for (size_t i = 0; i < part->params; i++) {
-        const struct gpt_param *p = &part->param[i], *q = whole->param;
+    for (size_t i = 0; i < sharded->params; i++) {
+        const struct gpt_param *p = &sharded->param[i], *q = whole->param;
         while (strcmp(p->name, q->name) != 0) q++;
         for (size_t r = 0; r < gpt_param_runs(p); r++) {
-            struct gpt_run run = gpt_param_run(p, &part->part, r);
-            double apart =
-                kit_most_apart(of_part + p->offset + run.local, of_whole + q->offset + run.whole, run.count);
+            struct gpt_run run = gpt_param_run(p, &sharded->shard, r);
+            double apart = kit_max_difference(of_part + p->offset + run.local,
+                                              of_whole + q->offset + run.whole, run.count);
             if (!(apart <= within)) fail_msg("%s: gradients are %g apart", p->name, apart);
         }
     }
 }
 
-/* Three stages, two micro-batches under way at once, beside one stage that took them one after the other. */
+/* Three stages with two micro-batches in flight; one stage that runs them one after the other. */
 static void test_stages(void **state) {
     (void)state;
     struct gpt_config config = kit_config();
     enum { STAGES = 3, MICRO = 2 };
-    static const size_t cuts[] = {0, 1, 1, 3}; /* the middle stage has no layer at all */
+    static const size_t cuts[] = {0, 1, 1, 3}; /* the middle stage has no layers */
     struct run whole, stage[STAGES];
     struct gpt_acts *acts[STAGES][MICRO];
     double loss = 0, wanted = 0;
@@ -83,8 +83,8 @@ static void test_stages(void **state) {
         assert_well(gpt_backward(whole.model, whole.acts, whole.tokens, NULL));
     }
     for (size_t s = 0; s < STAGES; s++) {
-        struct gpt_part part = {cuts[s], cuts[s + 1], 0, 1};
-        run_open(&stage[s], &config, &part);
+        struct gpt_shard shard = {cuts[s], cuts[s + 1], 0, 1};
+        run_open(&stage[s], &config, &shard);
         for (int m = 0; m < MICRO; m++)
             assert_non_null(acts[s][m] = gpt_acts_new(stage[s].model, BATCH, TIME));
     }
@@ -103,7 +103,7 @@ static void test_stages(void **state) {
             assert_well(gpt_backward(stage[s].model, acts[s][m], stage[s].tokens, NULL));
         }
     assert_true(loss == wanted);
-    /* the tied table: both ends' shares together are the whole's */
+    /* the tied table: the gradients of both copies add up to that of the whole model */
     for (size_t i = 0; i < config.vocabulary * config.width; i++)
         stage[0].model->dtable[i] += stage[2].model->dtable[i];
     memcpy(stage[2].model->dtable, stage[0].model->dtable, config.vocabulary * config.width * sizeof(float));
@@ -116,8 +116,8 @@ static void test_stages(void **state) {
 }
 
 /*
- * Two slices, each a thread, of which one computes at a time: it goes on until it wants a sum, and waits until the other
- * wants it too.
+ * Two slices, one thread each. One computes at a time: it runs until it needs a sum, then waits until the
+ * other thread needs the same sum.
  */
 struct pair {
     pthread_mutex_t lock;
@@ -129,7 +129,7 @@ struct pair {
 struct member {
     struct pair *pair;
     int index, sums;
-    size_t told; /* parameters whose gradients were said to be ready */
+    size_t ready; /* gradients that gradient_ready has reported */
     struct run run;
     double loss;
 };
@@ -152,8 +152,8 @@ static int sum_both(void *context, float *x, size_t count) {
 
 static int ready(void *context, size_t offset, size_t count) {
     struct member *m = context;
-    assert_int_equal(offset + count + m->told, m->run.model->count);
-    m->told += count;
+    assert_int_equal(offset + count + m->ready, m->run.model->count);
+    m->ready += count;
     return 0;
 }
 
@@ -183,16 +183,16 @@ static void test_slices(void **state) {
     double wanted = loss_of(&whole);
     assert_well(gpt_backward(whole.model, whole.acts, whole.tokens, NULL));
     for (int i = 0; i < 2; i++) {
-        struct gpt_part part = {0, config.layers, (size_t)i, 2};
+        struct gpt_shard shard = {0, config.layers, (size_t)i, 2};
         member[i] = (struct member){.pair = &pair, .index = i};
-        run_open(&member[i].run, &config, &part);
+        run_open(&member[i].run, &config, &shard);
     }
     for (int i = 0; i < 2; i++) thread[i] = start_thread(slice, &member[i]);
     for (int i = 0; i < 2; i++) join_thread(thread[i]);
     for (int i = 0; i < 2; i++) {
         assert_true(fabs(member[i].loss - wanted) < 1e-6);
         assert_int_equal(member[i].sums, 4 * config.layers);
-        assert_int_equal(member[i].told, member[i].run.model->count);
+        assert_int_equal(member[i].ready, member[i].run.model->count);
         compare(whole.model, member[i].run.model, whole.model->values, member[i].run.model->values, 0);
         compare(whole.model, member[i].run.model, whole.model->gradients, member[i].run.model->gradients,
                 2e-6);
@@ -219,32 +219,30 @@ static void test_a_hook_ends_the_pass(void **state) {
     run_close(&r);
 }
 
-static void test_what_is_wrong_is_said(void **state) {
+static void test_errors(void **state) {
     (void)state;
     struct gpt_config config = kit_config();
     struct run r;
     run_open(&r, &config, NULL);
     r.tokens[5] = 40;
     assert_int_not_equal(gpt_forward(r.model, r.acts, r.tokens, NULL), 0);
-    assert_contains(gpt_words(), "token 40");
+    assert_contains(gpt_error(), "token 40");
     assert_null(gpt_acts_new(r.model, 1, 25));
-    assert_contains(gpt_words(), "up to 24 tokens");
-    assert_null(gpt_model_new(&config, &(struct gpt_part){0, 3, 0, 3}, 1));
-    assert_contains(gpt_words(), "cannot be split by tp=3");
-    assert_null(gpt_model_new(&config, &(struct gpt_part){2, 4, 0, 1}, 1));
+    assert_contains(gpt_error(), "up to 24 tokens");
+    assert_null(gpt_model_new(&config, &(struct gpt_shard){0, 3, 0, 3}, 1));
+    assert_contains(gpt_error(), "cannot be split by tp=3");
+    assert_null(gpt_model_new(&config, &(struct gpt_shard){2, 4, 0, 1}, 1));
     config.heads = 5;
-    assert_null(gpt_model_new(&config, &(struct gpt_part){0, 3, 0, 1}, 1));
-    assert_contains(gpt_words(), "not a multiple of 5 heads");
+    assert_null(gpt_model_new(&config, &(struct gpt_shard){0, 3, 0, 1}, 1));
+    assert_contains(gpt_error(), "not a multiple of 5 heads");
     run_close(&r);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradient),
-        cmocka_unit_test(test_stages),
-        cmocka_unit_test(test_slices),
-        cmocka_unit_test(test_a_hook_ends_the_pass),
-        cmocka_unit_test(test_what_is_wrong_is_said),
+        cmocka_unit_test(test_gradient), cmocka_unit_test(test_stages),
+        cmocka_unit_test(test_slices),   cmocka_unit_test(test_a_hook_ends_the_pass),
+        cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,7 @@
-/* test_recorded.c - weights of GPT-2's and OPT's kind give the logits that the transformers library gave (record.py). */
+/*
+ * test_recorded.c - models of the families GPT-2 and OPT give the logits that record.py recorded from the
+ * transformers library.
+ */
 #include "io/checkpoint.h"
 #include "io/safetensors.h"
 #include "kit.h"
@@ -32,13 +35,13 @@ static void check(const char *name) {
     struct gpt_config config;
     snprintf(directory, sizeof directory, RECORDED "/%s", name);
     assert_well(gpt_checkpoint_config(directory, &config));
-    struct gpt_part whole = gpt_part_whole(&config);
+    struct gpt_shard whole = gpt_shard_whole(&config);
     struct gpt_model *model = gpt_model_new(&config, &whole, 1);
     assert_well(gpt_checkpoint_load(directory, model, NULL));
     struct recorded r = read_case(directory, config.vocabulary);
     struct gpt_acts *acts = gpt_acts_new(model, 1, r.count);
     assert_well(gpt_forward(model, acts, r.tokens, NULL));
-    double apart = kit_most_apart(acts->logits, r.logits, r.count * config.vocabulary);
+    double apart = kit_max_difference(acts->logits, r.logits, r.count * config.vocabulary);
     print_message("%s: logits at most %.2g apart\n", name, apart);
     assert_true(apart < 1e-5);
     free(r.logits);
@@ -58,16 +61,16 @@ static void test_opt(void **state) {
     check("opt_f16");
 }
 
-/* Slices and stages of OPT's weights are those of the whole. */
+/* Slices and stages load the same weights as the whole model. */
 static void test_slices(void **state) {
     (void)state;
     struct gpt_config config;
     assert_well(gpt_checkpoint_config(RECORDED "/opt", &config));
-    struct gpt_part whole = gpt_part_whole(&config),
-                    parts[] = {{0, 1, 1, 1}, {0, 1, 0, 1}, {1, 2, 0, 1}, {0, 2, 2, 3}};
+    struct gpt_shard whole = gpt_shard_whole(&config),
+                     parts[] = {{0, 1, 1, 1}, {0, 1, 0, 1}, {1, 2, 0, 1}, {0, 2, 2, 3}};
     struct gpt_model *all = gpt_model_new(&config, &whole, 1);
     assert_well(gpt_checkpoint_load(RECORDED "/opt", all, NULL));
-    config.inner = 40; /* not to be split in three */
+    config.inner = 40; /* not divisible by 3 */
     assert_null(gpt_model_new(&config, &parts[0], 1));
     assert_null(gpt_model_new(&config, &parts[3], 1));
     for (int i = 1; i < 3; i++) {
@@ -88,17 +91,17 @@ static void test_wrong_shapes(void **state) {
     struct gpt_config config;
     assert_well(gpt_checkpoint_config(RECORDED "/gpt2", &config));
     config.layers = 3;
-    struct gpt_part whole = gpt_part_whole(&config);
+    struct gpt_shard whole = gpt_shard_whole(&config);
     struct gpt_model *model = gpt_model_new(&config, &whole, 1);
     assert_int_not_equal(gpt_checkpoint_load(RECORDED "/gpt2", model, NULL), 0);
-    assert_contains(gpt_words(), "no tensor 'transformer.h.2.ln_1.weight'");
+    assert_contains(gpt_error(), "no tensor 'transformer.h.2.ln_1.weight'");
     gpt_model_free(model);
     config.layers = 2;
     config.inner = 32;
-    whole = gpt_part_whole(&config);
+    whole = gpt_shard_whole(&config);
     model = gpt_model_new(&config, &whole, 1);
     assert_int_not_equal(gpt_checkpoint_load(RECORDED "/gpt2", model, NULL), 0);
-    assert_contains(gpt_words(), "'transformer.h.0.mlp.c_fc.weight' is not of the shape");
+    assert_contains(gpt_error(), "'transformer.h.0.mlp.c_fc.weight' does not have the shape");
     gpt_model_free(model);
 }
 

@@ -1,9 +1,12 @@
-/* test_safetensors.c - files of weights: good ones are read, every kind of bad one is refused in words; the same for JSON. */
+/*
+ * test_safetensors.c - files of weights: good ones are read, and every kind of bad file gets its error
+ * message; the same for JSON.
+ */
 #include "io/json.h"
 #include "io/safetensors.h"
 #include "kit.h"
 
-/* A file with this header and so many bytes of data, in memory. */
+/* A file in memory with this header and `data` bytes of data. */
 static int parse(const char *header, size_t data, struct gpt_tensors *t, char file[2048]) {
     size_t n = strlen(header);
     assert_true(n + data + 8 <= 2048);
@@ -20,52 +23,52 @@ static void test_hostile_headers(void **state) {
     static const struct {
         const char *header;
         size_t data;
-        const char *words;
+        const char *message;
     } cases[] = {
-        {"", 0, "not JSON"},
-        {"{", 0, "not JSON"},
-        {"{}x", 0, "not JSON"},
-        {"[]", 0, "not JSON"},
+        {"", 0, "not valid JSON"},
+        {"{", 0, "not valid JSON"},
+        {"{}x", 0, "not valid JSON"},
+        {"[]", 0, "not valid JSON"},
         {"{\"a\":7}", 0, "'a'"},
-        {ENTRY("F32", "[2]", "[0,8]"), 7, "0 to 8 of 7"},
+        {ENTRY("F32", "[2]", "[0,8]"), 7, "bytes 0 to 8 of 7"},
         {ENTRY("F32", "[2]", "[0,8]"), 9, "end at 8"},
-        {ENTRY("F32", "[2]", "[8,0]"), 8, "does not fill"},
+        {ENTRY("F32", "[2]", "[8,0]"), 8, "does not match its shape"},
         {ENTRY("F32", "[2]", "[4,12]"), 12, "begins at 4"},
-        {ENTRY("F32", "[3]", "[0,8]"), 8, "does not fill"},
-        {ENTRY("F32", "[-2]", "[0,8]"), 8, "not dtype"},
-        {ENTRY("F32", "[2.0]", "[0,8]"), 8, "not dtype"},
-        {ENTRY("F32", "[2]", "[0,8,16]"), 8, "not dtype"},
-        {ENTRY("F32", "[2]", "[0]"), 8, "not dtype"},
-        {ENTRY("Q4", "[2]", "[0,8]"), 8, "not dtype"},
-        {ENTRY("F32", "[4611686018427387905]", "[0,4]"), 4, "does not fill"},
-        {ENTRY("F32", "[4294967296,4294967296,1]", "[0,0]"), 0, "does not fill"},
-        {ENTRY("F32", "[99999999999999999999]", "[0,8]"), 8, "not dtype"},
-        {ENTRY("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]"), 4, "not dtype"},
-        {ENTRY("F32", "[1]", "[0,4],\"dtype\":\"F32\""), 4, "not dtype"},
+        {ENTRY("F32", "[3]", "[0,8]"), 8, "does not match its shape"},
+        {ENTRY("F32", "[-2]", "[0,8]"), 8, "must be a valid dtype"},
+        {ENTRY("F32", "[2.0]", "[0,8]"), 8, "must be a valid dtype"},
+        {ENTRY("F32", "[2]", "[0,8,16]"), 8, "must be a valid dtype"},
+        {ENTRY("F32", "[2]", "[0]"), 8, "must be a valid dtype"},
+        {ENTRY("Q4", "[2]", "[0,8]"), 8, "must be a valid dtype"},
+        {ENTRY("F32", "[4611686018427387905]", "[0,4]"), 4, "does not match its shape"},
+        {ENTRY("F32", "[4294967296,4294967296,1]", "[0,0]"), 0, "does not match its shape"},
+        {ENTRY("F32", "[99999999999999999999]", "[0,8]"), 8, "must be a valid dtype"},
+        {ENTRY("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]"), 4, "must be a valid dtype"},
+        {ENTRY("F32", "[1]", "[0,4],\"dtype\":\"F32\""), 4, "must be a valid dtype"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":"
          "[1],"
          "\"data_offsets\":[4,8]}}",
-         8, "two tensors are named 'a'"},
+         8, "two tensors have the name 'a'"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":"
          "[1],"
          "\"data_offsets\":[4,8]}}",
          8, "begins at 4"},
-        {"{\"__metadata__\":{\"step\":\"x\"}}", 0, "not JSON"},
-        {"{\"__metadata__\":{\"step\":\"-1\"}}", 0, "not JSON"},
-        {"{\"__metadata__\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", 0, "not JSON"},
+        {"{\"__metadata__\":{\"step\":\"x\"}}", 0, "not valid JSON"},
+        {"{\"__metadata__\":{\"step\":\"-1\"}}", 0, "not valid JSON"},
+        {"{\"__metadata__\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", 0, "not valid JSON"},
     };
     char file[2048];
     struct gpt_tensors t;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         if (parse(cases[i].header, cases[i].data, &t, file) == 0) fail_msg("accepted: %s", cases[i].header);
-        assert_contains(gpt_words(), cases[i].words);
+        assert_contains(gpt_error(), cases[i].message);
     }
     assert_int_not_equal(gpt_tensors_parse("1234567", 7, &t), 0);
     assert_int_not_equal(gpt_tensors_parse("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, &t), 0);
-    assert_contains(gpt_words(), "a header of 18446744073709551615 bytes");
+    assert_contains(gpt_error(), "a header of 18446744073709551615 bytes");
 }
 
-static void test_short_floats(void **state) {
+static void test_16_bit_floats(void **state) {
     (void)state;
     static const unsigned char half[] = {0, 0x3c, 0, 0xc0, 1, 0, 0xff, 0x7b, 0, 0x80},
                                brain[] = {0x80, 0x3f, 0x20, 0xc0};
@@ -88,7 +91,7 @@ static void test_short_floats(void **state) {
     gpt_tensors_free(&t);
 }
 
-static void test_written_is_read(void **state) {
+static void test_write_then_read(void **state) {
     (void)state;
     struct gpt_tensor list[] = {{.name = "x", .dimensions = 2, .shape = {3, 4}},
                                 {.name = "a", .dimensions = 1, .shape = {5}}};
@@ -105,7 +108,7 @@ static void test_written_is_read(void **state) {
     gpt_tensors_free(&t);
     unlink(path);
     assert_int_not_equal(gpt_tensors_open(path, &t), 0);
-    assert_contains(gpt_words(), "No such file");
+    assert_contains(gpt_error(), "No such file");
 }
 
 static bool skips(const char *text) {
@@ -135,17 +138,17 @@ static void test_json(void **state) {
     in = gpt_json_of("\"\\u00e4\\u20ac\\n\"", 16);
     assert_true(gpt_json_string(&in, text, sizeof text));
     assert_string_equal(text, "ä€\n");
-    in = gpt_json_of("\"12345678\"", 10); /* no room for the end */
+    in = gpt_json_of("\"12345678\"", 10); /* too long for its buffer */
     assert_false(gpt_json_string(&in, text, sizeof text));
-    in = gpt_json_of("\"a\\u0000b\"", 10); /* a name must not end before its end */
+    in = gpt_json_of("\"a\\u0000b\"", 10); /* a name must not contain a NUL */
     assert_false(gpt_json_string(&in, text, sizeof text));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hostile_headers),
-        cmocka_unit_test(test_short_floats),
-        cmocka_unit_test(test_written_is_read),
+        cmocka_unit_test(test_16_bit_floats),
+        cmocka_unit_test(test_write_then_read),
         cmocka_unit_test(test_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

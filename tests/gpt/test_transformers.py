@@ -1,6 +1,6 @@
-"""examples/gpt beside the transformers library: the same weights give the same logits, and it loads what we train.
+"""examples/gpt against the transformers library: the same weights give the same logits, and it loads our checkpoints.
 
-Skipped where transformers cannot be imported; recorded cases of the same kind are in test_recorded.c.
+Skipped if transformers cannot be imported; test_recorded.c has recorded cases.
 """
 
 import os
@@ -17,13 +17,13 @@ try:
     import hf_models
 
     transformers.logging.set_verbosity_error()
-    WHY = None
+    MISSING = None
 except ImportError as error:
-    WHY = f"no transformers library here: {error}"
+    MISSING = f"no transformers library: {error}"
 
 GPT = pathlib.Path(os.environ["MUSTER_BUILD_DIR"]) / "bin/gpt"
 TOKENS = [3, 60, 7, 7, 21, 0, 63, 35, 12, 48, 5, 29, 1, 2, 3, 4, 5, 6, 44, 45]
-WITHIN = 2e-5
+LIMIT = 2e-5
 
 
 def our_logits(directory, tokens):
@@ -40,9 +40,9 @@ class Transformers(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             model = hf_models.make(family, dtype, **changes)
             hf_models.save(model, directory, dtype)
-            apart = (our_logits(directory, TOKENS) - hf_models.logits(model, TOKENS)).abs().max().item()
-            print(f"{family} {dtype} {changes}: at most {apart:.2g} apart")
-            self.assertLess(apart, WITHIN)
+            difference = (our_logits(directory, TOKENS) - hf_models.logits(model, TOKENS)).abs().max().item()
+            print(f"{family} {dtype} {changes}: difference at most {difference:.2g}")
+            self.assertLess(difference, LIMIT)
 
     def test_gpt2(self):
         self.compare("gpt2")
@@ -55,28 +55,28 @@ class Transformers(unittest.TestCase):
         self.compare("opt")
         self.compare("opt", num_hidden_layers=4, hidden_size=64, word_embed_proj_dim=64, num_attention_heads=4, ffn_dim=256)
 
-    def test_short_floats(self):
+    def test_16_bit_floats(self):
         for family in ("gpt2", "opt"):
             for dtype in ("float16", "bfloat16"):
                 self.compare(family, dtype)
 
-    def test_what_is_not_done_is_said(self):
+    def test_unsupported_models(self):
         with tempfile.TemporaryDirectory() as directory:
             hf_models.save(hf_models.make("opt", do_layer_norm_before=False), directory)
-            with self.assertRaisesRegex(AssertionError, "norm before each part"):
+            with self.assertRaisesRegex(AssertionError, "norms before attention"):
                 our_logits(directory, TOKENS)
 
-    def test_loads_what_we_train(self):
+    def test_transformers_loads_our_checkpoint(self):
         with tempfile.TemporaryDirectory() as directory:
             subprocess.run([GPT, "train", "--steps", "5", "--layers", "2", "--width", "32", "--context", "32", "--batch",
                             "2", "--save", directory], check=True, capture_output=True, timeout=60)
             model = transformers.GPT2LMHeadModel.from_pretrained(directory).eval()
-            apart = (our_logits(directory, TOKENS) - hf_models.logits(model, TOKENS)).abs().max().item()
-            self.assertLess(apart, WITHIN)
+            difference = (our_logits(directory, TOKENS) - hf_models.logits(model, TOKENS)).abs().max().item()
+            self.assertLess(difference, LIMIT)
 
 
 if __name__ == "__main__":
-    if WHY:
-        print(WHY)
+    if MISSING:
+        print(MISSING)
         sys.exit(77)
     unittest.main()

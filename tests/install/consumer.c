@@ -1,4 +1,4 @@
-/* consumer.c - a C11 program that knows only the installed headers: a world of one, a barrier, a mesh, a pipeline, a store. */
+/* consumer.c - a C11 program that uses only the installed headers: init, barrier, mesh, pipeline, store. */
 #include <muster/muster.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,13 +6,13 @@
 #define REQUIRE(condition)                                                                                   \
     ((condition) ? (void)0 : (void)(failures++, fprintf(stderr, "%s: %s\n", #condition, mst_error())))
 
-static mst_status count_turn(const mst_pipeline_step *turn, void *turns) {
-    ++*(int *)turns;
-    return turn->first && turn->last && !turn->in && !turn->out ? MST_OK : MST_ERR_CALLBACK;
+static mst_status count_step(const mst_pipeline_step *step, void *steps) {
+    ++*(int *)steps;
+    return step->first && step->last && !step->in && !step->out ? MST_OK : MST_ERR_CALLBACK;
 }
 
 int main(void) {
-    int failures = 0, turns = 0, starts[3] = {0};
+    int failures = 0, steps = 0, starts[3] = {0};
     mst_pipeline *pipeline = NULL;
     mst_store *store = NULL;
     mst_bytes value = {0};
@@ -31,11 +31,11 @@ int main(void) {
 
     REQUIRE(mst_partition_layers(5, 2, starts) == MST_OK && starts[1] == 3 && starts[2] == 5);
     REQUIRE(mst_partition_layers(5, 2, starts, .last = 3) == MST_OK && starts[1] == 4);
-    REQUIRE(mst_pipeline_new(&pipeline, .micros = 3, .out = {MST_F32, 1, {4}}, .forward = count_turn,
-                             .backward = count_turn, .arg = &turns) == MST_OK);
+    REQUIRE(mst_pipeline_new(&pipeline, .micros = 3, .out = {MST_F32, 1, {4}}, .forward = count_step,
+                             .backward = count_step, .arg = &steps) == MST_OK);
     REQUIRE(mst_pipeline_stage(pipeline) == 0 && mst_pipeline_stages(pipeline) == 1);
-    REQUIRE(mst_pipeline_run(pipeline) == MST_OK && turns == 6);
-    REQUIRE(mst_pipeline_run(pipeline, .cancel = NULL) == MST_OK && turns == 12);
+    REQUIRE(mst_pipeline_run(pipeline) == MST_OK && steps == 6);
+    REQUIRE(mst_pipeline_run(pipeline, .cancel = NULL) == MST_OK && steps == 12);
     REQUIRE(mst_pipeline_free(pipeline) == MST_OK);
 
     REQUIRE(mst_store_open("hash://", &store) == MST_OK);

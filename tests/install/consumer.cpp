@@ -11,13 +11,13 @@ static void require(bool condition, const char *what) {
     std::fprintf(stderr, "%s: %s\n", what, mst_error());
 }
 
-static mst_status count_turn(const mst_pipeline_step *turn, void *turns) {
-    ++*static_cast<int *>(turns);
-    return turn->first && turn->last && !turn->in && !turn->out ? MST_OK : MST_ERR_CALLBACK;
+static mst_status count_step(const mst_pipeline_step *step, void *steps) {
+    ++*static_cast<int *>(steps);
+    return step->first && step->last && !step->in && !step->out ? MST_OK : MST_ERR_CALLBACK;
 }
 
 int main() {
-    int turns = 0, starts[3] = {};
+    int steps = 0, starts[3] = {};
     mst_pipeline *pipeline = nullptr;
     mst_store *store = nullptr;
     mst_bytes value{};
@@ -36,20 +36,20 @@ int main() {
             "mesh");
     require(mst_init_device_mesh_from("dp=1,tp=1", &mesh, {.timeout_ms = 1000}) == MST_OK, "mesh from text");
     require(mst_mesh_get_group(mesh, "dp", &dp) == MST_OK && mst_get_rank(dp) == 0, "group");
-    require(mst_mesh_free(mesh) == MST_OK, "end of the mesh");
+    require(mst_mesh_free(mesh) == MST_OK, "free the mesh");
 
     require(mst_partition_layers(5, 2, starts) == MST_OK && starts[1] == 3 && starts[2] == 5, "layers");
     require(mst_partition_layers(5, 2, starts, {.last = 3}) == MST_OK && starts[1] == 4, "layers by cost");
     require(mst_pipeline_new(&pipeline, {.micros = 3,
                                          .out = {MST_F32, 1, {4}},
-                                         .forward = count_turn,
-                                         .backward = count_turn,
-                                         .arg = &turns}) == MST_OK,
+                                         .forward = count_step,
+                                         .backward = count_step,
+                                         .arg = &steps}) == MST_OK,
             "pipeline");
     require(mst_pipeline_stage(pipeline) == 0 && mst_pipeline_stages(pipeline) == 1, "one stage");
-    require(mst_pipeline_run(pipeline) == MST_OK && turns == 6, "run");
-    require(mst_pipeline_run(pipeline, {.cancel = nullptr}) == MST_OK && turns == 12, "run with options");
-    require(mst_pipeline_free(pipeline) == MST_OK, "end of the pipeline");
+    require(mst_pipeline_run(pipeline) == MST_OK && steps == 6, "run");
+    require(mst_pipeline_run(pipeline, {.cancel = nullptr}) == MST_OK && steps == 12, "run with options");
+    require(mst_pipeline_free(pipeline) == MST_OK, "free the pipeline");
 
     require(mst_store_open("hash://", &store) == MST_OK, "open");
     require(mst_store_set(store, "key", "value", 5, {.timeout_ms = 1000}) == MST_OK, "set");

@@ -1,4 +1,4 @@
-"""ctypes_consumer.py LIBRARY - calls the plain functions through Python's FFI, with NULL for every option."""
+"""ctypes_consumer.py LIBRARY - calls the functions with options as a struct pointer through Python's FFI, with NULL for the options."""
 
 import ctypes
 import sys

@@ -1,10 +1,10 @@
-/* dlopen.c - loads the library named on the command line at run time and calls its plain functions. */
+/* dlopen.c - loads the library of the command line at run time and calls its functions. */
 #include <dlfcn.h>
 #include <muster/muster.h>
 #include <stdio.h>
 #include <string.h>
 
-/* A pointer to the library's function of that name, typed as the header declares it. */
+/* Defines p_name, a pointer to the library's function, with the type of the header's declaration. */
 #define LOAD(name)                                                                                           \
     __typeof__(&name) p_##name;                                                                              \
     *(void **)&p_##name = dlsym(library, #name);                                                             \

@@ -1,4 +1,4 @@
-"""Installs into a temporary prefix and uses the result as strangers would, each way the library offers."""
+"""Installs into a temporary prefix and uses the result in every way that the library supports."""
 
 import math
 import os
@@ -53,7 +53,7 @@ class Installed(unittest.TestCase):
         return self.run_command("pkg-config", *options, "muster").split()
 
     def assert_linked(self, program, shared):
-        """The program runs, and needs the shared library or does not."""
+        """Checks that the program runs, and whether it needs the shared library."""
         self.run_command(program)
         self.assertEqual("libmuster.so.0" in self.run_command("readelf", "-d", program), shared, program)
 
@@ -107,9 +107,9 @@ class Installed(unittest.TestCase):
             self.assert_linked(build / f"{language}_muster", shared=True)
             self.assert_linked(build / f"{language}_muster_static", shared=False)
 
-    def run_printed(self, text):
-        """A program that is printed somewhere, built as the README says, run by the installed tool."""
-        source, program = self.work / "printed.c", self.work / "printed"
+    def run_documented(self, text):
+        """Builds a program of the documentation as the README says, and runs it with the installed tool."""
+        source, program = self.work / "documented.c", self.work / "documented"
         source.write_text(text)
         rpath = f"-Wl,-rpath,{self.library.parent}"
         self.run_command(*C11, source, "-o", program, *self.pkg_config("--cflags", "--libs"), rpath)
@@ -119,12 +119,12 @@ class Installed(unittest.TestCase):
         return output
 
     def test_readme_program(self):
-        self.run_printed(re.search(r"```c\n(.*?)```", (SOURCE / "README.md").read_text(), re.S)[1])
+        self.run_documented(re.search(r"```c\n(.*?)```", (SOURCE / "README.md").read_text(), re.S)[1])
 
     def test_manual_program(self):
         page = (SOURCE / "man/mst_pipeline.3").read_text()
         program = re.search(r"\.Bd -literal\n(.*?)\.Ed", page, re.S)[1].replace("\\-", "-").replace("\\e", "\\")
-        weights = re.findall(r"stage \d of 3: (\d\.\d+)", self.run_printed(program))
+        weights = re.findall(r"stage \d of 3: (\d\.\d+)", self.run_documented(program))
         self.assertEqual(len(weights), 3)
         self.assertAlmostEqual(math.prod(map(float, weights)), 0.5, 2)
 

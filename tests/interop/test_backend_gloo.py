@@ -4,13 +4,10 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "multi"))
-
-import test_faults  # noqa: E402
-from collective_kit import CollectiveTest  # noqa: E402
-from ranks import BUILD, PROGRAMS, TOOL, main  # noqa: E402
+import test_faults
+from collective_kit import CollectiveTest
+from harness import BUILD, MUSTER, PROGRAMS, main
 
 MODULES = BUILD / "lib/muster"
 MODULE = MODULES / "mst_backend_gloo.so"
@@ -53,12 +50,12 @@ class Suite(Gloo, CollectiveTest):
 
     def test_messages(self):
         for n in (2, 4):
-            self.run_suite(n, program=PROGRAMS / "letters", env=CHOICE)
+            self.run_suite(n, program=PROGRAMS / "blocking_messages", env=CHOICE)
 
 
     def test_pipelines(self):
         """Messages go all the way round: ranks that open their groups in another order than their neighbours wait in a circle."""
-        for words in (("stream", 4, 3, 2, 2), ("train", "interleaved", 3, 2, 2), ("round",)):
+        for words in (("stream", 4, 3, 2, 2), ("train", "interleaved", 3, 2, 2), ("ring_of_launcher",)):
             self.run_suite(3, *words, program=PROGRAMS / "pipeline", env=CHOICE)
 
 
@@ -112,7 +109,7 @@ class Missing(Gloo, CollectiveTest):
 
     def say(self, directory):
         env = {**CHOICE, "MUSTER_BACKEND_PATH": directory}
-        process = self.popen(TOOL, "run", "-n", 1, PROGRAMS / "collective", "--quick", env=env,
+        process = self.popen(MUSTER, "run", "-n", 1, PROGRAMS / "collective", "--quick", env=env,
                              stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)  # fmt: skip
         out, _ = process.communicate(timeout=30)
         self.assertNotEqual(process.returncode, 0, out)

@@ -5,13 +5,10 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "multi"))
-
-from ranks import BUILD, PROGRAMS, SANITIZED, SOURCE, TOOL, Process, Rank, RanksTest, main  # noqa: E402
+from harness import BUILD, MUSTER, PROGRAMS, SANITIZED, SOURCE, Process, Rank, RanksTest, main
 
 MODULES = BUILD / "lib/muster"
 COLLECTIVE = PROGRAMS / "collective"
@@ -24,7 +21,7 @@ SANITIZER = {"ASAN_OPTIONS": "detect_leaks=0", "UCX_MEM_EVENTS": "n"}
 LAUNCHERS = {
     "openmpi": ("mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n"),
     "mpich": ("mpirun.mpich", "-n"),
-    "alone": (TOOL, "run", "-n"),
+    "alone": (MUSTER, "run", "-n"),
 }
 
 
@@ -96,7 +93,7 @@ class Launched:
 
     def test_pipelines(self):
         """Messages go all the way round: ranks that open their groups in another order than their neighbours wait in a circle."""
-        for words in (("stream", 4, 3, 2, 2), ("train", "interleaved", 3, 2, 2), ("round",)):
+        for words in (("stream", 4, 3, 2, 2), ("train", "interleaved", 3, 2, 2), ("ring_of_launcher",)):
             self.succeed(self.launcher, 3, PROGRAMS / "pipeline", *words)
 
     def test_example(self):
@@ -166,7 +163,7 @@ class Alone(Launched, BackendTest):
         """The inner launcher is right, and the outer one's PMI is not touched."""
         for outer in ("openmpi", "mpich"):
             if shutil.which(LAUNCHERS[outer][0]):
-                out = self.succeed(outer, 2, TOOL, "run", "-n", 2, PROGRAMS / "discover", "init", "sum", "destroy")
+                out = self.succeed(outer, 2, MUSTER, "run", "-n", 2, PROGRAMS / "discover", "init", "sum", "destroy")
                 self.assertEqual(out.count("sum 3"), 4, out)
 
     def ranks(self, n, *command):

@@ -4,12 +4,9 @@ import json
 import pathlib
 import re
 import subprocess
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "multi"))
-
-from collective_kit import CollectiveTest  # noqa: E402
-from ranks import BUILD, PROGRAMS, TOOL, main  # noqa: E402
+from collective_kit import CollectiveTest
+from harness import BUILD, MUSTER, PROGRAMS, main
 
 MODULE = BUILD / "lib/muster/mst_backend_nccl.so"
 FAKES = {
@@ -31,7 +28,7 @@ class NcclTest(CollectiveTest):
         return self.run_program(PROGRAMS / "nccl_engine", MODULE, n, scenario, **options)
 
     def world(self, n, mode, **options):
-        return self.run_program(TOOL, "run", "-n", n, PROGRAMS / "nccl_world", mode, **options)
+        return self.run_program(MUSTER, "run", "-n", n, PROGRAMS / "nccl_world", mode, **options)
 
 
 class Module(NcclTest):
@@ -152,7 +149,7 @@ class Library(NcclTest):
     def test_library_is_missing(self):
         """It says why, and native still works."""
         missing = {"MUSTER_NCCL_LIBRARY": "/nowhere/libnccl.so.2"}
-        out = self.run_program(TOOL, "run", "-n", 2, PROGRAMS / "collective", env=missing, status=1)
+        out = self.run_program(MUSTER, "run", "-n", 2, PROGRAMS / "collective", env=missing, status=1)
         self.assertIn("NCCL cannot be loaded", out)
         self.run_suite(2, "--quick", "--only", "all_reduce", env={**FAKES, **missing, "MUSTER_BACKEND": "native"})
 

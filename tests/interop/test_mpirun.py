@@ -6,12 +6,9 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "multi"))
-
-from ranks import BUILD, PROGRAMS, SOURCE, TOOL, Process, RanksTest, listens, main  # noqa: E402
+from harness import BUILD, MUSTER, PROGRAMS, SOURCE, Process, RanksTest, listens, main
 
 DISCOVER = PROGRAMS / "discover"
 EXAMPLE = BUILD / "bin/examples/02_all_reduce"
@@ -116,7 +113,7 @@ class Launcher:
 
     def test_muster_run_inside(self):
         """Two launchers of two ranks each: the inner one is right."""
-        lines = self.run_ranks(2, TOOL, "run", "-n", 2, DISCOVER, "init", "sum", "destroy")
+        lines = self.run_ranks(2, MUSTER, "run", "-n", 2, DISCOVER, "init", "sum", "destroy")
         self.assertEqual(sum("sum 3" in line for line in lines), 4, lines)
 
     def test_stale_variables(self):

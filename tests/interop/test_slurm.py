@@ -7,12 +7,9 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "multi"))
-
-from ranks import BUILD, PROGRAMS, Process, RanksTest, listens, main, wait_until  # noqa: E402
+from harness import BUILD, PROGRAMS, Process, RanksTest, listens, main, wait_until
 
 DISCOVER = PROGRAMS / "discover"
 EXAMPLE = BUILD / "bin/examples/02_all_reduce"

@@ -1,14 +1,10 @@
 """A C program under the real torchrun, which hosts the store in its agent."""
 
-import pathlib
 import subprocess
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "multi"))
-
-from ranks import PROGRAMS, RanksTest, main  # noqa: E402
-from torch_support import PATIENCE, find_torches  # noqa: E402
+from harness import PROGRAMS, RanksTest, main
+from torch_support import PATIENCE, find_torches
 
 DISCOVER = PROGRAMS / "discover"
 

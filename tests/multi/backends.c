@@ -1,23 +1,23 @@
 /*
- * backends.c - which backend runs a group: chosen, asked for, exchanged. The program of test_backends.py, whose environment has the
- * sample backend's module on its path.
+ * backends.c - selects, requests and exchanges backends of groups. The program of test_backends.py, which
+ * sets MUSTER_BACKEND_PATH to the directory of the example backend "minimal".
  *
- *   backends exchange     native and the sample take turns, in the world and in groups
- *   backends own          a backend that the program registers itself
- *   backends again        another backend after one that has failed
- *   backends limit        more than the store takes as one value (MUSTER_STORE_MAX_VALUE=64K)
- *   backends mistakes     what must be refused
- *   backends refused      operations that a backend can neither do nor be made to
- *   backends memories     a backend for two kinds of memory, of which ranks use different ones
- *   backends batches      two threads that batch on one group at a time
- *   backends streams      what is left alone on a stream is watched, but not for ever, and in nobody's way
- *   backends differ       rank 1 chooses another backend than the others, in an exchange
- *   backends apart W      … for a new group, as which W says: native beside others, others beside native, or none
- *   backends uneven NAME  rank 1 exchanges the backend NAME once more than the others
- *   backends late         rank 1 does not come to an exchange
- *   backends absent       rank 1 does not come to open the backend
+ *   backends exchange     switches between native and minimal, in the world and in groups
+ *   backends own          a backend that the program registers
+ *   backends again        another backend after a backend has failed
+ *   backends limit        data longer than a value of the store (MUSTER_STORE_MAX_VALUE=64K)
+ *   backends mistakes     invalid calls
+ *   backends refused      operations that a backend cannot do, not even composed
+ *   backends memories     a backend for two kinds of memory; ranks use different ones
+ *   backends batches      two threads that batch on one group at the same time
+ *   backends streams      the group's thread polls operations of a stream for a limited time
+ *   backends differ       rank 1 switches to another backend than the others
+ *   backends apart W      rank 1 creates a group with another backend than the others; W says which
+ *   backends uneven NAME  rank 1 switches to backend NAME once more than the others
+ *   backends late         rank 1 does not take part in a switch
+ *   backends absent       rank 1 does not open the backend
  *
- * Prints "ok" if all went well, else what did not.
+ * Prints "ok" on success, else the error.
  */
 #include "backends/kit.h"
 
@@ -47,14 +47,14 @@ static void exchange(void) {
     CHECK(!strcmp(mst_get_backend(NULL), "native") && mst_has_reduce_scatter_tensor());
     CHECK(!strcmp(mst_get_backend(stays), "minimal"));
     OK(mst_all_reduce(&x, 1, MST_F32, .work = &work));
-    while (mst_set_backend(NULL, "minimal") == MST_ERR_STATE) { /* until it is done */
+    while (mst_set_backend(NULL, "minimal") == MST_ERR_STATE) { /* until the work is done */
     }
-    for (int turn = 0; turn < 6; turn++) {
-        const char *name = turn % 2 ? "native" : "minimal";
+    for (int i = 0; i < 6; i++) {
+        const char *name = i % 2 ? "native" : "minimal";
         OK(mst_set_backend(NULL, name));
         CHECK(!strcmp(mst_get_backend(NULL), name) && !strcmp(mst_get_backend(follows), name));
         CHECK(!strcmp(mst_get_backend(stays), "minimal"));
-        CHECK(mst_has_reduce_scatter_tensor() == (turn % 2 == 1));
+        CHECK(mst_has_reduce_scatter_tensor() == (i % 2 == 1));
         check_sum(NULL);
         check_sum(follows);
         check_sum(stays);
@@ -74,7 +74,7 @@ static void refuse(const char *backend, mst_status status, const char *words) {
         fprintf(stderr, "'%s' gave %s: %s\n", backend ? backend : "NULL", mst_status_name(st), mst_error());
         exit(1);
     }
-    check_sum(NULL); /* and nothing has changed */
+    check_sum(NULL); /* the backend has not changed */
 }
 
 static void mistakes(void) {
@@ -85,14 +85,14 @@ static void mistakes(void) {
     char beyond[200];
     memset(beyond, 'x', sizeof beyond - 1);
     beyond[sizeof beyond - 1] = '\0';
-    refuse(beyond, MST_ERR_INVALID, "has 199 characters, which is more than any has (79)");
+    refuse(beyond, MST_ERR_INVALID, "has 199 characters; the limit is 79");
     CHECK(mst_backend_list(0, NULL, NULL, NULL, 0) && mst_backend_list(0, NULL, NULL, beyond, sizeof beyond));
     CHECK(!mst_backend_list(-1, NULL, NULL, NULL, 0) && !mst_backend_list(99, NULL, NULL, NULL, 0));
-    refuse("../native", MST_ERR_INVALID, "'../native' is no backend");
-    refuse("tpu:native", MST_ERR_INVALID, "'tpu:native' names no memory");
+    refuse("../native", MST_ERR_INVALID, "'../native' is not a valid name of a backend");
+    refuse("tpu:native", MST_ERR_INVALID, "'tpu:native' does not name a kind of memory");
     refuse("cuda:native", MST_ERR_INVALID, "'native' cannot serve memory of the device");
     refuse("native,minimal", MST_ERR_INVALID, "'native' and 'minimal' are for the same memory");
-    refuse("native,", MST_ERR_INVALID, "'' is no backend");
+    refuse("native,", MST_ERR_INVALID, "'' is not a valid name of a backend");
     mst_backend bad = own_table;
     bad.version = 99;
     CHECK(mst_backend_register(&bad) == MST_ERR_INVALID && strstr(mst_error(), "version 99"));
@@ -104,7 +104,7 @@ static void mistakes(void) {
     CHECK(mst_backend_register(&bad) == MST_ERR_INVALID && strstr(mst_error(), "lacks group_end"));
     bad = own_table;
     bad.name = "a b";
-    CHECK(mst_backend_register(&bad) == MST_ERR_INVALID && strstr(mst_error(), "'a b' is no name"));
+    CHECK(mst_backend_register(&bad) == MST_ERR_INVALID && strstr(mst_error(), "'a b' is not a valid name"));
     bad.name = "native";
     CHECK(mst_backend_register(&bad) == MST_ERR_STATE);
     bad.size = 8;
@@ -117,7 +117,7 @@ static void tell(mst_status st) {
     printf("%s culprit %d %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
 }
 
-/* Everybody learns of it, and the world goes on natively. */
+/* All ranks fail; the world continues over native. */
 static void differ(void) {
     tell(mst_set_backend(NULL, me == 1 ? "minimal2" : "minimal"));
     check_sum(NULL);
@@ -129,7 +129,7 @@ static void differ(void) {
     check_sum(NULL);
 }
 
-/* A group is made without waiting for the others: who is first learns of it in its first operation. */
+/* Creating a group does not wait for the others: the first rank fails in its first operation. */
 static void apart(const char *which) {
     int value = 1, all[] = {0, 1, 2};
     const char *mine = !strcmp(which, "native") == (me == 1) ? "native" : "minimal";
@@ -140,7 +140,7 @@ static void apart(const char *which) {
     check_sum(NULL);
 }
 
-/* The others are in an operation by then, of the world or of a group that follows it. */
+/* Meanwhile the others are in an operation of the world, or of a group that follows the world's backend. */
 static void uneven(const char *name, bool in_group) {
     int value = 1, all[] = {0, 1, 2};
     mst_group *follows, *stays;
@@ -152,7 +152,7 @@ static void uneven(const char *name, bool in_group) {
     tell(me == 1 ? mst_set_backend(NULL, "native")
                  : mst_all_reduce(&value, 1, MST_I32, .group = in_group ? follows : NULL));
     check_sum(stays);
-    OK(mst_set_backend(NULL, name)); /* and all is well again */
+    OK(mst_set_backend(NULL, name)); /* the world works again */
     check_sum(NULL);
     check_sum(follows);
 }
@@ -163,7 +163,7 @@ static void late(void) {
     OK(mst_new_group(all, 3, &apart, .backend = "native"));
     OK(mst_barrier(.group = apart));
     if (me != 1) tell(mst_set_backend(NULL, "minimal", .timeout_ms = SOON_MS));
-    OK(mst_barrier(.group = apart)); /* rank 1 does nothing in the world before the others have given up */
+    OK(mst_barrier(.group = apart)); /* rank 1 does not use the world until the others have timed out */
     check_sum(NULL);
     if (me == 1) tell(mst_set_backend(NULL, "minimal"));
     check_sum(NULL);
@@ -182,10 +182,10 @@ static void absent(void) {
         mst_status st = mst_all_reduce(&value, 1, MST_I32, .timeout_ms = SOON_MS);
         printf("%s %s\n", mst_status_name(st), mst_error());
     }
-    OK(mst_barrier(.group = apart)); /* nobody leaves before */
+    OK(mst_barrier(.group = apart)); /* no rank leaves before this */
 }
 
-/* Rank 1 makes the others fail in one, and look around for a while in the next. */
+/* Rank 1 makes the others fail over one backend, and lets them wait over the next. */
 static void again(void) {
     int all[] = {0, 1, 2}, value = 1;
     mst_group *apart;
@@ -198,20 +198,20 @@ static void again(void) {
     OK(mst_set_backend(NULL, "copy"));
     if (me == 1) usleep(2 * SOON_MS * 1000);
     check_sum(NULL);
-    /* Both that have failed and the one that has not can be returned to, and so can native after a failure of its own. */
-    for (int turn = 0; turn < 2; turn++) {
+    /* Switching back works: to failed backends, to the other one, and to native after it has failed. */
+    for (int i = 0; i < 2; i++) {
         OK(mst_set_backend(NULL, "minimal"));
         check_sum(NULL);
-        OK(mst_set_backend(NULL, turn ? "native" : "copy"));
+        OK(mst_set_backend(NULL, i ? "native" : "copy"));
         check_sum(NULL);
     }
     mst_status st = me == 1 ? mst_barrier() : mst_all_reduce(&value, 1, MST_I32);
     CHECK(st == MST_ERR_MISMATCH && mst_barrier() == MST_ERR_MISMATCH);
-    for (int turn = 0; turn < 2; turn++) {
+    for (int i = 0; i < 2; i++) {
         OK(mst_set_backend(NULL, "native"));
         check_sum(NULL);
     }
-    /* One that some ranks could not open, as another did not come. */
+    /* A backend that some ranks could not open, because another rank did not come. */
     OK(mst_set_backend(apart, "minimal"));
     if (me != 1)
         CHECK(mst_all_reduce(&value, 1, MST_I32, .group = apart, .timeout_ms = SOON_MS) == MST_ERR_STALLED);
@@ -221,7 +221,7 @@ static void again(void) {
     check_sum(apart);
 }
 
-/* It is refused with both sizes, and the store goes on. */
+/* The error names both sizes, and the store still works. */
 static void limit(void) {
     static char in[64 << 10], out[sizeof in * 16];
     int all[16];

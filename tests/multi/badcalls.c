@@ -1,7 +1,7 @@
 /*
- * badcalls.c - calls that must be refused: the status, that the message names the argument, and that the group works
- * as before. Every rank makes the same calls, so that nobody waits for anybody in them. Run under a launcher; says all
- * that is wrong, and exits with 1 if anything was.
+ * badcalls.c - calls with invalid arguments: checks the status, that the message names the argument, and that
+ * the group still works. All ranks make the same calls, so that no rank waits for another. Run it under a
+ * launcher; reports all errors and exits with 1 if there are any.
  */
 #include <ctype.h>
 #include <muster/muster.h>
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS_MAX = 64, PATIENCE_MS = 120000 };
+enum { RANKS_MAX = 64, TIMEOUT_MS = 120000 };
 
 static int me, size, wrong;
 static float in[RANKS_MAX * 4], out[RANKS_MAX * 4];
@@ -18,7 +18,7 @@ static void *outs[RANKS_MAX];
 static const void *ins[RANKS_MAX];
 static const size_t counts[RANKS_MAX] = {1, 1, 1, 1};
 
-static void complain(const char *what, const char *why) {
+static void report(const char *what, const char *why) {
     fprintf(stderr, "badcalls: rank %d: %s: %s\n", me, what, why);
     wrong++;
 }
@@ -27,7 +27,7 @@ static bool is_part(char c) {
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* A word by itself, so that "out" is not found in "out_splits". */
+/* Whole words only, so that "out" does not match "out_splits". */
 static bool contains(const char *text, const char *word) {
     size_t len = strlen(word);
     for (const char *at = text; (at = strstr(at, word)); at++)
@@ -40,13 +40,13 @@ static bool has_word(const char *word) {
     return !*word || contains(error->message, word) || contains(error->remedy, word);
 }
 
-/* The status, and the words in the message; "" asks for none. */
+/* Checks the status, and the words in the message; "": none. */
 static void refused(mst_status got, mst_status wanted, const char *word, const char *word2,
                     const char *what) {
     char text[1024];
     snprintf(text, sizeof text, "%s, expected %s with '%s' and '%s': %s", mst_status_name(got),
              mst_status_name(wanted), word, word2, got == MST_OK ? "" : mst_error());
-    if (got != wanted || !has_word(word) || !has_word(word2)) complain(what, text);
+    if (got != wanted || !has_word(word) || !has_word(word2)) report(what, text);
 }
 #define REFUSED(wanted, word, call)         refused(call, wanted, word, "", #call)
 #define REFUSED2(wanted, word, word2, call) refused(call, wanted, word, word2, #call)
@@ -54,9 +54,9 @@ static void refused(mst_status got, mst_status wanted, const char *word, const c
 
 static void still_works(const char *after) {
     int32_t value = me, wanted = size * (size - 1) / 2;
-    mst_status st = mst_all_reduce(&value, 1, MST_I32, .timeout_ms = PATIENCE_MS);
-    if (st != MST_OK) complain(after, mst_error());
-    if (st == MST_OK && value != wanted) complain(after, "the sum afterwards is wrong");
+    mst_status st = mst_all_reduce(&value, 1, MST_I32, .timeout_ms = TIMEOUT_MS);
+    if (st != MST_OK) report(after, mst_error());
+    if (st == MST_OK && value != wanted) report(after, "the sum afterwards is wrong");
     if (st != MST_OK) exit(1);
 }
 
@@ -68,7 +68,7 @@ static void no_world(void) {
     REFUSED(MST_ERR_STATE, "mst_init", mst_send(&one, 1, MST_F32));
     REFUSED(MST_ERR_STATE, "mst_init", mst_irecv(&one, 1, MST_F32, .work = &work));
     REFUSED(MST_ERR_STATE, "mst_init", mst_monitored_barrier(.timeout_ms = 100));
-    if (work) complain("mst_irecv without a world", "a work was given back");
+    if (work) report("mst_irecv without a world", "it returned a work");
 }
 
 static void null_buffers(void) {
@@ -155,7 +155,7 @@ static void ranks_and_times(void) {
     INVALID("work", mst_isend(out, 4, MST_F32, .dst = me));
     INVALID("work", mst_irecv(out, 4, MST_F32, .src = me));
     INVALID("timeout_ms", mst_all_reduce(out, 4, MST_F32, .timeout_ms = -5, .work = &work));
-    if (work) complain("a call that was refused", "a work was given back");
+    if (work) report("a refused call", "it returned a work");
     still_works("ranks and times");
 }
 
@@ -165,12 +165,12 @@ static void sizes(void) {
     INVALID("out_splits", mst_all_to_all_single(out, in, 1, MST_F32, .in_splits = splits));
     INVALID("in_splits", mst_all_to_all_single(out, in, 1, MST_F32, .out_splits = splits));
     INVALID("in_splits", mst_all_to_all(outs, ins, 1, MST_F32, .out_splits = splits));
-    splits[me] = 2; /* what a rank sends to itself it must receive from itself */
+    splits[me] = 2; /* a rank must receive from itself what it sends to itself */
     INVALID("in_splits",
             mst_all_to_all_single(out, in, 1, MST_F32, .in_splits = splits, .out_splits = counts));
     mst_status st = mst_all_gather_into_tensor(out, in, SIZE_MAX / 2, MST_F64);
-    if (st != MST_ERR_INVALID && st != MST_ERR_LIMIT) complain("SIZE_MAX / 2 elements", mst_status_name(st));
-    if (!has_word("count")) complain("SIZE_MAX / 2 elements: no word of count", mst_error());
+    if (st != MST_ERR_INVALID && st != MST_ERR_LIMIT) report("SIZE_MAX / 2 elements", mst_status_name(st));
+    if (!has_word("count")) report("SIZE_MAX / 2 elements: the message does not name count", mst_error());
     still_works("sizes");
 }
 
@@ -189,12 +189,12 @@ static void works_and_memory(void) {
     one.peer = me;
     one.buf = NULL;
     INVALID("buf", mst_batch_isend_irecv(&one, 1, works));
-    if (works[0]) complain("a batch that was refused", "a work was given back");
+    if (works[0]) report("a refused batch", "it returned a work");
     still_works("works and memory");
 }
 
-/* A group of one other rank, in a world of more than one. */
-static void other_peoples_groups(void) {
+/* A group that this rank is not in. */
+static void groups_of_others(void) {
     mst_group *group;
     int other = (me + 1) % size;
     if (size == 1) return;
@@ -208,10 +208,10 @@ static void other_peoples_groups(void) {
     INVALID("src", mst_broadcast(out, 4, MST_F32, .group = group, .src = other));
     INVALID("dst", mst_send(out, 4, MST_F32, .group = group, .dst = other));
     REFUSED(MST_OK, "", mst_destroy_process_group(group));
-    still_works("other people's groups");
+    still_works("groups of others");
 }
 
-/* Tensors that overlap, but are not the same. */
+/* Tensors that overlap in part. */
 static void overlaps(void) {
     if (size == 1) return;
     INVALID("overlap", mst_all_gather_into_tensor(out, out + 1 + me * 2, 2, MST_F32));
@@ -222,10 +222,10 @@ static void overlaps(void) {
 
 static void never_called(mst_status status, void *arg) {
     (void)status, (void)arg;
-    complain("a callback of a work that is gone", "called");
+    report("the callback of a freed work", "called");
 }
 
-static void work_is_gone(mst_work *work) {
+static void refuse_freed_work(mst_work *work) {
     bool done;
     REFUSED(MST_ERR_STATE, "work", mst_wait(work));
     REFUSED(MST_ERR_STATE, "work", mst_test(work, &done));
@@ -233,31 +233,31 @@ static void work_is_gone(mst_work *work) {
     REFUSED(MST_ERR_STATE, "work", mst_work_on_done(work, never_called, NULL));
 }
 
-/* Handles that were given back, also when their memory has become something else's. */
-static void works_used_too_long(void) {
+/* Handles of freed works, also after their memory is in use again. */
+static void freed_works(void) {
     mst_work *first, *second;
     int32_t value = 1, other = 1;
-    for (int turn = 0; turn < 3; turn++) {
+    for (int i = 0; i < 3; i++) {
         REFUSED(MST_OK, "", mst_all_reduce(&value, 1, MST_I32, .work = &first));
         REFUSED(MST_OK, "", mst_wait(first));
-        work_is_gone(first);
+        refuse_freed_work(first);
         REFUSED(MST_OK, "", mst_all_reduce(&other, 1, MST_I32, .work = &second));
-        work_is_gone(first);
+        refuse_freed_work(first);
         REFUSED(MST_OK, "", mst_wait(second));
-        work_is_gone(second);
+        refuse_freed_work(second);
     }
     REFUSED(MST_OK, "", mst_all_reduce(&value, 1, MST_I32, .work = &first));
     mst_work_free(first);
-    work_is_gone(first);
-    still_works("works that are used too long");
+    refuse_freed_work(first);
+    still_works("freed works");
 }
 
 static void note_status(mst_status status, void *arg) {
     *(mst_status *)arg = status;
 }
 
-static void groups_used_too_long(void) {
-    mst_group *first, *second, *stray = (mst_group *)(void *)out;
+static void freed_groups(void) {
+    mst_group *first, *second, *invalid = (mst_group *)(void *)out;
     mst_work *work, *over;
     bool done = false;
     int32_t value = 0;
@@ -269,27 +269,27 @@ static void groups_used_too_long(void) {
     REFUSED(MST_OK, "", mst_work_on_done(work, note_status, &ended));
     REFUSED(MST_OK, "", mst_destroy_process_group(first));
     if (ended != MST_ERR_STATE)
-        complain("the callback of a work whose group is gone", mst_status_name(ended));
-    work_is_gone(work);
-    work_is_gone(over);
+        report("the callback of a work whose group was destroyed", mst_status_name(ended));
+    refuse_freed_work(work);
+    refuse_freed_work(over);
     REFUSED(MST_ERR_STATE, "destroyed", mst_destroy_process_group(first));
     REFUSED(MST_OK, "", mst_new_group(&me, 1, &second));
     REFUSED(MST_ERR_STATE, "group", mst_all_reduce(&value, 1, MST_I32, .group = first));
     REFUSED(MST_ERR_STATE, "group", mst_send(&value, 1, MST_I32, .dst = me, .group = first));
     REFUSED(MST_ERR_STATE, "group", mst_barrier(.group = first));
-    if (mst_get_rank(first) != -1) complain("the rank in a group that is gone", "there is one");
+    if (mst_get_rank(first) != -1) report("the rank in a destroyed group", "not -1");
     REFUSED(MST_OK, "", mst_all_reduce(&value, 1, MST_I32, .group = second));
     REFUSED(MST_OK, "", mst_destroy_process_group(second));
-    REFUSED(MST_ERR_STATE, "group", mst_all_reduce(&value, 1, MST_I32, .group = stray));
-    still_works("groups that are used too long");
+    REFUSED(MST_ERR_STATE, "group", mst_all_reduce(&value, 1, MST_I32, .group = invalid));
+    still_works("freed groups");
 }
 
-static bool is_late(mst_status st) {
+static bool is_timeout(mst_status st) {
     return st == MST_ERR_TIMEOUT || st == MST_ERR_STALLED;
 }
 
-/* Nobody comes: the deadline holds, and other groups go on. */
-static void in_vain(void) {
+/* The other ranks do not call: the call times out, and other groups still work. */
+static void timeouts(void) {
     enum { LARGE = 1 << 22 };
     static char large[LARGE];
     mst_group *group;
@@ -297,7 +297,7 @@ static void in_vain(void) {
     mst_status st;
     REFUSED(MST_OK, "", mst_new_group(&me, 1, &group, .name = "alone"));
     st = mst_recv(large, 1, MST_U8, .src = me, .group = group, .timeout_ms = 100);
-    if (!is_late(st)) complain("a receive of what nobody sends", mst_status_name(st));
+    if (!is_timeout(st)) report("a receive without a send", mst_status_name(st));
     REFUSED(MST_OK, "", mst_destroy_process_group(group));
     REFUSED(MST_OK, "", mst_new_group(&me, 1, &group, .name = "alone"));
     REFUSED(MST_OK, "", mst_cancel_new(&cancel));
@@ -305,18 +305,18 @@ static void in_vain(void) {
     REFUSED(MST_ERR_CANCELLED, "", mst_recv(large, 1, MST_U8, .src = me, .group = group, .cancel = cancel));
     mst_cancel_free(cancel);
     REFUSED(MST_OK, "", mst_destroy_process_group(group));
-    still_works("waits in vain");
+    still_works("timeouts");
 }
 
-/* Below 0 a tag is refused with its name, or it is a tag like any other. */
+/* A negative tag is either refused by name or works like any other. */
 static void negative_tag(void) {
     mst_work *work = NULL;
     int32_t sent = 5, received = 0;
     mst_status st = mst_isend(&sent, 1, MST_I32, .dst = me, .tag = -3, .work = &work);
     if (st == MST_OK) {
-        REFUSED(MST_OK, "", mst_recv(&received, 1, MST_I32, .src = me, .tag = -3, .timeout_ms = PATIENCE_MS));
+        REFUSED(MST_OK, "", mst_recv(&received, 1, MST_I32, .src = me, .tag = -3, .timeout_ms = TIMEOUT_MS));
         REFUSED(MST_OK, "", mst_wait(work));
-        if (received != sent) complain("a negative tag", "not what was sent");
+        if (received != sent) report("a negative tag", "received another value");
     } else {
         refused(st, MST_ERR_INVALID, "tag", "", "a negative tag");
     }
@@ -325,14 +325,14 @@ static void negative_tag(void) {
 
 int main(void) {
     no_world();
-    if (mst_init(.timeout_ms = PATIENCE_MS) != MST_OK) {
+    if (mst_init(.timeout_ms = TIMEOUT_MS) != MST_OK) {
         fprintf(stderr, "badcalls: %s\n", mst_error());
         return 1;
     }
     me = mst_get_rank(NULL);
     size = mst_get_world_size(NULL);
     for (int r = 0; r < RANKS_MAX; r++) outs[r] = out + r, ins[r] = in + r;
-    still_works("the beginning");
+    still_works("mst_init");
     null_buffers();
     null_lists();
     types_and_operations();
@@ -340,10 +340,10 @@ int main(void) {
     sizes();
     works_and_memory();
     overlaps();
-    works_used_too_long();
-    other_peoples_groups();
-    groups_used_too_long();
-    in_vain();
+    freed_works();
+    groups_of_others();
+    freed_groups();
+    timeouts();
     negative_tag();
     mst_destroy_process_group(NULL);
     REFUSED(MST_ERR_STATE, "", mst_all_reduce(out, 1, MST_F32));

@@ -3,20 +3,20 @@
  *
  *   muster run -n 4 build/bin/tests/collective [--quick | --all | --soak SECONDS | --calls N] [options]
  *
- *   --quick           every operation, dtype and op once, every operation with every count; some seconds (default)
+ *   --quick           each operation, dtype and op once, each operation with every count; seconds (default)
  *   --all             every operation, dtype and op with every count, in and out of place, blocking and not
- *   --soak SECONDS    calls at random for so long, several at once on several groups; looks at memory
- *   --calls N         the same for so many cases; from 50000 on, memory that grows is a failure
- *   --seed S          where all that is random comes from; printed always
- *   --only NAME       one operation ("all_reduce") or scenario ("threads") alone
- *   --dtype D         one dtype alone ("bf16")
+ *   --soak SECONDS    random calls for so long, several at once on several groups; checks memory
+ *   --calls N         the same for N cases; from 50000 on, growing memory is a failure
+ *   --seed S          seed of everything random; always printed
+ *   --only NAME       one operation ("all_reduce") or scenario ("threads") only
+ *   --dtype D         one dtype only ("bf16")
  *   --max-count N     no case with more elements
- *   --case N          the case of this number alone
- *   --device          buffers in memory of a GPU, as for MUSTER_BACKEND=cpu:native,cuda:nccl; see collective/device.c
- *   --verbose         say each case before it begins
+ *   --case N          only the case of this number
+ *   --device          buffers in GPU memory, for MUSTER_BACKEND=cpu:native,cuda:nccl; see collective/device.c
+ *   --verbose         print each case before it starts
  *
- * Exits with 0 if everything was right, with 1 at the first thing that was not, saying which case it was, and with 77
- * if the library cannot do this in this world yet. The parts are in collective/.
+ * Exits with 0 on success; with 1 at the first error, after printing the case; with 77 if the library does
+ * not support this world. Its parts are in collective/.
  */
 #include "collective/suite.h"
 
@@ -86,7 +86,7 @@ static void read_options(int argc, char **argv) {
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) read_option(option);
 }
 
-/* A name that is none would make a run that proves nothing. */
+/* With a name that does not exist, a run would test nothing. */
 static void check_names(void) {
     bool known = !suite.only || is_scenario(suite.only), dtype = !suite.dtype;
     for (const struct operation *o = next_operation(NULL); o && !known; o = next_operation(o))
@@ -94,15 +94,15 @@ static void check_names(void) {
     for (int d = 1; d < MST_DTYPE_COUNT && !dtype; d++)
         dtype = !strcmp(mst_dtype_name((mst_dtype)d), suite.dtype);
     if (known && dtype) return;
-    fprintf(stderr, "collective: there is no %s '%s'\n", known ? "dtype" : "operation or scenario",
+    fprintf(stderr, "collective: no %s '%s'\n", known ? "dtype" : "operation or scenario",
             known ? suite.dtype : suite.only);
     exit(2);
 }
 
-/* A world that the library cannot serve yet is no failure of the suite. */
+/* A world that the library does not support is not a failure. */
 static void skip_if_unsupported(void) {
     int word = 1;
-    mst_status st = mst_all_reduce(&word, 1, MST_I32, .timeout_ms = PATIENCE_MS);
+    mst_status st = mst_all_reduce(&word, 1, MST_I32, .timeout_ms = TIMEOUT_MS);
     if (st == MST_ERR_UNSUPPORTED) {
         printf("collective: skipped: %s\n", mst_error());
         fflush(stdout);
@@ -128,7 +128,7 @@ static void run_mode(void) {
 int main(int argc, char **argv) {
     read_options(argc, argv);
     check_names();
-    EXPECT_OK(mst_init(.timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_init(.timeout_ms = TIMEOUT_MS));
     suite.me = mst_get_rank(NULL);
     suite.size = mst_get_world_size(NULL);
     if (suite.size > RANKS_MAX) {
@@ -143,7 +143,7 @@ int main(int argc, char **argv) {
     make_layouts();
     int64_t begin = msi_now();
     run_mode();
-    EXPECT_OK(mst_barrier(.timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_barrier(.timeout_ms = TIMEOUT_MS));
     end_layouts();
     mst_printf("collective: ok: %llu cases in %.1f s, seed %llu\n", (unsigned long long)suite.cases,
                (double)(msi_now() - begin) / 1e9, (unsigned long long)suite.seed);

@@ -1,12 +1,14 @@
 /*
- * discover.c - one rank that shows what discovery finds: the puppet of the drivers that start it under launchers.
+ * discover.c - one rank that prints what discovery finds. The drivers start it under real and recorded
+ * launchers.
  *
  *   discover action ...
  *
- * Actions: find, find_alone (.no_discovery), find_set (.set_env), mpi=PORT (mst_mpi_discovery), init, init_set (.set_env),
- * init_loud (.verbose), init_alone (.no_discovery), cancelled (mst_init, called off after a second), sum (of all ranks' rank +
- * 1), destroy, env (the six variables), in (which cloud), port=PORT (sets MASTER_PORT), fork (a child that ends at once; its
- * exit status). Each writes one line: its name and what came of it. The first that fails ends the program with 1.
+ * Actions: find, find_alone (.no_discovery), find_set (.set_env), mpi=PORT (mst_mpi_discovery), init,
+ * init_set (.set_env), init_loud (.verbose), init_alone (.no_discovery), cancelled (mst_init, cancelled after
+ * a second), sum (of rank + 1 over all ranks), destroy, env (the six variables), in (which cloud), port=PORT
+ * (sets MASTER_PORT), fork (a child that exits at once; its exit status). Each writes one line: its name and
+ * its result. The first that fails ends the program with 1.
  */
 #include <muster/muster.h>
 #include <pthread.h>
@@ -43,7 +45,7 @@ static void *fire_later(void *cancel) {
     return NULL;
 }
 
-/* Its failure is what is wanted. */
+/* Succeeds if mst_init fails. */
 static mst_status cancelled(void) {
     mst_cancel *cancel;
     pthread_t thread;
@@ -79,7 +81,7 @@ static void fork_child(void) {
     int status = -1;
     pid_t child = fork();
     if (child == 0) {
-        alarm(1); /* nothing at its end may wait */
+        alarm(1); /* the exit must not block */
         exit(0);
     }
     waitpid(child, &status, 0);

@@ -1,20 +1,21 @@
 /*
- * faults.c - one rank of a world in which something goes wrong: the puppet of test_faults.py. It finds
- * its world in the environment.
+ * faults.c - one rank of a world in which something fails, for test_faults.py. The environment describes the
+ * world.
  *
- *   faults differ WHAT [work]    ranks call different things; rank 1 is the one that differs
- *   faults loop OPERATION [MS]   the same operation again and again, until it fails, for which each has so long
- *   faults absent OPERATION MS   rank 2 and above do not come; the others wait so long
- *   faults late MS               rank 0 gives up a barrier twice; the others come when they get a line
- *   faults give_up OPERATION MS  rank 0 of two gives up after so long, before rank 1 comes
- *   faults scarce MS             rank 1 has no descriptor for what rank 0 sends; rank 0 waits so long for it to have one
- *   faults give_up_first MS      the same for the first message, of which rank 1 knows nothing, and then a barrier
- *   faults orphan OPERATION      rank 0 does nothing but live; the others wait for its first message
+ *   faults differ WHAT [work]    rank 1 makes a call that differs from that of the other ranks
+ *   faults loop OPERATION [MS]   repeats an operation until it fails; MS: timeout of each call
+ *   faults absent OPERATION MS   ranks from 2 on do not call; the others wait so long
+ *   faults late MS               rank 0 times out in two barriers; the others come when they get a line
+ *   faults give_up OPERATION MS  rank 0 of two times out after so long, before rank 1 calls
+ *   faults no_descriptors MS     rank 1 has no descriptor for the message of rank 0, and rank 0 waits so long
+ *   faults give_up_first MS      as give_up, for the first message between the ranks; then a barrier
+ *   faults idle_rank0 OPERATION  rank 0 makes no call; the others wait for its first message
  *   faults leave group           rank 2 destroys a group that the others are in, and stays in the world
- *   faults cut OPERATION         the connections that rank 1 has with other ranks break, but everybody lives on
+ *   faults disconnect OPERATION  the connections of rank 1 with other ranks break, but all ranks stay alive
  *
- * Each step writes one line, as tests/multi/world.c does: its name, status, milliseconds, culprit and message, with tabs
- * between. A loop writes "loop\tBEGIN" once it is well under way. Ranks that do not come wait for their input to end.
+ * Each step writes one line, as tests/multi/world.c does: name, status, milliseconds, culprit and message,
+ * separated by tabs. A loop writes "loop\tBEGIN" after some iterations. Absent ranks wait for the end of
+ * standard input.
  */
 #include "os/clock.h"
 #include "os/wait.h"
@@ -27,10 +28,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 8, SMALL = 8, LARGE = 300000, PATIENCE_MS = 120000, ROUNDS = 20 };
+enum { RANKS_MAX = 8, SMALL = 8, LARGE = 300000, TIMEOUT_MS = 120000, ROUNDS = 20 };
 
 static int me, size;
-static float *in, *out; /* RANKS_MAX shares of LARGE */
+static float *in, *out; /* RANKS_MAX blocks of LARGE */
 
 static void report(const char *step, mst_status status, int64_t begin) {
     bool failed = status != MST_OK;
@@ -39,12 +40,12 @@ static void report(const char *step, mst_status status, int64_t begin) {
             failed ? mst_error() : "");
 }
 
-/* Of two ranks: there and back. */
+/* Two ranks: rank 0 sends, then rank 1 answers. */
 static mst_status echo(size_t count, int timeout_ms) {
     mst_status st = MST_OK;
-    for (int turn = 0; turn < 2 && st == MST_OK; turn++)
-        st = turn == me ? mst_send(in, count, MST_F32, .dst = 1 - me, .timeout_ms = timeout_ms)
-                        : mst_recv(out, count, MST_F32, .src = 1 - me, .timeout_ms = timeout_ms);
+    for (int i = 0; i < 2 && st == MST_OK; i++)
+        st = i == me ? mst_send(in, count, MST_F32, .dst = 1 - me, .timeout_ms = timeout_ms)
+                     : mst_recv(out, count, MST_F32, .src = 1 - me, .timeout_ms = timeout_ms);
     return st;
 }
 
@@ -86,7 +87,7 @@ static mst_status gathered_bytes(size_t count, int timeout_ms) {
     return st;
 }
 
-/* Memory that the others have to map first, each time anew. */
+/* New memory in each call, which the other ranks must map first. */
 static mst_status in_fresh_memory(size_t count, int timeout_ms) {
     void *sums, *all;
     mst_status st = mst_alloc(count * sizeof(float), &sums);
@@ -101,7 +102,7 @@ static mst_status in_fresh_memory(size_t count, int timeout_ms) {
     return st;
 }
 
-/* One call; every operation that makes each rank wait for the others sooner or later. */
+/* One call of an operation in which each rank waits for the others. */
 static mst_status perform(const char *what, size_t count, int ms) {
     if (!strcmp(what, "barrier")) return mst_barrier(.timeout_ms = ms);
     if (!strcmp(what, "monitored_barrier")) return mst_monitored_barrier(.timeout_ms = ms);
@@ -134,47 +135,47 @@ static mst_status perform(const char *what, size_t count, int ms) {
     exit(2);
 }
 
-/* Each rank its own call; odd is rank 1. work is NULL for a blocking call. */
+/* Rank 1 makes another call than the others. work is NULL for a blocking call. */
 static mst_status call_differently(const char *what, mst_work **work) {
     bool odd = me == 1;
     const size_t mine[RANKS_MAX] = {2, 2, 2, 2}, others[RANKS_MAX] = {3, 2, 2, 2};
     if (!strcmp(what, "operation") && odd)
-        return mst_broadcast(out, SMALL, MST_F32, .work = work, .timeout_ms = PATIENCE_MS);
-    if (!strcmp(what, "barrier") && odd) return mst_barrier(.timeout_ms = PATIENCE_MS);
+        return mst_broadcast(out, SMALL, MST_F32, .work = work, .timeout_ms = TIMEOUT_MS);
+    if (!strcmp(what, "barrier") && odd) return mst_barrier(.timeout_ms = TIMEOUT_MS);
     if (!strcmp(what, "root"))
-        return mst_broadcast(out, SMALL, MST_F32, .src = odd, .work = work, .timeout_ms = PATIENCE_MS);
+        return mst_broadcast(out, SMALL, MST_F32, .src = odd, .work = work, .timeout_ms = TIMEOUT_MS);
     if (!strcmp(what, "splits"))
         return mst_all_to_all_single(out, in, 0, MST_F32, .in_splits = mine,
                                      .out_splits = odd ? others : mine, .work = work,
-                                     .timeout_ms = PATIENCE_MS);
+                                     .timeout_ms = TIMEOUT_MS);
     if (!strcmp(what, "counts")) {
         void *outs[RANKS_MAX];
         for (int r = 0; r < RANKS_MAX; r++) outs[r] = out + 4 * r;
         return mst_all_gather(outs, in, 0, MST_F32, .counts = odd ? others : mine, .work = work,
-                              .timeout_ms = PATIENCE_MS);
+                              .timeout_ms = TIMEOUT_MS);
     }
     mst_dtype dtype = !strcmp(what, "dtype") && odd ? MST_I32 : MST_F32;
     mst_op op = !strcmp(what, "op") && odd ? MST_MAX : MST_SUM;
     size_t count = !strncmp(what, "large", 5) ? LARGE : SMALL;
     if ((!strcmp(what, "count") || !strcmp(what, "large_count")) && odd) count++;
-    return mst_all_reduce(out, count, dtype, .op = op, .work = work, .timeout_ms = PATIENCE_MS);
+    return mst_all_reduce(out, count, dtype, .op = op, .work = work, .timeout_ms = TIMEOUT_MS);
 }
 
-/* Two operations, which rank 1 calls the other way round. */
+/* Two operations; rank 1 calls them in reverse order. */
 static mst_status call_in_another_order(void) {
     for (int i = 0; i < 2; i++) {
         mst_status st = (i == 0) == (me != 1)
-                            ? mst_all_reduce(out, SMALL, MST_F32, .timeout_ms = PATIENCE_MS)
-                            : mst_all_gather_into_tensor(out, in, SMALL, MST_F32, .timeout_ms = PATIENCE_MS);
+                            ? mst_all_reduce(out, SMALL, MST_F32, .timeout_ms = TIMEOUT_MS)
+                            : mst_all_gather_into_tensor(out, in, SMALL, MST_F32, .timeout_ms = TIMEOUT_MS);
         if (st != MST_OK) return st;
     }
     return MST_OK;
 }
 
-/* Rank 1 sends more than rank 0 receives; the others only watch. */
+/* Rank 1 sends more than rank 0 receives; the others do nothing. */
 static mst_status send_too_much(void) {
-    if (me == 1) return mst_send(in, SMALL + 1, MST_F32, .dst = 0, .timeout_ms = PATIENCE_MS);
-    return me ? MST_OK : mst_recv(out, SMALL, MST_F32, .src = 1, .timeout_ms = PATIENCE_MS);
+    if (me == 1) return mst_send(in, SMALL + 1, MST_F32, .dst = 0, .timeout_ms = TIMEOUT_MS);
+    return me ? MST_OK : mst_recv(out, SMALL, MST_F32, .src = 1, .timeout_ms = TIMEOUT_MS);
 }
 
 static void differ(const char *what, bool with_work) {
@@ -183,9 +184,9 @@ static void differ(const char *what, bool with_work) {
     mst_status st = !strcmp(what, "order")     ? call_in_another_order()
                     : !strcmp(what, "message") ? send_too_much()
                                                : call_differently(what, with_work ? &work : NULL);
-    if (st == MST_OK && work) st = mst_wait(work, .timeout_ms = PATIENCE_MS);
-    /* A rank that had nothing to wait for learns of it in its next operation. */
-    if (st == MST_OK && strcmp(what, "message")) st = mst_barrier(.timeout_ms = PATIENCE_MS);
+    if (st == MST_OK && work) st = mst_wait(work, .timeout_ms = TIMEOUT_MS);
+    /* A rank that did not wait for others fails in its next operation. */
+    if (st == MST_OK && strcmp(what, "message")) st = mst_barrier(.timeout_ms = TIMEOUT_MS);
     report("differ", st, begin);
 }
 
@@ -213,7 +214,7 @@ static mst_status barrier_with_work(int ms) {
     return st == MST_OK ? mst_wait(work) : st;
 }
 
-/* Three barriers and a sum. Rank 0 gives up the first two, which count all the same. */
+/* Three barriers and a sum. Rank 0 times out in the first two, which still count. */
 static void late(int ms) {
     char c;
     mst_status st = MST_OK;
@@ -221,9 +222,9 @@ static void late(int ms) {
     for (int i = 0; i < 2 && me == 0; i++) report("stall", barrier_with_work(ms), begin);
     if (me != 0 && read(STDIN_FILENO, &c, 1) != 1) return;
     for (int i = me ? 0 : 2; i < 3 && st == MST_OK; i++)
-        st = (i + me) % 2 ? barrier_with_work(PATIENCE_MS) : mst_barrier(.timeout_ms = PATIENCE_MS);
+        st = (i + me) % 2 ? barrier_with_work(TIMEOUT_MS) : mst_barrier(.timeout_ms = TIMEOUT_MS);
     out[0] = 1;
-    if (st == MST_OK) st = mst_all_reduce(out, 1, MST_F32, .timeout_ms = PATIENCE_MS);
+    if (st == MST_OK) st = mst_all_reduce(out, 1, MST_F32, .timeout_ms = TIMEOUT_MS);
     report(out[0] == (float)size ? "late" : "wrong", st, begin);
 }
 
@@ -234,14 +235,14 @@ static mst_status use_lent(const char *what, float *memory, int ms) {
               : mst_send(memory, LARGE, MST_F32, .dst = 1, .timeout_ms = ms);
 }
 
-/* Rank 0 gives up and uses its tensor for something else; rank 1 comes when that is done and must not get it. */
+/* Rank 0 times out and reuses its tensor. Rank 1 calls afterwards and must not receive the new content. */
 static void give_up(const char *what, int ms) {
     void *memory;
     mst_status st = mst_alloc(LARGE * sizeof(float), &memory);
-    for (int i = 0; i < 7 && st == MST_OK; i++) st = use_lent(what, memory, PATIENCE_MS);
+    for (int i = 0; i < 7 && st == MST_OK; i++) st = use_lent(what, memory, TIMEOUT_MS);
     if (st == MST_OK && me) msi_wait_pause(&(struct msi_wait){INT64_MAX, NULL}, 3 * ms, "");
     int64_t begin = msi_now();
-    if (st == MST_OK) st = use_lent(what, memory, me ? PATIENCE_MS : ms);
+    if (st == MST_OK) st = use_lent(what, memory, me ? TIMEOUT_MS : ms);
     if (me == 0) memset(memory, 0xEE, LARGE * sizeof(float));
     report("give_up", st, begin);
     if (me == 0) msi_wait_pause(&(struct msi_wait){INT64_MAX, NULL}, 4 * ms, "");
@@ -254,23 +255,25 @@ static int lowest_free(void) {
     return fd;
 }
 
-/* Nothing of the message is lost meanwhile. */
-static void scarce(int ms) {
+/* The message is not lost. */
+static void no_descriptors(int ms) {
     struct rlimit usual, none;
     int64_t begin = msi_now();
     if (me == 0) {
-        report("scarce", mst_send(in, SMALL, MST_F32, .dst = 1, .timeout_ms = ms), begin);
+        report("no_descriptors", mst_send(in, SMALL, MST_F32, .dst = 1, .timeout_ms = ms), begin);
         return;
     }
     getrlimit(RLIMIT_NOFILE, &usual);
     none = (struct rlimit){(rlim_t)lowest_free(), usual.rlim_max};
     setrlimit(RLIMIT_NOFILE, &none);
-    report("scarce", mst_recv(out, SMALL, MST_F32, .src = 0, .timeout_ms = ms), begin);
+    report("no_descriptors", mst_recv(out, SMALL, MST_F32, .src = 0, .timeout_ms = ms), begin);
     setrlimit(RLIMIT_NOFILE, &usual);
     report("again", mst_recv(out, SMALL, MST_F32, .src = 0, .timeout_ms = ms), begin);
 }
 
-/* The two ranks have no link for messages yet; the memory that rank 0 offers for one is gone when rank 1 comes. */
+/*
+ * The ranks have no link for messages yet. The memory that rank 0 offers for it is freed when rank 1 comes.
+ */
 static void give_up_first(int ms) {
     int64_t begin = msi_now();
     mst_status st = MST_OK;
@@ -278,17 +281,19 @@ static void give_up_first(int ms) {
         msi_wait_pause(&(struct msi_wait){INT64_MAX, NULL}, 3 * ms, "");
     else
         st = mst_send(in, (size_t)RANKS_MAX * LARGE, MST_F32, .dst = 1, .timeout_ms = ms);
-    if (me) st = mst_recv(out, (size_t)RANKS_MAX * LARGE, MST_F32, .src = 0, .timeout_ms = PATIENCE_MS);
+    if (me) st = mst_recv(out, (size_t)RANKS_MAX * LARGE, MST_F32, .src = 0, .timeout_ms = TIMEOUT_MS);
     report("give_up", st, begin);
-    report("after", mst_barrier(.timeout_ms = PATIENCE_MS), begin);
+    report("after", mst_barrier(.timeout_ms = TIMEOUT_MS), begin);
 }
 
-/* Nobody has a connection for messages with rank 0 yet: only the store can tell that it died, or its own end. */
-static void orphan(void) {
+/*
+ * No rank has a link for messages with rank 0 yet: only the store, or the end of the store, shows its death.
+ */
+static void idle_rank0(void) {
     char c;
     int64_t begin = msi_now();
     if (me)
-        report("orphan", mst_recv(out, SMALL, MST_F32, .src = 0, .timeout_ms = PATIENCE_MS), begin);
+        report("idle_rank0", mst_recv(out, SMALL, MST_F32, .src = 0, .timeout_ms = TIMEOUT_MS), begin);
     else
         while (read(STDIN_FILENO, &c, 1) > 0) continue;
 }
@@ -297,34 +302,34 @@ static void leave(void) {
     int ranks[] = {0, 1, 2};
     mst_group *group;
     mst_status st = mst_new_group(ranks, 3, &group, .name = "left");
-    if (st == MST_OK) st = mst_barrier(.group = group, .timeout_ms = PATIENCE_MS);
+    if (st == MST_OK) st = mst_barrier(.group = group, .timeout_ms = TIMEOUT_MS);
     int64_t begin = msi_now();
     if (me == 2)
         mst_destroy_process_group(group);
     else if (st == MST_OK)
-        st = mst_all_reduce(out, SMALL, MST_F32, .group = group, .timeout_ms = PATIENCE_MS);
+        st = mst_all_reduce(out, SMALL, MST_F32, .group = group, .timeout_ms = TIMEOUT_MS);
     report("leave", st, begin);
-    report("after", mst_barrier(.timeout_ms = PATIENCE_MS), begin);
+    report("after", mst_barrier(.timeout_ms = TIMEOUT_MS), begin);
 }
 
-/* Ends the connections over tcp that were not there yet when the world was opened. */
-static void cut_connections(int first) {
+/* Shuts down the TCP connections that were opened after the world. */
+static void disconnect(int first) {
     for (int fd = first; fd < first + 100; fd++) {
         int domain = 0;
         socklen_t n = sizeof domain;
         if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain != AF_UNIX)
-            shutdown(fd, SHUT_RDWR); /* no effect on what listens, which must live on */
+            shutdown(fd, SHUT_RDWR); /* no effect on listeners, which must stay open */
     }
 }
 
 static void cut(const char *what, int first) {
     char c;
     int64_t begin = msi_now();
-    mst_status st = perform(what, SMALL, PATIENCE_MS); /* so that all connections are there */
-    if (st == MST_OK) st = mst_barrier(.timeout_ms = PATIENCE_MS);
-    if (me == 1) cut_connections(first);
-    for (int round = 0; round < ROUNDS && st == MST_OK; round++) st = perform(what, SMALL, PATIENCE_MS);
-    report("cut", st, begin);
+    mst_status st = perform(what, SMALL, TIMEOUT_MS); /* opens all connections */
+    if (st == MST_OK) st = mst_barrier(.timeout_ms = TIMEOUT_MS);
+    if (me == 1) disconnect(first);
+    for (int round = 0; round < ROUNDS && st == MST_OK; round++) st = perform(what, SMALL, TIMEOUT_MS);
+    report("disconnect", st, begin);
     while (read(STDIN_FILENO, &c, 1) > 0) continue;
 }
 
@@ -333,24 +338,24 @@ int main(int argc, char **argv) {
     in = calloc((size_t)RANKS_MAX * LARGE, sizeof *in);
     out = calloc((size_t)RANKS_MAX * LARGE, sizeof *out);
     int64_t begin = msi_now();
-    mst_status st = in && out ? mst_init(.timeout_ms = PATIENCE_MS) : MST_ERR_MEMORY;
-    int first = lowest_free(); /* descriptors from here on come later */
+    mst_status st = in && out ? mst_init(.timeout_ms = TIMEOUT_MS) : MST_ERR_MEMORY;
+    int first = lowest_free(); /* later descriptors have higher numbers */
     if (st == MST_OK) {
         me = mst_get_rank(NULL);
         size = mst_get_world_size(NULL);
-        st = mst_all_reduce(out, SMALL, MST_F32, .timeout_ms = PATIENCE_MS);
+        st = mst_all_reduce(out, SMALL, MST_F32, .timeout_ms = TIMEOUT_MS);
     }
     report("init", st, begin);
     if (st == MST_OK && !strcmp(argv[1], "differ")) differ(argv[2], argc > 3);
-    if (st == MST_OK && !strcmp(argv[1], "loop")) loop(argv[2], argc > 3 ? atoi(argv[3]) : PATIENCE_MS);
+    if (st == MST_OK && !strcmp(argv[1], "loop")) loop(argv[2], argc > 3 ? atoi(argv[3]) : TIMEOUT_MS);
     if (st == MST_OK && !strcmp(argv[1], "absent")) absent(argv[2], argc > 3 ? atoi(argv[3]) : 500);
     if (st == MST_OK && !strcmp(argv[1], "late")) late(atoi(argv[2]));
     if (st == MST_OK && !strcmp(argv[1], "give_up")) give_up(argv[2], atoi(argv[3]));
-    if (st == MST_OK && !strcmp(argv[1], "scarce")) scarce(atoi(argv[2]));
+    if (st == MST_OK && !strcmp(argv[1], "no_descriptors")) no_descriptors(atoi(argv[2]));
     if (st == MST_OK && !strcmp(argv[1], "give_up_first")) give_up_first(atoi(argv[2]));
-    if (st == MST_OK && !strcmp(argv[1], "orphan")) orphan();
+    if (st == MST_OK && !strcmp(argv[1], "idle_rank0")) idle_rank0();
     if (st == MST_OK && !strcmp(argv[1], "leave")) leave();
-    if (st == MST_OK && !strcmp(argv[1], "cut")) cut(argv[2], first);
+    if (st == MST_OK && !strcmp(argv[1], "disconnect")) cut(argv[2], first);
     if (mst_is_initialized()) mst_destroy_process_group(NULL);
     free(in);
     free(out);

@@ -1,6 +1,6 @@
 /*
- * forked.c - a process that rank 0 forks off is no rank: its calls fail, it cannot end the parent's world, and the
- * parent goes on. Prints "done" on every rank for which that holds.
+ * forked.c - a process that rank 0 forks is not a rank: its calls fail, it cannot end the parent's world, and
+ * the parent continues. Each rank prints "done" on success.
  */
 #include <muster/muster.h>
 #include <stdio.h>

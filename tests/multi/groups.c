@@ -1,10 +1,10 @@
 /*
- * groups.c - many overlapping groups, made in a different order on each rank and used in an order that all
- * share. Run under a launcher; exits with 0 if everything held.
+ * groups.c - many overlapping groups, created in a different order on each rank and used in the same order on
+ * all. Run it under a launcher; exits with 0 on success.
  *
  *   groups COUNT
  *
- * Group g has the members that member(g, rank) says: all ranks can work them out without talking.
+ * member(g, rank) defines the members of group g, so all ranks know them without communication.
  */
 #include <assert.h>
 #include <muster/muster.h>
@@ -16,7 +16,7 @@ enum { RANKS_MAX = 64 };
 
 static int me, size;
 
-/* A mixed-up number, the same everywhere. */
+/* A hash, the same on all ranks. */
 static unsigned mix(unsigned a, unsigned b) {
     unsigned x = a * 2654435761u ^ (b + 0x9e3779b9u);
     x ^= x >> 15;
@@ -24,7 +24,7 @@ static unsigned mix(unsigned a, unsigned b) {
     return x ^ x >> 13;
 }
 
-/* Every tenth group repeats the members of the one ten before it; others do so by chance. */
+/* Every tenth group has the same members as the group ten before it; others may have the same by chance. */
 static bool member(unsigned g, int rank) {
     if (g % 10 == 9 && g >= 10) return member(g - 10, rank);
     return mix(g, (unsigned)rank) % 2 == 0 || (unsigned)rank == g % (unsigned)size;
@@ -45,13 +45,13 @@ static int members(unsigned g, int *ranks) {
     return n;
 }
 
-/* The list need not be sorted: each rank gives it in another order. */
+/* The list of ranks need not be sorted: each rank passes it in another order. */
 static void make(unsigned g, mst_group **group) {
     int ranks[RANKS_MAX], n = members(g, ranks);
     for (int i = n - 1; i > 0; i--) {
-        int j = (int)(mix(g + 1, (unsigned)(me * 100 + i)) % (unsigned)(i + 1)), kept = ranks[i];
+        int j = (int)(mix(g + 1, (unsigned)(me * 100 + i)) % (unsigned)(i + 1)), swapped = ranks[i];
         ranks[i] = ranks[j];
-        ranks[j] = kept;
+        ranks[j] = swapped;
     }
     CHECK(mst_new_group(ranks, n, group, .name = g % 2 ? "odd" : NULL));
 }
@@ -103,8 +103,8 @@ static bool same_members(unsigned g, unsigned h) {
 }
 
 /*
- * Makes the groups in this rank's own order: forwards, backwards, or from some place on. Only those of the same
- * members keep their order, by which they are told apart.
+ * Creates the groups in this rank's own order: forwards, backwards, or rotated. Groups with the same members
+ * keep their order, because only the order distinguishes them.
  */
 static void make_all(mst_group **groups, unsigned count) {
     for (unsigned i = 0; i < count; i++) groups[i] = NULL;
@@ -127,7 +127,7 @@ int main(int argc, char **argv) {
     for (int round = 0; round < 2; round++) {
         make_all(groups, count);
         for (unsigned g = 0; g < count; g++) check_getters(g, groups[g]);
-        /* An order at random, the same on every rank. */
+        /* A pseudo-random order, the same on all ranks. */
         for (unsigned i = 0; i < count; i++) {
             unsigned g = (i * 7919u + (unsigned)round) % count;
             if (member(g, me)) CHECK(mst_barrier(.group = groups[g], .timeout_ms = 20000));
@@ -137,7 +137,7 @@ int main(int argc, char **argv) {
     free(groups);
     CHECK(mst_barrier(.timeout_ms = 20000));
     mst_group *kept;
-    CHECK(mst_new_group(((int[]){me}), 1, &kept)); /* ends with its world */
+    CHECK(mst_new_group(((int[]){me}), 1, &kept)); /* freed with its world */
     CHECK(mst_barrier(.group = kept));
     CHECK(mst_destroy_process_group(NULL));
     assert(!mst_is_initialized() && mst_get_rank(NULL) == -1 && mst_last_error()->status == MST_ERR_STATE);

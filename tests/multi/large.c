@@ -1,11 +1,12 @@
 /*
- * large.c - tensors of more than 2^31 elements: what a rank of two sends, gathers and reduces.
+ * large.c - tensors of more than 2^31 elements: send, gather and reduce on two ranks.
  *
  *   muster run -n 2 build/bin/tests/large [shared]
  *
- * shared: in memory that the other ranks of the host read in place. Needs some 10 GiB, and exits with 77 where there are
- * not as many. What an element holds follows from its index and the rank, with a period that divides no power of two;
- * those at both ends, around every power of two and at every step of some thousand are looked at.
+ * shared: in memory of mst_alloc, which the other rank reads in place. Needs about 10 GiB; exits with 77 if
+ * there is less. The value of an element is a function of its index and the rank, with a period that divides
+ * no power of two. The test checks elements at both ends, around every power of two, and every few thousand
+ * elements.
  */
 #include <muster/muster.h>
 #include <stdint.h>
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERIOD = 65521, STEP = 4093, NEAR = 70, PATIENCE_MS = 120000, NEEDED_MIB = 13 << 10 };
+enum { PERIOD = 65521, STEP = 4093, NEAR = 70, TIMEOUT_MS = 120000, NEEDED_MIB = 13 << 10 };
 static const size_t count = ((size_t)1 << 31) + 3;
 
 static int me;
@@ -44,7 +45,7 @@ static void look(const char *what, const uint8_t *got, size_t i, int first, int 
     exit(1);
 }
 
-/* The elements of rank first, or the sums of both. */
+/* Compares with the elements of rank `first`, or with the sums of both ranks. */
 static void compare(const char *what, const uint8_t *got, int first, int second) {
     for (size_t i = 0; i < count; i += STEP) look(what, got, i, first, second);
     for (size_t power = 1; power < count; power *= 2)
@@ -55,18 +56,18 @@ static void compare(const char *what, const uint8_t *got, int first, int second)
 
 static void run_all(void) {
     fill(whole, me);
-    CHECK(mst_all_reduce(whole, count, MST_U8, .timeout_ms = PATIENCE_MS));
+    CHECK(mst_all_reduce(whole, count, MST_U8, .timeout_ms = TIMEOUT_MS));
     compare("all_reduce", whole, 0, 1);
     fill(whole, me);
-    CHECK(mst_broadcast(whole, count, MST_U8, .src = 1, .timeout_ms = PATIENCE_MS));
+    CHECK(mst_broadcast(whole, count, MST_U8, .src = 1, .timeout_ms = TIMEOUT_MS));
     compare("broadcast", whole, 1, -1);
     uint8_t *mine = whole + (size_t)me * count;
     fill(mine, me);
-    CHECK(mst_all_gather_into_tensor(whole, mine, count, MST_I8, .timeout_ms = PATIENCE_MS));
+    CHECK(mst_all_gather_into_tensor(whole, mine, count, MST_I8, .timeout_ms = TIMEOUT_MS));
     for (int r = 0; r < 2; r++) compare("all_gather_into_tensor", whole + (size_t)r * count, r, -1);
     fill(whole, me);
-    if (me == 0) CHECK(mst_send(whole, count, MST_U8, .dst = 1, .timeout_ms = PATIENCE_MS));
-    if (me == 1) CHECK(mst_recv(whole, count, MST_U8, .src = 0, .timeout_ms = PATIENCE_MS));
+    if (me == 0) CHECK(mst_send(whole, count, MST_U8, .dst = 1, .timeout_ms = TIMEOUT_MS));
+    if (me == 1) CHECK(mst_recv(whole, count, MST_U8, .src = 0, .timeout_ms = TIMEOUT_MS));
     if (me == 1) compare("recv", whole, 0, -1);
 }
 
@@ -82,10 +83,10 @@ static long available_mib(void) {
 
 int main(int argc, char **argv) {
     bool shared = argc > 1 && !strcmp(argv[1], "shared");
-    CHECK(mst_init(.timeout_ms = PATIENCE_MS));
+    CHECK(mst_init(.timeout_ms = TIMEOUT_MS));
     me = mst_get_rank(NULL);
     if (mst_get_world_size(NULL) != 2) return 2;
-    long mib = available_mib(); /* rank 0's word, before anybody takes any */
+    long mib = available_mib(); /* rank 0 decides, before any rank allocates */
     CHECK(mst_broadcast(&mib, 1, MST_I64));
     if (mib < NEEDED_MIB) {
         mst_printf("large: skipped: %ld MiB of memory are available, this needs %d\n", mib, NEEDED_MIB);
@@ -97,7 +98,7 @@ int main(int argc, char **argv) {
         if (!whole) return 1;
         run_all();
         mst_printf("large: ok: %zu elements on %d hosts\n", count, mst_get_host_count(NULL));
-        CHECK(mst_barrier(.timeout_ms = PATIENCE_MS));
+        CHECK(mst_barrier(.timeout_ms = TIMEOUT_MS));
         if (shared)
             mst_free(whole);
         else

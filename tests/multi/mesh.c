@@ -1,13 +1,12 @@
 /*
- * mesh.c - meshes in a real world. Run under a launcher; exits with 0 if everything held.
+ * mesh.c - meshes in a real world. Run it under a launcher; exits with 0 on success.
  *
- *   mesh groups   eight ranks: every group of dp=2,pp=2,tp=2, asked for in another order on each rank, adds
- *                 up
- *   mesh slices   eight ranks: slices and flattening share groups
- *   mesh part     eight ranks: meshes of some of them, in an order of their own
- *   mesh wrong    any number: arguments that make no sense
- *   mesh differ   two ranks: they make different meshes
- *   mesh life     any number: freeing, again and again; threads; the end of the world
+ *   mesh groups   eight ranks: every group of dp=2,pp=2,tp=2, requested in another order on each rank
+ *   mesh slices   eight ranks: slices and flattened meshes share groups
+ *   mesh part     eight ranks: meshes of some of the ranks, in any order
+ *   mesh wrong    any number: invalid arguments
+ *   mesh differ   two ranks: they create different meshes
+ *   mesh life     any number: creating and freeing many times; threads; the end of the world
  */
 #include <assert.h>
 #include <muster/muster.h>
@@ -27,16 +26,16 @@ static void check(mst_status status, const char *what, int line) {
 }
 #define CHECK(call) check(call, #call, __LINE__)
 
-/* The call fails so, and its message has the part in it. */
-static void refuse(mst_status got, mst_status wanted, const char *part, const char *what, int line) {
+/* The call must fail with this status, and with this text in its message. */
+static void expect_error(mst_status got, mst_status wanted, const char *part, const char *what, int line) {
     if (got == wanted && strstr(mst_error(), part)) return;
     fprintf(stderr, "rank %d: line %d: %s: %s, '%s'; wanted %s, '%s'\n", me, line, what, mst_status_name(got),
             got == MST_OK ? "" : mst_error(), mst_status_name(wanted), part);
     exit(1);
 }
-#define REFUSE(call, status, part) refuse(call, status, part, #call, __LINE__)
+#define REFUSE(call, status, part) expect_error(call, status, part, #call, __LINE__)
 #define MINUS(call, part)                                                                                    \
-    refuse((call) == -1 ? MST_ERR_INVALID : MST_OK, MST_ERR_INVALID, part, #call, __LINE__)
+    expect_error((call) == -1 ? MST_ERR_INVALID : MST_OK, MST_ERR_INVALID, part, #call, __LINE__)
 
 static mst_group *group_of(mst_mesh *mesh, const char *dims) {
     mst_group *group = NULL;
@@ -50,7 +49,7 @@ static mst_mesh *slice_of(mst_mesh *mesh, const char *dims) {
     return slice;
 }
 
-/* Everybody in the group is who it should be, and they add up. */
+/* The group has these ranks, and an all_reduce in it works. */
 static void expect_group(mst_group *group, int n, const int *wanted) {
     int ranks[RANKS], sum = me, expected = 0, place = -1;
     assert(mst_get_process_group_ranks(group, ranks, RANKS) == n);
@@ -65,7 +64,7 @@ static void expect_group(mst_group *group, int n, const int *wanted) {
 }
 
 static const char *const LIST[LISTS] = {"dp", "pp", "tp", "dp,pp", "dp,tp", "pp,tp", "dp,pp,tp"};
-static const int ALONG[LISTS] = {4, 2, 1, 6, 5, 3, 7}; /* a rank's bits are its coordinates */
+static const int ALONG[LISTS] = {4, 2, 1, 6, 5, 3, 7}; /* the bits of a rank are its coordinates */
 
 static void expect_line(mst_mesh *mesh, int list) {
     int wanted[RANKS], n = 0;
@@ -94,8 +93,10 @@ static void test_groups(void) {
     assert(mst_mesh_shape(mesh, shape, DIMS) == DIMS && shape[0] == 2 && shape[2] == 2);
     assert(mst_mesh_ranks(mesh, all, RANKS) == RANKS && all[0] == 0 && all[7] == 7);
     assert(!strcmp(mst_mesh_dim_name(mesh, 1), "pp"));
-    /* Groups of the same ranks are made before and after those of the mesh, and those in another order on
-     * each rank. */
+    /*
+     * Creates groups of the same ranks before and after the groups of the mesh, in another order on each
+     * rank.
+     */
     for (int i = 0; i < LISTS; i++) {
         int list = (i * 3 + me) % LISTS, ranks[RANKS], n = 0;
         mst_group *group = NULL;
@@ -163,7 +164,7 @@ static void test_slices(void) {
     REFUSE(mst_mesh_flatten(dp_tp, "a b", &again), MST_ERR_INVALID, "space");
     REFUSE(mst_mesh_slice(dp_tp, "fsdp", &again), MST_ERR_INVALID, "no dimension 'fsdp'");
     REFUSE(mst_mesh_slice(dp_tp, "cp", &again), MST_ERR_INVALID, "it has dp,tp");
-    CHECK(mst_mesh_free(dp_tp)); /* which ends with its mesh, not before */
+    CHECK(mst_mesh_free(dp_tp)); /* no effect: a slice lives as long as its mesh */
     assert(mst_mesh_ndim(dp_tp) == 2);
     CHECK(mst_mesh_free(mesh));
     MINUS(mst_mesh_ndim(dp_tp), "the mesh was freed");
@@ -190,7 +191,7 @@ static void test_part(void) {
     } else {
         int mate = order[place ^ 1], other = order[place ^ 2];
         assert(mst_mesh_get_coordinate(mesh, at, 2) == 2 && at[0] == place / 2 && at[1] == place % 2);
-        /* Groups ascend: in them, rank 6 comes behind rank 1. */
+        /* Groups are sorted: rank 6 comes after rank 1. */
         assert(mst_mesh_get_local_rank(mesh, "tp") == (me > mate) &&
                mst_mesh_get_local_rank(mesh, "dp") == (me > other));
         expect_group(group_of(mesh, "tp"), 2, me < mate ? (int[]){me, mate} : (int[]){mate, me});
@@ -200,7 +201,7 @@ static void test_part(void) {
                ranks[1] == order[place | 1]);
     }
     CHECK(mst_mesh_free(mesh));
-    /* Two halves, each made by its own ranks alone, as often as they like. */
+    /* Two halves, each created by its own ranks only, a different number of times. */
     int half[4], first = me / 4 * 4;
     for (int i = 0; i < 4; i++) half[i] = first + i;
     for (int round = 0; round <= me / 4 * 3; round++) {
@@ -288,12 +289,12 @@ static void test_differ(void) {
         assert(mst_last_error()->culprit == 0 && strstr(mst_error(), ") made the mesh dp=2,tp=1"));
     }
     CHECK(mst_barrier());
-    /* The second is another one, on which they agree but for the order of its ranks. */
+    /* In the second mesh they differ only in the order of the ranks. */
     mst_status st = mst_init_device_mesh_from("x=2", &mesh, .ranks = me == 0 ? (int[]){0, 1} : (int[]){1, 0});
     int failed = st != MST_OK;
     if (failed) REFUSE(st, MST_ERR_MISMATCH, "of ranks 1,0 (order ");
     CHECK(mst_all_reduce(&failed, 1, MST_I32));
-    assert(failed == 1); /* whoever came later */
+    assert(failed == 1); /* on the rank that comes second */
     CHECK(mst_init_device_mesh_from("x=2", &mesh));
     expect_group(group_of(mesh, "x"), 2, (int[]){0, 1});
 }
@@ -335,7 +336,7 @@ static void test_life(void) {
     CHECK(mst_init_device_mesh(shape, 2, NULL, &mesh));
     CHECK(mst_destroy_process_group(group_of(mesh, "1")));
     REFUSE(mst_mesh_get_all_groups(mesh, all, 2), MST_ERR_STATE, "destroyed, alone");
-    assert(!all[0] && !all[1]); /* written where all are there, or not at all */
+    assert(!all[0] && !all[1]); /* not written on failure */
     CHECK(mst_mesh_free(mesh));
 
     CHECK(mst_init_device_mesh(shape, 2, NULL, &kept));
@@ -368,6 +369,6 @@ int main(int argc, char **argv) {
         printf("ok\n");
         return 0;
     }
-    fprintf(stderr, "mesh: which test?\n");
+    fprintf(stderr, "mesh: expected groups, slices, part, wrong, differ or life\n");
     return 2;
 }

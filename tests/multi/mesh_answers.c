@@ -1,12 +1,13 @@
 /*
- * mesh_answers.c - what the library says of meshes, for others to compare.
+ * mesh_answers.c - prints what the library computes for meshes, so that a driver can compare it with torch.
  *
  *   mesh_answers RANKS up|mixed|odd
  *
- * Opens a world of so many ranks, each a thread, and has every rank make every mesh of up to four dimensions, named a, b, c and d:
- * of all ranks in ascending order, in a mixed-up one, or of those with odd numbers alone. Prints a line of JSON for each mesh and
- * rank: its coordinate (null outside), the groups along each dimension with its rank in them, every slice that is not refused, by its
- * names, with shape and ranks, and the ranks of every slice once flattened.
+ * Opens a world of so many ranks, each a thread. Every rank creates every mesh of up to four dimensions,
+ * named a, b, c and d: of all ranks in ascending order, in a shuffled order, or of the odd ranks only. Prints
+ * a line of JSON for each mesh and rank: its coordinate (null outside of the mesh), the groups along each
+ * dimension with its rank in them, every valid slice with its names, shape and ranks, and the ranks of every
+ * slice after flattening.
  */
 #include "base/buf.h"
 
@@ -17,13 +18,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DIMS = 4, MOST = 128, STACK = 256 * 1024 };
+enum { DIMS = 4, MAX_RANKS = 128, STACK = 256 * 1024 };
 
-static int world_size, positions, order[MOST];
-static bool rehearsal; /* the ranks make no mesh: to see what a world alone leaves in the store */
+static int world_size, mesh_size, order[MAX_RANKS];
+static bool without_meshes; /* creates no mesh, to see which keys a world alone leaves in the store */
 static const char *const NAMES[DIMS] = {"a", "b", "c", "d"};
 
-struct member {
+struct rank_thread {
     pthread_t thread;
     mst_store *store;
     mst_group *world;
@@ -44,17 +45,17 @@ static void add_list(struct msi_buf *out, const int *list, int n) {
 }
 
 static void add_ranks(struct msi_buf *out, const mst_mesh *mesh) {
-    int ranks[MOST];
-    add_list(out, ranks, mst_mesh_ranks(mesh, ranks, MOST));
+    int ranks[MAX_RANKS];
+    add_list(out, ranks, mst_mesh_ranks(mesh, ranks, MAX_RANKS));
 }
 
 static void add_groups(struct msi_buf *out, mst_mesh *mesh, int ndim) {
     mst_group *groups[DIMS];
-    int ranks[MOST];
+    int ranks[MAX_RANKS];
     CHECK(mst_mesh_get_all_groups(mesh, groups, DIMS));
     for (int d = 0; d < ndim; d++) {
         msi_buf_add_format(out, d ? "," : ",\"groups\":[");
-        add_list(out, ranks, mst_get_process_group_ranks(groups[d], ranks, MOST));
+        add_list(out, ranks, mst_get_process_group_ranks(groups[d], ranks, MAX_RANKS));
     }
     msi_buf_add_format(out, "],\"local\":");
     for (int d = 0; d < ndim; d++) {
@@ -65,7 +66,7 @@ static void add_groups(struct msi_buf *out, mst_mesh *mesh, int ndim) {
     msi_buf_add_format(out, "]");
 }
 
-/* Tries the names as a slice, and all that begin with them. */
+/* Adds the slice of these names, if it is valid, and all slices that start with these names. */
 static void add_slices(struct msi_buf *out, mst_mesh *mesh, int ndim, const char *names) {
     for (int d = 0; d < ndim; d++) {
         char longer[4 * DIMS];
@@ -81,24 +82,24 @@ static void add_slices(struct msi_buf *out, mst_mesh *mesh, int ndim, const char
             add_ranks(out, slice);
             CHECK(mst_mesh_flatten(slice, NULL, &flat));
             mst_group *group;
-            int ranks[MOST];
+            int ranks[MAX_RANKS];
             CHECK(mst_mesh_get_group(flat, NULL, &group));
             msi_buf_add_format(out, ",\"flat\":\"%s\",\"flat_ranks\":", mst_mesh_dim_name(flat, 0));
             add_ranks(out, flat);
             msi_buf_add_format(out, ",\"flat_group\":");
-            add_list(out, ranks, mst_get_process_group_ranks(group, ranks, MOST));
+            add_list(out, ranks, mst_get_process_group_ranks(group, ranks, MAX_RANKS));
             msi_buf_add_format(out, "}");
         }
         add_slices(out, mesh, ndim, longer);
     }
 }
 
-static void answer(struct member *member, const int *shape, int ndim) {
-    struct msi_buf *out = &member->out;
+static void answer(struct rank_thread *self, const int *shape, int ndim) {
+    struct msi_buf *out = &self->out;
     mst_mesh *mesh;
     int at[DIMS];
-    CHECK(mst_init_device_mesh(shape, ndim, NAMES, &mesh, .world = member->world, .ranks = order));
-    msi_buf_add_format(out, "{\"rank\":%d,\"shape\":", member->rank);
+    CHECK(mst_init_device_mesh(shape, ndim, NAMES, &mesh, .world = self->world, .ranks = order));
+    msi_buf_add_format(out, "{\"rank\":%d,\"shape\":", self->rank);
     add_list(out, shape, ndim);
     msi_buf_add_format(out, ",\"mesh\":");
     add_ranks(out, mesh);
@@ -116,74 +117,73 @@ static void answer(struct member *member, const int *shape, int ndim) {
     CHECK(mst_mesh_free(mesh));
 }
 
-/* Every shape of the product that is left, behind the sizes there are. */
-static void every_shape(struct member *member, int *shape, int ndim, int left) {
-    if (ndim > 0 && left == 1) answer(member, shape, ndim);
+/* Completes the sizes so far to every shape with the remaining product. */
+static void every_shape(struct rank_thread *self, int *shape, int ndim, int left) {
+    if (ndim > 0 && left == 1) answer(self, shape, ndim);
     for (int size = 1; ndim < DIMS && size <= left; size++)
         if (left % size == 0) {
             shape[ndim] = size;
-            every_shape(member, shape, ndim + 1, left / size);
+            every_shape(self, shape, ndim + 1, left / size);
         }
 }
 
 static void *run(void *context) {
-    struct member *member = context;
+    struct rank_thread *self = context;
     int shape[DIMS];
     CHECK(mst_world_open(&(mst_init_options){.size = sizeof(mst_init_options),
-                                             .rank = member->rank,
+                                             .rank = self->rank,
                                              .world_size = world_size,
-                                             .store = member->store},
-                         &member->world));
-    if (!rehearsal) every_shape(member, shape, 0, positions);
-    CHECK(mst_destroy_process_group(member->world));
+                                             .store = self->store},
+                         &self->world));
+    if (!without_meshes) every_shape(self, shape, 0, mesh_size);
+    CHECK(mst_destroy_process_group(self->world));
     return NULL;
 }
 
 static void set_order(const char *how) {
-    positions = strcmp(how, "odd") ? world_size : world_size / 2;
-    for (int i = 0; i < positions; i++)
+    mesh_size = strcmp(how, "odd") ? world_size : world_size / 2;
+    for (int i = 0; i < mesh_size; i++)
         order[i] = !strcmp(how, "up")    ? i
                    : !strcmp(how, "odd") ? 2 * i + 1
                    : world_size % 5      ? i * 5 % world_size
                                          : world_size - 1 - i;
 }
 
-/* Has all ranks run; what is left in the store then? */
-static int64_t run_all(struct member *members, mst_store *store) {
+/* Runs all ranks; returns the number of keys that they leave in the store. */
+static int64_t run_all(struct rank_thread *threads, mst_store *store) {
     pthread_attr_t small;
     int64_t keys;
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, STACK);
     for (int r = 0; r < world_size; r++) {
-        members[r].store = store;
-        members[r].rank = r;
-        if (pthread_create(&members[r].thread, &small, run, &members[r])) check(MST_ERR_SYSTEM, "a thread");
+        threads[r].store = store;
+        threads[r].rank = r;
+        if (pthread_create(&threads[r].thread, &small, run, &threads[r])) check(MST_ERR_SYSTEM, "a thread");
     }
-    for (int r = 0; r < world_size; r++) pthread_join(members[r].thread, NULL);
+    for (int r = 0; r < world_size; r++) pthread_join(threads[r].thread, NULL);
     pthread_attr_destroy(&small);
     CHECK(mst_store_num_keys(store, &keys));
     return keys;
 }
 
 int main(int argc, char **argv) {
-    static struct member members[MOST];
+    static struct rank_thread threads[MAX_RANKS];
     mst_store *store;
     world_size = argc == 3 ? atoi(argv[1]) : 0;
-    if (world_size < 1 || world_size > MOST) {
+    if (world_size < 1 || world_size > MAX_RANKS) {
         fprintf(stderr, "mesh_answers RANKS up|mixed|odd\n");
         return 2;
     }
     set_order(argv[2]);
     CHECK(mst_store_open("hash://", &store));
-    rehearsal = true;
-    int64_t before = run_all(members, store);
-    rehearsal = false;
-    if (run_all(members, store) != before)
-        check(MST_ERR_STATE, "meshes that were freed have left keys in the store");
+    without_meshes = true;
+    int64_t before = run_all(threads, store);
+    without_meshes = false;
+    if (run_all(threads, store) != before) check(MST_ERR_STATE, "freed meshes have left keys in the store");
     for (int r = 0; r < world_size; r++) {
-        if (members[r].out.failed) return 1;
-        fwrite(members[r].out.data, 1, members[r].out.len, stdout);
-        msi_buf_free(&members[r].out);
+        if (threads[r].out.failed) return 1;
+        fwrite(threads[r].out.data, 1, threads[r].out.len, stdout);
+        msi_buf_free(&threads[r].out);
     }
     mst_store_free(store);
     return 0;

@@ -1,13 +1,12 @@
 /*
- * output.c - prints in every way there is, as its arguments say, in order.
+ * output.c - prints in every way, as its command line says.
  *
  *   output [action ...]
  *
- * Ways to print a text: printf=T part=T (no newline) puts=T write=T child=T (by a shell) one=T (mst_printf) all=T
- * (mst_printf_all). Others: init, barrier, destroy, suppress[=R], restore, bad (suppress with rank -1), flush,
- * cloexec, close (descriptor 1).
- * Standard error gets what must not depend on standard output: err=T, what mst_printf and mst_printf_all returned,
- * buffering, flags, open (of descriptor 1).
+ * Actions that print a text: printf=T part=T (no newline) puts=T write=T child=T (by a shell) one=T
+ * (mst_printf) all=T (mst_printf_all). Others: init, barrier, destroy, suppress[=R], restore, bad (suppress
+ * with rank -1), flush, cloexec, close (descriptor 1). Actions that report on standard error: err=T,
+ * buffering, flags, open (of descriptor 1). The results of mst_printf and mst_printf_all go there, too.
  */
 #include <fcntl.h>
 #include <muster/muster.h>

@@ -1,30 +1,26 @@
 /*
- * pipeline.c - pipelines of numbers. Part k turns x into 3x + k, and a gradient g into 3g, so that every
- * message can be foretold. Run under a launcher; prints "ok" where everything held, and how a run failed
- * where it did.
+ * pipeline.c - pipelines of numbers. Part k turns x into 3x + k and a gradient g into 3g, so the content of
+ * every message is known. Run it under a launcher; prints "ok" on success, or how a run failed.
  *
  *   pipeline train SCHEDULE MICROS CHUNKS STEPS
- *   pipeline exchange SCHEDULE MICROS CHUNKS BACKEND [group]   trains, in a group; after a step the world's
- *                                                              backend is exchanged
+ *   pipeline exchange SCHEDULE MICROS CHUNKS BACKEND [group]
+ *                                  trains, with "group" in a group; switches to BACKEND after a step
  *   pipeline stream BATCHES TOKENS INNER MICROS
- *   pipeline fail HOW STAGE STEP         in that step that stage's forward of micro-batch 2: "refuses",
- *                                        "leans" on a call that fails, "dies", or is "late"
- *   pipeline unfit HOW STAGE             that stage "differs" in its schedule, "lacks" a shape, has no
- *                                        memory: "starves", finds its backend "shut", or comes when the
- *                                        others have given up: "tarries"
- *   pipeline misused                     in a callback of a work, and in a forked child: refused, and the
- *                                        pipeline goes on
- *   pipeline after_leaving               forwards alone: stage 0 leaves the world when it is done, then stage
- *                                        1 of 3 dies
- *   pipeline wrong                       arguments that make no sense
- *   pipeline alone                       one rank
- *   pipeline ring PORT                   FlexLLMGen's beginning, and a message round the ring; rank and size
- *                                        are the launcher's
- *   pipeline round                       the same in the world that the launcher makes, over its backend
+ *   pipeline fail HOW STAGE STEP   in this step, the stage's forward of micro-batch 2 fails: "returns_error",
+ *                                  "call_fails" (a call inside of it), "killed", or "times_out"
+ *   pipeline new_fails HOW STAGE   mst_pipeline_new fails because the stage has "other_schedule", "no_shape",
+ *                                  "no_memory", "no_backend", or comes "late": the others have timed out
+ *   pipeline misuse                calls in a callback and in a forked child fail; the pipeline still works
+ *   pipeline first_stage_leaves    forward only: stage 0 finishes and leaves, then stage 1 of 3 is killed
+ *   pipeline wrong                 invalid arguments
+ *   pipeline alone                 one rank
+ *   pipeline ring PORT             initialization as in FlexLLMGen, and a message around the ring; rank and
+ *                                  size come from the launcher
+ *   pipeline ring_of_launcher      the same in the world of the launcher, over its backend
  */
 #include "pipeline/pipeline.h"
 #include "base/handles.h"
-#include "pipeline/shut.h"
+#include "pipeline/failing_backend.h"
 
 #include <assert.h>
 #include <muster/muster.h>
@@ -38,15 +34,15 @@
 enum { COUNT = 1000, KEEPS = 256, PROMPT = 4 };
 
 static int me, size;
-static const char *exchanged; /* for this backend, after a step; NULL: none */
+static const char *new_backend; /* to switch to after a step; NULL: none */
 static bool in_group;
 
 struct model {
     int stages, parts, step;
     int forwards, backwards, taken;
-    const char *how; /* a stage fails, in a step; NULL: none does */
+    const char *how; /* how fails_stage fails in fails_step; NULL: it does not */
     int fails_stage, fails_step;
-    int kept[KEEPS]; /* the micro-batch whose activations are there; -1: none */
+    int kept[KEEPS]; /* the micro-batch of each slot; -1: free */
     const int64_t *kept_in[KEEPS];
 };
 
@@ -65,7 +61,7 @@ static void refuse(mst_status got, mst_status wanted, const char *part, int line
 }
 #define REFUSE(call, status, part) refuse(call, status, part, __LINE__)
 
-/* What part k reads: the data after k parts. */
+/* The input of part k: the data after k parts. */
 static int64_t expected(int64_t x, int k) {
     for (int i = 0; i < k; i++) x = 3 * x + i;
     return x;
@@ -77,11 +73,12 @@ static int64_t data(const struct model *m, int micro, int i) {
 
 static mst_status fail(const char *how) {
     int x;
-    if (!strcmp(how, "dies")) raise(SIGKILL);
-    for (int r = 0; r < size && !strcmp(how, "late"); r++) /* until all others have noticed */
+    if (!strcmp(how, "killed")) raise(SIGKILL);
+    for (int r = 0; r < size && !strcmp(how, "times_out"); r++) /* until all others have timed out */
         if (r != me) CHECK(mst_recv(&x, 1, MST_I32, .src = r));
-    if (!strcmp(how, "leans")) return mst_recv(&x, 1, MST_I32, .src = (me + 1) % size, .timeout_ms = 100);
-    return !strcmp(how, "refuses") ? MST_ERR_INVALID : MST_OK;
+    if (!strcmp(how, "call_fails"))
+        return mst_recv(&x, 1, MST_I32, .src = (me + 1) % size, .timeout_ms = 100);
+    return !strcmp(how, "returns_error") ? MST_ERR_INVALID : MST_OK;
 }
 
 static mst_status forward(const mst_pipeline_step *step, void *arg) {
@@ -124,8 +121,7 @@ static mst_status backward(const mst_pipeline_step *step, void *arg) {
     assert(m->kept[step->keep] == step->micro);
     m->kept[step->keep] = -1;
     for (int i = 0; i < COUNT; i++) {
-        if (kept)
-            assert(kept[i] == expected(data(m, step->micro, i), step->part)); /* it was not overwritten */
+        if (kept) assert(kept[i] == expected(data(m, step->micro, i), step->part)); /* still intact */
         if (in) assert(in[i] == gradient);
         if (out) out[i] = 3 * (in ? in[i] : 1);
     }
@@ -133,15 +129,17 @@ static mst_status backward(const mst_pipeline_step *step, void *arg) {
     return MST_OK;
 }
 
-/* All stay until each has failed, so that no rank is noticed because it leaves; then everything else still
- * works. */
+/*
+ * All ranks stay until each has failed, so that none fails because another left. Then everything else must
+ * work.
+ */
 static void end_failed(mst_pipeline *p, mst_status st, const char *how, int stage) {
     printf("%s culprit %d: %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
     fflush(stdout);
     REFUSE(mst_pipeline_run(p), MST_ERR_STATE, "has failed before");
-    if (!strcmp(how, "dies"))
-        for (;;) pause(); /* the launcher ends the others */
-    if (!strcmp(how, "late") && me != stage) CHECK(mst_send(&me, 1, MST_I32, .dst = stage));
+    if (!strcmp(how, "killed"))
+        for (;;) pause(); /* the launcher kills the survivors */
+    if (!strcmp(how, "times_out") && me != stage) CHECK(mst_send(&me, 1, MST_I32, .dst = stage));
     CHECK(mst_pipeline_free(p));
     REFUSE(mst_pipeline_free(p), MST_ERR_STATE, "was freed");
     CHECK(mst_barrier());
@@ -151,8 +149,8 @@ static void end_failed(mst_pipeline *p, mst_status st, const char *how, int stag
 
 static void exchange(mst_pipeline *p) {
     const struct mst_pipeline *inside = msi_handle_memory(p);
-    CHECK(mst_set_backend(NULL, exchanged));
-    assert(!strcmp(mst_get_backend(inside->pairs.succ), exchanged));
+    CHECK(mst_set_backend(NULL, new_backend));
+    assert(!strcmp(mst_get_backend(inside->pairs.succ), new_backend));
 }
 
 static void train(const char *schedule, int micros, int chunks, int steps, const char *how, int stage,
@@ -168,11 +166,11 @@ static void train(const char *schedule, int micros, int chunks, int steps, const
     int all[16];
     for (int i = 0; i < KEEPS; i++) m.kept[i] = -1;
     for (int r = 0; r < size; r++) all[r] = r;
-    if (exchanged && in_group) CHECK(mst_new_group(all, size, &group));
+    if (new_backend && in_group) CHECK(mst_new_group(all, size, &group));
     CHECK(mst_pipeline_new(&p, .schedule = schedule, .micros = micros, .chunks = chunks, .group = group,
                            .out = {MST_I64, 2, {10, COUNT / 10}}, .forward = trains ? forward : forward_only,
                            .backward = backward, .arg = &m,
-                           .timeout_ms = how && !strcmp(how, "late") ? 1000 : 120000));
+                           .timeout_ms = how && !strcmp(how, "times_out") ? 1000 : 120000));
     assert(mst_pipeline_stage(p) == me && mst_pipeline_stages(p) == size && mst_pipeline_keeps(p) <= KEEPS);
     assert(mst_pipeline_in(p).n == (m.parts > 1 && (me > 0 || chunks > 1) ? 2 : 0));
     for (m.step = 0; m.step < steps; m.step++) {
@@ -180,14 +178,16 @@ static void train(const char *schedule, int micros, int chunks, int steps, const
         if (st != MST_OK) end_failed(p, st, how ? how : "", stage);
         mst_pipeline_times times = mst_pipeline_last_times(p);
         assert(times.computing + times.waiting <= times.whole);
-        if (exchanged && m.step == 0) exchange(p);
+        if (new_backend && m.step == 0) exchange(p);
     }
     assert(m.forwards == steps * micros * (m.parts / size) && m.backwards == (trains ? m.forwards : 0));
     mst_pipeline_free(p);
 }
 
-/* The prompt of a sequence is PROMPT numbers; each new token is the sum of what came before it, through
- * all parts, modulo a prime. */
+/*
+ * A prompt has PROMPT numbers. A new token is the sum of all before it, passed through all parts, modulo a
+ * prime.
+ */
 static int64_t next_token(int64_t sum, int parts) {
     return expected(sum % 9973, parts) % 9973;
 }
@@ -248,31 +248,32 @@ static void release_none(void *memory, void *arg) {
     assert(!memory);
 }
 
-/* A word to the stage that tarries: the others have waited too long. */
-static void send_word(int stage) {
-    int word = 1;
-    if (me == (stage ? 0 : 1)) CHECK(mst_send(&word, 1, MST_I32, .dst = stage));
-    if (me == stage) CHECK(mst_recv(&word, 1, MST_I32, .src = stage ? 0 : 1));
+/* Tells the late stage that the others have timed out. */
+static void notify(int stage) {
+    int signal = 1;
+    if (me == (stage ? 0 : 1)) CHECK(mst_send(&signal, 1, MST_I32, .dst = stage));
+    if (me == stage) CHECK(mst_recv(&signal, 1, MST_I32, .src = stage ? 0 : 1));
 }
 
-/* It fails for all, and the next one is not disturbed. */
-static void unfit(const char *how, int stage) {
+/* Creating the pipeline fails on all ranks; the next pipeline works. */
+static void new_fails(const char *how, int stage) {
     mst_pipeline *p = NULL;
     struct model m = {0};
-    bool differs = !strcmp(how, "differs") && me == stage, lacks = !strcmp(how, "lacks") && me == stage;
-    bool starves = !strcmp(how, "starves") && me == stage;
-    bool one_tarries = !strcmp(how, "tarries"), tarries = one_tarries && me == stage;
+    bool other_schedule = !strcmp(how, "other_schedule") && me == stage,
+         no_shape = !strcmp(how, "no_shape") && me == stage;
+    bool no_memory = !strcmp(how, "no_memory") && me == stage;
+    bool one_is_late = !strcmp(how, "late"), is_late = one_is_late && me == stage;
     CHECK(mst_barrier());
-    if (tarries) send_word(stage);
-    mst_shape out = {MST_F32, lacks ? 0 : 1, {4}};
-    mst_group *group = !strcmp(how, "shut") ? make_shut(stage) : NULL;
-    mst_status st =
-        mst_pipeline_new(&p, .schedule = differs ? "gpipe" : "1f1b", .micros = 4, .out = out, .group = group,
-                         .forward = forward, .backward = backward, .arg = &m,
-                         .timeout_ms = one_tarries && !tarries ? 1000 : 60000,
-                         .alloc = starves ? allocate_none : NULL, .release = starves ? release_none : NULL);
+    if (is_late) notify(stage);
+    mst_shape out = {MST_F32, no_shape ? 0 : 1, {4}};
+    mst_group *group = !strcmp(how, "no_backend") ? new_failing_group(stage) : NULL;
+    mst_status st = mst_pipeline_new(&p, .schedule = other_schedule ? "gpipe" : "1f1b", .micros = 4,
+                                     .out = out, .group = group, .forward = forward, .backward = backward,
+                                     .arg = &m, .timeout_ms = one_is_late && !is_late ? 1000 : 60000,
+                                     .alloc = no_memory ? allocate_none : NULL,
+                                     .release = no_memory ? release_none : NULL);
     assert(st != MST_OK && !p);
-    if (one_tarries && !tarries) send_word(stage);
+    if (one_is_late && !is_late) notify(stage);
     printf("%s culprit %d: %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
     train("1f1b", 4, 0, 2, NULL, 0, 0);
 }
@@ -285,7 +286,7 @@ static void run_in_callback(mst_status status, void *arg) {
     REFUSE(mst_pipeline_new(&other, .forward = forward), MST_ERR_STATE, "a callback of a work cannot wait");
 }
 
-static void misused(void) {
+static void misuse(void) {
     struct model m = {.stages = size, .parts = size};
     mst_pipeline *p;
     mst_work *work;
@@ -316,13 +317,14 @@ static mst_status die_as_second(const mst_pipeline_step *step, void *arg) {
     (void)arg;
     int none;
     if (me == 1 && step->micro == 1) {
-        REFUSE(mst_recv(&none, 1, MST_I32, .src = 0), MST_ERR_PEER_LOST, "has left"); /* not before it has */
+        REFUSE(mst_recv(&none, 1, MST_I32, .src = 0), MST_ERR_PEER_LOST,
+               "has left"); /* wait until it has left */
         raise(SIGKILL);
     }
     return MST_OK;
 }
 
-static void after_leaving(void) {
+static void first_stage_leaves(void) {
     mst_pipeline *p;
     CHECK(mst_pipeline_new(&p, .schedule = "forward", .micros = 2, .out = {MST_I64, 1, {1}},
                            .forward = die_as_second));
@@ -371,8 +373,7 @@ static void wrong(void) {
     assert(mst_pipeline_stage(NULL) == -1 && mst_pipeline_in(NULL).n == 0);
 }
 
-/* A ring of one keeps to itself: it takes no message of the program's, and what failed leaves nothing
- * behind. */
+/* A pipeline of one rank does not receive messages of the program, and a failure leaves nothing behind. */
 static void alone(void) {
     mst_pipeline *p;
     int sent[3] = {1, 2, 3}, got = 0;
@@ -391,9 +392,11 @@ static void alone(void) {
     CHECK(mst_pipeline_free(p));
 }
 
-/* In the predecessor's group one receives, in the successor's one sends: all begin with the former, and
- * there is no deadlock. */
-static void pass_on(void) {
+/*
+ * Receives in the predecessor's group and sends in the successor's. All start with the receive, so there is
+ * no cycle.
+ */
+static void pass_token(void) {
     mst_group *pred = mst_get_pipeline_parallel_pred_group(), *succ = mst_get_pipeline_parallel_succ_group();
     int next = (me + 1) % size, before = (me + size - 1) % size, token = 0, own = 10 * me;
     mst_work *work;
@@ -428,7 +431,7 @@ static void ring(int port) {
     REFUSE(mst_initialize_distributed("127.0.0.1", port, size + 1, me, me, "cpu"), MST_ERR_STATE,
            "a world is already open");
     assert(!strcmp(mst_get_comm_device(), "cpu"));
-    pass_on();
+    pass_token();
     end_ring();
 }
 
@@ -447,26 +450,26 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "train"))
         train(argv[2], number[3], number[4], number[5], NULL, 0, 0);
     else if (!strcmp(what, "exchange")) {
-        exchanged = argv[5];
+        new_backend = argv[5];
         in_group = argc > 6;
         train(argv[2], number[3], number[4], 3, NULL, 0, 0);
     } else if (!strcmp(what, "stream"))
         stream(number[2], number[3], number[4], number[5]);
     else if (!strcmp(what, "fail"))
         train("1f1b", 4, 0, 3, argv[2], number[3], number[4]);
-    else if (!strcmp(what, "unfit"))
-        unfit(argv[2], number[3]);
-    else if (!strcmp(what, "misused"))
-        misused();
-    else if (!strcmp(what, "after_leaving"))
-        after_leaving();
+    else if (!strcmp(what, "new_fails"))
+        new_fails(argv[2], number[3]);
+    else if (!strcmp(what, "misuse"))
+        misuse();
+    else if (!strcmp(what, "first_stage_leaves"))
+        first_stage_leaves();
     else if (!strcmp(what, "wrong"))
         wrong();
-    else if (!strcmp(what, "round")) {
+    else if (!strcmp(what, "ring_of_launcher")) {
         REFUSE(mst_initialize_distributed("127.0.0.1", 1, size, me, me, "gpu"), MST_ERR_STATE,
                "without a backend for comm_device 'gpu'");
         CHECK(mst_initialize_distributed("127.0.0.1", 1, size, me, me, "cpu"));
-        pass_on();
+        pass_token();
         end_ring();
     } else if (!strcmp(what, "alone"))
         alone();

@@ -1,36 +1,40 @@
 /*
- * prof.c - a rank that is profiled, for test_prof.py. It does what its arguments say, one after the other:
+ * prof.c - a rank that is profiled, for test_prof.py. It executes its arguments in order:
  *
- *   init                        joins; what comes before is done without a world
- *   kinds                       every kind of call once, with known sizes, in the world and in a group of the first two ranks
- *   every                       every call of comm.h once, in a group "pair" of the first two ranks; rank 0 says "once NAME LINE"
- *   race                        threads start and stop operations; in the end all of race0 to race7 are started
- *   sums=N, works=N             N sums of 4 f32; of 64 KiB, with .work
- *   named=NAME, asked           a sum with .log_name, with .prof
- *   pass=N                      N messages of 8 f32 to the next rank, and from the one before
- *   any=N                       N byte strings of each other rank to rank 0, which takes them from anybody, each of its own length
- *   mixed=N                     N times messages of two tags and three lengths to the next rank, which asks for them in another order
- *   late                        a receive that runs out of time, and then one that does not
- *   swap=N                      the same the other way round: received with .work, and sent blocking
+ *   init                     joins the world; earlier actions run without a world
+ *   kinds                    every kind of call once, with known sizes, in the world and in a group of two
+ *   every                    every call of comm.h once, in a group "pair" of ranks 0 and 1; rank 0 prints
+ *                            "once NAME LINE"
+ *   race                     threads start and stop operations; at the end race0 to race7 are started
+ *   sums=N, works=N          N sums of 4 f32; N sums of 64 KiB with .work
+ *   named=NAME, asked        a sum with .log_name; a sum with .prof
+ *   pass=N                   N messages of 8 f32 to the next rank, and from the previous one
+ *   any=N                    N byte strings of different lengths from each rank to rank 0, with any source
+ *   mixed=N                  N times messages of two tags and three lengths to the next rank, received in
+ *                            another order
+ *   late                     a receive that times out, then one that succeeds
+ *   swap=N                   as pass, but received with .work and sent blocking
  *   barrier
- *   on, off, on=OP, off=OP      mst_start_profiling_comms, …_stop_…; the same for an operation
- *   set=TEXT                    mst_configure(.config = TEXT)
- *   enable, enable=OP, disable, verbose, debug     mst_configure(.enabled = …, …)
- *   log, straggler, json        the summaries; log=MS with .timeout_ms, and then "logged after N ms"
- *   back                        the summary in a callback of a work; "called back: STATUS"
- *   mistakes                    what mst_configure and mst_start_profiling_op refuse
- *   team=NAME                   a sum in a new group of that name, of all ranks
- *   go=DIR                      chdir
- *   cancelled                   the summary with a .cancel that is fired already
- *   world=PATH, in=N, there, end   another world that meets in a file, with the ranks the other way round; N sums in it; its
- *                               summary; its end
- *   try                         a sum that may fail
- *   die=R, leave                rank R kills itself; all end without mst_destroy_process_group
- *   again, beside=FILE          leaves the world and joins the next; 5 sums in a second world beside the first, by file://FILE
- *   fork, fork=FILE             forks a child, which ends as programs do, and waits for it; after 5 sums in each of two worlds of its own
- *   wait=MS                     does nothing
+ *   on, off, on=OP, off=OP   mst_start_profiling_comms, mst_stop_profiling_comms; the same for one operation
+ *   set=TEXT                 mst_configure(.config = TEXT)
+ *   enable, enable=OP, disable, verbose, debug     mst_configure(.enabled = ..., ...)
+ *   log, straggler, json     the summaries; log=MS: with .timeout_ms, then "logged after N ms"
+ *   back                     the summary in a callback of a work; prints "called back: STATUS"
+ *   mistakes                 what mst_configure and mst_start_profiling_op refuse
+ *   team=NAME                a sum in a new group of that name, of all ranks
+ *   go=DIR                   chdir
+ *   cancelled                the summary with a .cancel that has already fired
+ *   world=PATH, in=N, there, end
+ *                            opens another world over a file, with the ranks in reverse order; N sums in it;
+ *                            its summary; its end
+ *   try                      a sum that may fail
+ *   die=R, leave             rank R kills itself; all exit without mst_destroy_process_group
+ *   again, beside=FILE       leaves the world and joins the next; 5 sums in a second world over file://FILE
+ *   fork, fork=FILE          forks a child that exits, and waits for it; with FILE after 5 sums in each of
+ *                            two worlds of its own
+ *   wait=MS                  sleeps
  *
- * What begins with odd- is done by odd ranks alone, and with r0-, r1-, … by that rank.
+ * Only odd ranks execute an action that starts with odd-, and only rank N one that starts with rN-.
  */
 #include <muster/muster.h>
 #include <pthread.h>
@@ -71,11 +75,11 @@ static void from_anybody(int n) {
         check(mst_recv_bytes(&bytes, .src = MST_ANY_SOURCE, .tag = 3), "recv_bytes");
         mst_bytes_free(&bytes);
     }
-    check(mst_barrier(), "barrier"); /* nobody leaves before the others have come */
+    check(mst_barrier(), "barrier"); /* no rank leaves before the others have joined */
 }
 
 static void mixed(int n) {
-    enum { FIRST = 200000, SECOND = 8, OTHER = 32 }; /* the first does not fit into a link */
+    enum { FIRST = 200000, SECOND = 8, OTHER = 32 }; /* FIRST is larger than the ring of a link */
     int next = (rank + 1) % size, previous = (rank + size - 1) % size;
     for (int i = 0; i < n; i++) {
         mst_work *works[6];
@@ -123,7 +127,7 @@ static void lists(mst_group *group, int n) {
     check(mst_all_reduce_coalesced(outs, counts, 2, MST_F32, .group = group), "coalesced");
 }
 
-/* Each once: 16 f32 for each rank, so that sizes are 64 bytes or 64 for each rank of the group. */
+/* Each kind once, with 16 f32 per rank: sizes are 64 bytes, or 64 bytes times the size of the group. */
 static void kinds(mst_group *group) {
     int n = mst_get_world_size(group);
     check(mst_barrier(.group = group), "barrier");
@@ -149,14 +153,14 @@ static void all_kinds(void) {
     check(mst_destroy_process_group(pair), "destroy");
 }
 
-/* So that its record can be told from all others. */
+/* Prints the line, so that the driver finds the record of this call. */
 #define ONCE(name, call)                                                                                     \
     do {                                                                                                     \
         if (rank == 0) printf("once %s %d\n", #name, __LINE__);                                              \
         check(call, #name);                                                                                  \
     } while (0)
 
-/* 8 f32 to the other one, and from it. */
+/* 8 f32 to the other rank, and from it. */
 static void every_message(mst_group *g) {
     mst_work *work, *works[2];
     int peer = 1 - rank;
@@ -429,7 +433,7 @@ static void calls(const char *action, const char *value) {
         exit(0);
 }
 
-/* What this rank has to do with it; NULL: nothing. */
+/* The action without its prefix; NULL if this rank does not execute it. */
 static const char *own_part(const char *action) {
     if (!strncmp(action, "odd-", 4)) return rank % 2 ? action + 4 : NULL;
     if (action[0] != 'r' || action[1] < '0' || action[1] > '9' || action[2] != '-') return action;

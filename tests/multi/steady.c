@@ -1,15 +1,17 @@
 /*
- * steady.c - counts what communication calls allocate, and which locks they take, once they have been called before.
+ * steady.c - counts what communication calls allocate, and which locks they take, in the steady state.
  *
  *   muster run -n 2 build/bin/tests/steady [CALLS]
  *
- * Every operation is called some times to warm up, then CALLS times (1000) with allocations and locks watched: blocking,
- * waited for and tested, with small, large and uneven blocks, in memory of malloc and of mst_alloc. None may allocate or
- * free anything, on any thread of the process; a blocking call takes no lock at all, and those with .work take none that
- * those of another group take. Left out are calls on byte strings, which give back memory.
+ * Warms up every operation, then calls it CALLS times (1000) and counts allocations and locks: blocking,
+ * waited for and tested, with small, large and uneven blocks, in memory of malloc and of mst_alloc. No call
+ * may allocate or free memory on any thread of the process. A blocking call takes no lock. Calls with .work
+ * take no lock that those of another group take. Calls on byte strings are not tested: they return allocated
+ * memory.
  *
- * What happens only after a wait of many milliseconds does not count: then the store is asked who is gone. So an operation
- * fails only if it allocates in each of several turns. Exits with 77 where sanitizers have an allocator of their own.
+ * After a wait of many milliseconds the library asks the store which ranks are gone. That does not count, so
+ * an operation fails only if it allocates in each of several attempts. Exits with 77 if a sanitizer replaces
+ * the allocator.
  */
 #include "steady/steady.h"
 
@@ -18,7 +20,7 @@
 #include <string.h>
 
 enum { LOCK_ROUNDS = 6 };
-enum { WARM = 20, TURNS = 4, PATIENCE_MS = 120000 };
+enum { WARM = 20, ATTEMPTS = 4, TIMEOUT_MS = 120000 };
 enum how { BLOCKING, WAITED, TESTED, HOWS };
 static const char *const how_names[] = {"blocking", "waited for", "tested"};
 
@@ -36,41 +38,42 @@ static void finish(mst_work *work, enum how how) {
     CHECK(mst_wait(work));
 }
 
-static void call_once(const struct setting *at, const struct operation *operation, enum how how, int turn) {
+static void call_once(const struct setting *at, const struct operation *operation, enum how how,
+                      int call_number) {
     mst_work *works[STEADY_WORKS] = {NULL};
     mst_call call = {.size = sizeof call,
                      .site = MST_HERE,
                      .group = at->group,
-                     .timeout_ms = PATIENCE_MS,
+                     .timeout_ms = TIMEOUT_MS,
                      .work = how == BLOCKING ? NULL : works};
-    check(operation->call(at, &call, turn), operation->name);
+    check(operation->call(at, &call, call_number), operation->name);
     for (int i = STEADY_WORKS - 1; i >= 0; i--)
         if (works[i]) finish(works[i], how);
 }
 
-/* Calls it again and again; what that allocated. Ranks begin and end together. */
+/* Calls an operation many times and returns the counts. Ranks start and end together. */
 static struct watched watch(const struct setting *at, const struct operation *operation, enum how how) {
     for (int i = 0; i < WARM; i++) call_once(at, operation, how, i);
-    CHECK(mst_barrier(.group = at->group, .timeout_ms = PATIENCE_MS));
+    CHECK(mst_barrier(.group = at->group, .timeout_ms = TIMEOUT_MS));
     watch_begin();
     for (int i = 0; i < calls; i++) call_once(at, operation, how, i);
     struct watched seen = watch_end();
-    CHECK(mst_barrier(.group = at->group, .timeout_ms = PATIENCE_MS));
+    CHECK(mst_barrier(.group = at->group, .timeout_ms = TIMEOUT_MS));
     return seen;
 }
 
-/* All ranks agree whether there is another turn. */
-static bool anywhere(const struct setting *at, bool here) {
-    int word = here;
-    CHECK(mst_all_reduce(&word, 1, MST_I32, .op = MST_MAX, .group = at->group, .timeout_ms = PATIENCE_MS));
-    return word;
+/* Whether the condition holds on any rank: all must agree on another attempt. */
+static bool on_any_rank(const struct setting *at, bool here) {
+    int any = here;
+    CHECK(mst_all_reduce(&any, 1, MST_I32, .op = MST_MAX, .group = at->group, .timeout_ms = TIMEOUT_MS));
+    return any;
 }
 
 static void measure(const struct setting *at, const struct operation *operation, enum how how) {
     struct watched seen = watch(at, operation, how);
     bool locks = how == BLOCKING && !at->threaded;
-    for (int turn = 1; turn < TURNS; turn++) {
-        if (!anywhere(at, seen.allocations || seen.frees || (locks && seen.locks))) return;
+    for (int attempt = 1; attempt < ATTEMPTS; attempt++) {
+        if (!on_any_rank(at, seen.allocations || seen.frees || (locks && seen.locks))) return;
         struct watched again = watch(at, operation, how);
         if (again.allocations < seen.allocations) seen.allocations = again.allocations;
         if (again.frees < seen.frees) seen.frees = again.frees;
@@ -83,29 +86,29 @@ static void measure(const struct setting *at, const struct operation *operation,
             locks && seen.locks ? ", and locks" : "");
 }
 
-/* First all that blocks: the first work starts the group's thread, and from then on it has a lock. */
+/* Blocking calls first: the first work starts the group's thread, and from then on the group has a lock. */
 static void measure_all(struct setting *at, const char *name) {
     at->name = name;
     for (int how = BLOCKING; how < HOWS; how++) {
         at->threaded = how != BLOCKING;
         for (const struct operation *o = operations; o->name; o++)
-            if (o->ways != (how == BLOCKING ? WORKS_ONLY : BLOCKS_ONLY)) measure(at, o, (enum how)how);
+            if (o->forms != (how == BLOCKING ? WORKS_ONLY : BLOCKING_ONLY)) measure(at, o, (enum how)how);
     }
 }
 
-/* The locks of calls with .work in a group. */
+/* Collects the locks of calls with .work in a group. */
 static void collect_locks(const struct setting *at, struct locks *locks) {
     for (const struct operation *o = operations; o->name; o++)
-        for (int i = 0; i < WARM; i++) call_once(at, o, o->ways == BLOCKS_ONLY ? BLOCKING : WAITED, i);
-    CHECK(mst_barrier(.group = at->group, .timeout_ms = PATIENCE_MS));
+        for (int i = 0; i < WARM; i++) call_once(at, o, o->forms == BLOCKING_ONLY ? BLOCKING : WAITED, i);
+    CHECK(mst_barrier(.group = at->group, .timeout_ms = TIMEOUT_MS));
     watch_begin();
     for (const struct operation *o = operations; o->name; o++)
-        for (int i = 0; i < WARM; i++) call_once(at, o, o->ways == BLOCKS_ONLY ? BLOCKING : WAITED, i);
+        for (int i = 0; i < WARM; i++) call_once(at, o, o->forms == BLOCKING_ONLY ? BLOCKING : WAITED, i);
     watch_end();
     watch_locks(locks);
 }
 
-/* A lock that both groups have taken; NULL: none. */
+/* A lock that both groups take; NULL if there is none. */
 static const void *shared_lock(const struct locks *a, const struct locks *b) {
     for (int i = 0; i < a->n; i++)
         for (int j = 0; j < b->n; j++)
@@ -114,8 +117,8 @@ static const void *shared_lock(const struct locks *a, const struct locks *b) {
 }
 
 /*
- * A wait that takes long, as on a busy machine, also looks at what the groups share: who called at the door, who is gone. That
- * is no part of the calls, so the best of some rounds counts. All ranks make them all.
+ * A long wait, as on a busy machine, also checks state that groups share: new connections, lost ranks. That
+ * is not part of the calls, so the best of several rounds counts. All ranks run all rounds.
  */
 static void compare_locks(const struct setting *a, const struct setting *b) {
     struct locks first, second;
@@ -131,16 +134,16 @@ static void compare_locks(const struct setting *a, const struct setting *b) {
     }
     if (!apart || !seen) failures++;
     if (!apart) fprintf(stderr, "steady: FAILED on rank %d: two groups take the lock at %p\n", a->me, shared);
-    if (!seen) fprintf(stderr, "steady: FAILED on rank %d: no lock was seen, though works need one\n", a->me);
+    if (!seen) fprintf(stderr, "steady: FAILED on rank %d: no lock was counted, but works need one\n", a->me);
 }
 
 int main(int argc, char **argv) {
     if (!watch_works()) {
-        puts("steady: skipped: the allocator of a sanitizer is not counted");
+        puts("steady: skipped: a sanitizer replaces the allocator");
         return 77;
     }
     if (argc > 1) calls = atoi(argv[1]);
-    CHECK(mst_init(.timeout_ms = PATIENCE_MS));
+    CHECK(mst_init(.timeout_ms = TIMEOUT_MS));
     struct setting plain = {.me = mst_get_rank(NULL), .size = mst_get_world_size(NULL)}, shared = plain;
     int ranks[STEADY_RANKS];
     if (plain.size < 2 || plain.size > STEADY_RANKS) return 2;
@@ -155,7 +158,7 @@ int main(int argc, char **argv) {
     measure_all(&plain, "memory of malloc");
     measure_all(&shared, "memory of mst_alloc");
     compare_locks(&plain, &shared);
-    CHECK(mst_barrier(.timeout_ms = PATIENCE_MS));
+    CHECK(mst_barrier(.timeout_ms = TIMEOUT_MS));
     if (!failures) mst_printf("steady: ok: %d ranks on %d hosts\n", plain.size, mst_get_host_count(NULL));
     free(plain.in);
     free(plain.out);

@@ -1,12 +1,12 @@
-"""Communication that cannot succeed, where a module's engine runs it: the store knows what the engine does not.
+"""Communication that cannot succeed over a backend module: the store detects what the engine does not.
 
-The engine is the sample backend, which is outside of the tree and has no way to learn of a death itself.
+The module is the example backend, which cannot detect the death of a rank.
 """
 
 import os
 
 import test_faults
-from ranks import BUILD, Rank, main
+from harness import BUILD, Rank, main
 
 SAMPLE = {"MUSTER_BACKEND": "minimal", "MUSTER_BACKEND_PATH": BUILD / "tests/backends", "MUSTER_LOG": "error"}
 
@@ -26,7 +26,7 @@ class Deaths(test_faults.Deaths):
 
 
 class Differences(test_faults.FaultsTest):
-    """Each rank looks what its next one waits in."""
+    """Each rank checks in which call the next rank waits."""
 
     settings = SAMPLE
 
@@ -42,15 +42,15 @@ class Differences(test_faults.FaultsTest):
         self.differ("operation", "all_reduce", "broadcast")
 
     def test_count(self):
-        """Which the engine notices itself."""
-        self.differ("count", "minimal: rank . .*brought another number of bytes")
+        """The engine detects this."""
+        self.differ("count", "minimal: rank . .*sent another number of bytes")
 
     def test_root(self):
         self.differ("root", "root 0", "root 1")
 
 
 class Checked(test_faults.Differences):
-    """Ranks compare what they call before the engine begins it: all that native notices is noticed, in its words."""
+    """Ranks compare their calls before the engine starts them: all differences that native detects are detected."""
 
     settings = {**SAMPLE, "MUSTER_CHECK": 1}
 
@@ -72,7 +72,7 @@ class Absences(test_faults.Absences):
 
 
 class Choices(test_faults.FaultsTest):
-    """Backends that cannot be had."""
+    """Backends that are not available."""
 
     def start(self, *backends):
         store, port = self.serve()
@@ -91,7 +91,7 @@ class Choices(test_faults.FaultsTest):
         self.end(store, ranks)
 
     def test_different(self):
-        """All are told at once, whoever comes first, and whatever the others would wait in."""
+        """All ranks fail at once, whichever comes first and whatever operation they call."""
         for pair in (("native", "minimal"), ("minimal", "native"), ("native", "cpu:minimal"), ("auto", "minimal")):
             with self.subTest(pair=pair), self.ended():
                 store, ranks = self.start(*pair)
@@ -105,7 +105,7 @@ class Choices(test_faults.FaultsTest):
                     self.assert_within(step, 5000)
                 self.end(store, ranks)
 
-    def test_the_same_in_other_words(self):
+    def test_same_backends_written_differently(self):
         store, ranks = self.start("auto", "cpu:native")
         for rank in ranks:
             self.assertEqual(rank.step("init").status, "MST_OK")

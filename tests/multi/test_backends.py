@@ -1,4 +1,4 @@
-"""Which backend runs a group, and what a backend lacks: the sample backend from outside of the tree, and native itself."""
+"""Selection and exchange of backends, and composition of operations that a backend lacks."""
 
 import os
 import re
@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from collective_kit import CollectiveTest
-from ranks import BUILD, PROGRAMS, SLOWER, TOOL, Rank, RanksTest, main
+from harness import BUILD, MUSTER, PROGRAMS, SLOWER, Rank, RanksTest, main
 
 PATH = {"MUSTER_BACKEND_PATH": BUILD / "tests/backends"}
 SAMPLE = {**PATH, "MUSTER_BACKEND": "minimal"}
@@ -17,7 +17,7 @@ REDUCTIONS = "all_reduce,reduce,reduce_scatter"
 
 class Choices(RanksTest):
     def run_ranks(self, n, *arguments, env=None):
-        process = self.popen(TOOL, "run", "-n", n, PROGRAMS / "backends", *arguments, env={**PATH, **(env or {})}, stdin=subprocess.DEVNULL,
+        process = self.popen(MUSTER, "run", "-n", n, PROGRAMS / "backends", *arguments, env={**PATH, **(env or {})}, stdin=subprocess.DEVNULL,
                              stderr=subprocess.STDOUT)
         out = process.communicate(timeout=60)[0].decode(errors="replace")
         self.assertEqual(process.returncode, 0, out)
@@ -48,37 +48,37 @@ class Choices(RanksTest):
         ranks = [Rank(self.popen(PROGRAMS / "backends", "streams", env={**PATH, **place, "RANK": r})) for r in range(2)]
         self.assertEqual([rank.line() for rank in ranks], ["ready"] * 2)
         os.kill(store.pid, signal.SIGSTOP)
-        self.tell(ranks)
+        self.resume_all(ranks)
         waits = [rank.line() for rank in ranks]
         os.kill(store.pid, signal.SIGCONT)
-        for line in waits:  # one may be the machine's own
+        for line in waits:  # one may be caused by the machine
             self.assertLess(int(line.split()[1]), 2, f"calls waited for the store: {line}")
-        self.tell(ranks)
+        self.resume_all(ranks)
         self.assertEqual([rank.line() for rank in ranks], ["ok"] * 2)
         for rank in ranks:
             rank.process.communicate(timeout=60)
         store.kill()
 
-    def tell(self, ranks):
+    def resume_all(self, ranks):
         for rank in ranks:
             rank.process.stdin.write(b"go on\n")
             rank.process.stdin.flush()
 
-    def test_more_than_the_store_takes(self):
+    def test_limit_of_the_store(self):
         self.assertEqual(self.run_ranks(2, "limit", env={"MUSTER_STORE_MAX_VALUE": "64K"}).count("] ok"), 2)
 
     def test_mistakes(self):
         self.assertEqual(self.run_ranks(2, "mistakes").count("] ok"), 2)
 
-    def test_ranks_that_choose_differently(self):
+    def test_ranks_select_different_backends(self):
         out = self.run_ranks(3, "differ")
         self.assertEqual((out.count("MST_ERR_MISMATCH"), out.count("] ok")), (6, 3), out)
         self.assertRegex(out, r"chose backend 'minimal2?' for the world, but rank \d .* chose 'minimal2?'")
         self.assertRegex(out, r"chose backend '(native|minimal)' for the world, but rank \d .* chose '(native|minimal)'")
         self.assertEqual(len(re.findall(r"MST_ERR_UNSUPPORTED culprit 1 .* rank 1 .* gave up .* no backend 'nothing'", out)), 2)
-        self.assertEqual(len(re.findall(r"\[1\] .* culprit 1 ", out)), 0, "nobody blames itself")
+        self.assertEqual(len(re.findall(r"\[1\] .* culprit 1 ", out)), 0, "no rank names itself")
 
-    def test_groups_that_differ(self):
+    def test_groups_with_different_backends(self):
         for which in ("native", "minimal", "none"):
             with self.subTest(which=which):
                 begin = time.monotonic()
@@ -87,7 +87,7 @@ class Choices(RanksTest):
                 self.assertRegex(out, r"chose backend '\w+' for a group of 3 ranks, but rank \d .* chose '\w+'")
                 self.assertLess(time.monotonic() - begin, 10 * SLOWER)
 
-    def test_an_exchange_too_many(self):
+    def test_one_rank_exchanges_twice(self):
         for arguments in (("native",), ("minimal",), ("native", "group"), ("minimal", "group")):
             with self.subTest(arguments=arguments):
                 begin = time.monotonic()
@@ -96,18 +96,18 @@ class Choices(RanksTest):
                 self.assertRegex(out, r"rank 1 .* called mst_set_backend to 'native' where rank \d .* called mst_all_reduce")
                 self.assertLess(time.monotonic() - begin, 10 * SLOWER)
 
-    def test_an_exchange_without_a_rank(self):
+    def test_one_rank_does_not_exchange(self):
         out = self.run_ranks(3, "late")
         self.assertEqual((out.count("MST_ERR_STALLED"), out.count("] ok")), (3, 3), out)
         self.assertRegex(out, r"2 of 3 ranks of the world came to mst_set_backend in time; missing: rank 1 ")
 
-    def test_a_rank_that_does_not_come(self):
+    def test_one_rank_does_not_open_the_backend(self):
         out = self.run_ranks(3, "absent")
         self.assertRegex(out, r"MST_ERR_STALLED .*2 of 3 ranks of the world came to open backend 'minimal' in time; missing: rank 1 ")
 
 
-class Sample(CollectiveTest):
-    """It has all_gather and messages; muster makes the rest of them."""
+class Example(CollectiveTest):
+    """The backend has all_gather and messages; muster composes the rest."""
 
     def test_everything(self):
         out = self.run_suite(3, *self.quick(3), env=SAMPLE)
@@ -116,7 +116,7 @@ class Sample(CollectiveTest):
 
 
 class Compositions(CollectiveTest):
-    """Every composition, on native: what is named is not used, wherever it is asked for."""
+    """Every composition, over native with some operations disabled."""
 
     def test_each(self):
         for forced in ("all_reduce,reduce", f"{REDUCTIONS},all_to_all", "all_gather,broadcast", MOVES,
@@ -127,7 +127,7 @@ class Compositions(CollectiveTest):
 
     def test_without_messages(self):
         out = self.run_suite(3, "--quick", "--only", "scatter", env={"MUSTER_FORCE_FALLBACK": "scatter,send"})
-        self.assertIn("made of a broadcast of everything", out)
+        self.assertIn("composed of a broadcast of everything", out)
 
     def test_on_hosts(self):
         self.run_suite(3, *self.quick(3), hosts="aab", env={"MUSTER_FORCE_FALLBACK": "all_reduce,all_gather"})
@@ -136,7 +136,7 @@ class Compositions(CollectiveTest):
         process = self.popen(PROGRAMS / "backends", "own", env={"MUSTER_FORCE_FALLBACK": "all_redcue"}, stderr=subprocess.STDOUT)
         out = process.communicate(timeout=60)[0].decode()
         self.assertEqual(process.returncode, 1, out)
-        self.assertIn("MUSTER_FORCE_FALLBACK has 'all_redcue', which is no kind of operation", out)
+        self.assertIn("MUSTER_FORCE_FALLBACK has 'all_redcue', which is not a kind of operation", out)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Every communication call against a naive reference, over shared memory, in small worlds; calls that are refused."""
+"""Every communication call against a naive reference, over shared memory, in small worlds; invalid calls."""
 
 from collective_kit import CollectiveTest
-from ranks import PROGRAMS, main
+from harness import PROGRAMS, main
 
 BADCALLS = PROGRAMS / "badcalls"
-LETTERS = PROGRAMS / "letters"
+BLOCKING_MESSAGES = PROGRAMS / "blocking_messages"
 
 
 class OneHost(CollectiveTest):
@@ -25,18 +25,18 @@ class OneHost(CollectiveTest):
         self.assertRegex(out, r"soak: \d+ cases in .* calls per second")
 
 
-class Letters(CollectiveTest):
-    """Blocking messages in a program without works."""
+class BlockingMessages(CollectiveTest):
+    """Blocking messages in a program without works, which use a fast path."""
 
     def test_pair(self):
         for seed in range(5):
-            self.assertIn("letters: ok", self.run_suite(2, seed, program=LETTERS))
+            self.assertIn("blocking_messages: ok", self.run_suite(2, seed, program=BLOCKING_MESSAGES))
 
     def test_pairs(self):
-        self.run_suite(5, 99, program=LETTERS)
+        self.run_suite(5, 99, program=BLOCKING_MESSAGES)
 
     def test_hosts(self):
-        self.run_suite(2, 7, hosts="ab", program=LETTERS)
+        self.run_suite(2, 7, hosts="ab", program=BLOCKING_MESSAGES)
 
 
 class BadCalls(CollectiveTest):

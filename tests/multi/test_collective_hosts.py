@@ -1,12 +1,12 @@
-"""Every communication call against a naive reference, over tcp: ranks that are told to sit on different hosts."""
+"""Every communication call against a naive reference, over TCP, between simulated hosts."""
 
 import subprocess
 
 from collective_kit import COLLECTIVE, LIMIT, CollectiveTest
-from ranks import TOOL, main
+from harness import MUSTER, main
 
 
-class PretendedHosts(CollectiveTest):
+class SimulatedHosts(CollectiveTest):
     def test_two_hosts_of_one(self):
         self.run_hosts("ab")
 
@@ -23,10 +23,10 @@ class PretendedHosts(CollectiveTest):
         self.run_hosts("abcdabcd")
 
 
-class Choices(CollectiveTest):
-    def test_ranks_that_would_choose_differently_are_told(self):
+class Settings(CollectiveTest):
+    def test_different_settings_are_an_error(self):
         script = 'test $RANK = 2 && export MUSTER_ALGO=all_reduce:ring; MUSTER_FORCE_HOST=$RANK exec "$0" "$@"'
-        command = [TOOL, "run", "-n", 3, "sh", "-c", script, COLLECTIVE, "--quick"]
+        command = [MUSTER, "run", "-n", 3, "sh", "-c", script, COLLECTIVE, "--quick"]
         process = self.popen(*command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
         out, _ = process.communicate(timeout=LIMIT)
         self.assertNotEqual(process.returncode, 0)

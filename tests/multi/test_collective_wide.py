@@ -1,7 +1,7 @@
 """Every communication call against a naive reference, over shared memory, in worlds of more ranks than processors."""
 
 from collective_kit import CollectiveTest
-from ranks import main
+from harness import main
 
 
 class OneHost(CollectiveTest):
@@ -18,7 +18,7 @@ class OneHost(CollectiveTest):
         self.run_size(8)
 
     def test_large(self):
-        """Tensors that are divided among the ranks, and those from mst_alloc in place."""
+        """Large tensors, which ranks reduce in parts, also in memory of mst_alloc."""
         self.run_suite(3, "--all", "--dtype", "f32", "--max-count", 70000)
 
 

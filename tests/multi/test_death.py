@@ -1,4 +1,4 @@
-"""A rank or a store that dies, stops or leaves, at every phase of a world: who is told what, and how soon."""
+"""A rank or a store that dies, stops or leaves, in every phase of a world: which ranks fail, how, and how soon."""
 
 import os
 import pathlib
@@ -6,22 +6,22 @@ import random
 import signal
 import time
 
-from ranks import SLOWER, RanksTest, main, wait_until
+from harness import SLOWER, RanksTest, main, wait_until
 
-IN_VAIN = 1200  # milliseconds that a rank waits for one that died before it came
+IN_VAIN = 1200  # milliseconds that a rank waits for one that died before it joined
 RUN = "job.0"
 
 
 class DeathTest(RanksTest):
-    """A world over a store that rank 0 hosts (tcp), that another process hosts (env) or in a file.
+    """A world over a store of rank 0 (tcp), of another process (env), or in a file.
 
-    Each rank pretends to be on a host of its own, so that barriers go over connections.
+    Each rank is on its own simulated host, so that barriers use connections.
     """
 
     kinds = ("tcp", "env", "file")
 
-    def place(self, kind):
-        """Sets up a meeting place: its url and the process that dies with it, if there is one."""
+    def new_store(self, kind):
+        """Creates a store: its url, and its process if it has one."""
         if kind == "file":
             return f"file://{self.path(f'meet{len(self.processes)}')}", None
         if kind == "tcp":
@@ -42,7 +42,7 @@ class DeathTest(RanksTest):
         return self.rank(*limit, *actions, env=env)
 
     def each(self, case):
-        """Every kind of place with every victim: one of the ranks, or the store where it is its own process."""
+        """Runs the case with every kind of store and every victim: each rank, and the store if it is a process."""
         for kind in self.kinds:
             for victim in (0, 1, 2, *(["store"] if kind == "env" else [])):
                 with self.subTest(kind=kind, victim=victim), self.ended():
@@ -52,7 +52,7 @@ class DeathTest(RanksTest):
     def each_kind(self, case):
         for kind in self.kinds:
             with self.subTest(kind=kind), self.ended():
-                url, store = self.place(kind)
+                url, store = self.new_store(kind)
                 case(kind, url)
                 if store:
                     store.kill()
@@ -62,7 +62,7 @@ class DeathTest(RanksTest):
         return (store if victim == "store" else ranks[victim]).kill()
 
     def end(self, victim, ranks, store):
-        """All ranks that are left end by themselves."""
+        """All survivors exit by themselves."""
         for r, rank in enumerate(ranks):
             code, out = rank.finish()
             if r != victim:
@@ -70,7 +70,7 @@ class DeathTest(RanksTest):
         if store is not None and victim != "store":
             store.kill()
 
-    def assert_told(self, step, victim, ranks, url, store_lost):
+    def assert_reports(self, step, victim, ranks, url, store_lost):
         if store_lost:
             host = ranks[0].pid if victim == 0 else None
             self.assert_failed(step, "MST_ERR_STORE_LOST", rf"rank 0 \(.*pid {host}\)|{url[6:]}")
@@ -82,20 +82,20 @@ class DeathTest(RanksTest):
 class Deaths(DeathTest):
     def test_before_connecting(self):
         def case(kind, victim, store_lost):
-            url, store = self.place(kind)
-            held = 2 if victim == "store" else victim  # else the world might form before the store is gone
+            url, store = self.new_store(kind)
+            held = 2 if victim == "store" else victim  # otherwise the world might form before the store is gone
             ranks = [
                 self.at(kind, url, r, 3, *(["hold"] if r == held else []), "init", timeout=IN_VAIN) for r in range(3)
             ]
             ranks[held].begins("hold")
             self.kill(victim, ranks, store)
             if victim == "store":
-                ranks[held].go()
+                ranks[held].resume()
             for r, rank in enumerate(ranks):
                 if r == victim:
                     continue
                 step = rank.step("init")
-                if store_lost:  # the store may die before a rank has come, or while it joins
+                if store_lost:  # the store may die before a rank has joined, or meanwhile
                     self.assertIn(step.status, ("MST_ERR_UNREACHABLE", "MST_ERR_STORE_LOST"))
                     self.assertIn(url[6:], step.message)
                 else:
@@ -107,28 +107,28 @@ class Deaths(DeathTest):
 
     def test_while_others_are_awaited(self):
         def case(kind, victim, store_lost):
-            url, store = self.place(kind)
+            url, store = self.new_store(kind)
             ranks = [self.at(kind, url, r, 4, "init") for r in range(3)]
             self.joined(url, 0, 1, 2)
             died = self.kill(victim, ranks, store)
             for r, rank in enumerate(ranks):
                 if r != victim:
                     step = rank.step("init")
-                    self.assert_told(step, victim, ranks, url, store_lost)
+                    self.assert_reports(step, victim, ranks, url, store_lost)
                     self.assert_soon(step, died)
-            if kind == "env" and not store_lost:  # whoever comes late is told as well
+            if kind == "env" and not store_lost:  # a rank that comes late fails, too
                 step = self.at(kind, url, 3, 4, "init").step("init")
-                self.assert_told(step, victim, ranks, url, store_lost)
+                self.assert_reports(step, victim, ranks, url, store_lost)
                 self.assert_within(step, 1000)
             self.end(victim, ranks, store)
 
         self.each(case)
 
     def test_in_the_first_barrier(self):
-        """One survivor is in the barrier as well, the other comes when the death is known."""
+        """One survivor is in the barrier; the other calls it after the death is known."""
 
         def case(kind, victim, store_lost):
-            url, store = self.place(kind)
+            url, store = self.new_store(kind)
             later = 2 if victim == 1 else 1
             ranks = [
                 self.at(kind, url, r, 3, "init", *(["hold"] if r == later else []), "~barrier", "barriers=2")
@@ -139,44 +139,44 @@ class Deaths(DeathTest):
             for r, rank in enumerate(ranks):
                 if r not in (victim, later):
                     step = rank.step("barrier")
-                    self.assert_told(step, victim, ranks, url, store_lost)
+                    self.assert_reports(step, victim, ranks, url, store_lost)
                     self.assert_soon(step, died)
-                    self.assert_told(rank.step("barriers"), victim, ranks, url, store_lost)
-            ranks[later].go()
-            # All have called this barrier, one of them before it died: that may count as complete.
+                    self.assert_reports(rank.step("barriers"), victim, ranks, url, store_lost)
+            ranks[later].resume()
+            # All ranks, including the victim, have called this barrier, so it may complete.
             step = ranks[later].step("barrier")
             if step.status != "MST_OK":
-                self.assert_told(step, victim, ranks, url, store_lost)
+                self.assert_reports(step, victim, ranks, url, store_lost)
             self.assert_within(step, 1000)
             step = ranks[later].step("barriers")
-            self.assert_told(step, victim, ranks, url, store_lost)
+            self.assert_reports(step, victim, ranks, url, store_lost)
             self.assert_within(step, 1000)
             self.end(victim, ranks, store)
 
         self.each(case)
 
     def test_between_barriers(self):
-        """A barrier needs all ranks, but no store any more once they have met."""
+        """A barrier needs all ranks, but no store after the first barrier."""
 
         def case(kind, victim, store_lost):
-            url, store = self.place(kind)
+            url, store = self.new_store(kind)
             ranks = [self.at(kind, url, r, 3, "init", "barrier", "hold", "~barrier", "barriers=1") for r in range(3)]
             for rank in ranks:
                 self.assert_ok(rank.step("barrier"))
             died = self.kill(victim, ranks, store)
             for r, rank in enumerate(ranks):
                 if r != victim:
-                    rank.go()
+                    rank.resume()
             for r, rank in enumerate(ranks):
                 if victim == "store":
                     for step in (rank.step("barrier"), rank.step("barriers")):
                         self.assert_ok(step)
                 elif r != victim:
                     step = rank.step("barrier")
-                    self.assert_told(step, victim, ranks, url, store_lost)
+                    self.assert_reports(step, victim, ranks, url, store_lost)
                     self.assert_soon(step, died)
-                    step = rank.step("barriers")  # calls after the failure fail at once, too
-                    self.assert_told(step, victim, ranks, url, store_lost)
+                    step = rank.step("barriers")  # later calls also fail, at once
+                    self.assert_reports(step, victim, ranks, url, store_lost)
                     self.assert_within(step, 1000)
                     self.assert_within(rank.step("destroy"), 1000)
             if victim == "store":
@@ -192,8 +192,8 @@ class Deaths(DeathTest):
             self.in_barrier(url, 1, 2, 3)
             for rank in ranks[1:]:
                 rank.kill()
-            ranks[0].go()
-            # All have called the barrier before they died: it may count as complete, and the next does not.
+            ranks[0].resume()
+            # All ranks have called the barrier before they died, so it may complete; the next one may not.
             step = ranks[0].step("barrier")
             if step.status != "MST_OK":
                 self.assert_failed(step, "MST_ERR_PEER_LOST", r"rank [123] .* died")
@@ -206,12 +206,12 @@ class Deaths(DeathTest):
         self.each_kind(case)
 
     def test_at_any_moment(self):
-        """A rank is killed somewhere on its way; nobody hangs, and whoever fails says why."""
+        """A rank is killed at a random moment: no rank hangs, and each failure has a reason."""
         seed = int(os.environ.get("RANKS_TEST_SEED", time.time_ns() % 1000000))
         chance = random.Random(seed)
         for n in range(18):
             kind = self.kinds[n % 3]
-            url, store = self.place(kind)
+            url, store = self.new_store(kind)
             victim = chance.randrange(3)
             with self.subTest(seed=seed, n=n, kind=kind, victim=victim):
                 ranks = [self.at(kind, url, r, 3, "init", "barriers=20", "destroy", timeout=800) for r in range(3)]
@@ -235,7 +235,7 @@ class Deaths(DeathTest):
 
 
 class Absent(DeathTest):
-    """Ranks that are there but take no part, or leave."""
+    """Ranks that are alive but do not take part, or leave."""
 
     def test_stopped_rank(self):
         def case(kind, url):
@@ -245,7 +245,7 @@ class Absent(DeathTest):
                 self.assert_ok(rank.step("barrier"))
             ranks[2].send(signal.SIGSTOP)
             for rank in ranks[:2]:
-                rank.go()
+                rank.resume()
             for rank in ranks[:2]:
                 step = rank.step("barrier")
                 self.assert_failed(
@@ -256,19 +256,19 @@ class Absent(DeathTest):
                 self.assert_within(step, 1500)
             ranks[2].kill()
             for rank in ranks[:2]:
-                rank.go()
+                rank.resume()
             self.assert_ends(*ranks[:2])
 
         self.each_kind(case)
 
     def test_late_rank_after_a_stall(self):
-        """Who was too late finds the count in order: later barriers work for all."""
+        """Barriers after a late rank work for all ranks."""
 
         def case(kind, url):
             hasty = self.at(kind, url, 0, 2, "init", "~barrier=200", "barriers=5", "destroy")
             late = self.at(kind, url, 1, 2, "init", "hold", "barrier", "barriers=5", "destroy")
             self.assert_failed(hasty.step("barrier"), "MST_ERR_STALLED", "missing: rank 1")
-            late.go()
+            late.resume()
             self.assert_ends(hasty, late)
 
         self.each_kind(case)
@@ -278,18 +278,18 @@ class Absent(DeathTest):
             other = self.at(kind, url, 1, 2, "init", "hold", "destroy")
             rank = self.at(kind, url, 0, 2, "init", "cancellable", "barrier")
             self.in_barrier(url, 0)
-            rank.go()
+            rank.resume()
             step = rank.step("barrier")
             self.assert_failed(step, "MST_ERR_CANCELLED")
-            other.go()
+            other.resume()
             self.assert_ends(other)
             self.assert_ends(rank, status=1)
 
         self.each_kind(case)
 
     def test_stopped_store(self):
-        """Deadlines hold when the store does not answer, and a rank that gave up waiting is not dead."""
-        url, store = self.place("env")
+        """Timeouts work if the store does not answer, and a rank that timed out does not count as dead."""
+        url, store = self.new_store("env")
         ranks = [
             self.at("env", url, r, 2, "init", "barrier", "hold", "~barrier=300", "hold", "barrier=5000", "destroy")
             for r in range(2)
@@ -297,14 +297,14 @@ class Absent(DeathTest):
         for rank in ranks:
             self.assert_ok(rank.step("barrier"))
         store.send(signal.SIGSTOP)
-        ranks[1].go()
+        ranks[1].resume()
         step = ranks[1].step("barrier")
         store.send(signal.SIGCONT)
         self.assertIn(step.status, ("MST_ERR_TIMEOUT", "MST_ERR_STALLED", "MST_ERR_STORE_LOST"), step)
-        self.assert_within(step, 300 + 2 * 1000 + 2000)  # it asks twice who is missing, a second each
+        self.assert_within(step, 300 + 2 * 1000 + 2000)  # it asks twice for the missing ranks, for a second each
         if step.status == "MST_ERR_STORE_LOST":
-            return  # it has given up the store, and the others may be told so
-        ranks[0].go()  # the other one takes its part in the barrier that rank 1 has given up
+            return  # it has left the store, and the others may report that
+        ranks[0].resume()  # the other rank joins the barrier in which rank 1 timed out
         step = ranks[0].step("barrier")
         self.assertNotIn("died", step.message)
         self.assertIn(step.status, ("MST_OK", "MST_ERR_STALLED"), step)
@@ -315,7 +315,7 @@ class Absent(DeathTest):
             ranks.append(self.at(kind, url, 2, 3, "init", "hold", "destroy"))
             self.in_barrier(url, 0, 1)
             left = time.monotonic()
-            ranks[2].go()
+            ranks[2].resume()
             for rank in ranks[:2]:
                 step = rank.step("barrier")
                 self.assert_failed(step, "MST_ERR_PEER_LOST", rf"rank 2 \(host .*, pid {ranks[2].pid}\) has left")
@@ -329,15 +329,15 @@ class Absent(DeathTest):
         self.each_kind(case)
 
     def test_leaving_host_waits_for_the_others(self):
-        """The rank that hosts the store leaves first; the others can still leave in peace."""
-        url, _ = self.place("tcp")
+        """The rank that hosts the store leaves first; the others can still leave without error."""
+        url, _ = self.new_store("tcp")
         others = [self.tcp(r, 3, url, "init", "barrier", "hold", "destroy") for r in (1, 2)]
         host = self.tcp(0, 3, url, "init", "barrier", "destroy")
         for rank in others:
             self.assert_ok(rank.step("barrier"))
         host.begins("destroy")
         for rank in others:
-            rank.go()
+            rank.resume()
         self.assert_ends(host, *others)
         self.assert_nothing_left()
 
@@ -355,7 +355,7 @@ class Absent(DeathTest):
                 self.assert_ok(rank.step("barriers"))
             ranks[2].kill()
             for rank in ranks[:2]:
-                rank.go()
+                rank.resume()
             for rank in ranks[:2]:
                 self.assert_ok(rank.step("barriers"))
                 self.assert_failed(rank.step("barrier"), "MST_ERR_PEER_LOST", "rank 2 .* died")
@@ -365,11 +365,11 @@ class Absent(DeathTest):
         self.each_kind(case)
 
     def arrivals(self, url, rank):
-        """How often the rank has noted that it is at a barrier of a group of some ranks."""
+        """The number of times that the rank has written its arrival at a barrier of a group."""
         return self.keys(url).count(f"/at/{rank}") if url.startswith("file") else 0
 
-    def test_group_whose_wait_a_death_interrupts_counts_right(self):
-        """The death of a rank outside the group interrupts a wait in it; each arrival at the store still counts once."""
+    def test_death_outside_of_a_group_does_not_disturb_its_barriers(self):
+        """The death of a rank outside of the group interrupts a wait in it; each arrival still counts once."""
 
         def case(kind, url):
             first = self.at(kind, url, 0, 3, "init", "group=0,1", "monitored", "hold", "monitored", "destroy")
@@ -381,23 +381,23 @@ class Absent(DeathTest):
             group = wait_until(lambda: self.group_key(url), "rank 0 is in the barrier of the group")
             self.wait_for_key(url, f"{group}/at/0")
             outsider.kill()
-            if kind == "file":  # rank 0 notes again where it is when it goes on waiting
+            if kind == "file":  # rank 0 writes its arrival again when it continues to wait
                 wait_until(lambda: self.arrivals(url, 0) >= 2, "rank 0 waits again")
             else:
                 self.wait_for_key(url, f"muster/{RUN}/1/events")
-            second.go()
+            second.resume()
             self.assert_ok(second.step("monitored"))
             self.assert_ok(first.step("monitored"))
-            # The second barrier: rank 0 holds, so rank 1 must not get through.
+            # The second barrier: rank 0 holds, so rank 1 must not pass.
             self.assert_failed(second.step("monitored"), "MST_ERR_STALLED", "missing: rank 0")
-            first.go()
-            second.go()
+            first.resume()
+            second.resume()
             self.assert_ends(first, second)
 
         self.each_kind(case)
 
     def group_key(self, url):
-        """The part of the keys that belongs to the group, once one of its ranks has come to a barrier."""
+        """The part of the keys that names the group, after one of its ranks has reached a barrier."""
         if url.startswith("file"):
             text = self.keys(url)
             at = text.find(f"muster/{RUN}/1/g")
@@ -406,8 +406,8 @@ class Absent(DeathTest):
         return found[0].rsplit("/at/", 1)[0] if found else None
 
 
-class Evidence(DeathTest):
-    """Looks at what a job that was killed as a whole leaves behind."""
+class LeftOver(DeathTest):
+    """What a job leaves behind if all of its processes are killed."""
 
     def test_whole_job_killed(self):
         def case(kind, url):
@@ -415,7 +415,7 @@ class Evidence(DeathTest):
             self.joined(url, 0, 1, 2)
             for rank in ranks:
                 rank.kill()
-            if kind == "file":  # the one thing that stays, so that the next job can see it
+            if kind == "file":  # stays, so that the next job detects it
                 for name in (url[7:], url[7:] + ".alive"):
                     pathlib.Path(name).unlink()
 

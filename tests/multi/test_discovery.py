@@ -1,16 +1,17 @@
-"""What is found under each launcher, from recorded variables; what contradicts itself; worlds that form by them."""
+"""Discovery under each launcher from recorded variables; contradictory variables; worlds that use them."""
 
 import json
 import subprocess
 
-from ranks import DEADLINE, HERE, PROGRAMS, Process, RanksTest, main
+from harness import DEADLINE, PROGRAMS, TESTS, Process, RanksTest, main
 
 DISCOVER = PROGRAMS / "discover"
-FIXTURES = sorted((HERE / "launchers").glob("*.env"))
+LAUNCHERS = TESTS / "multi/launchers"
+FIXTURES = sorted(LAUNCHERS.glob("*.env"))
 
 
 def read_fixture(path):
-    """The variables of a fixture, and what it expects: launcher, rank, size, local rank and size, master."""
+    """The variables of a fixture, and its expectation: launcher, rank, size, local rank and size, master."""
     env, expect = {}, None
     for line in path.read_text().splitlines():
         if line.startswith("# expect "):
@@ -23,12 +24,12 @@ def read_fixture(path):
 
 class DiscoveryTest(RanksTest):
     def discover(self, *actions, env=None, **options):
-        """Runs the puppet to its end: exit status and its lines."""
+        """Runs tests/multi/discover.c to its end: exit status and lines."""
         status, out = Process(self.popen(DISCOVER, *actions, env=env, stdin=subprocess.DEVNULL, **options)).finish()
         return status, out.splitlines()
 
     def found(self, env, action="find"):
-        """What mst_discover finds, as a list; the variables behind it follow."""
+        """The result of mst_discover as a list, followed by the variables that it used."""
         status, lines = self.discover(action, env=env)
         self.assertEqual(status, 0, lines)
         values, *sources = lines[0].split(" | ")
@@ -58,7 +59,7 @@ class Fixtures(DiscoveryTest):
                 for source in sources[:4]:
                     self.assertTrue(source in env or " " in source, source)
 
-    def test_the_tool_shows_the_same(self):
+    def test_tool_prints_the_same(self):
         for path in FIXTURES:
             with self.subTest(path.stem):
                 env, expect = read_fixture(path)
@@ -75,8 +76,8 @@ class Fixtures(DiscoveryTest):
                 if expect[0] != "none":
                     self.assertIn(shown["from"]["rank"], shown["variables"])
 
-    def test_the_tool_shows_it_as_text(self):
-        env, _ = read_fixture(HERE / "launchers/slurm.env")
+    def test_tool_prints_text(self):
+        env, _ = read_fixture(LAUNCHERS / "slurm.env")
         _, out = self.run_tool("info", env=env)
         self.assertRegex(out, r"launcher +slurm\n")
         self.assertRegex(out, r"rank=SLURM_PROCID +world_size=SLURM_STEP_NUM_TASKS")
@@ -91,7 +92,7 @@ class Fixtures(DiscoveryTest):
                 self.assertEqual(values[5:], ["10.9.8.7", "4321"])
                 self.assertEqual(sources[4:], ["MASTER_ADDR", "MASTER_PORT"])
 
-    def test_turned_off(self):
+    def test_disabled(self):
         for path in FIXTURES:
             env, expect = read_fixture(path)
             if expect[0] in ("torchrun", "env") or path.stem in ("kubeflow", "kubernetes"):
@@ -104,21 +105,21 @@ class Fixtures(DiscoveryTest):
 
     def test_clouds(self):
         for name, answer in (("azureml-node", "in 1 0 0"), ("sagemaker", "in 0 1 0"), ("azureml-dlts", "in 1 0 1")):
-            env, _ = read_fixture(HERE / f"launchers/{name}.env")
+            env, _ = read_fixture(LAUNCHERS / f"{name}.env")
             self.assertEqual(self.discover("in", env=env)[1], [answer])
 
-    def test_steps_of_one_job_and_jobs_have_ports_of_their_own(self):
-        env, _ = read_fixture(HERE / "launchers/slurm.env")
+    def test_jobs_and_steps_have_different_ports(self):
+        env, _ = read_fixture(LAUNCHERS / "slurm.env")
         ports = {
             self.found({**env, "SLURM_JOB_ID": job, "SLURM_STEP_ID": step})[0][6] for job in range(100, 110) for step in (0, 1)
         }
         self.assertGreaterEqual(len(ports), 19)
 
     def test_variables_are_set(self):
-        env, _ = read_fixture(HERE / "launchers/sagemaker-mpi.env")
+        env, _ = read_fixture(LAUNCHERS / "sagemaker-mpi.env")
         self.assertEqual(self.discover("find", "env", env=env)[1][1], "env - - - - - - -")
         self.assertEqual(self.discover("find_set", "env", env=env)[1][1], "env 9 16 1 8 algo-1 29500 -")
-        env, _ = read_fixture(HERE / "launchers/azureml-nodes.env")
+        env, _ = read_fixture(LAUNCHERS / "azureml-nodes.env")
         self.assertEqual(self.discover("find_set", "env", env=env)[1][1], "env 3 4 1 2 10.0.0.4 6105 ^docker0,lo")
         env["NCCL_SOCKET_IFNAME"] = "eth1"
         self.assertEqual(self.discover("find_set", "env", env=env)[1][1], "env 3 4 1 2 10.0.0.4 6105 eth1")
@@ -157,29 +158,29 @@ class Contradictions(DiscoveryTest):
     def test_launchers_in_launchers(self):
         agent = {"RANK": 0, "WORLD_SIZE": 2, "TORCHELASTIC_RUN_ID": "x", "MASTER_ADDR": "h", "MASTER_PORT": 5}
         self.assertEqual(self.found({**self.OMPI, **agent})[0][:3], ["torchrun", "0", "2"])
-        spawned = {"RANK": 5, "WORLD_SIZE": 8, "MASTER_ADDR": "h", "MASTER_PORT": 5}  # two by each of the four
+        spawned = {"RANK": 5, "WORLD_SIZE": 8, "MASTER_ADDR": "h", "MASTER_PORT": 5}  # two from each of the four launchers
         self.assertEqual(self.found({**self.OMPI, **spawned})[0][:3], ["env", "5", "8"])
 
     def test_malformed(self):
-        slurm, _ = read_fixture(HERE / "launchers/slurm.env")
+        slurm, _ = read_fixture(LAUNCHERS / "slurm.env")
         for name, value in (
             ("SLURM_PROCID", "x"), ("SLURM_PROCID", "-1"), ("SLURM_STEP_NUM_TASKS", "0"), ("SLURM_NODEID", "9"),
             ("SLURM_STEP_TASKS_PER_NODE", "2(x"), ("SLURM_STEP_NODELIST", "n[01-"), ("SLURM_LOCALID", "99999999999"),
         ):  # fmt: skip
             with self.subTest(name=name, value=value):
                 self.refused({**slurm, name: value}, value)
-        sagemaker, _ = read_fixture(HERE / "launchers/sagemaker.env")
+        sagemaker, _ = read_fixture(LAUNCHERS / "sagemaker.env")
         self.refused({**sagemaker, "SM_HOSTS": '["algo-1"'}, "SM_HOSTS")
         self.refused({**sagemaker, "SM_CURRENT_HOST": "algo-3"}, "SM_HOSTS", "algo-3")
 
     def test_malformed_but_not_needed(self):
-        slurm, _ = read_fixture(HERE / "launchers/slurm.env")
+        slurm, _ = read_fixture(LAUNCHERS / "slurm.env")
         broken = {**slurm, "SLURM_STEP_NODELIST": "n[01-"}
         self.assertEqual(self.found({**broken, "MASTER_ADDR": "n1"})[0][5], "n1")
-        agent, _ = read_fixture(HERE / "launchers/torchrun.env")
+        agent, _ = read_fixture(LAUNCHERS / "torchrun.env")
         self.assertEqual(self.found({**broken, "SLURM_PROCID": "x", **agent})[0][:3], ["torchrun", "3", "4"])
 
-    def test_what_is_missing_is_said(self):
+    def test_missing_variables_are_named(self):
         self.refused({"JOB_COMPLETION_INDEX": 1}, "Kubernetes indexed Job", "WORLD_SIZE", "JOB-0.SERVICE")
         self.refused({"JOB_COMPLETION_INDEX": 1, "WORLD_SIZE": 2}, "MASTER_ADDR", "JOB-0.SERVICE", actions=("init",))
         spans = {**self.OMPI, "OMPI_COMM_WORLD_LOCAL_SIZE": 2}
@@ -189,7 +190,7 @@ class Contradictions(DiscoveryTest):
 
 
 class Worlds(DiscoveryTest):
-    """Ranks that have nothing but one launcher's variables."""
+    """Ranks that have only the variables of one launcher."""
 
     def assert_world(self, envs, *actions):
         ranks = [Process(self.popen(DISCOVER, *(actions or ("init", "sum", "destroy")), env=env)) for env in envs]
@@ -201,11 +202,11 @@ class Worlds(DiscoveryTest):
         self.assert_nothing_left()
 
     def template(self, name, size, **variables):
-        env, _ = read_fixture(HERE / f"launchers/{name}.env")
+        env, _ = read_fixture(LAUNCHERS / f"{name}.env")
         return [{**env, **{key: value.format(r=r, n=size) for key, value in variables.items()}} for r in range(size)]
 
     def test_slurm(self):
-        job = str(self.free_port() + 1000000)  # a job that nobody else on this machine has
+        job = str(self.free_port() + 1000000)  # a job number that is unique on this machine
         self.assert_world(self.template(
             "slurm", 3, SLURM_JOB_ID=job, SLURM_PROCID="{r}", SLURM_NODEID="0", SLURM_LOCALID="{r}",
             SLURM_STEP_NUM_TASKS="{n}", SLURM_STEP_TASKS_PER_NODE="{n}", SLURM_STEP_NODELIST="n1"))  # fmt: skip
@@ -221,14 +222,14 @@ class Worlds(DiscoveryTest):
         self.assert_world(self.template(
             "kubernetes", 2, JOB_COMPLETION_INDEX="{r}", WORLD_SIZE="{n}", MASTER_ADDR="localhost", MASTER_PORT=port))  # fmt: skip
 
-    def test_two_worlds_of_one_process_after_another(self):
+    def test_one_process_joins_two_worlds_in_sequence(self):
         port = str(self.free_port())
         envs = self.template("deepspeed", 2, RANK="{r}", WORLD_SIZE="{n}", LOCAL_RANK="{r}", LOCAL_SIZE="{n}",
                              MASTER_ADDR="127.0.0.1", MASTER_PORT=port)  # fmt: skip
         self.assert_world(envs, "init", "sum", "destroy", "init", "sum", "destroy")
 
-    def test_two_jobs_in_one_store_are_told_apart(self):
-        """Jobs whose numbers differ may even share a port: each has keys of its own."""
+    def test_two_jobs_in_one_store_are_separate(self):
+        """Jobs with different numbers may share a port: each has its own keys."""
         _, port = self.serve()
         common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
         shape = {"SLURM_PROCID": "{r}", "SLURM_NODEID": "0", "SLURM_LOCALID": "{r}", "SLURM_STEP_NUM_TASKS": "{n}"}
@@ -243,7 +244,7 @@ class Worlds(DiscoveryTest):
             self.assertEqual(status, 0, out)
             self.assertIn("sum 3\n", out)
 
-    def test_the_verbose_line(self):
+    def test_verbose_line(self):
         env = self.template("openmpi-5", 1, OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="1",
                             OMPI_COMM_WORLD_LOCAL_RANK="0", OMPI_COMM_WORLD_LOCAL_SIZE="1")[0]  # fmt: skip
         for actions, lines in ((("init_loud",), 1), (("init",), 0), (("mpi=0",), 1), (("find",), 0)):
@@ -262,7 +263,7 @@ class Worlds(DiscoveryTest):
         self.assertEqual(self.discover("mpi=0", "env", "init", "destroy", **alone)[1], ["env 0 1 0 1 127.0.0.1 29500 -", "init 0 1 1"])
         self.assertIn("MST_ERR_INVALID", self.discover("mpi=65536")[1][0])
 
-    def test_a_taken_port_is_said(self):
+    def test_port_in_use_is_reported(self):
         _, port = self.serve()
         env = self.template("openmpi-5", 2, OMPI_COMM_WORLD_RANK="{r}", OMPI_COMM_WORLD_LOCAL_RANK="{r}", MASTER_PORT=str(port))[0]
         status, lines = self.discover("init", env=env)

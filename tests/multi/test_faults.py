@@ -1,30 +1,30 @@
-"""Communication that cannot succeed: ranks that call different things, die in the middle of a call, or never come.
+"""Communication that cannot succeed: ranks make different calls, die in the middle of a call, or never call.
 
-Everybody is told, soon, who it was; nobody hangs.
+All ranks fail soon, the message names the rank that caused it, and no rank hangs.
 """
 
 import os
 import signal
 
-from ranks import DEADLINE, PROGRAMS, SANITIZED, SLOWER, Rank, RanksTest, main
+from harness import DEADLINE, PROGRAMS, SANITIZED, SLOWER, Rank, RanksTest, main
 
 FAULTS = PROGRAMS / "faults"
-SOON = 1.0 * SLOWER  # seconds within which survivors know of a death
-WAIT = 400  # milliseconds that ranks wait for one that does not come
+SOON = 1.0 * SLOWER  # seconds within which survivors must detect a death
+WAIT = 400  # milliseconds that ranks wait for one that does not call
 HERE = r"faults\.c:\d+"
 
 
 class FaultsTest(RanksTest):
-    hosts = None  # which pretended host each rank is on; None: all on this one
-    settings = {}  # of the environment
+    hosts = None  # the simulated host of each rank; None: all on this host
+    settings = {}  # additional environment
 
     def world(self, n, *arguments):
-        """n ranks over a store that outlives them all, past their first call together."""
+        """n ranks over a store that outlives them; returns after their first common call."""
         store, port = self.serve()
         return store, self.ranks(n, port, {"TORCHELASTIC_USE_AGENT_STORE": "True"}, *arguments)
 
     def ranks(self, n, port, place, *arguments):
-        """n ranks that meet there, past their first call together."""
+        """n ranks that join at this port; returns after their first common call."""
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **place}
         ranks = []
         for r in range(n):
@@ -46,7 +46,7 @@ class FaultsTest(RanksTest):
 
 
 class Differences(FaultsTest):
-    """All ranks call something, but not the same."""
+    """All ranks make calls, but different ones."""
 
     def differ(self, what, *parts, work=False):
         store, ranks = self.world(3, "differ", what, *(["work"] if work else []))
@@ -90,7 +90,7 @@ class Differences(FaultsTest):
         self.differ("order", "all_reduce", "all_gather_into_tensor")
 
     def test_splits(self):
-        """Rank 1 expects more from rank 0 than that sends: both learn of it, who else depends on the way."""
+        """Rank 1 expects more from rank 0 than it sends: both fail; whether others fail depends on the algorithm."""
         store, ranks = self.world(3, "differ", "splits")
         steps = [rank.step("differ") for rank in ranks]
         self.assertIn("MST_ERR_MISMATCH", [step.status for step in steps])
@@ -99,7 +99,7 @@ class Differences(FaultsTest):
         self.end(store, ranks)
 
     def test_message(self):
-        """Nine elements sent, eight received: the receiver is told both numbers, and nothing hangs."""
+        """Nine elements sent, eight received: the receiver's error has both numbers, and nothing hangs."""
         store, ranks = self.world(2, "differ", "message")
         step = ranks[0].step("differ")
         self.assertIn(step.status, ("MST_ERR_MISMATCH", "MST_ERR_INVALID", "MST_ERR_LIMIT"), step)
@@ -110,7 +110,7 @@ class Differences(FaultsTest):
 
 
 class Deaths(FaultsTest):
-    """kill -9 of one rank in the middle of a loop; instrumented code takes long to start, and has fewer victims."""
+    """SIGKILL of one rank in the middle of a loop. With sanitizers there are fewer victims, because start-up is slow."""
 
     victims = (1,) if SANITIZED else (0, 1)
 
@@ -133,7 +133,7 @@ class Deaths(FaultsTest):
 
 class DeathsHere(Deaths):
     def test_within_a_second(self):
-        """That is promised for a machine which others leave alone: one of several times it must be so."""
+        """The promise holds on an idle machine, so one of several attempts must succeed."""
         longest = []
         for _ in range(5):
             store, ranks = self.world(4, "loop", "all_reduce")
@@ -147,30 +147,30 @@ class DeathsHere(Deaths):
 
 
 class DeathsOnHosts(Deaths):
-    """Rank 0 and rank 1 share a host, rank 2 has one of its own."""
+    """Ranks 0 and 1 share a host; rank 2 has its own."""
 
     hosts = "aab"
     victims = (0, 2) if SANITIZED else (0, 1, 2)
 
 
-class DeathsOverStreams(Deaths):
-    """Several connections between two ranks end as one."""
+class DeathsOverSockets(Deaths):
+    """Several sockets between two ranks fail as one."""
 
     hosts = "aab"
     victims = (0, 2)
     settings = {"MUSTER_TCP_STREAMS": 3}
 
 
-class Orphans(FaultsTest):
-    """Rank 0 dies and takes the store with it; ranks of other hosts had no connection with it that could break."""
+class IdleRank0(FaultsTest):
+    """Rank 0 dies, and the store with it; ranks of other hosts have no connection with it that could break."""
 
     def test_messages(self):
         for self.hosts in ("abc", "abb"):
             with self.subTest(hosts=self.hosts), self.ended():
-                ranks = self.ranks(3, self.free_port(), {}, "orphan", "recv")
+                ranks = self.ranks(3, self.free_port(), {}, "idle_rank0", "recv")
                 died = ranks[0].kill()
                 for rank in ranks[1:]:
-                    step = rank.step("orphan")
+                    step = rank.step("idle_rank0")
                     self.assert_failed(step, "MST_ERR_PEER_LOST", r"rank 0\b")
                     self.assertEqual(step.culprit, 0)
                     self.assertLess(step.at - died, SOON)
@@ -179,7 +179,7 @@ class Orphans(FaultsTest):
 
 
 class Stops(FaultsTest):
-    """A rank that stops in the middle of a call is named, also where it had come in time."""
+    """A rank that stops in the middle of a call is named, also if it called in time."""
 
     def test_all_to_all(self):
         for _ in range(4):
@@ -197,19 +197,19 @@ class Stops(FaultsTest):
         self.assert_nothing_left()
 
 
-class Cuts(FaultsTest):
-    """Connections break while all processes live on: everybody is told, also who has no connection with that rank."""
+class Disconnects(FaultsTest):
+    """Connections break while all processes are alive: all ranks fail, also those without a connection to that rank."""
 
     hosts = "abcd"
 
-    def be_cut(self, operation, *algorithms):
+    def disconnect(self, operation, *algorithms):
         for algorithm in algorithms:
             with self.subTest(operation=operation, algorithm=algorithm), self.ended():
                 family = operation.removesuffix("_into_tensor")
                 self.settings = {"MUSTER_ALGO": f"{family}:{algorithm}"} if algorithm else {}
-                store, ranks = self.world(4, "cut", operation)
+                store, ranks = self.world(4, "disconnect", operation)
                 for number, rank in enumerate(ranks):
-                    step = rank.step("cut")
+                    step = rank.step("disconnect")
                     self.assert_failed(step, "MST_ERR_PEER_LOST")
                     self.assertNotIn(step.culprit, (-1, number))
                     self.assert_within(step, 5000)
@@ -217,31 +217,31 @@ class Cuts(FaultsTest):
         self.assert_nothing_left()
 
     def test_all_reduce(self):
-        self.be_cut("all_reduce", "ring", "doubling", "direct")
+        self.disconnect("all_reduce", "ring", "doubling", "direct")
 
     def test_messages(self):
-        self.be_cut("ring", "")
+        self.disconnect("ring", "")
 
     def test_all_gather(self):
-        self.be_cut("all_gather_into_tensor", "ring", "bruck")
+        self.disconnect("all_gather_into_tensor", "ring", "bruck")
 
 
-class Scarcity(FaultsTest):
-    """A receive that cannot open the link it needs says so, long before its deadline, and can be called again."""
+class NoDescriptors(FaultsTest):
+    """A receive that cannot open its link fails long before its timeout, and can be called again."""
 
     def test_descriptors(self):
-        store, ranks = self.world(2, "scarce", 10000)
-        step = ranks[1].step("scarce")
+        store, ranks = self.world(2, "no_descriptors", 10000)
+        step = ranks[1].step("no_descriptors")
         self.assert_failed(step, "MST_ERR_SYSTEM", r"no way to rank 0\b", "Too many open files", "limits")
         self.assert_within(step, 5000)
         self.assert_ok(ranks[1].step("again"))
-        self.assert_ok(ranks[0].step("scarce"))
+        self.assert_ok(ranks[0].step("no_descriptors"))
         self.end(store, ranks)
         self.assert_nothing_left()
 
 
-class GivenUp(FaultsTest):
-    """A tensor that other ranks may use in place is its program's again once its rank has given up."""
+class TimedOut(FaultsTest):
+    """After a timeout the program may reuse its tensor, also if other ranks access it in place."""
 
     def give_up(self, operation):
         store, ranks = self.world(2, "give_up", operation, WAIT)
@@ -262,7 +262,7 @@ class GivenUp(FaultsTest):
         self.give_up("send")
 
     def test_first_send(self):
-        """The others are told, in a receive and in a collective: nobody waits for its deadline."""
+        """The others fail in a receive and in a collective before their own timeout."""
         store, ranks = self.world(2, "give_up_first", WAIT)
         self.assert_failed(ranks[0].step("give_up"), "MST_ERR_STALLED", r"rank 1\b")
         step = ranks[1].step("give_up")
@@ -277,7 +277,7 @@ class GivenUp(FaultsTest):
 
 
 class Absences(FaultsTest):
-    """A rank that does not come: the deadline holds and names it."""
+    """A rank does not call: the timeout works, and the message names the rank."""
 
     def be_absent(self, operation, *parts, n=3):
         with self.subTest(operation=operation), self.ended():
@@ -298,7 +298,7 @@ class Absences(FaultsTest):
 
 
 class AbsencesOnHosts(Absences):
-    """Rank 1 waits for rank 0, which waits for rank 2: both name rank 2."""
+    """Rank 1 waits for rank 0, which waits for rank 2: both messages name rank 2."""
 
     hosts = "abc"
 
@@ -308,11 +308,11 @@ class AbsencesOnHosts(Absences):
             self.be_absent("all_reduce")
 
     def test_all_missing_ranks_are_named(self):
-        pass  # they are the same on one host
+        pass  # tested on one host
 
 
 class DifferencesOnHosts(FaultsTest):
-    """Where the ranks' plans do not even meet, what others called is overheard."""
+    """Plans that exchange no message still detect the difference."""
 
     hosts = "abc"
 
@@ -327,7 +327,7 @@ class DifferencesOnHosts(FaultsTest):
 
 
 class Leaving(FaultsTest):
-    """A rank destroys a group that others are in: they are told who, and the world goes on."""
+    """A rank destroys a group that others use: their errors name the rank, and the world still works."""
 
     def leave(self):
         store, ranks = self.world(3, "leave", "group")
@@ -351,14 +351,14 @@ class Leaving(FaultsTest):
 
 
 class Late(FaultsTest):
-    """A barrier with .work that a rank gave up goes on counting: whoever comes late finds everything in order."""
+    """A barrier with .work still counts after a timeout, so that late ranks find the correct state."""
 
     def come_late(self):
         store, ranks = self.world(3, "late", 200)
         for _ in range(2):
             self.assert_failed(ranks[0].step("stall"), "MST_ERR_STALLED", r"missing: .*rank \d")
         for rank in ranks[1:]:
-            rank.go()
+            rank.resume()
         for rank in ranks:
             self.assert_ok(rank.step("late"))
         self.end(store, ranks)
@@ -374,7 +374,7 @@ class Late(FaultsTest):
 
 
 def add_tests():
-    """A test for each operation, so that each can be run and fails by itself."""
+    """Adds a test for each operation, so that each runs and fails separately."""
     loops = (
         "barrier all_reduce inference_all_reduce broadcast reduce all_gather_into_tensor reduce_scatter_tensor gather "
         "scatter all_to_all_single ring waited polled coalesced bytes alloc"
@@ -388,7 +388,7 @@ def add_tests():
     for name in ("all_reduce", "broadcast", "gather", "all_to_all_single", "ring", "waited", "polled", "bytes"):
         setattr(DeathsOnHosts, f"test_{name}", lambda self, name=name: self.die(name))
     for name in ("all_reduce", "all_to_all_single", "ring"):
-        setattr(DeathsOverStreams, f"test_{name}", lambda self, name=name: self.die(name))
+        setattr(DeathsOverSockets, f"test_{name}", lambda self, name=name: self.die(name))
     for name in waits.split():
         setattr(Absences, f"test_{name}", lambda self, name=name: self.be_absent(name))
 

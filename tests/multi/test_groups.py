@@ -1,6 +1,6 @@
-"""Groups of ranks: many, overlapping, repeated, made in different orders."""
+"""Groups of ranks: many, overlapping, repeated, created in different orders."""
 
-from ranks import PROGRAMS, RanksTest, main
+from harness import PROGRAMS, RanksTest, main
 
 GROUPS = PROGRAMS / "groups"
 
@@ -27,7 +27,7 @@ class Groups(RanksTest):
         ranks = [self.tcp(r, 3, url, "init", *["group=0,1,2", "barriers=5"] * 5, "destroy") for r in range(3)]
         self.assert_ends(*ranks)
 
-    def test_forked_child_is_no_rank(self):
+    def test_forked_child_is_not_a_rank(self):
         status, out = self.run_tool("run", "-n", 2, PROGRAMS / "forked")
         self.assertEqual((status, out.count("done")), (0, 2), out)
 

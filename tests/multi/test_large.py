@@ -1,10 +1,10 @@
-"""Tensors of more than 2^31 elements. By hand: RANKS_TEST_LARGE=1, some 13 GiB of memory and two minutes."""
+"""Tensors of more than 2^31 elements. Runs with RANKS_TEST_LARGE=1; needs 13 GiB of memory and two minutes."""
 
 import os
 import unittest
 
 from collective_kit import CollectiveTest
-from ranks import PROGRAMS, main
+from harness import PROGRAMS, main
 
 LARGE = PROGRAMS / "large"
 

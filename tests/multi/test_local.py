@@ -1,9 +1,9 @@
-"""Groups that span hosts: ranks of one host exchange through memory, and sleep and are woken all the same."""
+"""Groups that span hosts: ranks of one host use shared memory, and waiting ranks sleep."""
 
 import os
 import pathlib
 
-from ranks import is_alive, main, segments
+from harness import is_alive, main, segments
 from test_faults import FaultsTest
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -17,7 +17,7 @@ def sockets(pid):
 
 
 def connections():
-    """By inode: the two ends of each connection of this network namespace."""
+    """The two endpoints of each connection of this network namespace, by inode."""
     found = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         if not os.path.exists(table):
@@ -30,14 +30,14 @@ def connections():
 
 
 def connected(ranks):
-    """How many connections there are between each pair of ranks that has any."""
+    """The number of connections for each pair of ranks that has any."""
     table = connections()
     ends = {}
     for number, rank in enumerate(ranks):
         for inode in sockets(rank.pid) & table.keys():
             ends[table[inode]] = number
     pairs = [tuple(sorted((n, ends[there, here]))) for (here, there), n in ends.items() if (there, here) in ends]
-    return {pair: pairs.count(pair) // 2 for pair in pairs}  # each was seen from both ends
+    return {pair: pairs.count(pair) // 2 for pair in pairs}  # each is listed for both ends
 
 
 def processor_seconds(pid):
@@ -45,9 +45,9 @@ def processor_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-class Ways(FaultsTest):
+class Connections(FaultsTest):
     def looped(self, hosts, operation):
-        """The pairs of ranks that are connected while they repeat an operation, and those of different hosts."""
+        """The connected pairs of ranks while they repeat an operation, and the pairs of different hosts."""
         self.hosts = hosts
         store, ranks = self.world(len(hosts), "loop", operation)
         for rank in ranks:
@@ -71,8 +71,8 @@ class Ways(FaultsTest):
                 found, apart = self.looped(hosts, "all_to_all_single")
                 self.assertEqual(found, dict.fromkeys(apart, 1))
 
-    def test_streams(self):
-        """As many connections as were asked for; left alone, one where both ends are on one machine."""
+    def test_several_sockets(self):
+        """The number of connections of the setting; by default one if both ends are on the same machine."""
         for streams, count in ((3, 3), ("auto", 1)):
             self.settings = {"MUSTER_TCP_STREAMS": streams}
             with self.subTest(streams=streams), self.ended():
@@ -85,15 +85,15 @@ class Ways(FaultsTest):
         self.assertLessEqual(found.keys(), apart)
 
     def test_answers(self):
-        """Who is called before it has anything to say answers on that connection; collectives have one of their own."""
+        """A rank answers on the connection that the other rank has opened; collectives have their own."""
         found, _ = self.looped("ab", "echo")
         self.assertEqual(found, {(0, 1): 2})
 
 
 class Sleep(FaultsTest):
-    """Ranks that wait for one that does not come leave the processor to others."""
+    """Ranks that wait for an absent rank use little CPU time."""
 
-    def wait_in_vain(self, hosts, operation):
+    def wait_for_absent_rank(self, hosts, operation):
         self.hosts = hosts
         store, ranks = self.world(len(hosts), "absent", operation, 1500)
         before = [processor_seconds(rank.pid) for rank in ranks[:2]]
@@ -103,17 +103,17 @@ class Sleep(FaultsTest):
         self.end(store, ranks)
 
     def test_absent_rank_of_another_host(self):
-        self.wait_in_vain("aab", "all_reduce")
+        self.wait_for_absent_rank("aab", "all_reduce")
 
     def test_absent_rank_of_this_host(self):
-        self.wait_in_vain("aba", "all_to_all_single")
+        self.wait_for_absent_rank("aba", "all_to_all_single")
 
     def test_absent_root(self):
-        """Rank 0 could speak to rank 1 at once, but has nothing to say before it has heard of rank 2."""
-        self.wait_in_vain("abab", "broadcast_from_absent")
+        """Rank 0 has nothing to send to rank 1 before it has received from rank 2."""
+        self.wait_for_absent_rank("abab", "broadcast_from_absent")
 
 
-class SleepOverStreams(Sleep):
+class SleepOverSockets(Sleep):
     settings = {"MUSTER_TCP_STREAMS": 3}
 
 

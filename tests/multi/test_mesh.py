@@ -1,4 +1,4 @@
-"""Meshes: groups, slices and flattening in worlds of real ranks, on one host and on several; and every small one by counting."""
+"""Meshes: groups, slices and flattening, on one host and on several; and every small mesh against a naive computation."""
 
 import itertools
 import json
@@ -6,7 +6,7 @@ import math
 import subprocess
 
 from collective_kit import CollectiveTest
-from ranks import PROGRAMS, SANITIZED, main
+from harness import PROGRAMS, SANITIZED, main
 
 MESH = PROGRAMS / "mesh"
 ANSWERS = PROGRAMS / "mesh_answers"
@@ -14,8 +14,8 @@ NAMES = "abcd"
 
 
 class Meshes(CollectiveTest):
-    def run_mesh(self, n, *words, hosts=None):
-        out = self.run_suite(n, *words, hosts=hosts, program=MESH)
+    def run_mesh(self, n, *arguments, hosts=None):
+        out = self.run_suite(n, *arguments, hosts=hosts, program=MESH)
         self.assertEqual(out.count("ok\n"), n, out)
 
     def test_groups(self):
@@ -46,7 +46,7 @@ class Meshes(CollectiveTest):
 
 
 def naive(order, shape, rank):
-    """What is to be said of a rank, found by looking at all coordinates."""
+    """The expected result for a rank, from all coordinates."""
     ndim, names = len(shape), NAMES[: len(shape)]
     at = dict(zip(order, itertools.product(*map(range, shape))))
     if rank not in at:
@@ -86,7 +86,7 @@ class Answers(CollectiveTest):
             wanted = [s for s in itertools.product(range(1, places + 1), repeat=ndim) if math.prod(s) == places]
             self.assertEqual(len(wanted), sum(len(shape) == ndim for shape in shapes))
 
-    def test_by_counting(self):
+    def test_every_small_mesh(self):
         for n in (1, 2, 3, 4, 6, 8) if SANITIZED else (*range(1, 9), 12, 16):
             for how in ("up", "mixed", "odd")[: 3 if n % 2 == 0 else 2]:
                 with self.subTest(n=n, how=how):

@@ -1,4 +1,4 @@
-"""Rank-gated printing: exact bytes, on a pipe and on a terminal, and that nothing of it stays when undone."""
+"""Printing by rank: exact bytes, on a pipe and on a terminal, and complete restoration."""
 
 import fcntl
 import os
@@ -8,14 +8,14 @@ import subprocess
 import termios
 import time
 
-from ranks import DEADLINE, PROGRAMS, RanksTest, main, wait_until
+from harness import DEADLINE, PROGRAMS, RanksTest, main, wait_until
 
 OUTPUT = PROGRAMS / "output"
 
 
 class OutputTest(RanksTest):
     def run_output(self, *actions, env=None, stdout=subprocess.PIPE, **options):
-        """Runs it to the end: standard output as bytes and standard error as lines."""
+        """Runs the program to its end: standard output as bytes and standard error as lines."""
         process = self.popen(OUTPUT, *actions, env=env, stdout=stdout, stderr=subprocess.PIPE, **options)
         out, err = process.communicate(timeout=DEADLINE)
         self.assertEqual(process.returncode, 0, err)
@@ -31,10 +31,10 @@ class OnAPipe(OutputTest):
     def test_without_a_world(self):
         out, err = self.run_output("one=a", "all=b", "printf=c", "one=d")
         self.assertEqual(out, b"a\nrank #0: b\nc\nd\n")
-        self.assertEqual(err, ["2", "11", "2"])  # how many bytes each wrote
+        self.assertEqual(err, ["2", "11", "2"])  # number of bytes written by each call
 
     def test_order_is_kept(self):
-        """What the program left in stdio's buffer comes before what is forced."""
+        """Text in stdio's buffer comes before text that bypasses it."""
         out, _ = self.run_output("part=a", "all=b", "part=c", "one=d", "write=e")
         self.assertEqual(out, b"arank #0: b\ncd\ne\n")
 
@@ -105,11 +105,11 @@ class OnAPipe(OutputTest):
         self.assertEqual(process.communicate(timeout=DEADLINE)[1], b"on\n")
         process = self.popen(OUTPUT, "close", "suppress=1", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         err = process.communicate(timeout=DEADLINE)[1].decode()
-        if process.returncode:  # refusing is as good as doing it, but the reason must be said
+        if process.returncode:  # it may succeed or fail, but a failure must have a reason
             self.assertRegex(err, "MST_ERR_SYSTEM: .*standard output")
 
-    def test_nobody_reads(self):
-        """A pipe that nobody reads is an error of the call, not the end of the process."""
+    def test_pipe_without_reader(self):
+        """A pipe without a reader is an error of the call and does not kill the process."""
         read, write = os.pipe()
         os.close(read)
         process = self.popen("sh", "-c", f"trap '' PIPE; exec {OUTPUT} all=a one=b err=on", stdout=write, stderr=subprocess.PIPE)
@@ -151,7 +151,7 @@ class Launched(OutputTest):
 
 class OnATerminal(OutputTest):
     def on_terminal(self, *actions):
-        """Runs it with standard output on a terminal: what came there, and standard error as lines."""
+        """Runs the program with standard output on a terminal: its output, and standard error as lines."""
         mine, theirs = pty.openpty()
         process = self.popen(OUTPUT, *actions, stdout=theirs, stderr=subprocess.PIPE)
         os.close(theirs)
@@ -159,7 +159,7 @@ class OnATerminal(OutputTest):
         while select.select([mine], [], [], max(0, end - time.monotonic()))[0]:
             try:
                 got += os.read(mine, 65536)
-            except OSError:  # the last one has closed the terminal
+            except OSError:  # the program has closed the terminal
                 break
         os.close(mine)
         err = process.communicate(timeout=DEADLINE)[1]
@@ -170,13 +170,13 @@ class OnATerminal(OutputTest):
         actions = ["puts=a", "suppress=2", "puts=b", "child=c", "one=d", "all=e", "restore", "puts=f", "child=g"]
         self.assertEqual(self.on_terminal(*actions)[0], b"a\nrank #2: e\nf\ng\n")
 
-    def test_buffering_stays_by_the_line(self):
+    def test_line_buffering_is_kept(self):
         for first in ([], ["puts=a"]):
             _, err = self.on_terminal(*first, "suppress=1", "puts=b", "restore", "puts=c", "buffering")
             self.assertEqual(err, ["line"])
 
     def test_lines_come_at_once_after_restore(self):
-        """stdio flushes each line on a terminal; so it must when /dev/null was its first standard output."""
+        """stdio flushes each line on a terminal, also if its first standard output was /dev/null."""
         mine, theirs = pty.openpty()
         process = self.popen(OUTPUT, "suppress=1", "puts=x", "restore", "puts=seen", "err=on", "child=", stdout=theirs, stderr=subprocess.PIPE)
         os.close(theirs)

@@ -1,4 +1,4 @@
-"""Profiling: what is recorded, when, and what the tables, the JSON and the traces say of it."""
+"""Profiling: what is recorded, and the tables, the JSON and the traces."""
 
 import collections
 import json
@@ -8,11 +8,11 @@ import re
 import subprocess
 import unittest
 
-from ranks import DEADLINE, PROGRAMS, SLOWER, Process, RanksTest, main
+from harness import DEADLINE, PROGRAMS, SLOWER, Process, RanksTest, main
 
 PROF = PROGRAMS / "prof"
 PART, TWICE = "part", "twice"
-KINDS = {  # name: bytes with n ranks, and the factor of its bus bandwidth
+KINDS = {  # name: bytes with n ranks, and the bus bandwidth factor
     "barrier": (lambda n: 0, None),
     "broadcast": (lambda n: 64, 1),
     "all_reduce": (lambda n: 64, TWICE),
@@ -62,7 +62,7 @@ class Recorded(ProfTest):
             (row,) = ops["all_reduce_coalesced", group]["rows"]
             self.assertEqual((row["bytes"], row["count"]), (64 + 32, 1))
 
-    def test_threads_change_it_together(self):
+    def test_threads_start_and_stop_concurrently(self):
         names = [f"race{i}" for i in range(8)]
         ops = self.ops(2, "init", "race", *[f"named={name}" for name in [*names, "passing0", "passing7"]])
         self.assertEqual([name for name, _ in ops], names)
@@ -89,8 +89,8 @@ class Recorded(ProfTest):
         ops = self.ops(2, "init", "barrier", "sums=2", env={"MUSTER_CONFIG": config})
         self.assertEqual([name for name, _ in ops], ["barrier"])
 
-    def test_the_file_says_which(self):
-        """MUSTER_PROF and MUSTER_TRACE enable, and the file says what."""
+    def test_file_selects_operations(self):
+        """MUSTER_PROF and MUSTER_TRACE enable profiling, and the file selects operations."""
         config = self.path("ds.json")
         for file, names in {
             '{"enabled": false, "prof_ops": ["barrier"]}': ["barrier"],
@@ -106,17 +106,17 @@ class Recorded(ProfTest):
         ops = self.ops(2, "init", "barrier", "sums=2", env={"MUSTER_CONFIG": config})
         self.assertEqual(ops, {})
 
-    def test_an_operation_is_started_where_nothing_was(self):
-        """Then it is the only one, also where the configuration is off and does not say which it would be for."""
+    def test_start_of_one_operation(self):
+        """Only this operation is recorded, also if the configuration is off and selects none."""
         for first in ("disable", 'set={"comms_logger": {"enabled": false}}'):
             with self.subTest(first=first):
                 ops = self.ops(2, first, "init", "on=barrier", "barrier", "sums=2")
                 self.assertEqual([name for name, _ in ops], ["barrier"])
 
-    def test_what_the_program_says_counts_more(self):
+    def test_program_overrides_environment(self):
         self.assertEqual(self.ops(2, "disable", "init", "sums=2", env={"MUSTER_PROF": 1}), {})
 
-    def test_works_show_what_overlapped(self):
+    def test_works_show_overlap(self):
         row = self.ops(2, "enable", "init", "works=5")["all_reduce", "world"]["rows"][0]
         self.assertEqual((row["works"], row["count"]), (5, 5))
         self.assertLessEqual(row["overlapped_ms"], row["works_ms"])
@@ -143,7 +143,7 @@ class Tables(ProfTest):
         self.assertNotIn("straggler", "\n".join(lines))
 
     def test_at_the_end_by_the_environment(self):
-        """No call of the program is needed, nor that it ends its world."""
+        """The program needs no call, and need not end its world."""
         for last in ([], ["leave"]):
             with self.subTest(last=last):
                 text = "\n".join(self.launch(2, "init", "sums=5", *last, env={"MUSTER_PROF": 1}))
@@ -151,14 +151,14 @@ class Tables(ProfTest):
                 self.assertRegex(text, r"Total straggler\(ms\)")
 
     def test_different_counts(self):
-        """Odd ranks record only a part: the rest is not paired, counted and named, and nothing breaks."""
+        """Odd ranks record only some calls: the others are reported as unpaired, with their number and names."""
         lines = self.launch(2, "enable", "init", "sums=6", "odd-off", "sums=4", "straggler")
         text = "\n".join(lines)
         self.assertRegex(text, r"4 calls of all_reduce .*not paired.*rank 1 has 6, rank 0 has 10")
         self.assertRegex(text.split("Total straggler")[1], r"16\.0 B +6 ")
 
     def test_names_that_control_terminals(self):
-        """And long names of groups, which are cut between characters."""
+        """Also long names of groups, which are truncated between characters."""
         name = "a\nb\x1b[2Jü"
         lines = self.launch(2, "verbose", "init", f"named={name}", f"team={40 * 'ü'}", "log")
         self.assertEqual(len([line for line in lines if line.startswith(r"comm op: a\nb\x1b[2Jü | time")]), 1, lines)
@@ -175,7 +175,7 @@ class Tables(ProfTest):
             )
 
     def test_debug(self):
-        """Calls of different functions are told apart, and by DeepSpeed's words."""
+        """Separates calls of different functions, with DeepSpeed's names."""
         ops = self.summary(2, "debug", "init", "sums=2", "works=1")
         self.assertEqual({(op["op"], op["function"]) for op in ops}, {("all_reduce", "works"), ("all_reduce", "calls")})
         lines = self.launch(2, "debug", "init", "sums=2", "log")
@@ -183,8 +183,8 @@ class Tables(ProfTest):
 
     def test_a_rank_died(self):
         """
-        Rank 0 still gets its table, which names who is missing and nobody else: also where the others have since come to different
-        calls, which failed.
+        Rank 0 still prints its table, which names only the missing rank, also if the others have failed in
+        different calls since.
         """
         for tried in ([], ["r0-try"], ["r2-try"], ["r0-try", "r0-try", "r2-try"]):
             with self.subTest(tried=tried):
@@ -202,14 +202,14 @@ class Tables(ProfTest):
 
 
 class Together(ProfTest):
-    """Ranks that do not call the summary alike: nobody hangs, and later summaries are of the same calls again."""
+    """Ranks that do not all call the summary: no rank hangs, and later summaries cover the same calls on all ranks."""
 
     def counts(self, lines):
-        """Of each table, how many all_reduces rank 0 has, and of the breakdown, how many all ranks have."""
+        """For each table, the number of all_reduces of rank 0 and, in the breakdown, of all ranks."""
         return [int(line.split()[2]) for line in lines if line.startswith(" " * 20 + "16.0 B")]
 
     def test_rank_0_alone(self):
-        """It waits for its timeout and no longer, names the others, and shows what it has."""
+        """It waits until its timeout, names the others, and prints its own data."""
         status, out = self.run_tool("run", "-n", 3, PROF, "enable", "init", "sums=4", "r0-log=700", "sums=1", "straggler")
         self.assertEqual(status, 0, out)
         self.assertRegex(out, r"missing: what ranks 1, 2 recorded\n.*not in time .*: ranks 1, 2\n")
@@ -221,13 +221,13 @@ class Together(ProfTest):
         self.assertNotIn("missing", out.split("missing", 1)[1])
 
     def test_rank_0_alone_and_then_all_at_once(self):
-        """No collective of the world is between the two: the message has rank 1 come after rank 0 has given up."""
+        """No collective is between the two: a message makes rank 1 call after the timeout of rank 0."""
         lines = self.launch(2, "enable", "init", "sums=4", "r0-log=300", "pass=1", "straggler", "sums=2", "straggler")
         self.assertEqual(self.counts(lines), [4, 4, 4, 6, 6])
         self.assertEqual(len([line for line in lines if line.startswith("missing")]), 1)
 
     def test_rank_0_twice(self):
-        """Its first takes what rank 1 has left, its second has nothing to wait for but its timeout."""
+        """Its first summary uses the data of rank 1; its second waits until the timeout."""
         lines = self.launch(2, "enable", "init", "sums=4", "r1-log", "pass=1", "r0-straggler", "r0-log=300", "sums=2", "straggler")
         self.assertEqual(self.counts(lines), [4, 4, 4, 6, 6])
         self.assertEqual(len([line for line in lines if line.startswith("missing")]), 1)
@@ -243,7 +243,7 @@ class Together(ProfTest):
         self.assertNotIn("missing", "\n".join(lines))
 
     def left_over(self, *actions):
-        """Runs two ranks that meet in a store which outlives them: rank 0's lines, and keys of profiles that are there in the end."""
+        """Runs two ranks over a store that outlives them: rank 0's lines, and the profile keys at the end."""
         store, port = self.serve()
         env = {"WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
         ranks = [Process(self.popen(PROF, "enable", "init", *actions, env={**env, "RANK": r})) for r in range(2)]
@@ -254,8 +254,8 @@ class Together(ProfTest):
         store.kill()
         return outs[0][1].splitlines(), [key for key in keys.splitlines() if "/prof/" in key]
 
-    def test_what_is_left_in_the_store(self):
-        """Nothing, if all ranks call; of one that calls alone no more than its last four."""
+    def test_keys_left_in_the_store(self):
+        """None if all ranks call; of a rank that calls alone, at most its last four."""
         lines, keys = self.left_over("sums=4", "straggler", "sums=1", "straggler", "straggler")
         self.assertEqual((self.counts(lines), keys), ([4, 4, 5, 5, 5, 5], []))
         lines, keys = self.left_over("sums=4", *["r1-log"] * 9, "straggler", "sums=1", *["r1-log"] * 9, "sums=1", "straggler")
@@ -263,14 +263,14 @@ class Together(ProfTest):
         self.assertLessEqual(len(keys), 4, keys)
 
     def test_ranks_run_ahead(self):
-        """Messages keep nobody from going on: each summary is of the calls before it all the same."""
+        """Messages do not synchronize all ranks, but each summary covers exactly the calls before it."""
         lines = self.launch(2, "enable", "init", "sums=2", "straggler", "pass=1", "straggler", "pass=1", "straggler", "pass=1", "straggler")
         self.assertEqual(self.counts(lines), [2, 2] * 4)
         passed = [line.split()[2] for line in lines if line.startswith(" " * 20 + "32.0 B")]
         self.assertEqual(passed, ["1", "1", "2", "2", "3", "3"])
 
-    def test_one_that_is_past_it(self):
-        """Rank 1 has gone to its end without that summary, so rank 0 does not wait for it."""
+    def test_a_rank_that_has_ended(self):
+        """Rank 1 has ended without this summary, so rank 0 does not wait for it."""
         lines = self.launch(2, "init", "sums=2", "r0-log=60000", env={"MUSTER_PROF": 1})
         self.assertEqual(self.counts(lines), [2, 2, 2])
         self.assertNotIn("missing", "\n".join(lines))
@@ -281,12 +281,12 @@ class Together(ProfTest):
         self.assertEqual(out.count("cancelled: MST_ERR_CANCELLED"), 2)
 
     def test_in_a_callback(self):
-        """It would wait there."""
+        """It fails, because it would block."""
         lines = self.launch(2, "enable", "init", "sums=3", "back")
         self.assertIn("called back: MST_ERR_STATE", lines)
 
     def test_another_world(self):
-        """Its own rank 0 prints, which is rank 1 here; at its end, too."""
+        """Rank 0 of that world prints, which is rank 1 here; also at its end."""
         where = self.path("other")
         for last, env in ((["there", "end"], {}), (["end"], {"MUSTER_PROF": 1})):
             with self.subTest(last=last):
@@ -309,7 +309,7 @@ class Mistakes(ProfTest):
                 self.assertNotEqual(status, 0)
                 self.assertRegex(out, "MST_ERR_CONFIG.*" + words)
 
-    def test_what_is_not_said_in_full(self):
+    def test_incomplete_config(self):
         said = [line for line in self.launch(1, "init", "mistakes") if line.startswith("refused: ")]
         self.assertEqual([line.split(":")[1] for line in said], [" MST_ERR_INVALID"] * 4)
         for line, words in zip(said, (r"\.prof_ops is NULL.*\.n_ops is 3", r"\.prof_ops is given.*\.n_ops is 0", "name 1 is empty", "name 1 is empty")):
@@ -321,7 +321,7 @@ class Mistakes(ProfTest):
         self.assertRegex(out, r"init: MST_ERR_CONFIG.*/nonexistent\.json")
 
     def test_directory_of_traces(self):
-        """What can be no directory is a mistake."""
+        """A path that cannot be a directory is an error."""
         plain = self.path("plain")
         pathlib.Path(plain).touch()
         for wrong in ("/nonexistent/deeper", plain, plain + "/deeper"):
@@ -333,7 +333,7 @@ class Mistakes(ProfTest):
 
 class Traces(ProfTest):
     def trace(self, n, *actions, command=(), env=None):
-        """Runs and gives each rank's events."""
+        """Runs the program; returns the events of each rank."""
         self.runs = getattr(self, "runs", 0) + 1
         self.traces = self.path(f"traces-{self.runs}")
         status, out = self.run_tool(
@@ -343,11 +343,11 @@ class Traces(ProfTest):
         return [json.loads(pathlib.Path(self.traces, f"rank-{r}.trace.json").read_text()) for r in range(n)]
 
     def of(self, events, phase):
-        """Of this phase, without the ends of arrows."""
+        """Events of this phase, without the ends of flow arrows."""
         return [event for event in events if event["ph"] == phase and event.get("cat") != "arrow"]
 
     def test_format(self):
-        """What Perfetto asks of each kind of event."""
+        """The fields that Perfetto requires of each kind of event."""
         needed = {"X": {"ts", "dur", "tid"}, "b": {"ts", "id", "cat"}, "e": {"ts", "id", "cat"}, "M": {"args"}}
         needed |= {"n": {"ts", "id", "cat", "bind_id"}}
         ranks = self.trace(3, "init", "kinds", "works=3", "pass=2")
@@ -365,7 +365,7 @@ class Traces(ProfTest):
             self.assertEqual(set(begun), set(ended))
             self.assertTrue(all(begun[i] <= ended[i] for i in begun))
 
-    # What the record of each call says, in a group of 2: bytes and dtype. 64 bytes, or a share of 64 each.
+    # Bytes and dtype in the record of each call, in a group of 2: 64 bytes, or 64 bytes for each rank.
     TENSORS = {"broadcast": 64, "all_reduce": 64, "reduce": 64, "inference_all_reduce": 64}
     SHARES = ("all_gather_into_tensor", "reduce_scatter_tensor", "gather", "scatter", "all_to_all_single", "reduce_scatter_fn")
     SHARES += ("allgather_fn", "all_gather", "reduce_scatter", "all_to_all")
@@ -384,7 +384,7 @@ class Traces(ProfTest):
     }
 
     def test_every_call_is_one_record(self):
-        """Each call that the header has, by its line in the program: its name, bytes, dtype, group and caller, once."""
+        """Every call of the header has one record, with its name, bytes, dtype, group and call site."""
         header = pathlib.Path(os.environ["MUSTER_SOURCE_DIR"], "include/muster/comm.h").read_text()
         calls = set(re.findall(r"mst_status mst_(\w+)_with\([^;]*const mst_call \*", header)) - {"alloc"}
         self.assertEqual(calls, set(self.EVERY), "a call of comm.h is not in this test, or no more in comm.h")
@@ -420,14 +420,14 @@ class Traces(ProfTest):
                     self.assertEqual(event["cat"], "message" if name in (*self.MESSAGES, "send_bytes", "recv_bytes") else "collective")
 
     def test_calls_are_of_the_thread_that_called(self):
-        """Also those that the comm's own thread brought to their end."""
+        """Also calls that the group's own thread completes."""
         for events in self.trace(2, "init", "works=1", "sums=300", "works=3"):
             names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
             tids = {event["tid"] for phase in "Xb" for event in self.of(events, phase)}
             self.assertEqual([names[tid] for tid in tids], ["prof"])
 
     def test_arrows_meet(self):
-        """Each is between a send and the end of its receive, and has an id as Perfetto wants it."""
+        """Each connects a send with the end of its receive, and has an id in Perfetto's format."""
         ranks = self.trace(3, "init", "pass=5")
         every = [event for events in ranks for event in events]
         sent = {event["bind_id"]: event for event in every if event.get("flow_out")}
@@ -440,7 +440,7 @@ class Traces(ProfTest):
             self.assertLess(event["ts"], arrived[i]["ts"])
 
     def assert_messages_meet(self, ranks):
-        """Each message has the same number and length on both sides, and so has its arrow."""
+        """Each message has the same number and length on both sides, and one flow arrow."""
         sides = {"send": {}, "recv": {}}
         for r, events in enumerate(ranks):
             for event in self.of(events, "X") + self.of(events, "b"):
@@ -457,7 +457,7 @@ class Traces(ProfTest):
         self.assertEqual((len(out), len(set(out))), (len(sides["send"]), len(sides["send"])))
         return sides["send"]
 
-    def test_messages_from_anybody(self):
+    def test_messages_from_any_source(self):
         self.assertEqual(len(self.assert_messages_meet(self.trace(3, "init", "any=20"))), 40)
 
     def test_messages_out_of_order(self):
@@ -467,18 +467,18 @@ class Traces(ProfTest):
                 self.assertEqual(len(sent), 36)
                 self.assertEqual(sent[1, 0, 1, 2], 800000)
 
-    def test_a_message_that_was_withdrawn(self):
-        """It does not count: the other side never saw it."""
+    def test_a_cancelled_message(self):
+        """It does not count, because the other side never received it."""
         self.assertEqual(set(self.assert_messages_meet(self.trace(2, "init", "late"))), {(9, 0, 1, 0)})
 
-    def test_messages_count_while_nobody_records(self):
-        """Odd ranks record the last two of four alone, under the numbers that the others have."""
+    def test_messages_count_while_recording_is_off(self):
+        """Odd ranks record only the last two of four messages, with the same numbers as the others."""
         ranks = self.trace(2, "init", "odd-off", "pass=2", "odd-on", "pass=2")
         seqs = [sorted(e["args"]["seq"] for e in events if e.get("cat") == "message" and "args" in e) for events in ranks]
         self.assertEqual(seqs, [[0, 0, 1, 1, 2, 2, 3, 3], [2, 2, 3, 3]])
 
     def assert_one_clock(self, ranks):
-        """Nobody leaves a barrier before the last has come to it."""
+        """No rank leaves a barrier before the last one has entered it."""
         met = collections.defaultdict(list)
         for events in ranks:
             for event in self.of(events, "X"):
@@ -502,12 +502,12 @@ class Traces(ProfTest):
         errors = self.assert_one_clock(ranks)
         clocks = [event["args"] for event in ranks[1] if event["name"] == "muster_clock"]
         self.assertTrue(clocks)
-        for clock in clocks:  # it is one clock in truth
+        for clock in clocks:  # it is the same clock
             self.assertLessEqual(abs(clock["offset_ns"]), clock["error_ns"])
         self.assertTrue(errors)
 
     def test_clocks_that_differ(self):
-        """Rank 1's clock is 5,000 seconds ahead, in a time namespace of its own."""
+        """Rank 1's clock is 5,000 seconds ahead, in its own time namespace."""
         apart = ["unshare", "--time", "--monotonic", "5000", "--fork"]
         if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode != 0:
             self.skipTest("no time namespaces here")
@@ -518,7 +518,7 @@ class Traces(ProfTest):
         self.assertLessEqual(abs(clock["offset_ns"] + 5000 * 10**9), clock["error_ns"])
 
     def test_killed(self):
-        """What is there can be read once the end is added."""
+        """The trace is readable after its end has been appended."""
         directory = self.path("traces")
         status, _ = self.run_tool("run", "-n", 2, PROF, "init", "sums=3000", "die=1", "barrier", env={"MUSTER_TRACE": directory})
         self.assertNotEqual(status, 0)

@@ -1,4 +1,4 @@
-"""Trace files: none is lost, whatever became of the world, the rank or the disk."""
+"""Trace files are not lost when worlds end, ranks die, or the disk is full."""
 
 import collections
 import json
@@ -8,14 +8,14 @@ import re
 import subprocess
 
 import test_prof
-from ranks import BUILD, TOOL, Process, main
+from harness import BUILD, MUSTER, Process, main
 
 
 class Files(test_prof.ProfTest):
     def run_traced(self, n, *actions, traces, command=(), status=0, tool=(), env=None):
-        """What all ranks printed, and the launcher."""
+        """Runs ranks with traces: the output of all ranks and of the launcher."""
         got, out = Process(
-            self.popen(TOOL, "run", "-n", n, *tool, *command, test_prof.PROF, *actions, env={"MUSTER_TRACE": traces, **(env or {})}, stderr=subprocess.STDOUT)
+            self.popen(MUSTER, "run", "-n", n, *tool, *command, test_prof.PROF, *actions, env={"MUSTER_TRACE": traces, **(env or {})}, stderr=subprocess.STDOUT)
         ).finish()
         self.assertEqual(got, status, out)
         return out
@@ -24,13 +24,13 @@ class Files(test_prof.ProfTest):
         return json.loads(pathlib.Path(traces, name).read_text())
 
     def count(self, traces, name):
-        """How many operations a trace has that ended well."""
+        """The number of successful operations of a trace."""
         events = self.events(traces, name)
         self.assertEqual(events[-1]["name"], "muster_end")
         return len([event for event in events if event["ph"] in "Xb" and event["cat"] != "arrow"])
 
     def worlds(self, traces):
-        """The names of the files of each world, the oldest first."""
+        """The names of the files of each world, oldest first."""
         found = collections.defaultdict(list)
         for path in sorted(pathlib.Path(traces).glob("*.trace.json")):
             first = path.read_text().split("\n")[0].strip("[,")
@@ -38,7 +38,7 @@ class Files(test_prof.ProfTest):
         return [found[began] for began in sorted(found)]
 
     def test_joining_again(self):
-        """Each world has traces of its own, and so has the next run."""
+        """Each world has its own traces, and so has the next run."""
         traces = self.path("traces")
         self.run_traced(2, "init", "sums=3", "again", "sums=5", traces=traces)
         self.run_traced(3, "init", "sums=7", traces=traces)
@@ -63,8 +63,8 @@ class Files(test_prof.ProfTest):
             self.assertEqual(self.count(traces, f"rank-{rank}.trace.json"), 5)
             self.assertEqual(self.count(traces, f"rank-{rank}.2.trace.json"), 5)
 
-    def test_a_program_that_goes_elsewhere(self):
-        """A directory named from where mst_init was called stays that one: traces, and what flight recorders keep."""
+    def test_program_changes_its_directory(self):
+        """A relative directory is relative to the working directory of mst_init: for traces and flight records."""
         here, there = self.path("here"), self.path("there")
         for folder in (here, there):
             os.mkdir(folder)
@@ -74,7 +74,7 @@ class Files(test_prof.ProfTest):
         self.assertTrue({"rank-0.trace.json", "rank-1.trace.json", "rank-0.flight.json"} <= set(left), left)
 
     def test_restarts(self):
-        """What was before the failure is kept."""
+        """The traces of the failed attempt are kept."""
         traces = self.path("traces")
         script = 'if [ "$TORCHELASTIC_RESTART_COUNT" = 0 ]; then set -- "$@" die=1; fi; exec "$0" "$@" barrier'
         self.run_traced(2, "init", "sums=2000", command=["bash", "-c", script], tool=["--max-restarts", 1], traces=traces)
@@ -86,14 +86,14 @@ class Files(test_prof.ProfTest):
         self.assertEqual(json.loads(text + "]")[0]["args"]["rank"], 1)
 
     def test_fork(self):
-        """The child, which has what its parent had not written yet, adds nothing to the trace."""
+        """The child has the unwritten events of its parent, but does not write them."""
         traces = self.path("traces")
         self.run_traced(2, "init", "sums=3", "fork", "sums=4", "odd-fork", traces=traces)
         for rank in range(2):
             self.assertEqual(self.count(traces, f"rank-{rank}.trace.json"), 7)
 
     def test_a_child_with_worlds_of_its_own(self):
-        """They have traces of their own, and end."""
+        """They have their own traces, and end."""
         if b"__tsan_init" in (BUILD / "lib/libmuster.so").read_bytes():
             self.skipTest("ThreadSanitizer does not let a child have threads")
         traces = self.path("traces")
@@ -102,7 +102,7 @@ class Files(test_prof.ProfTest):
             self.assertEqual(self.count(traces, name + ".trace.json"), calls)
 
     def test_some_ranks_are_not_traced(self):
-        """Nobody waits for them, whoever they are, and the others are on one clock."""
+        """No rank waits for them, and the others have one clock."""
         for untraced in (0, 1):
             with self.subTest(untraced=untraced):
                 traces = self.path(f"traces{untraced}")
@@ -113,14 +113,14 @@ class Files(test_prof.ProfTest):
                 self.assertEqual(self.worlds(traces), [names])
                 ends = [next(e for e in self.events(traces, name) if e.get("name") == "barrier") for name in names]
                 self.assertLessEqual(max(e["ts"] for e in ends), min(e["ts"] + e["dur"] for e in ends))
-                self.assertLess(ends[0]["ts"], 4e6)  # since the world formed
+                self.assertLess(ends[0]["ts"], 4e6)  # since the world was formed
 
-    def test_calendars_where_nobody_answers(self):
-        """Rank 0 is not traced, so no clock is asked: rank 1 of another host has the time by the calendar, and says how wrong it may be."""
+    def test_wall_clock_without_clock_server(self):
+        """Rank 0 is not traced, so there is no clock server: rank 1 on another host uses wall-clock time and states its error."""
         traces = self.path("traces")
         apart, ahead = ["unshare", "--time", "--monotonic", "5000", "--fork"], 5000 * 10**9
         if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode != 0:
-            apart, ahead = ["env"], 0  # no time namespaces here
+            apart, ahead = ["env"], 0  # no time namespaces on this system
         script = test_prof.Traces.HOSTS[2].replace(
             "exec", '[ "$RANK" = 0 ] && unset MUSTER_TRACE; [ "$RANK" = 1 ] && set -- "$0" "$@" && exec ' + " ".join(apart) + ' "$@"; exec'
         )
@@ -128,12 +128,12 @@ class Files(test_prof.ProfTest):
         events = [self.events(traces, f"rank-{r}.trace.json") for r in (1, 2)]
         clock = next(event["args"] for event in events[0] if event["name"] == "muster_clock")
         self.assertEqual(clock["error_ns"], 10**9)
-        self.assertLess(abs(clock["offset_ns"] + ahead), 10**7)  # one calendar in truth
+        self.assertLess(abs(clock["offset_ns"] + ahead), 10**7)  # it is the same wall clock
         self.assertFalse([event for event in events[1] if event["name"] == "muster_clock"])  # rank 2 is on rank 0's host
         self.assertGreaterEqual(min(event["ts"] for event in events[0] if event["ph"] == "X"), -10000)
 
     def small_disk(self, options):
-        """A directory on a disk of its own, if that is to be had."""
+        """A directory on a small disk, if one can be mounted."""
         disk = self.path("disk-" + options)
         os.mkdir(disk)
         if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], capture_output=True, check=False).returncode != 0:
@@ -142,7 +142,7 @@ class Files(test_prof.ProfTest):
         return disk
 
     def test_disk_full(self):
-        """One warning, at the end how much is missing, and the run goes on."""
+        """One warning, the number of lost events at the end, and the run continues."""
         disk = self.small_disk("size=256k")
         out = self.run_traced(1, "init", "sums=3000", "wait=200", "sums=10", traces=disk + "/traces")
         self.assertEqual(len(re.findall(r"cannot write to \S*rank-0\.trace\.json: No space left", out)), 1, out)
@@ -155,8 +155,8 @@ class Files(test_prof.ProfTest):
         if events[-1]["name"] == "muster_end":
             self.assertEqual((events[-1]["args"]["dropped"], events[-1]["args"]["events"]), (int(missing[0]), len(events)))
 
-    def test_no_room_from_the_beginning(self):
-        """One warning for each rank, no file, and the run goes on: no descriptor in the directory, then no byte in the file."""
+    def test_no_space_from_the_start(self):
+        """One warning for each rank, no file, and the run continues: first no inode, then no space in the file."""
         for options in ("nr_inodes=2", "size=4k"):
             with self.subTest(options=options):
                 disk = self.small_disk(options)

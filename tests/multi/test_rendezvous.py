@@ -1,4 +1,4 @@
-"""How ranks find each other, and what they report when they cannot."""
+"""How ranks find each other, and the errors if they cannot."""
 
 import itertools
 import os
@@ -10,9 +10,9 @@ import threading
 import time
 import unittest
 
-from ranks import SLOWER, TOOL, WORLD, RanksTest, listens, main, segments, wait_until
+from harness import MUSTER, SLOWER, WORLD, RanksTest, listens, main, segments, wait_until
 
-SHORT = 1500  # milliseconds that a rank waits where it is to wait in vain
+SHORT = 1500  # milliseconds: timeout of ranks that are expected to time out
 
 
 def has_ipv6():
@@ -25,8 +25,8 @@ def has_ipv6():
 
 
 class Listener:
-    """Some other program on a port: sends greeting to every client, answers every message with reply, and
-    may hang up after that."""
+    """Another program on a port: sends a greeting to each client, answers its first data with reply, and then
+    closes the connection if hang_up is set."""
 
     def __init__(self, greeting=b"", reply=b"", hang_up=False):
         self.greeting, self.reply, self.hang_up = greeting, reply, hang_up
@@ -69,33 +69,33 @@ class Listener:
         os.close(self.ended)
 
 
-class Joining(RanksTest):
-    def assert_joined(self, ranks, size):
-        """All of them form one world on this host, and leave it."""
+class Rendezvous(RanksTest):
+    def assert_world(self, ranks, size):
+        """All ranks form one world on this host, and leave it."""
         for r, rank in enumerate(ranks):
             self.assert_ok(rank.step("topology"))
             self.assertEqual(rank.me, (r, size, r, size, 1))
-            self.assertEqual([p.rank for p in rank.places], list(range(size)))
-            self.assertEqual([p.pid for p in rank.places], [other.pid for other in ranks])
-            self.assertEqual(rank.places, ranks[0].places)
+            self.assertEqual([p.rank for p in rank.rank_infos], list(range(size)))
+            self.assertEqual([p.pid for p in rank.rank_infos], [other.pid for other in ranks])
+            self.assertEqual(rank.rank_infos, ranks[0].rank_infos)
         self.assert_ends(*ranks)
 
-    def join_at(self, url, size=3):
-        self.assert_joined([self.tcp(r, size, url, "init", "topology", "barrier", "destroy") for r in range(size)], size)
+    def form_world(self, url, size=3):
+        self.assert_world([self.tcp(r, size, url, "init", "topology", "barrier", "destroy") for r in range(size)], size)
         self.assert_nothing_left()
 
     def test_ipv4(self):
-        self.join_at(f"tcp://127.0.0.1:{self.free_port()}")
+        self.form_world(f"tcp://127.0.0.1:{self.free_port()}")
 
     @unittest.skipUnless(has_ipv6(), "no IPv6 here")
     def test_ipv6(self):
-        self.join_at(f"tcp://[::1]:{self.free_port('::1')}")
+        self.form_world(f"tcp://[::1]:{self.free_port('::1')}")
 
     def test_host_name(self):
-        self.join_at(f"tcp://localhost:{self.free_port()}")
+        self.form_world(f"tcp://localhost:{self.free_port()}")
 
     def test_file(self):
-        self.join_at(f"file://{self.path('store')}")
+        self.form_world(f"file://{self.path('meet')}")
 
     def test_explicit_rank_and_size_win(self):
         url = f"tcp://127.0.0.1:{self.free_port()}?rank=7&world_size=8"
@@ -103,7 +103,7 @@ class Joining(RanksTest):
         ranks = [
             self.rank(f"method={url}", f"rank={r}", "size=2", "init", "topology", "destroy", env=env) for r in range(2)
         ]
-        self.assert_joined(ranks, 2)
+        self.assert_world(ranks, 2)
 
     def test_url_beside_environment(self):
         url = f"tcp://127.0.0.1:{self.free_port()}"
@@ -111,7 +111,7 @@ class Joining(RanksTest):
             self.rank(f"method={url}?rank={r}", "init", "topology", "destroy", env={"RANK": 9, "WORLD_SIZE": 2})
             for r in range(2)
         ]
-        self.assert_joined(ranks, 2)
+        self.assert_world(ranks, 2)
 
     def test_environment(self):
         for host in ("127.0.0.1", "localhost"):
@@ -121,35 +121,35 @@ class Joining(RanksTest):
                     self.rank(*method, "init", "topology", "barrier", "destroy", env={**env, "RANK": r})
                     for r in range(2)
                 ]
-                self.assert_joined(ranks, 2)
+                self.assert_world(ranks, 2)
 
-    def test_environment_with_a_store_from_outside(self):
+    def test_environment_with_an_external_store(self):
         _, port = self.serve()
         env = {"WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
         ranks = [self.rank("init", "topology", "barrier", "destroy", env={**env, "RANK": r}) for r in range(2)]
-        self.assert_joined(ranks, 2)
+        self.assert_world(ranks, 2)
 
     def test_open_as_object(self):
         url = f"tcp://127.0.0.1:{self.free_port()}"
-        self.assert_joined([self.tcp(r, 2, url, "open", "topology", "barrier", "destroy") for r in range(2)], 2)
+        self.assert_world([self.tcp(r, 2, url, "open", "topology", "barrier", "destroy") for r in range(2)], 2)
 
-    def test_segments_are_gone_once_formed(self):
+    def test_segments_are_closed_after_forming(self):
         url = f"tcp://127.0.0.1:{self.free_port()}"
         ranks = [self.tcp(r, 3, url, "init", "barrier", "hold", "destroy") for r in range(3)]
         for rank in ranks:
             self.assert_ok(rank.step("barrier"))
         for rank in ranks:
             self.assertEqual(segments(rank.pid, "muster-host"), 0)
-            rank.go()
+            rank.resume()
         self.assert_ends(*ranks)
 
     def test_late_but_in_time(self):
         url = f"tcp://127.0.0.1:{self.free_port()}"
         early = [self.tcp(r, 3, url, "init", "topology", "destroy") for r in range(2)]
         self.joined(url, 0, 1)
-        self.assert_joined([*early, self.tcp(2, 3, url, "init", "topology", "destroy")], 3)
+        self.assert_world([*early, self.tcp(2, 3, url, "init", "topology", "destroy")], 3)
 
-    def test_master_comes_last(self):
+    def test_master_starts_last(self):
         url = f"tcp://127.0.0.1:{self.free_port()}"
         log = self.path("log")
         with open(log, "wb") as err:
@@ -158,8 +158,8 @@ class Joining(RanksTest):
                 for r in (1, 2)
             ]
         refused = "trying again in"
-        wait_until(lambda: pathlib.Path(log).read_text().count(refused) >= 6, "they have tried in vain")
-        self.assert_joined([self.tcp(0, 3, url, "init", "topology", "destroy"), *early], 3)
+        wait_until(lambda: pathlib.Path(log).read_text().count(refused) >= 6, "six refused attempts")
+        self.assert_world([self.tcp(0, 3, url, "init", "topology", "destroy"), *early], 3)
         self.assert_nothing_left("log")
 
 
@@ -176,7 +176,7 @@ class Alone(RanksTest):
     def test_empty_variables_count_as_not_set(self):
         self.alone(RANK="", WORLD_SIZE="", MASTER_ADDR="", MASTER_PORT="")
 
-    def test_world_of_one_joins_nobody(self):
+    def test_world_of_one_needs_no_store(self):
         self.alone(RANK=0, WORLD_SIZE=1)
         self.alone("rank=0", "size=1")
         self.alone(RANK=0, WORLD_SIZE=1, MASTER_ADDR="nowhere.invalid", MASTER_PORT=1)
@@ -257,7 +257,7 @@ class Settings(RanksTest):
 
 
 class NoMaster(RanksTest):
-    def test_never_there(self):
+    def test_never_starts(self):
         port = self.free_port()
         rank = self.tcp(1, 2, f"tcp://127.0.0.1:{port}", "init", timeout=SHORT)
         step = rank.step("init")
@@ -298,12 +298,12 @@ class NoMaster(RanksTest):
     def test_cancelled(self):
         rank = self.tcp(1, 2, f"tcp://127.0.0.1:{self.free_port()}", "cancellable", "init")
         rank.begins("init")
-        rank.go()
+        rank.resume()
         step = rank.step("init")
         self.assert_failed(step, "MST_ERR_CANCELLED")
         self.assert_within(step, 2000)
 
-    def listener_is_no_store(self, listener, limit_ms=SHORT):
+    def listener_is_not_a_store(self, listener, limit_ms=SHORT):
         self.addCleanup(listener.close)
         rank = self.tcp(1, 2, listener.url, "init", timeout=SHORT)
         step = rank.step("init")
@@ -312,13 +312,13 @@ class NoMaster(RanksTest):
         self.assert_ends(rank, status=1)
 
     def test_web_server(self):
-        self.listener_is_no_store(Listener(reply=b"HTTP/1.1 400 Bad Request\r\n\r\n", hang_up=True))
+        self.listener_is_not_a_store(Listener(reply=b"HTTP/1.1 400 Bad Request\r\n\r\n", hang_up=True))
 
     def test_server_with_a_greeting(self):
-        self.listener_is_no_store(Listener(greeting=b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"))
+        self.listener_is_not_a_store(Listener(greeting=b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"))
 
     def test_server_that_hangs_up(self):
-        self.listener_is_no_store(Listener(hang_up=True))
+        self.listener_is_not_a_store(Listener(hang_up=True))
 
     def listener_is_silent(self, listener):
         self.addCleanup(listener.close)
@@ -329,22 +329,22 @@ class NoMaster(RanksTest):
         self.assert_within(step, SHORT + 700)
         self.assert_ends(rank, status=1)
 
-    def test_server_that_says_nothing(self):
+    def test_silent_server(self):
         self.listener_is_silent(Listener())
 
-    def test_server_that_says_too_little(self):
+    def test_server_with_a_short_answer(self):
         self.listener_is_silent(Listener(reply=b"?"))
 
 
 class Disagreement(RanksTest):
-    """Each case over a store that rank 0 hosts, one from outside and a file, where the store matters."""
+    """Each case over a store of rank 0, an external store and a file, where the store matters."""
 
-    def addresses(self):
+    def stores(self):
         yield f"tcp://127.0.0.1:{self.free_port()}"
         yield f"file://{self.path(f'store{len(self.processes)}')}"
 
     def test_missing_ranks(self):
-        for url in self.addresses():
+        for url in self.stores():
             with self.subTest(url=url):
                 ranks = [self.tcp(r, 5, url, "init", timeout=SHORT) for r in (0, 2, 3)]
                 for rank in ranks:
@@ -361,7 +361,7 @@ class Disagreement(RanksTest):
         self.assert_ends(rank, status=1)
         self.assert_nothing_left()
 
-    def test_the_shortest_deadline_ends_all(self):
+    def test_shortest_timeout_ends_all(self):
         url = f"tcp://127.0.0.1:{self.free_port()}"
         ranks = [self.tcp(r, 4, url, "init", timeout=300 if r == 2 else None) for r in range(3)]
         for rank in ranks:
@@ -369,7 +369,7 @@ class Disagreement(RanksTest):
         self.assert_ends(*ranks, status=1)
 
     def test_duplicate_rank_while_forming(self):
-        for url in self.addresses():
+        for url in self.stores():
             with self.subTest(url=url):
                 present = [self.tcp(r, 3, url, "init") for r in (0, 1)]
                 self.joined(url, 0, 1)
@@ -388,7 +388,7 @@ class Disagreement(RanksTest):
         self.assert_nothing_left()
 
     def test_many_duplicates_at_once(self):
-        """All of them fail, independent of their order; none joins."""
+        """All duplicates fail, whichever is first; none of them joins."""
         _, port = self.serve()
         url = f"tcp://127.0.0.1:{port}"
         env = {
@@ -406,15 +406,15 @@ class Disagreement(RanksTest):
                 self.assert_failed(step, "MST_ERR_DUPLICATE_RANK", "rank 1", "pid")
             self.assert_ends(*ranks, status=1)
             env["TORCHELASTIC_RESTART_COUNT"] = attempt
-        # No events are written for worlds that no rank has opened: they would spoil these worlds.
+        # No error is written for worlds that do not exist yet: it would make them fail later.
         keys = self.keys(url)
         for key in keys:
             if key.endswith("/events"):
                 self.assertIn(key.replace("/events", "/rank/1"), keys)
 
-    def test_intruder_into_a_running_world(self):
-        for url in self.addresses():
-            for size in (3, 2, 4):  # it may also be mistaken about the size
+    def test_duplicate_of_a_rank_in_a_running_world(self):
+        for url in self.stores():
+            for size in (3, 2, 4):  # its size may be wrong, too
                 with self.subTest(url=url, size=size):
                     ranks = [self.tcp(r, 3, url, "init", "barrier", "hold", "barriers=20", "destroy") for r in range(3)]
                     for rank in ranks:
@@ -424,31 +424,31 @@ class Disagreement(RanksTest):
                         intruder.step("init"), "MST_ERR_DUPLICATE_RANK", "rank 1", f"pid {ranks[1].pid}"
                     )
                     for rank in ranks:
-                        rank.go()
+                        rank.resume()
                     for rank in ranks:
                         self.assert_ok(rank.step("barriers"))
                     self.assert_ends(*ranks)
         self.assert_nothing_left()
 
-    def test_stranger_with_a_rank_beyond_a_running_world(self):
-        for url in self.addresses():
+    def test_rank_outside_of_a_running_world(self):
+        for url in self.stores():
             with self.subTest(url=url):
                 ranks = [self.tcp(r, 2, url, "init", "barrier", "hold", "barriers=20", "destroy") for r in range(2)]
                 for rank in ranks:
                     self.assert_ok(rank.step("barrier"))
-                # It may fail because of the size, or wait for a world of its own that never forms.
+                # It may report the size, or wait for another world, which never forms.
                 stranger = self.tcp(5, 8, url, "init", timeout=500)
                 step = stranger.step("init")
                 self.assertIn(step.status, ("MST_ERR_WORLD_SIZE", "MST_ERR_MISSING_RANK"), step)
                 for rank in ranks:
-                    rank.go()
+                    rank.resume()
                 for rank in ranks:
                     self.assert_ok(rank.step("barriers"))
                 self.assert_ends(*ranks)
         self.assert_nothing_left()
 
     def sizes_differ(self, url, sizes, odd):
-        """All ranks come but one, then the odd one with another size."""
+        """All ranks but one join, then that rank joins with another size."""
         ranks = {r: self.tcp(r, size, url, "init") for r, size in enumerate(sizes) if r != odd}
         self.joined(url, *ranks)
         ranks[odd] = self.tcp(odd, sizes[odd], url, "init")
@@ -461,7 +461,7 @@ class Disagreement(RanksTest):
         self.assert_ends(*ranks.values(), status=1)
 
     def test_different_world_sizes(self):
-        for url in self.addresses():
+        for url in self.stores():
             with self.subTest(url=url):
                 self.sizes_differ(url, [3, 3, 4], 2)
                 self.sizes_differ(url, [4, 4, 3], 2)
@@ -504,8 +504,8 @@ class Disagreement(RanksTest):
         }  # fmt: skip
         self.assert_failed(self.rank("init", env=env).step("init"), "MST_ERR_PROTOCOL", "garbage")
 
-    def test_a_rank_that_cannot_say_its_address_tells_the_others(self):
-        """A rank that fails when it has reached the store does not leave the others waiting."""
+    def test_rank_without_address_ends_the_others(self):
+        """If a rank fails after it has reached the store, the others do not wait for it."""
         url = f"tcp://127.0.0.1:{self.free_port()}"
         waiting = self.tcp(0, 2, url, "init")
         self.joined(url, 0)
@@ -514,7 +514,7 @@ class Disagreement(RanksTest):
         step = waiting.step("init")
         self.assert_failed(step, "MST_ERR_CONFIG", "rank 1", "nosuch0")
 
-    def test_a_host_that_cannot_say_its_address_ends_at_once(self):
+    def test_host_without_address_ends_at_once(self):
         url = f"tcp://127.0.0.1:{self.free_port()}"
         other = self.tcp(1, 2, url, "init", timeout=1000)
         step = self.tcp(0, 2, url, "init", env={"MUSTER_SOCKET_IFNAME": "nosuch0"}).step("init")
@@ -561,8 +561,8 @@ class FileLeftOver(RanksTest):
         self.assert_nothing_left()
 
     def refused(self, content, status="MST_ERR_STALE"):
-        """A file that is not a store's is neither joined nor changed."""
-        path = pathlib.Path(self.path("store"))
+        """A file that is not a store is neither used nor changed."""
+        path = pathlib.Path(self.path("meet"))
         path.write_bytes(content)
         rank = self.tcp(0, 2, f"file://{path}", "init", timeout=SHORT)
         self.assert_failed(rank.step("init"), status, re.escape(str(path)))
@@ -587,9 +587,9 @@ class FileLeftOver(RanksTest):
             step = self.tcp(0, 2, url, "init", timeout=SHORT).step("init")
             self.assert_failed(step, "MST_ERR_STALE")
 
-    def test_half_a_record_in_a_living_job(self):
-        """A rank died while it wrote: the others go on."""
-        path = self.path("store")
+    def test_half_a_record_in_a_running_job(self):
+        """A rank died while it wrote: the others continue."""
+        path = self.path("meet")
         ranks = [self.tcp(0, 2, f"file://{path}", "init", "barrier", "destroy")]
         self.joined(f"file://{path}", 0)
         with open(path, "ab") as file:
@@ -618,7 +618,7 @@ class FileLeftOver(RanksTest):
 
 
 class Again(RanksTest):
-    """A world is left and opened again at the same address."""
+    """Ranks leave a world and open another one at the same store."""
 
     rounds = ["init", "barrier", "topology", "destroy"]
 
@@ -644,19 +644,19 @@ class Again(RanksTest):
         self.assert_nothing_left()
 
     def fast_before_slow(self, url, slow, size=3):
-        """The others are in the next world already when the slow one leaves the first."""
+        """The others are already in the next world when the slow rank leaves the first."""
         fast = ["init", "barrier", "destroy", *self.rounds]
         late = ["init", "barrier", "hold", "destroy", *self.rounds]
         ranks = [self.tcp(r, size, url, *(late if r == slow else fast), timeout=20000) for r in range(size)]
         self.assert_ok(ranks[slow].step("barrier"))
         others = [r for r in range(size) if r != slow]
-        for r in others[1:] if url.startswith("tcp") else []:  # the host itself may wait for the slow one
+        for r in others[1:] if url.startswith("tcp") else []:  # the host may wait for the slow rank
             self.assert_ok(ranks[r].step("destroy"))
             ranks[r].begins("init")
         if url.startswith("file"):
             self.joined(url, *others, world=2)
         begin = time.monotonic()
-        ranks[slow].go()
+        ranks[slow].resume()
         self.assert_ends(*ranks)
         self.assertLess(time.monotonic() - begin, 10 * SLOWER)
 
@@ -673,7 +673,7 @@ class Again(RanksTest):
             self.fast_before_slow(f"file://{self.path('store')}", slow)
         self.assert_nothing_left()
 
-    def test_fast_ranks_with_a_store_from_outside(self):
+    def test_fast_ranks_with_an_external_store(self):
         _, port = self.serve()
         env = {
             "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True",
@@ -681,11 +681,11 @@ class Again(RanksTest):
         slow = self.rank("init", "barrier", "hold", "destroy", *self.rounds, env={**env, "RANK": 0})
         fast = self.rank("init", "barrier", "destroy", *self.rounds, env={**env, "RANK": 1})
         self.joined(f"tcp://127.0.0.1:{port}", 1, world=2)
-        slow.go()
+        slow.resume()
         self.assert_ends(slow, fast)
 
     def test_after_a_failed_attempt(self):
-        """Ranks that gave up because one was missing succeed when all try again."""
+        """Ranks that timed out because one was missing form a world when all try again."""
         _, port = self.serve()
         env = {
             "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True",
@@ -706,7 +706,7 @@ class Again(RanksTest):
             ]
             self.assert_ends(*ranks)
 
-    def test_stranger_on_the_hosts_port_does_not_hold_it_up(self):
+    def test_other_client_on_the_hosts_port_does_not_delay_it(self):
         port = self.free_port()
         url = f"tcp://127.0.0.1:{port}"
         ranks = [self.tcp(r, 2, url, "init", "hold", "barrier", "destroy") for r in range(2)]
@@ -714,7 +714,7 @@ class Again(RanksTest):
             self.assert_ok(rank.step("init"))
         with socket.create_connection(("127.0.0.1", port)):
             for rank in ranks:
-                rank.go()
+                rank.resume()
             step = ranks[0].step("destroy")
             self.assert_within(step, 5000)
         self.assert_ends(*ranks)
@@ -730,7 +730,7 @@ class Launched(RanksTest):
             self.assertEqual(seen, {f"me\t{r}\t{n}\t{r}\t{n}\t1" for r in range(n)})
 
     def test_launchers_side_by_side(self):
-        jobs = [self.popen(TOOL, "run", "-n", 2, WORLD, "init", "barriers=50", "destroy") for _ in range(4)]
+        jobs = [self.popen(MUSTER, "run", "-n", 2, WORLD, "init", "barriers=50", "destroy") for _ in range(4)]
         for job in jobs:
             out, _ = job.communicate(timeout=60)
             self.assertEqual(job.returncode, 0, out)

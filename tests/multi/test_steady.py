@@ -1,7 +1,7 @@
-"""Calls that were made before allocate nothing and take no lock of another group, on one host and between hosts."""
+"""In the steady state calls allocate nothing and take no lock of another group, on one host and between hosts."""
 
 from collective_kit import CollectiveTest
-from ranks import PROGRAMS, main
+from harness import PROGRAMS, main
 
 STEADY = PROGRAMS / "steady"
 
@@ -13,7 +13,7 @@ class Steady(CollectiveTest):
     def test_two_hosts(self):
         self.assertIn("steady: ok: 2 ranks on 2 hosts", self.run_suite(2, 60, hosts="ab", program=STEADY))
 
-    def test_several_streams(self):
+    def test_several_sockets(self):
         out = self.run_suite(2, 60, hosts="ab", program=STEADY, env={"MUSTER_TCP_STREAMS": 3})
         self.assertIn("steady: ok: 2 ranks on 2 hosts", out)
 

@@ -1,6 +1,6 @@
-"""Thread-ranks: 64 worlds' members in one process, over every kind of store; and what a few of them send each other."""
+"""Ranks that are threads: 64 ranks in one process, over every kind of store; and all operations between a few."""
 
-from ranks import PROGRAMS, Process, RanksTest, main
+from harness import PROGRAMS, Process, RanksTest, main
 
 THREADS = PROGRAMS / "threads"
 THREAD_RANKS = PROGRAMS / "thread_ranks"
@@ -24,7 +24,7 @@ class Threads(RanksTest):
         self.run_threads(64, 5, f"file://{self.path('meet')}")
 
     def test_file_is_removed_however_they_leave(self):
-        """All leave at the same moment, again and again: the last one is the one that removes the file."""
+        """All leave at the same moment, many times: the last one removes the file."""
         for _ in range(20):
             self.run_threads(8, 1, f"file://{self.path('meet')}")
 
@@ -32,7 +32,7 @@ class Threads(RanksTest):
         self.run_threads(8, 50, "hash", 8)
 
     def test_all_operations(self):
-        """Every operation, as works too, and several groups at once: for the race detector."""
+        """Every operation, blocking and with works, and several groups at once: for the race detector."""
         process = self.popen(THREAD_RANKS, 3, 1)
         out, _ = process.communicate(timeout=LIMIT)
         self.assertEqual((process.returncode, out), (0, b"done\n"))

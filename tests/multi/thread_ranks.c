@@ -1,11 +1,12 @@
 /*
- * thread_ranks.c - ranks that are threads of one process do every kind of communication, where a race detector sees it.
+ * thread_ranks.c - ranks that are threads of one process use every kind of communication, so that a race
+ * detector sees it.
  *
  *   thread_ranks RANKS ROUNDS
  *
- * In each round every rank calls every operation with small, medium and large tensors, first blocking and then as works, of
- * which several are under way at a time; exchanges messages; and has two threads of its own use a group each. Results are
- * compared. Exits with 0 if all were right.
+ * In each round every rank calls every operation with small, medium and large tensors, first blocking, then
+ * with several works in flight; exchanges messages; and starts two threads that use a group each. Results are
+ * compared. Exits with 0 on success.
  */
 #include <muster/muster.h>
 #include <pthread.h>
@@ -15,15 +16,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 8, WORKS = 4, HELPERS = 2, LARGE = 70000, PATIENCE_MS = 120000 };
+enum { RANKS_MAX = 8, WORKS = 4, HELPERS = 2, LARGE = 70000, TIMEOUT_MS = 120000 };
 
-struct seat {
+struct rank_thread {
     pthread_t thread;
     mst_store *store;
     int rank, size, rounds;
 };
 
-/* A rank's view of one group, which one thread uses. */
+/* One rank's handle of a group, used by one thread, and its buffers. */
 struct view {
     mst_group *group;
     int me, n;
@@ -57,7 +58,7 @@ static void fill(const struct view *v, size_t count) {
     memset(v->out, 0xff, count * sizeof *v->out);
 }
 
-/* What follows runs an operation as the call says, waits for it, and looks at the result. */
+/* The following functions run an operation as the call says, wait for it, and check the result. */
 static void finish(const struct view *v, mst_call *call) {
     if (!call->work) return;
     for (bool done = v->me % 2 == 0; !done;) CHECK(mst_test(*call->work, &done));
@@ -124,7 +125,7 @@ static void all_to_all(const struct view *v, size_t n, mst_call *call) {
         require(v, "all_to_all", i, v->out[i], value((int)(i / n), (size_t)v->me * n + i % n));
 }
 
-/* Rank a gives rank b (a + b) * n / 4 elements. */
+/* Rank a sends (a + b) * n / 4 elements to rank b. */
 static void all_to_all_uneven(const struct view *v, size_t n, mst_call *call) {
     size_t to[RANKS_MAX], from[RANKS_MAX], at = 0;
     for (int r = 0; r < v->n; r++) to[r] = from[r] = (size_t)(v->me + r) * (n / 4) / 2;
@@ -156,7 +157,7 @@ static mst_call call_on(const struct view *v, mst_work **work) {
     return (mst_call){.size = sizeof(mst_call),
                       .site = MST_HERE,
                       .group = v->group,
-                      .timeout_ms = PATIENCE_MS,
+                      .timeout_ms = TIMEOUT_MS,
                       .work = work};
 }
 
@@ -171,7 +172,7 @@ static void all_operations(const struct view *v, bool works) {
         }
 }
 
-/* Several under way at a time, waited for from the last to the first; messages among them. */
+/* Several works in flight, including messages; waits from the last to the first. */
 static void many_works(const struct view *v) {
     static const size_t count = 3000;
     int right = (v->me + 1) % v->n, left = (v->me + v->n - 1) % v->n;
@@ -193,7 +194,7 @@ static void many_works(const struct view *v) {
     require(v, "irecv", 0, got[0], left);
 }
 
-/* Round the ring, blocking. */
+/* Blocking messages around the ring. */
 static void messages(const struct view *v) {
     static const size_t counts[] = {1, 40000};
     int right = mst_get_global_rank(v->group, (v->me + 1) % v->n);
@@ -232,7 +233,7 @@ static void free_view(const struct view *v) {
     free(v->out);
 }
 
-/* The same with memory that the other ranks read in place. */
+/* The same in memory of mst_alloc, which the other ranks read in place. */
 static void use_shared(const struct view *v) {
     size_t room = (size_t)RANKS_MAX * LARGE * sizeof(int32_t);
     void *in, *out;
@@ -251,14 +252,14 @@ static void *help(void *group) {
     return NULL;
 }
 
-/* Different groups, of the same ranks, by different threads at once. */
-static void use_groups(const struct view *v, const struct seat *seat) {
+/* Two threads use different groups of the same ranks at the same time. */
+static void use_groups(const struct view *v, const struct rank_thread *self) {
     pthread_t threads[HELPERS];
     mst_group *groups[HELPERS];
     int ranks[RANKS_MAX];
-    for (int r = 0; r < seat->size; r++) ranks[r] = r;
+    for (int r = 0; r < self->size; r++) ranks[r] = r;
     for (int h = 0; h < HELPERS; h++)
-        CHECK(mst_new_group(ranks, seat->size, &groups[h], .world = v->group, .timeout_ms = PATIENCE_MS));
+        CHECK(mst_new_group(ranks, self->size, &groups[h], .world = v->group, .timeout_ms = TIMEOUT_MS));
     for (int h = 0; h < HELPERS; h++)
         if (pthread_create(&threads[h], NULL, help, groups[h])) abort();
     use(v);
@@ -267,34 +268,34 @@ static void use_groups(const struct view *v, const struct seat *seat) {
 }
 
 static void *run(void *context) {
-    struct seat *seat = context;
+    struct rank_thread *self = context;
     mst_group *world;
     mst_init_options options = {.size = sizeof options,
-                                .store = seat->store,
-                                .rank = seat->rank,
-                                .world_size = seat->size,
-                                .timeout_ms = PATIENCE_MS};
-    struct view nobody = {.me = seat->rank}, *v = &nobody;
+                                .store = self->store,
+                                .rank = self->rank,
+                                .world_size = self->size,
+                                .timeout_ms = TIMEOUT_MS};
+    struct view init = {.me = self->rank}, *v = &init;
     CHECK(mst_world_open(&options, &world));
     struct view all = new_view(world);
     v = &all;
     use(v);
-    for (int round = 0; round < seat->rounds; round++) use_groups(v, seat);
+    for (int round = 0; round < self->rounds; round++) use_groups(v, self);
     CHECK(mst_destroy_process_group(world));
     free_view(&all);
     return NULL;
 }
 
 int main(int argc, char **argv) {
-    struct seat seats[RANKS_MAX];
+    struct rank_thread rank_threads[RANKS_MAX];
     mst_store *store;
     int ranks = argc > 1 ? atoi(argv[1]) : 0, rounds = argc > 2 ? atoi(argv[2]) : 1;
     if (ranks < 2 || ranks > RANKS_MAX || mst_store_open("hash://", &store)) return 2;
     for (int r = 0; r < ranks; r++) {
-        seats[r] = (struct seat){.store = store, .rank = r, .size = ranks, .rounds = rounds};
-        if (pthread_create(&seats[r].thread, NULL, run, &seats[r])) abort();
+        rank_threads[r] = (struct rank_thread){.store = store, .rank = r, .size = ranks, .rounds = rounds};
+        if (pthread_create(&rank_threads[r].thread, NULL, run, &rank_threads[r])) abort();
     }
-    for (int r = 0; r < ranks; r++) pthread_join(seats[r].thread, NULL);
+    for (int r = 0; r < ranks; r++) pthread_join(rank_threads[r].thread, NULL);
     mst_store_free(store);
     puts("done");
     return 0;

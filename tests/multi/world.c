@@ -1,17 +1,17 @@
 /*
- * world.c - one rank that does what its arguments say, in order, and reports each step: the drivers' puppet.
+ * world.c - one rank that executes the actions of its command line in order and reports each. The test
+ * drivers use it.
  *
  *   world [setting ...] action ...
  *
- * Settings hold from where they stand: method=URL rank=R size=N timeout=MS of the next init; group=0,2 (a new
- * group of these ranks), group= (the world) for the next barriers.
- * Actions: init, open (a world as an object), barrier[=MS], barriers=N, monitored[=MS] (a monitored barrier), topology,
- * destroy, hold (until a line comes on standard input), cancellable (from now on a line on standard input cancels), say=WORD.
- * With ~ in front a failing action is reported and the rank goes on; else it leaves its world and exits
- * with 1.
+ * A setting applies to the actions after it: method=URL, rank=R, size=N and timeout=MS to init; group=0,2 (a
+ * new group of these ranks) and group= (the world) to barriers. Actions: init, open (a world as an object),
+ * barrier[=MS], barriers=N, monitored[=MS] (a monitored barrier), topology, destroy, hold (waits for a line
+ * on standard input), cancellable (from now on a line on standard input cancels), say=WORD. After a failed
+ * action the rank leaves its world and exits with 1; with ~ before the action, the rank continues.
  *
- * Each action writes one line when it is over, in one piece: its name, status, milliseconds, culprit and
- * message, with tabs between. A line "name\tBEGIN" comes before each that may wait.
+ * Each action writes one line at its end, with one write: name, status, milliseconds, culprit and message,
+ * separated by tabs. Before it starts, it writes "name\tBEGIN".
  */
 #include "os/clock.h"
 
@@ -36,11 +36,11 @@ static void report(const char *action, mst_status status, int64_t begin) {
             failed ? mst_error() : "");
 }
 
-/* A byte at a time: what follows the line is for later. */
+/* Reads byte by byte, so that later lines stay in the pipe. */
 static void read_line(void) {
     char c = 0;
     while (c != '\n')
-        if (read(STDIN_FILENO, &c, 1) != 1) exit(4); /* the driver is gone */
+        if (read(STDIN_FILENO, &c, 1) != 1) exit(4); /* the driver has exited */
 }
 
 static void *cancel_on_line(void *cancel) {
@@ -82,11 +82,11 @@ static mst_status show_topology(const struct rank *rank) {
     dprintf(STDOUT_FILENO, "me\t%d\t%d\t%d\t%d\t%d\n", mst_get_rank(world), mst_get_world_size(world),
             mst_get_local_rank(world), mst_get_local_size(world), mst_get_host_count(world));
     for (int r = 0; r < mst_get_world_size(world); r++) {
-        mst_rank_info at;
-        mst_status st = mst_get_rank_info(world, r, &at);
+        mst_rank_info info;
+        mst_status st = mst_get_rank_info(world, r, &info);
         if (st != MST_OK) return st;
-        dprintf(STDOUT_FILENO, "at\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", at.rank, at.host, at.local_rank,
-                at.local_size, at.pid, at.host_name, at.address);
+        dprintf(STDOUT_FILENO, "at\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", info.rank, info.host, info.local_rank,
+                info.local_size, info.pid, info.host_name, info.address);
     }
     return MST_OK;
 }
@@ -120,7 +120,7 @@ static mst_status act(struct rank *rank, const char *name, const char *value) {
     exit(2);
 }
 
-/* True if it was one. */
+/* True if name is a setting. */
 static bool take_setting(struct rank *rank, const char *name, const char *value) {
     int number = (int)strtol(value, NULL, 10);
     if (!strcmp(name, "method"))
@@ -137,11 +137,11 @@ static bool take_setting(struct rank *rank, const char *name, const char *value)
 }
 
 int main(int argc, char **argv) {
-    static struct rank rank; /* static: what it refers to at the end is not lost */
+    static struct rank rank; /* static, so that its pointers are not reported as leaks at exit */
     rank.options = (mst_init_options){.size = sizeof(mst_init_options), .site = MST_HERE};
     for (int i = 1; i < argc; i++) {
-        bool goes_on = argv[i][0] == '~';
-        char *name = argv[i] + goes_on, *equals = strchr(name, '=');
+        bool may_fail = argv[i][0] == '~';
+        char *name = argv[i] + may_fail, *equals = strchr(name, '=');
         const char *value = equals ? equals + 1 : "";
         if (equals) *equals = 0;
         if (take_setting(&rank, name, value)) continue;
@@ -149,7 +149,7 @@ int main(int argc, char **argv) {
         int64_t begin = msi_now();
         mst_status st = act(&rank, name, value);
         report(!strcmp(name, "say") ? value : name, st, begin);
-        if (st == MST_OK || goes_on) continue;
+        if (st == MST_OK || may_fail) continue;
         if (rank.world || mst_is_initialized()) {
             begin = msi_now();
             report("destroy", destroy(&rank), begin);

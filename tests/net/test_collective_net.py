@@ -1,12 +1,8 @@
 """The suite of communication calls between network namespaces: real links, real addresses."""
 
-import pathlib
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-
-import test_netns  # noqa: E402 (it finds ranks for us)
-from ranks import PROGRAMS, SKIPPED, Process, main  # noqa: E402
+import test_netns
+from harness import PROGRAMS, SKIPPED, Process, main
 
 COLLECTIVE = PROGRAMS / "collective"
 LIMIT = 400.0  # seconds for one run

@@ -1,19 +1,15 @@
 """muster run --hosts between hosts that have networks of their own: namespaces with an sshd in each."""
 
 import os
-import pathlib
 import re
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
-
-import tool  # noqa: E402
-from sshd import Sshd, SshTest, require_ssh  # noqa: E402
-from test_netns import NetnsTest  # noqa: E402
+from harness import MUSTER, ToolTest
+from sshd import Sshd, SshTest, require_ssh
+from test_netns import NetnsTest
 
 
-class Hosts(tool.ToolTest):
+class Hosts(ToolTest):
     """The launcher is in a (10.77.0.1); b and c have an sshd."""
 
     @classmethod
@@ -22,17 +18,10 @@ class Hosts(tool.ToolTest):
         NetnsTest.setUpClass()
         cls.addClassCleanup(NetnsTest.tearDownClass)
         cls.spaces = NetnsTest.spaces
+        cls.prefix = cls.spaces.inside("a")
         cls.sshd = Sshd([cls.spaces.inside(name) for name in "bc"])
         cls.addClassCleanup(cls.sshd.close)
         cls.sshd.await_listening()
-
-    def popen(self, *args, **options):
-        """In namespace a, where the test itself is not."""
-        muster, tool.MUSTER = tool.MUSTER, self.spaces.inside("a")[0]
-        try:
-            return super().popen(*self.spaces.inside("a")[1:], muster, *args, **options)
-        finally:
-            tool.MUSTER = muster
 
     def run_on(self, hosts, *arguments, **options):
         words = ("run", "--ssh", self.sshd.command(), "--hosts", hosts, *SshTest.travels())
@@ -47,7 +36,7 @@ class Hosts(tool.ToolTest):
                 self.assertRegex(out.decode(), rf"\[{rank}\] {rank} 10.77.0.1 .*10.77.0.{host} ")
 
     def test_all_reduce(self):
-        program = os.path.join(os.path.dirname(tool.MUSTER), "examples", "02_all_reduce")
+        program = os.path.join(os.path.dirname(MUSTER), "examples", "02_all_reduce")
         rc, out, err = self.run_on("10.77.0.1:2,10.77.0.2:2,10.77.0.3", program)
         self.assertEqual((rc, err), (0, b""))
         models = re.findall(rb"^\[\d\] rank #(\d): my model: (.*)$", out, re.M)

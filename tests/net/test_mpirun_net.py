@@ -5,14 +5,11 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-
-import test_netns  # noqa: E402 (it finds ranks for us)
-from ranks import PROGRAMS, SLOWER, Process, main  # noqa: E402
+import test_netns
+from harness import PROGRAMS, SLOWER, Process, main
 
 DISCOVER = PROGRAMS / "discover"
 FAR = "10.77.0.2:2,10.77.0.1:2"  # where rank 0 is on b

@@ -11,15 +11,11 @@ left behind, however the test ends.
 """
 
 import os
-import pathlib
 import shutil
 import subprocess
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "multi"))
-
-from ranks import DEADLINE, WORLD, RanksTest, main, wait_until  # noqa: E402
+from harness import DEADLINE, WORLD, RanksTest, main, wait_until
 
 NAMES = "abc"
 PORT = 29500  # nobody else is in these namespaces
@@ -112,9 +108,9 @@ class NetnsTest(RanksTest):
         for rank in ranks:
             self.assert_ok(rank.step("topology"))
         for rank in ranks:
-            self.assertEqual(rank.places, ranks[0].places)
+            self.assertEqual(rank.rank_infos, ranks[0].rank_infos)
         self.assert_ends(*ranks)
-        return ranks[0].places
+        return ranks[0].rank_infos
 
     usual = ("init", "topology", "barriers=5", "destroy")
 

@@ -8,15 +8,12 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 import tempfile
+import time
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "multi"), str(HERE.parent / "tools")]
-
-from test_netns import NAMES, open_namespaces  # noqa: E402
-from tool import MUSTER, Running, ToolTest, default_signals, is_alive, wait_until  # noqa: E402
+from harness import MUSTER, ToolProcess, ToolTest, default_signals, is_alive, wait_until
+from test_netns import NAMES, open_namespaces
 
 PORT = 29400
 BUILD = os.environ.get("MUSTER_BUILD_DIR", "build")
@@ -45,7 +42,7 @@ class NodesInNamespaces(ToolTest):
             preexec_fn=default_signals,
         )
         self.processes.append(process)
-        return Running(process)
+        return ToolProcess(process)
 
     def nodes(self, *args, **options):
         return [self.node(space, *args, **options) for space in NAMES]
@@ -67,6 +64,19 @@ class NodesInNamespaces(ToolTest):
         models = {line.split("model")[1] for r in results for line in r[1].splitlines() if "my model" in line}
         self.assertEqual(len(models), 1)
 
+    def test_nodes_wait_until_the_port_is_free(self):
+        hold = f"import socket; s = socket.socket(); s.bind(('10.77.0.1', {PORT})); print('held', flush=True); input()"
+        holder = subprocess.Popen(
+            [*self.spaces.inside("a"), sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.addCleanup(holder.kill)
+        self.assertEqual(holder.stdout.readline(), b"held\n")
+        nodes = self.nodes("sh", "-c", SHOW)
+        time.sleep(1)  # for so long the port is held
+        holder.communicate(b"\n")
+        statuses, results = self.statuses(nodes)
+        self.assertEqual(statuses, [0, 0, 0], results)
+
     def test_node_that_is_cut_off_is_lost_on_both_sides(self):
         nodes = self.nodes("sh", "-c", f"{SHOW}; exec sleep 60")
         for node in nodes:
@@ -76,7 +86,7 @@ class NodesInNamespaces(ToolTest):
         self.assertEqual(statuses, [1, 1, 1], results)
         self.assertRegex(results[0][2], r"\(pid \d+\) was lost; ending all ranks")
         self.assertRegex(results[1][2], "was lost")
-        self.assertIn("the head of the job is gone", results[2][2])
+        self.assertIn("the coordinator of the job is gone", results[2][2])
 
     def test_job_goes_on_without_the_one_that_is_cut_off_and_takes_it_back(self):
         with tempfile.TemporaryDirectory() as place:
@@ -108,7 +118,7 @@ class NodesInNamespaces(ToolTest):
         again = self.node("b", *args)
         self.assertEqual(self.statuses([nodes[0], nodes[2], again])[0], [0, 0, 0])
 
-    def test_killed_head(self):
+    def test_killed_coordinator(self):
         nodes = self.nodes("sh", "-c", "echo $$; exec sleep 60")
         workers = [int(node.out()[4:]) for node in nodes]
         nodes[0].send(signal.SIGKILL)
@@ -137,7 +147,7 @@ class NodesInNamespaces(ToolTest):
         return int(ranks[0])
 
     def test_kill_at_every_phase(self):
-        """Whoever is killed, whenever: the others end soon, and nothing is left."""
+        """One node is killed, in each phase: the others end soon, and no process is left."""
         script = "echo up; exec sleep 60"
         for victim in range(3):
             for phase in ("coming", "running"):

@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import unittest
 
-from tool import MARK, ToolTest, wait_until
+from harness import MARK, ToolTest, wait_until
 
 CONFIGURATION = """\
 ListenAddress 0.0.0.0:{port}

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree as ET
 
-from tool import MUSTER, ToolTest, wait_until
+from harness import MUSTER, ToolTest, wait_until
 
 QUICK = ("--rounds", 1, "--seconds", 0.002)
 SMALL = QUICK + ("--bytes", "4:64:16")
@@ -143,7 +143,7 @@ class Figures(Bench):
     def test_a_module_of_ones_own(self):
         lines, out, err = self.json_of("all_reduce", "send_recv", *SMALL, "--backend", "native,minimal", env=SAMPLE)
         self.assertEqual(err, b"")
-        self.assertIn(b"minimal: muster over minimal (a sample, by way of the store)", out)
+        self.assertIn(b"minimal: muster over minimal (an example that uses the store)", out)
         self.assertEqual([line["backend"] for line in lines], ["native", "minimal"] * 4)
         for line in lines:
             self.check_line(line)

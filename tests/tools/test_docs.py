@@ -1,9 +1,10 @@
-"""The tables of docs/ and the pages of man/ say what the headers have: every function is there, and nothing else."""
+"""The documents agree with the code: functions and options with the headers, named files and functions with the tree."""
 
 import os
 import pathlib
 import re
 import subprocess
+import sys
 import unittest
 
 SOURCE = pathlib.Path(os.environ.get("MUSTER_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent.parent))
@@ -59,6 +60,105 @@ class Docs(unittest.TestCase):
                 self.assertRegex(headers, rf"\b(MST_)?{word}\b", name)
             for option in set(re.findall(r"`\.([a-z]\w*)\b", text)):
                 self.assertRegex(headers, rf"\b{option}\b", name)
+
+
+class Tree(unittest.TestCase):
+    def run_script(self, *command):
+        done = subprocess.run([sys.executable, "-B", *command], cwd=SOURCE / "scripts", capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_named_files_and_functions_exist(self):
+        self.run_script("check_docs.py")
+
+    def test_the_picture_is_up_to_date(self):
+        self.run_script("architecture_svg.py", "--check")
+
+
+class Additions(unittest.TestCase):
+    """Each of these fails if one of the files that docs/how-to-add.md lists is forgotten."""
+
+    def read(self, name):
+        return (SOURCE / name).read_text()
+
+    def test_algorithms(self):
+        declared = re.findall(r"^MSI_PLANNER\((\w+)\);", self.read("src/coll/algorithms/planners.h"), re.M)
+        rows = re.findall(r'ROW\((\w+), "(\w+)", \w+, (\w+),', self.read("src/coll/algorithms/planners.c"))
+        self.assertGreater(len(rows), 30)
+        self.assertEqual(sorted(declared), sorted(function for _, _, function in rows))
+        documented, operations = set(), []
+        for line in self.read("docs/algorithms.md").splitlines():
+            cells = [cell.strip() for cell in line.split("|")]
+            if len(cells) > 5 and re.fullmatch(r"(`\w+`(, )?)+", cells[2]):
+                operations = cells[1].split(", ") if cells[1] else operations
+                documented |= {(operation, name) for operation in operations for name in re.findall(r"\w+", cells[2])}
+        self.assertEqual(documented, {(kind.lower(), name) for kind, name, _ in rows})
+
+    def test_collectives(self):
+        rows = re.findall(r'X\((\w+), (\w+), "mst_(\w+)"\)', self.read("src/coll/kind.h"))
+        self.assertGreater(len(rows), 14)
+        families = {family for _, family, _ in rows}
+        self.assertEqual(families, set(re.findall(r'X\(\d+, (\w+), "\w+"\)', header("backend.h"))))
+        planned = set(re.findall(r"\bROW\(([A-Z_]+), ", self.read("src/coll/algorithms/planners.c")))
+        self.assertEqual(planned, families - {"SEND", "RECV"})
+        tested = "".join(path.read_text() for path in (SOURCE / "tests/multi/collective").glob("*.c"))
+        for _, _, name in rows:
+            self.assertRegex(tested, rf"\bmst_{name}(_with)?\(", name)
+
+    def test_dtypes_and_operations(self):
+        dtypes = re.findall(r'X\(\d+, \w+, \d, "(\w+)"\)', header("dtype.h"))
+        operations = re.findall(r'X\(\d+, \w+, "(\w+)"\)', header("dtype.h"))
+        self.assertIn(f"{len(dtypes)} dtypes, {len(operations)} operations", self.read("README.md"))
+        measured = re.findall(r'\{"(\w+)", \d, \d+, \d+, ', self.read("bench/peers/loop_data.h"))
+        self.assertEqual(sorted([*measured, "bool"]), sorted(dtypes))  # sums of bool are no benchmark
+
+    def test_backends(self):
+        names = [path.parent.name for path in (SOURCE / "backends").glob("*/CMakeLists.txt")]
+        self.assertGreaterEqual(len(names), 3)
+        text = self.read("docs/backends.md")
+        for name in names:
+            self.assertRegex(text, rf"(?m)^## {name}$")
+            self.assertRegex(text, rf"(?m)^\| operation \|.* {name} \|")
+            self.assertTrue((SOURCE / f"tests/interop/test_backend_{name}.py").exists(), name)
+
+    def test_stores(self):
+        kinds = re.findall(r"^mst_status msi_store_open_(\w+)\(", self.read("src/store/store.h"), re.M)
+        self.assertGreaterEqual(len(kinds), 4)
+        tested = re.search(r"kinds\[\] = \{.*?\};", self.read("tests/conform/store_kit.h"), re.S)[0]
+        for kind in kinds:
+            self.assertIn(f'{{"{kind}', tested)
+            self.assertRegex(self.read("include/muster/store.h"), rf"\b{kind}\b")
+            self.assertRegex(self.read("man/mst_store.3"), rf"\b{kind}\b")
+
+    def test_sub_commands(self):
+        table = re.search(r"commands\[\] = \{.*?\n\};", self.read("tools/muster/main.c"), re.S)[0]
+        names = re.findall(r'\{"(\w+)", cmd_(\w+),', table)
+        self.assertGreater(len(names), 5)
+        overview, readme = self.read("man/muster.1"), self.read("README.md")
+        for name, function in names:
+            self.assertEqual(name, function)
+            self.assertIn(f".Nm muster {name}", self.read(f"man/muster-{name}.1"))
+            self.assertIn(f".Xr muster-{name} 1", overview)
+            self.assertIn(f"| `muster {name}` |", readme)
+
+    def test_launchers(self):
+        rows = re.findall(r'\.name = "(\w+)",\s*\.title = "([^"]+)"', self.read("src/bootstrap/launchers.c"))
+        self.assertGreater(len(rows), 12)
+        recorded = "".join(path.read_text() for path in (SOURCE / "tests/multi/launchers").glob("*.env"))
+        table = re.search(r"(?m)^\| launcher \|(.*\n)+?\n", self.read("docs/launch.md"))[0]
+        started = ("mpich",)  # tests/interop/test_mpirun.py starts it
+        for name, title in rows:
+            if name not in started:
+                self.assertRegex(recorded, rf"(?m)^# expect {name} ")
+            self.assertIn(title.split()[0], table)
+
+    def test_settings(self):
+        rows = re.findall(r'X\((\w+), "(MUSTER_\w+)",', self.read("src/base/settings.h"))
+        self.assertGreater(len(rows), 30)
+        folders = ("src", "tools", "backends")
+        files = [path for folder in folders for path in (SOURCE / folder).rglob("*.[ch]*") if path.name != "settings.h"]
+        code = "".join(path.read_text() for path in files)
+        for field, name in rows:
+            self.assertTrue(re.search(rf'[.>]{field}\b|"{name}"', code), f"{name} is not used")
 
 
 class Operations(unittest.TestCase):

@@ -4,7 +4,7 @@ import json
 import re
 import unittest
 
-from tool import ToolTest
+from harness import ToolTest
 
 THREE = """\
 mesh dp=2,pp=2,tp=2: 8 ranks
@@ -88,7 +88,7 @@ class InfoMesh(ToolTest):
             ("=2", "no name before '='"),
             ("7=2", "it is a number"),
             ("dp=99999,tp=99999", "a product above 2147483647"),
-            ("dp=70000", "the mesh has 70000 ranks, and 65536 can be drawn"),
+            ("dp=70000", "the mesh has 70000 ranks, but at most 65536 can be drawn"),
         ):
             with self.subTest(shape):
                 rc, out, err = self.muster("info", "--mesh", shape)

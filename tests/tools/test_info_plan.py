@@ -3,7 +3,7 @@
 import re
 import unittest
 
-from tool import ToolTest
+from harness import ToolTest
 
 
 class InfoPlan(ToolTest):
@@ -28,7 +28,7 @@ class InfoPlan(ToolTest):
     def test_steps_and_what_they_wait_for(self):
         out = self.plan("all_reduce", "--ranks", "2", "--bytes", "64", "--algo", "all_reduce:direct", "--rank", "1")
         self.assertIn("chosen: direct (asked for)", out)
-        self.assertIn("fold", out)
+        self.assertIn("reduce  out[8..16) from 2 sources", out)
         self.assertRegex(out, r"(?m)^ +\d+  send +out\[8\.\.16\) to 0 +after \d+$")
 
     def test_what_cannot_be_done_is_said(self):
@@ -42,12 +42,12 @@ class InfoPlan(ToolTest):
         self.assertIn("rank 0: 1 step,", self.plan("all_gather", "--ranks", "1"))
 
     def test_mistakes(self):
-        self.refused("no collective 'allreduce'", "allreduce")
-        self.refused("no dtype 'f31'", "all_reduce", "--dtype", "f31")
-        self.refused("--plan is not printed as JSON", "all_reduce", "--json")
-        self.refused("'1Q' is no number of bytes", "all_reduce", "--bytes", "1Q")
-        self.refused("the last is rank 3", "all_reduce", "--rank", "4")
-        self.refused("do not fill", "all_reduce", "--hosts", "5")
+        self.refused("unknown collective 'allreduce'", "allreduce")
+        self.refused("unknown dtype 'f31'", "all_reduce", "--dtype", "f31")
+        self.refused("--plan has no JSON output", "all_reduce", "--json")
+        self.refused("'1Q' is not a size", "all_reduce", "--bytes", "1Q")
+        self.refused("the last rank is 3", "all_reduce", "--rank", "4")
+        self.refused("cannot fill", "all_reduce", "--hosts", "5")
         self.refused("it has ring, halving", "all_reduce", "--algo", "all_reduce:circle")
 
 

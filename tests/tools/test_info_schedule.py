@@ -13,7 +13,7 @@ import termios
 import unittest
 import xml.etree.ElementTree as xml
 
-from tool import ToolTest
+from harness import ToolTest
 
 SOURCE = pathlib.Path(os.environ.get("MUSTER_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent.parent))
 
@@ -121,16 +121,16 @@ class InfoSchedule(ToolTest):
 
     def test_mistakes(self):
         self.refused("did you mean '1f1b'?", "1f1")
-        self.refused("there are stream, forward, gpipe, 1f1b and interleaved", "everything")
+        self.refused("use stream, forward, gpipe, 1f1b or interleaved", "everything")
         self.refused("--stages takes a whole number from 1 to 4096", "1f1b", "--stages", "0")
         self.refused("1f1b has one; use the schedule interleaved", "1f1b", "--chunks", "2")
         self.refused("use the schedule stream", "gpipe", "--tokens", "2")
-        self.refused("--inner is for --schedule stream", "gpipe", "--inner", "2")
-        self.refused("--backward is for schedules that train, not for stream", "stream", "--backward", "2")
-        self.refused("--json and --svg: ask for one at a time", "gpipe", "--json", "--svg", "-")
-        self.refused("--mesh and --schedule: ask for one at a time", "gpipe", "--mesh", "dp=2")
-        self.refused("--ranks is for --plan, which is not asked for", "gpipe", "--ranks", "3")
-        self.refused("the last is stage 3", "gpipe", "--stage", "4")
+        self.refused("--inner needs --schedule stream", "gpipe", "--inner", "2")
+        self.refused("--backward needs a schedule for training, not stream", "stream", "--backward", "2")
+        self.refused("--json and --svg cannot be combined", "gpipe", "--json", "--svg", "-")
+        self.refused("--mesh and --schedule cannot be combined", "gpipe", "--mesh", "dp=2")
+        self.refused("--ranks needs --plan", "gpipe", "--ranks", "3")
+        self.refused("the last stage is 3", "gpipe", "--stage", "4")
         self.refused("the limit is", "stream", "--batches", "1000000", "--tokens", "1000000")
         self.refused("too many to draw", "gpipe", "--stages", "4096", "--microbatches", "1048576")
         self.refused("too wide", "gpipe", "--microbatches", "5000", "--svg", "-")

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 import trace_make
-from tool import ToolTest
+from harness import ToolTest
 from trace_make import Trace, flight
 
 SANITIZED = re.search("-[at]san", os.environ.get("MUSTER_BUILD_DIR", ""))  # keeps what was freed

@@ -8,7 +8,7 @@ import unittest
 
 import browser
 import trace_make
-from tool import ToolTest
+from harness import ToolTest
 from trace_make import Trace, flight
 
 RANKS, STEPS = 4, 40

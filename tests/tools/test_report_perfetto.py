@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 import perfetto
-from tool import MUSTER, ToolTest
+from harness import MUSTER, ToolTest
 
 PROF = os.path.join(os.path.dirname(MUSTER), "tests", "prof")
 RANKS, MESSAGES = 3, 5

@@ -14,7 +14,7 @@ import tempfile
 import termios
 import unittest
 
-from tool import MUSTER, Gate, ToolTest, default_signals, is_alive, lines_of, wait_until, without_pidfd
+from harness import MUSTER, Gate, ToolTest, default_signals, is_alive, lines_of, wait_until, without_pidfd
 
 
 def wait_a_moment():
@@ -78,9 +78,9 @@ class Environment(ToolTest):
         self.assertEqual([line for line in lines_of(out) if line.startswith("[0] A=")], ["[0] A=2"])
 
     def test_almost_empty_environment(self):
-        mark = ("--env", "TOOL_TEST_MARK")
+        mark = ("--env", "TEST_MARK")
         env = self.variables(2, "--no-env", *mark, "--env", "MORE=1", OTHER="x", OMP_NUM_THREADS="7", LC_ALL="C")[1]
-        for name in ("PATH", "RANK", "MASTER_PORT", "TOOL_TEST_MARK", "MORE", "LC_ALL"):
+        for name in ("PATH", "RANK", "MASTER_PORT", "TEST_MARK", "MORE", "LC_ALL"):
             self.assertIn(name, env)
         self.assertNotIn("OTHER", env)
         self.assertEqual(env["OMP_NUM_THREADS"], "1")
@@ -302,7 +302,7 @@ class Failure(ToolTest):
             gate.open()
             rc, _, err = run.finish()
         self.assertEqual(rc, 4)
-        self.assertIn("killing 2 of 3 ranks, still there after 0.2 s", err)
+        self.assertIn("killing 2 of 3 ranks, which still run after 0.2 s", err)
 
     def test_success_is_silent(self):
         self.assertEqual(self.muster("run", "-n", 4, "true"), (0, b"", b""))
@@ -473,13 +473,13 @@ class Leftovers(ToolTest):
     def test_killed_launcher_and_grandchildren(self):
         self.kill_launcher(3, "trap '' HUP TERM; sleep 1000 & echo $!; echo $$; wait", 2)
 
-    def test_killed_launcher_and_warden(self):
+    def test_killed_launcher_and_reaper(self):
         run = self.begin("run", "-n", 3, "sh", "-c", "echo $$; exec sleep 1000")
         pids = [int(run.out().split()[-1]) for _ in range(3)]
         with open(f"/proc/{run.pid}/task/{run.pid}/children", encoding="utf-8") as children:
-            wardens = set(map(int, children.read().split())) - set(pids)
-        self.assertEqual(len(wardens), 1)
-        os.kill(wardens.pop(), signal.SIGKILL)
+            reapers = set(map(int, children.read().split())) - set(pids)
+        self.assertEqual(len(reapers), 1)
+        os.kill(reapers.pop(), signal.SIGKILL)
         run.send(signal.SIGKILL)
         run.process.wait()
         wait_until(lambda: not any(map(is_alive, pids)), "workers of a killed launcher are gone")
@@ -542,14 +542,14 @@ class Mistakes(ToolTest):
         self.check(["--shutdown-timeout", "-1", "echo", "started"], "not '-1'")
 
     def test_programs(self):
-        self.check([], "which program?")
-        self.check(["-n", "2"], "which program?")
-        self.check(["--"], "which program?")
+        self.check([], "a program is missing")
+        self.check(["-n", "2"], "a program is missing")
+        self.check(["--"], "a program is missing")
         self.check([""], "empty")
         self.check(["no-such-program-anywhere"], "cannot find 'no-such-program-anywhere' in PATH")
         self.check(["./no-such-program"], "no such file")
         self.check(["/"], "directory")
-        self.check(["/dev/null"], "not a file")
+        self.check(["/dev/null"], "not a regular file")
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "tool")
             with open(path, "w", encoding="utf-8") as file:

@@ -3,7 +3,7 @@
 import os
 import unittest
 
-from tool import ToolTest, default_signals, lines_of
+from harness import ToolTest, default_signals, lines_of
 
 OWN = ("sh", "-c", "grep Cpus_allowed_list /proc/$$/status")
 
@@ -70,7 +70,7 @@ class Bind(ToolTest):
         for options, says in (
             (["--bind", "core"], "--bind takes cores, numa or none, not 'core'"),
             (["--numa-binding", ""], "--numa-binding takes cores, numa or none, not ''"),
-            (["--bind", "cores", "--numa-binding", "numa"], "are one thing"),
+            (["--bind", "cores", "--numa-binding", "numa"], "set the same thing"),
         ):
             rc, out, err = self.muster("run", "-n", 2, *options, "echo", "started")
             self.assertEqual((rc, out), (2, b""))

@@ -9,7 +9,7 @@ import signal
 import tempfile
 import unittest
 
-from tool import MUSTER, ToolTest, wait_until
+from harness import MUSTER, ToolTest, wait_until
 
 RANK = os.path.join(os.path.dirname(MUSTER), "tests", "flight_rank")
 
@@ -286,7 +286,7 @@ class Asked(FlightTest):
         run = self.begin("run", "-n", 1, "sh", "-c", script, cwd=self.home, stdin=-1)
         run.out()
         run.send(signal.SIGUSR2)
-        self.assertIn("no rank here has recorded anything", run.err())
+        self.assertIn("no rank of this node has recorded anything", run.err())
         run.process.stdin.write(b"x\n")
         self.assertEqual(run.out(), "[0] went on")
         self.assertEqual((run.finish()[0], list(self.home.iterdir())), (0, []))

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from tool import MUSTER, ToolTest, default_signals
+from harness import MUSTER, ToolTest, default_signals
 
 CASES, AT_ONCE, SECONDS = 400, 4, 30
 SEED = 20240607

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 from sshd import SshTest
-from tool import ToolTest, is_alive, lines_of, wait_until
+from harness import ToolTest, is_alive, lines_of, wait_until
 
 STAND_IN = """\
 #!/bin/sh
@@ -36,9 +36,9 @@ class Mistakes(ToolTest):
         return err.decode()[len("muster run: ") :].rstrip("\n")
 
     def test_lists(self):
-        self.assertEqual(self.refused("--hosts", ""), "--hosts: there is no host in it")
-        self.assertIn("'a:x' is not a number of ranks", self.refused("--hosts", "a:x"))
-        self.assertIn("is not the name", self.refused("--hosts", "-oProxyCommand=touch /tmp/x"))
+        self.assertEqual(self.refused("--hosts", ""), "--hosts: it names no host")
+        self.assertIn("'a:x' has no number of ranks", self.refused("--hosts", "a:x"))
+        self.assertIn("is not a host name", self.refused("--hosts", "-oProxyCommand=touch /tmp/x"))
 
     def test_files(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -46,10 +46,10 @@ class Mistakes(ToolTest):
             self.assertEqual(self.refused("--hostfile", path), f"{path}: cannot open it: No such file or directory")
             self.assertEqual(self.refused("--hostfile", directory), f"{directory}: cannot read it: Is a directory")
             for text, message in (
-                ("", f"{path}: there is no host in it"),
-                ("a\n\nb slots=x\n", f"{path}:3: 'slots=x' is not a number of ranks, which is a whole number from 1 to 16384"),
+                ("", f"{path}: it names no host"),
+                ("a\n\nb slots=x\n", f"{path}:3: 'slots=x' has no number of ranks from 1 to 16384"),
                 ("a slots=4 max_slots=2\n", f"{path}:1: 4 ranks on a are more than max_slots=2"),
-                ("a\0b\n", f"{path}:1: there is a zero byte: this is not a text file"),
+                ("a\0b\n", f"{path}:1: the line has a zero byte; this is not a text file"),
                 ("a" * 3000 + "\n", f"{path}:1: the line is longer than 1023 bytes"),
             ):
                 with open(path, "w", encoding="utf-8") as file:
@@ -57,9 +57,9 @@ class Mistakes(ToolTest):
                 self.assertEqual(self.refused("--hostfile", path), message)
 
     def test_contradictions(self):
-        self.assertIn("drop either", self.refused("--hosts", "a", "--hostfile", "b"))
+        self.assertIn("drop one of them", self.refused("--hosts", "a", "--hostfile", "b"))
         for options in (("--standalone",), ("--nnodes", "2"), ("--node-rank", "0"), ("--rdzv-endpoint", "a:1")):
-            self.assertIn(f"{options[0]} says which nodes there are", self.refused("--hosts", "a", *options))
+            self.assertIn(f"{options[0]} and --hosts both say which nodes there are", self.refused("--hosts", "a", *options))
         self.assertIn("cannot be added up", self.refused("-n", "cpu", "--hosts", "a,a"))
         self.assertEqual(self.refused("--hosts", "a", "--ssh", " "), "--ssh is empty")
 
@@ -110,7 +110,7 @@ class StandIn(SshTest):
         )
         self.assertEqual(rc, 1, err)
         self.assertIn(b"to stderr\n", err)
-        self.assertIn(b"muster run: the launcher on host 127.0.0.2 ended with code 0\n", err)
+        self.assertIn(b"muster run: the launcher on host 127.0.0.2 exited with code 0\n", err)
         out = out.decode()
         words = re.findall(r"^word (.*(?:\n\*)?)$", out, re.M)
         port = next(word for word in words if word.startswith("--master-port="))
@@ -152,7 +152,7 @@ class StandIn(SshTest):
 
     def test_an_agent_that_fails(self):
         said = self.refused(*self.stand("127.0.0.2"), code=7, env={"STAND_IN": "exit7"})
-        self.assertEqual(said, "muster run: the launcher on host 127.0.0.2 ended with code 7")
+        self.assertEqual(said, "muster run: the launcher on host 127.0.0.2 exited with code 7")
 
     def test_unreachable(self):
         """Nobody listens at that port."""
@@ -176,7 +176,7 @@ class StandIn(SshTest):
 
     def test_key_that_is_not_accepted(self):
         said = self.refused(*self.stand("127.0.0.2", ssh=self.sshd.command(key="strange_key")))
-        self.assertRegex(said, "cannot start on host 127.0.0.2: .*Permission denied .*without being asked anything")
+        self.assertRegex(said, "cannot start on host 127.0.0.2: .*Permission denied .*a login without prompts")
 
     def test_no_muster_over_there(self):
         said = self.refused(*self.words("127.0.0.2", "--remote-muster", "/no/muster"))

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 from sshd import SshTest
-from tool import MUSTER, lines_of, wait_until
+from harness import MUSTER, lines_of, wait_until
 
 
 class Jobs(SshTest):
@@ -119,7 +119,7 @@ class Jobs(SshTest):
         rc, out, err = job.finish()
         self.assertEqual(rc, 130, err)
         self.assertEqual(sorted(out.splitlines()), ["[0] told", "[1] told"])
-        self.assertIn("interrupted; waiting for the ranks to end (once more kills them)", err)
+        self.assertIn("interrupted; waiting for the ranks to end (a second interrupt kills them)", err)
 
     def test_interrupted_twice(self):
         job = self.sleeping("trap 'echo told' INT; echo there; while :; do sleep 0.05; done")
@@ -141,7 +141,7 @@ class Jobs(SshTest):
 
     def test_launcher_over_there_killed(self):
         job = self.sleeping("echo there; exec sleep 1000")
-        # The oldest is the launcher; another is its warden, which has the same words.
+        # The oldest is the launcher; another is its reaper, which has the same command line.
         agents = [pid for pid in self.marked() if {"run", "--node-rank=1"} <= set(self.command_of(pid))]
         os.kill(min(agents), signal.SIGKILL)
         rc, _, err = job.finish()

@@ -1,26 +1,35 @@
-"""muster run on several nodes: launchers that meet, agree on ranks, restart and end together.
+"""muster run on several nodes: launchers that find each other, agree on ranks, restart and end together.
 
-The nodes are launchers on this machine that meet on loopback; tests/net has them in network namespaces.
+The nodes are launchers on this machine that use loopback; tests/net has them in network namespaces.
 """
 
 import os
 import pathlib
+import random
 import signal
 import socket
+import struct
 import tempfile
 import time
 import unittest
 
-from tool import Gate, ToolTest, is_alive, wait_until
+from harness import Gate, ToolTest, is_alive, wait_until
 
 SHOW = 'echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE node $GROUP_RANK/$GROUP_WORLD_SIZE try $TORCHELASTIC_RESTART_COUNT"'
 BUILD = os.environ.get("MUSTER_BUILD_DIR", "build")
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A free port below the ephemeral range, so that no outgoing connection of another process takes it meanwhile."""
+    low = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(10000, low) if low > 10100 else 0
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return s.getsockname()[1]
 
 
 class NodesTest(ToolTest):
@@ -40,14 +49,14 @@ class NodesTest(ToolTest):
         )
         return self.begin("run", "--nnodes", nnodes, *where, "-n", n, *args, **options)
 
-    def head(self, *args, **options):
-        """The first node; returns once it listens, so that it is the head."""
+    def coordinator(self, *args, **options):
+        """The first node; returns once it listens, so that it is the coordinator."""
         node = self.node(*args, **options)
-        wait_until(self.listens, "the head listens")
+        wait_until(self.listens, "the coordinator listens")
         return node
 
     def notices(self):
-        """What the nodes have told the head so far."""
+        """The notices of the nodes so far."""
         return self.muster("store", "get", "-p", self.port, "muster/launch/notices")[1].decode()
 
     @staticmethod
@@ -65,8 +74,8 @@ class NodesTest(ToolTest):
         return [node.finish() for node in nodes]
 
 
-class Meeting(NodesTest):
-    def test_ranks_follow_node_ranks_whoever_comes_first(self):
+class Rendezvous(NodesTest):
+    def test_ranks_follow_node_ranks_in_any_order_of_arrival(self):
         script = ["sh", "-c", SHOW]
         two = self.node(*script, nnodes=3, n=1, rank=2)
         one = self.node(*script, nnodes=3, n=3, rank=1)
@@ -78,11 +87,39 @@ class Meeting(NodesTest):
         self.assertEqual(lines[1], [f"[{r}] {r}/6 {r - 2}/3 node 1/3 try 0" for r in range(2, 5)])
         self.assertEqual(lines[2], ["[5] 5/6 0/1 node 2/3 try 0"])
 
-    def test_whoever_can_listen_at_the_endpoint_is_the_head(self):
+    def test_the_launcher_that_can_listen_at_the_endpoint_is_the_coordinator(self):
         nodes = [self.node("sh", "-c", SHOW, nnodes=4) for _ in range(4)]
         results = self.finish(*nodes)
         self.assertEqual([r[0] for r in results], [0] * 4, results)
         self.assertEqual(sorted(r[1][:7] for r in results), [f"[{r}] {r}/4" for r in range(4)])
+
+    def test_nodes_wait_until_the_port_of_a_connection_is_free(self):
+        with socket.socket() as other, socket.socket() as local:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            local.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # no TIME_WAIT
+            local.bind(("127.0.0.1", self.port))
+            local.connect(other.getsockname())
+            nodes = [self.node("sh", "-c", SHOW) for _ in range(2)]
+            time.sleep(2)  # for so long the port is held
+        for status, out, err in self.finish(*nodes):
+            self.assertEqual((status, err), (0, ""))
+            self.assertIn("/2 0/1 node", out)
+
+    def test_static_node_0_waits_until_the_port_of_a_connection_is_free(self):
+        with socket.socket() as local:
+            local.bind(("127.0.0.1", self.port))
+            nodes = [self.node("sh", "-c", SHOW, rank=rank) for rank in range(2)]
+            time.sleep(1)  # for so long the port is held
+        self.assertEqual([r[0] for r in self.finish(*nodes)], [0, 0])
+
+    def test_interrupt_while_the_port_is_held(self):
+        with socket.socket() as local:
+            local.bind(("127.0.0.1", self.port))
+            node = self.node("true")
+            time.sleep(0.5)  # it has found the port taken by now
+            node.send(signal.SIGINT)
+            self.assertIn(node.finish()[0], (-signal.SIGINT, 130))
 
     def test_ranks_compute_together(self):
         program = os.path.join(BUILD, "bin", "examples", "02_all_reduce")
@@ -92,11 +129,11 @@ class Meeting(NodesTest):
         self.assertEqual(len(models), 4)
         self.assertEqual(len(set(models)), 1)
 
-    def test_job_id_is_the_heads(self):
+    def test_job_id_is_the_coordinators(self):
         show = ["sh", "-c", "echo $TORCHELASTIC_RUN_ID"]
-        head = self.head("--rdzv-id", "train-7", *show)
+        first = self.coordinator("--rdzv-id", "train-7", *show)
         other = self.node(*show)
-        for status, out, err in self.finish(head, other):
+        for status, out, err in self.finish(first, other):
             self.assertEqual((status, out[4:]), (0, "train-7\n"), err)
 
     def test_one_node_with_an_endpoint_is_alone(self):
@@ -127,11 +164,11 @@ class Elastic(NodesTest):
     def test_a_node_joins_while_others_run(self):
         with Gate() as gate:
             script = f'{SHOW}; [ $WORLD_SIZE = 3 ] || read x < {gate.path}'
-            head = self.head("--rdzv-conf", self.CONF, "sh", "-c", script, nnodes="2:3")
+            first = self.coordinator("--rdzv-conf", self.CONF, "sh", "-c", script, nnodes="2:3")
             second = self.node("--rdzv-conf", self.CONF, "sh", "-c", script, nnodes="2:3")
-            self.assertIn("0/2", head.out())
+            self.assertIn("0/2", first.out())
             third = self.node("--rdzv-conf", self.CONF, "sh", "-c", script, nnodes="2:3")
-            results = self.finish(head, second, third)
+            results = self.finish(first, second, third)
             self.assertEqual([r[0] for r in results], [0, 0, 0], results)
             self.assertIn("0/3 0/1 node 0/3 try 1", results[0][1])
             self.assertRegex(results[0][2], r"host .* joins; starting all ranks again with 3 nodes")
@@ -139,7 +176,7 @@ class Elastic(NodesTest):
     def test_a_killed_node_is_done_without(self):
         with Gate() as gate:
             script = f'{SHOW}; [ $WORLD_SIZE = 2 ] || read x < {gate.path}'
-            nodes = [self.head("--rdzv-conf", self.ALL, "sh", "-c", script, nnodes="2:3")]
+            nodes = [self.coordinator("--rdzv-conf", self.ALL, "sh", "-c", script, nnodes="2:3")]
             nodes += [self.node("--rdzv-conf", self.ALL, "sh", "-c", script, nnodes="2:3") for _ in range(2)]
             for node in nodes:
                 self.assertIn("/3", node.out())
@@ -152,24 +189,24 @@ class Elastic(NodesTest):
     def test_a_node_that_is_told_to_end_leaves(self):
         with Gate() as gate:
             script = f'{SHOW}; [ $WORLD_SIZE = 1 ] || read x < {gate.path}'
-            head = self.head("--rdzv-conf", self.ALL, "sh", "-c", script, nnodes="1:2")
+            first = self.coordinator("--rdzv-conf", self.ALL, "sh", "-c", script, nnodes="1:2")
             other = self.node("--rdzv-conf", self.ALL, "sh", "-c", script, nnodes="1:2")
-            self.assertIn("0/2", head.out())
+            self.assertIn("0/2", first.out())
             self.assertIn("1/2", other.out())
             other.send(signal.SIGTERM)
             self.assertEqual(other.finish()[0], 128 + signal.SIGTERM)
-            status, out, err = head.finish()
+            status, out, err = first.finish()
             self.assertEqual(status, 0, err)
             self.assertIn("0/1", out)
             self.assertRegex(err, "leaves; ending all ranks")
 
 
 class Failures(NodesTest):
-    def test_first_failure_ends_all_with_its_code_and_is_reported_by_the_head(self):
+    def test_first_failure_ends_all_with_its_code_and_is_reported_by_the_coordinator(self):
         script = 'if [ $RANK = 2 ]; then echo broken >&2; exit 7; fi; exec sleep 60'
-        head = self.head("sh", "-c", script, n=2)
+        first = self.coordinator("sh", "-c", script, n=2)
         other = self.node("sh", "-c", script, n=1)
-        results = self.finish(head, other)
+        results = self.finish(first, other)
         self.assertEqual([r[0] for r in results], [7, 7], results)
         report = results[0][2]
         for part in ("root cause:", "rank       2 (local rank 0)", "exit code  7", "| broken"):
@@ -189,56 +226,56 @@ class Failures(NodesTest):
         self.assertEqual([r[0] for r in self.finish(*nodes)], [5, 5])
 
     def test_killed_node_fails_the_job(self):
-        head = self.head("sh", "-c", "echo here; exec sleep 60")
+        first = self.coordinator("sh", "-c", "echo here; exec sleep 60")
         other = self.node("sh", "-c", "echo here; exec sleep 60")
-        head.out(), other.out()
+        first.out(), other.out()
         other.send(signal.SIGKILL)
-        status, _, err = head.finish()
+        status, _, err = first.finish()
         self.assertEqual(status, 1)
         self.assertIn(f"(pid {other.pid}) was lost", err)
 
     def test_killed_node_that_comes_back_is_waited_for(self):
         script = f'{SHOW}; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep 60'
-        head = self.head("--max-restarts", 1, "sh", "-c", script)
+        first = self.coordinator("--max-restarts", 1, "sh", "-c", script)
         other = self.node("--max-restarts", 1, "sh", "-c", script)
-        head.out(), other.out()
+        first.out(), other.out()
         other.send(signal.SIGKILL)
-        wait_until(lambda: "waiting 600 s for another" in head.err(), "the head waits")
+        wait_until(lambda: "waiting 600 s for another" in first.err(), "the coordinator waits")
         again = self.node("--max-restarts", 1, "sh", "-c", script)
-        results = self.finish(head, again)
+        results = self.finish(first, again)
         self.assertEqual([r[0] for r in results], [0, 0], results)
 
-    def test_killed_head_ends_the_others(self):
-        head = self.head("sh", "-c", "echo here; exec sleep 60")
+    def test_killed_coordinator_ends_the_others(self):
+        first = self.coordinator("sh", "-c", "echo here; exec sleep 60")
         other = self.node("sh", "-c", "echo $$; exec sleep 60")
-        head.out()
+        first.out()
         worker = int(other.out()[4:])
-        head.send(signal.SIGKILL)
+        first.send(signal.SIGKILL)
         status, _, err = other.finish()
         self.assertEqual(status, 1)
-        self.assertIn("the head of the job is gone", err)
+        self.assertIn("the coordinator of the job is gone", err)
         self.assertFalse(is_alive(worker))
 
     def test_killed_worker_is_the_cause(self):
-        head = self.head("sh", "-c", "echo $$; exec sleep 60")
+        first = self.coordinator("sh", "-c", "echo $$; exec sleep 60")
         other = self.node("sh", "-c", "echo $$; exec sleep 60")
-        head.out()
+        first.out()
         os.kill(int(other.out()[4:]), signal.SIGKILL)
-        results = self.finish(head, other)
+        results = self.finish(first, other)
         self.assertEqual([r[0] for r in results], [137, 137], results)
         self.assertIn("signal     SIGKILL", results[0][2])
 
     def test_a_node_that_is_through_may_go(self):
         with Gate() as gate:
             script = f'echo up; if [ $RANK = 0 ]; then read x < {gate.path}; fi'
-            head = self.head("sh", "-c", script)
+            first = self.coordinator("sh", "-c", script)
             other = self.node("sh", "-c", script)
-            head.out(), other.out()
-            wait_until(lambda: "\nS 1 0 -1 " in self.notices(), "the head knows that its ranks have ended")
+            first.out(), other.out()
+            wait_until(lambda: "\nS 1 0 -1 " in self.notices(), "the coordinator knows that its ranks have ended")
             other.send(signal.SIGKILL)
             other.finish()
             gate.open()
-            self.assertEqual(head.finish()[0], 0)
+            self.assertEqual(first.finish()[0], 0)
 
 
 class Absent(NodesTest):
@@ -269,17 +306,17 @@ class Strangers(NodesTest):
         self.assertEqual(status, 0, err)
 
     def test_half_a_line_costs_neither_time_nor_the_next(self):
-        head = self.head("sh", "-c", "echo up; exec sleep 60")
+        first = self.coordinator("sh", "-c", "echo up; exec sleep 60")
         with Gate() as gate:
             other = self.node("sh", "-c", f"echo up; read x < {gate.path}; exit 5")
-            head.out(), other.out()
+            first.out(), other.out()
             self.append("notices", "half")
             self.append("orders", "G 1")
-            before = self.ticks(head.pid) + self.ticks(other.pid)
+            before = self.ticks(first.pid) + self.ticks(other.pid)
             time.sleep(0.5)  # of which they must use next to nothing
-            self.assertLess(self.ticks(head.pid) + self.ticks(other.pid) - before, 20)
+            self.assertLess(self.ticks(first.pid) + self.ticks(other.pid) - before, 20)
             gate.open()
-            self.assertEqual([r[0] for r in self.finish(head, other)], [5, 5])
+            self.assertEqual([r[0] for r in self.finish(first, other)], [5, 5])
 
     @staticmethod
     def ticks(pid):
@@ -288,74 +325,74 @@ class Strangers(NodesTest):
         return int(fields[11]) + int(fields[12])
 
     def test_orders_that_make_no_sense_are_not_obeyed(self):
-        head = self.head("sh", "-c", "echo up; sleep 0.5")
+        first = self.coordinator("sh", "-c", "echo up; sleep 0.5")
         other = self.node("sh", "-c", "echo up; sleep 0.5")
-        head.out(), other.out()
+        first.out(), other.out()
         self.append("orders", "\nG 7 1 1 1:0:1\nG 0 2 2 0:0:1 1:1:1\nG 9 5 1 1:0:5\n")
-        self.assertEqual([r[:2] for r in self.finish(head, other)], [(0, ""), (0, "")])
+        self.assertEqual([r[:2] for r in self.finish(first, other)], [(0, ""), (0, "")])
 
     def test_a_false_end_is_noticed(self):
-        head = self.head("sh", "-c", "echo up; exec sleep 60")
+        first = self.coordinator("sh", "-c", "echo up; exec sleep 60")
         other = self.node("sh", "-c", "echo up; exec sleep 60")
-        head.out(), other.out()
+        first.out(), other.out()
         self.append("orders", "\nE 0 \n")
         self.assertEqual(other.finish()[0], 0)
-        status, _, err = head.finish()
+        status, _, err = first.finish()
         self.assertEqual(status, 1, err)
         self.assertIn("leaves", err)
 
     def test_texts_are_harmless(self):
-        head = self.head("sh", "-c", "echo up; exec sleep 60")
+        first = self.coordinator("sh", "-c", "echo up; exec sleep 60")
         other = self.node("sh", "-c", "echo up; exec sleep 60")
-        head.out(), other.out()
+        first.out(), other.out()
         self.append("orders", "\nE 7 red \033[31m\n")
         status, _, err = other.finish()
         self.assertEqual(status, 7)
         self.assertIn("red ?[31m", err)
-        head.send(signal.SIGTERM)
-        head.finish()
+        first.send(signal.SIGTERM)
+        first.finish()
 
 
 class Interrupts(NodesTest):
-    def test_interrupt_of_the_head_reaches_all_ranks(self):
+    def test_interrupt_of_the_coordinator_reaches_all_ranks(self):
         script = "trap 'echo asked; exit 0' INT; echo up; while :; do sleep 0.05; done"
-        head = self.head("sh", "-c", script)
+        first = self.coordinator("sh", "-c", script)
         other = self.node("sh", "-c", script)
-        head.out(), other.out()
-        head.send(signal.SIGINT)
-        results = self.finish(head, other)
+        first.out(), other.out()
+        first.send(signal.SIGINT)
+        results = self.finish(first, other)
         self.assertEqual([r[0] for r in results], [130, 130], results)
         for _, out, _ in results:
             self.assertIn("asked", out)
 
     def test_a_second_interrupt_kills(self):
         script = "trap '' INT TERM; echo up; while :; do sleep 0.05; done"
-        head = self.head("sh", "-c", script)
+        first = self.coordinator("sh", "-c", script)
         other = self.node("sh", "-c", script)
-        head.out(), other.out()
-        head.send(signal.SIGINT)
-        head.err()
-        head.send(signal.SIGINT)
-        self.assertEqual([r[0] for r in self.finish(head, other)], [130, 130])
+        first.out(), other.out()
+        first.send(signal.SIGINT)
+        first.err()
+        first.send(signal.SIGINT)
+        self.assertEqual([r[0] for r in self.finish(first, other)], [130, 130])
 
     def test_user_signals_reach_all_nodes(self):
         script = "trap 'echo got; exit 0' USR1; echo up; while :; do sleep 0.05; done"
-        head = self.head("sh", "-c", script)
+        first = self.coordinator("sh", "-c", script)
         other = self.node("sh", "-c", script)
-        head.out(), other.out()
-        head.send(signal.SIGUSR1)
-        for status, out, err in self.finish(head, other):
+        first.out(), other.out()
+        first.send(signal.SIGUSR1)
+        for status, out, err in self.finish(first, other):
             self.assertEqual((status, out[4:]), (0, "got\n"), err)
 
-    def test_the_head_asks_all_nodes_what_their_ranks_do(self):
+    def test_the_coordinator_asks_all_nodes_what_their_ranks_do(self):
         rank = os.path.join(os.path.abspath(BUILD), "bin", "tests", "flight_rank")
         with tempfile.TemporaryDirectory() as trace:
-            head = self.head("--trace", trace, rank, "hang", n=2)
+            first = self.coordinator("--trace", trace, rank, "hang", n=2)
             other = self.node("--trace", trace, rank, "hang")
-            head.out(), head.out(), other.out()
+            first.out(), first.out(), other.out()
             while True:
-                head.send(signal.SIGUSR2)
-                said = [head.err() for _ in range(4)]
+                first.send(signal.SIGUSR2)
+                said = [first.err() for _ in range(4)]
                 theirs = [other.err() for _ in range(3)]
                 if "ranks 0, 1 wait" in said[-1]:
                     break
@@ -363,16 +400,16 @@ class Interrupts(NodesTest):
             self.assertRegex(theirs[1], "rank 2: last was mst_barrier #2 of world ")
             self.assertRegex(theirs[2], "no rank waits for another$")
             self.assertEqual(sum(name.endswith(".flight.json") for name in os.listdir(trace)), 3)
-            head.send(signal.SIGTERM)
-            self.finish(head, other)
+            first.send(signal.SIGTERM)
+            self.finish(first, other)
 
-    def test_term_of_the_head_while_it_waits(self):
-        head = self.head("true")
-        wait_until(lambda: self.handles(head, signal.SIGTERM), "it handles signals")
-        head.send(signal.SIGTERM)
-        self.assertEqual(head.finish()[0], 143)
+    def test_term_of_the_coordinator_while_it_waits(self):
+        first = self.coordinator("true")
+        wait_until(lambda: self.handles(first, signal.SIGTERM), "it handles signals")
+        first.send(signal.SIGTERM)
+        self.assertEqual(first.finish()[0], 143)
 
-    def test_interrupt_of_a_node_that_finds_no_head(self):
+    def test_interrupt_of_a_node_that_finds_no_coordinator(self):
         node = self.node("true", rank=1)
         wait_until(lambda: self.handles(node, signal.SIGINT), "it handles signals")
         node.send(signal.SIGINT)
@@ -387,20 +424,20 @@ class Mistakes(NodesTest):
         self.assertRegex(err.decode(), f"^muster run: .*{pattern}")
 
     def test_command_lines(self):
-        self.refused("must know where to meet", "--nnodes", 2)
+        self.refused("need an address to find each other", "--nnodes", 2)
         self.refused("needs --node-rank on every node", "--nnodes", 2, "--master-addr", "127.0.0.1")
-        self.refused("least is more than the most", "--nnodes", "3:2", "--rdzv-endpoint", "127.0.0.1")
+        self.refused("MIN is greater than MAX", "--nnodes", "3:2", "--rdzv-endpoint", "127.0.0.1")
         self.refused("not '2:x'", "--nnodes", "2:x", "--rdzv-endpoint", "127.0.0.1")
-        self.refused("the last has node rank 1", "--nnodes", 2, "--node-rank", 2, "--master-addr", "127.0.0.1")
+        self.refused("the last of 2 nodes has node rank 1", "--nnodes", 2, "--node-rank", 2, "--master-addr", "127.0.0.1")
         self.refused("HOST or HOST:PORT", "--nnodes", 2, "--rdzv-endpoint", "a:b:c:d]")
         self.refused("--standalone means one node", "--nnodes", 2, "--standalone")
-        self.refused("say the same", "--nnodes", 2, "--rdzv-endpoint", "a:1", "--master-addr", "a")
-        self.refused("'etcd'|etcd is not there", "--rdzv-backend", "etcd")
+        self.refused("exclude each other", "--nnodes", 2, "--rdzv-endpoint", "a:1", "--master-addr", "a")
+        self.refused("takes c10d or static, not 'etcd'", "--rdzv-backend", "etcd")
         self.refused("join_timeout", "--rdzv-conf", "join=3")
         self.refused("--rdzv-id", "--rdzv-id", "a b")
         self.refused("--rdzv-id", "--rdzv-id", "..", "--log-dir", "/nowhere")
-        self.refused("in brackets", "--nnodes", 2, "--rdzv-endpoint", "::1:29400")
-        self.refused("no address of one host", "--nnodes", 2, "--rdzv-endpoint", "0.0.0.0:29400")
+        self.refused("needs brackets", "--nnodes", 2, "--rdzv-endpoint", "::1:29400")
+        self.refused("not the address of one host", "--nnodes", 2, "--rdzv-endpoint", "0.0.0.0:29400")
         self.refused("SIGWHAT", "--signals-to-handle", "SIGWHAT")
         self.refused("cannot have SIGKILL", "--signals-to-handle", "SIGKILL")
 
@@ -411,6 +448,15 @@ class Mistakes(NodesTest):
             status, _, err = self.node("true", rank=0).finish()
             self.assertEqual(status, 2)
             self.assertIn("the port is taken", err)
+
+    def test_stranger_at_the_endpoint_is_named_at_the_deadline(self):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", self.port))
+            s.listen()
+            nodes = [self.node("--rdzv-conf", "join_timeout=1", "true") for _ in range(2)]
+            for status, out, err in self.finish(*nodes):
+                self.assertEqual((status, out, err.count("\n")), (2, "", 1), err)
+                self.assertRegex(err, f"{self.endpoint()}: the port is taken by pid {os.getpid()} .*, and no launcher answered")
 
     def test_nobody_at_the_endpoint(self):
         conf = ["--rdzv-conf", "join_timeout=0.3"]
@@ -426,7 +472,7 @@ class Mistakes(NodesTest):
             self.assertEqual((status, err.count("\n")), (2, 1), err)
 
     def test_a_launcher_that_is_alone_takes_nobody_in(self):
-        alone = self.head("sleep", 60, nnodes=1)
+        alone = self.coordinator("sleep", 60, nnodes=1)
         status, _, err = self.node("--rdzv-conf", "join_timeout=1", "true", rank=1).finish()
         self.assertEqual((status, err.count("\n")), (2, 1), err)
         self.assertIn("is not a launcher that waits for nodes", err)
@@ -434,33 +480,33 @@ class Mistakes(NodesTest):
         self.assertEqual(alone.finish()[0], 143)
 
     def test_different_nnodes_end_both(self):
-        head = self.head("true", nnodes=3)
+        first = self.coordinator("true", nnodes=3)
         other = self.node("true", nnodes=2)
-        results = self.finish(head, other)
+        results = self.finish(first, other)
         self.assertEqual([r[0] for r in results], [2, 2], results)
-        self.assertIn("started with --nnodes 2, and the head with --nnodes 3", results[1][2])
+        self.assertIn("started with --nnodes 2, and the coordinator with --nnodes 3", results[1][2])
         self.assertIn("cannot join: it was started with --nnodes 2", results[0][2])
         self.assertEqual([r[2].count("\n") for r in results], [1, 1], results)
 
     def test_same_node_rank_twice(self):
-        head = self.head("true", nnodes=3, rank=0)
+        first = self.coordinator("true", nnodes=3, rank=0)
         nodes = [self.node("true", nnodes=3, rank=1) for _ in range(2)]
-        results = self.finish(head, *nodes)
+        results = self.finish(first, *nodes)
         self.assertEqual([r[0] for r in results], [2, 2, 2], results)
         self.assertRegex(results[0][2], "has --node-rank 1, as has node 1, host .* \\(pid")
 
     def test_other_job_id(self):
-        head = self.head("--rdzv-id", "one", "true")
+        first = self.coordinator("--rdzv-id", "one", "true")
         status, _, err = self.node("--rdzv-id", "two", "true").finish()
         self.assertEqual((status, err.count("\n")), (2, 1), err)
         self.assertIn("runs job 'one', not 'two'", err)
         other = self.node("--rdzv-id", "one", "true")
-        self.assertEqual([r[0] for r in self.finish(head, other)], [0, 0])
+        self.assertEqual([r[0] for r in self.finish(first, other)], [0, 0])
 
     def test_too_few_nodes_are_named(self):
-        head = self.head("--rdzv-conf", "join_timeout=0.5", "true", nnodes=3, rank=0)
+        first = self.coordinator("--rdzv-conf", "join_timeout=0.5", "true", nnodes=3, rank=0)
         other = self.node("--rdzv-conf", "join_timeout=0.5", "true", nnodes=3, rank=2)
-        results = self.finish(head, other)
+        results = self.finish(first, other)
         self.assertEqual([r[0] for r in results], [1, 1], results)
         self.assertRegex(results[0][2], r"not enough nodes in 0.5 s: 2 of 3 nodes are here: .*; missing: node 1")
 
@@ -470,9 +516,9 @@ class Mistakes(NodesTest):
             with open(garbage, "wb") as file:
                 file.write(b"\x7fELF nonsense")
             os.chmod(garbage, 0o755)
-            head = self.head("--max-restarts", 3, "sleep", 60)
+            first = self.coordinator("--max-restarts", 3, "sleep", 60)
             other = self.node("--max-restarts", 3, garbage)
-            results = self.finish(head, other)
+            results = self.finish(first, other)
             self.assertEqual([r[0] for r in results], [2, 2], results)
             self.assertIn("cannot run", results[1][2])
 

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from tool import DEADLINE, MUSTER, Gate, ToolTest, lines_of
+from harness import DEADLINE, MUSTER, Gate, ToolTest, lines_of
 from test_run_torch import REASON
 
 RANK = os.path.join(os.path.dirname(MUSTER), "tests", "rank_state_rank")
@@ -94,7 +94,7 @@ class TheError(Report):
     def test_refused_call(self):
         rc, fields, text = self.report(2, RANK, "wrong")
         self.assertEqual((rc, fields["rank"]), (1, "1 (local rank 1)"), text)
-        self.assertRegex(fields["error"], r"\AMST_ERR_INVALID: dtype is 99, which is none; give one of ")
+        self.assertRegex(fields["error"], r"\AMST_ERR_INVALID: 99 is not a valid dtype; give one of ")
 
     def test_a_forked_child_is_not_the_rank(self):
         rc, fields, text = self.report(2, RANK, "forked")
@@ -207,7 +207,7 @@ class Joining(Report):
         with Gate() as gate:
             run = self.begin("run", "-n", 3, RANK, "late", gate.path)
             begin = time.monotonic()
-            self.assertRegex(run.err(), r"\Amuster run: 2 of 3 ranks wait to join; not yet there: rank 2 \(pid \d+\)\Z")
+            self.assertRegex(run.err(), r"\Amuster run: 2 of 3 ranks wait to join; missing: rank 2 \(pid \d+\)\Z")
             self.assertGreater(time.monotonic() - begin, 8)
             gate.open()
             rc, _, err = run.finish()
@@ -238,7 +238,7 @@ class Joining(Report):
 
     def test_terminal(self):
         seen = self.on_terminal(lines="(sleep 4; echo late line) &")
-        shown = re.findall(r"muster run: 1 of 2 ranks wait to join; not yet there: rank 1 \(pid \d+\)", seen)
+        shown = re.findall(r"muster run: 1 of 2 ranks wait to join; missing: rank 1 \(pid \d+\)", seen)
         self.assertTrue(shown, seen)
         # What is left on the screen: a line that ends in return and erase is gone.
         left = re.sub(r"[^\n]*\r\x1b\[K", "", seen.replace("\r\n", "\n"))

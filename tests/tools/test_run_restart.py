@@ -6,7 +6,7 @@ import signal
 import tempfile
 import unittest
 
-from tool import MUSTER, Gate, ToolTest, lines_of, wait_until, without_pidfd
+from harness import MUSTER, Gate, ToolTest, lines_of, wait_until, without_pidfd
 
 ROOT_CAUSE = re.compile(r"^muster run: (.*) failed; root cause:$", re.M)
 WORLD = os.path.join(os.path.dirname(MUSTER), "tests", "world")

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import unittest
 
-from tool import DEADLINE, ToolTest, lines_of
+from harness import DEADLINE, ToolTest, lines_of
 
 SCRIPT = """
 import datetime, os, sys

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from tool import DEADLINE, MUSTER, ToolTest, wait_until
+from harness import DEADLINE, MUSTER, ToolTest, wait_until
 
 
 def has_socket(pid):
@@ -107,7 +107,7 @@ class Values(StoreTest):
         command = f'exec "{MUSTER}" store set --port {self.port} closed - <&-'
         done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn(b"cannot take the value from stdin", done.stderr)
+        self.assertIn(b"cannot read the value from stdin", done.stderr)
 
     def test_value_that_looks_like_an_option(self):
         self.check(b"", "set", "--", "key", "--value")
@@ -241,7 +241,7 @@ class Mistakes(ToolTest):
         self.check(["get", "a", "b"], "takes KEY")
         self.check(["set", "a"], "takes KEY VALUE")
         self.check(["wait"], "takes KEY ...")
-        self.check(["serve", "now"], "takes options alone")
+        self.check(["serve", "now"], "takes no arguments")
         self.check(["get", "--prot", "1", "k"], "did you mean '--port'?")
         self.check(["get", "--port", "0", "k"], "not '0'")
         self.check(["get", "--timeout", "soon", "k"], "not 'soon'")

@@ -5,7 +5,7 @@ import re
 import tempfile
 import unittest
 
-from tool import MUSTER, ToolTest
+from harness import MUSTER, ToolTest
 
 BRIEF = ("-r", "1", "-s", "0.0005")
 
@@ -17,9 +17,9 @@ class Tune(ToolTest):
             rc, out, err = self.muster("tune", *BRIEF, "--all", "--output", path)
             out = out.decode()
             self.assertEqual((rc, err), (0, b""), out)
-            self.assertIn("4 ranks on 2 hosts that are pretended", out)
+            self.assertIn("4 ranks on 2 hosts (simulated", out)
             self.assertRegex(out, r"all_reduce +hierarchical +8 MiB +[\d.]+ us")
-            self.assertRegex(out, r"What is chosen takes [\d.]+x the time of the best algorithm")
+            self.assertRegex(out, r"The selected algorithms take [\d.]+x the time of the best ones")
             self.assertIn(f"MUSTER_MODEL={path}", out)
             with open(path, encoding="utf-8") as file:
                 text = file.read()

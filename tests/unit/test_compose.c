@@ -210,7 +210,7 @@ static void random_tables(void **state) {
             refused += !ran;
             if (!ran || !sim.ranks[0].composer.composed) continue;
             composed++;
-            if (sim.ranks[0].composer.words) remember(sim.ranks[0].composer.words);
+            if (sim.ranks[0].composer.description) remember(sim.ranks[0].composer.description);
         }
     }
     print_message(

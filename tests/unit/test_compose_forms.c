@@ -223,7 +223,7 @@ static void backends_have_names(void **state) {
     static const char *const right[] = {"native", "cpu:native", "auto", "", NULL};
     for (size_t i = 0; i < COUNT_OF(right); i++) {
         assert_ok(msi_backends_parse(right[i], "", &b));
-        assert_ptr_equal(b.of[MST_MEMORY_HOST], &msi_native);
+        assert_ptr_equal(b.of[MST_MEMORY_HOST], &msi_native_backend);
         assert_null(b.of[MST_MEMORY_CUDA]);
     }
 }

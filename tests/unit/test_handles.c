@@ -11,10 +11,10 @@ static void a_handle_lives_between_add_and_remove(void **state) {
     (void)state;
     void *memory = msi_handle_alloc(100);
     assert_non_null(memory);
-    for (unsigned turn = 0; turn < 3 * MSI_HANDLE_TURNS; turn++) {
+    for (unsigned turn = 0; turn < 3 * MSI_HANDLE_GENERATIONS; turn++) {
         void *handle = msi_handle_make(memory, turn), *next = msi_handle_make(memory, turn + 1);
         assert_ptr_equal(msi_handle_memory(handle), memory);
-        assert_int_equal(msi_handle_generation(handle), turn % MSI_HANDLE_TURNS);
+        assert_int_equal(msi_handle_generation(handle), turn % MSI_HANDLE_GENERATIONS);
         assert_false(msi_handle_alive(handle));
         assert_true(msi_handle_add(handle));
         assert_true(msi_handle_alive(handle));

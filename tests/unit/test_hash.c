@@ -109,6 +109,16 @@ static void a_format_is_appended_without_its_end(void **state) {
     msi_buf_free(&buf);
 }
 
+static void a_buffer_is_read_as_a_string(void **state) {
+    (void)state;
+    struct msi_buf buf = {0};
+    assert_string_equal(msi_buf_text(&buf), "");
+    for (int i = 0; i < 64; i++) msi_buf_add_text(&buf, "ab");
+    assert_int_equal(buf.len, 128);
+    assert_int_equal(strlen(msi_buf_text(&buf)), 128);
+    msi_buf_free(&buf);
+}
+
 static void a_buffer_without_memory_stays_valid(void **state) {
     (void)state;
     struct msi_buf buf = {0};
@@ -133,6 +143,7 @@ int main(void) {
         cmocka_unit_test(random_bytes_differ),
         cmocka_unit_test(a_buffer_grows_and_keeps_what_it_has),
         cmocka_unit_test(a_format_is_appended_without_its_end),
+        cmocka_unit_test(a_buffer_is_read_as_a_string),
         cmocka_unit_test(a_buffer_without_memory_stays_valid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,9 +126,9 @@ static uint32_t random_below(uint32_t n) {
 }
 
 static void random_request(struct msi_kv *kv) {
-    static const enum msi_op ops[] = {MSI_OP_SET,         MSI_OP_APPEND,     MSI_OP_ADD,
-                                      MSI_OP_COMPARE_SET, MSI_OP_DELETE_KEY, MSI_OP_QUEUE_PUSH,
-                                      MSI_OP_QUEUE_POP};
+    static const enum msi_store_op ops[] = {MSI_OP_SET,         MSI_OP_APPEND,     MSI_OP_ADD,
+                                            MSI_OP_COMPARE_SET, MSI_OP_DELETE_KEY, MSI_OP_QUEUE_PUSH,
+                                            MSI_OP_QUEUE_POP};
     char name[16];
     struct msi_store_req req = {.op = ops[random_below(COUNT_OF(ops))],
                                 .value = {block, random_below(4000)},

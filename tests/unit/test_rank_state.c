@@ -10,7 +10,7 @@
 
 enum { N = 3, MINE = 1 };
 
-static struct states states;
+static struct rank_states states;
 
 static int set_up(void **state) {
     char text[64];
@@ -258,7 +258,7 @@ static void of_another_layout(void **state) {
 
 static void without_a_descriptor_there_are_none(void **state) {
     struct rlimit before, none;
-    struct states none_of_these;
+    struct rank_states none_of_these;
     struct rank_state_view v;
     (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);

@@ -1,9 +1,10 @@
 /* test_run_hosts.c - what --hosts and --hostfile take, and what they say to everything else. */
 #include "../tools/muster/cli/text.c"
 #include "../tools/muster/run/nodes/hosts.c"
-#include "../tools/muster/run/nodes/hosts_file.c"
 
 #include "harness.h"
+
+#include <muster/muster.h>
 
 /* All that hosts.c needs of options.c, which would bring the whole tool along. */
 bool opt_read_number(const char *text, long long min, long long max, long long *number) {
@@ -16,11 +17,11 @@ bool opt_read_number(const char *text, long long min, long long max, long long *
 }
 
 /* The list as "name=ranks" or "name=ranks+open", or the message. */
-static const char *told(int rc, struct hosts *hosts, const char *why) {
+static const char *show(mst_status st, struct hosts *hosts) {
     static char text[1024];
 
     text[0] = '\0';
-    if (rc != 0) return why;
+    if (st != MST_OK) return mst_last_error()->message;
     for (int i = 0; i < hosts->n; i++) {
         const struct host *h = &hosts->list[i];
         size_t at = strlen(text);
@@ -32,17 +33,13 @@ static const char *told(int rc, struct hosts *hosts, const char *why) {
 }
 
 static const char *list(const char *text) {
-    static char why[256];
     struct hosts hosts;
-    int rc = hosts_read_list(text, &hosts, why, sizeof why);
-    return told(rc, &hosts, why);
+    return show(hosts_read_list(text, &hosts), &hosts);
 }
 
 static const char *lines_of_len(const char *text, size_t len) {
-    static char why[256];
     struct hosts hosts;
-    int rc = hosts_read_lines("h", text, len, &hosts, why, sizeof why);
-    return told(rc, &hosts, why);
+    return show(hosts_read_lines("h", text, len, &hosts), &hosts);
 }
 
 static const char *lines(const char *text) {
@@ -61,27 +58,25 @@ static void the_command_line(void **state) {
 
 static void mistakes_on_the_command_line(void **state) {
     (void)state;
-    assert_string_equal(list(""), "--hosts: there is no host in it");
-    assert_string_equal(list("a,,b"), "--hosts: there is a comma too many in 'a,,b'");
-    assert_string_equal(list("a,"), "--hosts: there is a comma too many in 'a,'");
-    assert_string_equal(list("a:x"),
-                        "--hosts: 'a:x' is not a number of ranks, which is a whole number from 1 to 16384");
-    assert_string_equal(list("a:0"),
-                        "--hosts: 'a:0' is not a number of ranks, which is a whole number from 1 to 16384");
-    assert_string_equal(list(":3"), "--hosts: ':3' has no name of a host");
-    assert_string_equal(list("@a"), "--hosts: '@a' does not begin with the name of a user");
+    assert_string_equal(list(""), "--hosts: it names no host");
+    assert_string_equal(list("a,,b"), "--hosts: 'a,,b' has an empty entry between commas");
+    assert_string_equal(list("a,"), "--hosts: 'a,' has an empty entry between commas");
+    assert_string_equal(list("a:x"), "--hosts: 'a:x' has no number of ranks from 1 to 16384");
+    assert_string_equal(list("a:0"), "--hosts: 'a:0' has no number of ranks from 1 to 16384");
+    assert_string_equal(list(":3"), "--hosts: ':3' has no host name");
+    assert_string_equal(list("@a"), "--hosts: '@a' does not begin with a user name");
     assert_string_equal(list("-oProxyCommand=id"),
-                        "--hosts: '-oProxyCommand=id' is not the name or address of a host");
-    assert_string_equal(list("-l@a"), "--hosts: '-l@a' does not begin with the name of a user");
-    assert_string_equal(list("u@-x"), "--hosts: 'u@-x' is not the name or address of a host");
-    assert_string_equal(list("a;id"), "--hosts: 'a;id' is not the name or address of a host");
-    assert_string_equal(list("a\n\x1b"), "--hosts: 'a\?\?' is not the name or address of a host");
+                        "--hosts: '-oProxyCommand=id' is not a host name or address");
+    assert_string_equal(list("-l@a"), "--hosts: '-l@a' does not begin with a user name");
+    assert_string_equal(list("u@-x"), "--hosts: 'u@-x' is not a host name or address");
+    assert_string_equal(list("a;id"), "--hosts: 'a;id' is not a host name or address");
+    assert_string_equal(list("a\n\x1b"), "--hosts: 'a\?\?' is not a host name or address");
     assert_string_equal(list("a:2:3"),
                         "--hosts: 'a:2:3' is neither host:N nor an IPv6 address; a number of ranks needs "
                         "[address]:N");
     assert_string_equal(list("[::1"), "--hosts: '[::1' has no ']'");
     assert_string_equal(list("[a]:1"), "--hosts: '[a]:1' has no IPv6 address in its brackets");
-    assert_string_equal(list("[::1]x"), "--hosts: '[::1]x' has something behind ']' that is not ':N'");
+    assert_string_equal(list("[::1]x"), "--hosts: '[::1]x' has something other than ':N' behind ']'");
     assert_string_equal(list("a:16000,a:385"), "--hosts: host a has more than 16384 ranks");
 }
 
@@ -95,63 +90,60 @@ static void a_file(void **state) {
 static void mistakes_in_a_file(void **state) {
     char line[1200];
     (void)state;
-    assert_string_equal(lines("\n# nothing\n"), "h: there is no host in it");
-    assert_string_equal(lines(""), "h: there is no host in it");
-    assert_string_equal(lines("a\nb\nc slots=x\n"),
-                        "h:3: 'slots=x' is not a number of ranks, which is a whole number from 1 to 16384");
+    assert_string_equal(lines("\n# nothing\n"), "h: it names no host");
+    assert_string_equal(lines(""), "h: it names no host");
+    assert_string_equal(lines("a\nb\nc slots=x\n"), "h:3: 'slots=x' has no number of ranks from 1 to 16384");
     assert_string_equal(lines("a slots=4 max_slots=3"), "h:1: 4 ranks on a are more than max_slots=3");
-    assert_string_equal(lines("a:2 slots=2"), "h:1: 'slots=2' is a second number of ranks for one line");
-    assert_string_equal(lines("a 2"), "h:1: '2' is not understood; a line is host, host:N or host slots=N");
+    assert_string_equal(lines("a:2 slots=2"), "h:1: 'slots=2' is a second number of ranks on one line");
+    assert_string_equal(lines("a 2"), "h:1: '2' is not valid; a line is host, host:N or host slots=N");
     assert_string_equal(lines("a,b"), "h:1: 'a,b' has a comma; a line names one host");
-    assert_string_equal(lines_of_len("a\nb\0c", 5), "h:2: there is a zero byte: this is not a text file");
+    assert_string_equal(lines_of_len("a\nb\0c", 5), "h:2: the line has a zero byte; this is not a text file");
     memset(line, 'a', sizeof line);
     assert_string_equal(lines_of_len(line, sizeof line), "h:1: the line is longer than 1023 bytes");
-    assert_non_null(strstr(lines_of_len(line, 300), "aaa...' is longer than any name of a host"));
+    assert_non_null(strstr(lines_of_len(line, 300), "aaa...' is too long for a host name"));
 }
 
 static void many_hosts(void **state) {
     struct hosts hosts;
-    char why[256];
     size_t len = 0;
     char *text = malloc((HOSTS_MAX + 1) * 8);
     (void)state;
 
     assert_non_null(text);
     for (int i = 0; i < HOSTS_MAX; i++) len += (size_t)sprintf(text + len, "h%d\n", i);
-    assert_int_equal(hosts_read_lines("h", text, len, &hosts, why, sizeof why), 0);
+    assert_int_equal(hosts_read_lines("h", text, len, &hosts), MST_OK);
     assert_int_equal(hosts.n, HOSTS_MAX);
     assert_string_equal(hosts.list[HOSTS_MAX - 1].name, "h4095");
     hosts_free(&hosts);
     len += (size_t)sprintf(text + len, "more\n");
-    assert_int_equal(hosts_read_lines("h", text, len, &hosts, why, sizeof why), -1);
-    assert_string_equal(why, "h:4097: there are more than 4096 hosts");
+    assert_int_equal(hosts_read_lines("h", text, len, &hosts), MST_ERR_INVALID);
+    assert_string_equal(mst_last_error()->message, "h:4097: there are more than 4096 hosts");
     free(text);
 }
 
 static void how_many_ranks(void **state) {
     struct host once = {.name = "a", .open = 1}, both = {.name = "a", .ranks = 3, .open = 2};
     struct host given = {.name = "a", .ranks = 3};
-    char text[HOSTS_NPROC_MAX], why[256];
+    char text[HOSTS_NPROC_MAX];
     (void)state;
 
-    assert_int_equal(hosts_nproc(&once, "4", text, why, sizeof why), 0);
+    assert_int_equal(hosts_nproc(&once, "4", text), MST_OK);
     assert_string_equal(text, "4");
-    assert_int_equal(hosts_nproc(&once, "cpu", text, why, sizeof why), 0);
+    assert_int_equal(hosts_nproc(&once, "cpu", text), MST_OK);
     assert_string_equal(text, "cpu");
-    assert_int_equal(hosts_nproc(&given, "cpu", text, why, sizeof why), 0);
+    assert_int_equal(hosts_nproc(&given, "cpu", text), MST_OK);
     assert_string_equal(text, "3");
-    assert_int_equal(hosts_nproc(&both, "4", text, why, sizeof why), 0);
+    assert_int_equal(hosts_nproc(&both, "4", text), MST_OK);
     assert_string_equal(text, "11");
-    assert_int_equal(hosts_nproc(&both, "cpu", text, why, sizeof why), -1);
-    assert_string_equal(why, "host a is named more than once, and '-n cpu' cannot be added up");
-    assert_int_equal(hosts_nproc(&both, "16384", text, why, sizeof why), -1);
+    assert_int_equal(hosts_nproc(&both, "cpu", text), MST_ERR_INVALID);
+    assert_string_equal(mst_last_error()->message,
+                        "host a is named more than once, and '-n cpu' cannot be added up");
+    assert_int_equal(hosts_nproc(&both, "16384", text), MST_ERR_INVALID);
 }
 
 static const char *file(const char *path) {
-    static char why[256];
     struct hosts hosts;
-    int rc = hosts_read_file(path, &hosts, why, sizeof why);
-    return told(rc, &hosts, why);
+    return show(hosts_read_file(path, &hosts), &hosts);
 }
 
 static void what_a_path_may_lead_to(void **state) {
@@ -168,7 +160,7 @@ static void what_a_path_may_lead_to(void **state) {
     unlink(path);
     assert_non_null(strstr(file(path), ": cannot open it: No such file"));
     assert_string_equal(file("/tmp"), "/tmp: cannot read it: Is a directory");
-    assert_string_equal(file("/dev/null"), "/dev/null: there is no host in it");
+    assert_string_equal(file("/dev/null"), "/dev/null: it names no host");
     assert_string_equal(file("/dev/zero"), "/dev/zero: it is longer than 1048576 bytes");
 }
 
@@ -179,12 +171,12 @@ static void a_pipe(void **state) {
 
     assert_non_null(text);
     assert_int_equal(pipe(ends), 0);
-    assert_int_equal(take_in(ends[0], text, 20), -ETIMEDOUT);
+    assert_int_equal(read_all(ends[0], text, 20), -ETIMEDOUT);
     assert_int_equal(write(ends[1], "a:2\n", 4), 4);
-    assert_int_equal(take_in(ends[0], text, 20), -ETIMEDOUT);
+    assert_int_equal(read_all(ends[0], text, 20), -ETIMEDOUT);
     assert_int_equal(write(ends[1], "a:2\n", 4), 4);
     close(ends[1]);
-    assert_int_equal(take_in(ends[0], text, 20), 4);
+    assert_int_equal(read_all(ends[0], text, 20), 4);
     close(ends[0]);
     free(text);
 }

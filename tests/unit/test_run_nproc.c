@@ -1,4 +1,7 @@
 /* test_run_nproc.c - which entries of /dev are devices, and how many CUDA_VISIBLE_DEVICES leaves. */
+#include "../tools/muster/cli/options.c"
+#include "../tools/muster/cli/text.c"
+#include "../tools/muster/run/ranks/bind.c"
 #include "../tools/muster/run/ranks/nproc.c"
 
 #include "harness.h"

@@ -1,4 +1,4 @@
-/* test_run_remote.c - what is sent to other hosts arrives as it was, through real shells; which hosts are other ones. */
+/* test_run_remote.c - scripts for other hosts pass unchanged through shells; names of this machine. */
 #include "../tools/muster/cli/text.c"
 #include "../tools/muster/run/ssh/agent_script.c"
 #include "../tools/muster/run/ssh/remote_local.c"
@@ -10,7 +10,7 @@
 
 enum { OUT_MAX = 65536 };
 
-/* Runs shell -c command with input as its standard input; what it prints lands in out. Returns its exit status. */
+/* Runs shell -c command with input as its standard input and its output in out. Returns its exit status. */
 static int run_shell(const char *shell, const char *command, const char *input, size_t input_len, char *out,
                      size_t *len) {
     char in_path[] = "/tmp/muster-in-XXXXXX", out_path[] = "/tmp/muster-out-XXXXXX";
@@ -51,15 +51,15 @@ static void quoted_words_come_through_shells(void **state) {
 
     all_bytes(every);
     for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
-        struct text text = {0};
+        struct msi_buf text = {0};
         size_t len;
 
-        text_add(&text, "printf %s ");
+        msi_buf_add_text(&text, "printf %s ");
         text_quote(&text, every);
-        text_add(&text, "; printf %s ");
+        msi_buf_add_text(&text, "; printf %s ");
         text_quote(&text, "");
-        int rc = run_shell(shells[i], text.data, "", 0, out, &len);
-        text_free(&text);
+        int rc = run_shell(shells[i], msi_buf_text(&text), "", 0, out, &len);
+        msi_buf_free(&text);
         if (rc == 99) continue; /* no such shell here */
         assert_int_equal(rc, 0);
         assert_int_equal(len, 255);
@@ -68,24 +68,24 @@ static void quoted_words_come_through_shells(void **state) {
 }
 
 static void each_quoted_byte(void **state) {
-    struct text text = {0};
+    struct msi_buf text = {0};
     (void)state;
     text_quote(&text, "it's");
-    assert_string_equal(text.data, "'it'\\''s'");
-    text_free(&text);
+    assert_string_equal(msi_buf_text(&text), "'it'\\''s'");
+    msi_buf_free(&text);
 }
 
 /* As ssh would run it: a command for the login shell, the script and more in its standard input. */
 static int run_script(const struct agent_script *script, const char *shell, const char *rest, char *out,
                       size_t *len) {
-    struct text input = {0}, command = {0};
+    struct msi_buf input = {0}, command = {0};
 
     agent_script_write(script, &input);
     agent_script_command(input.len, &command);
-    text_add(&input, rest);
-    int rc = run_shell(shell, command.data, input.data, input.len, out, len);
-    text_free(&input);
-    text_free(&command);
+    msi_buf_add_text(&input, rest);
+    int rc = run_shell(shell, msi_buf_text(&command), msi_buf_text(&input), input.len, out, len);
+    msi_buf_free(&input);
+    msi_buf_free(&command);
     return rc;
 }
 
@@ -97,10 +97,16 @@ static void a_script_and_what_follows_it(void **state) {
 
     all_bytes(every);
     snprintf(variable, sizeof variable, "MUSTER_X=%s", every);
-    const char *const set[] = {variable, "EMPTY=", NULL};
     const char *const words[] = {"-c", "printf '%s|%s|%s|%s|' \"$0\" \"$1\" \"$MUSTER_X\" \"$PWD\"; cat",
-                                 every, "a b'c\n!", NULL};
-    struct agent_script script = {.directory = "/tmp", .muster = "sh", .set = set, .words = words};
+                                 every, "a b'c\n!"};
+    struct msi_buf exports = {0}, arguments = {0};
+    agent_script_add_export(&exports, variable, every);
+    agent_script_add_export(&exports, "EMPTY", "");
+    for (size_t i = 0; i < COUNT_OF(words); i++) agent_script_add_argument(&arguments, words[i]);
+    struct agent_script script = {.directory = "/tmp",
+                                  .muster = "sh",
+                                  .exports = msi_buf_str(&exports),
+                                  .arguments = msi_buf_str(&arguments)};
     int length =
         snprintf(expected, sizeof expected, "\n" AGENT_MARK "\n%s|a b'c\n!|%s|/tmp|the rest\n", every, every);
     for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
@@ -111,12 +117,13 @@ static void a_script_and_what_follows_it(void **state) {
         assert_int_equal(len, length);
         assert_memory_equal(out, expected, len);
     }
+    msi_buf_free(&exports);
+    msi_buf_free(&arguments);
 }
 
 static void what_is_missing_over_there(void **state) {
     static char out[OUT_MAX];
-    const char *const none[] = {NULL};
-    struct agent_script script = {.directory = "/no/such 'place", .muster = "sh", .set = none, .words = none};
+    struct agent_script script = {.directory = "/no/such 'place", .muster = "sh"};
     size_t len;
     (void)state;
 

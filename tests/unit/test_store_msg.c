@@ -8,7 +8,7 @@ static const struct msi_store_limits limits = {
     .max_key = 64, .max_value = 4096, .max_items = 8, .max_message = 16384};
 
 /* A request that fills every field its operation has. */
-static struct msi_store_req sample(enum msi_op op) {
+static struct msi_store_req sample(enum msi_store_op op) {
     static const struct msi_str keys[3] = {{"/first", 6}, {"", 0}, {"/th\0ird", 7}};
     static const struct msi_str values[3] = {{"", 0}, {"v\0v", 3}, {"value", 5}};
     bool list = strpbrk(msi_ops[op].request, "KP") != NULL;
@@ -59,7 +59,7 @@ static void scan_in_pieces(const struct msi_buf *message, const char *signature,
     assert_int_equal(scan.at, message->len);
 }
 
-static void round_trip(enum msi_op op, enum msi_dialect dialect) {
+static void round_trip(enum msi_store_op op, enum msi_dialect dialect) {
     struct msi_buf out = {0}, views = {0};
     struct msi_store_req wanted = sample(op), got;
     int opcode = msi_ops[op].opcode[dialect != MSI_DIALECT_A];
@@ -87,19 +87,19 @@ static void round_trip(enum msi_op op, enum msi_dialect dialect) {
 static void every_operation_survives_a_round_trip_in_every_dialect(void **state) {
     (void)state;
     for (int op = 0; op < MSI_OP_COUNT; op++) {
-        round_trip((enum msi_op)op, MSI_DIALECT_A);
-        round_trip((enum msi_op)op, MSI_DIALECT_C);
-        round_trip((enum msi_op)op, MSI_DIALECT_M);
+        round_trip((enum msi_store_op)op, MSI_DIALECT_A);
+        round_trip((enum msi_store_op)op, MSI_DIALECT_C);
+        round_trip((enum msi_store_op)op, MSI_DIALECT_M);
     }
 }
 
 /* FACTS.md's table, written out. */
 static void opcodes_are_pytorchs(void **state) {
     (void)state;
-    static const enum msi_op a[] = {MSI_OP_SET,      MSI_OP_COMPARE_SET, MSI_OP_GET,
-                                    MSI_OP_ADD,      MSI_OP_CHECK,       MSI_OP_WAIT,
-                                    MSI_OP_NUM_KEYS, MSI_OP_WATCH_KEY,   MSI_OP_DELETE_KEY};
-    static const enum msi_op c[] = {
+    static const enum msi_store_op a[] = {MSI_OP_SET,      MSI_OP_COMPARE_SET, MSI_OP_GET,
+                                          MSI_OP_ADD,      MSI_OP_CHECK,       MSI_OP_WAIT,
+                                          MSI_OP_NUM_KEYS, MSI_OP_WATCH_KEY,   MSI_OP_DELETE_KEY};
+    static const enum msi_store_op c[] = {
         MSI_OP_VALIDATE,  MSI_OP_SET,       MSI_OP_COMPARE_SET, MSI_OP_GET,        MSI_OP_ADD,
         MSI_OP_CHECK,     MSI_OP_WAIT,      MSI_OP_NUM_KEYS,    MSI_OP_DELETE_KEY, MSI_OP_APPEND,
         MSI_OP_MULTI_GET, MSI_OP_MULTI_SET, MSI_OP_CANCEL_WAIT, MSI_OP_PING,       MSI_OP_QUEUE_PUSH,
@@ -208,13 +208,13 @@ static void decoding_never_reads_past_the_end(void **state) {
     (void)state;
     for (int op = 0; op < MSI_OP_COUNT; op++) {
         struct msi_buf out = {0}, views = {0};
-        struct msi_store_req wanted = sample((enum msi_op)op), got;
+        struct msi_store_req wanted = sample((enum msi_store_op)op), got;
         if (!msi_store_encode(&out, MSI_DIALECT_M, &wanted)) continue;
         for (size_t n = 0; n + 1 < out.len; n++) {
             uint8_t *part = malloc(n ? n : 1);
             assert_non_null(part);
             memcpy(part, out.data + 1, n);
-            assert_false(msi_store_decode((enum msi_op)op, part, n, &views, &got));
+            assert_false(msi_store_decode((enum msi_store_op)op, part, n, &views, &got));
             free(part);
         }
         msi_buf_free(&out);

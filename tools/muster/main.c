@@ -1,8 +1,5 @@
-/*
- * main.c - the muster program: finds the sub-command and hands over. Each sub-command is a file of its own
- * and owns everything from there on.
- */
-#include "cli/nearest.h"
+/* main.c - the muster program: finds and runs the sub-command. */
+#include "base/nearest.h"
 #include "commands.h"
 
 #include <muster/version.h>
@@ -21,27 +18,24 @@ struct command {
 
 static const struct command commands[] = {
     {"run", cmd_run, "start a program as N ranks"},
-    {"info", cmd_info, "show what muster finds on this machine"},
-    {"store", cmd_store, "serve a key/value store, or talk to one"},
-    {"bench", cmd_bench, "measure muster, beside its peers where they are installed"},
-    {"tune", cmd_tune, "measure what communication costs, so that programs choose well"},
-    {"report", cmd_report, "show what the traces and recordings of a run say"},
+    {"info", cmd_info, "show how muster was built and what it finds on this machine"},
+    {"store", cmd_store, "serve a key/value store, or use one"},
+    {"bench", cmd_bench, "measure muster and compare it with other libraries"},
+    {"tune", cmd_tune, "measure the cost of communication and write a cost model"},
+    {"report", cmd_report, "show the traces and flight recorders of a job"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void print_help(FILE *to) {
     fputs("usage: muster COMMAND [options] [argument ...]\n\ncommands:\n", to);
     for (size_t i = 0; i < N_COMMANDS; i++) fprintf(to, "  %-7s %s\n", commands[i].name, commands[i].help);
-    fputs("\n'muster COMMAND --help' says more about one of them; 'muster --version' says which muster this "
-          "is.\n",
-          to);
+    fputs("\n'muster COMMAND --help' describes a command; 'muster --version' prints the version.\n", to);
 }
 
 static int unknown(const char *name) {
-    const char *near = nearest_name(name, commands, N_COMMANDS, sizeof commands[0]);
+    const char *near = msi_nearest(name, commands, N_COMMANDS, sizeof commands[0]);
     const char *kind = name[0] == '-' ? "option" : "command";
-
-    if (near != NULL && name[0] != '-')
+    if (near && name[0] != '-')
         fprintf(stderr, "muster: unknown %s '%s'; did you mean '%s'?\n", kind, name, near);
     else
         fprintf(stderr, "muster: unknown %s '%s'; try 'muster --help'\n", kind, name);
@@ -49,12 +43,11 @@ static int unknown(const char *name) {
 }
 
 /*
- * Descriptors 0 to 2 must be taken, or a pipe or socket would be opened there and mistaken for them. What takes the
- * place of a closed one fails as that would: nothing can be read from 0, nor written to 1.
+ * Opens /dev/null in place of closed standard descriptors, or a later pipe or socket would take their
+ * numbers. Reading 0 and writing 1 still fail, unless forgiving.
  */
 static void fill_standard_descriptors(bool forgiving) {
     static const int modes[] = {O_WRONLY, O_RDONLY, O_RDWR};
-
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0) open("/dev/null", forgiving ? O_RDWR : modes[fd]);
 }
@@ -66,22 +59,22 @@ static int finish(int status) {
 }
 
 int main(int argc, char **argv) {
-    /* A launcher without a terminal may well have neither input nor output. */
-    fill_standard_descriptors(argc > 1 && strcmp(argv[1], "run") == 0);
+    /* A launcher without a terminal may have neither input nor output. */
+    fill_standard_descriptors(argc > 1 && !strcmp(argv[1], "run"));
     if (argc < 2) {
         print_help(stderr);
         return EXIT_USAGE;
     }
     const char *name = argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
         print_help(stdout);
         return finish(EXIT_DONE);
     }
-    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+    if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
         printf("muster %s\n", mst_version());
         return finish(EXIT_DONE);
     }
     for (size_t i = 0; i < N_COMMANDS; i++)
-        if (strcmp(name, commands[i].name) == 0) return finish(commands[i].run(argc - 1, argv + 1));
+        if (!strcmp(name, commands[i].name)) return finish(commands[i].run(argc - 1, argv + 1));
     return unknown(name);
 }

@@ -1,4 +1,4 @@
-/* commands.h - what the program does, by its first word. Each returns 0, or -1 after gpt_fail. */
+/* commands.h - the commands of the program. Each returns 0, or -1 after gpt_fail. */
 #ifndef GPT_APP_COMMANDS_H
 #define GPT_APP_COMMANDS_H
 
@@ -7,6 +7,6 @@
 int gpt_train(const struct gpt_options *options);
 int gpt_generate(const struct gpt_options *options);
 int gpt_logits(const struct gpt_options *options);
-int gpt_measure(const struct gpt_options *options);
+int gpt_matmul_bench(const struct gpt_options *options);
 
 #endif

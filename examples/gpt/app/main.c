@@ -1,11 +1,11 @@
 /*
- * main.c - a GPT: trained on a text, and writing text.
+ * main.c - a GPT: trains on a text, then generates text.
  *
  *   build/bin/gpt train --steps 200 --save /tmp/gpt
  *   build/bin/gpt generate --load /tmp/gpt --prompt "This License"
  */
 #include "app/commands.h"
-#include "app/fail.h"
+#include "base/fail.h"
 #include "parallel/mesh.h"
 
 #include <stdio.h>
@@ -13,41 +13,42 @@
 #include <unistd.h>
 
 /*
- * A launcher shows what the first process that ends has said, and ends the others: the one that speaks is to be the first. And who
- * has lost another is not to be taken for lost by a third.
+ * A launcher reports the first process that exits, and stops the others. So the process that prints the error
+ * exits first. And a process that lost a peer exits later, so that no third process reports it as the lost
+ * one.
  */
-enum { SECONDS_BEHIND = 5 };
+enum { LATE_SECONDS = 5 };
 
-/* The words of a failure once for a job. */
-static void say_failure(void) {
-    if (!gpt_hushed()) fprintf(stderr, "gpt: %s\n", gpt_words());
-    if (gpt_is_behind()) sleep(SECONDS_BEHIND);
+/* One process of a job prints the message. */
+static void report_failure(void) {
+    if (!gpt_muted()) fprintf(stderr, "gpt: %s\n", gpt_error());
+    if (gpt_exits_late()) sleep(LATE_SECONDS);
 }
 
 static int run(int count, char **arguments) {
     static const struct {
         const char *name;
         int (*run)(const struct gpt_options *options);
-        bool shared; /* by the processes of a mesh */
+        bool has_mesh; /* accepts --mesh */
     } commands[] = {{"train", gpt_train, true},
                     {"generate", gpt_generate, true},
                     {"logits", gpt_logits, false},
-                    {"matmul", gpt_measure, false}};
+                    {"matmul", gpt_matmul_bench, false}};
     struct gpt_options options;
     int st = gpt_options_parse(count, arguments, &options);
     if (st > 0) return 0;
-    if (st) gpt_hush_all_but_first();
+    if (st) gpt_mute_unless_first();
     if (st) return st;
     size_t i = 0;
     while (strcmp(options.command, commands[i].name) != 0) i++;
-    if (!options.mesh && gpt_check_alone(commands[i].shared)) return -1;
+    if (!options.mesh && gpt_check_alone(commands[i].has_mesh)) return -1;
     return commands[i].run(&options);
 }
 
 int main(int count, char **arguments) {
     int st = run(count, arguments);
     bool written = fflush(stdout) == 0 && !ferror(stdout);
-    if (st == 0 && !written) st = gpt_fail("what was printed could not be written");
-    if (st) say_failure();
+    if (st == 0 && !written) st = gpt_fail("cannot write to standard output");
+    if (st) report_failure();
     return st ? 1 : 0;
 }

@@ -1,4 +1,4 @@
-/* options.h - the command line: one table makes the parser and the help. */
+/* options.h - the command line. One table defines the parser and the help. */
 #ifndef GPT_APP_OPTIONS_H
 #define GPT_APP_OPTIONS_H
 
@@ -26,12 +26,12 @@ struct gpt_options {
     size_t samples, tokens;
     double temperature;
     size_t seed;
-    uint64_t given; /* which the command line had, a bit for each in the table's order */
+    uint64_t given; /* a bit for each option of the table that the command line has */
 };
 
-/* Fills the defaults, then what the command line says. 1 where help was asked for and printed. */
+/* Sets the defaults, then parses the command line. 1 after printing help. */
 int gpt_options_parse(int count, char **arguments, struct gpt_options *options);
-/* Fails for options of a model that the one in the directory, which has this config, is not like. */
+/* Fails if options contradict the config of the model in the directory. */
 int gpt_options_agree(const struct gpt_options *options, const char *directory,
                       const struct gpt_config *config);
 /* The model that the options describe. */

@@ -1,36 +1,36 @@
 /*
- * progress.h - lines of progress, and how quick training is over each of the backends that take turns: all of them in one run, a line
- * each, so that what else the machine does meets them alike.
+ * progress.h - prints lines of progress, and compares backends: with several, training switches to the next
+ * backend after each line, so that other load on the machine affects all of them alike.
  *
- * All processes call; one of them prints. Functions return 0, or -1 after gpt_fail.
+ * All processes call; rank 0 prints. Functions return 0, or -1 after gpt_fail.
  */
 #ifndef GPT_APP_PROGRESS_H
 #define GPT_APP_PROGRESS_H
 
-#include "parallel/trainer.h"
+#include "app/trainer.h"
 
-enum { GPT_SIDES = 8 };
+enum { GPT_BACKENDS_MAX = 8 };
 
-/* A backend, and what each of its lines said. */
-struct gpt_side {
+/* The measurements of a backend: tokens/s and share of communication, one for each line. */
+struct gpt_backend_rate {
     char name[64];
     double *rates, *shares;
     size_t n;
 };
 
 struct gpt_progress {
-    struct gpt_side sides[GPT_SIDES];
-    size_t n, at;        /* backends, 0: the one there is; whose turn it is */
-    size_t step;         /* where the last line ended */
-    double time, waited; /* then */
+    struct gpt_backend_rate backends[GPT_BACKENDS_MAX];
+    size_t n, at; /* backends (0: the default alone); the current one */
+    size_t step;  /* at the last line */
+    double time, comm_seconds;
 };
 
 int gpt_progress_open(struct gpt_progress *p, struct gpt_trainer *t);
 void gpt_progress_close(struct gpt_progress *p);
 
-/* A line for the steps since the last one; the next backend's turn begins. */
+/* Prints a line for the steps since the last one, then switches to the next backend. */
 int gpt_progress_line(struct gpt_progress *p, struct gpt_trainer *t, double loss);
-/* Where several backends took turns: the medians of their lines, without each one's first. */
+/* With several backends: prints the medians of their lines, without the first of each. */
 void gpt_progress_summary(struct gpt_progress *p, const struct gpt_trainer *t);
 
 #endif

@@ -1,4 +1,4 @@
-/* sequence.h - the tokens of a text: a prompt, and what is added to it. */
+/* sequence.h - a growing list of tokens: a prompt and what follows it. */
 #ifndef GPT_APP_SEQUENCE_H
 #define GPT_APP_SEQUENCE_H
 
@@ -6,13 +6,13 @@
 
 struct gpt_sequence {
     int *tokens; /* the owner frees them */
-    size_t count, room;
+    size_t count, capacity;
 };
 
-int gpt_append(struct gpt_sequence *s, int token);
-/* A prompt as it is given: bytes, or with `numbers` ids with commas between. */
-int gpt_append_prompt(struct gpt_sequence *s, const char *prompt, bool numbers);
-/* What --prompt or --ids says. */
-int gpt_read_prompt(const struct gpt_options *o, struct gpt_sequence *s);
+int gpt_sequence_append(struct gpt_sequence *s, int token);
+/* Appends a prompt: bytes, or with `numbers` token ids separated by commas. */
+int gpt_sequence_append_prompt(struct gpt_sequence *s, const char *prompt, bool numbers);
+/* Appends the prompt of --prompt or --ids. */
+int gpt_sequence_read_prompt(const struct gpt_options *o, struct gpt_sequence *s);
 
 #endif

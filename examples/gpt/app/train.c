@@ -1,22 +1,22 @@
-/* train.c - the command: steps, progress, checkpoints. One process of a mesh speaks for all. */
+/* train.c - the command train: steps, progress, checkpoints. Rank 0 prints. */
 #include "app/commands.h"
-#include "app/fail.h"
 #include "app/progress.h"
+#include "base/fail.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static int say_model(const struct gpt_trainer *t) {
+static int print_model(const struct gpt_trainer *t) {
     const struct gpt_config *c = &t->config;
-    struct gpt_part whole = gpt_part_whole(c);
-    struct gpt_param *list = calloc(gpt_params_most(c), sizeof *list);
+    struct gpt_shard whole = gpt_shard_whole(c);
+    struct gpt_param *list = calloc(gpt_params_max(c), sizeof *list);
     if (!list) return gpt_fail("no memory");
     size_t n = gpt_params_list(c, &whole, list);
-    printf("%zu parameters: %zu layers, %zu wide, %zu heads, context %zu\n",
+    printf("%zu parameters: %zu layers, width %zu, %zu heads, context %zu\n",
            list[n - 1].offset + list[n - 1].count, c->layers, c->width, c->heads, c->context);
-    printf("%s: %zu bytes\n", t->text.path, t->text.size);
+    printf("%s: %zu bytes\n", t->dataset.path, t->dataset.size);
     if (t->options->mesh)
-        printf("%d process%s: %s\n", t->parallel.ranks, t->parallel.ranks > 1 ? "es" : "", t->options->mesh);
+        printf("%d process%s: %s\n", t->mesh.ranks, t->mesh.ranks > 1 ? "es" : "", t->options->mesh);
     free(list);
     return 0;
 }
@@ -26,9 +26,9 @@ static int train(struct gpt_trainer *t, struct gpt_progress *progress) {
     size_t last = o->stop_after && o->stop_after < o->steps ? o->stop_after : o->steps, step;
     double loss;
     step = gpt_trainer_steps(t);
-    if (step && t->parallel.rank == 0)
-        printf(step < last ? "going on from %s, where %zu steps are done\n"
-                           : "in %s %zu steps are done already; more are --steps and --stop-after\n",
+    if (step && t->mesh.rank == 0)
+        printf(step < last ? "resuming from %s after %zu steps\n"
+                           : "%s already has %zu steps; raise --steps or --stop-after for more\n",
                t->from, step);
     while ((step = gpt_trainer_steps(t)) < last) {
         if (gpt_trainer_step(t, &loss)) return -1;
@@ -45,11 +45,11 @@ int gpt_train(const struct gpt_options *options) {
     struct gpt_trainer t;
     struct gpt_progress progress = {0};
     int st = gpt_trainer_open(options, &t);
-    bool speaks = t.parallel.rank == 0;
+    bool prints = t.mesh.rank == 0;
     if (!st) st = gpt_progress_open(&progress, &t);
-    if (!st && speaks) st = say_model(&t);
+    if (!st && prints) st = print_model(&t);
     if (!st) st = train(&t, &progress);
-    if (!st && options->save && speaks) printf("saved in %s\n", options->save);
+    if (!st && options->save && prints) printf("saved in %s\n", options->save);
     gpt_progress_close(&progress);
     gpt_trainer_close(&t, st != 0);
     return st;

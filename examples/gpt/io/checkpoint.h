@@ -1,10 +1,12 @@
 /*
- * checkpoint.h - a model in a directory: config.json and model.safetensors, as the transformers library lays them out.
- * A checkpoint of training also has the optimiser's moments in the same file, so that one rename replaces it all; config.json, which is
- * renamed before, says the same as the one before it, unless a model of another shape is saved over that.
+ * checkpoint.h - a model in a directory: config.json and model.safetensors, in the layout of the transformers
+ * library. A checkpoint of training has the optimizer's averages in the same file, so that one rename
+ * replaces the whole checkpoint. config.json is renamed first; its content changes only if a model of another
+ * shape is saved over the old one.
  *
- * Weights are in the file whole, however the processes that wrote them had split the model; each reads its slice. To
- * write, one process creates, then each writes its slices (of equal ones, one process), then one finishes.
+ * The file holds whole parameters, however the processes split the model; each process reads its slices. To
+ * write, one process creates the files, then all write their slices (one process for each slice), then one
+ * process finishes.
  */
 #ifndef GPT_IO_CHECKPOINT_H
 #define GPT_IO_CHECKPOINT_H
@@ -12,21 +14,21 @@
 #include "nn/model.h"
 #include "nn/optim.h"
 
-/* Makes the directory, and finds out now whether files can be written there. */
+/* Creates the directory and checks that files can be written there, before training starts. */
 int gpt_checkpoint_prepare(const char *directory);
-int gpt_checkpoint_create(const char *directory, const struct gpt_config *config, bool moments, size_t step);
+int gpt_checkpoint_create(const char *directory, const struct gpt_config *config, bool averages, size_t step);
 int gpt_checkpoint_write(const char *directory, const struct gpt_model *model, const struct gpt_adam *adam);
-/* What is written replaces the checkpoint that was there before; until then that one stays whole. */
+/* Replaces the previous checkpoint, which stays valid until then. */
 int gpt_checkpoint_finish(const char *directory);
-/* Removes what was written and could not be finished. */
-void gpt_checkpoint_drop(const char *directory);
-/* All three, for a process that has the whole model. adam may be NULL. */
+/* Removes an unfinished checkpoint. */
+void gpt_checkpoint_discard(const char *directory);
+/* Creates, writes and finishes, in a process that holds the whole model. adam may be NULL. */
 int gpt_checkpoint_save(const char *directory, const struct gpt_model *model, const struct gpt_adam *adam);
 
 int gpt_checkpoint_config(const char *directory, struct gpt_config *config);
 /*
- * Reads the model's slices, of GPT-2's or of OPT's names as its config says. With adam, its moments and step too: an
- * error where the file has none.
+ * Reads the model's slices. The config says whether the file has the names of GPT-2 or of OPT. With adam,
+ * also reads its averages and step, and fails if the file has none.
  */
 int gpt_checkpoint_load(const char *directory, struct gpt_model *model, struct gpt_adam *adam);
 

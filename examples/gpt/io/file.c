@@ -1,7 +1,7 @@
-/* file.c - reading by mapping, reading and writing at places. */
+/* file.c - see file.h. */
 #include "io/file.h"
 
-#include "app/fail.h"
+#include "base/fail.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ int gpt_file_read(int fd, void *data, size_t size, size_t offset, const char *pa
         ssize_t n = pread(fd, to, size, (off_t)offset);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return gpt_fail("%s: %s", path, strerror(errno));
-        if (n == 0) return gpt_fail("%s: shorter than it was; leave it as it is while it is in use", path);
+        if (n == 0) return gpt_fail("%s: the file became shorter while in use", path);
         to += n;
         size -= (size_t)n;
         offset += (size_t)n;

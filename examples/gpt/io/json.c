@@ -1,11 +1,11 @@
-/* json.c - the walk over a JSON text. */
+/* json.c - see json.h. */
 #include "io/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEEPEST = 32, LONGEST_NUMBER = 40 };
+enum { MAX_DEPTH = 32, MAX_NUMBER = 40 };
 
 struct gpt_json gpt_json_of(const char *text, size_t length) {
     return (struct gpt_json){.at = text, .end = text + length};
@@ -16,20 +16,20 @@ static bool fail(struct gpt_json *in) {
     return false;
 }
 
-/* The next character that is not space, or 0. */
+/* The next character that is not white space, or 0. */
 static char peek(struct gpt_json *in) {
     while (in->at < in->end && memchr(" \t\r\n", *in->at, 4)) in->at++;
     return in->bad || in->at == in->end ? 0 : *in->at;
 }
 
-static bool take(struct gpt_json *in, char c) {
+static bool accept(struct gpt_json *in, char c) {
     if (peek(in) != c) return false;
     in->at++;
     return true;
 }
 
 bool gpt_json_open(struct gpt_json *in, char bracket) {
-    if (in->depth == DEEPEST || !take(in, bracket)) return fail(in);
+    if (in->depth == MAX_DEPTH || !accept(in, bracket)) return fail(in);
     in->depth++;
     return true;
 }
@@ -37,11 +37,11 @@ bool gpt_json_open(struct gpt_json *in, char bracket) {
 /* After the bracket or a value: whether another value follows. */
 static bool more(struct gpt_json *in, char bracket) {
     bool first = !in->bad && in->at[-1] == (bracket == '}' ? '{' : '[');
-    if (take(in, bracket)) {
+    if (accept(in, bracket)) {
         in->depth--;
         return false;
     }
-    if (!first && !take(in, ',')) return fail(in);
+    if (!first && !accept(in, ',')) return fail(in);
     char next = peek(in);
     return next && next != bracket ? true : fail(in);
 }
@@ -50,9 +50,9 @@ bool gpt_json_item(struct gpt_json *in) {
     return more(in, ']');
 }
 
-bool gpt_json_key(struct gpt_json *in, char *key, size_t room) {
-    if (!more(in, '}') || !gpt_json_string(in, key, room)) return false;
-    return take(in, ':') || fail(in);
+bool gpt_json_key(struct gpt_json *in, char *key, size_t size) {
+    if (!more(in, '}') || !gpt_json_string(in, key, size)) return false;
+    return accept(in, ':') || fail(in);
 }
 
 static int hex(char c) {
@@ -61,7 +61,7 @@ static int hex(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The character of \uXXXX as UTF-8 (halves of pairs stay what they are); its length, or 0. */
+/* The character of \uXXXX as UTF-8 (surrogates are not combined); its length, or 0. */
 static size_t unicode(struct gpt_json *in, char out[3]) {
     unsigned code = 0;
     for (int i = 0; i < 4; i++) {
@@ -96,13 +96,13 @@ static size_t character(struct gpt_json *in, char out[3]) {
     return found != NULL;
 }
 
-bool gpt_json_string(struct gpt_json *in, char *text, size_t room) {
+bool gpt_json_string(struct gpt_json *in, char *text, size_t size) {
     size_t n = 0;
-    if (!take(in, '"')) return fail(in);
+    if (!accept(in, '"')) return fail(in);
     while (in->at < in->end && *in->at != '"') {
         char c[3];
         size_t length = character(in, c);
-        if (length == 0 || (text && (n + length >= room || memchr(c, 0, length)))) return fail(in);
+        if (length == 0 || (text && (n + length >= size || memchr(c, 0, length)))) return fail(in);
         if (text) memcpy(text + n, c, length);
         n += length;
     }
@@ -113,14 +113,14 @@ bool gpt_json_string(struct gpt_json *in, char *text, size_t room) {
 }
 
 bool gpt_json_number(struct gpt_json *in, double *number) {
-    char text[LONGEST_NUMBER + 1], *end;
+    char text[MAX_NUMBER + 1], *end;
     size_t n = 0;
     peek(in);
-    while (!in->bad && in->at < in->end && n < LONGEST_NUMBER && memchr("+-.0123456789eE", *in->at, 15))
+    while (!in->bad && in->at < in->end && n < MAX_NUMBER && memchr("+-.0123456789eE", *in->at, 15))
         text[n++] = *in->at++;
     text[n] = 0;
     double value = strtod(text, &end);
-    if (n == 0 || n == LONGEST_NUMBER || *end) return fail(in);
+    if (n == 0 || n == MAX_NUMBER || *end) return fail(in);
     *number = value;
     return true;
 }
@@ -139,7 +139,7 @@ bool gpt_json_count(struct gpt_json *in, uint64_t *count) {
     return true;
 }
 
-static bool word(struct gpt_json *in, const char *text) {
+static bool accept_literal(struct gpt_json *in, const char *text) {
     size_t n = strlen(text);
     peek(in);
     if (in->bad || (size_t)(in->end - in->at) < n || memcmp(in->at, text, n) != 0) return false;
@@ -148,9 +148,9 @@ static bool word(struct gpt_json *in, const char *text) {
 }
 
 bool gpt_json_bool(struct gpt_json *in, bool *value) {
-    if (word(in, "true"))
+    if (accept_literal(in, "true"))
         *value = true;
-    else if (word(in, "false"))
+    else if (accept_literal(in, "false"))
         *value = false;
     else
         return fail(in);
@@ -158,14 +158,14 @@ bool gpt_json_bool(struct gpt_json *in, bool *value) {
 }
 
 bool gpt_json_null(struct gpt_json *in) {
-    return word(in, "null");
+    return accept_literal(in, "null");
 }
 
-/* Brackets are counted, not called for one another: a deep text must not use up the stack. */
+/* Without recursion, so that deep nesting cannot overflow the stack. */
 bool gpt_json_skip(struct gpt_json *in) {
     bool value;
     double number;
-    char open[DEEPEST + 1];
+    char open[MAX_DEPTH + 1];
     int begin = in->depth;
     do {
         char c = peek(in);
@@ -181,7 +181,8 @@ bool gpt_json_skip(struct gpt_json *in) {
         }
         while (!in->bad && in->depth > begin && !more(in, open[in->depth] == '{' ? '}' : ']')) {
         }
-        if (in->depth > begin && open[in->depth] == '{' && (!gpt_json_string(in, NULL, 0) || !take(in, ':')))
+        if (in->depth > begin && open[in->depth] == '{' &&
+            (!gpt_json_string(in, NULL, 0) || !accept(in, ':')))
             fail(in);
     } while (!in->bad && in->depth > begin);
     return !in->bad;

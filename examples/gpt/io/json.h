@@ -1,6 +1,6 @@
 /*
- * json.h - enough JSON for config.json and the header of a safetensors file: a reader that walks over a text which may
- * be hostile. After an error every call fails; no text is copied but strings, unescaped, into the caller's room.
+ * json.h - a pull parser for config.json and the header of safetensors files, safe on hostile input. After an
+ * error every call fails. Strings are unescaped into the caller's buffer; nothing else is copied.
  */
 #ifndef GPT_IO_JSON_H
 #define GPT_IO_JSON_H
@@ -18,25 +18,25 @@ struct gpt_json {
 struct gpt_json gpt_json_of(const char *text, size_t length);
 
 /*
- * Walks an object:  if (gpt_json_open(&in, '{')) while (gpt_json_key(&in, key, sizeof key)) ... one value ...;
- * and an array:     if (gpt_json_open(&in, '[')) while (gpt_json_item(&in)) ... one value ...;
- * A key longer than its room is an error.
+ * Reads an object:  if (gpt_json_open(&in, '{')) while (gpt_json_key(&in, key, sizeof key)) ... one value
+ * ...; and an array:     if (gpt_json_open(&in, '[')) while (gpt_json_item(&in)) ... one value ...; A key
+ * that does not fit its buffer is an error.
  */
 bool gpt_json_open(struct gpt_json *in, char bracket);
-bool gpt_json_key(struct gpt_json *in, char *key, size_t room);
+bool gpt_json_key(struct gpt_json *in, char *key, size_t size);
 bool gpt_json_item(struct gpt_json *in);
 
-bool gpt_json_string(struct gpt_json *in, char *text, size_t room);
+bool gpt_json_string(struct gpt_json *in, char *text, size_t size);
 bool gpt_json_number(struct gpt_json *in, double *number);
-/* A whole number from 0 to 2^63 - 1. */
+/* An integer from 0 to 2^63 - 1. */
 bool gpt_json_count(struct gpt_json *in, uint64_t *count);
 bool gpt_json_bool(struct gpt_json *in, bool *value);
-/* Passes null; false, and nothing passed, if the value is another. */
+/* Skips null; false, without moving, for another value. */
 bool gpt_json_null(struct gpt_json *in);
-/* Passes any value. */
+/* Skips any value. */
 bool gpt_json_skip(struct gpt_json *in);
 
-/* Whether all was well and nothing but space is left. */
+/* Whether the whole text was valid and only white space is left. */
 bool gpt_json_end(struct gpt_json *in);
 
 #endif

@@ -1,13 +1,13 @@
 /* safetensors.c - the reader. */
 #include "io/safetensors.h"
 
-#include "app/fail.h"
+#include "base/fail.h"
 #include "io/json.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER_MOST = 100000000 };
+enum { MAX_HEADER = 100000000 };
 
 static const struct {
     const char *name;
@@ -33,12 +33,12 @@ static size_t read_dtype(struct gpt_json *in, struct gpt_tensor *t) {
     return 0;
 }
 
-static void read_counts(struct gpt_json *in, size_t most, size_t *to, size_t *count) {
+static void read_counts(struct gpt_json *in, size_t max, size_t *to, size_t *count) {
     uint64_t value;
     *count = 0;
     if (!gpt_json_open(in, '[')) return;
     while (gpt_json_item(in)) {
-        if (*count == most || !gpt_json_count(in, &value)) {
+        if (*count == max || !gpt_json_count(in, &value)) {
             in->bad = true;
             return;
         }
@@ -46,7 +46,7 @@ static void read_counts(struct gpt_json *in, size_t most, size_t *to, size_t *co
     }
 }
 
-/* The product of the shape; false if it is past what a size can be. */
+/* The product of the shape; false on overflow. */
 static bool elements(const struct gpt_tensor *t, size_t *count) {
     size_t product = 1;
     for (size_t d = 0; d < t->dimensions; d++)
@@ -66,24 +66,22 @@ static int read_tensor(struct gpt_json *in, size_t data_size, struct gpt_tensor 
                 size = read_dtype(in, t);
             else if (strcmp(key, "shape") == 0 && !shape) {
                 shape = true;
-                read_counts(in, GPT_DIMENSIONS_MOST, t->shape, &t->dimensions);
+                read_counts(in, GPT_MAX_DIMENSIONS, t->shape, &t->dimensions);
             } else if (strcmp(key, "data_offsets") == 0 && !n)
                 read_counts(in, 2, offsets, &n);
             else
                 in->bad = true;
         }
     if (in->bad || !size || !shape || n != 2)
-        return gpt_fail(
-            "safetensors: the entry of '%.80s' is not dtype, shape and data_offsets as they must be",
-            t->name);
+        return gpt_fail("safetensors: the entry of '%.80s' must be a valid dtype, shape and data_offsets",
+                        t->name);
     if (n == 2 && offsets[1] > data_size && offsets[1] > offsets[0])
         return gpt_fail(
-            "safetensors: the file ends too early: '%.80s' lies at %zu to %zu of %zu bytes; copy it again, "
-            "or take another",
+            "safetensors: the file is truncated: '%.80s' is at bytes %zu to %zu of %zu; copy it again",
             t->name, offsets[0], offsets[1], data_size);
     if (!elements(t, &t->count) || __builtin_mul_overflow(t->count, size, &bytes) ||
         offsets[0] > offsets[1] || offsets[1] > data_size || offsets[1] - offsets[0] != bytes)
-        return gpt_fail("safetensors: '%.80s' lies at %zu to %zu of %zu bytes, which its shape does not fill",
+        return gpt_fail("safetensors: '%.80s' is at bytes %zu to %zu of %zu, which does not match its shape",
                         t->name, offsets[0], offsets[1], data_size);
     t->begin = offsets[0];
     t->end = offsets[1];
@@ -91,7 +89,7 @@ static int read_tensor(struct gpt_json *in, size_t data_size, struct gpt_tensor 
 }
 
 static void read_metadata(struct gpt_json *in, uint64_t *step) {
-    char key[GPT_NAME_ROOM], value[16];
+    char key[GPT_NAME_SIZE], value[16];
     if (!gpt_json_open(in, '{')) return;
     while (gpt_json_key(in, key, sizeof key)) {
         if (strcmp(key, "step") != 0) {
@@ -108,19 +106,22 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const struct gpt_tensor *)a)->name, ((const struct gpt_tensor *)b)->name);
 }
 
-static int by_place(const void *a, const void *b) {
+static int by_offset(const void *a, const void *b) {
     const struct gpt_tensor *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* The format wants every byte to be of one tensor, and names to be unlike. Leaves the list sorted by name. */
+/*
+ * Checks that tensors cover the data without gaps and overlaps, and that names are unique. Sorts the list by
+ * name.
+ */
 static int check_all(struct gpt_tensors *t, size_t data_size) {
     size_t at = 0;
-    if (t->count) qsort(t->list, t->count, sizeof *t->list, by_place);
+    if (t->count) qsort(t->list, t->count, sizeof *t->list, by_offset);
     for (size_t i = 0; i < t->count; i++) {
         if (t->list[i].begin != at)
-            return gpt_fail("safetensors: '%.80s' begins at %zu, where %zu is expected", t->list[i].name,
+            return gpt_fail("safetensors: '%.80s' begins at %zu, expected %zu", t->list[i].name,
                             t->list[i].begin, at);
         at = t->list[i].end;
     }
@@ -128,17 +129,17 @@ static int check_all(struct gpt_tensors *t, size_t data_size) {
     if (t->count) qsort(t->list, t->count, sizeof *t->list, by_name);
     for (size_t i = 1; i < t->count; i++)
         if (by_name(&t->list[i - 1], &t->list[i]) == 0)
-            return gpt_fail("safetensors: two tensors are named '%.80s'", t->list[i].name);
+            return gpt_fail("safetensors: two tensors have the name '%.80s'", t->list[i].name);
     return 0;
 }
 
-static int add(struct gpt_tensors *t, size_t *room, const struct gpt_tensor *one) {
-    if (t->count == *room) {
-        size_t wanted = *room ? 2 * *room : 64;
+static int add(struct gpt_tensors *t, size_t *capacity, const struct gpt_tensor *one) {
+    if (t->count == *capacity) {
+        size_t wanted = *capacity ? 2 * *capacity : 64;
         struct gpt_tensor *list = realloc(t->list, wanted * sizeof *list);
         if (!list) return gpt_fail("safetensors: no memory for %zu tensors", wanted);
         t->list = list;
-        *room = wanted;
+        *capacity = wanted;
     }
     t->list[t->count++] = *one;
     return 0;
@@ -146,16 +147,16 @@ static int add(struct gpt_tensors *t, size_t *room, const struct gpt_tensor *one
 
 static int read_header(struct gpt_json *in, size_t data_size, struct gpt_tensors *t) {
     struct gpt_tensor one;
-    size_t room = 0;
+    size_t capacity = 0;
     if (gpt_json_open(in, '{'))
         while (memset(&one, 0, sizeof one), gpt_json_key(in, one.name, sizeof one.name)) {
             if (strcmp(one.name, "__metadata__") == 0)
                 read_metadata(in, &t->step);
-            else if (read_tensor(in, data_size, &one) || add(t, &room, &one))
+            else if (read_tensor(in, data_size, &one) || add(t, &capacity, &one))
                 return -1;
         }
     if (!gpt_json_end(in))
-        return gpt_fail("safetensors: the header is not JSON as expected, %zu bytes before its end",
+        return gpt_fail("safetensors: the header is not valid JSON, %zu bytes before its end",
                         (size_t)(in->end - in->at));
     return check_all(t, data_size);
 }
@@ -163,11 +164,12 @@ static int read_header(struct gpt_json *in, size_t data_size, struct gpt_tensors
 int gpt_tensors_parse(const char *bytes, size_t size, struct gpt_tensors *tensors) {
     struct gpt_tensors t = {0};
     uint64_t length = 0;
-    if (size < 8) return gpt_fail("safetensors: %zu bytes are too few", size);
+    if (size < 8) return gpt_fail("safetensors: %zu bytes are too short for a header", size);
     for (int i = 7; i >= 0; i--) length = length << 8 | (unsigned char)bytes[i];
-    if (length > HEADER_MOST || length > size - 8)
-        return gpt_fail("safetensors: a header of %llu bytes in a file of %zu: damaged, or none of this kind",
-                        (unsigned long long)length, size);
+    if (length > MAX_HEADER || length > size - 8)
+        return gpt_fail(
+            "safetensors: a header of %llu bytes in a file of %zu: not a safetensors file, or damaged",
+            (unsigned long long)length, size);
     struct gpt_json in = gpt_json_of(bytes + 8, (size_t)length);
     t.data = bytes + 8 + length;
     if (read_header(&in, size - 8 - (size_t)length, &t)) {
@@ -203,13 +205,14 @@ const struct gpt_tensor *gpt_tensors_find(const struct gpt_tensors *tensors, con
 }
 
 static float from_half(uint16_t bits) {
-    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31, part = bits & 1023, whole;
+    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 1023,
+             whole;
     float value;
-    if (exponent == 0) { /* zero, or less than the least normal one: part * 2^-24 */
-        value = (float)part * 0x1p-24f;
+    if (exponent == 0) { /* 0 or subnormal: fraction * 2^-24 */
+        value = (float)fraction * 0x1p-24f;
         return sign ? -value : value;
     }
-    whole = sign | (exponent == 31 ? 255u : exponent + 112) << 23 | part << 13;
+    whole = sign | (exponent == 31 ? 255u : exponent + 112) << 23 | fraction << 13;
     memcpy(&value, &whole, sizeof value);
     return value;
 }

@@ -1,5 +1,5 @@
-/* safetensors_write.c - the writer: header and size first; whoever has the data puts them in their places. */
-#include "app/fail.h"
+/* safetensors_write.c - creates files: header and size. The processes that hold the data write it later. */
+#include "base/fail.h"
 #include "io/safetensors.h"
 
 #include <errno.h>

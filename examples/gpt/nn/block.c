@@ -19,11 +19,11 @@ static int wait_backward(const struct gpt_hooks *hooks) {
     return hooks && hooks->wait_backward ? hooks->wait_backward(hooks->context) : 0;
 }
 
-/* Column `part` (q 0, k 1, v 2) of rows that hold all three. */
-static struct gpt_rows part_of(const struct gpt_model *model, const struct gpt_acts *acts, float *qkv,
-                               size_t part) {
+/* q (0), k (1) or v (2) in rows that hold all three. */
+static struct gpt_rows qkv_rows(const struct gpt_model *model, const struct gpt_acts *acts, float *qkv,
+                                size_t index) {
     size_t width = gpt_local_width(model);
-    return (struct gpt_rows){qkv + part * width, acts->time * 3 * width, 3 * width};
+    return (struct gpt_rows){qkv + index * width, acts->time * 3 * width, 3 * width};
 }
 
 static struct gpt_rows rows_of(const struct gpt_model *model, const struct gpt_acts *acts, float *x) {
@@ -37,8 +37,8 @@ static struct gpt_attention attention_of(const struct gpt_model *model, const st
                                   .heads = gpt_local_heads(model),
                                   .head_width = model->config.width / model->config.heads,
                                   .queries = acts->time,
-                                  .position = (size_t)acts->place[0],
-                                  .q = part_of(model, acts, l->qkv, 0),
+                                  .position = (size_t)acts->position[0],
+                                  .q = qkv_rows(model, acts, l->qkv, 0),
                                   .out = rows_of(model, acts, l->attention),
                                   .lse = l->lse,
                                   .sum = l->sum,
@@ -48,9 +48,9 @@ static struct gpt_attention attention_of(const struct gpt_model *model, const st
 static struct gpt_keys keys_of(const struct gpt_model *model, const struct gpt_acts *acts,
                                const struct gpt_layer_acts *l) {
     return (struct gpt_keys){.count = acts->time,
-                             .position = (size_t)acts->place[0],
-                             .k = part_of(model, acts, l->qkv, 1),
-                             .v = part_of(model, acts, l->qkv, 2)};
+                             .position = (size_t)acts->position[0],
+                             .k = qkv_rows(model, acts, l->qkv, 1),
+                             .v = qkv_rows(model, acts, l->qkv, 2)};
 }
 
 static int attend(struct gpt_model *model, struct gpt_acts *acts, struct gpt_layer_acts *l,
@@ -62,13 +62,13 @@ static int attend(struct gpt_model *model, struct gpt_acts *acts, struct gpt_lay
     return 0;
 }
 
-/* dout is of the attention's output, dqkv gets that of q, k and v. */
+/* dout: gradient of the attention's output; dqkv: gradient of q, k and v, written here. */
 static int attend_back(struct gpt_model *model, struct gpt_acts *acts, struct gpt_layer_acts *l, float *dout,
                        float *dqkv, const struct gpt_hooks *hooks) {
     struct gpt_attention a = attention_of(model, acts, l);
     struct gpt_keys keys = keys_of(model, acts, l);
-    struct gpt_rows d = rows_of(model, acts, dout), dq = part_of(model, acts, dqkv, 0),
-                    dk = part_of(model, acts, dqkv, 1), dv = part_of(model, acts, dqkv, 2);
+    struct gpt_rows d = rows_of(model, acts, dout), dq = qkv_rows(model, acts, dqkv, 0),
+                    dk = qkv_rows(model, acts, dqkv, 1), dv = qkv_rows(model, acts, dqkv, 2);
     memset(dqkv, 0, acts->rows * 3 * gpt_local_width(model) * sizeof *dqkv);
     if (hooks && hooks->attend_back) return hooks->attend_back(hooks->context, &a, &keys, d, dq, dk, dv);
     gpt_attend_back_begin(&a, d);
@@ -84,7 +84,7 @@ int gpt_block_forward(struct gpt_model *model, size_t index, struct gpt_acts *ac
     size_t rows = acts->rows, width = c->width, local = gpt_local_width(model),
            inner = gpt_local_inner(model);
 
-    gpt_norm(c, w->norm1, w->norm1_bias, l->x, rows, l->norm1, l->kept1);
+    gpt_norm(c, w->norm1, w->norm1_bias, l->x, rows, l->norm1, l->stats1);
     gpt_linear(w->qkv, w->qkv_bias, l->norm1, rows, width, 3 * local, l->qkv);
     int st = attend(model, acts, l, hooks);
     if (st) return st;
@@ -92,7 +92,7 @@ int gpt_block_forward(struct gpt_model *model, size_t index, struct gpt_acts *ac
     if ((st = reduce_forward(hooks, l->middle, rows * width))) return st;
     gpt_add_bias(w->proj_bias, l->x, rows, width, l->middle);
 
-    gpt_norm(c, w->norm2, w->norm2_bias, l->middle, rows, l->norm2, l->kept2);
+    gpt_norm(c, w->norm2, w->norm2_bias, l->middle, rows, l->norm2, l->stats2);
     gpt_linear(w->in, w->in_bias, l->norm2, rows, width, inner, l->in);
     gpt_activate(c->activation, l->in, rows * inner, l->act);
     gpt_linear(w->out, NULL, l->act, rows, inner, width, out);
@@ -101,7 +101,7 @@ int gpt_block_forward(struct gpt_model *model, size_t index, struct gpt_acts *ac
     return 0;
 }
 
-/* A matrix split by columns: the sum of the input's gradient over the slices goes on while the weight's is computed. */
+/* A matrix split by columns: computes the weights' gradient during the all-reduce of the input's gradient. */
 static int columns_back(const float *weight, const float *x, const float *dy, size_t rows, size_t in,
                         size_t out, float *dx, float *dweight, float *dbias, const struct gpt_hooks *hooks) {
     gpt_linear_back_input(weight, dy, rows, in, out, dx);
@@ -124,7 +124,7 @@ static int mlp_back(struct gpt_model *model, size_t index, struct gpt_acts *acts
     int st = columns_back(w->in, l->norm2, model->wide, rows, width, inner, model->narrow, d->in, d->in_bias,
                           hooks);
     if (st) return st;
-    gpt_norm_back(c, w->norm2, l->middle, model->narrow, l->kept2, rows, dout, d->norm2, d->norm2_bias);
+    gpt_norm_back(c, w->norm2, l->middle, model->narrow, l->stats2, rows, dout, d->norm2, d->norm2_bias);
     return 0;
 }
 
@@ -142,7 +142,7 @@ static int attention_back(struct gpt_model *model, size_t index, struct gpt_acts
     st = columns_back(w->qkv, l->norm1, model->wide, rows, width, 3 * local, model->narrow, d->qkv,
                       d->qkv_bias, hooks);
     if (st) return st;
-    gpt_norm_back(c, w->norm1, l->x, model->narrow, l->kept1, rows, dout, d->norm1, d->norm1_bias);
+    gpt_norm_back(c, w->norm1, l->x, model->narrow, l->stats1, rows, dout, d->norm1, d->norm1_bias);
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /*
- * layers.h - the layers without memory: each function is given everything that it reads and writes. Rows are tokens.
- * A backward function adds to the gradients of weights (they gather over micro-batches) and writes those of inputs,
- * unless it says otherwise.
+ * layers.h - the layers as pure functions: arguments name everything that they read and write. Rows are
+ * tokens. A backward function adds to the gradients of weights, which accumulate over micro-batches, and
+ * overwrites the gradients of inputs, unless its comment says otherwise.
  */
 #ifndef GPT_NN_LAYERS_H
 #define GPT_NN_LAYERS_H
@@ -10,25 +10,28 @@
 
 #include <stddef.h>
 
-/* x[row] = table[token] + positions[place of the row in its sequence]; place has `time` entries, one a column. */
+/*
+ * x[row] = table[token] + positions[position]; `position` has `time` entries, one for each column of a
+ * sequence.
+ */
 void gpt_embed(const struct gpt_config *config, const float *table, const float *positions, const int *tokens,
-               const int *place, size_t batch, size_t time, float *x);
-void gpt_embed_back(const struct gpt_config *config, const int *tokens, const int *place, size_t batch,
+               const int *position, size_t batch, size_t time, float *x);
+void gpt_embed_back(const struct gpt_config *config, const int *tokens, const int *position, size_t batch,
                     size_t time, const float *dx, float *dtable, float *dpositions);
 
-/* What a norm keeps of each row for its way back. */
-struct gpt_norm_row {
+/* The statistics of a row that a norm's backward pass needs. */
+struct gpt_norm_stats {
     float mean, scale;
 };
 
-/* LayerNorm, or RMSNorm, which has neither mean nor bias (NULL). */
+/* LayerNorm, or RMSNorm: no mean, and bias is NULL. */
 void gpt_norm(const struct gpt_config *config, const float *weight, const float *bias, const float *x,
-              size_t rows, float *y, struct gpt_norm_row *kept);
+              size_t rows, float *y, struct gpt_norm_stats *stats);
 /* Adds to dx. dbias may be NULL. */
 void gpt_norm_back(const struct gpt_config *config, const float *weight, const float *x, const float *dy,
-                   const struct gpt_norm_row *kept, size_t rows, float *dx, float *dweight, float *dbias);
+                   const struct gpt_norm_stats *stats, size_t rows, float *dx, float *dweight, float *dbias);
 
-/* y = x W + bias, W is in by out; without a bias where it is NULL. */
+/* y = x W + bias, where W is in by out; bias may be NULL. */
 void gpt_linear(const float *weight, const float *bias, const float *x, size_t rows, size_t in, size_t out,
                 float *y);
 /* dx = dy W^T */
@@ -38,16 +41,16 @@ void gpt_linear_back_input(const float *weight, const float *dy, size_t rows, si
 void gpt_linear_back_weight(const float *x, const float *dy, size_t rows, size_t in, size_t out,
                             float *dweight, float *dbias);
 
-/* y += bias + from, row by row: what follows a product that is split by rows, once its parts are summed. */
+/* y += bias + from, row by row: completes a product split by rows after the all-reduce. */
 void gpt_add_bias(const float *bias, const float *from, size_t rows, size_t width, float *y);
 
 void gpt_activate(enum gpt_activation kind, const float *x, size_t count, float *y);
-/* dy becomes the gradient of x. */
+/* Replaces dy by the gradient of x. */
 void gpt_activate_back(enum gpt_activation kind, const float *x, size_t count, float *dy);
 
 /*
- * Adds -log p(target) of each row to *loss, one after the other. Each row of logits becomes its own gradient times `scale`, which is
- * 1 / (tokens of the whole step) in training.
+ * Adds -log p(target) of each row to *loss, in row order. Replaces the logits by their gradient times
+ * `scale`, which is 1 / (tokens of the whole step) in training.
  */
 void gpt_cross_entropy(float *logits, const int *targets, size_t rows, size_t vocabulary, float scale,
                        double *loss);

@@ -1,24 +1,25 @@
 /*
- * matmul.c - products in blocks that fit the caches, as Goto and van de Geijn taught: a block of B is packed into
- * panels as wide as a tile, a block of A into panels as high as one, and tile by tile C comes out of the registers.
+ * matmul.c - products in blocks that fit the caches, after Goto and van de Geijn, "Anatomy of
+ * high-performance matrix multiplication": packs a block of B into panels as wide as a tile and a block of A
+ * into panels as high as a tile, then computes C tile by tile in registers.
  */
 #include "nn/matmul.h"
 
-#include "nn/matmul_set.h"
+#include "nn/matmul_isa.h"
 
 #include <string.h>
 
-/* Floats of a packed block: A's lies in the second cache, a panel of B's in the first. */
+/* Sizes of packed blocks: a block of A fits the L2 cache, a panel of B the L1 cache. */
 enum { DEEP = 256, HIGH = 96, WIDE = 768 };
-/* Rows for which packing B is not worth it. */
-enum { FEW = 32 };
+/* Up to so many rows, packing B takes longer than it saves. */
+enum { FEW_ROWS = 32 };
 
-static float packed_a[(HIGH + MATMUL_ROWS_MOST) * DEEP] __attribute__((aligned(64)));
-static float packed_b[(WIDE + MATMUL_COLUMNS_MOST) * DEEP] __attribute__((aligned(64)));
+static float packed_a[(HIGH + MATMUL_MAX_ROWS) * DEEP] __attribute__((aligned(64)));
+static float packed_b[(WIDE + MATMUL_MAX_COLUMNS) * DEEP] __attribute__((aligned(64)));
 
-static const struct matmul_set *chosen;
+static const struct matmul_isa *chosen;
 
-static const struct matmul_set *set(void) {
+static const struct matmul_isa *set(void) {
     if (chosen) return chosen;
     chosen = &gpt_matmul_base;
 #ifdef __x86_64__
@@ -43,8 +44,9 @@ double gpt_matmul_peak(size_t rounds) {
 }
 
 /*
- * Packs `count` lines of a factor, each `deep` long, into panels of `high` lines: first the panel's lines at depth 0,
- * then those at depth 1, and so on; lines that the last panel lacks are zero. Lines lie `line` apart, depths `step`.
+ * Packs `count` lines of a factor, each `deep` long, into panels of `high` lines: first element 0 of the
+ * panel's lines, then element 1, and so on. Pads the last panel with zeros. `line` is the stride between
+ * lines, `step` that between elements.
  */
 static void pack(const float *restrict from, size_t line, size_t step, size_t count, size_t deep, size_t high,
                  float *restrict to) {
@@ -62,27 +64,28 @@ static void pack(const float *restrict from, size_t line, size_t step, size_t co
     }
 }
 
-/* A tile that C does not hold whole goes by way of one that does. */
-static void edge(const struct matmul_set *s, size_t m, size_t n, size_t k, const float *a, const float *b,
-                 float *c, size_t stride, bool fresh) {
-    float whole[MATMUL_ROWS_MOST * MATMUL_COLUMNS_MOST] = {0};
-    for (size_t i = 0; i < m && !fresh; i++) memcpy(whole + i * s->columns, c + i * stride, n * sizeof *c);
-    s->tile(k, a, b, whole, s->columns, fresh);
+/* Computes a tile at the edge of C in a buffer, because the kernel writes whole tiles. */
+static void edge(const struct matmul_isa *s, size_t m, size_t n, size_t k, const float *a, const float *b,
+                 float *c, size_t stride, bool overwrite) {
+    float whole[MATMUL_MAX_ROWS * MATMUL_MAX_COLUMNS] = {0};
+    for (size_t i = 0; i < m && !overwrite; i++)
+        memcpy(whole + i * s->columns, c + i * stride, n * sizeof *c);
+    s->tile(k, a, b, whole, s->columns, overwrite);
     for (size_t i = 0; i < m; i++) memcpy(c + i * stride, whole + i * s->columns, n * sizeof *c);
 }
 
-/* The packed blocks' share of C. */
-static void tiles(const struct matmul_set *s, size_t m, size_t n, size_t k, float *c, size_t stride,
-                  bool fresh) {
+/* Adds the product of the packed blocks to C, or overwrites C. */
+static void tiles(const struct matmul_isa *s, size_t m, size_t n, size_t k, float *c, size_t stride,
+                  bool overwrite) {
     for (size_t j = 0; j < n; j += s->columns)
         for (size_t i = 0; i < m; i += s->rows) {
             const float *a = packed_a + i * k, *b = packed_b + j * k;
             float *at = c + i * stride + j;
             if (m - i >= s->rows && n - j >= s->columns)
-                s->tile(k, a, b, at, stride, fresh);
+                s->tile(k, a, b, at, stride, overwrite);
             else
                 edge(s, m - i < s->rows ? m - i : s->rows, n - j < s->columns ? n - j : s->columns, k, a, b,
-                     at, stride, fresh);
+                     at, stride, overwrite);
         }
 }
 
@@ -90,10 +93,10 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-static void blocks(const struct matmul_set *s, size_t m, size_t n, size_t k, struct gpt_matrix a,
+static void blocks(const struct matmul_isa *s, size_t m, size_t n, size_t k, struct gpt_matrix a,
                    struct gpt_matrix b, float *c, size_t stride, bool add) {
-    size_t a_line = a.flip ? 1 : a.stride, a_step = a.flip ? a.stride : 1;
-    size_t b_line = b.flip ? b.stride : 1, b_step = b.flip ? 1 : b.stride;
+    size_t a_line = a.transposed ? 1 : a.stride, a_step = a.transposed ? a.stride : 1;
+    size_t b_line = b.transposed ? b.stride : 1, b_step = b.transposed ? 1 : b.stride;
     size_t wide = WIDE / s->columns * s->columns, high = HIGH / s->rows * s->rows;
     for (size_t j = 0; j < n; j += wide)
         for (size_t p = 0; p < k; p += DEEP) {
@@ -111,8 +114,8 @@ void gpt_matmul(size_t m, size_t n, size_t k, struct gpt_matrix a, struct gpt_ma
                 size_t stride, bool add) {
     if (k == 0 && !add)
         for (size_t i = 0; i < m; i++) memset(c + i * stride, 0, n * sizeof *c);
-    if (m <= FEW && !a.flip && !b.flip)
-        set()->few(m, n, k, a, b, c, stride, !add);
+    if (m <= FEW_ROWS && !a.transposed && !b.transposed)
+        set()->few_rows(m, n, k, a, b, c, stride, !add);
     else
         blocks(set(), m, n, k, a, b, c, stride, add);
 }

@@ -1,4 +1,4 @@
-/* matmul_base.c - tiles for what every processor of this kind has: 24 of NEON's 32 registers hold sums, 12 of SSE2's 16. */
+/* matmul_base.c - tiles for the baseline: 24 of NEON's 32 registers hold sums, 12 of SSE2's 16. */
 #define KERNEL    base
 #define LANES     4
 #define TILE_ROWS 6

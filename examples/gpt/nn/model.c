@@ -1,44 +1,46 @@
-/* model.c - a stage's memory: parameters in one piece, gradients in another, activations of a micro-batch in a third. */
+/*
+ * model.c - allocates a stage: one block for its parameters, one for its gradients, one for each micro-batch.
+ */
 #include "nn/model.h"
 
-#include "app/fail.h"
-#include "nn/memory.h"
+#include "base/fail.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 bool gpt_model_is_first(const struct gpt_model *model) {
-    return model->part.first == 0;
+    return model->shard.first == 0;
 }
 
 bool gpt_model_is_last(const struct gpt_model *model) {
-    return model->part.last == model->config.layers;
+    return model->shard.last == model->config.layers;
 }
 
 size_t gpt_local_heads(const struct gpt_model *model) {
-    return model->config.heads / model->part.slices;
+    return model->config.heads / model->shard.slices;
 }
 
 size_t gpt_local_width(const struct gpt_model *model) {
-    return model->config.width / model->part.slices;
+    return model->config.width / model->shard.slices;
 }
 
 size_t gpt_local_inner(const struct gpt_model *model) {
-    return model->config.inner / model->part.slices;
+    return model->config.inner / model->shard.slices;
 }
 
 void gpt_zero_gradients(struct gpt_model *model) {
     memset(model->gradients, 0, model->count * sizeof *model->gradients);
 }
 
-/* Where, in base, the parameter with this name lies. */
+/* The parameter of this name in base; NULL if the stage does not have it. */
 static float *find(const struct gpt_model *m, float *base, const char *name) {
     for (size_t i = 0; base && m->param && i < m->params; i++)
         if (!strcmp(m->param[i].name + sizeof "transformer." - 1, name)) return base + m->param[i].offset;
     return NULL;
 }
 
-/* The parameters of layer n in the order of the list; norms may lack their bias. */
+/* The next layer's parameters, in the order of the list; RMSNorm has no bias. */
 static struct gpt_layer layer_at(const struct gpt_model *m, float *base, size_t *next) {
     struct gpt_layer l = {0};
     float **to[] = {&l.norm1, &l.norm1_bias, &l.qkv, &l.qkv_bias, &l.proj, &l.proj_bias,
@@ -50,9 +52,9 @@ static struct gpt_layer layer_at(const struct gpt_model *m, float *base, size_t 
     return l;
 }
 
-static void find_all(struct gpt_model *m) {
+static void set_pointers(struct gpt_model *m) {
     size_t first = gpt_model_is_first(m) ? 2 : 0, values = first, gradients = first;
-    for (size_t i = 0; i < m->part.last - m->part.first; i++) {
+    for (size_t i = 0; i < m->shard.last - m->shard.first; i++) {
         m->layer[i] = layer_at(m, m->values, &values);
         if (m->gradients) m->dlayer[i] = layer_at(m, m->gradients, &gradients);
     }
@@ -67,14 +69,14 @@ static void find_all(struct gpt_model *m) {
 }
 
 static int allocate(struct gpt_model *m, bool trains) {
-    size_t layers = m->part.last - m->part.first;
-    m->param = calloc(gpt_params_most(&m->config), sizeof *m->param);
+    size_t layers = m->shard.last - m->shard.first;
+    m->param = calloc(gpt_params_max(&m->config), sizeof *m->param);
     if (!m->param) return gpt_fail("no memory");
-    m->params = gpt_params_list(&m->config, &m->part, m->param);
+    m->params = gpt_params_list(&m->config, &m->shard, m->param);
     const struct gpt_param *end = &m->param[m->params ? m->params - 1 : 0];
     m->count = end->offset + end->count;
     m->values = calloc(m->count + 1, sizeof *m->values);
-    if (trains) m->gradients = gpt_memory_take((m->count + 1) * sizeof *m->gradients);
+    if (trains) m->gradients = gpt_memory_alloc((m->count + 1) * sizeof *m->gradients);
     m->layer = calloc(layers + 1, sizeof *m->layer);
     m->dlayer = calloc(layers + 1, sizeof *m->dlayer);
     if (!m->values || (trains && !m->gradients) || !m->layer || !m->dlayer)
@@ -82,28 +84,30 @@ static int allocate(struct gpt_model *m, bool trains) {
     return 0;
 }
 
-static struct gpt_model *model_of(const struct gpt_config *config, const struct gpt_part *part, bool trains) {
-    if (gpt_config_check(config) || gpt_part_check(config, part)) return NULL;
+static struct gpt_model *new_model(const struct gpt_config *config, const struct gpt_shard *shard,
+                                   bool trains) {
+    if (gpt_config_check(config) || gpt_shard_check(config, shard)) return NULL;
     struct gpt_model *m = calloc(1, sizeof *m);
     if (!m) return gpt_fail("no memory"), NULL;
     m->config = *config;
-    m->part = *part;
+    m->shard = *shard;
     if (allocate(m, trains)) {
         gpt_model_free(m);
         return NULL;
     }
-    find_all(m);
+    set_pointers(m);
     return m;
 }
 
-struct gpt_model *gpt_model_blank(const struct gpt_config *config, const struct gpt_part *part) {
-    return model_of(config, part, false);
+struct gpt_model *gpt_model_blank(const struct gpt_config *config, const struct gpt_shard *shard) {
+    return new_model(config, shard, false);
 }
 
-struct gpt_model *gpt_model_new(const struct gpt_config *config, const struct gpt_part *part, uint64_t seed) {
-    struct gpt_model *m = model_of(config, part, true);
+struct gpt_model *gpt_model_new(const struct gpt_config *config, const struct gpt_shard *shard,
+                                uint64_t seed) {
+    struct gpt_model *m = new_model(config, shard, true);
     for (size_t i = 0; m && i < m->params; i++)
-        gpt_param_start(&m->param[i], &m->part, seed, m->values + m->param[i].offset);
+        gpt_param_init(&m->param[i], &m->shard, seed, m->values + m->param[i].offset);
     return m;
 }
 
@@ -111,15 +115,15 @@ void gpt_model_free(struct gpt_model *m) {
     if (!m) return;
     free(m->param);
     free(m->values);
-    gpt_memory_give(m->gradients);
+    gpt_memory_free(m->gradients);
     free(m->layer);
     free(m->dlayer);
-    gpt_memory_give(m->wide);
+    gpt_memory_free(m->wide);
     free(m->head);
     free(m);
 }
 
-int gpt_model_turn_head(struct gpt_model *m) {
+int gpt_model_transpose_head(struct gpt_model *m) {
     size_t width = m->config.width, tokens = m->config.vocabulary;
     if (!gpt_model_is_last(m)) return 0;
     if (!m->head) m->head = malloc(width * tokens * sizeof *m->head);
@@ -133,9 +137,9 @@ int gpt_model_reserve(struct gpt_model *m, size_t rows, size_t keys) {
     size_t wide = 3 * gpt_local_width(m) > gpt_local_inner(m) ? 3 * gpt_local_width(m) : gpt_local_inner(m);
     size_t needed = rows * (wide + m->config.width) + gpt_attention_scratch(keys);
     if (needed > m->reserved) {
-        float *block = gpt_memory_take(needed * sizeof *block);
+        float *block = gpt_memory_alloc(needed * sizeof *block);
         if (!block) return gpt_fail("no memory for %zu rows", rows);
-        gpt_memory_give(m->wide);
+        gpt_memory_free(m->wide);
         m->wide = block;
         m->reserved = needed;
     }
@@ -144,54 +148,54 @@ int gpt_model_reserve(struct gpt_model *m, size_t rows, size_t keys) {
     return 0;
 }
 
-/* More than there is anywhere: what is past it counts as so much. */
-static const size_t PIECES_MOST = SIZE_MAX / 2 + 1;
+/* Sizes saturate here: more than any memory, so that the allocation fails. */
+static const size_t MAX_BYTES = SIZE_MAX / 2 + 1;
 
-/* Hands out pieces of a block; before there is one, counts what it must hold. */
-struct pieces {
+/* Allocates from a block; without a block it only counts bytes. */
+struct arena {
     char *base;
     size_t used;
 };
 
-static void *piece(struct pieces *p, size_t count, size_t size) {
+static void *arena_alloc(struct arena *p, size_t count, size_t size) {
     void *at = p->base ? p->base + p->used : NULL;
-    size_t bytes = count > PIECES_MOST / size ? PIECES_MOST : (count * size + 63) / 64 * 64;
-    p->used = bytes > PIECES_MOST - p->used ? PIECES_MOST : p->used + bytes;
+    size_t bytes = count > MAX_BYTES / size ? MAX_BYTES : (count * size + 63) / 64 * 64;
+    p->used = bytes > MAX_BYTES - p->used ? MAX_BYTES : p->used + bytes;
     return at;
 }
 
-static void lay_out(const struct gpt_model *m, struct gpt_acts *a, struct pieces *p) {
+static void alloc_acts(const struct gpt_model *m, struct gpt_acts *a, struct arena *p) {
     size_t rows = a->rows, width = m->config.width, local = gpt_local_width(m), inner = gpt_local_inner(m);
-    size_t layers = m->part.last - m->part.first, f = sizeof(float);
-    struct gpt_layer_acts *list = piece(p, layers + 1, sizeof *list);
+    size_t layers = m->shard.last - m->shard.first, f = sizeof(float);
+    struct gpt_layer_acts *list = arena_alloc(p, layers + 1, sizeof *list);
     a->layer = list;
     for (size_t i = 0; i < layers; i++) {
-        struct gpt_layer_acts l = {.x = piece(p, rows * width, f)};
-        l.norm1 = piece(p, rows * width, f);
-        l.qkv = piece(p, rows * 3 * local, f);
-        l.attention = piece(p, rows * local, f);
-        l.lse = piece(p, rows * gpt_local_heads(m), f);
-        l.sum = piece(p, rows * gpt_local_heads(m), f);
-        l.middle = piece(p, rows * width, f);
-        l.norm2 = piece(p, rows * width, f);
-        l.in = piece(p, rows * inner, f);
-        l.act = piece(p, rows * inner, f);
-        l.kept1 = piece(p, rows, sizeof *l.kept1);
-        l.kept2 = piece(p, rows, sizeof *l.kept2);
+        struct gpt_layer_acts l = {.x = arena_alloc(p, rows * width, f)};
+        l.norm1 = arena_alloc(p, rows * width, f);
+        l.qkv = arena_alloc(p, rows * 3 * local, f);
+        l.attention = arena_alloc(p, rows * local, f);
+        l.lse = arena_alloc(p, rows * gpt_local_heads(m), f);
+        l.sum = arena_alloc(p, rows * gpt_local_heads(m), f);
+        l.middle = arena_alloc(p, rows * width, f);
+        l.norm2 = arena_alloc(p, rows * width, f);
+        l.in = arena_alloc(p, rows * inner, f);
+        l.act = arena_alloc(p, rows * inner, f);
+        l.stats1 = arena_alloc(p, rows, sizeof *l.stats1);
+        l.stats2 = arena_alloc(p, rows, sizeof *l.stats2);
         if (list) list[i] = l;
     }
-    a->place = piece(p, a->time, sizeof *a->place);
-    a->x = piece(p, rows * width, f);
+    a->position = arena_alloc(p, a->time, sizeof *a->position);
+    a->x = arena_alloc(p, rows * width, f);
     a->input = layers && list ? list[0].x : a->x;
-    a->gradient = piece(p, rows * width, f);
+    a->gradient = arena_alloc(p, rows * width, f);
     if (!gpt_model_is_last(m)) return;
-    a->norm = piece(p, rows * width, f);
-    a->kept = piece(p, rows, sizeof *a->kept);
-    a->logits = piece(p, rows * m->config.vocabulary, f);
+    a->norm = arena_alloc(p, rows * width, f);
+    a->stats = arena_alloc(p, rows, sizeof *a->stats);
+    a->logits = arena_alloc(p, rows * m->config.vocabulary, f);
 }
 
 struct gpt_acts *gpt_acts_new(struct gpt_model *m, size_t batch, size_t time) {
-    struct pieces p = {0};
+    struct arena p = {0};
     if (batch == 0 || time == 0 || time > m->config.context || batch > 65536)
         return gpt_fail("a micro-batch of %zu sequences of %zu tokens; the model takes up to %zu tokens",
                         batch, time, m->config.context),
@@ -199,20 +203,20 @@ struct gpt_acts *gpt_acts_new(struct gpt_model *m, size_t batch, size_t time) {
     struct gpt_acts *a = calloc(1, sizeof *a);
     if (!a) return gpt_fail("no memory"), NULL;
     *a = (struct gpt_acts){.batch = batch, .time = time, .rows = batch * time};
-    lay_out(m, a, &p);
-    a->block = p.base = gpt_memory_take(p.used);
+    alloc_acts(m, a, &p);
+    a->block = p.base = gpt_memory_alloc(p.used);
     if (!p.base || gpt_model_reserve(m, a->rows, m->config.context)) {
         gpt_acts_free(a);
         return gpt_fail("no memory for a micro-batch of %zu tokens", batch * time), NULL;
     }
     p.used = 0;
-    lay_out(m, a, &p);
-    for (size_t t = 0; t < time; t++) a->place[t] = (int)t;
+    alloc_acts(m, a, &p);
+    for (size_t t = 0; t < time; t++) a->position[t] = (int)t;
     return a;
 }
 
 void gpt_acts_free(struct gpt_acts *a) {
     if (!a) return;
-    gpt_memory_give(a->block);
+    gpt_memory_free(a->block);
     free(a);
 }

@@ -1,9 +1,9 @@
 /*
- * params.h - the parameters of a stage: which there are, which slice of each this process holds, and what they begin
- * with. Layers are split over stages (pipeline), the wide matrices over slices (tensor parallel):
+ * params.h - the parameters of a stage, this process's slice of each, and their initial values. Stages
+ * (pipeline parallel) split the layers; slices (tensor parallel) split the wide matrices:
  *
- *   attn.c_attn, mlp.c_fc      by columns: a slice has some heads, some inner columns (of q, k and v each)
- *   attn.c_proj, mlp.c_proj    by rows; their biases, added once the slices' products are summed, are whole
+ *   attn.c_attn, mlp.c_fc      by columns: a slice has some heads (of q, k and v each), some inner columns
+ *   attn.c_proj, mlp.c_proj    by rows; their biases are whole, and added after the sum over the slices
  *   norms, embeddings, head    whole in every slice
  */
 #ifndef GPT_NN_PARAMS_H
@@ -14,48 +14,52 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What of a model a process holds. */
-struct gpt_part {
+/* The part of a model that a process holds. */
+struct gpt_shard {
     size_t first, last;   /* layers [first, last) */
     size_t slice, slices; /* of the wide matrices */
 };
 
 /* The whole model. */
-struct gpt_part gpt_part_whole(const struct gpt_config *config);
-/* 0 if the part is of this model, and the slices divide its heads and its inner width. */
-int gpt_part_check(const struct gpt_config *config, const struct gpt_part *part);
+struct gpt_shard gpt_shard_whole(const struct gpt_config *config);
+/* 0 if the model has these layers, and the slices divide its heads and its inner width. */
+int gpt_shard_check(const struct gpt_config *config, const struct gpt_shard *shard);
 
 enum gpt_split { GPT_WHOLE, GPT_BY_COLUMNS, GPT_BY_ROWS };
-enum gpt_start { GPT_ZEROS, GPT_ONES, GPT_NORMAL };
+enum gpt_init { GPT_ZEROS, GPT_ONES, GPT_NORMAL };
 
 struct gpt_param {
-    char name[96];        /* as GPT-2's in the transformers library */
-    size_t rows, columns; /* of the whole; a vector has rows = 0 */
+    char name[96];        /* of GPT-2 in the transformers library */
+    size_t rows, columns; /* of the whole parameter; rows is 0 for a vector */
     enum gpt_split split;
-    size_t blocks; /* the columns are this many matrices side by side (q, k, v: 3), each split alike */
-    enum gpt_start start;
-    float deviation; /* of GPT_NORMAL; at GPT-2's width of 768 it is GPT-2's 0.02 */
-    /* The head's own copy of the embedding: a stage before has the one that is saved and counted. */
-    bool second;
-    size_t layer; /* for which it is: 0 with the embedding, config->layers with the head */
-    size_t local_rows, local_columns; /* of the slice; rows = 1 for a vector */
-    size_t offset, count;             /* of the slice, in the stage's values, gradients and moments */
+    size_t blocks; /* number of matrices side by side (3 for q, k and v); each is split */
+    enum gpt_init init;
+    float deviation; /* of GPT_NORMAL; 0.02 at a width of 768, as in GPT-2 */
+    /*
+     * The last stage's copy of the embedding, which is tied to the head. The first stage saves and counts its
+     * own.
+     */
+    bool tied_copy;
+    size_t layer;                     /* its layer; 0 for the embedding, config->layers for the head */
+    size_t local_rows, local_columns; /* of the slice; rows is 1 for a vector */
+    size_t offset, count;             /* of the slice, in the stage's values, gradients and averages */
 };
 
-/* The most parameters a stage has. */
-size_t gpt_params_most(const struct gpt_config *config);
-/* Fills list and returns how many there are, in the order in which a forward pass uses them. */
-size_t gpt_params_list(const struct gpt_config *config, const struct gpt_part *part, struct gpt_param *list);
+/* An upper bound for the number of parameters of a stage. */
+size_t gpt_params_max(const struct gpt_config *config);
+/* Fills list, in the order of the forward pass, and returns the number of parameters. */
+size_t gpt_params_list(const struct gpt_config *config, const struct gpt_shard *shard,
+                       struct gpt_param *list);
 
-/* A stretch that lies together in the slice and in the whole. */
+/* A range of elements that is contiguous in the slice and in the whole parameter. */
 struct gpt_run {
-    size_t local, whole, count; /* offsets and count, in elements */
+    size_t local, whole, count; /* offset in the slice, offset in the whole, count */
 };
 size_t gpt_param_runs(const struct gpt_param *param);
-struct gpt_run gpt_param_run(const struct gpt_param *param, const struct gpt_part *part, size_t index);
+struct gpt_run gpt_param_run(const struct gpt_param *param, const struct gpt_shard *shard, size_t index);
 
-/* What the parameter begins with: the same number for an element whatever the slices. */
-void gpt_param_start(const struct gpt_param *param, const struct gpt_part *part, uint64_t seed,
-                     float *values);
+/* Initial values; those of an element do not depend on the split. */
+void gpt_param_init(const struct gpt_param *param, const struct gpt_shard *shard, uint64_t seed,
+                    float *values);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * vec.h - loops over floats that compilers turn into vector code without leave to reorder sums: each sum is kept in
- * VEC_LANES parts, so its bits are the same whatever the vector's width.
+ * vec.h - loops over floats that compilers vectorize without permission to reorder sums: each sum has
+ * VEC_LANES partial sums, so its bits do not depend on the width of the vectors.
  */
 #ifndef GPT_NN_VEC_H
 #define GPT_NN_VEC_H
@@ -12,7 +12,7 @@
 
 enum { VEC_LANES = 16 };
 
-static inline float vec_join(const float parts[VEC_LANES]) {
+static inline float vec_reduce(const float parts[VEC_LANES]) {
     float sum[VEC_LANES];
     memcpy(sum, parts, sizeof sum);
     for (int half = VEC_LANES / 2; half; half /= 2)
@@ -26,7 +26,7 @@ static inline float vec_sum(const float *x, size_t n) {
     for (; i + VEC_LANES <= n; i += VEC_LANES)
         for (int l = 0; l < VEC_LANES; l++) parts[l] += x[i + (size_t)l];
     for (; i < n; i++) parts[i % VEC_LANES] += x[i];
-    return vec_join(parts);
+    return vec_reduce(parts);
 }
 
 static inline float vec_dot(const float *restrict x, const float *restrict y, size_t n) {
@@ -35,7 +35,7 @@ static inline float vec_dot(const float *restrict x, const float *restrict y, si
     for (; i + VEC_LANES <= n; i += VEC_LANES)
         for (int l = 0; l < VEC_LANES; l++) parts[l] += x[i + (size_t)l] * y[i + (size_t)l];
     for (; i < n; i++) parts[i % VEC_LANES] += x[i] * y[i];
-    return vec_join(parts);
+    return vec_reduce(parts);
 }
 
 static inline double vec_squares(const float *x, size_t n) {
@@ -48,7 +48,7 @@ static inline double vec_squares(const float *x, size_t n) {
     return sum;
 }
 
-/* With the compiler's vector types: it makes branches of a loop that chooses. */
+/* Uses the compiler's vector types, because it turns a plain loop into branches. */
 static inline float vec_max(const float *x, size_t n) {
     typedef __attribute__((vector_size(VEC_LANES * sizeof(float)))) float floats;
     typedef __attribute__((vector_size(VEC_LANES * sizeof(float)))) int32_t bits;
@@ -59,10 +59,10 @@ static inline float vec_max(const float *x, size_t n) {
         bits larger = next > parts;
         parts = (floats)((larger & (bits)next) | (~larger & (bits)parts));
     }
-    float most = parts[0];
-    for (int l = 1; l < VEC_LANES; l++) most = parts[l] > most ? parts[l] : most;
-    for (; i < n; i++) most = x[i] > most ? x[i] : most;
-    return most;
+    float max = parts[0];
+    for (int l = 1; l < VEC_LANES; l++) max = parts[l] > max ? parts[l] : max;
+    for (; i < n; i++) max = x[i] > max ? x[i] : max;
+    return max;
 }
 
 static inline void vec_add(float *restrict to, const float *restrict from, size_t n) {
@@ -73,10 +73,10 @@ static inline void vec_scale(float *x, float by, size_t n) {
     for (size_t i = 0; i < n; i++) x[i] *= by;
 }
 
-/* e to the x, to within two units in the last place; what a float cannot hold is cut off at 2^-126 and 2^127. */
+/* e^x with an error of at most 2 ulp; the result is limited to 2^-126 and 2^127. */
 static inline float vec_exp(float x) {
-    const float shift =
-        12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number, kept in the low bits */
+    /* 1.5 * 2^23: adding it rounds to an integer, which is in the low bits of the sum. */
+    const float shift = 12582912.0f;
     float y = x * 1.44269504f;
     y = y < -126 ? -126 : y;
     y = y > 127 ? 127 : y;

@@ -1,15 +1,15 @@
-/* mesh.c - the mesh: which ways it has, where this process is, and the groups along them. */
+/* mesh.c - opens the mesh: its dimensions, this process's coordinates, and the groups. */
 #include "parallel/mesh.h"
 
-#include "app/fail.h"
-#include "nn/memory.h"
+#include "base/fail.h"
+#include "base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-static const char *const names[GPT_WAYS] = {"dp", "tp", "pp", "cp"};
+static const char *const names[GPT_DIMS] = {"dp", "tp", "pp", "cp"};
 
 double gpt_now(void) {
     struct timespec t;
@@ -19,165 +19,172 @@ double gpt_now(void) {
 
 int gpt_check(mst_status status) {
     if (status == MST_OK) return 0;
-    if (status == MST_ERR_PEER_LOST) gpt_fall_behind();
+    if (status == MST_ERR_PEER_LOST) gpt_exit_late();
     return gpt_fail("%s: %s", mst_status_name(status), mst_error());
 }
 
-static int way_of(const char *name) {
-    for (int way = 0; way < GPT_WAYS; way++)
-        if (strcmp(name, names[way]) == 0) return way;
+static int dim_of(const char *name) {
+    for (int dim = 0; dim < GPT_DIMS; dim++)
+        if (strcmp(name, names[dim]) == 0) return dim;
     return -1;
 }
 
-/* Fills sizes and coordinates from the mesh's dimensions; together becomes those of dp and cp, in the mesh's order. */
-static void read_mesh(struct gpt_parallel *p, char *together, size_t room) {
-    int shape[GPT_WAYS + 1], at[GPT_WAYS + 1], n = mst_mesh_shape(p->mesh, shape, GPT_WAYS + 1);
-    mst_mesh_get_coordinate(p->mesh, at, GPT_WAYS + 1);
-    *together = 0;
+/* Sets sizes and coordinates. Writes the names of dp and cp, in the mesh's order, to replica_dims. */
+static void read_mesh(struct gpt_mesh *mesh, char *replica_dims, size_t capacity) {
+    int shape[GPT_DIMS + 1], at[GPT_DIMS + 1], n = mst_mesh_shape(mesh->device_mesh, shape, GPT_DIMS + 1);
+    mst_mesh_get_coordinate(mesh->device_mesh, at, GPT_DIMS + 1);
+    *replica_dims = 0;
     for (int i = 0; i < n; i++) {
-        const char *name = mst_mesh_dim_name(p->mesh, i);
-        int way = way_of(name); /* see check_names */
-        p->size[way] = (size_t)shape[i];
-        p->at[way] = (size_t)at[i];
-        size_t used = strlen(together);
-        if (way == GPT_DP || way == GPT_CP)
-            snprintf(together + used, room - used, "%s%s", used ? "," : "", name);
+        const char *name = mst_mesh_dim_name(mesh->device_mesh, i);
+        int dim = dim_of(name); /* at least 0: check_names has passed */
+        mesh->size[dim] = (size_t)shape[i];
+        mesh->coordinate[dim] = (size_t)at[i];
+        size_t used = strlen(replica_dims);
+        if (dim == GPT_DP || dim == GPT_CP)
+            snprintf(replica_dims + used, capacity - used, "%s%s", used ? "," : "", name);
     }
 }
 
-/* The first stage and the last that have this process's other coordinates. */
-static int open_ends(struct gpt_parallel *p) {
-    size_t last = p->size[GPT_PP] - 1;
-    if (last == 0 || (p->at[GPT_PP] != 0 && p->at[GPT_PP] != last)) return 0;
+/* The group of the first and the last stage that have this process's other coordinates. */
+static int open_embedding_group(struct gpt_mesh *mesh) {
+    size_t last = mesh->size[GPT_PP] - 1;
+    if (last == 0 || (mesh->coordinate[GPT_PP] != 0 && mesh->coordinate[GPT_PP] != last)) return 0;
     int ranks[2];
-    ranks[0] = mst_get_global_rank(p->group[GPT_PP], 0);
-    ranks[1] = mst_get_global_rank(p->group[GPT_PP], (int)last);
-    return gpt_check(mst_new_group(ranks, 2, &p->ends, .name = "embedding"));
+    ranks[0] = mst_get_global_rank(mesh->group[GPT_PP], 0);
+    ranks[1] = mst_get_global_rank(mesh->group[GPT_PP], (int)last);
+    return gpt_check(mst_new_group(ranks, 2, &mesh->embedding_group, .name = "embedding"));
 }
 
-static int open_groups(struct gpt_parallel *p, const char *together) {
-    for (int way = 0; way < GPT_WAYS; way++)
-        if (p->size[way] > 1 && gpt_check(mst_mesh_get_group(p->mesh, names[way], &p->group[way]))) return -1;
-    if (p->size[GPT_DP] * p->size[GPT_CP] > 1 && gpt_check(mst_mesh_get_group(p->mesh, together, &p->copies)))
+static int open_groups(struct gpt_mesh *mesh, const char *replica_dims) {
+    for (int dim = 0; dim < GPT_DIMS; dim++)
+        if (mesh->size[dim] > 1 &&
+            gpt_check(mst_mesh_get_group(mesh->device_mesh, names[dim], &mesh->group[dim])))
+            return -1;
+    if (mesh->size[GPT_DP] * mesh->size[GPT_CP] > 1 &&
+        gpt_check(mst_mesh_get_group(mesh->device_mesh, replica_dims, &mesh->replicas)))
         return -1;
-    return open_ends(p);
+    return open_embedding_group(mesh);
 }
 
-void gpt_hush_all_but_first(void) {
+void gpt_mute_unless_first(void) {
     mst_discovery found;
-    if (mst_discover(&found) == MST_OK && found.rank > 0) gpt_hush();
+    if (mst_discover(&found) == MST_OK && found.rank > 0) gpt_mute();
 }
 
-int gpt_check_alone(bool shared) {
+int gpt_check_alone(bool has_mesh) {
     mst_discovery found;
     if (mst_discover(&found) != MST_OK || found.world_size <= 1) return 0;
     int n = found.world_size;
-    gpt_hush_all_but_first();
-    return shared ? gpt_fail(
-                        "%d processes were started: say with --mesh how they share the work, as in dp=%d to "
-                        "train and pp=%d to generate",
-                        n, n, n)
-                  : gpt_fail("%d processes were started, and this is work for one: start it without %s", n,
-                             found.title);
+    gpt_mute_unless_first();
+    return has_mesh ? gpt_fail("%d processes were started: give --mesh, such as dp=%d to train or pp=%d "
+                               "to generate",
+                               n, n, n)
+                    : gpt_fail("%d processes were started: this command runs in one; start it without %s", n,
+                               found.title);
 }
 
-/* Each dimension by its name; the library sees to the rest. */
-static int check_names(const char *mesh) {
-    for (const char *at = mesh; *at; at += strcspn(at, ","), at += *at == ',') {
+/* Checks the names of the dimensions; the library checks the sizes. */
+static int check_names(const char *shape) {
+    for (const char *at = shape; *at; at += strcspn(at, ","), at += *at == ',') {
         size_t length = strcspn(at, "=,");
         char name[8] = "";
         if (length < sizeof name) memcpy(name, at, length);
-        if (at[length] != '=' || way_of(name) < 0)
+        if (at[length] != '=' || dim_of(name) < 0)
             return gpt_fail(
-                "--mesh %s: dimensions are dp, tp, pp and cp, each with its size, as in dp=2,tp=2", mesh);
+                "--mesh %s: dimensions are dp, tp, pp and cp, each with its size, as in dp=2,tp=2", shape);
     }
     return 0;
 }
 
-int gpt_parallel_open(struct gpt_parallel *p, const char *mesh, bool deterministic) {
-    char together[16];
-    *p = (struct gpt_parallel){.size = {1, 1, 1, 1}, .ranks = 1, .deterministic = deterministic};
-    if (!mesh) return 0;
-    if (check_names(mesh)) {
-        gpt_hush_all_but_first();
+int gpt_mesh_open(struct gpt_mesh *mesh, const char *shape, bool deterministic) {
+    char replica_dims[16];
+    *mesh = (struct gpt_mesh){.size = {1, 1, 1, 1}, .ranks = 1, .deterministic = deterministic};
+    if (!shape) return 0;
+    if (check_names(shape)) {
+        gpt_mute_unless_first();
         return -1;
     }
     if (gpt_check(mst_init())) return -1;
     gpt_memory_share();
-    p->rank = mst_get_rank(NULL);
-    p->ranks = mst_get_world_size(NULL);
-    int st = gpt_check(mst_init_device_mesh_from(mesh, &p->mesh));
-    if (gpt_parallel_agree(p, st)) return -1;
-    read_mesh(p, together, sizeof together);
-    return open_groups(p, together);
+    mesh->rank = mst_get_rank(NULL);
+    mesh->ranks = mst_get_world_size(NULL);
+    int st = gpt_check(mst_init_device_mesh_from(shape, &mesh->device_mesh));
+    if (gpt_mesh_agree(mesh, st)) return -1;
+    read_mesh(mesh, replica_dims, sizeof replica_dims);
+    return open_groups(mesh, replica_dims);
 }
 
-int gpt_parallel_use(struct gpt_parallel *p, const char *backend) {
-    return gpt_parallel_agree(p, gpt_check(mst_set_backend(NULL, backend)));
+int gpt_mesh_set_backend(struct gpt_mesh *mesh, const char *backend) {
+    return gpt_mesh_agree(mesh, gpt_check(mst_set_backend(NULL, backend)));
 }
 
-void gpt_parallel_close(struct gpt_parallel *p, bool failed) {
-    gpt_data_free(p);
-    free(p->ring.block);
-    if (!p->mesh || failed) return;
-    mst_mesh_free(p->mesh);
+void gpt_mesh_close(struct gpt_mesh *mesh, bool failed) {
+    gpt_dp_free(mesh);
+    free(mesh->ring.block);
+    if (!mesh->device_mesh || failed) return;
+    mst_mesh_free(mesh->device_mesh);
     mst_destroy_process_group(NULL);
 }
 
-bool gpt_parallel_saves(const struct gpt_parallel *p) {
-    return p->at[GPT_DP] == 0 && p->at[GPT_CP] == 0;
+bool gpt_mesh_saves(const struct gpt_mesh *mesh) {
+    return mesh->coordinate[GPT_DP] == 0 && mesh->coordinate[GPT_CP] == 0;
 }
 
-/* Where each of the parts begins. The head is a product too, which counts in layers: one has 12 width^2. */
-static int cut(const struct gpt_config *c, size_t stages, size_t chunks, int *starts) {
+/*
+ * The first layer of each stage and chunk, balanced by cost: a layer has 12 width^2 weights, the head
+ * vocabulary * width.
+ */
+static int partition(const struct gpt_config *c, size_t stages, size_t chunks, int *starts) {
     double head = (double)c->vocabulary / (12 * (double)c->width);
     size_t parts = stages * chunks;
     if (c->layers < parts)
-        return gpt_fail("%zu layers cannot be cut into %zu parts: take pp=%zu or less%s", c->layers, parts,
-                        c->layers / chunks ? c->layers / chunks : 1, chunks > 1 ? ", or fewer --chunks" : "");
+        return gpt_fail("%zu layers cannot be split into %zu parts: choose pp=%zu or less%s", c->layers,
+                        parts, c->layers / chunks ? c->layers / chunks : 1,
+                        chunks > 1 ? ", or fewer --chunks" : "");
     return gpt_check(mst_partition_layers((int)c->layers, (int)parts, starts, .last = head));
 }
 
-int gpt_parallel_part(const struct gpt_parallel *p, const struct gpt_config *config, size_t chunk,
-                      size_t chunks, struct gpt_part *part) {
-    size_t stages = p->size[GPT_PP], k = chunk * stages + p->at[GPT_PP];
+int gpt_mesh_shard(const struct gpt_mesh *mesh, const struct gpt_config *config, size_t chunk, size_t chunks,
+                   struct gpt_shard *shard) {
+    size_t stages = mesh->size[GPT_PP], k = chunk * stages + mesh->coordinate[GPT_PP];
     int *starts = calloc(stages * chunks + 1, sizeof *starts);
     if (!starts) return gpt_fail("no memory");
-    int st = cut(config, stages, chunks, starts);
+    int st = partition(config, stages, chunks, starts);
     if (!st)
-        *part = (struct gpt_part){(size_t)starts[k], (size_t)starts[k + 1], p->at[GPT_TP], p->size[GPT_TP]};
+        *shard = (struct gpt_shard){(size_t)starts[k], (size_t)starts[k + 1], mesh->coordinate[GPT_TP],
+                                    mesh->size[GPT_TP]};
     free(starts);
     return st;
 }
 
-struct gpt_hooks gpt_parallel_hooks(struct gpt_parallel *p) {
-    struct gpt_hooks hooks = {.context = p};
-    if (p->group[GPT_TP]) {
-        hooks.reduce_forward = gpt_tensor_forward;
-        hooks.reduce_backward = gpt_tensor_backward;
-        hooks.wait_backward = gpt_tensor_wait;
+struct gpt_hooks gpt_mesh_hooks(struct gpt_mesh *mesh) {
+    struct gpt_hooks hooks = {.context = mesh};
+    if (mesh->group[GPT_TP]) {
+        hooks.reduce_forward = gpt_tp_reduce_forward;
+        hooks.reduce_backward = gpt_tp_reduce_backward;
+        hooks.wait_backward = gpt_tp_wait_backward;
     }
-    if (p->group[GPT_CP]) {
-        hooks.attend = gpt_context_attend;
-        hooks.attend_back = gpt_context_attend_back;
+    if (mesh->group[GPT_CP]) {
+        hooks.attend = gpt_cp_attend;
+        hooks.attend_back = gpt_cp_attend_back;
     }
     return hooks;
 }
 
-int gpt_parallel_sum(struct gpt_parallel *p, double *numbers, size_t count) {
-    if (!p->mesh) return 0;
+int gpt_mesh_sum(struct gpt_mesh *mesh, double *numbers, size_t count) {
+    if (!mesh->device_mesh) return 0;
     double begin = gpt_now();
     mst_status st = mst_all_reduce(numbers, count, MST_F64, .deterministic = true);
-    p->waited += gpt_now() - begin;
+    mesh->comm_seconds += gpt_now() - begin;
     return gpt_check(st);
 }
 
-int gpt_parallel_agree(const struct gpt_parallel *p, int st) {
-    int32_t first = st ? p->rank : INT32_MAX;
-    if (p->ranks == 1) return st;
+int gpt_mesh_agree(const struct gpt_mesh *mesh, int st) {
+    int32_t first = st ? mesh->rank : INT32_MAX;
+    if (mesh->ranks == 1) return st;
     mst_status reduced = mst_all_reduce(&first, 1, MST_I32, .op = MST_MIN);
     if (reduced != MST_OK) return st ? st : gpt_check(reduced);
     if (first == INT32_MAX) return 0;
-    if (first != p->rank) gpt_hush();
-    return st ? st : gpt_fail("rank %d cannot go on", first);
+    if (first != mesh->rank) gpt_mute();
+    return st ? st : gpt_fail("rank %d failed", first);
 }

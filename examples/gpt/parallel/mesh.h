@@ -1,13 +1,14 @@
 /*
- * mesh.h - the processes that share a model: where this one is in their mesh, and what they do together. Everything here
- * works for one process too, which does nothing.
+ * mesh.h - the processes that share a model, this process's coordinates in their mesh, and what they
+ * exchange. A single process is a mesh of one: then the functions below do nothing.
  *
- *   dp   copies of the model, each with its own sequences; gradients are summed
- *   tp   slices of the wide matrices; products are summed
- *   pp   stages, each with some layers; activations go on, gradients come back
- *   cp   parts of each sequence; keys and values go round
+ *   dp   data parallel: replicas of the model, each with its own sequences; gradients are summed
+ *   tp   tensor parallel: slices of the wide matrices; partial products are summed
+ *   pp   pipeline parallel: stages, each with some layers; they exchange activations and gradients
+ *   cp   context parallel: parts of each sequence; keys and values travel around a ring
  *
- * One thread calls. A function returns 0, or -1 after gpt_fail with the library's words.
+ * One thread calls. Functions return 0, or -1 after gpt_fail, with the library's error message where a call
+ * failed.
  */
 #ifndef GPT_PARALLEL_MESH_H
 #define GPT_PARALLEL_MESH_H
@@ -16,89 +17,97 @@
 
 #include <muster/muster.h>
 
-enum gpt_way { GPT_DP, GPT_TP, GPT_PP, GPT_CP, GPT_WAYS };
+enum gpt_dim { GPT_DP, GPT_TP, GPT_PP, GPT_CP, GPT_DIMS };
 
-/* Sums of gradients under way, begun in the order in which the backward pass finishes them. */
+/*
+ * All-reduces of gradients in flight, started in the order in which the backward pass computes the gradients.
+ */
 struct gpt_buckets {
     struct gpt_model *model;
-    size_t end, begin; /* what is ready and not yet begun: [begin, end) */
+    size_t begin, end; /* gradients [begin, end) are ready, and their all-reduce has not started */
     mst_work **works;
-    size_t n, room;
+    size_t n, capacity;
 };
 
-/* Keys and values that go round, and their gradients. */
+/* Buffers of ring attention: keys and values on their way around the ring, and their gradients. */
 struct gpt_ring {
     float *block; /* all of the following lie here */
-    size_t room;
-    float *keys[2], *gradients[2], *came;
+    size_t capacity;
+    float *keys[2], *gradients[2], *received;
 };
 
-struct gpt_parallel {
-    size_t size[GPT_WAYS], at[GPT_WAYS];
-    int rank, ranks; /* of the world, if there is one: more than one process */
+struct gpt_mesh {
+    size_t size[GPT_DIMS], coordinate[GPT_DIMS];
+    int rank, ranks; /* of the world */
     bool deterministic;
-    mst_mesh *mesh;             /* NULL: one process, which has not opened a world */
-    mst_group *group[GPT_WAYS]; /* NULL where there is one */
-    mst_group *copies;          /* those with the same parameters, over dp and cp; NULL: none but this */
-    mst_group *ends; /* the first stage and the last, which both have the embedding; NULL elsewhere */
-    mst_work *tensor_work;
+    mst_mesh *device_mesh;      /* NULL: a single process, which has not called mst_init */
+    mst_group *group[GPT_DIMS]; /* NULL where the size is 1 */
+    mst_group *replicas;        /* ranks with the same parameters, over dp and cp; NULL: this one alone */
+    mst_group *embedding_group; /* first and last stage, which both hold the embedding; NULL elsewhere */
+    mst_work *tp_work;          /* all-reduce between gpt_tp_reduce_backward and gpt_tp_wait_backward */
     struct gpt_buckets buckets;
     struct gpt_ring ring;
-    double waited; /* seconds in communication, up to now */
+    double comm_seconds; /* spent in communication so far */
 };
 
-/* For a failure that every process meets before they know each other: all but the first are hushed. */
-void gpt_hush_all_but_first(void);
 /*
- * Fails where a launcher has started several processes, which would know nothing of each other, do the same work, and write over each
- * other's checkpoints. shared: the command has --mesh.
+ * For a failure that every process detects before mst_init: mutes all but the first, as the launcher numbers
+ * them.
  */
-int gpt_check_alone(bool shared);
-/* mesh as in "dp=2,tp=2"; NULL: one process. */
-int gpt_parallel_open(struct gpt_parallel *p, const char *mesh, bool deterministic);
-/* Goes over to a backend; all processes call it. */
-int gpt_parallel_use(struct gpt_parallel *p, const char *backend);
-/* failed: others may be gone, so nobody is waited for. */
-void gpt_parallel_close(struct gpt_parallel *p, bool failed);
-/* This process is the one that saves its slices. */
-bool gpt_parallel_saves(const struct gpt_parallel *p);
+void gpt_mute_unless_first(void);
+/*
+ * Fails if a launcher started several processes without --mesh: each would do the same work and overwrite the
+ * checkpoints of the others. has_mesh: the command accepts --mesh.
+ */
+int gpt_check_alone(bool has_mesh);
+/* shape as in "dp=2,tp=2"; NULL: a single process. */
+int gpt_mesh_open(struct gpt_mesh *mesh, const char *shape, bool deterministic);
+/* Switches to a backend; all processes call it. */
+int gpt_mesh_set_backend(struct gpt_mesh *mesh, const char *backend);
+/* failed: does not wait for other processes, because they may be gone. */
+void gpt_mesh_close(struct gpt_mesh *mesh, bool failed);
+/* Whether this process writes its slices to checkpoints: one process of each set of replicas does. */
+bool gpt_mesh_saves(const struct gpt_mesh *mesh);
 
-/* What this process has of the model as its chunk-th of so many chunks: layers by what they and the head cost. */
-int gpt_parallel_part(const struct gpt_parallel *p, const struct gpt_config *config, size_t chunk,
-                      size_t chunks, struct gpt_part *part);
+/* This process's layers and slice. With several chunks per stage, those of one chunk. */
+int gpt_mesh_shard(const struct gpt_mesh *mesh, const struct gpt_config *config, size_t chunk, size_t chunks,
+                   struct gpt_shard *shard);
 
-/* What the model's passes call; without gradient_ready, which the last micro-batch alone is to have. */
-struct gpt_hooks gpt_parallel_hooks(struct gpt_parallel *p);
+/* The hooks of the model's passes. gradient_ready is not set: only a step's last micro-batch has it. */
+struct gpt_hooks gpt_mesh_hooks(struct gpt_mesh *mesh);
 
-/* 0, or -1 with the library's words. */
+/* 0 for MST_OK; else -1 with the library's error message. */
 int gpt_check(mst_status status);
 double gpt_now(void);
 
-/* Sums over all processes; the same bits everywhere. */
-int gpt_parallel_sum(struct gpt_parallel *p, double *numbers, size_t count);
+/* Sums over all processes; deterministic. */
+int gpt_mesh_sum(struct gpt_mesh *mesh, double *numbers, size_t count);
 /*
- * All processes call, st being what each has come to: 0 once all have come to 0. Otherwise none goes on, and the first of those
- * that failed alone says why.
+ * Called by all processes, each with its own status: 0 if all statuses are 0. Otherwise all fail, and the
+ * lowest rank that failed prints its message.
  */
-int gpt_parallel_agree(const struct gpt_parallel *p, int st);
+int gpt_mesh_agree(const struct gpt_mesh *mesh, int st);
 
-/* tensor.c: hooks */
-int gpt_tensor_forward(void *parallel, float *x, size_t count);
-int gpt_tensor_backward(void *parallel, float *dx, size_t count);
-int gpt_tensor_wait(void *parallel);
+/* tensor_parallel.c: hooks; context is the mesh */
+int gpt_tp_reduce_forward(void *context, float *x, size_t count);
+int gpt_tp_reduce_backward(void *context, float *dx, size_t count);
+int gpt_tp_wait_backward(void *context);
 
-/* data.c: before a model's last backward of a step, its hook, and the end of all models' sums */
-void gpt_data_begin(struct gpt_parallel *p, struct gpt_model *model);
-int gpt_data_ready(void *parallel, size_t offset, size_t count);
-int gpt_data_end(struct gpt_parallel *p);
-/* Sums the gradients of the embedding's two copies; table is NULL where this process has none. */
-int gpt_data_ends(struct gpt_parallel *p, float *table, size_t count);
-void gpt_data_free(struct gpt_parallel *p);
+/*
+ * data_parallel.c: before the last backward pass of a model in a step; its hook; waits for the sums of all
+ * models
+ */
+void gpt_dp_begin(struct gpt_mesh *mesh, struct gpt_model *model);
+int gpt_dp_gradient_ready(void *context, size_t offset, size_t count);
+int gpt_dp_wait(struct gpt_mesh *mesh);
+void gpt_dp_free(struct gpt_mesh *mesh);
+/* Sums the gradients of the two copies of the embedding; table is NULL in a process without a copy. */
+int gpt_pp_sum_embedding(struct gpt_mesh *mesh, float *table, size_t count);
 
-/* context.c: the position of a column of this process's sequences, and hooks */
-size_t gpt_context_place(const struct gpt_parallel *p, size_t column, size_t time);
-int gpt_context_attend(void *parallel, const struct gpt_attention *a, const struct gpt_keys *own);
-int gpt_context_attend_back(void *parallel, const struct gpt_attention *a, const struct gpt_keys *own,
-                            struct gpt_rows dout, struct gpt_rows dq, struct gpt_rows dk, struct gpt_rows dv);
+/* context_parallel.c: the position in the sequence of one of this process's columns; hooks */
+size_t gpt_cp_position(const struct gpt_mesh *mesh, size_t column, size_t time);
+int gpt_cp_attend(void *context, const struct gpt_attention *a, const struct gpt_keys *own);
+int gpt_cp_attend_back(void *context, const struct gpt_attention *a, const struct gpt_keys *own,
+                       struct gpt_rows dout, struct gpt_rows dq, struct gpt_rows dk, struct gpt_rows dv);
 
 #endif

@@ -1,4 +1,4 @@
-/* backends.c - which backend serves which memory, and what rows say. See registry.h. */
+/* backends.c - which backend serves which kind of memory, and look-ups in rows. See registry.h. */
 #include "base/error.h"
 #include "engine/module/registry.h"
 
@@ -32,7 +32,7 @@ bool msi_rows_have(const mst_backend_capability *rows, mst_kind kind, mst_dtype 
     return false;
 }
 
-/* native does everything, but only with memory of the host. */
+/* native does everything, with memory of the host only. */
 static const mst_backend_capability native_rows[] = {
     {.kinds = (1u << MST_KIND_COUNT) - 1,
      .ops = (1u << MST_OP_COUNT) - 1,
@@ -49,9 +49,9 @@ static bool probe_native(char *text, size_t size) {
     return true;
 }
 
-const mst_backend msi_native = {
+const mst_backend msi_native_backend = {
     .version = MST_BACKEND_VERSION,
-    .size = sizeof msi_native,
+    .size = sizeof msi_native_backend,
     .name = "native",
     .title = "shared memory and TCP",
     .probe = probe_native,
@@ -64,7 +64,7 @@ static bool serves(const mst_backend *table, int memory) {
     return false;
 }
 
-/* Gives the backend all memory that it can serve, or the one memory that it shall. */
+/* Assigns the backend to all memory that it can serve, or to one kind of memory. */
 static mst_status assign(struct msi_backends *backends, const mst_backend *table, int only) {
     bool any = false;
     for (int m = 0; m < MST_MEMORY_COUNT; m++) {
@@ -81,7 +81,7 @@ static mst_status assign(struct msi_backends *backends, const mst_backend *table
                     only == MST_MEMORY_CUDA ? "device" : "host");
 }
 
-/* "cpu:", "cuda:" or nothing before a name; -1: nothing. */
+/* Parses "cpu:" or "cuda:" before a name; -1: there is no prefix. */
 static mst_status read_memory(const char **word, int *memory) {
     static const struct {
         const char *text;
@@ -96,7 +96,7 @@ static mst_status read_memory(const char **word, int *memory) {
             return MST_OK;
         }
     return msi_fail(MST_ERR_INVALID, "use cpu: and cuda:, as in cpu:native,cuda:nccl",
-                    "'%s' names no memory that there is", *word);
+                    "'%s' does not name a kind of memory", *word);
 }
 
 static mst_status take_word(const char *word, const char *path, struct msi_backends *backends) {
@@ -107,7 +107,7 @@ static mst_status take_word(const char *word, const char *path, struct msi_backe
     return st == MST_OK ? assign(backends, table, memory) : st;
 }
 
-/* One text for one meaning, however it was said: ranks compare theirs. */
+/* A canonical text, since ranks compare theirs. */
 static void name_them(struct msi_backends *backends) {
     const mst_backend *host = backends->of[MST_MEMORY_HOST], *device = backends->of[MST_MEMORY_CUDA];
     const mst_backend *one = !device ? host : !host || host == device ? device : NULL;
@@ -121,11 +121,11 @@ static void name_them(struct msi_backends *backends) {
         snprintf(backends->text, n, "cpu:%s,cuda:%s", host->name, device->name);
 }
 
-/* native, and nccl too where the program has CUDA loaded and nccl can be used: nobody else pays for looking. */
+/* "auto": native, and nccl if the program has loaded CUDA and nccl can be used. */
 static void choose(const char *path, struct msi_backends *backends) {
     void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     const mst_backend *nccl;
-    *backends = (struct msi_backends){.of = {[MST_MEMORY_HOST] = &msi_native}};
+    *backends = (struct msi_backends){.of = {[MST_MEMORY_HOST] = &msi_native_backend}};
     if (cuda && msi_backend_find("nccl", path, &nccl) == MST_OK) backends->of[MST_MEMORY_CUDA] = nccl;
     if (cuda) dlclose(cuda);
     name_them(backends);
@@ -139,10 +139,9 @@ mst_status msi_backends_parse(const char *text, const char *path, struct msi_bac
         return MST_OK;
     }
     if (strlen(text) >= sizeof copy)
-        return msi_fail(MST_ERR_INVALID,
-                        "give names such as native or cpu:native,cuda:nccl; see `muster info`",
-                        "backend '%.40s…' has %zu characters, which is more than any has (%zu)", text,
-                        strlen(text), sizeof copy - 1);
+        return msi_fail(
+            MST_ERR_INVALID, "give names such as native or cpu:native,cuda:nccl; see `muster info`",
+            "backend '%.40s…' has %zu characters; the limit is %zu", text, strlen(text), sizeof copy - 1);
     snprintf(copy, sizeof copy, "%s", text);
     mst_status st = MST_OK;
     for (char *word; st == MST_OK && (word = strsep(&rest, ","));) st = take_word(word, path, &made);

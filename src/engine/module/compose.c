@@ -1,4 +1,4 @@
-/* compose.c - what an engine lacks, made of what it has: the forms, and what all compositions share. See compose.h. */
+/* compose.c - the forms of operations, and what all compositions share. See compose.h. */
 #include "engine/module/compose.h"
 #include "base/error.h"
 
@@ -13,7 +13,7 @@ size_t msi_op_start(const size_t *counts, size_t count, int r) {
     return sum;
 }
 
-/* Bytes of what a rank reads or writes, where that is one block or one of each rank's. */
+/* Bytes that a rank reads or writes: one block, or one for each rank. */
 static size_t extent(const mst_backend_op *op, bool in, int ranks) {
     bool parts = in ? op->kind == MST_KIND_REDUCE_SCATTER || op->kind == MST_KIND_ALL_TO_ALL ||
                           op->kind == MST_KIND_SCATTER
@@ -38,7 +38,7 @@ static bool touch(const void *in, size_t in_bytes, const void *out, size_t out_b
     return from < to + out_bytes && to < from + in_bytes;
 }
 
-/* Blocks that lie apart: a rank's own, or those for and from each rank. */
+/* Does a listed block overlap with its counterpart? */
 static bool lists_overlap(const mst_backend_op *op, int rank, int ranks) {
     bool each = op->in_list && op->out_list;
     for (int r = each ? 0 : rank; r < (each ? ranks : rank + 1); r++)
@@ -78,7 +78,7 @@ mst_status msi_kinds_parse(const char *list, uint32_t *kinds) {
                 named = 1u << k;
         if (!named && n)
             return msi_fail(MST_ERR_INVALID, "give names such as reduce_scatter,gather",
-                            "MUSTER_FORCE_FALLBACK has '%.*s', which is no kind of operation",
+                            "MUSTER_FORCE_FALLBACK has '%.*s', which is not a kind of operation",
                             (int)(n < 40 ? n : 40), at);
         found |= named;
     }
@@ -141,56 +141,57 @@ mst_status msi_compose_copy(struct msi_composer *c, void *to, const void *from, 
     return MST_OK;
 }
 
-mst_status msi_compose_reduce_local(struct msi_composer *c, const mst_backend_op *op, mst_op how, void *to,
-                                    const void *from, size_t bytes, int blocks, size_t count) {
-    if (count == 0) return MST_OK;
+mst_status msi_compose_reduce_local(struct msi_composer *c, const mst_backend_op *op,
+                                    const struct msi_local_reduction *r) {
+    if (r->count == 0) return MST_OK;
     struct msi_part *step = new_step(c, MSI_PART_REDUCE_LOCAL);
     if (!step) return msi_fail_memory();
     step->op = *op;
-    step->op.op = how;
-    step->op.count = count;
-    step->to = to;
-    step->from = from;
-    step->bytes = bytes;
-    step->blocks = blocks;
+    step->op.op = r->op;
+    step->op.count = r->count;
+    step->to = r->to;
+    step->from = r->from;
+    step->bytes = r->stride;
+    step->blocks = r->blocks;
     return MST_OK;
 }
 
-mst_status msi_compose_message(struct msi_composer *c, const mst_backend_op *op, bool send, int peer,
-                               const void *buf, size_t count, bool after) {
+mst_status msi_compose_message(struct msi_composer *c, const mst_backend_op *op, struct msi_compose_peer peer,
+                               const void *buf, size_t count) {
     if (count == 0) return MST_OK;
-    mst_backend_op message = msi_compose_sub(op, send ? MST_KIND_SEND : MST_KIND_RECV, NULL, NULL, count);
-    message.peer = peer;
+    mst_backend_op message =
+        msi_compose_sub(op, peer.send ? MST_KIND_SEND : MST_KIND_RECV, NULL, NULL, count);
+    message.peer = peer.rank;
     message.tag = -1;
-    if (send)
+    if (peer.send)
         message.in = buf;
     else
         message.out = (void *)(uintptr_t)buf;
-    return msi_compose_add(c, &message, after);
+    return msi_compose_add(c, &message, peer.after);
 }
 
 mst_status msi_compose_room(struct msi_composer *c, const mst_backend_op *op, size_t elements, void **room) {
     *room =
-        c->scratch(c->context, op->memory, elements * op->element + 1); /* some address, even for nothing */
+        c->scratch(c->context, op->memory, elements * op->element + 1); /* an address even for no elements */
     return *room ? MST_OK : msi_fail_memory();
 }
 
 mst_status msi_compose_nothing(const struct msi_composer *c, const mst_backend_op *op) {
     return msi_fail(MST_ERR_UNSUPPORTED, "choose another backend for this group",
-                    "backend '%s' cannot do %s of %s%s%s, and has nothing to make it of", c->table->name,
-                    msi_kind_text(op->kind), mst_dtype_name(op->dtype),
+                    "backend '%s' cannot do %s of %s%s%s, and has no operations to compose it of",
+                    c->table->name, msi_kind_text(op->kind), mst_dtype_name(op->dtype),
                     msi_kind_reduces(op->kind) ? " with " : "",
                     msi_kind_reduces(op->kind) ? mst_op_name(op->op) : "");
 }
 
 static mst_status compose(struct msi_composer *c, const mst_backend_op *op, bool deterministic);
 
-/* Blocks that lie apart: copied together before, and apart behind. */
+/* Listed blocks: copied into one buffer before, and out of one after. */
 static mst_status compose_lists(struct msi_composer *c, const mst_backend_op *op, bool deterministic) {
     mst_backend_op flat = *op;
     mst_status st = MST_OK;
     void *in = NULL, *out = NULL;
-    c->words = "the same with blocks that lie one behind the other: a copy of them more";
+    c->description = "the same with contiguous blocks: one more copy";
     if (op->in_list) {
         st = msi_compose_room(c, op, msi_op_start(op->in_counts, op->count, c->ranks), &in);
         for (int r = 0; r < c->ranks && st == MST_OK; r++)
@@ -230,19 +231,19 @@ mst_status msi_compose_apart(struct msi_composer *c, mst_backend_op *op) {
 
 static mst_status compose_in_place(struct msi_composer *c, const mst_backend_op *op, bool deterministic) {
     mst_backend_op apart = *op;
-    c->words = "the same with a copy of the input";
+    c->description = "the same with a copy of the input";
     mst_status st = copy_input(c, &apart);
     return st == MST_OK ? compose(c, &apart, deterministic) : st;
 }
 
-/* The engine does not reach the memory: through some that it does. */
+/* The backend cannot use the memory: copies through memory that it can use. */
 static mst_status compose_staged(struct msi_composer *c, const mst_backend_op *op, mst_memory memory,
                                  bool deterministic) {
     mst_backend_op staged = *op;
     void *in = NULL, *out = NULL;
     size_t in_bytes = extent(op, true, c->ranks), out_bytes = extent(op, false, c->ranks);
     staged.memory = memory;
-    c->words = "the same on the device, with copies there and back";
+    c->description = "the same on the device, with copies there and back";
     mst_status st = MST_OK;
     if (reads(op, c->rank)) {
         st = msi_compose_room(c, &staged, in_bytes / op->element, &in);
@@ -256,7 +257,7 @@ static mst_status compose_staged(struct msi_composer *c, const mst_backend_op *o
     return st;
 }
 
-/* Memory that the engine has, where it has not the operation's; -1: it has that. */
+/* Memory that the backend can use, if it cannot use the operation's; -1: it can. */
 static int other_memory(const struct msi_composer *c, const mst_backend_op *op) {
     int other = -1;
     for (const mst_backend_capability *r = c->table->rows(); r->kinds; r++) {
@@ -296,9 +297,9 @@ static mst_status compose(struct msi_composer *c, const mst_backend_op *op, bool
 mst_status msi_compose(struct msi_composer *c, const mst_backend_op *op, bool deterministic) {
     c->n = 0;
     c->composed = false;
-    c->words = NULL;
+    c->description = NULL;
     if (!op->stream) return compose(c, op, deterministic);
-    /* What is before it on the stream must be over: copies and folds are not ordered there. */
+    /* A barrier waits for the stream first, since copies and local reductions are not ordered on it. */
     mst_backend_op first = msi_compose_sub(op, MST_KIND_BARRIER, NULL, NULL, 0), rest = *op;
     rest.stream = NULL;
     if (!msi_compose_can(c, &first, MST_KIND_BARRIER)) return msi_compose_nothing(c, op);

@@ -1,7 +1,7 @@
 /*
- * errors.c - who is to blame where an engine fails or waits. Engines hardly know; the store does: who died, who gave up and why,
- * and what those that wait have called. Who gave up says so before it leaves: so it is asked first who is gone, then who gave up. See
- * module.h.
+ * errors.c - which rank is to blame for a failure of a backend. Backends hardly know; the store does: which
+ * ranks died, which failed and why, and what waiting ranks have called. A rank that fails reports it before
+ * it leaves: so ask first which ranks are lost, then for failures. See module.h.
  */
 #include "base/error.h"
 #include "comm/wait_reports.h"
@@ -11,13 +11,14 @@
 
 enum { CUT_OFF_MS = 500 };
 
-static int who_is_gone(struct msi_comm *comm) {
+static int find_lost(struct msi_comm *comm) {
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank && comm->hooks.is_gone(comm->hooks.context, r)) return r;
     return -1;
 }
 
-/* A slot says that a rank is lost, or that the network failed: if somebody died, the store knows soon after. */
+/* A slot says that a rank is lost, or that the network failed: if somebody died, the store knows soon
+ * after. */
 static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *culprit) {
     void *context = comm->hooks.context;
     struct msi_saved_error words;
@@ -25,29 +26,23 @@ static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *cu
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
     do {
         if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
-        mst_status noted = msi_failure_report_read(comm, culprit);
-        if (noted != MST_OK) return msi_blame(noted, comm->hooks.global(context, *culprit));
-        *culprit = who_is_gone(comm);
+        mst_status reported = msi_failure_report_read(comm, culprit);
+        if (reported != MST_OK) return msi_blame(reported, msi_comm_global(comm, *culprit));
+        *culprit = find_lost(comm);
         if (*culprit >= 0) return comm->hooks.say_lost(context, *culprit);
     } while (msi_wait_pause(&wait, CUT_OFF_MS / 20, "") == MST_OK);
     *culprit = msi_comm_rank_of(comm, words.culprit);
     if (!words.remedy[0])
         snprintf(words.remedy, sizeof words.remedy,
-                 "look at the other ranks' output; the group must be made anew");
+                 "look at the other ranks' output; the group must be recreated");
     return msi_error_restore(&words);
 }
 
-mst_status msi_engine_say(struct msi_comm *comm, mst_status status, int *culprit) {
+mst_status msi_module_say(struct msi_comm *comm, mst_status status, int *culprit) {
     *culprit = msi_comm_rank_of(comm, mst_last_error()->culprit);
     bool lost = status == MST_ERR_PEER_LOST || status == MST_ERR_SYSTEM || status == MST_ERR_UNREACHABLE ||
                 status == MST_ERR_TIMEOUT;
     return lost ? explain_loss(comm, status, culprit) : status;
-}
-
-mst_status msi_engine_look(struct msi_comm *comm, const struct msi_waiting *at, int *culprit) {
-    mst_status st = msi_failure_report_read(comm, culprit);
-    if (st != MST_OK) return msi_blame(st, comm->hooks.global(comm->hooks.context, *culprit));
-    return at->seq ? msi_wait_report_differs(comm, at, culprit) : MST_OK;
 }
 
 static mst_status find_loss(struct msi_comm *comm, int *culprit) {
@@ -62,7 +57,8 @@ static mst_status find_loss(struct msi_comm *comm, int *culprit) {
     return MST_OK;
 }
 
-void msi_engine_watch(struct msi_comm *comm) {
+void msi_module_watch_ranks(struct msi_module *m) {
+    struct msi_comm *comm = m->comm;
     int culprit = -1;
     if (comm->failure.status != MST_OK) return;
     bool locked = msi_comm_let_go(comm);
@@ -71,5 +67,5 @@ void msi_engine_watch(struct msi_comm *comm) {
     if (st == MST_OK || comm->failure.status != MST_OK) return;
     msi_comm_keep(comm, &comm->failure, st, culprit);
     msi_failure_report_post(comm, &comm->failure);
-    msi_engine_abort(comm->engine); /* what waits on a stream for that rank ends */
+    msi_module_abort(m); /* what waits on a stream for that rank ends */
 }

@@ -1,18 +1,19 @@
 /*
- * module.h - operations of a comm whose engine is a module's (see <muster/backend.h>): described for it, composed where it lacks
- * them, submitted and advanced. A comm has a region, links or an engine.
+ * module.h - the engine of loaded backends (see <muster/backend.h>): submits the operations of a communicator
+ * to a backend's engine, and composes those that the backend lacks.
  *
- *   engine.c        opens and closes it, and what it is offered
- *   op.c     what the comm's operations are in its words
- *   run.c    collectives: one after the other, unless the engine keeps order itself
- *   check.c  whether all ranks are about to call the same, where somebody asks for that
- *   p2p.c   messages, all at a time
- *   errors.c    who is to blame where it fails
+ *   module.c    opens and closes it, and offers it the communicator's services
+ *   run.c       collectives: one after the other, unless the backend keeps order itself
+ *   check.c     compares what the ranks call, with MUSTER_CHECK
+ *   p2p.c       messages, all at a time
+ *   stream.c    operations that the program orders on a stream of its device
+ *   errors.c    which rank is to blame for a failure
  *
- *  1. All ranks of the group come to msi_engine_open, with the same backend, before any slot of it is called.
+ *  1. All ranks of the group come to open, with the same backend, before any slot of the backend is called.
  *  2. One composition is under way at a time, and nothing behind it in the queue.
- *  3. Whatever fails ends the comm, and the engine is aborted before the operations' buffers are given back. But what cannot be done
- *     at all fails alone: ranks refuse it alike, and count it alike.
+ *  3. A failure ends the communicator, and the backend is aborted before the operations' buffers are given
+ *     back. An operation that the backend can neither do nor compose fails alone: all ranks refuse it, and
+ *     count it.
  */
 #ifndef MSI_ENGINE_MODULE_MODULE_H
 #define MSI_ENGINE_MODULE_MODULE_H
@@ -29,75 +30,84 @@ struct msi_scratch {
 };
 
 /* What a rank is about to call. */
-struct msi_head {
-    uint64_t seq, signature;
-    struct msi_call_signature told;
+struct msi_check_header {
+    uint64_t seq, hash;
+    struct msi_call_signature signature;
 };
 
-struct msi_engine {
+/* The state of the engine. */
+struct msi_module {
     struct msi_comm *comm;
     const mst_backend *table;
     mst_backend_engine *made;
     mst_backend_host host;
     mst_backend_traits traits;
-    struct msi_head head, *heads; /* this rank's, and those of all; NULL: they are not compared */
-    size_t value_max;             /* bytes that the store takes as one value */
+    bool arrived;                             /* this rank was counted among those that open it */
+    struct msi_check_header header, *headers; /* of this rank, and of all; NULL: they are not compared */
+    size_t value_max;                         /* bytes that the store takes as one value */
     bool aborted;
-    bool blocking; /* the program waits, and nothing else is under way: the engine's run may be used */
-    uint64_t seq;  /* of the last collective */
+    uint64_t seq; /* of the last collective */
 
     struct msi_composer composer;
     struct mst_work *composed; /* whose composition is under way; NULL: none */
-    size_t begun, over;        /* steps of it; all before over are */
+    size_t begun, over;        /* steps of it; all before over are done */
     struct msi_scratch scratch[MST_MEMORY_COUNT];
-    const void **sources; /* of a fold */
+    const void **sources; /* of a local reduction */
+
+    int64_t streamed;      /* until when an operation on a stream may be under way; 0: there is none */
+    struct msi_list timed; /* operations on streams whose time on the device is wanted */
+    int64_t watch_at;      /* when to check next whether the ranks are alive */
 };
 
-mst_status msi_engine_open(struct msi_comm *comm, const struct msi_wait *wait, struct msi_engine **engine);
-void msi_engine_free(struct msi_engine *engine);
-/* Ends what is under way, once. */
-void msi_engine_abort(struct msi_engine *engine);
+/* The state of one operation: a message of variable length is sent as its length and its body. */
+struct msi_module_op {
+    void *buf;
+    uint64_t length;
+    bool body;       /* is under way */
+    bool any_source; /* the program named no sender */
+};
 
-/* Advances the comm's queue; true if anything ended. */
-bool msi_engine_advance(struct msi_comm *comm);
-/*
- * Orders an operation on its stream, if the engine has it and everything before it has begun: then *through, and nobody waits for it.
- */
-mst_status msi_engine_enqueue(struct msi_engine *engine, struct mst_work *op, bool *through);
-/* Shall it be known how long it takes on the device? */
-static inline bool msi_engine_times(const struct msi_engine *engine, const struct mst_work *op) {
-    return engine->table->elapsed && op->mark.on & MSI_WATCH_RECORD;
+static inline struct msi_module *msi_module(const struct msi_comm *comm) {
+    return comm->state;
 }
-/* Has the device come past one that was ordered there, and that is timed? */
-bool msi_engine_is_past(struct msi_engine *engine, struct mst_work *op);
-/* Nanoseconds that an operation that is over took on the device; 0: not known. */
-uint64_t msi_engine_elapsed(struct msi_engine *engine, const struct mst_work *op);
-/*
- * Nobody waits for what is on streams, so this looks whether a rank has died, with whom it would never end. Lets go of the comm's lock
- * meanwhile.
- */
-void msi_engine_watch(struct msi_comm *comm);
-/* Advances its messages. */
-bool msi_engine_advance_messages(struct msi_comm *comm);
 
-/* Fails with who is to blame for what a slot returned as its failure. *culprit is a group rank or -1. */
-mst_status msi_engine_say(struct msi_comm *comm, mst_status status, int *culprit);
-/* An operation waits for long: has another rank given up, or called something else? Fails if so. Needs no lock. */
-mst_status msi_engine_look(struct msi_comm *comm, const struct msi_waiting *at, int *culprit);
+/* Ends what is under way, once. */
+void msi_module_abort(struct msi_module *module);
 
-/* The operation as modules know it. */
-void msi_engine_describe(struct mst_work *op, mst_backend_op *job);
+/* Advances the collectives; true if anything ended. */
+bool msi_module_advance(struct msi_module *module);
+/* Advances the messages. */
+bool msi_module_advance_messages(struct msi_module *module);
 
-/* Composes what tells all ranks what this one is about to call; and fails if they are not about to call the same. */
-mst_status msi_engine_begin_check(struct msi_engine *engine, struct mst_work *op);
-mst_status msi_engine_compare(struct msi_engine *engine, const struct mst_work *op);
+/* Does the backend do the operation itself? Completes its description. */
+bool msi_module_has(const struct msi_module *module, struct mst_work *work);
+/* Fails an operation for what a slot returned (rule 3). */
+void msi_module_fail(struct msi_module *module, struct mst_work *work, mst_status status);
+/* Is the time on the device wanted? */
+static inline bool msi_module_times(const struct msi_module *module, const struct mst_work *work) {
+    return module->table->elapsed && work->trace.on & MSI_WATCH_RECORD;
+}
 
-/* For the files of an engine alone. */
-void *msi_engine_scratch(void *engine, mst_memory memory, size_t bytes);
-void msi_engine_scratch_reset(struct msi_engine *engine);
-/* Says once in this process and kind that something is composed, and what it costs. */
-void msi_engine_warn(const struct msi_engine *engine, const mst_backend_op *job);
+/* The slots for streams. */
+mst_status msi_module_enqueue(struct mst_work *work, bool *enqueued);
+bool msi_module_watch_streams(struct msi_comm *comm);
+/* At the end: operations on streams count as successful, and their time counts where it is known. */
+void msi_module_leave_streams(struct msi_module *module);
+
+/* Fails with the rank to blame for what a slot returned as its failure. *culprit is a group rank or -1. */
+mst_status msi_module_say(struct msi_comm *comm, mst_status status, int *culprit);
+/* Has a rank died, or reported a failure? Then ends the communicator, so that operations on streams end.
+ * Lets go of the lock. */
+void msi_module_watch_ranks(struct msi_module *module);
+
+/* Composes an all_gather of what the ranks are about to call; and fails if they differ. */
+mst_status msi_module_begin_check(struct msi_module *module, struct mst_work *work);
+mst_status msi_module_compare(struct msi_module *module, const struct mst_work *work);
+
+/* Memory for the time of a composition. */
+void *msi_module_scratch(void *module, mst_memory memory, size_t bytes);
+void msi_module_scratch_reset(struct msi_module *module);
 /* Copies between any two kinds of memory. */
-mst_status msi_engine_copy(struct msi_engine *engine, void *to, const void *from, size_t bytes);
+mst_status msi_module_copy(struct msi_module *module, void *to, const void *from, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* registry.c - the backends that are known by name, and where modules are found. See registry.h. */
+/* registry.c - see registry.h. Any thread; a lock guards the tables. */
 #include "engine/module/registry.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -20,17 +20,17 @@
 #endif
 
 enum { BACKEND_NAME_MAX = 32, KNOWN_MOST = 32, WHY_MAX = 400 };
-enum { DIRECTORY_MAX = PATH_MAX - 32 }; /* something is appended */
+enum { DIRECTORY_MAX = PATH_MAX - 32 }; /* leaves room for a file name */
 
 /*
- * Copies of the tables that were registered or loaded, filled up with zeros where they are of an older muster. Under the lock; one
- * that is there stays as it is.
+ * Copies of the tables that were registered or loaded, with zeros for slots that an older muster did not
+ * have. Under the lock; entries never change.
  */
 static mst_backend known[KNOWN_MOST];
 static int n_known;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Modules that muster comes with: known even where they were not built. */
+/* muster's own modules: known even where they were not built. */
 static const struct {
     const char *name, *needs;
 } ours[] = {
@@ -48,13 +48,13 @@ static bool is_name(const char *name) {
 }
 
 static const mst_backend *look_up(const char *name) {
-    if (!strcmp(name, msi_native.name)) return &msi_native;
+    if (!strcmp(name, msi_native_backend.name)) return &msi_native_backend;
     for (int i = 0; i < n_known; i++)
         if (!strcmp(known[i].name, name)) return &known[i];
     return NULL;
 }
 
-/* Whatever a table comes from, it is looked at before it is used. */
+/* Checks a table before it is used. */
 static mst_status check(const mst_backend *t) {
     if (!t) return msi_fail(MST_ERR_INVALID, NULL, "table is NULL");
     if (t->version != MST_BACKEND_VERSION)
@@ -65,11 +65,11 @@ static mst_status check(const mst_backend *t) {
                         t->size);
     if (!t->name || !is_name(t->name))
         return msi_fail(MST_ERR_INVALID, "use letters, digits and _, and not 'auto'",
-                        "'%s' is no name for a backend", t->name ? t->name : "");
+                        "'%s' is not a valid name of a backend", t->name ? t->name : "");
     return MST_OK;
 }
 
-/* The name of a slot that must be there and is not; NULL: there is none. */
+/* The name of a required slot that is missing; NULL: none is. */
 static const char *find_lack(const mst_backend *t) {
     bool memory = t->memory_of || t->alloc || t->release || t->copy;
     const struct {
@@ -95,7 +95,7 @@ static const char *find_lack(const mst_backend *t) {
     return NULL;
 }
 
-/* Under the lock. Takes a table that was checked, if all slots are there. */
+/* Under the lock. Adds a table that was checked, unless a slot is missing. */
 static mst_status add(const mst_backend *table) {
     mst_backend copy = {0};
     memcpy(&copy, table, table->size < sizeof copy ? table->size : sizeof copy);
@@ -104,7 +104,7 @@ static mst_status add(const mst_backend *table) {
     if (look_up(copy.name))
         return msi_fail(MST_ERR_STATE, "give it another name", "there is a backend '%s' already", copy.name);
     if (n_known == KNOWN_MOST)
-        return msi_fail(MST_ERR_STATE, NULL, "there are %d backends already, which is the most", KNOWN_MOST);
+        return msi_fail(MST_ERR_STATE, NULL, "there are %d backends already, which is the limit", KNOWN_MOST);
     known[n_known++] = copy;
     return MST_OK;
 }
@@ -136,7 +136,7 @@ static void own_directory(char out[DIRECTORY_MAX]) {
     snprintf(out, DIRECTORY_MAX, "%.*s", DIRECTORY_MAX - 1, file);
 }
 
-/* The i-th directory with modules; false behind the last. */
+/* The i-th directory with modules; false after the last. */
 static bool directory(int i, const char *path, char out[PATH_MAX]) {
     for (; path && *path; path += strcspn(path, ":"), path += *path == ':')
         if (*path != ':' && i-- == 0)
@@ -159,7 +159,7 @@ static bool find_file(const char *name, const char *path, char out[PATH_MAX]) {
     return false;
 }
 
-/* Writes the name of the i-th file that is a module; false behind the last. */
+/* Writes the name of the i-th module file; false after the last. */
 static bool nth_file(int i, const char *path, char name[BACKEND_NAME_MAX]) {
     char dir[PATH_MAX];
     for (int d = 0; directory(d, path, dir); d++) {
@@ -183,7 +183,7 @@ static bool nth_file(int i, const char *path, char name[BACKEND_NAME_MAX]) {
 static int list_names(const char *path, char names[][BACKEND_NAME_MAX], int most) {
     int n = 0;
     char name[BACKEND_NAME_MAX];
-    snprintf(names[n++], BACKEND_NAME_MAX, "%s", msi_native.name);
+    snprintf(names[n++], BACKEND_NAME_MAX, "%s", msi_native_backend.name);
     for (int i = 0; i < OURS; i++) snprintf(names[n++], BACKEND_NAME_MAX, "%s", ours[i].name);
     for (int i = 0;; i++) {
         pthread_mutex_lock(&lock);
@@ -197,12 +197,12 @@ static int list_names(const char *path, char names[][BACKEND_NAME_MAX], int most
     }
 }
 
-/* Neither muster's own, registered nor a file. Which one was meant? */
+/* Fails, and suggests the nearest name. */
 static mst_status say_unknown(const char *name, const char *path) {
     char names[KNOWN_MOST][BACKEND_NAME_MAX], remedy[160];
     const char *near = NULL;
     int n = list_names(path, names, KNOWN_MOST),
-        fewest = (int)strlen(name) / 2 + 1; /* more is another word */
+        fewest = (int)strlen(name) / 2 + 1; /* more would be another word */
     for (int i = 0; i < n; i++) {
         int edits = msi_edits(msi_cstr(name), names[i]);
         if (edits >= fewest) continue;
@@ -211,7 +211,7 @@ static mst_status say_unknown(const char *name, const char *path) {
     }
     snprintf(remedy, sizeof remedy,
              near ? "did you mean '%s'? see `muster info`"
-                  : "see `muster info` for those that are there; modules are sought in MUSTER_BACKEND_PATH",
+                  : "see `muster info` for the list; modules are loaded from MUSTER_BACKEND_PATH",
              near);
     return msi_fail(MST_ERR_UNSUPPORTED, remedy, "there is no backend '%s'", name);
 }
@@ -221,29 +221,28 @@ static mst_status say_no_module(const char *name, const char *path) {
         if (!strcmp(name, ours[i].name))
             return msi_fail(
                 MST_ERR_UNSUPPORTED,
-                "build muster where that is, or name the module's directory in MUSTER_BACKEND_PATH",
-                "there is no mst_backend_%s.so here; muster is built with it where %s is installed", name,
-                ours[i].needs);
+                "build muster with that package, or add the module's directory to MUSTER_BACKEND_PATH",
+                "mst_backend_%s.so was not found; it is built where %s is installed", name, ours[i].needs);
     return say_unknown(name, path);
 }
 
-/* Under the lock. A module is never unloaded: engines have threads and atexit handlers of their own. */
+/* Under the lock. A module is never unloaded: backends have threads and atexit handlers. */
 static mst_status load(const char *name, const char *file, const mst_backend **table) {
     void *module = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!module)
         return msi_fail(MST_ERR_UNSUPPORTED,
-                        "install the library that the loader misses, or build the module for this system",
+                        "install the missing library, or build the module for this system",
                         "backend '%s' cannot be loaded: %s", name, dlerror());
     const mst_backend *(*give)(unsigned);
     void *found = dlsym(module, "mst_backend_module");
-    memcpy(&give, &found, sizeof give); /* C has no cast from an object to a function */
+    memcpy(&give, &found, sizeof give); /* C has no cast from void * to a function pointer */
     if (!give)
         return msi_fail(MST_ERR_UNSUPPORTED, "see <muster/backend.h>",
                         "%s has no function mst_backend_module", file);
     const mst_backend *t = give(MST_BACKEND_VERSION);
     if (!t)
         return msi_fail(MST_ERR_UNSUPPORTED, "build it against this muster's backend.h",
-                        "%s gives no table of version %d", file, MST_BACKEND_VERSION);
+                        "%s has no table of version %d", file, MST_BACKEND_VERSION);
     mst_status st = check(t);
     if (st == MST_OK && strcmp(t->name, name) != 0)
         st = msi_fail(MST_ERR_INVALID, NULL, "%s is the module of a backend '%s'", file, t->name);
@@ -259,7 +258,8 @@ static mst_status get(const char *name, const char *path, const mst_backend **ta
     bool named = found || is_name(name), there = found || (named && find_file(name, path, file));
     mst_status st = found || !there ? MST_OK : load(name, file, &found);
     pthread_mutex_unlock(&lock);
-    if (!named) return msi_fail(MST_ERR_INVALID, "see `muster info`", "'%s' is no backend", name);
+    if (!named)
+        return msi_fail(MST_ERR_INVALID, "see `muster info`", "'%s' is not a valid name of a backend", name);
     if (!there) return say_no_module(name, path);
     if (st == MST_OK) *table = found;
     return st;
@@ -271,7 +271,7 @@ mst_status msi_backend_find(const char *name, const char *path, const mst_backen
     mst_status st = get(name, path, &found);
     if (!found) return st;
     if (!found->probe(why, sizeof why))
-        return msi_fail(MST_ERR_UNSUPPORTED, "see `muster info`; native is always there",
+        return msi_fail(MST_ERR_UNSUPPORTED, "see `muster info`; native can always be used",
                         "backend '%s' cannot be used here: %s", name, why);
     *table = found;
     return MST_OK;

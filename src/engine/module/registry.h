@@ -1,34 +1,35 @@
 /*
- * registry.h - the backends that are known by name: native, those that the program registered, and modules, which are loaded
- * when they are asked for and stay. See <muster/backend.h>.
+ * registry.h - backends by name: native, those that the program registered, and modules, which are loaded
+ * when they are first needed and never unloaded. See <muster/backend.h>.
  */
 #ifndef MSI_ENGINE_MODULE_REGISTRY_H
 #define MSI_ENGINE_MODULE_REGISTRY_H
 
 #include <muster/backend.h>
 
-/* Stands for the engine that needs no table; has a name, a title and rows. */
-extern const mst_backend msi_native;
+/* Represents the native engines; has only a name, a title and rows. */
+extern const mst_backend msi_native_backend;
 
 /* The backend of that name, which can be used here; path is MUSTER_BACKEND_PATH. */
 mst_status msi_backend_find(const char *name, const char *path, const mst_backend **table);
 
 enum { MSI_BACKENDS_MAX = 80 };
-/* Who serves which memory; NULL: nobody. */
+/* The backend for each kind of memory; NULL: none. */
 struct msi_backends {
     char text[MSI_BACKENDS_MAX]; /* "native", "cpu:native,cuda:nccl" */
     const mst_backend *of[MST_MEMORY_COUNT];
 };
 
-/* Reads ".backend": one name, a name for each memory, or "auto". All that it names can be used here. */
+/* Parses ".backend": one name, a name for each kind of memory, or "auto". Fails if one cannot be used
+ * here. */
 mst_status msi_backends_parse(const char *text, const char *path, struct msi_backends *backends);
 
-/* Some row has all bits that the operation needs; forms are MST_FORM_ bits. */
+/* Does one row have all bits that the operation needs? forms are MST_FORM_ bits. */
 bool msi_rows_have(const mst_backend_capability *rows, mst_kind kind, mst_dtype dtype, mst_op op,
                    mst_memory memory, unsigned forms);
-/* Is it a kind that computes? */
+/* Is it a kind that reduces? */
 bool msi_kind_reduces(mst_kind kind);
-/* "all_reduce"; "?" for a number that is none. */
+/* "all_reduce"; "?" for an invalid kind. */
 const char *msi_kind_text(mst_kind kind);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * run.c - collectives of an engine: those that it has are submitted as they are, the others step by step. See module.h.
+ * run.c - collectives of a backend: those that it has are submitted as they are, the others are composed. See
+ * module.h.
  *
- * In a composition operations that do not wait for anything before them are under way together.
+ * Steps of a composition that do not depend on earlier ones are under way together.
  */
 #include "base/error.h"
 #include "base/log.h"
@@ -10,255 +11,232 @@
 
 #include <stdatomic.h>
 
-/* May the engine run it on this thread? Messages may need each other. */
-static bool runs_here(const struct msi_engine *e, const mst_backend_op *job) {
-    return e->blocking && e->table->run && job->kind < MST_KIND_SEND;
+/* May the backend run it on this thread? Messages may need each other. */
+static bool runs_here(const struct msi_module *m, const struct mst_work *work, const mst_backend_op *job) {
+    return work->blocking && m->table->run && job->kind < MST_KIND_SEND;
 }
 
 /* Runs it or begins it. */
-static mst_status start(struct msi_engine *e, const struct mst_work *op, mst_backend_op *job, bool *done) {
+static mst_status start(struct msi_module *m, const struct mst_work *work, mst_backend_op *job, bool *done) {
     *done = false;
-    if (job->stream) job->deadline = msi_deadline(op->timeout_ms);
-    if (!runs_here(e, job)) return e->table->submit(e->made, job);
-    job->deadline = op->wait.deadline == MSI_NO_DEADLINE ? msi_deadline(op->timeout_ms) : op->wait.deadline;
+    if (job->stream) job->deadline = msi_deadline(work->timeout_ms);
+    if (!runs_here(m, work, job)) return m->table->submit(m->made, job);
+    job->deadline =
+        work->wait.deadline == MSI_NO_DEADLINE ? msi_deadline(work->timeout_ms) : work->wait.deadline;
     *done = true;
-    return e->table->run(e->made, job);
+    return m->table->run(m->made, job);
 }
 
-/* On the device a fold takes a way through memory of the host. */
-static mst_status fold(struct msi_engine *e, const struct msi_part *step) {
+/* Memory of the device is copied to the host and back. */
+static mst_status reduce_local(struct msi_module *m, const struct msi_part *step) {
     const mst_backend_op *job = &step->op;
     const struct msi_reducer *reducer = msi_reducer_get(job->dtype, job->op);
-    struct msi_reduce_scale scale = {job->factor, e->comm->size};
+    struct msi_reduce_scale scale = {job->factor, m->comm->size};
     size_t bytes = job->count * job->element;
     bool device = job->memory != MST_MEMORY_HOST;
-    char *room = device ? msi_engine_scratch(e, MST_MEMORY_HOST, bytes * (size_t)step->blocks) : NULL;
+    char *room = device ? msi_module_scratch(m, MST_MEMORY_HOST, bytes * (size_t)step->blocks) : NULL;
     if (device && !room) return msi_fail_memory();
     mst_status st = MST_OK;
     for (int i = 0; i < step->blocks && st == MST_OK; i++) {
         const char *from = (const char *)step->from + (size_t)i * step->bytes;
-        e->sources[i] = device ? room + (size_t)i * bytes : from;
-        if (device) st = msi_engine_copy(e, room + (size_t)i * bytes, from, bytes);
+        m->sources[i] = device ? room + (size_t)i * bytes : from;
+        if (device) st = msi_module_copy(m, room + (size_t)i * bytes, from, bytes);
     }
     if (st != MST_OK) return st;
-    reducer->reduce_local(device ? room : step->to, NULL, e->sources, step->blocks, job->count, &scale);
-    return device ? msi_engine_copy(e, step->to, room, bytes) : MST_OK;
+    reducer->reduce_local(device ? room : step->to, NULL, m->sources, step->blocks, job->count, &scale);
+    return device ? msi_module_copy(m, step->to, room, bytes) : MST_OK;
 }
 
-static mst_status begin_step(struct msi_engine *e, struct mst_work *op, struct msi_part *step) {
+static mst_status begin_step(struct msi_module *m, struct mst_work *work, struct msi_part *step) {
     step->over = true;
-    if (step->kind == MSI_PART_COPY) return msi_engine_copy(e, step->to, step->from, step->bytes);
-    if (step->kind == MSI_PART_REDUCE_LOCAL) return fold(e, step);
-    return start(e, op, &step->op, &step->over);
+    if (step->kind == MSI_PART_COPY) return msi_module_copy(m, step->to, step->from, step->bytes);
+    if (step->kind == MSI_PART_REDUCE_LOCAL) return reduce_local(m, step);
+    return start(m, work, &step->op, &step->over);
 }
 
 /* Looks after the steps that are under way. */
-static mst_status progress_steps(struct msi_engine *e) {
+static mst_status progress_steps(struct msi_module *m) {
     mst_status st = MST_OK;
-    for (size_t i = e->over; i < e->begun && st == MST_OK; i++) {
-        struct msi_part *step = &e->composer.steps[i];
-        if (!step->over) st = e->table->progress(e->made, &step->op, &step->over);
+    for (size_t i = m->over; i < m->begun && st == MST_OK; i++) {
+        struct msi_part *step = &m->composer.steps[i];
+        if (!step->over) st = m->table->progress(m->made, &step->op, &step->over);
     }
-    while (e->over < e->begun && e->composer.steps[e->over].over) e->over++;
+    while (m->over < m->begun && m->composer.steps[m->over].over) m->over++;
     return st;
 }
 
-static mst_status advance_steps(struct msi_engine *e, struct mst_work *op, bool *done) {
-    struct msi_composer *c = &e->composer;
-    mst_status st = progress_steps(e);
-    while (st == MST_OK && e->begun < c->n) {
-        struct msi_part *next = &c->steps[e->begun];
+static mst_status advance_steps(struct msi_module *m, struct mst_work *work, bool *done) {
+    struct msi_composer *c = &m->composer;
+    mst_status st = progress_steps(m);
+    while (st == MST_OK && m->begun < c->n) {
+        struct msi_part *next = &c->steps[m->begun];
         bool waits = next->kind != MSI_PART_OP || next->after;
-        if (waits && e->over < e->begun) break;
-        st = begin_step(e, op, next);
-        e->begun++;
-        if (st == MST_OK && e->over + 1 == e->begun && next->over) e->over++;
+        if (waits && m->over < m->begun) break;
+        st = begin_step(m, work, next);
+        m->begun++;
+        if (st == MST_OK && m->over + 1 == m->begun && next->over) m->over++;
     }
-    *done = st == MST_OK && e->over == c->n;
+    *done = st == MST_OK && m->over == c->n;
     return st;
 }
 
-void msi_engine_warn(const struct msi_engine *e, const mst_backend_op *job) {
-    static _Atomic uint32_t said; /* kinds; nothing is ordered by it */
+/* Says once in this process and kind that an operation is composed. */
+static void warn(const struct msi_module *m, const mst_backend_op *job) {
+    static _Atomic uint32_t said; /* kinds; no other memory depends on it */
     uint32_t bit = 1u << job->kind;
     if (atomic_fetch_or_explicit(&said, bit, memory_order_relaxed) & bit) return;
     bool reduces = msi_kind_reduces(job->kind);
-    msi_log(backend, WARN, "backend '%s' lacks %s of %s%s%s as asked for; it is made of %s", e->table->name,
+    msi_log(backend, WARN, "backend '%s' lacks %s of %s%s%s in this form; composed of %s", m->table->name,
             msi_kind_text(job->kind), mst_dtype_name(job->dtype), reduces ? " with " : "",
-            reduces ? mst_op_name(job->op) : "", e->composer.words ? e->composer.words : "what it has");
+            reduces ? mst_op_name(job->op) : "",
+            m->composer.description ? m->composer.description : "what it has");
 }
 
-/* Describes the operation for the engine; true if that does it itself. */
-static bool describe(const struct msi_engine *e, struct mst_work *op) {
-    mst_backend_op *job = &op->job;
-    msi_engine_describe(op, job);
-    unsigned forms = msi_op_forms(job, e->comm->rank, e->comm->size);
-    if (op->deterministic && msi_kind_reduces(job->kind)) forms |= MST_FORM_DETERMINISTIC;
-    bool has = msi_compose_can_op(&e->composer, job, job->kind, job->op, forms);
-    job->timed = has && msi_engine_times(e, op);
+/* A barrier has no elements, and byte strings are in memory of the host. */
+static void complete(struct msi_op *op) {
+    mst_backend_op *d = &op->desc;
+    if (!d->dtype) d->dtype = MST_U8;
+    if (!d->element) d->element = mst_dtype_size(d->dtype);
+    if (op->variable) d->memory = MST_MEMORY_HOST;
+}
+
+bool msi_module_has(const struct msi_module *m, struct mst_work *work) {
+    mst_backend_op *d = &work->op.desc;
+    complete(&work->op);
+    unsigned forms = msi_op_forms(d, m->comm->rank, m->comm->size);
+    if (work->op.deterministic && msi_kind_reduces(d->kind)) forms |= MST_FORM_DETERMINISTIC;
+    bool has = msi_compose_can_op(&m->composer, d, d->kind, d->op, forms);
+    d->timed = has && msi_module_times(m, work);
     return has;
 }
 
-static mst_status begin_own(struct msi_engine *e, struct mst_work *op, bool *done) {
-    if (!e->heads) op->host.seq = ++e->seq;
-    op->begun = true;
-    msi_op_trace_start(&op->mark);
-    return start(e, op, &op->job, done);
+static mst_status begin_own(struct msi_module *m, struct mst_work *work, bool *done) {
+    if (!m->headers) work->seq = ++m->seq;
+    work->begun = true;
+    msi_op_trace_start(&work->trace);
+    return start(m, work, &work->op.desc, done);
 }
 
-static mst_status begin_composed(struct msi_engine *e, struct mst_work *op, bool *done) {
-    if (!e->heads) op->host.seq = ++e->seq; /* if it is refused, too: so it is on the other ranks */
-    op->mark.record.algorithm = "composed";
-    msi_op_trace_start(&op->mark);
-    mst_status st = msi_compose(&e->composer, &op->job, op->deterministic);
+static mst_status begin_composed(struct msi_module *m, struct mst_work *work, bool *done) {
+    if (!m->headers) work->seq = ++m->seq; /* also if it is refused, as it is on the other ranks */
+    work->trace.record.algorithm = "composed";
+    msi_op_trace_start(&work->trace);
+    mst_status st = msi_compose(&m->composer, &work->op.desc, work->op.deterministic);
     if (st != MST_OK) return st;
-    op->begun = true;
-    msi_engine_warn(e, &op->job);
-    e->composed = op;
-    e->begun = e->over = 0;
-    return advance_steps(e, op, done);
+    work->begun = true;
+    warn(m, &work->op.desc);
+    m->composed = work;
+    m->begun = m->over = 0;
+    return advance_steps(m, work, done);
 }
 
-/* What nothing of has begun harms nobody, if somebody hears of it: the last of several stands for all of them. */
-static bool is_refused(const struct mst_work *op, mst_status status) {
-    return !op->begun && !op->abandoned && (status == MST_ERR_UNSUPPORTED || status == MST_ERR_INVALID);
+/* An operation that has not begun may fail alone, if the program waits for it: of several coalesced ones
+ * it waits for the last. */
+static bool is_refused(const struct mst_work *work, mst_status status) {
+    return !work->begun && !work->abandoned && (status == MST_ERR_UNSUPPORTED || status == MST_ERR_INVALID);
 }
 
-/* Rule 3. */
-static void fail(struct msi_engine *e, struct mst_work *op, mst_status status) {
+void msi_module_fail(struct msi_module *m, struct mst_work *work, mst_status status) {
     int culprit = -1;
-    if (is_refused(op, status)) {
-        msi_comm_keep(e->comm, &op->failure, status, -1);
-        msi_engine_scratch_reset(e);
+    if (is_refused(work, status)) {
+        msi_comm_keep(m->comm, &work->failure, status, -1);
+        msi_module_scratch_reset(m);
         return;
     }
-    mst_status st = status == MST_ERR_TIMEOUT && op->begin ? msi_comm_say_stalled(e->comm, op, &culprit)
-                                                           : msi_engine_say(e->comm, status, &culprit);
-    msi_comm_fail(e->comm, op, st, culprit);
-}
-
-mst_status msi_engine_enqueue(struct msi_engine *e, struct mst_work *op, bool *through) {
-    struct msi_comm *comm = e->comm;
-    bool two = !op->begin && op->message.measured; /* messages; the second waits for the first */
-    *through = false;
-    if (e->heads && op->begin) return MST_OK; /* it is checked in the queue */
-    if (two || !msi_list_empty(&comm->queue) || !msi_list_empty(&comm->messages) || !describe(e, op))
-        return MST_OK;
-    if (op->begin) op->host.seq = ++e->seq;
-    op->job.unwatched = true;
-    op->job.deadline = msi_deadline(op->timeout_ms);
-    *through = true;
-    msi_op_trace_start(&op->mark);
-    mst_status st = e->table->submit(e->made, &op->job);
-    if (st == MST_OK) return MST_OK;
-    fail(e, op, st);
-    msi_engine_abort(e);
-    return msi_comm_repeat(&op->failure);
+    mst_status st = status == MST_ERR_TIMEOUT && !msi_op_is_message(&work->op)
+                        ? msi_comm_say_stalled(m->comm, work, &culprit)
+                        : msi_module_say(m->comm, status, &culprit);
+    msi_comm_fail(m->comm, work, st, culprit);
 }
 
 /*
- * Begins a batch together: the operation and those behind it that belong to it and that the engine has. All ranks do so alike, whenever
- * each of them comes to it: engines may put what begins together into an order of their own.
+ * Begins a batch together: the operation and those behind it that belong to it and that the backend has. All
+ * ranks batch the same operations, since backends may reorder what begins together.
  */
-static mst_status begin_batch(struct msi_engine *e, struct mst_work *op) {
-    struct msi_comm *comm = e->comm;
-    unsigned batch = op->batch;
+static mst_status begin_batch(struct msi_module *m, struct mst_work *work) {
+    struct msi_comm *comm = m->comm;
+    unsigned batch = work->batch;
     bool done;
-    mst_status st = e->table->group_begin(e->made);
+    mst_status st = m->table->group_begin(m->made);
     if (st != MST_OK) return st;
-    for (struct msi_list *at = &op->node; at != &comm->queue && st == MST_OK; at = at->next) {
+    for (struct msi_list *at = &work->node; at != &comm->ops.queue && st == MST_OK; at = at->next) {
         struct mst_work *next = msi_container(at, struct mst_work, node);
-        if (next->batch != batch || !describe(e, next)) break;
-        st = begin_own(e, next, &done);
+        if (next->batch != batch || !msi_module_has(m, next)) break;
+        st = begin_own(m, next, &done);
     }
-    mst_status ended = e->table->group_end(e->made);
+    mst_status ended = m->table->group_end(m->made);
     return st == MST_OK ? ended : st;
 }
 
-/* It has come to its turn. One that is part of a batch waits until all of that was submitted. */
-static mst_status begin(struct msi_engine *e, struct mst_work *op, bool *done) {
-    bool batched = op->batch && e->table->group_begin && e->traits.ordered && !e->heads;
-    if (batched && op->batch == e->comm->batch) return MST_OK;
-    if (!describe(e, op)) return begin_composed(e, op, done);
-    return batched ? begin_batch(e, op) : begin_own(e, op, done);
+/* Begins the first one. One that is part of a batch waits until all of the batch was submitted. */
+static mst_status begin(struct msi_module *m, struct mst_work *work, bool *done) {
+    bool batched = work->batch && m->table->group_begin && m->traits.ordered && !m->headers;
+    if (batched && work->batch == m->comm->batch.current) return MST_OK;
+    if (!msi_module_has(m, work)) return begin_composed(m, work, done);
+    return batched ? begin_batch(m, work) : begin_own(m, work, done);
 }
 
-/* Have all ranks said what they call, and the same? */
-static mst_status check(struct msi_engine *e, struct mst_work *op, bool *alike) {
+/* Are all ranks about to call the same? */
+static mst_status check(struct msi_module *m, struct mst_work *work, bool *same) {
     mst_status st = MST_OK;
-    if (e->composed != op) {
-        st = msi_engine_begin_check(e, op);
-        e->composed = op;
-        e->begun = e->over = 0;
+    if (m->composed != work) {
+        st = msi_module_begin_check(m, work);
+        m->composed = work;
+        m->begun = m->over = 0;
     }
-    if (st == MST_OK) st = advance_steps(e, op, alike);
-    if (st != MST_OK || !*alike) return st;
-    e->composed = NULL;
-    msi_engine_scratch_reset(e);
-    return msi_engine_compare(e, op);
+    if (st == MST_OK) st = advance_steps(m, work, same);
+    if (st != MST_OK || !*same) return st;
+    m->composed = NULL;
+    msi_module_scratch_reset(m);
+    return msi_module_compare(m, work);
 }
 
-static mst_status advance(struct msi_engine *e, struct mst_work *op, bool *done) {
+static mst_status advance(struct msi_module *m, struct mst_work *work, bool *done) {
     *done = false;
-    if (e->heads && !op->begun) {
-        bool alike = false;
-        mst_status st = check(e, op, &alike);
-        if (st != MST_OK || !alike) return st;
+    if (m->headers && !work->begun) {
+        bool same = false;
+        mst_status st = check(m, work, &same);
+        if (st != MST_OK || !same) return st;
     }
-    if (!op->begun) return begin(e, op, done);
-    if (e->composed == op) return advance_steps(e, op, done);
-    return e->table->progress(e->made, &op->job, done);
+    if (!work->begun) return begin(m, work, done);
+    if (m->composed == work) return advance_steps(m, work, done);
+    return m->table->progress(m->made, &work->op.desc, done);
 }
 
-bool msi_engine_is_past(struct msi_engine *e, struct mst_work *op) {
-    bool done = false;
-    mst_status st = e->table->progress(e->made, &op->job, &done);
-    if (st == MST_OK) return done;
-    fail(e, op, st);
-    msi_engine_abort(e);
-    return true;
+static void leave_composition(struct msi_module *m, const struct mst_work *work) {
+    if (m->composed != work) return;
+    m->composed = NULL;
+    msi_module_scratch_reset(m);
 }
 
-uint64_t msi_engine_elapsed(struct msi_engine *e, const struct mst_work *op) {
-    double seconds = 0;
-    if (!op->job.timed || op->failure.status != MST_OK) return 0;
-    return e->table->elapsed(e->made, &op->job, &seconds) == MST_OK ? (uint64_t)(seconds * 1e9) : 0;
-}
-
-static void leave_composition(struct msi_engine *e, const struct mst_work *op) {
-    if (e->composed != op) return;
-    e->composed = NULL;
-    msi_engine_scratch_reset(e);
-}
-
-static void give_up_all(struct msi_engine *e) {
-    struct msi_comm *comm = e->comm;
-    msi_engine_abort(e);
-    while (!msi_list_empty(&comm->queue)) {
-        struct mst_work *op = msi_container(comm->queue.next, struct mst_work, node);
-        if (op->failure.status == MST_OK) op->failure = comm->failure;
-        leave_composition(e, op);
-        msi_comm_end(op);
+static void give_up_all(struct msi_module *m) {
+    struct msi_comm *comm = m->comm;
+    msi_module_abort(m);
+    while (!msi_list_empty(&comm->ops.queue)) {
+        struct mst_work *work = msi_container(comm->ops.queue.next, struct mst_work, node);
+        if (work->failure.status == MST_OK) work->failure = comm->failure;
+        leave_composition(m, work);
+        msi_comm_end(work);
     }
 }
 
-bool msi_engine_advance(struct msi_comm *comm) {
-    struct msi_engine *e = comm->engine;
+bool msi_module_advance(struct msi_module *m) {
+    struct msi_comm *comm = m->comm;
     bool moved = false, done;
-    for (struct msi_list *at = comm->queue.next, *next; at != &comm->queue && comm->failure.status == MST_OK;
-         at = next) {
-        struct mst_work *op = msi_container(at, struct mst_work, node);
+    for (struct msi_list *at = comm->ops.queue.next, *next;
+         at != &comm->ops.queue && comm->failure.status == MST_OK; at = next) {
+        struct mst_work *work = msi_container(at, struct mst_work, node);
         next = at->next;
-        mst_status st = advance(e, op, &done);
-        if (st != MST_OK) fail(e, op, st);
-        if (st == MST_OK && !done && (e->composed == op || !op->begun || !e->traits.ordered)) break;
+        mst_status st = advance(m, work, &done);
+        if (st != MST_OK) msi_module_fail(m, work, st);
+        if (st == MST_OK && !done && (m->composed == work || !work->begun || !m->traits.ordered)) break;
         bool refused = st != MST_OK && comm->failure.status == MST_OK;
         if (!refused && (st != MST_OK || !done)) continue;
-        leave_composition(e, op);
-        msi_comm_end(op);
+        leave_composition(m, work);
+        msi_comm_end(work);
         moved = true;
     }
-    if (comm->failure.status == MST_OK || msi_list_empty(&comm->queue)) return moved;
-    give_up_all(e);
+    if (comm->failure.status == MST_OK || msi_list_empty(&comm->ops.queue)) return moved;
+    give_up_all(m);
     return true;
 }

@@ -1,8 +1,9 @@
-/* layout.c - the buffers of a call as those of a plan. See layout.h. */
+/* layout.c - see layout.h. */
 #include "engine/net/layout.h"
 #include "base/error.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Memory for n bytes that stays for the next time; NULL without memory. */
 static char *packed(struct msi_net_layout *layout, int which, size_t n) {
@@ -15,127 +16,110 @@ static char *packed(struct msi_net_layout *layout, int which, size_t n) {
     return layout->packed[which];
 }
 
-static size_t total(const struct msi_blocks *blocks, int n) {
-    size_t sum = 0;
-    for (int r = 0; r < n; r++) sum += msi_block_len(blocks, r);
-    return sum;
-}
-
-/* Copies blocks to, or from, one piece of memory. */
-static void move_blocks(const struct msi_blocks *blocks, int n, char *piece, bool in) {
+/* Copies blocks to, or from, contiguous memory. */
+static void move_blocks(const struct msi_blocks *blocks, int n, char *to, bool in) {
     for (int r = 0; r < n; r++) {
         size_t len = msi_block_len(blocks, r);
-        if (len && in) memcpy(piece, msi_block(blocks, r), len);
-        if (len && !in) memcpy(msi_block(blocks, r), piece, len);
-        piece += len;
+        if (len && in) memcpy(to, msi_block(blocks, r), len);
+        if (len && !in) memcpy(msi_block(blocks, r), to, len);
+        to += len;
     }
 }
 
-static void count_elements(size_t *counts, const struct msi_blocks *blocks, int n, size_t element) {
-    for (int r = 0; r < n; r++) counts[r] = msi_block_len(blocks, r) / element;
-}
-
-/* Blocks as an input in one piece. */
+/* Blocks as a contiguous input. */
 static const void *input_of(struct msi_net_layout *layout, const struct msi_blocks *blocks, int n) {
     if (!blocks->list) return blocks->base;
-    char *piece = packed(layout, 0, total(blocks, n));
-    if (piece) move_blocks(blocks, n, piece, true);
-    return piece;
+    char *to = packed(layout, 0, msi_blocks_total(blocks, n));
+    if (to) move_blocks(blocks, n, to, true);
+    return to;
 }
 
 static void *output_of(struct msi_net_layout *layout, const struct msi_blocks *blocks, int n) {
     layout->unpack = blocks->list != NULL;
-    return blocks->list ? packed(layout, 1, total(blocks, n)) : blocks->base;
+    return blocks->list ? packed(layout, 1, msi_blocks_total(blocks, n)) : blocks->base;
 }
 
-/* An input that lies inside the output would be overwritten: it is put aside. */
-static const void *aside(struct msi_net_layout *layout, const void *in, size_t bytes, const void *out,
-                         size_t out_bytes) {
-    uintptr_t a = (uintptr_t)in, b = (uintptr_t)out;
-    if (in == layout->packed[0] || a + bytes <= b || b + out_bytes <= a) return in;
-    char *piece = packed(layout, 0, bytes);
-    if (piece && bytes) memcpy(piece, in, bytes);
-    return piece;
+/* An input inside the output would be overwritten: copies it. */
+static const void *apart(struct msi_net_layout *layout, size_t bytes, size_t out_bytes) {
+    uintptr_t a = (uintptr_t)layout->in, b = (uintptr_t)layout->out;
+    if (layout->in == layout->packed[0] || a + bytes <= b || b + out_bytes <= a) return layout->in;
+    char *to = packed(layout, 0, bytes);
+    if (to && bytes) memcpy(to, layout->in, bytes);
+    return to;
 }
 
 static mst_status make_room(struct msi_net_layout *layout, int size) {
-    if (!layout->counts) layout->counts = calloc(2 * (size_t)size, sizeof *layout->counts);
     if (!layout->links) layout->links = calloc((size_t)size, sizeof(struct msi_link *));
-    return layout->counts && layout->links ? MST_OK : MST_ERR_MEMORY;
+    return layout->links ? MST_OK : MST_ERR_MEMORY;
 }
 
 /* One tensor on each rank: broadcast, all_reduce, reduce. They run in place, in the output. */
-static void lay_tensor(struct msi_net_layout *layout, const struct msi_shm_coll *host,
-                       struct msi_request *request) {
-    bool reduces_elsewhere = request->kind == MSI_KIND_REDUCE && request->root != request->rank;
-    bool sends = request->kind != MSI_KIND_BROADCAST || request->root == request->rank;
+static void lay_tensor(struct msi_net_layout *layout, const mst_backend_op *d, struct msi_request *request) {
+    bool is_root = request->root == request->rank;
+    size_t bytes = d->count * d->element;
     request->in_place = true;
-    layout->out = host->out.base;
-    if (reduces_elsewhere) {
-        layout->in = host->in.base;
-        layout->out = host->in.base; /* only read */
+    if (request->kind == MSI_KIND_REDUCE && !is_root) {
+        layout->in = d->in;
+        layout->out = (void *)(uintptr_t)d->in; /* only read */
         return;
     }
-    if (sends && host->in.base != host->out.base && host->in.each)
-        memcpy(host->out.base, host->in.base, host->in.each);
-    layout->in = host->out.base;
+    bool sends = request->kind != MSI_KIND_BROADCAST || is_root;
+    if (sends && d->in != d->out && bytes) memcpy(d->out, d->in, bytes);
+    layout->in = layout->out = d->out;
 }
 
-static void lay_blocks(struct msi_net_layout *layout, const struct msi_shm_coll *host,
-                       struct msi_request *request) {
+static void lay_blocks(struct msi_net_layout *layout, const struct msi_op *op, struct msi_request *request) {
     int n = request->size;
-    bool in_blocks = host->parts, root = request->root == request->rank;
-    bool out_blocks = request->kind == MSI_KIND_ALL_GATHER || request->kind == MSI_KIND_ALL_TO_ALL ||
-                      request->kind == MSI_KIND_GATHER;
-    bool has_in = request->kind != MSI_KIND_SCATTER || root,
-         has_out = request->kind != MSI_KIND_GATHER || root;
-    layout->out = out_blocks && has_out ? output_of(layout, &host->out, n) : host->out.base;
-    layout->in = in_blocks && has_in ? input_of(layout, &host->in, n) : host->in.base;
-    size_t in_bytes = in_blocks ? total(&host->in, n) : host->in.each;
-    size_t out_bytes = out_blocks ? total(&host->out, n) : host->out.each;
-    if (has_in && has_out) layout->in = aside(layout, layout->in, in_bytes, layout->out, out_bytes);
-    if (!host->uneven) return;
-    const struct msi_blocks *shares = in_blocks ? &host->in : &host->out;
-    count_elements(layout->counts, shares, n, host->element);
-    request->counts = layout->counts;
-    request->count = total(shares, n) / host->element / (size_t)n; /* all ranks must choose alike */
-    if (request->kind != MSI_KIND_ALL_TO_ALL) return;
-    count_elements(layout->counts + n, &host->out, n, host->element);
+    enum msi_kind kind = request->kind;
+    struct msi_blocks in = msi_op_in(op), out = msi_op_out(op);
+    bool root = request->root == request->rank;
+    bool in_blocks =
+        kind == MSI_KIND_SCATTER || kind == MSI_KIND_REDUCE_SCATTER || kind == MSI_KIND_ALL_TO_ALL;
+    bool out_blocks = kind == MSI_KIND_ALL_GATHER || kind == MSI_KIND_ALL_TO_ALL || kind == MSI_KIND_GATHER;
+    bool has_in = kind != MSI_KIND_SCATTER || root, has_out = kind != MSI_KIND_GATHER || root;
+    layout->out = out_blocks && has_out ? output_of(layout, &out, n) : out.base;
+    layout->in = in_blocks && has_in ? input_of(layout, &in, n) : in.base;
+    size_t in_bytes = in_blocks ? msi_blocks_total(&in, n) : in.each;
+    size_t out_bytes = out_blocks ? msi_blocks_total(&out, n) : out.each;
+    if (has_in && has_out) layout->in = apart(layout, in_bytes, out_bytes);
+    if (!msi_op_is_uneven(op)) return;
+    const struct msi_blocks *shares = in_blocks ? &in : &out;
+    request->counts = shares->counts;
+    /* All ranks must select the same algorithm. */
+    request->count = msi_blocks_total(shares, n) / op->desc.element / (size_t)n;
+    if (kind != MSI_KIND_ALL_TO_ALL) return;
     request->counts = NULL;
     request->count = 1;
-    request->to = layout->counts;
-    request->from = layout->counts + n;
+    request->to = in.counts;
+    request->from = out.counts;
 }
 
-mst_status msi_net_layout_begin(struct msi_net_layout *layout, const struct mst_work *op,
+mst_status msi_net_layout_begin(struct msi_net_layout *layout, const struct msi_op *op,
                                 struct msi_request *request) {
-    const struct msi_shm_coll *host = &op->host;
+    const mst_backend_op *d = &op->desc;
     layout->unpack = false;
-    request->kind = msi_kind_family(host->told.kind);
-    request->root = host->publisher >= 0 ? host->publisher : host->reader >= 0 ? host->reader : 0;
+    request->kind = msi_kind_family(op->call);
+    request->root = d->root >= 0 ? d->root : 0;
     mst_status st = make_room(layout, request->size);
-    if (st != MST_OK || request->kind == MSI_KIND_BARRIER) return st;
-    request->count = (host->parts            ? host->in.each
-                      : host->publisher >= 0 ? host->out.each
-                                             : host->in.each) /
-                     host->element;
-    bool one_tensor = request->kind == MSI_KIND_BROADCAST || request->kind == MSI_KIND_ALL_REDUCE ||
-                      request->kind == MSI_KIND_REDUCE;
+    if (st != MST_OK || d->kind == MST_KIND_BARRIER) return st;
+    request->count = d->count;
+    bool one_tensor =
+        d->kind == MST_KIND_BROADCAST || d->kind == MST_KIND_ALL_REDUCE || d->kind == MST_KIND_REDUCE;
     if (one_tensor)
-        lay_tensor(layout, host, request);
+        lay_tensor(layout, d, request);
     else
-        lay_blocks(layout, host, request);
-    bool missing = (!layout->in && host->in.base) || (!layout->out && host->out.base);
-    return missing ? MST_ERR_MEMORY : MST_OK;
+        lay_blocks(layout, op, request);
+    bool no_memory = (!layout->in && (d->in || d->in_list)) || (!layout->out && (d->out || d->out_list));
+    return no_memory ? MST_ERR_MEMORY : MST_OK;
 }
 
-void msi_net_layout_end(struct msi_net_layout *layout, const struct mst_work *op) {
-    if (layout->unpack) move_blocks(&op->host.out, op->comm->size, layout->out, false);
+void msi_net_layout_end(struct msi_net_layout *layout, const struct msi_op *op, int ranks) {
+    struct msi_blocks out = msi_op_out(op);
+    if (layout->unpack) move_blocks(&out, ranks, layout->out, false);
 }
 
 void msi_net_layout_free(struct msi_net_layout *layout) {
     free(layout->packed[0]);
     free(layout->packed[1]);
-    free(layout->counts);
     free(layout->links);
 }

@@ -1,28 +1,28 @@
 /*
- * layout.h - how the buffers of a call become those of a plan, which knows one input and one output, each in one piece.
- * What lies elsewhere is packed into memory that is kept for the next time, and unpacked at the end.
+ * layout.h - how the buffers of an operation become those of a plan, which has one input and one output, each
+ * contiguous. Other buffers are packed into memory that is kept for the next time, and unpacked at the end.
  */
 #ifndef MSI_ENGINE_NET_LAYOUT_H
 #define MSI_ENGINE_NET_LAYOUT_H
 
 #include "coll/plan.h"
-#include "comm/comm_internal.h"
+#include "comm/op.h"
 
 struct msi_net_layout {
     const void *in;
     void *out;
     char *packed[2]; /* for the input, for the output */
     size_t room[2];
-    size_t *counts; /* elements of each rank; 2 x size */
-    struct msi_link **links;
+    struct msi_link **links; /* by rank, for the executor */
     bool unpack;
 };
 
-/* Fills in what the plan shall do, but for rank, size and hosts, which the request has already. */
-mst_status msi_net_layout_begin(struct msi_net_layout *layout, const struct mst_work *op,
+/* Fills in the request, but for rank, size and hosts, which it has already. Copies an out-of-place input
+ * where the plan runs in place. */
+mst_status msi_net_layout_begin(struct msi_net_layout *layout, const struct msi_op *op,
                                 struct msi_request *request);
-/* Puts the results where they belong. */
-void msi_net_layout_end(struct msi_net_layout *layout, const struct mst_work *op);
+/* Unpacks the results. */
+void msi_net_layout_end(struct msi_net_layout *layout, const struct msi_op *op, int ranks);
 void msi_net_layout_free(struct msi_net_layout *layout);
 
 #endif

@@ -1,133 +1,197 @@
-/* net.c - collectives over links between hosts. See net.h. */
-#include "engine/net/net.h"
+/*
+ * net.c - the network engine: collectives among ranks on several hosts, as plans over links. Slots of
+ * comm/engine.h.
+ *
+ *  1. Links are made when a plan first needs them; the rank with the lower number connects. The first
+ *     operation is over only when all ranks of this host have opened their region.
+ *  2. In each operation, each link that the plan uses carries first a header that says what the sender
+ *     called; a rank that called something else is found there.
+ *  3. One collective is under w at a time, so that there is one plan, one run and one set of headers.
+ */
 #include "base/error.h"
 #include "coll/cost/select.h"
 #include "coll/executor.h"
+#include "engine/engines.h"
+#include "engine/native.h"
 #include "engine/net/layout.h"
 #include "wire/cursor.h"
-#include "wireup/wireup.h"
+#include "wireup/endpoint.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { HEAD_BYTES = 16 + 40 };
+enum { HEADER_BYTES = 16 + 40, SPINS = 200 }; /* a look at a connection is a system call */
 
-/* What there is with one other rank. */
+/* The link with one other rank. */
 struct peer {
-    struct msi_wireup way;
+    struct msi_wireup w;
     bool sends, receives; /* does the plan send to it, receive from it? */
-    bool checked;         /* its head was right */
-    unsigned char head_out[HEAD_BYTES], head_in[HEAD_BYTES];
+    bool checked;         /* its header was right */
+    unsigned char header_out[HEADER_BYTES], header_in[HEADER_BYTES];
     struct msi_transfer out, in;
-    struct msi_call_signature told;
+    struct msi_call_signature signature; /* what it called */
 };
 
 enum phase { IDLE, CONNECT, RUN };
 
-struct msi_net {
-    struct msi_comm *comm;
+/* The state of the engine. */
+struct net {
+    struct msi_native native;
+    bool open;
     struct msi_listener_wake
-        wake_fd; /* ends this rank's sleep: it was called, or has other things to wait for */
+        wake; /* ends this rank's sleep: a rank has connected, or there is something else to wait for */
     struct msi_net_layout layout;
     struct msi_plan plan;
     struct msi_exec exec;
     enum phase phase;
     uint64_t seq;
-    bool planned;                     /* the plan may be used again, where … */
-    struct msi_cost_input question;   /* … this is asked, */
-    const struct msi_planner *asked;  /* and no other algorithm asked for */
-    const struct msi_planner *chosen; /* whose plan it is */
-    int owed;             /* barriers that this rank has given up; the first may be under way … */
-    struct mst_work left; /* … and all are like this one */
-    struct peer peers[];
+    bool planned;                       /* the plan may be used again, for … */
+    struct msi_cost_input cost_input;   /* … this input, … */
+    const struct msi_planner *override; /* … if no other algorithm is asked for */
+    const struct msi_planner *selected; /* whose plan it is */
+    /* Barriers that this rank has left before they were over; the first may be under w. The others count
+     * on them. */
+    int left;
+    struct mst_work barrier; /* all are like this one */
+    struct peer *peers;      /* by rank */
 };
 
-mst_status msi_net_new(struct msi_comm *comm, struct msi_net **net) {
-    struct msi_net *made = calloc(1, sizeof *made + (size_t)comm->size * sizeof *made->peers);
-    if (!made) return msi_fail_memory();
-    made->comm = comm;
-    made->wake_fd =
+static struct net *net_of(const struct msi_comm *comm) {
+    return comm->state;
+}
+
+static struct msi_comm *comm_of(const struct net *net) {
+    return net->native.peers.comm;
+}
+
+static size_t state_bytes(const struct msi_comm *comm) {
+    (void)comm;
+    return sizeof(struct net);
+}
+
+/* Only messages keep something; collectives run one at a time. */
+static size_t op_bytes(const struct msi_comm *comm) {
+    (void)comm;
+    return sizeof(struct msi_p2p_request);
+}
+
+/* Leaves a barrier of which the other ranks need this rank's part: it is completed before the next
+ * operation. */
+static void leave(struct mst_work *work) {
+    struct net *net = net_of(work->comm);
+    net->barrier = *work;
+    net->left++;
+}
+
+static mst_status make_wake_fd(struct net *net) {
+    struct msi_comm *comm = comm_of(net);
+    net->wake =
         (struct msi_listener_wake){.group = comm->number, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    if (made->wake_fd.fd < 0) {
-        free(made);
-        return msi_fail_errno(errno, "cannot make an eventfd");
-    }
-    msi_listener_watch(comm->endpoint->listener, &made->wake_fd);
-    *net = made;
+    if (net->wake.fd < 0) return msi_fail_errno(errno, "cannot make an eventfd");
+    msi_listener_watch(comm->config.endpoint->listener, &net->wake);
+    net->open = true;
     return MST_OK;
 }
 
-void msi_net_hang_up(struct msi_net *net) {
-    for (int r = 0; r < net->comm->size; r++) {
-        msi_wireup_close(&net->peers[r].way);
-        net->peers[r].way = (struct msi_wireup){.open = false};
+static mst_status open_engine(struct msi_comm *comm, const struct mst_work *first,
+                              const struct msi_wait *wait) {
+    struct net *net = net_of(comm);
+    msi_native_init(comm);
+    comm->traits = (struct msi_engine_traits){.spins = SPINS,
+                                              .max_fds = 3 * comm->size + 3,
+                                              .pollable = true,
+                                              .uses_store = true,
+                                              .barrier_survives = true};
+    if (!net->peers) net->peers = calloc((size_t)comm->size, sizeof *net->peers);
+    if (!net->peers) return msi_fail_memory();
+    mst_status st = comm->ranks.local > 1 ? msi_peers_open_region(&net->native.peers, wait) : MST_OK;
+    if (st == MST_OK) st = msi_peers_find_ports(&net->native.peers, first, wait);
+    if (st == MST_OK && !net->open) st = make_wake_fd(net);
+    bool late = st == MST_ERR_STALLED || st == MST_ERR_TIMEOUT || st == MST_ERR_CANCELLED;
+    if (late && first->op.desc.kind == MST_KIND_BARRIER) {
+        net->barrier = *first;
+        net->left++;
+    }
+    return st;
+}
+
+/* Closes all links. */
+static void hang_up(struct net *net) {
+    for (int r = 0; r < comm_of(net)->size; r++) {
+        msi_wireup_close(&net->peers[r].w);
+        net->peers[r].w = (struct msi_wireup){.open = false};
     }
     net->phase = IDLE;
 }
 
-void msi_net_free(struct msi_net *net) {
-    if (!net) return;
-    msi_listener_unwatch(net->comm->endpoint->listener, &net->wake_fd);
-    close(net->wake_fd.fd);
-    msi_net_hang_up(net);
+static void close_engine(struct msi_comm *comm) {
+    struct net *net = net_of(comm);
+    if (net->open) {
+        msi_listener_unwatch(comm->config.endpoint->listener, &net->wake);
+        close(net->wake.fd);
+        hang_up(net);
+    }
     msi_exec_free(&net->exec);
     msi_plan_free(&net->plan);
     msi_net_layout_free(&net->layout);
-    free(net);
+    free(net->peers);
+    msi_native_close(comm);
 }
 
 /* One step toward a link with the rank. MSI_DONE: there it is. */
-static enum msi_advance connect_peer(struct msi_net *net, struct mst_work *op, int rank) {
-    struct msi_wireup *way = &net->peers[rank].way;
-    mst_status st = net->comm->rank < rank ? msi_wireup_call(net->comm, rank, MSI_COLLECTIVES, way)
-                                           : msi_wireup_answer(net->comm, rank, MSI_COLLECTIVES, way);
-    if (st != MST_OK) return msi_shm_fail(&op->host, st, rank, way->why);
-    return way->open ? MSI_DONE : MSI_BLOCKED;
+static enum msi_advance connect_peer(struct net *net, struct mst_work *work, int rank) {
+    struct msi_wireup *w = &net->peers[rank].w;
+    struct msi_peers *peers = &net->native.peers;
+    mst_status st = peers->comm->rank < rank ? msi_wireup_call(peers, rank, MSI_COLLECTIVES, w)
+                                             : msi_wireup_answer(peers, rank, MSI_COLLECTIVES, w);
+    if (st != MST_OK) return msi_fault(work, st, rank, w->why);
+    return w->open ? MSI_DONE : MSI_BLOCKED;
 }
 
-static void write_head(const struct mst_work *op, uint64_t seq, unsigned char out[HEAD_BYTES]) {
-    const struct msi_call_signature *told = &op->host.told;
-    struct msi_buf head = {out, 0, HEAD_BYTES, false};
-    msi_put_u64(&head, seq);
-    msi_put_u64(&head, op->host.signature);
-    msi_put_u32(&head, (uint32_t)told->kind | (uint32_t)told->dtype << 8 | (uint32_t)told->op << 16 |
-                           (uint32_t)told->flags << 24);
-    msi_put_u32(&head, (uint32_t)told->root);
-    msi_put_u64(&head, told->count);
-    msi_put_u32(&head, told->line);
-    msi_buf_add(&head, told->file, sizeof told->file);
+static void write_header(const struct mst_work *work, uint64_t seq, unsigned char out[HEADER_BYTES]) {
+    const struct msi_call_signature *s = &work->op.signature;
+    struct msi_buf header = {out, 0, HEADER_BYTES, false};
+    msi_put_u64(&header, seq);
+    msi_put_u64(&header, work->op.hash);
+    msi_put_u32(&header, (uint32_t)s->kind | (uint32_t)s->dtype << 8 | (uint32_t)s->op << 16 |
+                             (uint32_t)s->flags << 24);
+    msi_put_u32(&header, (uint32_t)s->root);
+    msi_put_u64(&header, s->count);
+    msi_put_u32(&header, s->line);
+    msi_buf_add(&header, s->file, sizeof s->file);
 }
 
 /* Reads what a rank called; true if it is the same as here. */
-static bool read_head(struct peer *p, const struct mst_work *op, uint64_t seq) {
-    struct msi_reader r = msi_reader(p->head_in, sizeof p->head_in);
+static bool read_header(struct peer *p, const struct mst_work *work, uint64_t seq) {
+    struct msi_reader r = msi_reader(p->header_in, sizeof p->header_in);
     bool same = msi_read_u64(&r) == seq;
-    same = msi_read_u64(&r) == op->host.signature && same;
+    same = msi_read_u64(&r) == work->op.hash && same;
     uint32_t kinds = msi_read_u32(&r);
-    p->told = (struct msi_call_signature){.kind = (uint8_t)kinds,
-                                          .dtype = (uint8_t)(kinds >> 8),
-                                          .op = (uint8_t)(kinds >> 16),
-                                          .flags = (uint8_t)(kinds >> 24)};
-    p->told.root = (int32_t)msi_read_u32(&r);
-    p->told.count = msi_read_u64(&r);
-    p->told.line = msi_read_u32(&r);
-    memcpy(p->told.file, msi_read_bytes(&r, sizeof p->told.file), sizeof p->told.file);
+    p->signature = (struct msi_call_signature){.kind = (uint8_t)kinds,
+                                               .dtype = (uint8_t)(kinds >> 8),
+                                               .op = (uint8_t)(kinds >> 16),
+                                               .flags = (uint8_t)(kinds >> 24)};
+    p->signature.root = (int32_t)msi_read_u32(&r);
+    p->signature.count = msi_read_u64(&r);
+    p->signature.line = msi_read_u32(&r);
+    memcpy(p->signature.file, msi_read_bytes(&r, sizeof p->signature.file), sizeof p->signature.file);
     return same;
 }
 
-const struct msi_call_signature *msi_net_signature(const struct msi_net *net, int rank) {
-    return &net->peers[rank].told;
+static const struct msi_call_signature *signature_of(const struct mst_work *work, int rank) {
+    return rank == work->comm->rank ? &work->op.signature : &net_of(work->comm)->peers[rank].signature;
 }
 
-const char *msi_net_algorithm(const struct msi_net *net) {
-    return net->chosen ? net->chosen->name : NULL;
+static void describe(struct mst_work *work, struct msi_record *record) {
+    const struct net *net = net_of(work->comm);
+    if (!msi_op_is_message(&work->op)) record->algorithm = net->selected ? net->selected->name : NULL;
 }
 
-/* Whom the plan talks to. */
-static void find_peers(struct msi_net *net) {
-    for (int r = 0; r < net->comm->size; r++)
+/* Finds the ranks that the plan sends to and receives from. */
+static void find_peers(struct net *net) {
+    for (int r = 0; r < comm_of(net)->size; r++)
         net->peers[r].sends = net->peers[r].receives = net->peers[r].checked = false;
     for (uint32_t i = 0; i < net->plan.n; i++) {
         const struct msi_step *s = &net->plan.steps[i];
@@ -136,239 +200,301 @@ static void find_peers(struct msi_net *net) {
     }
 }
 
-/* Does the plan that is there answer this one too? Shares that differ are borrowed: a plan with them is not used again. */
-static bool is_asked_again(const struct msi_net *net, const struct msi_request *request,
-                           const struct msi_cost_input *question) {
+/* Does the present plan fit this request too? Counts that differ are borrowed: a plan with them is not
+ * used again. */
+static bool can_reuse_plan(const struct net *net, const struct msi_request *request,
+                           const struct msi_cost_input *input) {
     const struct msi_request *a = &net->plan.request;
-    const struct msi_cost_input *q = &net->question;
+    const struct msi_cost_input *q = &net->cost_input;
     return net->planned && a->kind == request->kind && a->root == request->root &&
            a->count == request->count && a->in_place == request->in_place && !request->counts &&
-           !request->to && q->raw_size == question->raw_size && q->acc_size == question->acc_size &&
-           q->deterministic == question->deterministic &&
-           net->asked == question->tuning->algo.of[request->kind];
+           !request->to && q->raw_size == input->raw_size && q->acc_size == input->acc_size &&
+           q->deterministic == input->deterministic && net->override == input->tuning->algo.of[request->kind];
 }
 
-static enum msi_advance make_plan(struct msi_net *net, struct mst_work *op) {
-    struct msi_comm *comm = net->comm;
-    struct msi_request request = {.rank = comm->rank, .size = comm->size, .hosts = comm->hosts};
+static enum msi_advance make_plan(struct net *net, struct mst_work *work) {
+    struct msi_comm *comm = comm_of(net);
+    const struct msi_op *op = &work->op;
+    size_t element = op->desc.element ? op->desc.element : 1;
+    struct msi_request request = {.rank = comm->rank, .size = comm->size, .hosts = comm->ranks.hosts};
     mst_status st = msi_net_layout_begin(&net->layout, op, &request);
-    if (st != MST_OK) return msi_shm_fail(&op->host, st, -1, "out of memory");
-    struct msi_cost_input question = {.tuning = comm->tuning,
-                                      .raw_size = op->host.element ? op->host.element : 1,
-                                      .acc_size = op->host.reducer ? op->host.reducer->acc_size : 1,
-                                      .deterministic = op->deterministic};
-    if (is_asked_again(net, &request, &question)) return MSI_MOVED;
+    if (st != MST_OK) return msi_fault(work, st, -1, "out of memory");
+    struct msi_cost_input input = {.tuning = comm->config.tuning,
+                                   .raw_size = element,
+                                   .acc_size = op->reducer ? op->reducer->acc_size : 1,
+                                   .deterministic = op->deterministic};
+    if (can_reuse_plan(net, &request, &input)) return MSI_MOVED;
     struct msi_choice choice;
-    msi_select(&question, &request, &choice);
+    msi_select(&input, &request, &choice);
     request.chunk = choice.chunk;
-    net->chosen = choice.planner;
+    net->selected = choice.planner;
     net->planned = false;
     st = msi_plan_make(&net->plan, choice.planner, &request);
-    if (st != MST_OK) return msi_shm_fail(&op->host, st, -1, "out of memory");
+    if (st != MST_OK) return msi_fault(work, st, -1, "out of memory");
     net->planned = !request.counts && !request.to;
-    net->question = question;
-    net->asked = comm->tuning->algo.of[request.kind];
+    net->cost_input = input;
+    net->override = comm->config.tuning->algo.of[request.kind];
     return MSI_MOVED;
 }
 
-static enum msi_advance begin(struct msi_net *net, struct mst_work *op) {
-    enum msi_advance got = make_plan(net, op);
+static enum msi_advance begin(struct net *net, struct mst_work *work) {
+    enum msi_advance got = make_plan(net, work);
     if (got != MSI_MOVED) return got;
     find_peers(net);
-    op->host.seq = ++net->seq;
+    work->seq = ++net->seq;
     net->phase = CONNECT;
     return MSI_MOVED;
 }
 
-/* A rank of this host that has not opened the region yet: until then its maker must not be done and go. */
-static bool is_awaited(const struct msi_comm *comm, int rank) {
-    return comm->region && !comm->met && comm->places[rank] >= 0 &&
-           !msi_shm_region_here(comm->region, comm->places[rank]);
+/* Has that rank of this host not opened the region yet? Until it has, the rank that made the region must
+ * not leave. */
+static bool is_awaited(const struct msi_peers *peers, int rank) {
+    int slot = peers->comm->ranks.slots[rank];
+    return peers->region && !peers->all_here && slot >= 0 && !msi_shm_region_here(peers->region, slot);
 }
 
-static bool host_has_met(struct msi_comm *comm) {
-    if (!comm->region || comm->met) return true;
-    for (int r = 0; r < comm->size; r++)
-        if (is_awaited(comm, r)) return false;
-    msi_comm_met(comm);
+static bool host_is_here(struct msi_peers *peers) {
+    if (!peers->region || peers->all_here) return true;
+    for (int r = 0; r < peers->comm->size; r++)
+        if (is_awaited(peers, r)) return false;
+    msi_peers_set_all_here(peers);
     return true;
 }
 
-static enum msi_advance connect_all(struct msi_net *net, struct mst_work *op) {
-    enum msi_advance all = host_has_met(net->comm) ? MSI_DONE : MSI_BLOCKED;
-    for (int r = 0; r < net->comm->size; r++) {
+static enum msi_advance connect_all(struct net *net, struct mst_work *work) {
+    enum msi_advance all = host_is_here(&net->native.peers) ? MSI_DONE : MSI_BLOCKED;
+    for (int r = 0; r < comm_of(net)->size; r++) {
         if (!net->peers[r].sends && !net->peers[r].receives) continue;
-        enum msi_advance got = connect_peer(net, op, r);
+        enum msi_advance got = connect_peer(net, work, r);
         if (got == MSI_FAILED) return got;
         if (got != MSI_DONE) all = MSI_BLOCKED;
     }
     return all;
 }
 
-static enum msi_advance start(struct msi_net *net, struct mst_work *op) {
-    for (int r = 0; r < net->comm->size; r++) {
+static enum msi_advance start(struct net *net, struct mst_work *work) {
+    for (int r = 0; r < comm_of(net)->size; r++) {
         struct peer *p = &net->peers[r];
-        net->layout.links[r] = p->way.link;
+        net->layout.links[r] = p->w.link;
         if (p->sends) {
-            write_head(op, net->seq, p->head_out);
-            msi_link_send(p->way.link, &p->out, p->head_out, HEAD_BYTES);
+            write_header(work, net->seq, p->header_out);
+            msi_link_send(p->w.link, &p->out, p->header_out, HEADER_BYTES);
         }
-        if (p->receives) msi_link_receive(p->way.link, &p->in, p->head_in, HEAD_BYTES);
+        if (p->receives) msi_link_receive(p->w.link, &p->in, p->header_in, HEADER_BYTES);
     }
+    const struct msi_op *op = &work->op;
     struct msi_exec_run run = {.plan = &net->plan,
                                .links = net->layout.links,
                                .in = net->layout.in,
                                .out = net->layout.out,
-                               .raw_size = op->host.element ? op->host.element : 1,
-                               .reducer = op->host.reducer,
-                               .scale = op->host.scale};
+                               .raw_size = op->desc.element ? op->desc.element : 1,
+                               .reducer = op->reducer,
+                               .scale = {op->desc.factor, comm_of(net)->size}};
     mst_status st = msi_exec_begin(&net->exec, &run);
-    if (st != MST_OK) return msi_shm_fail(&op->host, st, -1, "out of memory");
+    if (st != MST_OK) return msi_fault(work, st, -1, "out of memory");
     net->phase = RUN;
     return MSI_MOVED;
 }
 
 /* Heads that have come: does everybody do the same? */
-static enum msi_advance check_heads(struct msi_net *net, struct mst_work *op) {
+static enum msi_advance check_headers(struct net *net, struct mst_work *work) {
     bool all = true;
-    for (int r = 0; r < net->comm->size; r++) {
+    for (int r = 0; r < comm_of(net)->size; r++) {
         struct peer *p = &net->peers[r];
         if (!p->receives || p->checked) continue;
         if (!msi_transfer_done(&p->in)) {
             all = false;
             continue;
         }
-        if (!read_head(p, op, net->seq))
-            return msi_shm_fail(&op->host, MST_ERR_MISMATCH, r, "ranks called different things");
+        if (!read_header(p, work, net->seq))
+            return msi_fault(work, MST_ERR_MISMATCH, r, "ranks called different things");
         p->checked = true;
     }
     return all ? MSI_DONE : MSI_BLOCKED;
 }
 
-/* Also links that the plan has not come to yet: a head may lie there, and who sleeps on it would wake at once for ever. */
-static bool move_bytes(struct msi_net *net) {
+/* Also links that the plan has not come to yet: a head may lie there, and who sleeps on it would wake at
+ * once for ever. */
+static bool move_bytes(struct net *net) {
     bool moved = msi_exec_advance(&net->exec);
-    for (int r = 0; r < net->comm->size; r++) {
-        struct msi_link *link = net->peers[r].way.link;
+    for (int r = 0; r < comm_of(net)->size; r++) {
+        struct msi_link *link = net->peers[r].w.link;
         if (link && msi_link_busy(link)) moved |= link->ops->progress(link);
     }
     return msi_exec_advance(&net->exec) || moved;
 }
 
-static enum msi_advance run(struct msi_net *net, struct mst_work *op) {
+static enum msi_advance run(struct net *net, struct mst_work *work) {
     bool moved = move_bytes(net);
-    enum msi_advance heads = check_heads(net, op);
-    if (heads == MSI_FAILED) return heads;
+    enum msi_advance headers = check_headers(net, work);
+    if (headers == MSI_FAILED) return headers;
     if (net->exec.status != MST_OK) {
         int culprit = net->exec.culprit;
-        return msi_shm_fail(&op->host, net->exec.status, culprit, net->peers[culprit].way.link->why);
+        return msi_fault(work, net->exec.status, culprit, net->peers[culprit].w.link->why);
     }
-    if (heads == MSI_DONE && msi_exec_over(&net->exec)) {
-        msi_net_layout_end(&net->layout, op);
+    if (headers == MSI_DONE && msi_exec_over(&net->exec)) {
+        msi_net_layout_end(&net->layout, &work->op, comm_of(net)->size);
         net->phase = IDLE;
         return MSI_DONE;
     }
     return moved ? MSI_MOVED : MSI_BLOCKED;
 }
 
-static enum msi_advance advance(struct msi_net *net, struct mst_work *op) {
+static enum msi_advance advance(struct net *net, struct mst_work *work) {
     enum msi_advance got = MSI_MOVED;
-    if (net->phase == IDLE) got = begin(net, op);
+    if (net->phase == IDLE) got = begin(net, work);
     if (got == MSI_MOVED && net->phase == CONNECT) {
-        got = connect_all(net, op);
-        if (got == MSI_DONE) got = start(net, op);
+        got = connect_all(net, work);
+        if (got == MSI_DONE) got = start(net, work);
     }
-    return got == MSI_MOVED ? run(net, op) : got;
+    return got == MSI_MOVED ? run(net, work) : got;
 }
 
-bool msi_net_overhear(struct msi_net *net, struct mst_work *op) {
-    for (int r = 0; r < net->comm->size && net->phase != IDLE && net->owed == 0; r++) {
+/*
+ * Has a rank that the plan expects nothing of called something else? So a mismatch is found where the ranks'
+ * plans do not even meet, as with different roots.
+ */
+static bool overhear(struct mst_work *work) {
+    struct net *net = net_of(work->comm);
+    struct msi_peers *peers = &net->native.peers;
+    int me = work->comm->rank;
+    for (int r = 0; r < work->comm->size && net->phase != IDLE && net->left == 0; r++) {
         struct peer *p = &net->peers[r];
         size_t n;
-        if (r == net->comm->rank || p->receives) continue;
-        if (r < net->comm->rank && !p->sends && !p->way.open)
-            msi_wireup_answer(net->comm, r, MSI_COLLECTIVES, &p->way); /* it may have called in vain so far */
-        struct msi_link *link = p->way.link;
+        if (r == me || p->receives) continue;
+        if (r < me && !p->sends && !p->w.open)
+            msi_wireup_answer(peers, r, MSI_COLLECTIVES, &p->w); /* it may have tried to connect */
+        struct msi_link *link = p->w.link;
         if (!link || !link->ops->look || !msi_list_empty(&link->receives)) continue;
         const char *bytes = link->ops->look(link, &n);
-        if (!bytes || n < HEAD_BYTES) continue;
-        memcpy(p->head_in, bytes, HEAD_BYTES);
-        struct msi_reader reader = msi_reader(p->head_in, sizeof p->head_in);
-        if (msi_read_u64(&reader) != net->seq || read_head(p, op, net->seq)) continue;
-        msi_shm_fail(&op->host, MST_ERR_MISMATCH, r, "ranks called different things");
+        if (!bytes || n < HEADER_BYTES) continue;
+        memcpy(p->header_in, bytes, HEADER_BYTES);
+        struct msi_reader reader = msi_reader(p->header_in, sizeof p->header_in);
+        if (msi_read_u64(&reader) != net->seq || read_header(p, work, net->seq)) continue;
+        msi_fault(work, MST_ERR_MISMATCH, r, "ranks called different things");
         return true;
     }
     return false;
 }
 
-/* What went wrong in a barrier that was given up is said of the operation that comes after it. */
-static void blame_left(const struct msi_shm_coll *left, struct msi_shm_coll *host) {
-    host->status = left->status;
-    host->culprit = left->culprit;
-    host->what = left->what;
-    host->told = left->told;
-    host->seq = left->seq;
+/* The fault of a barrier that was left is reported by the operation after it. */
+static void report_left(struct mst_work *work, const struct mst_work *barrier) {
+    work->fault = barrier->fault;
+    work->op.signature = barrier->op.signature;
+    work->seq = barrier->seq;
 }
 
-enum msi_advance msi_net_advance(struct msi_net *net, struct mst_work *op) {
-    while (net->owed) {
-        enum msi_advance got = advance(net, &net->left);
-        if (got == MSI_FAILED) blame_left(&net->left.host, &op->host);
+static enum msi_advance step(struct mst_work *work) {
+    struct net *net = net_of(work->comm);
+    while (net->left) {
+        enum msi_advance got = advance(net, &net->barrier);
+        if (got == MSI_FAILED) report_left(work, &net->barrier);
         if (got != MSI_DONE) return got;
-        net->owed--;
+        net->left--;
     }
-    return advance(net, op);
+    return advance(net, work);
 }
 
-void msi_net_leave(struct msi_net *net, const struct mst_work *op) {
-    net->left = *op;
-    net->owed++;
+/* A failed communicator closes its links: so ranks of other hosts learn of it. */
+static bool progress(struct msi_comm *comm) {
+    struct net *net = net_of(comm);
+    bool moved = msi_comm_advance_queue(comm, step, leave);
+    if (!msi_list_empty(&comm->ops.messages)) moved |= msi_p2p_progress(&net->native.p2p);
+    if (comm->failure.status == MST_OK) return moved;
+    hang_up(net);
+    msi_p2p_hang_up(&net->native.p2p);
+    return moved;
 }
 
-bool msi_net_needs(const struct msi_net *net, int rank) {
+static bool waits_for(const struct mst_work *work, int rank) {
+    const struct net *net = net_of(work->comm);
     const struct peer *p = &net->peers[rank];
-    if (net->phase == CONNECT && is_awaited(net->comm, rank)) return true;
+    if (net->phase == CONNECT && is_awaited(&net->native.peers, rank)) return true;
     if (!p->receives && !p->sends) return false;
-    return !(net->phase == CONNECT && p->way.open) && !(net->phase == RUN && !msi_link_busy(p->way.link));
+    return !(net->phase == CONNECT && p->w.open) && !(net->phase == RUN && !msi_link_busy(p->w.link));
 }
 
-int msi_net_missing(const struct msi_net *net, int *ranks, int max) {
+static int missing(const struct mst_work *work, int *ranks, int max) {
     int n = 0;
-    for (int r = 0; r < net->comm->size; r++) {
-        if (!msi_net_needs(net, r)) continue;
+    for (int r = 0; r < work->comm->size; r++) {
+        if (!waits_for(work, r)) continue;
         if (n < max) ranks[n] = r;
         n++;
     }
     return n;
 }
 
-void msi_net_wake(const struct msi_net *net) {
-    const uint64_t one = 1;
-    ssize_t n = write(net->wake_fd.fd, &one, sizeof one);
-    (void)n; /* one that is full has rung */
+static void accept_links(struct msi_comm *comm) {
+    /* Answering at the endpoint is enough; a connection is taken when this rank expects messages. */
+    msi_listener_progress(comm->config.endpoint->listener);
+    msi_p2p_accept(&msi_native(comm)->p2p);
 }
 
-void msi_net_awake(const struct msi_net *net) {
-    uint64_t rings;
-    ssize_t n = read(net->wake_fd.fd, &rings, sizeof rings);
-    (void)n;
+static bool sleep_begin(struct msi_comm *comm, const struct mst_work *work) {
+    struct msi_native *native = msi_native(comm);
+    int wake_fd;
+    (void)work;
+    if (!native->peers.region) return true;
+    if (msi_shm_region_asleep(native->peers.region, -1, &wake_fd) != MST_OK) return false;
+    accept_links(comm);
+    return true;
 }
 
-int msi_net_descriptors(const struct msi_net *net, struct pollfd *fds) {
+static int poll_fds(struct msi_comm *comm, struct pollfd *fds) {
+    const struct net *net = net_of(comm);
+    const struct msi_shm_region *region = net->native.peers.region;
     int n = 0;
-    fds[n++] = (struct pollfd){net->wake_fd.fd, POLLIN, 0};
-    for (int r = 0; r < net->comm->size; r++) {
-        const struct msi_wireup *way = &net->peers[r].way;
+    if (region) fds[n++] = (struct pollfd){region->wake_fd[0], POLLIN, 0};
+    fds[n++] = (struct pollfd){msi_listener_fd(comm->config.endpoint->listener), POLLIN, 0};
+    fds[n++] = (struct pollfd){net->wake.fd, POLLIN, 0};
+    for (int r = 0; r < comm->size; r++) {
+        const struct msi_wireup *w = &net->peers[r].w;
         struct pollfd fd = {.fd = -1};
-        if (way->link && msi_link_busy(way->link))
-            fd.fd = way->link->ops->descriptor(way->link, &fd.events);
+        if (w->link && msi_link_busy(w->link))
+            fd.fd = w->link->ops->descriptor(w->link, &fd.events);
         else
-            fd.fd = msi_wireup_descriptor(way, &fd.events);
+            fd.fd = msi_wireup_descriptor(w, &fd.events);
         if (fd.fd >= 0) fds[n++] = fd;
     }
-    return n;
+    return n + msi_p2p_poll_fds(&net->native.p2p, fds + n, 2 * comm->size);
 }
 
-uint64_t msi_net_count(const struct msi_net *net) {
-    return net->seq;
+static void sleep_end(struct msi_comm *comm) {
+    const struct net *net = net_of(comm);
+    uint64_t count;
+    ssize_t n = read(net->wake.fd, &count, sizeof count);
+    (void)n;
+    if (net->native.peers.region) msi_shm_region_awake(net->native.peers.region);
 }
+
+static void wake(struct msi_comm *comm) {
+    const uint64_t one = 1;
+    ssize_t n = write(net_of(comm)->wake.fd, &one, sizeof one);
+    (void)n; /* one that is full is readable */
+}
+
+static uint64_t count(const struct msi_comm *comm) {
+    return net_of(comm)->seq;
+}
+
+const struct msi_engine msi_net_engine = {
+    .state_bytes = state_bytes,
+    .op_bytes = op_bytes,
+    .open = open_engine,
+    .close = close_engine,
+    .begin = msi_native_begin,
+    .message_now = msi_p2p_message_now,
+    .progress = progress,
+    .waits_for = waits_for,
+    .missing = missing,
+    .signature_of = signature_of,
+    .has_left = msi_native_has_left,
+    .overhear = overhear,
+    .accept = accept_links,
+    .sleep_begin = sleep_begin,
+    .poll_fds = poll_fds,
+    .sleep_end = sleep_end,
+    .wake = wake,
+    .describe = describe,
+    .count = count,
+};

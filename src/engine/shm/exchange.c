@@ -1,4 +1,4 @@
-/* exchange.c - publishing and reading through the region. See host.h. */
+/* exchange.c - publishing and reading through the region. See shm_coll.h. */
 #include "base/fence.h"
 #include "engine/shm/shm_coll.h"
 
@@ -8,41 +8,42 @@ enum {
     CHUNK = 64 << 10,
     CHUNK_OF_MEDIUM = 16 << 10, /* so that a medium message is cut into several rounds that overlap */
     MEDIUM = 256 << 10,
-    /* Below, copying into a cell costs less than waiting for the readers to be done: bytes of a block, and of all. */
+    /* Below, copying into a cell costs less than waiting for the readers: bytes of a block, and of all
+     * blocks. */
     DIRECT_FROM = 4 << 10,
     DIRECT_OVER = 8 << 10,
     ROUNDS_MOST = MSI_ALL_ROUNDS - 1,
 };
 
-enum msi_advance msi_shm_fail(struct msi_shm_coll *op, mst_status status, int culprit, const char *what) {
-    op->status = status;
-    op->culprit = culprit;
-    op->what = what;
-    return MSI_FAILED;
+static bool publishes(const struct msi_shm_coll *coll, int rank) {
+    return coll->src_rank < 0 || coll->src_rank == rank;
 }
 
-static bool publishes(const struct msi_shm_coll *op, int rank) {
-    return op->publisher < 0 || op->publisher == rank;
-}
-
-enum msi_advance msi_shm_still_lent(struct msi_shm_coll *op) {
+enum msi_advance msi_shm_check_in_place(struct msi_shm_coll *coll) {
     msi_fence_reads();
-    for (int rank = 0; rank < op->region->size; rank++) {
-        if (rank == op->region->rank || !publishes(op, rank)) continue; /* the others were not met */
-        if (msi_shm_slot(op, rank)->mode != MSI_SLOT_DIRECT) continue;
-        /* Posted by msi_comm_fail before the call there returns. */
-        if (atomic_load_explicit(&op->region->areas[rank].gave_up, memory_order_acquire))
-            return msi_shm_fail(op, MST_ERR_PEER_LOST, rank, "it gave up an operation");
+    for (int rank = 0; rank < coll->region->size; rank++) {
+        if (rank == coll->region->rank || !publishes(coll, rank))
+            continue; /* has not announced, or needs not */
+        if (msi_shm_slot(coll, rank)->mode != MSI_SLOT_DIRECT) continue;
+        /* From announce_failure (engine.c), before the call returns there. */
+        if (atomic_load_explicit(&coll->region->areas[rank].gave_up, memory_order_acquire))
+            return msi_fault(coll->work, MST_ERR_PEER_LOST, rank, "it gave up an operation");
     }
     return MSI_MOVED;
 }
 
-enum msi_advance msi_shm_differs(struct msi_shm_coll *op, int rank) {
-    if ((uint32_t)atomic_load_explicit(&msi_shm_slot(op, rank)->flag, memory_order_relaxed) != op->signature)
-        return msi_shm_fail(op, MST_ERR_MISMATCH, rank, "ranks called different things");
-    int other = msi_shm_region_verify(op->region, op->seq, &op->differing);
-    if (other >= 0) return msi_shm_fail(op, MST_ERR_MISMATCH, other, "ranks called different things");
-    return msi_shm_fail(op, MST_ERR_MISMATCH, rank, "ranks called different things some operations before");
+enum msi_advance msi_shm_differs(struct msi_shm_coll *coll, int rank) {
+    if ((uint32_t)atomic_load_explicit(&msi_shm_slot(coll, rank)->flag, memory_order_relaxed) !=
+        coll->work->op.hash)
+        return msi_fault(coll->work, MST_ERR_MISMATCH, rank, "ranks called different things");
+    uint64_t seq = 0;
+    int other = msi_shm_region_verify(coll->region, coll->seq, &seq);
+    if (other < 0)
+        return msi_fault(coll->work, MST_ERR_MISMATCH, rank,
+                         "ranks called different things some operations before");
+    msi_fault(coll->work, MST_ERR_MISMATCH, other, "ranks called different things");
+    coll->work->fault.seq = seq;
+    return MSI_FAILED;
 }
 
 int msi_shm_missing(const struct msi_shm_region *region, uint64_t seq, int *ranks, int max) {
@@ -55,80 +56,80 @@ int msi_shm_missing(const struct msi_shm_region *region, uint64_t seq, int *rank
     return n;
 }
 
-static bool reads(const struct msi_shm_coll *op) {
-    return op->reader < 0 || op->reader == op->region->rank;
+static bool reads(const struct msi_shm_coll *coll) {
+    return coll->dst_rank < 0 || coll->dst_rank == coll->region->rank;
 }
 
 /* Bytes of the longest block that this rank publishes. */
-static size_t longest(const struct msi_shm_coll *op) {
-    if (!op->parts || !op->in.lens) return op->in.each;
+static size_t longest(const struct msi_shm_coll *coll) {
+    if (!coll->parts || !coll->in.counts) return coll->in.each;
     size_t most = 0;
-    for (int r = 0; r < op->region->size; r++)
-        if (op->in.lens[r] > most) most = op->in.lens[r];
-    return most;
+    for (int r = 0; r < coll->region->size; r++)
+        if (coll->in.counts[r] > most) most = coll->in.counts[r];
+    return most * coll->in.element;
 }
 
-/* What blocks are cut into; the same on all ranks, and a multiple of every element. */
-static size_t chunk_for(const struct msi_shm_coll *op) {
-    size_t len =
-        op->parts || op->publisher == op->region->rank || op->publisher < 0 ? op->in.each : op->out.each;
-    size_t most = !op->uneven && len <= MEDIUM ? CHUNK_OF_MEDIUM : CHUNK;
-    size_t fitting = MSI_BIG_CELLS / 4 / msi_shm_blocks(op) / 64 * 64;
+/* Bytes that blocks are cut into; the same on all ranks, and a multiple of every element size. */
+static size_t chunk_for(const struct msi_shm_coll *coll) {
+    size_t len = coll->parts || coll->src_rank == coll->region->rank || coll->src_rank < 0 ? coll->in.each
+                                                                                           : coll->out.each;
+    size_t most = !coll->uneven && len <= MEDIUM ? CHUNK_OF_MEDIUM : CHUNK;
+    size_t fitting = MSI_BIG_CELLS / 4 / msi_shm_blocks(coll) / 64 * 64;
     return fitting < most ? fitting : most;
 }
 
-static uint32_t cells(const struct msi_shm_coll *op) {
-    return (uint32_t)(MSI_BIG_CELLS / (op->chunk * msi_shm_blocks(op)));
+static uint32_t cells(const struct msi_shm_coll *coll) {
+    return (uint32_t)(MSI_BIG_CELLS / (coll->chunk * msi_shm_blocks(coll)));
 }
 
-static uint32_t rounds_for(const struct msi_shm_coll *op, size_t len, enum msi_slot_mode mode) {
+static uint32_t rounds_for(const struct msi_shm_coll *coll, size_t len, enum msi_slot_mode mode) {
     if (mode != MSI_SLOT_BIG && mode != MSI_SLOT_DIRECT) return len > 0;
-    size_t rounds = len / op->chunk + (len % op->chunk > 0);
+    size_t rounds = len / coll->chunk + (len % coll->chunk > 0);
     return rounds > ROUNDS_MOST ? ROUNDS_MOST + 1 : (uint32_t)rounds;
 }
 
-/* Copies this rank's blocks, or what round of them, into a cell whose blocks are stride apart. */
-static void fill(const struct msi_shm_coll *op, unsigned char *cell, size_t stride, size_t from,
+/* Copies this rank's blocks, or one round of them, into a cell whose blocks are stride bytes apart. */
+static void fill(const struct msi_shm_coll *coll, unsigned char *cell, size_t stride, size_t from,
                  size_t most) {
-    if (!op->parts) {
-        size_t len = op->in.each - from;
-        if (len) memcpy(cell, op->in.base + from, len < most ? len : most);
+    if (!coll->parts) {
+        size_t len = coll->in.each - from;
+        if (len) memcpy(cell, coll->in.base + from, len < most ? len : most);
         return;
     }
-    for (int r = 0; r < op->region->size; r++) {
-        size_t len = msi_block_len(&op->in, r);
-        if (r == op->region->rank || len <= from) continue;
+    for (int r = 0; r < coll->region->size; r++) {
+        size_t len = msi_block_len(&coll->in, r);
+        if (r == coll->region->rank || len <= from) continue;
         len -= from;
-        memcpy(cell + msi_shm_part(op, op->region->rank, r) * stride, msi_block(&op->in, r) + from,
+        memcpy(cell + msi_shm_part(coll, coll->region->rank, r) * stride, msi_block(&coll->in, r) + from,
                len < most ? len : most);
     }
 }
 
-/* Where readers compare lengths, they find them in the small cell. */
-static void tell_lengths(const struct msi_shm_coll *op) {
-    uint64_t *lens = (uint64_t *)(void *)msi_shm_region_own(op->region)->small[op->seq % MSI_SMALL_CELLS];
-    for (int r = 0; r < op->region->size; r++) lens[r] = msi_block_len(&op->in, r);
+/* Writes the lengths of the blocks into the small cell, where readers compare them. */
+static void tell_lengths(const struct msi_shm_coll *coll) {
+    uint64_t *lens = (uint64_t *)(void *)msi_shm_region_own(coll->region)->small[coll->seq % MSI_SMALL_CELLS];
+    for (int r = 0; r < coll->region->size; r++) lens[r] = msi_block_len(&coll->in, r);
 }
 
-static void choose_mode(struct msi_shm_coll *op) {
-    size_t len = longest(op), all = len * msi_shm_blocks(op);
-    bool layout_known = !op->parts || !op->uneven; /* else only big cells have their blocks in known places */
-    op->chunk = chunk_for(op);
-    if (op->nothing || !publishes(op, op->region->rank))
-        op->mode = MSI_SLOT_NOTHING;
-    else if (op->in_where.number)
-        op->mode = MSI_SLOT_DIRECT;
+static void choose_mode(struct msi_shm_coll *coll) {
+    size_t len = longest(coll), all = len * msi_shm_blocks(coll);
+    bool layout_known = !coll->parts || !coll->uneven; /* else only big cells have blocks at known offsets */
+    coll->chunk = chunk_for(coll);
+    if (msi_shm_is_barrier(coll) || !publishes(coll, coll->region->rank))
+        coll->mode = MSI_SLOT_NOTHING;
+    else if (coll->in_where.number)
+        coll->mode = MSI_SLOT_DIRECT;
     else if (layout_known && all <= MSI_SLOT_PAYLOAD)
-        op->mode = MSI_SLOT_INLINE;
+        coll->mode = MSI_SLOT_INLINE;
     else
-        op->mode = layout_known && all <= MSI_SMALL_CELL ? MSI_SLOT_SMALL : MSI_SLOT_BIG;
-    op->rounds = rounds_for(op, len, op->mode);
+        coll->mode = layout_known && all <= MSI_SMALL_CELL ? MSI_SLOT_SMALL : MSI_SLOT_BIG;
+    coll->rounds = rounds_for(coll, len, coll->mode);
 }
 
-/* Have all who read a round of an earlier or of this operation's big cells got so far? */
-static bool readers_reached(const struct msi_shm_region *region, int reader, uint64_t value) {
-    if (reader >= 0)
-        return reader == region->rank || msi_shm_region_reached(&region->areas[reader].drained, value);
+/* Have all readers of this rank's big cells read so far? */
+static bool readers_reached(const struct msi_shm_region *region, int dst_rank, uint64_t value) {
+    if (dst_rank >= 0)
+        return dst_rank == region->rank || msi_shm_region_reached(&region->areas[dst_rank].drained, value);
     for (int r = 0; r < region->size; r++)
         if (r != region->rank && !msi_shm_region_reached(&region->areas[r].drained, value)) return false;
     return true;
@@ -139,261 +140,268 @@ bool msi_shm_big_free(const struct msi_shm_region *region) {
            readers_reached(region, region->big_reader, msi_rounds_done(region->big_seq, MSI_ALL_ROUNDS));
 }
 
-static void stage_first(struct msi_shm_coll *op, struct msi_slot *slot) {
-    struct msi_area *own = msi_shm_region_own(op->region);
-    switch (op->mode) {
+static void stage_first(struct msi_shm_coll *coll, struct msi_slot *slot) {
+    struct msi_area *own = msi_shm_region_own(coll->region);
+    switch (coll->mode) {
     case MSI_SLOT_INLINE:
-        fill(op, slot->bytes, op->in.each, 0, op->in.each);
+        fill(coll, slot->bytes, coll->in.each, 0, coll->in.each);
         break;
     case MSI_SLOT_SMALL:
-        fill(op, own->small[op->seq % MSI_SMALL_CELLS], op->in.each, 0, op->in.each);
+        fill(coll, own->small[coll->seq % MSI_SMALL_CELLS], coll->in.each, 0, coll->in.each);
         break;
     case MSI_SLOT_BIG:
-        if (op->parts && op->uneven) tell_lengths(op);
-        fill(op, own->big, op->chunk, 0, op->chunk);
-        op->region->big_seq = op->seq;
-        op->region->big_reader = op->reader;
+        if (coll->parts && coll->uneven) tell_lengths(coll);
+        fill(coll, own->big, coll->chunk, 0, coll->chunk);
+        coll->region->big_seq = coll->seq;
+        coll->region->big_reader = coll->dst_rank;
         break;
     case MSI_SLOT_DIRECT:
-        slot->direct.in = op->in_where;
+        slot->direct.in = coll->in_where;
         break;
     default:
         break;
     }
 }
 
-/* What this rank has for itself. */
-static void copy_own(const struct msi_shm_coll *op) {
-    int me = op->region->rank;
-    if (op->reducer || op->nothing || !publishes(op, me) || !reads(op)) return;
-    const char *from = op->parts ? msi_block(&op->in, me) : op->in.base;
-    char *to = op->publisher < 0 ? msi_block(&op->out, me) : op->out.base;
-    size_t len = op->parts ? msi_block_len(&op->in, me) : op->in.each;
+/* Copies this rank's block for itself. */
+static void copy_own(const struct msi_shm_coll *coll) {
+    int me = coll->region->rank;
+    if (coll->work->op.reducer || msi_shm_is_barrier(coll) || !publishes(coll, me) || !reads(coll)) return;
+    const char *from = coll->parts ? msi_block(&coll->in, me) : coll->in.base;
+    char *to = coll->src_rank < 0 ? msi_block(&coll->out, me) : coll->out.base;
+    size_t len = coll->parts ? msi_block_len(&coll->in, me) : coll->in.each;
     if (len && from != to) memcpy(to, from, len);
 }
 
-static enum msi_advance announce(struct msi_shm_coll *op) {
-    struct msi_shm_region *region = op->region;
-    if (op->rounds > ROUNDS_MOST)
-        return msi_shm_fail(op, MST_ERR_LIMIT, -1, "blocks of so many bytes are too large for so many ranks");
-    if (!msi_shm_region_may_announce(region, op->seq)) return MSI_BLOCKED;
-    if (op->mode == MSI_SLOT_BIG && !msi_shm_big_free(region)) return MSI_BLOCKED;
-    struct msi_slot *slot = msi_shm_slot(op, region->rank);
-    stage_first(op, slot);
-    op->filled = 1;
-    msi_shm_announce(op, slot, op->mode);
-    copy_own(op);
-    op->phase = MSI_MOVE;
+static enum msi_advance announce(struct msi_shm_coll *coll) {
+    struct msi_shm_region *region = coll->region;
+    if (coll->rounds > ROUNDS_MOST)
+        return msi_fault(coll->work, MST_ERR_LIMIT, -1,
+                         "blocks of so many bytes are too large for so many ranks");
+    if (!msi_shm_region_may_announce(region, coll->seq)) return MSI_BLOCKED;
+    if (coll->mode == MSI_SLOT_BIG && !msi_shm_big_free(region)) return MSI_BLOCKED;
+    struct msi_slot *slot = msi_shm_slot(coll, region->rank);
+    stage_first(coll, slot);
+    coll->filled = 1;
+    msi_shm_announce(coll, slot, coll->mode);
+    copy_own(coll);
+    coll->phase = MSI_MOVE;
     return MSI_MOVED;
 }
 
 /* The next round of this rank's own cells, if there is room. */
-static bool fill_next(struct msi_shm_coll *op) {
-    if (op->mode != MSI_SLOT_BIG || op->filled >= op->rounds) return false;
-    uint32_t n = cells(op), round = op->filled;
-    if (round >= n && !readers_reached(op->region, op->reader, msi_rounds_done(op->seq, round - n + 1)))
+static bool fill_next(struct msi_shm_coll *coll) {
+    if (coll->mode != MSI_SLOT_BIG || coll->filled >= coll->rounds) return false;
+    uint32_t n = cells(coll), round = coll->filled;
+    if (round >= n &&
+        !readers_reached(coll->region, coll->dst_rank, msi_rounds_done(coll->seq, round - n + 1)))
         return false;
-    struct msi_area *own = msi_shm_region_own(op->region);
-    size_t cell = round % n * op->chunk * msi_shm_blocks(op);
-    fill(op, own->big + cell, op->chunk, (size_t)round * op->chunk, op->chunk);
-    op->filled++;
-    msi_shm_region_post(op->region, &own->filled, msi_rounds_done(op->seq, op->filled));
+    struct msi_area *own = msi_shm_region_own(coll->region);
+    size_t cell = round % n * coll->chunk * msi_shm_blocks(coll);
+    fill(coll, own->big + cell, coll->chunk, (size_t)round * coll->chunk, coll->chunk);
+    coll->filled++;
+    msi_shm_region_post(coll->region, &own->filled, msi_rounds_done(coll->seq, coll->filled));
     return true;
 }
 
 /* How many bytes the block that this rank reads from another has. */
-static size_t expected(const struct msi_shm_coll *op, int rank) {
-    if (op->reducer || op->publisher >= 0) return op->out.each;
-    return msi_block_len(&op->out, rank);
+static size_t expected(const struct msi_shm_coll *coll, int rank) {
+    if (coll->work->op.reducer || coll->src_rank >= 0) return coll->out.each;
+    return msi_block_len(&coll->out, rank);
 }
 
-static bool lengths_agree(struct msi_shm_coll *op, int rank) {
-    if (!op->parts || !op->uneven || op->publisher >= 0) return true;
+static bool lengths_agree(struct msi_shm_coll *coll, int rank) {
+    if (!coll->parts || !coll->uneven || coll->src_rank >= 0) return true;
     const uint64_t *lens =
-        (const uint64_t *)(const void *)op->region->areas[rank].small[op->seq % MSI_SMALL_CELLS];
-    return lens[op->region->rank] == expected(op, rank);
+        (const uint64_t *)(const void *)coll->region->areas[rank].small[coll->seq % MSI_SMALL_CELLS];
+    return lens[coll->region->rank] == expected(coll, rank);
 }
 
-/* Address of what a rank has published for this one, of a round that is there; NULL if that makes no sense. */
-static const char *source(struct msi_shm_coll *op, int rank, uint32_t round) {
-    const struct msi_area *area = &op->region->areas[rank];
-    const struct msi_slot *slot = msi_shm_slot(op, rank);
-    size_t len = expected(op, rank), part = msi_shm_part(op, rank, op->region->rank);
+/* Address of what a rank has published for this one, of a round that is there; NULL if that makes no
+ * sense. */
+static const char *source(struct msi_shm_coll *coll, int rank, uint32_t round) {
+    const struct msi_area *area = &coll->region->areas[rank];
+    const struct msi_slot *slot = msi_shm_slot(coll, rank);
+    size_t len = expected(coll, rank), part = msi_shm_part(coll, rank, coll->region->rank);
     const char *base;
     switch (slot->mode) {
     case MSI_SLOT_INLINE:
         return len * (part + 1) <= MSI_SLOT_PAYLOAD ? (const char *)slot->bytes + part * len : NULL;
     case MSI_SLOT_SMALL:
-        base = (const char *)area->small[op->seq % MSI_SMALL_CELLS];
+        base = (const char *)area->small[coll->seq % MSI_SMALL_CELLS];
         return len * (part + 1) <= MSI_SMALL_CELL ? base + part * len : NULL;
     case MSI_SLOT_BIG:
-        return (const char *)area->big + (round % cells(op) * msi_shm_blocks(op) + part) * op->chunk;
+        return (const char *)area->big + (round % cells(coll) * msi_shm_blocks(coll) + part) * coll->chunk;
     case MSI_SLOT_DIRECT:
-        base =
-            op->map(op->context, rank, &slot->direct.in, op->parts ? (size_t)op->region->rank * len : 0, len);
-        return base ? base + (size_t)round * op->chunk : NULL;
+        base = msi_shm_map(coll, rank, &slot->direct.in, coll->parts ? (size_t)coll->region->rank * len : 0,
+                           len);
+        return base ? base + (size_t)round * coll->chunk : NULL;
     default:
         return NULL;
     }
 }
 
-/* The first look at a publisher: did it call the same, and how many rounds will it take? */
-static enum msi_advance meet(struct msi_shm_coll *op, int rank) {
-    enum msi_advance seen = msi_shm_see(op, rank);
+/* The first look at a source rank: did it call the same, and how many rounds will it take? */
+static enum msi_advance meet(struct msi_shm_coll *coll, int rank) {
+    enum msi_advance seen = msi_shm_see(coll, rank);
     if (seen != MSI_MOVED) return seen;
-    if (op->nothing) return MSI_MOVED;
-    if (!lengths_agree(op, rank))
-        return msi_shm_fail(
-            op, MST_ERR_MISMATCH, rank,
+    if (msi_shm_is_barrier(coll)) return MSI_MOVED;
+    if (!lengths_agree(coll, rank))
+        return msi_fault(
+            coll->work, MST_ERR_MISMATCH, rank,
             "what the one sends, by its .in_splits, is not what the other expects, by its .out_splits");
-    enum msi_slot_mode mode = msi_shm_slot(op, rank)->mode;
-    uint32_t rounds = rounds_for(op, expected(op, rank), mode);
-    if (rounds > op->to_drain) op->to_drain = rounds;
-    if (mode == MSI_SLOT_DIRECT || mode == MSI_SLOT_BIG) op->must_tell = true;
+    enum msi_slot_mode mode = msi_shm_slot(coll, rank)->mode;
+    uint32_t rounds = rounds_for(coll, expected(coll, rank), mode);
+    if (rounds > coll->to_drain) coll->to_drain = rounds;
+    if (mode == MSI_SLOT_DIRECT || mode == MSI_SLOT_BIG) coll->must_tell = true;
     return MSI_MOVED;
 }
 
-/* Can a round of a rank be read? In the first round it is met. */
-static enum msi_advance look(struct msi_shm_coll *op, int rank) {
-    if (op->drained == 0) {
-        enum msi_advance met = meet(op, rank);
+/* Can the present round of a rank be read? */
+static enum msi_advance look(struct msi_shm_coll *coll, int rank) {
+    if (coll->drained == 0) {
+        enum msi_advance met = meet(coll, rank);
         if (met != MSI_MOVED) return met;
-    } else if (msi_shm_slot(op, rank)->mode == MSI_SLOT_BIG &&
-               op->drained < rounds_for(op, expected(op, rank), MSI_SLOT_BIG) &&
-               !msi_shm_region_reached(&op->region->areas[rank].filled,
-                                       msi_rounds_done(op->seq, op->drained + 1))) {
+    } else if (msi_shm_slot(coll, rank)->mode == MSI_SLOT_BIG &&
+               coll->drained < rounds_for(coll, expected(coll, rank), MSI_SLOT_BIG) &&
+               !msi_shm_region_reached(&coll->region->areas[rank].filled,
+                                       msi_rounds_done(coll->seq, coll->drained + 1))) {
         return MSI_BLOCKED;
     }
     return MSI_MOVED;
 }
 
-/* How many bytes the present round has from a rank, and where they go in its block. */
-static size_t piece(const struct msi_shm_coll *op, int rank, size_t *at) {
-    enum msi_slot_mode mode = msi_shm_slot(op, rank)->mode;
-    size_t len = expected(op, rank),
-           chunk = mode == MSI_SLOT_BIG || mode == MSI_SLOT_DIRECT ? op->chunk : len;
-    *at = (size_t)op->drained * chunk;
+/* How many bytes the present round has from a rank, and their offset in its block. */
+static size_t piece(const struct msi_shm_coll *coll, int rank, size_t *at) {
+    enum msi_slot_mode mode = msi_shm_slot(coll, rank)->mode;
+    size_t len = expected(coll, rank),
+           chunk = mode == MSI_SLOT_BIG || mode == MSI_SLOT_DIRECT ? coll->chunk : len;
+    *at = (size_t)coll->drained * chunk;
     if (*at >= len) return 0;
     return len - *at < chunk ? len - *at : chunk;
 }
 
-static enum msi_advance read_one(struct msi_shm_coll *op, int rank) {
-    size_t at, len = piece(op, rank, &at);
-    if (op->nothing || len == 0) return MSI_MOVED;
-    const char *from = source(op, rank, op->drained);
-    if (!from) return msi_shm_fail(op, MST_ERR_SYSTEM, rank, "what it published cannot be mapped");
-    if (op->reducer)
-        op->sources[rank] = from;
+static enum msi_advance read_one(struct msi_shm_coll *coll, int rank) {
+    size_t at, len = piece(coll, rank, &at);
+    if (msi_shm_is_barrier(coll) || len == 0) return MSI_MOVED;
+    const char *from = source(coll, rank, coll->drained);
+    if (!from) return msi_fault(coll->work, MST_ERR_SYSTEM, rank, "what it published cannot be mapped");
+    if (coll->work->op.reducer)
+        coll->sources[rank] = from;
     else
-        memcpy((op->publisher < 0 ? msi_block(&op->out, rank) : op->out.base) + at, from, len);
+        memcpy((coll->src_rank < 0 ? msi_block(&coll->out, rank) : coll->out.base) + at, from, len);
     return MSI_MOVED;
 }
 
-static void fold(struct msi_shm_coll *op) {
-    int me = op->region->rank, any = me ? 0 : 1;
-    size_t at = 0, len = op->region->size > 1 ? piece(op, any, &at) : op->out.each;
+static void reduce_local(struct msi_shm_coll *coll) {
+    int me = coll->region->rank, any = me ? 0 : 1;
+    size_t at = 0, len = coll->region->size > 1 ? piece(coll, any, &at) : coll->out.each;
     if (len == 0) return;
-    op->sources[me] = (op->parts ? msi_block(&op->in, me) : op->in.base) + at;
-    op->reducer->reduce_local(op->out.base + at, NULL, op->sources, op->region->size, len / op->element,
-                              &op->scale);
+    coll->sources[me] = (coll->parts ? msi_block(&coll->in, me) : coll->in.base) + at;
+    msi_shm_reduce(coll, coll->out.base + at, NULL, len / coll->in.element);
 }
 
-/* Reads the present round from all publishers, beginning with the next rank so that not all read from one. */
-static enum msi_advance drain_round(struct msi_shm_coll *op) {
-    struct msi_shm_region *region = op->region;
-    for (; op->peer < region->size; op->peer++) {
-        int rank = op->publisher >= 0 ? op->publisher : (region->rank + op->peer) % region->size;
-        enum msi_advance got = rank == region->rank ? MSI_MOVED : look(op, rank);
-        if (got == MSI_MOVED && rank != region->rank) got = read_one(op, rank);
+/* Reads the present round from all source ranks, beginning with the next rank so that not all read from
+ * one. */
+static enum msi_advance drain_round(struct msi_shm_coll *coll) {
+    struct msi_shm_region *region = coll->region;
+    for (; coll->peer < region->size; coll->peer++) {
+        int rank = coll->src_rank >= 0 ? coll->src_rank : (region->rank + coll->peer) % region->size;
+        enum msi_advance got = rank == region->rank ? MSI_MOVED : look(coll, rank);
+        if (got == MSI_MOVED && rank != region->rank) got = read_one(coll, rank);
         if (got != MSI_MOVED) return got;
-        if (op->publisher >= 0) break;
+        if (coll->src_rank >= 0) break;
     }
-    if (op->drained == 0 && (op->publisher < 0 || region->size == 2)) msi_shm_all_came(op);
-    if (op->reducer && (op->to_drain || region->size == 1)) fold(op);
-    if (op->must_tell && msi_shm_still_lent(op) == MSI_FAILED) return MSI_FAILED;
-    op->drained++;
-    op->peer = 1;
-    if (op->must_tell)
+    if (coll->drained == 0 && (coll->src_rank < 0 || region->size == 2)) msi_shm_all_came(coll);
+    if (coll->work->op.reducer && (coll->to_drain || region->size == 1)) reduce_local(coll);
+    if (coll->must_tell && msi_shm_check_in_place(coll) == MSI_FAILED) return MSI_FAILED;
+    coll->drained++;
+    coll->peer = 1;
+    if (coll->must_tell)
         msi_shm_region_post(
             region, &msi_shm_region_own(region)->drained,
-            msi_rounds_done(op->seq, op->drained < op->to_drain ? op->drained : MSI_ALL_ROUNDS));
+            msi_rounds_done(coll->seq, coll->drained < coll->to_drain ? coll->drained : MSI_ALL_ROUNDS));
     return MSI_MOVED;
 }
 
-static bool reads_anything(const struct msi_shm_coll *op) {
-    return reads(op) && op->publisher != op->region->rank;
+static bool reads_anything(const struct msi_shm_coll *coll) {
+    return reads(coll) && coll->src_rank != coll->region->rank;
 }
 
-static enum msi_advance move(struct msi_shm_coll *op) {
+static enum msi_advance move(struct msi_shm_coll *coll) {
     bool moved = false;
     for (;;) {
-        bool filled = fill_next(op);
-        bool draining = reads_anything(op) && (op->drained == 0 || op->drained < op->to_drain);
-        enum msi_advance drained = draining ? drain_round(op) : MSI_BLOCKED;
+        bool filled = fill_next(coll);
+        bool draining = reads_anything(coll) && (coll->drained == 0 || coll->drained < coll->to_drain);
+        enum msi_advance drained = draining ? drain_round(coll) : MSI_BLOCKED;
         if (drained == MSI_FAILED) return MSI_FAILED;
         moved |= filled || drained == MSI_MOVED;
         if (!filled && drained != MSI_MOVED) {
-            bool all_filled = op->mode != MSI_SLOT_BIG || op->filled >= op->rounds;
+            bool all_filled = coll->mode != MSI_SLOT_BIG || coll->filled >= coll->rounds;
             if (draining || !all_filled) return moved ? MSI_MOVED : MSI_BLOCKED;
-            op->phase = MSI_SETTLE;
+            coll->phase = MSI_SETTLE;
             return MSI_MOVED;
         }
     }
 }
 
-static enum msi_advance advance(struct msi_shm_coll *op) {
+static enum msi_advance advance(struct msi_shm_coll *coll) {
     enum msi_advance got = MSI_MOVED;
-    if (op->phase == MSI_ANNOUNCE) got = announce(op);
-    if (got == MSI_MOVED && op->phase == MSI_MOVE) got = move(op);
-    if (got == MSI_MOVED && op->phase == MSI_SETTLE) {
-        /* What was read in place must not change before all have read it. */
-        bool settled = op->mode != MSI_SLOT_DIRECT ||
-                       readers_reached(op->region, op->reader, msi_rounds_done(op->seq, MSI_ALL_ROUNDS));
+    if (coll->phase == MSI_ANNOUNCE) got = announce(coll);
+    if (got == MSI_MOVED && coll->phase == MSI_MOVE) got = move(coll);
+    if (got == MSI_MOVED && coll->phase == MSI_SETTLE) {
+        /* A buffer that is read in place must not change before all have read it. */
+        bool settled =
+            coll->mode != MSI_SLOT_DIRECT ||
+            readers_reached(coll->region, coll->dst_rank, msi_rounds_done(coll->seq, MSI_ALL_ROUNDS));
         got = settled ? MSI_DONE : MSI_BLOCKED;
     }
     return got;
 }
 
-static bool needs(const struct msi_shm_coll *op, int rank) {
-    const struct msi_area *area = &op->region->areas[rank];
-    if (op->phase == MSI_ANNOUNCE || !msi_shm_region_begun(op->region, rank, op->seq)) return true;
-    bool is_reader = op->reader < 0 || op->reader == rank;
-    bool held = op->mode == MSI_SLOT_BIG || op->mode == MSI_SLOT_DIRECT;
+static bool waits_for(const struct msi_shm_coll *coll, int rank) {
+    const struct msi_area *area = &coll->region->areas[rank];
+    if (coll->phase == MSI_ANNOUNCE || !msi_shm_region_begun(coll->region, rank, coll->seq)) return true;
+    bool is_reader = coll->dst_rank < 0 || coll->dst_rank == rank;
+    bool held = coll->mode == MSI_SLOT_BIG || coll->mode == MSI_SLOT_DIRECT;
     if (is_reader && held &&
-        !msi_shm_region_reached(&area->drained, msi_rounds_done(op->seq, MSI_ALL_ROUNDS)))
+        !msi_shm_region_reached(&area->drained, msi_rounds_done(coll->seq, MSI_ALL_ROUNDS)))
         return true;
-    if (!reads_anything(op) || !publishes(op, rank) || msi_shm_slot(op, rank)->mode != MSI_SLOT_BIG)
+    if (!reads_anything(coll) || !publishes(coll, rank) || msi_shm_slot(coll, rank)->mode != MSI_SLOT_BIG)
         return false;
-    uint32_t rounds = rounds_for(op, expected(op, rank), MSI_SLOT_BIG);
-    return rounds > 1 && !msi_shm_region_reached(&area->filled, msi_rounds_done(op->seq, rounds));
+    uint32_t rounds = rounds_for(coll, expected(coll, rank), MSI_SLOT_BIG);
+    return rounds > 1 && !msi_shm_region_reached(&area->filled, msi_rounds_done(coll->seq, rounds));
 }
 
 /*
- * Memory from mst_alloc is read in place. Not so what this rank writes while others still read: a fold that everybody makes
- * for itself, and blocks that are copied onto themselves; nor what a root would wait for longer than it takes to copy it.
+ * Memory from mst_alloc is read in place. Exceptions: a buffer that this rank writes while others still read
+ * it, as in a reduction that every rank makes for itself and in an in-place all_to_all; and a small
+ * broadcast, which the root copies faster than it would wait for the readers.
  */
-bool msi_shm_lend(struct msi_shm_coll *op) {
-    size_t bytes = op->in.each * (op->parts ? (size_t)op->region->size : 1);
-    if (op->in.each < DIRECT_FROM || bytes <= DIRECT_OVER) return false;
-    bool one_place = !op->uneven && !op->in.list;
-    bool folds_all = op->reducer && !op->parts && op->reader < 0;
-    bool onto_itself = op->parts && !op->reducer && msi_blocks_overlap(&op->in, &op->out, bytes);
-    bool broadcasts_little = op->publisher >= 0 && !op->parts && bytes <= MSI_SMALL_CELL;
-    if (!one_place || folds_all || onto_itself || broadcasts_little || !publishes(op, op->region->rank))
+bool msi_shm_share_input(struct msi_shm_coll *coll) {
+    const mst_backend_op *d = &coll->work->op.desc;
+    size_t each = d->count * d->element, bytes = each * (coll->parts ? (size_t)coll->region->size : 1);
+    if (each < DIRECT_FROM || bytes <= DIRECT_OVER) return false;
+    struct msi_blocks in = msi_op_in(&coll->work->op), out = msi_op_out(&coll->work->op);
+    bool one_place = !coll->uneven && !in.list;
+    bool reduces_all = coll->work->op.reducer && !coll->parts && coll->dst_rank < 0;
+    bool onto_itself = coll->parts && !coll->work->op.reducer && msi_blocks_overlap(&in, &out, bytes);
+    bool broadcasts_little = coll->src_rank >= 0 && !coll->parts && bytes <= MSI_SMALL_CELL;
+    if (!one_place || reduces_all || onto_itself || broadcasts_little || !publishes(coll, coll->region->rank))
         return false;
-    op->in_where = msi_arena_find(op->in.base, bytes);
-    return op->in_where.number != 0;
+    coll->in_where = msi_arena_find(in.base, bytes);
+    return coll->in_where.number != 0;
 }
 
-void msi_shm_exchange(struct msi_shm_coll *op) {
-    op->advance = advance;
-    op->needs = needs;
-    op->seq = op->region->seq + 1;
-    op->phase = MSI_ANNOUNCE;
-    op->filled = op->drained = op->to_drain = 0;
-    op->peer = 1;
-    op->must_tell = false;
-    op->status = MST_OK;
-    if (!op->in_where.number) msi_shm_lend(op); /* else msi_shm_begin_now has */
-    choose_mode(op);
+void msi_shm_exchange(struct msi_shm_coll *coll) {
+    coll->advance = advance;
+    coll->waits_for = waits_for;
+    coll->seq = coll->region->seq + 1;
+    coll->phase = MSI_ANNOUNCE;
+    coll->filled = coll->drained = coll->to_drain = 0;
+    coll->peer = 1;
+    coll->must_tell = false;
+    msi_shm_set_blocks(coll);
+    if (!coll->in_where.number) msi_shm_share_input(coll); /* else msi_shm_begin_now has */
+    choose_mode(coll);
 }

@@ -1,7 +1,7 @@
 /*
- * maps.h - pieces of other ranks' memory (see transport/arena.h) that a comm has mapped. They stay mapped until the comm
- * ends or others take their place, so that a tensor is mapped once and not at every call. The address of a piece is good
- * until two others of its rank were asked for.
+ * maps.h - other ranks' memory (transport/arena.h) that a communicator has mapped. A piece stays mapped until
+ * the communicator ends or the cache evicts it, so that a tensor is mapped once and not at every call. The
+ * address of a piece is valid until two other pieces of its rank were looked up.
  */
 #ifndef MSI_ENGINE_SHM_MAPS_H
 #define MSI_ENGINE_SHM_MAPS_H
@@ -13,7 +13,8 @@ struct msi_maps;
 struct msi_maps *msi_maps_new(int ranks);
 void msi_maps_free(struct msi_maps *maps);
 
-/* The address of len bytes that lie skip behind where; NULL if they cannot be mapped or lie outside their piece. */
-void *msi_maps_find(void *maps, int rank, const struct msi_where *where, size_t skip, size_t len);
+/* The address of len bytes, skip bytes behind where; NULL if they cannot be mapped or are outside of their
+ * piece. */
+void *msi_maps_find(struct msi_maps *maps, int rank, const struct msi_where *where, size_t skip, size_t len);
 
 #endif

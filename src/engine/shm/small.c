@@ -1,107 +1,123 @@
 /*
- * small.c - small exchanges in one go. See host.h.
+ * small.c - the fast path for small exchanges. See shm_coll.h.
  *
- * What takes 0.1 us to go from one processor to another is not to be slowed by bookkeeping: here an exchange is announced and
- * read with nothing kept but the number of the operation and how many ranks were seen. If anybody is late or has more than fits
- * into a small cell, exchange.c goes on from there.
+ * An exchange that takes 0.1 us from one processor to another must not be slowed by bookkeeping: here it is
+ * announced and read with no other state than the number of the operation and how many ranks were seen. If a
+ * rank is late or has more than fits into a small cell, exchange.c continues.
  */
 #include "engine/shm/shm_coll.h"
 
 #include <string.h>
 
-static bool publishes(const struct msi_shm_coll *op) {
-    return !op->nothing && (op->publisher < 0 || op->publisher == op->region->rank);
+static bool publishes(const struct msi_shm_coll *coll) {
+    return !msi_shm_is_barrier(coll) && (coll->src_rank < 0 || coll->src_rank == coll->region->rank);
 }
 
-static bool reads(const struct msi_shm_coll *op) {
-    return op->reader < 0 || op->reader == op->region->rank;
+static bool reads(const struct msi_shm_coll *coll) {
+    return coll->dst_rank < 0 || coll->dst_rank == coll->region->rank;
 }
 
-/* Puts what the others shall read where they will. */
-static void put(const struct msi_shm_coll *op, unsigned char *to) {
-    size_t each = op->in.each;
+/* Bytes of a block, all of which have the same length here. */
+static size_t block_bytes(const struct msi_shm_coll *coll) {
+    return coll->work->op.desc.count * coll->work->op.desc.element;
+}
+
+/* Where the block of a source rank goes. */
+static char *target(const struct msi_shm_coll *coll, int rank, size_t each) {
+    const mst_backend_op *d = &coll->work->op.desc;
+    if (coll->src_rank >= 0) return d->out;
+    return d->out_list ? d->out_list[rank] : (char *)d->out + (size_t)rank * each;
+}
+
+/* Writes what the others read. */
+static void put(const struct msi_shm_coll *coll, unsigned char *to, size_t each) {
+    const char *in = coll->work->op.desc.in;
+    int me = coll->region->rank;
     if (each == 0) return;
-    if (!op->parts) {
-        memcpy(to, op->in.base, each);
+    if (!coll->parts) {
+        memcpy(to, in, each);
         return;
     }
-    for (int r = 0; r < op->region->size; r++)
-        if (r != op->region->rank)
-            memcpy(to + msi_shm_part(op, op->region->rank, r) * each, op->in.base + (size_t)r * each, each);
+    for (int r = 0; r < coll->region->size; r++)
+        if (r != me) memcpy(to + msi_shm_part(coll, me, r) * each, in + (size_t)r * each, each);
 }
 
-/* What this rank has for itself. */
-static void keep(const struct msi_shm_coll *op) {
-    size_t me = (size_t)op->region->rank, each = op->in.each;
-    const char *from = op->parts ? op->in.base + me * each : op->in.base;
-    char *to = op->publisher < 0 ? msi_block(&op->out, (int)me) : op->out.base;
+/* This rank's input for itself. */
+static const char *own_input(const struct msi_shm_coll *coll, size_t each) {
+    const char *in = coll->work->op.desc.in;
+    return coll->parts ? in + (size_t)coll->region->rank * each : in;
+}
+
+/* Copies this rank's block for itself. */
+static void keep(const struct msi_shm_coll *coll, size_t each) {
+    const char *from = own_input(coll, each);
+    char *to = target(coll, coll->region->rank, each);
     if (each && from != to) memcpy(to, from, each);
 }
 
-bool msi_shm_begin_now(struct msi_shm_coll *op) {
-    struct msi_shm_region *region = op->region;
+bool msi_shm_begin_now(struct msi_shm_coll *coll) {
+    struct msi_shm_region *region = coll->region;
     uint64_t seq = region->seq + 1;
-    bool gives = publishes(op);
-    size_t all = op->in.each * msi_shm_blocks(op);
-    if (op->uneven || op->in.list || (gives && (all > MSI_SMALL_CELL || msi_shm_lend(op)))) return false;
+    bool gives = publishes(coll);
+    size_t each = block_bytes(coll), all = each * msi_shm_blocks(coll);
+    if (msi_op_is_uneven(&coll->work->op) || coll->work->op.desc.in_list ||
+        (gives && (all > MSI_SMALL_CELL || msi_shm_share_input(coll))))
+        return false;
     if (seq >= region->synced + MSI_SLOTS && !msi_shm_region_may_announce(region, seq)) return false;
-    op->seq = seq;
-    op->peer = 1;
-    struct msi_slot *slot = msi_shm_slot(op, region->rank);
+    coll->seq = seq;
+    coll->peer = 1;
+    struct msi_slot *slot = msi_shm_slot(coll, region->rank);
     enum msi_slot_mode mode = !gives                    ? MSI_SLOT_NOTHING
                               : all <= MSI_SLOT_PAYLOAD ? MSI_SLOT_INLINE
                                                         : MSI_SLOT_SMALL;
-    if (gives)
-        put(op,
-            mode == MSI_SLOT_INLINE ? slot->bytes : msi_shm_region_own(region)->small[seq % MSI_SMALL_CELLS]);
-    msi_shm_announce(op, slot, mode);
-    if (gives && !op->reducer && reads(op)) keep(op);
+    if (gives) {
+        unsigned char *cell = msi_shm_region_own(region)->small[seq % MSI_SMALL_CELLS];
+        put(coll, mode == MSI_SLOT_INLINE ? slot->bytes : cell, each);
+    }
+    msi_shm_announce(coll, slot, mode);
+    if (gives && !coll->work->op.reducer && reads(coll)) keep(coll, each);
     return true;
 }
 
-/* Where another rank has put what this one reads; NULL: not within a slot or a small cell. */
-static const unsigned char *find(const struct msi_shm_coll *op, int rank, size_t len) {
-    const struct msi_slot *slot = msi_shm_slot(op, rank);
-    size_t at = msi_shm_part(op, rank, op->region->rank) * len;
+/* What another rank has published for this one; NULL: it is not in a slot or a small cell. */
+static const unsigned char *find(const struct msi_shm_coll *coll, int rank, size_t len) {
+    const struct msi_slot *slot = msi_shm_slot(coll, rank);
+    size_t at = msi_shm_part(coll, rank, coll->region->rank) * len;
     if (slot->mode == MSI_SLOT_INLINE) return at + len <= MSI_SLOT_PAYLOAD ? slot->bytes + at : NULL;
     if (slot->mode != MSI_SLOT_SMALL || at + len > MSI_SMALL_CELL) return NULL;
-    return op->region->areas[rank].small[op->seq % MSI_SMALL_CELLS] + at;
+    return coll->region->areas[rank].small[coll->seq % MSI_SMALL_CELLS] + at;
 }
 
-static void fold(const struct msi_shm_coll *op) {
-    int me = op->region->rank;
-    op->sources[me] = op->parts ? op->in.base + (size_t)me * op->in.each : op->in.base;
-    op->reducer->reduce_local(op->out.base, NULL, op->sources, op->region->size, op->out.each / op->element,
-                              &op->scale);
-}
-
-enum msi_advance msi_shm_look_now(struct msi_shm_coll *op) {
-    const struct msi_shm_region *region = op->region;
-    size_t len = op->nothing ? 0 : op->out.each;
-    if (!reads(op) || op->publisher == region->rank) return MSI_DONE;
-    for (; op->peer < region->size; op->peer++) {
-        int next = region->rank + op->peer, rank = next < region->size ? next : next - region->size;
-        if (op->publisher >= 0) rank = op->publisher;
-        enum msi_advance seen = msi_shm_see(op, rank);
+enum msi_advance msi_shm_look_now(struct msi_shm_coll *coll) {
+    const struct msi_shm_region *region = coll->region;
+    size_t len = block_bytes(coll); /* 0 of a barrier */
+    if (!reads(coll) || coll->src_rank == region->rank) return MSI_DONE;
+    for (; coll->peer < region->size; coll->peer++) {
+        int next = region->rank + coll->peer, rank = next < region->size ? next : next - region->size;
+        if (coll->src_rank >= 0) rank = coll->src_rank;
+        enum msi_advance seen = msi_shm_see(coll, rank);
         if (seen != MSI_MOVED) return seen;
-        const unsigned char *from = len ? find(op, rank, len) : NULL;
+        const unsigned char *from = len ? find(coll, rank, len) : NULL;
         if (len && !from) return MSI_MOVED;
-        if (len && op->reducer)
-            op->sources[rank] = from;
+        if (len && coll->work->op.reducer)
+            coll->sources[rank] = from;
         else if (len)
-            memcpy(op->publisher < 0 ? msi_block(&op->out, rank) : op->out.base, from, len);
-        if (op->publisher >= 0) break;
+            memcpy(target(coll, rank, len), from, len);
+        if (coll->src_rank >= 0) break;
     }
-    if (op->publisher < 0 || region->size == 2) msi_shm_all_came(op);
-    if (len && op->reducer) fold(op);
+    if (coll->src_rank < 0 || region->size == 2) msi_shm_all_came(coll);
+    if (!len || !coll->work->op.reducer) return MSI_DONE;
+    const mst_backend_op *d = &coll->work->op.desc;
+    coll->sources[region->rank] = own_input(coll, len);
+    msi_shm_reduce(coll, d->out, NULL, d->count);
     return MSI_DONE;
 }
 
-/* What was read is read again. */
-void msi_shm_resume(struct msi_shm_coll *op) {
-    uint64_t seq = op->seq;
-    msi_shm_exchange(op);
-    op->seq = seq;
-    op->filled = 1;
-    op->phase = MSI_MOVE;
+/* Reads again what was read. */
+void msi_shm_resume(struct msi_shm_coll *coll) {
+    uint64_t seq = coll->seq;
+    msi_shm_exchange(coll);
+    coll->seq = seq;
+    coll->filled = 1;
+    coll->phase = MSI_MOVE;
 }

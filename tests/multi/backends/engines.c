@@ -1,4 +1,6 @@
-/* engines.c - backends that the program brings itself: one of its own, and variations of the sample. See ../backends.c. */
+/*
+ * engines.c - backends that the program registers: its own, and variants of the example. See ../backends.c.
+ */
 #include "kit.h"
 
 #include <dirent.h>
@@ -8,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* An engine for a group of one, that counts; what is stuck is not over before close. */
+/* An engine for a group of one that counts calls; a stuck operation is not done before close. */
 static int opened, submitted, closed;
 static bool stuck;
 static mst_backend_op *last;
@@ -55,7 +57,7 @@ static void own_abort(mst_backend_engine *engine) {
 }
 static void own_close(mst_backend_engine *engine) {
     (void)engine;
-    if (stuck) last->request = NULL; /* it is still there */
+    if (stuck) last->request = NULL; /* not done yet */
     closed++;
 }
 
@@ -81,7 +83,7 @@ void own(void) {
     OK(mst_new_group(&me, 1, &alone, .backend = "own"));
     OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .src = me));
     CHECK(opened == 1 && submitted == 1 && value == 7);
-    CHECK(mst_all_reduce(&value, 1, MST_I32, .group = alone) == MST_OK); /* made of broadcasts */
+    CHECK(mst_all_reduce(&value, 1, MST_I32, .group = alone) == MST_OK); /* composed of broadcasts */
     CHECK(value == 7);
     OK(mst_destroy_process_group(alone));
     CHECK(closed == 1);
@@ -106,7 +108,7 @@ mst_status own_begin(mst_backend_engine *engine) {
     return MST_OK;
 }
 
-/* Counts what is submitted between begin and end, which must be all of one batch. */
+/* Counts operations between begin and end, which must be exactly one batch. */
 enum { BATCH = 4, ROUNDS = 3000 };
 static pthread_barrier_t both_start;
 static int in_batch = -1, broken;
@@ -176,8 +178,7 @@ void batches(void) {
     table.group_end = batch_end;
     OK(mst_backend_register(&table));
     OK(mst_new_group(&me, 1, &alone, .backend = "batches"));
-    in_batch =
-        0; /* the first is none; it starts the group's thread, and what follows may come from several */
+    in_batch = 0; /* not batched: it starts the group's thread; later batches come from several threads */
     OK(mst_all_gather_into_tensor(&out, &in, 1, MST_I32, .group = alone, .work = &work));
     OK(mst_wait(work));
     in_batch = -1;
@@ -195,7 +196,7 @@ static double now_ms(void) {
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-/* How often the group's thread has gone to sleep. */
+/* The number of context switches of the group's thread: how often it has slept. */
 static long sleeps(void) {
     DIR *tasks = opendir("/proc/self/task");
     long found = -1;
@@ -214,13 +215,13 @@ static long sleeps(void) {
     return found;
 }
 
-/* The driver stops the store between the two lines that it writes, and lets it go on after the second. */
+/* The driver stops the store (SIGSTOP) between the two lines of output, and continues it after the second. */
 void streams(void) {
     enum {
         WATCHED_MS = 3000,
         CALLS_MS = 2000,
         QUIET_MS = 700,
-        STORE_MS = 450 /* less than a wait for the store */
+        STORE_MS = 450 /* shorter than a wait for the store */
     };
     mst_group *alone;
     int value = 1, stream;
@@ -230,14 +231,14 @@ void streams(void) {
     OK(mst_new_group(&me, 1, &alone, .backend = "own"));
     OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .src = me, .timeout_ms = WATCHED_MS,
                      .stream = &stream));
-    while (sleeps() < 0) usleep(1000); /* until it has its name */
+    while (sleeps() < 0) usleep(1000); /* until the thread has its name */
     long before = sleeps();
     usleep(QUIET_MS * 1000);
     CHECK(sleeps() > before);
     puts("ready");
     fflush(stdout);
     CHECK(fgets(line, sizeof line, stdin));
-    for (double end = now_ms() + CALLS_MS; now_ms() < end; usleep(230000)) { /* it looks in between */
+    for (double end = now_ms() + CALLS_MS; now_ms() < end; usleep(230000)) { /* the thread polls in between */
         double begin = now_ms();
         OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .src = me));
         calls++;
@@ -252,7 +253,7 @@ void streams(void) {
     CHECK(sleeps() == before);
 }
 
-/* The sample under another name. */
+/* The example under another name. */
 static mst_backend second;
 void register_second(void) {
     const mst_backend_capability *rows = mst_backend_rows("minimal");
@@ -262,8 +263,8 @@ void register_second(void) {
     OK(mst_backend_register(&second));
 }
 
-/* The same, so that it works. */
-static mst_backend copy_sample(void) {
+/* A working copy of the example. */
+static mst_backend copy_example(void) {
     char file[4096];
     snprintf(file, sizeof file, "%s/mst_backend_minimal.so", getenv("MUSTER_BACKEND_PATH"));
     void *module = dlopen(file, RTLD_NOW | RTLD_LOCAL);
@@ -275,7 +276,7 @@ static mst_backend copy_sample(void) {
 }
 
 void register_copy(void) {
-    mst_backend copy = copy_sample();
+    mst_backend copy = copy_example();
     copy.name = "copy";
     OK(mst_backend_register(&copy));
 }
@@ -292,7 +293,7 @@ static void check_floats(void) {
     CHECK(x == (float)size);
 }
 
-/* Memory that counts as the device's. */
+/* Memory that this backend treats as device memory. */
 static int device_memory[16];
 static mst_memory both_memory_of(const void *pointer) {
     const char *at = pointer, *begin = (const char *)device_memory;
@@ -318,7 +319,7 @@ static const mst_backend_capability *both_rows(void) {
 }
 
 void memories(void) {
-    mst_backend both = copy_sample();
+    mst_backend both = copy_example();
     int host_memory[16], in;
     both.name = "both";
     both.rows = both_rows;
@@ -329,18 +330,18 @@ void memories(void) {
     OK(mst_backend_register(&both));
     OK(mst_set_backend(NULL, "cuda:both,cpu:both", .timeout_ms = 60000));
     CHECK(!strcmp(mst_get_backend(NULL), "both"));
-    for (int turn = 0; turn < 3; turn++) {
-        int *out = (me + turn) % 2 ? device_memory : host_memory;
-        in = 10 * turn + me;
+    for (int i = 0; i < 3; i++) {
+        int *out = (me + i) % 2 ? device_memory : host_memory;
+        in = 10 * i + me;
         OK(mst_all_gather_into_tensor(out, &in, 1, MST_I32, .timeout_ms = 60000));
-        for (int r = 0; r < size; r++) CHECK(out[r] == 10 * turn + r);
+        for (int r = 0; r < size; r++) CHECK(out[r] == 10 * i + r);
     }
     OK(mst_set_backend(NULL, "native"));
 }
 
-/* Only the call fails that was refused, on all ranks, and the group goes on. */
+/* Only the refused call fails, on all ranks; the group still works. */
 void refused(void) {
-    mst_backend floats = copy_sample();
+    mst_backend floats = copy_example();
     int value = 1, more[2] = {1, 1};
     float x = 1, y = 1;
     mst_work *work, *before, *behind;

@@ -1,4 +1,4 @@
-/* kit.h - what the files of the program backends share. */
+/* kit.h - shared by the files of the program backends. */
 #ifndef BACKENDS_KIT_H
 #define BACKENDS_KIT_H
 
@@ -17,19 +17,19 @@
 
 extern int me, size;
 
-/* All ranks of the group add up; NULL: the world. */
+/* Checks an all_reduce in the group; NULL: the world. */
 void check_sum(mst_group *group);
 
-/* engines.c: the program's own backend, and a function that it lacks; */
+/* engines.c: the program's own backend, and a copy of it without a required function; */
 extern mst_backend own_table;
 mst_status own_begin(mst_backend_engine *engine);
-/* what main calls by these names … */
+/* the actions of these names; */
 void own(void);
 void batches(void);
 void streams(void);
 void memories(void);
 void refused(void);
-/* … and the sample once more: as "minimal2", which does not work, and as "copy", which does. */
+/* the example as "minimal2", which fails, and as "copy", which works. */
 void register_second(void);
 void register_copy(void);
 

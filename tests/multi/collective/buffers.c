@@ -1,7 +1,8 @@
 /*
- * buffers.c - the buffers of a case: where they lie, what they hold before the call, what they must hold after it.
+ * buffers.c - the buffers of a case: allocates them, fills them before the call, and checks them after it.
  *
- * Around the data lie guards of GUARD bytes. Memory that no piece describes is junk, which is a function of its place.
+ * Guards of GUARD bytes surround the data. Memory without a piece holds junk that is a function of its
+ * offset.
  */
 #include "suite.h"
 
@@ -50,11 +51,11 @@ static void fill(const struct run *run, struct buffer *buffer) {
     }
 }
 
-/* Elements of a device are aligned as such. */
+/* Device buffers are aligned to their elements. */
 static void place_on_device(const struct run *run, struct buffer *buffer, int number) {
     size_t whole = buffer->bytes + 2 * GUARD;
     size_t shift = buffer->memory == MISALIGNED ? 1 + (run->shape.id + (unsigned)number) % 15 : 0;
-    char *memory = device_take(whole + shift * run->element);
+    char *memory = device_alloc(whole + shift * run->element);
     buffer->base = malloc(whole);
     if (!buffer->base || !memory) fail_case(run, "no memory for %zu bytes", whole);
     buffer->memory = PLAIN;
@@ -97,7 +98,7 @@ static void check_guards(const struct run *run, const struct buffer *buffer, con
     for (size_t i = 0; i < 2 * GUARD; i++) {
         size_t at = i < GUARD ? i : buffer->bytes + i;
         if (buffer->data[at - GUARD] == junk_at(at)) continue;
-        fail_case(run, "%s: byte %ld of %zu was written, which is outside", name, (long)at - GUARD,
+        fail_case(run, "%s: byte %ld of %zu, outside of the buffer, was written", name, (long)at - GUARD,
                   buffer->bytes);
     }
 }
@@ -106,7 +107,7 @@ static void check_junk(const struct run *run, const struct buffer *buffer, const
                        size_t count) {
     for (size_t i = from * run->element; i < (from + count) * run->element; i++)
         if (buffer->data[i] != junk_at(i + GUARD))
-            fail_case(run, "%s: byte %zu was written, which this rank has no use for", name, i);
+            fail_case(run, "%s: byte %zu was written, but this rank receives nothing", name, i);
 }
 
 static void check_piece(const struct run *run, const struct buffer *buffer, const char *name,
@@ -124,7 +125,7 @@ static void check_piece(const struct run *run, const struct buffer *buffer, cons
 }
 
 static void check(const struct run *run, struct buffer *buffer, const char *kind, int number) {
-    /* What is not said to change must be as it was. */
+    /* Without `after`, the content must not change. */
     const struct piece *pieces = buffer->n_after ? buffer->after : buffer->before;
     int n = buffer->n_after ? buffer->n_after : buffer->n_before;
     size_t at = 0;

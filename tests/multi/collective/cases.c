@@ -1,4 +1,4 @@
-/* cases.c - the life of a case: what it is, its beginning, its end, and what is said when it is wrong. */
+/* cases.c - chooses a case, starts it, finishes it, checks it, and reports errors. */
 #include "suite.h"
 
 #include "os/clock.h"
@@ -6,9 +6,10 @@
 #include <sched.h>
 #include <stdarg.h>
 
-static struct run *wave[WAVE_MAX];
-static int n_wave;
-static int in_wave; /* with those of groups without this rank: waves end at the same case on every rank */
+static struct run *runs[BATCH_MAX];
+static int n_runs;
+static int
+    in_batch; /* also counts cases of groups without this rank: all ranks end a batch at the same case */
 
 static const char *const how_names[] = {"blocking", "non-blocking (mst_wait)", "non-blocking (mst_test)",
                                         "non-blocking (callback)"};
@@ -65,11 +66,11 @@ struct shape shape_of(uint64_t id, const struct operation *operation, mst_dtype 
 
 static void count_callback(mst_status status, void *arg) {
     struct run *run = arg;
-    if (status != MST_OK) fail_case(run, "the callback was given %s", mst_status_name(status));
+    if (status != MST_OK) fail_case(run, "the callback got %s", mst_status_name(status));
     atomic_fetch_add_explicit(&run->called, 1, memory_order_release); /* acquired by finish_one */
 }
 
-/* As a group rank where that can be said, else as a global one. */
+/* As a group rank if the call supports it, else as a global rank. */
 static void set_root(const struct run *run, mst_call *call) {
     bool source = run->shape.operation->traits & ROOT_SRC;
     if (run->shape.root && run->shape.id % 2)
@@ -84,7 +85,7 @@ static void begin(struct run *run) {
     mst_call call = {.size = sizeof call,
                      .site = MST_HERE,
                      .group = run->layout->group,
-                     .timeout_ms = PATIENCE_MS,
+                     .timeout_ms = TIMEOUT_MS,
                      .op = shape->op,
                      .factor = shape->factor};
     if (traits & (ROOT_SRC | ROOT_DST)) set_root(run, &call);
@@ -95,17 +96,17 @@ static void begin(struct run *run) {
     mst_status st = shape->operation->call(run, &call);
     if (st != MST_OK) fail_case(run, "%s: %s", mst_status_name(st), mst_error());
     for (int i = 0; i < run->n_works; i++) {
-        if (!run->works[i]) fail_case(run, "no work was given back");
+        if (!run->works[i]) fail_case(run, "the call returned no work");
         if (shape->how == CALLED_BACK) EXPECT_OK(mst_work_on_done(run->works[i], count_callback, run));
     }
 }
 
 static void test_until_done(struct run *run, mst_work *work) {
-    int64_t deadline = msi_deadline(PATIENCE_MS);
+    int64_t deadline = msi_deadline(TIMEOUT_MS);
     for (bool done = false; !done;) {
         mst_status st = mst_test(work, &done);
         if (st != MST_OK) fail_case(run, "mst_test: %s: %s", mst_status_name(st), mst_error());
-        if (msi_now() > deadline) fail_case(run, "mst_test still says no after %d ms", PATIENCE_MS);
+        if (msi_now() > deadline) fail_case(run, "mst_test is still false after %d ms", TIMEOUT_MS);
         if (!done) sched_yield();
     }
     mst_status st = mst_work_result(work);
@@ -113,7 +114,7 @@ static void test_until_done(struct run *run, mst_work *work) {
 }
 
 static void finish_works(struct run *run) {
-    int64_t deadline = msi_deadline(PATIENCE_MS);
+    int64_t deadline = msi_deadline(TIMEOUT_MS);
     for (int i = run->n_works - 1; i >= 0; i--) {
         if (run->shape.how == TESTED) test_until_done(run, run->works[i]);
         mst_status st = mst_wait(run->works[i]);
@@ -121,7 +122,7 @@ static void finish_works(struct run *run) {
     }
     while (run->shape.how == CALLED_BACK &&
            atomic_load_explicit(&run->called, memory_order_acquire) < run->n_works) {
-        if (msi_now() > deadline) fail_case(run, "waited for, but never called back");
+        if (msi_now() > deadline) fail_case(run, "mst_wait returned, but the callback was not called");
         sched_yield();
     }
 }
@@ -134,38 +135,38 @@ static void check_run(struct run *run) {
         fail_case(run, "%d callbacks for %d works", called, run->n_works);
 }
 
-/* Results that depend on the order of folding must have come from one order. */
+/* Results that depend on the order of reduction must be the same on all ranks. */
 static void check_alike(const struct run *run) {
     uint64_t sums[RANKS_MAX] = {0}, sum = 0;
     for (int b = 0; b < run->n_outs; b++)
         for (size_t i = 0; i < run->outs[b].bytes; i++) sum = mix(sum, (unsigned char)run->outs[b].data[i]);
     mst_status st = mst_all_gather_into_tensor(sums, &sum, 1, MST_U64, .group = run->layout->group,
-                                               .timeout_ms = PATIENCE_MS);
+                                               .timeout_ms = TIMEOUT_MS);
     if (st != MST_OK) fail_case(run, "comparing: %s: %s", mst_status_name(st), mst_error());
     for (int r = 0; r < run->n; r++)
-        if (sums[r] != sum) fail_case(run, "group rank %d has other bits than this rank", r);
+        if (sums[r] != sum) fail_case(run, "the bits of group rank %d differ from those of this rank", r);
 }
 
-void end_wave(void) {
-    uint64_t state = mix(suite.seed + suite.cases, (uint64_t)suite.me); /* each rank its own order */
-    struct run *order[WAVE_MAX];
-    memcpy(order, wave, sizeof order);
-    for (int i = n_wave - 1; i > 0; i--) {
+void end_batch(void) {
+    uint64_t state = mix(suite.seed + suite.cases, (uint64_t)suite.me); /* a different order on each rank */
+    struct run *order[BATCH_MAX];
+    memcpy(order, runs, sizeof order);
+    for (int i = n_runs - 1; i > 0; i--) {
         int j = (int)draw(&state, (uint64_t)i + 1);
         struct run *kept = order[i];
         order[i] = order[j];
         order[j] = kept;
     }
-    for (int i = 0; i < n_wave; i++) finish_works(order[i]);
-    for (int i = 0; i < n_wave; i++) check_run(wave[i]);
-    for (int i = 0; i < n_wave; i++)
-        if (wave[i]->shape.rough && wave[i]->shape.operation->traits & ALIKE) check_alike(wave[i]);
-    for (int i = 0; i < n_wave; i++) {
-        free_buffers(wave[i]);
-        free(wave[i]);
+    for (int i = 0; i < n_runs; i++) finish_works(order[i]);
+    for (int i = 0; i < n_runs; i++) check_run(runs[i]);
+    for (int i = 0; i < n_runs; i++)
+        if (runs[i]->shape.rough && runs[i]->shape.operation->traits & ALIKE) check_alike(runs[i]);
+    for (int i = 0; i < n_runs; i++) {
+        free_buffers(runs[i]);
+        free(runs[i]);
     }
-    if (suite.device) device_end_wave();
-    n_wave = in_wave = 0;
+    if (suite.device) device_end_batch();
+    n_runs = in_batch = 0;
 }
 
 static bool is_wanted(const struct shape *shape) {
@@ -196,7 +197,7 @@ void run_case(const struct shape *shape) {
                     shape->count, shape->layout, how_names[shape->how]);
         begin(run);
         suite.calls++;
-        wave[n_wave++] = run;
+        runs[n_runs++] = run;
     }
-    if (shape->last || ++in_wave == WAVE_MAX) end_wave();
+    if (shape->last || ++in_batch == BATCH_MAX) end_batch();
 }

@@ -1,7 +1,8 @@
 /*
- * device.c - memory of a GPU, by the CUDA runtime: libcudart.so, or what MUSTER_CUDART_LIBRARY names. The local rank picks the GPU.
+ * device.c - GPU memory, by the CUDA runtime: libcudart.so, or the library of MUSTER_CUDART_LIBRARY. The
+ * local rank selects the GPU.
  *
- * All that a wave needs is cut from one piece, since to allocate and to free may wait for what runs on the device.
+ * All buffers of a batch come from one block, because allocating and freeing may wait for running kernels.
  */
 #include "suite.h"
 
@@ -41,20 +42,20 @@ void device_begin(void) {
     arena = memory;
 }
 
-char *device_take(size_t bytes) {
+char *device_alloc(size_t bytes) {
     size_t rounded = (bytes + 255) & ~(size_t)255;
     if (rounded > arena_bytes - used) return NULL;
     used += rounded;
     return arena + used - rounded;
 }
 
-void device_end_wave(void) {
+void device_end_batch(void) {
     used = 0;
 }
 
 void device_copy(void *to, const void *from, size_t bytes) {
-    enum { EITHER_WAY = 4 }; /* cudaMemcpyDefault */
-    int error = memory_copy(to, from, bytes, EITHER_WAY);
+    enum { ANY_DIRECTION = 4 }; /* cudaMemcpyDefault */
+    int error = memory_copy(to, from, bytes, ANY_DIRECTION);
     if (!error) return;
     fprintf(stderr, "collective: FAILED on rank %d: cudaMemcpy: error %d\n", suite.me, error);
     exit(1);

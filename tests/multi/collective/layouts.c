@@ -1,13 +1,13 @@
 /*
- * layouts.c - the groups of a run: the world, a second group of all its ranks, groups of one, halves, every other rank,
- * and some at random, which overlap. Each follows from the seed.
+ * layouts.c - the groups of a run: the world, a second group of all ranks, groups of one, halves, every other
+ * rank, and random groups, which overlap. They are a function of the seed.
  */
 #include "suite.h"
 
 struct layout layouts[LAYOUTS_MAX];
 int n_layouts;
 
-/* Adds the group of the ranks whose bit is set, unless there are none. */
+/* Adds the group of the ranks whose bit is set, if there are any. */
 static void add(unsigned bits) {
     bits &= (1u << suite.size) - 1;
     if (!bits || n_layouts == LAYOUTS_MAX) return;

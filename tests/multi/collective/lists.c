@@ -1,7 +1,7 @@
 /* lists.c - operations on several buffers, or on blocks of different sizes. */
 #include "suite.h"
 
-/* How many elements go from one rank to another where blocks differ; some are empty. */
+/* Number of elements from one rank to another if blocks differ; some are empty. */
 static size_t block(const struct run *run, int from, int to) {
     size_t count = run->shape.count;
     if (!run->shape.uneven) return count;
@@ -9,7 +9,7 @@ static size_t block(const struct run *run, int from, int to) {
     return draw(&state, 4) == 0 ? 0 : draw(&state, count + count / 2 + 2);
 }
 
-/* Where the block that goes from one rank to another begins in the sender's input. */
+/* Offset, in the sender's input, of the block from one rank to another. */
 static size_t block_start(const struct run *run, int from, int to) {
     size_t start = 0;
     for (int r = 0; r < to; r++) start += block(run, from, r);
@@ -58,7 +58,7 @@ static mst_status call_all_to_all(struct run *run, mst_call *call) {
     return mst_all_to_all_with(run->out_list, run->in_list, run->shape.count, run->shape.dtype, call);
 }
 
-/* Each group rank's count, the same on all ranks. */
+/* Sets the count of each group rank; the same on all ranks. */
 static void plan_counts(struct run *run) {
     for (int r = 0; r < run->n; r++) run->counts[r] = block(run, 0, r);
 }

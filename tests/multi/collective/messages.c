@@ -1,11 +1,12 @@
-/* messages.c - point to point, and byte strings whose length only the sender knows. */
+/* messages.c - point-to-point messages, and byte strings whose length only the sender knows. */
 #include "suite.h"
 
 enum { TAGS = 3 };
 
-/* Tags of a case of its own, so that receives from anybody meet no message of another case. */
+/* Each case has its own tags, so that receives from any source match no message of another case. */
 static int tag_of(const struct run *run, int k) {
-    if (suite.device && !(run->shape.operation->traits & BYTES_ONLY)) return 0; /* their order is enough */
+    if (suite.device && !(run->shape.operation->traits & BYTES_ONLY))
+        return 0; /* the order of the messages suffices */
     return (int)(run->shape.id % 100000) * TAGS + k;
 }
 
@@ -19,9 +20,9 @@ static mst_call message(const struct run *run, const mst_call *call, int tag) {
     return one;
 }
 
-/* Sends to a group rank, in the way of the case, or with a work whatever that is. */
-static mst_status give(struct run *run, const mst_call *call, int peer, int tag, const void *data,
-                       size_t count, bool work) {
+/* Sends to a group rank, blocking or with a work as the case says, or always with a work. */
+static mst_status send_to(struct run *run, const mst_call *call, int peer, int tag, const void *data,
+                          size_t count, bool work) {
     mst_call one = message(run, call, tag);
     if (by_group_rank(run, peer))
         one.group_dst = peer;
@@ -33,9 +34,9 @@ static mst_status give(struct run *run, const mst_call *call, int peer, int tag,
     return mst_isend_with(data, count, run->shape.dtype, &one);
 }
 
-/* Receives from a group rank, or from anybody: then *sender is filled in. */
-static mst_status take(struct run *run, const mst_call *call, int peer, int tag, void *data, size_t count,
-                       int *sender) {
+/* Receives from a group rank; or from any source: then sets *sender. */
+static mst_status receive_from(struct run *run, const mst_call *call, int peer, int tag, void *data,
+                               size_t count, int *sender) {
     mst_call one = message(run, call, tag);
     one.sender = sender;
     if (peer == MST_ANY_SOURCE)
@@ -58,7 +59,7 @@ static int left(const struct run *run) {
     return (run->me + run->n - 1) % run->n;
 }
 
-/* The root sends a share to each other rank. */
+/* The root sends a block to each other rank. */
 static void plan_send(struct run *run) {
     size_t count = run->shape.count;
     if (run->me == run->shape.root)
@@ -72,34 +73,34 @@ static mst_status call_send(struct run *run, mst_call *call) {
     mst_status st = MST_OK;
     if (run->me != run->shape.root) {
         run->senders[0] = -1;
-        return take(run, call, run->shape.root, 0, run->out_list[0], count, &run->senders[0]);
+        return receive_from(run, call, run->shape.root, 0, run->out_list[0], count, &run->senders[0]);
     }
     for (int r = 0; r < run->n && st == MST_OK; r++)
         if (r != run->me)
-            st = give(run, call, r, 0, (const char *)run->in_list[0] + (size_t)r * count * run->element,
-                      count, false);
+            st = send_to(run, call, r, 0, (const char *)run->in_list[0] + (size_t)r * count * run->element,
+                         count, false);
     return st;
 }
 
 static void settle_send(struct run *run) {
     int root = run->layout->ranks[run->shape.root];
     if (run->me != run->shape.root && run->senders[0] != root)
-        fail_case(run, ".sender says %d, sent by %d", run->senders[0], root);
+        fail_case(run, ".sender is %d, expected %d", run->senders[0], root);
 }
 
-/* To the right, from the left; a rank alone to itself. */
+/* Sends to the right and receives from the left; a single rank sends to itself. */
 static void plan_ring(struct run *run) {
     before(add_in(run, run->shape.count), COPY, run->me, 0, run->shape.count);
     after(add_out(run, run->shape.count), COPY, left(run), 0, run->shape.count);
 }
 
 static mst_status call_ring(struct run *run, mst_call *call) {
-    mst_status st = give(run, call, right(run), 0, run->in_list[0], run->shape.count, true);
+    mst_status st = send_to(run, call, right(run), 0, run->in_list[0], run->shape.count, true);
     if (st != MST_OK) return st;
-    return take(run, call, left(run), 0, run->out_list[0], run->shape.count, NULL);
+    return receive_from(run, call, left(run), 0, run->out_list[0], run->shape.count, NULL);
 }
 
-/* The root takes what comes, from whom it comes. */
+/* The root receives from any source. */
 static void plan_any_source(struct run *run) {
     size_t count = run->shape.count;
     if (run->me != run->shape.root) before(add_in(run, count), COPY, run->me, 0, count);
@@ -109,10 +110,10 @@ static void plan_any_source(struct run *run) {
 static mst_status call_any_source(struct run *run, mst_call *call) {
     mst_status st = MST_OK;
     if (run->me != run->shape.root)
-        return give(run, call, run->shape.root, 0, run->in_list[0], run->shape.count, false);
+        return send_to(run, call, run->shape.root, 0, run->in_list[0], run->shape.count, false);
     for (int k = 0; k < run->n - 1 && st == MST_OK; k++) {
         run->senders[k] = -1;
-        st = take(run, call, MST_ANY_SOURCE, 0, run->out_list[k], run->shape.count, &run->senders[k]);
+        st = receive_from(run, call, MST_ANY_SOURCE, 0, run->out_list[k], run->shape.count, &run->senders[k]);
     }
     return st;
 }
@@ -124,14 +125,14 @@ static void settle_any_source(struct run *run) {
         for (int r = 0; r < run->n; r++)
             if (run->layout->ranks[r] == run->senders[k]) rank = r;
         if (rank < 0 || rank == run->me || seen[rank])
-            fail_case(run, "receive %d: .sender says %d, which is nobody who sent, or for the second time", k,
+            fail_case(run, "receive %d: .sender is %d, which did not send, or has been received before", k,
                       run->senders[k]);
         seen[rank] = true;
         after(&run->outs[k], COPY, rank, 0, run->shape.count);
     }
 }
 
-/* Received in another order than they were sent in. */
+/* Receives in another order than that of sending. */
 static void plan_tags(struct run *run) {
     size_t count = run->shape.count;
     for (int k = 0; k < TAGS; k++) {
@@ -143,9 +144,9 @@ static void plan_tags(struct run *run) {
 static mst_status call_tags(struct run *run, mst_call *call) {
     mst_status st = MST_OK;
     for (int k = 0; k < TAGS && st == MST_OK; k++)
-        st = give(run, call, right(run), k, run->in_list[k], run->shape.count, true);
+        st = send_to(run, call, right(run), k, run->in_list[k], run->shape.count, true);
     for (int k = TAGS - 1; k >= 0 && st == MST_OK; k--)
-        st = take(run, call, left(run), k, run->out_list[k], run->shape.count, NULL);
+        st = receive_from(run, call, left(run), k, run->out_list[k], run->shape.count, NULL);
     return st;
 }
 
@@ -153,13 +154,13 @@ static mst_status call_tags(struct run *run, mst_call *call) {
 static mst_status call_ordered(struct run *run, mst_call *call) {
     mst_status st = MST_OK;
     for (int k = 0; k < TAGS && st == MST_OK; k++)
-        st = give(run, call, right(run), 0, run->in_list[k], run->shape.count, true);
+        st = send_to(run, call, right(run), 0, run->in_list[k], run->shape.count, true);
     for (int k = 0; k < TAGS && st == MST_OK; k++)
-        st = take(run, call, left(run), 0, run->out_list[k], run->shape.count, NULL);
+        st = receive_from(run, call, left(run), 0, run->out_list[k], run->shape.count, NULL);
     return st;
 }
 
-/* Everybody to everybody, itself too; in an order that would block if it were taken literally. */
+/* All ranks to all ranks, including themselves, in an order that would deadlock if executed one by one. */
 static void plan_batch(struct run *run) {
     size_t count = run->shape.count;
     for (int r = 0; r < run->n; r++) {
@@ -203,9 +204,9 @@ static void check_bytes(const struct run *run, int rank, size_t len, mst_bytes *
             fail_case(run, "from rank %d: first wrong index %zu of %zu: got %d, expected %d", rank, i, len,
                       (unsigned char)bytes->data[i], wanted);
     }
-    if (bytes->data && bytes->data[len]) fail_case(run, "from rank %d: no NUL behind the last byte", rank);
+    if (bytes->data && bytes->data[len]) fail_case(run, "from rank %d: no NUL after the last byte", rank);
     mst_bytes_free(bytes);
-    if (bytes->data || bytes->len) fail_case(run, "mst_bytes_free left something");
+    if (bytes->data || bytes->len) fail_case(run, "mst_bytes_free did not clear the struct");
 }
 
 static mst_status call_broadcast_bytes(struct run *run, mst_call *call) {
@@ -214,7 +215,7 @@ static mst_status call_broadcast_bytes(struct run *run, mst_call *call) {
     if (run->me == root) bytes = (mst_bytes){run->ins[root].data, length(run, root)};
     mst_status st = mst_broadcast_bytes_with(&bytes, call);
     if (run->me == root && (bytes.data != run->ins[root].data || bytes.len != length(run, root)))
-        fail_case(run, "the root's bytes were changed");
+        fail_case(run, "the bytes of the root have changed");
     if (run->me != root && st == MST_OK) check_bytes(run, root, length(run, root), &bytes);
     return st;
 }
@@ -243,7 +244,7 @@ static mst_status call_scatter_bytes(struct run *run, mst_call *call) {
     return st;
 }
 
-/* The root to each other rank. */
+/* The root sends to each other rank. */
 static mst_status call_send_bytes(struct run *run, mst_call *call) {
     mst_call one = message(run, call, 0);
     mst_status st = MST_OK;

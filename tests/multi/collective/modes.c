@@ -1,4 +1,4 @@
-/* modes.c - which cases a run consists of. Numbers of cases do not depend on what is left out. */
+/* modes.c - the cases of each mode. The number of a case does not depend on which cases are skipped. */
 #include "suite.h"
 
 #include "os/clock.h"
@@ -7,7 +7,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
-/* Sanitizers keep what was freed. */
+/* Sanitizers keep freed memory. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SANITIZED = 1 };
 #else
@@ -17,15 +17,15 @@ enum { SANITIZED = 0 };
 enum {
     LARGE = 64 * 1024 + 1,
     HUGE_COUNT = 5 * 1000 * 1000,
-    ALL_FIRST = 1000000, /* the numbers of cases of --quick begin at 0 */
+    ALL_FIRST = 1000000, /* the cases of --quick start at 0 */
     SOAK_FIRST = 2000000,
     WARM_FIRST = 1500000,
-    SOAK_CHUNK = 128,    /* cases between two looks at the clock */
-    JUDGED_FROM = 50000, /* cases; a shorter soak is not judged by how it grows */
-    /* What a soak may grow by after its first tenth. */
+    SOAK_CHUNK = 128,          /* cases between two checks of the clock */
+    GROWTH_CHECK_FROM = 50000, /* cases; growth of a shorter soak is ignored */
+    /* Limit of a soak's growth after its first tenth. */
     GROWTH_KIB = 8 << 10,
     GROWTH_DESCRIPTORS = 4,
-    /* What it may come to: each group has a region, and keeps some memory of each other rank mapped. */
+    /* Limit of the total: each group has a region, and keeps some memory of each other rank mapped. */
     SHARED_KIB_OF_RANK = 1500,
     MAPPED_OF_RANK = 128,
     MAPPED_BESIDES = 400,
@@ -39,7 +39,7 @@ static bool has_pair(const struct operation *operation, mst_dtype dtype, mst_op 
     return operation->traits & REDUCES ? op_applies(dtype, op) : op == MST_SUM;
 }
 
-/* Calls back with each operation, dtype and op that fit together. */
+/* Calls body for each valid combination of operation, dtype and op. */
 static void each_pair(void (*body)(const struct operation *operation, mst_dtype dtype, mst_op op)) {
     for (const struct operation *o = next_operation(NULL); o; o = next_operation(o))
         for (int dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
@@ -65,7 +65,10 @@ static void with_count(const struct operation *operation, mst_dtype dtype, mst_o
     run_case(&shape);
 }
 
-/* Every pair once with arguments at random, then every operation with every count in the world, both ways. */
+/*
+ * Every combination once with random arguments, then every operation with every count in the world, blocking
+ * and not.
+ */
 void run_quick(void) {
     static const size_t counts[] = {0, 1, 3, 17, 1024, LARGE};
     next_id = 0;
@@ -78,7 +81,7 @@ void run_quick(void) {
                            : way                  ? MST_F32
                                                   : MST_BF16,
                            MST_SUM, counts[c], way, (int)c % 2 == way);
-    end_wave();
+    end_batch();
 }
 
 static void all_counts(const struct operation *operation, mst_dtype dtype, mst_op op) {
@@ -103,7 +106,7 @@ void run_all(void) {
     run_quick();
     next_id = ALL_FIRST;
     each_pair(all_counts);
-    end_wave();
+    end_batch();
 }
 
 static void random_case(uint64_t id) {
@@ -128,7 +131,7 @@ static void random_case(uint64_t id) {
     run_case(&shape);
 }
 
-/* What this process takes of the machine. */
+/* The resources of this process. */
 struct usage {
     long own_kib, shared_kib; /* resident */
     long descriptors, mappings;
@@ -145,7 +148,7 @@ static long count_descriptors(void) {
 static struct usage usage(void) {
     struct usage now = {.descriptors = count_descriptors()};
     char line[256];
-    malloc_trim(0); /* what the cases have freed does not count */
+    malloc_trim(0); /* freed memory of the cases does not count */
     FILE *file = fopen("/proc/self/status", "r");
     while (file && fgets(line, sizeof line, file)) {
         sscanf(line, "RssAnon: %ld", &now.own_kib);
@@ -158,7 +161,7 @@ static struct usage usage(void) {
     return now;
 }
 
-/* A line for each tenth of the way. */
+/* Prints a line for each tenth of the run. */
 static struct usage show_usage(double part) {
     struct usage now = usage();
     mst_printf("collective: soak: %3.0f %%, %llu cases: %ld KiB resident of its own and %ld shared, %ld "
@@ -183,16 +186,16 @@ static void check_growth(const struct usage *early, const struct usage *late) {
     exit(1);
 }
 
-/* Rank 0's word, so that all ranks end at the same case. */
-static bool goes_on(bool mine) {
+/* Rank 0 decides, so that all ranks end at the same case. */
+static bool continues(bool mine) {
     int word = mine;
-    EXPECT_OK(mst_broadcast(&word, 1, MST_I32, .src = 0, .timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_broadcast(&word, 1, MST_I32, .src = 0, .timeout_ms = TIMEOUT_MS));
     return word;
 }
 
 static void check_counts(void) {
     uint64_t counts[RANKS_MAX];
-    EXPECT_OK(mst_all_gather_into_tensor(counts, &suite.cases, 1, MST_U64, .timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_all_gather_into_tensor(counts, &suite.cases, 1, MST_U64, .timeout_ms = TIMEOUT_MS));
     for (int r = 0; r < suite.size; r++) {
         if (counts[r] == suite.cases) continue;
         fprintf(stderr, "collective: FAILED: rank %d ran %llu cases, rank %d %llu\n", suite.me,
@@ -201,7 +204,7 @@ static void check_counts(void) {
     }
 }
 
-/* The largest of everything in every group, so that what is kept for the next time has grown as far as it will. */
+/* The largest case of every operation in every group, so that cached memory reaches its maximum. */
 static void warm_up(void) {
     next_id = WARM_FIRST;
     for (int layout = 0; layout < n_layouts; layout++)
@@ -215,11 +218,11 @@ static void warm_up(void) {
             shape.last = false;
             run_case(&shape);
         }
-    end_wave();
+    end_batch();
     suite.cases = suite.calls = 0;
 }
 
-/* The case of that number, whichever mode it comes from. */
+/* Runs the case of this number, of any mode. */
 void run_one(uint64_t id) {
     if (id >= SOAK_FIRST)
         random_case(id);
@@ -227,18 +230,18 @@ void run_one(uint64_t id) {
         run_all();
     else
         run_quick();
-    end_wave();
+    end_batch();
 }
 
-/* Until the seconds are over or, if calls is not 0, so many cases were run. */
+/* Runs for so many seconds or, if calls is not 0, for so many cases. */
 void run_soak(double seconds, uint64_t calls) {
     int64_t begin = msi_now();
     struct usage early = {0}, late = {0};
     double elapsed = 0, part = 0, shown = 0.1;
-    if (calls >= JUDGED_FROM) warm_up();
-    for (uint64_t id = SOAK_FIRST; goes_on(part < 1); id += SOAK_CHUNK) {
+    if (calls >= GROWTH_CHECK_FROM) warm_up();
+    for (uint64_t id = SOAK_FIRST; continues(part < 1); id += SOAK_CHUNK) {
         for (uint64_t i = 0; i < SOAK_CHUNK && !(calls && suite.cases >= calls); i++) random_case(id + i);
-        end_wave();
+        end_batch();
         elapsed = (double)(msi_now() - begin) / 1e9;
         part = calls ? (double)suite.cases / (double)calls : elapsed / seconds;
         if (part < shown) continue;
@@ -248,7 +251,7 @@ void run_soak(double seconds, uint64_t calls) {
     }
     check_counts();
     late = usage();
-    if (calls >= JUDGED_FROM) check_growth(&early, &late);
+    if (calls >= GROWTH_CHECK_FROM) check_growth(&early, &late);
     mst_printf("collective: soak: %llu cases in %.1f s, %.0f calls per second on each rank\n",
                (unsigned long long)suite.cases, elapsed, (double)suite.calls / elapsed);
 }

@@ -1,4 +1,4 @@
-/* numbers.c - random numbers that all ranks share, and what the bits of each dtype mean. */
+/* numbers.c - random numbers, the same on all ranks, and conversions of every dtype. */
 #include "float_kit.h"
 #include "suite.h"
 

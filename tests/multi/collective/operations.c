@@ -1,4 +1,4 @@
-/* operations.c - the operations on one buffer for each side: what goes in, what must come out. */
+/* operations.c - operations with one input and one output buffer: inputs and expected outputs. */
 #include "suite.h"
 
 const struct operation *next_operation(const struct operation *at) {
@@ -11,7 +11,7 @@ const struct operation *next_operation(const struct operation *at) {
     return NULL;
 }
 
-/* One buffer for input and output, or one for each: after decides what comes of the output. */
+/* One buffer for input and output, or one for each. */
 static struct buffer *own_vector(struct run *run) {
     size_t count = run->shape.count;
     struct buffer *out = add_out(run, count);
@@ -48,7 +48,7 @@ static mst_status call_reduce(struct run *run, mst_call *call) {
     return mst_reduce_with(run->out_list[0], run->shape.count, run->shape.dtype, call);
 }
 
-/* In place the output is its share of the input, whose other shares stay as they are. */
+/* In place, the output is this rank's block of the input; the other blocks do not change. */
 static void plan_reduce_scatter(struct run *run) {
     size_t count = run->shape.count, n = (size_t)run->n, me = (size_t)run->me;
     struct buffer *out = add_out(run, run->shape.in_place ? n * count : count);
@@ -88,7 +88,7 @@ static mst_status call_broadcast(struct run *run, mst_call *call) {
     return mst_broadcast_with(run->out_list[0], run->shape.count, run->shape.dtype, call);
 }
 
-/* An output of everybody's share, and an input that is its own share of it or lies elsewhere. */
+/* An output of one block per rank, and an input that is this rank's block of it or a separate buffer. */
 static void plan_gathered(struct run *run, bool receives) {
     size_t count = run->shape.count, me = (size_t)run->me;
     bool inside = receives && run->shape.in_place;
@@ -123,7 +123,7 @@ static void plan_gather(struct run *run) {
     plan_gathered(run, run->me == run->shape.root);
 }
 
-/* Where nothing is received, out is NULL or a buffer that must not change. */
+/* On ranks that do not receive, out is NULL or a buffer that must not change. */
 static mst_status call_gather(struct run *run, mst_call *call) {
     return mst_gather_with(run->n_outs ? run->out_list[0] : NULL, gathered_in(run), run->shape.count,
                            run->shape.dtype, call);
@@ -134,7 +134,7 @@ static void plan_scatter(struct run *run) {
     bool sends = run->me == run->shape.root, inside = sends && run->shape.in_place;
     struct buffer *out = add_out(run, inside ? n * count : count);
     if (sends) before(inside ? out : add_in(run, n * count), COPY, run->me, 0, n * count);
-    if (inside) return; /* its share is where it was */
+    if (inside) return; /* in place: its block does not move */
     after(out, COPY, run->shape.root, me * count, count);
 }
 

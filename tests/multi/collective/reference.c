@@ -1,10 +1,11 @@
 /*
- * reference.c - the inputs of every rank, and what must come of them.
+ * reference.c - the inputs of every rank, and the expected results.
  *
- * Operations that move data get any bytes. For those that reduce, floats are chosen so that every order of folding gives
- * the same number: for sums, integers of a few bits times a power of two that belongs to the index, from the smallest
- * numbers of the type up to where the sum is too large for it; for products, powers of two and one factor 1.5. So the
- * result is known to the bit, and that f16, bf16 and f8 are rounded once can be seen.
+ * Operations that move data get any bytes. For reductions the floats are such that every order of reduction
+ * gives the same number: for sums, integers of a few bits times a power of two that depends on the index,
+ * from the smallest numbers of the type up to sums that overflow; for products, powers of two and one factor
+ * 1.5. So the result is known to the bit, and the test detects whether f16, bf16 and f8 are rounded more than
+ * once.
  */
 #include "suite.h"
 
@@ -15,7 +16,7 @@ static bool is_sum(mst_op op) {
     return op == MST_SUM || op == MST_AVG || op == MST_PREMUL_SUM;
 }
 
-/* Numbers for sums are up to limit, in units of 2^low to 2^high. */
+/* Inputs of sums are integers up to limit, times 2^low to 2^high. */
 static const struct range {
     int limit, low, high;
 } ranges[] = {
@@ -51,7 +52,7 @@ static uint64_t integer_input(const struct run *run, uint64_t hash) {
     }
     if (op != MST_AVG) return hash;
     size_t bits = 8 * mst_dtype_size(dtype) - (is_signed(dtype) ? 1 : 0);
-    uint64_t limit = (~(uint64_t)0 >> (64 - bits)) / (unsigned)run->n; /* no sum of averages wraps */
+    uint64_t limit = (~(uint64_t)0 >> (64 - bits)) / (unsigned)run->n; /* sums of averages do not overflow */
     uint64_t number = hash % limit;
     return is_signed(dtype) && hash >> 63 ? (uint64_t)0 - number : number;
 }
@@ -138,17 +139,17 @@ void reduced_at(const struct run *run, size_t i, void *element) {
         reduced_integer(run, i, element);
 }
 
-/* Within what one rounding to the type and one in the accumulation type for each rank can do. */
+/* Within the error of one rounding to the type, and one in the accumulation type for each rank. */
 static bool is_near(const struct run *run, double got, double wanted) {
     static const double steps[] = {[MST_F64] = DBL_EPSILON, [MST_F32] = FLT_EPSILON, [MST_F16] = 0x1p-10,
                                    [MST_BF16] = 0x1p-7,     [MST_F8E4M3] = 0x1p-3,   [MST_F8E5M2] = 0x1p-2};
     double inside = run->shape.dtype == MST_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
-    double most = 4.0 * run->n; /* rough inputs are below 4 */
+    double max = 4.0 * run->n; /* rough inputs are below 4 */
     return fabs(got - wanted) <=
-           steps[run->shape.dtype] * fabs(wanted) + inside * run->n * most + 0x1p-9 * (run->element == 1);
+           steps[run->shape.dtype] * fabs(wanted) + inside * run->n * max + 0x1p-9 * (run->element == 1);
 }
 
-/* Of all that goes into an element together: no partial result is larger. */
+/* Sum of the magnitudes of an element's inputs: a bound for all partial results. */
 static double magnitude(const struct run *run, size_t i) {
     const struct shape *shape = &run->shape;
     double factor = shape->op == MST_PREMUL_SUM && shape->factor != 0 ? fabs(shape->factor) : 1, all = 0;
@@ -162,8 +163,8 @@ static double magnitude(const struct run *run, size_t i) {
 }
 
 /*
- * Engines of devices round f16, bf16 and f8 at each step, and may multiply by 1/n for AVG: so many roundings off is right, and so is
- * what a sum is that was too large on the way.
+ * GPU engines round f16, bf16 and f8 in each step, and may multiply by 1/n for AVG: accepts as many rounding
+ * errors, and an overflow of a partial sum.
  */
 static bool is_near_by_steps(const struct run *run, size_t i, double got, double wanted) {
     static const struct {
@@ -181,8 +182,8 @@ static bool is_near_by_steps(const struct run *run, size_t i, double got, double
     return fabs(got - wanted) <= 2 * run->n * (step * all + formats[run->shape.dtype].least);
 }
 
-/* Unless it shall be strict, NCCL's MIN and MAX drop a NaN that not all ranks have, and end at the largest f8. */
-static bool is_as_nccl_has_it(const struct run *run, double wanted) {
+/* Unless strict, NCCL's MIN and MAX drop a NaN that only some ranks have, and saturate at the largest f8. */
+static bool matches_nccl(const struct run *run, double wanted) {
     const char *strict = getenv("MUSTER_NCCL_STRICT");
     bool compares = run->shape.op == MST_MIN || run->shape.op == MST_MAX;
     if (!suite.device || !compares || (strict && !strcmp(strict, "1"))) return false;
@@ -196,8 +197,8 @@ bool is_right(const struct run *run, const struct piece *piece, size_t i, const 
     double a = to_double(run->shape.dtype, got), b = to_double(run->shape.dtype, wanted);
     bool folds = run->shape.op != MST_MIN && run->shape.op != MST_MAX;
     if (suite.device && folds && is_near_by_steps(run, piece->from + i, a, b)) return true;
-    if (is_as_nccl_has_it(run, b)) return true;
+    if (matches_nccl(run, b)) return true;
     if (isnan(a) || isnan(b)) return isnan(a) && isnan(b);
-    if (a == 0 && b == 0) return true; /* -0 is as good */
+    if (a == 0 && b == 0) return true; /* accept -0 */
     return run->shape.rough && is_near(run, a, b);
 }

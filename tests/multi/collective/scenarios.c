@@ -1,4 +1,4 @@
-/* scenarios.c - what no single case shows: works by the hundred, works let go, threads, order, memory. */
+/* scenarios.c - what no single case tests: hundreds of works, freed works, threads, order, memory. */
 #include "suite.h"
 
 #include "os/clock.h"
@@ -11,13 +11,13 @@ enum { MANY = 100, ROUNDS = 50, VECTOR = 3000 };
 
 static void require(bool holds, const char *what) {
     if (holds) return;
-    fprintf(stderr, "collective: FAILED on rank %d: not so: %s\ncollective: seed %llu\n", suite.me, what,
+    fprintf(stderr, "collective: FAILED on rank %d: false: %s\ncollective: seed %llu\n", suite.me, what,
             (unsigned long long)suite.seed);
     exit(1);
 }
 #define REQUIRE(condition) require(condition, #condition)
 
-/* Works by the hundred, spread over all groups, waited for in this rank's own order. */
+/* Hundreds of works over all groups; each rank waits in its own order. */
 static void many_works(void) {
     static mst_work *works[MANY];
     static int64_t values[MANY], wanted[MANY];
@@ -29,7 +29,7 @@ static void many_works(void) {
         values[n] = at->me + i;
         wanted[n] = (int64_t)at->n * (at->n - 1) / 2 + (int64_t)at->n * i;
         EXPECT_OK(mst_all_reduce(&values[n], 1, MST_I64, .group = at->group, .work = &works[n],
-                                 .timeout_ms = PATIENCE_MS));
+                                 .timeout_ms = TIMEOUT_MS));
         order[n] = n;
         n++;
     }
@@ -47,7 +47,7 @@ static void note(mst_status status, void *arg) {
     atomic_store_explicit((_Atomic int *)arg, 1, memory_order_release); /* acquired by freed_works */
 }
 
-/* Works that nobody waits for come to their end while the group is used for other things. */
+/* Works that are freed before they are done complete while the group is in use. */
 static void freed_works(void) {
     static _Atomic int done;
     static double sums[VECTOR];
@@ -55,13 +55,13 @@ static void freed_works(void) {
     int all = 0;
     atomic_store_explicit(&done, 0, memory_order_relaxed);
     for (int i = 0; i < VECTOR; i++) sums[i] = i + suite.me;
-    EXPECT_OK(mst_all_reduce(sums, VECTOR, MST_F64, .work = &work, .timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_all_reduce(sums, VECTOR, MST_F64, .work = &work, .timeout_ms = TIMEOUT_MS));
     EXPECT_OK(mst_work_on_done(work, note, &done));
     mst_work_free(work);
-    for (int64_t deadline = msi_deadline(PATIENCE_MS); !all;) {
+    for (int64_t deadline = msi_deadline(TIMEOUT_MS); !all;) {
         all = atomic_load_explicit(&done, memory_order_acquire);
         REQUIRE(msi_now() < deadline);
-        EXPECT_OK(mst_all_reduce(&all, 1, MST_I32, .op = MST_MIN, .timeout_ms = PATIENCE_MS));
+        EXPECT_OK(mst_all_reduce(&all, 1, MST_I32, .op = MST_MIN, .timeout_ms = TIMEOUT_MS));
     }
     for (int i = 0; i < VECTOR; i++)
         REQUIRE(sums[i] == (double)i * suite.size + (double)suite.size * (suite.size - 1) / 2);
@@ -76,11 +76,11 @@ static struct chain {
 
 static void begin_link(void (*callback)(mst_status, void *)) {
     EXPECT_OK(
-        mst_all_reduce(&chain.values[chain.n], 1, MST_I32, .work = &chain.work, .timeout_ms = PATIENCE_MS));
+        mst_all_reduce(&chain.values[chain.n], 1, MST_I32, .work = &chain.work, .timeout_ms = TIMEOUT_MS));
     EXPECT_OK(mst_work_on_done(chain.work, callback, NULL));
 }
 
-/* Gives back its own work and begins the next; what would wait is refused. */
+/* Frees its own work and starts the next; calls that would block fail. */
 static void next_link(mst_status status, void *arg) {
     mst_work *work = chain.work;
     bool done = false;
@@ -94,25 +94,28 @@ static void next_link(mst_status status, void *arg) {
         EXPECT_OK(mst_wait(work));
     else
         mst_work_free(work);
-    expect_status(mst_recv(&value, 1, MST_I32, .src = 0, .timeout_ms = PATIENCE_MS), MST_ERR_STATE,
+    expect_status(mst_recv(&value, 1, MST_I32, .src = 0, .timeout_ms = TIMEOUT_MS), MST_ERR_STATE,
                   "a receive in a callback");
-    expect_status(mst_destroy_process_group(NULL), MST_ERR_STATE, "the end of the world in a callback");
+    expect_status(mst_destroy_process_group(NULL), MST_ERR_STATE, "mst_destroy_process_group in a callback");
     if (++chain.n < LINKS)
         begin_link(next_link);
     else
         atomic_store_explicit(&chain.done, 1, memory_order_release);
 }
 
-/* Callbacks that call muster: each begins the next operation of the group. The first comes when others wait for it. */
+/*
+ * Callbacks that call muster: each starts the next operation of the group. The first runs while others wait
+ * for it.
+ */
 static void callbacks_call(void) {
     for (int i = 0; i < LINKS; i++) chain.values[i] = suite.me + i;
     chain.n = 0;
     atomic_store_explicit(&chain.done, 0, memory_order_relaxed);
-    EXPECT_OK(mst_barrier(.timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_barrier(.timeout_ms = TIMEOUT_MS));
     struct msi_wait late = {INT64_MAX, NULL};
     if (suite.me == 0) msi_wait_pause(&late, 5, "");
     begin_link(next_link);
-    int64_t deadline = msi_deadline(PATIENCE_MS);
+    int64_t deadline = msi_deadline(TIMEOUT_MS);
     while (!atomic_load_explicit(&chain.done, memory_order_acquire)) {
         msi_wait_pause(&late, 1, "");
         REQUIRE(msi_now() < deadline);
@@ -121,18 +124,18 @@ static void callbacks_call(void) {
         REQUIRE(chain.values[i] == i * suite.size + suite.size * (suite.size - 1) / 2);
 }
 
-/* A wait that gives up leaves the work alive. */
+/* A wait that times out does not end the work. */
 static void wait_twice(void) {
     int last = suite.size - 1, value = 0, sent = 41 + suite.size;
     mst_work *receive = NULL, *send = NULL;
     if (suite.me == 0) {
-        EXPECT_OK(mst_irecv(&value, 1, MST_I32, .src = last, .tag = 7, .work = &receive,
-                            .timeout_ms = PATIENCE_MS));
-        expect_status(mst_work_result(receive), MST_ERR_STATE, "the result of a work under way");
+        EXPECT_OK(
+            mst_irecv(&value, 1, MST_I32, .src = last, .tag = 7, .work = &receive, .timeout_ms = TIMEOUT_MS));
+        expect_status(mst_work_result(receive), MST_ERR_STATE, "the result of a work in flight");
         expect_status(mst_wait(receive, .timeout_ms = 30), MST_ERR_TIMEOUT,
                       "a wait for what was not sent yet");
     }
-    EXPECT_OK(mst_barrier(.timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_barrier(.timeout_ms = TIMEOUT_MS));
     if (suite.me == last) EXPECT_OK(mst_isend(&sent, 1, MST_I32, .dst = 0, .tag = 7, .work = &send));
     if (suite.me == 0) {
         EXPECT_OK(mst_wait(receive));
@@ -141,7 +144,7 @@ static void wait_twice(void) {
     if (send) EXPECT_OK(mst_wait(send));
 }
 
-/* With .deterministic the bits follow from the inputs, whatever the count and whichever call. */
+/* With .deterministic the bits depend only on the inputs, not on the count and the call. */
 static void deterministic(void) {
     static float whole[VECTOR], part[VECTOR], shares[VECTOR];
     const int counts[] = {1, 17, VECTOR / 2};
@@ -150,31 +153,31 @@ static void deterministic(void) {
     for (int i = 0; i < VECTOR; i++)
         inputs[i] = (float)draw(&state, 1 << 30) / (float)(1 + draw(&state, 1000));
     EXPECT_OK(mst_all_reduce(whole, VECTOR, MST_F32, .in = inputs, .deterministic = true,
-                             .timeout_ms = PATIENCE_MS));
+                             .timeout_ms = TIMEOUT_MS));
     for (int c = 0; c < 3; c++) {
         EXPECT_OK(mst_all_reduce(part, (size_t)counts[c], MST_F32, .in = inputs, .deterministic = true,
-                                 .timeout_ms = PATIENCE_MS));
+                                 .timeout_ms = TIMEOUT_MS));
         REQUIRE(!memcmp(part, whole, (size_t)counts[c] * sizeof *part));
     }
     EXPECT_OK(mst_inference_all_reduce(part, VECTOR, MST_F32, .in = inputs, .deterministic = true,
-                                       .timeout_ms = PATIENCE_MS));
+                                       .timeout_ms = TIMEOUT_MS));
     REQUIRE(!memcmp(part, whole, sizeof whole));
     size_t share = VECTOR / (size_t)suite.size;
     EXPECT_OK(mst_reduce_scatter_tensor(shares, inputs, share, MST_F32, .deterministic = true,
-                                        .timeout_ms = PATIENCE_MS));
+                                        .timeout_ms = TIMEOUT_MS));
     REQUIRE(!memcmp(shares, whole + (size_t)suite.me * share, share * sizeof *shares));
 }
 
 static void *use_group(void *group) {
     for (int round = 0; round < ROUNDS; round++) {
         int64_t value = suite.me + round;
-        EXPECT_OK(mst_all_reduce(&value, 1, MST_I64, .group = group, .timeout_ms = PATIENCE_MS));
+        EXPECT_OK(mst_all_reduce(&value, 1, MST_I64, .group = group, .timeout_ms = TIMEOUT_MS));
         REQUIRE(value == (int64_t)suite.size * (suite.size - 1) / 2 + (int64_t)suite.size * round);
     }
     return NULL;
 }
 
-/* Different groups by different threads at once. */
+/* Threads use different groups at the same time. */
 static void threads(void) {
     enum { THREADS = 3 };
     pthread_t ids[THREADS];
@@ -185,15 +188,14 @@ static void threads(void) {
     for (int i = 0; i < THREADS; i++) EXPECT_OK(mst_destroy_process_group(groups[i]));
 }
 
-/* Blocking calls while works of the same group are under way. */
+/* Blocking calls while works of the same group are in flight. */
 static void mixed(void) {
     int32_t first = suite.me, second[RANKS_MAX], third = suite.me == 0 ? 99 : 0;
     mst_work *works[2];
-    EXPECT_OK(
-        mst_all_reduce(&first, 1, MST_I32, .op = MST_MAX, .work = &works[0], .timeout_ms = PATIENCE_MS));
-    EXPECT_OK(mst_broadcast(&third, 1, MST_I32, .work = &works[1], .timeout_ms = PATIENCE_MS));
-    EXPECT_OK(mst_all_gather_into_tensor(second, &suite.me, 1, MST_I32, .timeout_ms = PATIENCE_MS));
-    EXPECT_OK(mst_barrier(.timeout_ms = PATIENCE_MS));
+    EXPECT_OK(mst_all_reduce(&first, 1, MST_I32, .op = MST_MAX, .work = &works[0], .timeout_ms = TIMEOUT_MS));
+    EXPECT_OK(mst_broadcast(&third, 1, MST_I32, .work = &works[1], .timeout_ms = TIMEOUT_MS));
+    EXPECT_OK(mst_all_gather_into_tensor(second, &suite.me, 1, MST_I32, .timeout_ms = TIMEOUT_MS));
+    EXPECT_OK(mst_barrier(.timeout_ms = TIMEOUT_MS));
     EXPECT_OK(mst_wait(works[1]));
     EXPECT_OK(mst_wait(works[0]));
     REQUIRE(first == suite.size - 1 && third == 99);
@@ -203,9 +205,9 @@ static void mixed(void) {
 static void barriers(void) {
     for (int i = 0; i < n_layouts; i++) {
         if (layouts[i].me < 0) continue;
-        EXPECT_OK(mst_barrier(.group = layouts[i].group, .timeout_ms = PATIENCE_MS));
-        EXPECT_OK(mst_monitored_barrier(.group = layouts[i].group, .timeout_ms = PATIENCE_MS));
-        EXPECT_OK(mst_monitored_barrier(.group = layouts[i].group, .timeout_ms = PATIENCE_MS,
+        EXPECT_OK(mst_barrier(.group = layouts[i].group, .timeout_ms = TIMEOUT_MS));
+        EXPECT_OK(mst_monitored_barrier(.group = layouts[i].group, .timeout_ms = TIMEOUT_MS));
+        EXPECT_OK(mst_monitored_barrier(.group = layouts[i].group, .timeout_ms = TIMEOUT_MS,
                                         .wait_all_ranks = true));
     }
 }

@@ -1,12 +1,12 @@
 /*
- * suite.h - what the parts of the suite of communication calls share.
+ * suite.h - shared by the files of collective.
  *
- *  1. A case is one operation with all its arguments. It follows from the seed and its number alone, so every rank knows
- *     it in full: inputs are a function of (seed, case, group rank, index), and each rank works out for itself what its
- *     outputs must be.
- *  2. A buffer is described by pieces, one behind the other: what lies there before the call, and what must lie there
- *     after it. Whatever has no piece of its own must not change, and neither may the guards around the buffer.
- *  3. Cases run in waves: all are begun in the order that all ranks share, then finished in an order of the rank's own.
+ *  1. A case is one operation with all its arguments. It is a function of the seed and its number, so every
+ *     rank knows it in full: inputs are a function of (seed, case, group rank, index), and each rank computes
+ *     its expected outputs.
+ *  2. Consecutive pieces describe a buffer: its content before the call, and its expected content after it.
+ *     Memory without a piece must not change, and neither may the guards around the buffer.
+ *  3. Cases run in batches: all start in the same order on all ranks, and finish in any order.
  */
 #ifndef TESTS_COLLECTIVE_SUITE_H
 #define TESTS_COLLECTIVE_SUITE_H
@@ -22,12 +22,12 @@ enum {
     RANKS_MAX = 16,
     LAYOUTS_MAX = 16,
     WORKS_MAX = 2 * RANKS_MAX,
-    WAVE_MAX = 8,
+    BATCH_MAX = 8,
     TENSORS = 3, /* of a coalesced call */
-    PATIENCE_MS = 120000,
+    TIMEOUT_MS = 120000,
 };
 
-/* What was asked for on the command line, and who this rank is. */
+/* The command line, and this rank. */
 struct suite {
     uint64_t seed;
     size_t max_count;
@@ -41,7 +41,7 @@ struct suite {
 };
 extern struct suite suite;
 
-/* A group of the run; group is NULL where this rank is no member. */
+/* A group of the run; group is NULL if this rank is not a member. */
 struct layout {
     mst_group *group;
     int n, me; /* me: group rank, -1 */
@@ -53,7 +53,7 @@ void make_layouts(void);
 void end_layouts(void);
 
 enum how { BLOCKING, WAITED, TESTED, CALLED_BACK, HOWS };
-enum memory { PLAIN, MISALIGNED, SHARED, MEMORIES }; /* of a device: all the same, but for alignment */
+enum memory { PLAIN, MISALIGNED, SHARED, MEMORIES }; /* on a device they differ only in alignment */
 
 struct operation;
 struct shape {
@@ -67,29 +67,28 @@ struct shape {
     enum how how;
     enum memory memory;
     bool in_place, uneven;
-    bool
-        rough; /* any real numbers, whose sum depends on the order: near is good enough, but alike everywhere */
-    bool last; /* of its wave */
+    bool rough; /* any real numbers: their sum depends on the order, so check only that it is near */
+    bool last;  /* of its batch */
 };
 
 enum content { JUNK, COPY, REDUCED };
 struct piece {
     enum content content;
-    int rank;    /* COPY: whose input */
-    size_t from; /* index there */
+    int rank;    /* COPY: of this rank's input */
+    size_t from; /* index in that input */
     size_t count;
 };
 
 struct buffer {
     char *base, *data;
-    char *device; /* what calls are given in the place of data; NULL: data */
+    char *device; /* passed to calls instead of data, unless NULL */
     size_t bytes, count;
     enum memory memory;
     struct piece before[RANKS_MAX + 2], after[RANKS_MAX + 2];
     int n_before, n_after;
 };
 
-/* A case under way on this rank. */
+/* A case in flight on this rank. */
 struct run {
     struct shape shape;
     const struct layout *layout;
@@ -114,10 +113,10 @@ enum trait {
     IN_PLACE = 8,     /* has a form in place */
     UNEVEN = 16,      /* has a form with a count for each rank */
     BLOCKS_ONLY = 32, /* takes no .work */
-    OWN_WORKS = 64,   /* begins its works itself */
+    OWN_WORKS = 64,   /* starts its works itself */
     BYTES_ONLY = 128, /* has no dtype */
     ALIKE = 256,      /* the result is the same on all ranks */
-    TAGGED = 512,     /* needs tags, or receives from anybody: engines of devices have neither */
+    TAGGED = 512,     /* needs tags or any source, which GPU engines lack */
 };
 
 struct operation {
@@ -129,7 +128,7 @@ struct operation {
     void (*settle)(struct run *run);    /* once done, before the buffers are checked; may be NULL */
 };
 extern const struct operation reducing[], moving[], listing[], messaging[]; /* each ends with a NULL name */
-/* The next operation of all, NULL at the end; the first after NULL. */
+/* The operation after this one; NULL after the last. The first for NULL. */
 const struct operation *next_operation(const struct operation *at);
 
 /* numbers.c */
@@ -147,7 +146,7 @@ void show_element(mst_dtype dtype, const void *element, char *text, size_t size)
 /* reference.c */
 void input_at(const struct run *run, int rank, size_t i, void *element);
 void reduced_at(const struct run *run, size_t i, void *element);
-/* i: which element of the piece */
+/* i: index in the piece */
 bool is_right(const struct run *run, const struct piece *piece, size_t i, const void *got,
               const void *wanted);
 
@@ -162,20 +161,20 @@ void free_buffers(struct run *run);
 
 /* device.c */
 void device_begin(void);
-/* Memory until the wave ends. */
-char *device_take(size_t bytes);
-void device_end_wave(void);
+/* Memory until the batch ends. */
+char *device_alloc(size_t bytes);
+void device_end_batch(void);
 /* To the device, or from it. */
 void device_copy(void *to, const void *from, size_t bytes);
 
 /* cases.c */
 struct shape shape_of(uint64_t id, const struct operation *operation, mst_dtype dtype, mst_op op);
-/* Runs it with the wave that it belongs to. */
+/* Starts the case; its batch ends with its last case. */
 void run_case(const struct shape *shape);
-void end_wave(void);
+void end_batch(void);
 _Noreturn void fail_case(const struct run *run, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Fails with the library's words unless the status is the wanted one. */
+/* Fails with the library's message unless the status is the expected one. */
 void expect_status(mst_status got, mst_status wanted, const char *what);
 #define EXPECT_OK(call) expect_status(call, MST_OK, #call)
 

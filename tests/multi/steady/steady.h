@@ -1,4 +1,4 @@
-/* steady.h - what the parts of steady.c share: the watch on allocations and locks, and the calls that are watched. */
+/* steady.h - shared by the files of steady: counters of allocations and locks, and the calls to count. */
 #ifndef TESTS_STEADY_H
 #define TESTS_STEADY_H
 
@@ -20,28 +20,31 @@ struct locks {
     int n;
     const void *at[64];
 };
-/* False where there is an allocator that cannot be watched. */
+/* False if the allocator cannot be intercepted. */
 bool watch_works(void);
 void watch_begin(void);
 struct watched watch_end(void);
-/* The locks that were taken between the last two of these. */
+/* The locks taken between the last watch_begin and watch_end. */
 void watch_locks(struct locks *locks);
 
-/* Where calls are made. */
+/* The group and the buffers of calls. */
 struct setting {
     const char *name;
     mst_group *group;
-    bool threaded; /* the group has a thread, and so a lock */
+    bool threaded; /* the group has a thread, and thus a lock */
     int me, size;
     void *in, *out; /* STEADY_BYTES each */
 };
 
-/* An operation; turn counts its calls. With call->work it may begin several works, from there on. */
-enum ways { ANY_WAY, BLOCKS_ONLY, WORKS_ONLY };
+/*
+ * An operation; call_number counts its calls. With call->work it may start several works: call->work[0], [1],
+ * ...
+ */
+enum forms { ALL_FORMS, BLOCKING_ONLY, WORKS_ONLY };
 struct operation {
     const char *name;
-    mst_status (*call)(const struct setting *at, mst_call *call, int turn);
-    enum ways ways;
+    mst_status (*call)(const struct setting *at, mst_call *call, int call_number);
+    enum forms forms;
 };
 extern const struct operation operations[]; /* ends with a NULL name */
 

@@ -1,6 +1,6 @@
 /*
- * watch.c - the program's own malloc, free and locks: they count while they are watched, and hand on to the C library's.
- * Every thread is counted, and so are calls that the C library makes itself.
+ * watch.c - replaces malloc, free and the pthread locks: they count, then call the C library's functions.
+ * Counts all threads, and also calls inside the C library.
  */
 #include "steady.h"
 
@@ -61,7 +61,7 @@ void free(void *memory) {
     __libc_free(memory);
 }
 
-/* Notes the lock among those taken, once. */
+/* Adds the lock to the list, once. */
 static void note(const void *lock) {
     if (!atomic_load_explicit(&watching, memory_order_relaxed)) return;
     atomic_fetch_add_explicit(&locked, 1, memory_order_relaxed);
@@ -74,7 +74,7 @@ static void note(const void *lock) {
     }
 }
 
-/* The C library's function of that name. */
+/* The C library's function. */
 typedef int (*locker)(void *lock);
 static locker find(_Atomic(locker) *known, const char *name) {
     locker found = atomic_load_explicit(known, memory_order_relaxed);

@@ -2,8 +2,8 @@
  * kernels.c - "muster bench kernels": how fast arrays are combined in place, beside a plain loop c += a over as many
  * bytes of f32, which is what memory and processor allow. All sides take turns.
  */
+#include "base/median.h"
 #include "bench/bench.h"
-#include "bench/median.h"
 #include "cli/options.h"
 #include "commands.h"
 #include "os/host.h"
@@ -95,7 +95,7 @@ static void measure(struct bench *bench, const char *name) {
             limit[round] = turn(bench, plain, sizes[s]);
             ours[round] = turn(bench, fold, sizes[s]);
         }
-        double ceiling = bench_median(limit, bench->rounds), rate = bench_median(ours, bench->rounds);
+        double ceiling = msi_median(limit, bench->rounds), rate = msi_median(ours, bench->rounds);
         printf("  %7.1f %7.1f %5.2f", rate, ceiling, rate / ceiling);
         fflush(stdout);
     }

@@ -1,6 +1,6 @@
 /* load.c - many clients of a store server in one thread. See load.h. */
 #include "bench/load.h"
-#include "bench/median.h"
+#include "base/median.h"
 #include "os/clock.h"
 #include "os/socket.h"
 #include "wire/cursor.h"
@@ -190,7 +190,7 @@ double load_barrier(struct load_clients *clients, int rounds, bool two_steps) {
             times[i] = one_barrier(clients, round++, two_steps, second);
             if (times[i] == 0) break;
         }
-        qsort(times, (size_t)i, sizeof *times, bench_compare);
+        qsort(times, (size_t)i, sizeof *times, msi_compare_doubles);
         median = i == rounds ? times[rounds / 2] : failed("the barrier broke off");
     }
     free(times);

@@ -96,10 +96,11 @@ static bool write_sources(struct bench_peer *peer, const char *dir, const struct
 
 /* Finds a program in PATH, or says which package would bring it. */
 static bool find(struct bench_peer *peer, const char *name, const char *package, char path[PATH_MAX]) {
-    char why[BENCH_WHY_MAX], *found;
+    char *found;
 
-    if (program_find(name, &found, why, sizeof why) != 0) {
-        snprintf(peer->why_not, sizeof peer->why_not, "%.200s (Debian: %s)", why, package);
+    if (program_find(name, &found) != MST_OK) {
+        snprintf(peer->why_not, sizeof peer->why_not, "%.200s (Debian: %s)", mst_last_error()->message,
+                 package);
         return false;
     }
     snprintf(path, PATH_MAX, "%s", found);

@@ -3,8 +3,8 @@
  * one rank, which has nothing to wait for, with nobody watching, with the flight recorder, and recorded. All ways take turns, beside
  * both clocks. In processor time of the calling thread, so that neither other programs nor muster's own threads are in it.
  */
+#include "base/median.h"
 #include "bench/bench.h"
-#include "bench/median.h"
 #include "cli/options.h"
 #include "commands.h"
 #include "os/host.h"
@@ -83,9 +83,9 @@ static void measure(long rounds) {
     printf("muster %s; %s\n", mst_version(), msi_cpu_name(cpu, sizeof cpu));
     printf("an all_reduce of 4 bytes in a world of one rank, median of %ld turns\n\n", rounds);
     printf("%-22s %8s %8s\n", "", "ns", "added");
-    double off = bench_median(times[0], rounds);
+    double off = msi_median(times[0], rounds);
     for (int way = 0; way < WAYS; way++) {
-        double ns = bench_median(times[way], rounds);
+        double ns = msi_median(times[way], rounds);
         printf("%-22s %8.1f", names[way], ns);
         if (way > 0 && way < 4) printf(" %8.1f", ns - off);
         printf("\n");

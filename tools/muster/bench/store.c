@@ -3,10 +3,10 @@
  * under the same load from the same driver, taking turns in one run. Each server is a process of its own,
  * started here and ended here.
  */
+#include "base/median.h"
 #include "bench/bare.h"
 #include "bench/bench.h"
 #include "bench/load.h"
-#include "bench/median.h"
 #include "cli/options.h"
 #include "commands.h"
 #include "os/host.h"
@@ -214,8 +214,8 @@ static void print_row(struct bench *bench, const char *name) {
     double rate[SIDES] = {0}, cpu[SIDES] = {0};
     for (enum side s = 0; s < SIDES; s++) {
         if (bench->servers[s].pid <= 0) continue;
-        rate[s] = bench_median(bench->rate[s], bench->wanted->rounds);
-        cpu[s] = bench_median(bench->cpu[s], bench->wanted->rounds);
+        rate[s] = msi_median(bench->rate[s], bench->wanted->rounds);
+        cpu[s] = msi_median(bench->cpu[s], bench->wanted->rounds);
     }
     printf("%-17s", name);
     for (enum side s = 0; s < SIDES; s++)
@@ -260,10 +260,10 @@ static bool measure_barriers(struct bench *bench) {
             load_close(&clients);
             if (times[w][round] == 0) return false;
         }
-    double torch = bench_median(times[WAYS - 1], wanted->rounds);
+    double torch = msi_median(times[WAYS - 1], wanted->rounds);
     printf("\nbarrier of %ld clients\n", wanted->barrier);
     for (int w = 0; w < WAYS; w++) {
-        double seconds = bench_median(times[w], wanted->rounds);
+        double seconds = msi_median(times[w], wanted->rounds);
         if (seconds == 0) continue;
         printf("  %-30s %8.2f ms", ways[w].name, seconds * 1e3);
         if (torch > 0) printf("   %5.2fx", torch / seconds);

@@ -1,12 +1,11 @@
-/*
- * options.c - the option parser and the --help text; see options.h. Used by the main thread before anything
- * else runs; what it allocates is the command's.
- */
+/* options.c - the option parser and the --help text. See options.h. */
 #include "cli/options.h"
 
-#include "cli/nearest.h"
+#include "base/nearest.h"
 #include "cli/text.h"
 #include "commands.h"
+
+#include <muster/status.h>
 
 #include <errno.h>
 #include <math.h>
@@ -21,28 +20,31 @@ struct parser {
     const struct opt_command *command;
     char **argv;
     int argc;
-    int at; /* the word being read */
+    int at; /* index in argv */
     char *values;
 };
 
 int opt_mistake(const struct opt_command *command, const char *format, ...) {
     char text[1024];
     va_list args;
-
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    text_clean(text, false); /* whatever was typed, it stays one line */
+    text_clean(text, false); /* keeps it on one line */
     fprintf(stderr, "%s: %s\n", command->name, text);
     return EXIT_USAGE;
 }
 
+int opt_failed(const struct opt_command *command) {
+    const mst_error_info *e = mst_last_error();
+    return opt_mistake(command, "%s%s%s", e->message, e->remedy[0] ? "; " : "", e->remedy);
+}
+
 bool opt_read_number(const char *text, long long min, long long max, long long *number) {
     char *end;
-
     errno = 0;
     long long value = strtoll(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0 || value < min || value > max) return false;
+    if (end == text || *end || errno != 0 || value < min || value > max) return false;
     *number = value;
     return true;
 }
@@ -51,15 +53,14 @@ static enum opt_kind kind_of(const struct opt *option) {
     return (enum opt_kind)(option->kind & ~OPT_STAYS_HERE);
 }
 
-/* How messages call an option: "-n/--nproc-per-node". */
+/* The name of an option in messages: "-n/--nproc-per-node". */
 struct label {
     char text[LABEL_MAX];
 };
 
 static struct label label_of(const struct opt *option) {
     struct label label;
-
-    if (option->letter != 0)
+    if (option->letter)
         snprintf(label.text, sizeof label.text, "-%c/--%s", option->letter, option->name);
     else
         snprintf(label.text, sizeof label.text, "--%s", option->name);
@@ -69,9 +70,7 @@ static struct label label_of(const struct opt *option) {
 static int store_seconds(const struct parser *p, const struct opt *option, const char *text) {
     char *end;
     double value = strtod(text, &end);
-
-    if (end == text || *end != '\0' || !isfinite(value) || value < (double)option->min ||
-        value > (double)option->max)
+    if (end == text || *end || !isfinite(value) || value < (double)option->min || value > (double)option->max)
         return opt_mistake(p->command, "%s takes seconds from %ld to %ld, not '%s'", label_of(option).text,
                            option->min, option->max, text);
     memcpy(p->values + option->offset, &value, sizeof value);
@@ -80,7 +79,6 @@ static int store_seconds(const struct parser *p, const struct opt *option, const
 
 static int store_number(const struct parser *p, const struct opt *option, const char *text) {
     long long wide;
-
     if (!opt_read_number(text, option->min, option->max, &wide))
         return opt_mistake(p->command, "%s takes a whole number from %ld to %ld, not '%s'",
                            label_of(option).text, option->min, option->max, text);
@@ -89,157 +87,59 @@ static int store_number(const struct parser *p, const struct opt *option, const 
     return OPT_PROCEED;
 }
 
-static int store_another(const struct parser *p, const struct opt *option, const char *text) {
+static int store_next(const struct parser *p, const struct opt *option, const char *text) {
     struct opt_strings strings;
-
     memcpy(&strings, p->values + option->offset, sizeof strings);
     const char **grown = realloc(strings.list, (strings.n + 1) * sizeof grown[0]);
-    if (grown == NULL) return opt_mistake(p->command, "out of memory");
+    if (!grown) return opt_mistake(p->command, "out of memory");
     grown[strings.n++] = text;
     strings.list = grown;
     memcpy(p->values + option->offset, &strings, sizeof strings);
     return OPT_PROCEED;
 }
 
-/* Takes the option's value from text, or from the next word where text is NULL. */
-static int take_value(struct parser *p, const struct opt *option, const char *text) {
+/* Stores the value of an option: text, or the next argument if text is NULL. */
+static int store_value(struct parser *p, const struct opt *option, const char *text) {
     enum opt_kind kind = kind_of(option);
     const bool on = true;
-
     if (kind == OPT_FLAG) {
-        if (text != NULL) return opt_mistake(p->command, "--%s takes no value", option->name);
+        if (text) return opt_mistake(p->command, "--%s takes no value", option->name);
         memcpy(p->values + option->offset, &on, sizeof on);
         return OPT_PROCEED;
     }
-    if (text == NULL) {
+    if (!text) {
         if (p->at + 1 >= p->argc)
             return opt_mistake(p->command, "%s needs a value (%s)", label_of(option).text, option->value);
         text = p->argv[++p->at];
     }
     if (kind == OPT_NUMBER) return store_number(p, option, text);
     if (kind == OPT_SECONDS) return store_seconds(p, option, text);
-    if (kind == OPT_STRINGS) return store_another(p, option, text);
+    if (kind == OPT_STRINGS) return store_next(p, option, text);
     memcpy(p->values + option->offset, &text, sizeof text);
-    return OPT_PROCEED;
-}
-
-static int answer_help(const struct parser *p) {
-    opt_print_help(p->command);
-    return EXIT_DONE;
-}
-
-static int unknown_long(const struct parser *p, const char *name) {
-    const struct opt_command *c = p->command;
-    const char *near = nearest_name(name, c->options, c->n_options, sizeof c->options[0]);
-
-    if (near == NULL) return opt_mistake(c, "unknown option '--%s'; try '%s --help'", name, c->name);
-    return opt_mistake(c, "unknown option '--%s'; did you mean '--%s'?", name, near);
-}
-
-static int read_long(struct parser *p, const char *word) {
-    const char *equals = strchr(word, '=');
-    size_t len = equals != NULL ? (size_t)(equals - word) : strlen(word);
-    char name[NAME_MAX_LEN];
-
-    if (len >= sizeof name) return opt_mistake(p->command, "unknown option '--%.20s...'", word);
-    for (size_t i = 0; i < len; i++) name[i] = word[i] == '_' ? '-' : word[i];
-    name[len] = '\0';
-    if (strcmp(name, "help") == 0) return answer_help(p);
-    for (size_t i = 0; i < p->command->n_options; i++) {
-        const struct opt *option = &p->command->options[i];
-        if (strcmp(option->name, name) == 0) return take_value(p, option, equals != NULL ? equals + 1 : NULL);
-    }
-    return unknown_long(p, name);
-}
-
-static const struct opt *find_letter(const struct opt_command *command, char letter) {
-    for (size_t i = 0; i < command->n_options; i++)
-        if (command->options[i].letter == letter) return &command->options[i];
-    return NULL;
-}
-
-/* A single letter is near to any other, so what helps is a long name that begins with it. */
-static int unknown_letter(const struct parser *p, const char *letters) {
-    const struct opt_command *c = p->command;
-
-    for (size_t i = 0; i < c->n_options; i++)
-        if (c->options[i].name[0] == letters[0])
-            return opt_mistake(c, "unknown option '-%c'; did you mean '--%s'?", letters[0],
-                               c->options[i].name);
-    return opt_mistake(c, "unknown option '-%c'; try '%s --help'", letters[0], c->name);
-}
-
-static int read_letters(struct parser *p, const char *letters) {
-    for (; *letters != '\0'; letters++) {
-        const struct opt *option = find_letter(p->command, *letters);
-
-        if (option == NULL && *letters == 'h') return answer_help(p);
-        if (option == NULL) return unknown_letter(p, letters);
-        if (kind_of(option) != OPT_FLAG)
-            return take_value(p, option, letters[1] != '\0' ? letters + 1 : NULL);
-        int rc = take_value(p, option, NULL);
-        if (rc != OPT_PROCEED) return rc;
-    }
-    return OPT_PROCEED;
-}
-
-static bool is_operand(const struct opt_command *command, const char *word) {
-    if (word[0] != '-' || word[1] == '\0') return true;
-    return word[1] >= '0' && word[1] <= '9' && find_letter(command, word[1]) == NULL;
-}
-
-int opt_parse(const struct opt_command *command, int argc, char **argv, void *values, char ***operands,
-              int *n_operands) {
-    struct parser p = {.command = command, .argv = argv, .argc = argc, .at = 1, .values = values};
-    int kept = 0; /* operands found so far, moved to argv[1..kept] */
-
-    for (; p.at < argc; p.at++) {
-        char *word = argv[p.at];
-        int rc = OPT_PROCEED;
-
-        if (is_operand(command, word)) {
-            if (command->stops_at_operand) break;
-            argv[1 + kept++] = word;
-        } else if (strcmp(word, "--") == 0) {
-            p.at++;
-            break;
-        } else if (word[1] == '-') {
-            rc = read_long(&p, word + 2);
-        } else {
-            rc = read_letters(&p, word + 1);
-        }
-        if (rc != OPT_PROCEED) return rc;
-    }
-    while (p.at < argc) argv[1 + kept++] = argv[p.at++];
-    argv[1 + kept] = NULL;
-    *operands = argv + 1;
-    *n_operands = kept;
     return OPT_PROCEED;
 }
 
 static size_t write_label(const struct opt *option, char label[LABEL_MAX]) {
     char letter[8] = "    ";
-
-    if (option->letter != 0) snprintf(letter, sizeof letter, "-%c, ", option->letter);
-    snprintf(label, LABEL_MAX, "%s--%s%s%s", letter, option->name, option->value != NULL ? " " : "",
-             option->value != NULL ? option->value : "");
+    if (option->letter) snprintf(letter, sizeof letter, "-%c, ", option->letter);
+    snprintf(label, LABEL_MAX, "%s--%s%s%s", letter, option->name, option->value ? " " : "",
+             option->value ? option->value : "");
     return strlen(label);
 }
 
 static void print_entry(const char *label, size_t width, const char *help) {
     printf("  %-*s  ", (int)width, label);
-    for (; *help != '\0'; help++) {
+    for (; *help; help++) {
         putchar(*help);
         if (*help == '\n') printf("  %-*s  ", (int)width, "");
     }
     putchar('\n');
 }
 
-void opt_print_help(const struct opt_command *command) {
+static int print_help(const struct opt_command *command) {
     static const struct opt help = {.name = "help", .letter = 'h'};
     char label[LABEL_MAX];
     size_t width = write_label(&help, label);
-
     for (size_t i = 0; i < command->n_options; i++) {
         size_t len = write_label(&command->options[i], label);
         if (len > width) width = len;
@@ -252,4 +152,87 @@ void opt_print_help(const struct opt_command *command) {
     }
     write_label(&help, label);
     print_entry(label, width, "show this text");
+    return EXIT_DONE;
+}
+
+static int unknown_long(const struct parser *p, const char *name) {
+    const struct opt_command *c = p->command;
+    const char *near = msi_nearest(name, c->options, c->n_options, sizeof c->options[0]);
+    if (!near) return opt_mistake(c, "unknown option '--%s'; try '%s --help'", name, c->name);
+    return opt_mistake(c, "unknown option '--%s'; did you mean '--%s'?", name, near);
+}
+
+static int read_long(struct parser *p, const char *arg) {
+    const char *equals = strchr(arg, '=');
+    size_t len = strcspn(arg, "=");
+    char name[NAME_MAX_LEN];
+    if (len >= sizeof name) return opt_mistake(p->command, "unknown option '--%.20s...'", arg);
+    for (size_t i = 0; i < len; i++) name[i] = arg[i] == '_' ? '-' : arg[i];
+    name[len] = '\0';
+    if (!strcmp(name, "help")) return print_help(p->command);
+    for (size_t i = 0; i < p->command->n_options; i++) {
+        const struct opt *option = &p->command->options[i];
+        if (!strcmp(option->name, name)) return store_value(p, option, equals ? equals + 1 : NULL);
+    }
+    return unknown_long(p, name);
+}
+
+static const struct opt *find_letter(const struct opt_command *command, char letter) {
+    for (size_t i = 0; i < command->n_options; i++)
+        if (command->options[i].letter == letter) return &command->options[i];
+    return NULL;
+}
+
+/* Every letter resembles every other, so suggest a long name that begins with it. */
+static int unknown_letter(const struct parser *p, const char *letters) {
+    const struct opt_command *c = p->command;
+    for (size_t i = 0; i < c->n_options; i++)
+        if (c->options[i].name[0] == letters[0])
+            return opt_mistake(c, "unknown option '-%c'; did you mean '--%s'?", letters[0],
+                               c->options[i].name);
+    return opt_mistake(c, "unknown option '-%c'; try '%s --help'", letters[0], c->name);
+}
+
+static int read_letters(struct parser *p, const char *letters) {
+    for (; *letters; letters++) {
+        const struct opt *option = find_letter(p->command, *letters);
+        if (!option && *letters == 'h') return print_help(p->command);
+        if (!option) return unknown_letter(p, letters);
+        if (kind_of(option) != OPT_FLAG) return store_value(p, option, letters[1] ? letters + 1 : NULL);
+        int rc = store_value(p, option, NULL);
+        if (rc != OPT_PROCEED) return rc;
+    }
+    return OPT_PROCEED;
+}
+
+static bool is_operand(const struct opt_command *command, const char *arg) {
+    if (arg[0] != '-' || !arg[1]) return true;
+    return arg[1] >= '0' && arg[1] <= '9' && !find_letter(command, arg[1]);
+}
+
+int opt_parse(const struct opt_command *command, int argc, char **argv, void *values, char ***operands,
+              int *n_operands) {
+    struct parser p = {.command = command, .argv = argv, .argc = argc, .at = 1, .values = values};
+    int kept = 0; /* operands so far, moved to argv[1..kept] */
+    for (; p.at < argc; p.at++) {
+        char *arg = argv[p.at];
+        int rc = OPT_PROCEED;
+        if (is_operand(command, arg)) {
+            if (command->stops_at_operand) break;
+            argv[1 + kept++] = arg;
+        } else if (!strcmp(arg, "--")) {
+            p.at++;
+            break;
+        } else if (arg[1] == '-') {
+            rc = read_long(&p, arg + 2);
+        } else {
+            rc = read_letters(&p, arg + 1);
+        }
+        if (rc != OPT_PROCEED) return rc;
+    }
+    while (p.at < argc) argv[1 + kept++] = argv[p.at++];
+    argv[1 + kept] = NULL;
+    *operands = argv + 1;
+    *n_operands = kept;
+    return OPT_PROCEED;
 }

@@ -1,33 +1,33 @@
-/* backends.c - which backends there are and what each does itself. See backends.h. */
-#include "info/backends.h"
+/* backends.c - lists the backends and the operations that each supports itself. See info.h. */
 #include "commands.h"
 #include "engine/module/registry.h"
+#include "info/info.h"
 #include "reduce/reduce.h"
 
 #include <muster/muster.h>
 #include <stdio.h>
-#include <string.h>
 
-enum { BACKENDS_MOST = 32, NAME_MOST = 32, CELL_MOST = 300 };
+enum { BACKENDS_MOST = 32, NAME_MOST = 32 };
 
-void info_add_backends(cJSON *root) {
-    cJSON *backends = cJSON_AddObjectToObject(root, "backends");
+void info_add_backends(struct msi_json_out *out) {
     const char *name;
     bool usable;
     char text[400];
+    msi_json_member_object(out, "backends");
     for (int i = 0; mst_backend_list(i, &name, &usable, text, sizeof text); i++) {
-        cJSON *backend = cJSON_AddObjectToObject(backends, name);
-        cJSON_AddBoolToObject(backend, "usable", usable);
-        cJSON_AddStringToObject(backend, "because", text);
+        msi_json_member_object(out, name);
+        msi_json_member_bool(out, "usable", usable);
+        msi_json_member_string(out, "because", text);
+        msi_json_put_object_end(out);
     }
+    msi_json_put_object_end(out);
 }
 
-static void add_word(char *cell, const char *word) {
-    size_t used = strlen(cell);
-    snprintf(cell + used, CELL_MOST - used, "%s%s", used ? " " : "", word);
+static void add_name(struct msi_buf *cell, const char *name) {
+    msi_buf_add_format(cell, "%s%s", cell->len ? " " : "", name);
 }
 
-/* Does some row have the kind with that dtype, operation (-1: any) and forms, in any memory? */
+/* Does a row have the kind with that dtype and op (-1: any) and these forms, in any memory? */
 static bool has(const mst_backend_capability *rows, mst_kind kind, int dtype, int op, unsigned forms) {
     for (int m = 0; m < MST_MEMORY_COUNT; m++)
         for (int d = 1; d < MST_DTYPE_COUNT; d++)
@@ -38,7 +38,7 @@ static bool has(const mst_backend_capability *rows, mst_kind kind, int dtype, in
     return false;
 }
 
-/* Forms that a kind can be asked for in. */
+/* The forms in which a kind can be called. */
 static unsigned forms_of(mst_kind kind) {
     bool blocks =
         kind == MST_KIND_ALL_GATHER || kind == MST_KIND_REDUCE_SCATTER || kind == MST_KIND_ALL_TO_ALL;
@@ -49,51 +49,47 @@ static unsigned forms_of(mst_kind kind) {
            (msi_kind_reduces(kind) ? (unsigned)MST_FORM_DETERMINISTIC : 0);
 }
 
-/* Operations that a kind has, but not of all dtypes that it has: "SUM of f16 bf16". */
-static void lacking_pairs(const mst_backend_capability *rows, mst_kind kind, char cell[CELL_MOST]) {
+/* Appends ops that lack some of the kind's dtypes: "SUM of f16 bf16". */
+static void add_missing_pairs(const mst_backend_capability *rows, mst_kind kind, struct msi_buf *cell) {
     for (int o = 0; o < MST_OP_COUNT; o++) {
         bool any = false;
         for (int d = 1; d < MST_DTYPE_COUNT && has(rows, kind, -1, o, 0); d++) {
             if (!msi_reducer_get((mst_dtype)d, (mst_op)o) || !has(rows, kind, d, -1, 0) ||
                 has(rows, kind, d, o, 0))
                 continue;
-            if (!any) add_word(cell, mst_op_name((mst_op)o));
-            if (!any) add_word(cell, "of");
-            add_word(cell, mst_dtype_name((mst_dtype)d));
+            if (!any) add_name(cell, mst_op_name((mst_op)o));
+            if (!any) add_name(cell, "of");
+            add_name(cell, mst_dtype_name((mst_dtype)d));
             any = true;
         }
-        if (any) strncat(cell, ";", CELL_MOST - strlen(cell) - 1);
+        if (any) msi_buf_add_text(cell, ";");
     }
 }
 
-/* What of a kind is lacking, as words; empty: nothing. */
-static void lacking(const mst_backend_capability *rows, mst_kind kind, char cell[CELL_MOST]) {
+/* Appends what a kind lacks. */
+static void add_missing(const mst_backend_capability *rows, mst_kind kind, struct msi_buf *cell) {
     static const char *const forms[MST_FORM_COUNT] = {"uneven", "lists",      "in-place",
                                                       "tags",   "any-source", "deterministic"};
     for (int d = 1; d < MST_DTYPE_COUNT && msi_kind_reduces(kind); d++)
-        if (!has(rows, kind, d, -1, 0)) add_word(cell, mst_dtype_name((mst_dtype)d));
+        if (!has(rows, kind, d, -1, 0)) add_name(cell, mst_dtype_name((mst_dtype)d));
     for (int o = 0; o < MST_OP_COUNT && msi_kind_reduces(kind); o++)
-        if (!has(rows, kind, -1, o, 0)) add_word(cell, mst_op_name((mst_op)o));
+        if (!has(rows, kind, -1, o, 0)) add_name(cell, mst_op_name((mst_op)o));
     for (int f = 0; f < MST_FORM_COUNT; f++)
-        if (forms_of(kind) >> f & 1 && !has(rows, kind, -1, -1, 1u << f)) add_word(cell, forms[f]);
-    if (cell[0]) strncat(cell, ";", CELL_MOST - strlen(cell) - 1);
-    if (msi_kind_reduces(kind)) lacking_pairs(rows, kind, cell);
-    size_t n = strlen(cell);
-    if (n) cell[n - 1] = '\0'; /* the last semicolon */
+        if (forms_of(kind) >> f & 1 && !has(rows, kind, -1, -1, 1u << f)) add_name(cell, forms[f]);
+    if (cell->len) msi_buf_add_text(cell, ";");
+    if (msi_kind_reduces(kind)) add_missing_pairs(rows, kind, cell);
+    if (cell->len) cell->len--; /* the last semicolon */
 }
 
 static void print_cell(const mst_backend_capability *rows, mst_kind kind) {
-    char cell[CELL_MOST] = "";
-    bool message = kind == MST_KIND_SEND || kind == MST_KIND_RECV;
+    struct msi_buf cell = {0};
     if (!has(rows, kind, -1, -1, 0)) {
-        printf(" %s |", message ? "no" : "composed");
+        printf(" %s |", kind == MST_KIND_SEND || kind == MST_KIND_RECV ? "no" : "composed");
         return;
     }
-    lacking(rows, kind, cell);
-    if (cell[0])
-        printf(" yes, but not: %s |", cell);
-    else
-        printf(" yes |");
+    add_missing(rows, kind, &cell);
+    printf(" yes%s%s |", cell.len ? ", but not: " : "", msi_buf_text(&cell));
+    msi_buf_free(&cell);
 }
 
 int info_operations(void) {

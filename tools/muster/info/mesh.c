@@ -1,15 +1,15 @@
 /*
- * mesh.c - see mesh.h. The picture has a row for each combination of the leading coordinates and a column for each of
- * the last one; wide ones are cut into several. Below it, the groups along every choice of dimensions.
+ * mesh.c - draws a mesh. See info.h. The picture has a row for each combination of the leading coordinates
+ * and a column for each of the last one; a wide picture is split into several. The groups of every set of
+ * dimensions follow.
  */
-#include "info/mesh.h"
+#include "info/info.h"
 
 #include "base/error.h"
 #include "commands.h"
 #include "mesh/axes.h"
 #include "mesh/spec.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static int digits(int number) {
     return snprintf(NULL, 0, "%d", number);
 }
 
-/* How wide "dp=12" gets. */
+/* The width of the longest label such as "dp=12". */
 static int label_width(const struct mesh *m, int dim) {
     return (int)strlen(m->axes.at[dim].name) + 1 + digits(m->grid.sizes[dim] - 1);
 }
@@ -36,7 +36,7 @@ static void print_label(const struct mesh *m, int dim, int coordinate, int width
     printf("%*s", width, text);
 }
 
-/* A row's leading coordinates; those that are as in the row above are left out. */
+/* Prints the leading coordinates of a row, without those that are equal in the row above. */
 static void print_row_labels(const struct mesh *m, int position, bool first) {
     bool changed = first;
     for (int d = 0; d < m->grid.ndim - 1; d++) {
@@ -69,34 +69,34 @@ static void draw(const struct mesh *m) {
     }
 }
 
-/* How many ranks of a line follow one another from place i on; two are no run. */
+/* The length of the run of consecutive ranks from index i on; a run has at least three. */
 static int run_length(const struct mesh *m, const int *dims, int n, int position, int i) {
     int size = msi_line_size(&m->grid, dims, n), from = msi_line_at(&m->grid, dims, n, position, i), run = 1;
     while (i + run < size && msi_line_at(&m->grid, dims, n, position, i + run) == from + run) run++;
     return run < 3 ? 1 : run;
 }
 
-/* "0-3,16-19,20": as much of it as fits, and how many more there are. */
-static void list_group(const struct mesh *m, const int *dims, int n, int position, size_t room,
+/* Appends "0-3,16-19,20", cut to fit, with the number of ranks that were left out. */
+static void list_group(const struct mesh *m, const int *dims, int n, int position, size_t width,
                        struct msi_buf *out) {
     int size = msi_line_size(&m->grid, dims, n), i = 0, kept = 0;
     size_t end = 0, tail = (size_t)snprintf(NULL, 0, ",… (%d more)", size);
-    while (i < size && out->len <= room && !out->failed) {
+    while (i < size && out->len <= width && !out->failed) {
         int from = msi_line_at(&m->grid, dims, n, position, i), run = run_length(m, dims, n, position, i);
         msi_buf_add_format(out, i ? ",%d" : "%d", from);
         if (run > 1) msi_buf_add_format(out, "-%d", from + run - 1);
         i += run;
-        if (out->len + tail > room) continue;
+        if (out->len + tail > width) continue;
         end = out->len;
         kept = i;
     }
-    if (out->len <= room) return;
+    if (out->len <= width) return;
     out->len = end;
     msi_buf_add_format(out, ",… (%d more)", size - kept);
 }
 
-/* "0-3,16-19", "0,4" or "0,8,…,56": a line along dims, whose ranks ascend. */
-static void show_group(const struct mesh *m, const int *dims, int n, int position, size_t room,
+/* Writes a group along dims, in ascending order: "0-3,16-19", "0,4" or "0,8,…,56". */
+static void show_group(const struct mesh *m, const int *dims, int n, int position, size_t width,
                        struct msi_buf *out) {
     int size = msi_line_size(&m->grid, dims, n), last = msi_line_at(&m->grid, dims, n, position, size - 1);
     int step = size > 1 ? msi_line_at(&m->grid, dims, n, position, 1) - position : 1;
@@ -104,20 +104,20 @@ static void show_group(const struct mesh *m, const int *dims, int n, int positio
     if (size > 5 && step > 1 && last == position + (size - 1) * step)
         msi_buf_add_format(out, "%d,%d,…,%d", position, position + step, last);
     else
-        list_group(m, dims, n, position, room, out);
+        list_group(m, dims, n, position, width, out);
 }
 
-/* The positions at which groups along dims begin, one after the other; -1 behind the last. */
+/* The position at which the next group along dims begins, or -1. */
 static int next_group(const struct mesh *m, const int *dims, int n, int position) {
     while (++position < m->grid.size)
         if (msi_line_index(&m->grid, dims, n, position) == 0) return position;
     return -1;
 }
 
-static void join_names(const struct mesh *m, const int *dims, int n, char *out, size_t room) {
+static void join_names(const struct mesh *m, const int *dims, int n, char *out, size_t size) {
     size_t at = 0;
-    for (int i = 0; i < n && at < room; i++)
-        at += (size_t)snprintf(out + at, room - at, "%s%.60s", i ? "," : "", m->axes.at[dims[i]].name);
+    for (int i = 0; i < n && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%.60s", i ? "," : "", m->axes.at[dims[i]].name);
 }
 
 static void print_groups(const struct mesh *m, const int *dims, int n, int name_width) {
@@ -127,13 +127,13 @@ static void print_groups(const struct mesh *m, const int *dims, int n, int name_
     join_names(m, dims, n, name, sizeof name);
     snprintf(counted, sizeof counted, "%d group%s of %d", groups, groups == 1 ? "" : "s", size);
     int left = printf("  %-*s  %-*s", name_width, name, 12 + digits(m->grid.size), counted);
-    int room = WIDTH - left - 2 > LIST_LEAST ? WIDTH - left - 2 : LIST_LEAST;
+    int list_width = WIDTH - left - 2 > LIST_LEAST ? WIDTH - left - 2 : LIST_LEAST;
     for (int p = next_group(m, dims, n, -1); p >= 0; p = next_group(m, dims, n, p)) {
         if (shown++ == GROUPS_MOST) {
             printf("\n%*s  … and %d more", left, "", groups - GROUPS_MOST);
             break;
         }
-        show_group(m, dims, n, p, (size_t)room, &text);
+        show_group(m, dims, n, p, (size_t)list_width, &text);
         int length = (int)text.len;
         if (width && left + width + 2 + length > WIDTH) {
             printf("\n%*s", left, "");
@@ -145,8 +145,8 @@ static void print_groups(const struct mesh *m, const int *dims, int n, int name_
     msi_buf_free(&text);
 }
 
-/* The next choice of n out of so many, in lexical order. */
-static bool next_choice(int *dims, int n, int of) {
+/* Advances to the next combination of n out of "of" dimensions, in lexical order. */
+static bool next_combination(int *dims, int n, int of) {
     int i = n - 1;
     while (i >= 0 && dims[i] == of - n + i) i--;
     if (i < 0) return false;
@@ -155,7 +155,7 @@ static bool next_choice(int *dims, int n, int of) {
     return true;
 }
 
-/* How wide the longest name gets when up to so many dimensions are named together. */
+/* The width of the longest name of up to that many dimensions together. */
 static int widest_name(const struct mesh *m, int together, int *dims) {
     char name[256];
     int widest = 0;
@@ -164,7 +164,7 @@ static int widest_name(const struct mesh *m, int together, int *dims) {
         do {
             join_names(m, dims, n, name, sizeof name);
             if ((int)strlen(name) > widest) widest = (int)strlen(name);
-        } while (next_choice(dims, n, m->grid.ndim));
+        } while (next_combination(dims, n, m->grid.ndim));
     }
     return widest;
 }
@@ -176,54 +176,55 @@ static void print_all_groups(const struct mesh *m, int *dims) {
         printf(n == 1 ? "\ngroups\n" : n == 2 ? "\ngroups of dimensions together\n" : "");
         for (int i = 0; i < n; i++) dims[i] = i;
         do print_groups(m, dims, n, widest);
-        while (next_choice(dims, n, ndim));
+        while (next_combination(dims, n, ndim));
     }
 }
 
 static void print_text(const struct mesh *m, int *dims) {
     struct msi_buf shown = {0};
     msi_axes_show(&m->axes, &m->grid, &shown);
-    msi_buf_add_u8(&shown, '\0');
-    printf("mesh %s: %d rank%s\n", shown.failed ? "" : (const char *)shown.data, m->grid.size,
-           m->grid.size == 1 ? "" : "s");
+    printf("mesh %s: %d rank%s\n", msi_buf_text(&shown), m->grid.size, m->grid.size == 1 ? "" : "s");
     msi_buf_free(&shown);
     draw(m);
     print_all_groups(m, dims);
 }
 
-static void add_groups(cJSON *all, const struct mesh *m, int dim) {
-    cJSON *list = cJSON_AddArrayToObject(all, m->axes.at[dim].name);
+static void add_groups(struct msi_json_out *out, const struct mesh *m, int dim) {
+    msi_json_member_array(out, m->axes.at[dim].name);
     for (int p = next_group(m, &dim, 1, -1); p >= 0; p = next_group(m, &dim, 1, p)) {
-        cJSON *group = cJSON_CreateArray();
+        msi_json_put_array(out);
         for (int i = 0; i < m->grid.sizes[dim]; i++)
-            cJSON_AddItemToArray(group, cJSON_CreateNumber(msi_line_at(&m->grid, &dim, 1, p, i)));
-        cJSON_AddItemToArray(list, group);
+            msi_json_put_int(out, msi_line_at(&m->grid, &dim, 1, p, i));
+        msi_json_put_array_end(out);
     }
+    msi_json_put_array_end(out);
 }
 
-static void print_json(const struct mesh *m) {
-    cJSON *root = cJSON_CreateObject();
-    cJSON_AddItemToObject(root, "shape", cJSON_CreateIntArray(m->grid.sizes, m->grid.ndim));
-    cJSON *names = cJSON_AddArrayToObject(root, "names"),
-          *places = cJSON_AddArrayToObject(root, "coordinates");
-    cJSON *groups = cJSON_AddObjectToObject(root, "groups");
-    for (int d = 0; d < m->grid.ndim; d++) {
-        cJSON_AddItemToArray(names, cJSON_CreateString(m->axes.at[d].name));
-        add_groups(groups, m, d);
-    }
+static int print_json(const struct mesh *m) {
+    struct msi_buf text = {0};
+    struct msi_json_out out = msi_json_to(&text);
+    msi_json_put_object(&out);
+    msi_json_member_array(&out, "shape");
+    for (int d = 0; d < m->grid.ndim; d++) msi_json_put_int(&out, m->grid.sizes[d]);
+    msi_json_put_array_end(&out);
+    msi_json_member_array(&out, "names");
+    for (int d = 0; d < m->grid.ndim; d++) msi_json_put_string(&out, m->axes.at[d].name);
+    msi_json_put_array_end(&out);
+    msi_json_member_array(&out, "coordinates");
     for (int p = 0; p < m->grid.size; p++) {
-        cJSON *place = cJSON_CreateArray();
-        for (int d = 0; d < m->grid.ndim; d++)
-            cJSON_AddItemToArray(place, cJSON_CreateNumber(msi_grid_coordinate(&m->grid, p, d)));
-        cJSON_AddItemToArray(places, place);
+        msi_json_put_array(&out);
+        for (int d = 0; d < m->grid.ndim; d++) msi_json_put_int(&out, msi_grid_coordinate(&m->grid, p, d));
+        msi_json_put_array_end(&out);
     }
-    char *text = cJSON_PrintUnformatted(root);
-    puts(text ? text : "{}");
-    free(text);
-    cJSON_Delete(root);
+    msi_json_put_array_end(&out);
+    msi_json_member_object(&out, "groups");
+    for (int d = 0; d < m->grid.ndim; d++) add_groups(&out, m, d);
+    msi_json_put_object_end(&out);
+    msi_json_put_object_end(&out);
+    return info_print_json(&text);
 }
 
-/* For the drawing: numbers would be hard to tell from ranks. */
+/* Names dimensions "dim0", ...: in a picture, plain numbers would look like ranks. */
 static mst_status name_axes(struct msi_axes *axes) {
     for (int d = 0; d < axes->n; d++) {
         char name[24], *copy;
@@ -241,8 +242,8 @@ static mst_status read_mesh(const char *text, bool drawn, struct mesh *m) {
     if (st != MST_OK) return st;
     st = msi_grid_make(spec.sizes, spec.ndim, &m->grid);
     if (st == MST_OK && m->grid.size > RANKS_MOST)
-        st = msi_fail(MST_ERR_INVALID, "draw a smaller one", "the mesh has %d ranks, and %d can be drawn",
-                      m->grid.size, RANKS_MOST);
+        st = msi_fail(MST_ERR_INVALID, "draw a smaller mesh",
+                      "the mesh has %d ranks, but at most %d can be drawn", m->grid.size, RANKS_MOST);
     if (st == MST_OK) st = msi_axes_make((const char *const *)spec.names, spec.ndim, &m->axes);
     if (st == MST_OK && !spec.names && drawn) st = name_axes(&m->axes);
     msi_mesh_spec_free(&spec);
@@ -260,7 +261,7 @@ int info_mesh(const struct opt_command *command, const char *text, bool json) {
         exit_status = opt_mistake(command, "--mesh '%s': %s; %s", text, mst_last_error()->message,
                                   mst_last_error()->remedy);
     else if (json)
-        print_json(&m);
+        exit_status = print_json(&m);
     else
         print_text(&m, dims);
     free(dims);

@@ -1,8 +1,10 @@
-/* plan.c - see plan.h. Plans are made as the library makes them; nothing runs. */
-#include "info/plan.h"
+/* plan.c - makes a plan as the library does and prints it. See info.h. Nothing runs. */
+#include "info/info.h"
+#include "reduce/reduce.h"
 
 #include "base/error.h"
 #include "base/settings.h"
+#include "base/units.h"
 #include "coll/cost/select.h"
 #include "commands.h"
 
@@ -11,23 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct element {
-    const char *name;
-    size_t raw, acc;
-};
+static const int64_t bytes_most = (int64_t)1 << 48;
 
-/* 16-bit and 8-bit floats are added up in f32. */
-static const struct element elements[] = {
-#define IS_SMALL_FLOAT(number)             ((number) >= 3 && (number) <= 6)
-#define ELEMENT(number, name, bytes, text) {text, bytes, IS_SMALL_FLOAT(number) ? 4 : (bytes)},
-    MST_DTYPE_TABLE(ELEMENT)
-#undef ELEMENT
-};
-
-static const struct element *find_element(const char *name) {
-    for (size_t i = 0; i < sizeof elements / sizeof *elements; i++)
-        if (!strcmp(elements[i].name, name)) return &elements[i];
-    return NULL;
+/* Returns 0, which is not a valid dtype, for an unknown name. */
+static mst_dtype find_dtype(const char *name) {
+    for (int d = 1; d < MST_DTYPE_COUNT; d++)
+        if (!strcmp(mst_dtype_name((mst_dtype)d), name)) return (mst_dtype)d;
+    return (mst_dtype)0;
 }
 
 static int find_kind(const char *name) {
@@ -37,38 +29,9 @@ static int find_kind(const char *name) {
     return -1;
 }
 
-/* "64", "64K", "1M", "2G": powers of 1024. */
-static bool read_bytes(const char *text, size_t *bytes) {
-    char *end;
-    if (*text < '0' || *text > '9') return false;
-    unsigned long long n = strtoull(text, &end, 10);
-    const char *units = "KMGT", *unit = *end ? strchr(units, *end & ~0x20) : NULL;
-    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
-    if (unit) end++;
-    if (*end || n > (1ull << 48) >> shift) return false;
-    *bytes = (size_t)(n << shift);
-    return true;
-}
-
-static const char *show_bytes(double bytes, char text[32]) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    int unit = 0;
-    for (; bytes >= 1024 && unit < 4; unit++) bytes /= 1024;
-    snprintf(text, 32, bytes == (double)(long)bytes ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
-    return text;
-}
-
-static const char *show_time(double seconds, char text[32]) {
-    if (seconds < 1e-3)
-        snprintf(text, 32, "%.1f us", seconds * 1e6);
-    else
-        snprintf(text, 32, seconds < 1 ? "%.1f ms" : "%.2f s", seconds < 1 ? seconds * 1e3 : seconds);
-    return text;
-}
-
 static void print_candidates(const struct msi_cost_input *input, const struct msi_request *request,
                              const struct msi_choice *choice) {
-    char time[32], moved[32], out[32];
+    char time[MSI_UNITS_TEXT], moved[MSI_UNITS_TEXT], out[MSI_UNITS_TEXT];
     double raw = (double)input->raw_size, acc = (double)input->acc_size;
     printf("  %-14s %10s %7s %9s %15s %15s\n", "algorithm", "predicted", "rounds", "messages", "busiest rank",
            "leave a host");
@@ -81,9 +44,9 @@ static void print_candidates(const struct msi_cost_input *input, const struct ms
         if (c.refuses)
             printf("%s\n", c.refuses);
         else
-            printf("%10s %7.0f %9.0f %15s %15s\n", show_time(c.seconds, time), f->rounds, f->messages,
-                   show_bytes(f->raw * raw + f->acc * acc, moved),
-                   show_bytes(f->host_raw * raw + f->host_acc * acc, out));
+            printf("%10s %7.0f %9.0f %15s %15s\n", msi_seconds_text(c.seconds, time), f->rounds, f->messages,
+                   msi_bytes_text(f->raw * raw + f->acc * acc, moved),
+                   msi_bytes_text(f->host_raw * raw + f->host_acc * acc, out));
     }
 }
 
@@ -93,7 +56,7 @@ static int print_ref(struct msi_ref ref, size_t count) {
 }
 
 static int print_step(const struct msi_plan *plan, const struct msi_step *s) {
-    static const char *const verbs[] = {"send", "receive", "copy", "begin", "add", "merge", "end", "fold"};
+    static const char *const verbs[] = {"send", "receive", "copy", "begin", "add", "merge", "end", "reduce"};
     int width = printf("%-8s", verbs[s->kind]);
     switch (s->kind) {
     case MSI_SEND:
@@ -113,10 +76,10 @@ static int print_step(const struct msi_plan *plan, const struct msi_step *s) {
 }
 
 static void print_steps(const struct msi_plan *plan, const struct msi_cost_input *input) {
-    char raw[32], acc[32];
+    char raw[MSI_UNITS_TEXT], acc[MSI_UNITS_TEXT];
     printf("\nrank %d: %u step%s, scratch %s raw and %s accumulated\n", plan->request.rank, plan->n,
-           plan->n == 1 ? "" : "s", show_bytes((double)(plan->scratch[MSI_RAW] * input->raw_size), raw),
-           show_bytes((double)(plan->scratch[MSI_ACC] * input->acc_size), acc));
+           plan->n == 1 ? "" : "s", msi_bytes_text((double)(plan->scratch[MSI_RAW] * input->raw_size), raw),
+           msi_bytes_text((double)(plan->scratch[MSI_ACC] * input->acc_size), acc));
     for (uint32_t i = 0; i < plan->n; i++) {
         printf("%5u  ", i);
         int width = print_step(plan, &plan->steps[i]), shown = 0;
@@ -130,23 +93,22 @@ static void print_steps(const struct msi_plan *plan, const struct msi_cost_input
     }
 }
 
-static int print_plan(const struct msi_cost_input *input, struct msi_request *request, const char *element) {
+static int print_plan(const struct msi_cost_input *input, struct msi_request *request, const char *dtype) {
     struct msi_choice choice;
     struct msi_plan plan = {0};
-    char text[32];
+    char text[MSI_UNITS_TEXT];
     msi_select(input, request, &choice);
     request->chunk = choice.chunk;
     printf("%s of %s (%zu x %s) among %d ranks on %d host%s\n\n", msi_coll_name(request->kind),
-           show_bytes((double)(request->count * input->raw_size), text), request->count, element,
+           msi_bytes_text((double)(request->count * input->raw_size), text), request->count, dtype,
            request->size, request->hosts.n, request->hosts.n == 1 ? "" : "s");
     print_candidates(input, request, &choice);
     printf("\nchosen: %s (%s)", choice.planner->name, choice.why);
     if (choice.chunk && choice.chunk < request->count)
-        printf(", in pieces of up to %s", show_bytes((double)(choice.chunk * input->raw_size), text));
+        printf(", in chunks of up to %s", msi_bytes_text((double)(choice.chunk * input->raw_size), text));
     printf("\n");
     if (request->hosts.n == 1)
-        printf(
-            "(ranks of one host use shared memory directly and need no plan; this is what one would be)\n");
+        printf("(ranks of one host use shared memory and need no plan; this is the plan they would have)\n");
     if (msi_plan_make(&plan, choice.planner, request) != MST_OK) {
         fprintf(stderr, "%s\n", mst_error());
         return EXIT_FAILED;
@@ -156,7 +118,7 @@ static int print_plan(const struct msi_cost_input *input, struct msi_request *re
     return EXIT_DONE;
 }
 
-/* Hosts that are filled one after the other, the last of them perhaps not quite. */
+/* Fills one host after the other; the last one may have fewer ranks. */
 static int *fill_hosts(const struct plan_options *wanted, struct msi_hosts *hosts) {
     long each = (wanted->ranks + wanted->hosts - 1) / wanted->hosts;
     int *of = malloc((size_t)wanted->ranks * sizeof *of);
@@ -166,7 +128,7 @@ static int *fill_hosts(const struct plan_options *wanted, struct msi_hosts *host
     return of;
 }
 
-/* As asked for, or else as the environment has it. */
+/* From the options, or else from the environment. */
 static mst_status load_tuning(const struct plan_options *wanted, struct msi_tuning *tuning) {
     struct msi_settings settings;
     mst_status st = msi_settings_load(&settings, NULL);
@@ -176,27 +138,30 @@ static mst_status load_tuning(const struct plan_options *wanted, struct msi_tuni
 }
 
 int info_plan(const struct opt_command *command, const struct plan_options *wanted) {
-    const struct element *element = find_element(wanted->dtype);
+    mst_dtype dtype = find_dtype(wanted->dtype);
     struct msi_tuning tuning = {.model = msi_model_default};
     struct msi_request request = {
         .size = (int)wanted->ranks, .rank = (int)wanted->rank, .root = (int)wanted->root};
-    size_t bytes;
+    int64_t bytes;
     int kind = find_kind(wanted->kind);
-    if (kind < 0) return opt_mistake(command, "there is no collective '%s'", wanted->kind);
-    if (!element) return opt_mistake(command, "there is no dtype '%s'", wanted->dtype);
-    if (!read_bytes(wanted->bytes, &bytes))
-        return opt_mistake(command, "'%s' is no number of bytes; write 4096, 64K, 1M or 2G", wanted->bytes);
+    if (kind < 0) return opt_mistake(command, "unknown collective '%s'", wanted->kind);
+    if (!dtype) return opt_mistake(command, "unknown dtype '%s'", wanted->dtype);
+    if (!msi_parse_number(wanted->bytes, true, &bytes) || bytes > bytes_most)
+        return opt_mistake(command, "'%s' is not a size; write 4096, 64K, 1M or 2G", wanted->bytes);
     if (wanted->rank >= wanted->ranks || wanted->root >= wanted->ranks)
-        return opt_mistake(command, "among %ld ranks the last is rank %ld", wanted->ranks, wanted->ranks - 1);
+        return opt_mistake(command, "with %ld ranks, the last rank is %ld", wanted->ranks, wanted->ranks - 1);
     if (wanted->hosts > wanted->ranks)
-        return opt_mistake(command, "%ld ranks do not fill %ld hosts", wanted->ranks, wanted->hosts);
-    if (load_tuning(wanted, &tuning) != MST_OK) return opt_mistake(command, "%s", mst_last_error()->message);
+        return opt_mistake(command, "%ld ranks cannot fill %ld hosts", wanted->ranks, wanted->hosts);
+    if (load_tuning(wanted, &tuning) != MST_OK) return opt_failed(command);
     request.kind = (enum msi_kind)kind;
-    request.count = bytes / element->raw;
+    /* Small floats are accumulated in f32. */
+    const struct msi_reducer *reducer = msi_reducer_get(dtype, MST_SUM);
+    size_t raw = mst_dtype_size(dtype), acc = reducer ? reducer->acc_size : raw;
+    request.count = (size_t)bytes / raw;
     int *of = fill_hosts(wanted, &request.hosts);
     if (!of) return EXIT_FAILED;
-    struct msi_cost_input input = {&tuning, element->raw, element->acc, wanted->deterministic};
-    int exit_status = print_plan(&input, &request, element->name);
+    struct msi_cost_input input = {&tuning, raw, acc, wanted->deterministic};
+    int exit_status = print_plan(&input, &request, wanted->dtype);
     free(of);
     return exit_status;
 }

@@ -6,12 +6,12 @@
 #include <string.h>
 
 /* A sentence of each line. */
-static void write_sentences(const struct msi_buf *lines, struct text *to) {
+static void write_sentences(const struct msi_buf *lines, struct msi_buf *to) {
     const char *at = (const char *)lines->data, *end = at + lines->len, *newline;
 
     for (; at < end && (newline = memchr(at, '\n', (size_t)(end - at))) != NULL; at = newline + 1)
-        text_format(to, "%s%c%.*s.", to->data != NULL ? " " : "", toupper((unsigned char)*at),
-                    (int)(newline - at - 1), at + 1);
+        msi_buf_add_format(to, "%s%c%.*s.", to->data != NULL ? " " : "", toupper((unsigned char)*at),
+                           (int)(newline - at - 1), at + 1);
 }
 
 static void judge(struct page_job *job) {
@@ -78,7 +78,7 @@ void page_flights_free(struct page_job *job) {
     for (size_t i = 0; i < f->n_kept; i++) free(f->kept[i]);
     msi_diagnoses_free(&f->diagnoses);
     page_set_free(&f->texts);
-    text_free(&f->words);
+    msi_buf_free(&f->words);
     free(f->kept);
     free(f->list);
     free(f->ranks);

@@ -25,7 +25,7 @@ struct page_flights {
     size_t n_kept, kept_capacity;
     struct msi_flight_of *ranks; /* all of the world */
     struct msi_diagnoses diagnoses;
-    struct text words; /* the diagnoses: sentences */
+    struct msi_buf words; /* the diagnoses: sentences */
 };
 
 /* flight_file.c: reads the file of a rank, which adds its texts to the job's. False: it cannot be used, and why says why. */

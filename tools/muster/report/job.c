@@ -204,16 +204,16 @@ static void warn_of_rank(struct page_job *job, const struct page_rank *r) {
 }
 
 static void warn_of_missing(struct page_job *job) {
-    struct text list = {0};
+    struct msi_buf list = {0};
     int missing = 0;
 
     for (int rank = 0; rank < job->size && missing <= 10; rank++)
         if (page_find_rank(job, rank) == PAGE_NONE && ++missing <= 10)
-            text_format(&list, "%s%d", missing > 1 ? ", " : "", rank);
+            msi_buf_add_format(&list, "%s%d", missing > 1 ? ", " : "", rank);
     if (missing > 0 && !list.failed)
-        page_warn(job, "%d of %d ranks left no trace: %s%s", job->size - job->n_ranks, job->size, list.data,
-                  missing > 10 ? ", …" : "");
-    text_free(&list);
+        page_warn(job, "%d of %d ranks left no trace: %s%s", job->size - job->n_ranks, job->size,
+                  msi_buf_text(&list), missing > 10 ? ", …" : "");
+    msi_buf_free(&list);
 }
 
 static void check_traces(struct page_job *job) {

@@ -251,7 +251,8 @@ static void put_failure(const struct page_job *job, struct msi_json_out *out) {
     }
     msi_json_put_object(out);
     msi_json_member_string(out, "kind", kinds[verdict->kind]);
-    msi_json_member_string(out, "verdict", f->words.data ? f->words.data : "");
+    msi_json_put_key(out, "verdict");
+    msi_json_put_text(out, msi_buf_str(&f->words));
     msi_json_member_int(out, "size", f->size);
     msi_json_member_array(out, "blamed");
     for (int i = 0; i < verdict->n_blamed; i++) msi_json_put_int(out, verdict->blamed[i]);

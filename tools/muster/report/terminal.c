@@ -46,7 +46,7 @@ static const char *show_size(int64_t bytes, char text[SIZE_MOST]) {
 static void print_flights(const struct page_job *job) {
     const struct page_flights *f = job->flights;
 
-    printf("%s\n", f->words.data);
+    printf("%s\n", (const char *)f->words.data);
     for (int i = 0; i < f->n && i < RANKS_SHOWN; i++) {
         const struct flight *flight = &f->list[i];
         const struct msi_flight_op *current = page_flight_current(f, flight->rank),

@@ -138,33 +138,34 @@ void page_worlds_free(struct page_worlds *w) {
     *w = (struct page_worlds){0};
 }
 
-static void add_moment(struct text *words, int64_t unix_ns) {
+static void add_moment(struct msi_buf *words, int64_t unix_ns) {
     time_t seconds = (time_t)(unix_ns / 1000000000);
     struct tm is;
     char text[32] = "";
 
     if (unix_ns != PAGE_UNKNOWN && localtime_r(&seconds, &is) != NULL)
         strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &is);
-    text_format(words, "%s", text[0] ? text : "no known moment");
+    msi_buf_add_format(words, "%s", text[0] ? text : "no known moment");
 }
 
 char *page_worlds_others(const struct page_worlds *w) {
-    struct text words = {0};
+    struct msi_buf words = {0};
     int number = 0, named = 0;
 
     if (w->count < 2) return NULL;
-    text_format(&words, "the directory has traces of %d worlds, and this is number %d, which formed at ",
-                w->count, w->chosen);
+    msi_buf_add_format(&words,
+                       "the directory has traces of %d worlds, and this is number %d, which formed at ",
+                       w->count, w->chosen);
     add_moment(&words, w->traces[w->first].unix_ns);
-    text_format(&words, "; --world shows another:");
+    msi_buf_add_format(&words, "; --world shows another:");
     for (size_t at = 0; at < w->n; at = end_of(w, at)) {
         if (w->traces[at].unix_ns == PAGE_UNKNOWN) continue;
         if (++number == w->chosen || number + OTHERS_MOST < w->count) continue;
-        text_format(&words, "%s %d of ", named++ ? "," : "", number);
+        msi_buf_add_format(&words, "%s %d of ", named++ ? "," : "", number);
         add_moment(&words, w->traces[at].unix_ns);
-        text_format(&words, " (%zu traces)", end_of(w, at) - at);
+        msi_buf_add_format(&words, " (%zu traces)", end_of(w, at) - at);
     }
-    if (!words.failed) return words.data;
-    text_free(&words);
+    if (!words.failed) return (char *)words.data;
+    msi_buf_free(&words);
     return NULL;
 }

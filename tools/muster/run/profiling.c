@@ -1,6 +1,7 @@
-/* profiling.c - see profiling.h. Runs on the main thread before anything is started. */
+/* profiling.c - sets the variables of --prof and --trace. See profiling.h. Runs before the job starts. */
 #include "run/profiling.h"
 
+#include "base/error.h"
 #include "run/output/logs.h"
 
 #include <errno.h>
@@ -11,39 +12,28 @@
 
 static const char trace_variable[] = "MUSTER_TRACE";
 
-static int add(struct run_options *o, const char *entry) {
+static mst_status add(struct run_options *o, const char *entry) {
     const char **grown = realloc(o->env.list, (o->env.n + 1) * sizeof grown[0]);
-
-    if (grown == NULL) return -1;
+    if (!grown) return msi_fail_memory();
     o->env.list = grown;
     grown[o->env.n++] = entry;
-    return 0;
+    return MST_OK;
 }
 
-/* Ranks may have another directory to start from. */
-static int make_trace(struct run_options *o, char *why, size_t why_size) {
+/* The path becomes absolute, because ranks may start in another directory. */
+static mst_status make_trace(struct run_options *o) {
     char path[PATH_MAX];
-
-    if (o->trace[0] == '\0') {
-        snprintf(why, why_size, "--trace is empty");
-        return -1;
-    }
-    if (logs_make_directories(o->trace) != 0 || realpath(o->trace, path) == NULL) {
-        snprintf(why, why_size, "cannot write traces to '%s': %s", o->trace, strerror(errno));
-        return -1;
-    }
-    if (asprintf(&o->trace_entry, "%s=%s", trace_variable, path) < 0) o->trace_entry = NULL;
-    if (o->trace_entry != NULL && add(o, o->trace_entry) == 0) return 0;
-    snprintf(why, why_size, "out of memory");
-    return -1;
+    if (!o->trace[0]) return msi_fail(MST_ERR_INVALID, NULL, "--trace is empty");
+    if (logs_make_directories(o->trace) != 0 || !realpath(o->trace, path))
+        return msi_fail_errno(errno, "cannot write traces to '%s'", o->trace);
+    if (asprintf(&o->trace_entry, "%s=%s", trace_variable, path) >= 0) return add(o, o->trace_entry);
+    o->trace_entry = NULL;
+    return msi_fail_memory();
 }
 
-int run_prof_open(struct run_options *o, char *why, size_t why_size) {
-    if (o->prof && add(o, "MUSTER_PROF=1") != 0) {
-        snprintf(why, why_size, "out of memory");
-        return -1;
-    }
-    return o->trace != NULL ? make_trace(o, why, why_size) : 0;
+mst_status run_prof_open(struct run_options *o) {
+    mst_status st = o->prof ? add(o, "MUSTER_PROF=1") : MST_OK;
+    return st == MST_OK && o->trace ? make_trace(o) : st;
 }
 
 void run_prof_close(struct run_options *o) {
@@ -54,11 +44,10 @@ void run_prof_close(struct run_options *o) {
 const char *run_prof_directory(const struct run_options *o) {
     size_t len = strlen(trace_variable);
     const char *own = getenv(trace_variable), *found = o->no_env ? NULL : own;
-
     for (size_t i = 0; i < o->env.n; i++) {
         const char *entry = o->env.list[i];
-        if (strncmp(entry, trace_variable, len) != 0 || (entry[len] != '=' && entry[len] != '\0')) continue;
-        found = entry[len] == '=' ? entry + len + 1 : own;
+        if (strncmp(entry, trace_variable, len) != 0 || (entry[len] != '=' && entry[len])) continue;
+        found = entry[len] ? entry + len + 1 : own;
     }
-    return found != NULL && found[0] != '\0' ? found : NULL;
+    return found && found[0] ? found : NULL;
 }

@@ -1,4 +1,4 @@
-/* run_options.h - what the command line of "muster run" says. */
+/* run_options.h - the options of "muster run". */
 #ifndef MUSTER_TOOL_RUN_RUN_OPTIONS_H
 #define MUSTER_TOOL_RUN_RUN_OPTIONS_H
 
@@ -7,13 +7,13 @@
 
 #include <stdbool.h>
 
-/* What a run may be called: part of keys and of file names. */
+/* The characters of a run id, which is part of keys and file names. */
 enum { RUN_ID_MAX = 65 };
 #define RUN_ID_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 
 struct run_options {
     const char *nproc;
-    int n; /* what nproc amounts to */
+    int n; /* the value of nproc */
     const char *nnodes;
     long node_rank; /* -1: not given */
     const char *master_addr;
@@ -21,25 +21,25 @@ struct run_options {
     const char *rdzv_endpoint, *rdzv_id, *rdzv_backend, *rdzv_conf;
     const char *signals;
     long max_restarts;
-    double monitor_interval; /* accepted for torchrun's sake */
+    double monitor_interval; /* ignored; torchrun has it */
     double shutdown_timeout;
     const char *log_dir, *redirects, *tee, *filter;
     bool no_prefix;
-    const char *bind, *numa_binding; /* two names of one thing */
+    const char *bind, *numa_binding; /* two names of one option */
     struct opt_strings env;
     bool no_env;
     bool prof;
     const char *trace;
-    char *trace_entry; /* profiling.h's */
+    char *trace_entry; /* owned by profiling.c */
     bool verbose;
     bool standalone;
     const char *hosts, *hostfile; /* at most one of the two */
     const char *ssh, *remote_muster;
     bool ssh_local;
-    long agent; /* -1: no; else started by a launcher on another host, with output_options' colours */
+    long agent; /* -1: no; else another host's launcher started this one: output_options.colours */
 };
 
-/* What holds where an option was not given. */
+/* The defaults. */
 #define RUN_OPTIONS_DEFAULT                                                                                  \
     {                                                                                                        \
         .nproc = "1", .nnodes = "1", .node_rank = -1, .master_port = -1, .agent = -1,                        \

@@ -1,8 +1,10 @@
 /*
- * actions.c - the actions of "muster store"; see actions.h. Each runs on the main thread with the
- * store open, prints its result on stdout and returns the exit status. Values are bytes and printed as such.
+ * actions.c - the actions of "muster store". See actions.h. Each runs on the main thread with an open store,
+ * prints its result on stdout and returns the exit status. Values are bytes and printed unchanged.
  */
 #include "store/actions.h"
+
+#include "base/buf.h"
 
 #include "commands.h"
 
@@ -15,86 +17,64 @@
 
 enum { STDIN_MAX = 1 << 30, STDIN_STEP = 64 * 1024 };
 
-static int print_value(mst_bytes *value) {
+static int print_value(mst_status st, mst_bytes *value) {
+    if (st != MST_OK) return store_failed(st);
     fwrite(value->data, 1, value->len, stdout);
     if (isatty(STDOUT_FILENO)) putchar('\n');
     mst_bytes_free(value);
     return EXIT_DONE;
 }
 
-/* The value an operand stands for: itself, or for "-" what stdin holds. */
-static int read_value(const char *operand, mst_bytes *value) {
-    size_t cap = 0, n;
-
-    *value = (mst_bytes){0};
+/* Reads the value of an operand: the operand itself, or stdin if it is "-". 0, or an errno. */
+static int read_value(const char *operand, struct msi_buf *value) {
     if (strcmp(operand, "-") != 0) {
-        value->data = strdup(operand);
-        value->len = strlen(operand);
-        return value->data != NULL ? 0 : -ENOMEM;
+        msi_buf_add_text(value, operand);
+        return value->failed ? ENOMEM : 0;
     }
-    do {
-        if (value->len + STDIN_STEP > cap) {
-            cap = 2 * cap + STDIN_STEP;
-            char *grown = cap <= STDIN_MAX ? realloc(value->data, cap) : NULL;
-            if (grown == NULL) {
-                free(value->data);
-                return -EFBIG;
-            }
-            value->data = grown;
-        }
-        n = fread(value->data + value->len, 1, STDIN_STEP, stdin);
-        value->len += n;
-    } while (n > 0);
-    if (!ferror(stdin)) return 0;
-    free(value->data);
-    return -EIO;
+    while (!feof(stdin) && !ferror(stdin)) {
+        if (value->len > STDIN_MAX || !msi_buf_reserve(value, STDIN_STEP)) return EFBIG;
+        value->len += fread(value->data + value->len, 1, STDIN_STEP, stdin);
+    }
+    return ferror(stdin) ? EIO : 0;
 }
-
 typedef mst_status (*write_call)(mst_store *, const char *, const void *, size_t, const mst_store_call *);
 
-static int write_value(struct store_session *s, write_call call, char **operands) {
-    mst_bytes value;
-    int rc = read_value(operands[1], &value);
-
-    if (rc != 0) {
-        fprintf(stderr, "muster store: cannot take the value from stdin: %s\n", strerror(-rc));
-        return EXIT_FAILED;
+static int write_value(struct store_session *s, write_call call) {
+    struct msi_buf value = {0};
+    int error = read_value(s->operands[1], &value), status = EXIT_FAILED;
+    if (error) {
+        fprintf(stderr, "muster store: cannot read the value from stdin: %s\n", strerror(error));
+    } else {
+        mst_status st = call(s->store, s->operands[0], msi_buf_text(&value), value.len,
+                             MST_OPTIONS(mst_store_call, .cancel = s->cancel));
+        status = st == MST_OK ? EXIT_DONE : store_failed(st);
     }
-    mst_status st =
-        call(s->store, operands[0], value.data, value.len, MST_OPTIONS(mst_store_call, .cancel = s->cancel));
-    free(value.data);
-    return st == MST_OK ? EXIT_DONE : store_failed(st);
+    msi_buf_free(&value);
+    return status;
 }
 
-static int do_set(struct store_session *s, char **operands, int n) {
-    (void)n;
-    return write_value(s, mst_store_set_with, operands);
+static int do_set(struct store_session *s) {
+    return write_value(s, mst_store_set_with);
 }
 
-static int do_append(struct store_session *s, char **operands, int n) {
-    (void)n;
-    return write_value(s, mst_store_append_with, operands);
+static int do_append(struct store_session *s) {
+    return write_value(s, mst_store_append_with);
 }
 
-static int do_push(struct store_session *s, char **operands, int n) {
-    (void)n;
-    return write_value(s, mst_store_queue_push_with, operands);
+static int do_push(struct store_session *s) {
+    return write_value(s, mst_store_queue_push_with);
 }
 
-static int do_get(struct store_session *s, char **operands, int n) {
+static int do_get(struct store_session *s) {
     mst_bytes value;
-    mst_status st = mst_store_get(s->store, operands[0], &value, .cancel = s->cancel);
-
-    (void)n;
-    return st == MST_OK ? print_value(&value) : store_failed(st);
+    mst_status st = mst_store_get(s->store, s->operands[0], &value, .cancel = s->cancel);
+    return print_value(st, &value);
 }
 
-static int do_pop(struct store_session *s, char **operands, int n) {
+static int do_pop(struct store_session *s) {
     mst_bytes value;
-    mst_status st = mst_store_queue_pop(s->store, operands[0], &value, .cancel = s->cancel);
-
-    (void)n;
-    return st == MST_OK ? print_value(&value) : store_failed(st);
+    mst_status st = mst_store_queue_pop(s->store, s->operands[0], &value, .cancel = s->cancel);
+    return print_value(st, &value);
 }
 
 static int print_number(mst_status st, int64_t number) {
@@ -103,46 +83,38 @@ static int print_number(mst_status st, int64_t number) {
     return EXIT_DONE;
 }
 
-static int do_add(struct store_session *s, char **operands, int n) {
+static int do_add(struct store_session *s) {
     long long delta;
     int64_t sum = 0;
-
-    (void)n;
-    if (!opt_read_number(operands[1], INT64_MIN, INT64_MAX, &delta)) return EXIT_USAGE;
-    mst_status st = mst_store_add(s->store, operands[0], delta, &sum, .cancel = s->cancel);
+    if (!opt_read_number(s->operands[1], INT64_MIN, INT64_MAX, &delta)) return EXIT_USAGE;
+    mst_status st = mst_store_add(s->store, s->operands[0], delta, &sum, .cancel = s->cancel);
     return print_number(st, sum);
 }
 
-static int do_len(struct store_session *s, char **operands, int n) {
+static int do_len(struct store_session *s) {
     int64_t length = 0;
-    mst_status st = mst_store_queue_len(s->store, operands[0], &length, .cancel = s->cancel);
-
-    (void)n;
+    mst_status st = mst_store_queue_len(s->store, s->operands[0], &length, .cancel = s->cancel);
     return print_number(st, length);
 }
 
-static int do_wait(struct store_session *s, char **operands, int n) {
-    const char *const *keys = (const char *const *)operands;
-    mst_status st = mst_store_wait(s->store, keys, (size_t)n, .cancel = s->cancel);
-
+static int do_wait(struct store_session *s) {
+    const char *const *keys = (const char *const *)s->operands;
+    mst_status st = mst_store_wait(s->store, keys, (size_t)s->n, .cancel = s->cancel);
     return st == MST_OK ? EXIT_DONE : store_failed(st);
 }
 
-static int do_check(struct store_session *s, char **operands, int n) {
-    const char *const *keys = (const char *const *)operands;
+static int do_check(struct store_session *s) {
+    const char *const *keys = (const char *const *)s->operands;
     bool ready = false;
-    mst_status st = mst_store_check(s->store, keys, (size_t)n, &ready, .cancel = s->cancel);
-
+    mst_status st = mst_store_check(s->store, keys, (size_t)s->n, &ready, .cancel = s->cancel);
     if (st != MST_OK) return store_failed(st);
     puts(ready ? "yes" : "no");
     return ready ? EXIT_DONE : EXIT_FAILED;
 }
 
-static int do_del(struct store_session *s, char **operands, int n) {
+static int do_del(struct store_session *s) {
     bool deleted = false;
-    mst_status st = mst_store_delete_key(s->store, operands[0], &deleted, .cancel = s->cancel);
-
-    (void)n;
+    mst_status st = mst_store_delete_key(s->store, s->operands[0], &deleted, .cancel = s->cancel);
     if (st != MST_OK) return store_failed(st);
     puts(deleted ? "deleted" : "not found");
     return deleted ? EXIT_DONE : EXIT_FAILED;
@@ -152,13 +124,10 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int do_list(struct store_session *s, char **operands, int n) {
+static int do_list(struct store_session *s) {
     char **keys;
     size_t count;
     mst_status st = mst_store_list_keys(s->store, &keys, &count, .cancel = s->cancel);
-
-    (void)operands;
-    (void)n;
     if (st != MST_OK) return store_failed(st);
     if (count > 0) qsort(keys, count, sizeof keys[0], by_name);
     for (size_t i = 0; i < count; i++) puts(keys[i]);
@@ -166,14 +135,13 @@ static int do_list(struct store_session *s, char **operands, int n) {
     return EXIT_DONE;
 }
 
-/* Appears under its name only when complete, so that whoever waits for the file can read it at once. */
+/* Writes a temporary file and renames it, so that waiting processes never read an incomplete file. */
 static int write_port_file(const char *path, int port) {
     char *unfinished;
-
     if (asprintf(&unfinished, "%s.%d", path, (int)getpid()) < 0) return -ENOMEM;
     FILE *file = fopen(unfinished, "we");
-    int rc = file == NULL ? -errno : 0;
-    if (file != NULL) {
+    int rc = file ? 0 : -errno;
+    if (file) {
         fprintf(file, "%d\n", port);
         if (fclose(file) != 0 || rename(unfinished, path) != 0) {
             rc = -errno;
@@ -184,29 +152,26 @@ static int write_port_file(const char *path, int port) {
     return rc;
 }
 
-static int do_serve(struct store_session *s, char **operands, int n) {
+static int do_serve(struct store_session *s) {
     const char *path = s->options.port_file;
-    bool v6 = strchr(s->options.host, ':') != NULL && s->options.host[0] != '[';
     int port = mst_store_port(s->store);
-    int rc = path != NULL ? write_port_file(path, port) : 0;
-
-    (void)operands;
-    (void)n;
+    char address[STORE_ADDRESS];
+    int rc = path ? write_port_file(path, port) : 0;
     if (rc != 0) {
         fprintf(stderr, "muster store: cannot write '%s': %s\n", path, strerror(-rc));
         return EXIT_FAILED;
     }
-    printf("muster store: listening on %s%s%s:%d\n", v6 ? "[" : "", s->options.host, v6 ? "]" : "", port);
+    printf("muster store: listening on %s\n", store_address(s->options.host, port, address));
     fflush(stdout);
     store_wait_for_signal();
-    if (path != NULL) unlink(path);
+    if (path) unlink(path);
     return EXIT_DONE;
 }
 
 const struct store_action store_actions[] = {
     {"serve", "", 0, 0, true, false, do_serve, "host a store until a signal ends it"},
     {"get", "KEY", 1, 1, false, false, do_get, "print a value, waiting until the key exists"},
-    {"set", "KEY VALUE", 2, 2, false, false, do_set, "set a key; the value - is read from stdin"},
+    {"set", "KEY VALUE", 2, 2, false, false, do_set, "set a key; for the value -, read stdin"},
     {"add", "KEY N", 2, 2, false, true, do_add, "add a whole number to a key and print the sum"},
     {"append", "KEY VALUE", 2, 2, false, false, do_append, "append to a value"},
     {"wait", "KEY ...", 1, INT_MAX, false, false, do_wait, "wait until all the keys exist"},

@@ -1,4 +1,4 @@
-/* actions.h - what "muster store" can do, one entry each. */
+/* actions.h - the table of actions of "muster store". */
 #ifndef MUSTER_TOOL_STORE_ACTIONS_H
 #define MUSTER_TOOL_STORE_ACTIONS_H
 
@@ -15,28 +15,34 @@ struct store_options {
 
 struct store_session {
     struct store_options options;
+    char **operands;
+    int n; /* operands */
     int timeout_ms;
-    mst_cancel *cancel; /* fired by SIGINT, and while serving by SIGTERM */
+    mst_cancel *cancel; /* fired by SIGINT, and by SIGTERM while serving */
     mst_store *store;
 };
 
 struct store_action {
     const char *name;
-    const char *operands; /* as help shows them */
+    const char *operands; /* in the help text */
     int min_operands, max_operands;
-    bool serves;       /* hosts the store instead of connecting to one */
-    bool takes_number; /* as its second operand */
-    int (*run)(struct store_session *session, char **operands, int n);
+    bool serves;       /* hosts a store instead of connecting to one */
+    bool takes_number; /* the second operand is a number */
+    int (*run)(struct store_session *session);
     const char *help;
 };
 
 extern const struct store_action store_actions[];
 extern const size_t store_n_actions;
 
-/* Prints the last failure and returns the exit status it stands for. */
+/* Writes "host:port", with brackets around an IPv6 address; returns text. */
+enum { STORE_ADDRESS = 300 };
+const char *store_address(const char *host, int port, char text[STORE_ADDRESS]);
+
+/* Prints the last error and returns its exit status. */
 int store_failed(mst_status status);
 
-/* Blocks until a signal that the session handles has come, and returns its number. */
-int store_wait_for_signal(void);
+/* Blocks until a signal arrives that the session handles. */
+void store_wait_for_signal(void);
 
 #endif

@@ -1,14 +1,13 @@
 /*
- * store.c - "muster store": picks the action, opens the store and hands over. Runs on the main thread; a
- * signal handler fires the cancellation that every call is given, which ends any wait.
+ * store.c - "muster store": finds the action, opens the store and runs the action. Runs on the main thread. A
+ * signal handler fires the cancellation that every store call has, which ends any wait.
  */
-#include "cli/nearest.h"
+#include "base/nearest.h"
 #include "commands.h"
 #include "store/actions.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,51 +15,43 @@
 #include <string.h>
 #include <unistd.h>
 
+#define FIELD(name)              offsetof(struct store_options, name), 0, 0
+#define RANGE(name, least, most) offsetof(struct store_options, name), least, most
+
 static const struct opt client_options[] = {
-    {"host", 0, OPT_STRING, "HOST", "where the store is (default 127.0.0.1)",
-     offsetof(struct store_options, host), 0, 0},
-    {"port", 'p', OPT_NUMBER, "PORT", "its port (default 29500)", offsetof(struct store_options, port), 1,
-     65535},
+    {"host", 0, OPT_STRING, "HOST", "the host of the store (default 127.0.0.1)", FIELD(host)},
+    {"port", 'p', OPT_NUMBER, "PORT", "its port (default 29500)", RANGE(port, 1, 65535)},
     {"timeout", 't', OPT_SECONDS, "SECONDS", "how long to wait for the store, and for keys (default 30)",
-     offsetof(struct store_options, timeout), 0, 1000000},
+     RANGE(timeout, 0, 1000000)},
 };
 
 static const struct opt serve_options[] = {
-    {"host", 0, OPT_STRING, "HOST", "the address to listen on, and no other (default 127.0.0.1)",
-     offsetof(struct store_options, host), 0, 0},
+    {"host", 0, OPT_STRING, "HOST", "the address to listen on (default 127.0.0.1)", FIELD(host)},
     {"port", 'p', OPT_NUMBER, "PORT", "the port to listen on; 0 takes a free one (default 29500)",
-     offsetof(struct store_options, port), 0, 65535},
+     RANGE(port, 0, 65535)},
     {"port-file", 0, OPT_STRING, "PATH",
-     "write the port to this file once it is open, and remove it at the end",
-     offsetof(struct store_options, port_file), 0, 0},
+     "write the port to this file once it is open; remove the file at the end", FIELD(port_file)},
 };
 
-/* What the signal handler needs. */
+/* Used by the signal handler. */
 static mst_cancel *cancel_on_signal;
 static int wake_pipe[2] = {-1, -1};
 
 static void on_signal(int number) {
     int error = errno;
     char byte = (char)number;
-
     mst_cancel_fire(cancel_on_signal);
     if (write(wake_pipe[1], &byte, 1) < 0) errno = error;
     errno = error;
 }
 
-int store_wait_for_signal(void) {
+void store_wait_for_signal(void) {
     char byte;
-    ssize_t n;
-
-    struct pollfd ready = {.fd = wake_pipe[0], .events = POLLIN};
-    while (poll(&ready, 1, -1) < 0 && errno == EINTR) continue;
-    n = read(wake_pipe[0], &byte, 1);
-    return n == 1 ? byte : 0;
+    while (read(wake_pipe[0], &byte, 1) < 0 && errno == EINTR) continue;
 }
 
 static int catch_signal(int number) {
     struct sigaction before, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-
     sigemptyset(&action.sa_mask);
     if (sigaction(number, NULL, &before) != 0) return -1;
     return before.sa_handler == SIG_IGN ? 0 : sigaction(number, &action, NULL);
@@ -83,7 +74,6 @@ static void restore_signals(struct store_session *s) {
 
 int store_failed(mst_status status) {
     const mst_error_info *e = mst_last_error();
-
     if (status == MST_ERR_CANCELLED) {
         fputs("muster store: interrupted\n", stderr);
         return EXIT_SIGNAL + SIGINT;
@@ -92,21 +82,23 @@ int store_failed(mst_status status) {
     return status == MST_ERR_TIMEOUT ? EXIT_TIMEOUT : EXIT_FAILED;
 }
 
-static mst_status open_store(struct store_session *s, bool serves) {
-    bool v6 = strchr(s->options.host, ':') != NULL && s->options.host[0] != '[';
-    double ms = s->options.timeout * 1000;
-    char url[512];
+const char *store_address(const char *host, int port, char text[STORE_ADDRESS]) {
+    bool v6 = strchr(host, ':') && host[0] != '[';
+    snprintf(text, STORE_ADDRESS, "%s%s%s:%d", v6 ? "[" : "", host, v6 ? "]" : "", port);
+    return text;
+}
 
-    snprintf(url, sizeof url, "tcp://%s%s%s:%ld", v6 ? "[" : "", s->options.host, v6 ? "]" : "",
-             s->options.port);
+static mst_status open_store(struct store_session *s, bool serves) {
+    double ms = s->options.timeout * 1000;
+    char url[STORE_ADDRESS + 8], address[STORE_ADDRESS];
+    snprintf(url, sizeof url, "tcp://%s", store_address(s->options.host, (int)s->options.port, address));
     s->timeout_ms = ms < 1 ? 1 : (int)ms;
     return mst_store_open(url, &s->store, .is_master = serves, .timeout_ms = s->timeout_ms,
                           .cancel = s->cancel);
 }
 
-static int perform(const struct store_action *action, struct store_session *s, char **operands, int n) {
+static int perform(const struct store_action *action, struct store_session *s) {
     int status;
-
     if (prepare_signals(s, action->serves) != 0) {
         fprintf(stderr, "muster store: cannot set up signals: %s\n", strerror(errno));
         return EXIT_FAILED;
@@ -115,7 +107,7 @@ static int perform(const struct store_action *action, struct store_session *s, c
     if (opened != MST_OK) {
         status = store_failed(opened);
     } else {
-        status = action->run(s, operands, n);
+        status = action->run(s);
         mst_store_free(s->store);
     }
     restore_signals(s);
@@ -125,8 +117,6 @@ static int perform(const struct store_action *action, struct store_session *s, c
 static int run_action(const struct store_action *action, int argc, char **argv) {
     struct store_session s = {.options = {.host = "127.0.0.1", .port = 29500, .timeout = 30}};
     char name[64];
-    char **operands;
-    int n;
     struct opt_command command = {
         .name = name,
         .operands = action->operands,
@@ -134,23 +124,21 @@ static int run_action(const struct store_action *action, int argc, char **argv) 
         .options = action->serves ? serve_options : client_options,
         .n_options = 3,
     };
-
     snprintf(name, sizeof name, "muster store %s", action->name);
-    int status = opt_parse(&command, argc, argv, &s.options, &operands, &n);
+    int status = opt_parse(&command, argc, argv, &s.options, &s.operands, &s.n);
     if (status != OPT_PROCEED) return status;
-    if (n < action->min_operands || n > action->max_operands)
+    if (s.n < action->min_operands || s.n > action->max_operands)
         return opt_mistake(&command, "takes %s, not %d argument%s",
-                           action->operands[0] != '\0' ? action->operands : "options alone", n,
-                           n == 1 ? "" : "s");
+                           action->operands[0] ? action->operands : "no arguments", s.n, s.n == 1 ? "" : "s");
     long long number;
-    if (action->takes_number && !opt_read_number(operands[1], INT64_MIN, INT64_MAX, &number))
-        return opt_mistake(&command, "takes a whole number, not '%s'", operands[1]);
-    return perform(action, &s, operands, n);
+    if (action->takes_number && !opt_read_number(s.operands[1], INT64_MIN, INT64_MAX, &number))
+        return opt_mistake(&command, "takes a whole number, not '%s'", s.operands[1]);
+    return perform(action, &s);
 }
 
 static void print_help(FILE *to) {
     fputs("usage: muster store ACTION [options] [argument ...]\n\n"
-          "Serves a key/value store that muster and PyTorch processes can meet in, or talks to one.\n\n"
+          "Serves a key/value store for muster and PyTorch processes, or uses one.\n\n"
           "actions:\n",
           to);
     for (size_t i = 0; i < store_n_actions; i++)
@@ -165,15 +153,14 @@ int cmd_store(int argc, char **argv) {
         return EXIT_USAGE;
     }
     const char *name = argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+    if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
         print_help(stdout);
         return EXIT_DONE;
     }
     for (size_t i = 0; i < store_n_actions; i++)
-        if (strcmp(name, store_actions[i].name) == 0)
-            return run_action(&store_actions[i], argc - 1, argv + 1);
-    const char *near = nearest_name(name, store_actions, store_n_actions, sizeof store_actions[0]);
-    if (near != NULL)
+        if (!strcmp(name, store_actions[i].name)) return run_action(&store_actions[i], argc - 1, argv + 1);
+    const char *near = msi_nearest(name, store_actions, store_n_actions, sizeof store_actions[0]);
+    if (near)
         fprintf(stderr, "muster store: unknown action '%s'; did you mean '%s'?\n", name, near);
     else
         fprintf(stderr, "muster store: unknown action '%s'; try 'muster store --help'\n", name);

@@ -1,7 +1,8 @@
 /*
- * fit.c - the prices that choose best. A time is the sum of amounts times prices, so a first guess is linear least
- * squares, of relative errors and without negative prices: one price after the other is set to its best, again and again.
- * From there, or from the defaults if they do better, prices are moved as long as what they choose gets faster.
+ * fit.c - fits the prices of the cost model. A predicted time is the sum of amounts times prices, so the
+ * first guess is a linear least-squares fit of relative errors without negative prices, by coordinate
+ * descent. From there, or from the defaults if they are better, prices are changed as long as the selected
+ * algorithms become faster.
  */
 #include "tune/tune.h"
 
@@ -10,13 +11,13 @@
 
 enum { SWEEPS = 20000, MOVES_MOST = 50 };
 
-/* A price below this share of its default is taken for noise: free, it would make all choices that turn on it alike. */
+/* A price below this share of its default counts as noise; a price of 0 would make algorithms tie. */
 static const double least_share = 1e-3;
-static const double least_gain = 1e-4; /* of all choices together, for which a price is moved */
+static const double least_gain = 1e-4; /* of the mean regret, for which a price is changed */
 
 struct rows {
-    double a[TUNE_POINTS_MOST][MSI_PRICES]; /* amounts over the time */
-    double left[TUNE_POINTS_MOST];          /* of 1, that the prices do not explain */
+    double a[TUNE_POINTS_MOST][MSI_PRICES]; /* amounts divided by the measured time */
+    double left[TUNE_POINTS_MOST];          /* residuals: 1 minus the predicted share */
     int n;
 };
 
@@ -32,14 +33,14 @@ static void set_up(const struct tune *tune, const struct msi_model *model, struc
     }
 }
 
-/* Sets one price to its best, all others as they are; returns by which share it changed. */
+/* Sets one price to its optimum for the given other prices. Returns its relative change. */
 static double improve(struct rows *rows, int k, double *price, double least) {
     double square = 0, product = 0;
     for (int i = 0; i < rows->n; i++) {
         square += rows->a[i][k] * rows->a[i][k];
         product += rows->a[i][k] * rows->left[i];
     }
-    if (square == 0) return 0; /* nothing was measured about it */
+    if (square == 0) return 0; /* no measurement depends on it */
     double best = fmax(*price + product / square, least), change = best - *price;
     for (int i = 0; i < rows->n; i++) rows->left[i] -= rows->a[i][k] * change;
     double share = fabs(change) / *price;
@@ -47,7 +48,7 @@ static double improve(struct rows *rows, int k, double *price, double least) {
     return share;
 }
 
-static void explain(const struct tune *tune, struct msi_model *model) {
+static void least_squares(const struct tune *tune, struct msi_model *model) {
     struct rows rows;
     set_up(tune, model, &rows);
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
@@ -60,22 +61,22 @@ static void explain(const struct tune *tune, struct msi_model *model) {
     }
 }
 
-double tune_price(const struct tune_point *p, const struct msi_model *model) {
+double tune_estimate(const struct tune_point *p, const struct msi_model *model) {
     double sum = 0;
     for (int k = 0; k < MSI_PRICES; k++) sum += p->amounts[k] * model->prices[k];
     return sum;
 }
 
 double tune_regret(const struct tune *tune, const struct msi_model *model, enum msi_kind kind, int size,
-                   const struct tune_point **chosen, const struct tune_point **best) {
-    *chosen = *best = NULL;
+                   const struct tune_point **selected, const struct tune_point **best) {
+    *selected = *best = NULL;
     for (int i = 0; i < tune->n; i++) {
         const struct tune_point *p = &tune->points[i];
         if (p->planner->kind != kind || p->size != size) continue;
         if (!*best || p->seconds < (*best)->seconds) *best = p;
-        if (!*chosen || tune_price(p, model) < tune_price(*chosen, model)) *chosen = p;
+        if (!*selected || tune_estimate(p, model) < tune_estimate(*selected, model)) *selected = p;
     }
-    return *best ? (*chosen)->seconds / (*best)->seconds : 1;
+    return *best ? (*selected)->seconds / (*best)->seconds : 1;
 }
 
 double tune_mean_regret(const struct tune *tune, const struct msi_model *model) {
@@ -83,8 +84,8 @@ double tune_mean_regret(const struct tune *tune, const struct msi_model *model) 
     int n = 0;
     for (int kind = 0; kind < MSI_KIND_COUNT; kind++)
         for (int size = 0; size < TUNE_SIZES; size++) {
-            const struct tune_point *chosen, *best;
-            double regret = tune_regret(tune, model, (enum msi_kind)kind, size, &chosen, &best);
+            const struct tune_point *selected, *best;
+            double regret = tune_regret(tune, model, (enum msi_kind)kind, size, &selected, &best);
             if (!best) continue;
             sum += log(regret);
             n++;
@@ -92,7 +93,7 @@ double tune_mean_regret(const struct tune *tune, const struct msi_model *model) 
     return n ? exp(sum / n) : 1;
 }
 
-/* Moves each price by this factor up or down if that chooses better; true if any was. */
+/* Multiplies or divides each price by the factor if that lowers the regret; true if any price changed. */
 static bool move_prices(const struct tune *tune, struct msi_model *model, double factor, double *regret) {
     bool moved = false;
     for (int k = 0; k < MSI_PRICES; k++)
@@ -112,7 +113,7 @@ void tune_fit(const struct tune *tune, struct msi_model *model) {
     static const double factors[] = {4, 2, 1.4, 1.2};
     struct msi_model fitted = *model;
     double regret = tune_mean_regret(tune, model);
-    explain(tune, &fitted);
+    least_squares(tune, &fitted);
     if (tune_mean_regret(tune, &fitted) < regret) {
         *model = fitted;
         regret = tune_mean_regret(tune, model);

@@ -1,5 +1,5 @@
-/* measure.c - every algorithm at every size, in turn. See tune.h. */
-#include "bench/median.h"
+/* measure.c - measures every algorithm at every size. See tune.h. */
+#include "base/median.h"
 #include "group/world.h"
 #include "os/clock.h"
 #include "tune/tune.h"
@@ -7,12 +7,12 @@
 #include <math.h>
 
 enum { CALLS_LEAST = 3, CALLS_MOST = 400 };
-/* Of a meeting: what an operation takes beside one, and is less, is noise. */
+/* The least time of an operation, as a share of the synchronization that is subtracted; less is noise. */
 static const double least_part = 0.25;
 
 const size_t tune_sizes[TUNE_SIZES] = {64, 4 << 10, 64 << 10, 1 << 20, 8 << 20};
 
-/* Is the count that of the whole buffer, which is input and output? Otherwise it is that of a rank's share. */
+/* Does the count mean the whole buffer, which is input and output? Otherwise it means the share of a rank. */
 static bool is_whole(enum msi_kind kind) {
     return kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST;
 }
@@ -50,45 +50,45 @@ static mst_status call(const struct tune *tune, const struct tune_point *p) {
     }
 }
 
-/* After an operation with a root some ranks are done before others have begun: only then all may go on. */
-static bool needs_meeting(enum msi_kind kind) {
+/* Operations with a root do not synchronize all ranks, so each one is followed by a synchronization. */
+static bool needs_sync(enum msi_kind kind) {
     return kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST || kind == MSI_KIND_GATHER ||
            kind == MSI_KIND_SCATTER;
 }
 
-static mst_status meet(void) {
+static mst_status synchronize(void) {
     float nothing = 0;
     return mst_all_reduce(&nothing, 1, MST_F32);
 }
 
-/* Calls it so often, or only meets (p NULL); *seconds is what one took, on the rank where it took longest. */
+/* Times calls of a point, or synchronizations if p is NULL; *seconds is that of one on the slowest rank. */
 static mst_status time_calls(const struct tune *tune, const struct tune_point *p, int calls,
                              double *seconds) {
     struct msi_algo *algo = &tune->world->world->tuning.algo;
-    mst_status st = meet();
+    mst_status st = synchronize();
     if (p) algo->of[p->planner->kind] = p->planner;
     int64_t start = msi_now();
     for (int i = 0; i < calls && st == MST_OK; i++) {
         if (p) st = call(tune, p);
-        if (st == MST_OK && (!p || needs_meeting(p->planner->kind))) st = meet();
+        if (st == MST_OK && (!p || needs_sync(p->planner->kind))) st = synchronize();
     }
     *seconds = (double)(msi_now() - start) * 1e-9 / calls;
     if (p) algo->of[p->planner->kind] = NULL;
     return st == MST_OK ? mst_all_reduce(seconds, 1, MST_F64, .op = MST_MAX) : st;
 }
 
-static mst_status measure(const struct tune *tune, struct tune_point *p, double meeting, int round) {
+static mst_status measure(const struct tune *tune, struct tune_point *p, double sync_time, int round) {
     double seconds = 0;
     mst_status st = time_calls(tune, p, CALLS_LEAST, &seconds); /* also connects */
     double fit = tune->budget / fmax(seconds, 1e-9);
     int calls = fit < CALLS_LEAST ? CALLS_LEAST : fit > CALLS_MOST ? CALLS_MOST : (int)fit;
     if (st == MST_OK) st = time_calls(tune, p, calls, &seconds);
-    if (needs_meeting(p->planner->kind)) seconds = fmax(seconds - meeting, meeting * least_part);
+    if (needs_sync(p->planner->kind)) seconds = fmax(seconds - sync_time, sync_time * least_part);
     p->samples[round] = seconds;
     return st;
 }
 
-/* All that can be done here, and what it is made of. */
+/* Lists all points that this world supports, with their amounts in the cost model. */
 static void list_points(struct tune *tune, const struct msi_tuning *tuning) {
     const struct msi_cost_input input = {.tuning = tuning, .raw_size = 4, .acc_size = 4};
     for (size_t i = 0; i < msi_planner_count; i++) {
@@ -117,13 +117,13 @@ mst_status tune_measure(struct tune *tune, const struct msi_model *model) {
     tuning->algo = (struct msi_algo){{NULL}};
     list_points(tune, tuning);
     for (int round = 0; round < tune->rounds && st == MST_OK; round++) {
-        double meeting = 0;
-        st = time_calls(tune, NULL, CALLS_MOST, &meeting);
+        double sync_time = 0;
+        st = time_calls(tune, NULL, CALLS_MOST, &sync_time);
         for (int i = 0; i < tune->n && st == MST_OK; i++)
-            st = measure(tune, &tune->points[i], meeting, round);
+            st = measure(tune, &tune->points[i], sync_time, round);
     }
     for (int i = 0; i < tune->n; i++)
-        tune->points[i].seconds = bench_median(tune->points[i].samples, tune->rounds);
+        tune->points[i].seconds = msi_median(tune->points[i].samples, tune->rounds);
     *tuning = before;
     return st;
 }

@@ -1,50 +1,42 @@
-/* report.c - what was measured, and what the prices make of it, for people. See tune.h. */
+/* report.c - prints the measurements and what the cost model selects. See tune.h. */
 #include "tune/tune.h"
+
+#include "base/units.h"
 
 #include <stdio.h>
 
-static const char *show_bytes(size_t bytes, char text[24]) {
-    if (bytes < 1024)
-        snprintf(text, 24, "%zu B", bytes);
-    else if (bytes < 1 << 20)
-        snprintf(text, 24, "%zu KiB", bytes >> 10);
+static void print_selected(const struct tune_point *selected, const struct tune_point *best) {
+    double regret = selected->seconds / best->seconds;
+    if (selected == best)
+        printf("  %-14s %6s", selected->planner->name, "best");
     else
-        snprintf(text, 24, "%zu MiB", bytes >> 20);
-    return text;
-}
-
-static void print_choice(const struct tune_point *chosen, const struct tune_point *best) {
-    double regret = chosen->seconds / best->seconds;
-    if (chosen == best)
-        printf("  %-14s %6s", chosen->planner->name, "best");
-    else
-        printf("  %-14s %5.2fx", chosen->planner->name, regret);
+        printf("  %-14s %5.2fx", selected->planner->name, regret);
 }
 
 static void print_row(const struct tune *tune, const struct msi_model *before, const struct msi_model *after,
                       enum msi_kind kind, int size) {
     const struct tune_point *was, *is, *best;
-    char text[24];
+    char text[MSI_UNITS_TEXT];
     tune_regret(tune, before, kind, size, &was, &best);
     tune_regret(tune, after, kind, size, &is, &best);
     if (!best) return;
     printf("%-15s %8s  %-14s %10.1f us", size == 0 ? msi_coll_name(kind) : "",
-           show_bytes(tune_sizes[size], text), best->planner->name, best->seconds * 1e6);
-    print_choice(was, best);
-    print_choice(is, best);
+           msi_bytes_text((double)tune_sizes[size], text), best->planner->name, best->seconds * 1e6);
+    print_selected(was, best);
+    print_selected(is, best);
     printf("\n");
 }
 
-/* Every algorithm: what it took, and what the prices say. */
+/* Prints every algorithm with its measured and predicted times. */
 static void print_all(const struct tune *tune, const struct msi_model *before,
                       const struct msi_model *after) {
-    char text[24];
-    printf("%-15s %-14s %8s %12s %12s %12s\n", "", "", "", "measured", "by default", "by these");
+    char text[MSI_UNITS_TEXT];
+    printf("%-15s %-14s %8s %12s %12s %12s\n", "", "", "", "measured", "default", "fitted");
     for (int i = 0; i < tune->n; i++) {
         const struct tune_point *p = &tune->points[i];
         printf("%-15s %-14s %8s %9.1f us %9.1f us %9.1f us\n", msi_coll_name(p->planner->kind),
-               p->planner->name, show_bytes(tune_sizes[p->size], text), p->seconds * 1e6,
-               tune_price(p, before) * 1e6, tune_price(p, after) * 1e6);
+               p->planner->name, msi_bytes_text((double)tune_sizes[p->size], text), p->seconds * 1e6,
+               tune_estimate(p, before) * 1e6, tune_estimate(p, after) * 1e6);
     }
     printf("\n");
 }
@@ -52,12 +44,12 @@ static void print_all(const struct tune *tune, const struct msi_model *before,
 void tune_report(const struct tune *tune, const struct msi_model *before, const struct msi_model *after,
                  bool all) {
     if (all) print_all(tune, before, after);
-    printf("%-15s %8s  %-28s  %-21s  %s\n", "", "", "best", "with the default prices", "with these");
+    printf("%-15s %8s  %-28s  %-21s  %s\n", "", "", "best", "selected by default", "selected after fitting");
     for (int kind = 0; kind < MSI_KIND_COUNT; kind++)
         for (int size = 0; size < TUNE_SIZES; size++)
             print_row(tune, before, after, (enum msi_kind)kind, size);
-    printf("\nWhat is chosen takes %.2fx the time of the best algorithm with the default prices, %.2fx with "
-           "these\n"
-           "(geometric mean over all operations and sizes).\n",
-           tune_mean_regret(tune, before), tune_mean_regret(tune, after));
+    printf(
+        "\nThe selected algorithms take %.2fx the time of the best ones with the default cost model, %.2fx\n"
+        "with the fitted one (geometric mean over all operations and sizes).\n",
+        tune_mean_regret(tune, before), tune_mean_regret(tune, after));
 }

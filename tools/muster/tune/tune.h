@@ -1,12 +1,10 @@
 /*
- * tune.h - what the parts of "muster tune" share.
+ * tune.h - shared by the parts of "muster tune".
  *
- *   tune.c          the command line, and the ranks of a single machine
- *   measure.c  what each rank does: every algorithm at every size, in turn
- *   fit.c      the prices that choose best
- *   report.c   what was found, for people
- *
- * The ranks measure together, rank 0 reckons and writes.
+ *   tune.c     parses the command line and starts ranks
+ *   measure.c  measures every algorithm at every size, on all ranks together
+ *   fit.c      fits the cost model to the measurements, on rank 0
+ *   report.c   prints the results, on rank 0
  */
 #ifndef MUSTER_TOOL_TUNE_TUNE_H
 #define MUSTER_TOOL_TUNE_TUNE_H
@@ -21,11 +19,11 @@ extern const size_t tune_sizes[TUNE_SIZES]; /* bytes of the whole buffer */
 /* One algorithm at one size. */
 struct tune_point {
     const struct msi_planner *planner;
-    int size;     /* in tune_sizes */
-    size_t count; /* elements, as a request has them */
+    int size;     /* index in tune_sizes */
+    size_t count; /* elements, as in a request */
     double amounts[MSI_PRICES];
     double samples[TUNE_ROUNDS_MOST];
-    double seconds; /* the middle one of the samples */
+    double seconds; /* median of the samples */
 };
 
 struct tune {
@@ -39,19 +37,19 @@ struct tune {
     int n;
 };
 
-/* Fills the table, on all ranks; leaves the world's tuning as it was. */
+/* Measures all points; collective. Restores the tuning of the world afterwards. */
 mst_status tune_measure(struct tune *tune, const struct msi_model *model);
 
-/* Sets the prices such that what they choose takes least time; what nothing was measured about stays. */
+/* Fits the prices so that the selected algorithms take the least time. Prices without measurements stay. */
 void tune_fit(const struct tune *tune, struct msi_model *model);
 
-/* What the model says that it takes. */
-double tune_price(const struct tune_point *point, const struct msi_model *model);
+/* The time that the model predicts, in seconds. */
+double tune_estimate(const struct tune_point *point, const struct msi_model *model);
 
-/* What the algorithm that a model chooses took, over what the best took; *chosen is the point. */
+/* The measured time of the algorithm that the model selects, divided by that of the best one. */
 double tune_regret(const struct tune *tune, const struct msi_model *model, enum msi_kind kind, int size,
-                   const struct tune_point **chosen, const struct tune_point **best);
-/* The geometric mean of that over all operations and sizes. */
+                   const struct tune_point **selected, const struct tune_point **best);
+/* The geometric mean of the regret over all operations and sizes. */
 double tune_mean_regret(const struct tune *tune, const struct msi_model *model);
 
 void tune_report(const struct tune *tune, const struct msi_model *before, const struct msi_model *after,

@@ -1,6 +1,6 @@
 /* report.c - what "muster bench init" found, as tables, CSV and JSON; see init.h. */
+#include "base/median.h"
 #include "bench/init/init.h"
-#include "bench/median.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -36,8 +36,7 @@ static struct summary summarise(const struct init_case *c, const struct metric *
     int n = c->runs;
 
     memcpy(sorted, samples(c, m), (size_t)n * sizeof sorted[0]);
-    qsort(sorted, (size_t)n, sizeof sorted[0], bench_compare);
-    double median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+    double median = msi_median(sorted, n);
     return (struct summary){median * 1e3, sorted[0] * 1e3, sorted[n - 1] * 1e3};
 }
 

@@ -1,6 +1,6 @@
 /* backends.c - the backends of "muster bench": their names and how their ranks are started; see ops.h. */
+#include "base/nearest.h"
 #include "bench/ops/ops.h"
-#include "cli/nearest.h"
 
 #include <muster/backend.h>
 #include <muster/version.h>
@@ -58,7 +58,7 @@ static void find_all(void) {
 bool ops_find_side(const char *name, struct ops_side *side, const char **near) {
     find_all();
     const struct known *k = find(name);
-    *near = k == NULL ? nearest_name(name, all, (size_t)n_all, sizeof all[0]) : NULL;
+    *near = k == NULL ? msi_nearest(name, all, (size_t)n_all, sizeof all[0]) : NULL;
     if (k == NULL) return false;
     *side = (struct ops_side){
         .peer = {.name = k->name, .label = k->label, .wanted = true}, .kind = k->kind, .engine = k->engine};

@@ -1,9 +1,9 @@
 /* options.c - the command line of "muster bench OPERATION"; see ops.h. */
 #include "cli/options.h"
+#include "base/nearest.h"
 #include "base/settings.h"
 #include "bench/bench.h"
 #include "bench/ops/ops.h"
-#include "cli/nearest.h"
 
 #include <errno.h>
 #include <muster/status.h>
@@ -83,7 +83,7 @@ static int read_ops(struct ops_bench *b, char **words, int n) {
             memset(b->ops, true, sizeof b->ops);
         else
             return unknown("operation", words[i],
-                           nearest_name(words[i], loop_op_names, LOOP_OPS, sizeof loop_op_names[0]));
+                           msi_nearest(words[i], loop_op_names, LOOP_OPS, sizeof loop_op_names[0]));
     }
     return n > 0 ? OPT_PROCEED : opt_mistake(&command, "name an operation, or all of them by 'all'");
 }
@@ -138,8 +138,7 @@ static int read_dtypes(struct ops_bench *b, const char *list) {
         int i = 0;
         while (i < LOOP_DTYPES && strcmp(loop_dtypes[i].name, word) != 0) i++;
         if (i == LOOP_DTYPES)
-            return unknown("dtype", word,
-                           nearest_name(word, loop_dtypes, LOOP_DTYPES, sizeof loop_dtypes[0]));
+            return unknown("dtype", word, msi_nearest(word, loop_dtypes, LOOP_DTYPES, sizeof loop_dtypes[0]));
         for (int k = 0; k < b->n_dtypes; k++)
             if (b->dtypes[k] == &loop_dtypes[i]) return opt_mistake(&command, "--dtype has '%s' twice", word);
         b->dtypes[b->n_dtypes++] = &loop_dtypes[i];

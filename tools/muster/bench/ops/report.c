@@ -1,5 +1,5 @@
 /* report.c - what "muster bench OPERATION" found: tables and the summary; see ops.h. */
-#include "bench/median.h"
+#include "base/median.h"
 #include "bench/ops/ops.h"
 
 #include <math.h>
@@ -12,8 +12,7 @@ static double median(const double *values, int n) {
     double sorted[OPS_ROUNDS_MOST];
 
     memcpy(sorted, values, (size_t)n * sizeof sorted[0]);
-    qsort(sorted, (size_t)n, sizeof sorted[0], bench_compare);
-    return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+    return msi_median(sorted, n);
 }
 
 struct ops_figure ops_figure_of(const struct ops_cell *cell) {

@@ -1,12 +1,11 @@
 /*
- * chart.c - a schedule as text: a line for each stage, time to the right, one cell for the time of a forward.
- * What is wider than the terminal goes on further down.
+ * chart.c - draws a schedule as text: a line for each stage, time to the right, one cell for the time of a
+ * forward. A chart that is wider than the terminal is split into several.
  */
+#include "base/buf.h"
 #include "info/schedule/schedule.h"
 #include "run/output/output.h"
 
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -15,26 +14,16 @@ enum { LABEL = 9, WIDTH_ELSEWHERE = 110, WIDTH_MOST = 500, PANELS_MOST = 50 };
 
 struct chart {
     const struct schedule_view *view;
-    int cell;      /* columns of a unit, with the space behind it */
+    int cell;      /* columns of a unit, with a space */
     long per_line; /* units on a line */
     bool colours;
-    char line[8192]; /* being put together */
-    size_t used;
+    struct msi_buf line;
 };
 
-__attribute__((format(printf, 2, 3))) static int put(struct chart *c, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(c->line + c->used, sizeof c->line - c->used, format, args);
-    va_end(args);
-    if (n > 0) c->used = c->used + (size_t)n < sizeof c->line ? c->used + (size_t)n : sizeof c->line - 1;
-    return n;
-}
-
 static void end_line(struct chart *c) {
-    while (c->used && c->line[c->used - 1] == ' ') c->used--;
-    printf("%.*s\n", (int)c->used, c->line);
-    c->used = 0;
+    while (c->line.len && c->line.data[c->line.len - 1] == ' ') c->line.len--;
+    puts(msi_buf_text(&c->line));
+    c->line.len = 0;
 }
 
 static int columns(void) {
@@ -53,7 +42,7 @@ static int widest_cell(const struct schedule_view *view) {
 }
 
 static void paint(struct chart *c, const char *code) {
-    if (c->colours) put(c, "\033[%sm", code);
+    if (c->colours) msi_buf_add_format(&c->line, "\033[%sm", code);
 }
 
 /* Later chunks are darker. Prompts are yellow. */
@@ -66,22 +55,23 @@ static void paint_cell(struct chart *c, const struct msi_action *a) {
         paint(c, stream && a->token == 0 ? "30;103" : forward[a->chunk % 2]);
 }
 
-/* What of a cell lies between from and to; "-" goes on with what began before or does not fit one unit. */
+/* Prints the part of a cell between from and to; "-" fills long cells and those that began before. */
 static void print_cell(struct chart *c, const struct schedule_cell *cell, long from, long to) {
     long begin = cell->start > from ? cell->start : from, end = cell->end < to ? cell->end : to;
     int width = (int)(end - begin) * c->cell - 1;
     const char *text = begin == cell->start ? cell->text : "";
     paint_cell(c, cell->action);
-    int used = put(c, "%s", text);
-    bool goes_on = end - begin > 1 || begin > cell->start;
-    for (; used < width; used++) put(c, goes_on && !c->colours ? "-" : " ");
+    msi_buf_add_text(&c->line, text);
+    bool continues = end - begin > 1 || begin > cell->start;
+    for (int used = (int)strlen(text); used < width; used++)
+        msi_buf_add_text(&c->line, continues && !c->colours ? "-" : " ");
     paint(c, "0");
-    put(c, " ");
+    msi_buf_add_text(&c->line, " ");
 }
 
 static void print_idle(struct chart *c, long units) {
     paint(c, "2");
-    for (long i = 0; i < units; i++) put(c, "·%*s", c->cell - 1, "");
+    for (long i = 0; i < units; i++) msi_buf_add_format(&c->line, "·%*s", c->cell - 1, "");
     paint(c, "0");
 }
 
@@ -90,7 +80,7 @@ static void print_stage(struct chart *c, int stage, long from, long to) {
     char label[24];
     long now = from;
     snprintf(label, sizeof label, "stage %d", stage);
-    put(c, "%-*s", LABEL, label);
+    msi_buf_add_format(&c->line, "%-*s", LABEL, label);
     for (uint32_t at = 0; schedule_next_cell(c->view, stage, &at, &cell) && cell.start < to;) {
         if (cell.end <= from) continue;
         if (cell.start > now) print_idle(c, cell.start - now);
@@ -101,15 +91,15 @@ static void print_stage(struct chart *c, int stage, long from, long to) {
     end_line(c);
 }
 
-/* A number at every fifth unit. */
+/* Prints a number at every fifth unit. */
 static void print_times(struct chart *c, long from, long to) {
-    put(c, "%-*s", LABEL, "time");
+    msi_buf_add_format(&c->line, "%-*s", LABEL, "time");
     for (long t = from; t < to; t += 5 - t % 5) {
         long next = t + 5 - t % 5 < to ? t + 5 - t % 5 : to;
         char number[24];
         snprintf(number, sizeof number, "%ld", t);
         bool fits = (int)strlen(number) < (int)(next - t) * c->cell;
-        put(c, "%-*s", (int)(next - t) * c->cell, fits ? number : "");
+        msi_buf_add_format(&c->line, "%-*s", (int)(next - t) * c->cell, fits ? number : "");
     }
     end_line(c);
 }
@@ -124,10 +114,11 @@ void schedule_print_chart(const struct schedule_view *view) {
         long to = from + c.per_line < all ? from + c.per_line : all;
         printf("\n");
         if (panel == PANELS_MOST) {
-            printf("(and so on until %ld)\n", all);
-            return;
+            printf("(continues until %ld)\n", all);
+            break;
         }
         print_times(&c, from, to);
         for (int stage = 0; stage < view->schedule.spec.stages; stage++) print_stage(&c, stage, from, to);
     }
+    msi_buf_free(&c.line);
 }

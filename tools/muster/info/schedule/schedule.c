@@ -1,8 +1,8 @@
-/* schedule.c - see schedule.h. Makes the schedule as the library makes it, proves it, and shows it; nothing runs. */
+/* schedule.c - makes a schedule as the library does, checks and prints it. Nothing runs. See schedule.h. */
 #include "info/schedule/schedule.h"
 
 #include "base/error.h"
-#include "cli/nearest.h"
+#include "base/nearest.h"
 #include "commands.h"
 
 #include <errno.h>
@@ -40,37 +40,30 @@ bool schedule_next_cell(const struct schedule_view *view, int stage, uint32_t *a
     return false;
 }
 
-static const char *s_if_many(int n) {
-    return n == 1 ? "" : "s";
-}
-
-void schedule_title(const struct schedule_view *view, char *text, size_t size) {
+void schedule_add_title(const struct schedule_view *view, struct msi_buf *to) {
     const struct msi_schedule_spec *s = &view->schedule.spec;
-    int used =
-        snprintf(text, size, "%s: %d stage%s, ", msi_schedule_name(s->kind), s->stages, s_if_many(s->stages));
+    msi_buf_add_format(to, "%s: %d stage%s, ", msi_schedule_name(s->kind), s->stages,
+                       s->stages == 1 ? "" : "s");
     if (s->kind == MSI_STREAM)
-        used += snprintf(text + used, size - (size_t)used,
-                         "%d batch%s of %d micro-batch%s, %d in turn, %d token%s each", s->batches,
-                         s->batches == 1 ? "" : "es", s->micros, s->micros == 1 ? "" : "es", s->inner,
-                         s->tokens, s_if_many(s->tokens));
-    else
-        used += snprintf(text + used, size - (size_t)used, "%d micro-batch%s", s->micros,
-                         s->micros == 1 ? "" : "es");
-    if (s->chunks > 1) used += snprintf(text + used, size - (size_t)used, ", %d chunks on each", s->chunks);
+        msi_buf_add_format(to, "%d batch%s of ", s->batches, s->batches == 1 ? "" : "es");
+    msi_buf_add_format(to, "%d micro-batch%s", s->micros, s->micros == 1 ? "" : "es");
+    if (s->kind == MSI_STREAM)
+        msi_buf_add_format(to, ", %d in turn, %d token%s each", s->inner, s->tokens,
+                           s->tokens == 1 ? "" : "s");
+    if (s->chunks > 1) msi_buf_add_format(to, ", %d chunks on each", s->chunks);
     if (msi_schedule_trains(s->kind) && view->backward > 1)
-        snprintf(text + used, size - (size_t)used, "; a backward takes %d forwards' time", view->backward);
+        msi_buf_add_format(to, "; a backward takes %d forwards' time", view->backward);
 }
 
-void schedule_bubble(const struct schedule_view *view, char *text, size_t size) {
+void schedule_add_bubble(const struct schedule_view *view, struct msi_buf *to) {
     const struct msi_schedule_spec *s = &view->schedule.spec;
-    const struct msi_timing *t = &view->timing;
-    int used = snprintf(text, size, "bubble %.1f %%", 100 * t->bubble);
+    msi_buf_add_format(to, "bubble %.1f %%", 100 * view->timing.bubble);
     if (s->kind != MSI_STREAM && s->micros >= s->stages && s->stages > 1)
-        snprintf(text + used, size - (size_t)used, " = (p-1)/(%sm+p-1) = %d/%d", s->chunks > 1 ? "v·" : "",
-                 s->stages - 1, s->chunks * s->micros + s->stages - 1);
+        msi_buf_add_format(to, " = (p-1)/(%sm+p-1) = %d/%d", s->chunks > 1 ? "v·" : "", s->stages - 1,
+                           s->chunks * s->micros + s->stages - 1);
 }
 
-/* How many messages a stage receives or sends on a channel. */
+/* The number of messages that a stage receives or sends on a channel. */
 static long count_messages(const struct msi_stage_list *list, int kind, int channel) {
     long n = 0;
     for (uint32_t i = 0; i < list->n; i++)
@@ -92,7 +85,7 @@ static int count_buffers(const struct msi_stage_list *list) {
     return n;
 }
 
-/* Channels that the schedule uses. */
+/* Does the schedule use the channel? */
 static bool used_channel(const struct msi_schedule_spec *s, int channel) {
     if (channel == MSI_TOKENS) return s->kind == MSI_STREAM;
     if (channel == MSI_GRADIENTS && !msi_schedule_trains(s->kind)) return false;
@@ -129,14 +122,14 @@ static void print_stages(const struct schedule_view *view) {
 
 static void print_summary(const struct schedule_view *view) {
     const struct msi_schedule *s = &view->schedule;
-    char bubble[100];
+    struct msi_buf bubble = {0};
     size_t actions = 0;
     for (int k = 0; k < s->spec.stages; k++) actions += s->stages[k].n;
-    schedule_bubble(view, bubble, sizeof bubble);
-    printf("\ntakes %.0f forwards' time; %s\n", view->timing.makespan, bubble);
-    printf(
-        "checked: %zu actions; every micro-batch passes every part in order, and no stage waits for ever\n\n",
-        actions);
+    schedule_add_bubble(view, &bubble);
+    printf("\ntakes %.0f forwards' time; %s\n", view->timing.makespan, msi_buf_text(&bubble));
+    msi_buf_free(&bubble);
+    printf("checked: %zu actions; every micro-batch passes every stage in order, and no stage deadlocks\n\n",
+           actions);
     print_stages(view);
 }
 
@@ -149,14 +142,14 @@ static void print_list(const struct schedule_view *view, int stage) {
         printf("%5u %6.0f  %s", i, view->timing.start[stage][i],
                msi_action_text(&view->schedule.spec, a, text, sizeof text));
         if (a->input != MSI_NO_ACTION) printf(", reads %u", a->input);
-        if (a->reuses != MSI_NO_ACTION) printf(", after %u is over", a->reuses);
+        if (a->reuses != MSI_NO_ACTION) printf(", after %u has ended", a->reuses);
         printf("\n");
     }
 }
 
 static int write_svg(const struct opt_command *command, const struct schedule_view *view, const char *path) {
     if (view->timing.makespan > SVG_UNITS_MOST)
-        return opt_mistake(command, "a picture of %.0f forwards' time is too wide; the most is %d",
+        return opt_mistake(command, "a picture of %.0f forwards is too wide; the maximum is %d",
                            view->timing.makespan, SVG_UNITS_MOST);
     bool here = !strcmp(path, "-");
     FILE *out = here ? stdout : fopen(path, "w");
@@ -171,13 +164,13 @@ static int write_svg(const struct opt_command *command, const struct schedule_vi
 static int unknown_kind(const struct opt_command *command, const char *name) {
     const char *names[MSI_SCHEDULE_KINDS];
     for (int kind = 0; kind < MSI_SCHEDULE_KINDS; kind++) names[kind] = msi_schedule_name(kind);
-    const char *near = nearest_name(name, names, MSI_SCHEDULE_KINDS, sizeof *names);
-    if (near) return opt_mistake(command, "there is no schedule '%s'; did you mean '%s'?", name, near);
-    return opt_mistake(
-        command, "there is no schedule '%s'; there are stream, forward, gpipe, 1f1b and interleaved", name);
+    const char *near = msi_nearest(name, names, MSI_SCHEDULE_KINDS, sizeof *names);
+    if (near) return opt_mistake(command, "unknown schedule '%s'; did you mean '%s'?", name, near);
+    return opt_mistake(command, "unknown schedule '%s'; use stream, forward, gpipe, 1f1b or interleaved",
+                       name);
 }
 
-/* Microbatches default to twice the stages, but streaming counts them by batch. */
+/* The default is twice as many micro-batches as stages; streaming counts them per batch. */
 static struct msi_schedule_spec spec_of(const struct schedule_options *wanted, int kind) {
     long stages = wanted->stages ? wanted->stages : 4;
     long micros = wanted->micros ? wanted->micros : kind == MSI_STREAM ? 1 : 2 * stages;
@@ -192,7 +185,7 @@ static struct msi_schedule_spec spec_of(const struct schedule_options *wanted, i
                                       .inner = (int)wanted->inner};
 }
 
-static mst_status time_it(struct schedule_view *view) {
+static mst_status set_times(struct schedule_view *view) {
     const struct msi_schedule *s = &view->schedule;
     size_t parts = (size_t)s->spec.stages * (size_t)s->spec.chunks;
     double *backward = malloc(parts * sizeof *backward);
@@ -206,29 +199,22 @@ static mst_status time_it(struct schedule_view *view) {
 
 static int show(const struct opt_command *command, const struct schedule_options *wanted,
                 struct schedule_view *view) {
-    char title[160];
+    struct msi_buf title = {0};
     if (wanted->svg) return write_svg(command, view, wanted->svg);
-    if (wanted->json) {
-        schedule_print_json(view);
-        return EXIT_DONE;
-    }
-    schedule_title(view, title, sizeof title);
-    printf("%s\n", title);
+    if (wanted->json) return schedule_print_json(view);
+    schedule_add_title(view, &title);
+    puts(msi_buf_text(&title));
+    msi_buf_free(&title);
     schedule_print_chart(view);
     print_summary(view);
     if (wanted->stage >= 0) print_list(view, (int)wanted->stage);
     return EXIT_DONE;
 }
 
-static int refuse(const struct opt_command *command) {
-    const mst_error_info *why = mst_last_error();
-    return opt_mistake(command, "%s%s%s", why->message, why->remedy[0] ? "; " : "", why->remedy);
-}
-
 static mst_status make(struct schedule_view *view, const struct msi_schedule_spec *spec) {
     mst_status st = msi_schedule_make(spec, &view->schedule);
     if (st == MST_OK) st = msi_schedule_check(&view->schedule);
-    return st == MST_OK ? time_it(view) : st;
+    return st == MST_OK ? set_times(view) : st;
 }
 
 int info_schedule(const struct opt_command *command, const struct schedule_options *wanted) {
@@ -237,19 +223,19 @@ int info_schedule(const struct opt_command *command, const struct schedule_optio
     if (kind < 0) return unknown_kind(command, wanted->kind);
     struct msi_schedule_spec spec = spec_of(wanted, kind);
     if (kind != MSI_STREAM && wanted->inner)
-        return opt_mistake(command, "--inner is for --schedule stream, not for %s", wanted->kind);
+        return opt_mistake(command, "--inner needs --schedule stream, not %s", wanted->kind);
     if (!msi_schedule_trains(kind) && wanted->backward > 1)
-        return opt_mistake(command, "--backward is for schedules that train, not for %s", wanted->kind);
-    if (wanted->json && wanted->svg) return opt_mistake(command, "--json and --svg: ask for one at a time");
+        return opt_mistake(command, "--backward needs a schedule for training, not %s", wanted->kind);
+    if (wanted->json && wanted->svg) return opt_mistake(command, "--json and --svg cannot be combined");
     if (wanted->stage >= 0 && (wanted->json || wanted->svg))
-        return opt_mistake(command, "--stage lists actions as text; --%s has all stages",
+        return opt_mistake(command, "--stage lists actions as text and cannot be combined with --%s",
                            wanted->json ? "json" : "svg");
     if (wanted->stage >= spec.stages)
-        return opt_mistake(command, "of %d stages the last is stage %d", spec.stages, spec.stages - 1);
-    if (msi_schedule_settle(&spec) != MST_OK) return refuse(command);
+        return opt_mistake(command, "with %d stages, the last stage is %d", spec.stages, spec.stages - 1);
+    if (msi_schedule_settle(&spec) != MST_OK) return opt_failed(command);
     double computes = (double)msi_schedule_units(&spec) * spec.chunks * spec.stages;
     if (computes > COMPUTES_MOST)
-        return opt_mistake(command, "%.0f forwards are too many to draw; the most is %d", computes,
+        return opt_mistake(command, "%.0f forwards are too many to draw; the maximum is %d", computes,
                            COMPUTES_MOST);
     if (make(&view, &spec) == MST_OK)
         exit_status = show(command, wanted, &view);

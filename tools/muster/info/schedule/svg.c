@@ -1,6 +1,6 @@
 /*
- * svg.c - a schedule as a picture, the same as the chart of text. It needs nothing but itself, and is readable
- * on light and on dark pages: its colours follow what the reader prefers, and it brings its own ground.
+ * svg.c - draws a schedule as an SVG picture, with the contents of the text chart. The picture needs no other
+ * files. Its colours follow the light or dark preference of the reader, and it has its own background.
  */
 #include "info/schedule/schedule.h"
 
@@ -8,7 +8,7 @@
 
 enum { CELL = 26, ROW = 30, BAR = 26, LEFT = 76, TOP = 62, RIGHT = 20, BOTTOM = 46, LETTER = 9 };
 
-/* Colours by class, so that programs that know nothing of what readers prefer show the light ones. */
+/* Colours are set by class: viewers without media queries show the light ones. */
 static const char style[] =
     "<style>\n"
     "text{font:12px "
@@ -51,55 +51,63 @@ static void draw_times(const struct schedule_view *view, FILE *out) {
         fprintf(out, "<text class=\"k\" x=\"%ld\" y=\"%d\">%ld</text>\n", LEFT + t * CELL, TOP - 7, t);
 }
 
-static int draw_key(const char *name, const char *words, int x, int y, FILE *out) {
-    fprintf(out, "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"16\" height=\"14\" rx=\"3\"/>", name, x, y);
-    fprintf(out, "<text class=\"n\" x=\"%d\" y=\"%d\">%s</text>\n", x + 22, y + 11, words);
-    return x + 40 + 7 * (int)strlen(words);
+/* The legend, drawn from left to right. */
+struct legend {
+    FILE *out;
+    int x, y;
+};
+
+static void draw_key(struct legend *l, const char *class, const char *label) {
+    fprintf(l->out, "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"16\" height=\"14\" rx=\"3\"/>", class, l->x,
+            l->y);
+    fprintf(l->out, "<text class=\"n\" x=\"%d\" y=\"%d\">%s</text>\n", l->x + 22, l->y + 11, label);
+    l->x += 40 + 7 * (int)strlen(label);
 }
 
-/* Chunks by turns: the eye needs no more to see where one ends. */
-static int draw_chunk_keys(const char *what, const char *light, const char *dark, int chunks, int x, int y,
-                           FILE *out) {
-    char words[64];
-    snprintf(words, sizeof words, "%s%s", what,
+/* Two colours alternate between the chunks. */
+static void draw_chunk_keys(struct legend *l, const char *what, const char *const classes[2], int chunks) {
+    char label[64];
+    snprintf(label, sizeof label, "%s%s", what,
              chunks == 1   ? ""
              : chunks == 2 ? " of chunk a"
                            : " of chunks a, c, …");
-    x = draw_key(light, words, x, y, out);
-    if (chunks == 1) return x;
-    return draw_key(dark, chunks == 2 ? "of chunk b" : "of b, d, …", x, y, out);
+    draw_key(l, classes[0], label);
+    if (chunks > 1) draw_key(l, classes[1], chunks == 2 ? "of chunk b" : "of b, d, …");
 }
 
-static void draw_keys(const struct schedule_view *view, int y, FILE *out) {
+static void draw_legend(const struct schedule_view *view, int y, FILE *out) {
+    static const char *const forward[] = {"f0", "f1"}, *const backward[] = {"b0", "b1"};
     const struct msi_schedule_spec *s = &view->schedule.spec;
-    int x = LEFT;
+    struct legend l = {out, LEFT, y};
     if (s->kind == MSI_STREAM) {
-        x = draw_key("p", "prompt", x, y, out);
-        x = draw_key("f0", "token", x, y, out);
+        draw_key(&l, "p", "prompt");
+        draw_key(&l, "f0", "token");
     } else {
-        x = draw_chunk_keys("forward", "f0", "f1", s->chunks, x, y, out);
+        draw_chunk_keys(&l, "forward", forward, s->chunks);
     }
-    if (msi_schedule_trains(s->kind)) x = draw_chunk_keys("backward", "b0", "b1", s->chunks, x, y, out);
-    draw_key("i", "idle", x, y, out);
+    if (msi_schedule_trains(s->kind)) draw_chunk_keys(&l, "backward", backward, s->chunks);
+    draw_key(&l, "i", "idle");
 }
 
 void schedule_write_svg(const struct schedule_view *view, FILE *out) {
-    char title[160], bubble[100];
+    struct msi_buf title = {0};
     int stages = view->schedule.spec.stages, bottom = TOP + stages * ROW;
     long width = LEFT + (long)view->timing.makespan * CELL + RIGHT;
-    schedule_title(view, title, sizeof title);
-    schedule_bubble(view, bubble, sizeof bubble);
-    long least = 32 + LETTER * (long)(strlen(title) + strlen(bubble));
+    schedule_add_title(view, &title);
+    msi_buf_add_text(&title, "; ");
+    schedule_add_bubble(view, &title);
+    long least = 32 + LETTER * ((long)title.len - 2);
     if (width < least) width = least;
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %ld %d\" width=\"%ld\" height=\"%d\" "
             "role=\"img\">\n",
             width, bottom + BOTTOM, width, bottom + BOTTOM);
-    fprintf(out, "<title>%s; %s</title>\n%s", title, bubble, style);
+    fprintf(out, "<title>%s</title>\n%s", msi_buf_text(&title), style);
     fprintf(out, "<rect class=\"g\" width=\"%ld\" height=\"%d\" rx=\"8\"/>\n", width, bottom + BOTTOM);
-    fprintf(out, "<text class=\"t\" x=\"16\" y=\"28\">%s; %s</text>\n", title, bubble);
+    fprintf(out, "<text class=\"t\" x=\"16\" y=\"28\">%s</text>\n", msi_buf_text(&title));
     draw_times(view, out);
     for (int stage = 0; stage < stages; stage++) draw_stage(view, stage, out);
-    draw_keys(view, bottom + 14, out);
+    draw_legend(view, bottom + 14, out);
     fprintf(out, "</svg>\n");
+    msi_buf_free(&title);
 }

@@ -1,10 +1,11 @@
 /*
- * flight.c - the flight recorders of a job's ranks: files of them after a failure and when the launcher is asked, and then what each
- * rank does, in words. They are read from the ranks' states, which notice nothing. See job_internal.h.
+ * flight.c - the flight recorders of a job's ranks: writes them to files after a failure and on SIGUSR2,
+ * which also prints what each rank does. They are read from the shared memory of the rank states; the ranks
+ * take no part. See job_internal.h.
  */
 #include "run/job/job_internal.h"
 
-#include "run/failure/rank_exit.h"
+#include "run/failure/failure.h"
 
 #include "os/host.h"
 #include "prof/flight/text.h"
@@ -26,11 +27,11 @@ struct flight {
     char reason[1200];
 };
 
-/* All recorders of this node, as of one moment. */
+/* All recorders of this node, read at one moment. */
 struct flights {
     int n;
     struct flight *list;
-    struct msi_flight_of *ranks; /* all of the world */
+    struct msi_flight_of *ranks; /* one for each rank of the world */
 };
 
 static void flights_free(struct flights *f) {
@@ -38,8 +39,8 @@ static void flights_free(struct flights *f) {
     free(f->ranks);
 }
 
-/* The rank's last error; or how it ended, if nobody wanted it to. */
-static void say_reason(const struct worker *worker, struct flight *flight) {
+/* The rank's last error, or how it exited if it was not told to. */
+static void set_reason(const struct worker *worker, struct flight *flight) {
     flight->reason[0] = '\0';
     if (flight->state.has_error)
         snprintf(flight->reason, sizeof flight->reason, "%s: %s", mst_status_name(flight->state.status),
@@ -53,17 +54,16 @@ static void read_one(const struct job *job, const struct worker *worker, struct 
     flight->any = rank_states_flight(job->options->states, worker->local_rank, copy) &&
                   msi_flight_look(copy, msi_tick_look(), &flight->room);
     rank_states_read(job->options->states, worker->local_rank, &flight->state);
-    say_reason(worker, flight);
+    set_reason(worker, flight);
 }
 
 static bool flights_read(const struct job *job, struct flights *f) {
     struct msi_flight *copy = aligned_alloc(64, sizeof *copy);
-    int size = job->place.world_size;
-
-    f->n = job->workers.list != NULL ? job->workers.started : 0;
+    int size = job->assignment.world_size;
+    f->n = job->workers.list ? job->workers.started : 0;
     f->list = calloc((size_t)f->n + 1, sizeof f->list[0]);
     f->ranks = calloc((size_t)size + 1, sizeof f->ranks[0]);
-    bool whole = copy != NULL && f->list != NULL && f->ranks != NULL;
+    bool whole = copy && f->list && f->ranks;
     msi_tick_begin();
     for (int r = 0; r < size && whole; r++)
         f->ranks[r] = (struct msi_flight_of){.elsewhere = true, .blames = -1};
@@ -91,9 +91,8 @@ static int write_one(const struct job *job, const char *dir, const struct worker
     const struct rank_state_view *state = &flight->state;
     char path[PATH_MAX], host[MSI_HOST_MAX];
     struct msi_buf text = {0};
-
     struct msi_flight_who who = {.rank = worker->rank,
-                                 .size = job->place.world_size,
+                                 .size = job->assignment.world_size,
                                  .pid = (int)worker->pid,
                                  .host = msi_host_name(host),
                                  .reason = flight->reason,
@@ -106,7 +105,7 @@ static int write_one(const struct job *job, const char *dir, const struct worker
     return error;
 }
 
-/* Says so if they cannot be written. True: all that there are were. */
+/* False after a message: one could not be written. */
 static bool write_all(struct job *job, const char *dir, const struct flights *f) {
     for (int i = 0; i < f->n; i++) {
         if (!f->list[i].any) continue;
@@ -120,56 +119,52 @@ static bool write_all(struct job *job, const char *dir, const struct flights *f)
 
 void job_keep_flights(struct job *job) {
     struct flights f = {0};
-
-    if (job->options->trace == NULL || job->took_flights) return;
-    job->took_flights = true;
+    if (!job->options->trace || job->read_flights) return;
+    job->read_flights = true;
     if (flights_read(job, &f)) job->kept_flights = write_all(job, job->options->trace, &f) && f.n > 0;
     flights_free(&f);
 }
 
-void job_drop_flights(const struct job *job) {
+void job_remove_flights(const struct job *job) {
     char path[PATH_MAX];
-
-    for (int i = 0; i < job->options->n && job->options->trace != NULL; i++) {
-        name_file(path, job->options->trace, job->place.first_rank + i);
+    for (int i = 0; i < job->options->n && job->options->trace; i++) {
+        name_file(path, job->options->trace, job->assignment.first_rank + i);
         unlink(path);
     }
 }
 
-/* In the trace's directory, or one of its own. */
+/* The trace's directory, or a new one. */
 static const char *choose_directory(const struct job *job, char dir[PATH_MAX]) {
-    if (job->options->trace != NULL) return job->options->trace;
+    if (job->options->trace) return job->options->trace;
     snprintf(dir, PATH_MAX, "muster-flight.%d", (int)getpid());
     if (mkdir(dir, 0777) != 0 && errno != EEXIST) return NULL;
     return dir;
 }
 
-/* The verdict, each line of it the launcher's. */
-static void say_verdict(const struct job *job, const struct flights *f, struct msi_buf *text) {
+/* Appends the diagnosis of the wait graph. */
+static void add_diagnosis(const struct job *job, const struct flights *f, struct msi_buf *text) {
     struct msi_buf lines = {0};
     struct msi_diagnoses diagnoses;
-
-    if (msi_flight_diagnose(f->ranks, job->place.world_size, &diagnoses))
+    if (msi_flight_diagnose(f->ranks, job->assignment.world_size, &diagnoses))
         msi_flight_print_diagnoses(&diagnoses, &lines);
     msi_diagnoses_free(&diagnoses);
     const char *at = (const char *)lines.data, *end = at + lines.len;
     while (at < end) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
-        size_t n = newline != NULL ? (size_t)(newline - at) + 1 : (size_t)(end - at);
+        size_t n = newline ? (size_t)(newline - at) + 1 : (size_t)(end - at);
         msi_buf_add_format(text, "muster run: %.*s", (int)n, at);
         at += n;
     }
     msi_buf_free(&lines);
 }
 
-/* It has not communicated yet: what the state says that it does. */
+/* It has recorded no operation, and its rank state shows a call. */
 static bool is_joining(const struct flight *flight) {
     return (!flight->any || flight->room.view.n == 0) && flight->state.has_call && flight->state.under_way;
 }
 
-static void say_one(const struct flight *flight, struct msi_buf *text) {
+static void add_rank(const struct flight *flight, struct msi_buf *text) {
     const struct rank_state_view *state = &flight->state;
-
     if (!is_joining(flight)) {
         msi_flight_say_rank(flight->any ? &flight->room.view : NULL, text);
         return;
@@ -179,10 +174,9 @@ static void say_one(const struct flight *flight, struct msi_buf *text) {
         msi_buf_add_format(text, ", at %s:%d (%s)", state->file, state->line, state->function);
 }
 
-/* "rank 1 has not called mst_init, in which ranks 0, 2 wait": nothing else is worth a verdict then. False: it is not so. */
-static bool say_absent(const struct job *job, const struct flights *f, struct msi_buf *text) {
+/* "1 rank has not called mst_init, in which 2 wait: rank 1". False: it is not so. */
+static bool add_absent(const struct job *job, const struct flights *f, struct msi_buf *text) {
     int absent = 0, joining = 0;
-
     for (int i = 0; i < f->n; i++) {
         absent += job->workers.list[i].running && !f->list[i].state.has_call;
         joining += is_joining(&f->list[i]);
@@ -197,49 +191,41 @@ static bool say_absent(const struct job *job, const struct flights *f, struct ms
     return true;
 }
 
-static void say_ranks(struct job *job, const struct flights *f) {
+static void print_ranks(struct job *job, const struct flights *f) {
     struct msi_buf text = {0};
-
     for (int i = 0; i < f->n; i++) {
         msi_buf_add_format(&text, "muster run: rank %d: ", job->workers.list[i].rank);
         if (!job->workers.list[i].running) msi_buf_add_format(&text, "has exited; ");
-        say_one(&f->list[i], &text);
+        add_rank(&f->list[i], &text);
         msi_buf_add_u8(&text, '\n');
     }
-    if (!say_absent(job, f, &text)) say_verdict(job, f, &text);
+    if (!add_absent(job, f, &text)) add_diagnosis(job, f, &text);
     msi_buf_add_u8(&text, 0);
     if (!text.failed) output_say(job->output, (const char *)text.data);
     msi_buf_free(&text);
 }
 
-static int count_recorded(const struct flights *f) {
-    int n = 0;
-
-    for (int i = 0; i < f->n; i++) n += f->list[i].any;
-    return n;
-}
-
 static void show(struct job *job, const struct flights *f) {
     char own[PATH_MAX];
-    int n = count_recorded(f);
-
+    int n = 0;
+    for (int i = 0; i < f->n; i++) n += f->list[i].any;
     if (n == 0) {
-        job_say(job,
-                "no rank here has recorded anything: they have not called mst_init, or MUSTER_FLIGHT is 0");
+        job_say(
+            job,
+            "no rank of this node has recorded anything: none has called mst_init, or MUSTER_FLIGHT is 0");
         return;
     }
     const char *dir = choose_directory(job, own);
-    if (dir == NULL)
+    if (!dir)
         job_say(job, "cannot make the directory '%s': %s", own, strerror(errno));
     else if (write_all(job, dir, f))
         job_say(job, "the flight recorder%s of %d rank%s: muster report %s", n == 1 ? "" : "s", n,
                 n == 1 ? "" : "s", dir);
-    say_ranks(job, f);
+    print_ranks(job, f);
 }
 
 void job_show_flights(struct job *job) {
     struct flights f = {0};
-
     if (flights_read(job, &f)) show(job, &f);
     flights_free(&f);
 }

@@ -1,4 +1,4 @@
-/* job.c - see job.h and job_internal.h: sets a job up, and starts one generation after the other. */
+/* job.c - see job.h and job_internal.h: sets a job up and starts one generation after the other. */
 #include "run/job/job_internal.h"
 
 #include "commands.h"
@@ -14,29 +14,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((format(printf, 2, 3))) void job_say(struct job *job, const char *format, ...) {
+void job_say(struct job *job, const char *format, ...) {
     char text[2048] = "muster run: ";
     size_t len = strlen(text);
     va_list args;
-
     va_start(args, format);
     vsnprintf(text + len, sizeof text - len - 1, format, args);
     va_end(args);
     output_say(job->output, strcat(text, "\n"));
 }
 
-bool job_is_head(const struct job *job) {
-    return job->company != NULL && job->options->company->store != NULL;
+bool job_is_coordinator(const struct job *job) {
+    return job->agent && job->options->agent->store;
 }
 
-/* Before the first start, no logs are a reason not to start; later, the ranks' work counts more. */
+/* Only the first generation needs its logs; later the ranks' work is worth more. */
 static int begin_logs(struct job *job) {
-    char why[1024];
-    int generation = job->place.generation;
-
-    if (job->options->logs == NULL || logs_begin(job->options->logs, generation, why, sizeof why) == 0)
-        return 0;
-    job_say(job, "%s", why);
+    int generation = job->assignment.generation;
+    if (!job->options->logs || logs_begin(job->options->logs, generation) == MST_OK) return 0;
+    job_say(job, "%s", mst_last_error()->message);
     return generation == 0 ? -1 : 0;
 }
 
@@ -45,50 +41,48 @@ static int start_workers(struct job *job, struct worker_env *env) {
     struct workers_options w = {
         .loop = &job->loop,
         .n = o->n,
-        .first_rank = job->place.first_rank,
+        .first_rank = job->assignment.first_rank,
         .program = o->program,
         .argv = o->argv,
         .env = env,
         .bind = o->bind,
         .output = o->prefix ? job->output : NULL,
-        .warden = o->warden,
+        .reaper = o->reaper,
         .files = o->files,
         .on_exit = job_on_exit,
         .arg = job,
     };
     int failed;
     int rc = workers_start(&job->workers, &w, &failed);
-
     if (rc != 0)
-        job_say(job, "cannot start rank %d: %s; 'ulimit -a' shows what may limit it", failed, strerror(-rc));
+        job_say(job, "cannot start rank %d: %s; check the limits with 'ulimit -a'", failed, strerror(-rc));
     else
         progress_start(&job->progress);
     return rc;
 }
 
-/* Alone, all ranks are here; in company the head tells where they are. Who misses a rank wants to know. */
-static void tell_hosts(const struct job *job) {
+/* On a single node; with several nodes the coordinator does this. See bootstrap/report.h. */
+static void publish_hosts(const struct job *job) {
     char host[MSI_HOST_MAX];
-    struct node_place here = {.n = job->options->n, .host = msi_host_name(host)};
-    char *line = node_hosts_write(job->options->facts->run_id, job->place.generation, &here, 1);
-
-    if (line != NULL) mst_store_append(job->options->store, MSI_LAUNCH_HOSTS_KEY, line, strlen(line));
+    struct node_ranks here = {.n = job->options->n, .host = msi_host_name(host)};
+    char *line = node_hosts_write(job->options->facts->run_id, job->assignment.generation, &here, 1);
+    if (line) mst_store_append(job->options->store, MSI_LAUNCH_HOSTS_KEY, line, strlen(line));
     free(line);
 }
 
 static int start(struct job *job) {
+    const struct node_assignment *a = &job->assignment;
     struct worker_env_facts facts = *job->options->facts;
     struct worker_env env;
-
-    facts.world_size = job->place.world_size;
-    facts.group_rank = job->place.node;
-    facts.group_world_size = job->place.nodes;
-    facts.generation = job->place.generation;
-    if (job->company != NULL) facts.run_id = company_run_id(job->company);
+    facts.world_size = a->world_size;
+    facts.group_rank = a->node;
+    facts.group_world_size = a->nodes;
+    facts.generation = a->generation;
+    if (job->agent) facts.run_id = node_agent_run_id(job->agent);
     output_begin(job->output, facts.world_size - 1);
     rank_states_begin(job->options->states, facts.world_size);
-    job_drop_flights(job);
-    if (job->company == NULL) tell_hosts(job);
+    job_remove_flights(job);
+    if (!job->agent) publish_hosts(job);
     int rc = worker_env_open(&env, &facts);
     if (rc != 0) {
         job_say(job, "cannot set up the environment: %s", strerror(-rc));
@@ -101,88 +95,83 @@ static int start(struct job *job) {
 }
 
 static int exit_status(const struct job *job) {
-    if (job->company != NULL) return job->verdict;
-    if (job->root != NULL) return job_root_status(job->root);
-    if (job->stop_signal != 0) return EXIT_SIGNAL + job->stop_signal;
+    if (job->agent) return job->status;
+    if (job->root) return job_root_status(job->root);
+    if (job->stop_signal) return EXIT_SIGNAL + job->stop_signal;
     return job->output_failed ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* Lets go of the handles of the generation that is over. */
-static void let_go(struct job *job) {
+/* Lets the loop close the handles of the last generation. */
+static void close_workers(struct job *job) {
     uv_run(&job->loop, UV_RUN_NOWAIT);
     while (job->workers.closing > 0) uv_run(&job->loop, UV_RUN_ONCE);
 }
 
-/* Everything is as it was before the start. */
-static void clear_away(struct job *job) {
+/* Restores the state before the start. */
+static void reset(struct job *job) {
     uv_timer_stop(&job->deadline);
     workers_free(&job->workers);
     job->root = NULL;
-    job->why[0] = '\0';
-    job->hearing = job->reported = job->took_flights = job->kept_flights = false;
+    job->why[0] = 0;
+    job->in_grace = job->reported = job->read_flights = job->kept_flights = false;
     job->phase = IDLE;
 }
 
-static bool may_go_on_alone(struct job *job) {
+static bool next_on_single_node(struct job *job) {
     if (!job_may_restart(job)) return false;
-    let_go(job);
-    if (!job_may_restart(job)) return false; /* a signal came */
-    clear_away(job);
-    job->place.generation = ++job->restarts;
+    close_workers(job);
+    if (!job_may_restart(job)) return false; /* a signal has arrived */
+    reset(job);
+    job->assignment.generation = ++job->restarts;
     return true;
 }
 
-/* In company: waits for what the head has to say, unless this node was told to leave. */
-static bool may_go_on_together(struct job *job) {
-    if (job->phase != IDLE || job->workers.list != NULL) {
-        let_go(job);
-        clear_away(job);
+/* Waits for the coordinator's order, unless a signal told this node to leave. */
+static bool next_on_several_nodes(struct job *job) {
+    if (job->phase != IDLE || job->workers.list) {
+        close_workers(job);
+        reset(job);
     }
-    if (job->stop_signal != 0 && !job_is_head(job) && !job->over) {
-        job->over = true;
-        job->verdict = EXIT_SIGNAL + job->stop_signal;
+    if (job->stop_signal && !job_is_coordinator(job) && !job->ended) {
+        job->ended = true;
+        job->status = EXIT_SIGNAL + job->stop_signal;
     }
-    while (!job->go && !job->over) uv_run(&job->loop, UV_RUN_DEFAULT);
-    job->go = false;
-    return !job->over;
+    while (!job->start && !job->ended) uv_run(&job->loop, UV_RUN_DEFAULT);
+    job->start = false;
+    return !job->ended;
 }
 
-/* True once there is another generation to start. */
-static bool may_go_on(struct job *job) {
-    return job->company == NULL ? may_go_on_alone(job) : may_go_on_together(job);
+/* Is there another generation to start? */
+static bool next_generation(struct job *job) {
+    return job->agent ? next_on_several_nodes(job) : next_on_single_node(job);
 }
 
-/* The company hears of ranks that could not even be started, and decides. */
-static void tell_no_start(struct job *job) {
-    struct company_outcome outcome = {
-        .rank = job->place.first_rank, .status = EXIT_USAGE, .culprit = -1, .final = true};
-
+/* Tells the coordinator that the ranks could not be started. */
+static void report_no_start(struct job *job) {
+    struct node_outcome outcome = {
+        .rank = job->assignment.first_rank, .status = EXIT_USAGE, .culprit = -1, .final = true};
     char text[MSI_HOST_MAX + 64], host[MSI_HOST_MAX];
-
     snprintf(text, sizeof text, "the ranks of host %s could not be started", msi_host_name(host));
-    company_tell_failure(job->company, text);
-    company_tell_stopped(job->company, &outcome);
+    node_agent_report_failure(job->agent, text);
+    node_agent_report_stopped(job->agent, &outcome);
 }
 
 static int run_generations(struct job *job) {
-    bool alone = job->company == NULL;
-
-    if (!alone && !may_go_on(job)) return exit_status(job);
+    if (job->agent && !next_generation(job)) return exit_status(job);
     do {
         if (begin_logs(job) == 0 && start(job) == 0)
             uv_run(&job->loop, UV_RUN_DEFAULT);
-        else if (alone)
-            return job->restarts == 0 ? EXIT_USAGE : EXIT_FAILED;
+        else if (job->agent)
+            report_no_start(job);
         else
-            tell_no_start(job);
-    } while (may_go_on(job));
+            return job->restarts == 0 ? EXIT_USAGE : EXIT_FAILED;
+    } while (next_generation(job));
     return exit_status(job);
 }
 
-/* A signal that comes now is too late; it must not cut the cleaning up short. */
+/* From now on no signal may interrupt the cleanup. */
 static void block_signals(const struct job *job) {
     sigset_t late;
-
     sigemptyset(&late);
     for (int i = 0; i < SPAWN_SIGNALS; i++) sigaddset(&late, spawn_signals[i]);
     for (int number = 1; number <= SIGNALS_MOST; number++)
@@ -193,20 +182,20 @@ static void block_signals(const struct job *job) {
 static void close_handles(struct job *job) {
     block_signals(job);
     uv_close((uv_handle_t *)&job->deadline, NULL);
-    if (job->progress.options.loop != NULL) progress_close(&job->progress);
+    if (job->progress.options.loop) progress_close(&job->progress);
     for (int i = 0; i < job->n_signals; i++) uv_close((uv_handle_t *)&job->signals[i], NULL);
-    if (job->company != NULL) company_close(job->company);
+    if (job->agent) node_agent_close(job->agent);
     remote_end(&job->remote);
-    if (job->output != NULL) output_close(job->output);
+    if (job->output) output_close(job->output);
     uv_run(&job->loop, UV_RUN_DEFAULT);
     uv_loop_close(&job->loop);
 }
 
 int job_run(const struct job_options *options) {
-    struct job job = {.options = options, .place = {.world_size = options->n, .nodes = 1}};
+    struct job job = {.options = options, .assignment = {.world_size = options->n, .nodes = 1}};
     struct output_options output = {
         .n = options->n,
-        .guests = options->remote != NULL ? options->remote->n : 0,
+        .agents = options->remote ? options->remote->n : 0,
         .colours = options->colours,
         .routes = options->routes,
         .logs = options->logs,
@@ -217,7 +206,6 @@ int job_run(const struct job_options *options) {
     };
     int status = EXIT_USAGE;
     int rc = uv_loop_init(&job.loop);
-
     if (rc != 0) {
         fprintf(stderr, "muster run: cannot make an event loop: %s\n", uv_strerror(rc));
         return EXIT_USAGE;
@@ -226,8 +214,8 @@ int job_run(const struct job_options *options) {
     job.deadline.data = &job;
     rc = job_catch_signals(&job);
     if (rc == 0) rc = output_open(&job.loop, &output, &job.output);
-    if (rc == 0) rc = job_open_company(&job);
-    if (rc == 0) rc = job_start_agents(&job);
+    if (rc == 0) rc = job_open_agent(&job);
+    if (rc == 0) rc = job_start_remote(&job);
     if (rc != 0) {
         fprintf(stderr, "muster run: cannot set up the launcher: %s\n", uv_strerror(rc));
     } else {
@@ -240,12 +228,12 @@ int job_run(const struct job_options *options) {
                                             .arg = &job};
         progress_init(&job.progress, &progress);
         status = run_generations(&job);
-        job_end_agents(&job);
+        job_end_remote(&job);
     }
     close_handles(&job);
     workers_free(&job.workers);
     remote_free(&job.remote);
-    company_free(job.company);
+    node_agent_free(job.agent);
     output_free(job.output);
     return status;
 }

@@ -1,15 +1,13 @@
 /*
- * job_internal.h - what the parts of a job share; nobody else includes it. One loop on the main thread; the job lives on job_run's
- * stack.
+ * job_internal.h - what the files of a job share; no other file includes it. One loop on the main thread; the
+ * job lives on the stack of job_run.
  *
- *   IDLE --alone: at once; in company: when all nodes are there--> RUNNING
- *   RUNNING --first failure, a signal, an order, or nobody reads the output--> STOPPING
- *   RUNNING or STOPPING --the last worker exits--> DRAINING --all output is written--> IDLE again, or the end
+ *   IDLE --single node: at once; several nodes: on the coordinator's order--> RUNNING
+ *   RUNNING --first failure, a signal, an order, or broken output--> STOPPING
+ *   RUNNING or STOPPING --the last rank exits--> DRAINING --all output is written--> IDLE again, or the end
  *
- * STOPPING means that the workers were asked to end, or will be in a moment. It lasts until they do, or until their time is up or the
- * user insists: then they are killed.
- *
- * Alone, the job decides what follows a failure; in company the head does, and this node hears of it.
+ * STOPPING means that the ranks were told to end, or will be after the grace period. Ranks that run longer
+ * than the shutdown timeout are killed, as are all ranks when the user interrupts twice.
  */
 #ifndef MUSTER_TOOL_RUN_JOB_JOB_INTERNAL_H
 #define MUSTER_TOOL_RUN_JOB_JOB_INTERNAL_H
@@ -32,71 +30,71 @@ struct job {
     struct workers workers;
     struct remote remote; /* agents on other hosts */
     struct progress progress;
-    struct company *company;    /* NULL: this node is alone */
-    struct company_place place; /* of this generation */
+    struct node_agent *agent;          /* NULL: single node */
+    struct node_assignment assignment; /* of this generation */
     enum phase phase;
-    const struct worker *root; /* whose failure, the first or what led to it, ended the generation */
-    char why[PROGRESS_WHY];    /* it is not to be seen from its exit code */
-    int restarts;              /* that failures have cost, alone */
+    const struct worker *root; /* the root cause: the rank whose failure ended the generation */
+    char why[PROGRESS_WHY];    /* the reason, if the exit code does not show it */
+    int restarts;              /* used up by failures, on a single node */
     int stop_signal;           /* the signal to the launcher that ended the job */
-    bool told_to_end;          /* by a signal to the launcher, whatever had ended the ranks before */
-    bool output_broken;        /* nobody would see what another generation prints */
-    bool hearing;              /* the other ranks have not been asked to end yet */
+    bool told_to_end;   /* the launcher has received such a signal, even if the ranks had ended before */
+    bool output_broken; /* the launcher's stdout or stderr cannot be written: no restart */
+    bool in_grace;      /* the grace period before the ranks are told to end */
     bool output_failed;
-    bool insisted; /* the user asked a second time */
+    bool insisted; /* the user interrupted twice */
     bool reported;
-    bool took_flights; /* the generation's flight recorders were looked at, … */
-    bool kept_flights; /* … and are in files */
-    bool go;           /* a generation is to be started */
-    bool over;         /* and no other will be */
-    int verdict;       /* the exit status, if the company has it */
-    int told;          /* how often a head without ranks was told to end */
+    bool read_flights; /* the flight recorders of this generation were read, … */
+    bool kept_flights; /* … and written to files */
+    bool start;        /* the coordinator has ordered a generation */
+    bool ended;        /* the job has ended */
+    int status;        /* with several nodes: the exit status */
+    int interrupts;    /* signals that ended a coordinator without ranks */
     bool leaving;      /* it only waits for the agents to end */
-    bool began;        /* all nodes were there once */
+    bool began;        /* the coordinator has started a generation */
 };
 
-/* Says a line to the user, without its newline. */
+/* Prints a line for the user; format has no newline. */
 void job_say(struct job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Does this launcher decide for several nodes? */
-bool job_is_head(const struct job *job);
+/* Does this launcher coordinate several nodes? */
+bool job_is_coordinator(const struct job *job);
 
-/* end.c: alone, may there be another generation after this failure? */
+/* end.c: on a single node, may there be another generation after this failure? */
 bool job_may_restart(const struct job *job);
 /* The exit status that follows from the root cause. */
 int job_root_status(const struct worker *root);
-/* Sends the signal; in_time: those that are still there after the shutdown timeout are killed. */
-void job_ask_to_end(struct job *job, int signal, bool in_time);
-/* The same for a signal that the launcher has got, or another node's. */
-void job_pass_on(struct job *job, int signal);
-/* Asks them to end in a moment: until then they may find out by themselves, and say in which call. */
-void job_hear_the_others(struct job *job);
-/* The launcher was told to end, by this signal. */
-void job_end_ranks(struct job *job, int signal);
+/* Sends the signal to the ranks; in_time: kills those that are left after the shutdown timeout. */
+void job_stop_ranks(struct job *job, int signal, bool in_time);
+/* The same for a signal that this or another launcher has received. */
+void job_forward_signal(struct job *job, int signal);
+/* Stops the ranks after a grace period, in which they may detect and report the failure themselves. */
+void job_stop_after_grace(struct job *job);
+/* The launcher has received a signal that ends the job. */
+void job_end(struct job *job, int signal);
 void job_kill_ranks(struct job *job);
-/* What is still to be written is not worth waiting for. */
-void job_give_up_output(struct job *job);
-/* What workers, output and progress tell. */
+/* Drops the output that is not written yet. */
+void job_drop_output(struct job *job);
+/* Callbacks of workers, output and progress. */
 void job_on_exit(struct worker *worker, void *arg);
 void job_on_absent(void *arg, const struct worker *worker, const char *why);
 void job_on_idle(void *arg);
 void job_on_broken(void *arg, int error);
 void job_on_log_lost(void *arg, int error);
 
-/* flight.c: writes the flight recorders of a generation that failed, or was ended, where there is a directory for them. */
+/* flight.c: writes the flight recorders of a stopped generation if there is a directory for them. */
 void job_keep_flights(struct job *job);
-/* Removes those of another generation, or job. */
-void job_drop_flights(const struct job *job);
-/* Writes them now, and says what each rank does and who is behind. */
+/* Removes the files of an earlier generation or job. */
+void job_remove_flights(const struct job *job);
+/* Writes them now, and prints what each rank does and which rank is behind. */
 void job_show_flights(struct job *job);
 
-/* signals.c: 0, or an error of libuv's. */
+/* signals.c: 0, or an error of libuv. */
 int job_catch_signals(struct job *job);
 
-/* nodes.c: do nothing where the job is alone. 0, or a negative errno. */
-int job_open_company(struct job *job);
-int job_start_agents(struct job *job);
-/* Waits for agents on other hosts to end, and for what they have to say. */
-void job_end_agents(struct job *job);
+/* nodes.c: these do nothing on a single node. 0, or a negative errno. */
+int job_open_agent(struct job *job);
+int job_start_remote(struct job *job);
+/* Waits until the agents on other hosts have ended and their output is written. */
+void job_end_remote(struct job *job);
 
 #endif

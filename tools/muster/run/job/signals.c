@@ -1,7 +1,4 @@
-/*
- * signals.c - signals to the launcher of a job, which end it, are passed on to the ranks, or ask what these do. See
- * job_internal.h.
- */
+/* signals.c - signals to the launcher of a job: they end it, go to the ranks, or ask what the ranks do. */
 #include "run/job/job_internal.h"
 
 #include "commands.h"
@@ -9,7 +6,7 @@
 
 #include <signal.h>
 
-/* Stopping the launcher from the terminal stops the ranks, which the terminal does not know. */
+/* The terminal stops the launcher's process group; the ranks have process groups of their own. */
 static void suspend(struct job *job) {
     workers_signal(&job->workers, SIGSTOP);
     raise(SIGSTOP);
@@ -19,46 +16,46 @@ static void suspend(struct job *job) {
 
 static void on_interrupt(struct job *job) {
     if (job->phase == STOPPING) {
-        if (job_is_head(job)) company_interrupt(job->company, SIGKILL);
+        if (job_is_coordinator(job)) node_agent_interrupt(job->agent, SIGKILL);
         if (!job->insisted) job_kill_ranks(job);
         return;
     }
     job->stop_signal = SIGINT;
-    job_say(job, "interrupted; waiting for %d ranks to end (once more kills them)", job->workers.running);
-    job_end_ranks(job, SIGINT);
+    job_say(job, "interrupted; waiting for %d ranks to end (a second interrupt kills them)",
+            job->workers.running);
+    job_end(job, SIGINT);
 }
 
-/* The head asks once, then insists, and at last goes. */
-static void tell_others(struct job *job, int signal) {
-    if (job->told++ == 0) job->stop_signal = signal;
-    if (signal == SIGINT && job->told == 1)
-        job_say(job, "interrupted; waiting for the ranks to end (once more kills them)");
-    company_interrupt(job->company, job->told == 1 ? signal : SIGKILL);
+/* A coordinator without ranks: the first signal stops the ranks of other nodes, the second kills them. */
+static void interrupt_others(struct job *job, int signal) {
+    if (job->interrupts++ == 0) job->stop_signal = signal;
+    if (signal == SIGINT && job->interrupts == 1)
+        job_say(job, "interrupted; waiting for the ranks to end (a second interrupt kills them)");
+    node_agent_interrupt(job->agent, job->interrupts == 1 ? signal : SIGKILL);
 }
 
-/* No rank is there to be told. */
+/* This node has no ranks. */
 static void leave_at_once(struct job *job, int signal) {
-    if (job->company != NULL) company_interrupt(job->company, signal);
-    job->over = true;
-    job->verdict = EXIT_SIGNAL + signal;
+    if (job->agent) node_agent_interrupt(job->agent, signal);
+    job->ended = true;
+    job->status = EXIT_SIGNAL + signal;
     uv_stop(&job->loop);
 }
 
 static void on_signal(uv_signal_t *handle, int signal) {
     struct job *job = handle->data;
     bool ends = signals_have(&job->options->signals, signal);
-
     job->told_to_end |= ends;
     if (job->leaving) {
         if (ends) remote_kill(&job->remote);
-    } else if (job->phase == IDLE && ends && job_is_head(job) && job->told < 2) {
-        tell_others(job, signal);
+    } else if (job->phase == IDLE && ends && job_is_coordinator(job) && job->interrupts < 2) {
+        interrupt_others(job, signal);
     } else if (job->phase == IDLE && ends) {
         leave_at_once(job, signal);
     } else if (job->phase == DRAINING && ends) {
-        if (job->stop_signal == 0) job->stop_signal = signal;
-        if (job->company != NULL) company_interrupt(job->company, signal);
-        job_give_up_output(job);
+        if (!job->stop_signal) job->stop_signal = signal;
+        if (job->agent) node_agent_interrupt(job->agent, signal);
+        job_drop_output(job);
     } else if (signal == SIGTSTP) {
         suspend(job);
     } else if (!ends) {
@@ -66,26 +63,24 @@ static void on_signal(uv_signal_t *handle, int signal) {
             job_show_flights(job);
         else
             workers_signal(&job->workers, signal);
-        if (job->company != NULL) company_pass(job->company, signal);
+        if (job->agent) node_agent_forward_signal(job->agent, signal);
     } else if (signal == SIGINT) {
         on_interrupt(job);
     } else {
         if (job->phase == RUNNING) job->stop_signal = signal;
-        job_end_ranks(job, signal);
+        job_end(job, signal);
     }
 }
 
 static int catch_signal(struct job *job, int number) {
     uv_signal_t *handle = &job->signals[job->n_signals];
     int rc = uv_signal_init(&job->loop, handle);
-
     if (rc != 0) return rc;
     handle->data = job;
     job->n_signals++;
     return uv_signal_start(handle, on_signal, number);
 }
 
-/* Those that end the job, and the others. */
 int job_catch_signals(struct job *job) {
     for (int number = 1; number <= SIGNALS_MOST; number++) {
         bool wanted = number == SIGTSTP || number == SIGUSR1 || number == SIGUSR2 ||
@@ -94,6 +89,6 @@ int job_catch_signals(struct job *job) {
         if (rc != 0) return rc;
     }
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a log file that may not grow is given up, and that is all */
+    signal(SIGXFSZ, SIG_IGN); /* writing a log file that is too large must fail, not end the launcher */
     return 0;
 }

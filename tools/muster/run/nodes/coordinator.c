@@ -1,4 +1,4 @@
-/* coordinator.c - see coordinator.h: hears, decides, orders. */
+/* coordinator.c - the decisions of a coordinator; see coordinator.h. */
 #include "run/nodes/coordinator_internal.h"
 
 #include "commands.h"
@@ -10,375 +10,369 @@
 #include <string.h>
 
 static const double never = 1e18;
+static const char told_to_end[] = "the job was told to end";
 
-__attribute__((format(printf, 2, 3))) static void say(const struct head *head, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void say(const struct coordinator *c, const char *format, ...) {
     char text[TEXT];
     va_list args;
-
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    head->options.say(head->options.arg, text);
+    c->options.say(c->options.arg, text);
 }
 
-static void order(const struct head *head, struct order order) {
-    head->options.order(head->options.arg, &order);
+static void order(const struct coordinator *c, struct order order) {
+    c->options.order(c->options.arg, &order);
 }
 
-static void enter(struct head *head, enum state state, double now) {
-    head->state = state;
-    head->since = now;
-    head->progress = now + head->options.progress_seconds;
-    head->enough = never;
+static void enter(struct coordinator *c, enum state state, double now) {
+    c->state = state;
+    c->since = now;
+    c->progress = now + c->options.progress_seconds;
+    c->enough = never;
 }
 
-static void end_job(struct head *head, int status, const char *text, double now) {
-    enter(head, OVER, now);
-    order(head, (struct order){.kind = ORDER_END, .status = status, .text = text});
+static void end_job(struct coordinator *c, int status, const char *text, double now) {
+    enter(c, ENDED, now);
+    order(c, (struct order){.kind = ORDER_END, .status = status, .text = text});
 }
 
-/* All that are here take part, up to max; whoever comes behind waits for a place. */
-static void begin(struct head *head, int n, double now) {
-    struct node **here = calloc((size_t)n, sizeof here[0]);
-    struct node_place *places = calloc((size_t)n, sizeof places[0]);
-    int at = 0, ranks = 0;
-
-    if (here == NULL || places == NULL) {
-        end_job(head, EXIT_FAILED, "the head is out of memory", now);
+/* Starts a generation with n nodes. */
+static void begin(struct coordinator *c, int n, double now) {
+    struct node **nodes = calloc((size_t)n, sizeof nodes[0]);
+    struct node_ranks *ranks = calloc((size_t)n, sizeof ranks[0]);
+    int at = 0, world_size = 0;
+    if (!nodes || !ranks) {
+        end_job(c, EXIT_FAILED, "the coordinator is out of memory", now);
         goto free_both;
     }
-    for (struct node *node = head->nodes; node != NULL; node = node->next) {
+    for (struct node *node = c->nodes; node; node = node->next) {
         node->takes_part = false;
-        if (at < n && node_has_a_place(head, node)) here[at++] = node;
+        if (at < n && node_is_eligible(c, node)) nodes[at++] = node;
     }
-    qsort(here, (size_t)n, sizeof here[0], node_by_place);
+    qsort(nodes, (size_t)n, sizeof nodes[0], node_compare);
     for (int i = 0; i < n; i++) {
-        node_begin(here[i]);
-        places[i] = (struct node_place){here[i]->ticket, ranks, here[i]->n, here[i]->host};
-        ranks += here[i]->n;
+        node_begin(nodes[i]);
+        ranks[i] = (struct node_ranks){nodes[i]->ticket, world_size, nodes[i]->n, nodes[i]->host};
+        world_size += nodes[i]->n;
     }
-    head->generation++;
-    head->cause = NULL;
-    enter(head, RUNNING, now);
-    order(head, (struct order){.kind = ORDER_GO,
-                               .generation = head->generation,
-                               .world_size = ranks,
-                               .nodes = n,
-                               .places = places});
+    c->generation++;
+    c->cause = NULL;
+    enter(c, RUNNING, now);
+    order(c, (struct order){.kind = ORDER_START,
+                            .generation = c->generation,
+                            .world_size = world_size,
+                            .nodes = n,
+                            .ranks = ranks});
 free_both:
-    free(here);
-    free(places);
+    free(nodes);
+    free(ranks);
 }
 
-/* Goes on if everybody is there. */
-static void look_who_is_here(struct head *head, double now) {
-    const struct head_options *o = &head->options;
-    int n = node_count_ready(head);
+/* Starts a generation if there are enough nodes; ends the job if there are too few for too long. */
+static void check_gathered(struct coordinator *c, double now) {
+    const struct coordinator_options *o = &c->options;
+    int n = node_count_eligible(c);
     char text[TEXT], all[TEXT + 128];
-    bool first = head->generation < 0;
-
+    bool first = c->generation < 0;
     if (n < o->min)
-        head->enough = never;
-    else if (now < head->enough)
-        head->enough = now;
-    if (n >= o->min && (n == o->max || !first || now >= head->enough + o->last_call_seconds)) {
-        begin(head, n, now);
+        c->enough = never;
+    else if (now < c->enough)
+        c->enough = now;
+    if (n >= o->min && (n == o->max || !first || now >= c->enough + o->last_call_seconds)) {
+        begin(c, n, now);
         return;
     }
-    if (n >= o->min || now < head->since + o->join_seconds) return; /* the same sum as in head_due */
-    node_describe(head, text);
+    if (n >= o->min || now < c->since + o->join_seconds) return; /* the same sum as in coordinator_due */
+    node_describe(c, text);
     snprintf(all, sizeof all, "not enough nodes in %g s: %s", o->join_seconds, text);
-    end_job(head, EXIT_FAILED, all, now);
+    end_job(c, EXIT_FAILED, all, now);
 }
 
-static void gather(struct head *head, double now) {
-    enter(head, GATHERING, now);
-    head->cause = NULL;
-    node_forget_the_gone(head);
-    look_who_is_here(head, now);
+static void gather(struct coordinator *c, double now) {
+    enter(c, GATHERING, now);
+    c->cause = NULL;
+    node_drop_absent(c);
+    check_gathered(c, now);
 }
 
-/* The failure that the others follow from: that of the node that told first, unless its rank blames one that failed, too. */
-static const struct node *find_root(const struct head *head) {
-    const struct node *cause = head->cause;
+/* The root cause: the node that reported a failure first, unless its rank blames a rank that failed too. */
+static const struct node *find_root(const struct coordinator *c) {
+    const struct node *cause = c->cause, *failed = NULL;
 
-    for (const struct node *node = head->nodes; node != NULL; node = node->next)
-        if (node_has_failed(node) && cause->culprit >= 0 && node->rank == cause->culprit) return node;
-    if (node_has_failed(cause)) return cause;
-    for (const struct node *node = head->nodes; node != NULL; node = node->next)
-        if (node_has_failed(node)) return node;
-    return cause;
+    for (const struct node *node = c->nodes; node; node = node->next) {
+        if (!node_has_failed(node)) continue;
+        if (cause->culprit >= 0 && node->rank == cause->culprit) return node;
+        if (!failed) failed = node;
+    }
+    return failed && !node_has_failed(cause) ? failed : cause;
 }
 
-static void after_failure(struct head *head, double now) {
-    const struct node *root = find_root(head);
-    char who[NODE_HOST_MAX + 64], text[TEXT];
-    bool again = !root->final && head->signal == 0 && head->restarts < head->options.max_restarts;
-
-    if (root->report != NULL) head->options.report(head->options.arg, root->report);
-    if (again) {
-        head->restarts++;
-        say(head, "starting all ranks again: restart %d of %d", head->restarts, head->options.max_restarts);
-        gather(head, now);
+static void after_failure(struct coordinator *c, double now) {
+    const struct node *root = find_root(c);
+    char name[NODE_NAME], text[TEXT];
+    if (root->report) c->options.report(c->options.arg, root->report);
+    if (!root->final && !c->signal && c->restarts < c->options.max_restarts) {
+        c->restarts++;
+        say(c, "starting all ranks again: restart %d of %d", c->restarts, c->options.max_restarts);
+        gather(c, now);
         return;
     }
-    snprintf(text, sizeof text, "rank %d failed on %s", root->rank, node_show(root, who, sizeof who));
-    end_job(head, root->status != 0 ? root->status : EXIT_FAILED, text, now);
+    snprintf(text, sizeof text, "rank %d failed on %s", root->rank, node_name(root, name));
+    end_job(c, root->status ? root->status : EXIT_FAILED, text, now);
 }
 
-static void after_loss(struct head *head, double now) {
-    const struct head_options *o = &head->options;
-    int n = node_count_ready(head);
-    char who[NODE_HOST_MAX + 64], text[TEXT];
-
-    node_show(head->cause, who, sizeof who);
-    snprintf(text, sizeof text, "%s %s", who, head->cause->leaving ? "has left" : "was lost");
+static void after_loss(struct coordinator *c, double now) {
+    const struct coordinator_options *o = &c->options;
+    int n = node_count_eligible(c);
+    char name[NODE_NAME], text[TEXT];
+    snprintf(text, sizeof text, "%s %s", node_name(c->cause, name),
+             c->cause->leaving ? "has left" : "was lost");
     if (n >= o->min) {
-        say(head, "%s; going on with %d node%s", text, n, n == 1 ? "" : "s");
-        gather(head, now);
-    } else if (head->restarts < o->max_restarts) {
-        head->restarts++;
-        say(head, "%s; waiting %g s for another: restart %d of %d", text, o->join_seconds, head->restarts,
+        say(c, "%s; going on with %d node%s", text, n, n == 1 ? "" : "s");
+        gather(c, now);
+    } else if (c->restarts < o->max_restarts) {
+        c->restarts++;
+        say(c, "%s; waiting %g s for another: restart %d of %d", text, o->join_seconds, c->restarts,
             o->max_restarts);
-        gather(head, now);
+        gather(c, now);
     } else {
-        end_job(head, EXIT_FAILED, text, now);
+        end_job(c, EXIT_FAILED, text, now);
     }
 }
 
-/* No node has ranks any more. A failure that came before a signal is why, as it is where there is one node. */
-static void conclude(struct head *head, double now) {
-    const struct node *cause = head->cause;
-
-    if (head->signal != 0 && (cause == NULL || !node_has_failed(cause)))
-        end_job(head, EXIT_SIGNAL + head->signal, "the job was told to end", now);
-    else if (head->failed != 0)
-        end_job(head, head->failed, head->failure, now);
-    else if (cause != NULL && !node_is_here(cause) && !node_has_failed(cause))
-        after_loss(head, now);
-    else if (cause != NULL)
-        after_failure(head, now);
+/* All ranks have exited. A failure before the signal decides the status, as it does on a single node. */
+static void conclude(struct coordinator *c, double now) {
+    const struct node *cause = c->cause;
+    bool failed = cause && node_has_failed(cause);
+    if (c->signal && !failed)
+        end_job(c, EXIT_SIGNAL + c->signal, told_to_end, now);
+    else if (c->failed)
+        end_job(c, c->failed, c->failure, now);
+    else if (cause && !failed && !node_is_present(cause))
+        after_loss(c, now);
+    else if (cause)
+        after_failure(c, now);
     else
-        gather(head, now);
+        gather(c, now);
 }
 
-static void stop(struct head *head, int signal, const char *text, double now) {
-    enter(head, STOPPING, now);
-    order(head,
-          (struct order){.kind = ORDER_STOP, .generation = head->generation, .signal = signal, .text = text});
-    if (node_count(head, node_is_stuck) == 0) conclude(head, now);
+static void stop(struct coordinator *c, int signal, const char *text, double now) {
+    enter(c, STOPPING, now);
+    order(c, (struct order){.kind = ORDER_STOP, .generation = c->generation, .signal = signal, .text = text});
+    if (!node_count(c, node_has_ranks)) conclude(c, now);
 }
 
-static void look_who_is_stopped(struct head *head, double now) {
-    if (node_count(head, node_is_stuck) > 0) return;
-    if (head->state == STOPPING)
-        conclude(head, now);
-    else if (head->state == RUNNING)
-        end_job(head, EXIT_DONE, "", now);
+static void check_stopped(struct coordinator *c, double now) {
+    if (node_count(c, node_has_ranks)) return;
+    if (c->state == STOPPING)
+        conclude(c, now);
+    else if (c->state == RUNNING)
+        end_job(c, EXIT_DONE, "", now);
 }
 
-/* A mistake on a command line, found before anything has begun, ends the job; later, it is the newcomer's alone. */
-static void refuse(struct head *head, const struct notice *n, const char *why, double now) {
+/* Before the first generation a wrong command line ends the job; later it concerns only the new node. */
+static void refuse(struct coordinator *c, const struct notice *n, const char *why, double now) {
     char text[TEXT];
-
-    order(head, (struct order){.kind = ORDER_REFUSE, .ticket = n->ticket, .status = EXIT_USAGE, .text = why});
+    order(c, (struct order){.kind = ORDER_REFUSE, .ticket = n->ticket, .status = EXIT_USAGE, .text = why});
     snprintf(text, sizeof text, "host %s (pid %d) cannot join: %s", n->text, n->pid, why);
-    if (head->generation < 0)
-        end_job(head, EXIT_USAGE, text, now);
+    if (c->generation < 0)
+        end_job(c, EXIT_USAGE, text, now);
     else
-        say(head, "%s", text);
+        say(c, "%s", text);
 }
 
-/* As the command line has it. */
-static const char *show_nodes(int min, int max, char out[32]) {
+/* As on the command line. */
+static const char *format_nnodes(int min, int max, char out[32]) {
     snprintf(out, 32, min == max ? "%d" : "%d:%d", min, max);
     return out;
 }
 
-static bool fits(struct head *head, const struct notice *n, double now) {
-    const struct head_options *o = &head->options;
-    const struct node *first = head->nodes,
-                      *same = n->node_rank >= 0 ? node_find_rank(head, n->node_rank) : NULL;
-    char why[TEXT] = "", who[NODE_HOST_MAX + 64], theirs[32], ours[32];
-
+/* Why the node cannot join; "" if it can. */
+static void check_node(const struct coordinator *c, const struct notice *n, char why[TEXT]) {
+    const struct coordinator_options *o = &c->options;
+    const struct node *first = c->nodes, *same = n->node_rank >= 0 ? node_find_rank(c, n->node_rank) : NULL;
+    char name[NODE_NAME], theirs[32], ours[32];
+    why[0] = 0;
     if (n->min != o->min || n->max != o->max)
-        snprintf(why, sizeof why, "it was started with --nnodes %s, and the head with --nnodes %s",
-                 show_nodes(n->min, n->max, theirs), show_nodes(o->min, o->max, ours));
+        snprintf(why, TEXT, "it was started with --nnodes %s, and the coordinator with --nnodes %s",
+                 format_nnodes(n->min, n->max, theirs), format_nnodes(o->min, o->max, ours));
     else if (n->node_rank >= o->max)
-        snprintf(why, sizeof why, "it has --node-rank %d, and there are %d nodes", n->node_rank, o->max);
-    else if (first != NULL && (first->node_rank < 0) != (n->node_rank < 0))
-        snprintf(why, sizeof why, "it has %s --node-rank, and %s has %s", n->node_rank < 0 ? "no" : "a",
-                 node_show(first, who, sizeof who), n->node_rank < 0 ? "one" : "none");
-    else if (same != NULL && head->generation < 0)
-        snprintf(why, sizeof why, "it has --node-rank %d, as has %s", n->node_rank,
-                 node_show(same, who, sizeof who));
-    else if (node_count_ranks(head) > NODE_RANKS_MOST - n->n)
-        snprintf(why, sizeof why, "there would be more than %d ranks", NODE_RANKS_MOST);
-    if (why[0] == '\0') return true;
-    refuse(head, n, why, now);
-    return false;
+        snprintf(why, TEXT, "it has --node-rank %d, and there are %d nodes", n->node_rank, o->max);
+    else if (first && (first->node_rank < 0) != (n->node_rank < 0))
+        snprintf(why, TEXT, "it has %s --node-rank, and %s has %s", n->node_rank < 0 ? "no" : "a",
+                 node_name(first, name), n->node_rank < 0 ? "one" : "none");
+    else if (same && c->generation < 0)
+        snprintf(why, TEXT, "it has --node-rank %d, as has %s", n->node_rank, node_name(same, name));
+    else if (node_count_ranks(c) > NODE_RANKS_MOST - n->n)
+        snprintf(why, TEXT, "there would be more than %d ranks", NODE_RANKS_MOST);
 }
 
-static void join(struct head *head, const struct notice *n, double now) {
-    char who[NODE_HOST_MAX + 64], text[TEXT];
-    int n_now = node_count(head, node_takes_part);
-
-    if (head->state == OVER || node_find(head, n->ticket) != NULL || !fits(head, n, now)) return;
-    const struct node *node = node_add(head, n);
-    if (node == NULL) return;
-    node_show(node, who, sizeof who);
-    if (head->state == GATHERING) {
-        look_who_is_here(head, now);
-    } else if (head->state == RUNNING && n_now < head->options.max && node_has_a_place(head, node) &&
-               node_count(head, node_is_through) ==
-                   0) { /* what some have done already is not done again for a newcomer */
-        snprintf(text, sizeof text, "%s joins; starting all ranks again with %d nodes", who, n_now + 1);
-        say(head, "%s", text);
-        stop(head, SIGTERM, text, now);
+/* Stops a running generation for a new node unless some nodes are done: their work would be repeated. */
+static void join(struct coordinator *c, const struct notice *n, double now) {
+    char name[NODE_NAME], text[TEXT];
+    int taking_part = node_count(c, node_takes_part);
+    if (node_find(c, n->ticket)) return;
+    check_node(c, n, text);
+    if (text[0]) {
+        refuse(c, n, text, now);
+        return;
+    }
+    const struct node *node = node_add(c, n);
+    if (!node) return;
+    node_name(node, name);
+    if (c->state == GATHERING) {
+        check_gathered(c, now);
+    } else if (c->state == RUNNING && taking_part < c->options.max && node_is_eligible(c, node) &&
+               !node_count(c, node_is_done)) {
+        snprintf(text, sizeof text, "%s joins; starting all ranks again with %d nodes", name,
+                 taking_part + 1);
+        say(c, "%s", text);
+        stop(c, SIGTERM, text, now);
     } else {
-        say(head, "%s has come, and waits for a place", who);
+        say(c, "%s has joined and waits for a free place", name);
     }
 }
 
-static void node_is_gone(struct head *head, struct node *node, double now) {
-    char who[NODE_HOST_MAX + 64], text[TEXT];
-
-    snprintf(text, sizeof text, "%s %s", node_show(node, who, sizeof who),
-             node->lost ? "was lost" : "leaves");
-    bool was_through = node->stopped;
+/* The node is lost or leaves. */
+static void node_gone(struct coordinator *c, struct node *node, double now) {
+    char name[NODE_NAME], text[TEXT];
+    bool had_ranks = node_has_ranks(node);
+    snprintf(text, sizeof text, "%s %s", node_name(node, name), node->lost ? "was lost" : "leaves");
     if (node->lost) node->stopped = true;
-    if (head->state == RUNNING && node->takes_part && !was_through) {
-        head->cause = node;
-        say(head, "%s; ending all ranks", text);
-        stop(head, 0, text, now);
-    } else if (head->state == GATHERING) {
-        say(head, "%s", text);
-        node_forget_the_gone(head);
-        look_who_is_here(head, now);
-    } else if (head->state == STOPPING) {
-        look_who_is_stopped(head, now);
+    if (c->state == RUNNING && had_ranks) {
+        c->cause = node;
+        say(c, "%s; ending all ranks", text);
+        stop(c, 0, text, now);
+    } else if (c->state == GATHERING) {
+        say(c, "%s", text);
+        node_drop_absent(c);
+        check_gathered(c, now);
+    } else if (c->state == STOPPING) {
+        check_stopped(c, now);
     }
 }
 
-static void node_failed(struct head *head, struct node *node, const char *text, double now) {
-    if (head->state != RUNNING || !node->takes_part || (node->stopped && !node_has_failed(node))) return;
-    head->cause = node;
-    stop(head, 0, text, now);
+static void node_failed(struct coordinator *c, struct node *node, const char *text, double now) {
+    if (c->state != RUNNING || !node->takes_part || (node->stopped && !node_has_failed(node))) return;
+    c->cause = node;
+    stop(c, 0, text, now);
 }
 
-static void node_stopped(struct head *head, struct node *node, const struct notice *n, double now) {
-    char who[NODE_HOST_MAX + 64], text[TEXT];
-
-    if (!node->takes_part || node->stopped) return;
+static void node_stopped(struct coordinator *c, struct node *node, const struct notice *n, double now) {
+    char name[NODE_NAME], text[TEXT];
+    if (!node_has_ranks(node)) return;
     node->stopped = true;
     node->rank = n->rank;
     node->status = n->status;
     node->culprit = n->culprit;
     node->final = n->final;
-    if (n->text[0] != '\0') node->report = strdup(n->text);
+    if (n->text[0]) node->report = strdup(n->text);
     if (n->rank >= 0) {
-        snprintf(text, sizeof text, "rank %d failed on %s", n->rank, node_show(node, who, sizeof who));
-        node_failed(head, node, text, now);
+        snprintf(text, sizeof text, "rank %d failed on %s", n->rank, node_name(node, name));
+        node_failed(c, node, text, now);
     }
-    look_who_is_stopped(head, now);
+    check_stopped(c, now);
 }
 
-void head_hear(struct head *head, const struct notice *n, double now) {
-    struct node *node = node_find(head, n->ticket);
-
-    if (n->kind == NOTICE_JOIN) join(head, n, now);
-    if (node == NULL || node->lost || head->state == OVER) return;
-    if (n->kind == NOTICE_FAILED && n->generation == head->generation) node_failed(head, node, n->text, now);
-    if (n->kind == NOTICE_STOPPED && n->generation == head->generation) node_stopped(head, node, n, now);
-    if (n->kind == NOTICE_LEAVE && !node->leaving) {
+void coordinator_handle(struct coordinator *c, const struct notice *n, double now) {
+    struct node *node = node_find(c, n->ticket);
+    bool current = n->generation == c->generation;
+    if (c->state == ENDED || (node && node->lost) || (!node && n->kind != NOTICE_JOIN)) return;
+    switch (n->kind) {
+    case NOTICE_JOIN:
+        join(c, n, now);
+        break;
+    case NOTICE_FAILED:
+        if (current) node_failed(c, node, n->text, now);
+        break;
+    case NOTICE_STOPPED:
+        if (current) node_stopped(c, node, n, now);
+        break;
+    case NOTICE_LEAVE:
+        if (node->leaving) break;
         node->leaving = true;
-        node_is_gone(head, node, now);
-    }
-    if (n->kind == NOTICE_DIED) {
+        node_gone(c, node, now);
+        break;
+    case NOTICE_DIED:
         node->lost = true;
-        node_is_gone(head, node, now);
+        node_gone(c, node, now);
+        break;
     }
 }
 
-void head_interrupt(struct head *head, int signal, double now) {
-    if (head->state == OVER) return;
-    if (head->signal == 0) head->signal = signal;
-    head->insisted |= signal == SIGKILL;
-    if (head->state == GATHERING)
-        conclude(head, now);
+void coordinator_interrupt(struct coordinator *c, int signal, double now) {
+    if (c->state == ENDED) return;
+    if (!c->signal) c->signal = signal;
+    c->insisted |= signal == SIGKILL;
+    if (c->state == GATHERING)
+        conclude(c, now);
     else
-        stop(head, signal, "the job was told to end", now);
+        stop(c, signal, told_to_end, now);
 }
 
-void head_fail(struct head *head, int status, const char *text, double now) {
-    if (head->state == OVER || head->failed != 0) return;
-    head->failed = status;
-    snprintf(head->failure, sizeof head->failure, "%s", text);
-    if (head->state == GATHERING)
-        conclude(head, now);
-    else if (head->state == RUNNING)
-        stop(head, SIGTERM, text, now);
+void coordinator_fail(struct coordinator *c, int status, const char *text, double now) {
+    if (c->state == ENDED || c->failed) return;
+    c->failed = status;
+    snprintf(c->failure, sizeof c->failure, "%s", text);
+    if (c->state == GATHERING)
+        conclude(c, now);
+    else if (c->state == RUNNING)
+        stop(c, SIGTERM, text, now);
 }
 
-/* Whoever does not end its ranks in time is not waited for. */
-static void give_up_the_stuck(struct head *head, double now) {
-    char who[NODE_HOST_MAX + 64];
-
-    for (struct node *node = head->nodes; node != NULL; node = node->next) {
-        if (!node_is_stuck(node)) continue;
-        say(head, "%s has not ended its ranks in %g s; going on without it", node_show(node, who, sizeof who),
-            head->options.stop_seconds);
-        order(head, (struct order){.kind = ORDER_REFUSE,
-                                   .ticket = node->ticket,
-                                   .status = EXIT_FAILED,
-                                   .text = "this node took too long to end its ranks"});
+/* Goes on without the nodes that have not ended their ranks in time. */
+static void drop_stuck(struct coordinator *c, double now) {
+    char name[NODE_NAME];
+    for (struct node *node = c->nodes; node; node = node->next) {
+        if (!node_has_ranks(node)) continue;
+        say(c, "%s has not ended its ranks in %g s; going on without it", node_name(node, name),
+            c->options.stop_seconds);
+        order(c, (struct order){.kind = ORDER_REFUSE,
+                                .ticket = node->ticket,
+                                .status = EXIT_FAILED,
+                                .text = "this node took too long to end its ranks"});
         node->stopped = node->lost = true;
-        if (head->cause == NULL && head->signal == 0) head->cause = node;
+        if (!c->cause && !c->signal) c->cause = node;
     }
-    conclude(head, now);
+    conclude(c, now);
 }
 
-static void tell_progress(struct head *head, double now) {
+void coordinator_tick(struct coordinator *c, double now) {
     char text[TEXT];
-
-    node_describe(head, text);
-    say(head, "waiting: %s", text);
-    head->progress = now + 2 * (now - head->since);
-}
-
-void head_tick(struct head *head, double now) {
-    if (head->state == GATHERING && now >= head->progress) tell_progress(head, now);
-    if (head->state == GATHERING) look_who_is_here(head, now);
-    if (head->state == STOPPING && now >= head_due(head)) give_up_the_stuck(head, now);
-}
-
-double head_due(const struct head *head) {
-    const struct head_options *o = &head->options;
-    double due = never;
-
-    if (head->state == STOPPING) /* after an interrupt it is the user who says when it is enough */
-        return head->signal == SIGINT && !head->insisted ? never : head->since + o->stop_seconds;
-    if (head->state != GATHERING) return due;
-    due = head->enough < never ? head->enough + o->last_call_seconds : head->since + o->join_seconds;
-    return head->progress < due ? head->progress : due;
-}
-
-struct head *head_open(const struct head_options *options, double now) {
-    struct head *head = calloc(1, sizeof *head);
-
-    if (head == NULL) return NULL;
-    head->options = *options;
-    head->generation = -1;
-    enter(head, GATHERING, now);
-    return head;
-}
-
-void head_free(struct head *head) {
-    if (head == NULL) return;
-    while (head->nodes != NULL) {
-        struct node *next = head->nodes->next;
-        node_free(head->nodes);
-        head->nodes = next;
+    if (c->state == GATHERING && now >= c->progress) {
+        node_describe(c, text);
+        say(c, "waiting: %s", text);
+        c->progress = now + 2 * (now - c->since);
     }
-    free(head);
+    if (c->state == GATHERING) check_gathered(c, now);
+    if (c->state == STOPPING && now >= coordinator_due(c)) drop_stuck(c, now);
+}
+
+double coordinator_due(const struct coordinator *c) {
+    const struct coordinator_options *o = &c->options;
+    if (c->state == STOPPING) /* after SIGINT the ranks have time until the user insists */
+        return c->signal == SIGINT && !c->insisted ? never : c->since + o->stop_seconds;
+    if (c->state != GATHERING) return never;
+    double due = c->enough < never ? c->enough + o->last_call_seconds : c->since + o->join_seconds;
+    return c->progress < due ? c->progress : due;
+}
+
+struct coordinator *coordinator_open(const struct coordinator_options *options, double now) {
+    struct coordinator *c = calloc(1, sizeof *c);
+
+    if (!c) return NULL;
+    c->options = *options;
+    c->generation = -1;
+    enter(c, GATHERING, now);
+    return c;
+}
+
+void coordinator_free(struct coordinator *c) {
+    while (c && c->nodes) {
+        struct node *next = c->nodes->next;
+        node_free(c->nodes);
+        c->nodes = next;
+    }
+    free(c);
 }

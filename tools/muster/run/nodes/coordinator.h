@@ -1,13 +1,15 @@
 /*
- * coordinator.h - the one who decides for a job of several nodes: who takes part, when a generation begins and ends, and with what
- * status the job is over. It hears notices and the time and gives orders; no I/O, no clock of its own.
+ * coordinator.h - decides for a job of several nodes which nodes take part, when a generation of ranks starts
+ * and stops, and with which status the job ends. It takes notices and the time and gives orders; no I/O, no
+ * clock of its own.
  *
- *   GATHERING --enough nodes--> RUNNING --all ranks of all nodes exited with 0--> OVER
+ *   GATHERING --enough nodes--> RUNNING --all ranks of all nodes exited with 0--> ENDED
  *                                  |
  *                                  +--a rank fails, a node is lost, leaves or joins, a signal--> STOPPING
- *   STOPPING --no node has ranks any more--> GATHERING again, or OVER
+ *   STOPPING --all ranks have exited--> GATHERING again, or ENDED
  *
- * A failure costs one of the restarts that are allowed. A node that is lost or joins between MIN and MAX nodes costs none.
+ * A failure uses up one of the allowed restarts. A node that is lost or joins between MIN and MAX nodes uses
+ * up none.
  */
 #ifndef MUSTER_TOOL_RUN_NODES_COORDINATOR_H
 #define MUSTER_TOOL_RUN_NODES_COORDINATOR_H
@@ -16,36 +18,36 @@
 
 #include <stdbool.h>
 
-struct head;
+struct coordinator;
 
-struct head_options {
+struct coordinator_options {
     int min, max; /* nodes */
     int max_restarts;
     double join_seconds;      /* how long it waits for min nodes */
-    double last_call_seconds; /* with min of them there, how long for more, before the first generation */
-    double stop_seconds;      /* a node that takes longer to end its ranks is given up */
-    double progress_seconds;  /* how soon it says for whom it waits */
-    const char *const *names; /* hosts by node rank, where they are known beforehand; else NULL */
+    double last_call_seconds; /* with min nodes, how long it waits for more before the first generation */
+    double stop_seconds;      /* a node that takes longer to end its ranks counts as lost */
+    double progress_seconds;  /* after which it reports the missing nodes */
+    const char *const *names; /* hosts by node rank if they are known beforehand, else NULL */
     void (*order)(void *arg, const struct order *order);
-    void (*say)(void *arg, const char *text);    /* a line for people, without its newline */
+    void (*say)(void *arg, const char *text);    /* a line for the user, without its newline */
     void (*report)(void *arg, const char *text); /* the report of a failure */
     void *arg;
 };
 
-/* Times are seconds on any clock that does not go back. NULL without memory. options is copied. */
-struct head *head_open(const struct head_options *options, double now);
-void head_free(struct head *head);
+/* Times are seconds on any monotonic clock. NULL without memory. options is copied. */
+struct coordinator *coordinator_open(const struct coordinator_options *options, double now);
+void coordinator_free(struct coordinator *coordinator);
 
-void head_hear(struct head *head, const struct notice *notice, double now);
+void coordinator_handle(struct coordinator *coordinator, const struct notice *notice, double now);
 
-/* The launcher was told to end, by a signal that the ranks shall have too; again with SIGKILL, to insist. */
-void head_interrupt(struct head *head, int signal, double now);
+/* A signal told the launcher to end the job; the ranks get the signal too. SIGKILL kills them at once. */
+void coordinator_interrupt(struct coordinator *coordinator, int signal, double now);
 
-/* Something beside the nodes makes the job impossible: it ends with that status, without another restart. */
-void head_fail(struct head *head, int status, const char *text, double now);
+/* Ends the job with that status, without a restart: a launcher that it started has failed. */
+void coordinator_fail(struct coordinator *coordinator, int status, const char *text, double now);
 
-/* To be called when head_due has passed; that is far in the future if nothing is to happen. */
-void head_tick(struct head *head, double now);
-double head_due(const struct head *head);
+/* Call coordinator_tick at the time coordinator_due; it is far in the future if nothing is due. */
+void coordinator_tick(struct coordinator *coordinator, double now);
+double coordinator_due(const struct coordinator *coordinator);
 
 #endif

@@ -1,71 +1,72 @@
-/* coordinator_internal.h - what the two halves of a head share; nobody else includes it. */
+/* coordinator_internal.h - what coordinator.c and coordinator_nodes.c share; no other file includes it. */
 #ifndef MUSTER_TOOL_RUN_NODES_COORDINATOR_INTERNAL_H
 #define MUSTER_TOOL_RUN_NODES_COORDINATOR_INTERNAL_H
 
 #include "run/nodes/coordinator.h"
 
-enum state { GATHERING, RUNNING, STOPPING, OVER };
-enum { TEXT = 1024 };
+enum state { GATHERING, RUNNING, STOPPING, ENDED };
+enum { TEXT = 1024, NODE_NAME = NODE_HOST_MAX + 64 };
 
 struct node {
     struct node *next;
     int ticket, node_rank, n, pid;
     bool takes_part; /* in this generation */
-    bool stopped;    /* it has no ranks any more */
+    bool stopped;    /* all its ranks have exited */
     bool leaving, lost;
-    /* What it said when it stopped: */
+    /* Its notice that it has stopped: */
     int rank, status, culprit;
     bool final;
     char *report;
     char host[NODE_HOST_MAX];
 };
 
-struct head {
-    struct head_options options;
+struct coordinator {
+    struct coordinator_options options;
     enum state state;
     struct node *nodes; /* in order of arrival */
     int generation;     /* -1 before the first */
-    int restarts;       /* that failures have cost */
-    double since;       /* of this state */
-    double progress;    /* when to say next for whom it waits */
-    double enough;      /* since when min nodes are here, before the first generation; never: they are not */
+    int restarts;       /* used up by failures */
+    double since;       /* when this state began */
+    double progress;    /* when to report the missing nodes next */
+    double enough; /* since when there are min nodes, before the first generation; never: there are not */
     /* Why this generation stops: */
     const struct node *cause; /* the node where a rank failed first, or that was lost */
-    int signal;               /* the launcher was told to end */
-    bool insisted;            /* and then, to kill what is left */
-    int failed;               /* head_fail's status, 0: it was not called */
+    int signal;               /* the launcher has received it */
+    bool insisted;            /* and then SIGKILL */
+    int failed;               /* the status of coordinator_fail, 0: it was not called */
     char failure[TEXT];       /* and its text */
 };
 
-/* NULL: there is none. Of nodes with one rank, the first that is here. */
-struct node *node_find(const struct head *head, int ticket);
-const struct node *node_find_rank(const struct head *head, int node_rank);
+/* NULL if there is none. node_find_rank returns the first node that is present and claims the rank. */
+struct node *node_find(const struct coordinator *c, int ticket);
+const struct node *node_find_rank(const struct coordinator *c, int node_rank);
 
-bool node_is_here(const struct node *node);
+bool node_is_present(const struct node *node);
 bool node_takes_part(const struct node *node);
-bool node_is_through(const struct node *node); /* takes part, and has no ranks any more */
-bool node_is_stuck(const struct node *node);   /* takes part, and has some */
-bool node_has_failed(const struct node *node);
-bool node_has_a_place(const struct head *head, const struct node *node);
+bool node_is_done(const struct node *node);    /* takes part, and all its ranks have exited */
+bool node_has_ranks(const struct node *node);  /* takes part, and has ranks that run */
+bool node_has_failed(const struct node *node); /* takes part, and one of its ranks failed */
+/* May take part in the next generation. Of several nodes with one rank only the first may. */
+bool node_is_eligible(const struct coordinator *c, const struct node *node);
 
-int node_count(const struct head *head, bool (*holds)(const struct node *));
-int node_count_ready(const struct head *head); /* how many could begin a generation */
-int node_count_ranks(const struct head *head);
+int node_count(const struct coordinator *c, bool (*holds)(const struct node *));
+int node_count_eligible(const struct coordinator *c); /* at most max */
+int node_count_ranks(const struct coordinator *c);
 
-/* Comes last in the list; NULL without memory. */
-struct node *node_add(struct head *head, const struct notice *n);
-/* Takes part in a generation that begins now. */
+/* Adds it at the end; NULL without memory. */
+struct node *node_add(struct coordinator *c, const struct notice *n);
+/* Prepares a node for a generation that starts now. */
 void node_begin(struct node *node);
-/* Forgets who is gone, once nothing refers to them any more. */
-void node_forget_the_gone(struct head *head);
+/* Frees the nodes that are lost or have left; only while cause is NULL. */
+void node_drop_absent(struct coordinator *c);
 void node_free(struct node *node);
 
 /* The order in which nodes get their ranks, for qsort of pointers. */
-int node_by_place(const void *a, const void *b);
+int node_compare(const void *a, const void *b);
 
-/* "host b (pid 12)"; returns out. */
-const char *node_show(const struct node *node, char *out, size_t size);
+/* "host b (pid 12)", or "node 1, host b (pid 12)" if nodes have ranks; returns out. */
+const char *node_name(const struct node *node, char out[NODE_NAME]);
 /* "2 of 3 nodes are here: …; missing: …" */
-void node_describe(const struct head *head, char text[TEXT]);
+void node_describe(const struct coordinator *c, char text[TEXT]);
 
 #endif

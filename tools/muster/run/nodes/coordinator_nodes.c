@@ -1,4 +1,4 @@
-/* coordinator_nodes.c - the nodes that a head knows: who is here, who has a place, and how they are called. See coordinator_internal.h. */
+/* coordinator_nodes.c - the nodes that a coordinator knows; see coordinator_internal.h. */
 #include "run/nodes/coordinator_internal.h"
 
 #include <stdio.h>
@@ -7,26 +7,20 @@
 
 enum { NAMED_MOST = 8 };
 
-struct node *node_find(const struct head *head, int ticket) {
-    for (struct node *node = head->nodes; node != NULL; node = node->next)
-        if (node->ticket == ticket) return node;
-    return NULL;
+struct node *node_find(const struct coordinator *c, int ticket) {
+    struct node *node = c->nodes;
+
+    while (node && node->ticket != ticket) node = node->next;
+    return node;
 }
 
-const struct node *node_find_rank(const struct head *head, int node_rank) {
-    for (struct node *node = head->nodes; node != NULL; node = node->next)
-        if (node->node_rank == node_rank && !node->lost && !node->leaving) return node;
-    return NULL;
+const struct node *node_find_rank(const struct coordinator *c, int node_rank) {
+    const struct node *node = c->nodes;
+    while (node && (node->node_rank != node_rank || !node_is_present(node))) node = node->next;
+    return node;
 }
 
-int node_count(const struct head *head, bool (*holds)(const struct node *)) {
-    int n = 0;
-
-    for (const struct node *node = head->nodes; node != NULL; node = node->next) n += holds(node);
-    return n;
-}
-
-bool node_is_here(const struct node *node) {
+bool node_is_present(const struct node *node) {
     return !node->lost && !node->leaving;
 }
 
@@ -34,11 +28,11 @@ bool node_takes_part(const struct node *node) {
     return node->takes_part;
 }
 
-bool node_is_through(const struct node *node) {
+bool node_is_done(const struct node *node) {
     return node->takes_part && node->stopped;
 }
 
-bool node_is_stuck(const struct node *node) {
+bool node_has_ranks(const struct node *node) {
     return node->takes_part && !node->stopped;
 }
 
@@ -46,25 +40,26 @@ bool node_has_failed(const struct node *node) {
     return node->takes_part && node->rank >= 0;
 }
 
-/* Of nodes with the same rank the first to come has it; others wait until that one is gone. */
-bool node_has_a_place(const struct head *head, const struct node *node) {
-    if (!node_is_here(node)) return false;
-    return node->node_rank < 0 || head->generation < 0 || node_find_rank(head, node->node_rank) == node;
+bool node_is_eligible(const struct coordinator *c, const struct node *node) {
+    if (!node_is_present(node)) return false;
+    return node->node_rank < 0 || c->generation < 0 || node_find_rank(c, node->node_rank) == node;
 }
 
-/* How many could begin a generation. */
-int node_count_ready(const struct head *head) {
+int node_count(const struct coordinator *c, bool (*holds)(const struct node *)) {
     int n = 0;
-
-    for (const struct node *node = head->nodes; node != NULL; node = node->next)
-        n += node_has_a_place(head, node);
-    return n < head->options.max ? n : head->options.max;
+    for (const struct node *node = c->nodes; node; node = node->next) n += holds(node);
+    return n;
 }
 
-int node_count_ranks(const struct head *head) {
+int node_count_eligible(const struct coordinator *c) {
     int n = 0;
+    for (const struct node *node = c->nodes; node; node = node->next) n += node_is_eligible(c, node);
+    return n < c->options.max ? n : c->options.max;
+}
 
-    for (const struct node *node = head->nodes; node != NULL; node = node->next) n += node->n;
+int node_count_ranks(const struct coordinator *c) {
+    int n = 0;
+    for (const struct node *node = c->nodes; node; node = node->next) n += node->n;
     return n;
 }
 
@@ -73,12 +68,10 @@ void node_free(struct node *node) {
     free(node);
 }
 
-/* Forgets who is gone, once nothing refers to them any more. */
-void node_forget_the_gone(struct head *head) {
-    for (struct node **at = &head->nodes; *at != NULL;) {
+void node_drop_absent(struct coordinator *c) {
+    for (struct node **at = &c->nodes; *at;) {
         struct node *node = *at;
-
-        if (node_is_here(node)) {
+        if (node_is_present(node)) {
             at = &node->next;
             continue;
         }
@@ -87,13 +80,11 @@ void node_forget_the_gone(struct head *head) {
     }
 }
 
-/* Nodes with a rank stand in its order, others in that of their coming. */
-static bool comes_before(const struct node *a, const struct node *b) {
-    return a->node_rank != b->node_rank ? a->node_rank < b->node_rank : a->ticket < b->ticket;
-}
-
-int node_by_place(const void *a, const void *b) {
-    return comes_before(*(struct node *const *)a, *(struct node *const *)b) ? -1 : 1;
+/* By node rank; nodes without one in order of arrival. */
+int node_compare(const void *a, const void *b) {
+    const struct node *x = *(struct node *const *)a, *y = *(struct node *const *)b;
+    if (x->node_rank != y->node_rank) return x->node_rank < y->node_rank ? -1 : 1;
+    return x->ticket < y->ticket ? -1 : 1;
 }
 
 void node_begin(struct node *node) {
@@ -105,11 +96,11 @@ void node_begin(struct node *node) {
     node->report = NULL;
 }
 
-struct node *node_add(struct head *head, const struct notice *n) {
-    struct node *node = calloc(1, sizeof *node), **end = &head->nodes;
+struct node *node_add(struct coordinator *c, const struct notice *n) {
+    struct node *node = calloc(1, sizeof *node), **end = &c->nodes;
 
-    if (node == NULL) return NULL;
-    while (*end != NULL) end = &(*end)->next;
+    if (!node) return NULL;
+    while (*end) end = &(*end)->next;
     *node = (struct node){.ticket = n->ticket,
                           .node_rank = n->node_rank,
                           .n = n->n,
@@ -122,49 +113,43 @@ struct node *node_add(struct head *head, const struct notice *n) {
     return node;
 }
 
-/* "host b (pid 12)", with its node rank where nodes have one. */
-const char *node_show(const struct node *node, char *out, size_t size) {
-    if (node->node_rank < 0)
-        snprintf(out, size, "host %s (pid %d)", node->host, node->pid);
-    else
-        snprintf(out, size, "node %d, host %s (pid %d)", node->node_rank, node->host, node->pid);
+const char *node_name(const struct node *node, char out[NODE_NAME]) {
+    char rank[32] = "";
+    if (node->node_rank >= 0) snprintf(rank, sizeof rank, "node %d, ", node->node_rank);
+    snprintf(out, NODE_NAME, "%shost %s (pid %d)", rank, node->host, node->pid);
     return out;
 }
 
-/* Appends to a list "a, b and 3 more". */
-static void list_one(char *list, int i, int n, const char *name) {
+/* Appends item i of n to a list "a, b and 3 more". */
+static void add_to_list(char list[TEXT / 2], int i, int n, const char *name) {
     size_t used = strlen(list);
-
     if (i < NAMED_MOST)
         snprintf(list + used, TEXT / 2 - used, "%s%s", i > 0 ? ", " : "", name);
     else if (i == NAMED_MOST)
         snprintf(list + used, TEXT / 2 - used, " and %d more", n - i);
 }
 
-static void list_missing(const struct head *head, char list[TEXT / 2]) {
-    int n = 0, missing = head->options.min - node_count_ready(head);
-    bool ranked = head->nodes != NULL ? head->nodes->node_rank >= 0 : head->options.names != NULL;
-    char name[NODE_HOST_MAX + 32];
-
-    for (int i = 0; i < head->options.max && ranked && n < missing; i++) {
-        if (node_find_rank(head, i) != NULL) continue;
-        if (head->options.names != NULL)
-            snprintf(name, sizeof name, "node %d, host %s", i, head->options.names[i]);
+static void list_missing(const struct coordinator *c, char list[TEXT / 2]) {
+    int n = 0, missing = c->options.min - node_count_eligible(c);
+    bool ranked = c->nodes ? c->nodes->node_rank >= 0 : c->options.names != NULL;
+    char name[NODE_NAME];
+    for (int i = 0; i < c->options.max && ranked && n < missing; i++) {
+        if (node_find_rank(c, i)) continue;
+        if (c->options.names)
+            snprintf(name, sizeof name, "node %d, host %s", i, c->options.names[i]);
         else
             snprintf(name, sizeof name, "node %d", i);
-        list_one(list, n++, missing, name);
+        add_to_list(list, n++, missing, name);
     }
 }
 
-/* "2 of 3 nodes have come: …; missing: …" */
-void node_describe(const struct head *head, char text[TEXT]) {
-    char here[TEXT / 2] = "", missing[TEXT / 2] = "", who[NODE_HOST_MAX + 64];
-    int i = 0, n = node_count_ready(head);
-
-    for (const struct node *node = head->nodes; node != NULL; node = node->next)
-        if (node_has_a_place(head, node)) list_one(here, i++, n, node_show(node, who, sizeof who));
-    list_missing(head, missing);
-    snprintf(text, TEXT, "%d of %d node%s here%s%.480s%s%.480s", n, head->options.min,
-             head->options.min == 1 ? " is" : "s are", n > 0 ? ": " : "", here,
-             missing[0] != '\0' ? "; missing: " : "", missing);
+void node_describe(const struct coordinator *c, char text[TEXT]) {
+    char present[TEXT / 2] = "", missing[TEXT / 2] = "", name[NODE_NAME];
+    int i = 0, n = node_count_eligible(c);
+    for (const struct node *node = c->nodes; node; node = node->next)
+        if (node_is_eligible(c, node)) add_to_list(present, i++, n, node_name(node, name));
+    list_missing(c, missing);
+    snprintf(text, TEXT, "%d of %d node%s here%s%.480s%s%.480s", n, c->options.min,
+             c->options.min == 1 ? " is" : "s are", n > 0 ? ": " : "", present,
+             missing[0] ? "; missing: " : "", missing);
 }

@@ -1,308 +1,303 @@
-/*
- * hosts.c - reads lists of hosts; see hosts.h. Used by the main thread before anything is started; the list is the
- * caller's.
- */
+/* hosts.c - reads lists of hosts; see hosts.h. */
 #include "run/nodes/hosts.h"
 
+#include "base/error.h"
+#include "base/str.h"
 #include "cli/options.h"
 #include "cli/text.h"
+#include "os/clock.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
-/* What is being read, and where the reader stands. */
+enum { FILE_SECONDS = 10 };
+
 struct reader {
     struct hosts hosts;
     const char *file; /* NULL: the command line */
     int line;
-    char *why;
-    size_t why_size;
+    struct msi_str word; /* the entry that is being read */
 };
 
-struct piece {
-    const char *at;
-    size_t len;
-};
-
-__attribute__((format(printf, 2, 3))) static int refuse(const struct reader *r, const char *format, ...) {
-    int used = r->file != NULL && r->line > 0 ? snprintf(r->why, r->why_size, "%s:%d: ", r->file, r->line)
-               : r->file != NULL              ? snprintf(r->why, r->why_size, "%s: ", r->file)
-                                              : snprintf(r->why, r->why_size, "--hosts: ");
+__attribute__((format(printf, 2, 3))) static mst_status refuse(const struct reader *r, const char *format,
+                                                               ...) {
+    char where[32] = "", text[512];
     va_list args;
-
-    if (used < 0 || (size_t)used >= r->why_size) return -1;
     va_start(args, format);
-    vsnprintf(r->why + used, r->why_size - (size_t)used, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return -1;
+    if (r->line > 0) snprintf(where, sizeof where, ":%d", r->line);
+    return msi_fail(MST_ERR_INVALID, NULL, "%s%s: %s", r->file ? r->file : "--hosts", where, text);
 }
 
-/* A piece of input as messages show it: short, and harmless to a terminal. */
-struct shown {
-    char text[64];
-};
-
-static struct shown show(struct piece p) {
+/* "'entry' is wrong"; the entry is shortened and made harmless to a terminal. */
+static mst_status refuse_text(const struct reader *r, struct msi_str s, const char *what) {
     enum { MOST = 60 };
-    struct shown s;
-
-    if (p.len > MOST)
-        snprintf(s.text, sizeof s.text, "%.*s...", MOST, p.at);
-    else
-        snprintf(s.text, sizeof s.text, "%.*s", (int)p.len, p.at);
-    text_clean(s.text, false);
-    return s;
+    char text[MOST + 4];
+    snprintf(text, sizeof text, "%.*s%s", (int)(s.n > MOST ? MOST : s.n), s.p, s.n > MOST ? "..." : "");
+    text_clean(text, false);
+    return refuse(r, "'%s' %s", text, what);
 }
 
-static bool all_among(struct piece p, const char *marks) {
-    for (size_t i = 0; i < p.len; i++) {
-        char c = p.at[i];
+static mst_status refuse_word(const struct reader *r, const char *what) {
+    return refuse_text(r, r->word, what);
+}
+
+/* Letters, digits and these characters; not empty. */
+static bool consists_of(struct msi_str s, const char *extra) {
+    for (size_t i = 0; i < s.n; i++) {
+        char c = s.p[i];
         bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (c == '\0' || (!plain && strchr(marks, c) == NULL)) return false;
+        if (!c || (!plain && !strchr(extra, c))) return false;
     }
-    return p.len > 0;
+    return s.n > 0;
 }
 
-static bool is_six(struct piece p) {
+static bool is_ipv6(struct msi_str s) {
     char text[INET6_ADDRSTRLEN + 1];
     struct in6_addr address;
-    const char *zone = memchr(p.at, '%', p.len);
-    size_t len = zone != NULL ? (size_t)(zone - p.at) : p.len;
-
+    const char *zone = memchr(s.p, '%', s.n);
+    size_t len = zone ? (size_t)(zone - s.p) : s.n;
     if (len >= sizeof text) return false;
-    memcpy(text, p.at, len);
-    text[len] = '\0';
-    if (zone != NULL && !all_among((struct piece){zone + 1, p.len - len - 1}, "._-")) return false;
+    memcpy(text, s.p, len);
+    text[len] = 0;
+    if (zone && !consists_of(msi_str(zone + 1, s.n - len - 1), "._-")) return false;
     return inet_pton(AF_INET6, text, &address) == 1;
 }
 
-static int check_user(const struct reader *r, struct piece user, struct piece word) {
-    if (user.len > 0 && user.at[0] != '-' && all_among(user, "._-+")) return 0;
-    return refuse(r, "'%s' does not begin with the name of a user", show(word).text);
-}
-
-static int read_number(const struct reader *r, struct piece digits, struct piece word, int least, int *n) {
-    char text[16];
+static mst_status read_number(const struct reader *r, struct msi_str digits, int *n) {
+    char text[16], wrong[96];
     long long value;
-
-    if (digits.len > 0 && digits.len < sizeof text && all_among(digits, "")) {
-        memcpy(text, digits.at, digits.len);
-        text[digits.len] = '\0';
-        if (opt_read_number(text, least, HOSTS_RANKS_MAX, &value)) {
+    if (digits.n < sizeof text && consists_of(digits, "")) {
+        memcpy(text, digits.p, digits.n);
+        text[digits.n] = 0;
+        if (opt_read_number(text, 1, HOSTS_RANKS_MAX, &value)) {
             *n = (int)value;
-            return 0;
+            return MST_OK;
         }
     }
-    return refuse(r, "'%s' is not a number of ranks, which is a whole number from %d to %d", show(word).text,
-                  least, HOSTS_RANKS_MAX);
+    snprintf(wrong, sizeof wrong, "has no number of ranks from 1 to %d", HOSTS_RANKS_MAX);
+    return refuse_word(r, wrong);
 }
 
-/* The ":N" behind a host, or nothing. */
-static int read_count(const struct reader *r, struct piece rest, struct piece word, int *ranks) {
-    if (rest.len == 0) return 0;
-    if (rest.at[0] != ':')
-        return refuse(r, "'%s' has something behind ']' that is not ':N'", show(word).text);
-    return read_number(r, (struct piece){rest.at + 1, rest.len - 1}, word, 1, ranks);
+/* Reads ":N" behind a host, or nothing. */
+static mst_status read_count(const struct reader *r, const char *at, const char *end, int *ranks) {
+    if (at == end) return MST_OK;
+    if (*at != ':') return refuse_word(r, "has something other than ':N' behind ']'");
+    return read_number(r, msi_str(at + 1, (size_t)(end - at - 1)), ranks);
 }
 
-/* Splits "host", "host:N", "[six]", "[six]:N" or "six"; *ranks stays as it is where there is no number. */
-static int split_host(const struct reader *r, struct piece text, struct piece word, struct piece *host,
-                      int *ranks) {
-    const char *end = text.at + text.len;
-    const char *colon = memchr(text.at, ':', text.len);
-
-    if (text.len > 0 && text.at[0] == '[') {
-        const char *close = memchr(text.at, ']', text.len);
-        if (close == NULL) return refuse(r, "'%s' has no ']'", show(word).text);
-        *host = (struct piece){text.at + 1, (size_t)(close - text.at - 1)};
-        if (!is_six(*host)) return refuse(r, "'%s' has no IPv6 address in its brackets", show(word).text);
-        return read_count(r, (struct piece){close + 1, (size_t)(end - close - 1)}, word, ranks);
+/* Splits "host", "host:N", "[ipv6]", "[ipv6]:N" or "ipv6"; *ranks is unchanged if there is no number. */
+static mst_status split_host(const struct reader *r, struct msi_str text, struct msi_str *host, int *ranks) {
+    const char *end = text.p + text.n, *colon = memchr(text.p, ':', text.n);
+    if (text.n > 0 && text.p[0] == '[') {
+        const char *close = memchr(text.p, ']', text.n);
+        if (!close) return refuse_word(r, "has no ']'");
+        *host = msi_str(text.p + 1, (size_t)(close - text.p - 1));
+        if (!is_ipv6(*host)) return refuse_word(r, "has no IPv6 address in its brackets");
+        return read_count(r, close + 1, end, ranks);
     }
     *host = text;
-    if (colon != NULL && memchr(colon + 1, ':', (size_t)(end - colon - 1)) != NULL) {
-        if (is_six(text)) return 0;
-        return refuse(r, "'%s' is neither host:N nor an IPv6 address; a number of ranks needs [address]:N",
-                      show(word).text);
+    if (colon && memchr(colon + 1, ':', (size_t)(end - colon - 1))) {
+        if (is_ipv6(text)) return MST_OK;
+        return refuse_word(r, "is neither host:N nor an IPv6 address; a number of ranks needs [address]:N");
     }
-    if (colon != NULL) host->len = (size_t)(colon - text.at);
-    if (host->len == 0) return refuse(r, "'%s' has no name of a host", show(word).text);
-    if (host->at[0] == '-' || !all_among(*host, "._-"))
-        return refuse(r, "'%s' is not the name or address of a host", show(word).text);
-    return colon == NULL ? 0 : read_count(r, (struct piece){colon, (size_t)(end - colon)}, word, ranks);
+    if (colon) host->n = (size_t)(colon - text.p);
+    if (host->n == 0) return refuse_word(r, "has no host name");
+    if (host->p[0] == '-' || !consists_of(*host, "._-"))
+        return refuse_word(r, "is not a host name or address");
+    return colon ? read_count(r, colon, end, ranks) : MST_OK;
 }
 
-static struct host *find(const struct hosts *hosts, const char *name) {
-    for (int i = 0; i < hosts->n; i++)
-        if (strcasecmp(hosts->list[i].name, name) == 0) return &hosts->list[i];
-    return NULL;
-}
-
-/* The list grows by doubling: its capacity is the next power of two. */
-static struct host *append(struct reader *r, const char *name) {
+/* The capacity of the list is the next power of two. */
+static mst_status append(struct reader *r, const char *name, struct host **added) {
     struct hosts *h = &r->hosts;
-
-    if (h->n >= HOSTS_MAX) {
-        refuse(r, "there are more than %d hosts", HOSTS_MAX);
-        return NULL;
-    }
+    if (h->n >= HOSTS_MAX) return refuse(r, "there are more than %d hosts", HOSTS_MAX);
     if ((h->n & (h->n - 1)) == 0) {
         struct host *grown = realloc(h->list, sizeof grown[0] * (h->n > 0 ? 2 * (size_t)h->n : 1));
-        if (grown == NULL) {
-            refuse(r, "out of memory");
-            return NULL;
-        }
+        if (!grown) return msi_fail_memory();
         h->list = grown;
     }
-    struct host *host = &h->list[h->n++];
-    *host = (struct host){.ranks = 0};
-    snprintf(host->name, sizeof host->name, "%s", name);
-    return host;
+    *added = &h->list[h->n++];
+    **added = (struct host){.ranks = 0};
+    snprintf((*added)->name, sizeof(*added)->name, "%s", name);
+    return MST_OK;
 }
 
 /* ranks 0: no number was given. */
-static int add(struct reader *r, const char *name, int ranks) {
-    struct host *host = find(&r->hosts, name);
-
-    if (host == NULL) host = append(r, name);
-    if (host == NULL) return -1;
+static mst_status add(struct reader *r, const char *name, int ranks) {
+    struct host *host = NULL;
+    mst_status st = MST_OK;
+    for (int i = 0; i < r->hosts.n && !host; i++)
+        if (!strcasecmp(r->hosts.list[i].name, name)) host = &r->hosts.list[i];
+    if (!host) st = append(r, name, &host);
+    if (st != MST_OK) return st;
     if (host->ranks + host->open + (ranks > 0 ? ranks : 1) > HOSTS_RANKS_MAX)
         return refuse(r, "host %s has more than %d ranks", name, HOSTS_RANKS_MAX);
     host->ranks += ranks;
     host->open += ranks == 0;
-    return 0;
+    return MST_OK;
 }
 
-/* One [user@]host[:N]; name gets the part without brackets and number. */
-static int split_word(const struct reader *r, struct piece word, char name[HOSTS_NAME_MAX], int *ranks) {
-    const char *sign = memchr(word.at, '@', word.len);
-    size_t user = sign != NULL ? (size_t)(sign - word.at) : 0, before = sign != NULL ? user + 1 : 0;
-    struct piece host = {word.at, 0};
-
-    if (sign != NULL && check_user(r, (struct piece){word.at, user}, word) != 0) return -1;
-    if (split_host(r, (struct piece){word.at + before, word.len - before}, word, &host, ranks) != 0)
-        return -1;
-    if (before + host.len >= HOSTS_NAME_MAX)
-        return refuse(r, "'%s' is longer than any name of a host", show(word).text);
-    memcpy(name, word.at, before);
-    memcpy(name + before, host.at, host.len);
-    name[before + host.len] = '\0';
-    return 0;
+/* Splits r->word, [user@]host[:N]; name gets [user@]host without brackets. */
+static mst_status split_word(const struct reader *r, char name[HOSTS_NAME_MAX], int *ranks) {
+    struct msi_str word = r->word, host = {word.p, 0};
+    const char *sign = memchr(word.p, '@', word.n);
+    size_t before = sign ? (size_t)(sign - word.p) + 1 : 0;
+    if (sign && (word.p[0] == '-' || !consists_of(msi_str(word.p, before - 1), "._-+")))
+        return refuse_word(r, "does not begin with a user name");
+    mst_status st = split_host(r, msi_str(word.p + before, word.n - before), &host, ranks);
+    if (st != MST_OK) return st;
+    if (before + host.n >= HOSTS_NAME_MAX) return refuse_word(r, "is too long for a host name");
+    memcpy(name, word.p, before);
+    memcpy(name + before, host.p, host.n);
+    name[before + host.n] = 0;
+    return MST_OK;
 }
 
-static int finish(struct reader *r, int rc, struct hosts *hosts) {
-    if (rc == 0 && r->hosts.n == 0) {
-        r->line = 0;
-        rc = refuse(r, "there is no host in it");
-    }
-    if (rc == 0)
+static mst_status finish(struct reader *r, mst_status st, struct hosts *hosts) {
+    r->line = 0;
+    if (st == MST_OK && r->hosts.n == 0) st = refuse(r, "it names no host");
+    if (st == MST_OK)
         *hosts = r->hosts;
     else
         hosts_free(&r->hosts);
-    return rc;
+    return st;
 }
 
-int hosts_read_list(const char *text, struct hosts *hosts, char *why, size_t why_size) {
-    struct reader r = {.why = why, .why_size = why_size};
-    int rc = 0;
-
-    for (const char *at = text; rc == 0 && *text != '\0'; at++) {
-        struct piece word = {at, strcspn(at, ",")};
+mst_status hosts_read_list(const char *text, struct hosts *hosts) {
+    struct reader r = {0};
+    mst_status st = MST_OK;
+    for (const char *at = text; st == MST_OK && *text; at++) {
         char name[HOSTS_NAME_MAX];
         int ranks = 0;
-
-        if (word.len == 0)
-            rc = refuse(&r, "there is a comma too many in '%s'",
-                        show((struct piece){text, strlen(text)}).text);
-        if (rc == 0) rc = split_word(&r, word, name, &ranks);
-        if (rc == 0) rc = add(&r, name, ranks);
-        at += word.len;
-        if (*at == '\0') break;
+        r.word = msi_str(at, strcspn(at, ","));
+        st = r.word.n > 0 ? split_word(&r, name, &ranks)
+                          : refuse_text(&r, msi_cstr(text), "has an empty entry between commas");
+        if (st == MST_OK) st = add(&r, name, ranks);
+        at += r.word.n;
+        if (!*at) break;
     }
-    return finish(&r, rc, hosts);
+    return finish(&r, st, hosts);
 }
 
-static struct piece next_word(struct piece *line) {
-    while (line->len > 0 && (*line->at == ' ' || *line->at == '\t')) {
-        line->at++;
-        line->len--;
-    }
-    struct piece word = {line->at, 0};
-    while (word.len < line->len && line->at[word.len] != ' ' && line->at[word.len] != '\t') word.len++;
-    line->at += word.len;
-    line->len -= word.len;
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
+static struct msi_str next_word(struct msi_str *line) {
+    size_t skip = 0, end;
+    while (skip < line->n && is_blank(line->p[skip])) skip++;
+    for (end = skip; end < line->n && !is_blank(line->p[end]);) end++;
+    struct msi_str word = msi_str(line->p + skip, end - skip);
+    *line = msi_str(line->p + end, line->n - end);
     return word;
 }
 
-static bool begins(struct piece word, const char *with, struct piece *rest) {
+static bool begins(struct msi_str word, const char *with, struct msi_str *rest) {
     size_t len = strlen(with);
-
-    if (word.len < len || strncasecmp(word.at, with, len) != 0) return false;
-    *rest = (struct piece){word.at + len, word.len - len};
+    if (word.n < len || strncasecmp(word.p, with, len)) return false;
+    *rest = msi_str(word.p + len, word.n - len);
     return true;
 }
 
-/* What follows the host: slots=N, and max_slots=M, which changes nothing since nobody starts more than slots. */
-static int read_settings(const struct reader *r, struct piece line, struct piece host, int *ranks) {
+/* Reads what follows the host: slots=N, and max_slots=M, which only limits N. */
+static mst_status read_settings(struct reader *r, struct msi_str line, const char *name, int *ranks) {
     int most = HOSTS_RANKS_MAX;
     bool counted = *ranks > 0;
-    struct piece rest;
-
-    for (struct piece word = next_word(&line); word.len > 0; word = next_word(&line)) {
-        if (begins(word, "slots=", &rest)) {
-            if (counted) return refuse(r, "'%s' is a second number of ranks for one line", show(word).text);
-            if (read_number(r, rest, word, 1, ranks) != 0) return -1;
-            counted = true;
-        } else if (begins(word, "max_slots=", &rest) || begins(word, "max-slots=", &rest)) {
-            if (read_number(r, rest, word, 1, &most) != 0) return -1;
-        } else {
-            return refuse(r, "'%s' is not understood; a line is host, host:N or host slots=N",
-                          show(word).text);
-        }
+    mst_status st = MST_OK;
+    struct msi_str rest;
+    while (st == MST_OK) {
+        r->word = next_word(&line);
+        if (r->word.n == 0) break;
+        if (begins(r->word, "max_slots=", &rest) || begins(r->word, "max-slots=", &rest))
+            st = read_number(r, rest, &most);
+        else if (!begins(r->word, "slots=", &rest))
+            st = refuse_word(r, "is not valid; a line is host, host:N or host slots=N");
+        else if (counted)
+            st = refuse_word(r, "is a second number of ranks on one line");
+        else
+            st = read_number(r, rest, ranks);
+        counted = *ranks > 0;
     }
-    if (*ranks > most)
-        return refuse(r, "%d ranks on %s are more than max_slots=%d", *ranks, show(host).text, most);
-    return 0;
+    if (st == MST_OK && *ranks > most)
+        return refuse(r, "%d ranks on %s are more than max_slots=%d", *ranks, name, most);
+    return st;
 }
 
-static int read_line(struct reader *r, struct piece line) {
+static mst_status read_line(struct reader *r, struct msi_str line) {
     char name[HOSTS_NAME_MAX];
     int ranks = 0;
-
-    if (line.len > 0 && line.at[line.len - 1] == '\r') line.len--;
-    if (line.len >= HOSTS_LINE_MAX) return refuse(r, "the line is longer than %d bytes", HOSTS_LINE_MAX - 1);
-    if (memchr(line.at, '\0', line.len) != NULL)
-        return refuse(r, "there is a zero byte: this is not a text file");
-    const char *comment = memchr(line.at, '#', line.len);
-    if (comment != NULL) line.len = (size_t)(comment - line.at);
-    struct piece word = next_word(&line);
-    if (word.len == 0) return 0;
-    if (memchr(word.at, ',', word.len) != NULL)
-        return refuse(r, "'%s' has a comma; a line names one host", show(word).text);
-    if (split_word(r, word, name, &ranks) != 0) return -1;
-    if (read_settings(r, line, word, &ranks) != 0) return -1;
-    return add(r, name, ranks);
+    if (line.n > 0 && line.p[line.n - 1] == '\r') line.n--;
+    if (line.n >= HOSTS_LINE_MAX) return refuse(r, "the line is longer than %d bytes", HOSTS_LINE_MAX - 1);
+    if (memchr(line.p, 0, line.n)) return refuse(r, "the line has a zero byte; this is not a text file");
+    const char *comment = memchr(line.p, '#', line.n);
+    if (comment) line.n = (size_t)(comment - line.p);
+    r->word = next_word(&line);
+    if (r->word.n == 0) return MST_OK;
+    if (memchr(r->word.p, ',', r->word.n)) return refuse_word(r, "has a comma; a line names one host");
+    mst_status st = split_word(r, name, &ranks);
+    if (st == MST_OK) st = read_settings(r, line, name, &ranks);
+    return st == MST_OK ? add(r, name, ranks) : st;
 }
 
-int hosts_read_lines(const char *file, const char *text, size_t len, struct hosts *hosts, char *why,
-                     size_t why_size) {
-    struct reader r = {.file = file, .why = why, .why_size = why_size};
-    int rc = 0;
-
-    while (rc == 0 && len > 0) {
+mst_status hosts_read_lines(const char *file, const char *text, size_t len, struct hosts *hosts) {
+    struct reader r = {.file = file};
+    mst_status st = MST_OK;
+    while (st == MST_OK && len > 0) {
         const char *newline = memchr(text, '\n', len);
-        size_t line = newline != NULL ? (size_t)(newline - text) : len;
-        size_t used = line + (newline != NULL);
-
+        size_t line = newline ? (size_t)(newline - text) : len, used = newline ? line + 1 : line;
         r.line++;
-        rc = read_line(&r, (struct piece){text, line});
+        st = read_line(&r, msi_str(text, line));
         text += used;
         len -= used;
     }
-    return finish(&r, rc, hosts);
+    return finish(&r, st, hosts);
+}
+
+/* Returns the number of bytes, at most HOSTS_FILE_MAX + 1, or a negative errno. */
+static ssize_t read_all(int fd, char *text, int ms) {
+    int64_t deadline = msi_deadline(ms);
+    size_t len = 0;
+    while (len <= HOSTS_FILE_MAX) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        if (poll(&ready, 1, msi_ms_until(deadline)) == 0) return -ETIMEDOUT;
+        ssize_t n = read(fd, text + len, HOSTS_FILE_MAX + 1 - len);
+        if (n == 0) break;
+        if (n > 0)
+            len += (size_t)n;
+        else if (errno != EAGAIN && errno != EINTR)
+            return -errno;
+    }
+    return (ssize_t)len;
+}
+
+/* With O_NONBLOCK and a deadline, because a pipe may have no writer or never end. */
+mst_status hosts_read_file(const char *path, struct hosts *hosts) {
+    char *text = malloc(HOSTS_FILE_MAX + 1);
+    if (!text) return msi_fail_memory();
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    ssize_t len = fd >= 0 ? read_all(fd, text, FILE_SECONDS * 1000) : -errno;
+    mst_status st;
+    if (len == -ETIMEDOUT)
+        st = msi_fail(MST_ERR_TIMEOUT, NULL, "%s: it did not end within %d s", path, FILE_SECONDS);
+    else if (len < 0)
+        st = msi_fail(MST_ERR_SYSTEM, NULL, "%s: cannot %s it: %s", path, fd < 0 ? "open" : "read",
+                      strerror((int)-len));
+    else if (len > HOSTS_FILE_MAX)
+        st = msi_fail(MST_ERR_LIMIT, NULL, "%s: it is longer than %d bytes", path, HOSTS_FILE_MAX);
+    else
+        st = hosts_read_lines(path, text, (size_t)len, hosts);
+    if (fd >= 0) close(fd);
+    free(text);
+    return st;
 }
 
 void hosts_free(struct hosts *hosts) {
@@ -310,25 +305,21 @@ void hosts_free(struct hosts *hosts) {
     *hosts = (struct hosts){0};
 }
 
-int hosts_nproc(const struct host *host, const char *nproc, char text[HOSTS_NPROC_MAX], char *why,
-                size_t why_size) {
+mst_status hosts_nproc(const struct host *host, const char *nproc, char text[HOSTS_NPROC_MAX]) {
     long long each = 0;
-
-    if (host->open > 0 && !opt_read_number(nproc, 1, HOSTS_RANKS_MAX, &each)) {
-        if (host->open == 1 && host->ranks == 0 && strlen(nproc) < HOSTS_NPROC_MAX) {
-            snprintf(text, HOSTS_NPROC_MAX, "%s", nproc);
-            return 0;
-        }
-        snprintf(why, why_size, "host %s is named more than once, and '-n %.20s' cannot be added up",
-                 host->name, nproc);
-        return -1;
+    bool known = host->open == 0 || opt_read_number(nproc, 1, HOSTS_RANKS_MAX, &each);
+    if (!known && host->open == 1 && host->ranks == 0 && strlen(nproc) < HOSTS_NPROC_MAX) {
+        strcpy(text, nproc);
+        return MST_OK;
     }
+    if (!known)
+        return msi_fail(MST_ERR_INVALID, NULL,
+                        "host %s is named more than once, and '-n %.20s' cannot be added up", host->name,
+                        nproc);
     long long sum = host->ranks + host->open * each;
-    if (sum > HOSTS_RANKS_MAX) {
-        snprintf(why, why_size, "host %s has %lld ranks, and %d is the most", host->name, sum,
-                 HOSTS_RANKS_MAX);
-        return -1;
-    }
+    if (sum > HOSTS_RANKS_MAX)
+        return msi_fail(MST_ERR_INVALID, NULL, "host %s has %lld ranks, and %d is the most", host->name, sum,
+                        HOSTS_RANKS_MAX);
     snprintf(text, HOSTS_NPROC_MAX, "%lld", sum);
-    return 0;
+    return MST_OK;
 }

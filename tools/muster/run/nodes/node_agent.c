@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "run/nodes/coordinator.h"
 #include "run/nodes/node_link.h"
+#include "run/nodes/rendezvous.h"
 
 #include "os/host.h"
 
@@ -17,192 +18,176 @@
 #include <unistd.h>
 
 enum { STOP_SLACK_SECONDS = 30 };
-static const double soon_on_terminal = 2, soon_elsewhere = 10;
 
-struct company {
-    struct company_options options;
+struct node_agent {
+    struct node_agent_options options;
     struct node_link *link;
-    struct head *head; /* NULL on a member */
-    uv_timer_t timer;  /* when the head must look again, or a member say that it waits */
+    struct coordinator *coordinator; /* NULL on a member */
+    uv_timer_t timer;                /* calls the coordinator, or reports that a member waits */
     double waited;
-    struct job_card card;
+    struct job_info info;
     int ticket;
-    int generation; /* that this node takes part in; -1: none yet */
+    int generation; /* of the ranks of this node; -1: none yet */
     bool joined, ended;
-    int passing;    /* the head: the generation that signals are passed on to */
-    bool has_ranks; /* a generation was begun here, and no end of it told */
-    bool reported;  /* the head has shown why the ranks are ended */
+    int last_started; /* generation, on the coordinator */
+    bool has_ranks;   /* a generation was started here, and its end was not reported */
+    bool reported;    /* the coordinator has shown the report of the failure */
 };
 
-static double seconds(const struct company *c) {
-    return (double)uv_now(c->options.loop) / 1000;
+static double seconds(const struct node_agent *a) {
+    return (double)uv_now(a->options.loop) / 1000;
 }
 
-static void post(struct company *c, enum node_log log, char *line) {
-    if (line != NULL) node_link_post(c->link, log, line);
+static void post(struct node_agent *a, enum node_log log, char *line) {
+    if (line) node_link_post(a->link, log, line);
     free(line);
 }
 
-static void notify(struct company *c, struct notice notice) {
-    notice.ticket = c->ticket;
-    notice.generation = c->generation;
-    post(c, NODE_NOTICES, notice_write(&notice));
+static void notify(struct node_agent *a, struct notice notice) {
+    notice.ticket = a->ticket;
+    notice.generation = a->generation;
+    post(a, NODE_NOTICES, notice_write(&notice));
 }
 
-static void end(struct company *c, int status, const char *why) {
-    const struct company_events *events = &c->options.events;
-
-    if (c->ended) return;
-    c->ended = true;
-    if (status == EXIT_DONE && c->joined && c->generation < 0)
+static void end(struct node_agent *a, int status, const char *why) {
+    const struct node_agent_events *events = &a->options.events;
+    if (a->ended) return;
+    a->ended = true;
+    if (status == EXIT_DONE && a->joined && a->generation < 0)
         events->on_say(events->arg, "the job has ended; there was no place for this node");
-    c->options.events.on_end(c->options.events.arg, status, why);
+    events->on_end(events->arg, status, why);
 }
 
-/* Whoever reaches the store can write orders: one that makes no sense here was not the head's. */
-static void go(struct company *c, const struct order *o) {
-    struct company_place place = {
+/* Orders may be forged: those that do not fit this node are ignored. */
+static void start(struct node_agent *a, const struct order *o) {
+    struct node_assignment assignment = {
         .generation = o->generation, .world_size = o->world_size, .node = -1, .nodes = o->nodes};
-
-    if (c->has_ranks || o->generation <= c->generation) return;
+    if (a->has_ranks || o->generation <= a->generation) return;
     for (int i = 0; i < o->nodes; i++) {
-        const struct node_place *p = &o->places[i];
-        if (!c->joined || p->ticket != c->ticket || p->n != c->options.n) continue;
-        place.node = i;
-        place.first_rank = p->first_rank;
-        c->generation = o->generation;
-        c->has_ranks = true;
+        const struct node_ranks *r = &o->ranks[i];
+        if (!a->joined || r->ticket != a->ticket || r->n != a->options.n) continue;
+        assignment.node = i;
+        assignment.first_rank = r->first_rank;
+        a->generation = o->generation;
+        a->has_ranks = true;
     }
-    c->options.events.on_go(c->options.events.arg, &place);
+    a->options.events.on_start(a->options.events.arg, &assignment);
 }
 
-static void refused(struct company *c, const struct order *o) {
+static void refused(struct node_agent *a, const struct order *o) {
     char text[1024];
-
-    snprintf(text, sizeof text, "the head at %s does not take this launcher: %s", c->options.endpoint,
+    snprintf(text, sizeof text, "the coordinator at %s refuses this launcher: %s", a->options.endpoint,
              o->text);
-    end(c, o->status, text);
+    end(a, o->status, text);
 }
 
-static void obey(struct company *c, const struct order *o) {
-    const struct company_events *events = &c->options.events;
-    const char *why = c->options.quiet ? "" : o->text;
-
-    if (c->ended) return;
+static void carry_out(struct node_agent *a, const struct order *o) {
+    const struct node_agent_events *events = &a->options.events;
+    const char *why = a->options.quiet ? "" : o->text;
+    if (a->ended) return;
     switch (o->kind) {
     case ORDER_REFUSE:
-        if (o->ticket == c->ticket && c->joined) refused(c, o);
+        if (o->ticket == a->ticket && a->joined) refused(a, o);
         break;
-    case ORDER_GO:
-        go(c, o);
+    case ORDER_START:
+        start(a, o);
         break;
     case ORDER_STOP:
-        if (o->generation == c->generation) events->on_stop(events->arg, o->signal, why);
+        if (o->generation == a->generation) events->on_stop(events->arg, o->signal, why);
         break;
-    case ORDER_PASS:
-        if (o->generation == c->generation) events->on_pass(events->arg, o->signal);
+    case ORDER_SIGNAL:
+        if (o->generation == a->generation) events->on_signal(events->arg, o->signal);
         break;
     case ORDER_END:
-        end(c, o->status, c->head != NULL ? o->text : why);
+        end(a, o->status, a->coordinator ? o->text : why);
         break;
     }
 }
 
-/* A member says for whom it waits, at growing intervals. */
+/* A member that waits says so, at growing intervals. */
 static void on_wait(uv_timer_t *timer) {
-    struct company *c = timer->data;
+    struct node_agent *a = timer->data;
     char text[NODE_HOST_MAX + 128];
-
-    if (c->ended || c->generation >= 0 || c->options.quiet) return;
+    if (a->ended || a->generation >= 0 || a->options.quiet) return;
     snprintf(text, sizeof text,
-             c->joined ? "waiting: the head at %s has not begun, or has no place for this node yet"
-                       : "waiting: nobody answers at %s, where the head of the job is to be",
-             c->options.endpoint);
-    c->options.events.on_say(c->options.events.arg, text);
-    c->waited *= 2;
-    uv_timer_start(timer, on_wait, (uint64_t)(c->waited * 1000), 0);
-}
-
-static double first_word(void) {
-    return isatty(STDERR_FILENO) ? soon_on_terminal : soon_elsewhere;
+             a->joined ? "waiting: the coordinator at %s has not started this node's ranks yet"
+                       : "waiting: no coordinator answers at %s",
+             a->options.endpoint);
+    a->options.events.on_say(a->options.events.arg, text);
+    a->waited *= 2;
+    uv_timer_start(timer, on_wait, (uint64_t)(a->waited * 1000), 0);
 }
 
 static void on_timer(uv_timer_t *timer);
 
-static void set_timer(struct company *c) {
-    double left = head_due(c->head) - seconds(c);
-
+static void set_timer(struct node_agent *a) {
+    double left = coordinator_due(a->coordinator) - seconds(a);
     if (left > 3600) left = 3600;
-    uv_timer_start(&c->timer, on_timer, left > 0 ? (uint64_t)(left * 1000) + 1 : 1, 0);
+    uv_timer_start(&a->timer, on_timer, left > 0 ? (uint64_t)(left * 1000) + 1 : 1, 0);
 }
 
 static void on_timer(uv_timer_t *timer) {
-    struct company *c = timer->data;
-
-    head_tick(c->head, seconds(c));
-    set_timer(c);
+    struct node_agent *a = timer->data;
+    coordinator_tick(a->coordinator, seconds(a));
+    set_timer(a);
 }
 
-/* The head's orders reach the others through the store, and this node at once. */
+/* Orders go to the other nodes through the store, and to this node directly. */
 static void on_order(void *arg, const struct order *order) {
-    struct company *c = arg;
-
+    struct node_agent *a = arg;
     struct order here = *order;
-
-    if (order->kind == ORDER_GO) {
-        c->passing = order->generation;
-        c->reported = false;
-        post(c, NODE_HOSTS, node_hosts_write(c->card.id, order->generation, order->places, order->nodes));
+    if (order->kind == ORDER_START) {
+        a->last_started = order->generation;
+        a->reported = false;
+        post(a, NODE_HOSTS, node_hosts_write(a->info.id, order->generation, order->ranks, order->nodes));
     }
-    post(c, NODE_ORDERS, order_write(order));
-    if (order->kind == ORDER_END && c->reported) here.text = "";
-    obey(c, &here);
+    post(a, NODE_ORDERS, order_write(order));
+    if (order->kind == ORDER_END && a->reported) here.text = "";
+    carry_out(a, &here);
 }
 
 static void on_say(void *arg, const char *text) {
-    struct company *c = arg;
-    c->options.events.on_say(c->options.events.arg, text);
+    struct node_agent *a = arg;
+    a->options.events.on_say(a->options.events.arg, text);
 }
 
 static void on_report(void *arg, const char *text) {
-    struct company *c = arg;
-    c->reported = true;
-    c->options.events.on_report(c->options.events.arg, text);
+    struct node_agent *a = arg;
+    a->reported = true;
+    a->options.events.on_report(a->options.events.arg, text);
 }
 
 static void on_line(void *arg, char *line) {
-    struct company *c = arg;
+    struct node_agent *a = arg;
     struct notice notice;
     struct order order;
-
-    if (c->head != NULL) {
+    if (a->coordinator) {
         if (!notice_read(line, &notice)) return;
-        text_clean((char *)(uintptr_t)notice.text, true); /* into the line, which is ours to change */
-        head_hear(c->head, &notice, seconds(c));
-        set_timer(c);
+        text_clean((char *)(uintptr_t)notice.text, true); /* it points into line */
+        coordinator_handle(a->coordinator, &notice, seconds(a));
+        set_timer(a);
     } else if (order_read(line, &order)) {
         text_clean((char *)(uintptr_t)order.text, false);
-        obey(c, &order);
-        free(order.places);
+        carry_out(a, &order);
+        free(order.ranks);
     }
 }
 
-static void on_open(void *arg, int ticket, const struct job_card *card) {
-    struct company *c = arg;
-    const struct company_options *o = &c->options;
+static void on_open(void *arg, int ticket, const struct job_info *info) {
+    struct node_agent *a = arg;
+    const struct node_agent_options *o = &a->options;
     char host[MSI_HOST_MAX], text[NODE_HOST_MAX * 2 + 64];
-
-    c->ticket = ticket;
-    c->card = *card;
-    if (o->run_id != NULL && strcmp(o->run_id, card->id) != 0) {
-        snprintf(text, sizeof text, "the head at %s runs job '%s', not '%s' (--rdzv-id)", o->endpoint,
-                 card->id, o->run_id);
-        end(c, EXIT_USAGE, text);
+    a->ticket = ticket;
+    a->info = *info;
+    if (o->run_id && strcmp(o->run_id, info->id)) {
+        snprintf(text, sizeof text, "the coordinator at %s runs job '%s', not '%s' (--rdzv-id)", o->endpoint,
+                 info->id, o->run_id);
+        end(a, EXIT_USAGE, text);
         return;
     }
     if (o->n == 0) return;
-    c->joined = true;
-    notify(c, (struct notice){.kind = NOTICE_JOIN,
+    a->joined = true;
+    notify(a, (struct notice){.kind = NOTICE_JOIN,
                               .node_rank = o->node_rank,
                               .n = o->n,
                               .min = o->min_nodes,
@@ -211,89 +196,86 @@ static void on_open(void *arg, int ticket, const struct job_card *card) {
                               .text = msi_host_name(host)});
 }
 
-static void on_lost(void *arg, const char *why, bool never_met) {
-    struct company *c = arg;
+static void on_lost(void *arg, const char *why, bool never_opened) {
+    struct node_agent *a = arg;
+    const char *what = a->coordinator ? "the launcher's own store fails"
+                       : never_opened ? "cannot join the job"
+                                      : "the coordinator of the job is gone";
     char text[1024];
-
-    const char *what = never_met ? "cannot join the job" : "the head of the job is gone";
-
-    snprintf(text, sizeof text, "%s: %s", c->head != NULL ? "the launcher's own store fails" : what, why);
-    end(c, never_met ? EXIT_USAGE : EXIT_FAILED, text);
+    snprintf(text, sizeof text, "%s: %s", what, why);
+    end(a, never_opened ? EXIT_USAGE : EXIT_FAILED, text);
 }
 
-static int open_head(struct company *c) {
-    const struct company_options *o = &c->options;
-    struct head_options options = {
+static int open_coordinator(struct node_agent *a) {
+    const struct node_agent_options *o = &a->options;
+    struct coordinator_options options = {
         .min = o->min_nodes,
         .max = o->max_nodes,
         .max_restarts = o->max_restarts,
         .join_seconds = o->join_seconds,
         .last_call_seconds = o->last_call_seconds,
         .stop_seconds = o->shutdown_seconds + STOP_SLACK_SECONDS,
-        .progress_seconds = first_word(),
+        .progress_seconds = rendezvous_report_after(),
         .names = o->names,
         .order = on_order,
         .say = on_say,
         .report = on_report,
-        .arg = c,
+        .arg = a,
     };
-
-    c->head = head_open(&options, seconds(c));
-    if (c->head == NULL) return -ENOMEM;
-    set_timer(c);
+    a->coordinator = coordinator_open(&options, seconds(a));
+    if (!a->coordinator) return -ENOMEM;
+    set_timer(a);
     return 0;
 }
 
-static int open_link(struct company *c) {
-    const struct company_options *o = &c->options;
+static int open_link(struct node_agent *a) {
+    const struct node_agent_options *o = &a->options;
     struct node_link_options options = {
         .loop = o->loop,
         .store = o->store,
         .endpoint = o->endpoint,
-        .card = {.min = o->min_nodes, .max = o->max_nodes},
-        .patience = o->join_seconds,
-        .events = {.on_open = on_open, .on_line = on_line, .on_lost = on_lost, .arg = c},
+        .info = {.min = o->min_nodes, .max = o->max_nodes},
+        .connect_seconds = o->join_seconds,
+        .events = {.on_open = on_open, .on_line = on_line, .on_lost = on_lost, .arg = a},
     };
-
-    if (o->run_id != NULL) snprintf(options.card.id, sizeof options.card.id, "%s", o->run_id);
-    return node_link_open(&c->link, &options);
+    if (o->run_id) snprintf(options.info.id, sizeof options.info.id, "%s", o->run_id);
+    return node_link_open(&a->link, &options);
 }
 
-int company_open(struct company **made, const struct company_options *options) {
-    struct company *c = calloc(1, sizeof *c);
-
-    if (c == NULL) return -ENOMEM;
-    c->options = *options;
-    c->generation = -1;
-    c->waited = first_word();
-    uv_timer_init(options->loop, &c->timer);
-    c->timer.data = c;
-    int rc = open_link(c);
-    if (rc == 0 && options->store != NULL) rc = open_head(c);
-    if (rc == 0 && options->store == NULL)
-        uv_timer_start(&c->timer, on_wait, (uint64_t)(c->waited * 1000), 0);
+int node_agent_open(struct node_agent **made, const struct node_agent_options *options) {
+    struct node_agent *a = calloc(1, sizeof *a);
+    if (!a) return -ENOMEM;
+    a->options = *options;
+    a->generation = -1;
+    a->waited = rendezvous_report_after();
+    uv_timer_init(options->loop, &a->timer);
+    a->timer.data = a;
+    int rc = open_link(a);
+    if (rc == 0)
+        rc = options->store ? open_coordinator(a)
+                            : uv_timer_start(&a->timer, on_wait, (uint64_t)(a->waited * 1000), 0);
     if (rc == 0) {
-        *made = c;
+        *made = a;
         return 0;
     }
-    if (c->link != NULL) node_link_close(c->link, true);
-    uv_close((uv_handle_t *)&c->timer, NULL);
+    if (a->link) node_link_close(a->link, true);
+    uv_close((uv_handle_t *)&a->timer, NULL);
     uv_run(options->loop, UV_RUN_NOWAIT);
-    company_free(c);
+    node_agent_free(a);
     return rc;
 }
 
-const char *company_run_id(const struct company *c) {
-    return c->card.id;
+const char *node_agent_run_id(const struct node_agent *a) {
+    return a->info.id;
 }
 
-void company_tell_failure(struct company *c, const char *text) {
-    notify(c, (struct notice){.kind = NOTICE_FAILED, .text = text});
+void node_agent_report_failure(struct node_agent *a, const char *text) {
+    notify(a, (struct notice){.kind = NOTICE_FAILED, .text = text});
 }
 
-void company_tell_stopped(struct company *c, const struct company_outcome *outcome) {
-    c->has_ranks = false;
-    notify(c, (struct notice){.kind = NOTICE_STOPPED,
+void node_agent_report_stopped(struct node_agent *a, const struct node_outcome *outcome) {
+    a->has_ranks = false;
+    notify(a, (struct notice){.kind = NOTICE_STOPPED,
                               .rank = outcome->rank,
                               .status = outcome->status,
                               .culprit = outcome->culprit,
@@ -301,39 +283,39 @@ void company_tell_stopped(struct company *c, const struct company_outcome *outco
                               .text = outcome->report});
 }
 
-void company_pass(struct company *c, int signal) {
-    struct order order = {.kind = ORDER_PASS, .generation = c->passing, .signal = signal};
-
-    if (c->head != NULL) post(c, NODE_ORDERS, order_write(&order));
+void node_agent_forward_signal(struct node_agent *a, int signal) {
+    struct order order = {.kind = ORDER_SIGNAL, .generation = a->last_started, .signal = signal};
+    if (a->coordinator) post(a, NODE_ORDERS, order_write(&order));
 }
 
-void company_interrupt(struct company *c, int signal) {
-    if (c->head != NULL) {
-        head_interrupt(c->head, signal, seconds(c));
-        set_timer(c);
-    } else if (c->joined)
-        notify(c, (struct notice){.kind = NOTICE_LEAVE, .signal = signal});
+void node_agent_interrupt(struct node_agent *a, int signal) {
+    if (a->coordinator) {
+        coordinator_interrupt(a->coordinator, signal, seconds(a));
+        set_timer(a);
+    } else if (a->joined) {
+        notify(a, (struct notice){.kind = NOTICE_LEAVE, .signal = signal});
+    }
 }
 
-void company_fail(struct company *c, int status, const char *text) {
-    if (c->head == NULL) return;
-    head_fail(c->head, status, text, seconds(c));
-    set_timer(c);
+void node_agent_fail(struct node_agent *a, int status, const char *text) {
+    if (!a->coordinator) return;
+    coordinator_fail(a->coordinator, status, text, seconds(a));
+    set_timer(a);
 }
 
 /*
- * A member says that it goes, whoever told it to: if that was not the head, the head must know. One that has not told how its
- * ranks have ended counts as lost with them.
+ * A member always says that it leaves: the order to end may have been forged, and then the coordinator must
+ * know. A member that has not reported the end of its ranks counts as lost.
  */
-void company_close(struct company *c) {
-    if (c->head == NULL && c->joined) notify(c, (struct notice){.kind = NOTICE_LEAVE});
-    node_link_close(c->link, !c->has_ranks);
-    uv_close((uv_handle_t *)&c->timer, NULL);
+void node_agent_close(struct node_agent *a) {
+    if (!a->coordinator && a->joined) notify(a, (struct notice){.kind = NOTICE_LEAVE});
+    node_link_close(a->link, !a->has_ranks);
+    uv_close((uv_handle_t *)&a->timer, NULL);
 }
 
-void company_free(struct company *c) {
-    if (c == NULL) return;
-    node_link_free(c->link);
-    head_free(c->head);
-    free(c);
+void node_agent_free(struct node_agent *a) {
+    if (!a) return;
+    node_link_free(a->link);
+    coordinator_free(a->coordinator);
+    free(a);
 }

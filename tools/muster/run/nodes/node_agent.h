@@ -1,6 +1,7 @@
 /*
- * node_agent.h - a launcher among those of the job's other nodes: it tells them how its ranks fare, and is told what to do. On the
- * node that hosts the store the one who decides is in here as well (coordinator.h). All of it runs on the loop's thread.
+ * node_agent.h - the part of a launcher that talks to the launchers of the job's other nodes: it reports what
+ * its ranks do and passes on the coordinator's orders. On the node that hosts the store it contains the
+ * coordinator (coordinator.h). All of it runs on the loop's thread.
  */
 #ifndef MUSTER_TOOL_RUN_NODES_NODE_AGENT_H
 #define MUSTER_TOOL_RUN_NODES_NODE_AGENT_H
@@ -10,71 +11,69 @@
 #include <stdbool.h>
 #include <uv.h>
 
-struct company;
+struct node_agent;
 
 /* A generation, as seen from one node. */
-struct company_place {
+struct node_assignment {
     int generation;
     int first_rank, world_size;
-    int node, nodes; /* which of how many */
+    int node, nodes; /* node is -1 if this node has no ranks in it */
 };
 
-struct company_events {
-    void (*on_go)(void *arg,
-                  const struct company_place *place); /* start the ranks; node is -1: none of them here */
-    void (*on_stop)(void *arg, int signal,
-                    const char *why);       /* end them; 0: let them say first what they know */
-    void (*on_pass)(void *arg, int signal); /* a signal for the ranks, which does not end them */
-    void (*on_end)(void *arg, int status, const char *why); /* nothing comes behind this */
+struct node_agent_events {
+    void (*on_start)(void *arg, const struct node_assignment *assignment); /* start the ranks */
+    void (*on_stop)(void *arg, int signal, const char *why); /* end the ranks; signal as in struct order */
+    void (*on_signal)(void *arg, int signal); /* send the ranks a signal that does not end them */
+    void (*on_end)(void *arg, int status, const char *why); /* the last event */
     void (*on_say)(void *arg, const char *line);
     void (*on_report)(void *arg, const char *text); /* of a failure on any node */
     void *arg;
 };
 
-struct company_options {
+struct node_agent_options {
     uv_loop_t *loop;
-    mst_store *store;     /* that this launcher hosts, as the head; NULL: it joins the head at endpoint */
+    mst_store *store;     /* hosted by this launcher, which is the coordinator; NULL: connect to endpoint */
     const char *endpoint; /* "host:port" */
-    const char *run_id;   /* as the head calls the job, or NULL where that is the head's to say */
+    const char *run_id;   /* of the job; NULL: the coordinator's */
     int min_nodes, max_nodes;
-    int node_rank;    /* -1: any */
-    int n;            /* ranks of this node; 0: it takes no part but to decide */
-    int max_restarts; /* the head's counts */
+    int node_rank; /* -1: any */
+    int n;         /* ranks of this node; 0: it only coordinates */
+    int max_restarts;
     double join_seconds, last_call_seconds, shutdown_seconds;
     const char *const *names; /* see coordinator.h */
-    bool quiet;               /* all launchers share one stderr: what concerns all is said once */
-    struct company_events events;
+    bool quiet; /* all launchers share one stderr: the coordinator alone says what concerns all */
+    struct node_agent_events events;
 };
 
 /* 0, or a negative errno. options is copied, what it points to is borrowed. */
-int company_open(struct company **company, const struct company_options *options);
+int node_agent_open(struct node_agent **agent, const struct node_agent_options *options);
 
-/* What the head calls the job; "" before it was met. */
-const char *company_run_id(const struct company *company);
+/* The job's id; "" before the coordinator has answered. */
+const char *node_agent_run_id(const struct node_agent *agent);
 
-/* A rank of this node has failed, in one line. */
-void company_tell_failure(struct company *company, const char *text);
+/* A rank of this node has failed; text is one line. */
+void node_agent_report_failure(struct node_agent *agent, const char *text);
 
-/* How it ended on this node: no rank is left. rank is -1, or the one that the report is about. */
-struct company_outcome {
+/* All ranks of this node have exited. rank is the one that failed first, or -1. */
+struct node_outcome {
     int rank, status;
-    int culprit; /* whom that rank blames, or -1 */
-    bool final;  /* to start it again is of no use */
+    int culprit; /* the rank that the failed rank blames, or -1 */
+    bool final;  /* a restart would fail in the same way */
     const char *report;
 };
-void company_tell_stopped(struct company *company, const struct company_outcome *outcome);
+void node_agent_report_stopped(struct node_agent *agent, const struct node_outcome *outcome);
 
-/* The head: ranks of other nodes shall have this signal, too. Of another launcher it concerns its own alone. */
-void company_pass(struct company *company, int signal);
+/* On the coordinator: sends the signal to the ranks of the other nodes. Elsewhere it does nothing. */
+void node_agent_forward_signal(struct node_agent *agent, int signal);
 
-/* This launcher was told to end. The head ends the job, another leaves it. SIGKILL: at once. */
-void company_interrupt(struct company *company, int signal);
+/* This launcher got a signal to end. The coordinator ends the job, others leave it. SIGKILL: at once. */
+void node_agent_interrupt(struct node_agent *agent, int signal);
 
-/* The head ends the job with that status: an agent that it started is gone. Of no effect on others. */
-void company_fail(struct company *company, int status, const char *text);
+/* On the coordinator: ends the job, because a launcher that it started is gone. Elsewhere it does nothing. */
+void node_agent_fail(struct node_agent *agent, int status, const char *text);
 
-/* Lets the others know all that was told. Run the loop once more before the memory goes. */
-void company_close(struct company *company);
-void company_free(struct company *company);
+/* Sends all that was reported. Run the loop once more before node_agent_free. */
+void node_agent_close(struct node_agent *agent);
+void node_agent_free(struct node_agent *agent);
 
 #endif

@@ -1,266 +1,234 @@
 /* node_msg.c - see node_msg.h. */
 #include "run/nodes/node_msg.h"
 
+#include "base/buf.h"
 #include "cli/options.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CARD_VERSION "muster-run-1"
+#define INFO_VERSION "muster-run-1"
 
-/* A copy without line ends, shortened if need be; NULL without memory. */
-static char *escape(const char *text) {
-    char *made = malloc(NODE_TEXT_MAX), *at = made;
+/* The numbers of a line in their order: int members of the message, with their limits. A text may follow. */
+struct field {
+    size_t offset;
+    int min, max;
+};
+struct shape {
+    char kind;
+    bool has_text;
+    int n;
+    struct field fields[6];
+};
 
-    if (made == NULL) return NULL;
-    for (; *text != '\0' && at - made < NODE_TEXT_MAX - 4; text++) {
-        if (*text == '\n' || *text == '\r' || *text == '%')
-            at += sprintf(at, "%%%02x", (unsigned)(unsigned char)*text);
-        else
-            *at++ = *text;
-    }
-    *at = '\0';
-    return made;
+#define FIELD(type, member, min, max)                                                                        \
+    { offsetof(struct type, member), min, max }
+#define TICKET(type)     FIELD(type, ticket, 0, NODE_TICKET_MOST)
+#define GENERATION(type) FIELD(type, generation, 0, INT_MAX)
+#define STATUS(type)     FIELD(type, status, 0, 255)
+
+static const struct shape notices[] = {
+    {NOTICE_JOIN,
+     true,
+     6,
+     {TICKET(notice), FIELD(notice, node_rank, -1, NODE_MOST - 1), FIELD(notice, n, 1, NODE_MOST),
+      FIELD(notice, min, 1, NODE_MOST), FIELD(notice, max, 1, NODE_MOST), FIELD(notice, pid, 0, INT_MAX)}},
+    {NOTICE_FAILED, true, 2, {TICKET(notice), GENERATION(notice)}},
+    {NOTICE_STOPPED,
+     true,
+     6,
+     {TICKET(notice), GENERATION(notice), FIELD(notice, rank, -1, INT_MAX), STATUS(notice),
+      FIELD(notice, culprit, -1, INT_MAX), FIELD(notice, final, 0, 1)}},
+    {NOTICE_LEAVE, false, 2, {TICKET(notice), FIELD(notice, signal, 0, 64)}},
+    {NOTICE_DIED, false, 1, {TICKET(notice)}},
+    {0},
+};
+
+/* The nodes' ranks follow the numbers of ORDER_START. */
+static const struct shape orders[] = {
+    {ORDER_REFUSE, true, 2, {TICKET(order), STATUS(order)}},
+    {ORDER_START,
+     false,
+     3,
+     {GENERATION(order), FIELD(order, world_size, 1, NODE_RANKS_MOST), FIELD(order, nodes, 1, NODE_MOST)}},
+    {ORDER_STOP, true, 2, {GENERATION(order), FIELD(order, signal, 0, 64)}},
+    {ORDER_SIGNAL, false, 2, {GENERATION(order), FIELD(order, signal, 1, 64)}},
+    {ORDER_END, true, 1, {STATUS(order)}},
+    {0},
+};
+
+static const struct shape *find_shape(const struct shape *shapes, int kind) {
+    while (shapes->kind && shapes->kind != kind) shapes++;
+    return shapes;
 }
 
-static int digit(char c) {
+/* Without line ends; shortened to what a reader accepts. */
+static void add_escaped(struct msi_buf *out, const char *text) {
+    size_t limit = out->len + NODE_TEXT_MAX - 4;
+    for (; *text && out->len < limit && !out->failed; text++)
+        if (*text == '\n' || *text == '\r' || *text == '%')
+            msi_buf_add_format(out, "%%%02x", (unsigned)(unsigned char)*text);
+        else
+            msi_buf_add_u8(out, (uint8_t)*text);
+}
+
+static void add_message(struct msi_buf *out, const struct shape *shape, const void *message,
+                        const char *text) {
+    msi_buf_add_u8(out, (uint8_t)shape->kind);
+    for (int i = 0; i < shape->n; i++) {
+        int number;
+        memcpy(&number, (const char *)message + shape->fields[i].offset, sizeof number);
+        msi_buf_add_format(out, " %d", number);
+    }
+    if (!shape->has_text) return;
+    msi_buf_add_u8(out, ' ');
+    add_escaped(out, text ? text : "");
+}
+
+/* The buffer as a string that the caller frees. */
+static char *finish(struct msi_buf *out, const char *end) {
+    msi_buf_add(out, end, strlen(end) + 1);
+    if (out->failed) msi_buf_free(out);
+    return (char *)out->data;
+}
+
+char *notice_write(const struct notice *n) {
+    struct msi_buf out = {0};
+    add_message(&out, find_shape(notices, n->kind), n, n->text);
+    return finish(&out, "\n");
+}
+
+/* "G 1 8 2 0:0:4 3:4:4": generation, ranks, nodes; for each node: ticket, first rank, ranks. */
+char *order_write(const struct order *o) {
+    struct msi_buf out = {0};
+    add_message(&out, find_shape(orders, o->kind), o, o->text);
+    for (int i = 0; o->kind == ORDER_START && i < o->nodes; i++)
+        msi_buf_add_format(&out, " %d:%d:%d", o->ranks[i].ticket, o->ranks[i].first_rank, o->ranks[i].n);
+    return finish(&out, "\n");
+}
+
+char *node_hosts_write(const char *run_id, int generation, const struct node_ranks *ranks, int n) {
+    struct msi_buf out = {0};
+    for (int i = 0; i < n; i++)
+        msi_buf_add_format(&out, "%s.%d %d %d %.*s\n", run_id, generation, ranks[i].first_rank, ranks[i].n,
+                           (int)strcspn(ranks[i].host, "\r\n"), ranks[i].host);
+    return finish(&out, "");
+}
+
+char *job_info_write(const struct job_info *info) {
+    struct msi_buf out = {0};
+    msi_buf_add_format(&out, INFO_VERSION " %d %d %s", info->min, info->max, info->id);
+    return finish(&out, "");
+}
+
+static int hex_digit(char c) {
     if (c >= '0' && c <= '9') return c - '0';
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* In place; false if it is not what escape makes. */
+/* In place; false if add_escaped does not write such a text. */
 static bool unescape(char *text) {
     char *out = text;
-
     if (strlen(text) >= NODE_TEXT_MAX) return false;
-    for (; *text != '\0'; text++) {
+    for (; *text; text++) {
         if (*text != '%') {
             *out++ = *text;
             continue;
         }
-        int high = digit(text[1]), low = high < 0 ? -1 : digit(text[2]);
+        int high = hex_digit(text[1]), low = high < 0 ? -1 : hex_digit(text[2]);
         if (low < 0 || high * 16 + low == 0) return false;
         *out++ = (char)(high * 16 + low);
         text += 2;
     }
-    *out = '\0';
+    *out = 0;
     return true;
 }
 
-/* What comes before the mark as a number, and the line goes on behind it. */
-static bool take_until(char **line, char mark, long long min, long long max, int *number) {
+/* Reads the number before the separator; *line becomes the rest of the line, or NULL at its end. */
+static bool take_number(char **line, char separator, int min, int max, int *number) {
     char *word = *line;
     long long value;
-
-    if (word == NULL) return false;
-    *line = strchr(word, mark);
-    if (*line != NULL) *(*line)++ = '\0';
+    if (!word) return false;
+    *line = strchr(word, separator);
+    if (*line) *(*line)++ = 0;
     if (!opt_read_number(word, min, max, &value)) return false;
     *number = (int)value;
     return true;
 }
 
-static bool take_number(char **line, long long min, long long max, int *number) {
-    return take_until(line, ' ', min, max, number);
-}
-
-/* The rest of the line. */
-/* A word that is fit for a terminal and for lines of words. */
-static bool is_word(const char *text) {
-    for (const char *c = text; *c != '\0'; c++)
-        if (*c <= ' ' || *c == 0x7f) return false;
-    return text[0] != '\0';
-}
-
-static bool take_text(char *line, const char **text) {
-    if (line == NULL || !unescape(line)) return false;
-    *text = line;
+/* Reads the numbers and the text of a line; *line becomes the rest, or NULL at its end. */
+static bool take_message(char **line, const struct shape *shape, void *message, const char **text) {
+    for (int i = 0; i < shape->n; i++) {
+        const struct field *field = &shape->fields[i];
+        int number;
+        if (!take_number(line, ' ', field->min, field->max, &number)) return false;
+        memcpy((char *)message + field->offset, &number, sizeof number);
+    }
+    if (!shape->has_text) return true;
+    if (!*line || !unescape(*line)) return false;
+    *text = *line;
+    *line = NULL;
     return true;
 }
 
-char *notice_write(const struct notice *n) {
-    char *line = NULL, *text = escape(n->text != NULL ? n->text : "");
-    int rc = -1;
-
-    if (text == NULL) return NULL;
-    switch (n->kind) {
-    case NOTICE_JOIN:
-        rc = asprintf(&line, "J %d %d %d %d %d %d %s\n", n->ticket, n->node_rank, n->n, n->min, n->max,
-                      n->pid, text);
-        break;
-    case NOTICE_FAILED:
-        rc = asprintf(&line, "N %d %d %s\n", n->ticket, n->generation, text);
-        break;
-    case NOTICE_STOPPED:
-        rc = asprintf(&line, "S %d %d %d %d %d %d %s\n", n->ticket, n->generation, n->rank, n->status,
-                      n->culprit, (int)n->final, text);
-        break;
-    case NOTICE_LEAVE:
-        rc = asprintf(&line, "Q %d %d\n", n->ticket, n->signal);
-        break;
-    case NOTICE_DIED:
-        rc = asprintf(&line, "D %d\n", n->ticket);
-        break;
-    }
-    free(text);
-    return rc < 0 ? NULL : line;
+/* Without blanks and control characters, so that it fits into lines of words and onto a terminal. */
+static bool is_word(const char *text) {
+    for (const char *c = text; *c; c++)
+        if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f) return false;
+    return text[0];
 }
 
 bool notice_read(char *line, struct notice *n) {
-    char kind = line[0];
-    int final = 0;
-
-    if (kind == '\0' || line[1] != ' ') return false;
+    const struct shape *shape = find_shape(notices, line[0]);
+    if (!shape->kind || line[1] != ' ') return false;
     line += 2;
-    *n = (struct notice){.kind = (enum notice_kind)kind, .text = ""};
-    if (!take_number(&line, 0, NODE_TICKET_MOST, &n->ticket)) return false;
-    switch (n->kind) {
-    case NOTICE_JOIN:
-        return take_number(&line, -1, NODE_MOST - 1, &n->node_rank) &&
-               take_number(&line, 1, NODE_MOST, &n->n) && take_number(&line, 1, NODE_MOST, &n->min) &&
-               take_number(&line, n->min, NODE_MOST, &n->max) && take_number(&line, 0, INT_MAX, &n->pid) &&
-               take_text(line, &n->text) && is_word(n->text) && strlen(n->text) < NODE_HOST_MAX;
-    case NOTICE_FAILED:
-        return take_number(&line, 0, INT_MAX, &n->generation) && take_text(line, &n->text);
-    case NOTICE_STOPPED:
-        if (!take_number(&line, 0, INT_MAX, &n->generation) || !take_number(&line, -1, INT_MAX, &n->rank) ||
-            !take_number(&line, 0, 255, &n->status) || !take_number(&line, -1, INT_MAX, &n->culprit) ||
-            !take_number(&line, 0, 1, &final))
-            return false;
-        n->final = final;
-        return take_text(line, &n->text);
-    case NOTICE_LEAVE:
-        return take_number(&line, 0, 64, &n->signal) && line == NULL;
-    case NOTICE_DIED:
-        return line == NULL;
-    default:
-        return false;
-    }
+    *n = (struct notice){.kind = (enum notice_kind)shape->kind, .text = ""};
+    if (!take_message(&line, shape, n, &n->text) || line) return false;
+    return n->kind != NOTICE_JOIN ||
+           (n->max >= n->min && is_word(n->text) && strlen(n->text) < NODE_HOST_MAX);
 }
 
-/* "G 1 8 2 0:0:4 3:4:4": generation, ranks, nodes, and of each ticket, first rank and number of ranks. */
-static char *go_write(const struct order *o) {
-    enum { HEAD = 64, EACH = 40 };
-    size_t size = HEAD + (size_t)o->nodes * EACH;
-    char *line = malloc(size);
-
-    if (line == NULL) return NULL;
-    size_t at = (size_t)snprintf(line, size, "G %d %d %d", o->generation, o->world_size, o->nodes);
-    for (int i = 0; i < o->nodes; i++) {
-        const struct node_place *p = &o->places[i];
-        at += (size_t)snprintf(line + at, size - at, " %d:%d:%d", p->ticket, p->first_rank, p->n);
-    }
-    snprintf(line + at, size - at, "\n");
-    return line;
-}
-
-char *order_write(const struct order *o) {
-    if (o->kind == ORDER_GO) return go_write(o);
-    char *line = NULL, *text = escape(o->text != NULL ? o->text : "");
-    int rc = -1;
-
-    if (text == NULL) return NULL;
-    if (o->kind == ORDER_STOP)
-        rc = asprintf(&line, "X %d %d %s\n", o->generation, o->signal, text);
-    else if (o->kind == ORDER_PASS)
-        rc = asprintf(&line, "P %d %d\n", o->generation, o->signal);
-    else if (o->kind == ORDER_REFUSE)
-        rc = asprintf(&line, "R %d %d %s\n", o->ticket, o->status, text);
-    else
-        rc = asprintf(&line, "E %d %s\n", o->status, text);
-    free(text);
-    return rc < 0 ? NULL : line;
-}
-
-/* Ranks follow each other without a gap, and there are as many as the order says. */
-static bool take_places(char *line, struct order *o) {
+/* Ranks must follow each other without a gap, and their number must be the world size. */
+static bool take_ranks(char *line, struct order *o) {
     int next = 0;
-
     for (int i = 0; i < o->nodes; i++) {
-        struct node_place *p = &o->places[i];
-
-        if (!take_until(&line, ':', 0, NODE_TICKET_MOST, &p->ticket) ||
-            !take_until(&line, ':', next, next, &p->first_rank) || !take_number(&line, 1, NODE_MOST, &p->n) ||
-            p->n > o->world_size - next)
+        struct node_ranks *r = &o->ranks[i];
+        if (!take_number(&line, ':', 0, NODE_TICKET_MOST, &r->ticket) ||
+            !take_number(&line, ':', next, next, &r->first_rank) ||
+            !take_number(&line, ' ', 1, NODE_MOST, &r->n) || r->n > o->world_size - next)
             return false;
-        next += p->n;
+        next += r->n;
     }
-    return line == NULL && next == o->world_size;
-}
-
-static bool go_read(char *line, struct order *o) {
-    if (!take_number(&line, 0, INT_MAX, &o->generation) ||
-        !take_number(&line, 1, NODE_RANKS_MOST, &o->world_size) ||
-        !take_number(&line, 1, NODE_MOST, &o->nodes) || line == NULL ||
-        strlen(line) / 5 + 1 < (size_t)o->nodes)
-        return false;
-    o->places = calloc((size_t)o->nodes, sizeof o->places[0]);
-    if (o->places != NULL && take_places(line, o)) return true;
-    free(o->places);
-    o->places = NULL;
-    return false;
+    return !line && next == o->world_size;
 }
 
 bool order_read(char *line, struct order *o) {
-    char kind = line[0];
-
-    if (kind == '\0' || line[1] != ' ') return false;
+    const struct shape *shape = find_shape(orders, line[0]);
+    if (!shape->kind || line[1] != ' ') return false;
     line += 2;
-    *o = (struct order){.kind = (enum order_kind)kind, .text = ""};
-    switch (o->kind) {
-    case ORDER_REFUSE:
-        return take_number(&line, 0, NODE_TICKET_MOST, &o->ticket) &&
-               take_number(&line, 0, 255, &o->status) && take_text(line, &o->text);
-    case ORDER_GO:
-        return go_read(line, o);
-    case ORDER_STOP:
-        return take_number(&line, 0, INT_MAX, &o->generation) && take_number(&line, 0, 64, &o->signal) &&
-               take_text(line, &o->text);
-    case ORDER_PASS:
-        return take_number(&line, 0, INT_MAX, &o->generation) && take_number(&line, 1, 64, &o->signal) &&
-               line == NULL;
-    case ORDER_END:
-        return take_number(&line, 0, 255, &o->status) && take_text(line, &o->text);
-    default:
-        return false;
-    }
+    *o = (struct order){.kind = (enum order_kind)shape->kind, .text = ""};
+    if (!take_message(&line, shape, o, &o->text)) return false;
+    if (o->kind != ORDER_START) return !line;
+    if (!line || strlen(line) / 5 + 1 < (size_t)o->nodes)
+        return false; /* before memory for them is allocated */
+    o->ranks = calloc((size_t)o->nodes, sizeof o->ranks[0]);
+    if (o->ranks && take_ranks(line, o)) return true;
+    free(o->ranks);
+    o->ranks = NULL;
+    return false;
 }
 
-char *node_hosts_write(const char *run_id, int generation, const struct node_place *places, int n) {
-    size_t each = strlen(run_id) + NODE_HOST_MAX + 48, used = 0;
-    char *lines = malloc(each * (size_t)n + 1);
-
-    if (lines == NULL) return NULL;
-    lines[0] = '\0';
-    for (int i = 0; i < n; i++)
-        used += (size_t)snprintf(lines + used, each, "%s.%d %d %d %.*s\n", run_id, generation,
-                                 places[i].first_rank, places[i].n, (int)strcspn(places[i].host, "\r\n"),
-                                 places[i].host);
-    return lines;
-}
-
-char *job_card_write(const struct job_card *card) {
-    char *text = NULL, *id = escape(card->id);
-
-    if (id == NULL) return NULL;
-    int rc = asprintf(&text, CARD_VERSION " %d %d %s", card->min, card->max, id);
-    free(id);
-    return rc < 0 ? NULL : text;
-}
-
-bool job_card_read(char *text, struct job_card *card) {
-    size_t len = strlen(CARD_VERSION " ");
-    struct job_card read;
-    const char *id;
-
-    if (strncmp(text, CARD_VERSION " ", len) != 0) return false;
+bool job_info_read(char *text, struct job_info *info) {
+    size_t len = strlen(INFO_VERSION " ");
+    struct job_info read;
+    if (strncmp(text, INFO_VERSION " ", len)) return false;
     text += len;
-    if (!take_number(&text, 1, NODE_MOST, &read.min) || !take_number(&text, read.min, NODE_MOST, &read.max) ||
-        !take_text(text, &id) || strlen(id) >= sizeof read.id)
+    if (!take_number(&text, ' ', 1, NODE_MOST, &read.min) ||
+        !take_number(&text, ' ', read.min, NODE_MOST, &read.max) || !text || !is_word(text) ||
+        strlen(text) >= sizeof read.id)
         return false;
-    strcpy(read.id, id);
-    *card = read;
+    strcpy(read.id, text);
+    *info = read;
     return true;
 }

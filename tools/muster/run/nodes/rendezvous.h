@@ -1,6 +1,7 @@
 /*
- * rendezvous.h - where the launchers of a job meet, and which of them hosts the store: what --nnodes, --node-rank, --master-addr,
- * --master-port, --rdzv-endpoint, --rdzv-conf and their like amount to.
+ * rendezvous.h - where the launchers of a job find each other, and which of them hosts the store: reads
+ * --nnodes, --node-rank, --master-addr, --master-port and the --rdzv options. The main thread uses it before
+ * anything is started.
  */
 #ifndef MUSTER_TOOL_RUN_NODES_RENDEZVOUS_H
 #define MUSTER_TOOL_RUN_NODES_RENDEZVOUS_H
@@ -14,24 +15,29 @@
 
 #include <stdbool.h>
 
-enum meeting_role { MEETING_HOST, MEETING_JOIN, MEETING_WHOEVER_CAN };
+/* ANY: it hosts the store unless another launcher does. */
+enum rendezvous_role { RENDEZVOUS_HOST, RENDEZVOUS_JOIN, RENDEZVOUS_ANY };
 
-struct meeting {
-    enum meeting_role role;
-    int min, max;  /* nodes */
-    bool company;  /* there are launchers beside this one */
-    int node_rank; /* -1: any */
+struct rendezvous {
+    enum rendezvous_role role;
+    int min, max;    /* nodes */
+    bool multi_node; /* there are other launchers */
+    int node_rank;   /* -1: any */
     struct msi_address address;
     double join_seconds, last_call_seconds;
 };
 
-/* Reads the command line. 0, or -1 with why set. */
-int meeting_read(const struct run_options *options, struct meeting *meeting, char *why, size_t why_size);
+/* Reads the command line; rendezvous is written only on success. */
+mst_status rendezvous_read(const struct run_options *options, struct rendezvous *rendezvous);
 
 /*
- * Hosts the store, where that is this launcher's part; *store is NULL where it is another's. Afterwards role is one of the first
- * two, and the port is the real one. 0, or -1 with why set.
+ * Hosts the store, or finds that another launcher does; *store is NULL in the second case. If the port is
+ * taken and nothing answers there, it tries again until the join timeout. Afterwards role is HOST or JOIN,
+ * and the port is the real one.
  */
-int meeting_open(struct meeting *meeting, mst_store **store, char *why, size_t why_size);
+mst_status rendezvous_open(struct rendezvous *rendezvous, mst_store **store);
+
+/* Seconds after which a launcher that waits for others says so. */
+double rendezvous_report_after(void);
 
 #endif

@@ -1,31 +1,23 @@
-/* run_hosts.c - see run_hosts.h. Runs on the main thread before anything is started. */
+/* run_hosts.c - see run_hosts.h. */
 #include "run/nodes/run_hosts.h"
 
 #include "run/ranks/program.h"
 
+#include "base/error.h"
 #include "base/settings.h"
 #include "os/host.h"
-
-#include <muster/muster.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int out_of_memory(char *why, size_t why_size) {
-    snprintf(why, why_size, "out of memory");
-    return -1;
-}
-
-/* This machine may have several names in the list: it is one node, at the place of the first. */
+/* This machine may have several names in the list: they become one node at the position of the first. */
 static void find_here(struct run_hosts *h, bool ssh_local) {
     int kept = 0;
-
     h->here = -1;
     for (int i = 0; i < h->hosts.n; i++) {
         struct host *host = &h->hosts.list[i];
         bool here = !ssh_local && remote_is_here(host->name);
-
         if (here && h->here >= 0) {
             h->hosts.list[h->here].ranks += host->ranks;
             h->hosts.list[h->here].open += host->open;
@@ -37,94 +29,76 @@ static void find_here(struct run_hosts *h, bool ssh_local) {
     h->hosts.n = kept;
 }
 
-static bool is_alone(const struct run_hosts *h) {
-    return run_hosts_others(h) == 0;
-}
-
-/* The address on the way to the first of the others, unless the user's settings name another. */
-static int find_address(struct run_hosts *h, char *why, size_t why_size) {
+/* The address on the route to the first other host, unless the settings name another. */
+static mst_status find_address(struct run_hosts *h) {
     struct msi_address target = {.port = 0};
     struct msi_settings settings;
     const char *reason;
     char found[64];
-
-    snprintf(h->address, sizeof h->address, "127.0.0.1");
-    if (is_alone(h)) return 0;
+    strcpy(h->address, "127.0.0.1");
+    if (run_hosts_others(h) == 0) return MST_OK;
     const char *name = h->hosts.list[h->here == 0].name, *sign = strchr(name, '@');
-    snprintf(target.host, sizeof target.host, "%s", sign != NULL ? sign + 1 : name);
-    if (msi_settings_load(&settings, NULL) != MST_OK ||
-        msi_netif_choose(settings.advertise_addr, settings.socket_ifname, &target, found, &reason) !=
-            MST_OK) {
-        snprintf(why, why_size, "%s", mst_last_error()->message);
-        return -1;
-    }
-    snprintf(h->address, sizeof h->address, "%s", found);
-    return 0;
+    snprintf(target.host, sizeof target.host, "%s", sign ? sign + 1 : name);
+    mst_status st = msi_settings_load(&settings, NULL);
+    if (st == MST_OK)
+        st = msi_netif_choose(settings.advertise_addr, settings.socket_ifname, &target, found, &reason);
+    if (st == MST_OK) strcpy(h->address, found);
+    return st;
 }
 
-static int find_ssh(struct run_hosts *h, const struct run_options *o, char *why, size_t why_size) {
+static mst_status find_ssh(struct run_hosts *h, const struct run_options *o) {
+    if (o->ssh && !o->ssh[strspn(o->ssh, " \t\n")]) return msi_fail(MST_ERR_INVALID, NULL, "--ssh is empty");
+    if (o->ssh || run_hosts_others(h) == 0 || program_find("ssh", &h->ssh) == MST_OK) return MST_OK;
     char reason[256];
-
-    if (o->ssh != NULL && o->ssh[strspn(o->ssh, " \t\n")] == '\0') {
-        snprintf(why, why_size, "--ssh is empty");
-        return -1;
-    }
-    if (o->ssh != NULL || is_alone(h)) return 0;
-    if (program_find("ssh", &h->ssh, reason, sizeof reason) == 0) return 0;
-    snprintf(why, why_size, "other hosts are reached by ssh, and it is missing: %s", reason);
-    return -1;
+    snprintf(reason, sizeof reason, "%s", mst_last_error()->message);
+    return msi_fail(MST_ERR_NOT_FOUND, NULL, "other hosts are reached by ssh, and it is missing: %s", reason);
 }
 
-static int read_hosts(struct run_hosts *h, const struct run_options *o, char *why, size_t why_size) {
-    if (o->hosts != NULL && o->hostfile != NULL) {
-        snprintf(why, why_size, "--hosts and --hostfile both name the hosts; drop either");
-        return -1;
-    }
-    const char *other = o->standalone                 ? "standalone"
-                        : strcmp(o->nnodes, "1") != 0 ? "nnodes"
-                        : o->node_rank >= 0           ? "node-rank"
-                        : o->rdzv_endpoint != NULL    ? "rdzv-endpoint"
-                        : o->agent >= 0               ? "agent"
-                                                      : NULL;
-    if (other != NULL) {
-        snprintf(why, why_size, "--%s says which nodes there are, and so does --%s; drop either", other,
-                 o->hosts != NULL ? "hosts" : "hostfile");
-        return -1;
-    }
-    return o->hosts != NULL ? hosts_read_list(o->hosts, &h->hosts, why, why_size)
-                            : hosts_read_file(o->hostfile, &h->hosts, why, why_size);
+static mst_status read_hosts(struct run_hosts *h, const struct run_options *o) {
+    const char *other = o->standalone             ? "standalone"
+                        : strcmp(o->nnodes, "1")  ? "nnodes"
+                        : o->node_rank >= 0       ? "node-rank"
+                        : o->rdzv_endpoint        ? "rdzv-endpoint"
+                        : o->agent >= 0           ? "agent"
+                        : o->hosts && o->hostfile ? "hosts"
+                                                  : NULL;
+    if (other)
+        return msi_fail(MST_ERR_INVALID, "drop one of them", "--%s and --%s both say which nodes there are",
+                        other, o->hostfile ? "hostfile" : "hosts");
+    return o->hosts ? hosts_read_list(o->hosts, &h->hosts) : hosts_read_file(o->hostfile, &h->hosts);
 }
 
-static int name_hosts(struct run_hosts *h, char *why, size_t why_size) {
+static mst_status name_hosts(struct run_hosts *h) {
     h->names = calloc((size_t)h->hosts.n, sizeof h->names[0]);
-    if (h->names == NULL) return out_of_memory(why, why_size);
+    if (!h->names) return msi_fail_memory();
     for (int i = 0; i < h->hosts.n; i++) h->names[i] = h->hosts.list[i].name;
-    return 0;
+    return MST_OK;
 }
 
-/* Says early, and once for all hosts, what would fail at one of them. */
-static int check_counts(struct run_hosts *h, const struct run_options *o, char *why, size_t why_size) {
+/* Finds mistakes here that each host would find later. */
+static mst_status check_counts(struct run_hosts *h, const struct run_options *o) {
     char text[HOSTS_NPROC_MAX];
-
-    for (int i = 0; i < h->hosts.n; i++)
-        if (hosts_nproc(&h->hosts.list[i], o->nproc, i == h->here ? h->nproc_here : text, why, why_size) != 0)
-            return -1;
-    return 0;
+    mst_status st = MST_OK;
+    for (int i = 0; i < h->hosts.n && st == MST_OK; i++)
+        st = hosts_nproc(&h->hosts.list[i], o->nproc, i == h->here ? h->nproc_here : text);
+    return st;
 }
 
-int run_hosts_open(struct run_hosts *h, const struct run_options *o, char *why, size_t why_size) {
+mst_status run_hosts_open(struct run_hosts *h, const struct run_options *o) {
     *h = (struct run_hosts){.here = -1};
-    if (read_hosts(h, o, why, why_size) != 0) return -1;
+    mst_status st = read_hosts(h, o);
+    if (st != MST_OK) return st;
     find_here(h, o->ssh_local);
-    if (name_hosts(h, why, why_size) == 0 && check_counts(h, o, why, why_size) == 0 &&
-        find_ssh(h, o, why, why_size) == 0 && find_address(h, why, why_size) == 0)
-        return 0;
-    run_hosts_close(h);
-    return -1;
+    st = name_hosts(h);
+    if (st == MST_OK) st = check_counts(h, o);
+    if (st == MST_OK) st = find_ssh(h, o);
+    if (st == MST_OK) st = find_address(h);
+    if (st != MST_OK) run_hosts_close(h);
+    return st;
 }
 
 void run_hosts_close(struct run_hosts *h) {
-    for (int i = 0; i < h->n_agents; i++) text_free(&h->agents[i].script);
+    for (int i = 0; i < h->n_agents; i++) msi_buf_free(&h->agents[i].script);
     free(h->agents);
     free(h->names);
     free(h->ssh);
@@ -133,45 +107,39 @@ void run_hosts_close(struct run_hosts *h) {
 }
 
 int run_hosts_others(const struct run_hosts *h) {
-    return h == NULL ? 0 : h->hosts.n - (h->here >= 0);
+    return h ? h->hosts.n - (h->here >= 0) : 0;
 }
 
-int run_hosts_meeting(const struct run_hosts *h, const struct run_options *o, struct meeting *meeting,
-                      char *why, size_t why_size) {
-    struct run_options head = *o;
+mst_status run_hosts_rendezvous(const struct run_hosts *h, const struct run_options *o,
+                                struct rendezvous *r) {
+    struct run_options coordinator = *o;
     char nodes[16];
-
     snprintf(nodes, sizeof nodes, "%d", h->hosts.n);
-    head.nnodes = nodes;
-    head.node_rank = 0; /* whatever its place among the nodes, this launcher hosts the store */
-    if (head.master_addr == NULL) head.master_addr = h->address;
-    if (head.master_port < 0) head.master_port = 0;
-    if (meeting_read(&head, meeting, why, why_size) != 0) return -1;
-    meeting->node_rank = h->here;
-    meeting->company = run_hosts_others(h) > 0;
-    return 0;
+    coordinator.nnodes = nodes;
+    coordinator.node_rank = 0; /* this launcher hosts the store, whatever its node rank is */
+    if (!coordinator.master_addr) coordinator.master_addr = h->address;
+    if (coordinator.master_port < 0) coordinator.master_port = 0;
+    mst_status st = rendezvous_read(&coordinator, r);
+    if (st != MST_OK) return st;
+    r->node_rank = h->here;
+    r->multi_node = run_hosts_others(h) > 0;
+    return MST_OK;
 }
 
-static int add_agent(struct run_hosts *h, const struct run_options *o, const struct agent_words *words,
-                     int node) {
-    struct remote_agent *agent = &h->agents[h->n_agents++];
-    char nproc[HOSTS_NPROC_MAX], unused[256];
-
-    hosts_nproc(&h->hosts.list[node], o->nproc, nproc, unused, sizeof unused);
-    agent->host = h->hosts.list[node].name;
-    agent->reads_stdin = node == 0;
-    return agent_words_write(words, node, nproc, &agent->script);
-}
-
-int run_hosts_prepare(struct run_hosts *h, const struct run_options *o, const struct agent_job *job,
-                      char *why, size_t why_size) {
-    struct agent_words words;
-
-    if (agent_words_open(&words, o, job, h->hosts.n, why, why_size) != 0) return -1;
+mst_status run_hosts_prepare(struct run_hosts *h, const struct run_options *o, const struct agent_job *job) {
+    struct agent_argv argv;
+    char nproc[HOSTS_NPROC_MAX];
+    mst_status st = agent_argv_open(&argv, o, job, h->hosts.n);
+    if (st != MST_OK) return st;
     h->agents = calloc((size_t)h->hosts.n, sizeof h->agents[0]);
-    int rc = h->agents != NULL ? 0 : -1;
-    for (int node = 0; node < h->hosts.n && rc == 0; node++)
-        if (node != h->here) rc = add_agent(h, o, &words, node);
-    agent_words_close(&words);
-    return rc == 0 ? 0 : out_of_memory(why, why_size);
+    if (!h->agents) st = msi_fail_memory();
+    for (int node = 0; node < h->hosts.n && st == MST_OK; node++) {
+        if (node == h->here) continue;
+        struct remote_agent *agent = &h->agents[h->n_agents++];
+        *agent = (struct remote_agent){.host = h->names[node], .reads_stdin = node == 0};
+        st = hosts_nproc(&h->hosts.list[node], o->nproc, nproc);
+        if (st == MST_OK) st = agent_argv_write(&argv, node, nproc, &agent->script);
+    }
+    agent_argv_close(&argv);
+    return st;
 }

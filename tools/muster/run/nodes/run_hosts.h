@@ -1,6 +1,6 @@
 /*
- * run_hosts.h - --hosts and --hostfile: which hosts take part, which of them is this one, where they meet, and
- * the agents of the others. Nothing is started here; see remote.h.
+ * run_hosts.h - --hosts and --hostfile: the hosts of a job, which of them is this machine, the rendezvous,
+ * and the agents for the other hosts. Nothing is started here; see remote.h. Runs on the main thread.
  */
 #ifndef MUSTER_TOOL_RUN_NODES_RUN_HOSTS_H
 #define MUSTER_TOOL_RUN_NODES_RUN_HOSTS_H
@@ -14,29 +14,29 @@
 enum { RUN_HOSTS_ADDRESS_MAX = 256 };
 
 struct run_hosts {
-    struct hosts hosts;                  /* in the order of their numbers as nodes */
-    int here;                            /* which of them is this machine, -1: none */
-    char nproc_here[HOSTS_NPROC_MAX];    /* -n of this machine, if it is one of them */
-    char address[RUN_HOSTS_ADDRESS_MAX]; /* where the others find this machine */
+    struct hosts hosts;                  /* in the order of their node ranks */
+    int here;                            /* index of this machine, -1: it is not among them */
+    char nproc_here[HOSTS_NPROC_MAX];    /* -n of this machine, if it is among them */
+    char address[RUN_HOSTS_ADDRESS_MAX]; /* of this machine, as the others reach it */
     const char **names;                  /* of all hosts */
-    struct remote_agent *agents;         /* of all but this machine; they belong to this struct */
+    struct remote_agent *agents;         /* for all other hosts */
     int n_agents;
-    char *ssh; /* the path of ssh, NULL where the user has a command of his own */
+    char *ssh; /* the path of ssh, NULL if the user gave a command */
 };
 
-/* What the options say. 0, or -1 with why set; then nothing is held. */
-int run_hosts_open(struct run_hosts *hosts, const struct run_options *options, char *why, size_t why_size);
+/* Reads the options; on failure nothing is allocated. */
+mst_status run_hosts_open(struct run_hosts *hosts, const struct run_options *options);
+void run_hosts_close(struct run_hosts *hosts);
 
-/* Where they meet: on this machine, whose launcher is the head. 0, or -1 with why set. */
-int run_hosts_meeting(const struct run_hosts *hosts, const struct run_options *options,
-                      struct meeting *meeting, char *why, size_t why_size);
+/* The rendezvous on this machine, whose launcher is the coordinator. */
+mst_status run_hosts_rendezvous(const struct run_hosts *hosts, const struct run_options *options,
+                                struct rendezvous *rendezvous);
 
-/* How many of the hosts are others; hosts may be NULL. */
+/* The number of other hosts; hosts may be NULL. */
 int run_hosts_others(const struct run_hosts *hosts);
 
-/* Fills in agents. 0, or -1 with why set. */
-int run_hosts_prepare(struct run_hosts *hosts, const struct run_options *options, const struct agent_job *job,
-                      char *why, size_t why_size);
-void run_hosts_close(struct run_hosts *hosts);
+/* Fills in agents. */
+mst_status run_hosts_prepare(struct run_hosts *hosts, const struct run_options *options,
+                             const struct agent_job *job);
 
 #endif

@@ -1,5 +1,7 @@
-/* logs.c - makes directories and writes files; see logs.h. Everything happens on the loop's thread. */
+/* logs.c - creates the log directories and writes the log files. See logs.h. */
 #include "run/output/logs.h"
+
+#include "base/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,14 +16,12 @@ enum { STREAMS = 2 };
 
 static const char *const names[STREAMS] = {"stdout.log", "stderr.log"};
 
-static int blame(const char *path, char *why, size_t why_size) {
-    snprintf(why, why_size, "cannot keep logs in '%s': %s", path, strerror(errno));
-    return -1;
+static mst_status fail(const char *path) {
+    return msi_fail_errno(errno, "cannot keep logs in '%s'", path);
 }
 
 static int make_directory(const char *path) {
     struct stat st;
-
     if (mkdir(path, 0777) == 0) return 0;
     if (errno != EEXIST) return -1;
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return 0;
@@ -31,13 +31,12 @@ static int make_directory(const char *path) {
 
 int logs_make_directories(const char *path) {
     char *part = strdup(path);
-    int rc = part != NULL ? 0 : -1;
-
-    for (char *slash = part; rc == 0 && slash != NULL;) {
+    int rc = part ? 0 : -1;
+    for (char *slash = part; rc == 0 && slash;) {
         slash = strchr(slash + 1, '/');
-        if (slash != NULL) *slash = '\0';
+        if (slash) *slash = '\0';
         rc = make_directory(part);
-        if (slash != NULL) *slash = '/';
+        if (slash) *slash = '/';
     }
     int error = errno;
     free(part);
@@ -45,29 +44,26 @@ int logs_make_directories(const char *path) {
     return rc;
 }
 
-static char *make_temporary(void) {
-    const char *where = getenv("TMPDIR");
-    char *path;
+static const char *temporary_directory(void) {
+    const char *dir = getenv("TMPDIR");
+    return dir && dir[0] ? dir : "/tmp";
+}
 
-    if (asprintf(&path, "%s/muster-logs-XXXXXX", where != NULL && where[0] != '\0' ? where : "/tmp") < 0)
-        return NULL;
-    if (mkdtemp(path) != NULL) return path;
+static char *make_parent(const char *dir) {
+    char *path;
+    if (dir) return logs_make_directories(dir) == 0 ? realpath(dir, NULL) : NULL;
+    if (asprintf(&path, "%s/muster-logs-XXXXXX", temporary_directory()) < 0) return NULL;
+    if (mkdtemp(path)) return path;
     free(path);
     return NULL;
 }
 
-static char *make_home(const char *dir) {
-    if (dir == NULL) return make_temporary();
-    return logs_make_directories(dir) == 0 ? realpath(dir, NULL) : NULL;
-}
-
-/* A directory that no earlier run has: its logs are worth keeping. */
-static int make_own(const char *home, const char *run_id, char **made) {
+/* Creates a new directory; a number is appended if an earlier run has the same id. */
+static int make_own(const char *parent, const char *run_id, char **made) {
     for (int i = 1; i < INT_MAX; i++) {
         char number[16] = "", *path;
-
         if (i > 1) snprintf(number, sizeof number, ".%d", i);
-        if (asprintf(&path, "%s/%s%s", home, run_id, number) < 0) return -1;
+        if (asprintf(&path, "%s/%s%s", parent, run_id, number) < 0) return -1;
         if (mkdir(path, 0777) == 0) {
             *made = path;
             return 0;
@@ -80,26 +76,22 @@ static int make_own(const char *home, const char *run_id, char **made) {
     return -1;
 }
 
-int logs_open(struct logs *logs, const char *dir, const char *run_id, const struct routes *routes, char *why,
-              size_t why_size) {
+mst_status logs_open(struct logs *logs, const char *dir, const char *run_id, const struct routes *routes) {
+    mst_status st = MST_OK;
     *logs = (struct logs){.routes = routes};
-    char *home = make_home(dir);
-
-    const char *temporary = getenv("TMPDIR");
-    if (home == NULL) return blame(dir != NULL ? dir : temporary != NULL ? temporary : "/tmp", why, why_size);
+    char *parent = make_parent(dir);
+    if (!parent) return fail(dir ? dir : temporary_directory());
     logs->fds = malloc(sizeof logs->fds[0] * STREAMS * (size_t)routes->n);
-    int rc = logs->fds != NULL ? make_own(home, run_id, &logs->dir) : -1;
-    for (int i = 0; logs->fds != NULL && i < routes->n * STREAMS; i++) logs->fds[i] = -1;
-    if (rc != 0) {
-        blame(home, why, why_size);
+    for (int i = 0; logs->fds && i < routes->n * STREAMS; i++) logs->fds[i] = -1;
+    if (!logs->fds || make_own(parent, run_id, &logs->dir) != 0) {
+        st = fail(parent);
         logs_close(logs);
     }
-    free(home);
-    return rc;
+    free(parent);
+    return st;
 }
-
 static void close_files(struct logs *logs) {
-    for (int i = 0; logs->fds != NULL && i < logs->routes->n * STREAMS; i++) {
+    for (int i = 0; logs->fds && i < logs->routes->n * STREAMS; i++) {
         if (logs->fds[i] >= 0) close(logs->fds[i]);
         logs->fds[i] = -1;
     }
@@ -113,8 +105,8 @@ void logs_close(struct logs *logs) {
 }
 
 int logs_path(char *path, size_t size, const char *dir, int attempt, int local_rank, const char *name) {
-    return snprintf(path, size, "%s/attempt_%d/%d%s%s", dir, attempt, local_rank, name != NULL ? "/" : "",
-                    name != NULL ? name : "");
+    return snprintf(path, size, "%s/attempt_%d/%d%s%s", dir, attempt, local_rank, name ? "/" : "",
+                    name ? name : "");
 }
 
 static int open_rank(struct logs *logs, int attempt, int local_rank, char path[PATH_MAX]) {
@@ -130,37 +122,33 @@ static int open_rank(struct logs *logs, int attempt, int local_rank, char path[P
     return 0;
 }
 
-int logs_begin(struct logs *logs, int attempt, char *why, size_t why_size) {
+mst_status logs_begin(struct logs *logs, int attempt) {
     char dir[PATH_MAX], path[PATH_MAX];
-
     close_files(logs);
     if (snprintf(dir, sizeof dir, "%s/attempt_%d", logs->dir, attempt) >= PATH_MAX - 64) {
         errno = ENAMETOOLONG;
-        return blame(logs->dir, why, why_size);
+        return fail(logs->dir);
     }
-    if (make_directory(dir) != 0) return blame(dir, why, why_size);
+    if (make_directory(dir) != 0) return fail(dir);
     for (int i = 0; i < logs->routes->n; i++) {
         if (open_rank(logs, attempt, i, path) == 0) continue;
-        blame(path, why, why_size);
+        mst_status st = fail(path);
         close_files(logs);
-        return -1;
+        return st;
     }
-    return 0;
+    return MST_OK;
 }
 
 int logs_write(struct logs *logs, int local_rank, int stream, const char *data, size_t len) {
     int *fd = &logs->fds[local_rank * STREAMS + stream];
-
     while (*fd >= 0 && len > 0) {
         ssize_t n = write(*fd, data, len);
-
         if (n > 0) {
             data += n;
             len -= (size_t)n;
         } else if (errno != EINTR) {
             int error = errno;
             bool first = !logs->failed;
-
             close(*fd);
             *fd = -1;
             logs->failed = true;

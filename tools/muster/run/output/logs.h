@@ -1,40 +1,39 @@
 /*
- * logs.h - the ranks' output in files, byte for byte: DIR/RUN_ID/attempt_K/LOCAL_RANK/stdout.log and stderr.log,
- * as torchrun lays them out. A file that takes no more is given up; the ranks never notice.
+ * logs.h - writes the ranks' output to files, byte for byte: DIR/RUN_ID/attempt_K/LOCAL_RANK/stdout.log and
+ * stderr.log, as torchrun does. After a failed write the file is closed and the ranks run on. The loop's
+ * thread uses it.
  */
 #ifndef MUSTER_TOOL_RUN_OUTPUT_LOGS_H
 #define MUSTER_TOOL_RUN_OUTPUT_LOGS_H
 
 #include "run/output/routes.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct logs {
     const struct routes *routes;
     char *dir; /* DIR/RUN_ID, absolute */
-    int *fds;  /* two per rank; -1 where nothing is logged, or not any more */
+    int *fds;  /* two per rank; -1: not logged, or closed after a failed write */
     bool failed;
 };
 
-/* As mkdir -p. 0, or -1 with errno set. */
+/* Works as mkdir -p. 0, or -1 with errno set. */
 int logs_make_directories(const char *path);
 
 /*
- * Makes the directory dir, with those above it, or a new one for temporary files where dir is NULL, and in it
- * that of the run. routes is borrowed. 0, or -1 with why set.
+ * Creates dir with its parents, or a new temporary directory if dir is NULL, and in it the directory of the
+ * run. routes is borrowed.
  */
-int logs_open(struct logs *logs, const char *dir, const char *run_id, const struct routes *routes, char *why,
-              size_t why_size);
+mst_status logs_open(struct logs *logs, const char *dir, const char *run_id, const struct routes *routes);
 void logs_close(struct logs *logs);
 
-/* DIR/attempt_K/LOCAL_RANK/NAME, or the directory where name is NULL; dir is a run's. Returns what snprintf does. */
+/* Writes DIR/attempt_K/LOCAL_RANK/NAME; name NULL: the directory. Returns as snprintf does. */
 int logs_path(char *path, size_t size, const char *dir, int attempt, int local_rank, const char *name);
 
-/* Goes on to the files of an attempt. 0, or -1 with why set and no file open. */
-int logs_begin(struct logs *logs, int attempt, char *why, size_t why_size);
+/* Opens the files of an attempt, after closing those of the attempt before. On failure no file is open. */
+mst_status logs_begin(struct logs *logs, int attempt);
 
-/* 0, or once and for all the errno of the first write that failed. */
+/* 0, or the errno of the first write that fails; later failures return 0. */
 int logs_write(struct logs *logs, int local_rank, int stream, const char *data, size_t len);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * output.c - which pipes there are and where they lead; see output.h. What happens to their bytes is output_source.c's.
+ * output.c - the pipes and where they lead. See output.h. output_source.c reads them.
  *
  *   rank's stdout  --pipe--> source --+--> sink of stdout
  *                                     +--> log file
  *   rank's stderr  --pipe--> source --+--> sink of stderr (the same sink, if both are one file)
- *                                     +--> log file, and the tail for reports
- *   guest's stdout --pipe--> source -----> sink of stdout
- *   guest's stderr --pipe--> source -----> sink of stderr
+ *                                     +--> log file and tail
+ *   agent's stdout --pipe--> source -----> sink of stdout
+ *   agent's stderr --pipe--> source -----> sink of stderr
  *
- * A full sink stops every source that is shown: the pipes fill and the ranks wait, so memory stays bounded.
+ * A full sink stops every source that is shown: the pipes fill and the ranks block, so memory stays bounded.
  */
 #include "run/output/output_internal.h"
 
@@ -30,12 +30,11 @@ static bool same_file(int a, int b) {
 int output_open(uv_loop_t *loop, const struct output_options *options, struct output **output) {
     struct output *o = calloc(1, sizeof *o);
     int rc = -ENOMEM;
-
-    if (o == NULL) return rc;
-    o->n_own = options->n * OUTPUT_STREAMS;
-    o->n_all = o->n_own + options->guests * OUTPUT_STREAMS;
+    if (!o) return rc;
+    o->n_ranks = options->n * OUTPUT_STREAMS;
+    o->n_all = o->n_ranks + options->agents * OUTPUT_STREAMS;
     o->sources = calloc((size_t)o->n_all, sizeof o->sources[0]);
-    if (o->sources == NULL) goto free_output;
+    if (!o->sources) goto free_output;
     for (int i = 0; i < o->n_all; i++) o->sources[i].fd = -1;
     o->loop = loop;
     o->events = options->events;
@@ -70,9 +69,9 @@ void output_close(struct output *o) {
 }
 
 void output_free(struct output *o) {
-    if (o == NULL) return;
+    if (!o) return;
     for (int i = 0; i < o->n_all; i++) {
-        free(o->sources[i].partial);
+        msi_buf_free(&o->sources[i].partial);
         free(o->sources[i].tail);
     }
     free(o->sources);
@@ -81,11 +80,10 @@ void output_free(struct output *o) {
 
 static void on_sink_change(void *arg) {
     struct output *o = arg;
-
     int error = o->sink_of[OUTPUT_STDOUT]->broken;
     if (error == 0) error = o->sink_of[OUTPUT_STDERR]->broken;
-    if (error != 0 && !o->told_broken) {
-        o->told_broken = true;
+    if (error != 0 && !o->reported_broken) {
+        o->reported_broken = true;
         o->events.on_broken(o->events.arg, error);
     }
     for (int i = 0; i < o->n_all; i++) {
@@ -99,7 +97,7 @@ static void on_sink_change(void *arg) {
 
 bool output_may_colour(enum output_stream stream) {
     const char *off = getenv("NO_COLOR"), *term = getenv("TERM");
-    if ((off != NULL && off[0] != '\0') || (term != NULL && strcmp(term, "dumb") == 0)) return false;
+    if ((off && off[0]) || (term && !strcmp(term, "dumb"))) return false;
     return isatty(stream == OUTPUT_STDOUT ? STDOUT_FILENO : STDERR_FILENO);
 }
 
@@ -118,7 +116,6 @@ static void set_prefix(struct source *s, int rank, enum output_stream stream) {
 
 static int attach(struct output *o, struct source *s, enum output_stream stream, int fd) {
     int rc = uv_poll_init(o->loop, &s->poll, fd);
-
     if (rc != 0) {
         close(fd);
         return rc;
@@ -133,32 +130,29 @@ static int attach(struct output *o, struct source *s, enum output_stream stream,
 int output_attach(struct output *o, int index, int rank, enum output_stream stream, int fd) {
     struct source *s = &o->sources[index * OUTPUT_STREAMS + (int)stream];
     int rc = attach(o, s, stream, fd);
-
     if (rc != 0) return rc;
     s->route = routes_of(o->routes, index, (int)stream);
     s->piece = OUTPUT_PIECE;
     set_prefix(s, rank, stream);
-    if (stream == OUTPUT_STDERR && s->tail == NULL) s->tail = malloc(OUTPUT_TAIL);
+    if (stream == OUTPUT_STDERR && !s->tail) s->tail = malloc(OUTPUT_TAIL);
     s->tail_bytes = 0;
     source_resume(s);
     return 0;
 }
 
-int output_attach_guest(struct output *o, int guest, enum output_stream stream, int fd, bool raw) {
-    struct source *s = &o->sources[o->n_own + guest * OUTPUT_STREAMS + (int)stream];
+int output_attach_agent(struct output *o, int agent, enum output_stream stream, int fd, bool raw) {
+    struct source *s = &o->sources[o->n_ranks + agent * OUTPUT_STREAMS + (int)stream];
     int rc = attach(o, s, stream, fd);
-
     if (rc != 0) return rc;
     s->route = ROUTE_SHOWN;
-    s->piece = GUEST_PIECE;
+    s->piece = AGENT_PIECE;
     s->raw = raw;
     source_resume(s);
     return 0;
 }
 
-void output_guest_says(struct output *o, int guest, enum output_stream stream, const char *data, size_t len) {
-    struct source *s = &o->sources[o->n_own + guest * OUTPUT_STREAMS + (int)stream];
-
+void output_feed_agent(struct output *o, int agent, enum output_stream stream, const char *data, size_t len) {
+    struct source *s = &o->sources[o->n_ranks + agent * OUTPUT_STREAMS + (int)stream];
     source_feed(s, data, len);
     sink_push(s->sink);
 }
@@ -169,20 +163,20 @@ void output_catch_up(struct output *o, int index) {
 
 void output_finish(struct output *o) {
     o->finishing = true;
-    for (int i = 0; i < o->n_own; i++) source_finish(&o->sources[i]);
+    for (int i = 0; i < o->n_ranks; i++) source_finish(&o->sources[i]);
 }
 
-void output_finish_guests(struct output *o) {
+void output_finish_agents(struct output *o) {
     o->finishing = true;
-    for (int i = o->n_own; i < o->n_all; i++) source_finish(&o->sources[i]);
+    for (int i = o->n_ranks; i < o->n_all; i++) source_finish(&o->sources[i]);
 }
 
 void output_begin(struct output *o, int highest_rank) {
     o->finishing = false;
     o->rank_width = snprintf(NULL, 0, "%d", highest_rank);
-    for (int i = 0; i < o->n_own; i++) {
+    for (int i = 0; i < o->n_ranks; i++) {
         o->sources[i].finishing = false;
-        o->sources[i].partial_len = 0;
+        o->sources[i].partial.len = 0;
     }
 }
 
@@ -192,7 +186,7 @@ bool output_behind(const struct output *o) {
 
 bool output_idle(const struct output *o) {
     for (int i = 0; i < o->n_all; i++)
-        if (o->sources[i].fd >= 0 && (i < o->n_own || o->sources[i].finishing)) return false;
+        if (o->sources[i].fd >= 0 && (i < o->n_ranks || o->sources[i].finishing)) return false;
     return !output_behind(o);
 }
 
@@ -210,7 +204,6 @@ void output_status(struct output *o, const char *text) {
     struct winsize size;
     char row[1024];
     int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-
     snprintf(row, (size_t)width < sizeof row ? (size_t)width : sizeof row, "%s", text);
     sink_status(o->sink_of[OUTPUT_STDERR], row);
     sink_push(o->sink_of[OUTPUT_STDERR]);
@@ -219,8 +212,7 @@ void output_status(struct output *o, const char *text) {
 size_t output_tail(const struct output *o, int index, char *tail) {
     const struct source *s = &o->sources[index * OUTPUT_STREAMS + OUTPUT_STDERR];
     size_t len = s->tail_bytes < OUTPUT_TAIL ? s->tail_bytes : OUTPUT_TAIL;
-
-    if (s->tail == NULL) return 0;
+    if (!s->tail) return 0;
     for (size_t i = 0; i < len; i++) tail[i] = s->tail[(s->tail_bytes - len + i) % OUTPUT_TAIL];
     return len;
 }

@@ -1,13 +1,13 @@
 /*
- * output.h - what the ranks print, gathered line by line onto the launcher's stdout and stderr, and into files
- * as it comes.
+ * output.h - forwards what the ranks print, line by line, to the launcher's stdout and stderr, and byte for
+ * byte to files.
  *
- * Every line gets its rank in front, in a colour of its own on a terminal, and is written in one piece, whoever else
- * prints at the time. A line longer than OUTPUT_PIECE is broken there; a last line without its newline gets one. The last
- * lines of each rank's stderr are remembered for the report of a failure.
+ * Each line gets its rank as a prefix, coloured on a terminal, and is written in one piece. A line longer
+ * than OUTPUT_PIECE is broken there; a last line without a newline gets one. The last lines of each rank's
+ * stderr are kept for failure reports.
  *
- * Guests are agents on other hosts: what they send is the output of their ranks, which has its ranks in front already, so
- * it is passed on line by line, shown and not logged. They stay over restarts. All of it runs on the loop's thread.
+ * Agents are launchers on other hosts. Their output already has the prefixes of their ranks, so it is shown
+ * line by line and not logged. Agents survive restarts. The loop's thread runs all of it.
  */
 #ifndef MUSTER_TOOL_RUN_OUTPUT_OUTPUT_H
 #define MUSTER_TOOL_RUN_OUTPUT_OUTPUT_H
@@ -25,72 +25,78 @@ enum output_stream { OUTPUT_STDOUT, OUTPUT_STDERR, OUTPUT_STREAMS };
 
 struct output;
 
-/* What the output tells its owner, on the loop's thread. */
+/* Callbacks to the owner. */
 struct output_events {
-    void (*on_idle)(void *arg);              /* after output_finish: everything was read and written */
-    void (*on_broken)(void *arg, int error); /* our stdout or stderr takes nothing any more */
-    void (*on_lost)(void *arg, int error);   /* a log file takes nothing any more; said once */
+    void (*on_idle)(void *arg);              /* after output_finish: all output has been read and written */
+    void (*on_broken)(void *arg, int error); /* writing to our stdout or stderr failed */
+    void (*on_lost)(void *arg, int error);   /* writing to a log file failed; called once */
     void *arg;
 };
 
 struct output_options {
-    int n;      /* ranks */
-    int guests; /* agents on other hosts */
-    int colours; /* of the ranks, 1: on stdout, 2: on stderr, 3: on both, 0: on neither; -1: where it is a terminal */
-    const struct routes *routes; /* NULL: everything is shown */
-    struct logs *logs;           /* NULL where the routes lead to none */
+    int n;                       /* ranks */
+    int agents;                  /* on other hosts */
+    int colours;                 /* of the prefixes: bit 0 on stdout, bit 1 on stderr; -1: on terminals */
+    const struct routes *routes; /* NULL: show everything */
+    struct logs *logs;           /* NULL if nothing is logged */
     struct output_events events;
 };
 
-/* Is the stream a terminal that takes colours? See no-color.org. */
+/* Is the stream a terminal that shows colours? Respects NO_COLOR, see no-color.org. */
 bool output_may_colour(enum output_stream stream);
 
-/* Makes an output. options is copied, what it points to is borrowed. 0, or a negative errno. */
+/* options is copied; what it points to is borrowed. 0, or a negative errno. */
 int output_open(uv_loop_t *loop, const struct output_options *options, struct output **output);
 
-/* Run the loop until its handles are closed between output_close and output_free. */
+/* Run the loop between output_close and output_free until the handles are closed. */
 void output_close(struct output *output);
 void output_free(struct output *output);
 
 /*
- * Reads fd, a pipe, as stream of the rank that has this index and number. The fd is the output's from then
- * on, also on failure. 0, or a negative errno.
+ * Reads a pipe as a stream of a rank; index is its local rank. The output owns fd from then on, even on
+ * failure. 0, or a negative errno.
  */
 int output_attach(struct output *output, int index, int rank, enum output_stream stream, int fd);
 
-/* The same for a stream of a guest, numbered from 0; raw: as bytes, without regard to lines. */
-int output_attach_guest(struct output *output, int guest, enum output_stream stream, int fd, bool raw);
+/* Reads a pipe as a stream of an agent, numbered from 0. raw: forward bytes instead of lines. */
+int output_attach_agent(struct output *output, int agent, enum output_stream stream, int fd, bool raw);
 
-/* What came from a guest before its stream was attached; to be called right after that. */
-void output_guest_says(struct output *output, int guest, enum output_stream stream, const char *data,
+/* Forwards what an agent sent before its stream was attached. Call it right after output_attach_agent. */
+void output_feed_agent(struct output *output, int agent, enum output_stream stream, const char *data,
                        size_t len);
 
-/* Takes in, now, what one rank has written so far. */
+/* Reads what one rank has written so far. */
 void output_catch_up(struct output *output, int index);
 
-/* Takes in what is still in the ranks' or the guests' pipes and closes them, even if some stranger holds the other end open. */
+/*
+ * Reads what is left in the pipes of the ranks or of the agents, then closes them, even if other processes
+ * hold them open.
+ */
 void output_finish(struct output *output);
-void output_finish_guests(struct output *output);
+void output_finish_agents(struct output *output);
 
-/* Before the pipes of a generation are attached; behind another, once idle and the loop has let go of the handles. */
+/*
+ * Call it before attaching the pipes of a generation. If there was one before, the output must be idle and
+ * the loop must have closed its handles.
+ */
 void output_begin(struct output *output, int highest_rank);
 
-/* Our own reader has not taken all that was written yet. */
+/* Is text waiting until the reader of our stdout or stderr takes more? */
 bool output_behind(const struct output *output);
 
-/* Nothing is left to be written. */
+/* Has all output been read and written? */
 bool output_idle(const struct output *output);
 
-/* Throws away what is waiting to be written. */
+/* Discards what has not been written. */
 void output_abandon(struct output *output);
 
-/* Writes text of the launcher's own to stderr, in order with what the ranks wrote. */
+/* Writes text of the launcher to stderr, in order with the output of the ranks. */
 void output_say(struct output *output, const char *text);
 
-/* Shows a line on the terminal behind stderr, cut to its width, until anything else is written; "" takes it back. */
+/* Shows a line on the terminal of stderr, cut to its width, until other text is written; "" erases it. */
 void output_status(struct output *output, const char *text);
 
-/* Copies the last bytes of the rank's stderr to tail, OUTPUT_TAIL at most, and returns how many. */
+/* Copies the last bytes of a rank's stderr, OUTPUT_TAIL at most; returns how many. */
 size_t output_tail(const struct output *output, int index, char *tail);
 
 #endif

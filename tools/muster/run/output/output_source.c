@@ -1,11 +1,7 @@
-/*
- * output_source.c - one pipe of the output: cuts what comes into lines and hands it on; see output_internal.h. Runs on the loop's
- * thread.
- */
+/* output_source.c - reads one pipe, splits its data into lines and forwards them. See output_internal.h. */
 #include "run/output/output_internal.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -20,32 +16,21 @@ void source_close(struct source *s) {
 
 static void emit_line(struct source *s, const char *end, size_t len) {
     sink_put(s->sink, s->prefix, s->prefix_len);
-    sink_put(s->sink, s->partial, s->partial_len);
+    sink_put(s->sink, (const char *)s->partial.data, s->partial.len);
     sink_put(s->sink, end, len);
     sink_put(s->sink, "\n", 1);
-    s->partial_len = 0;
+    s->partial.len = 0;
 }
 
-/* Remembers the beginning of a line; without memory for that, lets it go as a line. */
+/* Keeps the beginning of a line; without memory it becomes a line of its own. */
 static void keep_partial(struct source *s, const char *data, size_t len) {
-    size_t need = s->partial_len + len;
-
-    if (need > s->partial_cap) {
-        size_t cap = need < 512 ? 1024 : need * 2;
-        char *grown = realloc(s->partial, cap);
-        if (grown == NULL) {
-            emit_line(s, data, len);
-            return;
-        }
-        s->partial = grown;
-        s->partial_cap = cap;
-    }
-    memcpy(s->partial + s->partial_len, data, len);
-    s->partial_len = need;
+    msi_buf_add(&s->partial, data, len);
+    if (s->partial.failed) emit_line(s, data, len);
+    s->partial.failed = false;
 }
 
 static void keep_tail(struct source *s, const char *data, size_t len) {
-    if (s->tail == NULL) return;
+    if (!s->tail) return;
     if (len > OUTPUT_TAIL) {
         s->tail_bytes += len - OUTPUT_TAIL;
         data += len - OUTPUT_TAIL;
@@ -61,7 +46,6 @@ static void keep_tail(struct source *s, const char *data, size_t len) {
 static void keep_log(const struct source *s, const char *data, size_t len) {
     struct output *o = s->output;
     int at = (int)(s - o->sources);
-
     if ((s->route & ROUTE_LOGGED) == 0) return;
     int error = logs_write(o->logs, at / OUTPUT_STREAMS, at % OUTPUT_STREAMS, data, len);
     if (error != 0) o->events.on_lost(o->events.arg, error);
@@ -77,13 +61,12 @@ void source_feed(struct source *s, const char *data, size_t len) {
     }
     while (len > 0) {
         const char *newline = memchr(data, '\n', len);
-        size_t text = newline != NULL ? (size_t)(newline - data) : len;
+        size_t text = newline ? (size_t)(newline - data) : len;
         size_t used = text + (newline != NULL);
-
-        if (s->partial_len + text > s->piece) {
-            used = s->piece - s->partial_len;
+        if (s->partial.len + text > s->piece) {
+            used = s->piece - s->partial.len;
             emit_line(s, data, used);
-        } else if (newline != NULL) {
+        } else if (newline) {
             emit_line(s, data, text);
         } else {
             keep_partial(s, data, text);
@@ -93,12 +76,11 @@ void source_feed(struct source *s, const char *data, size_t len) {
     }
 }
 
-/* Reads once. False when the source has nothing more to give now, or at all: then it is closed. */
+/* Reads once. False if the pipe is empty, or at its end; then the source is closed. */
 static bool read_once(struct source *s) {
     struct output *o = s->output;
     size_t want = s->finishing && s->left < READ_SIZE ? s->left : READ_SIZE;
     ssize_t n = want > 0 ? read(s->fd, o->buffer, want) : 0;
-
     if (n > 0) {
         source_feed(s, o->buffer, (size_t)n);
         s->left -= s->finishing ? (size_t)n : 0;
@@ -106,7 +88,7 @@ static bool read_once(struct source *s) {
     }
     if (n < 0 && errno == EINTR) return true;
     if (n < 0 && errno == EAGAIN && !s->finishing) return false;
-    if (s->partial_len > 0) emit_line(s, "", 0);
+    if (s->partial.len > 0) emit_line(s, "", 0);
     source_close(s);
     return false;
 }
@@ -117,7 +99,6 @@ static bool must_wait(const struct source *s) {
 
 static void on_readable(uv_poll_t *poll, int status, int events) {
     struct source *s = poll->data;
-
     (void)status;
     (void)events;
     read_once(s);
@@ -143,7 +124,6 @@ void source_pump(struct source *s) {
 
 void source_catch_up(struct source *s) {
     int waiting = 0;
-
     if (s->fd < 0 || ioctl(s->fd, FIONREAD, &waiting) != 0) return;
     for (int got = 0; got < waiting && s->fd >= 0 && !must_wait(s); got += READ_SIZE) {
         read_once(s);
@@ -153,7 +133,6 @@ void source_catch_up(struct source *s) {
 
 void source_finish(struct source *s) {
     int waiting = 0;
-
     s->finishing = true;
     if (s->fd < 0) return;
     if (s->reading) uv_poll_stop(&s->poll);

@@ -1,8 +1,8 @@
 /*
- * sink.c - buffered, non-blocking writing to the launcher's stdout or stderr; see sink.h.
+ * sink.c - buffered, non-blocking writes to the launcher's stdout or stderr. See sink.h.
  *
- * O_NONBLOCK belongs to an open file, which the launcher shares with its shell, so it is set on a second
- * opening through /proc. Where there is none to be had (a socket) or none is needed (a file), writes block.
+ * O_NONBLOCK is a property of the open file, which the launcher shares with its shell, so the descriptor is
+ * reopened through /proc. Sockets cannot be reopened and regular files need not be; writes to them block.
  */
 #include "run/output/sink.h"
 
@@ -14,11 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A descriptor of our own for the pipe or terminal behind fd, or -1. */
+/* A new descriptor for the pipe or terminal of fd, or -1. */
 static int reopen(int fd) {
     struct stat st;
     char path[32];
-
     if (fstat(fd, &st) != 0 || !(S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode))) return -1;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -27,12 +26,12 @@ static int reopen(int fd) {
 int sink_open(struct sink *sink, uv_loop_t *loop, int fd, void (*on_change)(void *), void *arg) {
     *sink = (struct sink){.fd = fd, .on_change = on_change, .arg = arg};
     sink->data = malloc(SINK_CAPACITY);
-    if (sink->data == NULL) return -ENOMEM;
+    if (!sink->data) return -ENOMEM;
     int own = reopen(fd);
     if (own < 0) return 0;
     sink->fd = own;
     sink->own_fd = true;
-    /* /dev/null and the like cannot be polled, and never need it. */
+    /* /dev/null and the like cannot be polled, and need not be. */
     sink->may_poll = uv_poll_init(loop, &sink->poll, own) == 0;
     sink->poll.data = sink;
     return 0;
@@ -66,20 +65,19 @@ static void append(struct sink *sink, const char *data, size_t len) {
     sink->end += len;
 }
 
-static void take_status_back(struct sink *sink) {
+static void erase_status(struct sink *sink) {
     static const char to_start_of_line_and_erase[] = "\r\033[K";
-
     if (sink->status_shown) append(sink, to_start_of_line_and_erase, sizeof to_start_of_line_and_erase - 1);
     sink->status_shown = false;
 }
 
 void sink_put(struct sink *sink, const char *data, size_t len) {
-    take_status_back(sink);
+    erase_status(sink);
     append(sink, data, len);
 }
 
 void sink_status(struct sink *sink, const char *text) {
-    take_status_back(sink);
+    erase_status(sink);
     append(sink, text, strlen(text));
     sink->status_shown = text[0] != '\0';
 }
@@ -94,7 +92,6 @@ static void give_up(struct sink *sink, int error) {
 static void on_writable(uv_poll_t *poll, int status, int events) {
     struct sink *sink = poll->data;
     bool was_full = sink_full(sink);
-
     (void)events;
     if (status < 0) {
         give_up(sink, EPIPE);
@@ -108,7 +105,6 @@ static void on_writable(uv_poll_t *poll, int status, int events) {
 void sink_push(struct sink *sink) {
     while (!sink_empty(sink)) {
         ssize_t n = write(sink->fd, sink->data + sink->start, sink->end - sink->start);
-
         if (n >= 0) {
             sink->start += (size_t)n;
         } else if (errno == EAGAIN && sink->may_poll) {

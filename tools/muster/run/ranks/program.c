@@ -1,8 +1,7 @@
-/*
- * program.c - looks a program up and says clearly why it cannot be run, before anything is started. Runs on
- * the main thread; the path it returns belongs to the caller.
- */
+/* program.c - finds a program, and explains why it cannot be run. See program.h. Runs on the main thread. */
 #include "run/ranks/program.h"
+
+#include "base/error.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,80 +10,59 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum verdict { USABLE, MISSING, DIRECTORY, NO_FILE, NO_PERMISSION };
-
-static enum verdict judge(const char *path) {
+/* 0, or the errno that execve would return; EINVAL for what is neither a file nor a directory. */
+static int check(const char *path) {
     struct stat st;
-
-    if (stat(path, &st) != 0) return errno == EACCES ? NO_PERMISSION : MISSING;
-    if (S_ISDIR(st.st_mode)) return DIRECTORY;
-    if (!S_ISREG(st.st_mode)) return NO_FILE;
-    return access(path, X_OK) == 0 ? USABLE : NO_PERMISSION;
+    if (stat(path, &st) != 0) return errno == EACCES ? EACCES : ENOENT;
+    if (S_ISDIR(st.st_mode)) return EISDIR;
+    if (!S_ISREG(st.st_mode)) return EINVAL;
+    return access(path, X_OK) == 0 ? 0 : EACCES;
 }
 
-static void explain(enum verdict verdict, const char *name, char *why, size_t size) {
-    switch (verdict) {
-    case USABLE:
-        break;
-    case MISSING:
-        snprintf(why, size, "cannot run '%s': there is no such file", name);
-        break;
-    case DIRECTORY:
-        snprintf(why, size, "cannot run '%s': it is a directory", name);
-        break;
-    case NO_FILE:
-        snprintf(why, size, "cannot run '%s': it is not a file", name);
-        break;
-    case NO_PERMISSION:
-        snprintf(why, size, "cannot run '%s': it is not executable; try 'chmod +x %s'", name, name);
-        break;
-    }
+static mst_status fail_check(int error, const char *name) {
+    const char *why = error == ENOENT   ? "there is no such file"
+                      : error == EISDIR ? "it is a directory"
+                      : error == EINVAL ? "it is not a regular file"
+                                        : "it is not executable";
+    char remedy[300];
+    snprintf(remedy, sizeof remedy, "try 'chmod +x %s'", name);
+    return msi_fail(MST_ERR_INVALID, error == EACCES ? remedy : NULL, "cannot run '%s': %s", name, why);
 }
 
-/* Sets *path to the first usable candidate in PATH; *seen tells about an unusable one. */
-static int search(const char *name, char **path, enum verdict *seen) {
+/* The first executable candidate in PATH, or NULL; *error is that of the last other candidate. */
+static char *search(const char *name, int *error) {
     const char *dirs = getenv("PATH");
-
-    if (dirs == NULL) dirs = "/usr/local/bin:/usr/bin:/bin";
-    for (;;) {
+    if (!dirs) dirs = "/usr/local/bin:/usr/bin:/bin";
+    for (;; dirs++) {
         size_t len = strcspn(dirs, ":");
         char *candidate;
-
-        if (asprintf(&candidate, "%.*s/%s", len > 0 ? (int)len : 1, len > 0 ? dirs : ".", name) < 0)
-            return -1;
-        enum verdict verdict = judge(candidate);
-        if (verdict == USABLE) {
-            *path = candidate;
-            return 0;
+        if (asprintf(&candidate, "%.*s/%s", len > 0 ? (int)len : 1, len > 0 ? dirs : ".", name) < 0) {
+            *error = ENOMEM;
+            return NULL;
         }
-        if (verdict != MISSING) *seen = verdict;
+        int found = check(candidate);
+        if (found == 0) return candidate;
+        if (found != ENOENT) *error = found;
         free(candidate);
-        if (dirs[len] == '\0') return -1;
-        dirs += len + 1;
+        dirs += len;
+        if (!*dirs) return NULL;
     }
 }
 
-int program_find(const char *name, char **path, char *why, size_t why_size) {
-    enum verdict verdict = MISSING;
-
-    snprintf(why, why_size, "cannot run '%s': out of memory", name);
-    if (name[0] == '\0') {
-        snprintf(why, why_size, "the program's name is empty");
-        return -1;
-    }
-    if (strchr(name, '/') != NULL) {
-        verdict = judge(name);
-        explain(verdict, name, why, why_size);
-        if (verdict != USABLE) return -1;
+mst_status program_find(const char *name, char **path) {
+    int error = ENOENT;
+    if (!name[0]) return msi_fail(MST_ERR_INVALID, NULL, "the program's name is empty");
+    if (strchr(name, '/')) {
+        error = check(name);
+        if (error != 0) return fail_check(error, name);
         *path = strdup(name);
-        return *path != NULL ? 0 : -1;
+        return *path ? MST_OK : msi_fail_memory();
     }
-    if (search(name, path, &verdict) == 0) return 0;
-    if (verdict != MISSING)
-        explain(verdict, name, why, why_size);
-    else if (judge(name) == USABLE)
-        snprintf(why, why_size, "cannot find '%s' in PATH; did you mean './%s'?", name, name);
-    else
-        snprintf(why, why_size, "cannot find '%s' in PATH", name);
-    return -1;
+    *path = search(name, &error);
+    if (*path) return MST_OK;
+    if (error == ENOMEM) return msi_fail_memory();
+    if (error != ENOENT) return fail_check(error, name);
+    char remedy[300];
+    snprintf(remedy, sizeof remedy, "did you mean './%s'?", name);
+    return msi_fail(MST_ERR_INVALID, check(name) == 0 ? remedy : NULL, "cannot find '%s' in PATH", name);
 }

@@ -1,13 +1,13 @@
-/* program.h - finds the program that is to be started. */
+/* program.h - finds the program to start. */
 #ifndef MUSTER_TOOL_RUN_RANKS_PROGRAM_H
 #define MUSTER_TOOL_RUN_RANKS_PROGRAM_H
 
-#include <stddef.h>
+#include <muster/status.h>
 
 /*
- * Finds name as a shell would: as a path if it has a slash, else in PATH. On success returns 0 with an
- * allocated path; else returns -1 with one line in why that says what is wrong and what might help.
+ * Finds a program as a shell does: a name with a slash is a path, others are searched in PATH. Sets *path to
+ * an allocated string. MST_ERR_INVALID if there is no such program or it cannot be executed.
  */
-int program_find(const char *name, char **path, char *why, size_t why_size);
+mst_status program_find(const char *name, char **path);
 
 #endif

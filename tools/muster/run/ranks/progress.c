@@ -1,11 +1,11 @@
 /*
- * progress.c - see progress.h. Ranks cannot ring the launcher, so it looks at their states: often while some wait for
- * others, every two seconds while nothing has begun, and not at all once everybody has joined.
+ * progress.c - watches how ranks join. See progress.h. Ranks cannot notify the launcher, so it polls their
+ * states: often while some wait for others, every two seconds while none has begun, and no longer once all
+ * have joined.
  */
 #include "run/ranks/progress.h"
 
-#include "cli/text.h"
-
+#include "base/buf.h"
 #include "os/host.h"
 
 #include <stdlib.h>
@@ -22,17 +22,16 @@ enum {
     NAMED = 8, /* ranks in one line */
 };
 
-/* Who is where. */
 struct census {
-    int joining, there, missing;
-    int absent; /* local rank of the first that has ended without joining; -1: none */
+    int joining, joined, missing;
+    int absent; /* local rank of the first that ended without joining, or -1 */
 };
 
 static void on_timer(uv_timer_t *timer);
 
 static bool has_terminal(void) {
     const char *term = getenv("TERM");
-    return isatty(STDERR_FILENO) && term != NULL && term[0] != '\0' && strcmp(term, "dumb") != 0;
+    return isatty(STDERR_FILENO) && term && term[0] && strcmp(term, "dumb") != 0;
 }
 
 void progress_init(struct progress *p, const struct progress_options *options) {
@@ -46,50 +45,50 @@ void progress_close(struct progress *p) {
     uv_close((uv_handle_t *)&p->timer, NULL);
 }
 
+static void look_in(struct progress *p, uint64_t pause) {
+    p->pause = pause;
+    uv_timer_start(&p->timer, on_timer, pause, 0);
+}
+
 void progress_start(struct progress *p) {
     if (p->options.states->fd < 0) return;
     p->since = 0;
     p->absent = -1;
-    p->pause = FIRST_LOOK_MS;
-    uv_timer_start(&p->timer, on_timer, p->pause, 0);
+    look_in(p, FIRST_LOOK_MS);
 }
 
 void progress_look_soon(struct progress *p) {
-    if (!uv_is_active((uv_handle_t *)&p->timer)) return;
-    p->pause = SOON_MS;
-    uv_timer_start(&p->timer, on_timer, p->pause, 0);
+    if (uv_is_active((uv_handle_t *)&p->timer)) look_in(p, SOON_MS);
 }
 
-static void take_back(struct progress *p) {
+static void erase_status(struct progress *p) {
     if (p->shown) output_status(p->options.output, "");
     p->shown = false;
 }
 
 void progress_stop(struct progress *p) {
     uv_timer_stop(&p->timer);
-    take_back(p);
+    erase_status(p);
 }
 
-static bool waits(const struct states *states, const struct worker *worker) {
+static bool is_joining(const struct rank_states *states, const struct worker *worker) {
     struct rank_stage stage = rank_states_stage(states, worker->local_rank);
     return worker->running && stage.phase == MSI_RANK_STATE_JOINING && stage.is_here &&
            stage.rank == worker->rank;
 }
 
-static bool is_missing(const struct states *states, const struct worker *worker) {
+static bool is_missing(const struct rank_states *states, const struct worker *worker) {
     return rank_states_stage(states, worker->local_rank).phase == MSI_RANK_STATE_NOTHING;
 }
 
 static struct census count(const struct progress *p) {
     const struct workers *w = p->options.workers;
     struct census c = {.absent = -1};
-
     for (int i = 0; i < w->options.n; i++) {
         const struct worker *worker = &w->list[i];
         enum msi_rank_phase phase = rank_states_stage(p->options.states, i).phase;
-
-        c.joining += waits(p->options.states, worker);
-        c.there += phase != MSI_RANK_STATE_NOTHING && phase != MSI_RANK_STATE_JOINING;
+        c.joining += is_joining(p->options.states, worker);
+        c.joined += phase != MSI_RANK_STATE_NOTHING && phase != MSI_RANK_STATE_JOINING;
         if (phase != MSI_RANK_STATE_NOTHING) continue;
         c.missing++;
         if (!worker->running && worker->code == 0 && c.absent < 0) c.absent = i;
@@ -97,59 +96,57 @@ static struct census count(const struct progress *p) {
     return c;
 }
 
-/* The ranks that are so, NAMED at most. */
-static void put_ranks(struct text_room *l, const struct progress *p,
-                      bool (*are)(const struct states *, const struct worker *), bool with_pids) {
+/* Appends the ranks of which is_so holds, NAMED at most. */
+static void add_ranks(struct msi_buf *to, const struct progress *p,
+                      bool (*is_so)(const struct rank_states *, const struct worker *), bool with_pids) {
     const struct workers *w = p->options.workers;
     int n = 0;
-
     for (int i = 0; i < w->options.n; i++) {
-        if (!are(p->options.states, &w->list[i]) || n++ >= NAMED) continue;
-        text_put(l, with_pids ? "%srank %d (pid %d)" : "%srank %d", n == 1 ? "" : ", ", w->list[i].rank,
-                 (int)w->list[i].pid);
+        if (!is_so(p->options.states, &w->list[i]) || n++ >= NAMED) continue;
+        msi_buf_add_format(to, with_pids ? "%srank %d (pid %d)" : "%srank %d", n == 1 ? "" : ", ",
+                           w->list[i].rank, (int)w->list[i].pid);
     }
-    if (n > NAMED) text_put(l, " and %d more", n - NAMED);
+    if (n > NAMED) msi_buf_add_format(to, " and %d more", n - NAMED);
 }
 
-/* Not one that has left the group of the program only for now: seen twice, it is so. */
-static void judge_absent(struct progress *p, const struct census *c) {
+/* A rank counts as absent at the second look: it may be about to join another world of the program. */
+static void check_absent(struct progress *p, const struct census *c) {
     bool again = c->absent >= 0 && c->absent == p->absent;
-    char why[PROGRESS_WHY], host[MSI_HOST_MAX];
-    struct text_room l = {why, sizeof why};
-
+    char host[MSI_HOST_MAX];
+    struct msi_buf why = {0};
     p->absent = c->joining > 0 ? c->absent : -1;
     if (!again || p->absent < 0) return;
     const struct worker *worker = &p->options.workers->list[c->absent];
-    text_put(&l, "rank %d (pid %d) on %s ended without joining the world in which ", worker->rank,
-             (int)worker->pid, msi_host_name(host));
-    put_ranks(&l, p, waits, false);
-    text_put(&l, c->joining == 1 ? " waits for it" : " wait for it");
+    msi_buf_add_format(&why, "rank %d (pid %d) on %s ended without joining the world in which ", worker->rank,
+                       (int)worker->pid, msi_host_name(host));
+    add_ranks(&why, p, is_joining, false);
+    msi_buf_add_text(&why, c->joining == 1 ? " waits for it" : " wait for it");
     progress_stop(p);
-    p->options.on_absent(p->options.arg, worker, why);
+    p->options.on_absent(p->options.arg, worker, msi_buf_text(&why));
+    msi_buf_free(&why);
 }
 
-static void say(struct progress *p, const struct census *c, uint64_t waited) {
-    char text[1024];
-    struct text_room l = {text, sizeof text - 1};
-
+static void show_missing(struct progress *p, const struct census *c, uint64_t waited) {
+    struct msi_buf text = {0};
     if (waited < p->next_say) return;
-    text_put(&l, "muster run: %d of %d ranks wait to join; not yet there: ", c->joining,
-             p->options.workers->options.n);
-    put_ranks(&l, p, is_missing, true);
+    msi_buf_add_format(&text, "muster run: %d of %d ranks wait to join; missing: ", c->joining,
+                       p->options.workers->options.n);
+    add_ranks(&text, p, is_missing, true);
     if (p->terminal) {
-        output_status(p->options.output, text);
+        output_status(p->options.output, msi_buf_text(&text));
         p->shown = true;
-        return;
+    } else {
+        msi_buf_add_text(&text, "\n");
+        output_say(p->options.output, msi_buf_text(&text));
+        p->next_say = waited < SAY_MOST_MS ? waited * 2 : waited + SAY_MOST_MS;
     }
-    p->next_say = waited < SAY_MOST_MS ? waited * 2 : waited + SAY_MOST_MS;
-    output_say(p->options.output, strcat(text, "\n"));
+    msi_buf_free(&text);
 }
 
-static void tell(struct progress *p, const struct census *c) {
+static void update(struct progress *p, const struct census *c) {
     uint64_t now = uv_now(p->options.loop);
-
     if (c->joining == 0 || c->missing == 0) {
-        take_back(p);
+        erase_status(p);
         p->since = 0;
         return;
     }
@@ -157,20 +154,18 @@ static void tell(struct progress *p, const struct census *c) {
         p->since = now;
         p->next_say = p->terminal ? REDRAW_AFTER_MS : SAY_AFTER_MS;
     }
-    say(p, c, now - p->since);
+    show_missing(p, c, now - p->since);
 }
 
 static void on_timer(uv_timer_t *timer) {
     struct progress *p = timer->data;
     struct census c = count(p);
-
-    if (c.there == p->options.workers->options.n) {
+    if (c.joined == p->options.workers->options.n) {
         progress_stop(p);
         return;
     }
     bool waiting = c.joining > 0 && c.missing > 0;
-    p->pause = waiting ? SOON_MS : p->pause * 2 < SELDOM_MS ? p->pause * 2 : SELDOM_MS;
-    uv_timer_start(&p->timer, on_timer, p->pause, 0);
-    tell(p, &c);
-    judge_absent(p, &c);
+    look_in(p, waiting ? SOON_MS : p->pause * 2 < SELDOM_MS ? p->pause * 2 : SELDOM_MS);
+    update(p, &c);
+    check_absent(p, &c);
 }

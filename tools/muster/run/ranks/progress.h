@@ -1,8 +1,9 @@
 /*
- * progress.h - watches, through the states, how the ranks of this host come together: says who is missing when a start
- * takes long, and notices that a rank has ended which others wait for in vain.
+ * progress.h - watches, through their states, how the ranks of this host join their world. It shows which
+ * ranks are missing when that takes long, and detects a rank that ended without joining while others wait for
+ * it.
  *
- * A job that does not use muster has nothing on its states, and nothing is said. All of it runs on the loop's thread.
+ * Ranks that do not use muster have empty states; then nothing is shown. The loop's thread runs it.
  */
 #ifndef MUSTER_TOOL_RUN_RANKS_PROGRESS_H
 #define MUSTER_TOOL_RUN_RANKS_PROGRESS_H
@@ -11,15 +12,15 @@
 #include "run/ranks/rank_states.h"
 #include "run/ranks/workers.h"
 
-enum { PROGRESS_WHY = 512 };
+enum { PROGRESS_WHY = 512 }; /* bytes for the text of on_absent */
 
 struct progress_options {
     uv_loop_t *loop;
-    const struct states *states;
+    const struct rank_states *states;
     const struct workers *workers;
     struct output *output;
-    bool may_redraw; /* nobody but the output writes to the terminal */
-    /* The worker exited with 0 without joining the world that others wait in; why says so. */
+    bool may_redraw; /* only the output writes to the terminal */
+    /* The worker exited with 0 without joining the world in which others wait; why says so. */
     void (*on_absent)(void *arg, const struct worker *worker, const char *why);
     void *arg;
 };
@@ -28,22 +29,22 @@ struct progress {
     struct progress_options options;
     uv_timer_t timer;
     bool terminal;
-    uint64_t since;    /* the loop's time when ranks were first seen to wait for others; 0: none does */
+    uint64_t since;    /* loop time at which a rank was first seen to wait for others; 0: none waits */
     uint64_t next_say; /* milliseconds after since */
     uint64_t pause;    /* until the next look */
-    int absent;        /* the local rank that was found absent at the last look; -1: none */
-    bool shown;        /* a line that is to be taken back */
+    int absent;        /* the local rank that was absent at the last look, or -1 */
+    bool shown;        /* a status line is on the terminal */
 };
 
 void progress_init(struct progress *progress, const struct progress_options *options);
-/* Run the loop once more before its memory goes. */
+/* Closes the timer. Run the loop once more before freeing the memory. */
 void progress_close(struct progress *progress);
 
-/* The ranks were started. */
+/* Begins to watch; call it when the ranks have been started. */
 void progress_start(struct progress *progress);
-/* One has exited. */
+/* Looks again soon; call it when a rank has exited. */
 void progress_look_soon(struct progress *progress);
-/* They were asked to end, or have ended. */
+/* Call it when the ranks have been asked to end, or have ended. */
 void progress_stop(struct progress *progress);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * reaper.h - a small process that outlives the launcher by a moment, to end what a killed launcher leaves.
+ * reaper.h - a small process that kills what a killed launcher leaves behind.
  *
- * A rank dies with the launcher by itself (PR_SET_PDEATHSIG), but the processes a rank started do not. The
- * warden knows the ranks' process groups and kills them all once the launcher is gone without a farewell.
+ * A rank dies with the launcher by itself (PR_SET_PDEATHSIG), but the processes that a rank started do not.
+ * The reaper knows the process groups of the ranks and kills them all when the launcher has gone.
  */
 #ifndef MUSTER_TOOL_RUN_RANKS_REAPER_H
 #define MUSTER_TOOL_RUN_RANKS_REAPER_H
@@ -10,25 +10,25 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-/* In memory that launcher, warden and ranks share. */
-struct warden_slot {
-    _Atomic int group; /* the process group of one rank, 0 where there is none */
+/* In memory that launcher, reaper and ranks share. */
+struct reaper_slot {
+    _Atomic int group; /* the process group of one rank, or 0 */
 };
 
-struct warden {
+struct reaper {
     pid_t pid;
-    int lifeline; /* its other end reads end-of-file when the launcher is gone */
+    int lifeline; /* the reaper reads end-of-file from the other end when the launcher has gone */
     int n;
-    struct warden_slot *slots;
+    struct reaper_slot *slots;
 };
 
 /*
- * Starts a warden over at most n ranks. To be called while the process has one thread and no descriptors
- * that it must not share. 0, or a negative errno.
+ * Starts a reaper for at most n ranks. Call it while the process has one thread and no descriptors that a
+ * child must not hold open. 0, or a negative errno.
  */
-int warden_open(struct warden *warden, int n);
+int reaper_open(struct reaper *reaper, int n);
 
-/* Ends the warden; whatever groups it still knows are killed. */
-void warden_close(struct warden *warden);
+/* Ends the reaper; it kills the groups that are still in its slots. */
+void reaper_close(struct reaper *reaper);
 
 #endif

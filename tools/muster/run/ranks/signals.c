@@ -1,74 +1,61 @@
-/* signals.c - see signals.h. */
+/* signals.c - reads a list of signals. See signals.h. */
 #include "run/ranks/signals.h"
 
+#include "base/error.h"
 #include "cli/options.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-/* 0 for none. */
+/* The signal's number, or 0. */
 static int find(const char *name) {
     long long number;
-
     if (opt_read_number(name, 1, SIGNALS_MOST, &number)) return (int)number;
-    if (strncmp(name, "SIG", 3) == 0) name += 3;
+    if (!strncmp(name, "SIG", 3)) name += 3;
     for (int i = 1; i <= SIGNALS_MOST; i++) {
         const char *known = sigabbrev_np(i);
-        if (known != NULL && strcmp(known, name) == 0) return i;
+        if (known && !strcmp(known, name)) return i;
     }
     return 0;
 }
 
 /* Why a signal cannot end the job, or NULL if it can. */
-static const char *why_taken(int number) {
-    switch (number) {
-    case SIGKILL:
-    case SIGSTOP:
-        return "no program can catch it";
-    case SIGCONT:
-    case SIGTSTP:
-    case SIGCHLD:
-    case SIGPIPE:
-    case SIGXFSZ:
-        return "the launcher needs it for itself";
-    case SIGSEGV:
-    case SIGBUS:
-    case SIGFPE:
-    case SIGILL:
-    case SIGABRT:
-    case SIGTRAP:
-    case SIGSYS:
-        return "it means that the launcher itself has crashed";
-    default:
-        return NULL;
-    }
+static const char *unsupported_reason(int number) {
+    static const struct {
+        const char *reason;
+        int signals[8];
+    } rows[] = {
+        {"no program can catch it", {SIGKILL, SIGSTOP}},
+        {"the launcher needs it for itself", {SIGCONT, SIGTSTP, SIGCHLD, SIGPIPE, SIGXFSZ}},
+        {"it means that the launcher itself has crashed",
+         {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int k = 0; rows[i].signals[k]; k++)
+            if (rows[i].signals[k] == number) return rows[i].reason;
+    return NULL;
 }
 
-int signals_read(const char *text, struct signals *signals, char *why, size_t why_size) {
+mst_status signals_read(const char *text, struct signals *signals) {
     struct signals read = {0};
-
-    for (;;) {
+    for (;; text++) {
         size_t len = strcspn(text, ",");
         char name[32];
-
         snprintf(name, sizeof name, "%.*s", (int)(len < 31 ? len : 31), text);
         int number = len < sizeof name ? find(name) : 0;
-        if (number == 0) {
-            snprintf(why, why_size, "--signals-to-handle takes names such as " SIGNALS_DEFAULT ", not '%s'",
-                     name);
-            return -1;
-        }
-        if (why_taken(number) != NULL) {
-            snprintf(why, why_size, "--signals-to-handle cannot have %s: %s", name, why_taken(number));
-            return -1;
-        }
+        if (number == 0)
+            return msi_fail(MST_ERR_INVALID, NULL,
+                            "--signals-to-handle takes names such as " SIGNALS_DEFAULT ", not '%s'", name);
+        if (unsupported_reason(number))
+            return msi_fail(MST_ERR_INVALID, NULL, "--signals-to-handle cannot have %s: %s", name,
+                            unsupported_reason(number));
         read.bits |= (uint64_t)1 << (number - 1);
-        if (text[len] == '\0') break;
-        text += len + 1;
+        text += len;
+        if (!*text) break;
     }
     *signals = read;
-    return 0;
+    return MST_OK;
 }
 
 bool signals_have(const struct signals *signals, int number) {

@@ -1,4 +1,4 @@
-/* spawn.h - turns a new process into a worker. */
+/* spawn.h - starts the process of a worker. */
 #ifndef MUSTER_TOOL_RUN_RANKS_SPAWN_H
 #define MUSTER_TOOL_RUN_RANKS_SPAWN_H
 
@@ -8,17 +8,17 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-/* Everything a child needs, prepared beforehand: it may neither allocate nor lock. */
+/* All that a child needs, prepared by the launcher: the child may neither allocate nor lock. */
 struct spawn {
     const char *program;
     char **argv;
     char **envp;
     int rank;
     int files[3]; /* become its 0, 1 and 2 */
-    int error_fd; /* gets a struct spawn_error if the program could not be executed */
+    int error_fd; /* receives a struct spawn_error if the exec fails */
     const struct rlimit *open_files;
-    _Atomic int *group;    /* gets its process group */
-    const cpu_set_t *cpus; /* the processors it may run on, NULL: the launcher's */
+    _Atomic int *group;    /* receives its process group */
+    const cpu_set_t *cpus; /* the processors it may run on; NULL: those of the launcher */
     size_t cpus_size;
 };
 
@@ -27,17 +27,17 @@ struct spawn_error {
     int error;
 };
 
-/* The signals that the launcher itself handles or ignores; a child gets back what the launcher was started with. */
-enum spawn_signal_count { SPAWN_SIGNALS = 10 };
+/* Signals that the launcher handles or ignores; a child gets the actions of the launcher's start. */
+enum { SPAWN_SIGNALS = 10 };
 extern const int spawn_signals[SPAWN_SIGNALS];
 
-/* Remembers how the launcher itself was started; to be called once, before it handles signals. */
+/* Records the signal actions at the launcher's start. Call it once, before the launcher handles signals. */
 void spawn_prepare(void);
 
-/* Was this signal ignored when the launcher was started, as nohup has it? */
+/* Was this signal ignored when the launcher was started, as with nohup? */
 int spawn_was_ignored(int signal);
 
-/* The new process, or a negative errno. It dies if the calling thread does. */
+/* Returns the pid of the new process, or a negative errno. The process dies when the calling thread ends. */
 pid_t spawn_worker(const struct spawn *spawn);
 
 #endif

@@ -1,24 +1,23 @@
 /*
- * worker_env.c - builds the ranks' environment once a generation; per rank, a few strings are rewritten in place.
- * The main thread makes and owns it; a child sees its own copy of the moment it was forked in.
+ * worker_env.c - builds the ranks' environment once per generation, and rewrites a few strings for each rank.
+ * See worker_env.h. The main thread owns it; a child reads it between vfork and exec.
  */
 #include "run/ranks/worker_env.h"
 
 #include "run/output/logs.h"
 
+#include "base/error.h"
 #include "base/rank_state.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Never inherited: each is set below, or would mislead a rank if an outer launcher's value reached it. */
+/* Never inherited: each is set below, or belongs to an outer launcher. */
 static const char *const replaced[] = {
     "RANK",
     "LOCAL_RANK",
@@ -46,12 +45,12 @@ enum {
 
 static const char error_variable[] = "TORCHELASTIC_ERROR_FILE=";
 
-/* What programs hardly run without. */
+/* Inherited with --no-env: what most programs need. */
 static const char *const kept_when_bare[] = {"PATH", "HOME", "USER", "LOGNAME", "SHELL",
                                              "TERM", "LANG", "TZ",   "TMPDIR"};
 enum { N_KEPT = sizeof kept_when_bare / sizeof kept_when_bare[0] };
 
-/* Each of the two is NAME or NAME=VALUE. */
+/* Each argument is NAME or NAME=VALUE. */
 static bool same_name(const char *a, const char *b) {
     size_t len = strcspn(a, "=");
     return strcspn(b, "=") == len && memcmp(a, b, len) == 0;
@@ -64,7 +63,7 @@ static bool is_among(const char *entry, const char *const *names, size_t n) {
 }
 
 static char *find_own(const char *name) {
-    for (size_t i = 0; environ[i] != NULL; i++)
+    for (size_t i = 0; environ[i]; i++)
         if (same_name(environ[i], name)) return environ[i];
     return NULL;
 }
@@ -74,94 +73,75 @@ static bool is_inherited(const char *entry, const struct worker_env_facts *f) {
     return !f->bare || is_among(entry, kept_when_bare, N_KEPT) || strncmp(entry, "LC_", 3) == 0;
 }
 
-int worker_env_check(const char *const *extra, size_t n_extra, char *why, size_t why_size) {
+mst_status worker_env_check(const char *const *extra, size_t n_extra) {
     for (size_t i = 0; i < n_extra; i++) {
         int len = (int)strcspn(extra[i], "=");
-
-        why[0] = '\0';
         if (len == 0)
-            snprintf(why, why_size, "--env takes NAME=VALUE or NAME, not '%s'", extra[i]);
-        else if (is_among(extra[i], replaced, N_REPLACED))
-            snprintf(why, why_size, "--env cannot set %.*s, which is the launcher's to set", len, extra[i]);
-        else if (extra[i][len] == '\0' && find_own(extra[i]) == NULL)
-            snprintf(why, why_size, "--env %s has no value, and the launcher has none for it", extra[i]);
-        if (why[0] != '\0') return -1;
+            return msi_fail(MST_ERR_INVALID, NULL, "--env takes NAME=VALUE or NAME, not '%s'", extra[i]);
+        if (is_among(extra[i], replaced, N_REPLACED))
+            return msi_fail(MST_ERR_INVALID, NULL, "--env cannot set %.*s: the launcher sets it", len,
+                            extra[i]);
+        if (!extra[i][len] && !find_own(extra[i]))
+            return msi_fail(MST_ERR_INVALID, NULL, "--env %s has no value, and the launcher has none for it",
+                            extra[i]);
     }
-    return 0;
+    return MST_OK;
 }
 
-__attribute__((format(printf, 2, 3))) static int add(char **owned, const char *format, ...) {
-    va_list args;
-    size_t at = 0;
-
-    while (owned[at] != NULL) at++;
-    va_start(args, format);
-    int n = vasprintf(&owned[at], format, args);
-    va_end(args);
-    if (n >= 0) return 0;
-    owned[at] = NULL;
-    return -ENOMEM;
-}
-
-static int add_facts(char **owned, const struct worker_env_facts *f) {
-    int rc = 0;
-
-    rc |= add(owned, "WORLD_SIZE=%d", f->world_size);
-    rc |= add(owned, "LOCAL_WORLD_SIZE=%d", f->local_world_size);
-    rc |= add(owned, "GROUP_RANK=%d", f->group_rank);
-    rc |= add(owned, "GROUP_WORLD_SIZE=%d", f->group_world_size);
-    rc |= add(owned, "ROLE_WORLD_SIZE=%d", f->world_size);
-    rc |= add(owned, "ROLE_NAME=default");
-    rc |= add(owned, "MASTER_ADDR=%s", f->master_addr);
-    rc |= add(owned, "MASTER_PORT=%d", f->master_port);
-    rc |= add(owned, "TORCHELASTIC_RESTART_COUNT=%d", f->generation);
-    rc |= add(owned, "TORCHELASTIC_MAX_RESTARTS=%d", f->max_restarts);
-    rc |= add(owned, "TORCHELASTIC_RUN_ID=%s", f->run_id);
-    rc |= add(owned, "TORCHELASTIC_USE_AGENT_STORE=True");
-    /* Else every rank would start a thread per core. */
+/* Appends the variables that all ranks share, each with its NUL. */
+static void add_facts(struct msi_buf *to, const struct worker_env_facts *f) {
     const char *threads = find_own("OMP_NUM_THREADS");
     bool has_threads =
         is_among("OMP_NUM_THREADS", f->extra, f->n_extra) || (threads && is_inherited(threads, f));
-    if (f->local_world_size > 1 && !has_threads) rc |= add(owned, "OMP_NUM_THREADS=1");
-    return rc == 0 ? 0 : -ENOMEM;
+    msi_buf_add_format(to, "WORLD_SIZE=%d%c", f->world_size, 0);
+    msi_buf_add_format(to, "LOCAL_WORLD_SIZE=%d%c", f->local_world_size, 0);
+    msi_buf_add_format(to, "GROUP_RANK=%d%c", f->group_rank, 0);
+    msi_buf_add_format(to, "GROUP_WORLD_SIZE=%d%c", f->group_world_size, 0);
+    msi_buf_add_format(to, "ROLE_WORLD_SIZE=%d%c", f->world_size, 0);
+    msi_buf_add_format(to, "ROLE_NAME=default%c", 0);
+    msi_buf_add_format(to, "MASTER_ADDR=%s%c", f->master_addr, 0);
+    msi_buf_add_format(to, "MASTER_PORT=%d%c", f->master_port, 0);
+    msi_buf_add_format(to, "TORCHELASTIC_RESTART_COUNT=%d%c", f->generation, 0);
+    msi_buf_add_format(to, "TORCHELASTIC_MAX_RESTARTS=%d%c", f->max_restarts, 0);
+    msi_buf_add_format(to, "TORCHELASTIC_RUN_ID=%s%c", f->run_id, 0);
+    msi_buf_add_format(to, "TORCHELASTIC_USE_AGENT_STORE=True%c", 0);
+    /* Otherwise each rank would start a thread per core. */
+    if (f->local_world_size > 1 && !has_threads) msi_buf_add_format(to, "OMP_NUM_THREADS=1%c", 0);
 }
 
 int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts) {
     size_t n = 0, at = 0;
-
     *env = (struct worker_env){0};
-    while (environ[n] != NULL) n++;
-    env->owned = calloc(OWNED_MAX + 1, sizeof env->owned[0]);
+    while (environ[n]) n++;
+    add_facts(&env->owned, facts);
     env->vars = calloc(WORKER_ENV_PER_RANK + 2 + OWNED_MAX + n + facts->n_extra + 1, sizeof env->vars[0]);
     env->log_dir = facts->log_dir;
     env->generation = facts->generation;
     env->states = facts->states;
-    if (facts->log_dir != NULL) env->error_file = malloc(ERROR_FILE_MAX);
-    bool whole =
-        env->owned != NULL && env->vars != NULL && (env->error_file != NULL) == (facts->log_dir != NULL);
-    if (!whole || add_facts(env->owned, facts) != 0) {
+    if (facts->log_dir) env->error_file = malloc(ERROR_FILE_MAX);
+    if (env->owned.failed || !env->vars || (facts->log_dir && !env->error_file)) {
         worker_env_close(env);
         return -ENOMEM;
     }
     for (int i = 0; i < WORKER_ENV_PER_RANK; i++) env->vars[at++] = env->per_rank[i];
-    if (env->error_file != NULL) env->vars[at++] = env->error_file;
+    if (env->error_file) env->vars[at++] = env->error_file;
     if (env->states >= 0) env->vars[at++] = env->state;
-    for (size_t i = 0; env->owned[i] != NULL; i++) env->vars[at++] = env->owned[i];
+    for (char *var = (char *)env->owned.data, *end = var + env->owned.len; var < end; var += strlen(var) + 1)
+        env->vars[at++] = var;
     for (size_t i = 0; i < n; i++)
         if (is_inherited(environ[i], facts)) env->vars[at++] = environ[i];
     for (size_t i = 0; i < facts->n_extra; i++) {
         const char *entry = facts->extra[i];
         if (is_among(entry, facts->extra + i + 1, facts->n_extra - i - 1)) continue;
-        /* execve changes nothing, and yet wants strings that may be changed. */
-        env->vars[at++] = strchr(entry, '=') != NULL ? (char *)(uintptr_t)entry : find_own(entry);
+        /* execve does not change the strings although it takes char *. */
+        env->vars[at++] = strchr(entry, '=') ? (char *)(uintptr_t)entry : find_own(entry);
     }
     return 0;
 }
 
 void worker_env_close(struct worker_env *env) {
-    for (size_t i = 0; env->owned != NULL && env->owned[i] != NULL; i++) free(env->owned[i]);
+    msi_buf_free(&env->owned);
     free(env->error_file);
-    free(env->owned);
     free(env->vars);
     *env = (struct worker_env){0};
 }
@@ -172,7 +152,7 @@ char **worker_env_of(struct worker_env *env, int rank, int local_rank) {
     snprintf(env->per_rank[2], WORKER_ENV_TEXT, "ROLE_RANK=%d", rank);
     snprintf(env->state, WORKER_ENV_TEXT, MSI_RANK_STATE_VARIABLE "=/proc/%d/fd/%d:%d", (int)getpid(),
              env->states, local_rank);
-    if (env->error_file != NULL)
+    if (env->error_file)
         logs_path(stpcpy(env->error_file, error_variable), ERROR_FILE_MAX - sizeof error_variable,
                   env->log_dir, env->generation, local_rank, "error.json");
     return env->vars;

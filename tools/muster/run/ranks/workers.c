@@ -1,9 +1,9 @@
 /*
- * workers.c - see workers.h.
+ * workers.c - starts, watches and ends the workers. See workers.h.
  *
- * Exits are noticed through one pidfd per worker: their events queue up in the order in which the workers
- * died, which is what makes the first failure known for certain. On kernels without pidfds, SIGCHLD and a
- * look at every worker serve instead.
+ * Exits are noticed through one pidfd per worker. Their events arrive in the order in which the workers died,
+ * so the first failure is known for certain. On kernels without pidfds, SIGCHLD and a look at every worker
+ * serve instead.
  */
 #include "run/ranks/workers.h"
 
@@ -19,7 +19,6 @@
 
 static void collect_exec_errors(struct workers *w) {
     struct spawn_error e;
-
     while (read(w->exec_errors[0], &e, sizeof e) == (ssize_t)sizeof e) {
         int index = e.rank - w->options.first_rank;
         if (index >= 0 && index < w->started) w->list[index].exec_error = e.error;
@@ -44,11 +43,10 @@ static void stop_watching(struct worker *worker) {
     worker->pidfd = -1;
 }
 
-/* Finds out whether the worker has exited, without reaping it. */
-static void look_at(struct worker *worker) {
+/* Checks whether the worker has exited, without reaping it. */
+static void check_exit(struct worker *worker) {
     struct workers *w = worker->all;
     siginfo_t info = {0};
-
     if (!worker->running) return;
     if (waitid(P_PID, (id_t)worker->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
     worker->running = false;
@@ -65,14 +63,13 @@ static void look_at(struct worker *worker) {
 static void on_pidfd(uv_poll_t *poll, int status, int events) {
     (void)status;
     (void)events;
-    look_at(poll->data);
+    check_exit(poll->data);
 }
 
 static void on_child_signal(uv_signal_t *handle, int signal) {
     struct workers *w = handle->data;
-
     (void)signal;
-    for (int i = 0; i < w->started; i++) look_at(&w->list[i]);
+    for (int i = 0; i < w->started; i++) check_exit(&w->list[i]);
 }
 
 static int watch_child_signal(struct workers *w) {
@@ -111,10 +108,9 @@ static int open_pipes(struct pipes *p) {
     return rc;
 }
 
-/* Keeps the ends that are read, if the worker was started. */
+/* Attaches the read ends to the output, or closes them if the worker was not started. */
 static int settle_pipes(struct worker *worker, const struct pipes *p, bool started) {
     int rc = 0;
-
     for (int i = 0; i < OUTPUT_STREAMS; i++) {
         close(p->ends[i][1]);
         if (!started) {
@@ -131,8 +127,7 @@ static int settle_pipes(struct worker *worker, const struct pipes *p, bool start
 static int start_one(struct workers *w, struct worker *worker, int stdin_fd) {
     const struct workers_options *o = &w->options;
     struct pipes pipes = {{{-1, STDOUT_FILENO}, {-1, STDERR_FILENO}}};
-    int rc = o->output != NULL ? open_pipes(&pipes) : 0;
-
+    int rc = o->output ? open_pipes(&pipes) : 0;
     if (rc != 0) return rc;
     struct spawn spawn = {
         .program = o->program,
@@ -142,7 +137,7 @@ static int start_one(struct workers *w, struct worker *worker, int stdin_fd) {
         .files = {stdin_fd, pipes.ends[OUTPUT_STDOUT][1], pipes.ends[OUTPUT_STDERR][1]},
         .error_fd = w->exec_errors[1],
         .open_files = o->files,
-        .group = &o->warden->slots[worker->local_rank].group,
+        .group = &o->reaper->slots[worker->local_rank].group,
         .cpus = bind_of(o->bind, worker->local_rank),
         .cpus_size = o->bind->set_size,
     };
@@ -153,12 +148,12 @@ static int start_one(struct workers *w, struct worker *worker, int stdin_fd) {
         w->started++;
         w->running++;
     }
-    if (o->output != NULL) rc = settle_pipes(worker, &pipes, pid > 0);
+    if (o->output) rc = settle_pipes(worker, &pipes, pid > 0);
     if (pid < 0) return pid;
     return rc != 0 ? rc : watch(worker);
 }
 
-/* Rank 0 of the world reads what its launcher would; in the background, a terminal is the shell's alone. */
+/* Rank 0 inherits the launcher's stdin, unless that is a terminal and the launcher runs in the background. */
 static int stdin_of(int rank, int null) {
     if (rank != 0) return null;
     if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) != getpgrp()) return null;
@@ -168,10 +163,8 @@ static int stdin_of(int rank, int null) {
 static int start_all(struct workers *w, int *failed) {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int rc = null < 0 ? -errno : 0;
-
     for (int i = 0; i < w->options.n && rc == 0; i++) {
         struct worker *worker = &w->list[i];
-
         *failed = w->options.first_rank + i;
         *worker = (struct worker){.all = w, .rank = *failed, .local_rank = i, .pidfd = -1};
         rc = start_one(w, worker, stdin_of(worker->rank, null));
@@ -181,13 +174,11 @@ static int start_all(struct workers *w, int *failed) {
 }
 
 int workers_start(struct workers *w, const struct workers_options *options, int *failed) {
-    int rc;
-
     *w = (struct workers){.options = *options, .exec_errors = {-1, -1}};
     *failed = options->first_rank;
     w->list = calloc((size_t)options->n, sizeof w->list[0]);
-    if (w->list == NULL) return -ENOMEM;
-    rc = pipe2(w->exec_errors, O_CLOEXEC | O_NONBLOCK) != 0 ? -errno : 0;
+    if (!w->list) return -ENOMEM;
+    int rc = pipe2(w->exec_errors, O_CLOEXEC | O_NONBLOCK) != 0 ? -errno : 0;
     if (rc == 0) rc = start_all(w, failed);
     if (rc != 0) workers_end(w);
     return rc;
@@ -195,18 +186,17 @@ int workers_start(struct workers *w, const struct workers_options *options, int 
 
 void workers_signal(struct workers *w, int signal) {
     for (int i = 0; i < w->started; i++)
-        if (kill(-w->list[i].pid, signal) != 0) kill(w->list[i].pid, signal); /* before its setpgid */
+        if (kill(-w->list[i].pid, signal) != 0) kill(w->list[i].pid, signal); /* before setpgid */
 }
 
 void workers_end(struct workers *w) {
     workers_signal(w, SIGKILL);
     for (int i = 0; i < w->started; i++) {
         struct worker *worker = &w->list[i];
-
         stop_watching(worker);
-        /* Out of the warden's sight first: once reaped, the number may be anybody's. */
+        /* Clear the reaper's slot first: once the worker is reaped, its number may be reused. */
         while (waitid(P_PID, (id_t)worker->pid, NULL, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
-        atomic_store_explicit(&w->options.warden->slots[worker->local_rank].group, 0, memory_order_relaxed);
+        atomic_store_explicit(&w->options.reaper->slots[worker->local_rank].group, 0, memory_order_relaxed);
         while (waitpid(worker->pid, NULL, 0) < 0 && errno == EINTR) continue;
     }
     w->started = w->running = 0;

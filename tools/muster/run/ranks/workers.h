@@ -1,12 +1,12 @@
 /*
- * workers.h - the processes of one generation of ranks on this host: started, watched, signalled, ended.
+ * workers.h - the processes of one generation of ranks on this host: starts, watches, signals and ends them.
  *
- *  1. workers_start starts all or none; workers_end kills and reaps whatever is left and frees the handles.
- *  2. Each worker leads a process group of its own, without a terminal, in the launcher's session; what it starts is in
- *     that group unless it leaves on purpose. It dies with the launcher.
- *  3. A worker that has exited is not reaped before workers_end: until then its number cannot come to mean
- *     another process, so signalling its group is always safe.
- *  4. All of it runs on the loop's thread, and that is the thread the workers' lives depend on.
+ *  1. workers_start starts all or none. workers_end kills and reaps what still runs, and closes the handles.
+ *  2. Each worker leads its own process group, without a terminal, in the launcher's session. Processes that
+ *     it starts are in that group unless they leave it. A worker dies with the launcher.
+ *  3. A worker that has exited is not reaped before workers_end. Until then its number cannot be reused, so
+ *     signalling its group is always safe.
+ *  4. The loop's thread runs all of it, and the workers die when that thread ends.
  */
 #ifndef MUSTER_TOOL_RUN_RANKS_WORKERS_H
 #define MUSTER_TOOL_RUN_RANKS_WORKERS_H
@@ -31,25 +31,25 @@ struct worker {
     bool running;
     int code;       /* exit code, or -1 if a signal ended it */
     int signal;     /* the signal that ended it, or 0 */
-    bool dumped;    /* and it left a core file */
-    int exec_error; /* errno, if it never became the program */
-    bool unasked;   /* it ended before anybody was asked to */
+    bool dumped;    /* it left a core file */
+    int exec_error; /* errno of a failed exec, or 0 */
+    bool unasked;   /* it ended before the launcher ended the ranks */
     struct timespec ended;
-    int pidfd; /* -1: exits are noticed through SIGCHLD */
+    int pidfd; /* -1: SIGCHLD reports its exit */
     uv_poll_t exit_poll;
 };
 
 struct workers_options {
     uv_loop_t *loop;
     int n;
-    int first_rank;      /* of this host */
+    int first_rank;      /* on this host */
     const char *program; /* a path */
     char **argv;
     struct worker_env *env;
     const struct bind *bind;
     struct output *output; /* NULL: the workers share the launcher's stdout and stderr */
-    struct warden *warden;
-    const struct rlimit *files;                        /* the limit on open files to give them */
+    struct reaper *reaper;
+    const struct rlimit *files;                        /* their limit on open files */
     void (*on_exit)(struct worker *worker, void *arg); /* in the order in which they exited */
     void *arg;
 };
@@ -58,22 +58,22 @@ struct workers {
     struct workers_options options;
     struct worker *list;
     int started, running;
-    int exec_errors[2]; /* a pipe through which a worker says that it could not exec */
+    int exec_errors[2]; /* a pipe to which a worker writes the error of a failed exec */
     uv_signal_t child_signal;
     bool uses_child_signal;
-    int closing; /* handles that the loop has yet to let go of */
+    int closing; /* handles whose close callback is still to come */
 };
 
 /*
- * 0, or a negative errno with nothing left running; *failed is then the rank that could not be started.
- * options is copied, what it points to is borrowed.
+ * 0, or a negative errno after the workers that were started have been killed; *failed is then the rank that
+ * could not be started. options is copied; what it points to is borrowed.
  */
 int workers_start(struct workers *workers, const struct workers_options *options, int *failed);
 
-/* Sends a signal to the process groups of all workers, those that have exited included. */
+/* Sends a signal to the process groups of all workers, including those that have exited. */
 void workers_signal(struct workers *workers, int signal);
 
-/* Run the loop until closing is 0 between workers_end and workers_free. */
+/* Run the loop between workers_end and workers_free until closing is 0. */
 void workers_end(struct workers *workers);
 void workers_free(struct workers *workers);
 

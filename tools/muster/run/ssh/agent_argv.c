@@ -1,8 +1,10 @@
-/* agent_argv.c - see agent_argv.h. Runs on the main thread before anything is started. */
+/* agent_argv.c - see agent_argv.h. */
 #include "run/ssh/agent_argv.h"
 
 #include "run/output/output.h"
 #include "run/ssh/agent_script.h"
+
+#include "base/error.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -11,168 +13,134 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is true of one machine only. */
+/* Settings that describe one machine. */
 static const char *const not_exported[] = {"MUSTER_ADVERTISE_ADDR", "MUSTER_FORCE_HOST"};
 
-__attribute__((format(printf, 2, 3))) static void add(struct agent_list *l, const char *format, ...) {
-    char **grown = l->failed ? NULL : realloc(l->items, (l->n + 2) * sizeof grown[0]);
+/* Appends one argument. */
+__attribute__((format(printf, 2, 3))) static void add(struct msi_buf *arguments, const char *format, ...) {
+    char *argument;
     va_list args;
-
-    l->failed = grown == NULL;
-    if (l->failed) return;
-    l->items = grown;
     va_start(args, format);
-    int len = vasprintf(&grown[l->n], format, args);
+    int len = vasprintf(&argument, format, args);
     va_end(args);
-    l->failed = len < 0;
-    if (len >= 0) l->n++;
-    grown[l->n] = NULL;
+    arguments->failed |= len < 0;
+    if (len < 0) return;
+    agent_script_add_argument(arguments, argument);
+    free(argument);
 }
 
-static void free_list(struct agent_list *l) {
-    for (size_t i = 0; i < l->n; i++) free(l->items[i]);
-    free(l->items);
-    *l = (struct agent_list){0};
-}
-
-/* May a variable, NAME=VALUE, mean something on another machine? */
+/* Does the variable NAME=VALUE go to other machines? */
 static bool is_exported(const char *entry) {
     size_t len = strcspn(entry, "=");
-
-    if (strncmp(entry, "MUSTER_", 7) != 0 || entry[len] != '=' || !agent_script_can_set(entry)) return false;
+    if (strncmp(entry, "MUSTER_", 7) || entry[len] != '=' || !agent_script_can_set(entry)) return false;
     for (size_t i = 0; i < sizeof not_exported / sizeof not_exported[0]; i++)
-        if (strlen(not_exported[i]) == len && memcmp(not_exported[i], entry, len) == 0) return false;
+        if (strlen(not_exported[i]) == len && !memcmp(not_exported[i], entry, len)) return false;
     return true;
 }
 
-/* --env NAME=VALUE stays as it was typed; --env NAME, which may be a secret, travels in the script. */
-static int add_env(const struct run_options *o, struct agent_list *words, struct agent_list *set, char *why,
-                   size_t why_size) {
+/* --env NAME=VALUE goes to the arguments; the value of --env NAME, which may be secret, to the script. */
+static mst_status add_env(const struct run_options *o, struct agent_argv *a) {
     for (size_t i = 0; i < o->env.n; i++) {
         const char *entry = o->env.list[i];
-
-        add(words, "--env=%s", entry);
-        if (strchr(entry, '=') != NULL) continue;
-        if (!agent_script_can_set(entry)) {
-            snprintf(why, why_size, "--env %s: a variable of this name cannot be set on other hosts", entry);
-            return -1;
-        }
-        add(set, "%s=%s", entry, getenv(entry));
+        add(&a->arguments, "--env=%s", entry);
+        if (strchr(entry, '=')) continue;
+        if (!agent_script_can_set(entry))
+            return msi_fail(MST_ERR_INVALID, NULL, "--env %s: a shell cannot set a variable of this name",
+                            entry);
+        agent_script_add_export(&a->exports, entry, getenv(entry));
     }
-    for (size_t i = 0; environ[i] != NULL; i++)
-        if (is_exported(environ[i])) add(set, "%s", environ[i]);
-    return 0;
+    for (size_t i = 0; environ[i]; i++)
+        if (is_exported(environ[i]))
+            agent_script_add_export(&a->exports, environ[i], strchr(environ[i], '=') + 1);
+    return MST_OK;
 }
 
-static void add_option(const struct run_options *o, const struct opt *option, struct agent_list *words) {
+/* Appends the option if its value is not the default. */
+static void add_option(const struct run_options *o, const struct opt *option, struct msi_buf *arguments) {
     static const struct run_options defaults = RUN_OPTIONS_DEFAULT;
     const char *value = (const char *)o + option->offset, *preset = (const char *)&defaults + option->offset;
-    const char *text, *standard;
+    const char *text, *default_text;
     double seconds;
     long number;
     bool flag;
-
     switch ((enum opt_kind)option->kind) {
     case OPT_FLAG:
         memcpy(&flag, value, sizeof flag);
-        if (flag) add(words, "--%s", option->name);
+        if (flag) add(arguments, "--%s", option->name);
         break;
     case OPT_NUMBER:
         memcpy(&number, value, sizeof number);
-        if (memcmp(value, preset, sizeof number) != 0) add(words, "--%s=%ld", option->name, number);
+        if (memcmp(value, preset, sizeof number)) add(arguments, "--%s=%ld", option->name, number);
         break;
     case OPT_SECONDS:
         memcpy(&seconds, value, sizeof seconds);
-        if (memcmp(value, preset, sizeof seconds) != 0) add(words, "--%s=%.17g", option->name, seconds);
+        if (memcmp(value, preset, sizeof seconds)) add(arguments, "--%s=%.17g", option->name, seconds);
         break;
     case OPT_STRING:
         memcpy(&text, value, sizeof text);
-        memcpy(&standard, preset, sizeof standard);
-        if (text != NULL && (standard == NULL || strcmp(text, standard) != 0))
-            add(words, "--%s=%s", option->name, text);
+        memcpy(&default_text, preset, sizeof default_text);
+        if (text && (!default_text || strcmp(text, default_text)))
+            add(arguments, "--%s=%s", option->name, text);
         break;
-    case OPT_STRINGS:
-        break; /* --env, the only one, is add_env's */
+    case OPT_STRINGS: /* --env is the only one; see add_env */
+        break;
     }
 }
 
-static void add_options(const struct run_options *o, struct agent_list *words) {
-    for (size_t i = 0; i < run_command.n_options; i++)
-        if ((run_command.options[i].kind & OPT_STAYS_HERE) == 0)
-            add_option(o, &run_command.options[i], words);
-}
-
-static void add_program(const struct agent_job *job, struct agent_list *words) {
-    add(words, "--");
-    add(words, "%s", job->program != NULL ? job->program : job->operands[0]);
-    for (size_t i = 1; job->operands[i] != NULL; i++) add(words, "%s", job->operands[i]);
-}
-
-static int own_path(const struct run_options *o, char path[PATH_MAX], char *why, size_t why_size) {
-    if (o->remote_muster != NULL) {
+static mst_status find_muster(const struct run_options *o, char path[PATH_MAX]) {
+    if (o->remote_muster) {
         snprintf(path, PATH_MAX, "%s", o->remote_muster);
-        return 0;
+        return MST_OK;
     }
     ssize_t len = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    if (len > 0) {
-        path[len] = '\0';
-        return 0;
-    }
-    snprintf(why, why_size, "cannot find out where this muster is: %s; --remote-muster names it",
-             strerror(errno));
-    return -1;
+    if (len <= 0)
+        return msi_fail(MST_ERR_SYSTEM, "give its path with --remote-muster",
+                        "cannot find out the path of this muster: %s", strerror(errno));
+    path[len] = 0;
+    return MST_OK;
 }
 
-int agent_words_open(struct agent_words *w, const struct run_options *o, const struct agent_job *job,
-                     int nodes, char *why, size_t why_size) {
-    *w = (struct agent_words){.job = job, .nodes = nodes};
-    if (getcwd(w->directory, sizeof w->directory) == NULL) {
-        snprintf(why, why_size, "cannot find out the current directory: %s", strerror(errno));
-        return -1;
-    }
-    if (own_path(o, w->muster, why, why_size) != 0) return -1;
-    add_options(o, &w->common);
-    int rc = add_env(o, &w->common, &w->set, why, why_size);
-    add_program(job, &w->common);
-    if (rc == 0 && (w->common.failed || w->set.failed)) {
-        snprintf(why, why_size, "out of memory");
-        rc = -1;
-    }
-    if (rc != 0) agent_words_close(w);
-    return rc;
+mst_status agent_argv_open(struct agent_argv *a, const struct run_options *o, const struct agent_job *job,
+                           int nodes) {
+    *a = (struct agent_argv){.job = job, .nodes = nodes};
+    if (!getcwd(a->directory, sizeof a->directory))
+        return msi_fail_errno(errno, "cannot find out the current directory");
+    mst_status st = find_muster(o, a->muster);
+    if (st != MST_OK) return st;
+    for (size_t i = 0; i < run_command.n_options; i++)
+        if (!(run_command.options[i].kind & OPT_STAYS_HERE))
+            add_option(o, &run_command.options[i], &a->arguments);
+    st = add_env(o, a);
+    add(&a->arguments, "--");
+    add(&a->arguments, "%s", job->program ? job->program : job->operands[0]);
+    for (size_t i = 1; job->operands[i]; i++) add(&a->arguments, "%s", job->operands[i]);
+    if (st == MST_OK && (a->arguments.failed || a->exports.failed)) st = msi_fail_memory();
+    if (st != MST_OK) agent_argv_close(a);
+    return st;
 }
 
-void agent_words_close(struct agent_words *w) {
-    free_list(&w->common);
-    free_list(&w->set);
+void agent_argv_close(struct agent_argv *a) {
+    msi_buf_free(&a->arguments);
+    msi_buf_free(&a->exports);
 }
 
-/* What this node alone is told, and then what all are. */
-static void add_words(const struct agent_words *w, int node, const char *nproc, struct agent_list *words) {
-    add(words, "run");
-    add(words, "--nnodes=%d", w->nodes);
-    add(words, "--node-rank=%d", node);
-    add(words, "--master-addr=%s", w->job->address);
-    add(words, "--master-port=%d", w->job->port);
-    add(words, "--rdzv-id=%s", w->job->run_id);
-    add(words, "--nproc-per-node=%s", nproc);
-    add(words, "--agent=%d", output_may_colour(OUTPUT_STDOUT) | output_may_colour(OUTPUT_STDERR) << 1);
-    for (size_t i = 0; i < w->common.n; i++) add(words, "%s", w->common.items[i]);
-}
-
-int agent_words_write(const struct agent_words *w, int node, const char *nproc, struct text *script) {
-    static char *const none[] = {NULL};
-    struct agent_list words = {0};
-
-    add_words(w, node, nproc, &words);
-    struct agent_script parts = {
-        .directory = w->directory,
-        .muster = w->muster,
-        .set = (const char *const *)(w->set.items != NULL ? w->set.items : none),
-        .words = (const char *const *)words.items,
-    };
-    if (!words.failed) agent_script_write(&parts, script);
-    bool whole = !words.failed && !script->failed;
-    free_list(&words);
-    return whole ? 0 : -1;
+mst_status agent_argv_write(const struct agent_argv *a, int node, const char *nproc, struct msi_buf *script) {
+    struct msi_buf arguments = {0};
+    add(&arguments, "run");
+    add(&arguments, "--nnodes=%d", a->nodes);
+    add(&arguments, "--node-rank=%d", node);
+    add(&arguments, "--master-addr=%s", a->job->address);
+    add(&arguments, "--master-port=%d", a->job->port);
+    add(&arguments, "--rdzv-id=%s", a->job->run_id);
+    add(&arguments, "--nproc-per-node=%s", nproc);
+    add(&arguments, "--agent=%d", output_may_colour(OUTPUT_STDOUT) | output_may_colour(OUTPUT_STDERR) << 1);
+    msi_buf_add(&arguments, a->arguments.data, a->arguments.len);
+    struct agent_script parts = {.directory = a->directory,
+                                 .muster = a->muster,
+                                 .exports = msi_buf_str(&a->exports),
+                                 .arguments = msi_buf_str(&arguments)};
+    if (!arguments.failed) agent_script_write(&parts, script);
+    bool whole = !arguments.failed && !script->failed;
+    msi_buf_free(&arguments);
+    return whole ? MST_OK : msi_fail_memory();
 }

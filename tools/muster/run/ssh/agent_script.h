@@ -1,32 +1,36 @@
 /*
- * agent_script.h - what a shell on another host is to do in order to become an agent.
+ * agent_script.h - the shell script that starts an agent, a launcher on another host. Pure.
  *
- * The script goes through ssh's standard input, and ssh's command line holds only agent_command: no login shell, csh or
- * fish included, gets to read anything of the user's, no list of processes shows the values of variables, and no limit
- * on the length of a command line applies. The agent's ranks read what follows the script.
+ * The script goes through ssh's standard input. ssh's command line holds only agent_script_command, so no
+ * login shell, csh and fish included, parses the user's words, no process list shows the values of variables,
+ * and the length of a command line sets no limit. The agent's ranks read what follows the script.
  */
 #ifndef MUSTER_TOOL_RUN_SSH_AGENT_SCRIPT_H
 #define MUSTER_TOOL_RUN_SSH_AGENT_SCRIPT_H
 
 #include "cli/text.h"
 
-/* What the agent's shell prints, as a line of its own, once all is well: what comes before is not the agent's. */
+/* The shell prints this line just before it becomes the agent; earlier output is not the agent's. */
 #define AGENT_MARK "muster-agent-begins-here"
 
 struct agent_script {
     const char *directory;    /* absolute */
-    const char *muster;       /* a path, or a name to be found in PATH over there */
-    const char *const *set;   /* NAME=VALUE to be set; NULL at the end */
-    const char *const *words; /* the arguments of muster; NULL at the end */
+    const char *muster;       /* a path, or a name in the other host's PATH */
+    struct msi_str exports;   /* written by agent_script_add_export */
+    struct msi_str arguments; /* of muster, written by agent_script_add_argument */
 };
 
-/* May a variable of this name, which ends at '=' or NUL, be set by a shell? */
+/* Can a shell set a variable of this name, which ends at '=' or NUL? */
 bool agent_script_can_set(const char *name);
 
-/* Adds the script to text. Every name in set passed agent_script_can_set. */
-void agent_script_write(const struct agent_script *script, struct text *text);
+/* name ends at '=' or NUL and has passed agent_script_can_set. */
+void agent_script_add_export(struct msi_buf *exports, const char *name, const char *value);
+void agent_script_add_argument(struct msi_buf *arguments, const char *argument);
 
-/* Adds the command that reads a script of len bytes from standard input and becomes it. */
-void agent_script_command(size_t len, struct text *text);
+/* Appends the script to text. */
+void agent_script_write(const struct agent_script *script, struct msi_buf *text);
+
+/* Appends the command that reads a script of len bytes from standard input and runs it. */
+void agent_script_command(size_t len, struct msi_buf *text);
 
 #endif

@@ -1,8 +1,8 @@
-/* remote.c - see remote.h. Exits are noticed through SIGCHLD and a look at every ssh that is running. */
+/* remote.c - see remote.h. On SIGCHLD it checks every ssh that runs. */
 #include "run/ssh/remote.h"
 
 #include "cli/text.h"
-
+#include "run/ranks/spawn.h"
 #include "run/ssh/agent_script.h"
 #include "run/ssh/remote_ssh.h"
 
@@ -24,7 +24,6 @@ static void on_handle_closed(uv_handle_t *handle) {
     r->closing--;
 }
 
-/* The handle's data is the host's until now; closing concerns the whole. */
 static void close_handle(struct remote *r, uv_handle_t *handle) {
     r->closing++;
     handle->data = r;
@@ -35,22 +34,21 @@ static void kill_group(pid_t pid) {
     if (kill(-pid, SIGKILL) != 0) kill(pid, SIGKILL); /* before its setpgid */
 }
 
-/* Leaves *fd, where it is wanted, to whoever reads on. */
+/* Hands the descriptor to the caller if fd is not NULL, else closes it. */
 static void stop_reading(struct remote_host *h, int stream, int *fd) {
     if (h->fds[stream] < 0) return;
     close_handle(h->all, (uv_handle_t *)&h->polls[stream]);
-    if (fd != NULL)
+    if (fd)
         *fd = h->fds[stream];
     else
         close(h->fds[stream]);
     h->fds[stream] = -1;
 }
 
-/* Keeps the last bytes of what came. False when there is nothing more now, or at all. */
+/* Reads more output and keeps its last bytes. False: there is no more now, or it has ended. */
 static bool read_early(struct remote_host *h, int stream) {
     char *kept = h->early[stream];
     size_t half = REMOTE_EARLY_MAX / 2, *len = &h->early_len[stream];
-
     if (h->fds[stream] < 0) return false;
     if (*len > half) {
         memmove(kept, kept + *len - half, half);
@@ -64,28 +62,29 @@ static bool read_early(struct remote_host *h, int stream) {
 static void pass_on(struct remote_host *h, int stream, const char *data, size_t len) {
     const struct remote_options *o = &h->all->options;
     int fd = -1;
-
     stop_reading(h, stream, &fd);
     if (fd < 0) return;
-    int rc = output_attach_guest(o->output, h->index, (enum output_stream)stream, fd, o->raw);
-    if (rc == 0) output_guest_says(o->output, h->index, (enum output_stream)stream, data, len);
-    if (rc != 0) snprintf(h->why, sizeof h->why, "cannot read from host %s: %s", h->name, strerror(-rc));
-    if (rc != 0) kill_group(h->pid);
+    int rc = output_attach_agent(o->output, h->index, (enum output_stream)stream, fd, o->raw);
+    if (rc == 0) {
+        output_feed_agent(o->output, h->index, (enum output_stream)stream, data, len);
+        return;
+    }
+    snprintf(h->why, sizeof h->why, "cannot read from host %s: %s", h->name, strerror(-rc));
+    kill_group(h->pid);
 }
 
-/* The agent runs once its shell has printed the mark; what login scripts printed before is dropped. */
+/* The agent runs as soon as its shell has printed the mark; earlier output of login scripts is dropped. */
 static void look_for_mark(struct remote_host *h) {
     static const char mark[] = "\n" AGENT_MARK "\n";
     const char *text = h->early[OUTPUT_STDOUT];
     size_t len = h->early_len[OUTPUT_STDOUT];
     const char *found = memmem(text, len, mark, sizeof mark - 1);
-
-    if (found == NULL || h->state != REMOTE_STARTING) return;
+    if (!found || h->state != REMOTE_STARTING) return;
     found += sizeof mark - 1;
     h->state = REMOTE_SERVING;
     h->served = true;
     h->all->starting--;
-    uv_timer_stop(&h->patience);
+    uv_timer_stop(&h->timeout);
     pass_on(h, OUTPUT_STDOUT, found, (size_t)(text + len - found));
     pass_on(h, OUTPUT_STDERR, h->early[OUTPUT_STDERR], h->early_len[OUTPUT_STDERR]);
     start_more(h->all);
@@ -94,18 +93,16 @@ static void look_for_mark(struct remote_host *h) {
 static void on_early(uv_poll_t *poll, int status, int events) {
     struct remote_host *h = poll->data;
     int stream = poll == &h->polls[OUTPUT_STDERR] ? OUTPUT_STDERR : OUTPUT_STDOUT;
-
     (void)events;
     if (status != 0 || !read_early(h, stream)) uv_poll_stop(poll);
     if (stream == OUTPUT_STDOUT) look_for_mark(h);
 }
 
-/* The last line that says anything, fit for a terminal. */
+/* The last line that is not blank, made harmless to a terminal. */
 static void last_line(const struct remote_host *h, char *line, size_t size) {
     const char *text = h->early[OUTPUT_STDERR];
     size_t end = h->early_len[OUTPUT_STDERR];
-
-    while (end > 0 && strchr("\r\n \t", text[end - 1]) != NULL) end--;
+    while (end > 0 && strchr("\r\n \t", text[end - 1])) end--;
     size_t begin = end;
     while (begin > 0 && text[begin - 1] != '\n') begin--;
     size_t len = end - begin < size - 1 ? end - begin : size - 1;
@@ -114,39 +111,33 @@ static void last_line(const struct remote_host *h, char *line, size_t size) {
     text_clean(line, false);
 }
 
-/* All that could not exec say so through one pipe. */
+/* Every process that could not exec writes to this pipe. */
 static void collect_exec_errors(const struct remote *r) {
     struct spawn_error e;
-
     while (read(r->exec_errors[0], &e, sizeof e) == (ssize_t)sizeof e)
         if (e.rank >= 0 && e.rank < r->options.n) r->hosts[e.rank].exec_error = e.error;
 }
 
 static void explain(struct remote_host *h) {
     char line[300];
-    const char *program = h->all->options.program;
-
+    const char *program = h->all->options.program, *remedy = "";
+    if (h->why[0]) return;
     if (h->code == 127) collect_exec_errors(h->all);
-    int error = h->exec_error;
-
-    if (h->why[0] != '\0') return;
     last_line(h, line, sizeof line);
-    const char *remedy = "";
-    if (strstr(line, "Host key verification") != NULL || strstr(line, "Permission denied") != NULL)
-        remedy = "; it must be possible to log in there without being asked anything";
-    if (error != 0)
-        snprintf(line, sizeof line, "cannot run %s: %s", program != NULL ? program : "/bin/sh",
-                 strerror(error));
-    else if (line[0] == '\0' && h->code < 0)
+    if (strstr(line, "Host key verification") || strstr(line, "Permission denied"))
+        remedy = "; set up a login without prompts, for example with an ssh key";
+    if (h->exec_error)
+        snprintf(line, sizeof line, "cannot run %s: %s", program ? program : "/bin/sh",
+                 strerror(h->exec_error));
+    else if (!line[0] && h->code < 0)
         snprintf(line, sizeof line, "a signal ended ssh");
-    else if (line[0] == '\0')
-        snprintf(line, sizeof line, "ssh ended with code %d and said nothing", h->code);
+    else if (!line[0])
+        snprintf(line, sizeof line, "ssh exited with code %d and printed nothing", h->code);
     snprintf(h->why, sizeof h->why, "cannot start on host %s: %s%s", h->name, line, remedy);
 }
 
 static void ended(struct remote_host *h, int code) {
     struct remote *r = h->all;
-
     h->code = code;
     if (h->state == REMOTE_STARTING) {
         while (read_early(h, OUTPUT_STDERR)) continue;
@@ -161,17 +152,16 @@ static void ended(struct remote_host *h, int code) {
         explain(h);
     }
     h->state = REMOTE_ENDED;
-    uv_timer_stop(&h->patience);
+    uv_timer_stop(&h->timeout);
     for (int i = 0; i < OUTPUT_STREAMS; i++) stop_reading(h, i, NULL);
     if (h->feeder > 0) kill(h->feeder, SIGKILL);
     r->left--;
     r->options.on_end(h, r->options.arg);
 }
 
-/* Without reaping: until remote_end, the number cannot come to mean another process. */
-static void look_at(struct remote_host *h) {
+/* Does not reap: until remote_end the pid cannot be reused. */
+static void check_exit(struct remote_host *h) {
     siginfo_t info = {0};
-
     if (h->pid == 0 || (h->state != REMOTE_STARTING && h->state != REMOTE_SERVING)) return;
     if (waitid(P_PID, (id_t)h->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
     ended(h, info.si_code == CLD_EXITED ? info.si_status : -1);
@@ -179,22 +169,20 @@ static void look_at(struct remote_host *h) {
 
 static void on_child_signal(uv_signal_t *handle, int signal) {
     struct remote *r = handle->data;
-
     (void)signal;
-    for (int i = 0; i < r->options.n; i++) look_at(&r->hosts[i]);
+    for (int i = 0; i < r->options.n; i++) check_exit(&r->hosts[i]);
     start_more(r);
 }
 
-static void on_impatience(uv_timer_t *timer) {
+static void on_timeout(uv_timer_t *timer) {
     struct remote_host *h = timer->data;
-
-    if (h->why[0] == '\0')
+    if (!h->why[0])
         snprintf(h->why, sizeof h->why, "cannot start on host %s: it did not answer within %d s", h->name,
                  START_SECONDS);
     kill_group(h->pid);
 }
 
-static int read_on(struct remote_host *h, int stream, int fd) {
+static int start_reading(struct remote_host *h, int stream, int fd) {
     fcntl(fd, F_SETFL, O_NONBLOCK);
     int rc = uv_poll_init(h->all->options.loop, &h->polls[stream], fd);
     if (rc != 0) {
@@ -209,7 +197,6 @@ static int read_on(struct remote_host *h, int stream, int fd) {
 static int start_one(struct remote_host *h) {
     struct remote *r = h->all;
     int out[2], err[2];
-
     if (pipe2(out, O_CLOEXEC) != 0) return -errno;
     if (pipe2(err, O_CLOEXEC) != 0) {
         int rc = -errno;
@@ -217,27 +204,27 @@ static int start_one(struct remote_host *h) {
         close(out[1]);
         return rc;
     }
-    int rc = remote_ssh_start(&r->options, h->index, r->exec_errors[1], out[1], err[1], &h->pid, &h->feeder);
+    int rc = remote_ssh_start(h, r->exec_errors[1], out[1], err[1]);
     close(out[1]);
     close(err[1]);
-    int read_out = read_on(h, OUTPUT_STDOUT, out[0]), read_err = read_on(h, OUTPUT_STDERR, err[0]);
+    int read_out = start_reading(h, OUTPUT_STDOUT, out[0]),
+        read_err = start_reading(h, OUTPUT_STDERR, err[0]);
     if (rc == 0) rc = read_out != 0 ? read_out : read_err;
     return rc;
 }
 
-/* A host whose ssh cannot be started ends as one whose ssh failed. */
+/* A host whose ssh cannot be started ends like one whose ssh failed. */
 static void start_more(struct remote *r) {
     while (r->next < r->options.n && r->starting < START_AT_ONCE) {
         struct remote_host *h = &r->hosts[r->next++];
-
         h->state = REMOTE_STARTING;
         r->starting++;
         int rc = start_one(h);
         if (rc == 0) {
-            uv_timer_start(&h->patience, on_impatience, START_SECONDS * 1000, 0);
+            uv_timer_start(&h->timeout, on_timeout, START_SECONDS * 1000, 0);
             continue;
         }
-        snprintf(h->why, sizeof h->why, "cannot start on host %s: %s; 'ulimit -a' shows what may limit it",
+        snprintf(h->why, sizeof h->why, "cannot start on host %s: %s; check the limits with 'ulimit -a'",
                  h->name, strerror(-rc));
         if (h->pid > 0)
             kill_group(h->pid);
@@ -254,17 +241,16 @@ static void begin(uv_timer_t *timer) {
 int remote_start(struct remote *r, const struct remote_options *options) {
     *r = (struct remote){.options = *options, .open = true, .left = options->n, .exec_errors = {-1, -1}};
     r->hosts = calloc((size_t)options->n, sizeof r->hosts[0]);
-    if (r->hosts == NULL) return -ENOMEM;
+    if (!r->hosts) return -ENOMEM;
     if (pipe2(r->exec_errors, O_CLOEXEC | O_NONBLOCK) != 0) return -errno;
     for (int i = 0; i < options->n; i++) {
         struct remote_host *h = &r->hosts[i];
-
         h->all = r;
         h->index = i;
         h->name = options->agents[i].host;
         h->fds[OUTPUT_STDOUT] = h->fds[OUTPUT_STDERR] = -1;
-        uv_timer_init(options->loop, &h->patience);
-        h->patience.data = h;
+        uv_timer_init(options->loop, &h->timeout);
+        h->timeout.data = h;
     }
     int rc = uv_signal_init(options->loop, &r->child_signal);
     if (rc != 0) return rc;
@@ -272,7 +258,7 @@ int remote_start(struct remote *r, const struct remote_options *options) {
     r->watching = true;
     rc = uv_signal_start(&r->child_signal, on_child_signal, SIGCHLD);
     if (rc != 0) return rc;
-    return uv_timer_start(&r->hosts[0].patience, begin, 0, 0); /* so that on_end comes from the loop */
+    return uv_timer_start(&r->hosts[0].timeout, begin, 0, 0); /* on_end must be called from the loop */
 }
 
 void remote_cancel(struct remote *r) {
@@ -296,14 +282,13 @@ static void reap(pid_t pid) {
 
 static void end_host(struct remote_host *h) {
     struct remote *r = h->all;
-
     for (int i = 0; i < OUTPUT_STREAMS; i++) stop_reading(h, i, NULL);
-    close_handle(r, (uv_handle_t *)&h->patience);
+    close_handle(r, (uv_handle_t *)&h->timeout);
     if (h->feeder > 0) kill(h->feeder, SIGKILL);
     reap(h->feeder);
     if (h->pid > 0) {
         kill_group(h->pid);
-        /* Out of the warden's sight first: once reaped, the number may be anybody's. */
+        /* Clear the slot before reaping: afterwards the pid may be reused. */
         while (waitid(P_PID, (id_t)h->pid, NULL, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
         atomic_store_explicit(&r->options.slots[h->index].group, 0, memory_order_relaxed);
         reap(h->pid);
@@ -315,8 +300,8 @@ static void end_host(struct remote_host *h) {
 void remote_end(struct remote *r) {
     if (!r->open) return;
     r->open = false;
-    for (int i = 0; r->hosts != NULL && i < r->options.n; i++)
-        if (r->hosts[i].all != NULL) end_host(&r->hosts[i]);
+    for (int i = 0; r->hosts && i < r->options.n; i++)
+        if (r->hosts[i].all) end_host(&r->hosts[i]);
     if (r->watching) close_handle(r, (uv_handle_t *)&r->child_signal);
     for (int i = 0; i < 2; i++)
         if (r->exec_errors[i] >= 0) close(r->exec_errors[i]);

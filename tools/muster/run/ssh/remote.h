@@ -1,14 +1,15 @@
 /*
- * remote.h - the agents on other hosts: each is a muster that was started over ssh and serves the ranks of its host.
+ * remote.h - the agents on other hosts: each is a launcher that was started over ssh and runs the ranks of
+ * its host.
  *
- *   WAITING --at most START_AT_ONCE at a time--> STARTING --its mark came--> SERVING --ssh ended--> ENDED
- *                                                   +-------ssh ended, or too long----------------> ENDED
+ *   WAITING --at most START_AT_ONCE--> STARTING --its mark was read--> SERVING --ssh exited--> ENDED
+ *                                         +------ssh exited, or timeout----------------------> ENDED
  *
- *  1. ssh runs without a terminal and in batch mode: it cannot ask anything. It dies with the launcher.
- *  2. While an agent is starting, what ssh prints is kept: if it comes to nothing, its last line is the reason. From the
- *     mark on, lines go to the launcher's output as they come.
- *  3. What a host has to do is in its script; who talks to the agents from then on is the store.
- *  4. All of it runs on the loop's thread, and that is the thread the ssh processes' lives depend on.
+ *  1. ssh runs without a terminal and in batch mode, so it cannot prompt. It dies with the launcher.
+ *  2. The output of ssh is kept while an agent is starting; if the start fails, its last line is the reason.
+ *     After the mark, lines go to the launcher's output.
+ *  3. The script tells the agent what to do; all later messages go through the store.
+ *  4. All of it runs on the loop's thread; the ssh processes die when that thread exits.
  */
 #ifndef MUSTER_TOOL_RUN_SSH_REMOTE_H
 #define MUSTER_TOOL_RUN_SSH_REMOTE_H
@@ -27,11 +28,11 @@ enum { REMOTE_WHY_MAX = 512, REMOTE_EARLY_MAX = 4096 };
 
 enum remote_state { REMOTE_WAITING, REMOTE_STARTING, REMOTE_SERVING, REMOTE_ENDED };
 
-/* What to start where. */
+/* An agent to start. */
 struct remote_agent {
     const char *host; /* as ssh takes it */
-    struct text script;
-    bool reads_stdin; /* its first rank gets what the launcher is given */
+    struct msi_buf script;
+    bool reads_stdin; /* its first rank reads the launcher's standard input */
 };
 
 struct remote_host {
@@ -39,27 +40,27 @@ struct remote_host {
     int index;
     const char *name;
     enum remote_state state;
-    bool served;    /* it got as far as SERVING */
-    int exec_error; /* errno, if ssh could not even be run */
-    int code; /* once ENDED: exit code of ssh, which is the agent's but for 255; -1 if a signal ended it */
-    char why[REMOTE_WHY_MAX]; /* once ENDED without having served: the reason, as one line */
+    bool served;    /* it has been SERVING */
+    int exec_error; /* errno, if ssh could not be executed */
+    int code;       /* once ENDED: exit code of ssh, which is 255 or the agent's; -1: a signal ended ssh */
+    char why[REMOTE_WHY_MAX]; /* once ENDED without SERVING: the reason, as one line */
     pid_t pid, feeder;        /* 0: none */
-    uv_timer_t patience;
+    uv_timer_t timeout;
     uv_poll_t polls[OUTPUT_STREAMS]; /* while STARTING */
-    int fds[OUTPUT_STREAMS];         /* -1: the output's, or closed */
+    int fds[OUTPUT_STREAMS];         /* -1: handed to the output, or closed */
     char early[OUTPUT_STREAMS][REMOTE_EARLY_MAX];
     size_t early_len[OUTPUT_STREAMS];
 };
 
 struct remote_options {
     uv_loop_t *loop;
-    struct output *output; /* has a guest for each agent */
+    struct output *output; /* has a source for each agent */
     const struct remote_agent *agents;
     int n;
-    const char *ssh;           /* the command in place of ssh, as a shell reads it; NULL: program */
+    const char *ssh;           /* a shell command to use in place of ssh; NULL: program */
     const char *program;       /* the path of ssh */
-    bool raw;                  /* their output is not to be gathered by lines */
-    struct warden_slot *slots; /* one for each */
+    bool raw;                  /* pass their output on as bytes, not as lines */
+    struct reaper_slot *slots; /* one for each */
     const struct rlimit *files;
     void (*on_end)(const struct remote_host *host, void *arg);
     void *arg;
@@ -72,27 +73,27 @@ struct remote {
     int starting; /* how many are STARTING */
     int left;     /* how many are not ENDED */
     int exec_errors[2];
-    int closing; /* handles that the loop has yet to let go of */
+    int closing; /* handles that the loop still has to close */
     uv_signal_t child_signal;
     bool open, watching;
 };
 
-/* Does the name mean this machine? True of localhost, loopback and its own name and addresses; never of user@host. */
+/* Is it localhost, a loopback address, or this machine's name or address? False for user@host. */
 bool remote_is_here(const char *name);
 
 /*
- * Starts the agents. options is copied, what it points to is borrowed. 0, or a negative errno with nothing left running.
- * on_end is called for each agent that was begun, not before this has returned.
+ * Starts the agents. options is copied, what it points to is borrowed. 0, or a negative errno and no process
+ * runs. The loop calls on_end later for each agent that was started.
  */
 int remote_start(struct remote *remote, const struct remote_options *options);
 
-/* Starts no more and kills the ssh of those that are starting, or of all; on_end follows. */
+/* Start no more agents and kill the ssh of those that are STARTING, or of all; on_end follows. */
 void remote_cancel(struct remote *remote);
 void remote_kill(struct remote *remote);
 
 /*
- * Kills, reaps and closes. Run the loop until closing is 0 between remote_end and remote_free. Fine on a zeroed struct,
- * and a second time.
+ * Kills, reaps and closes. Run the loop until closing is 0 between remote_end and remote_free. Both accept a
+ * zeroed struct, and a second call.
  */
 void remote_end(struct remote *remote);
 void remote_free(struct remote *remote);

@@ -1,0 +1,113 @@
+/*
+ * engine.h - the interface between a communicator and the engine that executes its operations.
+ *
+ * There are three engines: shared memory among the ranks of one host (engine/shm), plans over links between
+ * hosts (engine/net), and loaded backends such as mpi, gloo and nccl (engine/module). group/ picks one when
+ * it makes a communicator. comm/ knows this table only; an engine keeps its state behind comm->state, and
+ * what it keeps for one operation behind work->state.
+ *
+ *  1. The engine borrows everything that it is passed. Buffers in an operation's description belong to the
+ *     program until msi_comm_end has been called for the operation.
+ *  2. Slots do not block unless they say so. They are called by one thread at a time: with the communicator's
+ *     lock held once it has a thread, else by the only thread that uses it. A slot that has to ask the store
+ *     lets go of the lock (msi_comm_let_go) and must expect that queues have changed when it has it again.
+ *  3. A slot reports that an operation fails with msi_comm_fail, or as its comment says. Failing one
+ *     operation normally ends the communicator (comm.h, rule 3).
+ *  4. A slot that is marked optional may be NULL.
+ */
+#ifndef MSI_COMM_ENGINE_H
+#define MSI_COMM_ENGINE_H
+
+#include "comm/comm.h"
+
+#include <poll.h>
+
+/* How far one step of an operation has got. */
+enum msi_advance {
+    MSI_BLOCKED, /* nothing to do before another rank does something */
+    MSI_MOVED,
+    MSI_DONE,
+    MSI_FAILED, /* work->fault says how */
+};
+
+struct msi_engine {
+    /* Bytes of state for the communicator and for one operation. Both are zeroed when they are allocated. */
+    size_t (*state_bytes)(const struct msi_comm *comm);
+    size_t (*op_bytes)(const struct msi_comm *comm);
+    /* Sets up work->state once, when an operation is allocated; it is used for many operations. Optional. */
+    void (*op_init)(struct mst_work *work);
+
+    /*
+     * Joins the ranks of the group, for the first operation that needs them. May block, at most until wait
+     * ends; no lock is held. Is called again after it failed. On success comm->traits is filled in. Errors:
+     * MST_ERR_STALLED, TIMEOUT, CANCELLED (the ranks have not come), PEER_LOST, MISMATCH, MEMORY, SYSTEM, …
+     */
+    mst_status (*open)(struct msi_comm *comm, const struct mst_work *first, const struct msi_wait *wait);
+
+    /* Frees what open has made; operations may be under way and are forgotten. Is called once, also if
+     * open failed or never was called. Must not wait for other ranks. */
+    void (*close)(struct msi_comm *comm);
+
+    /* Begins a message, before it is first advanced. If it fails, nothing has happened. Optional. */
+    mst_status (*begin)(struct mst_work *work);
+
+    /*
+     * The fast path of a small blocking collective, called before the operation is queued and only without a
+     * lock. MSI_DONE: it is over and nothing else needs to be done. Else it goes through the queue;
+     * work->begun says whether it has begun. Optional.
+     */
+    enum msi_advance (*try_now)(struct mst_work *work);
+    /* The same for a blocking message that needs no operation. False: nothing has happened. Optional. */
+    bool (*message_now)(struct msi_comm *comm, const struct msi_op *op);
+
+    /* Advances the operations under way and calls msi_comm_end for those that are over. True if anything
+     * moved or ended. */
+    bool (*progress)(struct msi_comm *comm);
+
+    /* Does the collective still need something of that rank? */
+    bool (*waits_for)(const struct mst_work *work, int rank);
+    /* The ranks that have not come to the collective, as far as the engine sees them: writes at most max
+     * and returns how many. */
+    int (*missing)(const struct mst_work *work, int *ranks, int max);
+    /* What a rank called, where ranks disagree on the collective. Optional. */
+    const struct msi_call_signature *(*signature_of)(const struct mst_work *work, int rank);
+
+    /* Has that rank destroyed the group? Optional. */
+    bool (*has_left)(const struct msi_comm *comm, int rank);
+    /* Has another rank announced that the group has failed? Then fails it here too and returns true.
+     * Optional. */
+    bool (*hear_failure)(struct msi_comm *comm);
+    /* Has a rank that the collective expects nothing of called something else? Then work->fault says so.
+     * Optional. */
+    bool (*overhear)(struct mst_work *work);
+    /* Accepts the links that other ranks have offered meanwhile. Called now and then during a wait.
+     * Optional. */
+    void (*accept)(struct msi_comm *comm);
+    /* The operation has failed here: tells the other ranks. Optional; failures also go through the store
+     * if traits.uses_store. */
+    void (*announce_failure)(const struct mst_work *work);
+
+    /* About to sleep: makes other ranks wake this one. False: it cannot sleep now. Optional. */
+    bool (*sleep_begin)(struct msi_comm *comm, const struct mst_work *work);
+    /* Writes the descriptors that end the sleep, at most traits.max_fds; returns how many. */
+    int (*poll_fds)(struct msi_comm *comm, struct pollfd *fds);
+    void (*sleep_end)(struct msi_comm *comm);
+    /* Ends the sleep of the communicator's thread: it waits for something else by now. Optional. */
+    void (*wake)(struct msi_comm *comm);
+
+    /* Fills in the profiler's record: backend, algorithm, time on the device. */
+    void (*describe)(struct mst_work *work, struct msi_record *record);
+    /* How many collectives were begun. */
+    uint64_t (*count)(const struct msi_comm *comm);
+
+    /*
+     * Optional: orders the operation on its stream. *enqueued: it is there and the communicator is through
+     * with it; else it goes through the queue. The communicator's thread runs.
+     */
+    mst_status (*enqueue)(struct mst_work *work, bool *enqueued);
+    /* The communicator's thread has no operation: looks after those on streams. False: there is none.
+     * Optional. */
+    bool (*watch_streams)(struct msi_comm *comm);
+};
+
+#endif

@@ -1,0 +1,87 @@
+/* op.c - the kinds of operations and the signatures that ranks compare. See op.h. Pure; any thread. */
+#include "comm/op.h"
+#include "base/hash.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MSI_KIND_OF(id, family, name) [MSI_KIND_##id] = MST_KIND_##family,
+#define MST_KIND_NONE                 MST_KIND_BARRIER
+static const mst_kind kinds[MSI_KIND_COUNT] = {MSI_KINDS(MSI_KIND_OF)};
+
+void msi_op_set_call(struct msi_op *op, enum msi_kind call) {
+    op->call = call;
+    op->desc.kind = kinds[call];
+}
+
+enum msi_kind msi_op_call_of(mst_kind kind) {
+    enum msi_kind call = MSI_KIND_BARRIER;
+    while (call + 1 < MSI_KIND_COUNT && kinds[call] != kind) call++;
+    return call;
+}
+
+__attribute__((noinline)) static void cut_tail(struct msi_file_tail *tail, const char *file) {
+    size_t len = strlen(file), most = sizeof tail->text;
+    memset(tail->text, 0, most);
+    memcpy(tail->text, file + (len > most ? len - most : 0), len < most ? len : most);
+    tail->file = file;
+}
+
+/*
+ * What ranks must agree on beyond the signature's fields. Ranks of all_gather and reduce_scatter give the
+ * same counts. Those of all_to_all do not: the engines compare what one rank sends with what the other
+ * expects.
+ */
+static uint64_t hash_counts(const mst_backend_op *desc, int ranks) {
+    static const uint64_t key[2] = {1, 2};
+    if (desc->kind == MST_KIND_ALL_TO_ALL) return 1;
+    const size_t *counts = desc->in_counts ? desc->in_counts : desc->out_counts;
+    return msi_hash(counts, (size_t)ranks * sizeof *counts, key);
+}
+
+/* A few multiplications. Operations that differ have, nearly surely, different hashes. */
+static uint32_t mix(mst_kind kind, const struct msi_call_signature *s, uint64_t extra) {
+    uint64_t head = (uint64_t)kind | (uint64_t)s->dtype << 8 | (uint64_t)s->op << 16 |
+                    (uint64_t)s->flags << 24 | (uint64_t)(uint32_t)s->root << 32;
+    uint64_t mixed =
+        head * 0x9E3779B97F4A7C15u ^ (s->count + 1) * 0xC2B2AE3D27D4EB4Fu ^ extra * 0x165667B19E3779F9u;
+    mixed ^= mixed >> 29;
+    mixed *= 0xBF58476D1CE4E5B9u;
+    return (uint32_t)(mixed >> 32);
+}
+
+void msi_op_sign(struct msi_op *op, struct msi_file_tail *tail, int ranks) {
+    const mst_backend_op *desc = &op->desc;
+    struct msi_call_signature *s = &op->signature;
+    bool uneven = msi_op_is_uneven(op);
+    s->kind = (uint8_t)op->call;
+    s->dtype = (uint8_t)desc->dtype;
+    s->op = (uint8_t)desc->op;
+    s->flags = uneven && desc->kind == MST_KIND_ALL_TO_ALL;
+    s->root = desc->root;
+    s->count = uneven ? 0 : desc->count;
+    s->line = op->site.line > 0 ? (uint32_t)op->site.line : 0;
+    if (op->site.file) {
+        if (tail->file != op->site.file) cut_tail(tail, op->site.file);
+        memcpy(s->file, tail->text, sizeof s->file);
+    }
+    op->hash = mix(desc->kind, s, uneven ? hash_counts(desc, ranks) : 0);
+}
+
+const char *msi_call_signature_show(const struct msi_call_signature *s, char *out, size_t size) {
+    int used = snprintf(out, size, "%s", msi_kind_name(s->kind));
+    size_t at = used < 0 ? 0 : (size_t)used;
+    if (s->dtype && at < size)
+        at += (size_t)snprintf(out + at, size - at, " of %llu %s", (unsigned long long)s->count,
+                               mst_dtype_name((mst_dtype)s->dtype));
+    enum msi_kind family = msi_kind_family(s->kind);
+    bool reduces =
+        family == MSI_KIND_ALL_REDUCE || family == MSI_KIND_REDUCE || family == MSI_KIND_REDUCE_SCATTER;
+    if (s->flags && at < size) at += (size_t)snprintf(out + at, size - at, " with splits");
+    if (reduces && at < size)
+        at += (size_t)snprintf(out + at, size - at, " (%s)", mst_op_name((mst_op)s->op));
+    if (s->root >= 0 && at < size) at += (size_t)snprintf(out + at, size - at, " with root %d", s->root);
+    if (s->line && at < size)
+        snprintf(out + at, size - at, " at %.*s:%u", (int)sizeof s->file, s->file, s->line);
+    return out;
+}

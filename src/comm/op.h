@@ -1,0 +1,128 @@
+/*
+ * op.h - an operation, described once, in the terms of the public call.
+ *
+ * api/ fills in a struct msi_op. Every engine reads that one description and keeps its own state elsewhere
+ * (engine.h). The part that loaded backends read is the public struct mst_backend_op, so that it is handed to
+ * them as it is:
+ *
+ *   kind              in                           out                          count is
+ *   broadcast         the root's tensor            the tensor                   the tensor
+ *   all_reduce        the tensor                   the result                   the tensor
+ *   reduce            the tensor                   the result, at the root      the tensor
+ *   all_gather        this rank's block            a block for each rank        this rank's block
+ *   gather            this rank's block            a block for each rank, root  this rank's block
+ *   scatter           a block for each rank, root  this rank's block            this rank's block
+ *   reduce_scatter    a block for each rank        this rank's block, reduced   this rank's block
+ *   all_to_all        a block for each rank        a block for each rank        one block (even ones)
+ *   send, recv        the message (send)           the message (recv)           the message
+ *   barrier           -                            -                            0
+ */
+#ifndef MSI_COMM_OP_H
+#define MSI_COMM_OP_H
+
+#include "coll/kind.h"
+#include "reduce/reduce.h"
+#include "transport/shm_region.h"
+
+#include <muster/backend.h>
+#include <muster/comm.h>
+
+struct msi_op {
+    mst_backend_op desc; /* kind, dtype, op, root or peer, tag, count, buffers, memory, stream */
+    enum msi_kind call;  /* the public call */
+    const char *name;    /* of that call */
+    mst_site site;
+    const struct msi_reducer *reducer; /* NULL: it moves bytes only */
+    bool deterministic;                /* the bits of a result depend on the inputs alone */
+    bool name_first;                   /* at the deadline name only the first rank that is missing */
+    bool variable;                     /* message: only the sender knows its length */
+    mst_bytes *bytes;                  /* receive of a variable length: where the allocated bytes go */
+    int *sender;                       /* receive: where the sender's global rank goes; may be NULL */
+
+    /* Derived from the above by msi_op_sign: what all ranks must call alike. */
+    struct msi_call_signature signature;
+    uint32_t hash; /* of the signature */
+};
+
+static inline bool msi_op_is_message(const struct msi_op *op) {
+    return op->desc.kind >= MST_KIND_SEND;
+}
+
+static inline size_t msi_op_bytes(const struct msi_op *op) {
+    return op->desc.count * op->desc.element;
+}
+
+/* Do the ranks' blocks differ in length? */
+static inline bool msi_op_is_uneven(const struct msi_op *op) {
+    return op->desc.in_counts || op->desc.out_counts;
+}
+
+/* Sets the kind, from the public call. */
+void msi_op_set_call(struct msi_op *op, enum msi_kind call);
+/* The public call that stands for a kind. */
+enum msi_kind msi_op_call_of(mst_kind kind);
+
+/* The end of a call site's file name, kept from one operation to the next. The name is a literal, so its
+ * address identifies it. */
+struct msi_file_tail {
+    const char *file;
+    char text[sizeof((struct msi_call_signature *)NULL)->file];
+};
+
+/* Fills in signature and hash for a collective among so many ranks. */
+void msi_op_sign(struct msi_op *op, struct msi_file_tail *tail, int ranks);
+/* Writes "mst_all_reduce of 17 f32 (SUM) at train.c:33"; returns out. */
+const char *msi_call_signature_show(const struct msi_call_signature *signature, char *out, size_t size);
+
+/* A tensor, or one block for each rank. */
+struct msi_blocks {
+    char *base;           /* block r begins r * each behind it … */
+    size_t each;          /* … and has so many bytes, unless counts is set */
+    char *const *list;    /* not NULL: where block r is */
+    const size_t *counts; /* not NULL: elements of block r; with base, blocks lie one behind the other, … */
+    const size_t *starts; /* … so many bytes behind it; set where msi_block is used with counts */
+    size_t element;
+};
+
+static inline struct msi_blocks msi_op_in(const struct msi_op *op) {
+    const mst_backend_op *d = &op->desc;
+    return (struct msi_blocks){.base = (char *)(uintptr_t)d->in,
+                               .each = d->count * d->element,
+                               .list = (char *const *)(uintptr_t)d->in_list,
+                               .counts = d->in_counts,
+                               .element = d->element};
+}
+
+static inline struct msi_blocks msi_op_out(const struct msi_op *op) {
+    const mst_backend_op *d = &op->desc;
+    return (struct msi_blocks){.base = d->out,
+                               .each = d->count * d->element,
+                               .list = (char *const *)(uintptr_t)d->out_list,
+                               .counts = d->out_counts,
+                               .element = d->element};
+}
+
+static inline char *msi_block(const struct msi_blocks *blocks, int rank) {
+    if (blocks->list) return blocks->list[rank];
+    return blocks->base + (blocks->starts ? blocks->starts[rank] : (size_t)rank * blocks->each);
+}
+
+static inline size_t msi_block_len(const struct msi_blocks *blocks, int rank) {
+    return blocks->counts ? blocks->counts[rank] * blocks->element : blocks->each;
+}
+
+/* Bytes of the blocks of n ranks. */
+static inline size_t msi_blocks_total(const struct msi_blocks *blocks, int n) {
+    if (!blocks->counts) return (size_t)n * blocks->each;
+    size_t elements = 0;
+    for (int r = 0; r < n; r++) elements += blocks->counts[r];
+    return elements * blocks->element;
+}
+
+/* Do so many bytes at in and at out have any in common? */
+static inline bool msi_blocks_overlap(const struct msi_blocks *in, const struct msi_blocks *out,
+                                      size_t bytes) {
+    return in->base < out->base + bytes && out->base < in->base + bytes;
+}
+
+#endif

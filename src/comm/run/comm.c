@@ -1,0 +1,231 @@
+/* comm.c - making a communicator, joining its ranks, and the operations that it keeps. See comm.h. */
+#include "base/error.h"
+#include "base/handles.h"
+#include "base/hash.h"
+#include "comm/comm_internal.h"
+#include "comm/wait_reports.h"
+#include "os/thread.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Processors of this host, whichever of them this rank may run on. */
+static int processors(void) {
+    static _Atomic int known; /* asking takes time; every thread finds the same, so nothing needs ordering */
+    int n = atomic_load_explicit(&known, memory_order_relaxed);
+    if (n > 0) return n;
+    n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    atomic_store_explicit(&known, n, memory_order_relaxed);
+    return n;
+}
+
+/* Copies the arrays, all into one allocation; false without memory. */
+static bool copy_ranks(struct msi_comm *comm, const struct msi_comm_options *options) {
+    struct msi_comm_ranks *ranks = &comm->ranks;
+    size_t n = (size_t)options->size;
+    ranks->pids = malloc(4 * n * sizeof *ranks->pids);
+    if (!ranks->pids) return false;
+    ranks->globals = ranks->pids + n;
+    ranks->slots = ranks->globals + n;
+    int *hosts = ranks->slots + n;
+    memcpy(ranks->pids, options->pids, n * sizeof *ranks->pids);
+    memcpy(hosts, options->hosts, n * sizeof *hosts);
+    ranks->hosts = (struct msi_hosts){options->n_hosts, options->largest, hosts};
+    for (int r = 0; r < options->size; r++) {
+        ranks->globals[r] = msi_comm_global(comm, r);
+        ranks->slots[r] = hosts[r] == hosts[options->rank] ? ranks->local++ : -1;
+    }
+    ranks->oversubscribed = options->local_ranks > processors();
+    return true;
+}
+
+static void free_memory(struct msi_comm *comm) {
+    free(comm->state);
+    free(comm->ranks.pids);
+    free(comm->key);
+    free(comm);
+}
+
+mst_status msi_comm_new(const struct msi_comm_options *options, const struct msi_comm_hooks *hooks,
+                        struct msi_comm **comm) {
+    static const uint64_t hash_key[2] = {3, 4};
+    struct msi_comm *made = calloc(1, sizeof *made);
+    if (!made) return msi_fail_memory();
+    made->rank = options->rank;
+    made->size = options->size;
+    made->hooks = *hooks;
+    made->config = options->config;
+    made->engine = options->engine;
+    made->key = strdup(options->key);
+    made->state = calloc(1, made->engine->state_bytes(made));
+    if (!made->key || !made->state || !copy_ranks(made, options)) {
+        free_memory(made);
+        return msi_fail_memory();
+    }
+    made->number = msi_hash(made->key, strlen(made->key), hash_key);
+    struct msi_comm_lists *ops = &made->ops;
+    struct msi_list *lists[] = {&ops->queue, &ops->messages, &ops->ended, &ops->kept, &ops->spare};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) msi_list_init(lists[i]);
+    pthread_mutex_init(&made->lock, NULL);
+    msi_cond_init(&made->changed);
+    *comm = made;
+    return MST_OK;
+}
+
+static void free_ops(struct msi_list *list) {
+    while (!msi_list_empty(list)) {
+        struct mst_work *work = msi_container(list->next, struct mst_work, node);
+        msi_list_remove(&work->node);
+        msi_op_trace_end(&work->trace, MST_ERR_STATE); /* of one that was under way */
+        msi_handle_remove(work);
+        free(work);
+    }
+}
+
+void msi_comm_free(struct msi_comm *comm) {
+    if (!comm) return;
+    if (msi_comm_has_thread(comm)) {
+        pthread_mutex_lock(&comm->lock);
+        comm->ending = true;
+        pthread_cond_broadcast(&comm->changed);
+        pthread_mutex_unlock(&comm->lock);
+        pthread_join(comm->thread, NULL);
+    }
+    msi_comm_call_off(comm);
+    comm->engine->close(comm); /* before the operations that it may be working on */
+    free_ops(&comm->ops.queue);
+    free_ops(&comm->ops.messages);
+    free_ops(&comm->ops.ended);
+    free_ops(&comm->ops.kept);
+    free_ops(&comm->ops.spare);
+    msi_message_seq_free(&comm->message_seq);
+    msi_wait_report_remove(comm);
+    msi_comm_stop_watching(comm);
+    pthread_cond_destroy(&comm->changed);
+    pthread_mutex_destroy(&comm->lock);
+    free_memory(comm);
+}
+
+/* One allocation: the operation, its arrays, and the engine's state. */
+static struct mst_work *new_op(struct msi_comm *comm) {
+    size_t n = (size_t)comm->size, arrays = 4 * n * sizeof(void *);
+    _Static_assert(sizeof(size_t) == sizeof(void *), "the arrays of an operation have entries of one size");
+    arrays = (arrays + 63) & ~(size_t)63;
+    struct mst_work *work = msi_handle_alloc(sizeof *work + arrays + comm->engine->op_bytes(comm));
+    if (!work || !msi_handle_add(work)) {
+        free(work);
+        return NULL;
+    }
+    void **room = (void **)(void *)(work + 1);
+    work->comm = comm;
+    work->in_list = (const void **)(uintptr_t)room;
+    work->out_list = room + n;
+    work->in_counts = (size_t *)(void *)(room + 2 * n);
+    work->out_counts = (size_t *)(void *)(room + 3 * n);
+    work->state = (char *)room + arrays;
+    msi_list_init(&work->node);
+    if (comm->engine->op_init) comm->engine->op_init(work);
+    return work;
+}
+
+static struct mst_work *spare_op(struct msi_comm *comm) {
+    struct mst_work *work = NULL;
+    msi_comm_lock(comm);
+    if (!msi_list_empty(&comm->ops.spare)) {
+        work = msi_container(comm->ops.spare.next, struct mst_work, node);
+        msi_list_remove(&work->node);
+    }
+    msi_comm_unlock(comm);
+    return work ? work : new_op(comm);
+}
+
+static void clear(struct mst_work *work, int timeout_ms, mst_cancel *cancel) {
+    work->fault.seq = 0;
+    work->op = (struct msi_op){.desc = {.root = -1, .peer = -1, .sender = -1}};
+    work->begun = work->done = work->abandoned = work->blocking = work->numbered = false;
+    work->source = -1;
+    work->seq = 0;
+    work->trace.on = 0;
+    work->failure.status = MST_OK;
+    work->callback = NULL;
+    work->timeout_ms = timeout_ms;
+    work->wait = (struct msi_wait){MSI_NO_DEADLINE, cancel};
+}
+
+void msi_comm_copy_arrays(struct mst_work *work) {
+    mst_backend_op *d = &work->op.desc;
+    size_t bytes = (size_t)work->comm->size * sizeof(void *);
+    if (d->in_list) d->in_list = memcpy(work->in_list, d->in_list, bytes);
+    if (d->out_list) d->out_list = memcpy(work->out_list, d->out_list, bytes);
+    if (d->in_counts) d->in_counts = memcpy(work->in_counts, d->in_counts, bytes);
+    if (d->out_counts) d->out_counts = memcpy(work->out_counts, d->out_counts, bytes);
+}
+
+void msi_comm_release_op(struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    msi_comm_lock(comm);
+    msi_comm_spare(work);
+    msi_comm_unlock(comm);
+}
+
+mst_status msi_comm_join(struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    if (comm->joined) return MST_OK;
+    struct msi_wait wait = {msi_deadline(work->timeout_ms), work->wait.cancel};
+    mst_status st = comm->hooks.agree(comm->hooks.context, &wait);
+    if (st == MST_OK) st = comm->engine->open(comm, work, &wait);
+    comm->joined = st == MST_OK;
+    return st;
+}
+
+bool msi_comm_idle_now(struct msi_comm *comm) {
+    msi_comm_lock(comm);
+    bool idle = msi_list_empty(&comm->ops.queue) && msi_list_empty(&comm->ops.messages) &&
+                msi_list_empty(&comm->ops.ended);
+    msi_comm_unlock(comm);
+    return idle;
+}
+
+bool msi_comm_has_failed(struct msi_comm *comm) {
+    msi_comm_lock(comm);
+    bool failed = comm->failure.status != MST_OK || (comm->config.backend && !comm->joined);
+    msi_comm_unlock(comm);
+    return failed;
+}
+
+uint64_t msi_comm_count(const struct msi_comm *comm) {
+    return comm->engine->count(comm);
+}
+
+const char *msi_comm_key(const struct msi_comm *comm) {
+    return comm->key;
+}
+
+mst_status msi_comm_check(struct msi_comm *comm) {
+    msi_comm_lock(comm);
+    mst_status st = comm->failure.status;
+    msi_comm_unlock(comm); /* a failure that is there does not change any more */
+    return st == MST_OK ? MST_OK : msi_comm_repeat(&comm->failure);
+}
+
+mst_status msi_comm_alloc_op(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
+                             struct mst_work **work) {
+    mst_status st = msi_comm_check(comm);
+    if (st != MST_OK) return st;
+    struct mst_work *found = spare_op(comm);
+    if (!found) return msi_fail_memory();
+    clear(found, timeout_ms, cancel);
+    found->op.name = name;
+    *work = found;
+    return MST_OK;
+}
+
+mst_status msi_comm_open(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel) {
+    struct mst_work *work;
+    mst_status st = msi_comm_alloc_op(comm, timeout_ms, cancel, "the opening of its backend", &work);
+    if (st != MST_OK) return st;
+    msi_op_set_call(&work->op, MSI_KIND_SEND); /* no barrier that counts when it is late */
+    st = msi_comm_join(work);
+    msi_comm_release_op(work);
+    return st;
+}

@@ -1,0 +1,151 @@
+/* handles.c - what programs do with their handles of works: wait, test, get the result, free. See comm.h. */
+#include "base/handles.h"
+#include "base/error.h"
+#include "comm/comm_internal.h"
+#include "os/thread.h"
+#include "prof/flight/dump.h"
+
+static bool sleep_until_changed(struct msi_comm *comm, const struct msi_wait *wait) {
+    int64_t until =
+        wait->cancel ? msi_deadline(10) : wait->deadline; /* a cancellation has no condition variable */
+    if (until > wait->deadline) until = wait->deadline;
+    msi_cond_wait_until(&comm->changed, &comm->lock, until);
+    return msi_now() < wait->deadline;
+}
+
+static mst_status refuse_handle(void) {
+    return msi_fail(MST_ERR_STATE, "wait for each work once, or free it, while its group is there",
+                    "the work was waited for or freed before, or its group was destroyed");
+}
+
+/* Does the program still hold it, by a handle of this generation? */
+static bool is_held(const struct mst_work *work, unsigned generation) {
+    return work->held && work->generation == generation;
+}
+
+/* The program gives it back: its handle becomes invalid. */
+static void take_back(struct mst_work *work) {
+    work->held = false;
+    work->generation = (work->generation + 1) % MSI_HANDLE_GENERATIONS;
+    work->abandoned = true;
+    if (work->done) msi_comm_spare(work);
+}
+
+mst_work *msi_comm_export(struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    pthread_mutex_lock(&comm->lock);
+    work->held = true;
+    mst_work *handle = msi_handle_make(work, work->generation);
+    pthread_mutex_unlock(&comm->lock);
+    return handle;
+}
+
+/* The operation of a handle, with the communicator's lock held; NULL, without it, if the handle is
+ * invalid. */
+static struct mst_work *lookup_locked(mst_work *handle) {
+    struct mst_work *work = msi_handle_memory(handle);
+    if (!msi_handle_alive(work)) return NULL;
+    pthread_mutex_lock(&work->comm->lock);
+    if (is_held(work, msi_handle_generation(handle))) return work;
+    pthread_mutex_unlock(&work->comm->lock);
+    return NULL;
+}
+
+/* Should it poll: for a while, or where no thread would wake it? */
+static bool polls(const struct msi_comm *comm, const struct msi_idle *idle, const struct msi_wait *wait) {
+    if (idle->since && msi_now() >= wait->deadline) return false;
+    return msi_comm_is_patient(idle) || !msi_comm_has_thread(comm);
+}
+
+/* Another thread may wait for the same one, and be first. */
+mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const struct msi_wait *wait) {
+    struct msi_comm *comm = work->comm;
+    mst_status st = MST_OK;
+    struct msi_idle idle = {0};
+    if (!msi_comm_is_over(work)) msi_op_trace_wait(&work->trace);
+    while (st == MST_OK && is_held(work, generation) && !msi_comm_is_over(work)) {
+        if (msi_comm_in_callback()) {
+            st = msi_comm_refuse_waiting();
+        } else if (msi_comm_help(comm)) {
+            idle = (struct msi_idle){0};
+        } else if (polls(comm, &idle, wait)) {
+            msi_comm_idle(comm, &idle, !msi_comm_has_thread(comm));
+        } else if (!sleep_until_changed(comm, wait)) {
+            st = msi_fail(MST_ERR_TIMEOUT, "wait again, or give .timeout_ms", "%s is not done yet",
+                          work->op.name);
+        }
+        if (!msi_comm_is_over(work) && st == MST_OK && msi_wait_cancelled(wait))
+            st = msi_fail(MST_ERR_CANCELLED, NULL, "waiting for %s was cancelled", work->op.name);
+    }
+    if (!is_held(work, generation)) return refuse_handle();
+    if (!msi_comm_is_over(work)) {
+        msi_op_trace_leave(&work->trace);
+        return st;
+    }
+    st = msi_comm_explain(work);
+    take_back(work);
+    return st;
+}
+
+mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait) {
+    struct mst_work *work = lookup_locked(handle);
+    if (!work) return refuse_handle();
+    mst_status st = msi_comm_wait_for(work, msi_handle_generation(handle), wait);
+    pthread_mutex_unlock(&work->comm->lock);
+    if (st != MST_OK) msi_flight_keep();
+    return st;
+}
+
+mst_status msi_comm_test(mst_work *handle, bool *done) {
+    struct mst_work *work = lookup_locked(handle);
+    if (!work) return refuse_handle();
+    struct msi_comm *comm = work->comm;
+    /* A program that tests in a loop takes the place of the communicator's thread. */
+    if (msi_comm_is_over(work) || msi_comm_help(comm))
+        comm->waiting.tests = (struct msi_idle){0};
+    else
+        msi_comm_idle(comm, &comm->waiting.tests, false);
+    *done = msi_comm_is_over(work);
+    pthread_mutex_unlock(&comm->lock);
+    return MST_OK;
+}
+
+mst_status msi_comm_result(mst_work *handle) {
+    struct mst_work *work = lookup_locked(handle);
+    if (!work) return refuse_handle();
+    msi_comm_help(work->comm);
+    mst_status st = msi_comm_is_over(work)
+                        ? msi_comm_explain(work)
+                        : msi_fail(MST_ERR_STATE, "wait for it, or test it first", "it is not done yet");
+    pthread_mutex_unlock(&work->comm->lock);
+    return st;
+}
+
+mst_status msi_comm_abandon(mst_work *handle) {
+    struct mst_work *work = lookup_locked(handle);
+    if (!work) return refuse_handle();
+    take_back(work);
+    pthread_mutex_unlock(&work->comm->lock);
+    return MST_OK;
+}
+
+mst_status msi_comm_leave(mst_work *handle) {
+    struct mst_work *work = lookup_locked(handle);
+    if (!work) return refuse_handle();
+    mst_status st = work->done ? msi_comm_explain(work) : MST_OK;
+    take_back(work);
+    pthread_mutex_unlock(&work->comm->lock);
+    return st;
+}
+
+mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg) {
+    struct mst_work *work = lookup_locked(handle);
+    if (!work) return refuse_handle();
+    bool done = work->done || work->comm->callbacks.work == work;
+    mst_status status = work->failure.status;
+    work->callback = callback;
+    work->arg = arg;
+    pthread_mutex_unlock(&work->comm->lock);
+    if (done) msi_comm_tell(callback, status, arg);
+    return MST_OK;
+}

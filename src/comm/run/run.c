@@ -1,0 +1,259 @@
+/* run.c - submitting operations and running them: on the caller's thread, or on the communicator's own. See comm.h. */
+#include "base/error.h"
+#include "comm/comm_internal.h"
+#include "os/thread.h"
+#include "prof/flight/dump.h"
+
+#include <stdatomic.h>
+
+static _Thread_local int callbacks;  /* that this thread is in */
+static _Atomic int callbacks_of_all; /* threads are in; reading it is cheaper */
+
+void msi_comm_tell(void (*callback)(mst_status, void *), mst_status status, void *arg) {
+    atomic_fetch_add_explicit(&callbacks_of_all, 1, memory_order_relaxed); /* only this thread must see it */
+    callbacks++;
+    callback(status, arg);
+    callbacks--;
+    atomic_fetch_sub_explicit(&callbacks_of_all, 1, memory_order_relaxed);
+}
+
+/* Without the lock, since writing a file takes time. */
+static void write_flight(struct msi_comm *comm) {
+    if (!msi_flight_is_noted()) return;
+    pthread_mutex_unlock(&comm->lock);
+    msi_flight_keep();
+    pthread_mutex_lock(&comm->lock);
+}
+
+/* Callbacks run one after the other and without the lock: they may begin operations and give back works. */
+static void run_callbacks(struct msi_comm *comm) {
+    write_flight(comm);
+    if (comm->callbacks.running) return; /* that thread runs these too */
+    comm->callbacks.running = true;
+    comm->callbacks.thread = pthread_self();
+    while (!msi_list_empty(&comm->ops.ended)) {
+        struct mst_work *work = msi_container(comm->ops.ended.next, struct mst_work, node);
+        msi_list_remove(&work->node);
+        comm->callbacks.work = work;
+        pthread_mutex_unlock(&comm->lock);
+        msi_comm_tell(work->callback, work->failure.status, work->arg);
+        pthread_mutex_lock(&comm->lock);
+        msi_comm_finish_op(work);
+    }
+    comm->callbacks.work = NULL;
+    comm->callbacks.running = false;
+}
+
+bool msi_comm_in_callback(void) {
+    return atomic_load_explicit(&callbacks_of_all, memory_order_relaxed) && callbacks > 0;
+}
+
+mst_status msi_comm_refuse_waiting(void) {
+    return msi_fail(MST_ERR_STATE, "begin it with .work there, or wait after the callback has returned",
+                    "a callback of a work cannot wait");
+}
+
+bool msi_comm_is_over(const struct mst_work *work) {
+    const struct msi_comm *comm = work->comm;
+    return work->done ||
+           (comm->callbacks.work == work && pthread_equal(comm->callbacks.thread, pthread_self()));
+}
+
+static void wake(struct msi_comm *comm) {
+    if (comm->sleeping && comm->engine->wake) comm->engine->wake(comm);
+}
+
+bool msi_comm_help(struct msi_comm *comm) {
+    bool moved = msi_comm_advance(comm);
+    if (moved) wake(comm);
+    run_callbacks(comm);
+    return moved;
+}
+
+/* Puts an operation among those under way. */
+static mst_status begin(struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    bool batched = comm->batch.current && pthread_equal(comm->batch.thread, pthread_self());
+    work->batch = batched ? comm->batch.current : 0;
+    if (!msi_op_is_message(&work->op)) {
+        msi_list_push(&comm->ops.queue, &work->node);
+        return MST_OK;
+    }
+    mst_status st = comm->engine->begin ? comm->engine->begin(work) : MST_OK;
+    if (st != MST_OK) return st;
+    comm->batch.messages |= batched;
+    if (work->op.desc.peer >= 0) msi_comm_number(work, work->op.desc.peer);
+    msi_op_trace_start(&work->trace);
+    msi_list_push(&comm->ops.messages, &work->node);
+    return MST_OK;
+}
+
+/* The communicator's own thread. It takes none of the program's signals. */
+static void *run_thread(void *context) {
+    struct msi_comm *comm = context;
+    pthread_setname_np(pthread_self(), "muster-comm");
+    pthread_mutex_lock(&comm->lock);
+    struct msi_idle idle = {0};
+    while (!comm->ending) {
+        if (msi_comm_advance(comm)) idle = (struct msi_idle){0};
+        run_callbacks(comm);
+        if (comm->ending) break;
+        if (msi_list_empty(&comm->ops.queue) && msi_list_empty(&comm->ops.messages)) {
+            bool (*watch)(struct msi_comm *) = comm->engine->watch_streams;
+            if (!watch || !watch(comm)) pthread_cond_wait(&comm->changed, &comm->lock);
+            idle = (struct msi_idle){0};
+        } else {
+            msi_comm_idle(comm, &idle, true);
+        }
+    }
+    run_callbacks(comm);
+    pthread_mutex_unlock(&comm->lock);
+    return NULL;
+}
+
+static mst_status start_thread(struct msi_comm *comm) {
+    if (comm->threaded) return MST_OK;
+    comm->threaded = true;
+    if (!msi_comm_has_thread(comm)) return MST_OK;
+    int error = msi_thread_start(&comm->thread, run_thread, comm);
+    if (!error) return MST_OK;
+    comm->threaded = false;
+    return msi_fail_errno(error, "cannot start a thread for non-blocking operations");
+}
+
+static void call_off(const struct msi_list *list) {
+    for (const struct msi_list *at = list->next; at != list; at = at->next) {
+        const struct mst_work *work = msi_container(at, const struct mst_work, node);
+        if (work->callback) msi_comm_tell(work->callback, MST_ERR_STATE, work->arg);
+    }
+}
+
+void msi_comm_call_off(struct msi_comm *comm) {
+    call_off(&comm->ops.queue);
+    call_off(&comm->ops.messages);
+}
+
+mst_status msi_comm_refuse(struct mst_work *work, mst_status status) {
+    if (work->trace.on) msi_op_trace_failed(&work->trace, status);
+    msi_comm_release_op(work);
+    return status;
+}
+
+mst_status msi_comm_begin_here(struct mst_work *work) {
+    mst_status st = msi_comm_join(work);
+    if (st == MST_OK) st = begin(work);
+    return st == MST_OK ? MST_OK : msi_comm_refuse(work, st);
+}
+
+/* No other thread uses the communicator: no lock. */
+static mst_status run_here(struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    enum msi_advance got = MSI_BLOCKED;
+    if (comm->engine->try_now && !msi_op_is_message(&work->op)) got = comm->engine->try_now(work);
+    if (got == MSI_DONE) {
+        msi_comm_trace_end(work);
+        msi_list_push(&comm->ops.spare, &work->node); /* it was in no list */
+        return MST_OK;
+    }
+    if (work->begun) msi_op_trace_start(&work->trace);
+    struct msi_idle idle = {0};
+    mst_status st = begin(work);
+    if (st != MST_OK) return msi_comm_refuse(work, st);
+    if (got == MSI_FAILED) msi_comm_fail_fault(work);
+    work->blocking = !work->wait.cancel;
+    while (!work->done) {
+        if (msi_comm_advance(comm))
+            idle = (struct msi_idle){0};
+        else
+            msi_comm_idle(comm, &idle, true);
+    }
+    st = msi_comm_explain(work);
+    msi_comm_spare(work);
+    if (st != MST_OK) msi_flight_keep();
+    return st;
+}
+
+bool msi_comm_message_now(struct msi_comm *comm, const struct msi_op *op) {
+    if (!comm || comm->threaded || !comm->engine->message_now || comm->failure.status != MST_OK) return false;
+    return comm->engine->message_now(comm, op);
+}
+
+uint64_t msi_comm_message_number(struct msi_comm *comm, const struct msi_op *op) {
+    return msi_message_seq_next(&comm->message_seq, op->desc.peer, op->desc.tag,
+                                op->desc.kind == MST_KIND_SEND);
+}
+
+mst_status msi_comm_run(struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    mst_status st = msi_comm_in_callback() ? msi_comm_refuse_waiting()
+                    : comm->joined         ? MST_OK
+                                           : msi_comm_join(work);
+    if (st != MST_OK) return msi_comm_refuse(work, st);
+    if (!comm->threaded) return run_here(work);
+    struct msi_wait wait = {INT64_MAX, NULL}; /* the operation's own deadline ends it */
+    st = msi_comm_submit(work);
+    if (st != MST_OK) return st;
+    pthread_mutex_lock(&comm->lock);
+    work->held = true;
+    st = msi_comm_wait_for(work, work->generation, &wait);
+    pthread_mutex_unlock(&comm->lock);
+    if (st != MST_OK) msi_flight_keep();
+    return st;
+}
+
+mst_status msi_comm_submit(struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    mst_status st = msi_comm_join(work);
+    if (st == MST_OK) st = start_thread(comm);
+    if (st != MST_OK) return msi_comm_refuse(work, st);
+    pthread_mutex_lock(&comm->lock);
+    st = begin(work);
+    if (st == MST_OK) {
+        wake(comm);
+        msi_comm_advance(comm); /* does what can be done at once */
+        pthread_cond_broadcast(&comm->changed);
+        run_callbacks(comm);
+    }
+    pthread_mutex_unlock(&comm->lock);
+    return st == MST_OK ? MST_OK : msi_comm_refuse(work, st);
+}
+
+mst_status msi_comm_enqueue(struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    bool enqueued = false;
+    mst_status st = msi_comm_join(work);
+    if (st == MST_OK && !comm->engine->enqueue)
+        st = msi_fail(MST_ERR_INVALID, "leave it out, or use a backend for devices such as nccl",
+                      ".stream is given, but the buffer's backend has no streams");
+    if (st == MST_OK) st = start_thread(comm); /* it watches the ranks, since the program does not wait */
+    if (st == MST_OK) {
+        pthread_mutex_lock(&comm->lock);
+        st = comm->engine->enqueue(work, &enqueued);
+        pthread_mutex_unlock(&comm->lock);
+    }
+    if (st != MST_OK) return msi_comm_refuse(work, st);
+    return enqueued ? MST_OK : msi_comm_run(work);
+}
+
+bool msi_comm_batch_begin(struct msi_comm *comm) {
+    if (!comm->traits.batches) return false;
+    msi_comm_lock(comm);
+    bool nested =
+        comm->batch.current && pthread_equal(comm->batch.thread, pthread_self()); /* in a callback */
+    while (!nested && comm->threaded && comm->batch.current) pthread_cond_wait(&comm->changed, &comm->lock);
+    if (!nested) {
+        if (++comm->batch.count == 0) comm->batch.count = 1;
+        comm->batch.current = comm->batch.count;
+        comm->batch.thread = pthread_self();
+    }
+    msi_comm_unlock(comm);
+    return !nested;
+}
+
+void msi_comm_batch_end(struct msi_comm *comm) {
+    msi_comm_lock(comm);
+    comm->batch.current = 0;
+    if (comm->threaded) pthread_cond_broadcast(&comm->changed);
+    msi_comm_help(comm);
+    msi_comm_unlock(comm);
+}

@@ -1,0 +1,297 @@
+/*
+ * wait.c - waiting for other ranks.
+ *
+ *   spin    while an answer is likely sooner than a system call takes; once only if oversubscribed
+ *   yield   for some milliseconds: another rank may need this processor
+ *   sleep   until another rank wakes this one, a process ends, a connection is ready, or some ms passed
+ */
+#include "base/error.h"
+#include "comm/comm_internal.h"
+#include "comm/wait_reports.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    LOOK_EVERY = 64, /* turns between reads of the clock */
+    YIELD_NS = 2000000,
+    /* An engine without a descriptor moves only while it is called: yields go on for longer, and sleeps
+     * are short. */
+    HELP_NS = 50000000,
+    NAP_NS = 100000,
+    /* One with a descriptor has threads of its own, which need the processor. */
+    WOKEN_NS = 20000,
+    SPIN_NS = 10000, /* before the processor is given away, where the clock counts */
+    SLEEP_MS = 5,
+    SLEEP_MOST_MS = 50,
+    ASK_NS = 200000000,   /* between questions to the store */
+    LONG_NS = 1000000000, /* from then on the store is asked whether the other ranks can come at all */
+};
+
+/* What a sleep polls: the cancellation, the processes of the ranks, and the engine's descriptors. */
+enum { CANCEL, FIRST_PEER };
+
+/* Was the process of that rank seen to end? */
+static bool has_ended(const struct msi_comm *comm, int rank) {
+    return comm->waiting.fds && comm->waiting.fds[FIRST_PEER + rank].events == 0;
+}
+
+static bool has_left(const struct msi_comm *comm, int rank) {
+    return comm->engine->has_left && comm->engine->has_left(comm, rank);
+}
+
+/* Does the operation still need that rank? A receive from any source needs the last rank that is left. */
+static bool needs(const struct mst_work *work, int rank) {
+    const struct msi_comm *comm = work->comm;
+    if (work->done) return false;
+    if (!msi_op_is_message(&work->op)) return comm->engine->waits_for(work, rank);
+    int peer = msi_comm_peer(work);
+    return peer == rank || (peer < 0 && comm->size == 2);
+}
+
+/* A lost rank that the operation needs, or one that has left the group, which ranks do because of a lost
+ * one; -1: none. */
+static int lost_peer(struct msi_comm *comm, const struct mst_work *work) {
+    int left = -1;
+    for (int r = 0; r < comm->size; r++) {
+        if (r == comm->rank || !needs(work, r)) continue;
+        if (has_ended(comm, r) || comm->hooks.is_gone(comm->hooks.context, r)) return r;
+        if (left < 0 && has_left(comm, r)) left = r;
+    }
+    return left;
+}
+
+/* No message came, or none was received, in time. */
+static mst_status say_unmatched(struct msi_comm *comm, const struct mst_work *work, int *culprit) {
+    char who[200] = "any rank";
+    *culprit = msi_comm_peer(work);
+    if (*culprit >= 0) msi_comm_show(comm, *culprit, who, sizeof who);
+    return msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
+                    work->op.desc.kind == MST_KIND_SEND
+                        ? "%s has not received the message with tag %d in time"
+                        : "no message of %s with tag %d came in time",
+                    who, work->op.desc.tag);
+}
+
+/* Has its deadline passed, or was it cancelled? Then fails it. */
+static bool ran_out(struct msi_comm *comm, struct mst_work *work, int64_t now) {
+    int culprit = -1;
+    mst_status st = MST_OK;
+    if (work->wait.deadline == MSI_NO_DEADLINE)
+        work->wait.deadline = now + (int64_t)work->timeout_ms * 1000000;
+    if (now >= work->wait.deadline)
+        st = msi_op_is_message(&work->op) ? say_unmatched(comm, work, &culprit)
+                                          : msi_comm_say_stalled(comm, work, &culprit);
+    else if (msi_wait_cancelled(&work->wait))
+        st = msi_fail(MST_ERR_CANCELLED, NULL, "%s: cancelled by the caller", work->op.name);
+    if (st != MST_OK) msi_comm_fail(comm, work, st, culprit);
+    return st != MST_OK;
+}
+
+static mst_status say_lost(struct msi_comm *comm, int rank) {
+    void *context = comm->hooks.context;
+    char who[200], group[96];
+    if (has_ended(comm, rank) || comm->hooks.is_gone(context, rank) || !has_left(comm, rank))
+        return comm->hooks.say_lost(context, rank);
+    return msi_fail(MST_ERR_PEER_LOST, "let all ranks be through with a group before one of them destroys it",
+                    "%s has destroyed %s", msi_comm_show(comm, rank, who, sizeof who),
+                    msi_comm_show(comm, -1, group, sizeof group));
+}
+
+/* Fails an operation that needs a lost rank, unless that rank did its part before it was lost. */
+static bool lost_somebody(struct msi_comm *comm, struct mst_work *work) {
+    int lost = lost_peer(comm, work);
+    if (lost < 0) return false;
+    /* A rank that fails announces it before it leaves. */
+    if (msi_comm_advance(comm) || msi_comm_hear_failure(comm)) return true;
+    msi_comm_fail(comm, work, say_lost(comm, lost), lost);
+    return true;
+}
+
+/*
+ * What the store knows that ends a wait: another rank has failed, called something else, or will never come,
+ * since it chose another backend for the group. It is asked without the lock, and the operation may be over
+ * when it has answered.
+ */
+static bool ask_store(struct msi_comm *comm, bool late) {
+    struct mst_work *work = msi_comm_next_active(comm, NULL);
+    struct msi_waiting at = {.comm = comm->key, .name = work->op.name};
+    if (!msi_op_is_message(&work->op) && work->begun) {
+        at.seq = work->seq;
+        at.hash = work->op.hash;
+        at.signature = work->op.signature;
+    }
+    unsigned generation = work->generation;
+    int culprit = -1;
+    bool locked = msi_comm_let_go(comm);
+    /* A rank that fails says so before it leaves: first ask which ranks are lost, then for failures. Where
+     * a store is lost that no rank hosted, the deadline ends the wait. */
+    comm->hooks.refresh(comm->hooks.context);
+    mst_status st = comm->traits.compares_calls ? msi_wait_report_compare(comm, &at, &culprit) : MST_OK;
+    if (st == MST_OK && late) {
+        st = comm->hooks.look(comm->hooks.context, &at);
+        culprit = st == MST_OK ? -1 : msi_comm_rank_of(comm, mst_last_error()->culprit);
+    }
+    msi_comm_hold(comm, locked);
+    if (st == MST_OK) return false;
+    if (work != msi_comm_next_active(comm, NULL) || work->generation != generation ||
+        (at.seq && work->seq != at.seq))
+        return true;
+    msi_comm_fail(comm, work, st, culprit);
+    if (comm->failure.status == MST_OK) msi_comm_give_up(comm, work); /* the group has failed elsewhere */
+    return true;
+}
+
+/* What the first collective can learn from other ranks during a long wait. True if that ends it. */
+static bool report_wait(struct msi_comm *comm, const struct msi_idle *idle, int64_t now) {
+    if (!comm->traits.uses_store || msi_list_empty(&comm->ops.queue)) return false;
+    struct mst_work *work = msi_comm_next_active(comm, NULL);
+    if (!work->begun) return false;
+    if (comm->engine->overhear && comm->engine->overhear(work)) {
+        msi_comm_fail_fault(work);
+        return true;
+    }
+    msi_wait_report_post(comm, work, idle->since, now);
+    return false;
+}
+
+/* What can end a wait besides what is waited for. True if it has. */
+static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
+    for (struct mst_work *work = NULL; (work = msi_comm_next_active(comm, work));)
+        if (ran_out(comm, work, now)) return true;
+    if (msi_comm_hear_failure(comm)) return true;
+    if (comm->engine->accept) comm->engine->accept(comm);
+    if (now - idle->asked < ASK_NS) return false;
+    idle->asked = now;
+    if (report_wait(comm, idle, now)) return true;
+    if (!msi_comm_next_active(comm, NULL) || ask_store(comm, now - idle->since > LONG_NS)) return true;
+    for (struct mst_work *work = NULL; (work = msi_comm_next_active(comm, work));)
+        if (lost_somebody(comm, work)) return true;
+    return false;
+}
+
+static mst_status watch_peers(struct msi_comm *comm) {
+    size_t n = FIRST_PEER + (size_t)comm->size + (size_t)comm->traits.max_fds;
+    struct pollfd *fds = malloc(n * sizeof *fds);
+    if (!fds) return msi_fail_memory();
+    for (size_t i = 0; i < n; i++) fds[i] = (struct pollfd){-1, POLLIN, 0};
+    const int *pids = comm->ranks.pids;
+    for (int r = 0; r < comm->size; r++)
+        if (comm->ranks.slots[r] >= 0 && pids[r] != pids[comm->rank])
+            fds[FIRST_PEER + r].fd = (int)syscall(SYS_pidfd_open, pids[r], 0);
+    comm->waiting.fds = fds;
+    return MST_OK;
+}
+
+void msi_comm_stop_watching(struct msi_comm *comm) {
+    struct pollfd *fds = comm->waiting.fds;
+    if (!fds) return;
+    for (int r = 0; r < comm->size; r++)
+        if (fds[FIRST_PEER + r].fd >= 0) close(fds[FIRST_PEER + r].fd);
+    free(fds);
+}
+
+/* A process that has ended is not watched any more; the store will say how it ended. */
+static bool somebody_ended(struct msi_comm *comm) {
+    bool any = false;
+    for (int r = 0; r < comm->size; r++) {
+        struct pollfd *p = &comm->waiting.fds[FIRST_PEER + r];
+        if (p->fd < 0 || !p->revents) continue;
+        close(p->fd);
+        *p = (struct pollfd){-1, 0, 0};
+        any = true;
+    }
+    return any;
+}
+
+/* Does its engine move only while it is called? */
+static bool must_help(const struct msi_comm *comm) {
+    return comm->traits.by_clock && !comm->traits.pollable;
+}
+
+static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct msi_idle *idle) {
+    struct pollfd *fds = comm->waiting.fds;
+    int n = FIRST_PEER + comm->size;
+    fds[CANCEL].fd = msi_cancel_fd(work->wait.cancel);
+    n += comm->engine->poll_fds(comm, fds + n);
+    int64_t left = msi_ms_until(work->wait.deadline);
+    int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
+    struct timespec time = {0, must_help(comm) ? NAP_NS : (left < most ? left : most) * 1000000};
+    comm->sleeping = true;
+    if (comm->threaded) pthread_mutex_unlock(&comm->lock);
+    int ready = ppoll(fds, (nfds_t)n, &time, NULL);
+    if (comm->threaded) pthread_mutex_lock(&comm->lock);
+    comm->sleeping = false;
+    if (ready > 0 && somebody_ended(comm)) idle->asked = 0;
+    idle->sleep_ms = most * 2 < SLEEP_MOST_MS ? most * 2 : SLEEP_MOST_MS;
+}
+
+/* After it has announced that it sleeps, this rank looks once more: others wake it only for what they do
+ * after that. */
+static void sleep_idle(struct msi_comm *comm, struct msi_idle *idle) {
+    const struct msi_engine *engine = comm->engine;
+    const struct mst_work *work = msi_comm_next_active(comm, NULL);
+    if (!comm->waiting.fds && watch_peers(comm) != MST_OK) return;
+    if (engine->sleep_begin && !engine->sleep_begin(comm, work)) {
+        sched_yield();
+        return;
+    }
+    if (engine->sleep_begin && msi_comm_advance(comm))
+        work = NULL;
+    else
+        work = msi_comm_next_active(comm, NULL);
+    if (work) sleep_on(comm, work, idle);
+    if (engine->sleep_end) engine->sleep_end(comm);
+}
+
+/* Under the lock others must get a chance. */
+static void pause_a_little(struct msi_comm *comm, bool yield) {
+    if (comm->threaded) pthread_mutex_unlock(&comm->lock);
+    if (yield)
+        sched_yield();
+    else
+        msi_relax();
+    if (comm->threaded) pthread_mutex_lock(&comm->lock);
+}
+
+static void idle_by_clock(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep) {
+    int64_t now = msi_now();
+    idle->turns++;
+    if (idle->since == 0) idle->since = idle->asked = now;
+    if (!msi_comm_next_active(comm, NULL) || (now - idle->since > SPIN_NS && look_around(comm, idle, now)))
+        return;
+    if (now - idle->since < SPIN_NS && !comm->ranks.oversubscribed)
+        pause_a_little(comm, false);
+    else if (!may_sleep || now - idle->since < (must_help(comm) ? HELP_NS : WOKEN_NS))
+        pause_a_little(comm, true);
+    else
+        sleep_idle(comm, idle);
+}
+
+bool msi_comm_is_patient(const struct msi_idle *idle) {
+    return idle->since == 0 || msi_now() - idle->since < YIELD_NS;
+}
+
+void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep) {
+    if (comm->traits.by_clock) {
+        idle_by_clock(comm, idle, may_sleep);
+        return;
+    }
+    if (++idle->turns < msi_comm_spins(comm)) {
+        pause_a_little(comm, false);
+        return;
+    }
+    if (idle->turns % LOOK_EVERY && idle->since == 0) {
+        pause_a_little(comm, true);
+        return;
+    }
+    int64_t now = msi_now();
+    if (idle->since == 0) idle->since = idle->asked = now;
+    if (!msi_comm_next_active(comm, NULL) || look_around(comm, idle, now)) return;
+    if (!may_sleep || now - idle->since < YIELD_NS)
+        pause_a_little(comm, true);
+    else
+        sleep_idle(comm, idle);
+}

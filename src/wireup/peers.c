@@ -1,0 +1,142 @@
+/* peers.c - see peers.h. */
+#include "wireup/peers.h"
+#include "base/error.h"
+#include "comm/wait_reports.h"
+#include "wire/cursor.h"
+#include "wireup/endpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { KEY_MAX = 768, DELETE_MS = 1000, ABSENT_MS = 50, LOOK_MS = 500 };
+
+static struct msi_str region_key(const struct msi_comm *comm, char out[KEY_MAX]) {
+    snprintf(out, KEY_MAX, "%s/region/%d", comm->key, comm->ranks.hosts.of[comm->rank]);
+    return msi_cstr(out);
+}
+
+/* Opens the region that another rank of this host has made, which may have died since. */
+static mst_status attach(struct msi_peers *peers, const char *offer) {
+    struct msi_comm *comm = peers->comm;
+    const struct msi_comm_ranks *ranks = &comm->ranks;
+    mst_status st = msi_shm_region_attach(offer, ranks->slots[comm->rank], ranks->local, &peers->region);
+    if (st != MST_ERR_SYSTEM) return st;
+    char why[200];
+    snprintf(why, sizeof why, "%s", mst_last_error()->message);
+    for (int r = 0; r < comm->size; r++)
+        if (ranks->slots[r] >= 0 && r != comm->rank && ranks->pids[r] == atoi(offer))
+            return msi_comm_say_cut_off(comm, st, r, why);
+    return st;
+}
+
+mst_status msi_peers_open_region(struct msi_peers *peers, const struct msi_wait *wait) {
+    struct msi_comm *comm = peers->comm;
+    char offer[MSI_SHM_REGION_OFFER_MAX], found[MSI_SHM_REGION_OFFER_MAX], key[KEY_MAX];
+    if (peers->region) return MST_OK;
+    int local = comm->ranks.local;
+    mst_status st = msi_shm_region_make(comm->ranks.slots[comm->rank], local, &peers->region, offer);
+    if (st != MST_OK || local == 1) return st;
+    struct msi_store_rpc x = {
+        .req = {.op = MSI_OP_COMPARE_SET, .key = region_key(comm, key), .desired = msi_cstr(offer)}};
+    st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
+    if (st == MST_OK) st = x.status;
+    struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
+    struct msi_str value = st == MST_OK ? msi_read_str(&r) : msi_cstr("");
+    snprintf(found, sizeof found, "%.*s", MSI_SHOW(value));
+    msi_store_rpc_free(&x, 1);
+    if (st != MST_OK || strcmp(found, offer) != 0) {
+        msi_shm_region_close(peers->region);
+        peers->region = NULL;
+        if (st == MST_OK) st = attach(peers, found);
+    }
+    if (st == MST_OK) msi_shm_region_arrive(peers->region);
+    return st;
+}
+
+void msi_peers_set_all_here(struct msi_peers *peers) {
+    struct msi_comm *comm = peers->comm;
+    peers->all_here = true;
+    int processors = msi_shm_region_processors(peers->region); /* 0: not known */
+    if (processors && comm->ranks.local > processors) comm->ranks.oversubscribed = true;
+    if (peers->region->segment.fd < 0 || comm->ranks.local == 1) return;
+    char key[KEY_MAX];
+    struct msi_wait wait = {msi_deadline(DELETE_MS), NULL};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_DELETE_KEY, .key = region_key(comm, key)}};
+    comm->hooks.exec(comm->hooks.context, &wait, &x, 1); /* a key that stays does no harm */
+    msi_store_rpc_free(&x, 1);
+    msi_shm_region_seal(peers->region);
+}
+
+void msi_peers_close(struct msi_peers *peers) {
+    struct msi_shm_region *region = peers->region;
+    if (region) {
+        msi_shm_region_post(region, &msi_shm_region_own(region)->left, 1); /* read by msi_peers_has_left */
+        /* so that late ranks do not look for the region */
+        if (!peers->all_here) msi_peers_set_all_here(peers);
+        msi_shm_region_close(region);
+    }
+    free(peers->ports);
+}
+
+bool msi_peers_has_left(const struct msi_peers *peers, int rank) {
+    int slot = peers->comm->ranks.slots[rank];
+    if (!peers->region || slot < 0) return false;
+    /* From msi_peers_close. */
+    return atomic_load_explicit(&peers->region->areas[slot].left, memory_order_acquire) != 0;
+}
+
+static struct msi_endpoint_store store_of(const struct msi_comm *comm, const struct msi_wait *wait) {
+    return (struct msi_endpoint_store){comm->hooks.exec, comm->hooks.context, wait};
+}
+
+/* Not all endpoints are open at the deadline: says whose is missing. */
+static mst_status say_absent(struct msi_comm *comm) {
+    const int *globals = comm->ranks.globals;
+    char who[200], group[96];
+    int r = 0, port;
+    mst_status st = MST_OK;
+    for (; r < comm->size && st == MST_OK; r += st == MST_OK) {
+        struct msi_wait wait = {msi_deadline(ABSENT_MS), NULL};
+        struct msi_endpoint_store store = store_of(comm, &wait);
+        if (r != comm->rank) st = msi_endpoint_find(comm->config.endpoint, &globals[r], 1, &store, &port);
+    }
+    if (st != MST_OK && st != MST_ERR_TIMEOUT) return st;
+    st = msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
+                  "not all ranks of %s came in time; missing: %s",
+                  msi_comm_show(comm, -1, group, sizeof group),
+                  r < comm->size ? msi_comm_show(comm, r, who, sizeof who) : "none any more");
+    return r < comm->size ? msi_blame(st, globals[r]) : st;
+}
+
+/* Waits for the endpoints of all ranks, and checks now and then whether those that are missing can come at
+ * all. */
+static mst_status wait_for_ports(struct msi_peers *peers, const struct mst_work *first,
+                                 const struct msi_wait *wait) {
+    struct msi_comm *comm = peers->comm;
+    const struct msi_waiting at = {
+        .comm = comm->key, .name = first->op.name, .seq = !msi_op_is_message(&first->op)};
+    for (;;) {
+        int64_t moment = msi_deadline(LOOK_MS);
+        struct msi_wait some = {moment < wait->deadline ? moment : wait->deadline, wait->cancel};
+        struct msi_endpoint_store store = store_of(comm, &some);
+        mst_status st =
+            msi_endpoint_find(comm->config.endpoint, comm->ranks.globals, comm->size, &store, peers->ports);
+        if (st != MST_ERR_TIMEOUT) return st;
+        st = comm->hooks.look(comm->hooks.context, &at);
+        if (st != MST_OK) return st;
+        int culprit;
+        st = msi_failure_report_read(comm, &culprit);
+        if (st != MST_OK) return msi_blame(st, msi_comm_global(comm, culprit));
+        if (msi_now() >= wait->deadline) return say_absent(comm);
+    }
+}
+
+mst_status msi_peers_find_ports(struct msi_peers *peers, const struct mst_work *first,
+                                const struct msi_wait *wait) {
+    struct msi_comm *comm = peers->comm;
+    if (!peers->ports) peers->ports = calloc((size_t)comm->size, sizeof *peers->ports);
+    if (!peers->ports) return msi_fail_memory();
+    struct msi_endpoint_store store = store_of(comm, wait);
+    mst_status st = msi_endpoint_open(comm->config.endpoint, &store);
+    return st == MST_OK ? wait_for_ports(peers, first, wait) : st;
+}

@@ -1,0 +1,49 @@
+/* failure.h - finds the rank that made a job fail and describes how it ended. Runs on the loop's thread. */
+#ifndef MUSTER_TOOL_RUN_FAILURE_FAILURE_H
+#define MUSTER_TOOL_RUN_FAILURE_FAILURE_H
+
+#include "run/ranks/rank_states.h"
+#include "run/ranks/workers.h"
+
+enum { REPORT_MAX = 16384, REPORT_LINES = 20, REPORT_MESSAGE = 2048, ERROR_FILE_LIMIT = 1 << 20 };
+
+/*
+ * Follows blame from the first rank that failed: if its last error in muster names a rank of this host that
+ * also ended of itself, that rank is the cause, and so on. If ranks blame each other in a circle, the first
+ * one is the cause.
+ */
+const struct worker *first_failure(const struct worker *first, const struct worker *workers, int n,
+                                   const struct rank_states *states);
+
+/* The rank of the world that a worker's last error in muster blames, or -1. */
+int first_failure_culprit(const struct worker *worker, const struct rank_states *states);
+
+/*
+ * Reads the message of an error file as PyTorch's @record writes it, {"message": "text"} or {"message":
+ * {"message": "text"}}, cut to size - 1 bytes. Sets "" if there is no such file, or if it has other contents.
+ * Newlines stay, other control characters become question marks.
+ */
+void error_file_read(const char *path, char *text, size_t size);
+
+/* What is known of a failure besides the exit status of the process. */
+struct report_more {
+    const struct rank_state_view *state; /* its last call and error in muster */
+    const char *why;                     /* the launcher's explanation, or "" */
+    const char *message;                 /* from its error file, or "" */
+    const char *tail;                    /* of its stderr */
+    size_t tail_len;
+    const char *flights; /* directory of flight recorder files, or NULL */
+};
+
+/* "rank 2 (pid 4711) was ended by SIGSEGV (Segmentation fault)" */
+void report_one_line(const struct worker *worker, char *text, size_t size);
+
+/*
+ * Writes the report of a failure: time, host, rank, pid, exit code or signal, its last call and error in
+ * muster, its own message, and the last lines of its stderr. what_failed begins the first line: "the job" or
+ * "attempt 2". text has REPORT_MAX bytes.
+ */
+void report_failure(const struct worker *worker, const char *what_failed, const struct report_more *more,
+                    char *text);
+
+#endif
