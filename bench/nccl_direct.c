@@ -1,12 +1,13 @@
 /*
- * nccl_direct.c - what muster adds to NCCL: the same all_reduce by ncclAllReduce and by mst_all_reduce(.stream =), in one process, on
- * one stream, in turns.
+ * nccl_direct.c - what muster adds to NCCL: the same all_reduce by ncclAllReduce and by
+ * mst_all_reduce(.stream =), in one process and on one stream, alternating.
  *
  *   MUSTER_BACKEND=cpu:native,cuda:nccl muster run -n 1 build/bin/bench/nccl_direct [ROUNDS [CALLS]]
  *
- * For each size, in each round, CALLS calls (fewer where they are large) are enqueued and then waited for, once by each. "call" is how
- * long a call took to return, "whole" the time of all of them until the last was over on the GPU, divided by their number; both are
- * medians over the rounds, in microseconds. Ranks may share a GPU with MUSTER_NCCL_SHARE_GPU=1.
+ * For each size and in each round, both enqueue CALLS calls (fewer if they are large) and wait for them.
+ * "call" is the time until a call returns, "whole" the time until the GPU has finished all calls, divided by
+ * their number. Both are medians of the rounds in microseconds. Ranks may share a GPU with
+ * MUSTER_NCCL_SHARE_GPU=1.
  */
 #include "backends/nccl/abi.h"
 
@@ -32,7 +33,7 @@ static struct {
 
 static void require(bool holds, const char *what) {
     if (holds) return;
-    fprintf(stderr, "nccl_direct: not so: %s: %s\n", what, mst_error());
+    fprintf(stderr, "nccl_direct: failed: %s: %s\n", what, mst_error());
     exit(1);
 }
 #define REQUIRE(condition) require(condition, #condition)
@@ -87,13 +88,13 @@ static void call_muster(size_t count) {
     REQUIRE(mst_all_reduce(out, count, MST_F32, .in = in, .stream = stream) == MST_OK);
 }
 
-static int by_size(const void *a, const void *b) {
+static int compare(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
 static double median(double *values, int n) {
-    qsort(values, (size_t)n, sizeof *values, by_size);
+    qsort(values, (size_t)n, sizeof *values, compare);
     return values[n / 2];
 }
 
@@ -101,7 +102,7 @@ struct times {
     double call[ROUNDS_MAX], whole[ROUNDS_MAX];
 };
 
-/* Calls until the next would wait for the GPU's queue would show the GPU, not the call: they are few. */
+/* Few calls, because a full queue of the GPU would block them. */
 static void one_round(struct times *times, int round, int calls, size_t count, void (*call)(size_t)) {
     double begin = now();
     for (int i = 0; i < calls; i++) call(count);
@@ -113,29 +114,29 @@ static void one_round(struct times *times, int round, int calls, size_t count, v
 
 static void one_size(size_t bytes, int rounds, int calls) {
     static struct times times[2];
-    void (*const ways[])(size_t) = {call_direct, call_muster};
+    void (*const variants[])(size_t) = {call_direct, call_muster};
     size_t count = bytes / 4;
     if (bytes >= 1 << 20 && calls > 10) calls = 10;
-    for (int i = 0; i < 6; i++) ways[i % 2](count);
+    for (int i = 0; i < 6; i++) variants[i % 2](count);
     REQUIRE(cuda.StreamSynchronize(stream) == MNC_CUDA_OK);
     for (int round = 0; round < rounds; round++)
-        for (int way = 0; way < 2; way++) {
-            int which = (way + round) % 2; /* neither is always the first */
+        for (int k = 0; k < 2; k++) {
+            int which = (k + round) % 2; /* the first one alternates */
             REQUIRE(mst_barrier() == MST_OK);
-            one_round(&times[which], round, calls, count, ways[which]);
+            one_round(&times[which], round, calls, count, variants[which]);
         }
     double call[2], whole[2];
-    for (int way = 0; way < 2; way++) {
-        call[way] = median(times[way].call, rounds);
-        whole[way] = median(times[way].whole, rounds);
+    for (int k = 0; k < 2; k++) {
+        call[k] = median(times[k].call, rounds);
+        whole[k] = median(times[k].whole, rounds);
     }
     mst_printf("%10zu  %9.2f %9.2f %+8.2f   %10.2f %10.2f %+8.2f %+7.1f %%\n", bytes, call[0], call[1],
                call[1] - call[0], whole[0], whole[1], whole[1] - whole[0],
                100 * (whole[1] - whole[0]) / whole[0]);
 }
 
-/* Its own communicator, blocking as most programs have it. */
-static void join(void) {
+/* Creates a blocking communicator, as most programs do. */
+static void open_direct(void) {
     mnc_config config = {.size = sizeof config,
                          .magic = MNC_CONFIG_MAGIC,
                          .version = MNC_CONFIG_VERSION,
@@ -151,7 +152,7 @@ static void join(void) {
     REQUIRE(nccl.CommInitRankConfig(&direct, n, id, rank, &config) == MNC_SUCCESS);
 }
 
-static void check_alike(void) {
+static void check_equal(void) {
     float a[4] = {0}, b[4] = {0};
     call_direct(4);
     REQUIRE(cuda.MemcpyAsync(a, out, sizeof a, MNC_COPY_DEFAULT, stream) == MNC_CUDA_OK);
@@ -171,10 +172,10 @@ int main(int argc, char **argv) {
     REQUIRE(cuda.StreamCreateWithFlags(&stream, MNC_STREAM_NON_BLOCKING) == MNC_CUDA_OK);
     REQUIRE(cuda.Malloc(&in, MOST) == MNC_CUDA_OK && cuda.Malloc(&out, MOST) == MNC_CUDA_OK);
     REQUIRE(cuda.Memset(in, 0, MOST) == MNC_CUDA_OK);
-    call_muster(1); /* first, since the module says how NCCL shall treat ranks that share a GPU */
+    call_muster(1); /* first, because the module configures NCCL for ranks that share a GPU */
     REQUIRE(cuda.StreamSynchronize(stream) == MNC_CUDA_OK);
-    join();
-    check_alike();
+    open_direct();
+    check_equal();
     mst_printf("nccl_direct: %d ranks, backend %s, %d rounds of %d calls (10 from 1 MiB on), us\n",
                mst_get_world_size(NULL), mst_get_backend(NULL), rounds, calls);
     mst_printf("%10s  %9s %9s %8s   %10s %10s %8s %9s\n", "bytes", "call:nccl", "muster", "more",

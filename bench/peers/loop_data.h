@@ -1,9 +1,10 @@
 /*
- * loop_data.h - what the loop of loop.h puts into buffers, and how it tells whether a result is right.
+ * loop_data.h - what the loop of loop.h writes into buffers, and how it checks results. Compiles without
+ * muster.
  *
- * Element i of rank r is (r + i) % period: a small whole number that every dtype has, as it has its sums over all ranks
- * in whatever order they are added. What is expected is therefore a stretch of a repeating pattern, or a few of them one
- * behind the other, and is compared bit by bit at the speed of memory.
+ * Element i of rank r is (r + i) % period. Every dtype represents these small numbers and their sums over all
+ * ranks exactly, in any order of addition. An expected result is therefore a part of a repeating pattern, or
+ * several parts in sequence, and is compared bit by bit.
  */
 #ifndef LOOP_DATA_H
 #define LOOP_DATA_H
@@ -21,7 +22,7 @@ enum loop_op {
     LOOP_GATHER,
     LOOP_SCATTER,
     LOOP_ALL_TO_ALL,
-    LOOP_SEND_RECV, /* a round trip between the ranks 2i and 2i + 1; half of it counts */
+    LOOP_SEND_RECV, /* half a round trip between the ranks 2i and 2i + 1 */
     LOOP_BARRIER,
     LOOP_OPS,
 };
@@ -31,20 +32,20 @@ static const char *const loop_op_names[LOOP_OPS] = {
     "gather",     "scatter",    "all_to_all",     "send_recv", "barrier",
 };
 
-enum { LOOP_PRIME = 61, LOOP_STRETCH = 4096, LOOP_ELEMENT_MOST = 8, LOOP_SPOILT = 0xff };
+enum { LOOP_PRIME = 61, LOOP_CHUNK = 4096, LOOP_ELEMENT_MOST = 8, LOOP_POISON = 0xff };
 
 struct loop_call {
     enum loop_op op;
     int rank, size, root;
-    size_t count, block; /* elements in all, and of one rank */
-    void *in, *out;      /* broadcast: out alone */
+    size_t count, block; /* elements in total and per rank */
+    void *in, *out;      /* broadcast uses out alone */
 };
 
 struct loop_dtype {
     const char *name;
     size_t element;         /* bytes */
     int exponent, mantissa; /* bits, of floats */
-    long exact;             /* whole numbers up to this one are exact */
+    long exact;             /* integers up to this one are exact */
 };
 
 static const struct loop_dtype loop_dtypes[] = {
@@ -56,10 +57,9 @@ static const struct loop_dtype loop_dtypes[] = {
 };
 enum { LOOP_DTYPES = sizeof loop_dtypes / sizeof loop_dtypes[0] };
 
-/* The bits of a whole number. */
+/* The bits of an integer. */
 static inline uint64_t loop_encode(const struct loop_dtype *dtype, uint64_t value) {
     int power = 0;
-
     if (dtype->exponent == 0 || value == 0) return value;
     while (value >> (power + 1) != 0) power++;
     uint64_t bias = (UINT64_C(1) << (dtype->exponent - 1)) - 1;
@@ -71,15 +71,15 @@ static inline uint64_t loop_encode(const struct loop_dtype *dtype, uint64_t valu
 
 struct loop_pattern {
     size_t element, period;
-    unsigned char bytes[(LOOP_STRETCH + LOOP_PRIME) * LOOP_ELEMENT_MOST];
+    unsigned char bytes[(LOOP_CHUNK + LOOP_PRIME) * LOOP_ELEMENT_MOST];
 };
 
 static inline void loop_put(unsigned char *at, size_t element, uint64_t bits) {
     for (size_t k = 0; k < element; k++)
-        at[k] = (unsigned char)(bits >> 8 * k); /* little-endian, as all of muster */
+        at[k] = (unsigned char)(bits >> 8 * k); /* little-endian, as all supported hosts */
 }
 
-/* Element i is the sum of (r + i) % period over the ranks r below so many. */
+/* Element i is the sum of (r + i) % period over the ranks r. */
 static inline void loop_make_pattern(struct loop_pattern *p, const struct loop_dtype *dtype, size_t period,
                                      int ranks) {
     p->element = dtype->element;
@@ -89,7 +89,7 @@ static inline void loop_make_pattern(struct loop_pattern *p, const struct loop_d
         for (int r = 0; r < ranks; r++) sum += ((size_t)r + i) % period;
         loop_put(p->bytes + i * p->element, p->element, loop_encode(dtype, sum));
     }
-    for (size_t i = period * p->element; i < (LOOP_STRETCH + period) * p->element; i++)
+    for (size_t i = period * p->element; i < (LOOP_CHUNK + period) * p->element; i++)
         p->bytes[i] = p->bytes[i - period * p->element];
 }
 
@@ -97,27 +97,26 @@ static inline const unsigned char *loop_at(const struct loop_pattern *p, size_t 
     return p->bytes + i % p->period * p->element;
 }
 
-/* How bytes get into and out of buffers: memcpy, where they are the host's. */
+/* Copies into and out of buffers: memcpy for host memory. */
 typedef void *loop_copy(void *to, const void *from, size_t bytes);
 
-/* Writes the elements of the pattern from the given one on. */
-static inline void loop_lay(const struct loop_pattern *p, loop_copy *copy, unsigned char *to, size_t from,
-                            size_t count) {
-    for (size_t i = 0; i < count; i += LOOP_STRETCH) {
-        size_t n = count - i < LOOP_STRETCH ? count - i : LOOP_STRETCH;
+/* Writes the pattern from the given element on. */
+static inline void loop_write_pattern(const struct loop_pattern *p, loop_copy *copy, unsigned char *to,
+                                      size_t from, size_t count) {
+    for (size_t i = 0; i < count; i += LOOP_CHUNK) {
+        size_t n = count - i < LOOP_CHUNK ? count - i : LOOP_CHUNK;
         copy(to + i * p->element, loop_at(p, from + i), n * p->element);
     }
 }
 
-/* How many elements differ from the pattern; *first gets the index of the first that does, if any. */
+/* Counts the elements that differ from the pattern; *first gets the index of the first one. */
 static inline size_t loop_differences(const struct loop_pattern *p, loop_copy *copy,
                                       const unsigned char *from_buffer, size_t from, size_t count,
                                       size_t *first) {
-    static unsigned char got[LOOP_STRETCH * LOOP_ELEMENT_MOST];
+    static unsigned char got[LOOP_CHUNK * LOOP_ELEMENT_MOST];
     size_t wrong = 0;
-
-    for (size_t i = 0; i < count; i += LOOP_STRETCH) {
-        size_t n = count - i < LOOP_STRETCH ? count - i : LOOP_STRETCH;
+    for (size_t i = 0; i < count; i += LOOP_CHUNK) {
+        size_t n = count - i < LOOP_CHUNK ? count - i : LOOP_CHUNK;
         copy(got, from_buffer + i * p->element, n * p->element);
         if (memcmp(got, loop_at(p, from + i), n * p->element) == 0) continue;
         for (size_t k = 0; k < n; k++)
@@ -127,15 +126,14 @@ static inline size_t loop_differences(const struct loop_pattern *p, loop_copy *c
     return wrong;
 }
 
-static inline void loop_spoil_bytes(loop_copy *copy, unsigned char *to, size_t bytes) {
-    static unsigned char spoilt[LOOP_STRETCH];
-
-    memset(spoilt, LOOP_SPOILT, sizeof spoilt);
-    for (size_t i = 0; i < bytes; i += sizeof spoilt)
-        copy(to + i, spoilt, bytes - i < sizeof spoilt ? bytes - i : sizeof spoilt);
+static inline void loop_poison_bytes(loop_copy *copy, unsigned char *to, size_t bytes) {
+    static unsigned char poison[LOOP_CHUNK];
+    memset(poison, LOOP_POISON, sizeof poison);
+    for (size_t i = 0; i < bytes; i += sizeof poison)
+        copy(to + i, poison, bytes - i < sizeof poison ? bytes - i : sizeof poison);
 }
 
-/* The bits of an element as a number, for people. */
+/* The bits of an element as a number. */
 static inline unsigned long long loop_bits(const unsigned char *at, size_t element) {
     unsigned long long bits = 0;
     for (size_t k = 0; k < element; k++) bits |= (unsigned long long)at[k] << 8 * k;
@@ -146,16 +144,15 @@ static inline int loop_reduces(enum loop_op op) {
     return op == LOOP_ALL_REDUCE || op == LOOP_REDUCE_SCATTER || op == LOOP_REDUCE;
 }
 
-/* Has this rank a result of such a call? */
+/* Does this rank get a result of the call? */
 static inline int loop_receives(const struct loop_call *c) {
     if (c->op == LOOP_REDUCE || c->op == LOOP_GATHER) return c->rank == c->root;
     return c->op != LOOP_SEND_RECV || (c->rank ^ 1) < c->size;
 }
 
-/* From which element of the pattern on the k-th block of the output continues it, and in *length how long a block is. */
-static inline size_t loop_begins(const struct loop_call *c, size_t k, size_t *length) {
+/* The element of the pattern with which block k of the output begins; *length gets the length of a block. */
+static inline size_t loop_block_start(const struct loop_call *c, size_t k, size_t *length) {
     size_t mine = (size_t)c->rank * c->block;
-
     *length =
         c->op == LOOP_ALL_REDUCE || c->op == LOOP_REDUCE || c->op == LOOP_BROADCAST || c->op == LOOP_SEND_RECV
             ? c->count

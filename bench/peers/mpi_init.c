@@ -1,8 +1,10 @@
 /*
- * mpi_init.c - one rank of the MPI side of `muster bench init`: initialise, one barrier, finalise.
+ * mpi_init.c - one rank of an MPI in `muster bench init`: initialise, one barrier, finalise. Compiles without
+ * muster.
  *
- *   mpirun -n N mpi_init MARKS   appends "START END" to the file MARKS: CLOCK_MONOTONIC in nanoseconds when
- * main began and when the first barrier was over mpi_init                     prints which MPI this is
+ *   mpirun -n N mpi_init TIMESTAMPS   appends "START END" to the file TIMESTAMPS: CLOCK_MONOTONIC in
+ *                                     nanoseconds at the start of main and at the end of the first barrier
+ *   mpi_init                          prints the version of the MPI
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -17,7 +19,7 @@ static long long now(void) {
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-static int say_version(void) {
+static int print_version(void) {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int len;
     MPI_Get_library_version(text, &len);
@@ -27,7 +29,7 @@ static int say_version(void) {
 
 int main(int argc, char **argv) {
     long long start = now();
-    if (argc < 2) return say_version();
+    if (argc < 2) return print_version();
     MPI_Init(&argc, &argv);
     MPI_Barrier(MPI_COMM_WORLD);
     long long end = now();

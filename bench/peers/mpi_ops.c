@@ -1,6 +1,6 @@
 /*
- * mpi_ops.c - one rank of an MPI that `muster bench` measures directly, without muster; loop.h says what it does with which
- * words. Without any it prints which MPI this is.
+ * mpi_ops.c - one rank of an MPI that `muster bench` measures directly. Compiles without muster. loop.h
+ * describes its arguments. Without arguments it prints the version of the MPI.
  */
 #define _GNU_SOURCE
 #include "loop.h"
@@ -10,7 +10,7 @@
 
 static MPI_Datatype type;
 
-/* MPI_DATATYPE_NULL where MPI has none. */
+/* MPI_DATATYPE_NULL: MPI has no such type. */
 static MPI_Datatype type_of(const char *dtype) {
     const struct {
         const char *name;
@@ -20,7 +20,6 @@ static MPI_Datatype type_of(const char *dtype) {
         {"i16", MPI_INT16_T}, {"u16", MPI_UINT16_T}, {"i32", MPI_INT32_T}, {"u32", MPI_UINT32_T},
         {"i64", MPI_INT64_T}, {"u64", MPI_UINT64_T},
     };
-
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(known[i].name, dtype) == 0) return known[i].type;
     return MPI_DATATYPE_NULL;
@@ -28,7 +27,6 @@ static MPI_Datatype type_of(const char *dtype) {
 
 static int exchange(const struct loop_call *c, int n) {
     int peer = c->rank ^ 1, status;
-
     if (peer >= c->size) return 0;
     if ((c->rank & 1) == 0) {
         status = MPI_Send(c->in, n, type, peer, 0, MPI_COMM_WORLD);
@@ -41,7 +39,6 @@ static int exchange(const struct loop_call *c, int n) {
 
 static int call(const struct loop_call *c) {
     int n = (int)c->count, block = (int)c->block;
-
     if (c->count > INT_MAX) return MPI_ERR_COUNT;
 
     switch (c->op) {
@@ -72,7 +69,7 @@ static int barrier(void) {
     return MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static int longest(double *seconds) {
+static int max_over_ranks(double *seconds) {
     return MPI_Allreduce(MPI_IN_PLACE, seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
 }
 
@@ -81,7 +78,7 @@ static void *alloc(size_t bytes) {
     return posix_memalign(&memory, 4096, bytes) == 0 ? memory : NULL;
 }
 
-static int say_version(void) {
+static int print_version(void) {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int len;
     MPI_Get_library_version(text, &len);
@@ -89,31 +86,29 @@ static int say_version(void) {
     return 0;
 }
 
-static int measure(const struct loop_side *side, char **words) {
+static int measure(const struct loop_backend *backend, char **args) {
     struct loop_plan plan;
     char line[64];
-
-    if (loop_read_plan(words, &plan) != 0) return LOOP_MISTAKE;
+    if (loop_read_plan(args, &plan) != 0) return LOOP_MISTAKE;
     type = type_of(plan.dtype->name);
-    if (type != MPI_DATATYPE_NULL) return loop_run(side, &plan);
+    if (type != MPI_DATATYPE_NULL) return loop_run(backend, &plan);
     snprintf(line, sizeof line, "unsupported MPI has no %s", plan.dtype->name);
-    if (side->rank == 0) loop_say(&plan, line);
+    if (backend->rank == 0) loop_append(&plan, line);
     return LOOP_UNSUPPORTED;
 }
 
 int main(int argc, char **argv) {
-    struct loop_side side = {.call = call,
-                             .barrier = barrier,
-                             .longest = longest,
-                             .alloc = alloc,
-                             .release = free,
-                             .copy = memcpy};
-
-    if (argc <= LOOP_WORDS) return say_version();
+    struct loop_backend backend = {.call = call,
+                                   .barrier = barrier,
+                                   .max_over_ranks = max_over_ranks,
+                                   .alloc = alloc,
+                                   .release = free,
+                                   .copy = memcpy};
+    if (argc <= LOOP_ARGS) return print_version();
     MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &side.rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &side.size);
-    int status = measure(&side, argv + 1);
+    MPI_Comm_rank(MPI_COMM_WORLD, &backend.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &backend.size);
+    int status = measure(&backend, argv + 1);
     if (status != 0 && status != LOOP_UNSUPPORTED) MPI_Abort(MPI_COMM_WORLD, 3);
     MPI_Finalize();
     return 0;

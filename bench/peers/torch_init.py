@@ -1,8 +1,8 @@
-"""torch_init.py [MARKS] - one rank of the torch side of `muster bench init`.
+"""torch_init.py [TIMESTAMPS] - one rank of torch in `muster bench init`.
 
-Reads RANK and WORLD_SIZE and appends "START END" to the file MARKS: CLOCK_MONOTONIC in nanoseconds when every rank
-had imported torch, and when the first barrier was over. As under torchrun, PyTorch's own store is there before the
-ranks look for it. Without an argument, prints torch's version.
+Reads RANK and WORLD_SIZE and appends "START END" to the file TIMESTAMPS: CLOCK_MONOTONIC in nanoseconds after every rank
+has imported torch, and at the end of the first barrier. As under torchrun, PyTorch's store runs before the ranks connect.
+Without an argument, prints the version of torch.
 """
 
 import os
@@ -20,14 +20,14 @@ def append(path, text):
         file.write(text)
 
 
-def main(marks):
+def main(timestamps):
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    here, port = marks + ".here", marks + ".port"
+    ready, port = timestamps + ".ready", timestamps + ".port"
     if rank == 0:
         agent = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
         append(port, f"{agent.port}")
-    append(here, "x")
-    while os.stat(here).st_size < size:
+    append(ready, "x")
+    while os.stat(ready).st_size < size:
         time.sleep(PAUSE)
     with open(port, encoding="ascii") as file:
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=file.read(), TORCHELASTIC_USE_AGENT_STORE="True")
@@ -35,8 +35,8 @@ def main(marks):
     start = time.monotonic_ns()
     dist.init_process_group("gloo")
     dist.barrier()
-    append(marks, f"{start} {time.monotonic_ns()}\n")
-    dist.barrier()  # rank 0 may take the store away only when nobody needs it any more
+    append(timestamps, f"{start} {time.monotonic_ns()}\n")
+    dist.barrier()  # rank 0 must not close the store before all ranks are done
     dist.destroy_process_group()
 
 

@@ -1,8 +1,8 @@
 """torch_ops.py OPERATION DTYPE SIZES COVER SECONDS BIND RESULTS - one rank of torch's gloo in `muster bench`.
 
-Reads RANK and WORLD_SIZE and measures as loop.h does, which says what the words mean; loop_data.h says what the buffers
-hold. torch's all_reduce and reduce work in place, so their buffer holds zeros while they are timed. Without an argument,
-prints torch's version.
+Reads RANK and WORLD_SIZE and measures like loop.h, which describes the arguments; loop_data.h describes the contents of the
+buffers. all_reduce and reduce of torch work in place, so their buffers hold zeros while they are timed. Without an argument,
+prints the version of torch.
 """
 
 import os
@@ -13,12 +13,12 @@ import torch
 import torch.distributed as dist
 
 PAUSE = 0.005
-SETTLE_MOST = 0.25
+WARM_UP_MOST = 0.25
 PRIME = 61
-SPOILT = -1
+POISON = -1
 SETS_MOST, BATCHES_MOST, BATCHES_LEAST = 256, 201, 3
 SINGLES_LEAST, SINGLES_MOST = 100, 2000
-DTYPES = {  # and up to which whole number each is exact
+DTYPES = {  # the type and the largest exact integer
     "f64": (torch.float64, 1 << 20),
     "f32": (torch.float32, 1 << 20),
     "f16": (torch.float16, 2048),
@@ -29,7 +29,7 @@ DTYPES = {  # and up to which whole number each is exact
 }
 
 
-def say(path, text):
+def append(path, text):
     with open(path, "a", encoding="utf-8") as file:
         file.write(text + "\n")
 
@@ -42,18 +42,18 @@ def percentile(samples, percent):
     return sorted(samples)[(len(samples) * percent + 99) // 100 - 1]
 
 
-def longest(seconds):
+def max_over_ranks(seconds):
     most = torch.tensor([seconds], dtype=torch.float64)
     dist.all_reduce(most, dist.ReduceOp.MAX)
     return most.item()
 
 
-def meet(results, rank, size):
-    """Rank 0 hosts PyTorch's store; the others learn its port from a file beside the results."""
+def rendezvous(results, rank, size):
+    """Rank 0 hosts PyTorch's store; the others read its port from a file next to the results."""
     port = results + ".port"
     if rank == 0:
         agent = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
-        say(port + ".new", f"{agent.port}")
+        append(port + ".new", f"{agent.port}")
         os.rename(port + ".new", port)
     while not os.path.exists(port):
         time.sleep(PAUSE)
@@ -64,12 +64,12 @@ def meet(results, rank, size):
     return agent if rank == 0 else None
 
 
-def settle(seconds):
-    """Passes barriers until the system has spread the ranks over the processors."""
+def warm_up(seconds):
+    """Passes barriers until the scheduler has spread the ranks over the processors."""
     start, spent = time.perf_counter(), 0.0
     while spent < seconds:
         dist.barrier()
-        spent = longest(time.perf_counter() - start)
+        spent = max_over_ranks(time.perf_counter() - start)
 
 
 class Measurement:
@@ -90,7 +90,7 @@ class Measurement:
         if cover > 0 and n_in + n_out > 0:
             sets = int(clamp(cover // (element * (n_in + n_out)) + 1, 2, SETS_MOST))
         self.ins = [self.value(self.rank, n_in) for _ in range(sets)]
-        self.outs = [torch.full((n_out,), 0 if self.in_place else SPOILT, dtype=self.dtype) for _ in range(sets)]
+        self.outs = [torch.full((n_out,), 0 if self.in_place else POISON, dtype=self.dtype) for _ in range(sets)]
         self.set = self.root = self.token = self.wrong = 0
         self.first, self.ends = "", {}
         self.call = getattr(self, op)
@@ -168,7 +168,7 @@ class Measurement:
             return self.value(root, block, mine)
         return self.value(self.rank ^ 1 if self.op == "send_recv" else root, self.count)
 
-    def note(self, count, i, got, expected):
+    def record_wrong(self, count, i, got, expected):
         if self.wrong == 0 and count > 0:
             self.first = f"element {i} is {got:g}, not {expected:g}"
         self.wrong += count
@@ -178,25 +178,25 @@ class Measurement:
         if self.in_place or self.op == "broadcast":
             out.copy_(self.value(self.rank, len(out)))
         else:
-            out.fill_(SPOILT)
+            out.fill_(POISON)
         self.step()
         if self.receives(root) and len(out) > 0:
             expected = self.expected(root)
             differ = (out != expected).nonzero()
             i = int(differ[0]) if len(differ) else 0
-            self.note(len(differ), i, float(out[i]), float(expected[i]))
+            self.record_wrong(len(differ), i, float(out[i]), float(expected[i]))
         if self.in_place:
             out.zero_()
 
-    def spoil(self, calls):
-        """The output that the last of the next calls writes, its ends spoilt, and that call's root."""
+    def poison_ends(self, calls):
+        """Overwrites the ends of the output of the last of the next calls; returns that output and the root of that call."""
         out = self.outs[(self.set + calls - 1) % len(self.outs)]
         last = (self.root + calls - 1) % self.size
         if self.count > 0 and not self.in_place:
             self.token += 1
             first = (self.root + (calls - 1) % len(self.outs)) % self.size
-            carries = self.op == "broadcast" and first == self.rank
-            out[0] = out[-1] = self.token % self.period if carries else SPOILT
+            sends = self.op == "broadcast" and first == self.rank
+            out[0] = out[-1] = self.token % self.period if sends else POISON
         return out, last
 
     def check_ends(self, out, root):
@@ -212,15 +212,15 @@ class Measurement:
                 self.ends[root] = (float(expected[0]), float(expected[-1]))
             ends = self.ends[root]
         for i, end in zip((0, len(out) - 1), ends):
-            self.note(float(out[i]) != end, i, float(out[i]), end)
+            self.record_wrong(float(out[i]) != end, i, float(out[i]), end)
 
     def batch(self, calls):
-        out, root = self.spoil(calls)
+        out, root = self.poison_ends(calls)
         dist.barrier()
         start = time.perf_counter()
         for _ in range(calls):
             self.step()
-        spent = longest(time.perf_counter() - start)
+        spent = max_over_ranks(time.perf_counter() - start)
         self.check_ends(out, root)
         return spent / calls
 
@@ -234,7 +234,7 @@ class Measurement:
             now = time.perf_counter()
             samples.append(now - before)
             before = now
-        return longest(percentile(samples, 99))
+        return max_over_ranks(percentile(samples, 99))
 
     def measure(self):
         """The line for the results: bytes, and nanoseconds of the median and of the 99th percentile."""
@@ -259,15 +259,15 @@ class Measurement:
 def run(op, dtype, sizes, cover, budget, results):
     if dtype not in DTYPES:
         raise ValueError(f"torch's gloo does not support {dtype}")
-    settle(clamp(3 * budget, 0, SETTLE_MOST))
+    warm_up(clamp(3 * budget, 0, WARM_UP_MOST))
     for size_bytes in map(int, sizes.split(",")):
         measurement = Measurement(op, dtype, size_bytes, cover, budget)
         line = measurement.measure()
         if measurement.rank == 0:
-            say(results, line)
+            append(results, line)
         if measurement.wrong > 0:
             where = f"rank {measurement.rank} of {measurement.size}"
-            say(results, f"wrong {measurement.bytes} {measurement.wrong} {where}: {measurement.first}")
+            append(results, f"wrong {measurement.bytes} {measurement.wrong} {where}: {measurement.first}")
 
 
 def main(op, dtype, sizes, cover, budget, bind, results):
@@ -276,15 +276,15 @@ def main(op, dtype, sizes, cover, budget, bind, results):
     if bind == "1":
         allowed = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {allowed[rank % len(allowed)]})
-    store = meet(results, rank, size)
+    store = rendezvous(results, rank, size)
     try:
         run(op, dtype, sizes, int(cover), float(budget), results)
     except (RuntimeError, ValueError, NotImplementedError, AttributeError) as error:
         reason = str(error).splitlines()[0][:160]
-        lacks = "support" in reason or "Invalid scalar type" in reason
-        say(results, f"unsupported {reason}" if lacks else f"failed {reason}")
+        unsupported = "support" in reason or "Invalid scalar type" in reason
+        append(results, f"unsupported {reason}" if unsupported else f"failed {reason}")
         sys.exit(1)
-    dist.barrier()  # rank 0 may take the store away only when nobody needs it any more
+    dist.barrier()  # rank 0 must not close the store before all ranks are done
     dist.destroy_process_group()
     del store
 

@@ -5,7 +5,7 @@
 static mst_status through_store(struct msi_call *call, const struct msi_wait *wait) {
     struct msi_op_trace trace = {0};
     uint64_t entered = msi_call_enter(call->group->size, 0, 0);
-    unsigned watch = msi_watch_on();
+    unsigned watch = msi_sinks_on();
     call->group->operations++;
     if (watch) msi_call_trace(call, watch, &trace);
     mst_status st = msi_group_barrier(call->group, wait);

@@ -1,7 +1,7 @@
 /*
- * output.c - rank-gated printing. While output is suppressed, descriptor 1 leads to /dev/null and a copy of
- * the real one is kept, so that everything the process and its children print is gone except what is forced
- * through the copy.
+ * output.c - printing on rank 0 only. While output is suppressed, descriptor 1 is /dev/null and a duplicate
+ * of the real one is kept, so that all output of the process and its children is discarded except what is
+ * forced through the duplicate.
  */
 #include "api/api.h"
 #include "base/error.h"
@@ -24,9 +24,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int kept = -1; /* the real standard output while it is suppressed */
 static int kept_flags;
 static bool undecided;             /* stdio had not chosen its buffering yet */
-static _Atomic int last_rank = -1; /* what mst_suppress_output was told, or the world said */
+static _Atomic int last_rank = -1; /* from mst_suppress_output or the world */
 
-/* To the kept descriptor while there is one. */
+/* Writes to the kept descriptor if there is one. */
 static int write_out(const char *text, size_t len) {
     pthread_mutex_lock(&lock);
     fflush(stdout);
@@ -39,7 +39,7 @@ void msi_print(const void *text, size_t len) {
     write_out(text, len);
 }
 
-/* Prints prefix and text in one piece. */
+/* Prints prefix and text with one write. */
 static int print(const char *prefix, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 static int print(const char *prefix, const char *format, va_list args) {
     char *text = NULL, *line = NULL;
@@ -55,7 +55,7 @@ static int print(const char *prefix, const char *format, va_list args) {
 
 static int current_rank(void) {
     if (mst_is_initialized()) last_rank = mst_get_rank(NULL);
-    return last_rank; /* the last one known: a program may print after its world has ended */
+    return last_rank; /* a program may print after its world has ended */
 }
 
 int mst_printf(const char *format, ...) {
@@ -117,7 +117,7 @@ mst_status mst_restore_output(void) {
         if (st == MST_OK) {
             close(kept);
             kept = -1;
-            /* stdio chose its buffering by /dev/null: have it choose again by what the output really is. */
+            /* stdio chose its buffering for /dev/null; choose again for the real output. */
             if (undecided && __fbufsize(stdout))
                 setvbuf(stdout, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, BUFSIZ);
         }

@@ -49,7 +49,7 @@ __attribute__((noinline)) static bool message_now_watched(struct msi_call *call,
 
 /* False: nothing has happened. */
 static bool message_now(struct msi_call *call, const struct msi_op *op) {
-    unsigned watch = msi_watch_on();
+    unsigned watch = msi_sinks_on();
     if (call->group->backends.of[MST_MEMORY_CUDA]) return false; /* the buffer may be the device's */
     if (watch) return message_now_watched(call, op, watch);
     if (!msi_comm_message_now(call->group->comm, op)) return false;

@@ -1,4 +1,4 @@
-/* prof.c - the public calls on profiles: what is recorded, and what comes of it. */
+/* prof.c - the public calls for profiles: configuration, summaries, the flight recorder. */
 #include "api/api.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -23,7 +23,7 @@ static mst_status add_op(struct msi_prof_config *config, const char *name) {
                         MSI_PROF_NAME_MAX - 1);
     if (at == MSI_PROF_OPS_MOST)
         return msi_fail(MST_ERR_LIMIT, "record everything, or call with .prof",
-                        "there are %d names of operations already", MSI_PROF_OPS_MOST);
+                        "there are already %d names of operations", MSI_PROF_OPS_MOST);
     strcpy(config->ops[config->n_ops++], name);
     return MST_OK;
 }
@@ -33,7 +33,7 @@ static void remove_op(struct msi_prof_config *config, const char *name) {
     if (at < config->n_ops) memmove(config->ops[at], config->ops[--config->n_ops], MSI_PROF_NAME_MAX);
 }
 
-/* Adds names to what is recorded, or takes them off. */
+/* Adds names of operations, or removes them. */
 static mst_status name_ops(struct msi_prof_config *config, const char *const *names, size_t n, bool on) {
     mst_status st = MST_OK;
     if (!names && n) return msi_fail(MST_ERR_INVALID, NULL, "names is NULL");
@@ -52,7 +52,7 @@ static mst_status check_ops(const mst_prof_options *o) {
     if (!o->prof_ops && o->n_ops)
         return msi_fail(MST_ERR_INVALID, NULL, ".prof_ops is NULL, but .n_ops is %zu", o->n_ops);
     if (o->prof_ops && !o->n_ops)
-        return msi_fail(MST_ERR_INVALID, "say how many names there are, or leave .prof_ops out",
+        return msi_fail(MST_ERR_INVALID, "set .n_ops, or leave .prof_ops out",
                         ".prof_ops is given, but .n_ops is 0");
     return MST_OK;
 }
@@ -100,7 +100,7 @@ struct named {
     size_t n;
 };
 
-/* Where nothing was recorded, nothing but these is from now on. */
+/* If recording was off, only these names are recorded. */
 static mst_status start_ops(struct msi_prof_config *config, const void *arg) {
     const struct named *named = arg;
     if (!config->enabled) config->prof_all = false;
@@ -123,7 +123,7 @@ mst_status mst_stop_profiling_op(const char *const *names, size_t n) {
     return msi_recorder_change(stop_ops, &(struct named){names, n});
 }
 
-/* Into out on rank 0. */
+/* Writes to out on rank 0. */
 static mst_status summarize(const char *name, const mst_summary_options *given, bool json,
                             struct msi_buf *out) {
     mst_summary_options o;
@@ -134,7 +134,7 @@ static mst_status summarize(const char *name, const mst_summary_options *given, 
     if (!group) return MST_ERR_STATE;
     if (msi_comm_in_callback())
         return msi_fail(MST_ERR_STATE, "call it after the callback has returned",
-                        "a callback of a work cannot wait for the summary");
+                        "a callback of a work cannot wait for other ranks");
     if (group->ranks)
         return msi_fail(MST_ERR_INVALID, "leave it out, or give a world", ".world is a group of some ranks");
     struct msi_wait wait = {msi_deadline(o.timeout_ms ? o.timeout_ms : group->timeout_ms), o.cancel};

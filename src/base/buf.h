@@ -1,6 +1,6 @@
 /*
- * buf.h - a growing byte buffer. Appending never fails at the call: running out of memory sets failed, which
- * the owner checks once at the end; a failed buffer stays valid and ignores further appends.
+ * buf.h - a growing byte buffer. Appending does not return errors: a lack of memory sets failed, which the
+ * owner checks once at the end. A failed buffer stays valid and ignores further appends.
  */
 #ifndef MSI_BASE_BUF_H
 #define MSI_BASE_BUF_H
@@ -15,10 +15,10 @@ struct msi_buf {
     bool failed;
 };
 
-/* msi_buf_reserve where the memory does not suffice. */
+/* The slow path of msi_buf_reserve. */
 bool msi_buf_grow(struct msi_buf *buf, size_t n);
 
-/* Makes room for n more bytes at data + len; false (and failed) without memory. */
+/* Allocates n more bytes at data + len; false, and failed is set, without memory. */
 static inline bool msi_buf_reserve(struct msi_buf *buf, size_t n) {
     return (n <= buf->cap - buf->len && !buf->failed) || msi_buf_grow(buf, n);
 }

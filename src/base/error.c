@@ -45,7 +45,7 @@ void msi_call_sequence(uint64_t sequence) {
 
 uint64_t msi_call_enter_rank_state(int ranks, int dtype, size_t count) {
     return msi_rank_state_enter(msi_rank_state_on(), call.operation, &call.site, call.sequence,
-                                msi_rank_state_about(ranks, dtype), count);
+                                msi_rank_state_size_dtype(ranks, dtype), count);
 }
 
 int msi_call_get_rank(void) {

@@ -1,6 +1,6 @@
 /*
- * handles.c - the set of handles that are alive: lists whose nodes stay once they are there. A node that holds nothing is used
- * for the next handle of its list, so there are never many more than were alive at a time.
+ * handles.c - the set of valid handles: lists of nodes that are never removed. A node without a handle is
+ * used for the next handle of its list, so there are never many more nodes than handles at a time.
  */
 #include "base/handles.h"
 
@@ -12,11 +12,11 @@
 enum { LIST_BITS = 8 };
 
 struct node {
-    _Atomic uintptr_t handle; /* 0: none. Stored (release) under the lock, loaded (acquire) by whoever asks */
-    struct node *next;        /* does not change any more once the node is in its list */
+    _Atomic uintptr_t handle; /* 0: none. Stored (release) under the lock, loaded (acquire) by find */
+    struct node *next;        /* constant once the node is in its list */
 };
 
-/* Stored (release) under the lock, loaded (acquire) by all. */
+/* Stored (release) under the lock, loaded (acquire) by find. */
 static _Atomic(struct node *) lists[1 << LIST_BITS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -30,10 +30,10 @@ static _Atomic(struct node *) *list_of(uintptr_t handle) {
     return &lists[(uint64_t)handle * 0x9E3779B97F4A7C15u >> (64 - LIST_BITS)];
 }
 
-/* The node that holds this, or nothing (0). */
-static struct node *find(uintptr_t list_of_this, uintptr_t held) {
-    struct node *node = atomic_load_explicit(list_of(list_of_this), memory_order_acquire);
-    while (node && atomic_load_explicit(&node->handle, memory_order_acquire) != held) node = node->next;
+/* The node in the list of handle that holds wanted; wanted 0: a free node. */
+static struct node *find(uintptr_t handle, uintptr_t wanted) {
+    struct node *node = atomic_load_explicit(list_of(handle), memory_order_acquire);
+    while (node && atomic_load_explicit(&node->handle, memory_order_acquire) != wanted) node = node->next;
     return node;
 }
 

@@ -1,4 +1,4 @@
-/* hash.h - SipHash-1-3, a keyed hash that strangers' keys cannot flood, and a source of random bytes. */
+/* hash.h - SipHash-1-3, a keyed hash that resists hostile keys, and random bytes. */
 #ifndef MSI_BASE_HASH_H
 #define MSI_BASE_HASH_H
 

@@ -1,4 +1,4 @@
-/* json.c - reading JSON. See json.h; numbers are json_number.c's. */
+/* json.c - the JSON reader. See json.h. */
 #include "base/json.h"
 #include "base/json_number.h"
 #include "base/json_text.h"
@@ -19,8 +19,8 @@ static inline bool is_blank(char c) {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* Goes to the next byte that is not blank; true if it is c. */
-static inline bool comes(struct msi_json *in, char c) {
+/* Skips blanks; true if the next byte is c. */
+static inline bool next_is(struct msi_json *in, char c) {
     const char *at = in->at;
     while (at < in->end && is_blank(*at)) at++;
     in->at = at;
@@ -29,7 +29,7 @@ static inline bool comes(struct msi_json *in, char c) {
 
 enum msi_json_kind msi_json_peek(struct msi_json *in) {
     if (in->expected) return MSI_JSON_NONE;
-    comes(in, 0);
+    next_is(in, 0);
     if (in->at == in->end) return MSI_JSON_NONE;
     switch (*in->at) {
     case '{':
@@ -50,7 +50,7 @@ enum msi_json_kind msi_json_peek(struct msi_json *in) {
 
 static bool enter(struct msi_json *in, char c, const char *expected) {
     if (in->expected) return false;
-    if (!comes(in, c)) return msi_json_fail(in, expected);
+    if (!next_is(in, c)) return msi_json_fail(in, expected);
     if (in->depth == MSI_JSON_DEPTH_MOST) return msi_json_fail(in, "less nesting");
     in->depth++;
     in->first = true;
@@ -66,10 +66,10 @@ bool msi_json_array(struct msi_json *in) {
     return enter(in, '[', "an array");
 }
 
-/* Goes to the next thing in an object or array; false: it ends here, or a fault. */
+/* Moves to the next item of an object or array; false: its end, or an error. */
 static inline bool next(struct msi_json *in, char closing, const char *expected) {
     if (in->expected) return false;
-    if (comes(in, closing)) {
+    if (next_is(in, closing)) {
         in->at++;
         in->depth--;
         in->first = false;
@@ -78,7 +78,7 @@ static inline bool next(struct msi_json *in, char closing, const char *expected)
     if (!in->first) {
         if (in->at == in->end || *in->at != ',') return msi_json_fail(in, expected);
         in->at++;
-        comes(in, 0);
+        next_is(in, 0);
     }
     return true;
 }
@@ -105,7 +105,7 @@ static bool is_surrogate(int unit, int base) {
     return unit >= base && unit < base + 0x400;
 }
 
-/* The four digits at at; the unit, or -1 and the fault. */
+/* The four hexadecimal digits at at; -1 on an error. */
 static int take_unit(struct msi_json *in, const char *at) {
     for (int i = 0; i < 4; i++)
         if (at + i == in->end || hex_digit(at[i]) < 0) {
@@ -115,13 +115,13 @@ static int take_unit(struct msi_json *in, const char *at) {
     return hex(at);
 }
 
-/* The escape whose backslash is at at; what follows it, or NULL and the fault. */
+/* Checks the escape whose backslash is at at; returns its end, or NULL on an error. */
 static const char *check_escape(struct msi_json *in, const char *at) {
     static const char pair[] = "the second half of a surrogate pair";
     at++;
     if (at < in->end && *at && strchr("\"\\/bfnrt", *at)) return at + 1;
     if (at == in->end || *at != 'u') {
-        fail_at(in, at, "one of \"\\/bfnrtu behind the backslash");
+        fail_at(in, at, "one of \"\\/bfnrtu after the backslash");
         return NULL;
     }
     int unit = take_unit(in, at + 1);
@@ -144,7 +144,7 @@ static const char *check_escape(struct msi_json *in, const char *at) {
     return NULL;
 }
 
-/* The rest of a string in which something is not plain, from at on. */
+/* Reads the rest of a string with characters that are not plain. */
 static bool string_rest(struct msi_json *in, const char *at, struct msi_json_text *text) {
     const char *begin = in->at + 1;
     bool escaped = false;
@@ -158,7 +158,7 @@ static bool string_rest(struct msi_json *in, const char *at, struct msi_json_tex
             if (!at) return false;
             continue;
         }
-        if ((unsigned char)*at < 0x20) return fail_at(in, at, "an escape, as control characters need,");
+        if ((unsigned char)*at < 0x20) return fail_at(in, at, "an escape instead of a control character");
         int n = msi_utf8_length(at, in->end);
         if (n <= 0) return fail_at(in, n ? in->end : at, "UTF-8");
         at += n;
@@ -179,7 +179,7 @@ static inline bool take_string(struct msi_json *in, struct msi_json_text *text) 
 
 bool msi_json_string(struct msi_json *in, struct msi_json_text *text) {
     if (in->expected) return false;
-    return comes(in, '"') ? take_string(in, text) : msi_json_fail(in, "a string");
+    return next_is(in, '"') ? take_string(in, text) : msi_json_fail(in, "a string");
 }
 
 bool msi_json_key(struct msi_json *in, struct msi_json_text *key) {
@@ -187,7 +187,7 @@ bool msi_json_key(struct msi_json *in, struct msi_json_text *key) {
     if (!next(in, '}', "',' or '}'")) return false;
     if (in->at == in->end || *in->at != '"') return msi_json_fail(in, in->first ? "a key or '}'" : "a key");
     if (!take_string(in, &found)) return false;
-    if (!comes(in, ':')) return msi_json_fail(in, "':'");
+    if (!next_is(in, ':')) return msi_json_fail(in, "':'");
     in->at++;
     in->first = false;
     *key = found;
@@ -198,7 +198,7 @@ static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* A word that stands for a value, and no longer one; its first letter is there. */
+/* Reads true, false or null; its first letter is known to match. */
 static bool take_word(struct msi_json *in, const char *word) {
     const char *at = in->at;
     for (const char *w = word; *w; w++, at++)
@@ -213,8 +213,8 @@ static bool take_word(struct msi_json *in, const char *word) {
 
 bool msi_json_bool(struct msi_json *in, bool *value) {
     if (in->expected) return false;
-    bool is = comes(in, 't');
-    if (!is && !comes(in, 'f')) return msi_json_fail(in, "true or false");
+    bool is = next_is(in, 't');
+    if (!is && !next_is(in, 'f')) return msi_json_fail(in, "true or false");
     if (!take_word(in, is ? "true" : "false")) return false;
     *value = is;
     return true;
@@ -222,7 +222,7 @@ bool msi_json_bool(struct msi_json *in, bool *value) {
 
 bool msi_json_null(struct msi_json *in) {
     if (in->expected) return false;
-    return comes(in, 'n') ? take_word(in, "null") : msi_json_fail(in, "null");
+    return next_is(in, 'n') ? take_word(in, "null") : msi_json_fail(in, "null");
 }
 
 static bool take_number(struct msi_json *in, struct msi_json_number *number) {
@@ -283,14 +283,14 @@ bool msi_json_raw(struct msi_json *in, struct msi_str *raw) {
 
 bool msi_json_end(struct msi_json *in) {
     if (in->expected) return false;
-    comes(in, 0);
+    next_is(in, 0);
     return in->at == in->end || msi_json_fail(in, "the end");
 }
 
 struct msi_json_place msi_json_place(const struct msi_json *in, const char *at) {
     struct msi_json_place place = {(size_t)(at - in->begin), 1, 1};
     for (const char *p = in->begin; p < at; p++) {
-        place.column += ((unsigned char)*p & 0xc0) != 0x80; /* not the bytes that continue a character */
+        place.column += ((unsigned char)*p & 0xc0) != 0x80; /* without continuation bytes */
         if (*p != '\n') continue;
         place.line++;
         place.column = 1;
@@ -298,7 +298,7 @@ struct msi_json_place msi_json_place(const struct msi_json *in, const char *at) 
     return place;
 }
 
-/* What is there instead: a word, as far as it can be shown. */
+/* The length of the printable text at the error. */
 static size_t found(const struct msi_json *in) {
     enum { MOST = 24 };
     size_t n = 0;
@@ -319,7 +319,7 @@ void msi_json_explain(const struct msi_json *in, char *why, size_t size) {
         snprintf(why, size, "%s was expected, not byte 0x%02x", expected, (unsigned char)*in->at);
 }
 
-/* Encodes a character; returns how many bytes. */
+/* Encodes a character as UTF-8; returns the number of bytes. */
 static size_t encode(int c, char to[4]) {
     size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     static const unsigned char leads[] = {0, 0, 0xc0, 0xe0, 0xf0};
@@ -328,7 +328,7 @@ static size_t encode(int c, char to[4]) {
     return n;
 }
 
-/* The next character of a string that was found right; *at moves behind it. Returns how many bytes it has. */
+/* Decodes the next character of a valid string and moves *at. Returns the number of bytes. */
 static size_t decode(const char **at, const char *end, char to[4]) {
     static const char escapes[] = "b\bf\fn\nr\rt\t";
     const char *p = *at;

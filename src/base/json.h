@@ -1,8 +1,7 @@
 /*
- * json.h - JSON as RFC 8259 has it, and nothing else: a reader that is asked for what shall come next, and a
- * writer that appends to a buffer.
+ * json.h - JSON as in RFC 8259: a pull reader, and a writer that appends to a buffer.
  *
- * The reader goes through bytes that somebody else owns, and neither copies nor allocates:
+ * The reader works on bytes that another owner keeps, and neither copies nor allocates:
  *
  *     struct msi_json in = msi_json_of(text, n);
  *     struct msi_json_text key;
@@ -14,20 +13,19 @@
  *                 msi_json_skip(&in);
  *     if (!msi_json_end(&in)) ... msi_json_explain(&in, why, sizeof why)
  *
- * The first fault stays: every call after it returns false and writes nothing, so it is asked for once, at the
- * end. Each key must be followed by the reading of its value, and each item of an array by its own. Keys that
- * occur twice are the caller's matter. It may be copied, to come back to a place.
+ * The first error stays: every later call returns false and writes nothing, so the caller checks once at the
+ * end. The caller reads the value of each key, and each item of an array. It handles keys that occur twice. A
+ * reader may be copied to return to a position.
  */
 #ifndef MSI_BASE_JSON_H
 #define MSI_BASE_JSON_H
 
 #include "base/buf.h"
 
-/* So many objects and arrays may lie within each other. */
-enum { MSI_JSON_DEPTH_MOST = 128 };
+enum { MSI_JSON_DEPTH_MOST = 128 }; /* levels of objects and arrays */
 
 enum msi_json_kind {
-    MSI_JSON_NONE, /* the end, a fault, or what can be no value */
+    MSI_JSON_NONE, /* the end, an error, or not a value */
     MSI_JSON_OBJECT,
     MSI_JSON_ARRAY,
     MSI_JSON_STRING,
@@ -38,13 +36,13 @@ enum msi_json_kind {
 
 struct msi_json {
     const char *begin, *end;
-    const char *at;       /* what is read next; after a fault, its place */
-    const char *expected; /* at the fault; NULL: none */
+    const char *at;       /* what is read next; after an error, its place */
+    const char *expected; /* at the error; NULL: no error */
     int depth;
-    bool first; /* nothing was read of the innermost object or array */
+    bool first; /* at the beginning of the innermost object or array */
 };
 
-/* A string between its quotes, found to be right. Where nothing in it is escaped, p and n are its value. */
+/* A valid string between its quotes. If nothing in it is escaped, p and n are its value. */
 struct msi_json_text {
     const char *p;
     size_t n;
@@ -60,45 +58,47 @@ static inline struct msi_json msi_json_of(const char *text, size_t n) {
     return (struct msi_json){.begin = text, .end = text + n, .at = text};
 }
 
-/* What comes next; in.at is then where it begins. */
+/* The kind of the next value; in->at is then its beginning. */
 enum msi_json_kind msi_json_peek(struct msi_json *in);
 
-/* The beginning of an object or array. */
+/* Enter an object or array. */
 bool msi_json_object(struct msi_json *in);
 bool msi_json_array(struct msi_json *in);
-/* The next key of the object; false: it has ended, or a fault. */
+/* The next key of the object; false: its end, or an error. */
 bool msi_json_key(struct msi_json *in, struct msi_json_text *key);
-/* Is there another item in the array? false: it has ended, or a fault. */
+/* Is there another item in the array? false: its end, or an error. */
 bool msi_json_item(struct msi_json *in);
 
 bool msi_json_string(struct msi_json *in, struct msi_json_text *text);
-/* A number rounded to the nearest double; one beyond the range of doubles is a fault. */
+/* Rounds to the nearest double; a number beyond the range of doubles is an error. */
 bool msi_json_double(struct msi_json *in, double *value);
-/* A number without a fraction, however it is written, that fits; exact. */
+/* An integer in any notation that fits; exact. */
 bool msi_json_int(struct msi_json *in, int64_t *value);
 bool msi_json_bool(struct msi_json *in, bool *value);
 bool msi_json_null(struct msi_json *in);
 
-/* Any value, checked as if it were read; raw becomes its text. */
+/* Checks and skips any value; raw becomes its text. */
 bool msi_json_skip(struct msi_json *in);
 bool msi_json_raw(struct msi_json *in, struct msi_str *raw);
 
-/* Nothing may follow but blanks. True: all of the text was right. */
+/* Only blanks may follow. True: the whole text was valid. */
 bool msi_json_end(struct msi_json *in);
 
-/* A fault that the caller found, where the reader is; returns false. expected must outlive the reader. */
+/* Sets an error at the current position; returns false. expected must outlive the reader. */
 bool msi_json_fail(struct msi_json *in, const char *expected);
-/* Is the text right as far as it goes, but cut off? */
+/* Is the text valid but truncated? */
 static inline bool msi_json_cut(const struct msi_json *in) {
     return in->expected && in->at == in->end;
 }
 
-/* Where a byte of the text is: in->at, or the p of a string. Takes time in proportion. */
+/* The place of a byte of the text: in->at, or p of a string. Takes linear time. */
 struct msi_json_place msi_json_place(const struct msi_json *in, const char *at);
-/* The fault in words, without its place: "a string was expected, not 'nul'". */
+/* The error as text, without its place: "a string was expected, not 'nul'". */
 void msi_json_explain(const struct msi_json *in, char *why, size_t size);
 
-/* The value of a string, with a 0 behind it; cut, between characters, if need be. Returns its whole length. */
+/*
+ * Copies the value of a string with a NUL; cuts it between characters if necessary. Returns its full length.
+ */
 size_t msi_json_copy(struct msi_json_text text, char *to, size_t size);
 void msi_json_add(struct msi_json_text text, struct msi_buf *to);
 bool msi_json_is_escaped(struct msi_json_text text, const char *value, size_t n);
@@ -110,12 +110,12 @@ static inline bool msi_json_is(struct msi_json_text text, const char *value) {
 }
 
 /*
- * The writer sets the commas; the caller closes what it opens and gives each key its value. Memory that runs
- * out is noted in the buffer, as always.
+ * The writer adds the commas. The caller closes what it opens, and writes a value after each key. The buffer
+ * notes a lack of memory.
  */
 struct msi_json_out {
     struct msi_buf *to;
-    bool comma; /* is due before the next item */
+    bool comma; /* the next item needs one before it */
 };
 
 static inline struct msi_json_out msi_json_to(struct msi_buf *to) {
@@ -127,23 +127,23 @@ void msi_json_put_object_end(struct msi_json_out *out);
 void msi_json_put_array(struct msi_json_out *out);
 void msi_json_put_array_end(struct msi_json_out *out);
 void msi_json_put_key(struct msi_json_out *out, const char *key);
-/* Whatever is no UTF-8 in a string becomes U+FFFD. */
+/* Bytes that are not UTF-8 become U+FFFD. */
 void msi_json_put_text(struct msi_json_out *out, struct msi_str text);
 static inline void msi_json_put_string(struct msi_json_out *out, const char *text) {
     msi_json_put_text(out, msi_cstr(text));
 }
 void msi_json_put_int(struct msi_json_out *out, int64_t value);
 void msi_json_put_uint(struct msi_json_out *out, uint64_t value);
-/* With so many decimals, at most 15, whatever the locale; null where it is not finite. */
+/* With up to 15 decimals, in any locale; null if it is not finite. */
 void msi_json_put_double(struct msi_json_out *out, double value, int decimals);
-/* value / 10^decimals, at most 18, exactly: nanoseconds as microseconds with 3. */
+/* value / 10^decimals, exactly; up to 18 decimals. 3 prints nanoseconds as microseconds. */
 void msi_json_put_scaled(struct msi_json_out *out, int64_t value, int decimals);
 void msi_json_put_bool(struct msi_json_out *out, bool value);
 void msi_json_put_null(struct msi_json_out *out);
-/* Text that is a JSON value already. */
+/* value is a JSON text. */
 void msi_json_put_raw(struct msi_json_out *out, struct msi_str value);
 
-/* Members of an object: a key and its value, or the beginning of one. */
+/* A member of an object: a key and its value, or the beginning of an array or object. */
 static inline void msi_json_member_int(struct msi_json_out *out, const char *key, int64_t value) {
     msi_json_put_key(out, key);
     msi_json_put_int(out, value);

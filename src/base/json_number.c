@@ -1,9 +1,9 @@
 /*
- * json_number.c - numbers as JSON writes them. See json_number.h.
+ * json_number.c - see json_number.h.
  *
- * Nearly all have so few digits that the digits and the power of ten are doubles themselves, and one
- * multiplication or division rounds rightly. strtod is asked for the others, without a point, which locales
- * have views on.
+ * Most numbers have so few digits that the digits and the power of ten are exact doubles; one multiplication
+ * or division then rounds correctly. strtod converts the others, without a decimal point, since that depends
+ * on the locale.
  */
 #include "base/json_number.h"
 
@@ -12,9 +12,9 @@
 #include <stdlib.h>
 
 enum {
-    DIGITS_MOST = 19,     /* that fit into 64 bits whatever they are */
-    DIGITS_KEPT = 800,    /* more than it takes to tell two doubles apart, which is 767 */
-    EXPONENT_MOST = 99999 /* infinite or zero, with as many digits as are kept */
+    DIGITS_MOST = 19,     /* they always fit into 64 bits */
+    DIGITS_KEPT = 800,    /* telling two doubles apart takes up to 767 */
+    EXPONENT_MOST = 99999 /* infinite or zero with DIGITS_KEPT digits */
 };
 
 static const char *read_digits(const char *at, const char *end, uint64_t *digits) {
@@ -24,7 +24,7 @@ static const char *read_digits(const char *at, const char *end, uint64_t *digits
     return at;
 }
 
-/* Behind the e. */
+/* After the e. */
 static const char *read_exponent(const char *at, const char *end, int64_t *exponent) {
     const int64_t most = INT64_MAX / 100;
     bool negative = at < end && *at == '-';
@@ -59,7 +59,7 @@ const char *msi_json_number_read(const char *at, const char *end, struct msi_jso
     return NULL;
 }
 
-/* The same number in digits and an exponent, for strtod. */
+/* Converts with strtod, as digits and an exponent. */
 static double convert(const struct msi_json_number *number) {
     char text[DIGITS_KEPT + 32];
     int n = 0;
@@ -70,7 +70,7 @@ static double convert(const struct msi_json_number *number) {
             text[n++] = *at;
         } else {
             exponent++;
-            if (*at != '0') text[n - 1] = '1'; /* a half is more than a half */
+            if (*at != '0') text[n - 1] = '1'; /* more than a half rounds up */
         }
     }
     if (n == 0) return 0;

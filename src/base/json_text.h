@@ -1,4 +1,4 @@
-/* json_text.h - what json.c and json_write.c both know of the bytes in a string. */
+/* json_text.h - the bytes of strings, for json.c and json_write.c. */
 #ifndef MSI_BASE_JSON_TEXT_H
 #define MSI_BASE_JSON_TEXT_H
 
@@ -7,20 +7,20 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Stands for itself in a string and is one character: neither quote, backslash, control nor beyond ASCII. */
+/* A character of one byte that needs no escape: ASCII without quote, backslash and control characters. */
 static inline bool msi_json_plain(char c) {
     unsigned char byte = (unsigned char)c;
     return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
 }
 
-/* The first byte from at on that is not plain, or end. Eight at a time, as most are short and plain. */
+/* The first byte from at on that is not plain, or end. Checks eight bytes at a time. */
 static inline const char *msi_json_plain_end(const char *at, const char *end) {
     const uint64_t ones = 0x0101010101010101;
     while (end - at >= 8) {
         uint64_t x;
         memcpy(&x, at, 8);
         x = le64toh(x);
-        /* A borrow marks bytes wrongly, but only above one that is marked rightly. */
+        /* A borrow may mark a wrong byte, but only above one that is marked correctly. */
         uint64_t marks =
             (x | (x - ones * 0x20) | ((x ^ ones * '"') - ones) | ((x ^ ones * '\\') - ones)) & ones * 0x80;
         if (marks) return at + __builtin_ctzll(marks) / 8;
@@ -31,8 +31,8 @@ static inline const char *msi_json_plain_end(const char *at, const char *end) {
 }
 
 /*
- * The length of the character beyond ASCII that begins at at, as RFC 3629 has it: shortest forms, no
- * surrogates, nothing above U+10FFFF. 0: there is none; -1: it is cut off by end.
+ * The length of the non-ASCII character at at, as in RFC 3629: shortest form, no surrogates, nothing above
+ * U+10FFFF. 0: invalid; -1: cut off by end.
  */
 static inline int msi_utf8_length(const char *at, const char *end) {
     unsigned char lead = (unsigned char)at[0];

@@ -37,7 +37,7 @@ void msi_json_put_array_end(struct msi_json_out *out) {
     put_close(out, ']');
 }
 
-/* What stands for the byte at at that is not plain; returns how many bytes of the text that was. */
+/* Writes the character at at that is not plain; returns its length in the text. */
 static size_t add_special(struct msi_buf *to, const char *at, const char *end) {
     static const char letters[] = "\"\"\\\\\bb\ff\nn\rr\tt";
     unsigned char byte = (unsigned char)*at;
@@ -76,7 +76,7 @@ void msi_json_put_key(struct msi_json_out *out, const char *key) {
 
 enum { NUMBER_MOST = 48 }; /* a sign, 20 digits, a point, zeros */
 
-/* Writes value so that it ends before end, with a point in front of the last decimals; its first byte. */
+/* Writes value so that it ends before end, with a point before the decimals; returns its first byte. */
 static char *digits(char *end, uint64_t value, int decimals) {
     for (int i = 0; value || i <= decimals; i++, value /= 10) {
         if (i == decimals && i > 0) *--end = '.';
@@ -103,7 +103,7 @@ void msi_json_put_scaled(struct msi_json_out *out, int64_t value, int decimals) 
     put_number(out, value < 0, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, decimals);
 }
 
-/* A double from 2^63 on has no fraction, but many digits. */
+/* A double from 2^63 on has no fraction but many digits. */
 static void put_huge(struct msi_json_out *out, double value, int decimals) {
     char text[400];
     int n = snprintf(text, sizeof text, "%.0f", value);

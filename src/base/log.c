@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ROOM_NAME(name)  #name,
-#define ROOM_LEVEL(name) MSI_LOG_WARN,
-static const char *const room_names[] = {MSI_ROOMS(ROOM_NAME)};
+#define MODULE_NAME(name)  #name,
+#define MODULE_LEVEL(name) MSI_LOG_WARN,
+static const char *const module_names[] = {MSI_LOG_MODULES(MODULE_NAME)};
 static const char *const level_names[] = {"off", "error", "warn", "info", "debug"};
-_Atomic int msi_log_levels[MSI_ROOM_COUNT] = {MSI_ROOMS(ROOM_LEVEL)};
+_Atomic int msi_log_levels[MSI_MODULE_COUNT] = {MSI_LOG_MODULES(MODULE_LEVEL)};
 
 enum { LEVEL_COUNT = sizeof level_names / sizeof *level_names };
 
@@ -22,39 +22,39 @@ static int find(const char *const *names, int count, const char *text, size_t le
 }
 
 bool msi_log_configure(const char *text, char *why, size_t why_size) {
-    int levels[MSI_ROOM_COUNT];
-    for (int i = 0; i < MSI_ROOM_COUNT; i++) levels[i] = MSI_LOG_WARN;
-    bool named[MSI_ROOM_COUNT] = {false};
+    int levels[MSI_MODULE_COUNT];
+    for (int i = 0; i < MSI_MODULE_COUNT; i++) levels[i] = MSI_LOG_WARN;
+    bool named[MSI_MODULE_COUNT] = {false};
     for (const char *p = text; *p;) {
         size_t len = strcspn(p, ",");
         const char *equals = memchr(p, '=', len);
         const char *name = equals ? equals + 1 : p;
         int level = find(level_names, LEVEL_COUNT, name, len - (size_t)(name - p));
-        int room = equals ? find(room_names, MSI_ROOM_COUNT, p, (size_t)(equals - p)) : -1;
-        if (level < 0 || (equals && room < 0)) {
-            snprintf(why, why_size, "'%.*s' is not off, error, warn, info, debug, nor room=level", (int)len,
+        int module = equals ? find(module_names, MSI_MODULE_COUNT, p, (size_t)(equals - p)) : -1;
+        if (level < 0 || (equals && module < 0)) {
+            snprintf(why, why_size, "'%.*s' is not off, error, warn, info, debug, nor module=level", (int)len,
                      p);
             return false;
         }
-        for (int i = 0; i < MSI_ROOM_COUNT; i++)
-            if (i == room || (room < 0 && !named[i])) levels[i] = level;
-        if (room >= 0) named[room] = true;
+        for (int i = 0; i < MSI_MODULE_COUNT; i++)
+            if (i == module || (module < 0 && !named[i])) levels[i] = level;
+        if (module >= 0) named[module] = true;
         p += len;
         if (*p) p++;
     }
-    for (int i = 0; i < MSI_ROOM_COUNT; i++)
+    for (int i = 0; i < MSI_MODULE_COUNT; i++)
         atomic_store_explicit(&msi_log_levels[i], levels[i], memory_order_relaxed);
     return true;
 }
 
-void msi_log_line(enum msi_room room, enum msi_level level, const char *format, ...) {
+void msi_log_line(enum msi_log_module module, enum msi_level level, const char *format, ...) {
     char line[1200];
     int rank = msi_call_get_rank(), n;
     if (rank >= 0)
-        n = snprintf(line, sizeof line, "[muster] rank %d %s %s: ", rank, room_names[room],
+        n = snprintf(line, sizeof line, "[muster] rank %d %s %s: ", rank, module_names[module],
                      level_names[level]);
     else
-        n = snprintf(line, sizeof line, "[muster] %s %s: ", room_names[room], level_names[level]);
+        n = snprintf(line, sizeof line, "[muster] %s %s: ", module_names[module], level_names[level]);
     va_list args;
     va_start(args, format);
     int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);

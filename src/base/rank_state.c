@@ -1,5 +1,6 @@
-/* rank_state.c - the writer of states. See rank_state.h. Any thread. */
+/* rank_state.c - see rank_state.h. Any thread. */
 #include "base/rank_state.h"
+#include "base/str.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,20 +13,20 @@
 #include <unistd.h>
 
 _Atomic(struct msi_rank_state *) msi_rank_state;
-_Atomic uint64_t msi_rank_state_keys[MSI_RANK_STATE_PLACES];
+_Atomic uint64_t msi_rank_state_keys[MSI_RANK_STATE_SITES];
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic int owner; /* the process that opened it: a forked child has it mapped, too */
+static _Atomic int owner; /* the process that opened it; a forked child has it mapped as well */
 
-/* Taken (acquire) and given back (release) by keep_place. */
-static atomic_flag claimed[MSI_RANK_STATE_PLACES];
+/* Taken (acquire) and released (release) by msi_rank_state_add_site. */
+static atomic_flag claimed[MSI_RANK_STATE_SITES];
 
-/* Taken (acquire) and given back (release) by msi_rank_state_error. */
+/* Taken (acquire) and released (release) by msi_rank_state_error. */
 static atomic_flag error_claimed = ATOMIC_FLAG_INIT;
 
 /*
- * What is read is read by another process, and for certain only once this one is dead: program order is all it takes, which the
- * compiler must keep around the store that makes something valid or not.
+ * The reader is another process that reads reliably only after this one is dead. So program order suffices;
+ * the compiler must keep it around the store that makes a text valid or invalid.
  */
 static void in_order(void) {
     atomic_signal_fence(memory_order_seq_cst);
@@ -46,7 +47,7 @@ static bool parse(const char *text, char path[64], long *slot) {
     return end != text + at + 1 && !*end && !errno && *slot >= 0 && *slot < INT32_MAX;
 }
 
-/* In another namespace the number may be that of a stranger, whose file may be anything. */
+/* In another namespace the pid may be of a different process, and its descriptor may be any file. */
 static bool is_rank_state(const char *path) {
     static const char name[] = "/memfd:" MSI_RANK_STATE_MEMFD;
     char target[64];
@@ -61,8 +62,8 @@ static struct msi_rank_state *map(const char *path, long slot) {
     int fd = is_rank_state(path) ? open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
     if (fd < 0) return NULL;
     int seals = fcntl(fd, F_GET_SEALS);
-    bool firm = seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(fd, &st) == 0;
-    if (firm && at + MSI_RANK_STATE_SLOT <= st.st_size)
+    bool sealed = seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(fd, &st) == 0;
+    if (sealed && at + MSI_RANK_STATE_SLOT <= st.st_size)
         state = mmap(NULL, MSI_RANK_STATE_SLOT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
     close(fd);
     if (state == MAP_FAILED) return NULL;
@@ -88,7 +89,7 @@ void msi_rank_state_open(void) {
     pthread_mutex_unlock(&open_lock);
 }
 
-/* Not of a forked child. Entering a call does not ask: that would cost a system call. */
+/* False in a forked child. Entering a call does not check this, since it costs a system call. */
 static bool is_own(void) {
     return msi_rank_state_on() && get(owner) == (int)getpid();
 }
@@ -107,34 +108,20 @@ void msi_rank_state_world(int rank, int size) {
     set(state->size, (uint32_t)size);
 }
 
-static void copy(char *to, size_t room, const char *from) {
-    size_t n = from ? strnlen(from, room - 1) : 0;
-    memcpy(to, from ? from : "", n);
-    to[n] = '\0';
-}
-
-/* Gives the texts a place, their home or the one beside it, which may have had others; none while another thread is at it. */
-static uint64_t keep_place(struct msi_rank_state *state, const char *operation, const mst_site *site) {
+unsigned msi_rank_state_add_site(struct msi_rank_state *state, const char *operation, const mst_site *site) {
     uint64_t key = msi_rank_state_key(operation, site);
-    unsigned home = msi_rank_state_home(key), i = get(msi_rank_state_keys[home]) ? home ^ 1 : home;
-    struct msi_rank_state_slot *place = &state->places[i];
-    const char *slash = site->file ? strrchr(site->file, '/') : NULL;
-    if (atomic_flag_test_and_set_explicit(&claimed[i], memory_order_acquire)) return MSI_RANK_STATE_PLACES;
+    unsigned slot = msi_rank_state_slot_of(key), i = get(msi_rank_state_keys[slot]) ? slot ^ 1 : slot;
+    struct msi_rank_state_site *to = &state->sites[i];
+    if (atomic_flag_test_and_set_explicit(&claimed[i], memory_order_acquire)) return MSI_RANK_STATE_SITES;
     set(msi_rank_state_keys[i], 0);
     in_order();
-    copy(place->operation, sizeof place->operation, operation);
-    copy(place->file, sizeof place->file, slash ? slash + 1 : site->file);
-    copy(place->function, sizeof place->function, site->function);
+    msi_copy_text(to->operation, sizeof to->operation, operation);
+    msi_copy_text(to->file, sizeof to->file, msi_base_name(site->file));
+    msi_copy_text(to->function, sizeof to->function, site->function);
     in_order();
     set(msi_rank_state_keys[i], key);
     atomic_flag_clear_explicit(&claimed[i], memory_order_release);
     return i;
-}
-
-uint64_t msi_rank_state_enter_new(struct msi_rank_state *state, const char *operation, const mst_site *site,
-                                  uint64_t sequence, uint64_t about, uint64_t count) {
-    uint64_t place = keep_place(state, operation, site);
-    return msi_rank_state_write_call(state, (uint32_t)site->line | place << 32, sequence, about, count);
 }
 
 void msi_rank_state_error(const mst_error_info *error) {
@@ -145,9 +132,9 @@ void msi_rank_state_error(const mst_error_info *error) {
     set(state->culprit, error->culprit);
     set(state->error_call, get(state->call) | 1);
     set(state->error_sequence, error->sequence);
-    copy(state->error_operation, sizeof state->error_operation, error->operation);
-    copy(state->message, sizeof state->message, error->message);
-    copy(state->remedy, sizeof state->remedy, error->remedy);
+    msi_copy_text(state->error_operation, sizeof state->error_operation, error->operation);
+    msi_copy_text(state->message, sizeof state->message, error->message);
+    msi_copy_text(state->remedy, sizeof state->remedy, error->remedy);
     in_order();
     set(state->status, (uint32_t)error->status);
     atomic_flag_clear_explicit(&error_claimed, memory_order_release);

@@ -1,4 +1,4 @@
-/* str.h - a view of bytes with another owner. */
+/* str.h - a view of bytes that another owner keeps, and small helpers for texts. */
 #ifndef MSI_BASE_STR_H
 #define MSI_BASE_STR_H
 
@@ -11,7 +11,7 @@ struct msi_str {
     size_t n;
 };
 
-/* Shows a view in a printf-like call: "%.*s", MSI_SHOW(view), cut at 80 bytes. */
+/* Prints a view in a printf-like call: "%.*s", MSI_SHOW(view), cut at 80 bytes. */
 #define MSI_SHOW(s) (int)((s).n > 80 ? 80 : (s).n), (s).p
 
 static inline struct msi_str msi_str(const void *p, size_t n) {
@@ -42,6 +42,19 @@ static inline bool msi_str_line(struct msi_str *text, struct msi_str *line) {
 
 static inline bool msi_str_equal(struct msi_str a, struct msi_str b) {
     return a.n == b.n && (a.n == 0 || !memcmp(a.p, b.p, a.n));
+}
+
+/* Copies a text, NULL as "", to size bytes; cuts it if necessary. */
+static inline void msi_copy_text(char *to, size_t size, const char *from) {
+    size_t n = from ? strnlen(from, size - 1) : 0;
+    if (n) memcpy(to, from, n);
+    to[n] = '\0';
+}
+
+/* "train.c" of "src/train.c"; path may be NULL. */
+static inline const char *msi_base_name(const char *path) {
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path;
 }
 
 #endif

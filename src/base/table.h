@@ -6,7 +6,7 @@
  *  2. The table owns a copy of each key. The copy is aligned for any type, a NUL byte follows it, and it
  *     stays in place until the key is removed.
  *  3. The hash has a random secret: hostile keys cannot be made to collide.
- *  4. One thread at a time. As long as a table has no more keys than msi_table_reserve was told,
+ *  4. One thread at a time. As long as a table has no more keys than were reserved,
  *     msi_table_find may also run on other threads while one thread adds keys.
  */
 #ifndef MSI_BASE_TABLE_H

@@ -63,8 +63,8 @@ mst_status msi_discover_address(const struct msi_settings *settings, const struc
 }
 
 void msi_discover_say(bool always, const struct msi_launch *launch) {
-    if (!always && !msi_log_on(MSI_ROOM_bootstrap, MSI_LOG_INFO)) return;
-    msi_log_line(MSI_ROOM_bootstrap, MSI_LOG_INFO,
+    if (!always && !msi_log_on(MSI_MODULE_bootstrap, MSI_LOG_INFO)) return;
+    msi_log_line(MSI_MODULE_bootstrap, MSI_LOG_INFO,
                  "discovered %s: world_rank=%d, local_rank=%d, world_size=%d, local_size=%d, master_addr=%s, "
                  "master_port=%d",
                  launch->launcher->title, launch->rank.value, launch->local_rank.value, launch->size.value,

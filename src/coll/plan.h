@@ -17,8 +17,8 @@
 #ifndef MSI_COLL_PLAN_H
 #define MSI_COLL_PLAN_H
 
+#include "base/kind.h"
 #include "coll/hazard.h"
-#include "coll/kind.h"
 
 #include <muster/status.h>
 #include <stdbool.h>

@@ -111,7 +111,7 @@ struct mst_work {
     int timeout_ms;
     struct msi_wait
         wait; /* its deadline is set when the clock is first read: a short operation never reads it */
-    struct msi_op_trace trace;
+    struct msi_op_trace op_trace;
     struct msi_file_tail tail; /* of the operation that it was used for last */
 
     struct msi_list node; /* in one list of the communicator */

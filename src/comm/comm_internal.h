@@ -167,11 +167,11 @@ static inline int msi_comm_peer(const struct mst_work *work) {
  * the lock. */
 static inline void msi_comm_number(struct mst_work *work, int peer) {
     const mst_backend_op *desc = &work->op.desc;
-    if (!msi_watch_on()) return;
+    if (!msi_sinks_on()) return;
     work->numbered = desc->peer >= 0;
     uint64_t number =
         msi_message_seq_next(&work->comm->message_seq, peer, desc->tag, desc->kind == MST_KIND_SEND);
-    if (work->trace.on) msi_op_trace_number(&work->trace, number);
+    if (work->op_trace.on) msi_op_trace_number(&work->op_trace, number);
 }
 /* It was withdrawn, and the other rank has seen nothing of it. Twice is harmless. */
 static inline void msi_comm_unnumber(struct mst_work *work) {
@@ -185,7 +185,7 @@ static inline void msi_comm_matched(struct mst_work *work, int peer) {
     work->source = peer;
     if (work->op.desc.peer >= 0) return;
     msi_comm_number(work, peer);
-    if (work->trace.on) msi_op_trace_peer(&work->trace, msi_comm_global(work->comm, peer));
+    if (work->op_trace.on) msi_op_trace_peer(&work->op_trace, msi_comm_global(work->comm, peer));
 }
 
 /* Advances what is under way; true if anything moved or ended. */

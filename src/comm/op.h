@@ -20,7 +20,7 @@
 #ifndef MSI_COMM_OP_H
 #define MSI_COMM_OP_H
 
-#include "coll/kind.h"
+#include "base/kind.h"
 #include "reduce/reduce.h"
 #include "transport/shm_region.h"
 

@@ -15,7 +15,7 @@ void msi_comm_finish_op(struct mst_work *work) {
 
 /* Fills in what is known only at the end. */
 static void complete_record(struct mst_work *work) {
-    struct msi_record *record = &work->trace.record;
+    struct msi_record *record = &work->op_trace.record;
     work->comm->engine->describe(work, record);
     if (record->end && !record->device) record->bytes = 0; /* captured into a graph: none were seen to move */
     if (!msi_op_is_message(&work->op)) return;
@@ -24,9 +24,9 @@ static void complete_record(struct mst_work *work) {
 }
 
 void msi_comm_trace_end(struct mst_work *work) {
-    if (!work->trace.on) return;
-    if (work->trace.on & MSI_WATCH_RECORD) complete_record(work);
-    msi_op_trace_end(&work->trace, work->failure.status);
+    if (!work->op_trace.on) return;
+    if (work->op_trace.on & MSI_SINK_RECORD) complete_record(work);
+    msi_op_trace_end(&work->op_trace, work->failure.status);
 }
 
 /* The flight recorder is written to a file after a failure that ends a group. */
@@ -57,7 +57,7 @@ bool msi_comm_advance_queue(struct msi_comm *comm, enum msi_advance (*step)(stru
             msi_comm_end(work);
             continue;
         }
-        if (!work->begun) msi_op_trace_start(&work->trace);
+        if (!work->begun) msi_op_trace_start(&work->op_trace);
         enum msi_advance got = step(work);
         work->begun = true;
         if (got == MSI_FAILED) msi_comm_fail_fault(work);

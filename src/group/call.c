@@ -152,13 +152,13 @@ uint64_t msi_call_note(const struct msi_call *call) {
     struct msi_rank_state *state = msi_rank_state_on();
     if (!state) return 0;
     return msi_rank_state_enter(state, call->name, &call->options.site, *msi_call_number(call),
-                                msi_rank_state_about(call->group->size, (int)call->dtype), call->count);
+                                msi_rank_state_size_dtype(call->group->size, (int)call->dtype), call->count);
 }
 
 /* The same with profiling on. */
 __attribute__((noinline)) static mst_status go_watched(struct msi_call *call, unsigned watch) {
     uint64_t noted = msi_call_note(call);
-    msi_call_trace(call, watch, &call->work->trace);
+    msi_call_trace(call, watch, &call->work->op_trace);
     return msi_call_leave(noted, go(call));
 }
 
@@ -166,7 +166,7 @@ mst_status msi_call_submit(struct msi_call *call) {
     struct msi_op *op = &call->work->op;
     call->op = op;
     if (!msi_op_is_message(op)) msi_op_sign(op, &call->work->tail, call->group->size);
-    unsigned watch = msi_watch_on();
+    unsigned watch = msi_sinks_on();
     return watch ? go_watched(call, watch) : go(call);
 }
 

@@ -2,7 +2,7 @@
 #ifndef MSI_GROUP_CALL_H
 #define MSI_GROUP_CALL_H
 
-#include "coll/kind.h"
+#include "base/kind.h"
 #include "group/world.h"
 #include "prof/record/op_trace.h"
 
@@ -59,8 +59,6 @@ mst_status msi_call_reducer(struct msi_call *call);
 mst_status msi_call_alloc(struct msi_call *call, const void *buffer);
 /* Writes the call to the rank state page, for the launcher; the result is for msi_call_leave. */
 uint64_t msi_call_note(const struct msi_call *call);
-/* How bandwidths are computed for the kind. */
-enum msi_share msi_call_share(enum msi_kind kind);
 
 /*
  * A call that makes several operations, one after the other on this thread, has one profiler record: that of
@@ -84,7 +82,7 @@ void msi_whole_begin(struct msi_whole *whole);
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status);
 
 /* Fills in what the profiler and the flight recorder keep of the call. */
-void msi_call_trace(const struct msi_call *call, unsigned watch, struct msi_op_trace *mark);
+void msi_call_trace(const struct msi_call *call, unsigned watch, struct msi_op_trace *op_trace);
 /* Runs call->work, whose description is complete; with .work only starts it. */
 mst_status msi_call_submit(struct msi_call *call);
 /* Allocates and submits the work of a message, which op describes. */

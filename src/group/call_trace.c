@@ -1,13 +1,14 @@
-/* call_trace.c - records a call for the profiler and the flight recorder. See call.h. */
+/* call_trace.c - describes a call for the sinks: flight recorder and profiler. See call.h. */
 #include "group/call.h"
 #include "prof/record/event_ring.h"
 #include "prof/record/names.h"
 #include "prof/record/recorder.h"
 
-/* The whole message, as it is counted for bandwidths. */
+/* The bytes of a call, as they are counted for bandwidths. */
 static size_t bytes_of(const struct msi_call *call) {
     const struct msi_op *op = call->op;
-    if (!op) return 0; /* a call made of several that failed before its last one */
+    if (!op) return 0; /* a call of several operations that failed before its last one */
+    if (msi_op_is_message(op)) return msi_op_bytes(op);
     struct msi_blocks in = msi_op_in(op), out = msi_op_out(op);
     switch (op->desc.kind) {
     case MST_KIND_ALL_GATHER:
@@ -22,35 +23,20 @@ static size_t bytes_of(const struct msi_call *call) {
     }
 }
 
-enum msi_share msi_call_share(enum msi_kind kind) {
-    switch (msi_kind_family(kind)) {
-    case MSI_KIND_BARRIER:
-        return MSI_SHARE_NONE;
-    case MSI_KIND_ALL_REDUCE:
-        return MSI_SHARE_TWICE;
-    case MSI_KIND_ALL_GATHER:
-    case MSI_KIND_REDUCE_SCATTER:
-    case MSI_KIND_ALL_TO_ALL:
-        return MSI_SHARE_PART;
-    default:
-        return MSI_SHARE_WHOLE;
-    }
-}
-
-/* The global rank of a message's peer. */
+/* The peer's global rank in a message; -1 otherwise. */
 static int peer_of(const struct msi_call *call) {
     return msi_call_is_message(call) ? msi_group_global_rank(call->group, call->root) : -1;
 }
 
-/* The composed call of this thread. */
+/* The composed call that this thread is in. */
 static _Thread_local struct msi_whole *current;
 
-/* The composed call that the call is a part of; NULL: none. */
+/* The composed call that the call is a part of; NULL: none, also inside a callback. */
 static struct msi_whole *whole_of(const struct msi_call *call) {
     return current && current->group == call->group ? current : NULL;
 }
 
-/* The sequence number of a collective, or of a message that was issued. */
+/* The number of a message is known once it is issued. */
 static uint64_t number_of(const struct msi_call *call) {
     return msi_call_is_message(call) ? call->number : *msi_call_number(call);
 }
@@ -66,7 +52,7 @@ static const char *log_name(const struct msi_call *call) {
     return name && *name ? name : plain_name(call);
 }
 
-/* Sets names and group of the record; false without memory. */
+/* Sets name and group; false: no memory. */
 static bool name_record(const struct msi_call *call, struct msi_record *record) {
     const char *name = log_name(call);
     record->call = plain_name(call);
@@ -89,7 +75,7 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     record->tag = o->tag;
     record->dtype = (uint8_t)call->dtype;
     record->op = (uint8_t)o->op;
-    record->share = (uint8_t)msi_call_share(call->kind);
+    record->share = (uint8_t)msi_kind_share(call->kind);
     record->flags = (uint8_t)flags;
     record->thread = (uint16_t)msi_event_ring_own_number();
     record->backend = "native";
@@ -97,66 +83,66 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     record->started = record->waited = record->end = record->device = 0;
 }
 
-static enum msi_flight_way way_of(const struct msi_call *call) {
+static enum msi_flight_type flight_type(const struct msi_call *call) {
     return call->kind == MSI_KIND_SEND   ? MSI_FLIGHT_SEND
            : call->kind == MSI_KIND_RECV ? MSI_FLIGHT_RECV
                                          : MSI_FLIGHT_COLLECTIVE;
 }
 
-static struct msi_flight_entry_ref fly(const struct msi_call *call, uint64_t tick) {
-    struct msi_flight_about about = {.operation = call->name,
-                                     .site = &call->options.site,
-                                     .group = call->group->flight,
-                                     .seq = number_of(call),
-                                     .count = call->count,
-                                     .dtype = (int)call->dtype,
-                                     .way = way_of(call),
-                                     .peer = peer_of(call),
-                                     .tag = call->options.tag};
-    return msi_flight_begin(&about, tick);
+static struct msi_flight_entry_ref begin_flight(const struct msi_call *call, uint64_t tick) {
+    struct msi_flight_call entry = {.operation = call->name,
+                                    .site = &call->options.site,
+                                    .group = call->group->flight,
+                                    .seq = number_of(call),
+                                    .count = call->count,
+                                    .dtype = (int)call->dtype,
+                                    .type = flight_type(call),
+                                    .peer = peer_of(call),
+                                    .tag = call->options.tag};
+    return msi_flight_begin(&entry, tick);
 }
 
-/* Replaces the values of the part by those of the composed call. */
+/* Replaces the values of the last part by those of the composed call. */
 static void widen_record(struct msi_whole *whole, struct msi_record *record) {
     whole->told = true;
     record->begin = whole->begin;
     record->seq = whole->seq;
     record->bytes = whole->bytes;
     record->dtype = (uint8_t)whole->dtype;
-    record->share = (uint8_t)msi_call_share(whole->kind);
-    record->flags &= (uint8_t)~MSI_RECORD_WORK; /* parts may be works even if the whole is not */
+    record->share = (uint8_t)msi_kind_share(whole->kind);
+    record->flags &= (uint8_t)~MSI_RECORD_WORK; /* the parts may be works even if the whole is not */
     if (whole->options->work) record->flags |= MSI_RECORD_WORK;
 }
 
-void msi_call_trace(const struct msi_call *call, unsigned watch, struct msi_op_trace *mark) {
+void msi_call_trace(const struct msi_call *call, unsigned sinks, struct msi_op_trace *op_trace) {
     uint64_t tick = call->entered ? call->entered : msi_tick();
-    mark->on = watch & MSI_WATCH_FLIGHT;
-    mark->waits = 0;
-    if (watch & MSI_WATCH_FLIGHT) mark->ref = fly(call, tick);
-    if (!(watch & MSI_WATCH_RECORD)) return;
+    op_trace->on = sinks & MSI_SINK_FLIGHT;
+    op_trace->waits = 0;
+    if (sinks & MSI_SINK_FLIGHT) op_trace->ref = begin_flight(call, tick);
+    if (!(sinks & MSI_SINK_RECORD)) return;
     struct msi_whole *whole = whole_of(call);
     if (whole && !whole->seq) whole->seq = *msi_call_number(call);
     if (whole && !whole->last) return;
     if (!call->options.prof && !msi_recorder_wants(log_name(call))) return;
-    if (!name_record(call, &mark->record)) return;
-    mark->record.begin = tick;
-    fill_record(call, &mark->record);
-    if (whole && whole->begin) widen_record(whole, &mark->record);
-    mark->on |= MSI_WATCH_RECORD;
+    if (!name_record(call, &op_trace->record)) return;
+    op_trace->record.begin = tick;
+    fill_record(call, &op_trace->record);
+    if (whole && whole->begin) widen_record(whole, &op_trace->record);
+    op_trace->on |= MSI_SINK_RECORD;
 }
 
 void msi_whole_begin(struct msi_whole *whole) {
-    whole->begin = msi_watch_on() & MSI_WATCH_RECORD ? msi_tick() : 0;
+    whole->begin = msi_sinks_on() & MSI_SINK_RECORD ? msi_tick() : 0;
     whole->outer = current;
     current = whole;
 }
 
 static void record_failure(struct msi_whole *whole, mst_status status) {
-    struct msi_op_trace mark;
+    struct msi_op_trace op_trace;
     struct msi_call call = {.options = *whole->options, .group = whole->group, .kind = MSI_KIND_BARRIER};
     whole->last = true;
-    msi_call_trace(&call, MSI_WATCH_RECORD, &mark);
-    msi_op_trace_end(&mark, status);
+    msi_call_trace(&call, MSI_SINK_RECORD, &op_trace);
+    msi_op_trace_end(&op_trace, status);
 }
 
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status) {

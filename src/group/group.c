@@ -94,7 +94,7 @@ mst_status msi_group_new(struct msi_world *world, const struct msi_group_spec *s
         return msi_fail_memory();
     }
     if (made->rank >= 0)
-        made->flight = msi_flight_group(world->prefix, made->id, made->name, made->ranks, made->size);
+        made->flight = msi_flight_group_add(world->prefix, made->id, made->name, made->ranks, made->size);
     *group = made;
     return MST_OK;
 }
@@ -113,7 +113,7 @@ void msi_group_free(mst_group *group) {
     msi_list_remove(&group->node);
     pthread_mutex_unlock(&group->world->lock);
     for (int i = 0; i < group->n_comms; i++) msi_comm_free(group->comms[i].comm);
-    if (group->rank >= 0) msi_flight_group_gone(group->flight); /* after its works have ended */
+    if (group->rank >= 0) msi_flight_group_remove(group->flight); /* after its works have ended */
     free(group->comms);
     free(group->ranks);
     free(group);

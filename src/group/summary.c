@@ -1,12 +1,14 @@
 /*
- * summary.c - the summary of a world's profile: each rank leaves what it recorded in the store, and rank 0 takes it from there.
+ * summary.c - summarizes the profiles of a world: each rank publishes its profile in the store, and rank 0
+ * collects them.
  *
- *     prof/R             the moment of rank R's last summary
- *     prof/R/AFTER.NTH   what it left at that moment, until rank 0 takes it; it leaves no more than its last KEPT
+ *     prof/R             version of rank R's last summary
+ *     prof/R/AFTER.NTH   its profile of that version, until rank 0 has read it; the last KEPT stay
  *
- * Ranks need not have called equally often to be summed up together: they meet by the moment. That is the number of collectives of
- * the world that were begun before, which all ranks count alike, and the how many-th summary it is there. A rank that has come past
- * the moment is taken as it is; for one that is behind rank 0 waits, until its deadline.
+ * Ranks need not have called the summary equally often. They are matched by version: the number of the
+ * world's collectives that were begun before the summary, which is the same on all ranks, and the how many-th
+ * summary it is at that number. Rank 0 takes the profile of a rank that is ahead as it is, and waits for one
+ * that is behind until the deadline.
  */
 #include "prof/summary/summary.h"
 #include "base/error.h"
@@ -21,64 +23,67 @@
 
 enum { KEPT = 4, AT_ONCE = 64, LOOK_MS = 200 };
 
-struct moment {
+struct version {
     uint64_t after, nth;
 };
 
-/* So many collectives are begun before the end of the world, wherever ranks have come. */
-#define THE_END UINT64_MAX
+/* Version of the summary at the end of the world, after all collectives. */
+#define AT_END UINT64_MAX
 
 struct msi_summed {
-    struct moment own[KEPT]; /* this rank's last, a ring */
+    struct version own[KEPT]; /* a ring of the last published versions */
     uint64_t count;
-    struct moment taken[]; /* on rank 0, by rank: the last that was taken */
+    struct version taken[]; /* on rank 0, by rank: the last version that was read */
 };
 
 void msi_summed_free(struct msi_summed *summed) {
     free(summed);
 }
 
-static bool is_later(struct moment a, struct moment b) {
+static bool is_later(struct version a, struct version b) {
     return a.after != b.after ? a.after > b.after : a.nth > b.nth;
 }
 
-static struct moment next_moment(struct moment last, uint64_t after) {
-    return (struct moment){after, last.after == after ? last.nth + 1 : 1};
+static struct version next_version(struct version last, uint64_t after) {
+    return (struct version){after, last.after == after ? last.nth + 1 : 1};
 }
 
 static struct msi_str stats_key(char out[MSI_KEY_MAX], const struct msi_world *world, int rank,
-                                struct moment at) {
+                                struct version at) {
     return msi_key(out, "%sprof/%d/%llu.%llu", world->prefix, rank, (unsigned long long)at.after,
                    (unsigned long long)at.nth);
 }
 
-static struct msi_str head_key(char out[MSI_KEY_MAX], const struct msi_world *world, int rank) {
+static struct msi_str version_key(char out[MSI_KEY_MAX], const struct msi_world *world, int rank) {
     return msi_key(out, "%sprof/%d", world->prefix, rank);
 }
 
-static struct moment read_head(struct msi_str head) {
+static struct version parse_version(struct msi_str value) {
     char text[64];
     unsigned long long after, nth;
-    bool is = sscanf(msi_str_copy(head, text, sizeof text), "%llu %llu", &after, &nth) == 2;
-    return is ? (struct moment){after, nth} : (struct moment){0, 0};
+    bool valid = sscanf(msi_str_copy(value, text, sizeof text), "%llu %llu", &after, &nth) == 2;
+    return valid ? (struct version){after, nth} : (struct version){0, 0};
 }
 
 /* ---- every other rank ---- */
 
 static mst_status publish(struct msi_world *world, uint64_t after, const struct msi_wait *wait) {
     struct msi_summed *summed = world->summed;
-    struct moment *oldest = &summed->own[summed->count % KEPT];
-    struct moment last = summed->count ? summed->own[(summed->count - 1) % KEPT] : (struct moment){0, 0};
-    struct moment now = next_moment(last, after);
-    char keys[3][MSI_KEY_MAX], head[64];
+    struct version *oldest = &summed->own[summed->count % KEPT];
+    struct version last = summed->count ? summed->own[(summed->count - 1) % KEPT] : (struct version){0, 0};
+    struct version now = next_version(last, after);
+    char keys[3][MSI_KEY_MAX], version[64];
     struct msi_buf text = {0};
-    snprintf(head, sizeof head, "%llu %llu", (unsigned long long)now.after, (unsigned long long)now.nth);
+    snprintf(version, sizeof version, "%llu %llu", (unsigned long long)now.after,
+             (unsigned long long)now.nth);
     mst_status st = msi_recorder_write(world->prof, &text);
     struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_SET,
                  .key = stats_key(keys[0], world, world->rank, now),
                  .value = msi_buf_str(&text)}},
-        {.req = {.op = MSI_OP_SET, .key = head_key(keys[1], world, world->rank), .value = msi_cstr(head)}},
+        {.req = {.op = MSI_OP_SET,
+                 .key = version_key(keys[1], world, world->rank),
+                 .value = msi_cstr(version)}},
         {.req = {.op = MSI_OP_DELETE_KEY, .key = stats_key(keys[2], world, world->rank, *oldest)}}};
     size_t n = summed->count < KEPT ? 2 : 3;
     if (st == MST_OK) st = msi_world_exec(world, wait, x, n);
@@ -92,84 +97,84 @@ static mst_status publish(struct msi_world *world, uint64_t after, const struct 
 
 /* ---- rank 0 ---- */
 
-/* For requests on AT_ONCE ranks, two for each; too much for a stack. */
-struct room {
+/* Requests for AT_ONCE ranks, two for each; too large for the stack. */
+struct requests {
     char keys[2 * AT_ONCE][MSI_KEY_MAX];
     struct msi_store_rpc x[2 * AT_ONCE];
     bool gone[AT_ONCE];
 };
 
-/* Those of whom there is nothing yet, and what came of the others. */
+/* One summary on rank 0. */
 struct round {
     struct msi_world *world;
-    struct room *room;
+    struct requests *requests;
     uint64_t after;
-    struct msi_op_stats **tallies; /* by rank */
-    bool *late;                    /* by rank: it is there, and has not come */
-    bool *settled;                 /* by rank: nothing more is waited for */
-    bool *used;                    /* by rank: what it left can be deleted */
-    bool failed;                   /* a rank is gone, and others may have come less far for it */
+    struct msi_op_stats **stats; /* by rank; NULL: none yet */
+    bool *late;                  /* by rank: it did not publish in time */
+    bool *settled;               /* by rank: do not wait for it any more */
+    bool *used;                  /* by rank: its profile can be deleted */
+    bool failed;                 /* a rank is lost, so others may be behind for ever */
 };
 
-static struct moment wanted_of(const struct round *round, int rank) {
-    return next_moment(round->world->summed->taken[rank], round->after);
+static struct version wanted_version(const struct round *round, int rank) {
+    return next_version(round->world->summed->taken[rank], round->after);
 }
 
-static void take(struct round *round, int rank, struct msi_str text) {
+static void add_profile(struct round *round, int rank, struct msi_str text) {
     round->settled[rank] = true;
-    if (msi_op_stats_read(text.p, text.n, NULL, &round->tallies[rank]) != MST_OK)
-        msi_log(prof, WARN, "the profile of rank %d cannot be read: %s", rank, mst_error());
+    if (msi_op_stats_read(text.p, text.n, &round->stats[rank]) != MST_OK)
+        msi_log(prof, WARN, "cannot read the profile of rank %d: %s", rank, mst_error());
 }
 
-/* What the rank left at another moment than the one it was wanted at, if that will do. */
-static mst_status take_other(struct round *round, int rank, struct moment head, const struct msi_wait *wait) {
+/* Reads the profile of another version, if the rank is ahead or cannot get further. */
+static mst_status read_other(struct round *round, int rank, struct version found,
+                             const struct msi_wait *wait) {
     struct msi_world *world = round->world;
-    struct moment *taken = &world->summed->taken[rank];
-    bool ahead = is_later(head, wanted_of(round, rank));
-    bool stuck = round->failed && msi_world_rank_event(world, rank) != 'D' && is_later(head, *taken);
+    struct version *taken = &world->summed->taken[rank];
+    bool ahead = is_later(found, wanted_version(round, rank));
+    bool stuck = round->failed && msi_world_rank_event(world, rank) != 'D' && is_later(found, *taken);
     if (!ahead && !stuck) return MST_OK;
     char key[MSI_KEY_MAX];
-    struct msi_store_rpc x = {.req = msi_read_request(stats_key(key, world, rank, head))};
+    struct msi_store_rpc x = {.req = msi_read_request(stats_key(key, world, rank, found))};
     mst_status st = msi_world_exec(world, wait, &x, 1);
     struct msi_str text = st == MST_OK ? msi_store_reply_value(&x) : msi_str(NULL, 0);
     if (text.n) {
-        take(round, rank, text);
-        if (!ahead) *taken = head; /* that ahead is wanted again, when rank 0 has come as far */
+        add_profile(round, rank, text);
+        if (!ahead) *taken = found; /* one that is ahead is read again when rank 0 gets there */
     }
     msi_store_rpc_free(&x, 1);
     return st;
 }
 
-/* Looks for what n ranks left, in one go. */
-static mst_status look_at(struct round *round, const int *ranks, int n, const struct msi_wait *wait) {
+/* Reads the profiles of n ranks in one exchange. */
+static mst_status read_some(struct round *round, const int *ranks, int n, const struct msi_wait *wait) {
     struct msi_world *world = round->world;
-    struct room *room = round->room;
-    struct msi_store_rpc *x = room->x;
-    memset(x, 0, sizeof room->x);
+    struct requests *requests = round->requests;
+    struct msi_store_rpc *x = requests->x;
+    memset(x, 0, sizeof requests->x);
     for (int i = 0; i < n; i++) {
-        struct moment wanted = wanted_of(round, ranks[i]);
-        room->gone[i] =
-            msi_world_rank_event(world, ranks[i]); /* asked first: what it left was there before it went */
-        x[2 * i].req = msi_read_request(stats_key(room->keys[2 * i], world, ranks[i], wanted));
-        x[2 * i + 1].req = msi_read_request(head_key(room->keys[2 * i + 1], world, ranks[i]));
+        struct version wanted = wanted_version(round, ranks[i]);
+        requests->gone[i] = msi_world_rank_event(world, ranks[i]); /* before reading: it published earlier */
+        x[2 * i].req = msi_read_request(stats_key(requests->keys[2 * i], world, ranks[i], wanted));
+        x[2 * i + 1].req = msi_read_request(version_key(requests->keys[2 * i + 1], world, ranks[i]));
     }
     mst_status st = msi_world_exec(world, wait, x, 2 * (size_t)n);
     for (int i = 0; i < n && st == MST_OK; i++) {
         struct msi_str text = msi_store_reply_value(&x[2 * i]);
         if (text.n) {
-            take(round, ranks[i], text);
-            world->summed->taken[ranks[i]] = wanted_of(round, ranks[i]);
+            add_profile(round, ranks[i], text);
+            world->summed->taken[ranks[i]] = wanted_version(round, ranks[i]);
             round->used[ranks[i]] = true;
         } else {
-            st = take_other(round, ranks[i], read_head(msi_store_reply_value(&x[2 * i + 1])), wait);
+            st = read_other(round, ranks[i], parse_version(msi_store_reply_value(&x[2 * i + 1])), wait);
         }
-        if (room->gone[i]) round->settled[ranks[i]] = true;
+        if (requests->gone[i]) round->settled[ranks[i]] = true;
     }
     msi_store_rpc_free(x, 2 * (size_t)n);
     return st;
 }
 
-/* Up to AT_ONCE ranks from *next on that are not settled; returns how many. */
+/* Lists up to AT_ONCE ranks from *next on that are not settled; returns their number. */
 static int next_open(const struct round *round, int *next, int ranks[AT_ONCE]) {
     int n = 0;
     for (; *next < round->world->size && n < AT_ONCE; ++*next)
@@ -177,21 +182,22 @@ static int next_open(const struct round *round, int *next, int ranks[AT_ONCE]) {
     return n;
 }
 
-static mst_status look_at_all(struct round *round, const struct msi_wait *wait) {
+static mst_status read_all(struct round *round, const struct msi_wait *wait) {
     int ranks[AT_ONCE], next = 0, n;
     mst_status st = MST_OK;
-    while (st == MST_OK && (n = next_open(round, &next, ranks)) > 0) st = look_at(round, ranks, n, wait);
+    while (st == MST_OK && (n = next_open(round, &next, ranks)) > 0) st = read_some(round, ranks, n, wait);
     return st;
 }
 
-/* Until some have come, something became of a rank, or it is time to look whether one has come past the moment. */
+/* Waits until profiles arrive, a rank is lost, or it is time to look for ranks that are ahead. */
 static mst_status wait_for(struct round *round, const int *ranks, int n, const struct msi_wait *wait) {
     struct msi_world *world = round->world;
-    char(*keys)[MSI_KEY_MAX] = round->room->keys, events[MSI_KEY_MAX];
+    char(*keys)[MSI_KEY_MAX] = round->requests->keys, events[MSI_KEY_MAX];
     struct msi_str views[AT_ONCE];
     int64_t soon = msi_deadline(LOOK_MS);
     struct msi_wait some = {soon < wait->deadline ? soon : wait->deadline, wait->cancel};
-    for (int i = 0; i < n; i++) views[i] = stats_key(keys[i], world, ranks[i], wanted_of(round, ranks[i]));
+    for (int i = 0; i < n; i++)
+        views[i] = stats_key(keys[i], world, ranks[i], wanted_version(round, ranks[i]));
     pthread_mutex_lock(&world->lock);
     int64_t seen = world->events_seen;
     pthread_mutex_unlock(&world->lock);
@@ -207,17 +213,17 @@ static mst_status wait_for(struct round *round, const int *ranks, int n, const s
     return st == MST_ERR_TIMEOUT && msi_now() < wait->deadline ? MST_OK : st;
 }
 
-/* What was taken is deleted, in few requests; what is left over its ranks delete in time. */
+/* Deletes the profiles that were read. Ranks delete their other ones later. */
 static void clean_up(const struct round *round, mst_cancel *cancel) {
     struct msi_world *world = round->world;
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), cancel};
     for (int next = 0; next < world->size;) {
-        struct msi_store_rpc *x = round->room->x;
+        struct msi_store_rpc *x = round->requests->x;
         size_t n = 0;
-        memset(x, 0, sizeof round->room->x);
+        memset(x, 0, sizeof round->requests->x);
         for (; next < world->size && n < AT_ONCE; next++) {
             if (!round->used[next]) continue;
-            struct msi_str key = stats_key(round->room->keys[n], world, next, world->summed->taken[next]);
+            struct msi_str key = stats_key(round->requests->keys[n], world, next, world->summed->taken[next]);
             x[n++].req = (struct msi_store_req){.op = MSI_OP_DELETE_KEY, .key = key};
         }
         mst_status st = n ? msi_world_exec(world, &wait, x, n) : MST_OK;
@@ -226,12 +232,12 @@ static void clean_up(const struct round *round, mst_cancel *cancel) {
     }
 }
 
-/* Of all ranks, as far as they come. Fails if the caller has cancelled it. */
+/* Collects the profiles of all ranks until the deadline. Fails only if the caller cancels. */
 static mst_status collect(struct round *round, const struct msi_wait *wait) {
     int ranks[AT_ONCE], next, n;
     mst_status st;
     for (int r = 0; r < round->world->size; r++) round->failed |= msi_world_rank_event(round->world, r) != 0;
-    while ((st = look_at_all(round, wait)) == MST_OK) {
+    while ((st = read_all(round, wait)) == MST_OK) {
         next = 0;
         n = next_open(round, &next, ranks);
         if (n == 0) break;
@@ -241,16 +247,16 @@ static mst_status collect(struct round *round, const struct msi_wait *wait) {
     if (st == MST_ERR_TIMEOUT) {
         for (int r = 0; r < round->world->size; r++) round->late[r] = !round->settled[r];
     } else if (st != MST_OK && st != MST_ERR_CANCELLED) {
-        msi_log(prof, WARN, "not all profiles can be had: %s", mst_error());
+        msi_log(prof, WARN, "cannot collect all profiles: %s", mst_error());
     }
     return st == MST_ERR_CANCELLED ? st : MST_OK;
 }
 
-/* This rank's own goes the same way, but for the store. */
-static mst_status take_own(struct round *round) {
+/* Reads this rank's own profile, without the store. */
+static mst_status read_own(struct round *round) {
     struct msi_buf text = {0};
     mst_status st = msi_recorder_write(round->world->prof, &text);
-    if (st == MST_OK) take(round, round->world->rank, msi_buf_str(&text));
+    if (st == MST_OK) add_profile(round, round->world->rank, msi_buf_str(&text));
     msi_buf_free(&text);
     return st;
 }
@@ -258,7 +264,7 @@ static mst_status take_own(struct round *round) {
 static mst_status write_summary(const struct round *round, bool show_straggler, bool json,
                                 struct msi_buf *out) {
     struct msi_summary *summary;
-    mst_status st = msi_summary_make(round->tallies, round->world->size, show_straggler, &summary);
+    mst_status st = msi_summary_make(round->stats, round->world->size, show_straggler, &summary);
     if (st != MST_OK) return st;
     summary->late = round->late;
     if (json)
@@ -269,40 +275,40 @@ static mst_status write_summary(const struct round *round, bool show_straggler, 
     return out->failed ? msi_fail_memory() : MST_OK;
 }
 
-static mst_status sum_up(struct msi_world *world, uint64_t after, const struct msi_wait *wait,
-                         bool show_straggler, bool json, struct msi_buf *out) {
+static mst_status collect_and_write(struct msi_world *world, uint64_t after, const struct msi_wait *wait,
+                                    bool show_straggler, bool json, struct msi_buf *out) {
     size_t n = (size_t)world->size;
-    bool *marks = calloc(3 * n, sizeof *marks);
+    bool *flags = calloc(3 * n, sizeof *flags);
     struct round round = {.world = world,
                           .after = after,
-                          .room = malloc(sizeof *round.room),
-                          .tallies = calloc(n, sizeof(struct msi_op_stats *))};
-    mst_status st = marks && round.room && round.tallies ? MST_OK : msi_fail_memory();
+                          .requests = malloc(sizeof *round.requests),
+                          .stats = calloc(n, sizeof(struct msi_op_stats *))};
+    mst_status st = flags && round.requests && round.stats ? MST_OK : msi_fail_memory();
     if (st == MST_OK) {
-        round.late = marks;
-        round.settled = marks + n;
-        round.used = marks + 2 * n;
-        st = take_own(&round);
+        round.late = flags;
+        round.settled = flags + n;
+        round.used = flags + 2 * n;
+        st = read_own(&round);
     }
     if (st == MST_OK) st = collect(&round, wait);
     if (st == MST_OK) clean_up(&round, wait->cancel);
     if (st == MST_OK) st = write_summary(&round, show_straggler, json, out);
-    for (int r = 0; round.tallies && r < world->size; r++) msi_op_stats_free(round.tallies[r]);
-    free(round.tallies);
-    free(round.room);
-    free(marks);
+    for (int r = 0; round.stats && r < world->size; r++) msi_op_stats_free(round.stats[r]);
+    free(round.stats);
+    free(round.requests);
+    free(flags);
     return st;
 }
 
 static mst_status summarize(struct msi_world *world, uint64_t after, const struct msi_wait *wait,
                             bool show_straggler, bool json, struct msi_buf *out) {
     if (!world->summed) {
-        size_t taken = world->rank ? 0 : (size_t)world->size * sizeof(struct moment);
+        size_t taken = world->rank ? 0 : (size_t)world->size * sizeof(struct version);
         world->summed = calloc(1, sizeof *world->summed + taken);
         if (!world->summed) return msi_fail_memory();
     }
     if (world->rank) return publish(world, after, wait);
-    return sum_up(world, after, wait, show_straggler, json, out);
+    return collect_and_write(world, after, wait, show_straggler, json, out);
 }
 
 mst_status msi_world_summarize(struct msi_world *world, const struct msi_wait *wait, bool show_straggler,
@@ -315,7 +321,7 @@ void msi_world_print_profile(struct msi_world *world, msi_printer print) {
     struct msi_wait wait = {msi_deadline(world->linger_ms), NULL};
     if (world->prof && world->prints_profile &&
         !atomic_load_explicit(&world->cut_off, memory_order_relaxed) &&
-        summarize(world, THE_END, &wait, true, false, &text) == MST_OK && text.len)
+        summarize(world, AT_END, &wait, true, false, &text) == MST_OK && text.len)
         print(text.data, text.len);
     msi_buf_free(&text);
 }

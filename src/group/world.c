@@ -70,7 +70,7 @@ static mst_status reopen_store(struct msi_world *world, const mst_init_options *
 
 static void release(struct msi_world *world) {
     msi_prof_world_end(world->prof);
-    msi_flight_leave_home(world);
+    msi_flight_clear_world(world);
     msi_endpoint_close(&world->endpoint);
     msi_members_free(&world->members);
     if (world->owns_store) msi_store_free(world->store);
@@ -192,7 +192,7 @@ static mst_status open_world(const mst_init_options *options, mst_group **group)
 
 mst_status msi_world_open(const mst_init_options *options, mst_group **group) {
     msi_rank_state_open();
-    if (msi_rank_state_on()) msi_watch_set(MSI_WATCH_RANK_STATE, true);
+    if (msi_rank_state_on()) msi_sink_set(MSI_SINK_RANK_STATE, true);
     msi_rank_phase(MSI_RANK_STATE_JOINING);
     uint64_t entered = msi_call_enter(0, 0, 0);
     mst_status st = open_world(options, group);

@@ -145,6 +145,22 @@ static int connect_local(const struct addrinfo *a) {
     return s;
 }
 
+/*
+ * Without a listener, a connection to an ephemeral port of this machine may get that port as its source and
+ * reach itself. Such a socket is reset: in TIME_WAIT it would keep every listener off the port for a minute.
+ */
+static bool reset_if_self(int s) {
+    struct sockaddr_storage own = {0}, peer = {0};
+    socklen_t own_len = sizeof own, peer_len = sizeof peer;
+    struct linger reset = {.l_onoff = 1};
+    if (getsockname(s, (struct sockaddr *)&own, &own_len) ||
+        getpeername(s, (struct sockaddr *)&peer, &peer_len) || own_len != peer_len ||
+        memcmp(&own, &peer, own_len))
+        return false;
+    setsockopt(s, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    return true;
+}
+
 /* One attempt to connect to one address. Fails with the status of the wait, or with *error set. */
 static mst_status connect_one(const struct addrinfo *a, const struct msi_wait *wait, int *fd, int *error) {
     int s = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -163,6 +179,7 @@ static mst_status connect_one(const struct addrinfo *a, const struct msi_wait *w
             if (st == MST_ERR_TIMEOUT) *error = ETIMEDOUT;
         }
     }
+    if (st == MST_OK && !*error && reset_if_self(s)) *error = ECONNREFUSED;
     if (st == MST_OK && *error) st = MST_ERR_UNREACHABLE;
     if (st != MST_OK) {
         close(s);

@@ -49,8 +49,8 @@ static void let_go(struct msi_listener *l, struct guest *guest) {
 
 static void dismiss(struct msi_listener *l, struct guest *guest, const char *why) {
     char who[MSI_ADDRESS_TEXT_MAX];
-    if (why && msi_log_on(MSI_ROOM_transport, MSI_LOG_INFO))
-        msi_log_line(MSI_ROOM_transport, MSI_LOG_INFO, "closed the connection from %s: %s",
+    if (why && msi_log_on(MSI_MODULE_transport, MSI_LOG_INFO))
+        msi_log_line(MSI_MODULE_transport, MSI_LOG_INFO, "closed the connection from %s: %s",
                      msi_socket_peer(guest->fd, who), why);
     let_go(l, guest);
     /* Closing alone would leave it watched, with a dangling pointer, where a forked child has it too. */

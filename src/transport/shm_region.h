@@ -48,7 +48,7 @@ enum msi_slot_mode { MSI_SLOT_NOTHING, MSI_SLOT_INLINE, MSI_SLOT_SMALL, MSI_SLOT
 
 /* What a rank called and where, for the message when ranks disagree. */
 struct msi_call_signature {
-    uint8_t kind, dtype, op, flags; /* kind: see coll/kind.h */
+    uint8_t kind, dtype, op, flags; /* kind: see base/kind.h */
     int32_t root;
     uint64_t count;
     uint32_t line;

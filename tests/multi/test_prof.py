@@ -194,7 +194,7 @@ class Tables(ProfTest):
                 ranks = [self.popen(PROF, *actions, env={**env, "RANK": r}) for r in range(3)]
                 out = ranks[0].communicate(timeout=DEADLINE)[0].decode()
                 self.assertRegex(out, r"16\.0 B +3 ")
-                self.assertRegex(out, r"(?m)^missing: what rank 1 recorded$")
+                self.assertRegex(out, r"(?m)^missing: the profile of rank 1$")
                 self.assertNotIn("not in time", out)
                 for rank in ranks[1:]:
                     rank.communicate(timeout=DEADLINE)
@@ -212,7 +212,7 @@ class Together(ProfTest):
         """It waits until its timeout, names the others, and prints its own data."""
         status, out = self.run_tool("run", "-n", 3, PROF, "enable", "init", "sums=4", "r0-log=700", "sums=1", "straggler")
         self.assertEqual(status, 0, out)
-        self.assertRegex(out, r"missing: what ranks 1, 2 recorded\n.*not in time .*: ranks 1, 2\n")
+        self.assertRegex(out, r"missing: the profile of ranks 1, 2\n.*not in time: ranks 1, 2\n")
         took = int(re.search(r"logged after (\d+) ms", out)[1])
         self.assertGreaterEqual(took, 690)
         self.assertLess(took, 5000 * SLOWER)

@@ -77,6 +77,15 @@ class NodesInNamespaces(ToolTest):
         statuses, results = self.statuses(nodes)
         self.assertEqual(statuses, [0, 0, 0], results)
 
+    def test_connecting_does_not_occupy_the_port(self):
+        """A client whose ephemeral port is the port of the store must not connect to itself."""
+        few = f"echo {PORT} {PORT + 1} > /proc/sys/net/ipv4/ip_local_port_range"
+        get = f"{few}; exec {MUSTER} store get --host 10.77.0.1 -p {PORT} -t 1 key"
+        result = subprocess.run([*self.spaces.inside("a"), "sh", "-c", get], capture_output=True, text=True)
+        self.assertRegex(result.stderr, f"10.77.0.1:{PORT} .Connection refused")
+        bind = f"import socket; s = socket.socket(); s.setsockopt(1, 2, 1); s.bind(('10.77.0.1', {PORT})); s.listen()"
+        subprocess.run([*self.spaces.inside("a"), sys.executable, "-c", bind], check=True)
+
     def test_node_that_is_cut_off_is_lost_on_both_sides(self):
         nodes = self.nodes("sh", "-c", f"{SHOW}; exec sleep 60")
         for node in nodes:
@@ -152,7 +161,8 @@ class NodesInNamespaces(ToolTest):
         for victim in range(3):
             for phase in ("coming", "running"):
                 with self.subTest(victim=victim, phase=phase):
-                    nodes = self.nodes("--rdzv-conf", "join_timeout=3", "sh", "-c", script)
+                    seconds = 3 if phase == "coming" else 40  # a node that was killed while coming is waited for
+                    nodes = self.nodes("--rdzv-conf", f"join_timeout={seconds}", "sh", "-c", script)
                     if phase == "running":
                         for node in nodes:
                             node.out()

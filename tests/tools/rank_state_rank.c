@@ -184,10 +184,10 @@ static void scribble(unsigned seed) {
         if (i % MSI_RANK_STATE_SLOT >= 8) all[i] = seed == 0 ? 0xff : (unsigned char)rand();
     struct msi_rank_state *own = (struct msi_rank_state *)(void *)(all + (size_t)rank * MSI_RANK_STATE_SLOT);
     if (seed % 2 != 0) { /* what is read, is read to its last byte */
-        atomic_store(&own->where, (uint64_t)(seed % MSI_RANK_STATE_PLACES) << 32);
+        atomic_store(&own->line_site, (uint64_t)(seed % MSI_RANK_STATE_SITES) << 32);
         atomic_store(&own->status, 1 + seed % 20);
         memset(own->message, 1 + (int)seed, sizeof own->message);
-        memset(own->places, 0x1b, sizeof own->places);
+        memset(own->sites, 0x1b, sizeof own->sites);
     }
     printf("%d %d\n", ftruncate(fd, 0), ftruncate(fd, (off_t)bytes * 2));
     fflush(stdout);
@@ -202,7 +202,7 @@ static void *call_often(void *group) {
     return NULL;
 }
 
-/* Threads that all write on one slate. */
+/* Threads that all write on one rank_state. */
 static void call_in_threads(void) {
     enum { N = 4 };
     pthread_t threads[N];

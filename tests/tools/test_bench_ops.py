@@ -1,4 +1,4 @@
-"""muster bench OPERATION and limits: their tables, JSON, CSV and pictures, tiny; never how fast anything is."""
+"""muster bench OPERATION and limits: tables, JSON, CSV and plots of tiny runs; no performance is tested."""
 
 import csv
 import json
@@ -32,7 +32,7 @@ BLOCKS = ("all_gather", "reduce_scatter", "gather", "scatter", "all_to_all")
 KEYS = (
     "backend op dtype ranks hosts bytes buffers us_median us_p99 algbw_GBps busbw_GBps ratio_to wrong".split()
 )
-# Leaks are for other tests: many ranks end here, and the search goes through all memory that a rank shares.
+# Other tests check for leaks. Many ranks end here, and the leak check of each scans all shared memory.
 QUIET = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 SCRIPT = os.path.join(os.environ.get("MUSTER_SOURCE_DIR", "."), "scripts", "bench_table.py")
 # A CUDA runtime and an NCCL that need no GPU.
@@ -41,13 +41,13 @@ FAKES = {
     for setting, name in (("CUDART", "cudart"), ("NCCL", "nccl"))
 }
 MPI = "openmpi" if shutil.which("mpirun.openmpi") and shutil.which("mpicc.openmpi") else None
-# The directory of the sample backend, a module from outside of the tree.
+# The directory of the sample backend.
 SAMPLE = {"MUSTER_BACKEND_PATH": os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "tests/backends")}
 NCCL = os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "lib/muster/mst_backend_nccl.so")
 
 
 def bus(op, n):
-    """What nccl-tests multiplies the bandwidth with."""
+    """busbw / algbw of nccl-tests."""
     return {"all_reduce": 2 * (n - 1) / n, "all_gather": (n - 1) / n, "reduce_scatter": (n - 1) / n}.get(
         op, (n - 1) / n if op == "all_to_all" else 0 if op == "barrier" else 1
     )
@@ -113,7 +113,7 @@ class Figures(Bench):
             rows = list(csv.DictReader(file))
         self.assertEqual([row["us_median"] for row in rows], [f"{line['us_median']:.4f}" for line in lines])
 
-    def test_sizes_that_cannot_be_had(self):
+    def test_sizes_are_rounded(self):
         lines, out, _ = self.json_of("all_reduce", "gather", *QUICK, "--bytes", "3:1K:2", "--backend", "native", "--ranks", "3")
         sizes = {op: [line["bytes"] for line in lines if line["op"] == op] for op in ("all_reduce", "gather")}
         self.assertEqual(sizes["all_reduce"], [4, 12, 24, 48, 96, 192, 384, 768])
@@ -127,10 +127,10 @@ class Figures(Bench):
         _, out, _ = self.json_of("all_reduce", "barrier", *SMALL, "--backend", "native")
         self.assertNotIn(b"became", out)
 
-    def test_pretended_hosts(self):
+    def test_simulated_hosts(self):
         lines, out, _ = self.json_of("all_reduce", *SMALL, "--backend", "native", "--hosts-simulated", 8)
         self.assertEqual({line["hosts"] for line in lines}, {2})
-        self.assertIn(b"2 pretended hosts", out)
+        self.assertIn(b"2 simulated hosts", out)
 
     @unittest.skipUnless(all(map(os.path.exists, (*FAKES.values(), NCCL))), "the backend nccl or the tests' own CUDA was not built")
     def test_buffers_on_a_device(self):
@@ -140,7 +140,7 @@ class Figures(Bench):
             self.check_line(line)
         self.assertIn(b"nccl: not supported: a barrier has no buffers", out)
 
-    def test_a_module_of_ones_own(self):
+    def test_a_loadable_module(self):
         lines, out, err = self.json_of("all_reduce", "send_recv", *SMALL, "--backend", "native,minimal", env=SAMPLE)
         self.assertEqual(err, b"")
         self.assertIn(b"minimal: muster over minimal (an example that uses the store)", out)
@@ -149,14 +149,14 @@ class Figures(Bench):
             self.check_line(line)
         self.assertIn(b"minimal", self.bench(env=SAMPLE)[1])
 
-    def test_shares_of_the_floor(self):
+    def test_shares_of_the_lower_bound(self):
         rc, out, err = self.bench("all_reduce", *QUICK, "--bytes", "64", "--backend", "native", "--limits")
         self.assertEqual((rc, err), (0, b""))
-        self.assertRegex(out, rb"(?m)^ +bytes .* floor +of it$")
+        self.assertRegex(out, rb"(?m)^ +bytes .* bound +reached$")
         self.assertRegex(out, rb"(?m)^ +64 +native .*\d%$")
 
     @unittest.skipUnless(MPI, "Open MPI is not installed")
-    def test_ratios_and_the_picture(self):
+    def test_ratios_and_the_plot(self):
         picture = self.path("figures.svg")
         lines, out, err = self.json_of(
             "all_reduce", "gather", "barrier", *SMALL, "--backend", f"native,{MPI}", "--plot", picture
@@ -183,15 +183,15 @@ class Figures(Bench):
 
 
 class Trouble(Bench):
-    def test_a_wrong_result_is_counted_and_said(self):
+    def test_a_wrong_result_is_counted_and_reported(self):
         lines, out, err = self.json_of(
-            "all_reduce", "gather", *SMALL, "--backend", "native", rc=1, env={"BENCH_TEST_SPOILS": "1"}
+            "all_reduce", "gather", *SMALL, "--backend", "native", rc=1, env={"BENCH_TEST_CORRUPT": "1"}
         )
         self.assertTrue(all(line["wrong"] > 0 for line in lines), lines)
         self.assertRegex(out, rb"(?m)^native: WRONG: \d+ elements; the first: \d+ bytes: rank 1 of 2: element 0 is ")
         self.assertEqual(err, b"muster bench: results were wrong\n")
 
-    def test_what_cannot_be_used_is_left_out(self):
+    def test_unusable_backends_are_left_out(self):
         with tempfile.TemporaryDirectory() as empty:
             lines, out, err = self.json_of("barrier", *QUICK, "--backend", "native,openmpi,mpi", env={"PATH": empty})
         self.assertEqual(err, b"")
@@ -199,12 +199,12 @@ class Trouble(Bench):
         self.assertRegex(out, rb"(?m)^mpi is skipped: cannot find 'mpirun' in PATH")
         self.assertEqual([line["backend"] for line in lines], ["native"])
 
-    def test_nothing_can_be_used(self):
+    def test_no_backend_is_usable(self):
         with tempfile.TemporaryDirectory() as empty:
             lines, out, err = self.json_of("barrier", *QUICK, "--backend", "mpich", rc=1, env={"PATH": empty})
         self.assertEqual(lines, [])
         self.assertIn(b"mpich is skipped", out)
-        self.assertEqual(err, b"muster bench: none of the backends can be used here\n")
+        self.assertEqual(err, b"muster bench: none of the backends is usable\n")
 
     @unittest.skipUnless(MPI, "Open MPI is not installed")
     def test_a_dtype_that_a_backend_lacks(self):
@@ -213,7 +213,7 @@ class Trouble(Bench):
         self.assertIn(f"{MPI}: not supported: MPI has no bf16".encode(), out)
 
     def under_way(self):
-        """The benchmark's directory and the number of the turn under way, which are in the words of its ranks."""
+        """The benchmark's directory and the number of the current trial, from the arguments of its ranks."""
         for pid in self.marked():
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as words:
@@ -224,11 +224,11 @@ class Trouble(Bench):
                 return found[1].decode(), int(found[2])
         return None, 0
 
-    def turn(self):
+    def trial(self):
         return self.under_way()[1]
 
     def begin_long(self):
-        """A benchmark that goes on until it is ended, and its directory."""
+        """A benchmark that runs until a signal ends it, and its directory."""
         bench = self.begin(
             "bench", "barrier", "--rounds", 100, "--seconds", 1, "--backend", "native", env=QUIET,
         )  # fmt: skip
@@ -256,13 +256,13 @@ class Trouble(Bench):
         other.send(signal.SIGTERM)
         other.finish()
 
-    def test_an_interruption_leaves_what_is_there(self):
+    def test_an_interruption_keeps_the_results(self):
         path, picture = self.path("figures.json"), self.path("figures.svg")
         bench = self.begin(
             "bench", "barrier", "send_recv", "--rounds", 100, "--seconds", 0.01, "--bytes", 64, "--backend", "native",
             "--json", path, "--plot", picture, env=QUIET,
         )  # fmt: skip
-        wait_until(lambda: self.turn() > 3, "the third round")
+        wait_until(lambda: self.trial() > 3, "the third round")
         bench.send(signal.SIGINT)
         rc, out, err = bench.finish()
         self.assertEqual((rc, err), (128 + signal.SIGINT, "muster bench: interrupted\n"))
@@ -287,11 +287,11 @@ class Trouble(Bench):
             (("barrier", "--frob"), b"unknown option '--frob'"),
             (("barrier", "--backend", "nativ"), b"unknown backend 'nativ'; did you mean 'native'?"),
             (("barrier", "--backend", "minimul"), b"unknown backend 'minimul'; did you mean 'minimal'?"),
-            (("barrier", "--backend", "xyzzy"), b"gloo nccl minimal openmpi mpich torch; a module mst_backend_xyzzy.so is sought"),
+            (("barrier", "--backend", "xyzzy"), b"gloo nccl minimal openmpi mpich torch; modules mst_backend_xyzzy.so are searched"),
             (("barrier", "--backend", ""), b"--backend needs a name"),
             (("barrier", "--backend", "native,native"), b"'native' twice"),
             (("barrier", "--dtype", "bf17"), b"unknown dtype 'bf17'; did you mean 'bf16'?"),
-            (("barrier", "--buffers", "cold"), b"hot,rotate,symmetric, not 'cold'"),
+            (("barrier", "--buffers", "cold"), b"hot, rotate and symmetric, not 'cold'"),
             (("barrier", "--bytes", "4:x"), b"--bytes takes MIN:MAX:N"),
             (("barrier", "--bytes", "0:4"), b"--bytes takes MIN:MAX:N"),
             (("barrier", "--bytes", "-4"), b"--bytes takes MIN:MAX:N"),
@@ -303,12 +303,12 @@ class Trouble(Bench):
             (("barrier", "--seconds", "0"), b"more than 0"),
             (("barrier", "--json", "/nowhere/x"), b"cannot write to /nowhere/x"),
             (("barrier", "--plot", "/nowhere/x"), b"cannot write to /nowhere/x"),
-            (("barrier", "--json", new, "--csv", new), b"--json and --csv are one file"),
-            (("barrier", "--csv", old, "--plot", f"{os.path.dirname(old)}/./old"), b"--csv and --plot are one file"),
-            (("barrier", "--json", old, "--plot", link), b"--json and --plot are one file"),
+            (("barrier", "--json", new, "--csv", new), b"--json and --csv name the same file"),
+            (("barrier", "--csv", old, "--plot", f"{os.path.dirname(old)}/./old"), b"--csv and --plot name the same file"),
+            (("barrier", "--json", old, "--plot", link), b"--json and --plot name the same file"),
             (("--rounds", "1"), b"name an operation"),
             (("limits", "--processes", "0"), b"not '0'"),
-            (("limits", "word"), b"'word' is not expected"),
+            (("limits", "word"), b"unexpected operand 'word'"),
         )
         for words, message in mistakes:
             rc, out, err = self.bench(*words, env=SAMPLE)
@@ -321,7 +321,7 @@ class Trouble(Bench):
 
 
 class Others(Bench):
-    def test_alone_it_lists_what_there_is(self):
+    def test_without_arguments_it_lists_the_choices(self):
         rc, out, err = self.bench()
         self.assertEqual((rc, err), (0, b""))
         for word in OPS + ("native", "gloo", "bf16", "limits", "store", "init", "kernels", "prof"):
@@ -341,7 +341,7 @@ class Others(Bench):
 
     @unittest.skipUnless(len(os.sched_getaffinity(0)) > 1, "there is one processor")
     def test_limits_keep_no_connection(self):
-        """A crew of one has nobody to be connected with, and the ends are the crew's."""
+        """A single worker has no connection, and the parent keeps no ends of the others' connections."""
         bench = self.begin("bench", "limits", "--processes", "1,2", "--rounds", 1, "--seconds", 0.1, env=QUIET)
 
         def is_apart():
@@ -350,10 +350,10 @@ class Others(Bench):
             names = [f"/proc/{bench.pid}/fd/{name}" for name in os.listdir(f"/proc/{bench.pid}/fd") if int(name) > 2]
             try:
                 return two and not any(os.readlink(name).startswith("socket:") for name in names)
-            except FileNotFoundError:  # it was closed just now
+            except FileNotFoundError:  # closed meanwhile
                 return False
 
-        wait_until(is_apart, "a crew of two, and no connection of their parent's", 20)
+        wait_until(is_apart, "two workers and a parent without connections", 20)
         self.assertEqual(bench.finish()[0], 0)
 
     def test_the_tables_of_a_document(self):

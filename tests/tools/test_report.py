@@ -1,4 +1,4 @@
-"""muster report: figures against cases that were computed by hand, verdicts, and files that are not as they should be."""
+"""muster report: figures against cases that were computed by hand, diagnoses, and malformed files."""
 
 import base64
 import json
@@ -59,7 +59,7 @@ class ReportTest(ToolTest):
 
 class Figures(ReportTest):
     def pair(self):
-        """Two ranks; each wait is worked out beside it."""
+        """Two ranks; comments state each wait."""
         zero, one = Trace(0, 2, host="a"), Trace(1, 2, host="b")
         for trace in (zero, one):
             trace.group(0, "world", [0, 1])
@@ -69,11 +69,11 @@ class Figures(ReportTest):
         zero.op("all_reduce", 100, 10, 1, size=size)
         one.op("all_reduce", 90, 20, 1, size=size)  # 1 waits 10 for 0
         zero.op("broadcast", 200, 5, 2, size=64, site="data.c:7")
-        one.op("broadcast", 300, 10, 2, size=64, site="data.c:7")  # 0 left after 5
+        one.op("broadcast", 300, 10, 2, size=64, site="data.c:7")  # rank 0 returns after 5
         zero.message("send", 400, 4, 0, peer=1, size=128, site="pipe.c:1")
         one.message("recv", 380, 40, 0, peer=0, size=128, site="pipe.c:2")  # 1 waits 20 for 0
         zero.work("reduce_scatter", 500, 100, 3, waited=7, size=4096)
-        one.work("reduce_scatter", 590, 10, 3, waited=10, size=4096)  # 0 was 7 in mst_wait
+        one.work("reduce_scatter", 590, 10, 3, waited=10, size=4096)  # rank 0 spends 7 in mst_wait
         one.about("muster_clock", ts=12.0, offset_ns=-1234, error_ns=900)
         for trace in (zero, one):
             trace.end(ts=600).write(self.dir)
@@ -180,7 +180,7 @@ class Figures(ReportTest):
         waits = {(w["rank"], w["for"]): w["us"] for w in table(self.figures()["waits"])}
         self.assertEqual(waits, {(0, 1): 10, (1, 0): 50})
 
-    def test_collectives_that_a_rank_lacks_are_not_paired(self):
+    def test_collectives_that_a_rank_lacks_are_incomplete(self):
         for rank in range(3):
             trace = Trace(rank, 3)
             trace.op("barrier", 10 * rank, 30, 0)
@@ -204,7 +204,7 @@ class Figures(ReportTest):
         self.assertEqual(sizes, [(1024, True), (2048, True)])
 
     def failing(self):
-        """Rank 1 died after two calls; the third of rank 0 failed after 400 us, and a work of which it waited for 30 of 50."""
+        """Rank 1 dies after two calls. The third call of rank 0 fails after 400 us, and a work of 50 us, 30 of them in mst_wait."""
         zero, one = Trace(0, 2), Trace(1, 2)
         for trace in (zero, one):
             trace.group(0, "world", [0, 1])
@@ -230,7 +230,7 @@ class Figures(ReportTest):
         self.assertEqual(sites["late.c:1", 0], (0, 1, 0))
         _, words, _ = self.report()
         self.assertIn("2 calls failed", words)
-        self.assertRegex(words, r"all_reduce +4 KiB +2 +4 .*\n +1 more failed\n")
+        self.assertRegex(words, r"all_reduce +4 KiB +2 +4 .*\n +1 failed calls\n")
 
     def test_calls_that_failed_are_waiting(self):
         self.failing()
@@ -255,13 +255,13 @@ class Figures(ReportTest):
         self.assertNotIn("limit_us", self.figures()["operations"][0])
         rows = [("copy_GBps", 65536, 2, 10), ("add_GBps", 65536, 2, 5), ("line_us", 0, 2, 0.5)]
         self.put("limits.json", "".join(json.dumps(dict(zip(("limit", "bytes", "processes", "value"), row))) + "\n" for row in rows))
-        # one hand-over, (n - 1) S copied at 10 and added at 5 GB/s
+        # one cache line, (n - 1) S copied at 10 and added at 5 GB/s
         expected = 0.5 + (1 << 20) / 1e4 + (1 << 20) / 5e3
         self.assertAlmostEqual(self.figures()["operations"][0]["limit_us"], expected, 2)
         self.put("limits.json", "nonsense")
         self.assertIn("muster bench limits", self.figures(1)["warnings"][0])
 
-    def test_what_a_generator_knows(self):
+    def test_generated_traces(self):
         trace_make.make(self.dir, 6, 800, hosts=2, seed=3)
         found = self.figures()
         begins, late, last = trace_make.PLANNED
@@ -302,21 +302,21 @@ class Words(ReportTest):
         self.assertNotIn("\x1b", out)
 
 
-class Verdicts(ReportTest):
-    def verdict(self, kind, blamed):
+class Diagnoses(ReportTest):
+    def diagnosis(self, kind, blamed):
         failure = self.figures(None)["failure"]
-        self.assertEqual((failure["kind"], failure["blamed"]), (kind, blamed), failure["verdict"])
+        self.assertEqual((failure["kind"], failure["blamed"]), (kind, blamed), failure["diagnosis"])
         rc, out, _ = self.report()
         self.assertEqual(rc, 0)
-        self.assertEqual(out.splitlines()[0], failure["verdict"])
-        return failure["verdict"]
+        self.assertEqual(out.splitlines()[0], failure["diagnosis"])
+        return failure["diagnosis"]
 
     def test_a_rank_that_is_behind(self):
         for rank in range(4):
             done = [("broadcast", 15, "done", "data.c:9"), ("all_reduce", 16, "done", "train.c:31")]
             flight(self.dir, rank, 4, done + [("all_reduce", 17, "started", "train.c:33")] * (rank != 2), "MST_ERR_STALLED: nothing moved" if rank != 2 else "SIGUSR2")
-        words = self.verdict("behind", [2])
-        self.assertEqual(words, "Rank 2 is behind: it has not come to mst_all_reduce #17 of world, in which ranks 0, 1, 3 wait (train.c:33); its last was "
+        words = self.diagnosis("behind", [2])
+        self.assertEqual(words, "Rank 2 is behind: it has not reached mst_all_reduce #17 of world, in which ranks 0, 1, 3 wait (train.c:33); its last operation was "
                                 "mst_all_reduce #16 of world (4 ranks), 1024 f32, at train.c:31 (step), has returned; its recorder says: SIGUSR2.")
 
     def test_a_rank_that_others_wait_for_waits_for_another(self):
@@ -325,13 +325,13 @@ class Verdicts(ReportTest):
         flight(self.dir, 1, 4, stuck)
         flight(self.dir, 2, 4, [("all_reduce", 16, "done", "train.c:31"), {"name": "recv", "seq": 4, "state": "started", "site": "pipe.c:8", "peer": 3}])
         flight(self.dir, 3, 4, [("all_reduce", 16, "done", "train.c:31")])
-        words = self.verdict("behind", [3])
+        words = self.diagnosis("behind", [3])
         self.assertIn("in which ranks 0, 1 wait (train.c:33), and rank 2 waits because of it", words)
         flight(self.dir, 3, 4, [("all_reduce", 16, "done", "train.c:31"), ("all_reduce", 17, "started", "train.c:33")])
-        self.assertIn("rank 2 in mst_recv #4 from rank 3", self.verdict("circle", [2, 3]))
+        self.assertIn("rank 2 in mst_recv #4 from rank 3", self.diagnosis("circle", [2, 3]))
         sent = {"name": "send", "seq": 4, "state": "done", "site": "pipe.c:9", "peer": 2}
         flight(self.dir, 3, 4, [sent, ("all_reduce", 17, "started", "train.c:33")])
-        self.verdict("behind", [2])
+        self.diagnosis("behind", [2])
 
     def test_a_member_that_called_nothing(self):
         """Its recorder lists the group."""
@@ -340,75 +340,75 @@ class Verdicts(ReportTest):
         flight(self.dir, 0, 3, [call], groups=[group])
         flight(self.dir, 1, 3, [], groups=[group], now_us=1.0)
         flight(self.dir, 2, 3, [])
-        self.assertIn("Rank 1 is behind: it has not come to mst_barrier #1 of group 'pair'", self.verdict("behind", [1]))
+        self.assertIn("Rank 1 is behind: it has not reached mst_barrier #1 of group 'pair'", self.diagnosis("behind", [1]))
         flight(self.dir, 1, 3, [])
-        self.assertIn("not all 2 ranks of group 'pair' are known", self.verdict("missing", []).lower())
+        self.assertIn("not all 2 ranks of group 'pair' are known", self.diagnosis("missing", []).lower())
 
-    def test_the_ways_of_a_batch(self):
-        """Both sent and wait for what the other sent with another tag."""
+    def test_both_directions_of_a_batch(self):
+        """Both ranks have sent, and wait for messages with other tags."""
         batch = {"name": "batch_isend_irecv", "seq": 0, "site": "a.c:1"}
         for rank in range(2):
             done = {**batch, "state": "done", "peer": 1 - rank, "dir": "send", "tag": 5 + rank}
             flight(self.dir, rank, 2, [done, {**batch, "state": "started", "peer": 1 - rank, "dir": "recv", "tag": 6}])
-        self.verdict("behind", [0])
+        self.diagnosis("behind", [0])
 
     def test_a_missing_rank(self):
         for rank in (0, 1, 3):
             flight(self.dir, rank, 4, [("barrier", 3, "started", "a.c:1")])
-        words = self.verdict("missing", [2])
-        self.assertEqual(words, "Rank 2 has recorded nothing: it may not have come to mst_barrier #3 of world, in which ranks 0, 1, 3 wait (a.c:1).")
+        words = self.diagnosis("missing", [2])
+        self.assertEqual(words, "Rank 2 has recorded nothing: it may not have reached mst_barrier #3 of world, in which ranks 0, 1, 3 wait (a.c:1).")
 
     def test_ranks_that_wait_for_each_other(self):
         for rank in range(2):
             flight(self.dir, rank, 2, [{"name": "recv", "seq": 0, "state": "started", "site": f"a.c:{rank}", "peer": 1 - rank}])
-        words = self.verdict("circle", [0, 1])
+        words = self.diagnosis("circle", [0, 1])
         self.assertIn("rank 0 in mst_recv #0 from rank 1 of world (2 ranks), 1024 f32, at a.c:0 (step) for rank 1, and rank 1 in mst_recv", words)
 
     def test_different_calls(self):
         for rank in range(3):
             name = "broadcast" if rank == 2 else "all_reduce"
             flight(self.dir, rank, 3, [(name, 5, "started", f"{name}.c:1")])
-        words = self.verdict("different", [0, 2])
-        self.assertIn("rank 2 mst_broadcast #5 of world (3 ranks), 1024 f32, at broadcast.c:1", words)
+        words = self.diagnosis("different", [0, 2])
+        self.assertIn("rank 2 called mst_broadcast #5 of world (3 ranks), 1024 f32, at broadcast.c:1", words)
 
-    def test_nobody_is_behind(self):
+    def test_no_rank_is_behind(self):
         for rank in range(3):
             flight(self.dir, rank, 3, [("all_reduce", 5, "started", "a.c:1")])
-        self.assertIn("all have come to mst_all_reduce #5 of world, in which ranks 0, 1, 2 wait", self.verdict("together", []))
+        self.assertIn("all have reached mst_all_reduce #5 of world, in which ranks 0, 1, 2 wait", self.diagnosis("together", []))
 
-    def test_nothing_is_going_on(self):
+    def test_no_rank_is_in_a_call(self):
         flight(self.dir, 0, 1, [("barrier", 5, "done", "a.c:1")])
-        self.assertEqual("No rank waits for another.", self.verdict("none", []))
+        self.assertEqual("No rank waits for another.", self.diagnosis("none", []))
 
     def test_a_rank_that_others_name(self):
-        """All are in the same call; a rank died in it, and the others failed for that."""
+        """All ranks are in the same call; one died in it, and the others failed because of that."""
         call = {"name": "all_reduce", "seq": 17, "site": "train.c:33"}
         flight(self.dir, 2, 4, [{**call, "state": "started"}], reason="killed by SIGKILL")
         for rank in (0, 1, 3):
             flight(self.dir, rank, 4, [{**call, "state": "done", "failed": True}], reason="MST_ERR_PEER_LOST: gone", culprit=2)
-        words = self.verdict("lost", [2])
-        self.assertIn("Rank 2 is the cause that ranks 0, 1, 3 name; it is in mst_all_reduce #17 of world (4 ranks), 1024 f32, at train.c:33 (step)", words)
+        words = self.diagnosis("lost", [2])
+        self.assertIn("Ranks 0, 1, 3 name rank 2 as the cause; it is in mst_all_reduce #17 of world (4 ranks), 1024 f32, at train.c:33 (step)", words)
         self.assertIn("killed by SIGKILL", words)
         os.remove(os.path.join(self.dir, "rank-2.flight.json"))
-        self.assertIn("Rank 2 has recorded nothing, and ranks 0, 1, 3 name it as the cause", self.verdict("missing", [2]))
+        self.assertIn("Rank 2 has recorded nothing, and ranks 0, 1, 3 name it as the cause", self.diagnosis("missing", [2]))
         flight(self.dir, 2, 4, [{**call, "seq": 16, "state": "done"}])
-        self.assertIn("Rank 2 is behind", self.verdict("behind", [2]))
+        self.assertIn("Rank 2 is behind", self.diagnosis("behind", [2]))
 
-    def test_what_went_well_after_a_failure(self):
+    def test_success_after_a_failure(self):
         flight(self.dir, 0, 1, [{"name": "recv", "seq": 0, "state": "done", "failed": True, "peer": -1}, ("barrier", 1, "done", "a.c:1")])
-        self.verdict("none", [])
+        self.diagnosis("none", [])
 
     def test_groups_that_look_alike(self):
-        """Two pairs of one name and size: without more nobody is blamed, with ids the right one is."""
+        """Two groups of one name and size: no rank is blamed without ids, the right one with ids."""
         def pairs(more):
             for rank in range(4):
                 ops = [{"name": "all_reduce", "seq": 10 * (rank // 2) + (rank != 3), "state": "done" if rank in (0, 3) else "started", "site": f"a.c:{rank}",
                         "group": 1, "group_name": "pair", "group_size": 2, **more(rank)}]
                 flight(self.dir, rank, 4, ops)
         pairs(lambda rank: {})
-        self.verdict("together", [])
+        self.diagnosis("together", [])
         pairs(lambda rank: {"group_id": f"p{rank // 2}"})
-        self.verdict("behind", [3])
+        self.diagnosis("behind", [3])
 
     def test_hostile_recordings(self):
         flight(self.dir, 0, 2, [("barrier", 5, "started", "a.c:1")])
@@ -422,12 +422,12 @@ class Verdicts(ReportTest):
 
 
 class Worlds(ReportTest):
-    """Traces of several worlds in one directory: each is shown for itself."""
+    """Traces of several worlds in one directory: one of them is shown."""
 
     BEGAN = 1789000000000000000
 
     def world(self, k, numbers, calls):
-        """The k-th, whose ranks' files have these numbers; rank r calls calls + r times."""
+        """Writes world k; its ranks' files have these numbers; rank r makes calls + r calls."""
         for rank, number in enumerate(numbers):
             trace = Trace(rank, len(numbers), unix_ns=self.BEGAN + k * 10**9)
             for seq in range(calls + rank):
@@ -435,7 +435,7 @@ class Worlds(ReportTest):
             trace.end().write(self.dir, number=number)
 
     def counted(self, *args):
-        """The world's size, its events, and what was said."""
+        """The world's size, its events and the warnings."""
         path = os.path.join(self.folder, "figures.json")
         rc, _, err = self.report("--json", path, *args)
         self.assertEqual(rc, 0, err)
@@ -450,11 +450,11 @@ class Worlds(ReportTest):
         os.remove(os.path.join(self.dir, "rank-3.3.trace.json"))
         size, events, words = self.counted()
         self.assertEqual((size, events), (4, 30 + 31 + 32))
-        self.assertIn("has traces of 3 worlds, and this is number 3", words)
-        self.assertRegex(words, r"--world shows another: 1 of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(2 traces\), 2 of .* \(1 traces\)")
+        self.assertIn("has traces of 3 worlds; this is number 3", words)
+        self.assertRegex(words, r"--world selects another: 1 of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(2 traces\), 2 of .* \(1 traces\)")
         self.assertIn("1 of 4 ranks left no trace: 3", words)
 
-    def test_another_is_chosen(self):
+    def test_another_is_selected(self):
         self.world(0, ["", ""], 10)
         self.world(1, [".2", ".2"], 20)
         flight(self.dir, 0, 2, [("barrier", 3, "started", "a.c:1")], "MST_ERR_STALLED")
@@ -466,18 +466,18 @@ class Worlds(ReportTest):
             self.assertNotEqual(self.report("--world", wrong)[0], 0)
         self.assertIn("no world 3 in", self.report("--world", 3)[2])
 
-    def test_one_world_says_nothing(self):
+    def test_one_world_has_no_warning(self):
         self.world(0, [".7", ""], 10)
         self.assertEqual(self.counted(), (2, 21, ""))
 
-    def test_copies_and_strangers_are_left_out(self):
+    def test_copies_and_other_files_are_left_out(self):
         self.world(0, ["", ""], 10)
         shutil.copy(os.path.join(self.dir, "rank-1.trace.json"), os.path.join(self.dir, "rank-1.4.trace.json"))
         self.put("rank-5.trace.json", "nonsense")
         size, events, words = self.counted()
         self.assertEqual((size, events), (2, 21))
-        self.assertIn("rank-1.4.trace.json is left out: it is another trace", words)
-        self.assertIn("rank-5.trace.json is left out: it does not say of which world", words)
+        self.assertIn("rank-1.4.trace.json is left out: it is a second trace", words)
+        self.assertIn("rank-5.trace.json is left out: it does not say to which world", words)
 
     def test_names(self):
         self.world(0, [""], 3)
@@ -488,7 +488,7 @@ class Worlds(ReportTest):
 
 class Merged(ReportTest):
     def merge(self, *args):
-        """What was said, and the events."""
+        """The messages and the events."""
         path = os.path.join(self.folder, "all.json")
         rc, out, err = self.report("--merge", path, *args)
         self.assertEqual((rc, out), (0, ""), err)
@@ -507,7 +507,7 @@ class Merged(ReportTest):
         self.assertIn(f"{len(expected)} events of 3 ranks", said)
         self.assertEqual(len(self.merge("--world", 1)[1]), 2)
 
-    def test_files_that_were_cut_off(self):
+    def test_truncated_files(self):
         for rank in range(2):
             trace = Trace(rank, 2)
             for seq in range(5):
@@ -519,7 +519,7 @@ class Merged(ReportTest):
         self.assertIn("rank-1.trace.json has lines that cannot be read", said)
         self.assertNotIn("rank-0", said)
 
-    def test_what_cannot_be_written(self):
+    def test_outputs_that_cannot_be_written(self):
         rc, _, err = self.report("--merge", os.path.join(self.folder, "all.json"))
         self.assertEqual(rc, 1)
         self.assertIn("has no rank-R.trace.json", err)
@@ -538,7 +538,7 @@ class Merged(ReportTest):
         for option in ("--merge", "--json", "-o"):
             rc, _, err = self.report(option, os.path.join(self.dir, ".", "rank-1.trace.json"))
             self.assertEqual(rc, 2, err)
-            self.assertIn("would replace what is read", err)
+            self.assertIn("would overwrite an input file", err)
         with open(mine, "rb") as file:
             self.assertEqual(file.read(), before)
         same = os.path.join(self.folder, "same")
@@ -574,7 +574,7 @@ class Large(ReportTest):
     RANKS, EVENTS = 64, 2000
 
     def measured(self, *args):
-        """Seconds of the processor and MiB of memory that a report took."""
+        """Processor time in seconds and memory in MiB of a report."""
         process = self.popen("report", self.dir, *args, stdout=subprocess.DEVNULL)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -589,8 +589,8 @@ class Large(ReportTest):
         seconds, merge_mib = self.measured("--merge", merged)
         self.assertLess(seconds, 10)
         if not SANITIZED:
-            self.assertLess(page_mib, 64)  # a page has all events in memory, …
-            self.assertLess(merge_mib, 32)  # … merging some lines, of 37 MB
+            self.assertLess(page_mib, 64)  # a page needs all events in memory
+            self.assertLess(merge_mib, 32)  # merging needs a few lines of 37 MB
         with open(merged, encoding="utf-8") as file:
             lines = sum(1 for _ in file)
         each = 2 + 2 + self.EVENTS + self.EVENTS // 8 + 1  # descriptions, groups and clock, operations, the ends of works, the end
@@ -609,7 +609,7 @@ class Hostile(ReportTest):
         self.assertEqual((rc, out), (1, ""))
         self.assertIn(part, err)
 
-    def test_directories_that_hold_nothing(self):
+    def test_directories_without_traces(self):
         self.fails("has no rank-R.trace.json")
         self.put("rank-x.trace.json", "[")
         self.put("rank-01.trace.json", "[")
@@ -619,12 +619,12 @@ class Hostile(ReportTest):
         self.assertIn("No such file or directory", err.decode())
 
     def test_mistakes(self):
-        for words, part in (((), "which directory"), (("a", "b"), "one directory"), (("a", "--pages"), "--pages")):
+        for words, part in (((), "name the directory"), (("a", "b"), "one directory"), (("a", "--pages"), "--pages")):
             rc, out, err = self.muster("report", *words)
             self.assertEqual((rc, out), (2, b""), words)
             self.assertIn(part, err.decode())
 
-    def test_every_truncation_is_read_as_far_as_it_goes(self):
+    def test_every_truncation_is_read_up_to_its_end(self):
         text = self.trace().text()
         for end in range(0, len(text), 7):
             self.put("rank-0.trace.json", text[:end])
@@ -634,12 +634,12 @@ class Hostile(ReportTest):
         self.put("rank-0.trace.json", text)
         self.assertEqual(self.figures()["events"], 5)
 
-    def test_a_cut_file_keeps_its_whole_lines(self):
+    def test_a_truncated_file_keeps_its_complete_lines(self):
         text = self.trace().text()
         self.put("rank-0.trace.json", text[:text.rindex('"seq":4')])
         found = self.figures(1)
         self.assertEqual(found["events"], 4)
-        self.assertIn("without a proper end", found["warnings"][0])
+        self.assertIn("has no end record", found["warnings"][0])
 
     def test_lines_of_another_kind(self):
         good = self.trace().text()
@@ -674,7 +674,7 @@ class Hostile(ReportTest):
         self.assertIn("2 of 4 ranks left no trace: 2, 3", words)
         self.assertEqual([rank["rank"] for rank in found["ranks"]], [0, 1])
 
-    def test_dropped_events_are_said(self):
+    def test_dropped_events_are_reported(self):
         trace = Trace(0, 2)
         trace.op("barrier", 1, 1, 0)
         trace.end(dropped=77).write(self.dir)

@@ -1,4 +1,4 @@
-"""The page of muster report in a real browser: what it shows is what the figures say, and mouse and keys work."""
+"""The page of muster report in a browser: it shows the figures of the JSON, and mouse and keys work."""
 
 import json
 import os
@@ -70,8 +70,8 @@ class Page(ToolTest):
         x = left + 96 + (us * 1000 - at["begin"]) / (at["end"] - at["begin"]) * (width - 96)
         return x, top + 22 + rank * at["lane"] + at["lane"] * (0.75 if works else 0.25)
 
-    def held(self):
-        return self.b.js("(() => { const d = document.getElementById('held'); return d && !document.getElementById('details').hidden ? {...d.dataset} : null; })()")
+    def selected(self):
+        return self.b.js("(() => { const d = document.getElementById('selected'); return d && !document.getElementById('details').hidden ? {...d.dataset} : null; })()")
 
     def rows(self, table):
         return self.b.js(f"[...document.querySelectorAll('#{table} tbody tr')].map((row) => [...row.cells].map((cell) => cell.dataset.value))")
@@ -114,7 +114,7 @@ class Page(ToolTest):
         self.finish()
 
     def test_calls_that_failed(self):
-        """They are pale all over, and counted in a column of their own."""
+        """They are drawn pale and counted in their own column."""
         for rank in range(2):
             trace = Trace(rank, 2)
             trace.group(0, "world", [0, 1])
@@ -133,7 +133,7 @@ class Page(ToolTest):
         self.finish()
 
     def test_a_very_long_name(self):
-        """It is cut, and the whole of it is said beside the pointer; the columns stay where they are seen."""
+        """It is cut, a tooltip shows all of it, and the columns stay visible."""
         trace, name = Trace(0, 1), "name" * 500
         trace.group(0, "world", [0])
         trace.op(name, 100, 200, 0, size=4096, call="all_reduce", site="x" * 300 + ".c:1", function="f" * 300)
@@ -178,33 +178,33 @@ class Page(ToolTest):
         self.assertAlmostEqual(chosen["end"] / 1e6, 12, 0)
         self.finish()
 
-    def test_an_operation_is_held_and_shown_on_all_ranks(self):
+    def test_an_operation_is_selected_and_shown_on_all_ranks(self):
         make(self.dir)
         b = self.open()
         x, y = self.place(1, 7150)
         for _ in range(4):
             b.wheel(x, y, -300)
         b.click(*self.place(1, 7150))
-        held = self.held()
-        self.assertEqual({k: float(v) for k, v in held.items()}, {"begin": 7001000, "took": 199000, "seq": 14, "rank": 1, "group": 0, "wait": 99000})
-        partners = b.js("[...document.querySelectorAll('#partners tbody tr')].map((r) => [r.dataset.rank, r.dataset.begin, r.dataset.took, r.innerText.includes('came last')])")
+        selected = self.selected()
+        self.assertEqual({k: float(v) for k, v in selected.items()}, {"begin": 7001000, "took": 199000, "seq": 14, "rank": 1, "group": 0, "wait": 99000})
+        partners = b.js("[...document.querySelectorAll('#partners tbody tr')].map((r) => [r.dataset.rank, r.dataset.begin, r.dataset.took, r.innerText.includes('began last')])")
         self.assertEqual(partners, [[str(r), str(7000000 + (100000 if r == 2 else 1000 * r)), str(200000 - (100000 if r == 2 else 1000 * r)), r == 2] for r in range(RANKS)])
-        text = b.js("document.getElementById('held').innerText")
+        text = b.js("document.getElementById('selected').innerText")
         for part in ("train.c:33 in step", "world, 4 ranks", "SUM", "native", "region", "f32", "128 KiB"):
             self.assertIn(part, text)
         b.click(*self.place(1, 7340))
-        self.assertEqual(b.js("document.getElementById('held-name').textContent"), "recv")
-        self.assertEqual((self.held()["seq"], self.held()["wait"]), ("7", "50000"))
+        self.assertEqual(b.js("document.getElementById('selected-name').textContent"), "recv")
+        self.assertEqual((self.selected()["seq"], self.selected()["wait"]), ("7", "50000"))
         self.assertEqual(b.js("[...document.querySelectorAll('#partners tbody tr')].map((r) => r.dataset.rank)"), ["1", "0"])
         b.key("n")
-        self.assertEqual((self.held()["begin"], self.held()["seq"]), ("8001000", "16"))
+        self.assertEqual((self.selected()["begin"], self.selected()["seq"]), ("8001000", "16"))
         b.key("p")
-        self.assertEqual(self.held()["begin"], "7300000")
+        self.assertEqual(self.selected()["begin"], "7300000")
         b.key("Escape")
-        self.assertIsNone(self.held())
+        self.assertIsNone(self.selected())
         self.finish()
 
-    def test_hovering_tells_and_markup_stays_text(self):
+    def test_tooltips_and_markup_stays_text(self):
         make(self.dir)
         b = self.open()
         x, y = self.place(3, 3600, works=True)
@@ -219,7 +219,7 @@ class Page(ToolTest):
         self.assertEqual(b.js("document.images.length"), 0)
         self.finish()
 
-    def test_pictures_and_chart(self):
+    def test_maps_and_chart(self):
         make(self.dir)
         b = self.open()
         points = b.js("[...document.querySelectorAll('#bw-chart circle')].map((c) => ({...c.dataset}))")
@@ -265,7 +265,7 @@ class Page(ToolTest):
         b.js(f"setView({begins[k]} - 50000, {begins[k]} + 100000)")
         b.settle()
         b.click(*self.place(1, (begins[k] + late[1][k]) / 1000 + 1))
-        self.assertEqual(int(self.held()["begin"]), begins[k] + late[1][k])
+        self.assertEqual(int(self.selected()["begin"]), begins[k] + late[1][k])
         ranks = b.js("[...document.querySelectorAll('#partners tbody tr')].map((r) => Number(r.dataset.begin))")
         self.assertEqual(ranks, [begins[k] + late[r][k] for r in range(4)])
         self.finish()
@@ -274,7 +274,7 @@ class Page(ToolTest):
         for rank in range(2):
             flight(self.dir, rank, 3, [("all_reduce", 4 + rank, "started" if rank else "done", EVIL)], reason=EVIL)
         b = self.open()
-        self.assertEqual(b.js("document.getElementById('verdict').textContent"), self.figures["failure"]["verdict"])
+        self.assertEqual(b.js("document.getElementById('diagnosis').textContent"), self.figures["failure"]["diagnosis"])
         self.assertTrue(b.js("document.getElementById('timeline').hidden"))
         self.assertEqual(b.js("[...document.querySelectorAll('#failure tr.blamed')].length"), len(self.figures["failure"]["blamed"]))
         self.finish()

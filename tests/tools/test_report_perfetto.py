@@ -1,4 +1,4 @@
-"""Traces in Perfetto itself: it reads them without a loss, has each operation as a slice, and each message as an arrow."""
+"""Traces in Perfetto: it reads them without loss; each operation is a slice and each message a flow."""
 
 import collections
 import json
@@ -22,7 +22,7 @@ class InPerfetto(ToolTest):
         self.dir, self.merged = (os.path.join(scratch.name, name) for name in ("out", "all.json"))
 
     def trace(self, *actions, status=0):
-        """Runs ranks, and gives the events of all of them."""
+        """Runs ranks and returns their events."""
         rc, out, err = self.muster("run", "-n", RANKS, "--trace", self.dir, PROF, "init", *actions)
         self.assertEqual(rc, status, (out, err))
         rc, _, err = self.muster("report", self.dir, "--merge", self.merged)
@@ -31,7 +31,7 @@ class InPerfetto(ToolTest):
             return json.load(file)
 
     def assert_read(self, p, events):
-        """Works are on tracks of their own, which are of no process."""
+        """Works are on separate tracks without a process."""
         self.assertEqual(p.faults(), [])
         every = collections.Counter(event["name"] for event in events if event["ph"] in "Xbn")
         self.assertEqual(dict(p.query("select name, count(*) from slice group by 1")), every)
@@ -55,8 +55,8 @@ class InPerfetto(ToolTest):
             names = [name for (name,) in p.query("select name from process where name like 'rank %' order by pid")]
             self.assertEqual([name.split(" (")[0] for name in names], [f"rank {r}" for r in range(RANKS)])
 
-    def test_a_file_that_was_cut_off(self):
-        """One rank's own, as SIGKILL left it."""
+    def test_a_truncated_file(self):
+        """The trace of a rank after SIGKILL."""
         self.trace("sums=3000", "die=1", "barrier", status=137)  # more than a ring holds, so that some are in the file
         path = os.path.join(self.dir, "rank-1.trace.json")
         with open(path, encoding="utf-8") as file:

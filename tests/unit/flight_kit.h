@@ -25,27 +25,27 @@ static inline void kit_begin(struct msi_flight *f) {
     atomic_store(&f->unix_time, UINT64_C(1700000000000000000));
 }
 
-static inline void kit_place(struct msi_flight *f, int at, const char *operation, const char *file,
-                             const char *function, uint32_t line) {
-    strcpy(f->places[at].operation, operation);
-    strcpy(f->places[at].file, file);
-    strcpy(f->places[at].function, function);
-    atomic_store(&f->places[at].line, line);
+static inline void kit_site(struct msi_flight *f, int at, const char *operation, const char *file,
+                            const char *function, uint32_t line) {
+    strcpy(f->sites[at].operation, operation);
+    strcpy(f->sites[at].file, file);
+    strcpy(f->sites[at].function, function);
+    atomic_store(&f->sites[at].line, line);
 }
 
 static inline void kit_group(struct msi_flight *f, int at, const char *name, uint64_t id, uint32_t size) {
     strcpy(f->groups[at].name, name);
     atomic_store(&f->groups[at].id, id);
-    atomic_store(&f->groups[at].turn, 1);
+    atomic_store(&f->groups[at].generation, 1);
     atomic_store(&f->groups[at].size, size);
 }
 
 struct kit_op {
-    int place, group;
+    int site, group;
     uint64_t seq, count;
     double begin, end; /* seconds; end 0: not known */
     int dtype;
-    enum msi_flight_way way;
+    enum msi_flight_type type;
     int peer, tag; /* of a message; peer as the entry has it, with 1 more */
 };
 
@@ -54,15 +54,15 @@ static inline void kit_add(struct msi_flight *f, enum msi_flight_state state, st
     uint64_t number = atomic_load(&f->next) + 1;
     struct msi_flight_entry *e = &f->entries[number % MSI_FLIGHT_ENTRIES];
     atomic_store(&f->next, number);
-    atomic_store(&e->what, number << 3 | state);
+    atomic_store(&e->number_state, number << 3 | state);
     atomic_store(&e->seq, op.seq);
     atomic_store(&e->count, op.count);
     atomic_store(&e->begin, kit_look(op.begin).tick);
     atomic_store(&e->end, op.end > 0 ? kit_look(op.end).tick : 0);
-    atomic_store(&e->where,
-                 (uint64_t)(unsigned)op.place | (uint64_t)(unsigned)op.group << 32 | UINT64_C(1) << 48);
-    atomic_store(&e->about, (uint64_t)(unsigned)op.dtype | (uint64_t)(uint32_t)op.peer << 32);
-    atomic_store(&e->message, (uint64_t)(unsigned)op.tag | (uint64_t)op.way << 32);
+    atomic_store(&e->site_group,
+                 (uint64_t)(unsigned)op.site | (uint64_t)(unsigned)op.group << 32 | UINT64_C(1) << 48);
+    atomic_store(&e->dtype_peer, (uint64_t)(unsigned)op.dtype | (uint64_t)(uint32_t)op.peer << 32);
+    atomic_store(&e->tag_type, (uint64_t)(unsigned)op.tag | (uint64_t)op.type << 32);
 }
 
 #endif

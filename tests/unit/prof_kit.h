@@ -48,10 +48,10 @@ static inline char *kit_text(struct msi_buf *buf) {
     return (char *)buf->data;
 }
 
-static inline char *kit_table(struct msi_op_stats *const tallies[], int n, bool show_straggler) {
+static inline char *kit_table(struct msi_op_stats *const all_stats[], int n, bool show_straggler) {
     struct msi_summary *summary;
     struct msi_buf buf = {0};
-    assert_ok(msi_summary_make(tallies, n, show_straggler, &summary));
+    assert_ok(msi_summary_make(all_stats, n, show_straggler, &summary));
     msi_summary_text(summary, &buf);
     msi_summary_free(summary);
     return kit_text(&buf);

@@ -206,7 +206,7 @@ static void without_descriptors(void **state) {
     assert_ok(msi_wait_fd(&wait, fd, POLLIN, "an answer"));
     char *said = end_stderr(caught);
     assert_true(burnt < 250);
-    assert_int_equal(count_of(said, "cannot tell another host the time"), 1);
+    assert_int_equal(count_of(said, "cannot accept a connection of another host"), 1);
     free(said);
     while (n > 0) close(spare[--n]);
     close(fd);

@@ -1,4 +1,4 @@
-/* test_ring.c - records on their way through rings: nothing lost, nothing doubled, in order, from several threads at once. */
+/* test_event_ring.c - rings of records: complete and in order, also from several threads. */
 #include "harness.h"
 
 #include "prof/record/event_ring.h"
@@ -101,7 +101,7 @@ static void threads_have_names(void **state) {
     assert_string_equal(msi_event_ring_thread(1000).text, "");
 }
 
-/* Numbers come to an end: whoever takes over a ring then has the number of the one before. */
+/* When all numbers are used, a thread that takes over a ring takes over its number. */
 static void numbers_are_bounded(void **state) {
     (void)state;
     static char name[] = "many";
@@ -126,11 +126,11 @@ static void messages_are_counted_by_whom_and_tag(void **state) {
     msi_message_seq_free(&seq);
 }
 
-/* So that the next one is what the other side counts. */
+/* The next message then has the number that the peer expects. */
 static void a_message_that_was_withdrawn(void **state) {
     (void)state;
     struct msi_message_seq seq = {0};
-    msi_message_seq_undo(&seq, 1, 2, false); /* it was begun while nobody watched */
+    msi_message_seq_undo(&seq, 1, 2, false); /* it was issued before recording began */
     assert_int_equal(msi_message_seq_next(&seq, 1, 2, false), 0);
     assert_int_equal(msi_message_seq_next(&seq, 1, 2, false), 1);
     msi_message_seq_undo(&seq, 1, 2, false);
@@ -139,7 +139,7 @@ static void a_message_that_was_withdrawn(void **state) {
     msi_message_seq_free(&seq);
 }
 
-/* Those beyond what is counted have number 0, and the others go on. */
+/* Streams beyond the limit have number 0; the others continue. */
 static void streams_are_counted_up_to_a_limit(void **state) {
     (void)state;
     struct msi_message_seq seq = {0};

@@ -1,4 +1,4 @@
-/* test_flight.c - flight recorders as others see them: what is kept, what is written of it, and bytes that nobody would write. */
+/* test_flight.c - the flight recorder: recording, copies, files, and invalid bytes. */
 #include "flight_kit.h"
 
 #include "harness.h"
@@ -8,50 +8,45 @@
 #include "prof/flight/write.h"
 
 static struct msi_flight ring, copied;
-static struct msi_flight_room room;
-#define view room.view
+static struct msi_flight_snapshot snapshot;
+#define view snapshot.view
 
 static int set_up(void **state) {
     (void)state;
     kit_begin(&ring);
-    kit_place(&ring, 3, "mst_all_reduce", "train.c", "step", 33);
-    kit_place(&ring, 4, "mst_recv", "train.c", "pull", 50);
+    kit_site(&ring, 3, "mst_all_reduce", "train.c", "step", 33);
+    kit_site(&ring, 4, "mst_recv", "train.c", "pull", 50);
     kit_group(&ring, 0, "world", 0xabc, 4);
     return 0;
 }
 
-/* What is written, with a 0 behind it. */
-static char *text_of(const struct msi_flight_who *who) {
+/* The file as a string. */
+static char *text_of(const struct msi_rank_id *id, const struct msi_flight_failure *failure) {
     struct msi_buf text = {0};
-    msi_flight_write(&view, who, &text);
+    msi_flight_write(&view, id, failure, &text);
     msi_buf_add_u8(&text, 0);
     assert_false(text.failed);
     return (char *)text.data;
 }
 
 static void the_file_is_as_documented(void **state) {
-    struct msi_flight_who who = {.rank = 3,
-                                 .size = 4,
-                                 .pid = 4711,
-                                 .host = "a",
-                                 .reason = "MST_ERR_STALLED: x",
-                                 .error = MST_ERR_STALLED,
-                                 .culprit = 2};
+    struct msi_rank_id id = {.rank = 3, .size = 4, .pid = 4711, .host = "a"};
+    struct msi_flight_failure failure = {"MST_ERR_STALLED: x", MST_ERR_STALLED, 2};
     (void)state;
     kit_add(&ring, MSI_FLIGHT_DONE,
-            (struct kit_op){.place = 3, .seq = 16, .count = 1024, .begin = 1, .end = 1.5, .dtype = MST_F32});
+            (struct kit_op){.site = 3, .seq = 16, .count = 1024, .begin = 1, .end = 1.5, .dtype = MST_F32});
     kit_add(&ring, MSI_FLIGHT_FAILED,
             (struct kit_op){
-                .place = 4, .seq = 1, .count = 8, .begin = 2, .way = MSI_FLIGHT_RECV, .peer = 3, .tag = 5});
+                .site = 4, .seq = 1, .count = 8, .begin = 2, .type = MSI_FLIGHT_RECV, .peer = 3, .tag = 5});
     kit_add(&ring, MSI_FLIGHT_STARTED,
-            (struct kit_op){.place = 4, .seq = MSI_FLIGHT_NO_NUMBER, .begin = 3, .way = MSI_FLIGHT_RECV});
+            (struct kit_op){.site = 4, .seq = MSI_FLIGHT_NO_NUMBER, .begin = 3, .type = MSI_FLIGHT_RECV});
     kit_add(&ring, MSI_FLIGHT_STARTED,
-            (struct kit_op){.place = 4, .seq = 2, .way = MSI_FLIGHT_SEND, .peer = 1});
-    kit_add(&ring, MSI_FLIGHT_QUEUED, (struct kit_op){.place = 7, .group = 5, .seq = 17, .begin = 3.25});
+            (struct kit_op){.site = 4, .seq = 2, .type = MSI_FLIGHT_SEND, .peer = 1});
+    kit_add(&ring, MSI_FLIGHT_QUEUED, (struct kit_op){.site = 7, .group = 5, .seq = 17, .begin = 3.25});
     kit_group(&ring, 2, "", 0xdef, 2);
-    atomic_store(&ring.groups[2].turn, 7 | 1 << 16);
-    assert_true(msi_flight_look(&ring, kit_look(15.25), &room));
-    char *text = text_of(&who);
+    atomic_store(&ring.groups[2].generation, 7 | 1 << 16);
+    assert_true(msi_flight_read(&ring, kit_look(15.25), &snapshot));
+    char *text = text_of(&id, &failure);
     assert_string_equal(
         text,
         "{\"version\":1,\"rank\":3,\"size\":4,\"host\":\"a\",\"pid\":4711,\"reason\":\"MST_ERR_STALLED: x\","
@@ -82,8 +77,8 @@ static void the_file_is_as_documented(void **state) {
 static void of_a_full_ring_the_last_are_seen(void **state) {
     (void)state;
     for (uint64_t i = 1; i <= 1000; i++)
-        kit_add(&ring, MSI_FLIGHT_DONE, (struct kit_op){.place = 3, .seq = i, .begin = (double)i});
-    assert_true(msi_flight_look(&ring, kit_look(2000), &room));
+        kit_add(&ring, MSI_FLIGHT_DONE, (struct kit_op){.site = 3, .seq = i, .begin = (double)i});
+    assert_true(msi_flight_read(&ring, kit_look(2000), &snapshot));
     assert_int_equal(view.n, MSI_FLIGHT_ENTRIES);
     assert_int_equal(view.ops[0].number, 1000 - MSI_FLIGHT_ENTRIES + 1);
     assert_int_equal(view.ops[view.n - 1].seq, 1000);
@@ -93,32 +88,32 @@ static void of_a_full_ring_the_last_are_seen(void **state) {
 static void what_makes_no_sense_is_left_out(void **state) {
     (void)state;
     for (uint64_t i = 1; i <= 9; i++)
-        kit_add(&ring, MSI_FLIGHT_DONE, (struct kit_op){.place = 3, .seq = i, .begin = 1});
-    atomic_store(&ring.entries[1].what, 0);                                  /* being written */
-    atomic_store(&ring.entries[2].what, 2 << 3 | 7);                         /* no state */
-    atomic_store(&ring.entries[3].what, 259 << 3 | MSI_FLIGHT_DONE);         /* of a future turn */
-    atomic_store(&ring.entries[4].where, MSI_FLIGHT_PLACES);                 /* no place */
-    atomic_store(&ring.entries[5].where, (uint64_t)MSI_FLIGHT_GROUPS << 32); /* no group */
-    atomic_store(&ring.entries[8].message, (uint64_t)3 << 32);               /* no way */
-    atomic_store(&ring.entries[6].about, UINT32_MAX);                        /* no dtype: shown without */
-    atomic_store(&ring.entries[7].begin, UINT64_MAX / 2);                    /* no time */
-    assert_true(msi_flight_look(&ring, kit_look(9), &room));
+        kit_add(&ring, MSI_FLIGHT_DONE, (struct kit_op){.site = 3, .seq = i, .begin = 1});
+    atomic_store(&ring.entries[1].number_state, 0);                          /* being written */
+    atomic_store(&ring.entries[2].number_state, 2 << 3 | 7);                 /* invalid state */
+    atomic_store(&ring.entries[3].number_state, 259 << 3 | MSI_FLIGHT_DONE); /* number of a later round */
+    atomic_store(&ring.entries[4].site_group, MSI_FLIGHT_SITE_ENTRIES);      /* invalid site */
+    atomic_store(&ring.entries[5].site_group, (uint64_t)MSI_FLIGHT_GROUPS << 32); /* invalid group */
+    atomic_store(&ring.entries[8].tag_type, (uint64_t)3 << 32);                   /* invalid type */
+    atomic_store(&ring.entries[6].dtype_peer, UINT32_MAX); /* no dtype: shown without */
+    atomic_store(&ring.entries[7].begin, UINT64_MAX / 2);  /* no time */
+    assert_true(msi_flight_read(&ring, kit_look(9), &snapshot));
     assert_int_equal(view.n, 3);
     assert_int_equal(view.ops[0].number, 6);
     assert_int_equal(view.ops[0].dtype, 0);
     assert_true(view.ops[1].begin == MSI_FLIGHT_UNKNOWN);
     assert_int_equal(view.ops[2].seq, 9);
     atomic_store(&ring.magic, 1);
-    assert_false(msi_flight_look(&ring, kit_look(9), &room));
+    assert_false(msi_flight_read(&ring, kit_look(9), &snapshot));
     assert_int_equal(view.n, 0);
 }
 
 static void texts_are_clean_and_end(void **state) {
     (void)state;
-    memset(ring.places[3].operation, 'x', sizeof ring.places[3].operation);
-    memcpy(ring.places[3].file, "a\033[2J\xc2\x9b\x7f.c", 10);
-    kit_add(&ring, MSI_FLIGHT_DONE, (struct kit_op){.place = 3, .seq = 1, .begin = 1});
-    assert_true(msi_flight_look(&ring, kit_look(9), &room));
+    memset(ring.sites[3].operation, 'x', sizeof ring.sites[3].operation);
+    memcpy(ring.sites[3].file, "a\033[2J\xc2\x9b\x7f.c", 10);
+    kit_add(&ring, MSI_FLIGHT_DONE, (struct kit_op){.site = 3, .seq = 1, .begin = 1});
+    assert_true(msi_flight_read(&ring, kit_look(9), &snapshot));
     assert_int_equal(strlen(view.ops[0].name), MSI_FLIGHT_NAME - 1);
     assert_string_equal(view.ops[0].site, "a?[2J???.c:33");
 }
@@ -127,13 +122,13 @@ static void texts_are_clean_and_end(void **state) {
 static void clocks_that_make_no_sense(void **state) {
     static const uint64_t odd[] = {0, 1, UINT64_MAX, INT64_MAX, (uint64_t)1 << 63};
     (void)state;
-    kit_add(&ring, MSI_FLIGHT_DONE, (struct kit_op){.place = 3, .seq = 1, .begin = 1, .end = 2});
+    kit_add(&ring, MSI_FLIGHT_DONE, (struct kit_op){.site = 3, .seq = 1, .begin = 1, .end = 2});
     for (size_t i = 0; i < COUNT_OF(odd); i++)
         for (size_t k = 0; k < COUNT_OF(odd); k++) {
             atomic_store(&ring.first_tick, odd[i]);
             atomic_store(&ring.first_time, odd[k]);
             atomic_store(&ring.unix_time, odd[k]);
-            assert_true(msi_flight_look(&ring, kit_look(9), &room));
+            assert_true(msi_flight_read(&ring, kit_look(9), &snapshot));
             assert_int_equal(view.n, 1);
             assert_true(view.unix_ns >= 0);
             if (odd[k] > 1) assert_true(view.ops[0].begin == MSI_FLIGHT_UNKNOWN);
@@ -152,11 +147,13 @@ static void whatever_the_bytes_are_the_file_is_json(void **state) {
         uint64_t last = turn % 2 ? 300 : atomic_load(&ring.next);
         atomic_store(&ring.next, last);
         for (uint64_t n = 45; last == 300 && n <= 300; n++)
-            atomic_store(&ring.entries[n % MSI_FLIGHT_ENTRIES].what, n << 3 | (unsigned)rand_r(&seed) % 8);
-        assert_true(msi_flight_look(&ring, msi_tick_look(), &room));
+            atomic_store(&ring.entries[n % MSI_FLIGHT_ENTRIES].number_state,
+                         n << 3 | (unsigned)rand_r(&seed) % 8);
+        assert_true(msi_flight_read(&ring, msi_tick_look(), &snapshot));
         assert_in_range(view.n, 0, MSI_FLIGHT_ENTRIES);
-        char *text =
-            text_of(&(struct msi_flight_who){.host = (const char *)ring.places[0].file, .culprit = -1});
+        struct msi_rank_id id = {.host = ""};
+        memcpy(id.host, ring.sites[0].file, sizeof ring.sites[0].file);
+        char *text = text_of(&id, &(struct msi_flight_failure){.culprit = -1});
         struct msi_json in = msi_json_of(text, strlen(text));
         assert_true(msi_json_skip(&in) && msi_json_end(&in));
         free(text);
@@ -168,35 +165,35 @@ static void a_copy_of_what_goes_on(void **state) {
     mst_site site = {"some/where/train.c", "step", 88};
     (void)state;
     msi_flight_open();
-    uint32_t other = msi_flight_group("w", "g2", "", NULL, 2);
-    struct msi_flight_about about = {.operation = "mst_recv",
-                                     .site = &site,
-                                     .group = other,
-                                     .seq = MSI_FLIGHT_NO_NUMBER,
-                                     .count = 7,
-                                     .way = MSI_FLIGHT_RECV,
-                                     .peer = -1,
-                                     .tag = 3};
-    struct msi_flight_entry_ref spot = msi_flight_begin(&about, msi_tick());
-    msi_flight_started(spot);
+    uint32_t other = msi_flight_group_add("w", "g2", "", NULL, 2);
+    struct msi_flight_call call = {.operation = "mst_recv",
+                                   .site = &site,
+                                   .group = other,
+                                   .seq = MSI_FLIGHT_NO_NUMBER,
+                                   .count = 7,
+                                   .type = MSI_FLIGHT_RECV,
+                                   .peer = -1,
+                                   .tag = 3};
+    struct msi_flight_entry_ref ref = msi_flight_begin(&call, msi_tick());
+    msi_flight_started(ref);
     assert_true(msi_flight_copy_own(&copied));
-    assert_true(msi_flight_look(&copied, msi_tick_look(), &room));
+    assert_true(msi_flight_read(&copied, msi_tick_look(), &snapshot));
     assert_int_equal(view.n, 1);
     const struct msi_flight_op *op = &view.ops[0];
     assert_ptr_equal(msi_flight_current(&view), op);
     assert_string_equal(op->name, "recv");
     assert_string_equal(op->site, "train.c:88");
     assert_true(op->seq == MSI_FLIGHT_NO_NUMBER);
-    assert_int_equal(op->way, MSI_FLIGHT_RECV);
+    assert_int_equal(op->type, MSI_FLIGHT_RECV);
     assert_int_equal(op->tag, 3);
     assert_int_equal(op->peer, -1);
-    assert_int_equal(op->team, other & 0xffff);
+    assert_int_equal(op->group, other & 0xffff);
     assert_int_equal(op->state, MSI_FLIGHT_STARTED);
-    msi_flight_number(spot, 5);
-    msi_flight_peer(spot, 2);
-    msi_flight_done(spot, true, msi_tick());
+    msi_flight_number(ref, 5);
+    msi_flight_peer(ref, 2);
+    msi_flight_done(ref, true, msi_tick());
     assert_true(msi_flight_copy_own(&copied));
-    assert_true(msi_flight_look(&copied, msi_tick_look(), &room));
+    assert_true(msi_flight_read(&copied, msi_tick_look(), &snapshot));
     assert_null(msi_flight_current(&view));
     assert_int_equal(view.ops[0].seq, 5);
     assert_int_equal(view.ops[0].peer, 2);
@@ -205,30 +202,30 @@ static void a_copy_of_what_goes_on(void **state) {
 
 static void look_at_own(void) {
     assert_true(msi_flight_copy_own(&copied));
-    assert_true(msi_flight_look(&copied, msi_tick_look(), &room));
+    assert_true(msi_flight_read(&copied, msi_tick_look(), &snapshot));
 }
 
 /* What hangs is never written over by what goes on beside it; of too much under way, the oldest stay. */
 static void what_is_not_over_stays(void **state) {
     static const mst_site site = {"train.c", "step", 33};
-    struct msi_flight_about about = {.operation = "mst_all_reduce", .site = &site, .seq = 77777};
+    struct msi_flight_call call = {.operation = "mst_all_reduce", .site = &site, .seq = 77777};
     struct msi_flight_entry_ref others[400];
     (void)state;
     msi_flight_open();
-    struct msi_flight_entry_ref hangs = msi_flight_begin(&about, 1);
-    for (about.seq = 0; about.seq < 1000; about.seq++) msi_flight_done(msi_flight_begin(&about, 1), true, 0);
-    assert_true(msi_flight_copy_own(&copied) && msi_flight_look(&copied, msi_tick_look(), &room));
+    struct msi_flight_entry_ref hangs = msi_flight_begin(&call, 1);
+    for (call.seq = 0; call.seq < 1000; call.seq++) msi_flight_done(msi_flight_begin(&call, 1), true, 0);
+    assert_true(msi_flight_copy_own(&copied) && msi_flight_read(&copied, msi_tick_look(), &snapshot));
     assert_int_equal(view.n, MSI_FLIGHT_ENTRIES);
     assert_int_equal(view.ops[0].seq, 77777);
     assert_int_equal(view.ops[0].state, MSI_FLIGHT_QUEUED);
     assert_int_equal(view.ops[view.n - 1].seq, 999);
-    for (int i = 0; i < 400; i++) others[i] = msi_flight_begin(&about, 1);
-    assert_true(msi_flight_copy_own(&copied) && msi_flight_look(&copied, msi_tick_look(), &room));
+    for (int i = 0; i < 400; i++) others[i] = msi_flight_begin(&call, 1);
+    assert_true(msi_flight_copy_own(&copied) && msi_flight_read(&copied, msi_tick_look(), &snapshot));
     assert_int_equal(view.ops[0].seq, 77777);
     for (int i = 0; i < 400; i++) msi_flight_done(others[i], true, 0);
     msi_flight_done(hangs, true, 0);
-    for (about.seq = 0; about.seq < 300; about.seq++) msi_flight_done(msi_flight_begin(&about, 1), true, 0);
-    assert_true(msi_flight_copy_own(&copied) && msi_flight_look(&copied, msi_tick_look(), &room));
+    for (call.seq = 0; call.seq < 300; call.seq++) msi_flight_done(msi_flight_begin(&call, 1), true, 0);
+    assert_true(msi_flight_copy_own(&copied) && msi_flight_read(&copied, msi_tick_look(), &snapshot));
     for (int i = 0; i < view.n; i++) assert_int_equal(view.ops[i].state, MSI_FLIGHT_DONE);
     assert_int_equal(view.ops[view.n - 1].seq, 299);
 }
@@ -239,36 +236,36 @@ static void groups_come_and_go(void **state) {
     uint32_t lines[MSI_FLIGHT_GROUPS], none = MSI_FLIGHT_GROUPS - 1;
     (void)state;
     msi_flight_open();
-    uint32_t one = msi_flight_group("w1", "g", "one", NULL, 2),
-             other = msi_flight_group("w2", "g", "other", NULL, 2);
+    uint32_t one = msi_flight_group_add("w1", "g", "one", NULL, 2),
+             other = msi_flight_group_add("w2", "g", "other", NULL, 2);
     look_at_own();
-    assert_string_equal(view.teams[one & 0xffff].name, "one");
-    assert_true(view.teams[one & 0xffff].id != view.teams[other & 0xffff].id);
-    struct msi_flight_about about = {.operation = "mst_barrier", .site = &site, .group = one, .seq = 1};
-    msi_flight_done(msi_flight_begin(&about, 1), true, 0);
-    msi_flight_group_gone(one);
+    assert_string_equal(view.groups[one & 0xffff].name, "one");
+    assert_true(view.groups[one & 0xffff].id != view.groups[other & 0xffff].id);
+    struct msi_flight_call call = {.operation = "mst_barrier", .site = &site, .group = one, .seq = 1};
+    msi_flight_done(msi_flight_begin(&call, 1), true, 0);
+    msi_flight_group_remove(one);
     look_at_own();
     const struct msi_flight_op *op = msi_flight_last(&view);
-    assert_string_equal(view.teams[op->team].name, "one");
-    assert_true(view.teams[op->team].gone);
-    /* All lines are taken, that of the group that is gone with them, and the rest find no room. */
+    assert_string_equal(view.groups[op->group].name, "one");
+    assert_true(view.groups[op->group].gone);
+    /* All entries are used, also that of the destroyed group; further groups find no space. */
     int n = 0;
-    while ((lines[n] = msi_flight_group("w1", "h", "new", NULL, 3)) != none)
+    while ((lines[n] = msi_flight_group_add("w1", "h", "new", NULL, 3)) != none)
         assert_true(++n < MSI_FLIGHT_GROUPS);
     look_at_own();
     op = msi_flight_last(&view);
-    assert_string_equal(view.teams[op->team].name, "");
-    assert_true(view.teams[op->team].gone && view.teams[op->team].size == 0);
-    assert_string_equal(view.teams[one & 0xffff].name, "new");
-    about.group = none;
-    msi_flight_done(msi_flight_begin(&about, 1), true, 0);
+    assert_string_equal(view.groups[op->group].name, "");
+    assert_true(view.groups[op->group].gone && view.groups[op->group].size == 0);
+    assert_string_equal(view.groups[one & 0xffff].name, "new");
+    call.group = none;
+    msi_flight_done(msi_flight_begin(&call, 1), true, 0);
     look_at_own();
     op = msi_flight_last(&view);
-    assert_false(view.teams[op->team].gone);
-    assert_int_equal(view.teams[op->team].size, 0);
-    while (n > 0) msi_flight_group_gone(lines[--n]);
-    msi_flight_group_gone(other);
-    msi_flight_group_gone(none);
+    assert_false(view.groups[op->group].gone);
+    assert_int_equal(view.groups[op->group].size, 0);
+    while (n > 0) msi_flight_group_remove(lines[--n]);
+    msi_flight_group_remove(other);
+    msi_flight_group_remove(none);
 }
 
 static void a_file_is_whole_or_as_it_was(void **state) {
@@ -315,24 +312,25 @@ static void a_failure_leaves_a_file_once_a_second(void **state) {
     snprintf(path, sizeof path, "%s/rank-1.flight.json", dir);
     msi_flight_open();
     int first, other;
-    msi_flight_home(&first, dir, 1, 2, "a");
-    msi_flight_home(&other, "/nowhere", 0, 1, "b"); /* it counts for nothing while the first is there */
-    msi_flight_leave_home(&other);
+    const struct msi_rank_id id = {.rank = 1, .size = 2, .host = "a"}, other_id = {.size = 1, .host = "b"};
+    msi_flight_set_world(&first, dir, &id);
+    msi_flight_set_world(&other, "/nowhere", &other_id); /* ignored while the first world is set */
+    msi_flight_clear_world(&other);
     msi_flight_keep();
     msi_flight_note(MST_ERR_STALLED, "x", 0);
     msi_flight_note(MST_ERR_PEER_LOST, "because of that", 0);
-    assert_int_equal(access(path, F_OK), -1); /* whoever notes it may hold locks */
+    assert_int_equal(access(path, F_OK), -1); /* the caller of msi_flight_note may hold locks */
     msi_flight_keep();
     assert_reason(path, "MST_ERR_STALLED: x");
     assert_int_equal(unlink(path), 0);
     fail_again();
     assert_int_equal(access(path, F_OK), -1);
-    msi_flight_leave_home(&first);
-    msi_flight_home(&other, dir, 1, 2, "a");
+    msi_flight_clear_world(&first);
+    msi_flight_set_world(&other, dir, &id);
     fail_again();
     assert_int_equal(unlink(path), 0);
-    msi_flight_leave_home(&other);
-    msi_flight_home(&first, "", 1, 2, "a");
+    msi_flight_clear_world(&other);
+    msi_flight_set_world(&first, "", &id);
     fail_again();
     assert_int_equal(rmdir(dir), 0);
 }

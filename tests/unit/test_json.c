@@ -91,9 +91,9 @@ static void wrong_numbers_are_refused(void **state) {
 static void wrong_strings_are_refused(void **state) {
     (void)state;
     assert_wrong("\"abc", 4, "the '\"' that ends the string was expected, not the end");
-    assert_wrong("\"abcdefgh\n\"", 9, "an escape, as control characters need, was expected, not byte 0x0a");
-    assert_wrong("\"\\x41\"", 2, "one of \"\\/bfnrtu behind the backslash was expected, not 'x41\"'");
-    assert_wrong("\"\\", 2, "one of \"\\/bfnrtu behind the backslash was expected, not the end");
+    assert_wrong("\"abcdefgh\n\"", 9, "an escape instead of a control character was expected, not byte 0x0a");
+    assert_wrong("\"\\x41\"", 2, "one of \"\\/bfnrtu after the backslash was expected, not 'x41\"'");
+    assert_wrong("\"\\", 2, "one of \"\\/bfnrtu after the backslash was expected, not the end");
     assert_wrong("\"\\u12g4\"", 5, "a hexadecimal digit was expected, not 'g4\"'");
     assert_wrong("\"\\u12", 5, "a hexadecimal digit was expected, not the end");
     assert_wrong("\"\\ude00\"", 1, "the first half of a surrogate pair was expected, not '\\ude00\"'");

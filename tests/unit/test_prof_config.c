@@ -1,4 +1,4 @@
-/* test_prof_config.c - DeepSpeed's configuration of the comms logger: what is taken, and every complaint. */
+/* test_prof_config.c - DeepSpeed's configuration of the comms logger: valid texts and every error message. */
 #include "harness.h"
 
 #include "prof/record/config.h"
@@ -62,7 +62,7 @@ static void malformed_text_is_named_with_its_place(void **state) {
                    "configuration:1:35: ',' or '}' was expected, not the end");
     assert_refused("{\"comms_logger\": {\"prof_ops\": [\"a\"}}", "',' or ']' was expected, not '}'");
     assert_refused("{\"comms_logger\": {\"prof_ops\": [\"a", "not the end");
-    assert_refused("{\"comms_logger\": {\"prof_ops\": [\"a\\q\"]}}", "behind the backslash");
+    assert_refused("{\"comms_logger\": {\"prof_ops\": [\"a\\q\"]}}", "after the backslash");
     assert_refused("{\"other\": nil, \"comms_logger\": {}}", "configuration:1:11: null was expected");
     assert_refused("{} {}", "configuration:1:4: the end was expected, not '{'");
     assert_refused("{'comms_logger': {}}", "a key or '}' was expected");
@@ -94,7 +94,7 @@ static void wrong_kinds_are_named_with_their_value(void **state) {
 static void unknown_keys_get_a_hint(void **state) {
     (void)state;
     assert_refused("{\"comms_logger\": {\n\"enable\": true}}",
-                   "configuration:2:2: comms_logger has no key 'enable', but enabled, verbose");
+                   "configuration:2:2: comms_logger has no key 'enable'; its keys are enabled, verbose");
     assert_contains(mst_last_error()->remedy, "did you mean 'enabled'?");
     assert_refused("{\"comms_logger\": {\"prof_op\": []}}", "no key 'prof_op'");
     assert_contains(mst_last_error()->remedy, "did you mean 'prof_ops'?");
@@ -106,8 +106,8 @@ static void unknown_keys_get_a_hint(void **state) {
 static void keys_that_are_there_twice_are_refused(void **state) {
     (void)state;
     assert_refused("{\"comms_logger\": {\"debug\": true, \"debug\": false}}",
-                   "1:35: the key 'debug' is there twice");
-    assert_refused("{\"comms_logger\": {}, \"comms_logger\": {}}", "the key 'comms_logger' is there twice");
+                   "1:35: the key 'debug' occurs twice");
+    assert_refused("{\"comms_logger\": {}, \"comms_logger\": {}}", "the key 'comms_logger' occurs twice");
     assert_is_default("{\"other\": 1, \"other\": 2}");
 }
 
@@ -161,11 +161,11 @@ static void files_are_read(void **state) {
 static void files_that_are_none_are_refused(void **state) {
     (void)state;
     char path[] = "/tmp/muster-test-config-XXXXXX";
-    assert_refused(NULL, "neither a path nor a text");
-    assert_refused("", "neither a path nor a text");
+    assert_refused(NULL, "the configuration is empty");
+    assert_refused("", "the configuration is empty");
     assert_refused("[1]", "cannot read the configuration '[1]'");
     assert_refused("/tmp", "it is a directory");
-    assert_refused("/dev/zero", "it is no plain file");
+    assert_refused("/dev/zero", "it is not a regular file");
     write_file(path, "", 0);
     assert_refused(path, "is empty");
     if (geteuid() != 0) {
@@ -173,8 +173,8 @@ static void files_that_are_none_are_refused(void **state) {
         assert_refused(path, "Permission denied");
     }
     unlink(path);
-    assert_int_equal(mkfifo(path, 0600), 0); /* that nobody writes to */
-    assert_refused(path, "it is no plain file");
+    assert_int_equal(mkfifo(path, 0600), 0); /* without a writer */
+    assert_refused(path, "it is not a regular file");
     unlink(path);
 }
 

@@ -1,6 +1,6 @@
 /*
- * test_prof_figures.c - the figures of the tables: sizes in words, the bandwidths of every operation with 1 to 64 ranks, the line of a
- * call. All from times that are given, and so to the digit.
+ * test_prof_figures.c - numbers of the tables: sizes as text, the bandwidths of every operation with 1 to 64
+ * ranks, the line of a call. All from times that are given, and so to the digit.
  */
 #include "harness.h"
 
@@ -72,8 +72,8 @@ static void test_every_share_and_group_size(void **state) {
 }
 
 /*
- * Every operation, as docs/profiling.md has it: S is the tensor, or n shares of it, and the bus carries S/t, that by (n-1)/n or 2(n-1)/n, or
- * nothing.
+ * Every operation, as docs/profiling.md has it: S is the tensor, or n shares of it, and the bus carries S/t,
+ * that by (n-1)/n or 2(n-1)/n, or nothing.
  */
 static const struct {
     enum msi_kind kind;
@@ -111,7 +111,8 @@ static double bus_of(size_t operation, double algbw, int n) {
     }
 }
 
-/* Five calls of 1, 2, 4, 8 and 16 us: round(0.5) is 0, so that none is left out; the times are exact in binary. */
+/* Five calls of 1, 2, 4, 8 and 16 us: round(0.5) is 0, so that none is left out; the times are exact in
+ * binary. */
 static void check_operation(size_t operation, int n) {
     struct msi_prof_group world = kit_world(n);
     struct msi_op_stats *stats = msi_op_stats_new(false);
@@ -119,7 +120,7 @@ static void check_operation(size_t operation, int n) {
     bool still = operations[operation].bus == NOTHING;
     uint64_t bytes = still ? 0 : operations[operation].shares ? 1000 * (uint64_t)n : 1000;
     for (uint64_t i = 0; i < 5; i++)
-        kit_add(stats, &world, name, msi_call_share(operations[operation].kind), bytes, i, 1000ull << i);
+        kit_add(stats, &world, name, msi_kind_share(operations[operation].kind), bytes, i, 1000ull << i);
     char *text = kit_table(&stats, 1, false), row[200];
     double algbw = 8.0 * (double)bytes / 1000 * (1 + 0.5 + 0.25 + 0.125 + 0.0625) / 5;
     char size[MSI_SIZE_TEXT];
@@ -145,26 +146,40 @@ static void test_every_operation_with_1_to_64_ranks(void **state) {
         if (!(families & 1u << kind)) fail_msg("%s has no formula here", msi_kind_name((enum msi_kind)kind));
 }
 
+struct line {
+    enum msi_share share;
+    int size;
+    uint64_t bytes, ns;
+};
+
+static void add_line(struct msi_buf *to, const char *name, const char *function, struct line line) {
+    const struct msi_prof_group group = kit_world(line.size);
+    const struct msi_record record = {
+        .name = name, .share = (uint8_t)line.share, .group = &group, .bytes = line.bytes};
+    msi_add_call_line(to, &record, function, line.ns);
+}
+
 static void test_the_line_of_a_call(void **state) {
     (void)state;
     struct msi_buf buf = {0};
-    msi_add_call_line(&buf, "all_reduce", NULL, MSI_SHARE_TWICE, 2, 1 << 20, 2621440);
+    add_line(&buf, "all_reduce", NULL, (struct line){MSI_SHARE_TWICE, 2, 1 << 20, 2621440});
     assert_string_equal(kit_text(&buf), "comm op: all_reduce | time (ms): 2.62 | msg size: 1.0 MB | "
                                         "algbw (Gbps): 3.20 | busbw (Gbps): 3.20");
     buf.len = 0;
-    msi_add_call_line(&buf, "barrier", "main", MSI_SHARE_NONE, 8, 0, 120000);
+    add_line(&buf, "barrier", "main", (struct line){MSI_SHARE_NONE, 8, 0, 120000});
     assert_string_equal(kit_text(&buf),
                         "comm op: barrier | [Caller Func: main] | time (ms): 0.12 | msg size: 0 B | "
                         "algbw (Gbps): 0.00 | busbw (Gbps): 0.00");
     buf.len = 0;
-    msi_add_call_line(&buf, "a\nb\tc\x1b[2J\x7f\xc2\x9b\xff \xc3\xbc", NULL, MSI_SHARE_NONE, 8, 0, 120000);
+    add_line(&buf, "a\nb\tc\x1b[2J\x7f\xc2\x9b\xff \xc3\xbc", NULL,
+             (struct line){MSI_SHARE_NONE, 8, 0, 120000});
     assert_string_equal(
         kit_text(&buf),
         "comm op: a\\nb\\tc\\x1b[2J\\x7f\\xc2\\x9b\\xff \xc3\xbc | time (ms): 0.12 | msg size: 0 B | "
         "algbw (Gbps): 0.00 | busbw (Gbps): 0.00");
     /* DeepSpeed's tutorial says 1204.52 and 1129.23 here, for 16 ranks: twice what it was. */
     buf.len = 0;
-    msi_add_call_line(&buf, "reduce_scatter_tensor", NULL, MSI_SHARE_PART, 16, 711836303, 9455800);
+    add_line(&buf, "reduce_scatter_tensor", NULL, (struct line){MSI_SHARE_PART, 16, 711836303, 9455800});
     assert_string_equal(kit_text(&buf),
                         "comm op: reduce_scatter_tensor | time (ms): 9.46 | msg size: 678.86 MB | "
                         "algbw (Gbps): 602.24 | busbw (Gbps): 564.60");

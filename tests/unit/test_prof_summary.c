@@ -1,6 +1,6 @@
 /*
- * test_prof_summary.c - the tables: DeepSpeed's own examples where it is right, and what is right where it is not; stragglers;
- * whole tables as they look. test_prof_figures.c has the formulas.
+ * test_prof_summary.c - the tables: DeepSpeed's own examples where it is right, and what is right where it is
+ * not; stragglers; whole tables as they look. test_prof_figures.c has the formulas.
  */
 #include "harness.h"
 
@@ -14,27 +14,27 @@
     "Comm. Op            Message Size        Count               Total comm lat(ms)  Total straggler(ms) "   \
     "Avg comm lat(ms)    Avg straggler(ms)\n"
 #define WHY_LAST                                                                                             \
-    "Who comes last to a call waits for nobody and has the shortest time in it. Calls with a root do not "   \
-    "count here: not all of their ranks wait.\n"
+    "The last rank to enter a call waits for no other and has the shortest time in it. Calls with a root "   \
+    "are left out, since not all of their ranks wait.\n"
 
 enum { MS = 1000000, RANKS = 4 };
 
-static struct msi_op_stats *tallies[RANKS];
+static struct msi_op_stats *all_stats[RANKS];
 
 static int set_up(void **state) {
     (void)state;
-    for (int r = 0; r < RANKS; r++) tallies[r] = msi_op_stats_new(false);
+    for (int r = 0; r < RANKS; r++) all_stats[r] = msi_op_stats_new(false);
     return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
-    for (int r = 0; r < RANKS; r++) msi_op_stats_free(tallies[r]);
+    for (int r = 0; r < RANKS; r++) msi_op_stats_free(all_stats[r]);
     return 0;
 }
 
 static void check_table(int n, bool show_straggler, const char *wanted) {
-    char *text = kit_table(tallies, n, show_straggler);
+    char *text = kit_table(all_stats, n, show_straggler);
     if (strcmp(text, wanted) != 0) print_error("got:\n%s\nwanted:\n%s\n", text, wanted);
     assert_string_equal(text, wanted);
     free(text);
@@ -43,13 +43,13 @@ static void check_table(int n, bool show_straggler, const char *wanted) {
 /* ---- DeepSpeed's tables ---- */
 
 /*
- * Its tutorial's table, 16 ranks: size, count and latencies as there. Its bandwidths were twice as high as these, and for
- * broadcast the bus bandwidth less than the other.
+ * Its tutorial's table, 16 ranks: size, count and latencies as there. Its bandwidths were twice as high as
+ * these, and for broadcast the bus bandwidth less than the other.
  */
 static void test_the_table_of_the_tutorial(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(16);
-    struct msi_op_stats *rank0 = tallies[0];
+    struct msi_op_stats *rank0 = all_stats[0];
     uint64_t seq = 0;
     for (int i = 0; i < 146; i++) kit_add(rank0, &world, "broadcast", MSI_SHARE_WHOLE, 2048, seq++, 76164);
     kit_add(rank0, &world, "broadcast", MSI_SHARE_WHOLE, 103022592, seq++, 8317120000);
@@ -77,9 +77,9 @@ static void test_the_table_with_callers(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(16);
     struct msi_op_stats_call call = kit_call(&world, "broadcast", MSI_SHARE_WHOLE, 2048, 0, 64315);
-    tallies[0]->debug = true;
+    all_stats[0]->debug = true;
     call.function = "_broadcast_model";
-    for (int i = 0; i < 146; i++) msi_op_stats_add(tallies[0], &call);
+    for (int i = 0; i < 146; i++) msi_op_stats_add(all_stats[0], &call);
     check_table(
         1, false,
         HEADER
@@ -90,16 +90,16 @@ static void test_the_table_with_callers(void **state) {
 }
 
 /*
- * A subgroup's calls are measured by its own size; all_reduce's first bandwidth is S/t, not twice that; what is given for
- * reduce_scatter is the whole already.
+ * A subgroup's calls are measured by its own size; all_reduce's first bandwidth is S/t, not twice that; what
+ * is given for reduce_scatter is the whole already.
  */
 static void test_what_deepspeed_got_wrong(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(8), pair = kit_group(1, "w/1", "tp", kit_ranks, 2);
-    kit_add(tallies[0], &world, "all_reduce", MSI_SHARE_TWICE, 1 << 20, 0, MS);
-    kit_add(tallies[0], &pair, "all_reduce", MSI_SHARE_TWICE, 1 << 20, 0, MS);
-    kit_add(tallies[0], &world, "reduce_scatter", MSI_SHARE_PART, 1 << 20, 1, MS);
-    kit_add(tallies[0], &world, "something_new", MSI_SHARE_WHOLE, 1 << 20, 2, MS);
+    kit_add(all_stats[0], &world, "all_reduce", MSI_SHARE_TWICE, 1 << 20, 0, MS);
+    kit_add(all_stats[0], &pair, "all_reduce", MSI_SHARE_TWICE, 1 << 20, 0, MS);
+    kit_add(all_stats[0], &world, "reduce_scatter", MSI_SHARE_PART, 1 << 20, 1, MS);
+    kit_add(all_stats[0], &world, "something_new", MSI_SHARE_WHOLE, 1 << 20, 2, MS);
     check_table(
         1, false,
         HEADER
@@ -128,22 +128,22 @@ static void test_whose_numbers_are_shown(void **state) {
     struct msi_prof_group tp1 = kit_group(1, "w/2", "tp1", tp, 2);
     struct msi_op_stats_call recv = kit_call(&world, "recv", MSI_SHARE_WHOLE, 512, 0, 3 * MS);
     struct msi_op_stats_call named = kit_call(&world, "grad", MSI_SHARE_WHOLE, 8, 2, MS);
-    struct msi_op_stats *gone = tallies[3];
+    struct msi_op_stats *gone = all_stats[3];
     for (int r = 0; r < 3; r++) {
-        kit_add(tallies[r], &world, "all_reduce", MSI_SHARE_TWICE, 4096, 0, (uint64_t)(r + 1) * MS);
-        kit_add(tallies[r], &world, "barrier", MSI_SHARE_NONE, 0, 1, MS);
+        kit_add(all_stats[r], &world, "all_reduce", MSI_SHARE_TWICE, 4096, 0, (uint64_t)(r + 1) * MS);
+        kit_add(all_stats[r], &world, "barrier", MSI_SHARE_NONE, 0, 1, MS);
     }
-    kit_add(tallies[0], &even, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 4 * MS);
-    kit_add(tallies[2], &even, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 5 * MS);
-    kit_add(tallies[2], &tp1, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 7 * MS);
+    kit_add(all_stats[0], &even, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 4 * MS);
+    kit_add(all_stats[2], &even, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 5 * MS);
+    kit_add(all_stats[2], &tp1, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 7 * MS);
     named.call = "broadcast";
-    msi_op_stats_add(tallies[0], &named);
+    msi_op_stats_add(all_stats[0], &named);
     named.call = "all_reduce";
     named.share = MSI_SHARE_TWICE;
-    msi_op_stats_add(tallies[0], &named);
+    msi_op_stats_add(all_stats[0], &named);
     recv.message = true;
-    msi_op_stats_add(tallies[1], &recv);
-    tallies[3] = NULL;
+    msi_op_stats_add(all_stats[1], &recv);
+    all_stats[3] = NULL;
     check_table(
         4, false,
         HEADER
@@ -169,8 +169,8 @@ static void test_whose_numbers_are_shown(void **state) {
         "                    4.0 KB              1                   7.00                7.00                "
         "0.0047              0.0047\n"
         "communication 8.00 ms in 5 calls of rank 0, 4 ranks\n"
-        "missing: what rank 3 recorded\n");
-    tallies[3] = gone;
+        "missing: the profile of rank 3\n");
+    all_stats[3] = gone;
 }
 
 static void test_works_and_failures_have_lines(void **state) {
@@ -179,22 +179,22 @@ static void test_works_and_failures_have_lines(void **state) {
     struct msi_op_stats_call call = kit_call(&world, "all_reduce", MSI_SHARE_TWICE, 65536, 0, 123000);
     call.work = true;
     call.waited_ns = 25000;
-    for (int i = 0; i < 100; i++) msi_op_stats_add(tallies[0], &call);
+    for (int i = 0; i < 100; i++) msi_op_stats_add(all_stats[0], &call);
     call.status = MST_ERR_PEER_LOST;
-    msi_op_stats_add(tallies[0], &call);
-    tallies[0]->lost = 1;
+    msi_op_stats_add(all_stats[0], &call);
+    all_stats[0]->lost = 1;
     check_table(
         1, false,
         HEADER
         "all_reduce\n"
         "                    64.0 KB             100                 12.30               0.12                "
         "4.26                6.39\n"
-        "                    100 with .work: of 12.30 ms 9.80 ms overlapped\n"
+        "                    100 with .work: 9.80 of 12.30 ms overlapped\n"
         "                    1 more failed\n"
         "communication 12.30 ms in 100 calls of rank 0, 1 rank\n"
-        "works that are in flight together count in full, each: the sum may exceed the time of the run\n"
+        "each work counts in full even if several overlap: the sum may exceed the time of the run\n"
         "1 more call of rank 0 failed\n"
-        "rank 0 had no memory for 1 call\n");
+        "rank 0 lost 1 call for lack of memory\n");
 }
 
 static void test_groups_of_one_name_are_told_apart(void **state) {
@@ -205,13 +205,13 @@ static void test_groups_of_one_name_are_told_apart(void **state) {
                           d = kit_group(4, "w/4", "", kit_ranks, 9),
                           e = kit_group(5, "w/5", "", kit_ranks, 9),
                           f = kit_group(6, "w/6", "x\n\x1b", kit_ranks, 2);
-    kit_add(tallies[0], &a, "barrier", MSI_SHARE_NONE, 0, 0, MS);
-    kit_add(tallies[0], &b, "barrier", MSI_SHARE_NONE, 0, 0, MS);
-    kit_add(tallies[0], &c, "barrier", MSI_SHARE_NONE, 0, 0, MS);
-    kit_add(tallies[0], &d, "barrier", MSI_SHARE_NONE, 0, 0, MS);
-    kit_add(tallies[0], &e, "barrier", MSI_SHARE_NONE, 0, 0, MS);
-    kit_add(tallies[0], &f, "barrier", MSI_SHARE_NONE, 0, 0, MS);
-    char *text = kit_table(tallies, 1, false);
+    kit_add(all_stats[0], &a, "barrier", MSI_SHARE_NONE, 0, 0, MS);
+    kit_add(all_stats[0], &b, "barrier", MSI_SHARE_NONE, 0, 0, MS);
+    kit_add(all_stats[0], &c, "barrier", MSI_SHARE_NONE, 0, 0, MS);
+    kit_add(all_stats[0], &d, "barrier", MSI_SHARE_NONE, 0, 0, MS);
+    kit_add(all_stats[0], &e, "barrier", MSI_SHARE_NONE, 0, 0, MS);
+    kit_add(all_stats[0], &f, "barrier", MSI_SHARE_NONE, 0, 0, MS);
+    char *text = kit_table(all_stats, 1, false);
     assert_contains(text, "\nbarrier [group dp (w/1)]\n");
     assert_contains(text, "\nbarrier [group dp (w/2)]\n");
     assert_contains(text, "\nbarrier [group of 4 (ranks 0, 1, 2, 3)]\n");
@@ -221,7 +221,7 @@ static void test_groups_of_one_name_are_told_apart(void **state) {
     free(text);
 }
 
-static void test_without_any_tally(void **state) {
+static void test_without_any_profile(void **state) {
     (void)state;
     struct msi_op_stats *none[2] = {NULL, NULL};
     struct msi_summary *summary;
@@ -236,16 +236,16 @@ static void test_without_any_call(void **state) {
 /* ---- stragglers ---- */
 
 /*
- * Two calls of one size: rank 1 is late to the first, rank 0 to the second. DeepSpeed sorts each rank's list before it pairs
- * them, finds 1 and 1, 10 and 10, and no straggler at all.
+ * Two calls of one size: rank 1 is late to the first, rank 0 to the second. DeepSpeed sorts each rank's list
+ * before it pairs them, finds 1 and 1, 10 and 10, and no straggler at all.
  */
 static void test_calls_are_paired_by_their_number(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(2);
-    kit_add(tallies[0], &world, "all_reduce", MSI_SHARE_TWICE, 1024, 0, 10 * MS);
-    kit_add(tallies[0], &world, "all_reduce", MSI_SHARE_TWICE, 1024, 1, 1 * MS);
-    kit_add(tallies[1], &world, "all_reduce", MSI_SHARE_TWICE, 1024, 0, 1 * MS);
-    kit_add(tallies[1], &world, "all_reduce", MSI_SHARE_TWICE, 1024, 1, 10 * MS);
+    kit_add(all_stats[0], &world, "all_reduce", MSI_SHARE_TWICE, 1024, 0, 10 * MS);
+    kit_add(all_stats[0], &world, "all_reduce", MSI_SHARE_TWICE, 1024, 1, 1 * MS);
+    kit_add(all_stats[1], &world, "all_reduce", MSI_SHARE_TWICE, 1024, 0, 1 * MS);
+    kit_add(all_stats[1], &world, "all_reduce", MSI_SHARE_TWICE, 1024, 1, 10 * MS);
     check_table(
         2, true,
         HEADER
@@ -255,7 +255,7 @@ static void test_calls_are_paired_by_their_number(void **state) {
         "communication 11.00 ms in 2 calls of rank 0, 2 ranks\n" STRAGGLERS "all_reduce\n"
         "                    1.0 KB              2                   2.00                9.00                "
         "1.00                4.50\n" WHY_LAST
-        "group world: rank 0 came last most often, to 1 of 2 calls; the first to come waited 9.00 ms in "
+        "group world: rank 0 was last most often, in 1 of 2 calls; the first rank waited 9.00 ms in "
         "them\n");
 }
 
@@ -265,15 +265,15 @@ static void test_who_comes_last_has_the_shortest_time(void **state) {
     for (uint64_t seq = 0; seq < 100; seq++)
         for (int r = 0; r < 4; r++) {
             bool late = seq < 61 ? r == 3 : r == (int)(seq % 3);
-            kit_add(tallies[r], &world, "all_reduce", MSI_SHARE_TWICE, 4096, seq,
+            kit_add(all_stats[r], &world, "all_reduce", MSI_SHARE_TWICE, 4096, seq,
                     late ? 100000 : 300000 + (uint64_t)r);
             /* The root of a broadcast is soon done; that does not make it late. */
-            kit_add(tallies[r], &world, "broadcast", MSI_SHARE_WHOLE, 4096, 1000 + seq, r ? 200000 : 50000);
+            kit_add(all_stats[r], &world, "broadcast", MSI_SHARE_WHOLE, 4096, 1000 + seq, r ? 200000 : 50000);
         }
-    char *text = kit_table(tallies, 4, true);
-    assert_contains(
-        text, "\ngroup world: rank 3 came last most often, to 61 of 100 calls; the first to come waited "
-              "12.20 ms in them\n");
+    char *text = kit_table(all_stats, 4, true);
+    assert_contains(text,
+                    "\ngroup world: rank 3 was last most often, in 61 of 100 calls; the first rank waited "
+                    "12.20 ms in them\n");
     assert_contains(
         text, "\nbroadcast\n"
               "                    4.0 KB              100                 5.00                0.00      "
@@ -287,9 +287,9 @@ static void test_calls_without_a_pair_are_named(void **state) {
     struct msi_prof_group world = kit_world(4), dp = kit_group(1, "w/1", "dp", kit_ranks, 4);
     for (int r = 0; r < 4; r++) {
         for (uint64_t seq = 0; seq < (r == 3 ? 88 : 100); seq++)
-            kit_add(tallies[r], &dp, "all_reduce", MSI_SHARE_TWICE, 4096, seq, MS);
-        kit_add(tallies[r], &world, "barrier", MSI_SHARE_NONE, 0, (uint64_t)r, MS);
-        kit_add(tallies[r], &world, r == 2 ? "broadcast" : "reduce", MSI_SHARE_WHOLE, 8, 7, MS);
+            kit_add(all_stats[r], &dp, "all_reduce", MSI_SHARE_TWICE, 4096, seq, MS);
+        kit_add(all_stats[r], &world, "barrier", MSI_SHARE_NONE, 0, (uint64_t)r, MS);
+        kit_add(all_stats[r], &world, r == 2 ? "broadcast" : "reduce", MSI_SHARE_WHOLE, 8, 7, MS);
     }
     check_table(
         4, true,
@@ -309,7 +309,7 @@ static void test_calls_without_a_pair_are_named(void **state) {
         "communication 102.00 ms in 102 calls of rank 0, 4 ranks\n" STRAGGLERS "all_reduce [group dp]\n"
         "                    4.0 KB              88                  88.00               0.00                "
         "1.00                0.00\n" WHY_LAST
-        "group dp: rank 0 came last most often, to 88 of 88 calls; the first to come waited 0.00 ms in "
+        "group dp: rank 0 was last most often, in 88 of 88 calls; the first rank waited 0.00 ms in "
         "them\n"
         "4 calls of barrier in group world are not paired: each rank has 1, but not all the same\n"
         "12 calls of all_reduce in group dp are not paired: rank 3 has 88, rank 0 has 100\n"
@@ -322,22 +322,22 @@ static void test_more_names_than_notes(void **state) {
     char name[16];
     for (uint64_t i = 0; i < MSI_SUMMARY_NOTES + 3; i++) {
         snprintf(name, sizeof name, "op%d", (int)i);
-        kit_add(tallies[0], &world, name, MSI_SHARE_TWICE, 8, i, MS);
+        kit_add(all_stats[0], &world, name, MSI_SHARE_TWICE, 8, i, MS);
     }
-    char *text = kit_table(tallies, 2, true);
+    char *text = kit_table(all_stats, 2, true);
     assert_contains(text,
-                    "\n1 call of op15 in group world is not paired: rank 1 has 0, rank 0 has 1\n3 calls of "
-                    "other names without a pair\n");
+                    "\n1 call of op15 in group world is not paired: rank 1 has 0, rank 0 has 1\n3 unpaired "
+                    "calls of other names\n");
     free(text);
 }
 
 static void test_missing_ranks_are_left_out_of_the_pairs(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(4);
-    struct msi_op_stats *gone[] = {tallies[0], tallies[2]};
-    tallies[0] = tallies[2] = NULL;
-    kit_add(tallies[1], &world, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 3 * MS);
-    kit_add(tallies[3], &world, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 2 * MS);
+    struct msi_op_stats *gone[] = {all_stats[0], all_stats[2]};
+    all_stats[0] = all_stats[2] = NULL;
+    kit_add(all_stats[1], &world, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 3 * MS);
+    kit_add(all_stats[3], &world, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 2 * MS);
     check_table(
         4, true,
         HEADER
@@ -345,28 +345,29 @@ static void test_missing_ranks_are_left_out_of_the_pairs(void **state) {
         "                    4.0 KB              1                   3.00                3.00                "
         "0.01                0.02\n"
         "communication 3.00 ms in 1 call of rank 1, 4 ranks\n"
-        "missing: what ranks 0, 2 recorded; the breakdown below is of the others\n" STRAGGLERS
+        "missing: the profile of ranks 0, 2; the breakdown below covers the other ranks\n" STRAGGLERS
         "all_reduce [rank 1]\n"
         "                    4.0 KB              1                   2.00                1.00                "
         "2.00                1.00\n" WHY_LAST
-        "group world: rank 3 came last most often, to 1 of 1 call; the first to come waited 1.00 ms in "
+        "group world: rank 3 was last most often, in 1 of 1 call; the first rank waited 1.00 ms in "
         "them\n");
-    tallies[0] = gone[0];
-    tallies[2] = gone[1];
+    all_stats[0] = gone[0];
+    all_stats[2] = gone[1];
 }
 
-/* Two callers of one operation, of which one is called more often on rank 1; in a subgroup of two of three ranks. */
+/* Two callers of one operation, of which one is called more often on rank 1; in a subgroup of two of three
+ * ranks. */
 static void test_callers_are_paired_apart(void **state) {
     (void)state;
     struct msi_prof_group tp = kit_group(1, "w/1", "tp", kit_ranks + 1, 2);
     for (int r = 1; r < 3; r++) {
         struct msi_op_stats_call call = kit_call(&tp, "all_reduce", MSI_SHARE_TWICE, 1024, 0, 0);
-        tallies[r]->debug = true;
+        all_stats[r]->debug = true;
         for (uint64_t seq = 0; seq < (r == 1 ? 5 : 4); seq++) {
             call.function = seq % 2 ? "odd" : "even";
             call.seq = seq;
             call.duration_ns = (seq + 1) * (uint64_t)r * MS;
-            msi_op_stats_add(tallies[r], &call);
+            msi_op_stats_add(all_stats[r], &call);
         }
     }
     check_table(
@@ -385,24 +386,24 @@ static void test_callers_are_paired_apart(void **state) {
         "all_reduce | [Caller Func: odd] [group tp, rank 1]\n"
         "                    1.0 KB              2                   6.00                0.00                "
         "3.00                0.00\n" WHY_LAST
-        "group tp: rank 1 came last most often, to 4 of 4 calls; the first to come waited 10.00 ms in "
+        "group tp: rank 1 was last most often, in 4 of 4 calls; the first rank waited 10.00 ms in "
         "them\n"
         "1 call of all_reduce | [Caller Func: even] in group tp is not paired: rank 2 has 2, rank 1 has 3\n");
 }
 
-/* Those that are gone are missing, those that have not come are said to be late. */
+/* Lost ranks are missing; ranks that did not publish in time are also late. */
 static void test_late_ranks_are_named(void **state) {
     (void)state;
     static const bool late[RANKS] = {false, false, true, true};
-    struct msi_op_stats *some[RANKS] = {tallies[0], NULL, NULL, NULL};
+    struct msi_op_stats *some[RANKS] = {all_stats[0], NULL, NULL, NULL};
     struct msi_summary *summary;
     struct msi_buf text = {0}, json = {0};
     assert_ok(msi_summary_make(some, RANKS, false, &summary));
     summary->late = late;
     msi_summary_text(summary, &text);
     msi_summary_json(summary, &json);
-    assert_contains(kit_text(&text), "\nmissing: what ranks 1, 2, 3 recorded\n"
-                                     "not in time for this summary, or without a call of it: ranks 2, 3\n");
+    assert_contains(kit_text(&text), "\nmissing: the profile of ranks 1, 2, 3\n"
+                                     "summary not called, or not in time: ranks 2, 3\n");
     assert_contains(kit_text(&json), "\"missing\":[1,2,3],\"late\":[2,3],");
     msi_buf_free(&text);
     msi_buf_free(&json);
@@ -414,10 +415,10 @@ static void test_forgotten_calls_are_no_fault(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(2), own = kit_group(1, "w/1", "own", kit_ranks + 1, 1);
     for (uint64_t seq = 0; seq < 10000; seq++) {
-        for (int r = 0; r < 2; r++) kit_add(tallies[r], &world, "all_reduce", MSI_SHARE_TWICE, 64, seq, MS);
-        kit_add(tallies[1], &own, "all_reduce", MSI_SHARE_TWICE, 64, seq, MS);
+        for (int r = 0; r < 2; r++) kit_add(all_stats[r], &world, "all_reduce", MSI_SHARE_TWICE, 64, seq, MS);
+        kit_add(all_stats[1], &own, "all_reduce", MSI_SHARE_TWICE, 64, seq, MS);
     }
-    char *text = kit_table(tallies, 2, true);
+    char *text = kit_table(all_stats, 2, true);
     assert_contains(
         text, "\n                    64.0 B              8192                8192.00             0.00 ");
     assert_contains(text,
@@ -434,10 +435,10 @@ static void test_the_summary_as_json(void **state) {
     struct msi_prof_group world = kit_world(2);
     struct msi_summary *summary;
     struct msi_buf buf = {0};
-    kit_add(tallies[0], &world, "all_reduce", MSI_SHARE_TWICE, 1024, 0, 2 * MS);
-    kit_add(tallies[1], &world, "all_reduce", MSI_SHARE_TWICE, 1024, 0, 3 * MS);
-    kit_add(tallies[0], &world, "all_reduce", MSI_SHARE_TWICE, 1024, 1, 2 * MS);
-    assert_ok(msi_summary_make(tallies, 2, true, &summary));
+    kit_add(all_stats[0], &world, "all_reduce", MSI_SHARE_TWICE, 1024, 0, 2 * MS);
+    kit_add(all_stats[1], &world, "all_reduce", MSI_SHARE_TWICE, 1024, 0, 3 * MS);
+    kit_add(all_stats[0], &world, "all_reduce", MSI_SHARE_TWICE, 1024, 1, 2 * MS);
+    assert_ok(msi_summary_make(all_stats, 2, true, &summary));
     msi_summary_json(summary, &buf);
     assert_string_equal(
         kit_text(&buf),
@@ -551,7 +552,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_whose_numbers_are_shown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_works_and_failures_have_lines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_groups_of_one_name_are_told_apart, set_up, tear_down),
-        cmocka_unit_test(test_without_any_tally),
+        cmocka_unit_test(test_without_any_profile),
         cmocka_unit_test_setup_teardown(test_without_any_call, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_calls_are_paired_by_their_number, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_who_comes_last_has_the_shortest_time, set_up, tear_down),

@@ -1,4 +1,5 @@
-/* test_prof_trace.c - a world's trace by itself: names that are taken, records that are lost, calls that seem to overlap. */
+/* test_prof_trace.c - a world's trace by itself: names that are taken, records that are lost, calls that
+ * seem to overlap. */
 #include "harness.h"
 
 #include "os/tick.h"
@@ -49,9 +50,9 @@ static char *load(const char *name) {
 }
 
 static struct msi_trace *open_trace(int rank) {
-    struct msi_trace_who who = {.rank = rank, .size = 2, .pid = 7, .host = "a", .program = "p", .unix_ns = 5};
+    struct msi_rank_id id = {.rank = rank, .size = 2, .pid = 7, .host = "a"};
     struct msi_trace *trace = NULL;
-    assert_ok(msi_trace_open(dir, &who, &trace));
+    assert_ok(msi_trace_open(dir, &id, 5, &trace));
     assert_non_null(trace);
     return trace;
 }
@@ -71,11 +72,6 @@ static void names_that_are_taken(void **state) {
 
 static const int ranks[] = {0, 1};
 
-static int global(const void *of, int rank) {
-    (void)of;
-    return rank;
-}
-
 static void *add_records(void *group) {
     for (int i = 0; i < 3; i++) {
         struct msi_record record = {
@@ -90,11 +86,12 @@ static void *add_records(void *group) {
 static void records_that_are_lost(void **state) {
     (void)state;
     struct msi_prof_config config = {.enabled = true, .prof_all = true};
-    struct msi_prof_who who = {
-        .size = 2, .pid = 7, .host = "a", .trace = dir, .zero = msi_now(), .unix_ns = 5};
+    struct msi_prof_world_options options = {
+        .id = {.size = 2, .pid = 7, .host = "a"}, .trace = dir, .zero = msi_now(), .unix_ns = 5};
     struct msi_prof_world *world = NULL;
-    assert_ok(msi_prof_world_begin(&who, &world));
-    const struct msi_prof_group *group = msi_prof_group(world, "w", "world", 0, 2, global, NULL);
+    assert_ok(msi_prof_world_begin(&options, &world));
+    const struct msi_prof_group *group =
+        msi_prof_group(world, &(struct msi_prof_group){.id = "w", .name = "world", .size = 2});
     assert_non_null(group);
     msi_recorder_set(&config, true);
     add_records((void *)(uintptr_t)group);
@@ -104,7 +101,7 @@ static void records_that_are_lost(void **state) {
     struct caught_stderr caught = begin_stderr();
     msi_prof_world_end(world);
     char *said = end_stderr(caught), *text = load("rank-0.trace.json");
-    assert_int_equal(count_of(said, "no memory to record 3 operations"), 1);
+    assert_int_equal(count_of(said, "3 operations were not recorded for lack of memory"), 1);
     assert_int_equal(count_of(said, "3 operations are missing in"), 1);
     assert_int_equal(count_of(text, "\"name\":\"barrier\""), 3);
     assert_contains(text, "\"dropped\":3");
@@ -138,7 +135,8 @@ static void threads_are_no_ranks(void **state) {
     free(text);
 }
 
-/* What overlaps begins where the one before it ends; what lies within another, or around it, is left alone. */
+/* What overlaps begins where the one before it ends; what lies within another, or around it, is left
+ * alone. */
 static void calls_that_seem_to_overlap(void **state) {
     (void)state;
     struct msi_trace *trace = open_trace(0);

@@ -25,14 +25,14 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     (void)state;
-    struct msi_rank_state *slate = msi_rank_state_on();
-    if (slate) munmap(slate, MSI_RANK_STATE_SLOT);
+    struct msi_rank_state *rank_state = msi_rank_state_on();
+    if (rank_state) munmap(rank_state, MSI_RANK_STATE_SLOT);
     atomic_store(&msi_rank_state, NULL);
     rank_states_close(&states);
     return 0;
 }
 
-/* The slate that this process has by now, as the launcher sees it. */
+/* The rank_state that this process has by now, as the launcher sees it. */
 static struct msi_rank_state *mine(void) {
     msi_rank_state_open();
     assert_non_null(msi_rank_state_on());
@@ -185,15 +185,15 @@ static void garbage_is_read_in_bounds(void **state) {
     unsigned char *bytes = (unsigned char *)rank_state_of(&states, MINE);
     (void)state;
     for (unsigned seed = 0; seed < 2000; seed++) {
-        struct msi_rank_state *slate = rank_state_of(&states, MINE);
+        struct msi_rank_state *rank_state = rank_state_of(&states, MINE);
         srand(seed);
         for (size_t i = 0; i < MSI_RANK_STATE_SLOT; i++) bytes[i] = seed % 7 ? (unsigned char)rand() : 0xff;
         check_view();
-        atomic_store(&slate->magic, MSI_RANK_STATE_MAGIC);
+        atomic_store(&rank_state->magic, MSI_RANK_STATE_MAGIC);
         check_view();
-        atomic_store(&slate->where, (uint64_t)(seed % (MSI_RANK_STATE_PLACES + 1)) << 32 | seed);
-        atomic_store(&slate->status, seed % (MST_STATUS_COUNT + 1));
-        atomic_store(&slate->phase, seed % (MSI_RANK_STATE_PHASES + 1));
+        atomic_store(&rank_state->line_site, (uint64_t)(seed % (MSI_RANK_STATE_SITES + 1)) << 32 | seed);
+        atomic_store(&rank_state->status, seed % (MST_STATUS_COUNT + 1));
+        atomic_store(&rank_state->phase, seed % (MSI_RANK_STATE_PHASES + 1));
         check_view();
         assert_int_equal(view().has_error, seed % (MST_STATUS_COUNT + 1) % MST_STATUS_COUNT != 0);
     }
@@ -224,7 +224,7 @@ static void what_is_no_slate_is_left_alone(void **state) {
                                       "/etc/passwd:0",
                                       "/proc/0/fd/0:0",
                                       "/proc/99999999/fd/1:0"};
-    char text[96], path[] = "/tmp/muster-slate-XXXXXX";
+    char text[96], path[] = "/tmp/muster-rank_state-XXXXXX";
     (void)state;
     for (size_t i = 0; i < COUNT_OF(bad); i++) refuse(bad[i]);
     static const char *const slots[] = {"-1", "3", "1x", "", "99999999999999999999", "2147483647"};

@@ -207,15 +207,15 @@ static void log_levels_are_set_per_room(void **state) {
     static const char *const same[] = {"MUSTER_LOG=store=debug,error", "MUSTER_LOG=error,store=debug"};
     for (size_t i = 0; i < COUNT_OF(same); i++) {
         assert_ok(load(&s, same[i]));
-        assert_true(msi_log_on(MSI_ROOM_store, MSI_LOG_DEBUG));
-        assert_true(msi_log_on(MSI_ROOM_group, MSI_LOG_ERROR));
-        assert_false(msi_log_on(MSI_ROOM_group, MSI_LOG_WARN));
+        assert_true(msi_log_on(MSI_MODULE_store, MSI_LOG_DEBUG));
+        assert_true(msi_log_on(MSI_MODULE_group, MSI_LOG_ERROR));
+        assert_false(msi_log_on(MSI_MODULE_group, MSI_LOG_WARN));
     }
     assert_ok(load(&s, "MUSTER_LOG=off"));
-    assert_false(msi_log_on(MSI_ROOM_store, MSI_LOG_ERROR));
+    assert_false(msi_log_on(MSI_MODULE_store, MSI_LOG_ERROR));
     assert_ok(load(&s, NULL));
-    assert_true(msi_log_on(MSI_ROOM_store, MSI_LOG_WARN));
-    assert_false(msi_log_on(MSI_ROOM_store, MSI_LOG_INFO));
+    assert_true(msi_log_on(MSI_MODULE_store, MSI_LOG_WARN));
+    assert_false(msi_log_on(MSI_MODULE_store, MSI_LOG_INFO));
 }
 
 static void malformed_log_levels_change_nothing(void **state) {
@@ -227,8 +227,8 @@ static void malformed_log_levels_change_nothing(void **state) {
     for (size_t i = 0; i < COUNT_OF(entries); i++) {
         if (load(&s, entries[i]) != MST_ERR_CONFIG) fail_msg("%s was taken", entries[i]);
         assert_contains(mst_error(), "MUSTER_LOG");
-        assert_true(msi_log_on(MSI_ROOM_store, MSI_LOG_INFO));
-        assert_false(msi_log_on(MSI_ROOM_store, MSI_LOG_DEBUG));
+        assert_true(msi_log_on(MSI_MODULE_store, MSI_LOG_INFO));
+        assert_false(msi_log_on(MSI_MODULE_store, MSI_LOG_DEBUG));
     }
     assert_ok(load(&s, NULL));
 }

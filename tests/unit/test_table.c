@@ -1,4 +1,5 @@
-/* test_table.c - the hash table: numbers, copies of keys, growth, removal, and searches while another thread adds. */
+/* test_table.c - the hash table: numbers, copies of keys, growth, removal, and searches while another
+ * thread adds. */
 #include "harness.h"
 
 #include "base/table.h"

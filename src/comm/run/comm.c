@@ -76,7 +76,7 @@ static void free_ops(struct msi_list *list) {
     while (!msi_list_empty(list)) {
         struct mst_work *work = msi_container(list->next, struct mst_work, node);
         msi_list_remove(&work->node);
-        msi_op_trace_end(&work->trace, MST_ERR_STATE); /* of one that was under way */
+        msi_op_trace_end(&work->op_trace, MST_ERR_STATE); /* of one that was under way */
         msi_handle_remove(work);
         free(work);
     }
@@ -145,7 +145,7 @@ static void clear(struct mst_work *work, int timeout_ms, mst_cancel *cancel) {
     work->begun = work->done = work->abandoned = work->blocking = work->numbered = false;
     work->source = -1;
     work->seq = 0;
-    work->trace.on = 0;
+    work->op_trace.on = 0;
     work->failure.status = MST_OK;
     work->callback = NULL;
     work->timeout_ms = timeout_ms;

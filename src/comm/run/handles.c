@@ -62,7 +62,7 @@ mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const s
     struct msi_comm *comm = work->comm;
     mst_status st = MST_OK;
     struct msi_idle idle = {0};
-    if (!msi_comm_is_over(work)) msi_op_trace_wait(&work->trace);
+    if (!msi_comm_is_over(work)) msi_op_trace_wait(&work->op_trace);
     while (st == MST_OK && is_held(work, generation) && !msi_comm_is_over(work)) {
         if (msi_comm_in_callback()) {
             st = msi_comm_refuse_waiting();
@@ -79,7 +79,7 @@ mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const s
     }
     if (!is_held(work, generation)) return refuse_handle();
     if (!msi_comm_is_over(work)) {
-        msi_op_trace_leave(&work->trace);
+        msi_op_trace_leave(&work->op_trace);
         return st;
     }
     st = msi_comm_explain(work);

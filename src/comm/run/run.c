@@ -83,7 +83,7 @@ static mst_status begin(struct mst_work *work) {
     if (st != MST_OK) return st;
     comm->batch.messages |= batched;
     if (work->op.desc.peer >= 0) msi_comm_number(work, work->op.desc.peer);
-    msi_op_trace_start(&work->trace);
+    msi_op_trace_start(&work->op_trace);
     msi_list_push(&comm->ops.messages, &work->node);
     return MST_OK;
 }
@@ -134,7 +134,7 @@ void msi_comm_call_off(struct msi_comm *comm) {
 }
 
 mst_status msi_comm_refuse(struct mst_work *work, mst_status status) {
-    if (work->trace.on) msi_op_trace_failed(&work->trace, status);
+    if (work->op_trace.on) msi_op_trace_failed(&work->op_trace, status);
     msi_comm_release_op(work);
     return status;
 }
@@ -155,7 +155,7 @@ static mst_status run_here(struct mst_work *work) {
         msi_list_push(&comm->ops.spare, &work->node); /* it was in no list */
         return MST_OK;
     }
-    if (work->begun) msi_op_trace_start(&work->trace);
+    if (work->begun) msi_op_trace_start(&work->op_trace);
     struct msi_idle idle = {0};
     mst_status st = begin(work);
     if (st != MST_OK) return msi_comm_refuse(work, st);

@@ -85,7 +85,7 @@ bool msi_module_has(const struct msi_module *module, struct mst_work *work);
 void msi_module_fail(struct msi_module *module, struct mst_work *work, mst_status status);
 /* Is the time on the device wanted? */
 static inline bool msi_module_times(const struct msi_module *module, const struct mst_work *work) {
-    return module->table->elapsed && work->trace.on & MSI_WATCH_RECORD;
+    return module->table->elapsed && work->op_trace.on & MSI_SINK_RECORD;
 }
 
 /* The slots for streams. */

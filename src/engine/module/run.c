@@ -113,14 +113,14 @@ bool msi_module_has(const struct msi_module *m, struct mst_work *work) {
 static mst_status begin_own(struct msi_module *m, struct mst_work *work, bool *done) {
     if (!m->headers) work->seq = ++m->seq;
     work->begun = true;
-    msi_op_trace_start(&work->trace);
+    msi_op_trace_start(&work->op_trace);
     return start(m, work, &work->op.desc, done);
 }
 
 static mst_status begin_composed(struct msi_module *m, struct mst_work *work, bool *done) {
     if (!m->headers) work->seq = ++m->seq; /* also if it is refused, as it is on the other ranks */
-    work->trace.record.algorithm = "composed";
-    msi_op_trace_start(&work->trace);
+    work->op_trace.record.algorithm = "composed";
+    msi_op_trace_start(&work->op_trace);
     mst_status st = msi_compose(&m->composer, &work->op.desc, work->op.deterministic);
     if (st != MST_OK) return st;
     work->begun = true;

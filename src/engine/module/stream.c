@@ -56,7 +56,7 @@ void msi_module_leave_streams(struct msi_module *m) {
 static void leave_there(struct msi_module *m, struct mst_work *work) {
     struct msi_comm *comm = m->comm;
     if (msi_op_is_message(&work->op) && work->op.desc.peer >= 0) msi_comm_number(work, work->op.desc.peer);
-    msi_op_trace_enqueued(&work->trace);
+    msi_op_trace_enqueued(&work->op_trace);
     if (work->op.desc.timed && msi_comm_has_thread(comm)) {
         if (msi_list_empty(&m->timed)) pthread_cond_broadcast(&comm->changed);
         msi_list_push(&m->timed, &work->node);
@@ -79,7 +79,7 @@ static mst_status submit(struct msi_module *m, struct mst_work *work, bool *enqu
     d->unwatched = true;
     d->deadline = msi_deadline(work->timeout_ms);
     *enqueued = true;
-    msi_op_trace_start(&work->trace);
+    msi_op_trace_start(&work->op_trace);
     mst_status st = m->table->submit(m->made, d);
     if (st == MST_OK) return MST_OK;
     msi_module_fail(m, work, st);

@@ -1,9 +1,11 @@
 /*
- * clock_server.h - one clock for the ranks of several hosts: rank 0's. It answers with what its clock says, on a port of its own; a rank of
- * another host asks in bursts, now and then, and knows from the answers how far its own clock is off (fit.h).
+ * clock_server.h - one clock for the ranks of several hosts: that of rank 0. The server answers with the time
+ * of its clock, on a port of its own. A client on another host asks in bursts and derives the offset of its
+ * own clock (fit.h).
  *
- * Each side has a thread, only where there are several hosts and something is traced. Nobody waits for an answer but the asking
- * thread, and whoever answers keeps nothing.
+ * Server and client have a thread each. They exist only if there are several hosts and a trace is written. A
+ * question is 8 bytes, its number; the answer repeats them and adds 8 bytes, the time; both are little
+ * endian.
  */
 #ifndef MSI_PROF_CLOCK_CLOCK_SERVER_H
 #define MSI_PROF_CLOCK_CLOCK_SERVER_H
@@ -14,18 +16,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct msi_clock_server; /* who answers */
-struct msi_clock_client; /* who asks */
+enum { MSI_TIME_QUESTION = 8, MSI_TIME_ANSWER = 16 };
 
-/* Answers at the address; *port is the one that was found. So many may ask at a time. */
-mst_status msi_clock_server_open(const char *host, int askers, struct msi_clock_server **keeper, int *port);
-void msi_clock_server_close(struct msi_clock_server *keeper);
+struct msi_clock_server;
+struct msi_clock_client;
 
-/* Asks there, a first time at once. Where there is no answer, it goes on asking. */
-mst_status msi_clock_client_open(const struct msi_address *address, struct msi_clock_client **clock_client);
-void msi_clock_client_close(struct msi_clock_client *clock_client);
-/* How much their clock is ahead of msi_now() at a moment of ours, give or take error; false: not known yet. Any thread. */
-bool msi_clock_client_offset(struct msi_clock_client *clock_client, int64_t at, int64_t *offset,
-                             int64_t *error);
+/* Answers up to clients connections at host; *port is a free port. */
+mst_status msi_clock_server_open(const char *host, int clients, struct msi_clock_server **server, int *port);
+void msi_clock_server_close(struct msi_clock_server *server);
+
+/* Asks the server, the first time at once. Without an answer, it tries again later. */
+mst_status msi_clock_client_open(const struct msi_address *address, struct msi_clock_client **client);
+void msi_clock_client_close(struct msi_clock_client *client);
+/*
+ * How far the server's clock is ahead of msi_now() at a given time, and the error; false: not known yet. Any
+ * thread.
+ */
+bool msi_clock_client_offset(struct msi_clock_client *client, int64_t at, int64_t *offset, int64_t *error);
 
 #endif

@@ -1,57 +1,59 @@
-/* diagnose.c - see diagnose.h. What it finds is put into words by text.c. */
+/* diagnose.c - see diagnose.h. text.c prints the diagnoses. */
+#include "base/kind.h"
 #include "prof/flight/wait_graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static int least_of_circle(const struct msi_wait_graph *c, int at) {
+static int least_of_circle(const struct msi_wait_graph *g, int at) {
     int least = at;
-    for (int i = c->waits_for[at]; i != at; i = c->waits_for[i])
+    for (int i = g->waits_for[at]; i != at; i = g->waits_for[i])
         if (i < least) least = i;
     return least;
 }
 
-static bool goes_on(const struct msi_wait_graph *c, int at) {
-    return at < c->n && c->waits_for[at] != MSI_NOBODY;
+static bool goes_on(const struct msi_wait_graph *g, int at) {
+    return at < g->n && g->waits_for[at] != MSI_NO_RANK;
 }
 
-/* Follows each walk to its end, once: ends of walks that were made before are known. */
-static void walk(struct msi_wait_graph *c) {
-    for (int r = 0; r < c->n; r++) c->ends[r] = MSI_NOBODY;
-    for (int r = 0; r < c->n; r++) {
+/* Follows each chain of waiting ranks to its end; reuses the ends that are known already. */
+static void find_ends(struct msi_wait_graph *g) {
+    for (int r = 0; r < g->n; r++) g->ends[r] = MSI_NO_RANK;
+    for (int r = 0; r < g->n; r++) {
         int at = r, steps = 0;
-        while (goes_on(c, at) && c->ends[at] == MSI_NOBODY && steps++ <= c->n) at = c->waits_for[at];
-        int end = at < c->n && c->ends[at] != MSI_NOBODY ? c->ends[at]
-                  : goes_on(c, at)                       ? least_of_circle(c, at)
-                                                         : at;
-        for (at = r; at < c->n && c->ends[at] == MSI_NOBODY; at = c->waits_for[at]) {
-            c->ends[at] = end;
-            if (!goes_on(c, at)) break;
+        while (goes_on(g, at) && g->ends[at] == MSI_NO_RANK && steps++ <= g->n) at = g->waits_for[at];
+        int end = at < g->n && g->ends[at] != MSI_NO_RANK ? g->ends[at]
+                  : goes_on(g, at)                        ? least_of_circle(g, at)
+                                                          : at;
+        for (at = r; at < g->n && g->ends[at] == MSI_NO_RANK; at = g->waits_for[at]) {
+            g->ends[at] = end;
+            if (!goes_on(g, at)) break;
         }
     }
 }
 
-/* The end of most walks that is not judged yet; MSI_NOBODY: none is left. */
-static int next_end(const struct msi_wait_graph *c) {
-    int best = MSI_NOBODY;
-    for (int i = 0; i < c->n + c->n_teams; i++)
-        if (c->votes[i] > 0 && (best == MSI_NOBODY || c->votes[i] > c->votes[best])) best = i;
+/* The end with most votes; MSI_NO_RANK: none is left. */
+static int next_end(const struct msi_wait_graph *g) {
+    int best = MSI_NO_RANK;
+    for (int i = 0; i < g->n + g->n_groups; i++)
+        if (g->votes[i] > 0 && (best == MSI_NO_RANK || g->votes[i] > g->votes[best])) best = i;
     return best;
 }
 
-/* Calls of one family fit together: coll/kind.h. */
-static bool same_call(const char *a, const char *b) {
-    static const char *const families[] = {"all_gather", "reduce_scatter", "all_to_all", "all_reduce",
-                                           "barrier"};
-    if (!a[0] || !b[0] || !strcmp(a, b)) return true; /* "": there was no room for its name */
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        if (strstr(a, families[i])) return strstr(b, families[i]);
-    return false;
+static enum msi_kind family_of(const char *name) {
+    return msi_kind_family(msi_kind_find(name));
 }
 
-/* Must ranks agree on how many elements there are? */
+static bool same_call(const char *a, const char *b) {
+    if (!a[0] || !b[0] || !strcmp(a, b)) return true; /* "": the recorder had no space for the name */
+    enum msi_kind family = family_of(a);
+    return family != MSI_KIND_NONE && family == family_of(b);
+}
+
+/* Must all ranks pass the same count? */
 static bool counts_agree(const char *name) {
-    return !strstr(name, "all_to_all") && !strstr(name, "bytes") && !strstr(name, "barrier");
+    enum msi_kind family = family_of(name);
+    return family != MSI_KIND_ALL_TO_ALL && family != MSI_KIND_BARRIER && !strstr(name, "bytes");
 }
 
 static bool differ(const struct msi_flight_op *a, const struct msi_flight_op *b) {
@@ -59,15 +61,15 @@ static bool differ(const struct msi_flight_op *a, const struct msi_flight_op *b)
     return !strcmp(a->name, b->name) && counts_agree(a->name) && a->count != b->count;
 }
 
-/* The operations that another rank calls by this number. */
-static const struct msi_flight_op *find_different(const struct msi_wait_graph *c, int owner,
+/* An operation of another rank with this number that does not match; NULL: none. */
+static const struct msi_flight_op *find_different(const struct msi_wait_graph *g, int owner,
                                                   const struct msi_flight_op *op, int *rank) {
-    for (int r = 0; r < c->n && !msi_flight_is_message(op); r++) {
-        const struct msi_flight_view *view = c->ranks[r].view;
+    for (int r = 0; r < g->n && !msi_flight_is_message(op); r++) {
+        const struct msi_flight_view *view = g->ranks[r].view;
         for (int k = 0; view && k < view->n; k++) {
             const struct msi_flight_op *other = &view->ops[k];
             if (other->seq != op->seq || msi_flight_is_message(other) || !differ(op, other) ||
-                !msi_flight_same_team(&view->teams[other->team], msi_wait_graph_team_of(c, owner, op)))
+                !msi_flight_same_group(&view->groups[other->group], msi_wait_graph_group_of(g, owner, op)))
                 continue;
             *rank = r;
             return other;
@@ -76,131 +78,130 @@ static const struct msi_flight_op *find_different(const struct msi_wait_graph *c
     return NULL;
 }
 
-static bool is_in(const struct msi_wait_graph *c, int rank, const struct msi_diagnosis *v) {
-    const struct msi_flight_op *op = c->in[rank];
-    if (!op || rank == v->owner || msi_flight_is_message(v->op)) return rank == v->owner;
-    return !msi_flight_is_message(op) && op->seq == v->op->seq &&
-           msi_flight_same_team(msi_wait_graph_team_of(c, rank, op),
-                                msi_wait_graph_team_of(c, v->owner, v->op));
+static bool is_in(const struct msi_wait_graph *g, int rank, const struct msi_diagnosis *d) {
+    const struct msi_flight_op *op = g->in[rank];
+    if (!op || rank == d->owner || msi_flight_is_message(d->op)) return rank == d->owner;
+    return !msi_flight_is_message(op) && op->seq == d->op->seq &&
+           msi_flight_same_group(msi_wait_graph_group_of(g, rank, op),
+                                 msi_wait_graph_group_of(g, d->owner, d->op));
 }
 
-/* The lists of all diagnoses lie one behind the other; pen is where the next one begins. */
-static void list_waiting(const struct msi_wait_graph *c, struct msi_diagnosis *v, int end, int **pen) {
-    v->waiting = *pen;
-    for (int r = 0; r < c->n; r++)
-        if (is_in(c, r, v)) *(*pen)++ = r;
-    v->further = *pen;
-    for (int r = 0; r < c->n; r++)
-        if (c->ends[r] == end && r != end && !is_in(c, r, v)) *(*pen)++ = r;
-    v->n_waiting = (int)(v->further - v->waiting);
-    v->n_further = (int)(*pen - v->further);
+/* Lists of ranks follow each other in one array; next is where the next list begins. */
+static void list_waiting(const struct msi_wait_graph *g, struct msi_diagnosis *d, int end, int **next) {
+    d->waiting = *next;
+    for (int r = 0; r < g->n; r++)
+        if (is_in(g, r, d)) *(*next)++ = r;
+    d->further = *next;
+    for (int r = 0; r < g->n; r++)
+        if (g->ends[r] == end && r != end && !is_in(g, r, d)) *(*next)++ = r;
+    d->n_waiting = (int)(d->further - d->waiting);
+    d->n_further = (int)(*next - d->further);
 }
 
-static bool is_nameless(const struct msi_wait_graph *c, int rank) {
-    return !c->ranks[rank].view && !c->ranks[rank].elsewhere;
+/* Is the rank a member of the diagnosed group that has not reached the awaited collective? */
+static bool is_late(const struct msi_wait_graph *g, const struct msi_diagnosis *d, int rank) {
+    int group = msi_flight_is_message(d->op)
+                    ? MSI_NO_RANK
+                    : msi_wait_graph_find_group(g, msi_wait_graph_group_of(g, d->owner, d->op));
+    return group != MSI_NO_RANK && msi_wait_graph_is_late(g, &g->groups[group], rank);
 }
 
-/* Is that what the end of a walk is blamed for? */
-static bool is_blamed(const struct msi_wait_graph *c, const struct msi_diagnosis *v, int end, int rank) {
-    if (v->kind == MSI_DIAGNOSIS_TOGETHER) return false;
-    if (end >= c->n) return c->teams[end - c->n].size == c->n && is_nameless(c, rank);
+/* Is the rank blamed for the end of a chain? */
+static bool is_blamed(const struct msi_wait_graph *g, const struct msi_diagnosis *d, int end, int rank) {
+    const struct msi_flight_rank *known = &g->ranks[rank];
+    if (d->kind == MSI_DIAGNOSIS_TOGETHER) return false;
+    if (end >= g->n) return g->groups[end - g->n].size == g->n && !known->view && !known->elsewhere;
     if (rank == end) return true;
-    if (v->kind != MSI_DIAGNOSIS_BEHIND || msi_flight_is_message(v->op)) return false;
-    const struct msi_wait_graph_team *team =
-        &c->teams[msi_wait_graph_find_team(c, msi_wait_graph_team_of(c, v->owner, v->op))];
-    return c->ranks[rank].view && c->waits_for[rank] == MSI_NOBODY && msi_wait_graph_is_late(c, team, rank);
+    return d->kind == MSI_DIAGNOSIS_BEHIND && known->view && g->waits_for[rank] == MSI_NO_RANK &&
+           is_late(g, d, rank);
 }
 
-static void list_blamed(const struct msi_wait_graph *c, struct msi_diagnosis *v, int end, int **pen) {
-    v->blamed = *pen;
+static void list_blamed(const struct msi_wait_graph *g, struct msi_diagnosis *d, int end, int **next) {
+    d->blamed = *next;
     int at = end;
-    for (int r = 0; r < c->n && v->kind != MSI_DIAGNOSIS_CIRCLE; r++)
-        if (is_blamed(c, v, end, r)) *(*pen)++ = r;
-    while (v->kind == MSI_DIAGNOSIS_CIRCLE && (at != end || *pen == v->blamed)) {
-        *(*pen)++ = at;
-        at = c->waits_for[at];
+    for (int r = 0; r < g->n && d->kind != MSI_DIAGNOSIS_CIRCLE; r++)
+        if (is_blamed(g, d, end, r)) *(*next)++ = r;
+    while (d->kind == MSI_DIAGNOSIS_CIRCLE && (at != end || *next == d->blamed)) {
+        *(*next)++ = at;
+        at = g->waits_for[at];
     }
-    v->n_blamed = (int)(*pen - v->blamed);
+    d->n_blamed = (int)(*next - d->blamed);
 }
 
-/* Some rank waits for it, or is the first in a group of which not all is known. */
-static int find_waiter(const struct msi_wait_graph *c, int end) {
-    for (int r = 0; r < c->n; r++)
-        if (c->waits_for[r] == end) return r;
+/* A rank that waits for the end; the end itself if none does. */
+static int find_waiter(const struct msi_wait_graph *g, int end) {
+    for (int r = 0; r < g->n; r++)
+        if (g->waits_for[r] == end) return r;
     return end;
 }
 
-static enum msi_diagnosis_kind kind_of(const struct msi_wait_graph *c, const struct msi_diagnosis *v,
+static enum msi_diagnosis_kind kind_of(const struct msi_wait_graph *g, const struct msi_diagnosis *d,
                                        int end) {
-    if (end >= c->n) return MSI_DIAGNOSIS_MISSING;
-    if (c->waits_for[end] != MSI_NOBODY) return MSI_DIAGNOSIS_CIRCLE;
-    if (v->owner == end) return MSI_DIAGNOSIS_TOGETHER;
-    if (!c->ranks[end].view) return MSI_DIAGNOSIS_MISSING;
-    bool named = msi_wait_graph_names(c, v->owner, v->op) == end;
-    bool late =
-        !msi_flight_is_message(v->op) && msi_wait_graph_team_of(c, v->owner, v->op)->size &&
-        msi_wait_graph_is_late(
-            c, &c->teams[msi_wait_graph_find_team(c, msi_wait_graph_team_of(c, v->owner, v->op))], end);
-    return named && !late ? MSI_DIAGNOSIS_LOST : MSI_DIAGNOSIS_BEHIND;
+    if (end >= g->n) return MSI_DIAGNOSIS_MISSING;
+    if (g->waits_for[end] != MSI_NO_RANK) return MSI_DIAGNOSIS_CIRCLE;
+    if (d->owner == end) return MSI_DIAGNOSIS_TOGETHER;
+    if (!g->ranks[end].view) return MSI_DIAGNOSIS_MISSING;
+    bool named = msi_wait_graph_names(g, d->owner, d->op) == end;
+    return named && !is_late(g, d, end) ? MSI_DIAGNOSIS_LOST : MSI_DIAGNOSIS_BEHIND;
 }
 
-static void judge(const struct msi_wait_graph *c, int end, struct msi_diagnosis *v, int **pen) {
+static void diagnose(const struct msi_wait_graph *g, int end, struct msi_diagnosis *d, int **next) {
     int other;
-    v->owner = find_waiter(c, end);
-    v->op = c->in[v->owner];
-    v->kind = kind_of(c, v, end);
-    const struct msi_flight_team *known = msi_wait_graph_team_of(c, v->owner, v->op);
-    if (v->kind == MSI_DIAGNOSIS_BEHIND && !msi_flight_is_message(v->op) && known->size) {
-        const struct msi_wait_graph_team *team = &c->teams[msi_wait_graph_find_team(c, known)];
-        v->op = team->awaited;
-        v->owner = team->awaiter;
+    d->owner = find_waiter(g, end);
+    d->op = g->in[d->owner];
+    d->kind = kind_of(g, d, end);
+    const struct msi_flight_group *known = msi_wait_graph_group_of(g, d->owner, d->op);
+    if (d->kind == MSI_DIAGNOSIS_BEHIND && !msi_flight_is_message(d->op) && known->size) {
+        const struct msi_wait_graph_group *group = &g->groups[msi_wait_graph_find_group(g, known)];
+        d->op = group->awaited;
+        d->owner = group->awaiter;
     }
-    v->other = find_different(c, v->owner, v->op, &other);
-    if (v->other) {
-        v->kind = MSI_DIAGNOSIS_DIFFERENT;
-        v->blamed = *pen;
-        v->n_blamed = 2;
-        *(*pen)++ = v->owner;
-        *(*pen)++ = other;
+    d->other = find_different(g, d->owner, d->op, &other);
+    if (d->other) {
+        d->kind = MSI_DIAGNOSIS_DIFFERENT;
+        d->blamed = *next;
+        d->n_blamed = 2;
+        *(*next)++ = d->owner;
+        *(*next)++ = other;
     } else {
-        list_blamed(c, v, end, pen);
+        list_blamed(g, d, end, next);
     }
-    list_waiting(c, v, end, pen);
+    list_waiting(g, d, end, next);
 }
 
-/* Ends of walks that are worth a diagnosis: where nobody waits for anybody, that of the first that is in a call. */
-static void count_votes(struct msi_wait_graph *c) {
-    int first = MSI_NOBODY;
+/* Counts the ranks behind each end. If no rank waits for another, the first rank in a call gets a vote. */
+static void count_votes(struct msi_wait_graph *g) {
+    int first = MSI_NO_RANK;
     bool any = false;
-    for (int r = 0; r < c->n; r++) {
-        if (!c->in[r]) continue;
-        bool waits = c->waits_for[r] != MSI_NOBODY, message = msi_flight_is_message(c->in[r]);
-        if (waits) c->votes[c->ends[r]]++;
+    for (int r = 0; r < g->n; r++) {
+        if (!g->in[r]) continue;
+        bool waits = g->waits_for[r] != MSI_NO_RANK, message = msi_flight_is_message(g->in[r]);
+        if (waits) g->votes[g->ends[r]]++;
         any |= waits;
-        if (first == MSI_NOBODY || (msi_flight_is_message(c->in[first]) && !message)) first = r;
+        if (first == MSI_NO_RANK || (msi_flight_is_message(g->in[first]) && !message)) first = r;
     }
-    if (!any && first != MSI_NOBODY) c->votes[first] = 1;
+    if (!any && first != MSI_NO_RANK) g->votes[first] = 1;
 }
 
-bool msi_flight_diagnose(const struct msi_flight_of *ranks, int size, struct msi_diagnoses *to) {
-    struct msi_wait_graph c;
+bool msi_flight_diagnose(const struct msi_flight_rank *ranks, int size, struct msi_diagnoses *to) {
+    struct msi_wait_graph g;
     *to = (struct msi_diagnoses){.ranks = ranks, .size = size};
-    bool whole = msi_wait_graph_open(&c, ranks, size);
-    to->memory = calloc(MSI_VERDICTS_MOST, 3 * ((size_t)size + 1) * sizeof *to->memory);
-    int *pen = to->memory;
+    bool whole = msi_wait_graph_open(&g, ranks, size);
+    to->memory = calloc(MSI_DIAGNOSES_MOST, 3 * ((size_t)size + 1) * sizeof *to->memory);
+    int *next = to->memory;
     if (whole) {
-        walk(&c);
-        count_votes(&c);
+        find_ends(&g);
+        count_votes(&g);
     }
     whole = whole && to->memory;
-    for (int end; whole && to->n < MSI_VERDICTS_MOST && (end = next_end(&c)) != MSI_NOBODY; to->n++) {
-        judge(&c, end, &to->of[to->n], &pen);
-        c.votes[end] = 0;
+    for (int end; whole && to->n < MSI_DIAGNOSES_MOST && (end = next_end(&g)) != MSI_NO_RANK; to->n++) {
+        diagnose(&g, end, &to->of[to->n], &next);
+        g.votes[end] = 0;
     }
-    if (!to->n) to->of[to->n++] = (struct msi_diagnosis){.kind = MSI_DIAGNOSIS_NONE, .owner = MSI_NOBODY};
-    to->in = c.in;
-    c.in = NULL;
-    msi_wait_graph_close(&c);
+    if (!to->n) to->of[to->n++] = (struct msi_diagnosis){.kind = MSI_DIAGNOSIS_NONE, .owner = MSI_NO_RANK};
+    to->in = g.in;
+    g.in = NULL;
+    msi_wait_graph_close(&g);
     return whole;
 }
 

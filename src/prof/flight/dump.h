@@ -1,30 +1,30 @@
 /*
- * dump.h - this process's flight recorder into a file: where the program asks for it, and, where there is a directory for traces,
- * when an operation fails in a way that ends its group. Any thread.
+ * dump.h - writes this process's flight recorder to a file: when the program asks for it, and, if there is a
+ * trace directory, when an operation fails in a way that ends its group. Any thread.
  */
 #ifndef MSI_PROF_FLIGHT_DUMP_H
 #define MSI_PROF_FLIGHT_DUMP_H
 
-#include <muster/status.h>
+#include "prof/record/record.h"
+
 #include <stdatomic.h>
-#include <stdbool.h>
 
 /*
- * Who this process is in a world, and the directory for its file; "": there is none. Of several worlds that which was opened first counts,
- * as long as it is there: the default one, in nearly all programs. What was said of the last stays.
+ * Sets which rank this process is, and the directory for its file; "": none. The first of several worlds
+ * counts until it is cleared. Its values stay until another world is set.
  */
-void msi_flight_home(const void *world, const char *directory, int rank, int size, const char *host);
-void msi_flight_leave_home(const void *world);
+void msi_flight_set_world(const void *world, const char *directory, const struct msi_rank_id *id);
+void msi_flight_clear_world(const void *world);
 
 /*
- * An operation has failed: notes that, which is done at once, so that locks may be held. The first one stays until msi_flight_keep, which
- * writes DIR/rank-R.flight.json over what was there, unless that was done within the last second, or waits for whoever does so. What
- * fails there is said once in the log, and leaves the thread's last error alone.
+ * Notes that an operation has failed; does no I/O, so that the caller may hold locks. The first failure stays
+ * until msi_flight_keep, which writes DIR/rank-R.flight.json unless it did so within the last second. A
+ * failure to write is logged once and does not change the thread's last error.
  */
 void msi_flight_note(mst_status status, const char *message, int culprit);
 void msi_flight_keep(void);
 
-/* Changed under a lock; whoever sees it too late leaves it to others. */
+/* Changed under a lock; a thread that misses a change leaves the work to others. */
 __attribute__((visibility("hidden"))) extern _Atomic bool msi_flight_noted;
 static inline bool msi_flight_is_noted(void) {
     return atomic_load_explicit(&msi_flight_noted, memory_order_relaxed);

@@ -1,18 +1,19 @@
 /* flight.c - the writer of the flight recorder, and copies of it. See flight.h. Any thread. */
 #include "prof/flight/flight.h"
 #include "base/hash.h"
-#include "prof/record/watch.h"
+#include "base/str.h"
+#include "prof/record/sink.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-_Atomic unsigned msi_watched;
+_Atomic unsigned msi_sinks;
 
 _Atomic(struct msi_flight *) msi_flight;
-_Atomic uint64_t msi_flight_keys[MSI_FLIGHT_SLOTS];
+_Atomic uint64_t msi_flight_keys[MSI_FLIGHT_SITES];
 
-/* Of texts, and of opening; entries need none. */
+/* Protects texts, groups, and opening; entries need no lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 #define set(field, value) atomic_store_explicit(&(field), value, memory_order_relaxed)
@@ -37,64 +38,60 @@ void msi_flight_open(void) {
         set(made->unix_time, (uint64_t)msi_calendar());
         set(made->magic, MSI_FLIGHT_MAGIC);
         atomic_store_explicit(&msi_flight, made, memory_order_release);
-        msi_watch_set(MSI_WATCH_FLIGHT, true);
+        msi_sink_set(MSI_SINK_FLIGHT, true);
     }
     pthread_mutex_unlock(&lock);
 }
 
-static void copy(char *to, size_t room, const char *from) {
-    size_t n = from ? strnlen(from, room - 1) : 0;
-    memcpy(to, from ? from : "", n);
-    to[n] = '\0';
-}
-
-/* The place of a key, or the first that is free; MSI_FLIGHT_SLOTS: there is none. */
+/* The slot of a key, or the first free slot; MSI_FLIGHT_SITES: there is none. */
 static unsigned search(uint64_t key) {
-    for (unsigned i = 0, at = msi_flight_slot(key); i < MSI_FLIGHT_SLOTS; i++) {
+    for (unsigned i = 0, at = msi_flight_slot(key); i < MSI_FLIGHT_SITES; i++) {
         uint64_t found = atomic_load_explicit(&msi_flight_keys[at], memory_order_acquire);
         if (found == key || !found) return at;
-        at = (at + 1) % MSI_FLIGHT_SLOTS;
+        at = (at + 1) % MSI_FLIGHT_SITES;
     }
-    return MSI_FLIGHT_SLOTS;
+    return MSI_FLIGHT_SITES;
 }
 
-static void keep_texts(struct msi_flight_place *place, const char *operation, const mst_site *site) {
-    const char *slash = site->file ? strrchr(site->file, '/') : NULL;
-    copy(place->operation, sizeof place->operation, operation);
-    copy(place->file, sizeof place->file, slash ? slash + 1 : site->file);
-    copy(place->function, sizeof place->function, site->function);
-    set(place->line, site->line > 0 ? (uint32_t)site->line : UINT32_MAX);
+static void keep_texts(struct msi_flight_site *entry, const char *operation, const mst_site *site) {
+    msi_copy_text(entry->operation, sizeof entry->operation, operation);
+    msi_copy_text(entry->file, sizeof entry->file, msi_base_name(site->file));
+    msi_copy_text(entry->function, sizeof entry->function, site->function);
+    set(entry->line, site->line > 0 ? (uint32_t)site->line : UINT32_MAX);
 }
 
-unsigned msi_flight_find_place(uint64_t key, const char *operation, const mst_site *site) {
+unsigned msi_flight_find_site(uint64_t key, const char *operation, const mst_site *site) {
     unsigned at = search(key);
-    if (at == MSI_FLIGHT_SLOTS || get(msi_flight_keys[at]) == key) return at;
+    if (at == MSI_FLIGHT_SITES || get(msi_flight_keys[at]) == key) return at;
     pthread_mutex_lock(&lock);
     at = search(key);
-    if (at < MSI_FLIGHT_SLOTS && !get(msi_flight_keys[at])) {
-        keep_texts(&msi_flight_get()->places[at], operation, site);
+    if (at < MSI_FLIGHT_SITES && !get(msi_flight_keys[at])) {
+        keep_texts(&msi_flight_get()->sites[at], operation, site);
         atomic_store_explicit(&msi_flight_keys[at], key, memory_order_release);
     }
     pthread_mutex_unlock(&lock);
     return at;
 }
 
-enum { NO_ROOM = MSI_FLIGHT_GROUPS - 1, GONE = 1 << 16 };
+enum { NO_SPACE = MSI_FLIGHT_GROUPS - 1, DESTROYED = 1 << 16 };
 
-/* The next line that is not in use, so that groups that are gone stay for as long as can be; NO_ROOM: there is none. */
-static uint32_t free_line(const struct msi_flight *f) {
+/*
+ * The next free entry; round robin, so that destroyed groups stay as long as possible. NO_SPACE: there is
+ * none.
+ */
+static uint32_t find_free_group(const struct msi_flight *f) {
     static uint32_t next; /* under the lock */
-    for (uint32_t i = 0; i < NO_ROOM; i++) {
-        uint32_t at = (next + i) % NO_ROOM;
-        const struct msi_flight_group *group = &f->groups[at];
-        if (get(group->size) && !(get(group->turn) & GONE)) continue;
+    for (uint32_t i = 0; i < NO_SPACE; i++) {
+        uint32_t at = (next + i) % NO_SPACE;
+        const struct msi_flight_group_entry *group = &f->groups[at];
+        if (get(group->size) && !(get(group->generation) & DESTROYED)) continue;
         next = at + 1;
         return at;
     }
-    return NO_ROOM;
+    return NO_SPACE;
 }
 
-static void fill_members(struct msi_flight_group *group, const int *ranks, int size) {
+static void fill_members(struct msi_flight_group_entry *group, const int *ranks, int size) {
     uint64_t words[MSI_FLIGHT_WORDS] = {0};
     for (int i = 0; i < size; i++) {
         int rank = ranks ? ranks[i] : i;
@@ -103,93 +100,95 @@ static void fill_members(struct msi_flight_group *group, const int *ranks, int s
     for (int i = 0; i < MSI_FLIGHT_WORDS; i++) set(group->members[i], words[i]);
 }
 
-/* As entries are: msi_flight_copy meets the last store, and looks again. Returns the generation. */
-static uint32_t fill_line(struct msi_flight_group *group, uint64_t id, const char *name, const int *ranks,
-                          int size) {
-    uint32_t turn = (get(group->turn) + 1) & (GONE - 1);
-    if (!turn) turn = 1;
+/* Writes as rule 3 says, with the size last. Returns the generation. */
+static uint32_t fill_group(struct msi_flight_group_entry *group, uint64_t id, const char *name,
+                           const int *ranks, int size) {
+    uint32_t generation = (get(group->generation) + 1) & (DESTROYED - 1);
+    if (!generation) generation = 1;
     set(group->size, 0);
     msi_fence_writes();
-    copy(group->name, MSI_FLIGHT_GROUP, name);
+    msi_copy_text(group->name, MSI_FLIGHT_GROUP, name);
     set(group->id, id);
-    set(group->turn, turn);
+    set(group->generation, generation);
     fill_members(group, ranks, size);
     atomic_store_explicit(&group->size, (uint32_t)size, memory_order_release);
-    return turn;
+    return generation;
 }
 
-uint32_t msi_flight_group(const char *world, const char *id, const char *name, const int *ranks, int size) {
+uint32_t msi_flight_group_add(const char *world, const char *id, const char *name, const int *ranks,
+                              int size) {
     uint64_t seeds[2] = {7, 8};
     struct msi_flight *f = msi_flight_get();
-    if (!f) return NO_ROOM;
+    if (!f) return NO_SPACE;
     seeds[1] = msi_hash(world, strlen(world), seeds);
     pthread_mutex_lock(&lock);
-    uint32_t at = free_line(f);
-    if (at != NO_ROOM)
-        at |= fill_line(&f->groups[at], msi_hash(id, strlen(id), seeds), name, ranks, size) << 16;
+    uint32_t at = find_free_group(f);
+    if (at != NO_SPACE)
+        at |= fill_group(&f->groups[at], msi_hash(id, strlen(id), seeds), name, ranks, size) << 16;
     pthread_mutex_unlock(&lock);
     return at;
 }
 
-void msi_flight_group_gone(uint32_t group) {
+void msi_flight_group_remove(uint32_t group) {
     struct msi_flight *f = msi_flight_get();
-    uint32_t at = group & (GONE - 1);
-    if (!f || at == NO_ROOM) return;
+    uint32_t at = group & (DESTROYED - 1);
+    if (!f || at == NO_SPACE) return;
     pthread_mutex_lock(&lock);
-    set(f->groups[at].turn, group >> 16 | GONE);
+    set(f->groups[at].generation, group >> 16 | DESTROYED);
     pthread_mutex_unlock(&lock);
 }
 
 struct msi_flight_entry *msi_flight_find_entry(struct msi_flight *f, uint64_t *number) {
     enum { TRIES = 16 };
-    static struct msi_flight_entry nobodys;
+    static struct msi_flight_entry unused;
     for (uint64_t at = *number + 1; at <= *number + TRIES; at++) {
         struct msi_flight_entry *entry = &f->entries[at % MSI_FLIGHT_ENTRIES];
-        if (msi_flight_is_open(get(entry->what))) continue;
+        if (msi_flight_is_open(get(entry->number_state))) continue;
         *number = at;
         return entry;
     }
-    return &nobodys;
+    return &unused;
 }
 
-static void copy_places(const struct msi_flight *from, struct msi_flight *to) {
-    for (int i = 0; i < MSI_FLIGHT_PLACES; i++) {
-        const struct msi_flight_place *place = &from->places[i];
-        struct msi_flight_place *copied = &to->places[i];
-        memcpy(copied->operation, place->operation, sizeof place->operation);
-        memcpy(copied->file, place->file, sizeof place->file);
-        memcpy(copied->function, place->function, sizeof place->function);
-        set(copied->line, get(place->line));
+static void copy_sites(const struct msi_flight *from, struct msi_flight *to) {
+    for (int i = 0; i < MSI_FLIGHT_SITE_ENTRIES; i++) {
+        const struct msi_flight_site *site = &from->sites[i];
+        struct msi_flight_site *copied = &to->sites[i];
+        memcpy(copied->operation, site->operation, sizeof site->operation);
+        memcpy(copied->file, site->file, sizeof site->file);
+        memcpy(copied->function, site->function, sizeof site->function);
+        set(copied->line, get(site->line));
     }
 }
 
 static void copy_groups(const struct msi_flight *from, struct msi_flight *to) {
     for (int i = 0; i < MSI_FLIGHT_GROUPS; i++) {
-        const struct msi_flight_group *group = &from->groups[i];
-        uint32_t size = atomic_load_explicit(&group->size, memory_order_acquire), turn = get(group->turn);
+        const struct msi_flight_group_entry *group = &from->groups[i];
+        uint32_t size = atomic_load_explicit(&group->size, memory_order_acquire);
+        uint32_t generation = get(group->generation);
         memcpy(to->groups[i].name, group->name, MSI_FLIGHT_GROUP);
         set(to->groups[i].id, get(group->id));
-        set(to->groups[i].turn, turn);
+        set(to->groups[i].generation, generation);
         for (int k = 0; k < MSI_FLIGHT_WORDS; k++) set(to->groups[i].members[k], get(group->members[k]));
         msi_fence_reads();
-        bool same = get(group->size) == size && (get(group->turn) ^ turn) % GONE == 0;
+        bool same = get(group->size) == size && (get(group->generation) ^ generation) % DESTROYED == 0;
         set(to->groups[i].size, same ? size : 0);
     }
 }
 
 static void copy_entry(const struct msi_flight_entry *from, struct msi_flight_entry *to) {
-    uint64_t what = atomic_load_explicit(&from->what, memory_order_acquire); /* rule 3 */
+    uint64_t number_state = atomic_load_explicit(&from->number_state, memory_order_acquire); /* rule 3 */
     set(to->seq, get(from->seq));
     set(to->count, get(from->count));
     set(to->begin, get(from->begin));
     set(to->end, get(from->end));
-    set(to->where, get(from->where));
-    set(to->about, get(from->about));
-    set(to->message, get(from->message));
+    set(to->site_group, get(from->site_group));
+    set(to->dtype_peer, get(from->dtype_peer));
+    set(to->tag_type, get(from->tag_type));
     msi_fence_reads();
-    /* Another state of the same operation leaves all that was read as it was, but for the end. */
-    bool same = get(from->what) >> 3 == what >> 3;
-    set(to->what, same ? what : 0);
+    /* Another state of the same operation changes no field but the end. */
+    bool same = get(from->number_state) >> 3 == number_state >> 3;
+    set(to->number_state, same ? number_state : 0);
 }
 
 void msi_flight_copy(const struct msi_flight *from, struct msi_flight *to) {
@@ -200,14 +199,14 @@ void msi_flight_copy(const struct msi_flight *from, struct msi_flight *to) {
     set(to->unix_time, get(from->unix_time));
     for (int i = 0; i < MSI_FLIGHT_ENTRIES; i++) copy_entry(&from->entries[i], &to->entries[i]);
     set(to->next, get(from->next));
-    copy_places(from, to); /* after the entries, which refer to them */
+    copy_sites(from, to); /* after the entries, which refer to them */
     copy_groups(from, to);
 }
 
 bool msi_flight_copy_own(struct msi_flight *to) {
     const struct msi_flight *own = msi_flight_get();
     if (!own) return false;
-    pthread_mutex_lock(&lock); /* no text is written meanwhile */
+    pthread_mutex_lock(&lock); /* texts do not change meanwhile */
     msi_flight_copy(own, to);
     pthread_mutex_unlock(&lock);
     return true;

@@ -4,123 +4,125 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int compare_teams(const void *a, const void *b) {
-    const struct msi_wait_graph_team *x = a, *y = b;
+static int compare_groups(const void *a, const void *b) {
+    const struct msi_wait_graph_group *x = a, *y = b;
     if (x->id != y->id) return x->id < y->id ? -1 : 1;
     return (x->size > y->size) - (x->size < y->size);
 }
 
-/* What a rank has done well since: whether anything that it called later, and when the last of all began. */
-struct well {
+/*
+ * Operations that a rank has completed after a given one: whether there are any, and when the last one began.
+ */
+struct completed {
     bool any;
     int64_t begin;
 };
 
-static void note_well(struct well *well, const struct msi_flight_op *op) {
+static void note_completed(struct completed *completed, const struct msi_flight_op *op) {
     if (op->state != MSI_FLIGHT_DONE) return;
-    well->any = true;
-    if (op->begin > well->begin) well->begin = op->begin;
+    completed->any = true;
+    if (op->begin > completed->begin) completed->begin = op->begin;
 }
 
-/* Does the rank wait in it? Who ends a group after a failure there still shows where that was. */
-static bool is_open(const struct msi_wait_graph *c, int rank, const struct msi_flight_op *op,
-                    const struct well *well) {
+/* Does the rank wait in it? A failed operation counts even if its group was destroyed afterwards. */
+static bool is_open(const struct msi_wait_graph *g, int rank, const struct msi_flight_op *op,
+                    const struct completed *completed) {
     if (op->state == MSI_FLIGHT_DONE) return false;
-    if (op->state != MSI_FLIGHT_FAILED) return !msi_wait_graph_team_of(c, rank, op)->gone;
-    return op->end == MSI_FLIGHT_UNKNOWN ? !well->any : well->begin <= op->end;
+    if (op->state != MSI_FLIGHT_FAILED) return !msi_wait_graph_group_of(g, rank, op)->gone;
+    return op->end == MSI_FLIGHT_UNKNOWN ? !completed->any : completed->begin <= op->end;
 }
 
-static void join(struct msi_wait_graph *c, int rank, int at, int team) {
-    c->members[at] =
-        (struct msi_wait_graph_member){.rank = rank, .team = team, .next = c->teams[team].members};
-    c->teams[team].members = at;
-    c->teams[team].seen++;
+static void join(struct msi_wait_graph *g, int rank, int at, int group) {
+    g->members[at] =
+        (struct msi_wait_graph_member){.rank = rank, .group = group, .next = g->groups[group].members};
+    g->groups[group].members = at;
+    g->groups[group].seen++;
 }
 
-/* All groups that recorders speak of, each once. */
-static void gather_teams(struct msi_wait_graph *c) {
+/* All groups of all recorders, each once. */
+static void gather_groups(struct msi_wait_graph *g) {
     int n = 0;
-    for (int r = 0; r < c->n; r++)
-        for (int k = 0; c->ranks[r].view && k < c->ranks[r].view->n_teams; k++) {
-            const struct msi_flight_team *team = &c->ranks[r].view->teams[k];
-            if (team->size)
-                c->teams[n++] =
-                    (struct msi_wait_graph_team){.id = team->id, .size = team->size, .members = -1};
+    for (int r = 0; r < g->n; r++)
+        for (int k = 0; g->ranks[r].view && k < g->ranks[r].view->n_groups; k++) {
+            const struct msi_flight_group *group = &g->ranks[r].view->groups[k];
+            if (group->size)
+                g->groups[n++] =
+                    (struct msi_wait_graph_group){.id = group->id, .size = group->size, .members = -1};
         }
-    if (n) qsort(c->teams, (size_t)n, sizeof *c->teams, compare_teams);
+    if (n) qsort(g->groups, (size_t)n, sizeof *g->groups, compare_groups);
     for (int i = 0; i < n; i++)
-        if (!c->n_teams || compare_teams(&c->teams[c->n_teams - 1], &c->teams[i]) != 0)
-            c->teams[c->n_teams++] = c->teams[i];
+        if (!g->n_groups || compare_groups(&g->groups[g->n_groups - 1], &g->groups[i]) != 0)
+            g->groups[g->n_groups++] = g->groups[i];
 }
 
-int msi_wait_graph_find_team(const struct msi_wait_graph *c, const struct msi_flight_team *team) {
-    struct msi_wait_graph_team key = {.id = team->id, .size = team->size};
-    if (!team->size) return MSI_NOBODY;
-    const struct msi_wait_graph_team *found =
-        bsearch(&key, c->teams, (size_t)c->n_teams, sizeof *c->teams, compare_teams);
-    return (int)(found - c->teams);
+int msi_wait_graph_find_group(const struct msi_wait_graph *g, const struct msi_flight_group *group) {
+    struct msi_wait_graph_group key = {.id = group->id, .size = group->size};
+    if (!group->size) return MSI_NO_RANK;
+    const struct msi_wait_graph_group *found =
+        bsearch(&key, g->groups, (size_t)g->n_groups, sizeof *g->groups, compare_groups);
+    return (int)(found - g->groups);
 }
 
-static bool is_world(const struct msi_wait_graph *c, const struct msi_flight_team *team) {
-    return team->size == c->n && !strcmp(team->name, "world");
+static bool is_world(const struct msi_wait_graph *g, const struct msi_flight_group *group) {
+    return group->size == g->n && !strcmp(group->name, "world");
 }
 
-/* Every rank is in the world, also where its recorder does not say so. */
-static int find_world(const struct msi_wait_graph *c) {
-    for (int r = 0; r < c->n; r++)
-        for (int k = 0; c->ranks[r].view && k < c->ranks[r].view->n_teams; k++)
-            if (is_world(c, &c->ranks[r].view->teams[k]))
-                return msi_wait_graph_find_team(c, &c->ranks[r].view->teams[k]);
-    return MSI_NOBODY;
+/* Every rank is a member of the world, even if its recorder has no entry for it. */
+static int find_world(const struct msi_wait_graph *g) {
+    for (int r = 0; r < g->n; r++)
+        for (int k = 0; g->ranks[r].view && k < g->ranks[r].view->n_groups; k++)
+            if (is_world(g, &g->ranks[r].view->groups[k]))
+                return msi_wait_graph_find_group(g, &g->ranks[r].view->groups[k]);
+    return MSI_NO_RANK;
 }
 
-static bool has_joined(const struct msi_wait_graph *c, int team, int rank) {
-    for (int i = c->teams[team].members; i >= 0; i = c->members[i].next)
-        if (c->members[i].rank == rank) return true;
+static bool has_joined(const struct msi_wait_graph *g, int group, int rank) {
+    for (int i = g->groups[group].members; i >= 0; i = g->members[i].next)
+        if (g->members[i].rank == rank) return true;
     return false;
 }
 
-/* Those whom another member names, though they have not made the group yet: pen is where they are put. */
-static void join_named(struct msi_wait_graph *c, const struct msi_flight_team *named, int *pen) {
-    int team = msi_wait_graph_find_team(c, named);
-    for (int r = 0; r < c->n && named->known && c->teams[team].seen < named->size; r++)
-        if (c->ranks[r].view && msi_flight_has_member(named, r) && !has_joined(c, team, r))
-            join(c, r, (*pen)++, team);
+/* Adds members that another member lists, although they have not created the group yet. */
+static void join_named(struct msi_wait_graph *g, const struct msi_flight_group *named, int *next) {
+    int group = msi_wait_graph_find_group(g, named);
+    for (int r = 0; r < g->n && named->known && g->groups[group].seen < named->size; r++)
+        if (g->ranks[r].view && msi_flight_has_member(named, r) && !has_joined(g, group, r))
+            join(g, r, (*next)++, group);
 }
 
-static void gather_named(struct msi_wait_graph *c) {
-    int pen = c->own[c->n];
-    for (int r = 0; r < c->n; r++)
-        for (int k = 0; c->ranks[r].view && k < c->ranks[r].view->n_teams; k++)
-            if (c->ranks[r].view->teams[k].size) join_named(c, &c->ranks[r].view->teams[k], &pen);
+static void gather_named(struct msi_wait_graph *g) {
+    int next = g->own[g->n];
+    for (int r = 0; r < g->n; r++)
+        for (int k = 0; g->ranks[r].view && k < g->ranks[r].view->n_groups; k++)
+            if (g->ranks[r].view->groups[k].size) join_named(g, &g->ranks[r].view->groups[k], &next);
 }
 
-static void gather_members(struct msi_wait_graph *c) {
-    int world = find_world(c);
-    for (int r = 0; r < c->n; r++) {
-        const struct msi_flight_view *view = c->ranks[r].view;
+static void gather_members(struct msi_wait_graph *g) {
+    int world = find_world(g);
+    for (int r = 0; r < g->n; r++) {
+        const struct msi_flight_view *view = g->ranks[r].view;
         bool has_world = false;
-        for (int k = 0; view && k < view->n_teams; k++) {
-            int team = msi_wait_graph_find_team(c, &view->teams[k]);
-            if (team != MSI_NOBODY) join(c, r, c->own[r] + k, team);
-            has_world |= team == world;
+        for (int k = 0; view && k < view->n_groups; k++) {
+            int group = msi_wait_graph_find_group(g, &view->groups[k]);
+            if (group != MSI_NO_RANK) join(g, r, g->own[r] + k, group);
+            has_world |= group == world;
         }
-        if (view && !has_world && world != MSI_NOBODY) join(c, r, c->own[r] + view->n_teams, world);
+        if (view && !has_world && world != MSI_NO_RANK) join(g, r, g->own[r] + view->n_groups, world);
     }
-    gather_named(c);
+    gather_named(g);
 }
 
-/* How far each rank has come in its groups. */
-static void survey(struct msi_wait_graph *c, int rank) {
-    const struct msi_flight_view *view = c->ranks[rank].view;
-    struct well well = {false, MSI_FLIGHT_UNKNOWN};
+/* Finds the first unfinished and the newest collective of the rank in each of its groups. */
+static void survey(struct msi_wait_graph *g, int rank) {
+    const struct msi_flight_view *view = g->ranks[rank].view;
+    struct completed completed = {false, MSI_FLIGHT_UNKNOWN};
     for (int k = view ? view->n - 1 : -1; k >= 0; k--) {
         const struct msi_flight_op *op = &view->ops[k];
-        struct msi_wait_graph_member *m = &c->members[c->own[rank] + op->team];
-        bool open = is_open(c, rank, op, &well);
-        c->busy[rank] |= open;
-        note_well(&well, op);
-        if (msi_flight_is_message(op) || !msi_wait_graph_team_of(c, rank, op)->size) continue;
+        struct msi_wait_graph_member *m = &g->members[g->own[rank] + op->group];
+        bool open = is_open(g, rank, op, &completed);
+        g->busy[rank] |= open;
+        note_completed(&completed, op);
+        if (msi_flight_is_message(op) || !msi_wait_graph_group_of(g, rank, op)->size) continue;
         if (!m->newest || op->seq > m->newest->seq) m->newest = op;
         if (open && (!m->first || op->seq < m->first->seq)) m->first = op;
     }
@@ -130,149 +132,148 @@ static bool is_behind(const struct msi_wait_graph_member *m, uint64_t seq) {
     return !m->newest || m->newest->seq < seq;
 }
 
-/* The first collective of the group in which somebody waits for one that has not come. */
-static void find_awaited(struct msi_wait_graph *c, struct msi_wait_graph_team *team) {
+/* The first collective of the group in which a member waits for another that has not reached it. */
+static void find_awaited(struct msi_wait_graph *g, struct msi_wait_graph_group *group) {
     const struct msi_wait_graph_member *last = NULL;
-    if (team->seen > team->size) return; /* several groups that cannot be told apart */
-    for (int i = team->members; i >= 0; i = c->members[i].next) {
-        const struct msi_wait_graph_member *m = &c->members[i];
+    if (group->seen > group->size) return; /* several groups that cannot be told apart */
+    for (int i = group->members; i >= 0; i = g->members[i].next) {
+        const struct msi_wait_graph_member *m = &g->members[i];
         if (!last || (last->newest && is_behind(m, last->newest->seq))) last = m;
     }
-    for (int i = team->members; i >= 0 && last; i = c->members[i].next) {
-        const struct msi_wait_graph_member *m = &c->members[i];
+    for (int i = group->members; i >= 0 && last; i = g->members[i].next) {
+        const struct msi_wait_graph_member *m = &g->members[i];
         if (!m->first || !is_behind(last, m->first->seq)) continue;
-        if (team->awaited && team->awaited->seq <= m->first->seq) continue;
-        team->awaited = m->first;
-        team->awaiter = m->rank;
+        if (group->awaited && group->awaited->seq <= m->first->seq) continue;
+        group->awaited = m->first;
+        group->awaiter = m->rank;
     }
 }
 
-/* Is the rank among those who have not come to what is awaited? */
-bool msi_wait_graph_is_late(const struct msi_wait_graph *c, const struct msi_wait_graph_team *team,
+bool msi_wait_graph_is_late(const struct msi_wait_graph *g, const struct msi_wait_graph_group *group,
                             int rank) {
-    for (int i = team->members; i >= 0 && team->awaited; i = c->members[i].next)
-        if (c->members[i].rank == rank) return is_behind(&c->members[i], team->awaited->seq);
+    for (int i = group->members; i >= 0 && group->awaited; i = g->members[i].next)
+        if (g->members[i].rank == rank) return is_behind(&g->members[i], group->awaited->seq);
     return false;
 }
 
-/* One who waits for nothing itself, if there is any, and then the least. */
-static void find_late(const struct msi_wait_graph *c, struct msi_wait_graph_team *team) {
-    team->late = MSI_NOBODY;
-    for (int i = team->members; i >= 0 && team->awaited; i = c->members[i].next) {
-        int rank = c->members[i].rank, found = team->late;
-        if (!is_behind(&c->members[i], team->awaited->seq)) continue;
-        bool equal = found != MSI_NOBODY && c->busy[rank] == c->busy[found];
-        if (found == MSI_NOBODY || c->busy[rank] < c->busy[found] || (equal && rank < found))
-            team->late = rank;
+/* The lowest late member; one that is not waiting itself comes first. */
+static void find_late(const struct msi_wait_graph *g, struct msi_wait_graph_group *group) {
+    group->late = MSI_NO_RANK;
+    for (int i = group->members; i >= 0 && group->awaited; i = g->members[i].next) {
+        int rank = g->members[i].rank, found = group->late;
+        if (!is_behind(&g->members[i], group->awaited->seq)) continue;
+        bool equal = found != MSI_NO_RANK && g->busy[rank] == g->busy[found];
+        if (found == MSI_NO_RANK || g->busy[rank] < g->busy[found] || (equal && rank < found))
+            group->late = rank;
     }
 }
 
-/* Has the other end done its part? Of numbers that are not known any will do. */
-static bool has_met(const struct msi_wait_graph *c, int rank, const struct msi_flight_op *op) {
-    const struct msi_flight_view *view = c->ranks[op->peer].view;
-    enum msi_flight_way way = op->way == MSI_FLIGHT_SEND ? MSI_FLIGHT_RECV : MSI_FLIGHT_SEND;
+/* Has the peer called the matching operation? A message without a number matches any. */
+static bool has_met(const struct msi_wait_graph *g, int rank, const struct msi_flight_op *op) {
+    const struct msi_flight_view *view = g->ranks[op->peer].view;
+    enum msi_flight_type type = op->type == MSI_FLIGHT_SEND ? MSI_FLIGHT_RECV : MSI_FLIGHT_SEND;
     for (int k = 0; k < view->n; k++) {
         const struct msi_flight_op *other = &view->ops[k];
-        if (other->way != way || other->tag != op->tag ||
-            !msi_flight_same_team(&view->teams[other->team], msi_wait_graph_team_of(c, rank, op)))
+        if (other->type != type || other->tag != op->tag ||
+            !msi_flight_same_group(&view->groups[other->group], msi_wait_graph_group_of(g, rank, op)))
             continue;
-        if (other->peer < 0 && !msi_flight_is_over(other)) return true; /* it takes what comes */
+        if (other->peer < 0 && !msi_flight_is_over(other)) return true; /* from any source */
         if (other->peer != rank || other->seq == MSI_FLIGHT_NO_NUMBER) continue;
         if (op->seq == MSI_FLIGHT_NO_NUMBER || other->seq >= op->seq) return true;
     }
     return false;
 }
 
-int msi_wait_graph_names(const struct msi_wait_graph *c, int rank, const struct msi_flight_op *op) {
-    int blames = c->ranks[rank].blames;
-    if (op->state != MSI_FLIGHT_FAILED || blames < 0 || blames >= c->n || blames == rank) return MSI_NOBODY;
+int msi_wait_graph_names(const struct msi_wait_graph *g, int rank, const struct msi_flight_op *op) {
+    int blames = g->ranks[rank].blames;
+    if (op->state != MSI_FLIGHT_FAILED || blames < 0 || blames >= g->n || blames == rank) return MSI_NO_RANK;
     return blames;
 }
 
-static int whom_in_message(const struct msi_wait_graph *c, int rank, const struct msi_flight_op *op) {
-    if (op->peer < 0 || op->peer >= c->n || op->peer == rank) return MSI_NOBODY;
-    return c->ranks[op->peer].view && has_met(c, rank, op) ? MSI_NOBODY : op->peer;
+static int peer_waited_for(const struct msi_wait_graph *g, int rank, const struct msi_flight_op *op) {
+    if (op->peer < 0 || op->peer >= g->n || op->peer == rank) return MSI_NO_RANK;
+    return g->ranks[op->peer].view && has_met(g, rank, op) ? MSI_NO_RANK : op->peer;
 }
 
-static int whom_in_collective(const struct msi_wait_graph *c, const struct msi_wait_graph_member *m,
-                              int named) {
-    const struct msi_wait_graph_team *team = &c->teams[m->team];
-    bool waits = team->awaited && m->first->seq >= team->awaited->seq;
-    if (named != MSI_NOBODY && !(waits && msi_wait_graph_is_late(c, team, named))) return named;
-    if (waits) return team->late;
-    return team->seen < team->size ? c->n + m->team : MSI_NOBODY;
+static int member_waited_for(const struct msi_wait_graph *g, const struct msi_wait_graph_member *m,
+                             int named) {
+    const struct msi_wait_graph_group *group = &g->groups[m->group];
+    bool waits = group->awaited && m->first->seq >= group->awaited->seq;
+    if (named != MSI_NO_RANK && !(waits && msi_wait_graph_is_late(g, group, named))) return named;
+    if (waits) return group->late;
+    return group->seen < group->size ? g->n + m->group : MSI_NO_RANK;
 }
 
-/* What the rank is in, and for whom it waits there: of several the newest in which it waits for somebody. */
-static void find_wait(struct msi_wait_graph *c, int rank) {
-    const struct msi_flight_view *view = c->ranks[rank].view;
-    struct well well = {false, MSI_FLIGHT_UNKNOWN};
-    c->waits_for[rank] = MSI_NOBODY;
+/* The operation that the rank waits in, and the rank that it waits for: the newest one with a known rank. */
+static void find_wait(struct msi_wait_graph *g, int rank) {
+    const struct msi_flight_view *view = g->ranks[rank].view;
+    struct completed completed = {false, MSI_FLIGHT_UNKNOWN};
+    g->waits_for[rank] = MSI_NO_RANK;
     for (int k = view ? view->n - 1 : -1; k >= 0; k--) {
         const struct msi_flight_op *op = &view->ops[k];
-        const struct msi_wait_graph_member *m = &c->members[c->own[rank] + op->team];
-        bool open = is_open(c, rank, op, &well), known = msi_wait_graph_team_of(c, rank, op)->size;
-        note_well(&well, op);
+        const struct msi_wait_graph_member *m = &g->members[g->own[rank] + op->group];
+        bool open = is_open(g, rank, op, &completed), known = msi_wait_graph_group_of(g, rank, op)->size;
+        note_completed(&completed, op);
         if (!open || (!msi_flight_is_message(op) && known && m->first != op)) continue;
-        int named = msi_wait_graph_names(c, rank, op), found = named;
+        int named = msi_wait_graph_names(g, rank, op), found = named;
         if (!msi_flight_is_message(op) && known)
-            found = whom_in_collective(c, m, named);
-        else if (msi_flight_is_message(op) && named == MSI_NOBODY)
-            found = whom_in_message(c, rank, op);
-        bool better = c->waits_for[rank] == MSI_NOBODY
-                          ? found != MSI_NOBODY
-                          : c->waits_for[rank] >= c->n && found != MSI_NOBODY && found < c->n;
-        if (c->in[rank] && !better) continue;
-        c->in[rank] = op;
-        c->waits_for[rank] = found;
+            found = member_waited_for(g, m, named);
+        else if (msi_flight_is_message(op) && named == MSI_NO_RANK)
+            found = peer_waited_for(g, rank, op);
+        bool better = g->waits_for[rank] == MSI_NO_RANK
+                          ? found != MSI_NO_RANK
+                          : g->waits_for[rank] >= g->n && found != MSI_NO_RANK && found < g->n;
+        if (g->in[rank] && !better) continue;
+        g->in[rank] = op;
+        g->waits_for[rank] = found;
     }
 }
 
-/* How many members are named by others at most. */
-static size_t count_named(const struct msi_flight_of *ranks, int size) {
+/* An upper limit for the members that others list. */
+static size_t count_named(const struct msi_flight_rank *ranks, int size) {
     size_t n = 0;
     for (int r = 0; r < size; r++)
-        for (int k = 0; ranks[r].view && k < ranks[r].view->n_teams; k++)
-            if (ranks[r].view->teams[k].known) n += (size_t)ranks[r].view->teams[k].size;
+        for (int k = 0; ranks[r].view && k < ranks[r].view->n_groups; k++)
+            if (ranks[r].view->groups[k].known) n += (size_t)ranks[r].view->groups[k].size;
     return n;
 }
 
-bool msi_wait_graph_open(struct msi_wait_graph *c, const struct msi_flight_of *ranks, int size) {
+bool msi_wait_graph_open(struct msi_wait_graph *g, const struct msi_flight_rank *ranks, int size) {
     size_t n = (size_t)size + 1, members = 0;
-    *c = (struct msi_wait_graph){.ranks = ranks, .n = size, .own = calloc(n, sizeof *c->own)};
-    for (int r = 0; r < size && c->own; r++) {
-        if (ranks[r].view) members += (size_t)ranks[r].view->n_teams + 1;
-        c->own[r + 1] = (int)members;
+    *g = (struct msi_wait_graph){.ranks = ranks, .n = size, .own = calloc(n, sizeof *g->own)};
+    for (int r = 0; r < size && g->own; r++) {
+        if (ranks[r].view) members += (size_t)ranks[r].view->n_groups + 1;
+        g->own[r + 1] = (int)members;
     }
     size_t named = count_named(ranks, size);
-    c->teams = calloc(members + 1, sizeof *c->teams);
-    c->members = calloc(members + named + 1, sizeof *c->members);
-    c->busy = calloc(n, sizeof *c->busy);
-    c->waits_for = calloc(n, sizeof *c->waits_for);
-    c->ends = calloc(n, sizeof *c->ends);
-    c->votes = calloc(n + members, sizeof *c->votes);
-    c->in = calloc(n, sizeof *c->in);
-    if (!c->own || !c->teams || !c->members || !c->busy || !c->waits_for || !c->ends || !c->votes || !c->in)
+    g->groups = calloc(members + 1, sizeof *g->groups);
+    g->members = calloc(members + named + 1, sizeof *g->members);
+    g->busy = calloc(n, sizeof *g->busy);
+    g->waits_for = calloc(n, sizeof *g->waits_for);
+    g->ends = calloc(n, sizeof *g->ends);
+    g->votes = calloc(n + members, sizeof *g->votes);
+    g->in = calloc(n, sizeof *g->in);
+    if (!g->own || !g->groups || !g->members || !g->busy || !g->waits_for || !g->ends || !g->votes || !g->in)
         return false;
-    for (size_t i = 0; i < members + named; i++) c->members[i].team = MSI_NOBODY;
-    gather_teams(c);
-    gather_members(c);
-    for (int r = 0; r < size; r++) survey(c, r);
-    for (int i = 0; i < c->n_teams; i++) {
-        find_awaited(c, &c->teams[i]);
-        find_late(c, &c->teams[i]);
+    for (size_t i = 0; i < members + named; i++) g->members[i].group = MSI_NO_RANK;
+    gather_groups(g);
+    gather_members(g);
+    for (int r = 0; r < size; r++) survey(g, r);
+    for (int i = 0; i < g->n_groups; i++) {
+        find_awaited(g, &g->groups[i]);
+        find_late(g, &g->groups[i]);
     }
-    for (int r = 0; r < size; r++) find_wait(c, r);
+    for (int r = 0; r < size; r++) find_wait(g, r);
     return true;
 }
 
-void msi_wait_graph_close(struct msi_wait_graph *c) {
-    free(c->own);
-    free(c->teams);
-    free(c->members);
-    free(c->busy);
-    free(c->waits_for);
-    free(c->ends);
-    free(c->votes);
-    free(c->in);
+void msi_wait_graph_close(struct msi_wait_graph *g) {
+    free(g->own);
+    free(g->groups);
+    free(g->members);
+    free(g->busy);
+    free(g->waits_for);
+    free(g->ends);
+    free(g->votes);
+    free(g->in);
 }

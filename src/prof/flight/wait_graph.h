@@ -1,66 +1,57 @@
-/*
- * wait_graph.h - for whom ranks wait, as wait_graph.c finds out by the rules of diagnose.h, and diagnose.c judges. Pure.
- */
+/* wait_graph.h - which rank waits for which, by the rules of diagnose.h. Used by diagnose.c. Pure. */
 #ifndef MSI_PROF_FLIGHT_WAIT_GRAPH_H
 #define MSI_PROF_FLIGHT_WAIT_GRAPH_H
 
 #include "prof/flight/diagnose.h"
 
-enum { MSI_NOBODY = -1 };
+enum { MSI_NO_RANK = -1 };
 
 /* A group, as all recorders together know it. */
-struct msi_wait_graph_team {
+struct msi_wait_graph_group {
     uint64_t id;
-    int size, seen; /* ranks, and of these the known ones */
-    int members;    /* the first of these; -1: none */
-    const struct msi_flight_op
-        *awaited; /* the first in which a member waits for others; NULL: there is none */
-    int awaiter;  /* the member in it */
-    int late;     /* who stands for all members that have not come to it */
+    int size, seen;                      /* members, and how many of them are known */
+    int members;                         /* index of the first member; -1: none */
+    const struct msi_flight_op *awaited; /* the first collective in which a member waits; NULL: none */
+    int awaiter;                         /* the member that waits in it */
+    int late;                            /* one of the members that have not reached it */
 };
 
 /* A rank in a group. */
 struct msi_wait_graph_member {
-    int rank, team, next;               /* team -1: none; next of the group, -1: the last */
+    int rank, group, next;              /* group -1: none; next member of the group, -1: the last */
     const struct msi_flight_op *first;  /* the first collective that it waits in; NULL: none */
-    const struct msi_flight_op *newest; /* the last that it has begun; NULL: none */
+    const struct msi_flight_op *newest; /* the last collective that it has begun; NULL: none */
 };
 
 struct msi_wait_graph {
-    const struct msi_flight_of *ranks;
+    const struct msi_flight_rank *ranks;
     int n;
-    struct msi_wait_graph_team *teams; /* ascending */
-    int n_teams;
-    struct msi_wait_graph_member *members; /* of each rank as many as it has teams, and one for the world */
-    int *own;                              /* where those of a rank begin */
-    bool *busy;                            /* waits in something */
-    /* Where ranks wait: a rank, or n and a group of which not all members are known, or MSI_NOBODY. */
-    int *waits_for;
-    int *
-        ends; /* where the walk from it ends: the same, but for MSI_NOBODY; in circles the least rank of it */
-    int *votes;
-    const struct msi_flight_op **in; /* what it waits in; NULL: nothing */
+    struct msi_wait_graph_group *groups; /* ascending */
+    int n_groups;
+    struct msi_wait_graph_member *members; /* per rank one for each of its groups, and one for the world */
+    int *own;                              /* index of each rank's first member */
+    bool *busy;                            /* the rank waits in an operation */
+    int *waits_for;                  /* a rank; n + index of a group with unknown members; or MSI_NO_RANK */
+    int *ends;                       /* the end of the chain of waits_for; in a circle its lowest rank */
+    int *votes;                      /* by end: ranks that wait for it */
+    const struct msi_flight_op **in; /* the operation that the rank waits in; NULL: none */
 };
 
-static inline const struct msi_flight_team *msi_wait_graph_team_of(const struct msi_wait_graph *c, int rank,
-                                                                   const struct msi_flight_op *op) {
-    return &c->ranks[rank].view->teams[op->team];
+static inline const struct msi_flight_group *
+msi_wait_graph_group_of(const struct msi_wait_graph *graph, int rank, const struct msi_flight_op *op) {
+    return &graph->ranks[rank].view->groups[op->group];
 }
 
-static inline bool msi_flight_same_team(const struct msi_flight_team *a, const struct msi_flight_team *b) {
-    return a->size && a->id == b->id && a->size == b->size;
-}
-
-/* Finds out who waits for whom. False: there is no memory for it. To be closed in any case. */
-bool msi_wait_graph_open(struct msi_wait_graph *graph, const struct msi_flight_of *ranks, int size);
+/* Finds out which rank waits for which. False: no memory. Close it in any case. */
+bool msi_wait_graph_open(struct msi_wait_graph *graph, const struct msi_flight_rank *ranks, int size);
 void msi_wait_graph_close(struct msi_wait_graph *graph);
 
-/* The group's index; MSI_NOBODY: nothing is known of it. */
-int msi_wait_graph_find_team(const struct msi_wait_graph *graph, const struct msi_flight_team *team);
-/* Is the rank a member that has not come to what is awaited? */
-bool msi_wait_graph_is_late(const struct msi_wait_graph *graph, const struct msi_wait_graph_team *team,
+/* The group's index; MSI_NO_RANK: nothing is known of it. */
+int msi_wait_graph_find_group(const struct msi_wait_graph *graph, const struct msi_flight_group *group);
+/* Is the rank a member that has not reached the awaited collective? */
+bool msi_wait_graph_is_late(const struct msi_wait_graph *graph, const struct msi_wait_graph_group *group,
                             int rank);
-/* The rank that the operation failed for, by its own words; MSI_NOBODY: none. */
+/* The rank that the failed operation names as its cause; MSI_NO_RANK: none. */
 int msi_wait_graph_names(const struct msi_wait_graph *graph, int rank, const struct msi_flight_op *op);
 
 #endif

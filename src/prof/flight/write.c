@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Readers have 63 bits. */
+/* Readers take at most 63 bits. */
 static void put_count(struct msi_json_out *out, const char *key, uint64_t value) {
     msi_json_member_int(out, key, value <= INT64_MAX ? (int64_t)value : INT64_MAX);
 }
@@ -25,19 +25,20 @@ static void put_time(struct msi_json_out *out, const char *key, int64_t ns) {
     msi_json_member_scaled(out, key, ns, 3);
 }
 
-static void put_who(struct msi_json_out *out, const struct msi_flight_who *who) {
-    msi_json_member_int(out, "rank", who->rank);
-    msi_json_member_int(out, "size", who->size);
-    put_string(out, "host", who->host);
-    msi_json_member_int(out, "pid", who->pid);
-    put_string(out, "reason", who->reason);
-    if (who->error != MST_OK) put_string(out, "error", mst_status_name(who->error));
-    if (who->culprit >= 0) msi_json_member_int(out, "culprit", who->culprit);
+static void put_header(struct msi_json_out *out, const struct msi_rank_id *id,
+                       const struct msi_flight_failure *failure) {
+    msi_json_member_int(out, "version", 1);
+    msi_json_member_int(out, "rank", id->rank);
+    msi_json_member_int(out, "size", id->size);
+    put_string(out, "host", id->host);
+    msi_json_member_int(out, "pid", id->pid);
+    put_string(out, "reason", failure->reason);
+    if (failure->error != MST_OK) put_string(out, "error", mst_status_name(failure->error));
+    if (failure->culprit >= 0) msi_json_member_int(out, "culprit", failure->culprit);
 }
 
-static void put_bool(struct msi_json_out *out, const char *key, bool value) {
-    if (!value) return;
-    msi_json_member_bool(out, key, value);
+static void put_flag(struct msi_json_out *out, const char *key, bool value) {
+    if (value) msi_json_member_bool(out, key, true);
 }
 
 static void put_id(struct msi_json_out *out, const char *key, uint64_t id) {
@@ -46,39 +47,37 @@ static void put_id(struct msi_json_out *out, const char *key, uint64_t id) {
     put_string(out, key, text);
 }
 
-/* Of an operation's group what tells it from others. */
-static void put_group(struct msi_json_out *out, const struct msi_flight_view *view, int at) {
-    const struct msi_flight_team *team = &view->teams[at];
-    if (team->size) {
+static void put_op_group(struct msi_json_out *out, const struct msi_flight_view *view, int at) {
+    const struct msi_flight_group *group = &view->groups[at];
+    if (group->size) {
         msi_json_member_int(out, "group", at);
-        put_string(out, "group_name", team->name);
-        put_id(out, "group_id", team->id);
-        msi_json_member_int(out, "group_size", team->size);
+        put_string(out, "group_name", group->name);
+        put_id(out, "group_id", group->id);
+        msi_json_member_int(out, "group_size", group->size);
     }
-    put_bool(out, "group_gone", team->gone);
+    put_flag(out, "group_gone", group->gone);
 }
 
-/* Those that the rank is in, also where it has called nothing yet. */
-static void put_members(struct msi_json_out *out, const struct msi_flight_team *team) {
-    if (!team->known) return;
+static void put_members(struct msi_json_out *out, const struct msi_flight_group *group) {
+    if (!group->known) return;
     msi_json_member_array(out, "ranks");
     for (int r = 0; r < MSI_FLIGHT_MEMBERS; r++)
-        if (msi_flight_has_member(team, r)) msi_json_put_int(out, r);
+        if (msi_flight_has_member(group, r)) msi_json_put_int(out, r);
     msi_json_put_array_end(out);
 }
 
 static void put_groups(struct msi_json_out *out, const struct msi_flight_view *view) {
     msi_json_member_array(out, "groups");
-    for (int i = 0; i < view->n_teams; i++) {
-        const struct msi_flight_team *team = &view->teams[i];
-        if (!team->size) continue;
+    for (int i = 0; i < view->n_groups; i++) {
+        const struct msi_flight_group *group = &view->groups[i];
+        if (!group->size) continue;
         msi_json_put_object(out);
         msi_json_member_int(out, "group", i);
-        put_string(out, "name", team->name);
-        put_id(out, "id", team->id);
-        msi_json_member_int(out, "size", team->size);
-        put_members(out, team);
-        put_bool(out, "gone", team->gone);
+        put_string(out, "name", group->name);
+        put_id(out, "id", group->id);
+        msi_json_member_int(out, "size", group->size);
+        put_members(out, group);
+        put_flag(out, "gone", group->gone);
         msi_json_put_object_end(out);
     }
     msi_json_put_array_end(out);
@@ -95,30 +94,29 @@ static void put_operation(struct msi_json_out *out, const struct msi_flight_view
     msi_json_put_object(out);
     put_count(out, "n", op->number);
     put_string(out, "name", op->name);
-    put_group(out, view, op->team);
+    put_op_group(out, view, op->group);
     if (op->seq != MSI_FLIGHT_NO_NUMBER) put_count(out, "seq", op->seq);
     put_count(out, "count", op->count);
     if (op->dtype) put_string(out, "dtype", mst_dtype_name((mst_dtype)op->dtype));
     put_string(out, "site", op->site);
     if (op->site[0]) put_string(out, "function", op->function);
     put_string(out, "state", states[op->state]);
-    put_bool(out, "failed", op->state == MSI_FLIGHT_FAILED);
+    put_flag(out, "failed", op->state == MSI_FLIGHT_FAILED);
     put_time(out, "begin_us", op->begin);
     put_time(out, "end_us", op->end);
     if (msi_flight_is_message(op)) {
         msi_json_member_int(out, "peer", op->peer);
         msi_json_member_int(out, "tag", op->tag);
-        put_string(out, "dir", op->way == MSI_FLIGHT_SEND ? "send" : "recv");
+        put_string(out, "dir", op->type == MSI_FLIGHT_SEND ? "send" : "recv");
     }
     msi_json_put_object_end(out);
 }
 
-void msi_flight_write(const struct msi_flight_view *view, const struct msi_flight_who *who,
-                      struct msi_buf *to) {
+void msi_flight_write(const struct msi_flight_view *view, const struct msi_rank_id *id,
+                      const struct msi_flight_failure *failure, struct msi_buf *to) {
     struct msi_json_out out = msi_json_to(to);
     msi_json_put_object(&out);
-    msi_json_member_int(&out, "version", 1);
-    put_who(&out, who);
+    put_header(&out, id, failure);
     if (view->unix_ns) msi_json_member_int(&out, "unix_ns", view->unix_ns);
     put_time(&out, "now_us", view->now);
     put_groups(&out, view);
@@ -134,15 +132,15 @@ void msi_flight_write(const struct msi_flight_view *view, const struct msi_fligh
 }
 
 int msi_flight_save(const char *path, const struct msi_buf *text) {
-    char beside[PATH_MAX];
+    char temporary[PATH_MAX];
     if (text->failed) return ENOMEM;
-    if (snprintf(beside, sizeof beside, "%s.%d", path, (int)getpid()) >= (int)sizeof beside)
+    if (snprintf(temporary, sizeof temporary, "%s.%d", path, (int)getpid()) >= (int)sizeof temporary)
         return ENAMETOOLONG;
-    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return errno;
     int error = msi_write_all(fd, text->data, text->len);
     if (close(fd) != 0 && !error) error = errno;
-    if (!error && rename(beside, path) != 0) error = errno;
-    if (error) unlink(beside);
+    if (!error && rename(temporary, path) != 0) error = errno;
+    if (error) unlink(temporary);
     return error;
 }

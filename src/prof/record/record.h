@@ -1,61 +1,64 @@
 /*
- * record.h - what is recorded of an operation: who called what, for how many bytes, and when what happened to it.
+ * record.h - the record of one operation: caller, bytes, and the times of its phases.
  *
- * All texts are literals or kept for good (msi_prof_keep), so that a record is a plain copy. Times are ticks (os/tick.h).
+ * All texts are literals or kept for the life of the process (names.h), so that a record is a plain copy.
+ * Times are ticks (os/tick.h).
  */
 #ifndef MSI_PROF_RECORD_RECORD_H
 #define MSI_PROF_RECORD_RECORD_H
+
+#include "base/kind.h"
 
 #include <muster/dtype.h>
 #include <muster/status.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes that each rank's connection carries, per byte of the message, among n ranks: what makes bus bandwidths comparable. */
-enum msi_share {
-    MSI_SHARE_NONE,  /* moves nothing: barriers */
-    MSI_SHARE_WHOLE, /* 1: broadcast, reduce, gather, scatter, messages */
-    MSI_SHARE_PART,  /* (n-1)/n: all_gather, reduce_scatter, all_to_all */
-    MSI_SHARE_TWICE, /* 2(n-1)/n: all_reduce */
+/* The process that recorded something. */
+struct msi_rank_id {
+    int rank, size;
+    int64_t pid;
+    char host[256];
 };
 
 struct msi_prof_world; /* recorder.h */
 
-/* A group that something was recorded of; never freed, since records refer to it. */
+/* A group with recorded operations; never freed, since records point to it. */
 struct msi_prof_group {
     struct msi_prof_group *next;
     struct msi_prof_world *world;
-    int number;       /* of this process: 0, 1, 2, … as they were met; 0 is the world */
-    int size, rank;   /* rank: this process's own in it */
-    const char *id;   /* alike on all its ranks, and no other group's of the world */
-    const char *name; /* as programs call it */
-    const int *ranks; /* global, by group rank */
+    int number;       /* 0, 1, 2, … in the order of their first records in this process; 0 is the world */
+    int size, rank;   /* rank: of this process in the group */
+    const char *id;   /* the same on all its ranks, unique in the world */
+    const char *name; /* as the program calls it */
+    const int *ranks; /* global ranks, by group rank */
 };
 
 enum msi_record_flag {
-    MSI_RECORD_WORK = 1,    /* it was begun with .work, … */
-    MSI_RECORD_MESSAGE = 2, /* it is a message … */
-    MSI_RECORD_SEND = 4,    /* … that was sent */
+    MSI_RECORD_WORK = 1,    /* begun with .work */
+    MSI_RECORD_MESSAGE = 2, /* a send or a receive */
+    MSI_RECORD_SEND = 4,
 };
 
-enum { MSI_PROF_THREADS = 256 }; /* so many have a number and a name of their own */
+enum { MSI_PROF_THREADS = 256 }; /* threads with a number and a name of their own */
 
 struct msi_record {
-    uint64_t begin;   /* the call, before anything was done for it */
-    uint64_t started; /* it came to the front of its queue */
-    uint64_t end;     /* it was over */
-    uint64_t waited;  /* of a work: how many of these ticks the program spent in mst_wait */
-    uint64_t device;  /* nanoseconds that it took on the device; 0: not known, or there is none */
-    uint64_t seq;     /* the how many-th operation of its group; for messages see message_seq.h */
-    uint64_t bytes;   /* the whole message, as docs/profiling.md defines it for each call */
+    uint64_t begin;   /* entry of the call */
+    uint64_t started; /* the operation reached the front of its queue */
+    uint64_t end;
+    uint64_t waited; /* of a work: ticks that the program spent in mst_wait */
+    uint64_t device; /* nanoseconds on the device; 0: not known, or there is none */
+    uint64_t seq;    /* number of the operation in its group; of messages see message_seq.h */
+    uint64_t bytes;  /* the whole message, as docs/profiling.md defines it for each call */
     const struct msi_prof_group *group;
-    const char *name; /* .log_name, or what call is */
+    const char *name; /* .log_name, or the same as call */
     const char *call; /* "all_reduce" */
     const char *backend, *algorithm;
     const char *file, *function;
     int32_t line;
-    int32_t peer, tag; /* of a message: the other's global rank */
+    int32_t peer, tag; /* of a message: the peer's global rank */
     uint8_t dtype, op, share, status, flags, pad;
-    uint16_t thread; /* that called: its number (ring.h) */
+    uint16_t thread; /* number of the calling thread (event_ring.h) */
 };
+
 #endif

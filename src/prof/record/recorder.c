@@ -8,7 +8,7 @@
 #include "os/tick.h"
 #include "os/write.h"
 #include "prof/record/event_ring.h"
-#include "prof/record/watch.h"
+#include "prof/record/sink.h"
 #include "prof/summary/figures.h"
 #include "prof/trace/trace.h"
 
@@ -19,44 +19,44 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PERIOD_MS = 50, TOLD_MOST = 1 << 20 };
+enum { PERIOD_MS = 50, LINES_MOST = 1 << 20 };
 
-#define CLOCK_NS INT64_C(1000000000) /* so often the trace has a word on the clock */
+#define CLOCK_NS INT64_C(1000000000) /* period of clock events in the trace */
 
 struct msi_prof_world {
     struct msi_prof_world *next;
-    struct msi_op_stats_who who;
+    int rank;
     bool open;
     int64_t zero;
     struct msi_clock_client *clock_client;
-    struct msi_clock_server *keeper;
-    int64_t offset, error; /* what is to be added to our clock, give or take, as of the last look … */
-    int64_t looked;        /* … and when the trace was told */
-    uint64_t lost;         /* records for which there was no room */
+    struct msi_clock_server *clock_server;
+    int64_t offset, error; /* the offset of rank 0's clock, and its error, at the last measurement */
+    int64_t clock_traced;  /* when it was written to the trace; 0: never */
+    uint64_t lost;         /* records that were dropped without memory */
     struct msi_op_stats *stats;
     struct msi_trace *trace;       /* NULL: none */
-    struct msi_prof_group *groups; /* kept for records; nobody walks them */
+    struct msi_prof_group *groups; /* kept for records */
     int n_groups;
 };
 
 static struct {
-    pthread_mutex_t lock; /* of everything here, and of the rings' reading ends */
+    pthread_mutex_t lock; /* of everything here, and of reading the rings */
     pthread_cond_t changed;
     struct msi_prof_config config;
     bool configured; /* by the program */
     struct msi_prof_world *worlds;
     int open_worlds;
     bool running;
-    unsigned turn; /* of the thread: one that has an older number ends */
+    unsigned generation; /* of the thread; a thread of an older generation ends */
     pthread_t thread;
-    struct msi_buf told;      /* lines for whoever prints next */
-    pthread_mutex_t printing; /* by one at a time; taken before the other */
+    struct msi_buf lines;     /* verbose output that is not printed yet */
+    pthread_mutex_t printing; /* taken before the lock */
     struct msi_tick_look first;
 } recorder = {.lock = PTHREAD_MUTEX_INITIALIZER, .printing = PTHREAD_MUTEX_INITIALIZER};
 
 /*
- * In a forked child, which has nothing but the thread that forked: the worlds, what was said of them and the thread are the parent's, and
- * who held the locks there does not let go of them here.
+ * In a forked child only the forking thread exists. Worlds, unprinted lines and the thread belong to the
+ * parent, and nobody releases locks that other threads of the parent held.
  */
 static void forget_parent(void) {
     pthread_mutex_init(&recorder.lock, NULL);
@@ -66,46 +66,44 @@ static void forget_parent(void) {
         w->open = false;
         w->trace = NULL;
     }
-    recorder.told = (struct msi_buf){0};
+    recorder.lines = (struct msi_buf){0};
     recorder.open_worlds = 0;
     recorder.running = false;
-    msi_watch_set(MSI_WATCH_RECORD, false);
+    msi_sink_set(MSI_SINK_RECORD, false);
 }
 
-/* Before the first world. */
 static void begin_once(void) {
     msi_cond_init(&recorder.changed);
     pthread_atfork(NULL, NULL, forget_parent);
 }
 
-/* The verbose line. */
-static void say(const struct msi_prof_world *world, const struct msi_record *r, uint64_t ns) {
-    if (!recorder.config.verbose || world->who.rank != 0) return;
-    msi_add_call_line(&recorder.told, r->name, recorder.config.debug ? r->function : NULL,
-                      (enum msi_share)r->share, r->group->size, r->bytes, ns);
-    msi_buf_add(&recorder.told, "\n", 1);
+static void add_verbose_line(const struct msi_prof_world *world, const struct msi_record *r, uint64_t ns) {
+    if (!recorder.config.verbose || world->rank != 0) return;
+    msi_add_call_line(&recorder.lines, r, recorder.config.debug ? r->function : NULL, ns);
+    msi_buf_add(&recorder.lines, "\n", 1);
 }
 
-/* Prints what was said. Without the recorder's lock: whoever reads may take as long as it likes. */
-static void print(void) {
+/* Prints the verbose lines. Not under the recorder's lock, since standard output may block. */
+static void print_lines(void) {
     pthread_mutex_lock(&recorder.printing);
     pthread_mutex_lock(&recorder.lock);
-    struct msi_buf text = recorder.told;
-    recorder.told = (struct msi_buf){0};
+    struct msi_buf text = recorder.lines;
+    recorder.lines = (struct msi_buf){0};
     pthread_mutex_unlock(&recorder.lock);
     if (text.len) fflush(stdout);
     if (text.failed || msi_write_all(STDOUT_FILENO, text.data, text.len) != 0)
-        msi_warn_once(prof, "the lines of what is recorded cannot be printed");
+        msi_warn_once(prof, "cannot print the profiler's verbose lines");
     msi_buf_free(&text);
     pthread_mutex_unlock(&recorder.printing);
 }
 
-/* Ticks between two moments; clocks of different processors may differ by a little. */
+/* Nanoseconds between two ticks; 0 if the clocks of two processors disagree. */
 static int64_t span(uint64_t from, uint64_t to, double rate) {
     return to > from ? (int64_t)((double)(to - from) * rate) : 0;
 }
 
-static void take(struct msi_prof_world *world, const struct msi_record *r, const struct msi_tick_look *now) {
+static void add_record(struct msi_prof_world *world, const struct msi_record *r,
+                       const struct msi_tick_look *now) {
     double rate = msi_tick_rate(recorder.first, *now);
     struct msi_times times = {.begin =
                                   msi_tick_ns(recorder.first, *now, r->begin) + world->offset - world->zero,
@@ -127,10 +125,10 @@ static void take(struct msi_prof_world *world, const struct msi_record *r, const
     msi_op_stats_add(world->stats, &call);
     if (world->trace)
         msi_trace_add(world->trace, r, &times, r->thread, msi_event_ring_thread(r->thread).text);
-    say(world, r, call.duration_ns);
+    add_verbose_line(world, r, call.duration_ns);
 }
 
-/* The ring whose oldest record was over first. */
+/* The ring whose oldest record ended first. */
 static struct msi_event_ring *next_ring(void) {
     struct msi_event_ring *found = NULL;
     uint64_t end = 0;
@@ -143,64 +141,65 @@ static struct msi_event_ring *next_ring(void) {
     return found;
 }
 
-static void look_at_clock(struct msi_prof_world *world, int64_t now) {
+static void update_clock(struct msi_prof_world *world, int64_t now) {
     if (world->clock_client) msi_clock_client_offset(world->clock_client, now, &world->offset, &world->error);
-    if (!world->trace || !world->error || (world->looked && now - world->looked < CLOCK_NS)) return;
+    if (!world->trace || !world->error || (world->clock_traced && now - world->clock_traced < CLOCK_NS))
+        return;
     msi_trace_clock(world->trace, now + world->offset - world->zero, world->offset, world->error);
-    world->looked = now;
+    world->clock_traced = now;
 }
 
 /* Under the lock. */
 static void drain(void) {
     struct msi_tick_look now = msi_tick_look();
     for (struct msi_prof_world *world = recorder.worlds; world; world = world->next)
-        if (world->open) look_at_clock(world, now.ns);
+        if (world->open) update_clock(world, now.ns);
     for (struct msi_event_ring *ring; (ring = next_ring());) {
         const struct msi_record *r = msi_event_ring_peek(ring);
         struct msi_prof_world *world = r->group->world;
-        if (world->open) take(world, r, &now);
+        if (world->open) add_record(world, r, &now);
         msi_event_ring_pop(ring);
     }
 }
 
-static void *run(void *number) {
-    unsigned turn = (unsigned)(uintptr_t)number;
+static void *run(void *arg) {
+    unsigned generation = (unsigned)(uintptr_t)arg;
     pthread_setname_np(pthread_self(), "muster-prof");
     pthread_mutex_lock(&recorder.lock);
-    while (recorder.turn == turn) {
+    while (recorder.generation == generation) {
         msi_cond_wait_until(&recorder.changed, &recorder.lock, msi_deadline(PERIOD_MS));
         drain();
         for (struct msi_prof_world *w = recorder.worlds; w; w = w->next)
             if (w->trace) msi_trace_flush(w->trace);
-        if (!recorder.told.len) continue;
+        if (!recorder.lines.len) continue;
         pthread_mutex_unlock(&recorder.lock);
-        print();
+        print_lines();
         pthread_mutex_lock(&recorder.lock);
     }
     pthread_mutex_unlock(&recorder.lock);
     return NULL;
 }
 
-/* Without the thread the rings are emptied by those who find them full, and in the end. */
+/* Without the thread, rings are emptied when they are full, and at the end. */
 static void start_thread(void) {
     if (recorder.running) return;
-    recorder.running = msi_thread_start(&recorder.thread, run, (void *)(uintptr_t)recorder.turn) == 0;
-    if (!recorder.running) msi_warn_once(prof, "there is no thread for the recorder");
+    recorder.running = msi_thread_start(&recorder.thread, run, (void *)(uintptr_t)recorder.generation) == 0;
+    if (!recorder.running) msi_warn_once(prof, "cannot start the profiler's thread");
 }
 
-/* Under the lock, which it leaves for a moment: another may be started meanwhile. */
+/* Under the lock, which it releases for a moment: another thread may be started meanwhile. */
 static void stop_thread(void) {
     pthread_t thread = recorder.thread;
     if (!recorder.running) return;
     recorder.running = false;
-    recorder.turn++;
+    recorder.generation++;
     pthread_cond_broadcast(&recorder.changed);
     pthread_mutex_unlock(&recorder.lock);
     pthread_join(thread, NULL);
     pthread_mutex_lock(&recorder.lock);
 }
 
-/* What is recorded, for msi_recorder_wants: names by their hashes. Nothing is ordered by it. */
+/* What is recorded, for msi_recorder_wants: hashes of names. Relaxed: nothing depends on the order. */
 static struct {
     _Atomic bool all;
     _Atomic int n;
@@ -228,7 +227,7 @@ bool msi_recorder_wants(const char *name) {
     return false;
 }
 
-/* Recording is on while it is enabled, and there is a world. */
+/* Recording is on while it is enabled and there is a world. */
 static void apply(void) {
     bool on = recorder.config.enabled && recorder.open_worlds > 0;
     for (struct msi_prof_world *w = recorder.worlds; w; w = w->next)
@@ -239,34 +238,24 @@ static void apply(void) {
         start_thread();
     }
     publish_wanted(&recorder.config);
-    msi_watch_set(MSI_WATCH_RECORD, on);
+    msi_sink_set(MSI_SINK_RECORD, on);
 }
 
-static mst_status open_trace(const struct msi_prof_who *who, struct msi_trace **trace) {
-    struct msi_trace_who text = {.rank = who->rank,
-                                 .size = who->size,
-                                 .pid = who->pid,
-                                 .host = who->host,
-                                 .program = program_invocation_short_name,
-                                 .unix_ns = who->unix_ns};
-    return msi_trace_open(who->trace, &text, trace);
-}
-
-mst_status msi_prof_world_begin(const struct msi_prof_who *who, struct msi_prof_world **world) {
+mst_status msi_prof_world_begin(const struct msi_prof_world_options *options, struct msi_prof_world **world) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, begin_once);
     struct msi_prof_world *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
-    made->who = (struct msi_op_stats_who){.rank = who->rank, .size = who->size, .pid = who->pid};
-    snprintf(made->who.host, sizeof made->who.host, "%s", who->host);
-    made->zero = who->zero;
-    made->offset = who->offset;
-    made->error = who->error;
-    made->clock_client = who->clock_client;
-    made->keeper = who->keeper;
-    made->stats = msi_op_stats_new(false);
+    *made = (struct msi_prof_world){.rank = options->id.rank,
+                                    .zero = options->zero,
+                                    .offset = options->offset,
+                                    .error = options->error,
+                                    .clock_client = options->clock_client,
+                                    .clock_server = options->clock_server,
+                                    .stats = msi_op_stats_new(false)};
     mst_status st = made->stats ? MST_OK : msi_fail_memory();
-    if (st == MST_OK && who->trace[0]) st = open_trace(who, &made->trace);
+    if (st == MST_OK && options->trace[0])
+        st = msi_trace_open(options->trace, &options->id, options->unix_ns, &made->trace);
     if (st != MST_OK) {
         msi_op_stats_free(made->stats);
         free(made);
@@ -297,41 +286,30 @@ void msi_prof_world_end(struct msi_prof_world *world) {
     end_trace(world);
     if (world->lost)
         msi_log(prof, WARN,
-                "there was no memory to record %llu operations, which are in no table and no trace",
+                "%llu operations were not recorded for lack of memory; they are missing in tables and traces",
                 (unsigned long long)world->lost);
     msi_op_stats_free(world->stats);
     world->stats = NULL;
     recorder.open_worlds--;
     if (recorder.open_worlds == 0) {
-        msi_watch_set(MSI_WATCH_RECORD, false);
+        msi_sink_set(MSI_SINK_RECORD, false);
         stop_thread();
-        apply(); /* another world may have begun meanwhile */
+        apply(); /* another world may have begun while the lock was released */
     }
     pthread_mutex_unlock(&recorder.lock);
-    print();
+    print_lines();
     msi_clock_client_close(world->clock_client);
-    msi_clock_server_close(world->keeper);
+    msi_clock_server_close(world->clock_server);
     world->clock_client = NULL;
-    world->keeper = NULL;
+    world->clock_server = NULL;
 }
 
-const struct msi_prof_group *msi_prof_group(struct msi_prof_world *world, const char *id, const char *name,
-                                            int rank, int size, int (*global)(const void *of, int rank),
-                                            const void *of) {
-    struct msi_prof_group *made = calloc(1, sizeof *made);
-    int *ranks = calloc((size_t)size, sizeof *ranks);
-    char *own_id = strdup(id), *own_name = strdup(name);
-    if (!made || !ranks || !own_id || !own_name) {
-        free(made);
-        free(ranks);
-        free(own_id);
-        free(own_name);
-        return NULL;
-    }
-    for (int r = 0; r < size; r++) ranks[r] = global(of, r);
-    *made = (struct msi_prof_group){
-        .world = world, .size = size, .rank = rank, .id = own_id, .name = own_name, .ranks = ranks};
+const struct msi_prof_group *msi_prof_group(struct msi_prof_world *world,
+                                            const struct msi_prof_group *group) {
+    struct msi_prof_group *made = msi_prof_group_copy(group);
+    if (!made) return NULL;
     pthread_mutex_lock(&recorder.lock);
+    made->world = world;
     made->number = world->n_groups++;
     made->next = world->groups;
     world->groups = made;
@@ -346,7 +324,7 @@ void msi_recorder_set(const struct msi_prof_config *config, bool program) {
     recorder.configured |= program;
     apply();
     pthread_mutex_unlock(&recorder.lock);
-    print();
+    print_lines();
 }
 
 mst_status msi_recorder_change(msi_prof_change change, const void *arg) {
@@ -360,34 +338,34 @@ mst_status msi_recorder_change(msi_prof_change change, const void *arg) {
         apply();
     }
     pthread_mutex_unlock(&recorder.lock);
-    print();
+    print_lines();
     return st;
 }
 
 /*
- * Whoever finds its ring full empties it. To wake the thread when it is half full costs more, 87 ns a call instead of 72: what another
- * processor has read is dear to write again.
+ * The owner of a full ring empties it. Waking the thread when the ring is half full costs more (87 ns a call
+ * instead of 72), since writing a cache line that another processor has read is slow.
  */
 void msi_recorder_add(const struct msi_record *record) {
     if (msi_event_ring_push(record)) return;
     pthread_mutex_lock(&recorder.lock);
     drain();
     if (!msi_event_ring_push(record)) record->group->world->lost++;
-    bool much = recorder.told.len > TOLD_MOST;
+    bool much = recorder.lines.len > LINES_MOST;
     pthread_mutex_unlock(&recorder.lock);
-    if (much) print();
+    if (much) print_lines();
 }
 
 mst_status msi_recorder_write(struct msi_prof_world *world, struct msi_buf *to) {
     pthread_mutex_lock(&recorder.lock);
     drain();
-    msi_op_stats_write(world->stats, &world->who, to);
+    msi_op_stats_write(world->stats, to);
     pthread_mutex_unlock(&recorder.lock);
-    print();
+    print_lines();
     return to->failed ? msi_fail_memory() : MST_OK;
 }
 
-/* Of worlds that the program has not ended, at its end: their traces have theirs. */
+/* At exit: ends the traces of worlds that the program has not ended. */
 __attribute__((destructor)) static void end_traces(void) {
     pthread_mutex_lock(&recorder.lock);
     bool any = false;
@@ -395,5 +373,5 @@ __attribute__((destructor)) static void end_traces(void) {
     if (any) drain();
     for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) end_trace(w);
     pthread_mutex_unlock(&recorder.lock);
-    print();
+    print_lines();
 }

@@ -1,10 +1,12 @@
 /*
- * recorder.h - the profiler's recorder: takes records off the rings and puts them where they are wanted: into the sums of their
- * world (op_stats.h), its trace (trace.h), and the verbose line.
+ * recorder.h - the profiler's recorder: takes records from the rings and adds them to the statistics of their
+ * world (op_stats.h), to its trace (trace.h), and to the verbose output.
  *
- *  1. Recording is switched on and off for the process; what is recorded belongs to the world of its group.
- *  2. A thread empties the rings some twenty times a second; whoever finds its ring full, or wants the sums, does it, too.
- *  3. Operations call nothing here but msi_recorder_wants and msi_recorder_add, which wait for nobody while there is room in the ring.
+ *  1. Recording is switched on and off for the process. A record belongs to the world of its group.
+ *  2. A thread empties the rings about twenty times a second. A thread whose ring is full, or that reads the
+ *     statistics, does so as well.
+ *  3. Operations call only msi_recorder_wants and msi_recorder_add. These do not block while the ring has
+ *     space.
  */
 #ifndef MSI_PROF_RECORD_RECORDER_H
 #define MSI_PROF_RECORD_RECORDER_H
@@ -17,43 +19,38 @@
 /* A world that may be recorded. */
 struct msi_prof_world;
 
-struct msi_prof_who {
-    int rank, size, pid;
-    const char *host;
-    const char *trace; /* directory of traces; "": none */
-    int64_t zero;      /* when the world formed, on the clock of rank 0's host, … */
-    int64_t unix_ns;   /* … and on its calendar */
+struct msi_prof_world_options {
+    struct msi_rank_id id;
+    const char *trace;     /* directory of traces; "": none */
+    int64_t zero, unix_ns; /* when the world formed: monotonic and wall clock of rank 0's host */
     int64_t offset,
-        error; /* how much that clock is ahead of this host's, by the calendars; 0, 0: it is the same */
-    /* Who finds out better; NULL: nobody. Both are the world's, if it begins. */
-    struct msi_clock_client *clock_client;
-    struct msi_clock_server *keeper; /* on rank 0: for the others */
+        error; /* how far that clock is ahead of this host's, by the wall clocks; 0, 0: the same host */
+    struct msi_clock_client *clock_client; /* measures the offset; NULL: none. The world takes it over … */
+    struct msi_clock_server *clock_server; /* … and this one, on rank 0, if it begins */
 };
 
 /*
- * A world begins; all groups are of one. Fails if its trace has no directory (trace.h). It ends with msi_prof_world_end, after which its
- * records go nowhere; the memory of *world stays, since records may refer to it.
+ * Begins a world. Fails if its trace directory is invalid (trace.h). After msi_prof_world_end its records are
+ * dropped; the memory of *world stays, since records may point to it.
  */
-mst_status msi_prof_world_begin(const struct msi_prof_who *who, struct msi_prof_world **world);
+mst_status msi_prof_world_begin(const struct msi_prof_world_options *options, struct msi_prof_world **world);
 void msi_prof_world_end(struct msi_prof_world *world);
 
-/* A group of it, for records: made once and kept. ranks are copied; NULL if there is no memory. */
-const struct msi_prof_group *msi_prof_group(struct msi_prof_world *world, const char *id, const char *name,
-                                            int rank, int size, int (*global)(const void *of, int rank),
-                                            const void *of);
+/* Adds a copy of a group, which stays; ranks NULL: 0, 1, 2, … NULL without memory. */
+const struct msi_prof_group *msi_prof_group(struct msi_prof_world *world, const struct msi_prof_group *group);
 
-/* What is recorded from now on: as the program says, or, until it does, the environment. */
+/* Sets what is recorded. The environment's setting (program false) counts until the program makes its own. */
 void msi_recorder_set(const struct msi_prof_config *config, bool program);
-/* The program changes what is recorded, while nobody else does. Where change fails nothing is changed. */
+/* Changes the program's setting under the lock. If change fails, nothing changes. */
 typedef mst_status (*msi_prof_change)(struct msi_prof_config *config, const void *arg);
 mst_status msi_recorder_change(msi_prof_change change, const void *arg);
 
-/* Is an operation of this name recorded, though it does not ask for it? Only while recording is on. Waits for nobody. */
+/* Is an operation of this name recorded without .prof? Only valid while recording is on. Takes no lock. */
 bool msi_recorder_wants(const char *name);
 
 void msi_recorder_add(const struct msi_record *record);
 
-/* Everything recorded so far in the world, as JSON (op_stats.h). */
+/* Writes the statistics of the world as bytes (op_stats.h). */
 mst_status msi_recorder_write(struct msi_prof_world *world, struct msi_buf *to);
 
 #endif

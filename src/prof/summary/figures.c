@@ -1,24 +1,8 @@
-/* figures.c - bandwidths, sizes in words, the line of a single call. See figures.h. */
+/* figures.c - see figures.h. */
 #include "prof/summary/figures.h"
 #include "base/json_text.h"
 
 #include <stdio.h>
-
-const char *const msi_share_names[] = {"none", "whole", "part", "twice"};
-
-double msi_bus_factor(enum msi_share share, int n) {
-    switch (share) {
-    case MSI_SHARE_NONE:
-        return 0;
-    case MSI_SHARE_WHOLE:
-        return 1;
-    case MSI_SHARE_PART:
-        return (double)(n - 1) / n;
-    case MSI_SHARE_TWICE:
-        return 2.0 * (n - 1) / n;
-    }
-    return 0;
-}
 
 double msi_gbps(uint64_t bytes, uint64_t ns) {
     return 8.0 * (double)bytes / (double)(ns ? ns : 1);
@@ -28,7 +12,7 @@ const char *msi_size_text(uint64_t bytes, char text[MSI_SIZE_TEXT]) {
     static const char units[][3] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
     double size = (double)bytes;
     int unit = 0;
-    /* What would be rounded to 1024.0 is 1.0 of the next. */
+    /* A value that rounds to 1024.00 is 1.0 of the next unit. */
     for (; size >= 1023.995 && unit < 6; unit++) size /= 1024;
     if (!bytes) return strcpy(text, "0 B");
     int n = snprintf(text, MSI_SIZE_TEXT, "%.2f", size);
@@ -37,7 +21,7 @@ const char *msi_size_text(uint64_t bytes, char text[MSI_SIZE_TEXT]) {
     return text;
 }
 
-/* How many bytes of a character that can be printed as it is begin there; 0: it is none. U+0080 to U+009F control terminals, too. */
+/* The length of the printable character at at; 0: not printable, as U+0080 to U+009F. */
 static int printable(const char *at, const char *end) {
     unsigned char c = (unsigned char)*at;
     if (c < 0x80) return c >= ' ' && c != 0x7f;
@@ -64,13 +48,14 @@ void msi_add_name(struct msi_buf *to, const char *name, const char *function) {
     if (function) msi_buf_add_format(to, " | [Caller Func: %s]", function);
 }
 
-void msi_add_call_line(struct msi_buf *to, const char *name, const char *function, enum msi_share share,
-                       int n, uint64_t bytes, uint64_t ns) {
+void msi_add_call_line(struct msi_buf *to, const struct msi_record *record, const char *function,
+                       uint64_t ns) {
     char size[MSI_SIZE_TEXT];
-    double time = (double)ns / 1e6, algbw = msi_gbps(bytes, ns), busbw = algbw * msi_bus_factor(share, n);
+    double time = (double)ns / 1e6, algbw = msi_gbps(record->bytes, ns);
+    double busbw = algbw * msi_bus_factor((enum msi_share)record->share, record->group->size);
     msi_buf_add_format(to, "comm op: ");
-    msi_add_name(to, name, function);
+    msi_add_name(to, record->name, function);
     msi_buf_add_format(to, " | time (ms): %.*f | msg size: %s | algbw (Gbps): %.*f | busbw (Gbps): %.*f",
-                       msi_decimals(time), time, msi_size_text(bytes, size), msi_decimals(algbw), algbw,
-                       msi_decimals(busbw), busbw);
+                       msi_decimals(time), time, msi_size_text(record->bytes, size), msi_decimals(algbw),
+                       algbw, msi_decimals(busbw), busbw);
 }

@@ -1,4 +1,4 @@
-/* histogram.c - the durations of many calls. See histogram.h. */
+/* histogram.c - see histogram.h. */
 #include "prof/summary/histogram.h"
 
 #include <stdlib.h>

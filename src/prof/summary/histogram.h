@@ -1,8 +1,8 @@
 /*
- * histogram.h - the durations of many calls, for averages that leave out the extremes. Pure.
+ * histogram.h - durations of many calls, for averages without the extremes. Pure.
  *
- * Up to MSI_HISTOGRAM_EXACT are kept as they are. After msi_histogram_coarsen they are counted in a histogram instead, from
- * which a duration comes back wrong by at most 1/128 of itself (and beyond 2^48 ns, 78 hours, as that).
+ * Up to MSI_HISTOGRAM_EXACT durations are kept exactly. msi_histogram_coarsen converts them to buckets, from
+ * which a duration is known to 1/128 of itself; durations beyond 2^48 ns, 78 hours, count as that.
  */
 #ifndef MSI_PROF_SUMMARY_HISTOGRAM_H
 #define MSI_PROF_SUMMARY_HISTOGRAM_H
@@ -20,32 +20,32 @@ enum {
 
 struct msi_histogram {
     uint64_t count;
-    uint64_t *exact;   /* count of them; NULL: none yet, or coarse */
-    uint64_t *buckets; /* MSI_HISTOGRAM_BUCKETS of them, count in all; NULL: exact */
+    uint64_t *exact;   /* count durations; NULL: none yet, or coarse */
+    uint64_t *buckets; /* MSI_HISTOGRAM_BUCKETS counters; NULL: exact */
     size_t cap;        /* of exact */
     bool sorted;       /* exact is in ascending order */
 };
 
-/* Averages of what is left after round(0.1 n) were dropped from each end: of the durations, and of 1/duration. */
+/* Averages of the durations, and of 1/duration, without round(0.1 n) at each end. */
 struct msi_histogram_means {
     double ns, per_ns;
 };
 
-/* False without memory, or if it is exact and full; then nothing changed. */
+/* False without memory, or if it is exact and full; nothing has changed then. */
 bool msi_histogram_add(struct msi_histogram *histogram, uint64_t ns);
-/* Into a histogram, if it is none; false without memory, and then nothing changed. */
+/* Converts to buckets; false without memory, and nothing has changed then. */
 bool msi_histogram_coarsen(struct msi_histogram *histogram);
-/* Zero for an empty one. Sorts. */
+/* Zero for an empty histogram. Sorts it. */
 struct msi_histogram_means msi_histogram_means(struct msi_histogram *histogram);
-/* In ascending order, for an exact one. */
+/* Sorts exact durations. */
 void msi_histogram_sort(struct msi_histogram *histogram);
 void msi_histogram_free(struct msi_histogram *histogram);
 
-/* Where a duration is counted, and what stands for all that are counted there. */
+/* The bucket of a duration, and the duration in the middle of a bucket. */
 size_t msi_histogram_bucket(uint64_t ns);
 uint64_t msi_histogram_middle(size_t bucket);
 
-/* How many an average of n leaves out at each end: a tenth, halves rounded to even as DeepSpeed's. */
+/* How many of n durations are left out at each end: a tenth, halves rounded to even as DeepSpeed does. */
 static inline uint64_t msi_histogram_trimmed(uint64_t n) {
     uint64_t tenth = n / 10, rest = n % 10;
     return tenth + (rest > 5 || (rest == 5 && tenth % 2));

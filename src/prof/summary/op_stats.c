@@ -1,4 +1,4 @@
-/* op_stats.c - the sums of one rank's calls. See op_stats.h. */
+/* op_stats.c - see op_stats.h. */
 #include "prof/summary/op_stats.h"
 
 #include <stdlib.h>
@@ -13,11 +13,11 @@ struct msi_op_stats *msi_op_stats_new(bool debug) {
 
 void msi_op_stats_reset(struct msi_op_stats *stats) {
     for (size_t i = 0; i < stats->row_count; i++) msi_histogram_free(&stats->rows[i].histogram);
-    for (size_t i = 0; i < stats->group_count; i++) free(stats->groups[i].copies);
+    for (size_t i = 0; i < stats->group_count; i++) free(stats->groups[i].is);
     msi_histogram_free(&stats->other.histogram);
     free(stats->rows);
     free(stats->groups);
-    free(stats->marks);
+    free(stats->calls);
     msi_table_free(&stats->keys);
     msi_buf_free(&stats->key);
     *stats = (struct msi_op_stats){
@@ -32,8 +32,8 @@ void msi_op_stats_free(struct msi_op_stats *stats) {
     free(stats);
 }
 
-/* items, which are count of *cap with size bytes each, with room for one more; NULL without memory. */
-static void *make_room(void *items, size_t size, size_t count, size_t *cap) {
+/* Grows an array of count elements for one more; NULL without memory. */
+static void *grow(void *items, size_t size, size_t count, size_t *cap) {
     if (count < *cap) return items;
     size_t more = *cap ? *cap * 2 : 16;
     void *moved = realloc(items, more * size);
@@ -45,28 +45,34 @@ static void *make_room(void *items, size_t size, size_t count, size_t *cap) {
 
 int msi_op_stats_find_group(const struct msi_op_stats *stats, const char *id) {
     for (size_t i = 0; i < stats->group_count; i++)
-        if (!strcmp(stats->groups[i].is.id, id)) return (int)i;
+        if (!strcmp(stats->groups[i].is->id, id)) return (int)i;
     return -1;
 }
 
-int msi_op_stats_new_group(struct msi_op_stats *stats, const struct msi_prof_group *group) {
+struct msi_prof_group *msi_prof_group_copy(const struct msi_prof_group *group) {
     size_t ranks = (size_t)group->size * sizeof *group->ranks;
     size_t id = strlen(group->id) + 1, name = strlen(group->name) + 1;
+    struct msi_prof_group *copy = malloc(sizeof *copy + ranks + id + name);
+    if (!copy) return NULL;
+    *copy = *group;
+    int *own_ranks = (int *)(void *)(copy + 1);
+    char *texts = (char *)own_ranks + ranks;
+    for (int r = 0; r < group->size; r++) own_ranks[r] = group->ranks ? group->ranks[r] : r;
+    copy->next = NULL;
+    copy->ranks = own_ranks;
+    copy->id = memcpy(texts, group->id, id);
+    copy->name = memcpy(texts + id, group->name, name);
+    return copy;
+}
+
+int msi_op_stats_new_group(struct msi_op_stats *stats, const struct msi_prof_group *group) {
     struct msi_op_stats_group *groups =
-        make_room(stats->groups, sizeof *groups, stats->group_count, &stats->group_cap);
+        grow(stats->groups, sizeof *groups, stats->group_count, &stats->group_cap);
     if (!groups) return -1;
     stats->groups = groups;
-    char *copies = malloc(ranks + id + name);
-    if (!copies) return -1;
-    memcpy(copies, group->ranks, ranks);
-    memcpy(copies + ranks, group->id, id);
-    memcpy(copies + ranks + id, group->name, name);
-    struct msi_op_stats_group *made = &groups[stats->group_count];
-    *made = (struct msi_op_stats_group){.is = *group, .copies = copies};
-    made->is.next = NULL;
-    made->is.ranks = (const int *)(void *)copies;
-    made->is.id = copies + ranks;
-    made->is.name = copies + ranks + id;
+    struct msi_prof_group *copy = msi_prof_group_copy(group);
+    if (!copy) return -1;
+    groups[stats->group_count] = (struct msi_op_stats_group){.is = copy};
     return (int)stats->group_count++;
 }
 
@@ -85,10 +91,12 @@ static bool matches(const struct msi_op_stats *stats, const struct msi_op_stats_
                     const struct msi_op_stats_call *key) {
     return row->bytes == key->bytes && !strcmp(row->name, key->name) && !strcmp(row->call, key->call) &&
            same(row->function, caller(stats, key)) &&
-           !strcmp(stats->groups[row->group].is.id, key->group->id);
+           !strcmp(stats->groups[row->group].is->id, key->group->id);
 }
 
-/* Writes the row's key into stats->key: bytes, name, call, the group's id and the function, if callers count. */
+/*
+ * Writes the row's key into stats->key: bytes, name, call, the group's id and the function, if callers count.
+ */
 static bool make_key(struct msi_op_stats *stats, const struct msi_op_stats_call *key) {
     const char *const texts[] = {key->name, key->call, key->group->id, caller(stats, key)};
     stats->key.len = 0;
@@ -105,7 +113,7 @@ int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_op_stats_
 }
 
 int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_op_stats_call *key, int group) {
-    struct msi_op_stats_row *rows = make_room(stats->rows, sizeof *rows, stats->row_count, &stats->row_cap);
+    struct msi_op_stats_row *rows = grow(stats->rows, sizeof *rows, stats->row_count, &stats->row_cap);
     if (!rows) return -1;
     stats->rows = rows;
     if (!make_key(stats, key)) return -1;
@@ -123,7 +131,7 @@ int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_op_stats_c
     return (int)stats->row_count++;
 }
 
-/* Calls most often have the same literals as before: comparing is cheaper than hashing. */
+/* Most calls have the same literals as an earlier one: comparing is cheaper than hashing. */
 static uint32_t *guess(struct msi_op_stats *stats, const struct msi_op_stats_call *call) {
     uint64_t where = (uintptr_t)call->name ^ (uintptr_t)call->group << 7 ^ (uintptr_t)call->function << 13;
     return &stats->recent[(where + call->bytes) * 0x9e3779b97f4a7c15u >> 58];
@@ -165,25 +173,25 @@ static void forget(struct msi_op_stats_group *group, uint64_t seq) {
     if (seq >= group->floor) group->floor = seq + 1;
 }
 
-static bool remember(struct msi_op_stats *stats, struct msi_op_stats_call_ref mark) {
-    struct msi_op_stats_call_ref *marks =
-        make_room(stats->marks, sizeof mark, stats->mark_count, &stats->mark_cap);
-    if (!marks) return false;
-    stats->marks = marks;
-    marks[stats->mark_count++] = mark;
+static bool append_call(struct msi_op_stats *stats, struct msi_op_stats_call_ref call) {
+    struct msi_op_stats_call_ref *calls =
+        grow(stats->calls, sizeof call, stats->call_count, &stats->call_cap);
+    if (!calls) return false;
+    stats->calls = calls;
+    calls[stats->call_count++] = call;
     return true;
 }
 
-void msi_op_stats_call_ref(struct msi_op_stats *stats, int row, uint64_t seq, uint64_t ns) {
-    struct msi_op_stats_call_ref mark = {seq, ns, (uint32_t)row};
-    if (stats->mark_count < MSI_OP_STATS_MARKS) {
-        if (!remember(stats, mark)) forget(&stats->groups[stats->rows[row].group], seq);
+void msi_op_stats_remember(struct msi_op_stats *stats, int row, uint64_t seq, uint64_t ns) {
+    struct msi_op_stats_call_ref call = {seq, ns, (uint32_t)row};
+    if (stats->call_count < MSI_OP_STATS_CALLS) {
+        if (!append_call(stats, call)) forget(&stats->groups[stats->rows[row].group], seq);
         return;
     }
-    struct msi_op_stats_call_ref *oldest = &stats->marks[stats->marks_next];
+    struct msi_op_stats_call_ref *oldest = &stats->calls[stats->calls_next];
     forget(&stats->groups[stats->rows[oldest->row].group], oldest->seq);
-    *oldest = mark;
-    stats->marks_next = (stats->marks_next + 1) % MSI_OP_STATS_MARKS;
+    *oldest = call;
+    stats->calls_next = (stats->calls_next + 1) % MSI_OP_STATS_CALLS;
 }
 
 static void count(struct msi_op_stats_row *row, const struct msi_op_stats_call *call, uint64_t ns) {
@@ -198,7 +206,7 @@ static void count(struct msi_op_stats_row *row, const struct msi_op_stats_call *
 }
 
 void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_op_stats_call *call) {
-    const uint64_t most = 1ull << MSI_HISTOGRAM_TOP; /* more is a clock gone mad, and would spoil the sums */
+    const uint64_t most = 1ull << MSI_HISTOGRAM_TOP; /* a longer duration is an error of the clock */
     uint64_t ns = call->duration_ns < most ? call->duration_ns : most;
     struct msi_op_stats_row *row = row_for(stats, call);
     if (row && call->status != MST_OK) {
@@ -206,7 +214,7 @@ void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_op_stats_call
     } else if (row && msi_op_stats_time(stats, row, ns)) {
         count(row, call, ns);
         if (!call->message && row != &stats->other)
-            msi_op_stats_call_ref(stats, (int)(row - stats->rows), call->seq, ns);
+            msi_op_stats_remember(stats, (int)(row - stats->rows), call->seq, ns);
     } else {
         stats->lost++;
     }

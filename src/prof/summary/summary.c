@@ -1,4 +1,4 @@
-/* summary.c - which rows are shown, and in which order. See summary.h. */
+/* summary.c - selects the rows and orders them. See summary.h. */
 #include "prof/summary/summary.h"
 
 #include "base/error.h"
@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* ---- groups: one of all that the ranks know by the same id ---- */
+/* ---- groups: groups of ranks with the same id are one ---- */
 
 struct known {
     const struct msi_op_stats_group *group;
@@ -15,21 +15,21 @@ struct known {
 
 static int by_id(const void *a, const void *b) {
     const struct known *x = a, *y = b;
-    int order = strcmp(x->group->is.id, y->group->is.id);
+    int order = strcmp(x->group->is->id, y->group->is->id);
     return order ? order : (x->rank > y->rank) - (x->rank < y->rank);
 }
 
 static size_t list_known(const struct msi_summary *s, struct known *known) {
     size_t count = 0;
     for (int r = 0; r < s->n; r++)
-        for (size_t g = 0; s->tallies[r] && g < s->tallies[r]->group_count; g++) {
-            if (known) known[count] = (struct known){&s->tallies[r]->groups[g], r, (int)g};
+        for (size_t g = 0; s->stats[r] && g < s->stats[r]->group_count; g++) {
+            if (known) known[count] = (struct known){&s->stats[r]->groups[g], r, (int)g};
             count++;
         }
     return count;
 }
 
-/* Called the same in the table: by name, or by ranks where they have none. */
+/* Do they look the same in the table? Groups without a name are shown by their ranks. */
 static bool look_alike(const struct msi_prof_group *a, const struct msi_prof_group *b) {
     if (strcmp(a->name, b->name) != 0) return false;
     return *a->name ||
@@ -44,12 +44,12 @@ static void find_twins(struct msi_summary *s) {
         }
 }
 
-/* One array of ints for each rank that has a stats, a group's or a row's number each. */
+/* An array of ints for each rank with statistics: one for each of its groups or rows. */
 static int **make_map(const struct msi_summary *s, bool rows) {
     int **map = calloc((size_t)s->n, sizeof *map);
     for (int r = 0; map && r < s->n; r++) {
-        if (!s->tallies[r]) continue;
-        size_t count = rows ? s->tallies[r]->row_count : s->tallies[r]->group_count;
+        if (!s->stats[r]) continue;
+        size_t count = rows ? s->stats[r]->row_count : s->stats[r]->group_count;
         map[r] = malloc((count + 1) * sizeof **map);
         for (size_t i = 0; map[r] && i < count; i++) map[r][i] = -1;
         if (map[r]) continue;
@@ -65,17 +65,17 @@ static void free_map(int **map, int n) {
     free(map);
 }
 
-static void unite_group(struct msi_summary *s, const struct known *known, bool fresh) {
+static void merge_group(struct msi_summary *s, const struct known *known, bool fresh) {
     const struct msi_op_stats_group *group = known->group;
     if (fresh)
-        s->groups[s->group_count++] = (struct msi_summary_group){.is = &group->is, .first = known->rank};
+        s->groups[s->group_count++] = (struct msi_summary_group){.is = group->is, .first = known->rank};
     struct msi_summary_group *all = &s->groups[s->group_count - 1];
     if (group->floor > all->floor) all->floor = group->floor;
     if (group->forgotten > all->forgotten) all->forgotten = group->forgotten;
     s->group_of[known->rank][known->local] = (int)s->group_count - 1;
 }
 
-static mst_status unite_groups(struct msi_summary *s) {
+static mst_status merge_groups(struct msi_summary *s) {
     size_t count = list_known(s, NULL);
     struct known *known = malloc((count + 1) * sizeof *known);
     s->groups = calloc(count + 1, sizeof *s->groups);
@@ -87,7 +87,7 @@ static mst_status unite_groups(struct msi_summary *s) {
     list_known(s, known);
     qsort(known, count, sizeof *known, by_id);
     for (size_t i = 0; i < count; i++)
-        unite_group(s, &known[i], !i || strcmp(known[i].group->is.id, known[i - 1].group->is.id) != 0);
+        merge_group(s, &known[i], !i || strcmp(known[i].group->is->id, known[i - 1].group->is->id) != 0);
     free(known);
     find_twins(s);
     return MST_OK;
@@ -124,7 +124,7 @@ static int by_line(const void *a, const void *b) {
     return (x->row->bytes > y->row->bytes) - (x->row->bytes < y->row->bytes);
 }
 
-/* By whose it is, and when it was first called. */
+/* By rank, then by first call. */
 static int by_age(const void *a, const void *b) {
     const struct msi_summary_op *x = a, *y = b;
     if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
@@ -134,16 +134,16 @@ static int by_age(const void *a, const void *b) {
 static size_t list_rows(const struct msi_summary *s, struct entry *entries) {
     size_t count = 0;
     for (int r = 0; r < s->n; r++)
-        for (size_t i = 0; s->tallies[r] && i < s->tallies[r]->row_count; i++) {
-            struct msi_op_stats_row *row = &s->tallies[r]->rows[i];
+        for (size_t i = 0; s->stats[r] && i < s->stats[r]->row_count; i++) {
+            struct msi_op_stats_row *row = &s->stats[r]->rows[i];
             if (entries) entries[count] = (struct entry){row, r, s->group_of[r][row->group], i};
             count++;
         }
     return count;
 }
 
-/* Takes the lines of the operation that begins at entries; returns how many entries it has. */
-static size_t take_operation(struct msi_summary *s, const struct entry *entries, size_t left) {
+/* Adds the lines of the operation that begins at entries; returns the number of its entries. */
+static size_t add_operation(struct msi_summary *s, const struct entry *entries, size_t left) {
     struct msi_summary_op op = {.first = s->line_count, .rank = entries->rank, .group = entries->group};
     size_t i;
     op.order = entries->index;
@@ -158,9 +158,9 @@ static size_t take_operation(struct msi_summary *s, const struct entry *entries,
     return i;
 }
 
-static void take_operations(struct msi_summary *s, const struct entry *entries, size_t count) {
+static void add_operations(struct msi_summary *s, const struct entry *entries, size_t count) {
     for (size_t i = 0, taken; i < count; i += taken) {
-        taken = take_operation(s, &entries[i], count - i);
+        taken = add_operation(s, &entries[i], count - i);
         if (!i || by_name(&entries[i - 1], &entries[i]) != 0) continue;
         s->ops[s->op_count - 1].shared_name = s->ops[s->op_count - 2].shared_name = true;
     }
@@ -179,14 +179,14 @@ static mst_status list_operations(struct msi_summary *s) {
     }
     list_rows(s, entries);
     qsort(entries, count, sizeof *entries, by_line);
-    take_operations(s, entries, count);
+    add_operations(s, entries, count);
     free(entries);
     return MST_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- summary ---- */
 
-/* Every call's bandwidth depends on its duration alone, so trimming the one list trims the other. */
+/* The bandwidth of a call depends only on its duration, so trimming one list trims the other. */
 struct msi_summary_averages msi_summary_averages(struct msi_op_stats_row *row, int ranks) {
     struct msi_histogram_means means = msi_histogram_means(&row->histogram);
     double algbw = 8.0 * (double)row->bytes * means.per_ns;
@@ -200,27 +200,26 @@ static void add_up(struct msi_summary *s, const struct msi_op_stats_row *row) {
 }
 
 static void add_up_first(struct msi_summary *s) {
-    const struct msi_op_stats *stats = s->tallies[s->first];
+    const struct msi_op_stats *stats = s->stats[s->first];
     for (size_t i = 0; i < stats->row_count; i++) add_up(s, &stats->rows[i]);
     add_up(s, &stats->other);
 }
 
 static mst_status fill(struct msi_summary *s) {
-    while (s->first < s->n && !s->tallies[s->first]) s->first++;
-    if (s->first >= s->n)
-        return msi_fail(MST_ERR_INVALID, NULL, "no rank's profile is there to be summed up");
+    while (s->first < s->n && !s->stats[s->first]) s->first++;
+    if (s->first >= s->n) return msi_fail(MST_ERR_INVALID, NULL, "no rank has a profile to summarize");
     add_up_first(s);
-    mst_status st = unite_groups(s);
+    mst_status st = merge_groups(s);
     if (st == MST_OK) st = list_operations(s);
     if (st == MST_OK && s->show_straggler) st = msi_summary_pair(s);
     return st;
 }
 
-mst_status msi_summary_make(struct msi_op_stats *const tallies[], int n, bool show_straggler,
+mst_status msi_summary_make(struct msi_op_stats *const stats[], int n, bool show_straggler,
                             struct msi_summary **summary) {
     struct msi_summary *s = calloc(1, sizeof *s);
     if (!s) return msi_fail_memory();
-    *s = (struct msi_summary){.tallies = tallies, .n = n, .show_straggler = show_straggler};
+    *s = (struct msi_summary){.stats = stats, .n = n, .show_straggler = show_straggler};
     mst_status st = fill(s);
     if (st != MST_OK) {
         msi_summary_free(s);

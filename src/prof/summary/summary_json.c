@@ -1,14 +1,17 @@
 /*
- * summary_json.c - the summary as JSON: what the tables show, with full figures. See summary.h.
+ * summary_json.c - the summary as JSON: the tables with full precision. See summary.h.
  *
  *     {"version":1,"ranks":4,"rank":0,"missing":[],"late":[],"total_ms":…,"calls":…,"failed":…,
- *      "operations":[{"op":"all_reduce","call":"all_reduce","group":"world","group_id":…,"group_size":4,"rank":0,"rows":[
+ *      "operations":[{"op":"all_reduce","call":"all_reduce","group":"world","group_id":…,"group_size":4,
+ *        "rank":0,"rows":[
  *        {"bytes":4096,"size":"4.0 KB","count":…,"failed":0,"total_ms":…,"avg_ms":…,"least_ms":…,"most_ms":…,
  *         "tput_avg_gbps":…,"busbw_avg_gbps":…,"exact":true,"works":…,"works_ms":…,"overlapped_ms":…,
- *         "straggler":{"count":…,"total_comm_ms":…,"total_straggler_ms":…,"avg_comm_ms":…,"avg_straggler_ms":…}}]}],
- *      "groups":[{"group":"world",…,"paired":…,"mutual":…,"last":[{"rank":3,"calls":…,"waited_ms":…}],…}],"unpaired":[…]}
+ *         "straggler":{"count":…,"total_comm_ms":…,"total_straggler_ms":…,"avg_comm_ms":…,
+ *                      "avg_straggler_ms":…}}]}],
+ *      "groups":[{"group":"world",…,"paired":…,"mutual":…,
+ *                 "last":[{"rank":3,"calls":…,"waited_ms":…}],…}],"unpaired":[…]}
  *
- * "function" is beside "op" where callers are told apart. "straggler", "groups" and "unpaired" only with show_straggler.
+ * With debug "function" is beside "op". "straggler", "groups" and "unpaired" only with show_straggler.
  */
 #include "base/json.h"
 #include "prof/summary/figures.h"
@@ -89,11 +92,11 @@ static void put_other(struct msi_json_out *out, struct msi_op_stats_row *other) 
 static void put_missing(struct msi_json_out *out, const struct msi_summary *s) {
     msi_json_member_array(out, "missing");
     for (int r = 0; r < s->n; r++)
-        if (!s->tallies[r]) msi_json_put_int(out, r);
+        if (!s->stats[r]) msi_json_put_int(out, r);
     msi_json_put_array_end(out);
     msi_json_member_array(out, "late");
     for (int r = 0; r < s->n; r++)
-        if (!s->tallies[r] && s->late && s->late[r]) msi_json_put_int(out, r);
+        if (!s->stats[r] && s->late && s->late[r]) msi_json_put_int(out, r);
     msi_json_put_array_end(out);
 }
 
@@ -150,14 +153,14 @@ void msi_summary_json(const struct msi_summary *s, struct msi_buf *to) {
     put_ms(&out, "total_ms", s->total_ns);
     msi_json_member_uint(&out, "calls", s->calls);
     msi_json_member_uint(&out, "failed", s->failed);
-    msi_json_member_uint(&out, "lost", s->tallies[s->first]->lost);
+    msi_json_member_uint(&out, "lost", s->stats[s->first]->lost);
     msi_json_member_array(&out, "operations");
     for (size_t i = 0; i < s->op_count; i++) {
         msi_buf_add_u8(to, '\n');
         put_operation(&out, s, &s->ops[i]);
     }
     msi_json_put_array_end(&out);
-    put_other(&out, &s->tallies[s->first]->other);
+    put_other(&out, &s->stats[s->first]->other);
     if (s->show_straggler) put_stragglers(&out, s);
     msi_json_put_object_end(&out);
     msi_buf_add_u8(to, '\n');

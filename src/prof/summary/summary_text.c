@@ -12,7 +12,7 @@
 
 enum { WIDTH = 20, COLUMNS = 7, CELL = 48, RANKS_SHOWN = 8 };
 
-/* One line; blanks at its end are left away. */
+/* One line without trailing blanks. */
 static void add_cells(struct msi_buf *to, const char *const cells[COLUMNS]) {
     for (int i = 0; i < COLUMNS - 1; i++) msi_buf_add_format(to, "%-*s", WIDTH, cells[i]);
     msi_buf_add_format(to, "%s\n", cells[COLUMNS - 1]);
@@ -33,7 +33,7 @@ static const char *plural(uint64_t count) {
     return count == 1 ? "" : "s";
 }
 
-/* Of a group without a name: "group of 2 (ranks 0, 1)" */
+/* "group of 2 (ranks 0, 1)", for a group without a name */
 static void add_members(struct msi_buf *to, const struct msi_prof_group *group) {
     msi_buf_add_format(to, "group of %d (rank%s", group->size, plural((uint64_t)group->size));
     for (int r = 0; r < group->size && r < RANKS_SHOWN; r++)
@@ -72,9 +72,9 @@ static void add_row(struct msi_buf *to, struct msi_op_stats_row *row, const char
     const double figures[] = {ms((double)row->total_ns), ms(averages.ns), averages.algbw, averages.busbw};
     add_figures(to, size, row->count, figures);
     if (row->works)
-        msi_buf_add_format(to, "%*s%llu with .work: of %.2f ms %.2f ms overlapped\n", WIDTH, "",
-                           (unsigned long long)row->works, ms((double)row->works_ns),
-                           ms((double)(row->works_ns - row->waited_ns)));
+        msi_buf_add_format(to, "%*s%llu with .work: %.2f of %.2f ms overlapped\n", WIDTH, "",
+                           (unsigned long long)row->works, ms((double)(row->works_ns - row->waited_ns)),
+                           ms((double)row->works_ns));
     if (row->failed)
         msi_buf_add_format(to, "%*s%llu more failed\n", WIDTH, "", (unsigned long long)row->failed);
 }
@@ -91,7 +91,7 @@ static void add_table(const struct msi_summary *s, struct msi_buf *to) {
             add_row(to, row, msi_size_text(row->bytes, size), s->groups[op->group].is->size);
         }
     }
-    struct msi_op_stats_row *other = &s->tallies[s->first]->other;
+    struct msi_op_stats_row *other = &s->stats[s->first]->other;
     if (!other->count && !other->failed) return;
     msi_buf_add_format(to, "other\n");
     add_row(to, other, "-", 1);
@@ -107,48 +107,45 @@ static void add_overall(const struct msi_summary *s, struct msi_buf *to) {
     msi_buf_add_format(to, "communication %.2f ms in %llu call%s of rank %d, %d rank%s\n",
                        ms((double)s->total_ns), (unsigned long long)s->calls, plural(s->calls), s->first,
                        s->n, plural((uint64_t)s->n));
-    if (has_works(s->tallies[s->first]))
-        msi_buf_add_format(to, "works that are in flight together count in full, each: the sum may exceed "
-                               "the time of the run\n");
+    if (has_works(s->stats[s->first]))
+        msi_buf_add_format(to, "each work counts in full even if several overlap: the sum may exceed the "
+                               "time of the run\n");
     if (s->failed)
         msi_buf_add_format(to, "%llu more call%s of rank %d failed\n", (unsigned long long)s->failed,
                            plural(s->failed), s->first);
 }
 
 static bool is_late(const struct msi_summary *s, int rank) {
-    return !s->tallies[rank] && s->late && s->late[rank];
+    return !s->stats[rank] && s->late && s->late[rank];
 }
 
-/* "rank 3", "ranks 1, 2": those without a stats, or only those of them that are late. */
+/* "rank 3", "ranks 1, 2": ranks without statistics, or only the late ones. */
 static bool add_ranks(const struct msi_summary *s, bool late, const char *before, struct msi_buf *to) {
-    int count = 0, said = 0;
-    for (int r = 0; r < s->n; r++) count += late ? is_late(s, r) : !s->tallies[r];
+    int count = 0, n = 0;
+    for (int r = 0; r < s->n; r++) count += late ? is_late(s, r) : !s->stats[r];
     if (!count) return false;
     msi_buf_add_format(to, "%srank%s", before, plural((uint64_t)count));
     for (int r = 0; r < s->n; r++)
-        if (late ? is_late(s, r) : !s->tallies[r]) msi_buf_add_format(to, "%s %d", said++ ? "," : "", r);
+        if (late ? is_late(s, r) : !s->stats[r]) msi_buf_add_format(to, "%s %d", n++ ? "," : "", r);
     return true;
 }
 
 static void add_missing(const struct msi_summary *s, struct msi_buf *to) {
-    if (!add_ranks(s, false, "missing: what ", to)) return;
-    msi_buf_add_format(to, s->show_straggler ? " recorded; the breakdown below is of the others\n"
-                                             : " recorded\n");
-    if (add_ranks(s, true, "not in time for this summary, or without a call of it: ", to))
-        msi_buf_add_format(to, "\n");
+    if (!add_ranks(s, false, "missing: the profile of ", to)) return;
+    msi_buf_add_format(to, s->show_straggler ? "; the breakdown below covers the other ranks\n" : "\n");
+    if (add_ranks(s, true, "summary not called, or not in time: ", to)) msi_buf_add_format(to, "\n");
 }
 
 static void add_limits(const struct msi_summary *s, struct msi_buf *to) {
     for (int r = 0; r < s->n; r++) {
-        const struct msi_op_stats *stats = s->tallies[r];
+        const struct msi_op_stats *stats = s->stats[r];
         if (!stats) continue;
-        uint64_t oversubscribed = stats->other.count + stats->other.failed;
-        if (oversubscribed)
+        uint64_t others = stats->other.count + stats->other.failed;
+        if (others)
             msi_buf_add_format(to, "rank %d has more than %d names and sizes: %llu call%s are in \"other\"\n",
-                               r, MSI_OP_STATS_ROWS, (unsigned long long)oversubscribed,
-                               plural(oversubscribed));
+                               r, MSI_OP_STATS_ROWS, (unsigned long long)others, plural(others));
         if (stats->lost)
-            msi_buf_add_format(to, "rank %d had no memory for %llu call%s\n", r,
+            msi_buf_add_format(to, "rank %d lost %llu call%s for lack of memory\n", r,
                                (unsigned long long)stats->lost, plural(stats->lost));
     }
 }
@@ -186,10 +183,10 @@ static void add_last(const struct msi_summary_group *group, struct msi_buf *to) 
     for (int i = 1; i < group->member_count; i++)
         if (group->members[i].last > most->last) most = &group->members[i];
     add_group(to, group);
-    msi_buf_add_format(to, ": rank %d came last most often, to %llu of %llu call%s; ", most->rank,
+    msi_buf_add_format(to, ": rank %d was last most often, in %llu of %llu call%s; ", most->rank,
                        (unsigned long long)most->last, (unsigned long long)group->mutual,
                        plural(group->mutual));
-    msi_buf_add_format(to, "the first to come waited %.2f ms in them\n", ms((double)most->waited_ns));
+    msi_buf_add_format(to, "the first rank waited %.2f ms in them\n", ms((double)most->waited_ns));
 }
 
 static void add_lasts(const struct msi_summary *s, struct msi_buf *to) {
@@ -197,8 +194,8 @@ static void add_lasts(const struct msi_summary *s, struct msi_buf *to) {
     for (size_t g = 0; g < s->group_count; g++) any |= s->groups[g].member_count > 1 && s->groups[g].mutual;
     if (any)
         msi_buf_add_format(
-            to, "Who comes last to a call waits for nobody and has the shortest time in it. Calls with a "
-                "root do not count here: not all of their ranks wait.\n");
+            to, "The last rank to enter a call waits for no other and has the shortest time in it. Calls "
+                "with a root are left out, since not all of their ranks wait.\n");
     for (size_t g = 0; g < s->group_count; g++) add_last(&s->groups[g], to);
 }
 
@@ -219,7 +216,7 @@ static void add_note(const struct msi_summary *s, const struct msi_summary_note 
 static void add_unpaired(const struct msi_summary *s, struct msi_buf *to) {
     for (size_t i = 0; i < s->note_count; i++) add_note(s, &s->notes[i], to);
     if (s->unnamed)
-        msi_buf_add_format(to, "%llu call%s of other names without a pair\n", (unsigned long long)s->unnamed,
+        msi_buf_add_format(to, "%llu unpaired call%s of other names\n", (unsigned long long)s->unnamed,
                            plural(s->unnamed));
     for (size_t g = 0; g < s->group_count; g++) {
         const struct msi_summary_group *group = &s->groups[g];
@@ -235,7 +232,7 @@ static void add_unpaired(const struct msi_summary *s, struct msi_buf *to) {
             add_group(to, group);
             msi_buf_add_format(
                 to, ": the breakdown begins at call %llu, since a rank remembers its last %d calls\n",
-                (unsigned long long)group->floor, MSI_OP_STATS_MARKS);
+                (unsigned long long)group->floor, MSI_OP_STATS_CALLS);
         }
     }
 }

@@ -13,8 +13,8 @@
 enum { FLUSH_AT = 64 << 10, GROUPS_MOST = 4096 };
 
 /*
- * Perfetto takes thread 0 for the main one and gives it the process's number, the rank: of two threads with one number it drops what
- * overlaps. So the others have numbers that are nobody's rank.
+ * Perfetto takes thread 0 for the main thread and gives it the number of the process, which is the rank. If
+ * two threads have one number it drops events that overlap. So the numbers of other threads are no ranks.
  */
 enum { FIRST_OTHER_TID = 100000 };
 
@@ -26,9 +26,9 @@ struct last_call {
 
 struct msi_trace {
     int rank;
-    bool broken;      /* it cannot be written to any more */
+    bool broken;      /* the file cannot be written any more */
     uint64_t pending; /* operations in the buffer */
-    uint64_t dropped; /* operations that are nowhere */
+    uint64_t dropped; /* operations that are not in the file */
     uint64_t works;   /* ids of works so far */
     int64_t last;     /* the end of the last event */
     struct msi_trace_file file;
@@ -37,7 +37,7 @@ struct msi_trace {
     bool group_known[GROUPS_MOST];
 };
 
-/* An event up to its own keys; ended by end_event. */
+/* Begins an event; end_event ends it. */
 static struct msi_json_out begin_event(struct msi_trace *t, const char *phase, const char *name) {
     struct msi_json_out out = msi_trace_file_event(&t->file);
     msi_json_member_string(&out, "ph", phase);
@@ -46,17 +46,20 @@ static struct msi_json_out begin_event(struct msi_trace *t, const char *phase, c
     return out;
 }
 
-/* Nanoseconds as microseconds. */
+/* In microseconds. */
 static void put_time(struct msi_json_out *out, const char *key, int64_t ns) {
     msi_json_member_scaled(out, key, ns, 3);
 }
 
-static void begin_args(struct msi_json_out *out) {
-    msi_json_member_object(out, "args");
-}
-
 static void end_event(struct msi_json_out *out) {
     msi_json_put_object_end(out);
+}
+
+/* Begins an event with metadata in "args"; end_args ends it. */
+static struct msi_json_out begin_metadata(struct msi_trace *t, const char *name) {
+    struct msi_json_out out = begin_event(t, "M", name);
+    msi_json_member_object(&out, "args");
+    return out;
 }
 
 static void end_args(struct msi_json_out *out) {
@@ -64,26 +67,23 @@ static void end_args(struct msi_json_out *out) {
     end_event(out);
 }
 
-static void introduce(struct msi_trace *t, const struct msi_trace_who *who) {
-    char name[160];
-    struct msi_json_out out = begin_event(t, "M", "muster");
-    begin_args(&out);
+static void add_process(struct msi_trace *t, const struct msi_rank_id *id, int64_t unix_ns) {
+    char name[320];
+    struct msi_json_out out = begin_metadata(t, "muster");
     msi_json_member_int(&out, "version", 1);
-    msi_json_member_int(&out, "rank", who->rank);
-    msi_json_member_int(&out, "size", who->size);
-    msi_json_member_string(&out, "host", who->host);
-    msi_json_member_int(&out, "pid", who->pid);
-    msi_json_member_string(&out, "program", who->program);
-    msi_json_member_int(&out, "unix_ns", who->unix_ns);
+    msi_json_member_int(&out, "rank", id->rank);
+    msi_json_member_int(&out, "size", id->size);
+    msi_json_member_string(&out, "host", id->host);
+    msi_json_member_int(&out, "pid", id->pid);
+    msi_json_member_string(&out, "program", program_invocation_short_name);
+    msi_json_member_int(&out, "unix_ns", unix_ns);
     end_args(&out);
-    snprintf(name, sizeof name, "rank %d (host %s, pid %d)", who->rank, who->host, who->pid);
-    out = begin_event(t, "M", "process_name");
-    begin_args(&out);
+    snprintf(name, sizeof name, "rank %d (host %s, pid %d)", id->rank, id->host, (int)id->pid);
+    out = begin_metadata(t, "process_name");
     msi_json_member_string(&out, "name", name);
     end_args(&out);
-    out = begin_event(t, "M", "process_sort_index");
-    begin_args(&out);
-    msi_json_member_int(&out, "sort_index", who->rank);
+    out = begin_metadata(t, "process_sort_index");
+    msi_json_member_int(&out, "sort_index", id->rank);
     end_args(&out);
 }
 
@@ -91,21 +91,20 @@ static int tid_of(int thread) {
     return thread ? FIRST_OTHER_TID + thread : 0;
 }
 
-static void introduce_thread(struct msi_trace *t, int thread, const char *name) {
+static void add_thread(struct msi_trace *t, int thread, const char *name) {
     if (thread >= MSI_PROF_THREADS || t->thread_known[thread]) return;
     t->thread_known[thread] = true;
     struct msi_json_out out = begin_event(t, "M", "thread_name");
     msi_json_member_int(&out, "tid", tid_of(thread));
-    begin_args(&out);
+    msi_json_member_object(&out, "args");
     msi_json_member_string(&out, "name", name);
     end_args(&out);
 }
 
-static void introduce_group(struct msi_trace *t, const struct msi_prof_group *group) {
+static void add_group(struct msi_trace *t, const struct msi_prof_group *group) {
     if (group->number >= GROUPS_MOST || t->group_known[group->number]) return;
     t->group_known[group->number] = true;
-    struct msi_json_out out = begin_event(t, "M", "muster_group");
-    begin_args(&out);
+    struct msi_json_out out = begin_metadata(t, "muster_group");
     msi_json_member_int(&out, "group", group->number);
     msi_json_member_string(&out, "id", group->id);
     msi_json_member_string(&out, "name", group->name);
@@ -116,8 +115,7 @@ static void introduce_group(struct msi_trace *t, const struct msi_prof_group *gr
     end_args(&out);
 }
 
-/* Where and when an event is. */
-static void put_place(struct msi_json_out *out, int thread, int64_t at, const char *category) {
+static void put_thread_and_time(struct msi_json_out *out, int thread, int64_t at, const char *category) {
     msi_json_member_int(out, "tid", tid_of(thread));
     put_time(out, "ts", at);
     msi_json_member_string(out, "cat", category);
@@ -126,18 +124,18 @@ static void put_place(struct msi_json_out *out, int thread, int64_t at, const ch
 static void put_site(struct msi_json_out *out, const struct msi_record *r) {
     char site[160];
     if (!r->file) return;
-    const char *slash = strrchr(r->file, '/');
-    snprintf(site, sizeof site, "%s:%d", slash ? slash + 1 : r->file, r->line);
+    snprintf(site, sizeof site, "%s:%d", msi_base_name(r->file), r->line);
     msi_json_member_string(out, "site", site);
     if (r->function) msi_json_member_string(out, "function", r->function);
 }
 
 static void put_args(struct msi_json_out *out, const struct msi_record *r, const struct msi_times *times) {
     bool reduces = r->share == MSI_SHARE_TWICE || !strncmp(r->call, "reduce", 6);
-    begin_args(out);
+    msi_json_member_object(out, "args");
     if (strcmp(r->name, r->call) != 0) msi_json_member_string(out, "call", r->call);
     msi_json_member_int(out, "group", r->group->number);
-    if (r->seq <= INT64_MAX) msi_json_member_int(out, "seq", (int64_t)r->seq); /* else it was never issued */
+    if (r->seq <= INT64_MAX)
+        msi_json_member_int(out, "seq", (int64_t)r->seq); /* else the message was never issued */
     msi_json_member_int(out, "bytes", (int64_t)r->bytes);
     if (r->dtype) msi_json_member_string(out, "dtype", mst_dtype_name((mst_dtype)r->dtype));
     if (reduces) msi_json_member_string(out, "op", mst_op_name((mst_op)r->op));
@@ -162,8 +160,9 @@ static const char *category(const struct msi_record *r) {
 }
 
 /*
- * The arrow from a send to its receive, as its two ends know it. Perfetto takes ids of 64 bits alone, draws arrows between slices,
- * and from the one that began first, which an early receive did: so the receive's end is a slice of its own, within the receive.
+ * The arrow from a send to its receive; each end is in the trace of its rank. Perfetto takes only ids of 64
+ * bits, draws arrows only between slices, and only forward in time. An early receive begins before the send,
+ * so its end of the arrow is a slice of its own at the end of the receive.
  */
 struct arrow {
     bool out, in;
@@ -190,7 +189,10 @@ static void put_arrow(struct msi_json_out *out, const struct arrow *arrow) {
     msi_json_member_bool(out, arrow->out ? "flow_out" : "flow_in", true);
 }
 
-/* Ticks say which call was after which; of threads that share a number, or without ticks, what can be no call within another. */
+/*
+ * Ticks tell which of two calls came first. Without ticks, or if threads share a number, two calls overlap if
+ * neither is inside the other.
+ */
 static bool seems_to_overlap(const struct last_call *last, const struct msi_record *r,
                              const struct msi_times *times) {
     if (times->begin >= last->end) return false;
@@ -199,9 +201,10 @@ static bool seems_to_overlap(const struct last_call *last, const struct msi_reco
 }
 
 /*
- * Two calls of a thread, one after the other, may seem to overlap by a little: ticks are worth another time at each drain, when both
- * clocks were looked at anew, and the clock of another host is corrected. Viewers would drop the second, so it begins when the first
- * ends. It keeps at least half of its time, so that even a row of calls that all seem to lie before that end comes to its own time again.
+ * Two successive calls of a thread may seem to overlap a little, since the conversion of ticks to times is
+ * adjusted at each drain and the clock of another host is corrected. Viewers would drop the second call, so
+ * it begins when the first ends. It keeps at least half of its duration, so that a sequence of such calls
+ * catches up with the real time.
  */
 static struct msi_times set_apart(struct msi_trace *t, const struct msi_record *r,
                                   const struct msi_times *times, int thread) {
@@ -222,14 +225,14 @@ static void add_call(struct msi_trace *t, const struct msi_record *r, const stru
     struct msi_times is = set_apart(t, r, measured, thread), *times = &is;
     struct arrow arrow = find_arrow(t, r);
     struct msi_json_out out = begin_event(t, "X", r->name);
-    put_place(&out, thread, times->begin, category(r));
+    put_thread_and_time(&out, thread, times->begin, category(r));
     put_time(&out, "dur", times->lasted);
     if (arrow.out) put_arrow(&out, &arrow);
     put_args(&out, r, times);
     if (!arrow.in) return;
-    int64_t last = times->lasted > 0; /* its last nanosecond */
+    int64_t last = times->lasted > 0; /* the last nanosecond of the receive */
     out = begin_event(t, "X", "arrived");
-    put_place(&out, thread, times->begin + times->lasted - last, "arrow");
+    put_thread_and_time(&out, thread, times->begin + times->lasted - last, "arrow");
     put_time(&out, "dur", last);
     put_arrow(&out, &arrow);
     end_event(&out);
@@ -242,19 +245,19 @@ static void add_work(struct msi_trace *t, const struct msi_record *r, const stru
     int64_t end = times->begin + times->lasted;
     snprintf(id, sizeof id, "%d.%llu", t->rank, (unsigned long long)t->works++);
     struct msi_json_out out = begin_event(t, "b", r->name);
-    put_place(&out, thread, times->begin, category(r));
+    put_thread_and_time(&out, thread, times->begin, category(r));
     msi_json_member_string(&out, "id", id);
     if (arrow.out) put_arrow(&out, &arrow);
     put_args(&out, r, times);
     if (arrow.in) {
         out = begin_event(t, "n", "arrived");
-        put_place(&out, thread, end, category(r));
+        put_thread_and_time(&out, thread, end, category(r));
         msi_json_member_string(&out, "id", id);
         put_arrow(&out, &arrow);
         end_event(&out);
     }
     out = begin_event(t, "e", r->name);
-    put_place(&out, thread, end, category(r));
+    put_thread_and_time(&out, thread, end, category(r));
     msi_json_member_string(&out, "id", id);
     end_event(&out);
 }
@@ -265,8 +268,8 @@ void msi_trace_add(struct msi_trace *t, const struct msi_record *r, const struct
         t->dropped++;
         return;
     }
-    introduce_thread(t, thread, thread_name);
-    introduce_group(t, r->group);
+    add_thread(t, thread, thread_name);
+    add_group(t, r->group);
     if (r->flags & MSI_RECORD_WORK)
         add_work(t, r, times, thread);
     else
@@ -282,15 +285,14 @@ void msi_trace_lost(struct msi_trace *t, uint64_t n) {
 
 void msi_trace_clock(struct msi_trace *t, int64_t at, int64_t offset, int64_t error) {
     if (t->broken) return;
-    struct msi_json_out out = begin_event(t, "M", "muster_clock");
-    begin_args(&out);
+    struct msi_json_out out = begin_metadata(t, "muster_clock");
     put_time(&out, "ts", at);
     msi_json_member_int(&out, "offset_ns", offset);
     msi_json_member_int(&out, "error_ns", error);
     end_args(&out);
 }
 
-/* How writing went, for the operations that were in the buffer. */
+/* Counts the operations that were in the buffer. Returns error. */
 static int account(struct msi_trace *t, int error) {
     if (error) t->dropped += t->pending;
     t->pending = 0;
@@ -302,54 +304,56 @@ void msi_trace_flush(struct msi_trace *t) {
     int error = account(t, msi_trace_file_write(&t->file));
     if (!error) return;
     t->broken = true;
-    msi_log(prof, WARN, "cannot write to %s: %s; the trace ends here, and the program goes on", t->file.path,
+    msi_log(prof, WARN, "cannot write to %s: %s; the trace ends here and the program continues", t->file.path,
             strerror(error));
 }
 
-/* A file with its first events in it, or none. */
-static int begin_file(struct msi_trace *t, const char *directory, const struct msi_trace_who *who) {
+/* Opens the file and writes its first events; removes it on an error. */
+static int begin_file(struct msi_trace *t, const char *directory, const struct msi_rank_id *id,
+                      int64_t unix_ns) {
     int error = msi_trace_file_open(&t->file, directory, t->rank);
     if (error) return error;
-    introduce(t, who);
+    add_process(t, id, unix_ns);
     error = msi_trace_file_write(&t->file);
     if (error) msi_trace_file_close(&t->file, false);
     return error;
 }
 
-/* Mistakes of whoever named the directory, unlike what the machine lacks for the moment. */
+/* An error in the setting, not a lack of space or permission. */
 static bool is_mistake(int error) {
     return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ELOOP;
 }
 
-mst_status msi_trace_open(const char *directory, const struct msi_trace_who *who, struct msi_trace **trace) {
+mst_status msi_trace_open(const char *directory, const struct msi_rank_id *id, int64_t unix_ns,
+                          struct msi_trace **trace) {
     struct msi_trace *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
-    made->rank = who->rank;
-    int error = begin_file(made, directory, who);
+    made->rank = id->rank;
+    int error = begin_file(made, directory, id, unix_ns);
     *trace = error ? NULL : made;
     if (!error) return MST_OK;
     mst_status st = MST_OK;
     if (is_mistake(error))
-        st = msi_fail(MST_ERR_CONFIG, "MUSTER_TRACE is to name a directory, or one that can be made",
+        st = msi_fail(MST_ERR_CONFIG, "set MUSTER_TRACE to a directory that exists or can be created",
                       "cannot write traces to the directory %.200s: %s", directory, strerror(error));
     else
-        msi_log(prof, WARN, "cannot write the trace %s: %s; the program goes on without it", made->file.path,
-                strerror(error));
+        msi_log(prof, WARN, "cannot write the trace %s: %s; the program continues without it",
+                made->file.path, strerror(error));
     free(made);
     return st;
 }
 
-/* Where the disk was full there may be room again for that much. */
+/* Also tried after an error: a full disk may have space for this event. */
 static void write_end(struct msi_trace *t) {
-    struct msi_json_out out = begin_event(t, "M", "muster_end");
-    begin_args(&out);
+    struct msi_json_out out = begin_metadata(t, "muster_end");
     put_time(&out, "ts", t->last);
     msi_json_member_int(&out, "events", (int64_t)t->file.events);
     msi_json_member_int(&out, "dropped", (int64_t)t->dropped);
     end_args(&out);
     int error = msi_trace_file_end(&t->file);
     if (error && !t->broken)
-        msi_log(prof, WARN, "cannot write to %s: %s; the trace lacks its end", t->file.path, strerror(error));
+        msi_log(prof, WARN, "cannot write to %s: %s; the end of the trace is missing", t->file.path,
+                strerror(error));
 }
 
 void msi_trace_close(struct msi_trace *t) {

@@ -10,7 +10,7 @@
 
 enum { FILES_MOST = 100000 };
 
-/* What an earlier run or world left there stays. */
+/* Keeps the files of earlier runs and worlds. */
 static int open_first_free(struct msi_trace_file *f, const char *directory, int rank) {
     for (int k = 1; k <= FILES_MOST; k++) {
         char number[16] = "";
@@ -47,7 +47,7 @@ int msi_trace_file_write(struct msi_trace_file *f) {
         msi_buf_drop(&f->buf, f->buf.len);
         return 0;
     }
-    /* What follows shall lie behind the last whole event; readers drop what is cut off. */
+    /* The next write continues after the last whole event; readers ignore a cut one. */
     if (ftruncate(f->fd, f->written) != 0 || lseek(f->fd, f->written, SEEK_SET) < 0) error = errno;
     f->events = f->complete;
     msi_buf_free(&f->buf);
@@ -59,8 +59,8 @@ int msi_trace_file_end(struct msi_trace_file *f) {
     return msi_trace_file_write(f);
 }
 
-void msi_trace_file_close(struct msi_trace_file *f, bool kept) {
+void msi_trace_file_close(struct msi_trace_file *f, bool keep) {
     close(f->fd);
-    if (!kept) unlink(f->path);
+    if (!keep) unlink(f->path);
     msi_buf_free(&f->buf);
 }

@@ -1,6 +1,6 @@
 /*
- * trace_file.h - the file of a trace: events as lines of an array, which gather in a buffer. Where the disk is full the file ends with a
- * whole event, unless it cannot even be cut.
+ * trace_file.h - the file of a trace: buffered events as lines of an array. If the disk is full, the file
+ * ends with a whole event, unless it cannot be truncated either.
  */
 #ifndef MSI_PROF_TRACE_TRACE_FILE_H
 #define MSI_PROF_TRACE_TRACE_FILE_H
@@ -11,22 +11,22 @@
 
 struct msi_trace_file {
     int fd;
-    off_t written;     /* bytes of whole events, … */
-    uint64_t complete; /* … and how many these are */
+    off_t written;     /* bytes of whole events in the file */
+    uint64_t complete; /* number of these events */
     uint64_t events;   /* with those in the buffer */
     struct msi_buf buf;
     char path[4096 + 64];
 };
 
-/* Makes a file for that rank's trace, under the first name that is free, and the directory, too. 0, or an error of the system. */
+/* Creates the directory and the rank's file under the first free name. 0, or an errno. */
 int msi_trace_file_open(struct msi_trace_file *file, const char *directory, int rank);
-/* The beginning of an object, one more event; the caller ends it. */
+/* Begins an event; the caller ends the object. */
 struct msi_json_out msi_trace_file_event(struct msi_trace_file *file);
-/* Empties the buffer into the file, or, with an error of the system, drops it and leaves the file as it was. */
+/* Writes the buffer. On an error, an errno, drops the buffer and leaves the file as it was. */
 int msi_trace_file_write(struct msi_trace_file *file);
 /* Ends the array. */
 int msi_trace_file_end(struct msi_trace_file *file);
-/* Closes the file; kept false: as if it had not been opened. */
-void msi_trace_file_close(struct msi_trace_file *file, bool kept);
+/* Closes the file; keep false: removes it. */
+void msi_trace_file_close(struct msi_trace_file *file, bool keep);
 
 #endif

@@ -1,11 +1,18 @@
-/* bench.c - "muster bench": picks the benchmark, or lists them. */
+/* bench.c - the command "muster bench": runs a benchmark or lists them. See bench.h. */
 #include "bench/bench.h"
 #include "bench/ops/ops.h"
+#include "cli/options.h"
 #include "commands.h"
-#include "loop_data.h"
+#include "os/host.h"
 
-#include <stdio.h>
+#include "base/buf.h"
+
+#include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
 
 struct benchmark {
     const char *name;
@@ -15,34 +22,96 @@ struct benchmark {
 
 static const struct benchmark benchmarks[] = {
     {"limits", bench_limits,
-     "what this machine allows: copies, additions, hand-overs between processors, TCP"},
-    {"store", bench_store, "operations per second of the store, beside PyTorch's server"},
-    {"init", bench_init, "time from launch to the end of the first barrier, beside both MPIs and torch gloo"},
-    {"kernels", bench_kernels, "how fast arrays are combined, beside a plain loop"},
+     "limits of this machine: copies, additions, cache lines between processors, TCP"},
+    {"store", bench_store, "operations per second of the store and of PyTorch's store"},
+    {"init", bench_init, "time from launch to the end of the first barrier, with the MPIs and torch gloo"},
+    {"kernels", bench_kernels, "speed of the reduction kernels and of a plain loop"},
     {"prof", bench_prof, "what the flight recorder and profiling add to a call"},
 };
 enum { BENCHMARKS = sizeof benchmarks / sizeof benchmarks[0] };
 
-static void list(void) {
-    char ours[OPS_NAMES_MAX], others[OPS_NAMES_MAX];
+int bench_parse(const struct opt_command *command, int argc, char **argv, void *values) {
+    char **operands;
+    int n, status = opt_parse(command, argc, argv, values, &operands, &n);
+    if (status != OPT_PROCEED || n == 0) return status;
+    return opt_mistake(command, "unexpected operand '%s'", operands[0]);
+}
 
+bool bench_next_item(const char **list, char item[32]) {
+    if (**list == '\0') return false;
+    size_t len = strcspn(*list, ",");
+    snprintf(item, 32, "%.*s", (int)len, *list);
+    *list += len + ((*list)[len] == ',');
+    return true;
+}
+
+int bench_read_numbers(const struct opt_command *command, const char *option, const char *list, int most,
+                       struct bench_numbers *numbers) {
+    char item[32];
+    long long number;
+    for (numbers->n = 0; bench_next_item(&list, item); numbers->at[numbers->n++] = (int)number) {
+        if (!opt_read_number(item, 1, most, &number))
+            return opt_mistake(command, "%s takes numbers from 1 to %d, not '%s'", option, most, item);
+        if (numbers->n == BENCH_NUMBERS_MOST)
+            return opt_mistake(command, "%s takes at most %d numbers", option, BENCH_NUMBERS_MOST);
+        for (int i = 0; i < numbers->n; i++)
+            if (numbers->at[i] == (int)number) return opt_mistake(command, "%s has %s twice", option, item);
+    }
+    return numbers->n > 0 ? OPT_PROCEED : opt_mistake(command, "%s needs a number", option);
+}
+
+int bench_open_output(const struct opt_command *command, const char *path, FILE **file) {
+    if (!path || (*file = fopen(path, "we"))) return OPT_PROCEED;
+    return opt_mistake(command, "cannot write to %s: %s", path, strerror(errno));
+}
+
+const char *bench_machine(char text[BENCH_MACHINE_TEXT]) {
+    char cpu[128];
+    struct utsname system = {0};
+    uname(&system);
+    snprintf(text, BENCH_MACHINE_TEXT, "%s (%s), %ld cores, %.60s %.60s", msi_cpu_name(cpu, sizeof cpu),
+             system.machine, sysconf(_SC_NPROCESSORS_ONLN), system.sysname, system.release);
+    return text;
+}
+
+bool bench_raise_file_limit(size_t needed) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return true;
+    limit.rlim_cur = needed < limit.rlim_max ? needed : limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= needed;
+}
+
+void bench_write_line(struct msi_buf *line, FILE *file) {
+    msi_buf_add_u8(line, '\n');
+    fwrite(line->data, 1, line->len, file);
+    msi_buf_free(line);
+}
+
+double bench_thread_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void list_benchmarks(void) {
+    char ours[OPS_NAMES_MAX], others[OPS_NAMES_MAX];
     printf("usage: muster bench OPERATION ... [option ...]\n"
            "       muster bench NAME [option ...]\n\n"
            "operations, or all of them:\n ");
     for (int i = 0; i < LOOP_OPS; i++) printf(" %s", loop_op_names[i]);
-    printf(" all\nbackends, which --backend names:\n  through muster: %s; called directly: %s\n"
-           "dtypes, which --dtype names:\n ",
-           ops_side_names(true, ours, sizeof ours), ops_side_names(false, others, sizeof others));
+    printf(" all\nbackends, for --backend:\n  through muster: %s; called directly: %s\n"
+           "dtypes, for --dtype:\n ",
+           ops_backend_names(true, ours, sizeof ours), ops_backend_names(false, others, sizeof others));
     for (int i = 0; i < LOOP_DTYPES; i++) printf(" %s", loop_dtypes[i].name);
     printf("\nother benchmarks:\n");
     for (int i = 0; i < BENCHMARKS; i++) printf("  %-8s %s\n", benchmarks[i].name, benchmarks[i].help);
-    printf("\n'muster bench all --help' lists the options for operations, 'muster bench NAME --help' the "
-           "others.\n");
+    printf("\n'muster bench all --help' lists the options of operations, 'muster bench NAME --help' those of "
+           "NAME.\n");
 }
 
 int cmd_bench(int argc, char **argv) {
     if (argc == 1 || (argc == 2 && !strcmp(argv[1], "--help"))) {
-        list();
+        list_benchmarks();
         return EXIT_DONE;
     }
     for (int i = 0; i < BENCHMARKS; i++)

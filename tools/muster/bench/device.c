@@ -1,12 +1,14 @@
-/* device.c - the few calls of the CUDA runtime that buffers on a GPU take; see device.h. */
+/* device.c - see device.h. */
 #include "bench/device.h"
+
+#include "base/error.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CUDA_OK = 0, CUDA_COPY_DEFAULT = 4 /* either side may be the device's */ };
+enum { CUDA_OK = 0, CUDA_COPY_DEFAULT = 4 /* either pointer may be on the device */ };
 
 static struct {
     int (*GetDeviceCount)(int *count);
@@ -18,16 +20,15 @@ static struct {
     const char *(*GetErrorString)(int error);
 } cuda;
 
-/* The one that the backend has loaded, if it has. */
+/* Prefers the runtime that the backend has already loaded. */
 static void *open_runtime(void) {
     static const char *const names[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0",
                                         "libcudart.so"};
     const char *given = getenv("MUSTER_CUDART_LIBRARY");
     void *library = NULL;
-
-    if (given != NULL && given[0] != '\0') return dlopen(given, RTLD_NOW);
+    if (given && given[0] != '\0') return dlopen(given, RTLD_NOW);
     for (int pass = 0; pass < 2; pass++)
-        for (size_t i = 0; library == NULL && i < sizeof names / sizeof names[0]; i++)
+        for (size_t i = 0; !library && i < sizeof names / sizeof names[0]; i++)
             library = dlopen(names[i], pass == 0 ? RTLD_NOW | RTLD_NOLOAD : RTLD_NOW);
     return library;
 }
@@ -35,32 +36,25 @@ static void *open_runtime(void) {
 static bool find(void *library, const char *name, void *call) {
     void *address = dlsym(library, name);
     memcpy(call, &address, sizeof address);
-    return address != NULL;
+    return address;
 }
 
-bool device_open(int local_rank, char *why, size_t size) {
+mst_status device_open(int local_rank) {
     void *library = open_runtime();
     int devices = 0;
-
-    if (library == NULL) {
-        snprintf(why, size, "the CUDA runtime cannot be loaded: %s", dlerror());
-        return false;
-    }
+    if (!library)
+        return msi_fail(MST_ERR_UNSUPPORTED, NULL, "the CUDA runtime cannot be loaded: %s", dlerror());
     if (!find(library, "cudaGetDeviceCount", &cuda.GetDeviceCount) ||
         !find(library, "cudaSetDevice", &cuda.SetDevice) || !find(library, "cudaMalloc", &cuda.Malloc) ||
         !find(library, "cudaFree", &cuda.Free) || !find(library, "cudaMemcpyAsync", &cuda.MemcpyAsync) ||
         !find(library, "cudaStreamSynchronize", &cuda.StreamSynchronize) ||
-        !find(library, "cudaGetErrorString", &cuda.GetErrorString)) {
-        snprintf(why, size, "the CUDA runtime lacks a call: %s", dlerror());
-        return false;
-    }
-    if (cuda.GetDeviceCount(&devices) != CUDA_OK || devices == 0) {
-        snprintf(why, size, "there is no GPU");
-        return false;
-    }
+        !find(library, "cudaGetErrorString", &cuda.GetErrorString))
+        return msi_fail(MST_ERR_UNSUPPORTED, NULL, "the CUDA runtime lacks a function: %s", dlerror());
+    if (cuda.GetDeviceCount(&devices) != CUDA_OK || devices == 0)
+        return msi_fail(MST_ERR_UNSUPPORTED, NULL, "there is no GPU");
     int error = cuda.SetDevice(local_rank % devices);
-    if (error != CUDA_OK) snprintf(why, size, "cudaSetDevice: %s", cuda.GetErrorString(error));
-    return error == CUDA_OK;
+    if (error == CUDA_OK) return MST_OK;
+    return msi_fail(MST_ERR_SYSTEM, NULL, "cudaSetDevice: %s", cuda.GetErrorString(error));
 }
 
 void *device_alloc(size_t bytes) {
@@ -74,7 +68,6 @@ void device_free(void *memory) {
 
 void *device_copy(void *to, const void *from, size_t bytes) {
     int error = cuda.MemcpyAsync(to, from, bytes, CUDA_COPY_DEFAULT, NULL);
-
     if (error == CUDA_OK) error = cuda.StreamSynchronize(NULL);
     if (error == CUDA_OK) return to;
     fprintf(stderr, "cudaMemcpyAsync: %s\n", cuda.GetErrorString(error));

@@ -1,193 +1,168 @@
 /*
  * limits_workers.c - measures what this machine allows; see limits.h.
  *
- * A crew of processes, each on a processor of its own, takes one measurement after the other, all again in each round. They
- * meet at a counter before each sample and leave what they found in memory that the parent shares.
+ * Worker processes, each bound to its own processor, run all measurements one after another, once in each
+ * round. They synchronise before each sample and store their results in memory shared with the parent.
  */
 #include "bench/launch.h"
 #include "bench/limits.h"
+#include "loop.h"
 #include "os/clock.h"
+#include "os/socket.h"
 #include "reduce/reduce.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/tcp.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { APART = 128, SPINS = 10000, LINE_TURNS = 2000, TCP_TURNS = 200, PIECE = 256 << 10 };
-
-/* Shared by the crew and its parent. */
-struct board {
-    _Atomic uint32_t arrived; /* release by whoever comes; acquire by those who wait */
-    char pad0[APART - sizeof(uint32_t)];
-    _Atomic uint32_t ball; /* LIMIT_LINE: whose turn it is */
-    char pad1[APART - sizeof(uint32_t)];
-    double found[LIMITS_MOST][LIMITS_ROUNDS_MOST][LIMITS_PROCESSES_MOST];
+enum {
+    CACHE_LINES = 128,
+    SPINS = 10000,
+    LINE_PASSES = 2000,
+    TCP_PASSES = 200,
+    PIECE = 256 << 10,
+    CONNECT_MS = 5000
 };
 
-struct member {
-    struct board *board;
-    int index, n, fd; /* fd: the stream to index ^ 1, or -1 */
+/* Shared by the workers and their parent. */
+struct shared {
+    _Atomic uint32_t arrived; /* workers at the barrier; added (release), awaited (acquire) */
+    char pad0[CACHE_LINES - sizeof(uint32_t)];
+    _Atomic uint32_t token; /* LIMIT_LINE: counted up by two workers alternately */
+    char pad1[CACHE_LINES - sizeof(uint32_t)];
+    double results[LIMITS_MOST][LIMITS_ROUNDS_MOST][LIMITS_PROCESSES_MOST];
+};
+
+struct worker {
+    struct shared *shared;
+    int index, n, fd; /* fd: the connection to worker index ^ 1, or -1 */
     double seconds;
-    uint32_t turn; /* LIMIT_LINE: the number at which it is this one's next turn */
-    float *a, *c;  /* as large as the largest */
+    uint32_t next; /* LIMIT_LINE: the value of the token for which this worker waits */
+    float *a, *c;  /* arrays of the largest size */
 };
 
-static double now(void) {
-    return (double)msi_now() / 1e9;
+/* Yields now and then, because the worker that is waited for may have no processor. */
+static void spin(int *spins) {
+    if (++*spins % SPINS == 0) sched_yield();
 }
 
-static void pause_a_little(int *spins) {
-    if (++*spins % SPINS == 0) sched_yield(); /* perhaps whoever is waited for has no processor */
-}
-
-static void meet(const struct member *m) {
-    uint32_t n = (uint32_t)m->n,
-             ticket = atomic_fetch_add_explicit(&m->board->arrived, 1, memory_order_acq_rel);
-    uint32_t goal = (ticket / n + 1) * n;
+static void barrier(const struct worker *w) {
+    uint32_t n = (uint32_t)w->n;
+    uint32_t goal = (atomic_fetch_add_explicit(&w->shared->arrived, 1, memory_order_acq_rel) / n + 1) * n;
     int spins = 0;
-
-    while (atomic_load_explicit(&m->board->arrived, memory_order_acquire) < goal) pause_a_little(&spins);
+    while (atomic_load_explicit(&w->shared->arrived, memory_order_acquire) < goal) spin(&spins);
 }
 
-static double copy(struct member *m, size_t bytes) {
-    double start = now(), spent, times = 0;
-
-    do {
-        memcpy(m->c, m->a, bytes);
-        __asm__("" : : "r"(m->c) : "memory"); /* the copy is wanted, though nobody reads it */
-        times++;
-        spent = now() - start;
-    } while (spent < m->seconds);
-    return times * (double)bytes / spent / 1e9;
-}
-
-static double add(struct member *m, size_t bytes) {
+/* GB/s of memcpy, or of c += a. */
+static double process_arrays(struct worker *w, enum limit_kind kind, size_t bytes) {
     const struct msi_reducer *reducer = msi_reducer_get(MST_F32, MST_SUM);
-    const void *in[] = {m->c, m->a};
-    double start = now(), spent, times = 0;
-
+    const void *in[] = {w->c, w->a};
+    double start = loop_now(), spent, times = 0;
     do {
-        reducer->reduce_local(m->c, NULL, in, 2, bytes / sizeof(float), NULL);
+        if (kind == LIMIT_ADD)
+            reducer->reduce_local(w->c, NULL, in, 2, bytes / sizeof(float), NULL);
+        else
+            memcpy(w->c, w->a, bytes);
+        __asm__("" : : "r"(w->c) : "memory"); /* keeps the compiler from removing the copy */
         times++;
-        spent = now() - start;
-    } while (spent < m->seconds);
+        spent = loop_now() - start;
+    } while (spent < w->seconds);
     return times * (double)bytes / spent / 1e9;
 }
 
-/* Two processes count the ball up in turn; the time of one step. */
-static double pass_line(struct member *m) {
-    _Atomic uint32_t *ball = &m->board->ball;
-    double start = now();
-
-    for (int i = 0; i < LINE_TURNS; i++, m->turn += 2) {
+/* Microseconds until one worker sees the store of the other. */
+static double pass_line(struct worker *w) {
+    _Atomic uint32_t *token = &w->shared->token;
+    double start = loop_now();
+    for (int i = 0; i < LINE_PASSES; i++, w->next += 2) {
         int spins = 0;
-        while (atomic_load_explicit(ball, memory_order_acquire) != m->turn) pause_a_little(&spins);
-        atomic_store_explicit(ball, m->turn + 1, memory_order_release); /* met by the other's load above */
+        while (atomic_load_explicit(token, memory_order_acquire) != w->next) spin(&spins);
+        atomic_store_explicit(token, w->next + 1,
+                              memory_order_release); /* pairs with the other's load above */
     }
-    return (now() - start) / (2.0 * LINE_TURNS) * 1e6;
+    return (loop_now() - start) / (2.0 * LINE_PASSES) * 1e6;
 }
 
-/* Did a call without waiting fail for another reason than that it would have had to wait? */
+/* Did a non-blocking call fail, other than because it would block? */
 static bool is_broken(ssize_t moved) {
     return moved < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
 }
 
-static bool get_byte(int fd) {
+static bool receive_byte(int fd) {
     char byte;
     ssize_t got;
     int spins = 0;
-
-    while ((got = recv(fd, &byte, 1, MSG_DONTWAIT)) < 0 && !is_broken(got)) pause_a_little(&spins);
+    while ((got = recv(fd, &byte, 1, MSG_DONTWAIT)) < 0 && !is_broken(got)) spin(&spins);
     return got == 1;
 }
 
-/* The connection is broken: whoever is at the other end shall not wait for what does not come. */
-static double give_up(struct member *m) {
-    shutdown(m->fd, SHUT_RDWR);
+/* Ends a broken connection, so that the other worker does not wait forever. */
+static double give_up(struct worker *w) {
+    shutdown(w->fd, SHUT_RDWR);
     return 0;
 }
 
-static double pass_byte(struct member *m) {
-    double start = now();
-
-    if (m->fd < 0) return 0;
-    for (int i = 0; i < TCP_TURNS; i++) {
-        if (m->index == 1 && !get_byte(m->fd)) return give_up(m);
-        if (send(m->fd, "", 1, MSG_NOSIGNAL) != 1) return give_up(m);
-        if (m->index == 0 && !get_byte(m->fd)) return give_up(m);
+static double pass_byte(struct worker *w) {
+    double start = loop_now();
+    if (w->fd < 0) return 0;
+    for (int i = 0; i < TCP_PASSES; i++) {
+        if (w->index == 1 && !receive_byte(w->fd)) return give_up(w);
+        if (send(w->fd, "", 1, MSG_NOSIGNAL) != 1) return give_up(w);
+        if (w->index == 0 && !receive_byte(w->fd)) return give_up(w);
     }
-    return (now() - start) / (2.0 * TCP_TURNS) * 1e6;
+    return (loop_now() - start) / (2.0 * TCP_PASSES) * 1e6;
 }
 
-/* Sends and receives as much in each direction; what this one has sent counts. */
-static double stream(struct member *m) {
-    size_t total = (size_t)(m->seconds * 4e9) / PIECE * PIECE + PIECE, out = 0, in = 0;
-    double start = now();
-
-    if (m->fd < 0) return 0;
+/* Sends and receives the same number of bytes; the sent ones count. */
+static double stream(struct worker *w) {
+    size_t total = (size_t)(w->seconds * 4e9) / PIECE * PIECE + PIECE, out = 0, in = 0;
+    double start = loop_now();
+    if (w->fd < 0) return 0;
     while (out < total || in < total) {
-        char *from = (char *)(void *)m->a + out % PIECE, *to = (char *)(void *)m->c + in % PIECE;
-        ssize_t sent = out < total ? send(m->fd, from, PIECE - out % PIECE, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
-        if (is_broken(sent)) return give_up(m);
-        ssize_t got = in < total ? recv(m->fd, to, PIECE - in % PIECE, MSG_DONTWAIT) : 0;
-        if (is_broken(got) || (got == 0 && in < total)) return give_up(m);
+        char *from = (char *)(void *)w->a + out % PIECE, *to = (char *)(void *)w->c + in % PIECE;
+        ssize_t sent = out < total ? send(w->fd, from, PIECE - out % PIECE, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+        if (is_broken(sent)) return give_up(w);
+        ssize_t got = in < total ? recv(w->fd, to, PIECE - in % PIECE, MSG_DONTWAIT) : 0;
+        if (is_broken(got) || (got == 0 && in < total)) return give_up(w);
         if (sent > 0) out += (size_t)sent;
         if (got > 0) in += (size_t)got;
         if (sent <= 0 && got <= 0) sched_yield();
     }
-    return (double)total / (now() - start) / 1e9;
+    return (double)total / (loop_now() - start) / 1e9;
 }
 
-static double take(struct member *m, const struct limit *limit) {
+static double measure(struct worker *w, const struct limit *limit) {
     switch (limit->kind) {
     case LIMIT_COPY:
-        return copy(m, limit->bytes);
     case LIMIT_ADD:
-        return add(m, limit->bytes);
+        return process_arrays(w, limit->kind, limit->bytes);
     case LIMIT_LINE:
-        return pass_line(m);
+        return pass_line(w);
     case LIMIT_TCP_US:
-        return pass_byte(m);
+        return pass_byte(w);
     default:
-        return stream(m);
+        return stream(w);
     }
 }
 
-static void bind_to(int index) {
-    cpu_set_t allowed, one;
-    int cpu = 0;
-
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-    for (int skip = index % CPU_COUNT(&allowed); !CPU_ISSET(cpu, &allowed) || skip-- > 0;) cpu++;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    sched_setaffinity(0, sizeof one, &one);
-}
-
-_Noreturn static void work(struct member *m, const struct bench_limits *l, size_t most) {
+_Noreturn static void run_worker(struct worker *w, const struct bench_limits *l, size_t most) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    bind_to(m->index);
-    m->a = aligned_alloc(4096, most);
-    m->c = aligned_alloc(4096, most);
-    if (m->a == NULL || m->c == NULL) abort();
-    memset(m->a, 0, most); /* zeros stay zeros, however often they are added */
-    memset(m->c, 0, most);
+    loop_bind(w->index);
+    w->a = aligned_alloc(4096, most);
+    w->c = aligned_alloc(4096, most);
+    if (!w->a || !w->c) abort();
+    memset(w->a, 0, most); /* sums of zeros stay finite */
+    memset(w->c, 0, most);
     for (int round = 0; round < l->rounds; round++)
         for (int i = 0; i < l->n; i++) {
-            if (l->at[i].processes != m->n) continue;
-            meet(m);
-            m->board->found[i][round][m->index] = take(m, &l->at[i]);
+            if (l->at[i].processes != w->n) continue;
+            barrier(w);
+            w->shared->results[i][round][w->index] = measure(w, &l->at[i]);
         }
     _exit(0);
 }
@@ -197,27 +172,25 @@ static void close_end(int *fd) {
     *fd = -1;
 }
 
-/* Two ends of a connection through loopback; both are -1 if there is none. */
+/* A TCP connection through loopback; both ends are -1 after a failure. */
 static void connect_pair(int fd[2]) {
-    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct sockaddr *name = (struct sockaddr *)(void *)&here;
-    socklen_t len = sizeof here;
-    int one = 1, door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    fd[1] = -1;
-    if (door >= 0 && fd[0] >= 0 && bind(door, name, len) == 0 && listen(door, 1) == 0 &&
-        getsockname(door, name, &len) == 0 && connect(fd[0], name, len) == 0)
-        fd[1] = accept4(door, NULL, NULL, SOCK_CLOEXEC);
-    if (door >= 0) close(door);
-    if (fd[1] < 0) close_end(&fd[0]);
-    for (int i = 0; i < 2 && fd[1] >= 0; i++) setsockopt(fd[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    struct msi_address here = {"127.0.0.1", 0};
+    struct msi_wait wait = {msi_deadline(CONNECT_MS), NULL};
+    int listener;
+    fd[0] = fd[1] = -1;
+    if (msi_listen(&here, &listener, &here.port) != MST_OK) return;
+    if (msi_connect(&here, false, &wait, &fd[0]) == MST_OK)
+        fd[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd[1] >= 0)
+        msi_socket_tune(fd[1]);
+    else
+        close_end(&fd[0]);
+    close(listener);
 }
 
-/* Waits for the crew; ends it early if the user wants to end, or if one of it has failed. */
-static bool await(pid_t *pids, int n) {
+/* Waits for the workers; kills them if the user interrupts or if one of them failed. False: interrupted. */
+static bool wait_for_workers(pid_t *pids, int n) {
     bool stopped = false, failed = false;
-
     for (int i = 0; i < n; i++) failed = failed || pids[i] < 0;
     for (int left = n; left > 0;) {
         int status = 0;
@@ -241,34 +214,31 @@ static size_t most_bytes(const struct bench_limits *l, int n) {
     return most;
 }
 
-bool limits_run_crew(struct bench_limits *l, int n) {
-    struct board *board =
-        mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+bool limits_run_workers(struct bench_limits *l, int n) {
+    struct shared *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     pid_t pids[LIMITS_PROCESSES_MOST];
     int fds[2] = {-1, -1};
-    bool going_on = true;
-
-    if (board == MAP_FAILED) return true;
+    if (shared == MAP_FAILED) return true;
     for (int i = 0; i < n; i++) {
-        struct member m = {.board = board, .index = i, .n = n, .seconds = l->seconds, .fd = -1};
-        m.turn = (uint32_t)i;
+        struct worker w = {.shared = shared, .index = i, .n = n, .seconds = l->seconds, .next = (uint32_t)i};
         if (i % 2 == 0 && i + 1 < n) connect_pair(fds);
-        m.fd = fds[i % 2];
+        w.fd = fds[i % 2];
         pids[i] = fork();
         if (pids[i] == 0) {
-            close_end(&fds[1 - i % 2]); /* the other's end: only so does it end with the other */
-            work(&m, l, most_bytes(l, n));
+            close_end(&fds[1 - i % 2]); /* else the connection would outlive the other worker */
+            run_worker(&w, l, most_bytes(l, n));
         }
         close_end(&fds[i % 2]);
     }
-    going_on = await(pids, n);
+    bool proceed = wait_for_workers(pids, n);
     for (int i = 0; i < l->n; i++)
         for (int round = 0; l->at[i].processes == n && round < l->rounds; round++) {
-            const double *found = board->found[i][round];
+            const double *found = shared->results[i][round];
             double sum = found[0];
             for (int k = 1; k < n && l->at[i].kind <= LIMIT_TCP_GBPS; k++) sum += found[k];
             l->at[i].samples[round] = sum;
         }
-    munmap(board, sizeof *board);
-    return going_on;
+    munmap(shared, sizeof *shared);
+    return proceed;
 }

@@ -1,4 +1,4 @@
-/* load.c - many clients of a store server in one thread. See load.h. */
+/* load.c - see load.h. */
 #include "bench/load.h"
 #include "base/median.h"
 #include "os/clock.h"
@@ -72,7 +72,7 @@ void load_close(struct load_clients *clients) {
 }
 
 static double failed(const char *what) {
-    fprintf(stderr, "muster bench store: %s: %s\n", what, errno ? strerror(errno) : "no answer");
+    fprintf(stderr, "muster bench store: %s: %s\n", what, errno ? strerror(errno) : "no reply");
     return 0;
 }
 
@@ -115,10 +115,10 @@ double load_run(struct load_clients *clients, const struct load_step *steps, int
     rate = (double)rounds / ((double)(msi_now() - begin) / 1e9);
 done:
     free(states);
-    return rate > 0 ? rate : failed("the load broke off");
+    return rate > 0 ? rate : failed("the load test failed");
 }
 
-/* The requests of one barrier: what everybody sends first, and in two steps what comes then. */
+/* The requests of a barrier: the first of all clients, and in two steps the second ones. */
 struct steps {
     struct msi_buf first, wait, open;
     size_t first_reply;
@@ -139,7 +139,10 @@ static void make_steps(struct steps *s, enum msi_dialect dialect, int n, int rou
            (struct msi_store_req){.op = MSI_OP_SET, .key = done_name, .value = msi_cstr("1")});
 }
 
-/* One client's answer came: sends its second step, if there is one. Returns 1 if it is through. */
+/*
+ * Handles the reply of a client and sends its second step, if there is one. Returns 1 if the client is done,
+ * -1 on errors.
+ */
 static int advance(struct load_clients *clients, uint32_t c, const struct steps *s, bool two_steps,
                    bool *second) {
     char reply[64];
@@ -166,9 +169,9 @@ static double one_barrier(struct load_clients *clients, int round, bool two_step
         int n = epoll_wait(clients->epoll, events, EVENTS, GIVE_UP_MS);
         if (n <= 0) goto done;
         for (int i = 0; i < n; i++) {
-            int through = advance(clients, events[i].data.u32, &s, two_steps, second);
-            if (through < 0) goto done;
-            left -= through;
+            int done = advance(clients, events[i].data.u32, &s, two_steps, second);
+            if (done < 0) goto done;
+            left -= done;
         }
     }
     seconds = (double)(msi_now() - begin) / 1e9;
@@ -186,12 +189,8 @@ double load_barrier(struct load_clients *clients, int rounds, bool two_steps) {
     errno = 0;
     if (times && second) {
         int i = 0;
-        for (; i < rounds; i++) {
-            times[i] = one_barrier(clients, round++, two_steps, second);
-            if (times[i] == 0) break;
-        }
-        qsort(times, (size_t)i, sizeof *times, msi_compare_doubles);
-        median = i == rounds ? times[rounds / 2] : failed("the barrier broke off");
+        while (i < rounds && (times[i] = one_barrier(clients, round++, two_steps, second)) > 0) i++;
+        median = i == rounds ? msi_median(times, rounds) : failed("the barrier failed");
     }
     free(times);
     free(second);

@@ -1,7 +1,6 @@
-/* peers.c - finds the peers that are installed here and builds their programs; see peers.h. */
+/* peers.c - finds the installed peers and builds their programs. See peers.h. */
 #include "bench/peers.h"
 #include "bench/launch.h"
-#include "os/host.h"
 #include "run/ranks/program.h"
 
 #include <dirent.h>
@@ -11,37 +10,36 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/utsname.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { PREPARE_SECONDS = 120, FILES_AT_ONCE = 64, NEW_SECONDS = 60 };
+enum { PREPARE_SECONDS = 120, FILES_AT_ONCE = 64, NEW_SECONDS = 60, OUTPUT_MAX = 4096 };
 
-/* Directories are locked by who made them, for as long as it lives: numbers of processes mean nothing in another container. */
+/*
+ * The creator locks its directory as long as it lives. A pid in the name would mean nothing in another
+ * container.
+ */
 static const char parent[] = "/tmp", prefix[] = "muster-bench.";
 
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place) {
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *position) {
     (void)info;
     (void)kind;
-    (void)place;
+    (void)position;
     return remove(path);
 }
 
 static int lock_dir(int at, const char *name) {
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
     close(fd);
     return -1;
 }
 
-/* Removes what benchmarks that were killed have left; not what may be about to be locked. */
+/* Removes directories of killed benchmarks, but not new ones, whose owner may not have locked them yet. */
 static void remove_leftovers(void) {
     DIR *all = opendir(parent);
     const struct dirent *entry;
-
-    while (all != NULL && (entry = readdir(all)) != NULL) {
+    while (all && (entry = readdir(all)) != NULL) {
         struct stat info;
         char path[PATH_MAX];
         if (strncmp(entry->d_name, prefix, sizeof prefix - 1) != 0) continue;
@@ -52,7 +50,7 @@ static void remove_leftovers(void) {
             nftw(path, remove_entry, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS);
         close(fd);
     }
-    if (all != NULL) closedir(all);
+    if (all) closedir(all);
 }
 
 static int own_lock = -1;
@@ -60,7 +58,7 @@ static int own_lock = -1;
 bool peers_open_dir(char dir[BENCH_DIR_MAX]) {
     remove_leftovers();
     snprintf(dir, BENCH_DIR_MAX, "%s/%sXXXXXX", parent, prefix);
-    if (mkdtemp(dir) == NULL) return false;
+    if (!mkdtemp(dir)) return false;
     own_lock = lock_dir(AT_FDCWD, dir);
     return true;
 }
@@ -71,21 +69,26 @@ void peers_remove_dir(const char *dir) {
     own_lock = -1;
 }
 
+void peers_add_args(struct bench_argv *argv, const char *const *args) {
+    for (; *args && argv->n < BENCH_ARGV_MOST - 1; args++) argv->args[argv->n++] = *args;
+    argv->args[argv->n] = NULL;
+}
+
 void peers_set_environment(const char *dir) {
-    setenv("TMPDIR", dir, 1); /* where Open MPI keeps its session: removed with the rest */
+    setenv("TMPDIR", dir, 1); /* so that the session files of Open MPI are removed, too */
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    setenv("OMPI_MCA_plm_rsh_agent", "/bin/false", 0); /* never used on one host, yet missed without ssh */
+    setenv("OMPI_MCA_plm_rsh_agent", "/bin/false",
+           0); /* not used on one host, but Open MPI fails without ssh */
 }
 
 static bool write_sources(struct bench_peer *peer, const char *dir, const struct bench_source *sources) {
     char path[PATH_MAX];
-
-    for (; sources->name != NULL; sources++) {
+    for (; sources->name; sources++) {
         snprintf(path, sizeof path, "%s/%s", dir, sources->name);
         FILE *file = fopen(path, "we");
-        bool written = file != NULL && fputs(sources->text, file) >= 0;
-        if (file != NULL && fclose(file) != 0) written = false;
+        bool written = file && fputs(sources->text, file) >= 0;
+        if (file && fclose(file) != 0) written = false;
         if (!written) {
             snprintf(peer->why_not, sizeof peer->why_not, "cannot write to %.200s", path);
             return false;
@@ -94,10 +97,9 @@ static bool write_sources(struct bench_peer *peer, const char *dir, const struct
     return true;
 }
 
-/* Finds a program in PATH, or says which package would bring it. */
+/* Finds a program in PATH, or sets why_not with the package to install. */
 static bool find(struct bench_peer *peer, const char *name, const char *package, char path[PATH_MAX]) {
     char *found;
-
     if (program_find(name, &found) != MST_OK) {
         snprintf(peer->why_not, sizeof peer->why_not, "%.200s (Debian: %s)", mst_last_error()->message,
                  package);
@@ -108,49 +110,39 @@ static bool find(struct bench_peer *peer, const char *name, const char *package,
     return true;
 }
 
-/* Runs a command that prepares a peer; what it prints is left in output. */
-static enum launch_end prepare_by(struct bench_peer *peer, const char *const *argv, const char *output) {
+/*
+ * Runs a command and reads the beginning of its output; sets why_not if it fails. False: the user interrupts.
+ */
+static bool run_command(struct bench_peer *peer, const char *dir, const char *const *argv,
+                        char text[OUTPUT_MAX]) {
+    char output[PATH_MAX], line[BENCH_WHY_MAX];
+    snprintf(output, sizeof output, "%s/output", dir);
     struct launch_result result = launch_run(argv, output, PREPARE_SECONDS);
-    bool fine = result.end == LAUNCH_ENDED && WIFEXITED(result.status) && WEXITSTATUS(result.status) == 0;
-    char line[BENCH_WHY_MAX];
-
-    if (!fine)
+    FILE *file = fopen(output, "re");
+    text[file ? fread(text, 1, OUTPUT_MAX - 1, file) : 0] = '\0';
+    if (file) fclose(file);
+    if (result.end != LAUNCH_ENDED || result.status != 0)
         snprintf(peer->why_not, sizeof peer->why_not, "%.120s fails: %.150s", argv[0],
                  launch_last_line(output, line, sizeof line));
-    return result.end;
+    return result.end != LAUNCH_INTERRUPTED;
 }
 
-/* The first word of the output that begins with a digit, or with v and a digit. */
-static void take_version(struct bench_peer *peer, const char *output) {
-    FILE *file = fopen(output, "re");
-    char word[64];
-
-    while (file != NULL && fscanf(file, "%63s", word) == 1) {
-        const char *number = word + (word[0] == 'v');
-        size_t len = strcspn(number, ",;+");
-        if (number[0] < '0' || number[0] > '9') continue;
-        snprintf(peer->version, sizeof peer->version, "%.*s", (int)len, number);
-        break;
+/* The first word of the text that begins with a digit, or with v and a digit. */
+static void set_version(struct bench_peer *peer, const char *text) {
+    static const char blanks[] = " \t\n";
+    while (*text != '\0') {
+        const char *number = text + (text[0] == 'v');
+        if (number[0] >= '0' && number[0] <= '9') {
+            snprintf(peer->version, sizeof peer->version, "%.*s", (int)strcspn(number, ",;+ \t\n"), number);
+            return;
+        }
+        text += strcspn(text, blanks);
+        text += strspn(text, blanks);
     }
-    if (file != NULL) fclose(file);
-}
-
-/* An MPI's version begins with its name, which tells whose mpirun a plain mpirun is. */
-static void take_mpi_version(struct bench_peer *peer, const char *output) {
-    FILE *file = fopen(output, "re");
-    char line[64] = "";
-
-    if (file != NULL && fgets(line, sizeof line, file) == NULL) line[0] = '\0';
-    if (file != NULL) fclose(file);
-    if (strncmp(line, peer->label, strlen(peer->label)) != 0)
-        snprintf(peer->why_not, sizeof peer->why_not, "mpirun is that of '%.20s'", line);
-    else
-        take_version(peer, output);
 }
 
 static bool find_mpi(struct bench_peer *peer, const char *package, char compiler[PATH_MAX]) {
     char name[32];
-
     snprintf(name, sizeof name, "mpirun.%s", peer->name);
     if (find(peer, name, package, peer->launcher)) {
         snprintf(name, sizeof name, "mpicc.%s", peer->name);
@@ -162,81 +154,53 @@ static bool find_mpi(struct bench_peer *peer, const char *package, char compiler
     return true;
 }
 
+/* The version text begins with the name of the MPI, which identifies a plain mpirun. */
 bool peers_prepare_mpi(struct bench_peer *peer, const char *dir, const struct bench_source *sources,
                        const char *package) {
-    char source[PATH_MAX], output[PATH_MAX], compiler[PATH_MAX];
-
+    char source[PATH_MAX], compiler[PATH_MAX], text[OUTPUT_MAX];
     snprintf(source, sizeof source, "%s/%s", dir, sources[0].name);
-    snprintf(output, sizeof output, "%s/output", dir);
     snprintf(peer->program, sizeof peer->program, "%s/%s", dir, peer->name);
     if (!find_mpi(peer, package, compiler) || !write_sources(peer, dir, sources)) return true;
     const char *compile[] = {compiler, "-O2", "-o", peer->program, source, NULL};
-    const char *ask[] = {peer->program, NULL};
-    enum launch_end end = prepare_by(peer, compile, output);
-    if (peer->why_not[0] == '\0') end = prepare_by(peer, ask, output);
-    if (peer->why_not[0] == '\0') take_mpi_version(peer, output);
-    return end != LAUNCH_STOPPED;
-}
-
-/* Is the launcher that was found of this family? MPICH's says that it is Hydra. */
-static bool is_launcher_of(const char *output, const char *family) {
-    FILE *file = fopen(output, "re");
-    char line[BENCH_WHY_MAX];
-    bool hydra = false;
-
-    while (file != NULL && !hydra && fgets(line, sizeof line, file) != NULL)
-        hydra = strstr(line, "HYDRA") != NULL;
-    if (file != NULL) fclose(file);
-    return hydra == (strcmp(family, "mpich") == 0);
+    const char *query[] = {peer->program, NULL};
+    bool proceed = run_command(peer, dir, compile, text);
+    if (peer->why_not[0] == '\0') proceed = run_command(peer, dir, query, text);
+    if (peer->why_not[0] != '\0') return proceed;
+    if (strncmp(text, peer->label, strlen(peer->label)) == 0)
+        set_version(peer, text);
+    else
+        snprintf(peer->why_not, sizeof peer->why_not, "mpirun belongs to '%.*s'", (int)strcspn(text, " \n"),
+                 text);
+    return true;
 }
 
 bool peers_find_mpirun(struct bench_peer *peer, const char *family, const char *dir) {
-    const char *package = strcmp(family, "openmpi") == 0 ? "openmpi-bin" : "mpich";
-    char name[32], output[PATH_MAX];
-
+    bool mpich = strcmp(family, "mpich") == 0;
+    const char *package = mpich ? "mpich" : "openmpi-bin";
+    char name[32], text[OUTPUT_MAX];
     snprintf(name, sizeof name, "mpirun.%s", family);
-    snprintf(output, sizeof output, "%s/output", dir);
     if (!find(peer, name, package, peer->launcher) && !find(peer, "mpirun", package, peer->launcher))
         return true;
     peer->why_not[0] = '\0';
-    const char *ask[] = {peer->launcher, "--version", NULL};
-    enum launch_end end = prepare_by(peer, ask, output);
-    if (peer->why_not[0] != '\0') return end != LAUNCH_STOPPED;
-    if (is_launcher_of(output, family))
-        take_version(peer, output);
+    const char *query[] = {peer->launcher, "--version", NULL};
+    bool proceed = run_command(peer, dir, query, text), hydra = strstr(text, "HYDRA"); /* that of MPICH */
+    if (peer->why_not[0] != '\0') return proceed;
+    if (hydra == mpich)
+        set_version(peer, text);
     else
-        snprintf(peer->why_not, sizeof peer->why_not, "%.200s is not that of %s (Debian: %s)", peer->launcher,
-                 family, package);
+        snprintf(peer->why_not, sizeof peer->why_not, "%.200s does not belong to %s (Debian: %s)",
+                 peer->launcher, family, package);
     return true;
 }
 
 bool peers_prepare_torch(struct bench_peer *peer, const char *dir, const struct bench_source *sources,
                          const char *python) {
-    char output[PATH_MAX];
-
-    snprintf(output, sizeof output, "%s/output", dir);
+    char text[OUTPUT_MAX];
     snprintf(peer->program, sizeof peer->program, "%s/%s", dir, sources[0].name);
-    if (!find(peer, python, "python3-torch", peer->launcher)) return true;
-    if (!write_sources(peer, dir, sources)) return true;
-    const char *ask[] = {peer->launcher, peer->program, NULL};
-    enum launch_end end = prepare_by(peer, ask, output);
-    if (peer->why_not[0] == '\0') take_version(peer, output);
-    return end != LAUNCH_STOPPED;
-}
-
-bool peers_next_word(const char **list, char word[32]) {
-    if (**list == '\0') return false;
-    size_t len = strcspn(*list, ",");
-    snprintf(word, 32, "%.*s", (int)len, *list);
-    *list += len + ((*list)[len] == ',');
-    return true;
-}
-
-void peers_write_machine(char *out, size_t size) {
-    char cpu[128];
-    struct utsname system = {0};
-
-    uname(&system);
-    snprintf(out, size, "%s (%s), %ld cores, %s %s", msi_cpu_name(cpu, sizeof cpu), system.machine,
-             sysconf(_SC_NPROCESSORS_ONLN), system.sysname, system.release);
+    if (!find(peer, python, "python3-torch", peer->launcher) || !write_sources(peer, dir, sources))
+        return true;
+    const char *query[] = {peer->launcher, peer->program, NULL};
+    bool proceed = run_command(peer, dir, query, text);
+    if (peer->why_not[0] == '\0') set_version(peer, text);
+    return proceed;
 }

@@ -1,26 +1,29 @@
 /*
- * prof.c - "muster bench prof": what it costs a call that somebody wants to know of it: an all_reduce of 4 bytes in a world of
- * one rank, which has nothing to wait for, with nobody watching, with the flight recorder, and recorded. All ways take turns, beside
- * both clocks. In processor time of the calling thread, so that neither other programs nor muster's own threads are in it.
+ * prof.c - "muster bench prof": the cost of recording a call. Measures an all_reduce of 4 bytes in a world of
+ * one rank, which waits for nobody: without recording, with the flight recorder, and with the profiler; also
+ * both clocks. All of them alternate. In processor time of the calling thread, which includes neither other
+ * programs nor muster's own threads.
  */
 #include "base/median.h"
 #include "bench/bench.h"
 #include "cli/options.h"
 #include "commands.h"
-#include "os/host.h"
 #include "os/tick.h"
 #include "prof/record/recorder.h"
-#include "prof/record/watch.h"
+#include "prof/record/sink.h"
 
 #include <muster/muster.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { CALLS = 1500, ROUNDS_MOST = 1000, WAYS = 6 }; /* the calls of a turn have room in a ring */
+/* The event ring holds all CALLS of a trial. */
+enum { CALLS = 1500, ROUNDS_MOST = 1000 };
+/* --way names one of these variants. */
+enum way { OFF, FLIGHT, RECORDED, SUMMED, TICK, CLOCK, WAYS };
 
-static const char *const names[WAYS] = {"off",      "flight",       "recorded", "recorded and summed",
-                                        "the tick", "clock_gettime"};
-static const char *const words[WAYS] = {"off", "flight", "recorded", "summed", "tick", "clock"};
+static const char *const names[WAYS] = {"off", "flight", "recorded", "summed", "tick", "clock"};
+static const char *const labels[WAYS] = {"off",        "flight recorder", "recorded", "recorded and summed",
+                                         "msi_tick()", "clock_gettime()"};
 
 struct bench_options {
     const char *way;
@@ -28,10 +31,10 @@ struct bench_options {
 };
 
 static const struct opt options[] = {
-    {"rounds", 'r', OPT_NUMBER, "N", "how often each takes its turn (default 100)",
+    {"rounds", 'r', OPT_NUMBER, "N", "number of trials; the median counts (default 100)",
      offsetof(struct bench_options, rounds), 1, ROUNDS_MOST},
     {"way", 'w', OPT_STRING, "WAY",
-     "only off, flight, recorded, summed, tick or clock; for counting instructions",
+     "run only off, flight, recorded, summed, tick or clock, and\nprint nothing; for counting instructions",
      offsetof(struct bench_options, way), 0, 0},
 };
 
@@ -44,71 +47,62 @@ static const struct opt_command command = {
     false,
 };
 
-static double now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 static void prepare(int way) {
-    struct msi_prof_config config = {.enabled = way == 2 || way == 3, .prof_all = true};
-    msi_recorder_set(&config, true); /* empties the rings, too */
-    msi_watch_set(MSI_WATCH_FLIGHT, way == 1);
-    msi_watch_set(MSI_WATCH_RANK_STATE, false);
+    struct msi_prof_config config = {.enabled = way == RECORDED || way == SUMMED, .prof_all = true};
+    msi_recorder_set(&config, true); /* also empties the rings */
+    msi_sink_set(MSI_SINK_FLIGHT, way == FLIGHT);
+    msi_sink_set(MSI_SINK_RANK_STATE, false);
 }
 
-static uint64_t sink; /* so that the clocks are read */
+static uint64_t sink; /* keeps the compiler from removing the clock reads */
 
 static void work(int way) {
     float value[1] = {1};
-    if (way < 4)
+    if (way < TICK)
         mst_all_reduce(value, 1, MST_F32);
     else
-        sink += way == 4 ? msi_tick() : (uint64_t)msi_now();
+        sink += way == TICK ? msi_tick() : (uint64_t)msi_now();
 }
 
-static double turn(int way) {
+static double run_trial(int way) {
     prepare(way);
-    double start = now_ns();
+    double start = bench_thread_ns();
     for (int i = 0; i < CALLS; i++) work(way);
-    if (way == 3) prepare(way);
-    return (now_ns() - start) / CALLS;
+    if (way == SUMMED) prepare(way); /* sums up the ring */
+    return (bench_thread_ns() - start) / CALLS;
 }
 
 static void measure(long rounds) {
     static double times[WAYS][ROUNDS_MOST];
-    char cpu[128];
+    char machine[BENCH_MACHINE_TEXT];
     for (long round = 0; round < rounds; round++)
-        for (int way = 0; way < WAYS; way++) times[way][round] = turn(way);
-    printf("muster %s; %s\n", mst_version(), msi_cpu_name(cpu, sizeof cpu));
-    printf("an all_reduce of 4 bytes in a world of one rank, median of %ld turns\n\n", rounds);
+        for (int way = 0; way < WAYS; way++) times[way][round] = run_trial(way);
+    printf("muster %s; %s\n", mst_version(), bench_machine(machine));
+    printf("an all_reduce of 4 bytes in a world of one rank, median of %ld trials\n\n", rounds);
     printf("%-22s %8s %8s\n", "", "ns", "added");
-    double off = msi_median(times[0], rounds);
+    double off = msi_median(times[OFF], rounds);
     for (int way = 0; way < WAYS; way++) {
         double ns = msi_median(times[way], rounds);
-        printf("%-22s %8.1f", names[way], ns);
-        if (way > 0 && way < 4) printf(" %8.1f", ns - off);
+        printf("%-22s %8.1f", labels[way], ns);
+        if (way > OFF && way < TICK) printf(" %8.1f", ns - off);
         printf("\n");
     }
 }
 
 int bench_prof(int argc, char **argv) {
     struct bench_options wanted = {NULL, 100};
-    char **operands;
-    int n, way = 0;
-    int exit_status = opt_parse(&command, argc, argv, &wanted, &operands, &n);
+    int way = 0, exit_status = bench_parse(&command, argc, argv, &wanted);
     if (exit_status != OPT_PROCEED) return exit_status;
-    if (n) return opt_mistake(&command, "'%s' is not expected here", operands[0]);
-    while (wanted.way && way < WAYS && strcmp(wanted.way, words[way]) != 0) way++;
+    while (wanted.way && way < WAYS && strcmp(wanted.way, names[way]) != 0) way++;
     if (way == WAYS)
-        return opt_mistake(&command, "'%s' is none of off, flight, recorded, summed, tick, clock",
+        return opt_mistake(&command, "--way takes off, flight, recorded, summed, tick or clock, not '%s'",
                            wanted.way);
     if (mst_init(.rank = 0, .world_size = 1, .init_method = "tcp://127.0.0.1:0") != MST_OK) {
         fprintf(stderr, "muster bench prof: %s\n", mst_error());
         return EXIT_FAILED;
     }
     if (wanted.way)
-        for (long round = 0; round < wanted.rounds; round++) turn(way);
+        for (long round = 0; round < wanted.rounds; round++) run_trial(way);
     else
         measure(wanted.rounds);
     mst_destroy_process_group(NULL);

@@ -1,15 +1,13 @@
 /*
- * store.c - "muster bench store": operations per second of muster's store server and of PyTorch's,
- * under the same load from the same driver, taking turns in one run. Each server is a process of its own,
- * started here and ended here.
+ * store.c - "muster bench store": operations per second of muster's store server and of PyTorch's under the
+ * same load, alternating in one run. Each server is a child process.
  */
 #include "base/median.h"
-#include "bench/bare.h"
 #include "bench/bench.h"
+#include "bench/echo_server.h"
 #include "bench/load.h"
 #include "cli/options.h"
 #include "commands.h"
-#include "os/host.h"
 #include "wire/store_msg.h"
 
 #include <fcntl.h>
@@ -19,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,29 +29,29 @@ struct bench_options {
 static const struct opt options[] = {
     {"clients", 'c', OPT_NUMBER, "N", "clients that send ADD, SET and GET (default 64)",
      offsetof(struct bench_options, clients), 1, 10000},
-    {"barrier", 'b', OPT_NUMBER, "N", "clients that meet in a barrier (default 1024)",
+    {"barrier", 'b', OPT_NUMBER, "N", "clients of the barriers (default 1024)",
      offsetof(struct bench_options, barrier), 1, 20000},
-    {"rounds", 'r', OPT_NUMBER, "N", "how often both sides take their turn (default 5)",
+    {"rounds", 'r', OPT_NUMBER, "N", "number of trials; the median counts (default 5)",
      offsetof(struct bench_options, rounds), 1, 100},
-    {"seconds", 's', OPT_SECONDS, "S", "how long each turn lasts (default 0.5)",
+    {"seconds", 's', OPT_SECONDS, "S", "time of each trial (default 0.5)",
      offsetof(struct bench_options, seconds), 0, 60},
-    {"python", 0, OPT_STRING, "PATH", "the interpreter that has torch (default /usr/bin/python3)",
+    {"python", 0, OPT_STRING, "PATH", "Python interpreter with torch (default /usr/bin/python3)",
      offsetof(struct bench_options, python), 0, 0},
-    {"csv", 0, OPT_STRING, "FILE", "also write the figures to this file", offsetof(struct bench_options, csv),
-     0, 0},
+    {"csv", 0, OPT_STRING, "FILE", "also write the figures to FILE", offsetof(struct bench_options, csv), 0,
+     0},
 };
 
 static const struct opt_command command = {
     "muster bench store",
     "",
-    "Measures the store server beside PyTorch's in one run.",
+    "Measures muster's store server and PyTorch's in one run.",
     options,
     sizeof options / sizeof *options,
     false,
 };
 
 struct server {
-    pid_t pid;               /* 0: not there */
+    pid_t pid;               /* 0: not started */
     int port, input, output; /* pipes to it */
 };
 
@@ -64,7 +60,7 @@ static const char torch_server[] = "import sys, torch, torch.distributed as dist
                                    "print(s.port, torch.__version__, flush=True)\n"
                                    "sys.stdin.read()\n";
 
-/* A child that runs serve() or execs argv, with pipes to and from it; it dies with this process. */
+/* Starts a child that runs serve() or executes argv, with pipes to and from it. It dies with this process. */
 static bool start(struct server *server, char *const *argv, void (*serve)(void)) {
     int in[2], out[2];
     if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) return false;
@@ -97,8 +93,8 @@ static void serve_muster(void) {
     _exit(0);
 }
 
-/* Reads the line with which a server says that it is there: its port and version. */
-static bool greet(struct server *server, char version[64]) {
+/* Reads the line that a server prints when it is ready: its port and version. */
+static bool read_greeting(struct server *server, char version[64]) {
     char line[128];
     size_t n = 0;
     while (n < sizeof line - 1 && read(server->output, line + n, 1) == 1 && line[n] != '\n') n++;
@@ -115,11 +111,11 @@ static void stop(struct server *server) {
     server->pid = 0;
 }
 
-/* The sides that take turns. Those of muster are one server, reached in two ways. */
-enum side { LOCAL, TCP, TORCH, BARE, SIDES };
+/* What is measured. LOCAL and TCP are the same server, through its Unix socket and through TCP. */
+enum target { LOCAL, TCP, TORCH, ECHO, TARGETS };
 enum { ROUNDS_MOST = 100 };
 
-/* What one turn measures. Where own is set, muster's clients do the same in another way: in one step, in dialect M. */
+/* The requests of one trial. If own is set, muster's clients use that single step instead, in dialect M. */
 struct load {
     const char *name;
     struct load_step steps[2], own;
@@ -134,8 +130,9 @@ static void add_request(struct load_step *step, enum msi_dialect dialect, struct
 }
 
 /*
- * PyTorch's clients send SET without waiting, so a client that publishes several keys sends them in a row;
- * the loads with 16 do that, and end with an operation that is answered. Their get is a WAIT and a GET.
+ * PyTorch's clients do not wait for the reply of SET, so a client that publishes several keys sends them in a
+ * row. The loads with 16 requests do that and end with an operation that has a reply. The get of these
+ * clients is WAIT and GET.
  */
 enum { LOADS = 7, ROW = 16 };
 static void make_loads(struct load *loads, enum msi_dialect dialect) {
@@ -159,7 +156,7 @@ static void make_loads(struct load *loads, enum msi_dialect dialect) {
     loads[3].n_steps = 2;
     add_request(&loads[3].steps[0], dialect, wait, 1, 1);
     add_request(&loads[3].steps[1], dialect, get, 8 + sizeof value, 1);
-    loads[3].steps[0].ops = 0; /* both together are one */
+    loads[3].steps[0].ops = 0; /* WAIT and GET count as one operation */
     add_request(&loads[3].own, MSI_DIALECT_M, wait_get, 1 + 8 + sizeof value, 1);
     add_request(&loads[4].steps[0], dialect, set, 0, ROW - 1);
     add_request(&loads[4].steps[0], dialect, add, 8, 1);
@@ -175,29 +172,30 @@ static void free_load(struct load *load) {
 
 struct bench {
     const struct bench_options *wanted;
-    struct server servers[SIDES]; /* LOCAL and TCP: the same */
+    struct server servers[TARGETS]; /* LOCAL and TCP are the same */
     FILE *csv;
-    enum msi_dialect dialect; /* the one that torch's server speaks */
-    double rate[SIDES][ROUNDS_MOST], cpu[SIDES][ROUNDS_MOST];
+    enum msi_dialect dialect; /* the one of torch's server */
+    double rate[TARGETS][ROUNDS_MOST], cpu[TARGETS][ROUNDS_MOST];
 };
 
-static bool measure_one(struct bench *bench, enum side side, const struct load *load, long round) {
-    const struct server *server = &bench->servers[side];
+static bool measure_one(struct bench *bench, enum target target, const struct load *load, long round) {
+    const struct server *server = &bench->servers[target];
     struct load_clients clients;
-    bool own = load->own.ops && side <= TCP;
+    bool own = load->own.ops && target <= TCP;
     enum msi_dialect dialect = own ? MSI_DIALECT_M : bench->dialect;
     const struct load_step *steps = own ? &load->own : load->steps;
     int n_steps = own ? 1 : load->n_steps;
-    if (side == BARE && n_steps > 1) return true;
-    if (side == BARE) bare_expect(steps->request.len, steps->reply, bench->dialect == MSI_DIALECT_A ? 0 : 5);
-    if (!load_connect(&clients, server->port, side == LOCAL, dialect, (int)bench->wanted->clients))
+    if (target == ECHO && n_steps > 1) return true;
+    if (target == ECHO)
+        echo_server_expect(steps->request.len, steps->reply, bench->dialect == MSI_DIALECT_A ? 0 : 5);
+    if (!load_connect(&clients, server->port, target == LOCAL, dialect, (int)bench->wanted->clients))
         return false;
     double before = load_cpu_seconds(server->pid);
     double rate = load_run(&clients, steps, n_steps, bench->wanted->seconds) * steps[n_steps - 1].ops;
     double used = load_cpu_seconds(server->pid) - before;
     load_close(&clients);
-    bench->rate[side][round] = rate;
-    bench->cpu[side][round] = rate > 0 ? used / (rate * bench->wanted->seconds) * 1e6 : 0;
+    bench->rate[target][round] = rate;
+    bench->cpu[target][round] = rate > 0 ? used / (rate * bench->wanted->seconds) * 1e6 : 0;
     return rate > 0;
 }
 
@@ -205,20 +203,20 @@ static bool measure(struct bench *bench, const struct load *load) {
     memset(bench->rate, 0, sizeof bench->rate);
     memset(bench->cpu, 0, sizeof bench->cpu);
     for (long round = 0; round < bench->wanted->rounds; round++)
-        for (enum side s = 0; s < SIDES; s++)
+        for (enum target s = 0; s < TARGETS; s++)
             if (bench->servers[s].pid > 0 && !measure_one(bench, s, load, round)) return false;
     return true;
 }
 
 static void print_row(struct bench *bench, const char *name) {
-    double rate[SIDES] = {0}, cpu[SIDES] = {0};
-    for (enum side s = 0; s < SIDES; s++) {
+    double rate[TARGETS] = {0}, cpu[TARGETS] = {0};
+    for (enum target s = 0; s < TARGETS; s++) {
         if (bench->servers[s].pid <= 0) continue;
         rate[s] = msi_median(bench->rate[s], bench->wanted->rounds);
         cpu[s] = msi_median(bench->cpu[s], bench->wanted->rounds);
     }
     printf("%-17s", name);
-    for (enum side s = 0; s < SIDES; s++)
+    for (enum target s = 0; s < TARGETS; s++)
         if (rate[s] > 0)
             printf(" %9.0f %6.2f", rate[s], cpu[s]);
         else
@@ -228,64 +226,61 @@ static void print_row(struct bench *bench, const char *name) {
     fflush(stdout);
     if (!bench->csv) return;
     fprintf(bench->csv, "%s", name);
-    for (enum side s = 0; s < SIDES; s++) fprintf(bench->csv, ",%.0f,%.3f", rate[s], cpu[s]);
+    for (enum target s = 0; s < TARGETS; s++) fprintf(bench->csv, ",%.0f,%.3f", rate[s], cpu[s]);
     fprintf(bench->csv, "\n");
 }
 
-/* How a barrier is made: on which side, and in two steps or by the server's own operation. */
-static const struct way {
+/* The kinds of barriers: on which target, and in two steps or by the BARRIER operation. */
+static const struct barrier_kind {
     const char *name;
-    enum side side;
+    enum target target;
     bool two_steps;
-} ways[] = {
+} barriers[] = {
     {"muster, BARRIER, Unix socket", LOCAL, false},
     {"muster, BARRIER, TCP", TCP, false},
     {"muster, ADD and WAIT, TCP", TCP, true},
     {"torch, ADD and WAIT, TCP", TORCH, true},
 };
-enum { WAYS = sizeof ways / sizeof *ways };
+enum { BARRIERS = sizeof barriers / sizeof *barriers };
 
 static bool measure_barriers(struct bench *bench) {
-    static double times[WAYS][ROUNDS_MOST];
+    static double times[BARRIERS][ROUNDS_MOST];
     const struct bench_options *wanted = bench->wanted;
     for (long round = 0; round < wanted->rounds; round++)
-        for (int w = 0; w < WAYS; w++) {
+        for (int w = 0; w < BARRIERS; w++) {
             struct load_clients clients;
-            const struct server *server = &bench->servers[ways[w].side];
+            const struct server *server = &bench->servers[barriers[w].target];
             if (server->pid <= 0) continue;
-            if (!load_connect(&clients, server->port, ways[w].side == LOCAL,
-                              ways[w].two_steps ? bench->dialect : MSI_DIALECT_C, (int)wanted->barrier))
+            if (!load_connect(&clients, server->port, barriers[w].target == LOCAL,
+                              barriers[w].two_steps ? bench->dialect : MSI_DIALECT_C, (int)wanted->barrier))
                 return false;
-            times[w][round] = load_barrier(&clients, 5, ways[w].two_steps);
+            times[w][round] = load_barrier(&clients, 5, barriers[w].two_steps);
             load_close(&clients);
             if (times[w][round] == 0) return false;
         }
-    double torch = msi_median(times[WAYS - 1], wanted->rounds);
+    double torch = msi_median(times[BARRIERS - 1], wanted->rounds);
     printf("\nbarrier of %ld clients\n", wanted->barrier);
-    for (int w = 0; w < WAYS; w++) {
+    for (int w = 0; w < BARRIERS; w++) {
         double seconds = msi_median(times[w], wanted->rounds);
         if (seconds == 0) continue;
-        printf("  %-30s %8.2f ms", ways[w].name, seconds * 1e3);
+        printf("  %-30s %8.2f ms", barriers[w].name, seconds * 1e3);
         if (torch > 0) printf("   %5.2fx", torch / seconds);
         printf("\n");
-        if (bench->csv) fprintf(bench->csv, "barrier %s,%.6f\n", ways[w].name, seconds);
+        if (bench->csv) fprintf(bench->csv, "barrier %s,%.6f\n", barriers[w].name, seconds);
     }
     return true;
 }
 
 static void print_head(const struct bench_options *wanted, const char *torch) {
-    char cpu[128];
-    struct utsname system;
-    uname(&system);
-    printf("muster %s%s%s; %s, %s, %ld cores, Linux %s\n", mst_version(), *torch ? ", torch " : "", torch,
-           msi_cpu_name(cpu, sizeof cpu), system.machine, sysconf(_SC_NPROCESSORS_ONLN), system.release);
-    printf("%ld clients in one driver; median of %ld turns of %.2g s; us: the server's processor time per "
+    char machine[BENCH_MACHINE_TEXT];
+    printf("muster %s%s%s; %s\n", mst_version(), *torch ? ", torch " : "", torch, bench_machine(machine));
+    printf("%ld clients in one thread; median of %ld trials of %.2g s; us: the server's processor time per "
            "operation\n\n",
            wanted->clients, wanted->rounds, wanted->seconds);
-    printf("%-17s %16s %16s %16s %16s   %15s\n", "", "muster, Unix", "muster, TCP", "torch, TCP",
-           "bare echo, TCP", "muster : torch");
+    printf("%-17s %16s %16s %16s %16s   %15s\n", "", "muster, Unix", "muster, TCP", "torch, TCP", "echo, TCP",
+           "muster : torch");
     printf("%-17s", "");
-    for (enum side s = 0; s < SIDES; s++) printf(" %9s %6s", "op/s", "us");
+    for (enum target s = 0; s < TARGETS; s++) printf(" %9s %6s", "op/s", "us");
     printf("   %7s %7s\n", "Unix", "TCP");
 }
 
@@ -301,33 +296,25 @@ static bool run(struct bench *bench) {
     return good && measure_barriers(bench);
 }
 
-static void raise_descriptors(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit)) return;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int bench_store(int argc, char **argv) {
     struct bench_options wanted = {64, 1024, 5, 0.5, "/usr/bin/python3", NULL};
-    char **operands, version[64], torch[64] = "";
-    int n;
-    int exit_status = opt_parse(&command, argc, argv, &wanted, &operands, &n);
+    char version[64], torch[64] = "";
+    FILE *csv = NULL;
+    int exit_status = bench_parse(&command, argc, argv, &wanted);
+    if (exit_status == OPT_PROCEED) exit_status = bench_open_output(&command, wanted.csv, &csv);
     if (exit_status != OPT_PROCEED) return exit_status;
-    if (n) return opt_mistake(&command, "'%s' is not expected here", operands[0]);
-    FILE *csv = wanted.csv ? fopen(wanted.csv, "we") : NULL;
-    if (wanted.csv && !csv) return opt_mistake(&command, "cannot write to %s", wanted.csv);
-    raise_descriptors();
+    bench_raise_file_limit(SIZE_MAX);
     struct bench bench = {.wanted = &wanted, .csv = csv};
     char dash_c[] = "-c";
     char *python[] = {(char *)(uintptr_t)wanted.python, dash_c, (char *)(uintptr_t)torch_server, NULL};
-    bool good = start(&bench.servers[TCP], NULL, serve_muster) && greet(&bench.servers[TCP], version);
+    bool good = start(&bench.servers[TCP], NULL, serve_muster) && read_greeting(&bench.servers[TCP], version);
     bench.servers[LOCAL] = bench.servers[TCP];
     if (good)
-        good = bare_prepare() && start(&bench.servers[BARE], NULL, bare_serve) &&
-               greet(&bench.servers[BARE], version);
-    if (good && !(start(&bench.servers[TORCH], python, NULL) && greet(&bench.servers[TORCH], torch))) {
-        fprintf(stderr, "muster bench store: %s has no torch; measuring without it\n", wanted.python);
+        good = echo_server_prepare() && start(&bench.servers[ECHO], NULL, echo_server_run) &&
+               read_greeting(&bench.servers[ECHO], version);
+    if (good &&
+        !(start(&bench.servers[TORCH], python, NULL) && read_greeting(&bench.servers[TORCH], torch))) {
+        fprintf(stderr, "muster bench store: %s has no torch; torch is left out\n", wanted.python);
         stop(&bench.servers[TORCH]);
     }
     bench.dialect = !*torch || !strncmp(torch, "1.", 2) ? MSI_DIALECT_A : MSI_DIALECT_C;
@@ -335,7 +322,7 @@ int bench_store(int argc, char **argv) {
         print_head(&wanted, torch);
         good = run(&bench);
     }
-    for (enum side s = TCP; s < SIDES; s++) stop(&bench.servers[s]);
+    for (enum target s = TCP; s < TARGETS; s++) stop(&bench.servers[s]);
     if (csv) fclose(csv);
     return good ? EXIT_DONE : EXIT_FAILED;
 }

@@ -1,5 +1,8 @@
-/* file.c - files that "muster report" reads and writes: see report.h. */
+/* file.c - reads and writes the files of "muster report". See report.h. */
 #include "report/report.h"
+
+#include "base/buf.h"
+#include "base/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,11 +13,10 @@
 
 enum { FILE_MOST = 64 << 20, CHUNK = 1 << 20, LINE_MOST = CHUNK };
 
-int page_open(const char *path) {
-    struct stat is;
+int report_open_file(const char *path) {
+    struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-    if (fd >= 0 && (fstat(fd, &is) != 0 || !S_ISREG(is.st_mode))) {
+    if (fd >= 0 && (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))) {
         close(fd);
         errno = EINVAL;
         return -1;
@@ -22,126 +24,113 @@ int page_open(const char *path) {
     return fd;
 }
 
-/* Takes the lines out of a chunk and returns how many bytes are left of the last one. */
-static size_t take_lines(struct page_lines *lines, char *data, size_t len) {
+/* Reads the complete lines of a chunk, and moves the incomplete last one to its front. Returns its length. */
+static size_t read_chunk(struct report_lines *lines, char *data, size_t len) {
     char *at = data, *end = data + len, *newline;
-
-    while (!lines->stop && (newline = memchr(at, '\n', (size_t)(end - at))) != NULL) {
-        if (newline > at && !lines->take(lines->context, at, (size_t)(newline - at))) lines->malformed++;
+    while (!lines->stop && (newline = memchr(at, '\n', (size_t)(end - at)))) {
+        if (newline > at && !lines->read_line(lines->context, at, (size_t)(newline - at))) lines->malformed++;
         at = newline + 1;
     }
     memmove(data, at, (size_t)(end - at));
     return (size_t)(end - at);
 }
 
-/* A last line without its newline is whole if it can be read. A line of more than LINE_MOST bytes is malformed, bit by bit. */
-int page_lines_read(int fd, struct page_lines *lines) {
+/*
+ * A last line without newline is complete if it can be parsed. Of a line longer than LINE_MOST, each
+ * LINE_MOST bytes count as a malformed line.
+ */
+int report_read_lines(int fd, struct report_lines *lines) {
     char *data = malloc(LINE_MOST + CHUNK);
     size_t left = 0;
     ssize_t got;
-    int error = data == NULL ? ENOMEM : 0;
-
+    int error = !data ? ENOMEM : 0;
     lines->whole = true;
     while (error == 0 && !lines->stop && (got = read(fd, data + left, CHUNK)) != 0) {
         if (got < 0 && errno != EINTR) error = errno;
         if (got < 0) continue;
-        left = take_lines(lines, data, left + (size_t)got);
+        left = read_chunk(lines, data, left + (size_t)got);
         if (left < LINE_MOST) continue;
         lines->malformed++;
         left = 0;
     }
-    if (error == 0 && !lines->stop && left > 0) lines->whole = lines->take(lines->context, data, left);
+    if (error == 0 && !lines->stop && left > 0) lines->whole = lines->read_line(lines->context, data, left);
     free(data);
     return error;
 }
 
-char *page_load(const char *path, size_t *len) {
-    int fd = page_open(path);
-    struct stat is;
-    char *data = NULL;
-
-    if (fd < 0) return NULL;
-    if (fstat(fd, &is) == 0 && is.st_size > FILE_MOST)
-        errno = EFBIG;
-    else
-        data = malloc((size_t)is.st_size + 1);
-    *len = 0;
-    while (data != NULL && *len < (size_t)is.st_size) {
-        ssize_t got = read(fd, data + *len, (size_t)is.st_size - *len);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) break;
-        *len += (size_t)got;
+bool report_load_file(const char *path, struct msi_buf *to) {
+    int fd = report_open_file(path);
+    ssize_t got = 1;
+    if (fd < 0) return false;
+    while (got != 0 && to->len <= FILE_MOST && msi_buf_reserve(to, CHUNK)) {
+        got = read(fd, to->data + to->len, CHUNK);
+        if (got < 0 && errno != EINTR) break;
+        if (got > 0) to->len += (size_t)got;
     }
-    int error = errno;
+    int error = to->failed ? ENOMEM : to->len > FILE_MOST ? EFBIG : got < 0 ? errno : 0;
     close(fd);
     errno = error;
-    return data;
+    return error == 0;
 }
 
-static bool cannot_write(const char *path) {
-    fprintf(stderr, "muster report: cannot write %s: %s\n", path, strerror(errno));
-    return false;
+/* Discards the output because of errno. */
+static mst_status cannot_write(struct report_output *out, const char *path) {
+    mst_status st = msi_fail_errno(errno, "cannot write %s", path);
+    report_output_discard(out);
+    return st;
 }
 
-/* What open() would have given it: a temporary file is its owner's alone. */
-static mode_t usual_mode(void) {
+/* The permissions that open() gives a new file; mkstemp() restricts them to the owner. */
+static mode_t default_mode(void) {
     mode_t mask = umask(0);
-
     umask(mask);
     return 0666 & ~mask;
 }
 
-/* Something that is there and no plain file, such as /dev/stdout, is written to as it is. */
-bool page_create(struct page_output *out, const char *path) {
-    struct stat is;
+/* An existing special file, such as /dev/stdout, is written directly. */
+mst_status report_output_open(struct report_output *out, const char *path) {
+    struct stat info;
     bool standard = strcmp(path, "-") == 0;
-    bool special = standard || (stat(path, &is) == 0 && !S_ISREG(is.st_mode));
-
-    *out = (struct page_output){.path = strdup(path)};
-    if (out->path == NULL || (!special && asprintf(&out->temporary, "%s.XXXXXX", path) < 0)) {
-        out->temporary = NULL;
-        page_discard(out);
-        return cannot_write(path);
-    }
+    bool special = standard || (stat(path, &info) == 0 && !S_ISREG(info.st_mode));
+    char *temporary = NULL;
+    *out = (struct report_output){.path = strdup(path)};
+    if (!out->path || (!special && asprintf(&temporary, "%s.XXXXXX", path) < 0))
+        return cannot_write(out, path);
     int fd = standard  ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
              : special ? open(path, O_WRONLY | O_CLOEXEC)
-                       : mkostemp(out->temporary, O_CLOEXEC);
-    if (fd >= 0 && !special) fchmod(fd, usual_mode());
-    out->file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (out->file != NULL) return true;
-    int error = errno;
-    if (fd >= 0) close(fd);
-    if (fd < 0) {
-        free(out->temporary);
-        out->temporary = NULL;
+                       : mkostemp(temporary, O_CLOEXEC);
+    if (fd >= 0 && !special) {
+        fchmod(fd, default_mode());
+        out->temporary = temporary;
+    } else {
+        int error = errno;
+        free(temporary);
+        errno = error;
     }
-    page_discard(out);
-    errno = error;
-    return cannot_write(path);
+    if (fd >= 0) out->file = fdopen(fd, "w");
+    if (out->file) return MST_OK;
+    mst_status st = cannot_write(out, path);
+    if (fd >= 0) close(fd);
+    return st;
 }
 
-bool page_save(struct page_output *out) {
+mst_status report_output_commit(struct report_output *out) {
     bool good = fflush(out->file) == 0 && !ferror(out->file);
-
     errno = good ? 0 : errno;
     if (fclose(out->file) != 0) good = false;
     out->file = NULL;
-    if (good && out->temporary != NULL) {
-        good = rename(out->temporary, out->path) == 0;
-        if (good) {
-            free(out->temporary);
-            out->temporary = NULL;
-        }
-    }
-    if (!good) cannot_write(out->path);
-    page_discard(out);
-    return good;
+    if (good && out->temporary) good = rename(out->temporary, out->path) == 0;
+    if (!good) return cannot_write(out, out->path);
+    free(out->temporary);
+    out->temporary = NULL;
+    report_output_discard(out);
+    return MST_OK;
 }
 
-void page_discard(struct page_output *out) {
-    if (out->file != NULL) fclose(out->file);
-    if (out->temporary != NULL) unlink(out->temporary);
+void report_output_discard(struct report_output *out) {
+    if (out->file) fclose(out->file);
+    if (out->temporary) unlink(out->temporary);
     free(out->temporary);
     free(out->path);
-    *out = (struct page_output){0};
+    *out = (struct report_output){0};
 }

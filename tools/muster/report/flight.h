@@ -1,47 +1,43 @@
-/* flight.h - what the flight recorders of the ranks kept, and what it says together: see report.h. */
+/* flight.h - the flight recordings of a job's ranks and the diagnosis from all of them. See report.h. */
 #ifndef MUSTER_TOOL_REPORT_FLIGHT_H
 #define MUSTER_TOOL_REPORT_FLIGHT_H
 
-#include "cli/text.h"
 #include "report/report.h"
 
 #include "prof/flight/diagnose.h"
 
 struct flight {
     int rank;
-    const char *host, *reason; /* "": not said */
-    int blames;                /* the rank that it names as the cause of its own failure; PAGE_NONE */
+    const char *host, *reason; /* "" if unknown */
+    int blames;                /* the rank that its failure names, or REPORT_NONE */
     struct msi_flight_view view;
     struct msi_flight_op *ops; /* the view's */
-    struct msi_flight_team *teams;
-    size_t capacity, teams_capacity;
+    struct msi_flight_group *groups;
+    size_t capacity, groups_capacity;
 };
 
-struct page_flights {
+struct report_flights {
     struct flight *list; /* by rank */
     int n, size;
-    struct page_set texts; /* those of all recordings, … */
-    char **kept;           /* … which stay where they are */
-    size_t n_kept, kept_capacity;
-    struct msi_flight_of *ranks; /* all of the world */
+    struct msi_table texts;        /* the texts of all recordings */
+    struct msi_flight_rank *ranks; /* all ranks of the world */
     struct msi_diagnoses diagnoses;
-    struct msi_buf words; /* the diagnoses: sentences */
+    struct msi_buf text; /* the diagnoses as sentences */
 };
 
-/* flight_file.c: reads the file of a rank, which adds its texts to the job's. False: it cannot be used, and why says why. */
-bool page_flight_read(struct page_job *job, const char *path, int rank, struct flight *flight,
-                      char why[PAGE_WHY_MAX]);
-void page_flight_free(struct flight *flight);
+/* flight_file.c: reads the recording of a rank; its texts stay valid as long as the job. */
+mst_status report_flight_read(struct report_job *job, const char *path, int rank, struct flight *flight);
+void report_flight_free(struct flight *flight);
 
-/* Reads the files of these ranks, and judges. What cannot be read becomes a warning. */
-void page_flights_read(struct page_job *job, const int *ranks, int n);
-bool page_flights_any(const struct page_job *job);
-void page_flights_free(struct page_job *job);
+/* Reads the recordings of these ranks and diagnoses the failure. Unreadable ones become warnings. */
+void report_flights_read(struct report_job *job, const int *ranks, int n);
+bool report_flights_any(const struct report_job *job);
+void report_flights_free(struct report_job *job);
 
 /* "queued", "started", "done", "failed" */
-const char *page_flight_state(const struct msi_flight_op *op);
-/* What a rank waits in, and the newest that went well; NULL: nothing. */
-const struct msi_flight_op *page_flight_current(const struct page_flights *flights, int rank);
-const struct msi_flight_op *page_flight_done(const struct flight *flight);
+const char *report_flight_state(const struct msi_flight_op *op);
+/* The operation in which a rank waits, and its last successful one; NULL: none. */
+const struct msi_flight_op *report_flight_current(const struct report_flights *flights, int rank);
+const struct msi_flight_op *report_flight_done(const struct flight *flight);
 
 #endif

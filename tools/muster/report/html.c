@@ -1,19 +1,19 @@
-/* html.c - puts the page together: report/web/page.html with what belongs in its places. */
+/* html.c - writes the HTML page: report/web/page.html with the style sheet, the scripts and the data. */
 #include "report/report.h"
 
 #include "base/json.h"
 
 #include <string.h>
 
-/* The files of page/, embedded when the tool is built. */
-extern const char page_page_html[], page_page_css[], page_base_js[], page_data_js[], page_head_js[],
-    page_tables_js[], page_chart_js[], page_waits_js[], page_draw_js[], page_timeline_js[], page_start_js[];
+/* The files of report/web/, which the build embeds. */
+extern const char report_page_html[], report_page_css[], report_base_js[], report_data_js[], report_head_js[],
+    report_tables_js[], report_chart_js[], report_waits_js[], report_draw_js[], report_timeline_js[],
+    report_start_js[];
 
-void page_put_base64(const uint8_t *data, size_t len, FILE *to) {
+void report_write_base64(const uint8_t *data, size_t len, FILE *to) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     char out[4096];
     size_t n = 0;
-
     for (size_t i = 0; i < len; i += 3) {
         size_t left = len - i;
         uint32_t bits = (uint32_t)data[i] << 16 | (left > 1 ? (uint32_t)data[i + 1] << 8 : 0) |
@@ -29,22 +29,21 @@ void page_put_base64(const uint8_t *data, size_t len, FILE *to) {
     }
 }
 
-/* In JSON a "<" can only be within a string, where it may be written otherwise. */
-void page_put_json(const struct msi_buf *json, FILE *to) {
+/* In JSON a "<" occurs only within strings, where it may be escaped. */
+void report_write_json(const struct msi_buf *json, FILE *to) {
     const char *at = (const char *)json->data, *end = at + json->len;
-
     while (at < end) {
         const char *bracket = memchr(at, '<', (size_t)(end - at)), *stop = bracket ? bracket : end;
         fwrite(at, 1, (size_t)(stop - at), to);
-        if (bracket != NULL) fputs("\\u003c", to);
+        if (bracket) fputs("\\u003c", to);
         at = bracket ? bracket + 1 : end;
     }
 }
 
 static void put_scripts(FILE *to) {
-    const char *const files[] = {page_base_js,  page_data_js, page_head_js,     page_tables_js, page_chart_js,
-                                 page_waits_js, page_draw_js, page_timeline_js, page_start_js};
-
+    const char *const files[] = {report_base_js,   report_data_js,     report_head_js,
+                                 report_tables_js, report_chart_js,    report_waits_js,
+                                 report_draw_js,   report_timeline_js, report_start_js};
     fputs("<script>\n\"use strict\";\n", to);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) fputs(files[i], to);
     fputs("</script>\n", to);
@@ -52,24 +51,23 @@ static void put_scripts(FILE *to) {
 
 static void put_summary(const struct msi_buf *summary, FILE *to) {
     fputs("<script type=\"application/json\" id=\"summary\">", to);
-    page_put_json(summary, to);
+    report_write_json(summary, to);
     fputs("</script>\n", to);
 }
 
-/* The scripts come before the events, so that all but the details of the timeline is there while those are still being read. */
-static void put_data(struct page_job *job, const struct msi_buf *summary, FILE *to) {
+/* The scripts precede the events, so that the browser shows the page while it still loads them. */
+static void put_data(struct report_job *job, const struct msi_buf *summary, FILE *to) {
     put_summary(summary, to);
-    page_overview(job, to);
+    report_write_overview(job, to);
     put_scripts(to);
-    page_lanes(job, to);
+    report_write_lanes(job, to);
 }
 
-void page_write(struct page_job *job, const struct msi_buf *summary, FILE *to) {
+void report_write_html(struct report_job *job, const struct msi_buf *summary, FILE *to) {
     static const char style[] = "@STYLE@", data[] = "@DATA@";
-    const char *html = page_page_html, *style_at = strstr(html, style), *data_at = strstr(html, data);
-
+    const char *html = report_page_html, *style_at = strstr(html, style), *data_at = strstr(html, data);
     fwrite(html, 1, (size_t)(style_at - html), to);
-    fputs(page_page_css, to);
+    fputs(report_page_css, to);
     fwrite(style_at + strlen(style), 1, (size_t)(data_at - style_at) - strlen(style), to);
     put_data(job, summary, to);
     fputs(data_at + strlen(data), to);

@@ -1,6 +1,7 @@
 /*
- * limits.c - DIR/limits.json, if somebody put there what "muster bench limits --json" wrote: the least time that operations can take
- * on that machine (floor.c). It knows nothing of a network, so operations between hosts have no limit.
+ * limits.c - reads DIR/limits.json, the output of "muster bench limits --json", and computes lower bounds of
+ * the operations (bench/lower_bound.c). It has no figures of a network, so operations between hosts get no
+ * bound.
  */
 #include "bench/limits.h"
 #include "bench/ops/ops.h"
@@ -14,7 +15,6 @@
 static bool read_limit(struct msi_json *in, struct limit *limit) {
     struct msi_json_text key, name = {0};
     int64_t bytes = 0, processes = 0;
-
     *limit = (struct limit){.kind = LIMIT_KINDS};
     if (msi_json_object(in))
         while (msi_json_key(in, &key)) {
@@ -29,7 +29,7 @@ static bool read_limit(struct msi_json *in, struct limit *limit) {
             else
                 msi_json_skip(in);
         }
-    for (int i = 0; i < LIMIT_KINDS && name.p != NULL; i++)
+    for (int i = 0; i < LIMIT_KINDS && name.p; i++)
         if (msi_json_is(name, limit_names[i])) limit->kind = (enum limit_kind)i;
     if (!msi_json_end(in) || limit->kind == LIMIT_KINDS || bytes < 0 || processes < 1 ||
         processes > LIMITS_PROCESSES_MOST || !(limit->value >= 0))
@@ -39,10 +39,9 @@ static bool read_limit(struct msi_json *in, struct limit *limit) {
     return true;
 }
 
-/* False: a line is not as the benchmark writes it. */
+/* False: a line is malformed. */
 static bool read_limits(const char *data, size_t len, struct bench_limits *limits) {
     const char *at = data, *end = data + len;
-
     while (at < end && limits->n < LIMITS_MOST) {
         const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline ? newline : end;
         if (stop > at) {
@@ -57,48 +56,45 @@ static bool read_limits(const char *data, size_t len, struct bench_limits *limit
     return limits->n > 0;
 }
 
-static bool spans_hosts(const struct page_job *job, const struct page_group *group) {
+static bool spans_hosts(const struct report_job *job, const struct report_group *group) {
     uint32_t host = UINT32_MAX;
-
-    for (int i = 0; group->ranks != NULL && i < group->size; i++) {
-        int at = page_find_rank(job, group->ranks[i]);
-        if (at == PAGE_NONE) continue;
+    for (int i = 0; group->ranks && i < group->size; i++) {
+        int at = report_find_rank(job, group->ranks[i]);
+        if (at == REPORT_NONE) continue;
         if (host != UINT32_MAX && job->ranks[at]->host != host) return true;
         host = job->ranks[at]->host;
     }
     return false;
 }
 
-static void set_limit(struct page_job *job, const struct bench_limits *limits, struct page_operation *o) {
-    static const enum loop_op ops[PAGE_CLASSES] = {
-        LOOP_ALL_REDUCE, LOOP_ALL_GATHER, LOOP_REDUCE_SCATTER, LOOP_ALL_TO_ALL, LOOP_BROADCAST, LOOP_REDUCE,
-        LOOP_GATHER,     LOOP_SCATTER,    LOOP_BARRIER,        LOOP_SEND_RECV,  LOOP_SEND_RECV, LOOP_OPS};
-    struct ops_case what = {.op = ops[o->class], .ranks = o->size, .hosts = 1, .buffers = OPS_HOT};
-
+static void set_limit(struct report_job *job, const struct bench_limits *limits, struct report_operation *o) {
+    struct ops_case what = {.ranks = o->size, .hosts = 1, .buffers = OPS_HOT};
+    const char *name = report_class_names[o->class];
+    if (o->class == MST_KIND_SEND || o->class == MST_KIND_RECV) name = loop_op_names[LOOP_SEND_RECV];
+    while (what.op < LOOP_OPS && strcmp(loop_op_names[what.op], name) != 0) what.op++;
     if (what.op == LOOP_OPS || what.ranks < 2) return;
     for (size_t row = o->first; row < o->first + o->n; row++)
-        if (job->rows[row].group == PAGE_NONE || spans_hosts(job, &job->groups[job->rows[row].group])) return;
+        if (job->rows[row].group == REPORT_NONE || spans_hosts(job, &job->groups[job->rows[row].group]))
+            return;
     if (what.op == LOOP_SEND_RECV) what.ranks = 2;
-    o->limit = 1000 * bench_floor(limits, &what, (size_t)o->bytes);
-    job->has_limits = true;
+    o->limit = 1000 * bench_lower_bound(limits, &what, (size_t)o->bytes);
 }
 
-void page_limits(struct page_job *job) {
+void report_read_limits(struct report_job *job) {
     struct bench_limits *limits = calloc(1, sizeof *limits);
-    char *path = NULL, *data = NULL;
-    size_t len;
-
-    if (limits == NULL || asprintf(&path, "%s/limits.json", job->dir) < 0) {
+    struct msi_buf data = {0};
+    char *path = NULL;
+    if (!limits || asprintf(&path, "%s/limits.json", job->dir) < 0) {
         path = NULL;
         job->failed = true;
-    } else if ((data = page_load(path, &len)) == NULL) {
-        if (errno != ENOENT) page_warn(job, "%s cannot be read: %s", path, strerror(errno));
-    } else if (!read_limits(data, len, limits)) {
-        page_warn(job, "%s is not what 'muster bench limits --json' writes; no limits are shown", path);
+    } else if (!report_load_file(path, &data)) {
+        if (errno != ENOENT) report_warn(job, "%s cannot be read: %s", path, strerror(errno));
+    } else if (!read_limits((const char *)data.data, data.len, limits)) {
+        report_warn(job, "%s is not the output of 'muster bench limits --json'; no limits are shown", path);
     } else {
         for (size_t i = 0; i < job->n_operations; i++) set_limit(job, limits, &job->operations[i]);
     }
-    free(data);
+    msi_buf_free(&data);
     free(path);
     free(limits);
 }

@@ -1,11 +1,12 @@
 /*
- * merge.c - all traces of a world as one, for viewers that read a single file: see worlds.h. Processes are ranks already, ids
- * of works and arrows are no other rank's, so that lines are copied as they are; only those that are whole.
+ * merge.c - writes all traces of a world as one trace, for viewers that read a single file: see worlds.h.
+ * Process numbers are ranks, and ids of works and arrows are unique to a rank. Complete lines are therefore
+ * copied unchanged.
  */
-#include "cli/text.h"
-#include "commands.h"
 #include "report/trace_line.h"
 #include "report/worlds.h"
+
+#include "base/error.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,63 +20,57 @@ struct merging {
 
 static bool copy_line(void *context, const char *text, size_t len) {
     struct merging *m = context;
-    struct page_line line;
-
-    if (!page_line_read(text, len, &line)) return false;
-    if (line.phase.p == NULL) return true; /* a bracket */
-    page_line_trim(&text, &len);
+    struct report_line line;
+    if (!report_parse_line(text, len, &line)) return false;
+    if (!line.phase.p) return true; /* a bracket */
+    report_trim_line(&text, &len);
     fputs(m->events++ == 0 ? "[" : ",\n", m->to);
     fwrite(text, 1, len, m->to);
     return true;
 }
 
-static void say(const char *path, const char *what) {
-    fprintf(stderr, "muster report: warning: %s %s\n", path, what);
+static void warn(const char *path, const char *text) {
+    fprintf(stderr, "muster report: warning: %s %s\n", path, text);
 }
 
-/* False: it cannot be read. What is missing at the end of one that was cut off is said. */
-static bool copy_trace(struct merging *m, const char *path) {
-    struct page_lines lines = {.take = copy_line, .context = m};
-    int fd = page_open(path);
-    int error = fd < 0 ? errno : page_lines_read(fd, &lines);
-
+static mst_status copy_trace(struct merging *m, const char *path) {
+    struct report_lines lines = {.read_line = copy_line, .context = m};
+    int fd = report_open_file(path);
+    int error = fd < 0 ? errno : report_read_lines(fd, &lines);
     if (fd >= 0) close(fd);
-    if (error != 0) {
-        fprintf(stderr, "muster report: cannot read %s: %s\n", path, strerror(error));
-        return false;
-    }
-    if (!lines.whole) say(path, "ends within a line, which is left out");
-    if (lines.malformed > 0) say(path, "has lines that cannot be read, which are left out");
-    return true;
+    if (error != 0) return msi_fail_errno(error, "cannot read %s", path);
+    if (!lines.whole) warn(path, "ends within a line, which is left out");
+    if (lines.malformed > 0) warn(path, "has lines that cannot be read, which are left out");
+    return MST_OK;
 }
 
-int page_merge(const struct page_worlds *worlds, const char *path) {
-    struct page_output out;
+mst_status report_merge(const struct report_worlds *worlds, const char *path) {
+    struct report_output out;
     struct merging m = {0};
-    bool good = true;
     int ranks = 0;
-
-    if (worlds->n == 0) {
-        fprintf(stderr, "muster report: %s has no rank-R.trace.json\n", worlds->dir);
-        return EXIT_FAILED;
-    }
-    if (!page_create(&out, path)) return EXIT_FAILED;
+    if (worlds->n == 0)
+        return msi_fail(MST_ERR_NOT_FOUND, NULL, "%s has no rank-R" REPORT_TRACE_SUFFIX, worlds->dir);
+    mst_status st = report_output_open(&out, path);
+    if (st != MST_OK) return st;
     m.to = out.file;
-    for (size_t i = worlds->first; i < worlds->end && good; i++) {
-        char *from = page_worlds_path(worlds, &worlds->traces[i]);
-        good = from != NULL;
-        if (good && i > worlds->first && worlds->traces[i - 1].rank == worlds->traces[i].rank)
-            say(from, "is another trace of a rank, and left out");
-        else if (good)
-            good = copy_trace(&m, from), ranks++;
+    for (size_t i = worlds->first; i < worlds->end && st == MST_OK; i++) {
+        char *from = report_worlds_path(worlds, &worlds->traces[i]);
+        if (!from)
+            st = msi_fail_memory();
+        else if (i > worlds->first && worlds->traces[i - 1].rank == worlds->traces[i].rank)
+            warn(from, "is a second trace of its rank and is left out");
+        else
+            st = copy_trace(&m, from), ranks++;
         free(from);
     }
     fputs(m.events == 0 ? "[\n]\n" : "\n]\n", m.to);
-    if (!good) {
-        page_discard(&out);
-        return EXIT_FAILED;
+    if (st != MST_OK) {
+        report_output_discard(&out);
+        return st;
     }
-    if (!page_save(&out)) return EXIT_FAILED;
-    fprintf(stderr, "muster report: %lld events of %d ranks are in %s\n", (long long)m.events, ranks, path);
-    return EXIT_DONE;
+    st = report_output_commit(&out);
+    if (st == MST_OK)
+        fprintf(stderr, "muster report: wrote %lld events of %d ranks to %s\n", (long long)m.events, ranks,
+                path);
+    return st;
 }

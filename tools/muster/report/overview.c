@@ -1,6 +1,8 @@
 /*
- * overview.c - what the timeline draws while it is zoomed out, where an event is less than a dot: the time of each row in equal bins, in
- * each how much of it is covered, how much of that is waiting, and which class of operations covers the most. And what its events refer to.
+ * overview.c - what the timeline draws while it is zoomed out and an event is narrower than a pixel. The time
+ * of each row is divided into equal bins. For each bin: the share of the time in events, the share of that
+ * spent waiting, and the class of operations with the largest share. Also writes the tables to which the
+ * events refer.
  */
 #include "report/report.h"
 
@@ -13,19 +15,20 @@
 enum { BINS_LEAST = 1024, BINS_MOST = 16384, EVENTS_PER_BIN = 4 };
 
 struct overview {
-    struct page_job *job;
+    struct report_job *job;
     FILE *to;
     int bins;
-    float *partly[PAGE_CLASSES],
-        *fully[PAGE_CLASSES]; /* bins that the ends of events lie in, and changes of how many cover a bin */
-    float *waits_partly, *waits_fully;
+    /*
+     * For each bin: the coverage by events that begin or end in it, and the change in the number of those
+     * that span it.
+     */
+    float *partly[REPORT_CLASSES], *fully[REPORT_CLASSES], *waits_partly, *waits_fully;
 };
 
 static void cover(const struct overview *l, float *partly, float *fully, int64_t begin, int64_t end) {
     double scale = (double)l->bins / (double)(l->job->end - l->job->begin);
     double from = (double)(begin - l->job->begin) * scale, until = (double)(end - l->job->begin) * scale;
     int first = (int)from, last = (int)until;
-
     if (first >= l->bins) return;
     if (last == first) {
         partly[first] += (float)(until - from);
@@ -39,8 +42,7 @@ static void cover(const struct overview *l, float *partly, float *fully, int64_t
 
 static void clear_overview(const struct overview *l) {
     size_t bytes = ((size_t)l->bins + 2) * sizeof(float);
-
-    for (int i = 0; i < PAGE_CLASSES; i++) {
+    for (int i = 0; i < REPORT_CLASSES; i++) {
         memset(l->partly[i], 0, bytes);
         memset(l->fully[i], 0, bytes);
     }
@@ -52,13 +54,12 @@ static uint8_t as_byte(double share) {
     return share <= 0 ? 0 : share >= 1 ? 255 : (uint8_t)ceil(share * 255);
 }
 
-/* Three planes of one byte for each bin. */
-static void fold_overview(const struct overview *l, uint8_t *planes) {
-    double depth[PAGE_CLASSES] = {0}, waiting = 0;
-
+/* Writes three planes of one byte per bin. */
+static void fill_planes(const struct overview *l, uint8_t *planes) {
+    double depth[REPORT_CLASSES] = {0}, waiting = 0;
     for (int bin = 0; bin < l->bins; bin++) {
         double all = 0, most = 0;
-        for (int i = 0; i < PAGE_CLASSES; i++) {
+        for (int i = 0; i < REPORT_CLASSES; i++) {
             depth[i] += l->fully[i][bin];
             double here = depth[i] + l->partly[i][bin];
             all += here;
@@ -73,36 +74,35 @@ static void fold_overview(const struct overview *l, uint8_t *planes) {
     }
 }
 
-static void put_overview(struct overview *l, const struct page_rank *r, int row) {
+static void put_overview(struct overview *l, const struct report_rank *r, int row) {
     uint8_t *planes = calloc((size_t)l->bins, 3);
-
-    if (planes == NULL) {
+    if (!planes) {
         l->job->failed = true;
         return;
     }
     clear_overview(l);
     for (size_t i = 0; i < r->n; i++) {
-        const struct page_event *e = &r->events[i];
-        const struct page_kind *kind = page_kind_of(l->job, e);
-        int64_t end = e->begin + e->took, until = page_ready(l->job, e);
+        const struct report_event *e = &r->events[i];
+        const struct report_kind *kind = report_kind_of(l->job, e);
+        int64_t end = e->begin + e->took, until = report_ready(l->job, e);
         if ((int)kind->work != row) continue;
         cover(l, l->partly[kind->class], l->fully[kind->class], e->begin, end);
         if (until > e->begin) cover(l, l->waits_partly, l->waits_fully, e->begin, until);
     }
-    fold_overview(l, planes);
+    fill_planes(l, planes);
     fprintf(l->to, "<script type=\"text/plain\" id=\"overview-%d-%d\">", r->rank, row);
-    page_put_base64(planes, (size_t)l->bins * 3, l->to);
+    report_write_base64(planes, (size_t)l->bins * 3, l->to);
     fputs("</script>\n", l->to);
     free(planes);
 }
 
-static void put_kinds(const struct page_job *job, struct msi_json_out *out) {
+static void put_kinds(const struct report_job *job, struct msi_json_out *out) {
     msi_json_member_array(out, "strings");
-    for (uint32_t i = 0; i < job->strings.n; i++) msi_json_put_string(out, page_string(job, i));
+    for (uint32_t i = 0; i < job->strings.n; i++) msi_json_put_string(out, report_string(job, i));
     msi_json_put_array_end(out);
     msi_json_member_array(out, "kinds");
     for (uint32_t i = 0; i < job->kinds.n; i++) {
-        const struct page_kind *k = page_set_at(&job->kinds, i);
+        const struct report_kind *k = msi_table_key(&job->kinds, i);
         const uint32_t all[] = {k->name,     k->call,   k->dtype, k->op,  k->backend, k->algorithm, k->site,
                                 k->function, k->status, k->group, k->tid, k->class,   k->message,   k->work};
         msi_json_put_array(out);
@@ -112,7 +112,7 @@ static void put_kinds(const struct page_job *job, struct msi_json_out *out) {
     msi_json_put_array_end(out);
     msi_json_member_array(out, "shapes");
     for (uint32_t i = 0; i < job->shapes.n; i++) {
-        const struct page_shape *s = page_set_at(&job->shapes, i);
+        const struct report_shape *s = msi_table_key(&job->shapes, i);
         msi_json_put_int(out, s->bytes);
         msi_json_put_int(out, s->peer);
         msi_json_put_int(out, s->tag);
@@ -121,51 +121,51 @@ static void put_kinds(const struct page_job *job, struct msi_json_out *out) {
 }
 
 static void put_timeline(struct overview *l) {
-    struct msi_buf about = {0};
-    struct msi_json_out out = msi_json_to(&about);
-
+    struct msi_buf json = {0};
+    struct msi_json_out out = msi_json_to(&json);
     msi_json_put_object(&out);
     msi_json_member_int(&out, "begin", l->job->begin);
     msi_json_member_int(&out, "end", l->job->end);
-    msi_json_member_int(&out, "block", PAGE_BLOCK);
+    msi_json_member_int(&out, "block", REPORT_BLOCK);
     msi_json_member_int(&out, "bins", l->bins);
+    msi_json_member_array(&out, "classes");
+    for (int i = 0; i < REPORT_CLASSES; i++) msi_json_put_string(&out, report_class_names[i]);
+    msi_json_put_array_end(&out);
     put_kinds(l->job, &out);
     msi_json_put_object_end(&out);
-    if (about.failed) l->job->failed = true;
+    if (json.failed) l->job->failed = true;
     fputs("<script type=\"application/json\" id=\"timeline-data\">", l->to);
-    page_put_json(&about, l->to);
+    report_write_json(&json, l->to);
     fputs("</script>\n", l->to);
-    msi_buf_free(&about);
+    msi_buf_free(&json);
 }
 
-/* As many bins as pay: a power of two. */
-static int choose_bins(const struct page_job *job) {
+/* A power of two, about one bin for EVENTS_PER_BIN events. */
+static int choose_bins(const struct report_job *job) {
     size_t most = 0;
     int bins = BINS_LEAST;
-
     for (int i = 0; i < job->n_ranks; i++)
         if (job->ranks[i]->n > most) most = job->ranks[i]->n;
     while (bins < BINS_MOST && (size_t)bins * EVENTS_PER_BIN < most) bins *= 2;
     return bins;
 }
 
-static bool has_any(const struct page_job *job, const struct page_rank *r, uint32_t work) {
+static bool has_any(const struct report_job *job, const struct report_rank *r, uint32_t work) {
     for (size_t i = 0; i < r->n; i++)
-        if (page_kind_of(job, &r->events[i])->work == work) return true;
+        if (report_kind_of(job, &r->events[i])->work == work) return true;
     return false;
 }
 
-void page_overview(struct page_job *job, FILE *to) {
+void report_write_overview(struct report_job *job, FILE *to) {
     struct overview l = {.job = job, .to = to, .bins = choose_bins(job)};
-    enum { ARRAYS = 2 * PAGE_CLASSES + 2 };
+    enum { ARRAYS = 2 * REPORT_CLASSES + 2 };
     size_t each = (size_t)l.bins + 2;
     float *arrays = calloc(ARRAYS * each, sizeof *arrays);
-
-    if (arrays == NULL) {
+    if (!arrays) {
         job->failed = true;
         return;
     }
-    for (size_t i = 0; i < PAGE_CLASSES; i++) {
+    for (size_t i = 0; i < REPORT_CLASSES; i++) {
         l.partly[i] = arrays + 2 * i * each;
         l.fully[i] = arrays + (2 * i + 1) * each;
     }

@@ -1,251 +1,253 @@
 /*
- * report.h - what "muster report" knows of a job: what the traces of its ranks say, and what was found in them.
+ * report.h - the data of "muster report": the traces of one job and the figures computed from them.
  *
- *   trace_line.c    one line of a trace
- *   trace_read.c    one trace: a rank and its events;  worlds.c  which there are, of which worlds;  job.c  all of a world
- *   merge.c   all of a world as one trace
- *   pair.c    which events belong together, and who waited for whom
- *   table.c   times by operation and size;  op_times.c  their figures;  sites.c  times by call site
- *   flight.c  what the flight recorders say together;  flight_file.c  the file of one
- *   limits.c  what the machine allows, beside it
- *   summary.c all these figures as JSON;  terminal.c  a few of them for the terminal
- *   overview.c, lanes.c  the events, packed for the timeline;  html.c  the page
+ *   worlds.c      lists the traces of a directory by world;  merge.c  writes those of a world as one trace
+ *   trace_line.c  parses a line of a trace;  trace_read.c  reads the trace of a rank;  job.c  reads all ranks
+ *   match.c       matches the events of different ranks and computes who waited for whom
+ *   table.c       times by operation and size;  op_times.c  their figures;  sites.c  times by call site
+ *   flight.c      diagnosis from the flight recordings;  flight_file.c  reads one recording
+ *   limits.c      lower bounds of the machine from limits.json
+ *   summary.c     all figures as JSON;  terminal.c  the most important ones as text
+ *   html.c        the HTML page;  overview.c, lanes.c  the events, packed for its timeline
  *
- * Times are nanoseconds on the clock of rank 0's host, from the moment that the world formed. What files say is not trusted: numbers
- * have their limits, texts may hold anything. Running out of memory marks the job as failed, and only the end looks. One thread.
+ * Times are nanoseconds on the clock of rank 0's host since the world formed. Input files are not trusted:
+ * numbers are checked against limits, texts may hold any bytes. Out of memory sets job.failed, which the
+ * caller checks at the end. One thread.
  */
 #ifndef MUSTER_TOOL_REPORT_REPORT_H
 #define MUSTER_TOOL_REPORT_REPORT_H
 
-#include "report/key_set.h"
+#include "base/table.h"
 
+#include <muster/backend.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-#define PAGE_TIME_MOST 9000000000000000LL /* 104 days, exact as a double */
-#define PAGE_UNKNOWN   INT64_MIN
-enum { PAGE_RANKS_MOST = 65536, PAGE_WINDOWS = 100, PAGE_NONE = -1, PAGE_BLOCK = 1024 };
+#define REPORT_TIME_MOST 9000000000000000LL /* 104 days; exact as a double */
+#define REPORT_UNKNOWN   INT64_MIN
+enum { REPORT_RANKS_MOST = 65536, REPORT_WINDOWS = 100, REPORT_NONE = -1, REPORT_BLOCK = 1024 };
 
-/* What the timeline gives a colour of its own. */
-enum page_class {
-    PAGE_ALL_REDUCE,
-    PAGE_ALL_GATHER,
-    PAGE_REDUCE_SCATTER,
-    PAGE_ALL_TO_ALL,
-    PAGE_BROADCAST,
-    PAGE_REDUCE,
-    PAGE_GATHER,
-    PAGE_SCATTER,
-    PAGE_BARRIER,
-    PAGE_SEND,
-    PAGE_RECV,
-    PAGE_OTHER,
-    PAGE_CLASSES,
-};
+/* The class of an operation, which selects its colour: an mst_kind or REPORT_OTHER. */
+enum { REPORT_OTHER = MST_KIND_COUNT, REPORT_CLASSES };
+extern const char *const report_class_names[REPORT_CLASSES];
 
-/* What calls from one place have in common; texts are indices into strings. Compared as bytes, so without padding. */
-struct page_kind {
+/* Attributes that calls from one place share; texts are numbers in job.strings. A key, so without padding. */
+struct report_kind {
     uint32_t name, call, dtype, op, backend, algorithm, site, function, status;
     uint32_t group, tid, class;
     uint32_t message, work;
 };
 
-struct page_shape {
+struct report_shape {
     int64_t bytes;
-    int32_t peer, tag; /* of messages; PAGE_NONE: none */
+    int32_t peer, tag; /* of messages; else REPORT_NONE */
 };
 
-struct page_event {
+struct report_event {
     int64_t begin, took;
-    int64_t queued, waited; /* PAGE_UNKNOWN: not said */
-    int64_t device;         /* time on the device; PAGE_UNKNOWN: none */
+    int64_t queued, waited; /* or REPORT_UNKNOWN */
+    int64_t device;         /* time on the device, or REPORT_UNKNOWN */
     int64_t seq;
-    int64_t
-        arrived; /* when the last of its group came, or when the message that it received was sent; or PAGE_UNKNOWN */
+    int64_t arrived; /* when the last rank of the group or the sender began, or REPORT_UNKNOWN */
     uint32_t kind, shape;
 };
 
-/* On the device, where that is known: a call that only enqueues is over at once. */
-static inline int64_t page_lasted(const struct page_event *e) {
-    return e->device != PAGE_UNKNOWN ? e->device : e->took;
+/* The time on the device if known, because a call that only enqueues returns at once. */
+static inline int64_t report_duration(const struct report_event *e) {
+    return e->device != REPORT_UNKNOWN ? e->device : e->took;
 }
 
-/* ranks is NULL if the group was never described. */
-struct page_group {
+/* ranks is NULL if no line describes the group. */
+struct report_group {
     uint32_t name;
     int size;
     int32_t *ranks;
 };
 
-struct page_rank {
+struct report_rank {
     int rank;
     uint32_t host, program;
-    int64_t pid, unix_ns;
-    struct page_event *events;
+    int64_t pid;
+    struct report_event *events;
     size_t n, capacity;
-    int64_t end;             /* of what it recorded */
-    int64_t clock_error;     /* ns */
-    int64_t malformed, open; /* lines that cannot be read, works without an end */
-    int64_t dropped;         /* events that the recorder had no room for */
-    bool ended, cut;         /* it said that it ended; the file ends within a line or without its bracket */
-    int64_t in_comm, waited, waited_for; /* time in communication, of that for others, and of others for it */
-    int64_t windows[PAGE_WINDOWS];       /* the last, where it went */
+    int64_t end;                     /* of its last event */
+    int64_t clock_error;             /* ns */
+    int64_t malformed, open;         /* malformed lines; works without an end */
+    int64_t dropped;                 /* events that did not fit into the recorder */
+    bool ended, cut;                 /* the trace has its end record; the file is truncated */
+    int64_t in_comm, waited;         /* time in communication; of that, waiting for other ranks */
+    int64_t waited_for;              /* time for which other ranks waited for this one */
+    int64_t windows[REPORT_WINDOWS]; /* waited_for, by time */
 };
 
-/* r waited for l: a cell of the picture rank x rank. */
-struct page_wait {
+/* How long and how often rank waited for the rank late. */
+struct report_wait {
     int32_t rank, late;
     int64_t ns, times;
 };
 
-/* Calls that failed are counted, and in no other figure. */
-struct page_figures {
+/* Failed calls are counted in failed and in no other figure. */
+struct report_figures {
     int64_t count, failed;
-    int64_t total, moving; /* moving: of the total, not waiting for others */
-    double average, algbw,
-        busbw;         /* without round(0.1 n) of each end; ns, bits/ns = Gbit/s; 0: there is none */
-    double free_algbw; /* algbw of the moving part alone */
+    int64_t total, moving;        /* moving: the total without waiting for others */
+    double average, algbw, busbw; /* trimmed: without round(0.1 n) of each end; ns and Gbit/s; 0: unknown */
+    double free_algbw;            /* algbw of the moving time alone */
 };
 
-/* group, rank: PAGE_NONE stands for all. */
-struct page_cell {
+/* REPORT_NONE as group or rank stands for all of them. */
+struct report_cell {
     int32_t operation, group, rank;
-    struct page_figures is;
+    struct report_figures figures;
 };
 
-struct page_operation {
+struct report_operation {
     uint32_t name, call;
     int64_t bytes;
-    bool up_to; /* it stands for all sizes up to bytes, more than half of it */
+    bool up_to; /* stands for all sizes in (bytes / 2, bytes] */
     int32_t size;
     uint32_t class;
-    double limit;    /* ns that this machine takes at least; 0: not known */
-    size_t first, n; /* of its rows, one for each group */
-    struct page_figures is;
+    double limit;    /* lower bound on this machine in ns; 0: unknown */
+    size_t first, n; /* its rows, one for each group */
+    struct report_figures figures;
 };
 
-struct page_row {
+struct report_row {
     uint32_t name, call, class;
     int32_t size;
     int64_t bytes;
     int32_t group, up_to;
 };
 
-struct page_site {
+struct report_site {
     uint32_t site, function, name, call;
 };
 
-/* rank PAGE_NONE stands for all. */
-struct page_site_cell {
+/* REPORT_NONE as rank stands for all of them. */
+struct report_site_cell {
     int32_t site, rank;
     int64_t count, failed, total, waited;
 };
 
-struct page_flights; /* flight.h */
+struct report_flights; /* flight.h */
+struct report_worlds;  /* worlds.h */
+struct msi_buf;
 
-struct page_job {
+struct report_job {
     const char *dir;
     int size;
-    struct page_rank **ranks; /* in the order of their numbers */
+    struct report_rank **ranks; /* ascending */
     int n_ranks;
-    struct page_set strings, kinds, shapes, group_keys;
-    struct page_group *groups;
+    struct msi_table strings, kinds, shapes, group_keys;
+    struct report_group *groups;
     size_t n_groups, groups_capacity;
-    int64_t begin, end; /* of everything */
+    int64_t begin, end; /* of all events */
 
-    int64_t collectives, paired, messages,
-        messages_paired; /* distinct collectives, and those seen on all their ranks */
-    struct page_set wait_keys;
-    struct page_wait *waits;
+    /* Complete: found on all their ranks. */
+    int64_t collectives, collectives_complete, messages, messages_complete;
+    struct msi_table wait_keys;
+    struct report_wait *waits;
     size_t n_waits, waits_capacity;
 
-    struct page_operation *operations;
-    struct page_row *rows;
-    struct page_cell *cells;
-    struct page_site_cell *site_cells;
-    struct page_set sites;
+    struct report_operation *operations;
+    struct report_row *rows;
+    struct report_cell *cells;
+    struct report_site_cell *site_cells;
+    struct msi_table sites;
     size_t n_operations, n_rows, n_cells, n_site_cells;
 
-    struct page_flights *flights;
-    bool has_limits;
+    struct report_flights *flights;
     char **warnings;
     int n_warnings;
-    bool failed; /* for want of memory */
+    bool failed; /* out of memory */
 };
 
-/* job.c: reads the traces of the world that was chosen. False after saying on stderr why nothing can be shown. */
-struct page_worlds; /* worlds.h */
-bool page_read_dir(struct page_job *job, const struct page_worlds *worlds);
-void page_free(struct page_job *job);
-void page_warn(struct page_job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The rank's index in job->ranks; PAGE_NONE: it left no trace. */
-int page_find_rank(const struct page_job *job, int rank);
+/* job.c: reads the traces and recordings of the selected world. */
+mst_status report_read_dir(struct report_job *job, const struct report_worlds *worlds);
+void report_free(struct report_job *job);
+void report_warn(struct report_job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The rank's index in job->ranks, or REPORT_NONE if it left no trace. */
+int report_find_rank(const struct report_job *job, int rank);
+/* The text with that number; never NULL. */
+const char *report_string(const struct report_job *job, uint32_t number);
+const struct report_kind *report_kind_of(const struct report_job *job, const struct report_event *event);
+const struct report_shape *report_shape_of(const struct report_job *job, const struct report_event *event);
+bool report_failed(const struct report_job *job, const struct report_event *event);
+/* The share of a rank's time that it spent in communication. */
+double report_comm_share(const struct report_job *job, const struct report_rank *rank);
+/* When the event stopped waiting for other ranks: its begin if that is unknown, its end if it failed. */
+int64_t report_ready(const struct report_job *job, const struct report_event *event);
+/* busbw / algbw among n ranks. */
+double report_bus_factor(uint32_t class, int n);
+/* The class of a collective, from the name of its call. */
+uint32_t report_class_of(const char *call);
+/*
+ * Ensures that *array, which has n entries of size bytes, can hold another. False, and *failed is set: out of
+ * memory.
+ */
+bool report_reserve(bool *failed, void *array, size_t n, size_t *capacity, size_t size);
 
-/* trace_read.c: adds what the file says to the job. False: it is no trace of a rank, and why says why. */
-enum { PAGE_WHY_MAX = 256 };
-struct page_rank *page_read_trace(struct page_job *job, const char *path, int rank, char why[PAGE_WHY_MAX]);
-void page_rank_free(struct page_rank *rank);
+/* trace_read.c: adds the events of a rank's trace to the job. MST_ERR_MEMORY also sets job->failed. */
+mst_status report_read_trace(struct report_job *job, const char *path, int rank, struct report_rank **out);
+void report_rank_free(struct report_rank *rank);
 
-void page_pair(struct page_job *job);
-void page_tables(struct page_job *job);
+void report_match_events(struct report_job *job);
+/* Reads DIR/limits.json, if it exists, and sets the limits of the operations. */
+void report_read_limits(struct report_job *job);
 
-/* limits.c: reads DIR/limits.json where there is one, and sets the operations' limits. */
-void page_limits(struct page_job *job);
+enum { REPORT_NAMES_MOST = 400 };
+struct report_table {
+    struct report_job *job;
+    struct msi_table names, sizes, rows;
+    uint32_t sizes_of[REPORT_NAMES_MOST + 1]; /* the number of sizes of each name */
+    uint32_t *row_of;                         /* of each event, rank after rank */
+    size_t n_events;
+};
+void report_make_tables(struct report_job *job);
+/* op_times.c: the figures of each operation, for all ranks and groups and for each of them. */
+void report_make_cells(const struct report_table *table);
+/* sites.c */
+void report_make_sites(struct report_job *job);
 
-/* file.c: opens a plain file to read it: a pipe by that name would keep us waiting; -1 with errno set. */
-int page_open(const char *path);
-/* Gives the lines of a file, without their ends, to take, which is false for those that are malformed. */
-struct page_lines {
-    bool (*take)(void *context, const char *text, size_t len);
+/* file.c: opens a regular file for reading; -1 with errno. */
+int report_open_file(const char *path);
+/*
+ * Passes each line of a file, without its newline, to read_line, which returns false if the line is
+ * malformed.
+ */
+struct report_lines {
+    bool (*read_line)(void *context, const char *text, size_t len);
     void *context;
-    int64_t malformed; /* how many */
-    bool whole, stop;  /* the last line was right; take wants no more */
+    int64_t malformed; /* lines */
+    bool whole, stop;  /* the last line is complete; set by read_line to end the reading */
 };
-/* 0, or an error as errno has them. */
-int page_lines_read(int fd, struct page_lines *lines);
-/* The whole of a plain file of no more than 64 MiB; NULL with errno set. */
-char *page_load(const char *path, size_t *len);
-/* A file that comes into being at page_save, whole, or not at all; "-" is standard output. page_create: NULL after saying on stderr why not. */
-struct page_output {
+/* Returns 0 or an errno value. */
+int report_read_lines(int fd, struct report_lines *lines);
+/* Appends the contents of a regular file of at most 64 MiB; false with errno. */
+bool report_load_file(const char *path, struct msi_buf *to);
+/* An output file that appears as a whole at commit, or not at all. "-" is standard output. */
+struct report_output {
     FILE *file;
     char *path, *temporary;
 };
-bool page_create(struct page_output *out, const char *path);
-bool page_save(struct page_output *out);
-void page_discard(struct page_output *out);
+mst_status report_output_open(struct report_output *out, const char *path);
+mst_status report_output_commit(struct report_output *out);
+void report_output_discard(struct report_output *out);
 
-/* summary.c: everything that the page shows but the timeline, as JSON. */
-struct msi_buf;
-void page_summary(const struct page_job *job, struct msi_buf *to);
-/* terminal.c: the same in a few lines for people. */
-void page_words(const struct page_job *job);
-void page_say_warnings(const struct page_job *job);
-/* html.c: the page itself; summary is JSON. */
-void page_write(struct page_job *job, const struct msi_buf *summary, FILE *to);
-/* overview.c, lanes.c: what the timeline draws, in elements of the page. */
-void page_overview(struct page_job *job, FILE *to);
-void page_lanes(struct page_job *job, FILE *to);
-/* Writes JSON into an element of a page, where no "<" may be. */
-void page_put_json(const struct msi_buf *json, FILE *to);
-void page_put_base64(const uint8_t *data, size_t len, FILE *to);
+/* summary.c: all figures as JSON. */
+void report_summary(const struct report_job *job, struct msi_buf *to);
+/* terminal.c: the most important figures as text on stdout; the warnings on stderr. */
+void report_print(const struct report_job *job);
+void report_print_warnings(const struct report_job *job);
 
-/* Words of a kind: texts of the job by their number, never NULL. */
-const char *page_string(const struct page_job *job, uint32_t number);
-const struct page_kind *page_kind_of(const struct page_job *job, const struct page_event *event);
-const struct page_shape *page_shape_of(const struct page_job *job, const struct page_event *event);
-/* Whatever it moved came to nothing: its time is waiting. */
-bool page_failed(const struct page_job *job, const struct page_event *event);
-/* When it had nobody to wait for any more: its beginning where that is not known, its end where it failed. */
-int64_t page_ready(const struct page_job *job, const struct page_event *event);
-/* Bytes on each connection per byte of the message among n ranks; 0: the operation moves nothing. */
-double page_bus_factor(enum page_class class, int n);
-/* Which class a collective is of, by its name. */
-enum page_class page_class_of(const char *call);
-extern const char *const page_class_names[PAGE_CLASSES];
-
-/* array holds n and can hold *capacity entries of size bytes: makes room for one more, or marks the job as failed and is false. */
-bool page_room(struct page_job *job, void *array, size_t n, size_t *capacity, size_t size);
+/* html.c: the page; summary is the JSON of report_summary. */
+void report_write_html(struct report_job *job, const struct msi_buf *summary, FILE *to);
+/* overview.c, lanes.c: the data of the timeline, as elements of the page. */
+void report_write_overview(struct report_job *job, FILE *to);
+void report_write_lanes(struct report_job *job, FILE *to);
+/* Writes JSON into an element of the page, with every "<" escaped. */
+void report_write_json(const struct msi_buf *json, FILE *to);
+void report_write_base64(const uint8_t *data, size_t len, FILE *to);
 
 #endif

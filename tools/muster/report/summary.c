@@ -1,4 +1,7 @@
-/* summary.c - the figures of a job as JSON, which the page shows and other programs may read. Times are microseconds. */
+/*
+ * summary.c - writes the figures of a job as JSON, for the page and for other programs. Times are
+ * microseconds.
+ */
 #include "report/flight.h"
 #include "report/report.h"
 
@@ -12,7 +15,7 @@ static void put_us(struct msi_json_out *out, const char *key, int64_t ns) {
     msi_json_member_scaled(out, key, ns, 3);
 }
 
-/* "columns" of a table; "rows" are left open. */
+/* Begins a table with its columns and the array of rows. */
 static void open_table(struct msi_json_out *out, const char *key, const char *const *columns, size_t n) {
     msi_json_member_object(out, key);
     msi_json_member_array(out, "columns");
@@ -26,52 +29,46 @@ static void close_table(struct msi_json_out *out) {
     msi_json_put_object_end(out);
 }
 
-static const char *name_or_others(const struct page_job *job, uint32_t name) {
-    return name == UINT32_MAX ? "(others)" : page_string(job, name);
+static const char *name_or_others(const struct report_job *job, uint32_t name) {
+    return name == UINT32_MAX ? "(others)" : report_string(job, name);
 }
 
-static double share_of(const struct page_job *job, const struct page_rank *r) {
-    int64_t own = r->end - job->begin;
-    return own > 0 ? (double)r->in_comm / (double)own : 0;
-}
-
-static void put_rank(const struct page_job *job, const struct page_rank *r, struct msi_json_out *out) {
+static void put_rank(const struct report_job *job, const struct report_rank *r, struct msi_json_out *out) {
     msi_json_put_object(out);
     msi_json_member_int(out, "rank", r->rank);
-    msi_json_member_string(out, "host", page_string(job, r->host));
-    msi_json_member_int(out, "pid", r->pid == PAGE_UNKNOWN ? 0 : r->pid);
+    msi_json_member_string(out, "host", report_string(job, r->host));
+    msi_json_member_int(out, "pid", r->pid == REPORT_UNKNOWN ? 0 : r->pid);
     msi_json_member_int(out, "events", (int64_t)r->n);
     msi_json_member_int(out, "dropped", r->dropped);
     msi_json_member_int(out, "malformed", r->malformed);
     msi_json_member_bool(out, "ended", r->ended);
     put_us(out, "duration_us", r->end - job->begin);
     put_us(out, "communication_us", r->in_comm);
-    msi_json_member_double(out, "share", share_of(job, r), 6);
+    msi_json_member_double(out, "share", report_comm_share(job, r), 6);
     put_us(out, "waited_us", r->waited);
     put_us(out, "waited_for_us", r->waited_for);
     put_us(out, "clock_error_us", r->clock_error);
     msi_json_put_object_end(out);
 }
 
-static void put_head(const struct page_job *job, struct msi_json_out *out) {
-    struct page_set hosts = {0};
+static void put_head(const struct report_job *job, struct msi_json_out *out) {
+    struct msi_table hosts = {0};
     int64_t events = 0, dropped = 0, error = 0;
     uint32_t program = 0;
-
     msi_json_member_array(out, "hosts");
     for (int i = 0; i < job->n_ranks; i++) {
-        const struct page_rank *r = job->ranks[i];
+        const struct report_rank *r = job->ranks[i];
         uint32_t before = hosts.n;
-        if (page_set_add(&hosts, &r->host, sizeof r->host) == before)
-            msi_json_put_string(out, page_string(job, r->host));
+        if (msi_table_add(&hosts, &r->host, sizeof r->host) == before)
+            msi_json_put_string(out, report_string(job, r->host));
         events += (int64_t)r->n;
         dropped += r->dropped;
         if (r->clock_error > error) error = r->clock_error;
         if (program == 0) program = r->program;
     }
     msi_json_put_array_end(out);
-    page_set_free(&hosts);
-    msi_json_member_string(out, "program", page_string(job, program));
+    msi_table_free(&hosts);
+    msi_json_member_string(out, "program", report_string(job, program));
     msi_json_member_int(out, "events", events);
     msi_json_member_int(out, "dropped", dropped);
     put_us(out, "begin_us", job->begin);
@@ -82,86 +79,84 @@ static void put_head(const struct page_job *job, struct msi_json_out *out) {
     msi_json_put_array_end(out);
     msi_json_member_object(out, "pairs");
     msi_json_member_int(out, "collectives", job->collectives);
-    msi_json_member_int(out, "collectives_complete", job->paired);
+    msi_json_member_int(out, "collectives_complete", job->collectives_complete);
     msi_json_member_int(out, "messages", job->messages);
-    msi_json_member_int(out, "messages_complete", job->messages_paired);
+    msi_json_member_int(out, "messages_complete", job->messages_complete);
     msi_json_put_object_end(out);
 }
 
-static void put_groups(const struct page_job *job, struct msi_json_out *out) {
+static void put_groups(const struct report_job *job, struct msi_json_out *out) {
     msi_json_member_array(out, "groups");
     for (size_t i = 0; i < job->n_groups; i++) {
-        const struct page_group *g = &job->groups[i];
+        const struct report_group *g = &job->groups[i];
         msi_json_put_object(out);
-        msi_json_member_string(out, "name", page_string(job, g->name));
+        msi_json_member_string(out, "name", report_string(job, g->name));
         msi_json_member_int(out, "size", g->size);
         msi_json_member_array(out, "ranks");
-        for (int k = 0; g->ranks != NULL && k < g->size; k++) msi_json_put_int(out, g->ranks[k]);
+        for (int k = 0; g->ranks && k < g->size; k++) msi_json_put_int(out, g->ranks[k]);
         msi_json_put_array_end(out);
         msi_json_put_object_end(out);
     }
     msi_json_put_array_end(out);
 }
 
-static void put_operation(const struct page_job *job, const struct page_operation *o,
+static void put_operation(const struct report_job *job, const struct report_operation *o,
                           struct msi_json_out *out) {
     msi_json_put_object(out);
     msi_json_member_string(out, "name", name_or_others(job, o->name));
     msi_json_member_string(out, "call", name_or_others(job, o->call));
-    msi_json_member_string(out, "class", page_class_names[o->class]);
+    msi_json_member_string(out, "class", report_class_names[o->class]);
     msi_json_member_int(out, "bytes", o->bytes);
     msi_json_member_bool(out, "up_to", o->up_to);
     msi_json_member_int(out, "size", o->size);
     msi_json_member_array(out, "groups");
     for (size_t row = o->first; row < o->first + o->n; row++) msi_json_put_int(out, job->rows[row].group);
     msi_json_put_array_end(out);
-    msi_json_member_int(out, "count", o->is.count);
-    msi_json_member_int(out, "failed", o->is.failed);
-    put_us(out, "total_us", o->is.total);
-    msi_json_member_double(out, "avg_us", o->is.average / 1000, 3);
-    msi_json_member_double(out, "tput_gbps", o->is.algbw, 6);
-    msi_json_member_double(out, "busbw_gbps", o->is.busbw, 6);
-    put_us(out, "moving_us", o->is.moving);
-    msi_json_member_double(out, "free_tput_gbps", o->is.free_algbw, 6);
-    msi_json_member_double(out, "bus_factor", page_bus_factor(o->class, o->size), 9);
+    msi_json_member_int(out, "count", o->figures.count);
+    msi_json_member_int(out, "failed", o->figures.failed);
+    put_us(out, "total_us", o->figures.total);
+    msi_json_member_double(out, "avg_us", o->figures.average / 1000, 3);
+    msi_json_member_double(out, "tput_gbps", o->figures.algbw, 6);
+    msi_json_member_double(out, "busbw_gbps", o->figures.busbw, 6);
+    put_us(out, "moving_us", o->figures.moving);
+    msi_json_member_double(out, "free_tput_gbps", o->figures.free_algbw, 6);
+    msi_json_member_double(out, "bus_factor", report_bus_factor(o->class, o->size), 9);
     if (o->limit > 0) msi_json_member_double(out, "limit_us", o->limit / 1000, 3);
     msi_json_put_object_end(out);
 }
 
-static void put_cells(const struct page_job *job, struct msi_json_out *out) {
+static void put_cells(const struct report_job *job, struct msi_json_out *out) {
     static const char *const columns[] = {"operation", "group",          "rank",      "count",
                                           "total_us",  "avg_us",         "tput_gbps", "busbw_gbps",
                                           "moving_us", "free_tput_gbps", "failed"};
-
     open_table(out, "cells", columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < job->n_cells; i++) {
-        const struct page_cell *c = &job->cells[i];
+        const struct report_cell *c = &job->cells[i];
         msi_json_put_array(out);
         msi_json_put_int(out, c->operation);
         msi_json_put_int(out, c->group);
         msi_json_put_int(out, c->rank);
-        msi_json_put_int(out, c->is.count);
-        msi_json_put_scaled(out, c->is.total, 3);
-        msi_json_put_double(out, c->is.average / 1000, 3);
-        msi_json_put_double(out, c->is.algbw, 6);
-        msi_json_put_double(out, c->is.busbw, 6);
-        msi_json_put_scaled(out, c->is.moving, 3);
-        msi_json_put_double(out, c->is.free_algbw, 6);
-        msi_json_put_int(out, c->is.failed);
+        msi_json_put_int(out, c->figures.count);
+        msi_json_put_scaled(out, c->figures.total, 3);
+        msi_json_put_double(out, c->figures.average / 1000, 3);
+        msi_json_put_double(out, c->figures.algbw, 6);
+        msi_json_put_double(out, c->figures.busbw, 6);
+        msi_json_put_scaled(out, c->figures.moving, 3);
+        msi_json_put_double(out, c->figures.free_algbw, 6);
+        msi_json_put_int(out, c->figures.failed);
         msi_json_put_array_end(out);
     }
     close_table(out);
 }
 
-static void put_sites(const struct page_job *job, struct msi_json_out *out) {
+static void put_sites(const struct report_job *job, struct msi_json_out *out) {
     static const char *const columns[] = {"site", "rank", "count", "total_us", "waited_us", "failed"};
-
     msi_json_member_array(out, "sites");
     for (uint32_t i = 0; i < job->sites.n; i++) {
-        const struct page_site *s = page_set_at(&job->sites, i);
+        const struct report_site *s = msi_table_key(&job->sites, i);
         msi_json_put_object(out);
         msi_json_member_string(out, "site", name_or_others(job, s->site));
-        msi_json_member_string(out, "function", s->site == UINT32_MAX ? "" : page_string(job, s->function));
+        msi_json_member_string(out, "function", s->site == UINT32_MAX ? "" : report_string(job, s->function));
         msi_json_member_string(out, "name", name_or_others(job, s->name));
         msi_json_member_string(out, "call", name_or_others(job, s->call));
         msi_json_put_object_end(out);
@@ -169,7 +164,7 @@ static void put_sites(const struct page_job *job, struct msi_json_out *out) {
     msi_json_put_array_end(out);
     open_table(out, "site_cells", columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < job->n_site_cells; i++) {
-        const struct page_site_cell *c = &job->site_cells[i];
+        const struct report_site_cell *c = &job->site_cells[i];
         msi_json_put_array(out);
         msi_json_put_int(out, c->site);
         msi_json_put_int(out, c->rank);
@@ -182,12 +177,11 @@ static void put_sites(const struct page_job *job, struct msi_json_out *out) {
     close_table(out);
 }
 
-static void put_waits(const struct page_job *job, struct msi_json_out *out) {
+static void put_waits(const struct report_job *job, struct msi_json_out *out) {
     static const char *const columns[] = {"rank", "for", "us", "times"};
-
     open_table(out, "waits", columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < job->n_waits; i++) {
-        const struct page_wait *w = &job->waits[i];
+        const struct report_wait *w = &job->waits[i];
         msi_json_put_array(out);
         msi_json_put_int(out, w->rank);
         msi_json_put_int(out, w->late);
@@ -197,11 +191,11 @@ static void put_waits(const struct page_job *job, struct msi_json_out *out) {
     }
     close_table(out);
     msi_json_member_object(out, "windows");
-    msi_json_member_int(out, "n", PAGE_WINDOWS);
+    msi_json_member_int(out, "n", REPORT_WINDOWS);
     msi_json_member_array(out, "waited_for_us");
     for (int i = 0; i < job->n_ranks; i++) {
         msi_json_put_array(out);
-        for (int k = 0; k < PAGE_WINDOWS; k++) msi_json_put_scaled(out, job->ranks[i]->windows[k], 3);
+        for (int k = 0; k < REPORT_WINDOWS; k++) msi_json_put_scaled(out, job->ranks[i]->windows[k], 3);
         msi_json_put_array_end(out);
     }
     msi_json_put_array_end(out);
@@ -211,21 +205,21 @@ static void put_waits(const struct page_job *job, struct msi_json_out *out) {
 static void put_call(const struct flight *flight, const char *key, const struct msi_flight_op *op,
                      struct msi_json_out *out) {
     msi_json_put_key(out, key);
-    if (op == NULL) {
+    if (!op) {
         msi_json_put_null(out);
         return;
     }
     msi_json_put_object(out);
     msi_json_member_string(out, "name", op->name);
-    msi_json_member_string(out, "group", flight->teams[op->team].name);
+    msi_json_member_string(out, "group", flight->groups[op->group].name);
     if (op->seq != MSI_FLIGHT_NO_NUMBER) msi_json_member_int(out, "seq", (int64_t)op->seq);
-    msi_json_member_string(out, "state", page_flight_state(op));
+    msi_json_member_string(out, "state", report_flight_state(op));
     msi_json_member_string(out, "site", op->site);
     msi_json_member_string(out, "function", op->function);
     if (msi_flight_is_message(op)) {
         msi_json_member_int(out, "peer", op->peer);
         msi_json_member_int(out, "tag", op->tag);
-        msi_json_member_string(out, "dir", op->way == MSI_FLIGHT_SEND ? "send" : "recv");
+        msi_json_member_string(out, "dir", op->type == MSI_FLIGHT_SEND ? "send" : "recv");
     }
     msi_json_member_int(out, "count", (int64_t)op->count);
     msi_json_member_string(out, "dtype", op->dtype ? mst_dtype_name((mst_dtype)op->dtype) : "");
@@ -234,28 +228,26 @@ static void put_call(const struct flight *flight, const char *key, const struct 
     msi_json_put_object_end(out);
 }
 
-static void put_failure(const struct page_job *job, struct msi_json_out *out) {
+static void put_failure(const struct report_job *job, struct msi_json_out *out) {
     static const char *const kinds[MSI_DIAGNOSIS_KINDS] = {
         [MSI_DIAGNOSIS_NONE] = "none",         [MSI_DIAGNOSIS_BEHIND] = "behind",
         [MSI_DIAGNOSIS_MISSING] = "missing",   [MSI_DIAGNOSIS_LOST] = "lost",
         [MSI_DIAGNOSIS_CIRCLE] = "circle",     [MSI_DIAGNOSIS_DIFFERENT] = "different",
         [MSI_DIAGNOSIS_TOGETHER] = "together",
     };
-    const struct page_flights *f = job->flights;
-    const struct msi_diagnosis *verdict = f != NULL ? &f->diagnoses.of[0] : NULL;
-
+    const struct report_flights *f = job->flights;
+    const struct msi_diagnosis *first = f ? &f->diagnoses.of[0] : NULL;
     msi_json_put_key(out, "failure");
-    if (!page_flights_any(job)) {
+    if (!report_flights_any(job)) {
         msi_json_put_null(out);
         return;
     }
     msi_json_put_object(out);
-    msi_json_member_string(out, "kind", kinds[verdict->kind]);
-    msi_json_put_key(out, "verdict");
-    msi_json_put_text(out, msi_buf_str(&f->words));
+    msi_json_member_string(out, "kind", kinds[first->kind]);
+    msi_json_member_string(out, "diagnosis", (const char *)f->text.data);
     msi_json_member_int(out, "size", f->size);
     msi_json_member_array(out, "blamed");
-    for (int i = 0; i < verdict->n_blamed; i++) msi_json_put_int(out, verdict->blamed[i]);
+    for (int i = 0; i < first->n_blamed; i++) msi_json_put_int(out, first->blamed[i]);
     msi_json_put_array_end(out);
     msi_json_member_array(out, "ranks");
     for (int i = 0; i < f->n; i++) {
@@ -264,18 +256,17 @@ static void put_failure(const struct page_job *job, struct msi_json_out *out) {
         msi_json_member_int(out, "rank", flight->rank);
         msi_json_member_string(out, "host", flight->host);
         msi_json_member_string(out, "reason", flight->reason);
-        if (flight->blames != PAGE_NONE) msi_json_member_int(out, "blames", flight->blames);
-        put_call(flight, "current", page_flight_current(f, flight->rank), out);
-        put_call(flight, "last", page_flight_done(flight), out);
+        if (flight->blames != REPORT_NONE) msi_json_member_int(out, "blames", flight->blames);
+        put_call(flight, "current", report_flight_current(f, flight->rank), out);
+        put_call(flight, "last", report_flight_done(flight), out);
         msi_json_put_object_end(out);
     }
     msi_json_put_array_end(out);
     msi_json_put_object_end(out);
 }
 
-void page_summary(const struct page_job *job, struct msi_buf *to) {
+void report_summary(const struct report_job *job, struct msi_buf *to) {
     struct msi_json_out out = msi_json_to(to);
-
     msi_json_put_object(&out);
     msi_json_member_int(&out, "version", 1);
     msi_json_member_string(&out, "muster", mst_version());

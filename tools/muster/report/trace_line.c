@@ -4,21 +4,21 @@
 
 #include <math.h>
 
-#define WHOLE_MOST 9007199254740992LL /* 2^53: all that a page can show exactly */
+#define WHOLE_MOST 9007199254740992LL /* 2^53: JavaScript has exact integers up to here */
 
 enum field_kind { TEXT, WHOLE, COUNT, LONG, MICROSECONDS, ARRAY };
-enum place { TOP, ARGS };
+enum level { TOP, ARGS };
 
 struct field {
     const char *key;
-    uint8_t len, place, kind;
+    uint8_t len, level, kind;
     uint16_t offset;
 };
 
-#define FIELD(place, key, member, kind)                                                                      \
-    { key, sizeof key - 1, place, kind, offsetof(struct page_line, member) }
+#define FIELD(level, key, member, kind)                                                                      \
+    { key, sizeof key - 1, level, kind, offsetof(struct report_line, member) }
 
-/* In the order in which they are written, since each is looked for behind the one before it. */
+/* In the order in which traces have them, because the search for a key starts after the previous one. */
 static const struct field fields[] = {
     FIELD(TOP, "ph", phase, TEXT),
     FIELD(TOP, "name", name, TEXT),
@@ -62,9 +62,8 @@ enum { N_FIELDS = sizeof fields / sizeof *fields };
 
 static bool read_time(struct msi_json *in, int64_t *ns) {
     double us;
-
     if (!msi_json_double(in, &us)) return false;
-    if (!(fabs(us) <= (double)PAGE_TIME_MOST / 1000))
+    if (!(fabs(us) <= (double)REPORT_TIME_MOST / 1000))
         return msi_json_fail(in, "a time of less than 104 days");
     *ns = (int64_t)llround(us * 1000);
     return true;
@@ -72,16 +71,14 @@ static bool read_time(struct msi_json *in, int64_t *ns) {
 
 static bool read_whole(struct msi_json *in, int64_t least, int64_t most, int64_t *value) {
     int64_t number;
-
     if (!msi_json_int(in, &number)) return false;
-    if (number < least || number > most) return msi_json_fail(in, "a number that makes sense");
+    if (number < least || number > most) return msi_json_fail(in, "a number within its limits");
     *value = number;
     return true;
 }
 
-static bool read_field(struct msi_json *in, const struct field *field, struct page_line *line) {
+static bool read_field(struct msi_json *in, const struct field *field, struct report_line *line) {
     void *to = (char *)line + field->offset;
-
     switch ((enum field_kind)field->kind) {
     case TEXT:
         return msi_json_string(in, to);
@@ -99,12 +96,11 @@ static bool read_field(struct msi_json *in, const struct field *field, struct pa
     return false;
 }
 
-/* The field behind the last one is the likeliest. */
-static const struct field *find_field(struct msi_json_text key, enum place place, int *next) {
+static const struct field *find_field(struct msi_json_text key, enum level level, int *next) {
     for (int i = 0; i < N_FIELDS; i++) {
         int at = *next + i < N_FIELDS ? *next + i : *next + i - N_FIELDS;
         const struct field *f = &fields[at];
-        if (f->place != place || f->len != key.n || key.escaped || memcmp(f->key, key.p, key.n) != 0)
+        if (f->level != level || f->len != key.n || key.escaped || memcmp(f->key, key.p, key.n) != 0)
             continue;
         *next = at + 1 < N_FIELDS ? at + 1 : 0;
         return f;
@@ -112,30 +108,16 @@ static const struct field *find_field(struct msi_json_text key, enum place place
     return NULL;
 }
 
-static void read_args(struct msi_json *in, struct page_line *line, int *next) {
+/* Reads the event, or its "args". */
+static void read_object(struct msi_json *in, struct report_line *line, enum level level, int *next) {
     struct msi_json_text key;
-
     if (!msi_json_object(in)) return;
     while (msi_json_key(in, &key)) {
-        const struct field *field = find_field(key, ARGS, next);
-        if (field != NULL)
+        const struct field *field = find_field(key, level, next);
+        if (field)
             read_field(in, field, line);
-        else
-            msi_json_skip(in);
-    }
-}
-
-static void read_event(struct msi_json *in, struct page_line *line) {
-    struct msi_json_text key;
-    int next = 0;
-
-    if (!msi_json_object(in)) return;
-    while (msi_json_key(in, &key)) {
-        const struct field *field = find_field(key, TOP, &next);
-        if (field != NULL)
-            read_field(in, field, line);
-        else if (msi_json_is(key, "args"))
-            read_args(in, line, &next);
+        else if (level == TOP && msi_json_is(key, "args"))
+            read_object(in, line, ARGS, next);
         else
             msi_json_skip(in);
     }
@@ -145,51 +127,39 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-void page_line_trim(const char **text, size_t *len) {
+void report_trim_line(const char **text, size_t *len) {
     const char *at = *text, *end = at + *len;
-
     while (at < end && (is_blank(*at) || *at == '[')) at++;
     while (at < end && (is_blank(end[-1]) || end[-1] == ']' || end[-1] == ',')) end--;
     *text = at;
     *len = (size_t)(end - at);
 }
 
-bool page_line_read(const char *text, size_t len, struct page_line *line) {
-    static const struct page_line nothing = {
-        .tid = PAGE_UNKNOWN,
-        .ts = PAGE_UNKNOWN,
-        .dur = PAGE_UNKNOWN,
-        .group = PAGE_UNKNOWN,
-        .seq = PAGE_UNKNOWN,
-        .bytes = PAGE_UNKNOWN,
-        .peer = PAGE_UNKNOWN,
-        .tag = PAGE_UNKNOWN,
-        .queued = PAGE_UNKNOWN,
-        .waited = PAGE_UNKNOWN,
-        .device = PAGE_UNKNOWN,
-        .version = PAGE_UNKNOWN,
-        .rank = PAGE_UNKNOWN,
-        .size = PAGE_UNKNOWN,
-        .pid = PAGE_UNKNOWN,
-        .unix_ns = PAGE_UNKNOWN,
-        .error_ns = PAGE_UNKNOWN,
-        .dropped = PAGE_UNKNOWN,
-        .end = PAGE_UNKNOWN,
-    };
+/* A line without any field: numbers are REPORT_UNKNOWN. */
+static const struct report_line *empty_line(void) {
+    static struct report_line empty;
+    if (empty.tid == REPORT_UNKNOWN) return &empty; /* made before */
+    for (int i = 0; i < N_FIELDS; i++) {
+        int64_t *number = (int64_t *)(void *)((char *)&empty + fields[i].offset);
+        if (fields[i].kind != TEXT && fields[i].kind != ARRAY) *number = REPORT_UNKNOWN;
+    }
+    return &empty;
+}
 
-    *line = nothing;
-    page_line_trim(&text, &len);
+bool report_parse_line(const char *text, size_t len, struct report_line *line) {
+    int next = 0;
+    *line = *empty_line();
+    report_trim_line(&text, &len);
     if (len == 0) return true;
     struct msi_json in = msi_json_of(text, len);
-    read_event(&in, line);
+    read_object(&in, line, TOP, &next);
     return msi_json_end(&in);
 }
 
-bool page_line_numbers(struct msi_str array, int n, int32_t most, int32_t *numbers) {
+bool report_parse_numbers(struct msi_str array, int n, int32_t most, int32_t *numbers) {
     struct msi_json in = msi_json_of(array.p, array.n);
     int64_t number = 0;
     int found = 0;
-
     if (!msi_json_array(&in)) return false;
     while (found <= n && msi_json_item(&in) && read_whole(&in, 0, most, &number))
         if (found++ < n) numbers[found - 1] = (int32_t)number;

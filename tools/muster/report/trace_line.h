@@ -1,14 +1,15 @@
 /*
- * trace_line.h - one line of a trace: an event, or what describes the rank. Texts point into the line. Numbers that are missing are
- * PAGE_UNKNOWN; those beyond all sense, and values of another type, make the line a malformed one.
+ * trace_line.h - parses one line of a trace: an event or a description of the rank. Texts point into the
+ * line. Missing numbers are REPORT_UNKNOWN. A number outside its limits or a value of another type makes the
+ * line malformed.
  */
 #ifndef MUSTER_TOOL_REPORT_TRACE_LINE_H
 #define MUSTER_TOOL_REPORT_TRACE_LINE_H
 
 #include "base/json.h"
 
-/* p NULL: it is missing. */
-struct page_line {
+/* A text is missing if its p is NULL. */
+struct report_line {
     struct msi_json_text phase, name, cat, id;
     int64_t tid, ts, dur; /* ts and dur in ns */
     /* of args */
@@ -19,14 +20,16 @@ struct page_line {
     struct msi_str ranks; /* an array */
 };
 
-/* Reads a line without its newline; a "[" before and a "," or "]" behind are allowed. False: it is malformed. A line with nothing but
- * brackets is fine and has no phase. */
-bool page_line_read(const char *text, size_t len, struct page_line *line);
+/*
+ * Parses a line without its newline. A "[" may precede the event, a "," or "]" may follow it; a line of
+ * brackets alone has no phase. False: the line is malformed.
+ */
+bool report_parse_line(const char *text, size_t len, struct report_line *line);
 
-/* Takes off what a line has around its event: blanks, brackets, the comma. */
-void page_line_trim(const char **text, size_t *len);
+/* Removes blanks, brackets and the comma around the event of a line. */
+void report_trim_line(const char **text, size_t *len);
 
-/* Reads an array of exactly n numbers from 0 to most. */
-bool page_line_numbers(struct msi_str array, int n, int32_t most, int32_t *numbers);
+/* Parses an array of exactly n numbers from 0 to most. */
+bool report_parse_numbers(struct msi_str array, int n, int32_t most, int32_t *numbers);
 
 #endif

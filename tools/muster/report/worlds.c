@@ -1,7 +1,8 @@
 /* worlds.c - see worlds.h. */
 #include "report/worlds.h"
-#include "cli/text.h"
 #include "report/trace_line.h"
+
+#include "base/error.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,162 +11,164 @@
 #include <unistd.h>
 
 #define PREFIX "rank-"
-#define TRACE  ".trace.json"
-enum { FIRST_LINE_MOST = 65536, OTHERS_MOST = 5, NUMBER_MOST = 999999999 };
+enum { OTHERS_MOST = 5, NUMBER_MOST = 999999999 };
 
-/* Both are written without needless zeros, so that no trace has two names. */
-bool page_name_read(const char *name, const char *ending, int *rank, int *number) {
-    char again[64], *end;
-
+/* Numbers have no leading zeros, so that no trace has two names. */
+bool report_parse_name(const char *name, const char *suffix, int *rank, int *number) {
+    char canonical[64], *end;
     if (strncmp(name, PREFIX, strlen(PREFIX)) != 0) return false;
     long r = strtol(name + strlen(PREFIX), &end, 10), k = 1;
     if (*end == '.' && end[1] >= '1' && end[1] <= '9') k = strtol(end + 1, NULL, 10);
-    if (r < 0 || r >= PAGE_RANKS_MOST || k < 1 || k > NUMBER_MOST) return false;
+    if (r < 0 || r >= REPORT_RANKS_MOST || k < 1 || k > NUMBER_MOST) return false;
     if (k == 1)
-        snprintf(again, sizeof again, PREFIX "%ld%s", r, ending);
+        snprintf(canonical, sizeof canonical, PREFIX "%ld%s", r, suffix);
     else
-        snprintf(again, sizeof again, PREFIX "%ld.%ld%s", r, k, ending);
+        snprintf(canonical, sizeof canonical, PREFIX "%ld.%ld%s", r, k, suffix);
     *rank = (int)r;
     *number = (int)k;
-    return strcmp(name, again) == 0;
+    return strcmp(name, canonical) == 0;
 }
 
-char *page_worlds_path(const struct page_worlds *worlds, const struct page_trace *trace) {
+char *report_worlds_path(const struct report_worlds *worlds, const struct report_trace *trace) {
     char *path, number[16] = "";
-
     if (trace->number > 1) snprintf(number, sizeof number, ".%d", trace->number);
-    return asprintf(&path, "%s/" PREFIX "%d%s" TRACE, worlds->dir, trace->rank, number) < 0 ? NULL : path;
+    int len = asprintf(&path, "%s/" PREFIX "%d%s" REPORT_TRACE_SUFFIX, worlds->dir, trace->rank, number);
+    return len < 0 ? NULL : path;
 }
 
-/* When the world of a trace formed: its first line says so. */
-static int64_t read_moment(const char *path) {
-    static char data[FIRST_LINE_MOST];
-    struct page_line line;
-    size_t n = 0;
-    ssize_t got;
-    int fd = page_open(path);
+struct first_line {
+    struct report_lines lines;
+    int64_t unix_ns;
+};
 
-    if (fd < 0) return PAGE_UNKNOWN;
-    while (n < sizeof data && (got = read(fd, data + n, sizeof data - n)) != 0) {
-        if (got < 0 && errno != EINTR) break;
-        if (got > 0) n += (size_t)got;
-    }
+static bool read_first_line(void *context, const char *text, size_t len) {
+    struct first_line *first = context;
+    struct report_line line;
+    bool good = report_parse_line(text, len, &line) && line.name.p && msi_json_is(line.name, "muster");
+    if (good) first->unix_ns = line.unix_ns;
+    first->lines.stop = true;
+    return good;
+}
+
+/* Reads when the world of a trace formed. */
+static int64_t read_formation_time(const char *path) {
+    struct first_line first = {{.read_line = read_first_line, .context = &first}, REPORT_UNKNOWN};
+    int fd = report_open_file(path);
+    if (fd < 0) return REPORT_UNKNOWN;
+    report_read_lines(fd, &first.lines);
     close(fd);
-    const char *newline = memchr(data, '\n', n);
-    if (newline != NULL) n = (size_t)(newline - data);
-    bool good = page_line_read(data, n, &line) && line.name.p != NULL && msi_json_is(line.name, "muster");
-    return good ? line.unix_ns : PAGE_UNKNOWN;
+    return first.unix_ns;
 }
 
 static int by_world(const void *a, const void *b) {
-    const struct page_trace *x = a, *y = b;
-
+    const struct report_trace *x = a, *y = b;
     if (x->unix_ns != y->unix_ns) return x->unix_ns < y->unix_ns ? -1 : 1;
     return x->rank != y->rank ? x->rank - y->rank : x->number - y->number;
 }
 
-static bool add_trace(struct page_worlds *w, int rank, int number) {
-    if (w->n == w->capacity) {
-        size_t more = w->n ? w->n * 2 : 64;
-        struct page_trace *grown = realloc(w->traces, more * sizeof *grown);
-        if (grown == NULL) return false;
-        w->traces = grown;
-        w->capacity = more;
-    }
-    struct page_trace *trace = &w->traces[w->n++];
-    *trace = (struct page_trace){.rank = rank, .number = number};
-    char *path = page_worlds_path(w, trace);
-    if (path == NULL) return false;
-    trace->unix_ns = read_moment(path);
+static int by_rank(const void *a, const void *b) {
+    return *(const int *)a - *(const int *)b;
+}
+
+static bool add_trace(struct report_worlds *w, int rank, int number) {
+    bool failed = false;
+    if (!report_reserve(&failed, &w->traces, w->n, &w->capacity, sizeof *w->traces)) return false;
+    struct report_trace *trace = &w->traces[w->n++];
+    *trace = (struct report_trace){.rank = rank, .number = number};
+    char *path = report_worlds_path(w, trace);
+    if (!path) return false;
+    trace->unix_ns = read_formation_time(path);
     free(path);
     return true;
 }
 
-static bool list_traces(struct page_worlds *w) {
-    const struct dirent *entry;
-    DIR *open = opendir(w->dir);
-    bool good = true;
-    int rank, number;
-
-    if (open == NULL) return false;
-    while (good && (entry = readdir(open)) != NULL)
-        if (page_name_read(entry->d_name, TRACE, &rank, &number)) good = add_trace(w, rank, number);
-    closedir(open);
-    if (!good) errno = ENOMEM;
-    if (w->n > 0) qsort(w->traces, w->n, sizeof *w->traces, by_world);
-    return good;
+static bool add_flight(struct report_worlds *w, int rank) {
+    bool failed = false;
+    if (!report_reserve(&failed, &w->flights, (size_t)w->n_flights, &w->flights_capacity, sizeof *w->flights))
+        return false;
+    w->flights[w->n_flights++] = rank;
+    return true;
 }
 
-/* Where the world that a trace is of ends in the list. */
-static size_t end_of(const struct page_worlds *w, size_t first) {
-    size_t end = first;
+static mst_status list_directory(struct report_worlds *w) {
+    const struct dirent *entry;
+    DIR *dir = opendir(w->dir);
+    bool good = true;
+    int rank, number;
+    if (!dir) return msi_fail_errno(errno, "cannot read %s", w->dir);
+    while (good && (entry = readdir(dir)))
+        if (report_parse_name(entry->d_name, REPORT_TRACE_SUFFIX, &rank, &number))
+            good = add_trace(w, rank, number);
+        else if (report_parse_name(entry->d_name, REPORT_FLIGHT_SUFFIX, &rank, &number) && number == 1)
+            good = add_flight(w, rank);
+    closedir(dir);
+    if (!good) return msi_fail_memory();
+    if (w->n > 0) qsort(w->traces, w->n, sizeof *w->traces, by_world);
+    if (w->n_flights > 0) qsort(w->flights, (size_t)w->n_flights, sizeof *w->flights, by_rank);
+    return MST_OK;
+}
 
+/* The end of the world in the list whose traces begin at first. */
+static size_t end_of(const struct report_worlds *w, size_t first) {
+    size_t end = first;
     while (end < w->n && w->traces[end].unix_ns == w->traces[first].unix_ns) end++;
     return end;
 }
 
-/* Traces that do not say of which world they are belong to one if there is no other. */
-static void choose(struct page_worlds *w, int64_t wanted) {
-    size_t first = w->n > 0 && w->traces[0].unix_ns == PAGE_UNKNOWN ? end_of(w, 0) : 0;
-
+/* Traces without a formation time count as a world only if there are no others. */
+static void select_world(struct report_worlds *w, int64_t wanted) {
+    size_t first = w->n > 0 && w->traces[0].unix_ns == REPORT_UNKNOWN ? end_of(w, 0) : 0;
     if (first == w->n) first = 0;
     for (size_t at = first; at < w->n; at = end_of(w, at)) {
         w->count++;
         if (wanted != 0 && w->count != wanted) continue;
-        w->chosen = w->count;
+        w->selected = w->count;
         w->first = at;
         w->end = end_of(w, at);
     }
 }
 
-bool page_worlds_find(struct page_worlds *w, const char *dir, int64_t wanted) {
-    *w = (struct page_worlds){.dir = dir};
-    if (!list_traces(w)) {
-        fprintf(stderr, "muster report: cannot read %s: %s\n", dir, strerror(errno));
-        page_worlds_free(w);
-        return false;
-    }
-    choose(w, wanted);
-    if (wanted == 0 || w->chosen != 0) return true;
-    fprintf(stderr, "muster report: there is no world %lld in %s: it has %d, of which 1 is the oldest\n",
-            (long long)wanted, dir, w->count);
-    page_worlds_free(w);
-    return false;
+mst_status report_worlds_find(struct report_worlds *w, const char *dir, int64_t wanted) {
+    *w = (struct report_worlds){.dir = dir};
+    mst_status st = list_directory(w);
+    if (st != MST_OK) return st;
+    select_world(w, wanted);
+    if (wanted == 0 || w->selected != 0) return MST_OK;
+    return msi_fail(MST_ERR_INVALID, NULL,
+                    "there is no world %lld in %s: it has traces of %d, 1 is the oldest", (long long)wanted,
+                    dir, w->count);
 }
 
-void page_worlds_free(struct page_worlds *w) {
+void report_worlds_free(struct report_worlds *w) {
     free(w->traces);
-    *w = (struct page_worlds){0};
+    free(w->flights);
+    *w = (struct report_worlds){0};
 }
 
-static void add_moment(struct msi_buf *words, int64_t unix_ns) {
+static void add_time(struct msi_buf *text, int64_t unix_ns) {
     time_t seconds = (time_t)(unix_ns / 1000000000);
-    struct tm is;
-    char text[32] = "";
-
-    if (unix_ns != PAGE_UNKNOWN && localtime_r(&seconds, &is) != NULL)
-        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &is);
-    msi_buf_add_format(words, "%s", text[0] ? text : "no known moment");
+    struct tm local;
+    char time[32] = "";
+    if (unix_ns != REPORT_UNKNOWN && localtime_r(&seconds, &local))
+        strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", &local);
+    msi_buf_add_format(text, "%s", time[0] ? time : "an unknown time");
 }
 
-char *page_worlds_others(const struct page_worlds *w) {
-    struct msi_buf words = {0};
+void report_warn_of_worlds(struct report_job *job, const struct report_worlds *w) {
+    struct msi_buf text = {0};
     int number = 0, named = 0;
-
-    if (w->count < 2) return NULL;
-    msi_buf_add_format(&words,
-                       "the directory has traces of %d worlds, and this is number %d, which formed at ",
-                       w->count, w->chosen);
-    add_moment(&words, w->traces[w->first].unix_ns);
-    msi_buf_add_format(&words, "; --world shows another:");
+    if (w->count < 2) return;
+    msi_buf_add_format(&text, "the directory has traces of %d worlds; this is number %d, which formed at ",
+                       w->count, w->selected);
+    add_time(&text, w->traces[w->first].unix_ns);
+    msi_buf_add_format(&text, "; --world selects another:");
     for (size_t at = 0; at < w->n; at = end_of(w, at)) {
-        if (w->traces[at].unix_ns == PAGE_UNKNOWN) continue;
-        if (++number == w->chosen || number + OTHERS_MOST < w->count) continue;
-        msi_buf_add_format(&words, "%s %d of ", named++ ? "," : "", number);
-        add_moment(&words, w->traces[at].unix_ns);
-        msi_buf_add_format(&words, " (%zu traces)", end_of(w, at) - at);
+        if (w->traces[at].unix_ns == REPORT_UNKNOWN) continue;
+        if (++number == w->selected || number + OTHERS_MOST < w->count) continue;
+        msi_buf_add_format(&text, "%s %d of ", named++ ? "," : "", number);
+        add_time(&text, w->traces[at].unix_ns);
+        msi_buf_add_format(&text, " (%zu traces)", end_of(w, at) - at);
     }
-    if (!words.failed) return (char *)words.data;
-    msi_buf_free(&words);
-    return NULL;
+    if (!text.failed) report_warn(job, "%.*s", (int)text.len, (const char *)text.data);
+    msi_buf_free(&text);
 }

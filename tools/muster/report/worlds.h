@@ -1,40 +1,45 @@
 /*
- * worlds.h - which traces a directory has, and of which worlds. A directory may hold those of several: of earlier runs, of a
- * job that was restarted, of a program that joined more than once. Traces belong together that say that their world formed at the
- * same moment, which rank 0 told all of them.
+ * worlds.h - the traces and flight recordings in a directory. A directory may hold traces of several worlds:
+ * of earlier runs, of a restarted job, of a program that called mst_init more than once. Traces whose first
+ * line has the same formation time, which rank 0 sent to all ranks, belong to one world.
  */
 #ifndef MUSTER_TOOL_REPORT_WORLDS_H
 #define MUSTER_TOOL_REPORT_WORLDS_H
 
 #include "report/report.h"
 
-/* DIR/rank-R.trace.json, or for numbers from 2 DIR/rank-R.K.trace.json. */
-struct page_trace {
+#define REPORT_TRACE_SUFFIX  ".trace.json"
+#define REPORT_FLIGHT_SUFFIX ".flight.json"
+
+/* DIR/rank-R.trace.json, or DIR/rank-R.K.trace.json for a number K from 2 on. */
+struct report_trace {
     int rank, number;
-    int64_t unix_ns; /* PAGE_UNKNOWN: it does not say, or cannot be read */
+    int64_t unix_ns; /* when its world formed, or REPORT_UNKNOWN */
 };
 
-struct page_worlds {
+struct report_worlds {
     const char *dir;
-    struct page_trace
-        *traces; /* by world, the oldest first, and in each by rank and number; those of none come first */
+    struct report_trace
+        *traces; /* by world, the unknown ones first, then the oldest; within a world by rank, number */
     size_t n, capacity;
-    size_t first, end; /* the traces of the world that was chosen … */
-    int chosen, count; /* … the how many-th, from 1, of how many */
+    size_t first, end;       /* the traces of the selected world */
+    int selected, count;     /* its number, from 1, and how many worlds there are */
+    int *flights, n_flights; /* ranks that left a flight recording, ascending */
+    size_t flights_capacity;
 };
 
-/* Finds them, and chooses a world: the how many-th, or, with 0, the newest. False after saying on stderr why not. */
-bool page_worlds_find(struct page_worlds *worlds, const char *dir, int64_t wanted);
-void page_worlds_free(struct page_worlds *worlds);
-/* The file's path, to be freed; NULL without memory. */
-char *page_worlds_path(const struct page_worlds *worlds, const struct page_trace *trace);
-/* Which worlds there are besides, in words to be freed; NULL: none, or no memory. */
-char *page_worlds_others(const struct page_worlds *worlds);
+/* Lists the directory and selects a world by its number, or the newest if wanted is 0. */
+mst_status report_worlds_find(struct report_worlds *worlds, const char *dir, int64_t wanted);
+void report_worlds_free(struct report_worlds *worlds);
+/* The trace's path, which the caller frees; NULL: out of memory. */
+char *report_worlds_path(const struct report_worlds *worlds, const struct report_trace *trace);
+/* Warns if the directory has traces of other worlds. */
+void report_warn_of_worlds(struct report_job *job, const struct report_worlds *worlds);
 
-/* The rank and the number in a file's name with this ending; false: it is no such name. */
-bool page_name_read(const char *name, const char *ending, int *rank, int *number);
+/* Parses rank and number from a file name with this suffix. */
+bool report_parse_name(const char *name, const char *suffix, int *rank, int *number);
 
-/* merge.c: writes all traces of the chosen world as one. Returns an exit status, after saying what was wrong. */
-int page_merge(const struct page_worlds *worlds, const char *path);
+/* merge.c: writes all traces of the selected world as one trace. */
+mst_status report_merge(const struct report_worlds *worlds, const char *path);
 
 #endif

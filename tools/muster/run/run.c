@@ -126,22 +126,17 @@ static int run_with_agents(const struct run_options *o, struct run_hosts *hosts,
 
 static int run_with_rendezvous(const struct run_options *o, const struct rendezvous *rendezvous,
                                struct run_hosts *hosts, mst_store *store, struct job_options job) {
-    char random_id[17], endpoint[MSI_ADDRESS_TEXT_MAX];
+    char random_id[17];
     uint64_t random;
     msi_random(&random, sizeof random);
     snprintf(random_id, sizeof random_id, "%016llx", (unsigned long long)random);
     const char *run_id = o->rdzv_id ? o->rdzv_id : random_id;
     struct node_agent_options agent = {
+        .rendezvous = rendezvous,
         .store = store,
-        .endpoint = msi_address_format(&rendezvous->address, endpoint),
         .run_id = store ? run_id : o->rdzv_id,
-        .min_nodes = rendezvous->min,
-        .max_nodes = rendezvous->max,
-        .node_rank = rendezvous->node_rank,
         .n = job.n,
         .max_restarts = job.max_restarts,
-        .join_seconds = rendezvous->join_seconds,
-        .last_call_seconds = rendezvous->last_call_seconds,
         .shutdown_seconds = job.shutdown_seconds,
         .quiet = o->agent >= 0,
     };

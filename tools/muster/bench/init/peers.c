@@ -1,4 +1,4 @@
-/* peers.c - who is measured, and with which command; see init.h. */
+/* peers.c - prepares the backends and builds their commands. See init.h. */
 #include "bench/init/init.h"
 
 #include <muster/version.h>
@@ -7,11 +7,10 @@
 extern const char bench_mpi_init_c[], bench_torch_init_py[];
 
 bool init_peers_prepare(struct init_bench *b, const char *python) {
-    static const enum init_who ours[] = {INIT_MUSTER, INIT_THREADS_HASH, INIT_THREADS_TCP};
+    static const enum init_backend ours[] = {INIT_MUSTER, INIT_THREADS_HASH, INIT_THREADS_TCP};
     static const struct bench_source mpi[] = {{"mpi_init.c", bench_mpi_init_c}, {NULL, NULL}};
     static const struct bench_source torch[] = {{"torch_init.py", bench_torch_init_py}, {NULL, NULL}};
     struct bench_peer *peers = b->peers;
-
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
         snprintf(peers[ours[i]].version, sizeof peers[0].version, "%s", mst_version());
     peers_set_environment(b->dir);
@@ -23,37 +22,28 @@ bool init_peers_prepare(struct init_bench *b, const char *python) {
     return !peers[INIT_TORCH].wanted || peers_prepare_torch(&peers[INIT_TORCH], b->dir, torch, python);
 }
 
-static void fill(const char *argv[INIT_ARGV_MAX], const char *const *words) {
-    int n = 0;
-
-    for (; words[n] != NULL; n++) argv[n] = words[n];
-    argv[n] = NULL;
-}
-
-void init_peer_command(const struct init_bench *b, const struct init_case *c, const char *marks,
-                       char number[16], const char *argv[INIT_ARGV_MAX]) {
-    const struct bench_peer *peer = &b->peers[c->who];
-
-    snprintf(number, 16, "%d", c->ranks);
-    switch (c->who) {
-    case INIT_MUSTER:
-        fill(argv, (const char *[]){b->self, "run", "-n", number, b->self, "bench", "init", "--worker", marks,
-                                    NULL});
-        break;
-    case INIT_OPENMPI:
-        fill(argv,
-             (const char *[]){peer->launcher, "--oversubscribe", "-n", number, peer->program, marks, NULL});
-        break;
-    case INIT_MPICH:
-        fill(argv, (const char *[]){peer->launcher, "-n", number, peer->program, marks, NULL});
-        break;
-    case INIT_TORCH:
-        fill(argv,
-             (const char *[]){b->self, "run", "-n", number, peer->launcher, peer->program, marks, NULL});
-        break;
-    default:
-        fill(argv, (const char *[]){b->self, "bench", "init", "--thread-ranks", marks, number,
-                                    c->who == INIT_THREADS_TCP ? "tcp" : "hash", NULL});
-        break;
+void init_peer_command(const struct init_bench *b, const struct init_case *c, const char *timestamps,
+                       struct bench_argv *argv) {
+    const struct bench_peer *peer = &b->peers[c->backend];
+    const char *self = b->self, *n = argv->ranks;
+    snprintf(argv->ranks, sizeof argv->ranks, "%d", c->ranks);
+    if (c->backend >= INIT_PEERS) {
+        const char *store = c->backend == INIT_THREADS_TCP ? "tcp" : "hash";
+        peers_add_args(argv,
+                       (const char *[]){self, "bench", "init", "--thread-ranks", timestamps, n, store, NULL});
+        return;
     }
+    if (c->backend == INIT_MUSTER || c->backend == INIT_TORCH)
+        peers_add_args(argv, (const char *[]){self, "run", NULL});
+    else
+        peers_add_args(argv, (const char *[]){peer->launcher, NULL});
+    if (c->backend == INIT_OPENMPI) peers_add_args(argv, (const char *[]){"--oversubscribe", NULL});
+    peers_add_args(argv, (const char *[]){"-n", n, NULL});
+    if (c->backend == INIT_MUSTER)
+        peers_add_args(argv, (const char *[]){self, "bench", "init", "--worker", NULL});
+    else if (c->backend == INIT_TORCH)
+        peers_add_args(argv, (const char *[]){peer->launcher, peer->program, NULL});
+    else
+        peers_add_args(argv, (const char *[]){peer->program, NULL});
+    peers_add_args(argv, (const char *[]){timestamps, NULL});
 }

@@ -1,8 +1,9 @@
-/* report.c - what "muster bench init" found, as tables, CSV and JSON; see init.h. */
+/* report.c - prints the results of "muster bench init" as tables, CSV and JSON. See init.h. */
 #include "base/median.h"
 #include "bench/init/init.h"
 
-#include <cjson/cJSON.h>
+#include "base/json.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@ enum { COLUMN = 25, CELL_MAX = 160 };
 
 const char *const init_outcome_names[] = {"fine", "too slow", "failed"};
 
-/* What is measured: where its samples are, and what it is called. */
+/* A measured time: its names and the offset of its samples. */
 struct metric {
     const char *name, *title;
     size_t offset;
@@ -34,19 +35,18 @@ static const double *samples(const struct init_case *c, const struct metric *m) 
 static struct summary summarise(const struct init_case *c, const struct metric *m) {
     double sorted[INIT_RUNS_MOST] = {0};
     int n = c->runs;
-
     memcpy(sorted, samples(c, m), (size_t)n * sizeof sorted[0]);
     double median = msi_median(sorted, n);
     return (struct summary){median * 1e3, sorted[0] * 1e3, sorted[n - 1] * 1e3};
 }
 
-static const struct init_case *find_case(const struct init_bench *b, int who, int ranks) {
+static const struct init_case *find_case(const struct init_bench *b, int backend, int ranks) {
     for (int i = 0; i < b->n_cases; i++)
-        if ((int)b->cases[i].who == who && b->cases[i].ranks == ranks) return &b->cases[i];
+        if ((int)b->cases[i].backend == backend && b->cases[i].ranks == ranks) return &b->cases[i];
     return NULL;
 }
 
-/* Three digits that count. */
+/* About three significant digits. */
 static int put_ms(char *out, size_t size, double ms) {
     return snprintf(out, size, "%.*f", ms < 10 ? 2 : ms < 100 ? 1 : 0, ms);
 }
@@ -54,12 +54,11 @@ static int put_ms(char *out, size_t size, double ms) {
 static void write_cell(const struct init_bench *b, const struct init_case *c, const struct metric *m,
                        char cell[CELL_MAX]) {
     char median[16], min[16], max[16], runs[24] = "";
-
-    if (c == NULL || c->outcome != INIT_FINE) {
-        if (c != NULL && c->outcome == INIT_TOO_SLOW)
+    if (!c || c->outcome != INIT_FINE) {
+        if (c && c->outcome == INIT_TOO_SLOW)
             snprintf(cell, CELL_MAX, "> %g s", b->limit);
         else
-            snprintf(cell, CELL_MAX, "%s", c == NULL ? "-" : "failed");
+            snprintf(cell, CELL_MAX, "%s", !c ? "-" : "failed");
         return;
     }
     struct summary s = summarise(c, m);
@@ -74,46 +73,44 @@ static void write_cell(const struct init_bench *b, const struct init_case *c, co
     snprintf(cell, CELL_MAX, "%s (%s-%s%s)", median, min, max, runs);
 }
 
-/* The best peer over muster: how many times as long it takes, and whose it is. */
+/* The time of the fastest peer divided by that of muster, and the peer. */
 static void write_ratio(const struct init_bench *b, int ranks, const struct metric *m, char cell[CELL_MAX]) {
     const struct init_case *ours = find_case(b, INIT_MUSTER, ranks);
     double best = 0;
-    int whose = -1;
-
+    int fastest = -1;
     snprintf(cell, CELL_MAX, "-");
-    if (ours == NULL || ours->outcome != INIT_FINE) return;
-    for (int who = INIT_MUSTER + 1; who < INIT_PEERS; who++) {
-        const struct init_case *c = find_case(b, who, ranks);
-        if (c == NULL || c->outcome != INIT_FINE) continue;
+    if (!ours || ours->outcome != INIT_FINE) return;
+    for (int backend = INIT_MUSTER + 1; backend < INIT_PEERS; backend++) {
+        const struct init_case *c = find_case(b, backend, ranks);
+        if (!c || c->outcome != INIT_FINE) continue;
         double median = summarise(c, m).median;
-        if (whose >= 0 && median >= best) continue;
+        if (fastest >= 0 && median >= best) continue;
         best = median;
-        whose = who;
+        fastest = backend;
     }
-    if (whose < 0) return;
+    if (fastest < 0) return;
     double ratio = best / summarise(ours, m).median;
-    snprintf(cell, CELL_MAX, "%.*fx (%s)", ratio < 10 ? 1 : 0, ratio, b->peers[whose].label);
+    snprintf(cell, CELL_MAX, "%.*fx (%s)", ratio < 10 ? 1 : 0, ratio, b->peers[fastest].label);
 }
 
-static bool shown(const struct init_bench *b, int who) {
-    return b->peers[who].wanted && b->peers[who].why_not[0] == '\0';
+static bool shown(const struct init_bench *b, int backend) {
+    return b->peers[backend].wanted && b->peers[backend].why_not[0] == '\0';
 }
 
 static void print_table(const struct init_bench *b, const struct metric *m) {
     char cell[CELL_MAX];
-
     printf("\n%s\n%-10s", m->title, "processes");
-    for (int who = 0; who < INIT_PEERS; who++)
-        if (shown(b, who)) printf("%-*s", COLUMN, b->peers[who].label);
+    for (int backend = 0; backend < INIT_PEERS; backend++)
+        if (shown(b, backend)) printf("%-*s", COLUMN, b->peers[backend].label);
     printf("best peer / muster\n");
-    for (int i = 0; i < b->n_sizes; i++) {
-        printf("%-10d", b->sizes[i]);
-        for (int who = 0; who < INIT_PEERS; who++) {
-            if (!shown(b, who)) continue;
-            write_cell(b, find_case(b, who, b->sizes[i]), m, cell);
+    for (int i = 0; i < b->sizes.n; i++) {
+        printf("%-10d", b->sizes.at[i]);
+        for (int backend = 0; backend < INIT_PEERS; backend++) {
+            if (!shown(b, backend)) continue;
+            write_cell(b, find_case(b, backend, b->sizes.at[i]), m, cell);
             printf("%-*s", COLUMN, cell);
         }
-        write_ratio(b, b->sizes[i], m, cell);
+        write_ratio(b, b->sizes.at[i], m, cell);
         printf("%s\n", cell);
     }
 }
@@ -121,15 +118,14 @@ static void print_table(const struct init_bench *b, const struct metric *m) {
 static void print_threads(const struct init_bench *b) {
     char cell[CELL_MAX];
     bool any = false;
-
     for (int i = 0; i < b->n_cases; i++) {
         const struct init_case *c = &b->cases[i];
-        if (c->who < INIT_PEERS) continue;
+        if (c->backend < INIT_PEERS) continue;
         if (!any)
             printf("\n%d thread-ranks of muster in one process, in milliseconds\n%-20s%-*s%s\n", c->ranks, "",
-                   COLUMN, "last start to barrier", "the whole process");
+                   COLUMN, "last start to barrier", "whole process");
         any = true;
-        printf("%-20s", b->peers[c->who].label);
+        printf("%-20s", b->peers[c->backend].label);
         for (int m = 0; m < N_METRICS; m++) {
             write_cell(b, c, &metrics[m], cell);
             printf("%-*s", m + 1 < N_METRICS ? COLUMN : 0, cell);
@@ -140,30 +136,27 @@ static void print_threads(const struct init_bench *b) {
 
 static void print_notes(const struct init_bench *b) {
     bool torch = shown(b, INIT_TORCH);
-
     printf("\n");
-    for (int who = 0; who < INIT_PEERS; who++)
-        if (b->peers[who].wanted && !shown(b, who))
-            printf("%s is skipped: %s\n", b->peers[who].label, b->peers[who].why_not);
+    for (int backend = 0; backend < INIT_PEERS; backend++)
+        if (b->peers[backend].wanted && !shown(b, backend))
+            printf("%s is skipped: %s\n", b->peers[backend].label, b->peers[backend].why_not);
     for (int i = 0; i < b->n_cases; i++)
         if (b->cases[i].outcome == INIT_FAILED)
-            printf("%s with %d ranks failed: %s\n", b->peers[b->cases[i].who].label, b->cases[i].ranks,
+            printf("%s with %d ranks failed: %s\n", b->peers[b->cases[i].backend].label, b->cases[i].ranks,
                    b->cases[i].why);
     printf("Every rank initialises, passes one barrier and finalises.\n");
     if (torch)
-        printf("torch: the first table leaves out Python's start and imports; it was asked for up to %d "
+        printf("torch: the first table excludes Python's start and imports; measured with up to %d "
                "processes.\n",
                b->peers[INIT_TORCH].most);
 }
 
 void init_print_tables(const struct init_bench *b) {
-    char machine[300];
-
-    peers_write_machine(machine, sizeof machine);
-    printf("start-up on %s\n", machine);
-    for (int who = 0; who < INIT_PEERS; who++)
-        if (shown(b, who)) printf("%s %s; ", b->peers[who].label, b->peers[who].version);
-    printf("median (least-most) of %d run%s, everyone in turn; n=: fewer runs\n", b->runs,
+    char machine[BENCH_MACHINE_TEXT];
+    printf("start-up on %s\n", bench_machine(machine));
+    for (int backend = 0; backend < INIT_PEERS; backend++)
+        if (shown(b, backend)) printf("%s %s; ", b->peers[backend].label, b->peers[backend].version);
+    printf("median (min-max) of %d run%s, all backends in each round; n=: fewer runs\n", b->runs,
            b->runs == 1 ? "" : "s");
     for (int m = 0; m < N_METRICS; m++) print_table(b, &metrics[m]);
     print_threads(b);
@@ -171,12 +164,11 @@ void init_print_tables(const struct init_bench *b) {
 }
 
 void init_write_csv(const struct init_bench *b, FILE *file) {
-    fprintf(file, "who,version,ranks,metric,median_ms,min_ms,max_ms,runs,outcome\n");
+    fprintf(file, "backend,version,ranks,metric,median_ms,min_ms,max_ms,runs,outcome\n");
     for (int i = 0; i < b->n_cases; i++)
         for (int m = 0; m < N_METRICS; m++) {
             const struct init_case *c = &b->cases[i];
-            const struct bench_peer *peer = &b->peers[c->who];
-
+            const struct bench_peer *peer = &b->peers[c->backend];
             fprintf(file, "%s,%s,%d,%s,", peer->name, peer->version, c->ranks, metrics[m].name);
             if (c->runs > 0) {
                 struct summary s = summarise(c, &metrics[m]);
@@ -188,38 +180,41 @@ void init_write_csv(const struct init_bench *b, FILE *file) {
         }
 }
 
-static cJSON *case_to_json(const struct init_bench *b, const struct init_case *c) {
-    cJSON *item = cJSON_CreateObject();
-
-    cJSON_AddStringToObject(item, "who", b->peers[c->who].name);
-    cJSON_AddNumberToObject(item, "ranks", c->ranks);
-    cJSON_AddStringToObject(item, "outcome", init_outcome_names[c->outcome]);
-    if (c->outcome == INIT_FAILED) cJSON_AddStringToObject(item, "because", c->why);
+static void put_case(const struct init_bench *b, const struct init_case *c, struct msi_json_out *out) {
+    msi_json_put_object(out);
+    msi_json_member_string(out, "backend", b->peers[c->backend].name);
+    msi_json_member_int(out, "ranks", c->ranks);
+    msi_json_member_string(out, "outcome", init_outcome_names[c->outcome]);
+    if (c->outcome == INIT_FAILED) msi_json_member_string(out, "because", c->why);
     for (int m = 0; m < N_METRICS; m++) {
         char name[32];
         snprintf(name, sizeof name, "%s_seconds", metrics[m].name);
-        cJSON_AddItemToObject(item, name, cJSON_CreateDoubleArray(samples(c, &metrics[m]), c->runs));
+        msi_json_member_array(out, name);
+        for (int i = 0; i < c->runs; i++) msi_json_put_double(out, samples(c, &metrics[m])[i], 9);
+        msi_json_put_array_end(out);
     }
-    return item;
+    msi_json_put_object_end(out);
 }
 
 void init_print_json(const struct init_bench *b) {
-    cJSON *root = cJSON_CreateObject();
-    char machine[300];
-
-    peers_write_machine(machine, sizeof machine);
-    cJSON_AddStringToObject(root, "machine", machine);
-    cJSON *peers = cJSON_AddObjectToObject(root, "peers");
-    for (int who = 0; who < INIT_PEERS; who++) {
-        if (!b->peers[who].wanted) continue;
-        cJSON *peer = cJSON_AddObjectToObject(peers, b->peers[who].name);
-        cJSON_AddStringToObject(peer, shown(b, who) ? "version" : "skipped",
-                                shown(b, who) ? b->peers[who].version : b->peers[who].why_not);
+    struct msi_buf json = {0};
+    struct msi_json_out out = msi_json_to(&json);
+    char machine[BENCH_MACHINE_TEXT];
+    msi_json_put_object(&out);
+    msi_json_member_string(&out, "machine", bench_machine(machine));
+    msi_json_member_object(&out, "peers");
+    for (int backend = 0; backend < INIT_PEERS; backend++) {
+        const struct bench_peer *peer = &b->peers[backend];
+        if (!peer->wanted) continue;
+        msi_json_member_object(&out, peer->name);
+        msi_json_member_string(&out, shown(b, backend) ? "version" : "skipped",
+                               shown(b, backend) ? peer->version : peer->why_not);
+        msi_json_put_object_end(&out);
     }
-    cJSON *cases = cJSON_AddArrayToObject(root, "cases");
-    for (int i = 0; i < b->n_cases; i++) cJSON_AddItemToArray(cases, case_to_json(b, &b->cases[i]));
-    char *text = cJSON_Print(root);
-    puts(text != NULL ? text : "{}");
-    free(text);
-    cJSON_Delete(root);
+    msi_json_put_object_end(&out);
+    msi_json_member_array(&out, "cases");
+    for (int i = 0; i < b->n_cases; i++) put_case(b, &b->cases[i], &out);
+    msi_json_put_array_end(&out);
+    msi_json_put_object_end(&out);
+    bench_write_line(&json, stdout);
 }

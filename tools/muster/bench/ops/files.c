@@ -1,58 +1,71 @@
-/* files.c - the figures of "muster bench OPERATION" as JSON and CSV, a table at a time; see ops.h. */
+/* files.c - writes the figures of "muster bench OPERATION" as JSON and CSV, a table at a time. See ops.h. */
 #include "bench/ops/ops.h"
 
-#include <string.h>
+#include "base/json.h"
 
-/* How much faster the first backend is than each other one; null for those others, and where there is nothing to compare. */
-static void write_ratios(const struct ops_bench *b, const struct ops_result *r, int side, int i) {
-    const char *before = "{";
-
-    for (int other = side + 1; side == ops_first(b) && other < b->n_sides; other++) {
+/*
+ * The ratios of all other backends to the first one; null for other backends, or if there is nothing to
+ * compare.
+ */
+static void put_ratios(const struct ops_bench *b, const struct ops_result *r, int backend, int i,
+                       struct msi_json_out *out) {
+    bool any = false;
+    msi_json_put_key(out, "ratio_to");
+    for (int other = backend + 1; backend == ops_first(b) && other < b->n_backends; other++) {
         double x = ops_ratio(b, r, other, i);
         if (x <= 0) continue;
-        fprintf(b->json, "%s\"%s\":%.4g", before, b->sides[other].peer.name, x);
-        before = ",";
+        if (!any) msi_json_put_object(out);
+        msi_json_member_double(out, b->backends[other].peer.name, x, 9);
+        any = true;
     }
-    fputs(before[0] == '{' ? "null" : "}", b->json);
+    if (any)
+        msi_json_put_object_end(out);
+    else
+        msi_json_put_null(out);
 }
 
-static void write_json(const struct ops_bench *b, const struct ops_result *r, int side, int i) {
+static void write_json(const struct ops_bench *b, const struct ops_result *r, int backend, int i) {
     const struct ops_case *what = &r->what;
-    const struct ops_figure *f = &r->at[side][i];
-
-    fprintf(b->json,
-            "{\"backend\":\"%s\",\"op\":\"%s\",\"dtype\":\"%s\",\"ranks\":%d,\"hosts\":%d,\"bytes\":%zu,",
-            b->sides[side].peer.name, loop_op_names[what->op], what->dtype->name, what->ranks, what->hosts,
-            what->bytes[i]);
-    fprintf(b->json,
-            "\"buffers\":\"%s\",\"us_median\":%.4f,\"us_p99\":%.4f,\"algbw_GBps\":%.6g,\"busbw_GBps\":%.6g,",
-            ops_buffer_names[what->buffers], f->us, f->p99, ops_algbw(what, i, f->us),
-            ops_busbw(what, i, f->us));
-    fprintf(b->json, "\"ratio_to\":");
-    write_ratios(b, r, side, i);
-    fprintf(b->json, ",\"wrong\":%zu}\n", f->wrong);
+    const struct ops_figure *f = &r->at[backend][i];
+    struct msi_buf line = {0};
+    struct msi_json_out out = msi_json_to(&line);
+    msi_json_put_object(&out);
+    msi_json_member_string(&out, "backend", b->backends[backend].peer.name);
+    msi_json_member_string(&out, "op", loop_op_names[what->op]);
+    msi_json_member_string(&out, "dtype", what->dtype->name);
+    msi_json_member_int(&out, "ranks", what->ranks);
+    msi_json_member_int(&out, "hosts", what->hosts);
+    msi_json_member_int(&out, "bytes", (int64_t)what->bytes[i]);
+    msi_json_member_string(&out, "buffers", ops_buffer_names[what->buffers]);
+    msi_json_member_double(&out, "us_median", f->us, 4);
+    msi_json_member_double(&out, "us_p99", f->p99, 4);
+    msi_json_member_double(&out, "algbw_GBps", ops_algbw(what, i, f->us), 9);
+    msi_json_member_double(&out, "busbw_GBps", ops_busbw(what, i, f->us), 9);
+    put_ratios(b, r, backend, i, &out);
+    msi_json_member_int(&out, "wrong", (int64_t)f->wrong);
+    msi_json_put_object_end(&out);
+    bench_write_line(&line, b->json);
 }
 
-static void write_csv(const struct ops_bench *b, const struct ops_result *r, int side, int i) {
+static void write_csv(const struct ops_bench *b, const struct ops_result *r, int backend, int i) {
     const struct ops_case *what = &r->what;
-    const struct ops_figure *f = &r->at[side][i];
-
-    fprintf(b->csv, "%s,%s,%s,%d,%d,%zu,%s,%.4f,%.4f,%.6g,%.6g,%zu\n", b->sides[side].peer.name,
+    const struct ops_figure *f = &r->at[backend][i];
+    fprintf(b->csv, "%s,%s,%s,%d,%d,%zu,%s,%.4f,%.4f,%.6g,%.6g,%zu\n", b->backends[backend].peer.name,
             loop_op_names[what->op], what->dtype->name, what->ranks, what->hosts, what->bytes[i],
             ops_buffer_names[what->buffers], f->us, f->p99, ops_algbw(what, i, f->us),
             ops_busbw(what, i, f->us), f->wrong);
 }
 
 void ops_write_files(const struct ops_bench *b, const struct ops_result *r) {
-    if (b->csv != NULL && b->n_results == 1)
+    if (b->csv && b->n_results == 1)
         fprintf(b->csv,
                 "backend,op,dtype,ranks,hosts,bytes,buffers,us_median,us_p99,algbw_GBps,busbw_GBps,wrong\n");
     for (int i = 0; i < r->what.n_sizes; i++)
-        for (int side = 0; side < b->n_sides; side++) {
-            if (r->at[side][i].us <= 0) continue;
-            if (b->json != NULL) write_json(b, r, side, i);
-            if (b->csv != NULL) write_csv(b, r, side, i);
+        for (int backend = 0; backend < b->n_backends; backend++) {
+            if (r->at[backend][i].us <= 0) continue;
+            if (b->json) write_json(b, r, backend, i);
+            if (b->csv) write_csv(b, r, backend, i);
         }
-    if (b->json != NULL) fflush(b->json);
-    if (b->csv != NULL) fflush(b->csv);
+    if (b->json) fflush(b->json);
+    if (b->csv) fflush(b->csv);
 }

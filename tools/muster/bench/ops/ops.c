@@ -1,6 +1,6 @@
 /*
- * ops.c - "muster bench OPERATION": how long operations take with each backend. Lets the sides take turns, again and
- * again, so that whatever else the machine does disturbs all alike; see ops.h.
+ * ops.c - "muster bench OPERATION": measures operations with each backend. Every backend runs in every round,
+ * so that other load on the machine affects all of them alike. See ops.h.
  */
 #include "bench/ops/ops.h"
 #include "bench/bench.h"
@@ -13,40 +13,37 @@
 #include <string.h>
 #include <unistd.h>
 
-const struct ops_fact ops_facts[LOOP_OPS] = {
-    [LOOP_ALL_REDUCE] = {false, 2, 2}, [LOOP_ALL_GATHER] = {true, 1, 1}, [LOOP_REDUCE_SCATTER] = {true, 1, 1},
-    [LOOP_BROADCAST] = {false, 1, 0},  [LOOP_REDUCE] = {false, 1, 0},    [LOOP_GATHER] = {true, 1, 0},
-    [LOOP_SCATTER] = {true, 1, 0},     [LOOP_ALL_TO_ALL] = {true, 1, 1}, [LOOP_SEND_RECV] = {false, 1, 0},
-    [LOOP_BARRIER] = {false, 0, 0},
-};
-
 const char *const ops_buffer_names[OPS_BUFFERS] = {"hot", "rotate", "symmetric"};
 
-/* The sizes of a table, in whole elements and, where it has them, whole blocks; two that become one are one. */
-static void list_sizes(const struct ops_bench *b, struct ops_case *what) {
-    size_t unit = what->dtype->element * (ops_facts[what->op].blocks ? (size_t)what->ranks : 1);
+/* Is the buffer divided into one block per rank? */
+static bool has_blocks(enum loop_op op) {
+    return op == LOOP_ALL_GATHER || op == LOOP_REDUCE_SCATTER || op == LOOP_GATHER || op == LOOP_SCATTER ||
+           op == LOOP_ALL_TO_ALL;
+}
 
+/* Lists the sizes of a table, rounded to whole elements and whole blocks, without duplicates. */
+static void list_sizes(const struct ops_bench *b, struct ops_case *what) {
+    size_t unit = what->dtype->element * (has_blocks(what->op) ? (size_t)what->ranks : 1);
     what->unit = unit;
     for (size_t bytes = b->min; bytes <= b->max && what->n_sizes < OPS_SIZES_MOST; bytes *= b->step) {
         size_t whole = bytes < unit ? unit : bytes / unit * unit;
         if (what->n_sizes > 0 && what->bytes[what->n_sizes - 1] == whole) continue;
-        what->asked[what->n_sizes] = bytes;
+        what->requested[what->n_sizes] = bytes;
         what->bytes[what->n_sizes++] = whole;
     }
     if (what->op != LOOP_BARRIER) return;
-    what->bytes[0] = what->asked[0] = 0;
+    what->bytes[0] = what->requested[0] = 0;
     what->n_sizes = 1;
 }
 
-/* What there is to measure, one table after another; false behind the last. A barrier has neither buffers nor dtype. */
+/* Sets the parameters of the next table; false after the last. A barrier has neither buffers nor dtype. */
 static bool next_case(const struct ops_bench *b, long *at, struct ops_case *what) {
-    const long tables = (long)b->n_ranks * OPS_BUFFERS * b->n_dtypes * LOOP_OPS;
-
+    const long tables = (long)b->ranks.n * OPS_BUFFERS * b->n_dtypes * LOOP_OPS;
     for (; *at < tables; (*at)++) {
         enum loop_op op = (enum loop_op)(*at % LOOP_OPS);
         int dtype = (int)(*at / LOOP_OPS % b->n_dtypes);
         enum ops_buffers buffers = (enum ops_buffers)(*at / LOOP_OPS / b->n_dtypes % OPS_BUFFERS);
-        int ranks = b->ranks[*at / LOOP_OPS / b->n_dtypes / OPS_BUFFERS];
+        int ranks = b->ranks.at[*at / LOOP_OPS / b->n_dtypes / OPS_BUFFERS];
         bool seen = dtype > 0;
         for (int i = 0; i < (int)buffers; i++) seen |= b->buffers[i];
 
@@ -61,124 +58,117 @@ static bool next_case(const struct ops_bench *b, long *at, struct ops_case *what
     return false;
 }
 
-static void count_turns(struct ops_bench *b) {
+static void count_trials(struct ops_bench *b) {
     struct ops_case what;
-    int sides = 0;
+    int backends = 0;
     long at = 0;
-
-    for (int side = 0; side < b->n_sides; side++) sides += ops_usable(b, side);
-    while (next_case(b, &at, &what)) b->turns_in_all += sides * b->rounds;
-    b->tries = b->turns;
+    for (int backend = 0; backend < b->n_backends; backend++) backends += ops_usable(b, backend);
+    while (next_case(b, &at, &what)) b->n_trials += backends * b->rounds;
+    b->probes = b->trials;
 }
 
-/* One line on a terminal that is written again and again. */
-static void show_progress(const struct ops_bench *b, int side, int round) {
+/* Updates a line on the terminal. */
+static void show_progress(const struct ops_bench *b, int backend, int round) {
     const struct ops_case *what = &b->table.what;
-
     if (!isatty(STDERR_FILENO)) return;
-    fprintf(stderr, "\r\033[K[%d of %d] %s, %s, %d rank%s, %s, round %d: %s", b->turns - b->tries + 1,
-            b->turns_in_all, loop_op_names[what->op], what->dtype->name, what->ranks,
-            what->ranks == 1 ? "" : "s", ops_buffer_names[what->buffers], round + 1,
-            b->sides[side].peer.name);
+    fprintf(stderr, "\r\033[K[%d of %d] %s, %s, %d rank%s, %s, round %d: %s", b->trials - b->probes + 1,
+            b->n_trials, loop_op_names[what->op], what->dtype->name, what->ranks, what->ranks == 1 ? "" : "s",
+            ops_buffer_names[what->buffers], round + 1, b->backends[backend].peer.name);
 }
 
 static void hide_progress(void) {
     if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K");
 }
 
-/* The rounds of the table under way; false: the user wants to end. */
+/* Runs the rounds of the current table. False: the user interrupts. */
 static bool run_rounds(struct ops_bench *b) {
     struct ops_table *t = &b->table;
-
     for (int round = 0; round < b->rounds; round++)
-        for (int side = 0; side < b->n_sides; side++) {
-            if (!ops_usable(b, side) || t->why[side][0] != '\0' || t->unsupported[side][0] != '\0') continue;
-            show_progress(b, side, round);
-            bool going_on = ops_turn(b, side);
+        for (int backend = 0; backend < b->n_backends; backend++) {
+            if (!ops_usable(b, backend) || t->why[backend][0] != '\0' || t->unsupported[backend][0] != '\0')
+                continue;
+            show_progress(b, backend, round);
+            bool proceed = ops_run_trial(b, backend);
             hide_progress();
-            if (!going_on) return false;
+            if (!proceed) return false;
         }
     return true;
 }
 
-/* Is there anything to show of the table under way, once the user wants to end? */
+/* Has the current table any results? */
 static bool has_figures(const struct ops_bench *b) {
-    for (int side = 0; side < b->n_sides; side++)
+    for (int backend = 0; backend < b->n_backends; backend++)
         for (int i = 0; i < b->table.what.n_sizes; i++)
-            if (b->table.cells[side][i].n > 0) return true;
+            if (b->table.cells[backend][i].n > 0) return true;
     return false;
 }
 
-/* Takes the table that is over into the results, prints and writes it. */
+/* Adds the current table to the results, prints and writes it. */
 static void finish_table(struct ops_bench *b) {
     const struct ops_table *t = &b->table;
     struct ops_result *more = realloc(b->results, (size_t)(b->n_results + 1) * sizeof *more);
-
-    if (more == NULL) abort();
+    if (!more) abort();
     b->results = more;
     struct ops_result *r = &b->results[b->n_results++];
     memset(r, 0, sizeof *r);
     r->what = t->what;
-    for (int side = 0; side < b->n_sides; side++) {
+    for (int backend = 0; backend < b->n_backends; backend++) {
         for (int i = 0; i < t->what.n_sizes; i++) {
-            r->at[side][i] = ops_figure_of(&t->cells[side][i]);
-            if (r->at[side][i].wrong > 0) b->wrong = true;
+            r->at[backend][i] = ops_figure_of(&t->cells[backend][i]);
+            if (r->at[backend][i].wrong > 0) b->wrong = true;
         }
-        if (t->why[side][0] != '\0' && b->sides[side].engine != NULL) b->failed = true;
+        if (t->why[backend][0] != '\0' && b->backends[backend].engine) b->failed = true;
     }
     ops_print_result(b, r);
     ops_write_files(b, r);
 }
 
-/* All tables, or those up to where the user wants to end: false then. */
+/* Runs all tables. False: the user interrupts. */
 static bool run_all(struct ops_bench *b) {
     struct ops_table *t = &b->table;
-    bool going_on = true;
+    bool proceed = true;
     long at = 0;
-
-    count_turns(b);
+    count_trials(b);
     for (;;) {
         memset(t, 0, sizeof *t);
-        if (!going_on || !next_case(b, &at, &t->what)) return going_on;
-        going_on = run_rounds(b);
-        if (going_on || has_figures(b)) finish_table(b);
+        if (!proceed || !next_case(b, &at, &t->what)) return proceed;
+        proceed = run_rounds(b);
+        if (proceed || has_figures(b)) finish_table(b);
     }
 }
 
 static int measure(struct ops_bench *b) {
-    bool going_on, usable = false;
-
-    going_on = ops_prepare(b) && (b->limits == NULL || limits_measure(b->limits, b->ranks, b->n_ranks));
+    bool proceed, usable = false;
+    proceed = ops_prepare(b) && (!b->limits || limits_measure(b->limits, &b->ranks));
     usable = ops_first(b) >= 0;
-    if (going_on) ops_print_head(b);
-    if (going_on && usable) going_on = run_all(b);
+    if (proceed) ops_print_head(b);
+    if (proceed && usable) proceed = run_all(b);
     peers_remove_dir(b->dir);
     launch_close();
     ops_print_summary(b);
-    if (b->plot != NULL) bench_plot(b, b->plot);
+    if (b->plot) ops_plot(b, b->plot);
     if (b->wrong) fprintf(stderr, "muster bench: results were wrong\n");
-    if (!going_on) {
+    if (!proceed) {
         fprintf(stderr, "muster bench: interrupted\n");
         return EXIT_SIGNAL + launch_signal();
     }
-    if (!usable) fprintf(stderr, "muster bench: none of the backends can be used here\n");
+    if (!usable) fprintf(stderr, "muster bench: none of the backends is usable\n");
     return usable && !b->failed && !b->wrong ? EXIT_DONE : EXIT_FAILED;
 }
 
 static bool close_file(FILE *file) {
-    return file == NULL || fclose(file) == 0;
+    return !file || fclose(file) == 0;
 }
 
 int bench_ops(int argc, char **argv) {
     static struct ops_bench b;
-
     if (argc > 1 && strcmp(argv[1], "--worker") == 0) return ops_worker(argc, argv);
     int status = ops_read_options(&b, argc, argv);
     if (status != OPT_PROCEED) return status;
     b.cache = limits_cache();
     launch_open();
     if (readlink("/proc/self/exe", b.self, sizeof b.self - 1) < 0 || !peers_open_dir(b.dir)) {
-        fprintf(stderr, "muster bench: cannot find this program or make %s: %s\n", b.dir, strerror(errno));
+        fprintf(stderr, "muster bench: cannot find this program or create %s: %s\n", b.dir, strerror(errno));
         return EXIT_FAILED;
     }
     status = measure(&b);

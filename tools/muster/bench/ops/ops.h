@@ -1,19 +1,16 @@
 /*
- * ops.h - what the parts of "muster bench OPERATION" share.
+ * ops.h - shared by the parts of "muster bench OPERATION".
  *
- *   ops.c           which tables there are, and who runs when
+ *   ops.c       the tables and the order of the trials
  *   options.c   the command line
- *   backends.c     the backends: their names, whether they can be used here, how they are started
- *   trial.c      one turn of one side: its command, and what its ranks found
- *   worker.c    what muster's own ranks run
- *   report.c    tables and the summary
- *   files.c     JSON and CSV
- *   plot.c          the picture
- *   floor.c         the least time that an operation can take
+ *   backends.c  the backends: their names, whether they are usable, and how they are started
+ *   trial.c     one trial of one backend: its command, and the results of its ranks
+ *   worker.c    the program of muster's own ranks
+ *   report.c    tables and the summary;  files.c  JSON and CSV;  plot.c  SVG
  *
- * A side is one backend. A table is one operation of one dtype with so many ranks and one kind of buffers. Its sides take turns:
- * each turn starts the side's ranks once, and they measure all sizes with the loop in bench/peers/loop.h. All of it runs on the
- * main thread.
+ * A table is one operation of one dtype with a number of ranks and one kind of buffers. In each round every
+ * backend runs one trial, which starts its ranks; they measure all sizes with the loop in bench/peers/loop.h.
+ * All of this runs on the main thread.
  */
 #ifndef MUSTER_TOOL_BENCH_OPS_OPS_H
 #define MUSTER_TOOL_BENCH_OPS_OPS_H
@@ -22,143 +19,115 @@
 #include "bench/peers.h"
 #include "loop_data.h"
 
-#include <limits.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
-
-enum {
-    OPS_ROUNDS_MOST = 100,
-    OPS_SIZES_MOST = 40,
-    OPS_RANKS_MOST = 1024,
-    OPS_LIST_MOST = 16,
-    OPS_SIDES_MOST = 8
-};
-
-/* What there is to know about an operation besides its name, loop_op_names[]. */
-struct ops_fact {
-    bool blocks;        /* the buffer is as many blocks as there are ranks */
-    double bus, shrink; /* bus bandwidth is the algorithm's by bus - shrink / ranks */
-};
-extern const struct ops_fact ops_facts[LOOP_OPS];
+enum { OPS_ROUNDS_MOST = 100, OPS_SIZES_MOST = 40, OPS_RANKS_MOST = 1024, OPS_BACKENDS_MOST = 8 };
 
 enum ops_buffers { OPS_HOT, OPS_ROTATE, OPS_SYMMETRIC, OPS_BUFFERS };
 extern const char *const ops_buffer_names[OPS_BUFFERS];
 
 enum ops_kind {
     OPS_MUSTER,     /* muster's worker under muster run */
-    OPS_MUSTER_MPI, /* muster's worker under an mpirun */
-    OPS_DEVICE,     /* muster's worker with buffers on a device */
+    OPS_MUSTER_MPI, /* muster's worker under mpirun */
+    OPS_DEVICE,     /* muster's worker with buffers on a GPU */
     OPS_MPI,        /* an MPI called directly */
     OPS_TORCH,      /* torch's gloo called directly */
 };
 
-struct ops_side {
+struct ops_backend {
     struct bench_peer peer;
     enum ops_kind kind;
-    const char *engine; /* as mst_init's .backend; NULL: not through muster */
-    bool openmpi;       /* whose mpirun starts it */
+    const char *engine; /* the .backend of mst_init; NULL: not through muster */
+    bool openmpi;       /* the mpirun of Open MPI starts it, not that of MPICH */
 };
 
-/* What a side took at one size, in microseconds, in each round. */
+/* The times of a backend at one size, in microseconds, one per round. */
 struct ops_cell {
     double us[OPS_ROUNDS_MOST], p99[OPS_ROUNDS_MOST];
     int n;
-    size_t wrong; /* elements, over all ranks and rounds */
+    size_t wrong; /* elements of all ranks and rounds */
 };
 
-/* What is measured in one table. */
+/* The parameters of a table. */
 struct ops_case {
     enum loop_op op;
     const struct loop_dtype *dtype;
     int ranks, hosts;
     enum ops_buffers buffers;
-    size_t bytes[OPS_SIZES_MOST], asked[OPS_SIZES_MOST]; /* what is measured in place of what was asked for */
-    size_t unit;                                         /* of which sizes are multiples */
+    size_t requested[OPS_SIZES_MOST], unit;
+    size_t bytes[OPS_SIZES_MOST]; /* the requested sizes, rounded to multiples of unit */
     int n_sizes;
 };
 
 struct ops_table {
     struct ops_case what;
-    struct ops_cell cells[OPS_SIDES_MOST][OPS_SIZES_MOST];
-    /* No further turns, because; both empty: all is well. */
-    char why[OPS_SIDES_MOST][BENCH_WHY_MAX], unsupported[OPS_SIDES_MOST][BENCH_WHY_MAX];
-    char wrong[OPS_SIDES_MOST][BENCH_WHY_MAX]; /* the first wrong element, for people */
+    struct ops_cell cells[OPS_BACKENDS_MOST][OPS_SIZES_MOST];
+    /* Why there are no further trials of a backend, or "". */
+    char why[OPS_BACKENDS_MOST][BENCH_WHY_MAX], unsupported[OPS_BACKENDS_MOST][BENCH_WHY_MAX];
+    char wrong[OPS_BACKENDS_MOST][BENCH_WHY_MAX]; /* describes the first wrong element */
 };
 
-/* A table that is over: medians over the rounds; us 0: not measured. */
+/* The results of a table: medians of the rounds; us is 0 if not measured. */
 struct ops_result {
     struct ops_case what;
     struct ops_figure {
         double us, p99;
         size_t wrong;
-    } at[OPS_SIDES_MOST][OPS_SIZES_MOST];
+    } at[OPS_BACKENDS_MOST][OPS_SIZES_MOST];
 };
 
 struct ops_bench {
-    struct ops_side sides[OPS_SIDES_MOST];
-    int n_sides;
+    struct ops_backend backends[OPS_BACKENDS_MOST];
+    int n_backends;
     bool ops[LOOP_OPS], buffers[OPS_BUFFERS];
     const struct loop_dtype *dtypes[LOOP_DTYPES];
-    int n_dtypes, ranks[OPS_LIST_MOST], n_ranks, hosts, rounds;
-    size_t min, max, step, cache; /* bytes; step is a factor */
+    int n_dtypes, hosts, rounds;
+    struct bench_numbers ranks;
+    size_t min, max, step, cache; /* bytes; step is the factor between sizes */
     bool bind;
-    double budget, limit; /* seconds of one measurement, and that one turn may take */
+    double budget, limit; /* seconds of one measurement, and of one trial at most */
     FILE *json, *csv, *plot;
     const char *python;
-    struct bench_limits *limits; /* NULL: shares are not wanted */
+    struct bench_limits *limits; /* NULL without --limits */
     char self[PATH_MAX];         /* the muster program */
     char dir[BENCH_DIR_MAX];
-    struct ops_table table; /* the one under way */
+    struct ops_table table; /* the current one */
     struct ops_result *results;
     int n_results;
-    int turns, tries,
-        turns_in_all;   /* turns begun, those before the first table, and how many follow at most */
-    bool failed, wrong; /* one of muster's own sides failed; a result was wrong */
+    int trials, probes, n_trials; /* started ones; those before the first table; how many follow at most */
+    bool failed, wrong;           /* a backend of muster failed; a result was wrong */
 };
 
-/* Reads the command line; OPT_PROCEED or the exit status. Files are opened, so that one that cannot be written is known at once. */
+/* Reads the command line and opens the output files. Returns OPT_PROCEED or the exit status. */
 int ops_read_options(struct ops_bench *bench, int argc, char **argv);
 
-/*
- * The side that a name stands for: one that is known, or a module of somebody's own that muster finds; false: none, and *near gets
- * the name that was perhaps meant, or NULL.
- */
-bool ops_find_side(const char *name, struct ops_side *side, const char **near);
-/* The names that there are, of those through muster or of the others, for people; returns out. */
+/* Finds a known backend or a loadable module of muster. False: *near gets a similar name, or NULL. */
+bool ops_find_backend(const char *name, struct ops_backend *backend, const char **near);
+/* The names of the backends through muster, or of the others; returns out. */
 enum { OPS_NAMES_MAX = 1200 };
-const char *ops_side_names(bool through_muster, char *out, size_t size);
-/* Makes the sides ready, or notes why one cannot be; false if the user wants to end. */
+const char *ops_backend_names(bool through_muster, char *out, size_t size);
+/* Prepares the backends or sets their why_not. False: the user interrupts. */
 bool ops_prepare(struct ops_bench *bench);
-/* The words that start the ranks of a side, up to those of loop.h. */
-enum { OPS_ARGV_MOST = 40 };
-struct ops_argv {
-    const char *words[OPS_ARGV_MOST];
-    int n;
-    char ranks[16], hosts[16];
-};
-void ops_add_words(struct ops_argv *argv, const char *const *words);
-void ops_add_launcher(const struct ops_bench *bench, const struct ops_side *side, const struct ops_case *what,
-                      struct ops_argv *argv);
-/* Can this side be measured here? */
-bool ops_usable(const struct ops_bench *bench, int side);
-/* The first that can be, to which the others are compared; -1: none. */
+/* Adds the command of the ranks of a backend, up to the arguments of loop.h. */
+void ops_add_launcher(const struct ops_bench *bench, const struct ops_backend *backend,
+                      const struct ops_case *what, struct bench_argv *argv);
+/* Can this backend be measured? */
+bool ops_usable(const struct ops_bench *bench, int backend);
+/* The first usable one, with which the others are compared; -1: none. */
 int ops_first(const struct ops_bench *bench);
 
-/* One turn of a side: adds a sample to its cells, or says in why what became of it. False: the user wants to end. */
-bool ops_turn(struct ops_bench *bench, int side);
-/* A turn for nothing: can the side be used at all? */
-bool ops_try(struct ops_bench *bench, int side);
+/* One trial of a backend: adds samples to its cells or sets why. False: the user interrupts. */
+bool ops_run_trial(struct ops_bench *bench, int backend);
+/* A short trial that tells whether the backend is usable. */
+bool ops_probe(struct ops_bench *bench, int backend);
 
-/* The hidden command: --worker and the words of one of muster's ranks. */
+/* The internal command --worker of muster's own ranks. */
 int ops_worker(int argc, char **argv);
 
-/* Median over the rounds of a cell that has any. */
+/* Medians of the rounds. */
 struct ops_figure ops_figure_of(const struct ops_cell *cell);
-/* Bandwidths as nccl-tests defines them, in GB/s; 0 where there is nothing to compute. */
+/* Bandwidths as in nccl-tests, in GB/s; 0 if us is 0. */
 double ops_algbw(const struct ops_case *what, int size, double us);
 double ops_busbw(const struct ops_case *what, int size, double us);
-/* How many times as long as the first side another takes; 0: one of them was not measured. */
+/* The time of another backend divided by that of the first; 0: one of them was not measured. */
 double ops_ratio(const struct ops_bench *bench, const struct ops_result *result, int other, int size);
 
 void ops_print_head(const struct ops_bench *bench);
@@ -166,10 +135,10 @@ void ops_print_result(const struct ops_bench *bench, const struct ops_result *re
 void ops_print_summary(const struct ops_bench *bench);
 void ops_write_files(const struct ops_bench *bench, const struct ops_result *result);
 
-/* Draws latency and bandwidth over size, a line for each side. */
-void bench_plot(const struct ops_bench *bench, FILE *out);
+/* Draws latency and bandwidth over size, a line for each backend. */
+void ops_plot(const struct ops_bench *bench, FILE *out);
 
-/* Microseconds that the operation takes at least on a machine with these limits. */
-double bench_floor(const struct bench_limits *limits, const struct ops_case *what, size_t bytes);
+/* The least time of the operation in microseconds on a machine with these limits. */
+double bench_lower_bound(const struct bench_limits *limits, const struct ops_case *what, size_t bytes);
 
 #endif

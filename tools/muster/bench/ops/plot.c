@@ -1,6 +1,6 @@
 /*
- * plot.c - draws what "muster bench OPERATION" found as SVG: a row of two panels for each table, latency and bandwidth (algbw)
- * over size, both axes logarithmic, one line for each backend. The picture needs nothing but itself.
+ * plot.c - draws the results of "muster bench OPERATION" as self-contained SVG: for each table a row of two
+ * panels, latency and bandwidth (algbw) over size, with logarithmic axes and one line for each backend.
  */
 #include "bench/ops/ops.h"
 
@@ -9,13 +9,13 @@
 
 enum { PANEL_W = 400, PANEL_H = 230, LEFT = 70, GAP = 96, TOP = 74, ROW = 318, RIGHT = 40, BOTTOM = 20 };
 
-/* Told apart also by those who see few colours, and on paper. */
-static const char *const colours[OPS_SIDES_MOST] = {"#0b62a8", "#d1495b", "#2a9d5c", "#8e5ea2",
-                                                    "#c77700", "#17838f", "#6b6b6b", "#b0307a"};
-static const char *const dashes[OPS_SIDES_MOST] = {"none", "none", "none", "none",
-                                                   "7 3",  "7 3",  "7 3",  "2 3"};
+/* Distinguishable also with colour blindness and in print. */
+static const char *const colours[OPS_BACKENDS_MOST] = {"#0b62a8", "#d1495b", "#2a9d5c", "#8e5ea2",
+                                                       "#c77700", "#17838f", "#6b6b6b", "#b0307a"};
+static const char *const dashes[OPS_BACKENDS_MOST] = {"none", "none", "none", "none",
+                                                      "7 3",  "7 3",  "7 3",  "2 3"};
 
-/* One panel: where it is, and what its axes begin and end with, as logarithms of base 10 (base 2 for bytes). */
+/* A panel: its position, and the ranges of its axes as logarithms to base 10 (base 2 for bytes). */
 struct panel {
     FILE *out;
     const struct ops_bench *bench;
@@ -24,8 +24,8 @@ struct panel {
     double x, y, x_min, x_max, y_min, y_max;
 };
 
-static double value_of(const struct panel *p, int side, int i) {
-    double us = p->result->at[side][i].us;
+static double value_of(const struct panel *p, int backend, int i) {
+    double us = p->result->at[backend][i].us;
     return p->bandwidth ? ops_algbw(&p->result->what, i, us) : us;
 }
 
@@ -37,14 +37,13 @@ static double place_y(const struct panel *p, double value) {
     return p->y + PANEL_H - (log10(value) - p->y_min) / (p->y_max - p->y_min) * PANEL_H;
 }
 
-/* Whole powers around what is shown; false if there is nothing. */
+/* Sets the axes to whole powers around the values; false if there are none. */
 static bool set_axes(struct panel *p) {
     const struct ops_case *what = &p->result->what;
     double least = INFINITY, most = 0;
-
-    for (int side = 0; side < p->bench->n_sides; side++)
+    for (int backend = 0; backend < p->bench->n_backends; backend++)
         for (int i = 0; i < what->n_sizes; i++) {
-            double value = value_of(p, side, i);
+            double value = value_of(p, backend, i);
             if (value > 0 && value < least) least = value;
             if (value > most) most = value;
         }
@@ -58,15 +57,15 @@ static bool set_axes(struct panel *p) {
     return true;
 }
 
-static void text(FILE *out, double x, double y, const char *anchor, const char *style, const char *words) {
+static void text(FILE *out, double x, double y, const char *anchor, const char *style, const char *content) {
     fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"%s>", x, y, anchor, style);
-    for (; *words != '\0'; words++)
-        if (*words == '<')
+    for (; *content != '\0'; content++)
+        if (*content == '<')
             fputs("&lt;", out);
-        else if (*words == '&')
+        else if (*content == '&')
             fputs("&amp;", out);
         else
-            fputc(*words, out);
+            fputc(*content, out);
     fputs("</text>\n", out);
 }
 
@@ -75,56 +74,53 @@ static void line(FILE *out, double x1, double y1, double x2, double y2) {
             y2);
 }
 
-/* Each power of ten, with lines at 2 and 5 where there is room. */
+/* Lines at each power of ten, and at 2 and 5 times it if the range is small. */
 static void draw_y_axis(const struct panel *p) {
     static const int steps[] = {1, 2, 5};
-    char words[32];
-
+    char label[32];
     for (int power = (int)p->y_min; power <= (int)p->y_max; power++)
         for (int k = 0; k < (p->y_max - p->y_min <= 3 ? 3 : 1); k++) {
             double value = steps[k] * pow(10, power), y = place_y(p, value);
             if (y < p->y - 0.1) continue;
             line(p->out, p->x, y, p->x + PANEL_W, y);
-            snprintf(words, sizeof words, "%.10g", value);
-            text(p->out, p->x - 8, y + 4, "end", "", words);
+            snprintf(label, sizeof label, "%.10g", value);
+            text(p->out, p->x - 8, y + 4, "end", "", label);
         }
 }
 
 static void draw_x_axis(const struct panel *p) {
     static const char *const units[] = {"", "K", "M", "G", "T"};
     int range = (int)(p->x_max - p->x_min), step = range <= 6 ? 1 : range <= 14 ? 2 : 4;
-    char words[32];
-
+    char label[32];
     for (int power = (int)p->x_min; power <= (int)p->x_max; power += step) {
         double x = place_x(p, exp2(power));
         line(p->out, x, p->y, x, p->y + PANEL_H);
-        snprintf(words, sizeof words, "%d%s", 1 << power % 10, units[power / 10]);
-        text(p->out, x, p->y + PANEL_H + 17, "middle", "", words);
+        snprintf(label, sizeof label, "%d%s", 1 << power % 10, units[power / 10]);
+        text(p->out, x, p->y + PANEL_H + 17, "middle", "", label);
     }
 }
 
 static void draw_lines(const struct panel *p) {
     const struct ops_case *what = &p->result->what;
-
-    for (int side = 0; side < p->bench->n_sides; side++) {
+    for (int backend = 0; backend < p->bench->n_backends; backend++) {
         const char *before = "";
         bool any = false;
-        for (int i = 0; i < what->n_sizes; i++) any = any || value_of(p, side, i) > 0;
+        for (int i = 0; i < what->n_sizes; i++) any = any || value_of(p, backend, i) > 0;
         if (!any) continue;
         fprintf(p->out,
                 "<polyline fill=\"none\" stroke=\"%s\" stroke-dasharray=\"%s\" stroke-width=\"2\" points=\"",
-                colours[side], dashes[side]);
+                colours[backend], dashes[backend]);
         for (int i = 0; i < what->n_sizes; i++) {
-            double value = value_of(p, side, i);
+            double value = value_of(p, backend, i);
             if (value <= 0) continue;
             fprintf(p->out, "%s%.1f,%.1f", before, place_x(p, (double)what->bytes[i]), place_y(p, value));
             before = " ";
         }
-        fprintf(p->out, "\"/>\n<g fill=\"%s\">\n", colours[side]);
+        fprintf(p->out, "\"/>\n<g fill=\"%s\">\n", colours[backend]);
         for (int i = 0; i < what->n_sizes; i++)
-            if (value_of(p, side, i) > 0)
+            if (value_of(p, backend, i) > 0)
                 fprintf(p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\"/>\n",
-                        place_x(p, (double)what->bytes[i]), place_y(p, value_of(p, side, i)));
+                        place_x(p, (double)what->bytes[i]), place_y(p, value_of(p, backend, i)));
         fputs("</g>\n", p->out);
     }
 }
@@ -132,7 +128,6 @@ static void draw_lines(const struct panel *p) {
 static void draw_panel(struct panel *p) {
     const struct ops_case *what = &p->result->what;
     char title[160], host[32] = "";
-
     if (!set_axes(p)) return;
     if (what->hosts > 1) snprintf(host, sizeof host, ", %d hosts", what->hosts);
     snprintf(title, sizeof title, "%s, %d ranks%s, %s, %s: %s", loop_op_names[what->op], what->ranks, host,
@@ -151,12 +146,11 @@ static void draw_panel(struct panel *p) {
 
 static void draw_legend(const struct ops_bench *b, FILE *out) {
     double x = LEFT;
-
-    for (int side = 0; side < b->n_sides; side++) {
-        const struct bench_peer *peer = &b->sides[side].peer;
-        if (!ops_usable(b, side)) continue;
+    for (int backend = 0; backend < b->n_backends; backend++) {
+        const struct bench_peer *peer = &b->backends[backend].peer;
+        if (!ops_usable(b, backend)) continue;
         fprintf(out, "<path d=\"M%.1f 44h26\" stroke=\"%s\" stroke-dasharray=\"%s\" stroke-width=\"3\"/>\n",
-                x, colours[side], dashes[side]);
+                x, colours[backend], dashes[backend]);
         text(out, x + 32, 48, "start", "", peer->name);
         x += 32 + 9.0 * (double)strlen(peer->name) + 22;
     }
@@ -167,20 +161,18 @@ static bool drawable(const struct ops_bench *b, const struct ops_result *r) {
     return set_axes(&p);
 }
 
-void bench_plot(const struct ops_bench *b, FILE *out) {
+void ops_plot(const struct ops_bench *b, FILE *out) {
     int rows = 0, width = LEFT + 2 * PANEL_W + GAP + RIGHT;
-    char machine[300];
-
+    char machine[BENCH_MACHINE_TEXT];
     for (int t = 0; t < b->n_results; t++) rows += drawable(b, &b->results[t]);
-    peers_write_machine(machine, sizeof machine);
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
             "font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
             width, TOP + rows * ROW + BOTTOM, width, TOP + rows * ROW + BOTTOM);
-    text(out, LEFT, 24, "start", " font-size=\"15\" font-weight=\"bold\"", machine);
+    text(out, LEFT, 24, "start", " font-size=\"15\" font-weight=\"bold\"", bench_machine(machine));
     draw_legend(b, out);
-    if (rows == 0) text(out, LEFT, TOP, "start", "", "nothing was measured that has a size");
+    if (rows == 0) text(out, LEFT, TOP, "start", "", "there are no results with a size");
     for (int t = 0, row = 0; t < b->n_results; t++) {
         if (!drawable(b, &b->results[t])) continue;
         for (int k = 0; k < 2; k++) {

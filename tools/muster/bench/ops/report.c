@@ -1,5 +1,7 @@
-/* report.c - what "muster bench OPERATION" found: tables and the summary; see ops.h. */
+/* report.c - prints the tables and the summary of "muster bench OPERATION". See ops.h. */
+#include "base/kind.h"
 #include "base/median.h"
+#include "base/units.h"
 #include "bench/ops/ops.h"
 
 #include <math.h>
@@ -10,14 +12,12 @@ enum { TEXT = 32, WIDTH = 9, NAME_WIDTH = 11, NAMED_MOST = 3 };
 
 static double median(const double *values, int n) {
     double sorted[OPS_ROUNDS_MOST];
-
     memcpy(sorted, values, (size_t)n * sizeof sorted[0]);
     return msi_median(sorted, n);
 }
 
 struct ops_figure ops_figure_of(const struct ops_cell *cell) {
     struct ops_figure figure = {.wrong = cell->wrong};
-
     if (cell->n == 0) return figure;
     figure.us = median(cell->us, cell->n);
     figure.p99 = median(cell->p99, cell->n);
@@ -29,91 +29,74 @@ double ops_algbw(const struct ops_case *what, int i, double us) {
 }
 
 double ops_busbw(const struct ops_case *what, int i, double us) {
-    const struct ops_fact *fact = &ops_facts[what->op];
-    return ops_algbw(what, i, us) * (fact->bus - fact->shrink / what->ranks);
+    enum msi_share share = msi_kind_share(msi_kind_find(loop_op_names[what->op]));
+    return ops_algbw(what, i, us) * msi_bus_factor(share, what->ranks);
 }
 
 double ops_ratio(const struct ops_bench *b, const struct ops_result *r, int other, int i) {
     int first = ops_first(b);
-
     if (first < 0 || r->at[first][i].us <= 0) return 0;
     return r->at[other][i].us / r->at[first][i].us;
 }
 
-/* Three digits that count. */
+/* About three significant digits. */
 static const char *put(char out[TEXT], double x) {
     snprintf(out, TEXT, "%.*f", x < 0.1 ? 4 : x < 1 ? 3 : x < 10 ? 2 : x < 100 ? 1 : 0, x);
     return x > 0 ? out : "-";
 }
 
-/* A factor, such as 2.31x or 0.043x. */
+/* A ratio, such as 2.31x or 0.043x. */
 static const char *put_ratio(char out[TEXT], double x) {
     snprintf(out, TEXT, "%.*fx", x < 1 ? 3 : x < 10 ? 2 : x < 100 ? 1 : 0, x);
     return x > 0 ? out : "-";
 }
 
-static const char *put_bytes(char out[TEXT], size_t bytes) {
-    if (bytes >= 1 << 20 && bytes % (1 << 20) == 0)
-        snprintf(out, TEXT, "%zu MiB", bytes >> 20);
-    else if (bytes >= 1 << 10 && bytes % (1 << 10) == 0)
-        snprintf(out, TEXT, "%zu KiB", bytes >> 10);
-    else
-        snprintf(out, TEXT, "%zu B", bytes);
-    return out;
-}
-
 void ops_print_head(const struct ops_bench *b) {
-    char machine[300], cache[TEXT];
+    char machine[BENCH_MACHINE_TEXT], cache[MSI_UNITS_TEXT];
     double load = 0;
-
-    peers_write_machine(machine, sizeof machine);
     if (getloadavg(&load, 1) != 1) load = 0;
-    printf("operations on %s; load %.2f when this began\n", machine, load);
-    for (int side = 0; side < b->n_sides; side++) {
-        const struct bench_peer *peer = &b->sides[side].peer;
-        if (ops_usable(b, side))
+    printf("operations on %s; load %.2f at the start\n", bench_machine(machine), load);
+    for (int backend = 0; backend < b->n_backends; backend++) {
+        const struct bench_peer *peer = &b->backends[backend].peer;
+        if (ops_usable(b, backend))
             printf("%s: %s %s%s\n", peer->name, peer->label, peer->version,
-                   b->sides[side].engine == NULL ? ", called directly" : "");
+                   !b->backends[backend].engine ? ", called directly" : "");
         else
             printf("%s is skipped: %s\n", peer->name, peer->why_not);
     }
-    printf("median of %d round%s, everyone in turn, %g s for each size%s\n", b->rounds,
+    printf("median of %d round%s, all backends in each, %g s per size%s\n", b->rounds,
            b->rounds == 1 ? "" : "s", b->budget,
-           b->bind ? "; each rank of one thread bound to a processor" : "");
-    printf(
-        "us: microseconds, the median; p99: of single calls, 99 of 100 take no longer; algbw, busbw: GB/s\n");
-    if (b->limits != NULL)
-        printf("floor: the least time by 'muster bench limits'; of it: how near a backend comes\n");
+           b->bind ? "; single-threaded ranks are bound to processors" : "");
+    printf("us: median time in microseconds; p99: 99th percentile of single calls; algbw, busbw: GB/s\n");
+    if (b->limits) printf("bound: the least time by 'muster bench limits'; reached: bound / us\n");
     if (b->buffers[OPS_ROTATE])
-        printf("rotate: up to 256 sets of buffers, together twice the last-level cache (%s) or more where "
-               "they can be\n",
-               put_bytes(cache, b->cache));
+        printf("rotate: up to 256 sets of buffers, if possible twice the last-level cache (%s) together\n",
+               msi_bytes_text((double)b->cache, cache));
     fflush(stdout);
 }
 
-/* The next side from this one on that has a figure in a table; n_sides behind the last. */
-static int next_shown(const struct ops_bench *b, const struct ops_result *r, int side) {
-    for (; side < b->n_sides; side++)
+/* The first backend from this one on with a figure in a table; n_backends: none. */
+static int next_shown(const struct ops_bench *b, const struct ops_result *r, int backend) {
+    for (; backend < b->n_backends; backend++)
         for (int i = 0; i < r->what.n_sizes; i++)
-            if (r->at[side][i].us > 0) return side;
-    return side;
+            if (r->at[backend][i].us > 0) return backend;
+    return backend;
 }
 
-/* Is there a second backend? */
+/* Are there at least two backends to compare? */
 static bool compares(const struct ops_bench *b) {
     int n = 0;
-    for (int side = 0; side < b->n_sides; side++) n += ops_usable(b, side);
+    for (int backend = 0; backend < b->n_backends; backend++) n += ops_usable(b, backend);
     return n > 1;
 }
 
-/* Not all sizes can be had: says which became which, or for the rest how many did. */
+/* Prints which sizes were rounded. */
 static void print_rounded(const struct ops_case *what) {
     int n = 0;
-
     for (int i = 0; i < what->n_sizes; i++) {
-        if (what->bytes[i] == what->asked[i] || n++ >= NAMED_MOST) continue;
+        if (what->bytes[i] == what->requested[i] || n++ >= NAMED_MOST) continue;
         if (n == 1) printf("sizes are multiples of %zu bytes: ", what->unit);
-        printf("%s%zu became %zu", n > 1 ? ", " : "", what->asked[i], what->bytes[i]);
+        printf("%s%zu became %zu", n > 1 ? ", " : "", what->requested[i], what->bytes[i]);
     }
     if (n > NAMED_MOST) printf(", and %d more were rounded", n - NAMED_MOST);
     if (n > 0) printf("\n");
@@ -124,66 +107,65 @@ static void print_titles(const struct ops_bench *b, const struct ops_case *what)
     if (what->op != LOOP_BARRIER)
         printf("%s, %s buffers, ", what->dtype->name, ops_buffer_names[what->buffers]);
     printf("%d rank%s, ", what->ranks, what->ranks == 1 ? "" : "s");
-    printf(what->hosts > 1 ? "%d pretended hosts\n" : "one host\n", what->hosts);
+    printf(what->hosts > 1 ? "%d simulated hosts\n" : "one host\n", what->hosts);
     print_rounded(what);
     if (compares(b))
         printf("x: how many times as fast %s is; more than 1: %s is faster\n",
-               b->sides[ops_first(b)].peer.name, b->sides[ops_first(b)].peer.name);
+               b->backends[ops_first(b)].peer.name, b->backends[ops_first(b)].peer.name);
     printf("%11s  %-*s %*s %*s %*s %*s", "bytes", NAME_WIDTH, "backend", WIDTH, "us", WIDTH, "p99", WIDTH,
            "algbw", WIDTH, "busbw");
     if (compares(b)) printf(" %*s", WIDTH, "x");
-    if (b->limits != NULL) printf(" %*s %*s", WIDTH, "floor", WIDTH, "of it");
+    if (b->limits) printf(" %*s %*s", WIDTH, "bound", WIDTH, "reached");
     printf("\n");
 }
 
-/* What one backend did at one size, which the first line of each names. */
-static void print_figure(const struct ops_bench *b, const struct ops_result *r, int side, int i) {
-    const struct ops_figure *f = &r->at[side][i];
+/* One line of a table. Only the first backend of a size shows the size and the bound. */
+static void print_figure(const struct ops_bench *b, const struct ops_result *r, int backend, int i) {
+    const struct ops_figure *f = &r->at[backend][i];
     char bytes[TEXT] = "", text[TEXT];
-
-    if (side == next_shown(b, r, 0)) snprintf(bytes, sizeof bytes, "%zu", r->what.bytes[i]);
-    printf("%11s  %-*s %*s", bytes, NAME_WIDTH, b->sides[side].peer.name, WIDTH, put(text, f->us));
+    if (backend == next_shown(b, r, 0)) snprintf(bytes, sizeof bytes, "%zu", r->what.bytes[i]);
+    printf("%11s  %-*s %*s", bytes, NAME_WIDTH, b->backends[backend].peer.name, WIDTH, put(text, f->us));
     printf(" %*s", WIDTH, put(text, f->p99));
     printf(" %*s", WIDTH, put(text, ops_algbw(&r->what, i, f->us)));
     printf(" %*s", WIDTH, put(text, ops_busbw(&r->what, i, f->us)));
     if (compares(b))
-        printf(" %*s", WIDTH, side == ops_first(b) ? "" : put_ratio(text, ops_ratio(b, r, side, i)));
-    if (b->limits != NULL) {
-        double floor = bench_floor(b->limits, &r->what, r->what.bytes[i]);
-        printf(" %*s", WIDTH, side == next_shown(b, r, 0) ? put(text, floor) : "");
-        snprintf(text, sizeof text, "%.*f%%", floor < f->us / 10 ? 1 : 0,
-                 f->us > 0 ? 100 * floor / f->us : 0);
+        printf(" %*s", WIDTH, backend == ops_first(b) ? "" : put_ratio(text, ops_ratio(b, r, backend, i)));
+    if (b->limits) {
+        double bound = bench_lower_bound(b->limits, &r->what, r->what.bytes[i]);
+        printf(" %*s", WIDTH, backend == next_shown(b, r, 0) ? put(text, bound) : "");
+        snprintf(text, sizeof text, "%.*f%%", bound < f->us / 10 ? 1 : 0,
+                 f->us > 0 ? 100 * bound / f->us : 0);
         printf(" %*s", WIDTH, f->us > 0 ? text : "-");
     }
     printf("\n");
 }
 
-/* What else is to be said about the table under way. */
+/* Wrong results, failures and missing support in the current table. */
 static void print_notes(const struct ops_bench *b, const struct ops_result *r) {
     const struct ops_table *t = &b->table;
-
-    for (int side = 0; side < b->n_sides; side++) {
-        const char *name = b->sides[side].peer.name;
+    for (int backend = 0; backend < b->n_backends; backend++) {
+        const char *name = b->backends[backend].peer.name;
         size_t wrong = 0;
-        for (int i = 0; i < r->what.n_sizes; i++) wrong += r->at[side][i].wrong;
-        if (wrong > 0) printf("%s: WRONG: %zu elements; the first: %s\n", name, wrong, t->wrong[side]);
-        if (t->unsupported[side][0] != '\0')
-            printf("%s: not supported: %s\n", name, t->unsupported[side]);
-        else if (t->why[side][0] != '\0')
-            printf("%s: failed: %s\n", name, t->why[side]);
+        for (int i = 0; i < r->what.n_sizes; i++) wrong += r->at[backend][i].wrong;
+        if (wrong > 0) printf("%s: WRONG: %zu elements; the first: %s\n", name, wrong, t->wrong[backend]);
+        if (t->unsupported[backend][0] != '\0')
+            printf("%s: not supported: %s\n", name, t->unsupported[backend]);
+        else if (t->why[backend][0] != '\0')
+            printf("%s: failed: %s\n", name, t->why[backend]);
     }
 }
 
 void ops_print_result(const struct ops_bench *b, const struct ops_result *r) {
     print_titles(b, &r->what);
     for (int i = 0; i < r->what.n_sizes; i++)
-        for (int side = next_shown(b, r, 0); side < b->n_sides; side = next_shown(b, r, side + 1))
-            print_figure(b, r, side, i);
+        for (int backend = next_shown(b, r, 0); backend < b->n_backends;
+             backend = next_shown(b, r, backend + 1))
+            print_figure(b, r, backend, i);
     print_notes(b, r);
     fflush(stdout);
 }
 
-/* Ratios of one backend, gathered over sizes and tables. */
+/* The ratios of one backend over sizes and tables. */
 struct ratios {
     double log_sum, worst;
     int n;
@@ -191,9 +173,10 @@ struct ratios {
     size_t worst_at;
 };
 
-static void gather(const struct ops_bench *b, const struct ops_result *r, int side, struct ratios *all) {
+static void add_ratios(const struct ops_bench *b, const struct ops_result *r, int backend,
+                       struct ratios *all) {
     for (int i = 0; i < r->what.n_sizes; i++) {
-        double x = ops_ratio(b, r, side, i);
+        double x = ops_ratio(b, r, backend, i);
         if (x <= 0) continue;
         all->log_sum += log(x);
         if (all->n++ > 0 && x >= all->worst) continue;
@@ -204,26 +187,25 @@ static void gather(const struct ops_bench *b, const struct ops_result *r, int si
 }
 
 static void print_ratios(const struct ratios *r, bool name_op) {
-    char mean[TEXT], worst[TEXT], at[TEXT], text[3 * TEXT] = "";
-
+    char mean[TEXT], worst[TEXT], at[MSI_UNITS_TEXT], text[3 * TEXT] = "";
     if (r->n > 0)
-        snprintf(text, sizeof text, "%s at %s%s%s", put_ratio(worst, r->worst), put_bytes(at, r->worst_at),
-                 name_op ? " of " : "", name_op ? loop_op_names[r->worst_in->op] : "");
+        snprintf(text, sizeof text, "%s at %s%s%s", put_ratio(worst, r->worst),
+                 msi_bytes_text((double)r->worst_at, at), name_op ? " of " : "",
+                 name_op ? loop_op_names[r->worst_in->op] : "");
     printf("  %*s  %-*s", WIDTH, put_ratio(mean, r->n > 0 ? exp(r->log_sum / r->n) : 0), name_op ? 38 : 22,
            text);
 }
 
-static void print_means_of(const struct ops_bench *b, int side) {
+static void print_means_of(const struct ops_bench *b, int backend) {
     struct ratios all = {0};
-
     printf("\n%s against %s (more than 1: %s is faster)\n%-15s %-7s %5s %-9s  %*s  worst\n",
-           b->sides[ops_first(b)].peer.name, b->sides[side].peer.name, b->sides[ops_first(b)].peer.name, "",
-           "dtype", "ranks", "buffers", WIDTH, "geo mean");
+           b->backends[ops_first(b)].peer.name, b->backends[backend].peer.name,
+           b->backends[ops_first(b)].peer.name, "", "dtype", "ranks", "buffers", WIDTH, "geo mean");
     for (int t = 0; t < b->n_results; t++) {
         const struct ops_case *what = &b->results[t].what;
         struct ratios one = {0};
-        gather(b, &b->results[t], side, &one);
-        gather(b, &b->results[t], side, &all);
+        add_ratios(b, &b->results[t], backend, &one);
+        add_ratios(b, &b->results[t], backend, &all);
         printf("%-15s %-7s %5d %-9s", loop_op_names[what->op], what->dtype->name, what->ranks,
                ops_buffer_names[what->buffers]);
         print_ratios(&one, false);
@@ -236,8 +218,7 @@ static void print_means_of(const struct ops_bench *b, int side) {
 
 void ops_print_summary(const struct ops_bench *b) {
     int first = ops_first(b);
-
-    for (int side = first + 1; first >= 0 && b->n_results > 0 && side < b->n_sides; side++)
-        if (ops_usable(b, side)) print_means_of(b, side);
+    for (int backend = first + 1; first >= 0 && b->n_results > 0 && backend < b->n_backends; backend++)
+        if (ops_usable(b, backend)) print_means_of(b, backend);
     fflush(stdout);
 }

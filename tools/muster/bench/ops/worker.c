@@ -1,7 +1,7 @@
 /*
- * worker.c - what muster's own ranks run in "muster bench": the loop that all sides share, with muster's calls. The
- * words are the backend, plain, shared or device (whose memory the buffers are), on how many hosts they shall think that they are,
- * and those of loop.h.
+ * worker.c - the program of muster's own ranks in "muster bench": the loop of all backends with muster's
+ * calls. Its arguments are the backend, the memory of the buffers (plain, shared or device), the number of
+ * simulated hosts, and those of loop.h.
  */
 #include "bench/device.h"
 #include "bench/ops/ops.h"
@@ -10,10 +10,10 @@
 
 #include <muster/muster.h>
 
-enum { OWN_WORDS = 5 };
+enum { OWN_ARGS = 5 };
 
 static mst_dtype dtype;
-static loop_copy *spoils; /* not NULL, for tests of the benchmark: this rank damages what it gets */
+static loop_copy *corrupts; /* not NULL in tests of the benchmark: this rank corrupts its results */
 
 static mst_dtype dtype_of(const char *name) {
     int d = 1;
@@ -24,7 +24,6 @@ static mst_dtype dtype_of(const char *name) {
 static int exchange(const struct loop_call *c) {
     int peer = c->rank ^ 1;
     mst_status status;
-
     if (peer >= c->size) return MST_OK;
     if ((c->rank & 1) == 0) {
         status = mst_send(c->in, c->count, dtype, .dst = peer);
@@ -59,14 +58,13 @@ static int call(const struct loop_call *c) {
     }
 }
 
-static int call_and_spoil(const struct loop_call *c) {
+static int call_and_corrupt(const struct loop_call *c) {
     int status = call(c);
     unsigned char byte;
-
-    if (spoils == NULL || c->op == LOOP_BARRIER) return status;
-    spoils(&byte, c->out, 1);
+    if (!corrupts || c->op == LOOP_BARRIER) return status;
+    corrupts(&byte, c->out, 1);
     byte ^= 1;
-    spoils(c->out, &byte, 1);
+    corrupts(c->out, &byte, 1);
     return status;
 }
 
@@ -74,7 +72,7 @@ static int barrier(void) {
     return mst_barrier();
 }
 
-static int longest(double *seconds) {
+static int max_over_ranks(double *seconds) {
     return mst_all_reduce(seconds, 1, MST_F64, .op = MST_MAX);
 }
 
@@ -88,69 +86,65 @@ static void *alloc_plain(size_t bytes) {
     return posix_memalign(&memory, 4096, bytes) == 0 ? memory : NULL;
 }
 
-/* An operation may not be supported; a backend that is not there has failed. */
-static void tell(const struct loop_plan *plan, int status, bool in_world) {
-    const char *place = strstr(mst_error(), "): "), *what = place != NULL ? place + 3 : mst_error();
+/* Appends the error to the results. An operation may be unsupported; a missing backend is a failure. */
+static void append_error(const struct loop_plan *plan, int status, bool in_world) {
     char line[BENCH_WHY_MAX];
-
-    if (status < 0) return; /* the loop has told */
-    snprintf(line, sizeof line, "%s %s", in_world && status == MST_ERR_UNSUPPORTED ? "unsupported" : "failed",
-             what);
-    loop_say(plan, line);
+    if (status < 0) return; /* the loop has appended its error */
+    const mst_error_info *error = mst_last_error();
+    snprintf(line, sizeof line, "%s %s%s%s",
+             in_world && status == MST_ERR_UNSUPPORTED ? "unsupported" : "failed", error->message,
+             error->remedy[0] ? "; " : "", error->remedy);
+    loop_append(plan, line);
 }
 
-/* Ranks with different values of this setting count as ranks of different hosts; neighbours share one. */
-static void part_ranks(int hosts) {
+/* Ranks with different values of this setting count as on different hosts. Neighbours share a host. */
+static void simulate_hosts(int hosts) {
     mst_discovery found;
     char host[32];
-
     if (hosts < 2 || mst_discover(&found) != MST_OK) return;
     snprintf(host, sizeof host, "bench-%d", found.rank * hosts / found.world_size);
     setenv("MUSTER_FORCE_HOST", host, 1);
 }
 
-/* Whose memory the buffers are; false if there is none of that kind, which is said. */
-static bool choose_memory(struct loop_side *side, const struct loop_plan *plan, const char *kind) {
-    char line[BENCH_WHY_MAX] = "failed ";
-    size_t len = strlen(line);
-
-    side->alloc = strcmp(kind, "shared") == 0 ? alloc_shared : alloc_plain;
-    side->release = strcmp(kind, "shared") == 0 ? mst_free : free;
-    side->copy = memcpy;
-    if (strcmp(kind, "device") != 0) return true;
-    side->alloc = device_alloc;
-    side->release = device_free;
-    side->copy = device_copy;
-    if (device_open(mst_get_local_rank(NULL), line + len, sizeof line - len)) return true;
-    loop_say(plan, line);
-    return false;
+static mst_status choose_memory(struct loop_backend *backend, const char *kind) {
+    bool shared = strcmp(kind, "shared") == 0;
+    backend->alloc = shared ? alloc_shared : alloc_plain;
+    backend->release = shared ? mst_free : free;
+    backend->copy = memcpy;
+    if (strcmp(kind, "device") != 0) return MST_OK;
+    backend->alloc = device_alloc;
+    backend->release = device_free;
+    backend->copy = device_copy;
+    return device_open(mst_get_local_rank(NULL));
 }
 
-static int measure(struct loop_side *side, const struct loop_plan *plan, const char *memory) {
-    const char *spoiler = getenv("BENCH_TEST_SPOILS"); /* the rank that does, in tests */
-
-    side->rank = mst_get_rank(NULL);
-    side->size = mst_get_world_size(NULL);
-    if (!choose_memory(side, plan, memory)) return LOOP_MISTAKE;
-    if (plan->op == LOOP_BARRIER && side->copy == device_copy) {
-        loop_say(plan, "unsupported a barrier has no buffers, and is native's");
+static int measure(struct loop_backend *backend, const struct loop_plan *plan, const char *memory) {
+    const char *corrupting_rank = getenv("BENCH_TEST_CORRUPT"); /* set by tests */
+    backend->rank = mst_get_rank(NULL);
+    backend->size = mst_get_world_size(NULL);
+    if (choose_memory(backend, memory) != MST_OK) {
+        append_error(plan, MST_ERR_SYSTEM, true);
+        return LOOP_MISTAKE;
+    }
+    if (plan->op == LOOP_BARRIER && backend->copy == device_copy) {
+        loop_append(plan, "unsupported a barrier has no buffers; native runs it");
         return LOOP_UNSUPPORTED;
     }
-    spoils = spoiler != NULL && atoi(spoiler) == side->rank ? side->copy : NULL;
+    corrupts = corrupting_rank && atoi(corrupting_rank) == backend->rank ? backend->copy : NULL;
     dtype = dtype_of(plan->dtype->name);
-    return loop_run(side, plan);
+    return loop_run(backend, plan);
 }
 
 int ops_worker(int argc, char **argv) {
-    struct loop_side side = {.call = call_and_spoil, .barrier = barrier, .longest = longest};
+    struct loop_backend backend = {
+        .call = call_and_corrupt, .barrier = barrier, .max_over_ranks = max_over_ranks};
     struct loop_plan plan;
-
-    if (argc != OWN_WORDS + LOOP_WORDS || loop_read_plan(argv + OWN_WORDS, &plan) != 0) return EXIT_USAGE;
-    part_ranks(atoi(argv[4]));
+    if (argc != OWN_ARGS + LOOP_ARGS || loop_read_plan(argv + OWN_ARGS, &plan) != 0) return EXIT_USAGE;
+    simulate_hosts(atoi(argv[4]));
     int status = mst_init(.backend = argv[2]);
     bool in_world = status == MST_OK;
-    if (in_world) status = measure(&side, &plan, argv[3]);
-    if (status != MST_OK) tell(&plan, status, in_world);
+    if (in_world) status = measure(&backend, &plan, argv[3]);
+    if (status != MST_OK) append_error(&plan, status, in_world);
     mst_destroy_process_group(NULL);
     return status == MST_OK || status == LOOP_UNSUPPORTED ? EXIT_DONE : EXIT_FAILED;
 }

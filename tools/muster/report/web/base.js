@@ -1,24 +1,24 @@
-/* base.js - what all parts of the page use: the figures, elements, numbers in words, colours, and the box beside the pointer. */
+/* base.js - shared by all parts of the page: the data, elements, number formats, colours and the tooltip. */
 
 const summary = JSON.parse(document.getElementById("summary").textContent);
-const classNames = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter", "barrier",
-  "send", "recv", "other"];
 const byId = (id) => document.getElementById(id);
+const timelineData = JSON.parse(byId("timeline-data").textContent);
+const classNames = timelineData.classes;
 
-/* Texts of the traces only ever become text, never markup. */
+/* Texts of the traces become text nodes or attributes, never markup. */
 function element(tag, attributes = {}, ...children) {
-  const made = tag.startsWith("svg:") ? document.createElementNS("http://www.w3.org/2000/svg", tag.slice(4)) : document.createElement(tag);
+  const node = tag.startsWith("svg:") ? document.createElementNS("http://www.w3.org/2000/svg", tag.slice(4)) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (value !== undefined && value !== null && value !== false) made.setAttribute(name, value === true ? "" : value);
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== undefined && value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
   }
-  made.append(...children.filter((child) => child !== null && child !== undefined));
-  return made;
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
 }
 
 const plain = (value, decimals = 0) => value.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
 
-/* Three digits that mean something. */
+/* About three significant digits. */
 function digits(value) {
   const size = Math.abs(value);
   return plain(value, size >= 100 || size === 0 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.1 ? 3 : 4);
@@ -49,7 +49,7 @@ function readStyle() {
   for (const name of ["ink", "soft", "line", "panel", "stripe", "accent", "heat", "bad"]) style[name] = read("--" + name);
 }
 
-/* "#2f6fde" as three numbers. */
+/* "#2f6fde" as [red, green, blue]. */
 const components = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
 
 const tip = byId("tip");
@@ -64,8 +64,8 @@ function showTip(text, x, y) {
 }
 const hideTip = () => { tip.hidden = true; };
 
-/* Makes a canvas as sharp as the screen, and returns what draws on it in CSS pixels. */
-function prepare(canvas, width, height) {
+/* Sets the resolution of a canvas to that of the screen. Returns its context, in CSS pixels. */
+function prepareCanvas(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
@@ -77,7 +77,7 @@ function prepare(canvas, width, height) {
   return context;
 }
 
-/* The steps of an axis: 1, 2 or 5 times a power of ten, about count of them. */
+/* The step of an axis with about count ticks: 1, 2 or 5 times a power of ten. */
 function niceStep(span, count) {
   const rough = span / count, power = 10 ** Math.floor(Math.log10(rough));
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= rough);

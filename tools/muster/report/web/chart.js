@@ -1,9 +1,9 @@
-/* chart.js - bandwidth against message size: a line for each operation and number of ranks, dashed where the machine's limit is known. */
+/* chart.js - bandwidth over message size: a line for each operation and number of ranks, and a dotted one for its limit. */
 
 const CHART = { width: 1200, height: 420, left: 64, right: 24, top: 12, bottom: 44, lines: 12 };
 const chart = { kind: "busbw", free: false, off: new Set(), lines: [] };
 
-/* The lines that took the most time, sizes ascending. */
+/* The lines with the most time; their sizes ascend. */
 function chartLines() {
   const lines = new Map();
   for (const o of summary.operations) {
@@ -76,24 +76,24 @@ function chartLine(svg, scale, line, index, lines) {
     "stroke-width": 2, "stroke-dasharray": ["none", "9 3", "5 3", "2 2"][same % 4] }));
   for (const o of measured) {
     const limit = limitValue(o), value = chartValue(o);
-    const words = `${line.label}\n${o.up_to ? "up to " : ""}${showBytes(o.bytes)}: ${digits(value)} Gbps ${chart.kind}\n${plain(o.count)} calls, ${showTime(o.avg_us)} on average` +
+    const text = `${line.label}\n${o.up_to ? "up to " : ""}${showBytes(o.bytes)}: ${digits(value)} Gbps ${chart.kind}\n${plain(o.count)} calls, ${showTime(o.avg_us)} on average` +
       (limit ? `\nlimit of this machine: ${digits(limit)} Gbps (${showShare(value / limit)} of it)` : "");
     svg.append(element("svg:circle", { cx: scale.x(o.bytes), cy: scale.y(value), r: 4, fill: colour, "data-bytes": o.bytes,
       "data-line": line.label, "data-gbps": value,
-      onmousemove: (e) => showTip(words, e.clientX, e.clientY), onmouseleave: hideTip }));
+      onmousemove: (e) => showTip(text, e.clientX, e.clientY), onmouseleave: hideTip }));
   }
 }
 
 function updateChart() {
   const lines = chart.lines.filter((line) => !chart.off.has(line.key)), scale = chartScale(lines);
   const svg = element("svg:svg", { viewBox: `0 0 ${CHART.width} ${CHART.height}`, role: "img",
-    "aria-label": "Bandwidth against message size" });
+    "aria-label": "Bandwidth over message size" });
   if (scale) {
     chartGrid(svg, scale);
     lines.forEach((line, i) => chartLine(svg, scale, line, i, lines));
   }
   byId("bw-chart").replaceChildren(scale ? svg : element("p", { class: "hint" },
-    "No operation moved bytes in a time that could be measured."));
+    "No operation with bytes took measurable time."));
   for (const button of byId("bw-kind").children) button.setAttribute("aria-pressed", button.dataset.kind === chart.kind);
   byId("bw-legend").replaceChildren(...chart.lines.map((line) => element("button", {
     "aria-pressed": String(!chart.off.has(line.key)), onclick: () =>
@@ -108,8 +108,8 @@ function drawChart() {
     byId("bw-kind").append(element("button", { "data-kind": kind, onclick: () => { chart.kind = kind; updateChart(); } }, kind));
   byId("bw-free").addEventListener("change", (e) => { chart.free = e.target.checked; updateChart(); });
   const limits = summary.operations.some((o) => o.limit_us);
-  byId("bw-note").textContent = (limits ? "Dotted: what this machine allows at best, by limits.json. " : "") +
-    "busbw is algbw times what each rank's connection carries per byte of the message; a call's time counts from its own beginning, so late ranks make others look slow." +
-    (left ? ` ${left} lines that took less time are left out.` : "");
+  byId("bw-note").textContent = (limits ? "Dotted: the limit of this machine, from limits.json. " : "") +
+    "busbw is algbw times the bytes that each rank's connection carries per byte of the message. The time of a call includes waiting for late ranks." +
+    (left ? ` ${left} lines with less time are left out.` : "");
   updateChart();
 }

@@ -1,12 +1,9 @@
-/*
- * data.js - the events of the timeline, unpacked where they are looked at; page_lanes.c says how they are packed. Times are nanoseconds.
- */
+/* data.js - unpacks the events of the timeline on demand. lanes.c describes the format. Times are nanoseconds. */
 
-const timelineData = JSON.parse(byId("timeline-data").textContent);
 const KIND = { name: 0, call: 1, dtype: 2, op: 3, backend: 4, algorithm: 5, site: 6, function: 7, status: 8, group: 9, tid: 10, class: 11,
   message: 12, work: 13 };
 const SEND = classNames.indexOf("send"), RECV = classNames.indexOf("recv");
-const KEPT_MOST = 3000000; /* events that stay unpacked */
+const CACHED_MOST = 3000000; /* unpacked events in the cache */
 
 const kindText = (kind, field) => timelineData.strings[timelineData.kinds[kind][KIND[field]]];
 const kindNumber = (kind, field) => timelineData.kinds[kind][KIND[field]];
@@ -20,7 +17,7 @@ function fromBase64(text) {
   return bytes;
 }
 
-/* Reads variable-length numbers; beyond 31 bits only arithmetic is exact. */
+/* Reads variable-length numbers. Bit operations would be wrong beyond 31 bits. */
 class Reader {
   constructor(bytes, at) { this.bytes = bytes; this.at = at; }
   number() {
@@ -67,40 +64,40 @@ function unpack(bytes, offset, begin, count) {
   return block;
 }
 
-/* Unpacked blocks of all rows, the ones used last at the end; what one picture uses is never thrown away while it is drawn. */
-const kept = { blocks: new Map(), events: 0, stamp: 0 };
-function keep(row, index) {
+/* A cache of unpacked blocks, the most recently used last. Blocks of the current frame are not evicted. */
+const cache = { blocks: new Map(), events: 0, frame: 0 };
+function cachedBlock(row, index) {
   const key = row.id * 1048576 + index;
-  let entry = kept.blocks.get(key);
+  let entry = cache.blocks.get(key);
   if (entry) {
-    if (entry.stamp !== kept.stamp) { kept.blocks.delete(key); kept.blocks.set(key, entry); }
+    if (entry.frame !== cache.frame) { cache.blocks.delete(key); cache.blocks.set(key, entry); }
   } else {
     const count = Math.min(timelineData.block, row.n - index * timelineData.block);
-    entry = { block: unpack(row.lane.bytes, row.blocks[3 * index + 1], row.blocks[3 * index], count), stamp: 0 };
-    kept.blocks.set(key, entry);
-    kept.events += count;
-    for (const [old, other] of kept.blocks) {
-      if (kept.events <= KEPT_MOST || other.stamp === kept.stamp) break;
-      kept.blocks.delete(old);
-      kept.events -= other.block.n;
+    entry = { block: unpack(row.lane.bytes, row.blocks[3 * index + 1], row.blocks[3 * index], count), frame: 0 };
+    cache.blocks.set(key, entry);
+    cache.events += count;
+    for (const [old, other] of cache.blocks) {
+      if (cache.events <= CACHED_MOST || other.frame === cache.frame) break;
+      cache.blocks.delete(old);
+      cache.events -= other.block.n;
     }
   }
-  entry.stamp = kept.stamp;
+  entry.frame = cache.frame;
   return entry.block;
 }
 
-/* One row of a rank: blocks are [begin, offset, latest end so far] each. */
+/* A row of a rank. A block is three numbers: begin, offset, and the latest end of this block and those before. */
 class Row {
-  constructor(lane, about, number) {
+  constructor(lane, description, number) {
     this.lane = lane;
-    this.n = about.n;
-    this.slots = about.slots;
-    this.blocks = about.blocks;
-    this.count = about.blocks.length / 3;
+    this.n = description.n;
+    this.slots = description.slots;
+    this.blocks = description.blocks;
+    this.count = description.blocks.length / 3;
     this.id = lane.index * 2 + number;
   }
-  block(index) { return keep(this, index); }
-  /* The first block with events that end at or behind a time, and the first that begins behind another. */
+  block(index) { return cachedBlock(this, index); }
+  /* The first block with an event that ends at or after begin, and the first that begins after end. */
   between(begin, end) {
     const search = (holds) => {
       let low = 0, high = this.count;
@@ -114,12 +111,12 @@ class Row {
   }
 }
 
-/* A rank. Its events may not have arrived yet, or never been looked at: rows is then null. */
+/* A rank. rows is null until load() has found its events in the document. */
 class Lane {
   constructor(index) {
     this.index = index;
-    this.about = summary.ranks[index];
-    this.rank = this.about.rank;
+    this.info = summary.ranks[index];
+    this.rank = this.info.rank;
     this.overviews = [0, 1].map((row) => {
       const found = byId(`overview-${this.rank}-${row}`);
       return found ? fromBase64(found.textContent) : null;
@@ -129,11 +126,11 @@ class Lane {
   load() {
     if (this.rows) return true;
     const found = byId(`lane-${this.rank}`);
-    /* A script that is followed by something was read to its end. */
+    /* While the document loads, an element is complete if another follows it. */
     if (!found || (document.readyState === "loading" && !found.nextElementSibling)) return false;
     const text = found.textContent, newline = text.indexOf("\n");
     this.bytes = fromBase64(text.slice(newline + 1));
-    this.rows = JSON.parse(text.slice(0, newline)).map((about, number) => new Row(this, about, number));
+    this.rows = JSON.parse(text.slice(0, newline)).map((description, number) => new Row(this, description, number));
     found.remove();
     return true;
   }
@@ -142,7 +139,7 @@ class Lane {
 const lanes = summary.ranks.map((_, index) => new Lane(index));
 const laneOfRank = new Map(lanes.map((lane) => [lane.rank, lane]));
 
-/* A reference to one event, and what it says. */
+/* One event as an object. */
 function eventAt(lane, row, block, i) {
   const b = lane.rows[row].block(block), kind = b.kind[i];
   const event = {
@@ -156,7 +153,7 @@ function eventAt(lane, row, block, i) {
   return event;
 }
 
-const SEARCH_BLOCKS = 6; /* each way, from the time where it should be */
+const SEARCH_BLOCKS = 6; /* in each direction from the expected time */
 function findEvent(lane, around, matches) {
   if (!lane || !lane.load()) return null;
   for (let row = 0; row < 2; row++) {
@@ -171,7 +168,7 @@ function findEvent(lane, around, matches) {
   return null;
 }
 
-/* The same collective on all ranks of its group, or both sides of a message. */
+/* The events of the same collective on all ranks of its group, or the send and the receive of a message. */
 function findPartners(event) {
   if (!event.message) {
     const ranks = summary.groups[event.group].ranks;

@@ -1,14 +1,14 @@
 /*
- * draw.js - draws the timeline. What is narrower than two dots is gathered into a density, one dot wide for each dot of time and one high for
- * each row, which is stretched over the rows; so a picture costs no more than its dots, however many events it shows. Zoomed out so far
- * that the overview is finer than the dots, the events are not looked at at all.
+ * draw.js - draws the timeline. Events narrower than two pixels are summed up in a density, an image with one pixel per unit of
+ * time and row, which is then stretched over the rows. A frame therefore costs no more than its pixels. If the overview is
+ * finer than the pixels, the events are not read at all.
  */
 
-const LABELS = 96, AXIS = 22, WIDE = 2, NAME_ROOM = 46, ARROWS_MOST = 1500, EXACT_MOST = 60000;
+const LABELS = 96, AXIS = 22, WIDE = 2, NAME_WIDTH = 46, ARROWS_MOST = 1500, EXACT_MOST = 60000;
 
-/* view: begin and end in ns, and what is drawn where; lanes are laid out in a column that scrolls. */
-const view = { begin: timelineData.begin, end: timelineData.end, width: 0, height: 0, laneHeight: 0, scroll: 0, exact: false, hover: null,
-  held: null, partners: [], select: null };
+/* The visible time in ns, the layout, and the selected event. Lanes are stacked in a column that scrolls. */
+const view = { begin: timelineData.begin, end: timelineData.end, width: 0, height: 0, laneHeight: 0, scroll: 0, exact: false,
+  selected: null, partners: [], range: null };
 
 const span = () => view.end - view.begin;
 const plotWidth = () => Math.max(1, view.width - LABELS);
@@ -17,7 +17,7 @@ const xToTime = (x) => view.begin + (x - LABELS) / plotWidth() * span();
 const hasCalls = lanes.some((lane) => lane.overviews[0]), hasWorks = lanes.some((lane) => lane.overviews[1]);
 
 /* Top and height of a row of a lane. */
-function rowPlace(lane, row) {
+function rowBox(lane, row) {
   const top = AXIS + lane.index * view.laneHeight - view.scroll, gap = view.laneHeight > 14 ? 3 : 1, high = view.laneHeight - gap;
   if (!hasWorks || !hasCalls) return [top, high];
   const upper = Math.round(high * 0.6);
@@ -30,13 +30,13 @@ function visibleLanes() {
   return lanes.slice(first, last);
 }
 
-/* Whether events are drawn, not the overview: they are few in all, or the overview is too coarse. */
+/* Events are drawn instead of the overview if they are few or if the overview is too coarse. */
 function wantsEvents() {
   if (summary.events <= EXACT_MOST) return true;
   return span() / (timelineData.end - timelineData.begin) * timelineData.bins < plotWidth();
 }
 
-/* What lies under each dot of one row: how much is covered, how much of that waits, and by which class most. */
+/* For each pixel of a row: the covered share, the waiting part of it, and the class with the largest share. */
 class Density {
   constructor(width) {
     this.cover = new Float32Array(width);
@@ -53,11 +53,11 @@ class Density {
 }
 
 function gatherOverview(density, planes, width) {
-  const bins = timelineData.bins, scale = bins / (timelineData.end - timelineData.begin), perDot = span() / width * scale;
+  const bins = timelineData.bins, scale = bins / (timelineData.end - timelineData.begin), perPixel = span() / width * scale;
   const first = (view.begin - timelineData.begin) * scale;
   for (let x = 0; x < width; x++) {
-    const from = Math.max(0, Math.floor(first + x * perDot)),
-      until = Math.min(bins, Math.max(from + 1, Math.floor(first + (x + 1) * perDot)));
+    const from = Math.max(0, Math.floor(first + x * perPixel)),
+      until = Math.min(bins, Math.max(from + 1, Math.floor(first + (x + 1) * perPixel)));
     for (let bin = from; bin < until; bin++) {
       const cover = planes[bin] / 255 / (until - from);
       if (cover > 0) density.add(x, cover, cover * planes[bins + bin] / 255, planes[2 * bins + bin]);
@@ -65,21 +65,21 @@ function gatherOverview(density, planes, width) {
   }
 }
 
-/* How much of an event is waiting: all of it where it failed. */
+/* The share of an event that is waiting; 1 if it failed. */
 function waitingShare(b, i) {
   if (kindNumber(b.kind[i], "status")) return 1;
   return b.arrived[i] > b.begin[i] ? Math.min(1, (b.arrived[i] - b.begin[i]) / (b.took[i] || 1)) : 0;
 }
 
-/* Goes through the events of a row that are in view; those wide enough are handed to wide, the others are gathered. */
-function gatherEvents(density, row, width, wide) {
+/* Passes the visible events of a row to drawWide if they are wide enough, and adds the others to the density. */
+function gatherEvents(density, row, width, drawWide) {
   const [first, last] = row.between(view.begin, view.end), scale = width / span();
   for (let index = first; index < last; index++) {
     const b = row.block(index);
     for (let i = 0; i < b.n; i++) {
       const from = (b.begin[i] - view.begin) * scale, size = b.took[i] * scale;
       if (from >= width || from + size < 0) continue;
-      if (size >= WIDE) { wide(b, i, from, size, index); continue; }
+      if (size >= WIDE) { drawWide(b, i, from, size); continue; }
       const waits = waitingShare(b, i);
       const x = Math.max(0, Math.floor(from)), kind = timelineData.kinds[b.kind[i]][KIND.class];
       const here = Math.min(size, x + 1 - from);
@@ -89,7 +89,7 @@ function gatherEvents(density, row, width, wide) {
   }
 }
 
-/* Puts one row of dots into a picture: full colour for moving, paler for waiting, fainter where there is less of both. */
+/* Writes one row of pixels: full colour for moving data, paler for waiting, fainter for a small share of both. */
 function paintDensity(density, pixels, offset, width, palette) {
   for (let x = 0; x < width; x++) {
     const cover = density.cover[x];
@@ -103,7 +103,7 @@ function paintDensity(density, pixels, offset, width, palette) {
   }
 }
 
-/* One event: the time before the last rank came is paler, and one that failed is underlined. */
+/* Draws one event. The time before the last rank began is paler; a failed event is underlined. */
 function paintEvent(ctx, b, i, from, size, top, high) {
   const kind = b.kind[i], colour = style.colours[kindNumber(kind, "class")];
   const left = Math.max(-4, from), right = Math.min(view.width, from + size);
@@ -114,8 +114,8 @@ function paintEvent(ctx, b, i, from, size, top, high) {
   ctx.globalAlpha = 1;
   if (right > edge) ctx.fillRect(LABELS + edge, top, Math.max(0.5, right - edge - (size > 4 ? 0.5 : 0)), high);
   if (kindNumber(kind, "status")) { ctx.fillStyle = style.bad; ctx.fillRect(LABELS + left, top + high - 2, right - left, 2); }
-  if (high < 10 || right - left < NAME_ROOM) return;
-  ctx.fillStyle = edge - Math.max(0, left) > 20 ? style.ink : style.panel; /* it begins on the pale part */
+  if (high < 10 || right - left < NAME_WIDTH) return;
+  ctx.fillStyle = edge - Math.max(0, left) > 20 ? style.ink : style.panel; /* the name begins on the pale part */
   ctx.save();
   ctx.beginPath();
   ctx.rect(LABELS + left, top, right - left - 3, high);
@@ -134,9 +134,9 @@ function drawRows(ctx) {
     const exact = view.exact && lane.load();
     for (let row = 0; row < rows; row++) {
       if (!lane.overviews[row]) continue;
-      const [top, high] = rowPlace(lane, row);
+      const [top, high] = rowBox(lane, row);
       density.clear();
-      if (exact) gatherEvents(density, lane.rows[row], width, (b, i, from, size, block) => {
+      if (exact) gatherEvents(density, lane.rows[row], width, (b, i, from, size) => {
         const slots = lane.rows[row].slots, each = high / slots;
         paints.push([b, i, from, size, top + b.slot[i] * each, Math.max(1, each - (slots > 1 ? 0.5 : 0))]);
         if (kindNumber(b.kind[i], "class") === RECV && !Number.isNaN(b.arrived[i])) arrows.push([lane, b, i, top + high / 2]);
@@ -159,7 +159,7 @@ function stretch(ctx, image, shown, rows, width) {
   ctx.imageSmoothingEnabled = false;
   shown.forEach((lane, at) => {
     for (let row = 0; row < rows; row++) {
-      const [top, high] = rowPlace(lane, row);
+      const [top, high] = rowBox(lane, row);
       ctx.drawImage(scratch, 0, at * rows + row, width, 1, LABELS, top, width, high);
     }
   });
@@ -174,7 +174,7 @@ function drawArrows(ctx, arrows) {
   for (const [lane, b, i, y] of arrows) {
     const from = laneOfRank.get(shapeOf(b.shape[i]).peer);
     if (!from || from === lane) continue;
-    const [top, high] = rowPlace(from, 0), x0 = timeToX(b.arrived[i]), x1 = timeToX(b.begin[i] + b.took[i]), y0 = top + high / 2;
+    const [top, high] = rowBox(from, 0), x0 = timeToX(b.arrived[i]), x1 = timeToX(b.begin[i] + b.took[i]), y0 = top + high / 2;
     const angle = Math.atan2(y - y0, x1 - x0);
     ctx.beginPath();
     ctx.moveTo(x0, y0);
@@ -199,12 +199,12 @@ function drawAxis(ctx) {
     ctx.fillStyle = style.line;
     ctx.fillRect(x, AXIS - 5, 1, view.height);
     ctx.fillStyle = style.soft;
-    ctx.textAlign = x < LABELS + 24 ? "left" : "center"; /* so that the labels do not cover it */
+    ctx.textAlign = x < LABELS + 24 ? "left" : "center"; /* the rank labels would cover it */
     ctx.fillText(axisTime(time, step), x, AXIS / 2 - 1);
   }
 }
 
-/* As many decimals as the steps need. */
+/* With as many decimals as the step needs. */
 function axisTime(ns, step) {
   const [unit, name] = Math.abs(view.end) >= 1e9 ? [1e9, "s"] : Math.abs(view.end) >= 1e6 ? [1e6, "ms"] : [1e3, "\u00b5s"];
   return plain(ns / unit, Math.min(9, Math.max(0, -Math.floor(Math.log10(step / unit) + 1e-9)))) + " " + name;
@@ -218,26 +218,25 @@ function drawLabels(ctx) {
   for (const lane of visibleLanes()) {
     const top = AXIS + lane.index * view.laneHeight - view.scroll;
     if (lane.index % every) continue;
-    ctx.fillStyle = view.held && view.held.lane === lane ? style.accent : style.soft;
-    const host = view.laneHeight >= 26 ? "" : summary.hosts.length > 1 ? ` ${lane.about.host}` : "";
+    ctx.fillStyle = view.selected && view.selected.lane === lane ? style.accent : style.soft;
+    const host = view.laneHeight >= 26 ? "" : summary.hosts.length > 1 ? ` ${lane.info.host}` : "";
     ctx.fillText(`rank ${lane.rank}${host}`, LABELS - 8, top + Math.min(view.laneHeight / 2, 13), LABELS - 12);
-    if (view.laneHeight >= 26) ctx.fillText(lane.about.host, LABELS - 8, top + 26 < top + view.laneHeight ? top + 26 : top +
-      view.laneHeight - 6, LABELS - 12);
+    if (view.laneHeight >= 26) ctx.fillText(lane.info.host, LABELS - 8, top + Math.min(26, view.laneHeight - 6), LABELS - 12);
   }
   ctx.fillStyle = style.panel;
   ctx.fillRect(0, 0, LABELS - 1, AXIS);
 }
 
-function drawHeld(ctx) {
+function drawSelected(ctx) {
   ctx.strokeStyle = style.ink;
   ctx.lineWidth = 1.5;
   for (const event of view.partners) {
-    const [top, high] = eventPlace(event), x = timeToX(event.begin), size = Math.max(3, event.took / span() * plotWidth());
+    const [top, high] = eventBox(event), x = timeToX(event.begin), size = Math.max(3, event.took / span() * plotWidth());
     if (x > view.width || x + size < LABELS || top + high < AXIS) continue;
     ctx.strokeRect(Math.max(LABELS - 2, x), top - 0.5, Math.min(size, view.width - x + 4), high + 1);
   }
-  if (!view.held || Number.isNaN(view.held.arrived)) return;
-  const x = timeToX(view.held.arrived);
+  if (!view.selected || Number.isNaN(view.selected.arrived)) return;
+  const x = timeToX(view.selected.arrived);
   ctx.setLineDash([4, 3]);
   ctx.beginPath();
   ctx.moveTo(x, AXIS);
@@ -246,22 +245,22 @@ function drawHeld(ctx) {
   ctx.setLineDash([]);
 }
 
-function eventPlace(event) {
-  const [top, high] = rowPlace(event.lane, event.row), each = high / event.lane.rows[event.row].slots;
+function eventBox(event) {
+  const [top, high] = rowBox(event.lane, event.row), each = high / event.lane.rows[event.row].slots;
   return [top + event.slot * each, each];
 }
 
 function drawTimeline() {
   const ctx = view.context;
   if (!ctx) return;
-  kept.stamp++;
+  cache.frame++;
   ctx.clearRect(0, 0, view.width, view.height);
   ctx.fillStyle = style.panel;
   ctx.fillRect(0, 0, view.width, view.height);
   ctx.textBaseline = "middle";
   ctx.fillStyle = style.stripe;
-  for (const lane of visibleLanes()) if (lane.index % 2) ctx.fillRect(LABELS, AXIS + lane.index * view.laneHeight - view.scroll, view.width,
-    view.laneHeight);
+  for (const lane of visibleLanes())
+    if (lane.index % 2) ctx.fillRect(LABELS, AXIS + lane.index * view.laneHeight - view.scroll, view.width, view.laneHeight);
   drawAxis(ctx);
   ctx.save();
   ctx.beginPath();
@@ -269,11 +268,11 @@ function drawTimeline() {
   ctx.clip();
   ctx.textAlign = "left";
   drawRows(ctx);
-  drawHeld(ctx);
-  if (view.select) {
+  drawSelected(ctx);
+  if (view.range) {
     ctx.fillStyle = style.accent;
     ctx.globalAlpha = 0.2;
-    ctx.fillRect(Math.min(...view.select), AXIS, Math.abs(view.select[1] - view.select[0]), view.height);
+    ctx.fillRect(Math.min(...view.range), AXIS, Math.abs(view.range[1] - view.range[0]), view.height);
     ctx.globalAlpha = 1;
   }
   ctx.restore();

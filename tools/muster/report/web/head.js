@@ -1,4 +1,4 @@
-/* head.js - the top of the page: what ran, how long, what is doubtful about it; and the verdict after a failure. */
+/* head.js - the top of the page: the job, the warnings, and the diagnosis of a failure. */
 
 const median = (sorted) => sorted.length ? (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2 : 0;
 
@@ -30,16 +30,16 @@ function drawFacts() {
   facts.append(fact("Duration", element("span", { id: "duration", "data-us": summary.duration_us }, showTime(summary.duration_us)),
     "since the world formed"));
   facts.append(shareFact());
-  facts.append(fact("Events", plain(summary.events), summary.dropped ? `${plain(summary.dropped)} were dropped` : "none was dropped"));
+  facts.append(fact("Events", plain(summary.events), summary.dropped ? `${plain(summary.dropped)} dropped` : "none dropped"));
   facts.append(fact("Clock error", summary.clock_error_us ? "\u2264 " + showTime(summary.clock_error_us) : "none",
     summary.hosts.length > 1 ? "between hosts" : "one host has one clock"));
   const pairs = summary.pairs;
-  facts.append(fact("Collectives", plain(pairs.collectives), 
+  facts.append(fact("Collectives", plain(pairs.collectives),
     pairs.collectives === pairs.collectives_complete ? "each seen on all its ranks"
       : `${plain(pairs.collectives - pairs.collectives_complete)} not seen on all their ranks`));
 }
 
-function callWords(call) {
+function callText(call) {
   if (!call) return "";
   const to = call.dir === undefined ? "" : ` ${call.dir === "send" ? "to" : "from"} ${call.peer < 0 ? "any rank" : `rank ${call.peer}`}`;
   return `${call.name}${to}${call.seq === undefined ? "" : `, number ${call.seq}`} of ${call.group}`;
@@ -49,21 +49,21 @@ function drawFailure() {
   const failure = summary.failure;
   if (!failure) return;
   byId("failure").hidden = false;
-  byId("verdict").textContent = failure.verdict;
-  if (failure.kind === "none") byId("verdict").classList.add("calm");
+  byId("diagnosis").textContent = failure.diagnosis;
+  if (failure.kind === "none") byId("diagnosis").classList.add("calm");
   const header = ["Rank", "Host", "State", "Call", "At", "Function", "Last finished", "Recorder's reason"];
   const body = element("tbody");
   for (const rank of failure.ranks) {
     const call = rank.current || rank.last;
     body.append(element("tr", { class: failure.blamed.includes(rank.rank) ? "blamed" : null }, element("td", {}, String(rank.rank)),
-      ...[rank.host, rank.current ? rank.current.state : "not in a call", rank.current ? callWords(rank.current) : "",
-        call ? call.site : "", call ? call.function : "", callWords(rank.last)]
+      ...[rank.host, rank.current ? rank.current.state : "not in a call", rank.current ? callText(rank.current) : "",
+        call ? call.site : "", call ? call.function : "", callText(rank.last)]
         .map((text) => element("td", { class: "text" }, text)), element("td", { class: "text long" }, rank.reason)));
   }
   for (const rank of failure.blamed)
     if (!failure.ranks.some((other) => other.rank === rank))
       body.append(element("tr", { class: "blamed" }, element("td", {}, String(rank)),
-        element("td", { class: "text", colspan: 7 }, "left no recording")));
+        element("td", { class: "text", colspan: 7 }, "no recording")));
   byId("failure-table").append(element("table", {}, element("thead", {},
     element("tr", {}, ...header.map((text, i) => element("th", { class: i ? "text" : null }, text)))), body));
 }

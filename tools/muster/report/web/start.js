@@ -1,4 +1,4 @@
-/* start.js - draws everything, and again what has colours of its own when those change. */
+/* start.js - draws all parts of the page, and redraws the coloured ones when the colour scheme changes. */
 
 readStyle();
 drawHead();
@@ -8,17 +8,17 @@ if (summary.ranks.length) {
   drawSites();
   drawWaits();
   startTimeline();
-  /* Events come behind the scripts: what is in view may have been drawn without them. */
+  /* The events follow the scripts in the file, so the first drawing may lack them. */
   document.addEventListener("DOMContentLoaded", () => { document.body.dataset.ready = "yes"; redraw(); loadLanes(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     readStyle();
     updateChart();
     drawLegend();
-    drawWaitsPicture();
-    drawStragglersPicture();
+    drawWaitsMap();
+    drawStragglersMap();
     layOut();
   });
-  addEventListener("resize", () => { drawStragglersPicture(); });
+  addEventListener("resize", () => { drawStragglersMap(); });
 } else {
   document.addEventListener("DOMContentLoaded", () => { document.body.dataset.ready = "yes"; });
 }

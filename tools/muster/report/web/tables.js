@@ -1,6 +1,6 @@
-/* tables.js - time per operation and size, and per call site: tables that can be sorted and narrowed to a rank or a group. */
+/* tables.js - time per operation and size, and per call site: tables that can be sorted and filtered by rank and group. */
 
-/* columns: [title, value for sorting, text, is it text?]. Sorting by a column again turns the order round. */
+/* columns: [title, value for sorting, text, is it a text column]. Sorting by a column twice reverses the order. */
 class Table {
   constructor(parent, columns, first) {
     this.columns = columns;
@@ -39,7 +39,7 @@ const number = (field, show) => [(row) => row[field], (row) => show(row[field])]
 const milliseconds = (us) => plain(us / 1000, us >= 1e6 ? 1 : us >= 1e3 ? 3 : 4);
 const rate = (gbps) => gbps ? digits(gbps) : "\u2013";
 
-/* Most programs have none, and no column for them. */
+/* The column of failed calls is shown only if there are any. */
 const withoutFailures = !summary.operations.some((operation) => operation.failed);
 const withFailures = ([title]) => title !== "Failed" || !withoutFailures;
 const failures = (count) => count ? plain(count) : "\u2013";
@@ -57,7 +57,7 @@ function operationRows(cells, rank, group) {
   for (const cell of cells) {
     if (cell.rank !== rank) continue;
     const groups = summary.operations[cell.operation].groups;
-    /* An operation of one group has no cells for that group beside those for all. */
+    /* An operation with one group has no separate cells for that group. */
     const fits = group < 0 ? cell.group < 0 : groups.length === 1 ? groups[0] === group : cell.group === group;
     if (fits) wanted.set(cell.operation, cell);
   }
@@ -93,10 +93,10 @@ function shortRanks(group) {
 }
 
 function drawSites() {
-  const cells = records(summary.site_cells).map((cell) => ({ ...cell, ...summary.sites[cell.site], place: summary.sites[cell.site].site }));
+  const cells = records(summary.site_cells).map((cell) => ({ ...cell, ...summary.sites[cell.site], location: summary.sites[cell.site].site }));
   let all = 1;
   const table = new Table(byId("site-table"), [
-    ["Call site", (s) => s.place, (s) => s.place || "unknown", true],
+    ["Call site", (s) => s.location, (s) => s.location || "unknown", true],
     ["Function", (s) => s.function, (s) => s.function, true],
     ["Operation", (s) => s.name, (s) => s.name, true],
     ["Count", ...number("count", plain)],

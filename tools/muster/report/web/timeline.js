@@ -1,4 +1,4 @@
-/* timeline.js - moves and zooms the timeline, finds what is under the pointer, and shows the operation that is held. */
+/* timeline.js - pans and zooms the timeline, finds the event under the pointer, and shows the selected operation. */
 
 const canvas = byId("lanes-canvas"), box = byId("lanes"), minimap = byId("minimap");
 const SPAN_LEAST = 100; /* ns */
@@ -8,13 +8,13 @@ function redraw() {
   if (drawing) return;
   drawing = requestAnimationFrame(() => {
     drawing = 0;
-    const begun = performance.now();
+    const start = performance.now();
     drawTimeline();
     drawWindow();
-    const words = `${axisTime(view.begin, span() / 1000)} to ${axisTime(view.end, span() / 1000)} (${showTime(span() / 1e3)})`;
-    byId("range").textContent = view.exact ? words : words + ", as density";
+    const text = `${axisTime(view.begin, span() / 1000)} to ${axisTime(view.end, span() / 1000)} (${showTime(span() / 1e3)})`;
+    byId("range").textContent = view.exact ? text : text + ", as density";
     Object.assign(box.dataset, { begin: view.begin, end: view.end, lane: view.laneHeight, scroll: view.scroll, exact: view.exact,
-      drawn: (performance.now() - begun).toFixed(1) });
+      drawn: (performance.now() - start).toFixed(1) });
   });
 }
 
@@ -25,7 +25,7 @@ function setView(begin, end) {
   redraw();
 }
 
-/* The time at x stays where it is. */
+/* Keeps the time at x in place. */
 function zoom(factor, x) {
   const time = xToTime(x), share = (x - LABELS) / plotWidth(),
     size = Math.min(timelineData.end - timelineData.begin, Math.max(SPAN_LEAST, span() * factor));
@@ -35,27 +35,27 @@ const zoomMiddle = (factor) => zoom(factor, LABELS + plotWidth() / 2);
 const pan = (share) => setView(view.begin + share * span(), view.end + share * span());
 const fit = () => setView(timelineData.begin, timelineData.end);
 
-/* All ranks at once where that leaves them legible. */
+/* Shows all ranks at once if they stay legible. */
 function layOut() {
-  const room = Math.max(240, Math.min(680, innerHeight * 0.7));
+  const available = Math.max(240, Math.min(680, innerHeight * 0.7));
   view.width = box.clientWidth;
-  view.laneHeight = Math.max(10, Math.min(hasWorks ? 44 : 32, Math.floor((room - AXIS) / lanes.length)));
+  view.laneHeight = Math.max(10, Math.min(hasWorks ? 44 : 32, Math.floor((available - AXIS) / lanes.length)));
   const all = AXIS + view.laneHeight * lanes.length;
-  view.height = Math.min(all, Math.round(room));
+  view.height = Math.min(all, Math.round(available));
   box.style.height = view.height + 2 + "px";
-  view.context = prepare(canvas, view.width, view.height);
+  view.context = prepareCanvas(canvas, view.width, view.height);
   byId("lanes-space").style.height = all - view.height + "px";
   drawMinimap();
   redraw();
 }
 
-/* ---- the small picture of everything ---- */
+/* ---- minimap ---- */
 
-/* It lies over the lanes, so that the same time is above itself while everything is shown. */
+/* Aligned with the lanes while all of the time is visible. */
 const minimapX = (time) => LABELS + (time - timelineData.begin) / (timelineData.end - timelineData.begin) * plotWidth();
 
 function drawMinimap() {
-  const height = 32, ctx = prepare(minimap, minimap.clientWidth, height), bins = timelineData.bins,
+  const height = 32, ctx = prepareCanvas(minimap, minimap.clientWidth, height), bins = timelineData.bins,
     cover = new Float32Array(Math.ceil(plotWidth()));
   for (const lane of lanes)
     for (const planes of lane.overviews)
@@ -66,7 +66,7 @@ function drawMinimap() {
   const most = cover.reduce((a, b) => Math.max(a, b), 1);
   ctx.fillStyle = style.panel;
   ctx.fillRect(0, 0, view.width, height);
-  ctx.fillStyle = style.colours[0];
+  ctx.fillStyle = style.accent;
   ctx.globalAlpha = 0.65;
   cover.forEach((value, x) => { if (value) ctx.fillRect(LABELS + x, height - (height - 4) * value / most, 1, height); });
   ctx.globalAlpha = 1;
@@ -92,22 +92,22 @@ function minimapTo(e) {
   setView(time - span() / 2, time + span() / 2);
 }
 
-/* ---- what is under the pointer ---- */
+/* ---- the event under the pointer ---- */
 
-function placeAt(y) {
+function rowAt(y) {
   const index = Math.floor((y - AXIS + view.scroll) / view.laneHeight), lane = lanes[index];
   if (!lane || y < AXIS) return null;
-  const [top] = rowPlace(lane, 1);
+  const [top] = rowBox(lane, 1);
   return { lane, row: hasWorks && y >= top ? 1 : 0 };
 }
 
-/* The event nearest to the pointer, no more than a few dots away; where several overlap, the one in its slot. */
+/* The event nearest to the pointer within three pixels; of several that overlap, the one in the pointer's slot. */
 function eventUnder(x, y) {
-  const place = placeAt(y);
-  if (!place || x < LABELS || !view.exact || !place.lane.load()) return null;
-  const row = place.lane.rows[place.row], time = xToTime(x), near = 3 * span() / plotWidth(),
+  const target = rowAt(y);
+  if (!target || x < LABELS || !view.exact || !target.lane.load()) return null;
+  const row = target.lane.rows[target.row], time = xToTime(x), near = 3 * span() / plotWidth(),
     [first, last] = row.between(time - near, time + near);
-  const [top, high] = rowPlace(place.lane, place.row), slot = Math.floor((y - top) / (high / row.slots));
+  const [top, high] = rowBox(target.lane, target.row), slot = Math.floor((y - top) / (high / row.slots));
   let best = null, least = Infinity;
   for (let index = first; index < last; index++) {
     const b = row.block(index);
@@ -116,19 +116,19 @@ function eventUnder(x, y) {
       if (away <= near && away < least) { least = away; best = [index, i]; }
     }
   }
-  return best && eventAt(place.lane, place.row, ...best);
+  return best && eventAt(target.lane, target.row, ...best);
 }
 
-/* All that is known of an event, as pairs of words. */
+/* The attributes of an event as [name, value] pairs. */
 function describe(event) {
   const kind = event.kind, group = summary.groups[event.group], pairs = [];
   const add = (name, value) => { if (value !== "" && value !== undefined) pairs.push([name, value]); };
   add("call", kindText(kind, "call"));
-  add("rank", `${event.lane.rank} on ${event.lane.about.host}`);
+  add("rank", `${event.lane.rank} on ${event.lane.info.host}`);
   add("group", `${group.name}, ${group.size} ranks`);
   add("number", String(event.seq));
   add("size", `${showBytes(event.shape.bytes)} (${plain(event.shape.bytes)} bytes)`);
-  if (event.message) add(event.class === SEND ? "to rank" : "from rank", event.shape.peer < 0 ? "nobody came" : String(event.shape.peer));
+  if (event.message) add(event.class === SEND ? "to rank" : "from rank", event.shape.peer < 0 ? "none arrived" : String(event.shape.peer));
   if (event.message) add("tag", String(event.shape.tag));
   for (const field of ["dtype", "op", "backend", "algorithm"]) add(field, kindText(kind, field));
   add("call site", [kindText(kind, "site"), kindText(kind, "function")].filter(Boolean).join(" in "));
@@ -146,27 +146,27 @@ function describe(event) {
   return pairs;
 }
 
-function densityWords(x, place) {
-  const planes = place.lane.overviews[place.row], bins = timelineData.bins;
+function densityText(x, target) {
+  const planes = target.lane.overviews[target.row], bins = timelineData.bins;
   const bin = Math.floor((xToTime(x) - timelineData.begin) / (timelineData.end - timelineData.begin) * bins);
   if (!planes || bin < 0 || bin >= bins) return "";
-  const words = `rank ${place.lane.rank}, ${showTime(xToTime(x) / 1e3)}${place.row ? ", works" : ""}`;
-  if (!planes[bin]) return words + ": nothing";
-  return `${words}: ${showShare(planes[bin] / 255)} busy, ` +
+  const text = `rank ${target.lane.rank}, ${showTime(xToTime(x) / 1e3)}${target.row ? ", works" : ""}`;
+  if (!planes[bin]) return text + ": idle";
+  return `${text}: ${showShare(planes[bin] / 255)} busy, ` +
     `${showShare(planes[bin] * planes[bins + bin] / 65025)} waiting, mostly ${classNames[planes[2 * bins + bin]]}\nzoom in to see operations`;
 }
 
 function hover(e) {
-  const event = eventUnder(e.offsetX, e.offsetY), place = placeAt(e.offsetY);
+  const event = eventUnder(e.offsetX, e.offsetY), target = rowAt(e.offsetY);
   if (event) showTip(kindText(event.kind, "name") + "\n" + describe(event).map((pair) => pair.join(": ")).join("\n"), e.clientX, e.clientY);
-  else if (place && !view.exact && e.offsetX >= LABELS) showTip(densityWords(e.offsetX, place), e.clientX, e.clientY);
+  else if (target && !view.exact && e.offsetX >= LABELS) showTip(densityText(e.offsetX, target), e.clientX, e.clientY);
   else hideTip();
 }
 
-/* ---- the operation that is held ---- */
+/* ---- the selected operation ---- */
 
-function hold(event) {
-  view.held = event;
+function selectEvent(event) {
+  view.selected = event;
   view.partners = event ? findPartners(event) : [];
   byId("details").hidden = !event;
   if (event) byId("details").replaceChildren(detailsOf(event), partnersOf(event));
@@ -174,8 +174,8 @@ function hold(event) {
 }
 
 function detailsOf(event) {
-  return element("div", {}, element("h3", { id: "held-name" }, kindText(event.kind, "name")),
-    element("dl", { id: "held", "data-begin": event.begin, "data-took": event.took, "data-seq": event.seq, "data-rank": event.lane.rank,
+  return element("div", {}, element("h3", { id: "selected-name" }, kindText(event.kind, "name")),
+    element("dl", { id: "selected", "data-begin": event.begin, "data-took": event.took, "data-seq": event.seq, "data-rank": event.lane.rank,
       "data-group": event.group, "data-wait": event.wait },
       ...describe(event).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])));
 }
@@ -185,25 +185,25 @@ function partnersOf(event) {
     last = view.partners.reduce((time, other) => Math.max(time, other.begin), -Infinity);
   const all = event.message ? 2 : summary.groups[event.group].size;
   const title = view.partners.length < all
-    ? `The same on ${view.partners.length} of ${all} ranks; the others were not found nearby`
-    : "The same on all its ranks";
-  const rows = view.partners.map((other) => element("tr", { class: other.lane === event.lane ? "held" : null, "data-rank": other.lane.rank,
+    ? `On ${view.partners.length} of ${all} ranks; the others were not found nearby`
+    : "On all its ranks";
+  const rows = view.partners.map((other) => element("tr", { class: other.lane === event.lane ? "selected" : null, "data-rank": other.lane.rank,
     "data-begin": other.begin, "data-took": other.took },
     element("td", {}, String(other.lane.rank)), element("td", { class: "text" }, kindText(other.kind, "name")),
       element("td", {}, "+" + showTime((other.begin - first) / 1e3)),
     element("td", {}, showTime(other.wait / 1e3)), element("td", {}, showTime(other.took / 1e3)),
-      element("td", { class: "text" }, !event.message && other.begin === last ? "came last" : "")));
+      element("td", { class: "text" }, !event.message && other.begin === last ? "began last" : "")));
   return element("div", {}, element("h3", {}, title), element("div", { class: "scroll", style: "max-height:280px" },
     element("table", { id: "partners" },
-    element("thead", {}, element("tr", {}, ...["Rank", "Operation", "Came", "Waited", "Time",
+    element("thead", {}, element("tr", {}, ...["Rank", "Operation", "Began", "Waited", "Time",
       ""].map((text, i) => element("th", { class: i === 1 || i === 5 ? "text" : null }, text)))),
     element("tbody", {}, ...rows))));
 }
 
-/* The next or previous event of the row that is held, or the first one in view. */
+/* Selects the next or previous event of the row, or the first visible one. */
 function step(direction) {
-  const held = view.held;
-  if (!held) {
+  const selected = view.selected;
+  if (!selected) {
     for (const lane of visibleLanes()) {
       for (let row = 0; row < 2 && lane.load(); row++) {
         const [first, last] = lane.rows[row].between(view.begin, view.end);
@@ -215,22 +215,22 @@ function step(direction) {
     }
     return;
   }
-  const row = held.lane.rows[held.row], at = held.block * timelineData.block + held.i + direction;
-  if (at >= 0 && at < row.n) reveal(eventAt(held.lane, held.row, Math.floor(at / timelineData.block), at % timelineData.block));
+  const row = selected.lane.rows[selected.row], at = selected.block * timelineData.block + selected.i + direction;
+  if (at >= 0 && at < row.n) reveal(eventAt(selected.lane, selected.row, Math.floor(at / timelineData.block), at % timelineData.block));
 }
 
-/* Holds an event and moves so that it can be seen. */
+/* Selects an event and makes it visible. */
 function reveal(event) {
   if (!wantsEvents()) setView(event.begin - 4 * event.took, event.end + 4 * event.took);
   else if (event.begin < view.begin || event.end > view.end) {
     const size = Math.max(span(), 3 * event.took), middle = event.begin + event.took / 2;
     setView(middle - size / 2, middle + size / 2);
   }
-  hold(event);
+  selectEvent(event);
 }
 
-function zoomToHeld() {
-  if (view.held) setView(view.held.begin - view.held.took, view.held.end + view.held.took);
+function zoomToSelected() {
+  if (view.selected) setView(view.selected.begin - view.selected.took, view.selected.end + view.selected.took);
 }
 
 /* ---- pointer and keys ---- */
@@ -253,7 +253,7 @@ function attachPointer() {
     if (Math.abs(e.offsetX - drag.x) + Math.abs(e.clientY - drag.y) > 3) drag.moved = true;
     if (!drag.moved) return;
     hideTip();
-    if (drag.select) { view.select = [drag.x, e.offsetX]; redraw(); return; }
+    if (drag.select) { view.range = [drag.x, e.offsetX]; redraw(); return; }
     box.classList.add("dragging");
     box.scrollTop = drag.scroll - (e.clientY - drag.y);
     const shift = (drag.x - e.offsetX) / plotWidth() * (drag.end - drag.begin);
@@ -261,15 +261,15 @@ function attachPointer() {
   });
   const finish = (e) => {
     if (!drag) return;
-    if (!drag.moved) hold(eventUnder(e.offsetX, e.offsetY));
-    else if (drag.select && view.select) setView(...view.select.map(xToTime).sort((a, b) => a - b));
-    view.select = null;
+    if (!drag.moved) selectEvent(eventUnder(e.offsetX, e.offsetY));
+    else if (drag.select && view.range) setView(...view.range.map(xToTime).sort((a, b) => a - b));
+    view.range = null;
     drag = null;
     box.classList.remove("dragging");
     redraw();
   };
   canvas.addEventListener("pointerup", finish);
-  canvas.addEventListener("pointercancel", () => { drag = null; view.select = null; });
+  canvas.addEventListener("pointercancel", () => { drag = null; view.range = null; });
   canvas.addEventListener("pointerleave", hideTip);
   canvas.addEventListener("dblclick", (e) => zoom(0.25, e.offsetX));
   box.addEventListener("scroll", () => { view.scroll = box.scrollTop; redraw(); });
@@ -278,11 +278,11 @@ function attachPointer() {
 }
 
 const keys = {
-  "+": () => zoomMiddle(0.6), "=": () => zoomMiddle(0.6), w: () => zoomMiddle(0.6), "-": () => zoomMiddle(1 / 0.6),
-    s: () => zoomMiddle(1 / 0.6),
+  "+": () => zoomMiddle(0.6), "=": () => zoomMiddle(0.6), w: () => zoomMiddle(0.6),
+  "-": () => zoomMiddle(1 / 0.6), s: () => zoomMiddle(1 / 0.6),
   ArrowLeft: () => pan(-0.2), a: () => pan(-0.2), ArrowRight: () => pan(0.2), d: () => pan(0.2), 0: fit, Home: fit,
   ArrowUp: () => { box.scrollTop -= view.laneHeight; }, ArrowDown: () => { box.scrollTop += view.laneHeight; },
-  n: () => step(1), p: () => step(-1), f: zoomToHeld, Escape: () => hold(null),
+  n: () => step(1), p: () => step(-1), f: zoomToSelected, Escape: () => selectEvent(null),
 };
 
 function attachKeys() {
@@ -302,12 +302,12 @@ function drawLegend() {
     element("span", { class: "swatch", style: `background:${style.colours[i]}` }), name) : null).filter(Boolean));
 }
 
-/* Unpacking the first events of all ranks at once would be felt, so they are made ready one by one while nothing else is to be done. */
+/* Decodes the events of one rank at a time while the browser is idle, because all at once would block it. */
 function loadLanes(next = 0) {
   if (next === lanes.length) return;
   lanes[next].load();
-  const idle = window.requestIdleCallback || ((act) => setTimeout(act, 30));
-  idle(() => loadLanes(next + 1));
+  const whenIdle = window.requestIdleCallback || ((act) => setTimeout(act, 30));
+  whenIdle(() => loadLanes(next + 1));
 }
 
 function startTimeline() {

@@ -1,11 +1,11 @@
-/* waits.js - who waited for whom, as a picture of rank and rank; and for whom others waited, over time. */
+/* waits.js - a heat map of the waiting time between ranks, and the waiting for each rank over time. */
 
 const heatColour = (share) => `rgba(${style.heat}, ${0.06 + 0.94 * Math.sqrt(share)})`;
 
 const largest = (values) => { let most = 0; for (const value of values) if (value > most) most = value; return most; };
 
-/* Where rank labels go so that they do not touch: every 1, 2, 5, 10, \u2026-th. */
-const labelStep = (cell, room) => Math.max(1, niceStep(room / cell, 1));
+/* The distance of rank labels that do not touch: 1, 2, 5, 10, \u2026 */
+const labelStep = (cell, width) => Math.max(1, niceStep(width / cell, 1));
 
 const waits = { cells: new Map(), ranks: [], cell: 0, left: 44, top: 26, strip: 14 };
 
@@ -22,12 +22,12 @@ function sumWaits() {
   Object.assign(waits, { rows, columns, most, all, rowMost: largest(rows.values()), columnMost: largest(columns.values()) });
 }
 
-function drawWaitsPicture() {
+function drawWaitsMap() {
   const canvas = byId("waits-canvas"), n = summary.size;
-  const room = Math.min(620, Math.max(260, canvas.parentElement.parentElement.clientWidth * 0.6));
-  const cell = waits.cell = Math.max(1, Math.min(40, Math.floor(room / n) || room / n));
+  const available = Math.min(620, Math.max(260, canvas.parentElement.parentElement.clientWidth * 0.6));
+  const cell = waits.cell = Math.max(1, Math.min(40, Math.floor(available / n) || available / n));
   const { left, top, strip } = waits, side = cell * n;
-  const ctx = prepare(canvas, left + side + strip + 12, top + side + strip + 24);
+  const ctx = prepareCanvas(canvas, left + side + strip + 12, top + side + strip + 24);
   ctx.fillStyle = style.stripe;
   ctx.fillRect(left, top, side, side);
   const gap = cell >= 6 ? 1 : 0;
@@ -35,10 +35,14 @@ function drawWaitsPicture() {
     ctx.fillStyle = heatColour(us / waits.most);
     ctx.fillRect(left + late * cell, top + rank * cell, cell - gap, cell - gap);
   }
-  for (const [rank, us] of waits.rows) { ctx.fillStyle = heatColour(us / waits.rowMost); ctx.fillRect(left + side + 6, top + rank * cell,
-    strip, cell - gap); }
-  for (const [late, us] of waits.columns) { ctx.fillStyle = heatColour(us / waits.columnMost); ctx.fillRect(left + late * cell, top + side +
-    6, cell - gap, strip); }
+  for (const [rank, us] of waits.rows) {
+    ctx.fillStyle = heatColour(us / waits.rowMost);
+    ctx.fillRect(left + side + 6, top + rank * cell, strip, cell - gap);
+  }
+  for (const [late, us] of waits.columns) {
+    ctx.fillStyle = heatColour(us / waits.columnMost);
+    ctx.fillRect(left + late * cell, top + side + 6, cell - gap, strip);
+  }
   ctx.fillStyle = style.soft;
   ctx.textBaseline = "middle";
   const step = labelStep(cell, 16);
@@ -57,7 +61,7 @@ function drawWaitsPicture() {
   ctx.restore();
 }
 
-function waitsWords(e) {
+function waitsText(e) {
   const { left, top, cell, strip } = waits, side = cell * summary.size;
   const column = Math.floor((e.offsetX - left) / cell), row = Math.floor((e.offsetY - top) / cell);
   const inside = (value) => value >= 0 && value < summary.size;
@@ -66,10 +70,10 @@ function waitsWords(e) {
     return found ? `rank ${row} waited ${showTime(found.us)} for rank ${column}, ${plain(found.times)} times`
       : `rank ${row} did not wait for rank ${column}`;
   }
-  if (inside(row) && e.offsetX > left + side && e.offsetX < left + side + strip +
-    12) return `rank ${row} waited ${showTime(waits.rows.get(row) || 0)} for others in all`;
-  if (inside(column) && e.offsetY > top + side && e.offsetY < top + side + strip +
-    12) return `others waited ${showTime(waits.columns.get(column) || 0)} for rank ${column} in all`;
+  if (inside(row) && e.offsetX > left + side && e.offsetX < left + side + strip + 12)
+    return `rank ${row} waited ${showTime(waits.rows.get(row) || 0)} for others in total`;
+  if (inside(column) && e.offsetY > top + side && e.offsetY < top + side + strip + 12)
+    return `others waited ${showTime(waits.columns.get(column) || 0)} for rank ${column} in total`;
   return "";
 }
 
@@ -77,8 +81,8 @@ function drawWaitsList() {
   const top = [...waits.cells.values()].sort((a, b) => b.us - a.us).slice(0, 12);
   const late = [...waits.columns].sort((a, b) => b[1] - a[1]);
   byId("waits-lead").textContent = late.length
-    ? `Ranks waited ${showTime(waits.all)} for others in all; ${showShare(late[0][1] / waits.all)} of that for rank ${late[0][0]}. ` +
-      `The darkest field stands for ${showTime(waits.most)}; beside and below it are the sums.`
+    ? `Ranks waited ${showTime(waits.all)} for others in total; ${showShare(late[0][1] / waits.all)} of that for rank ${late[0][0]}. ` +
+      `The darkest field is ${showTime(waits.most)}; the sums are on the right and below.`
     : "No rank waited for another, or no operation was seen on all ranks of its group.";
   if (!top.length) return;
   byId("waits-list").replaceChildren(element("table", {}, element("thead", {},
@@ -87,21 +91,21 @@ function drawWaitsList() {
       plain(w.times)].map((text) => element("td", {}, String(text))))))));
 }
 
-function attachTip(canvas, words) {
-  canvas.addEventListener("mousemove", (e) => { const text = words(e); if (text) showTip(text, e.clientX, e.clientY); else hideTip(); });
+function attachTip(canvas, describe) {
+  canvas.addEventListener("mousemove", (e) => { const text = describe(e); if (text) showTip(text, e.clientX, e.clientY); else hideTip(); });
   canvas.addEventListener("mouseleave", hideTip);
 }
 
 const stragglers = { order: [], cell: 0, row: 0, left: 60, bar: 150, top: 18 };
 
-function drawStragglersPicture() {
+function drawStragglersMap() {
   const canvas = byId("stragglers-canvas"), windows = summary.windows.waited_for_us, n = summary.windows.n;
   const total = summary.ranks.map((rank) => rank.waited_for_us), most = largest(windows.flat()) || 1, mostTotal = largest(total) || 1;
   const order = stragglers.order = summary.ranks.map((_, i) => i);
   if (byId("stragglers-sort").checked) order.sort((a, b) => total[b] - total[a] || a - b);
   const width = canvas.parentElement.clientWidth - 36, { left, bar, top } = stragglers;
   const cell = stragglers.cell = (width - left - bar) / n, row = stragglers.row = Math.max(2, Math.min(18, Math.floor(520 / order.length)));
-  const ctx = prepare(canvas, width, top + row * order.length + 22);
+  const ctx = prepareCanvas(canvas, width, top + row * order.length + 22);
   const step = labelStep(row, 13);
   ctx.textBaseline = "middle";
   order.forEach((index, at) => {
@@ -124,28 +128,28 @@ function drawStragglersPicture() {
   });
   ctx.fillStyle = style.soft;
   ctx.textAlign = "center";
-  for (let i = 0; i <= 10; i++) ctx.fillText(showTime(summary.begin_us + summary.duration_us * i / 10), left + cell * n * i / 10, top +
-    row * order.length + 11);
+  for (let i = 0; i <= 10; i++)
+    ctx.fillText(showTime(summary.begin_us + summary.duration_us * i / 10), left + cell * n * i / 10, top + row * order.length + 11);
   ctx.textAlign = "left";
   ctx.fillText("others waited", left + cell * n + 8, 8);
 }
 
-function stragglersWords(e) {
+function stragglersText(e) {
   const at = Math.floor((e.offsetY - stragglers.top) / stragglers.row), i = Math.floor((e.offsetX - stragglers.left) / stragglers.cell);
   const index = stragglers.order[at];
   if (index === undefined) return "";
   const rank = summary.ranks[index], width = summary.duration_us / summary.windows.n;
-  if (i < 0 || i >= summary.windows.n) return `others waited ${showTime(rank.waited_for_us)} for rank ${rank.rank} in all`;
+  if (i < 0 || i >= summary.windows.n) return `others waited ${showTime(rank.waited_for_us)} for rank ${rank.rank} in total`;
   return `others waited ${showTime(summary.windows.waited_for_us[index][i])} for rank ${rank.rank}\n` +
     `from ${showTime(summary.begin_us + i * width)} to ${showTime(summary.begin_us + (i + 1) * width)}`;
 }
 
 function drawStragglersLead() {
   const worst = summary.ranks.reduce((a, b) => b.waited_for_us > a.waited_for_us ? b : a);
-  if (!(worst.waited_for_us > 0)) { byId("stragglers-lead").textContent = "Nobody waited for anybody."; return; }
+  if (!(worst.waited_for_us > 0)) { byId("stragglers-lead").textContent = "No rank waited for another."; return; }
   const windows = summary.windows.waited_for_us[summary.ranks.indexOf(worst)], half = worst.waited_for_us / 2,
     width = summary.duration_us / summary.windows.n;
-  /* The shortest stretch of time that holds half of it. */
+  /* The shortest range of windows with half of the waiting time. */
   let best = [0, windows.length - 1];
   for (let first = 0, last = 0, sum = 0; last < windows.length; last++) {
     sum += windows[last];
@@ -153,16 +157,17 @@ function drawStragglersLead() {
     if (sum >= half && last - first < best[1] - best[0]) best = [first, last];
   }
   byId("stragglers-lead").textContent = `Others waited most for rank ${worst.rank} (${worst.host}): ` +
-    `${showTime(worst.waited_for_us)} in all, half of it between ${showTime(summary.begin_us + best[0] * width)} and ${showTime(summary.begin_us + (best[1] + 1) * width)}.`;
+    `${showTime(worst.waited_for_us)} in total, half of it between ${showTime(summary.begin_us + best[0] * width)} and ` +
+    `${showTime(summary.begin_us + (best[1] + 1) * width)}.`;
 }
 
 function drawWaits() {
   sumWaits();
-  drawWaitsPicture();
+  drawWaitsMap();
   drawWaitsList();
-  attachTip(byId("waits-canvas"), waitsWords);
+  attachTip(byId("waits-canvas"), waitsText);
   drawStragglersLead();
-  drawStragglersPicture();
-  attachTip(byId("stragglers-canvas"), stragglersWords);
-  byId("stragglers-sort").addEventListener("change", drawStragglersPicture);
+  drawStragglersMap();
+  attachTip(byId("stragglers-canvas"), stragglersText);
+  byId("stragglers-sort").addEventListener("change", drawStragglersMap);
 }

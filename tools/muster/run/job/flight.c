@@ -8,7 +8,7 @@
 #include "run/failure/failure.h"
 
 #include "os/host.h"
-#include "prof/flight/text.h"
+#include "prof/flight/diagnose.h"
 #include "prof/flight/write.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 /* A rank of this node. */
 struct flight {
-    struct msi_flight_room room;
+    struct msi_flight_snapshot snapshot;
     bool any; /* it has recorded something */
     struct rank_state_view state;
     char reason[1200];
@@ -31,7 +31,7 @@ struct flight {
 struct flights {
     int n;
     struct flight *list;
-    struct msi_flight_of *ranks; /* one for each rank of the world */
+    struct msi_flight_rank *ranks; /* one for each rank of the world */
 };
 
 static void flights_free(struct flights *f) {
@@ -52,7 +52,7 @@ static void set_reason(const struct worker *worker, struct flight *flight) {
 static void read_one(const struct job *job, const struct worker *worker, struct msi_flight *copy,
                      struct flight *flight) {
     flight->any = rank_states_flight(job->options->states, worker->local_rank, copy) &&
-                  msi_flight_look(copy, msi_tick_look(), &flight->room);
+                  msi_flight_read(copy, msi_tick_look(), &flight->snapshot);
     rank_states_read(job->options->states, worker->local_rank, &flight->state);
     set_reason(worker, flight);
 }
@@ -66,16 +66,16 @@ static bool flights_read(const struct job *job, struct flights *f) {
     bool whole = copy && f->list && f->ranks;
     msi_tick_begin();
     for (int r = 0; r < size && whole; r++)
-        f->ranks[r] = (struct msi_flight_of){.elsewhere = true, .blames = -1};
+        f->ranks[r] = (struct msi_flight_rank){.elsewhere = true, .blames = -1};
     for (int i = 0; i < f->n && whole; i++) {
         const struct worker *worker = &job->workers.list[i];
         struct flight *flight = &f->list[i];
         read_one(job, worker, copy, flight);
         if (worker->rank < size)
             f->ranks[worker->rank] =
-                (struct msi_flight_of){.view = flight->any ? &flight->room.view : NULL,
-                                       .blames = flight->state.has_error ? flight->state.culprit : -1,
-                                       .reason = worker->running ? NULL : flight->reason};
+                (struct msi_flight_rank){.view = flight->any ? &flight->snapshot.view : NULL,
+                                         .blames = flight->state.has_error ? flight->state.culprit : -1,
+                                         .reason = worker->running ? NULL : flight->reason};
     }
     free(copy);
     return whole;
@@ -91,14 +91,12 @@ static int write_one(const struct job *job, const char *dir, const struct worker
     const struct rank_state_view *state = &flight->state;
     char path[PATH_MAX], host[MSI_HOST_MAX];
     struct msi_buf text = {0};
-    struct msi_flight_who who = {.rank = worker->rank,
-                                 .size = job->assignment.world_size,
-                                 .pid = (int)worker->pid,
-                                 .host = msi_host_name(host),
-                                 .reason = flight->reason,
-                                 .error = state->has_error ? state->status : MST_OK,
-                                 .culprit = state->culprit};
-    msi_flight_write(&flight->room.view, &who, &text);
+    struct msi_rank_id id = {.rank = worker->rank, .size = job->assignment.world_size, .pid = worker->pid};
+    struct msi_flight_failure failure = {.reason = flight->reason,
+                                         .error = state->has_error ? state->status : MST_OK,
+                                         .culprit = state->culprit};
+    msi_copy_text(id.host, sizeof id.host, msi_host_name(host));
+    msi_flight_write(&flight->snapshot.view, &id, &failure, &text);
     name_file(path, dir, worker->rank);
     int error = msi_flight_save(path, &text);
     msi_buf_free(&text);
@@ -160,13 +158,14 @@ static void add_diagnosis(const struct job *job, const struct flights *f, struct
 
 /* It has recorded no operation, and its rank state shows a call. */
 static bool is_joining(const struct flight *flight) {
-    return (!flight->any || flight->room.view.n == 0) && flight->state.has_call && flight->state.under_way;
+    return (!flight->any || flight->snapshot.view.n == 0) && flight->state.has_call &&
+           flight->state.under_way;
 }
 
 static void add_rank(const struct flight *flight, struct msi_buf *text) {
     const struct rank_state_view *state = &flight->state;
     if (!is_joining(flight)) {
-        msi_flight_say_rank(flight->any ? &flight->room.view : NULL, text);
+        msi_flight_print_rank(flight->any ? &flight->snapshot.view : NULL, text);
         return;
     }
     msi_buf_add_format(text, "in %s", state->operation);

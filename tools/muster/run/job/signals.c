@@ -72,20 +72,17 @@ static void on_signal(uv_signal_t *handle, int signal) {
     }
 }
 
-static int catch_signal(struct job *job, int number) {
-    uv_signal_t *handle = &job->signals[job->n_signals];
-    int rc = uv_signal_init(&job->loop, handle);
-    if (rc != 0) return rc;
-    handle->data = job;
-    job->n_signals++;
-    return uv_signal_start(handle, on_signal, number);
-}
-
 int job_catch_signals(struct job *job) {
     for (int number = 1; number <= SIGNALS_MOST; number++) {
+        uv_signal_t *handle = &job->signals[job->n_signals];
         bool wanted = number == SIGTSTP || number == SIGUSR1 || number == SIGUSR2 ||
                       signals_have(&job->options->signals, number);
-        int rc = wanted && !spawn_was_ignored(number) ? catch_signal(job, number) : 0;
+        if (!wanted || spawn_was_ignored(number)) continue;
+        int rc = uv_signal_init(&job->loop, handle);
+        if (rc != 0) return rc;
+        handle->data = job;
+        job->n_signals++;
+        rc = uv_signal_start(handle, on_signal, number);
         if (rc != 0) return rc;
     }
     signal(SIGPIPE, SIG_IGN);

@@ -57,6 +57,7 @@ static void begin(struct coordinator *c, int n, double now) {
         world_size += nodes[i]->n;
     }
     c->generation++;
+    c->taking_part = n;
     c->cause = NULL;
     enter(c, RUNNING, now);
     order(c, (struct order){.kind = ORDER_START,
@@ -99,7 +100,6 @@ static void gather(struct coordinator *c, double now) {
 /* The root cause: the node that reported a failure first, unless its rank blames a rank that failed too. */
 static const struct node *find_root(const struct coordinator *c) {
     const struct node *cause = c->cause, *failed = NULL;
-
     for (const struct node *node = c->nodes; node; node = node->next) {
         if (!node_has_failed(node)) continue;
         if (cause->culprit >= 0 && node->rank == cause->culprit) return node;
@@ -193,7 +193,9 @@ static void check_node(const struct coordinator *c, const struct notice *n, char
     const struct coordinator_options *o = &c->options;
     const struct node *first = c->nodes, *same = n->node_rank >= 0 ? node_find_rank(c, n->node_rank) : NULL;
     char name[NODE_NAME], theirs[32], ours[32];
+    int ranks = 0;
     why[0] = 0;
+    for (const struct node *node = first; node; node = node->next) ranks += node->n;
     if (n->min != o->min || n->max != o->max)
         snprintf(why, TEXT, "it was started with --nnodes %s, and the coordinator with --nnodes %s",
                  format_nnodes(n->min, n->max, theirs), format_nnodes(o->min, o->max, ours));
@@ -204,14 +206,13 @@ static void check_node(const struct coordinator *c, const struct notice *n, char
                  node_name(first, name), n->node_rank < 0 ? "one" : "none");
     else if (same && c->generation < 0)
         snprintf(why, TEXT, "it has --node-rank %d, as has %s", n->node_rank, node_name(same, name));
-    else if (node_count_ranks(c) > NODE_RANKS_MOST - n->n)
+    else if (ranks > NODE_RANKS_MOST - n->n)
         snprintf(why, TEXT, "there would be more than %d ranks", NODE_RANKS_MOST);
 }
 
 /* Stops a running generation for a new node unless some nodes are done: their work would be repeated. */
 static void join(struct coordinator *c, const struct notice *n, double now) {
     char name[NODE_NAME], text[TEXT];
-    int taking_part = node_count(c, node_takes_part);
     if (node_find(c, n->ticket)) return;
     check_node(c, n, text);
     if (text[0]) {
@@ -223,10 +224,10 @@ static void join(struct coordinator *c, const struct notice *n, double now) {
     node_name(node, name);
     if (c->state == GATHERING) {
         check_gathered(c, now);
-    } else if (c->state == RUNNING && taking_part < c->options.max && node_is_eligible(c, node) &&
+    } else if (c->state == RUNNING && c->taking_part < c->options.max && node_is_eligible(c, node) &&
                !node_count(c, node_is_done)) {
         snprintf(text, sizeof text, "%s joins; starting all ranks again with %d nodes", name,
-                 taking_part + 1);
+                 c->taking_part + 1);
         say(c, "%s", text);
         stop(c, SIGTERM, text, now);
     } else {
@@ -360,7 +361,6 @@ double coordinator_due(const struct coordinator *c) {
 
 struct coordinator *coordinator_open(const struct coordinator_options *options, double now) {
     struct coordinator *c = calloc(1, sizeof *c);
-
     if (!c) return NULL;
     c->options = *options;
     c->generation = -1;

@@ -25,6 +25,7 @@ struct coordinator {
     enum state state;
     struct node *nodes; /* in order of arrival */
     int generation;     /* -1 before the first */
+    int taking_part;    /* nodes of this generation */
     int restarts;       /* used up by failures */
     double since;       /* when this state began */
     double progress;    /* when to report the missing nodes next */
@@ -42,7 +43,6 @@ struct node *node_find(const struct coordinator *c, int ticket);
 const struct node *node_find_rank(const struct coordinator *c, int node_rank);
 
 bool node_is_present(const struct node *node);
-bool node_takes_part(const struct node *node);
 bool node_is_done(const struct node *node);    /* takes part, and all its ranks have exited */
 bool node_has_ranks(const struct node *node);  /* takes part, and has ranks that run */
 bool node_has_failed(const struct node *node); /* takes part, and one of its ranks failed */
@@ -51,7 +51,6 @@ bool node_is_eligible(const struct coordinator *c, const struct node *node);
 
 int node_count(const struct coordinator *c, bool (*holds)(const struct node *));
 int node_count_eligible(const struct coordinator *c); /* at most max */
-int node_count_ranks(const struct coordinator *c);
 
 /* Adds it at the end; NULL without memory. */
 struct node *node_add(struct coordinator *c, const struct notice *n);

@@ -9,7 +9,6 @@ enum { NAMED_MOST = 8 };
 
 struct node *node_find(const struct coordinator *c, int ticket) {
     struct node *node = c->nodes;
-
     while (node && node->ticket != ticket) node = node->next;
     return node;
 }
@@ -22,10 +21,6 @@ const struct node *node_find_rank(const struct coordinator *c, int node_rank) {
 
 bool node_is_present(const struct node *node) {
     return !node->lost && !node->leaving;
-}
-
-bool node_takes_part(const struct node *node) {
-    return node->takes_part;
 }
 
 bool node_is_done(const struct node *node) {
@@ -55,12 +50,6 @@ int node_count_eligible(const struct coordinator *c) {
     int n = 0;
     for (const struct node *node = c->nodes; node; node = node->next) n += node_is_eligible(c, node);
     return n < c->options.max ? n : c->options.max;
-}
-
-int node_count_ranks(const struct coordinator *c) {
-    int n = 0;
-    for (const struct node *node = c->nodes; node; node = node->next) n += node->n;
-    return n;
 }
 
 void node_free(struct node *node) {
@@ -98,7 +87,6 @@ void node_begin(struct node *node) {
 
 struct node *node_add(struct coordinator *c, const struct notice *n) {
     struct node *node = calloc(1, sizeof *node), **end = &c->nodes;
-
     if (!node) return NULL;
     while (*end) end = &(*end)->next;
     *node = (struct node){.ticket = n->ticket,

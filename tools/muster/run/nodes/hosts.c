@@ -2,18 +2,19 @@
 #include "run/nodes/hosts.h"
 
 #include "base/error.h"
-#include "base/str.h"
 #include "cli/options.h"
 #include "cli/text.h"
 #include "os/clock.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ struct reader {
     struct hosts hosts;
     const char *file; /* NULL: the command line */
     int line;
-    struct msi_str word; /* the entry that is being read */
+    char word[HOSTS_LINE_MAX]; /* the entry that is being read, for messages */
 };
 
 __attribute__((format(printf, 2, 3))) static mst_status refuse(const struct reader *r, const char *format,
@@ -38,82 +39,83 @@ __attribute__((format(printf, 2, 3))) static mst_status refuse(const struct read
 }
 
 /* "'entry' is wrong"; the entry is shortened and made harmless to a terminal. */
-static mst_status refuse_text(const struct reader *r, struct msi_str s, const char *what) {
+static mst_status refuse_word(const struct reader *r, const char *what) {
     enum { MOST = 60 };
     char text[MOST + 4];
-    snprintf(text, sizeof text, "%.*s%s", (int)(s.n > MOST ? MOST : s.n), s.p, s.n > MOST ? "..." : "");
+    snprintf(text, sizeof text, "%.*s%s", MOST, r->word, strlen(r->word) > MOST ? "..." : "");
     text_clean(text, false);
     return refuse(r, "'%s' %s", text, what);
 }
 
-static mst_status refuse_word(const struct reader *r, const char *what) {
-    return refuse_text(r, r->word, what);
-}
-
 /* Letters, digits and these characters; not empty. */
-static bool consists_of(struct msi_str s, const char *extra) {
-    for (size_t i = 0; i < s.n; i++) {
-        char c = s.p[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!c || (!plain && !strchr(extra, c))) return false;
-    }
-    return s.n > 0;
+static bool consists_of(const char *text, const char *extra) {
+    const char *at = text;
+    while (*at && (isalnum((unsigned char)*at) || strchr(extra, *at))) at++;
+    return at > text && !*at;
 }
 
-static bool is_ipv6(struct msi_str s) {
-    char text[INET6_ADDRSTRLEN + 1];
-    struct in6_addr address;
-    const char *zone = memchr(s.p, '%', s.n);
-    size_t len = zone ? (size_t)(zone - s.p) : s.n;
-    if (len >= sizeof text) return false;
-    memcpy(text, s.p, len);
-    text[len] = 0;
-    if (zone && !consists_of(msi_str(zone + 1, s.n - len - 1), "._-")) return false;
-    return inet_pton(AF_INET6, text, &address) == 1;
+static bool is_ipv6(const char *text) {
+    char address[INET6_ADDRSTRLEN + 1];
+    struct in6_addr parsed;
+    size_t len = strcspn(text, "%");
+    if (len >= sizeof address || (text[len] && !consists_of(text + len + 1, "._-"))) return false;
+    memcpy(address, text, len);
+    address[len] = 0;
+    return inet_pton(AF_INET6, address, &parsed) == 1;
 }
 
-static mst_status read_number(const struct reader *r, struct msi_str digits, int *n) {
-    char text[16], wrong[96];
+static mst_status read_number(const struct reader *r, const char *digits, int *n) {
+    char wrong[96];
     long long value;
-    if (digits.n < sizeof text && consists_of(digits, "")) {
-        memcpy(text, digits.p, digits.n);
-        text[digits.n] = 0;
-        if (opt_read_number(text, 1, HOSTS_RANKS_MAX, &value)) {
-            *n = (int)value;
-            return MST_OK;
-        }
-    }
     snprintf(wrong, sizeof wrong, "has no number of ranks from 1 to %d", HOSTS_RANKS_MAX);
-    return refuse_word(r, wrong);
+    if (!consists_of(digits, "") || !opt_read_number(digits, 1, HOSTS_RANKS_MAX, &value))
+        return refuse_word(r, wrong);
+    *n = (int)value;
+    return MST_OK;
 }
 
-/* Reads ":N" behind a host, or nothing. */
-static mst_status read_count(const struct reader *r, const char *at, const char *end, int *ranks) {
-    if (at == end) return MST_OK;
-    if (*at != ':') return refuse_word(r, "has something other than ':N' behind ']'");
-    return read_number(r, msi_str(at + 1, (size_t)(end - at - 1)), ranks);
-}
-
-/* Splits "host", "host:N", "[ipv6]", "[ipv6]:N" or "ipv6"; *ranks is unchanged if there is no number. */
-static mst_status split_host(const struct reader *r, struct msi_str text, struct msi_str *host, int *ranks) {
-    const char *end = text.p + text.n, *colon = memchr(text.p, ':', text.n);
-    if (text.n > 0 && text.p[0] == '[') {
-        const char *close = memchr(text.p, ']', text.n);
+/* Splits "host", "host:N", "[ipv6]", "[ipv6]:N" or "ipv6" in place; *count is NULL without a number. */
+static mst_status split_host(const struct reader *r, char **host, char **count) {
+    char *text = *host, *colon = strchr(text, ':'), *close = strchr(text, ']');
+    *count = NULL;
+    if (text[0] == '[') {
         if (!close) return refuse_word(r, "has no ']'");
-        *host = msi_str(text.p + 1, (size_t)(close - text.p - 1));
+        *close++ = 0;
+        *host = text + 1;
         if (!is_ipv6(*host)) return refuse_word(r, "has no IPv6 address in its brackets");
-        return read_count(r, close + 1, end, ranks);
+        if (*close && *close != ':') return refuse_word(r, "has something other than ':N' behind ']'");
+        if (*close) *count = close + 1;
+        return MST_OK;
     }
-    *host = text;
-    if (colon && memchr(colon + 1, ':', (size_t)(end - colon - 1))) {
+    if (colon && strchr(colon + 1, ':')) {
         if (is_ipv6(text)) return MST_OK;
         return refuse_word(r, "is neither host:N nor an IPv6 address; a number of ranks needs [address]:N");
     }
-    if (colon) host->n = (size_t)(colon - text.p);
-    if (host->n == 0) return refuse_word(r, "has no host name");
-    if (host->p[0] == '-' || !consists_of(*host, "._-"))
-        return refuse_word(r, "is not a host name or address");
-    return colon ? read_count(r, colon, end, ranks) : MST_OK;
+    if (colon) {
+        *colon = 0;
+        *count = colon + 1;
+    }
+    if (!text[0]) return refuse_word(r, "has no host name");
+    if (text[0] == '-' || !consists_of(text, "._-")) return refuse_word(r, "is not a host name or address");
+    return MST_OK;
+}
+
+/* Splits r->word, [user@]host[:N]; name gets [user@]host without brackets. */
+static mst_status split_word(const struct reader *r, char name[HOSTS_NAME_MAX], int *ranks) {
+    char copy[HOSTS_LINE_MAX], *host = copy, *count;
+    strcpy(copy, r->word);
+    char *sign = strchr(copy, '@');
+    if (sign) {
+        *sign = 0;
+        host = sign + 1;
+        if (copy[0] == '-' || !consists_of(copy, "._-+"))
+            return refuse_word(r, "does not begin with a user name");
+    }
+    mst_status st = split_host(r, &host, &count);
+    if (st != MST_OK) return st;
+    if (snprintf(name, HOSTS_NAME_MAX, "%s%s%s", sign ? copy : "", sign ? "@" : "", host) >= HOSTS_NAME_MAX)
+        return refuse_word(r, "is too long for a host name");
+    return count ? read_number(r, count, ranks) : MST_OK;
 }
 
 /* The capacity of the list is the next power of two. */
@@ -127,7 +129,7 @@ static mst_status append(struct reader *r, const char *name, struct host **added
     }
     *added = &h->list[h->n++];
     **added = (struct host){.ranks = 0};
-    snprintf((*added)->name, sizeof(*added)->name, "%s", name);
+    strcpy((*added)->name, name);
     return MST_OK;
 }
 
@@ -143,22 +145,6 @@ static mst_status add(struct reader *r, const char *name, int ranks) {
         return refuse(r, "host %s has more than %d ranks", name, HOSTS_RANKS_MAX);
     host->ranks += ranks;
     host->open += ranks == 0;
-    return MST_OK;
-}
-
-/* Splits r->word, [user@]host[:N]; name gets [user@]host without brackets. */
-static mst_status split_word(const struct reader *r, char name[HOSTS_NAME_MAX], int *ranks) {
-    struct msi_str word = r->word, host = {word.p, 0};
-    const char *sign = memchr(word.p, '@', word.n);
-    size_t before = sign ? (size_t)(sign - word.p) + 1 : 0;
-    if (sign && (word.p[0] == '-' || !consists_of(msi_str(word.p, before - 1), "._-+")))
-        return refuse_word(r, "does not begin with a user name");
-    mst_status st = split_host(r, msi_str(word.p + before, word.n - before), &host, ranks);
-    if (st != MST_OK) return st;
-    if (before + host.n >= HOSTS_NAME_MAX) return refuse_word(r, "is too long for a host name");
-    memcpy(name, word.p, before);
-    memcpy(name + before, host.p, host.n);
-    name[before + host.n] = 0;
     return MST_OK;
 }
 
@@ -178,73 +164,58 @@ mst_status hosts_read_list(const char *text, struct hosts *hosts) {
     for (const char *at = text; st == MST_OK && *text; at++) {
         char name[HOSTS_NAME_MAX];
         int ranks = 0;
-        r.word = msi_str(at, strcspn(at, ","));
-        st = r.word.n > 0 ? split_word(&r, name, &ranks)
-                          : refuse_text(&r, msi_cstr(text), "has an empty entry between commas");
+        size_t len = strcspn(at, ","), shown = len > 0 ? len : strlen(text);
+        if (shown >= sizeof r.word) shown = sizeof r.word - 1;
+        memcpy(r.word, len > 0 ? at : text, shown);
+        r.word[shown] = 0;
+        if (len == 0)
+            st = refuse_word(&r, "has an empty entry between commas");
+        else if (len >= sizeof r.word)
+            st = refuse_word(&r, "is too long for a host name");
+        else
+            st = split_word(&r, name, &ranks);
         if (st == MST_OK) st = add(&r, name, ranks);
-        at += r.word.n;
+        at += len;
         if (!*at) break;
     }
     return finish(&r, st, hosts);
 }
 
-static bool is_blank(char c) {
-    return c == ' ' || c == '\t';
-}
-
-static struct msi_str next_word(struct msi_str *line) {
-    size_t skip = 0, end;
-    while (skip < line->n && is_blank(line->p[skip])) skip++;
-    for (end = skip; end < line->n && !is_blank(line->p[end]);) end++;
-    struct msi_str word = msi_str(line->p + skip, end - skip);
-    *line = msi_str(line->p + end, line->n - end);
-    return word;
-}
-
-static bool begins(struct msi_str word, const char *with, struct msi_str *rest) {
-    size_t len = strlen(with);
-    if (word.n < len || strncasecmp(word.p, with, len)) return false;
-    *rest = msi_str(word.p + len, word.n - len);
-    return true;
-}
-
 /* Reads what follows the host: slots=N, and max_slots=M, which only limits N. */
-static mst_status read_settings(struct reader *r, struct msi_str line, const char *name, int *ranks) {
+static mst_status read_settings(struct reader *r, char **rest, const char *name, int *ranks) {
     int most = HOSTS_RANKS_MAX;
-    bool counted = *ranks > 0;
     mst_status st = MST_OK;
-    struct msi_str rest;
-    while (st == MST_OK) {
-        r->word = next_word(&line);
-        if (r->word.n == 0) break;
-        if (begins(r->word, "max_slots=", &rest) || begins(r->word, "max-slots=", &rest))
-            st = read_number(r, rest, &most);
-        else if (!begins(r->word, "slots=", &rest))
+    for (char *word; st == MST_OK && (word = strtok_r(NULL, " \t", rest));) {
+        strcpy(r->word, word);
+        if (!strncasecmp(word, "max_slots=", 10) || !strncasecmp(word, "max-slots=", 10))
+            st = read_number(r, word + 10, &most);
+        else if (strncasecmp(word, "slots=", 6))
             st = refuse_word(r, "is not valid; a line is host, host:N or host slots=N");
-        else if (counted)
+        else if (*ranks > 0)
             st = refuse_word(r, "is a second number of ranks on one line");
         else
-            st = read_number(r, rest, ranks);
-        counted = *ranks > 0;
+            st = read_number(r, word + 6, ranks);
     }
     if (st == MST_OK && *ranks > most)
         return refuse(r, "%d ranks on %s are more than max_slots=%d", *ranks, name, most);
     return st;
 }
 
-static mst_status read_line(struct reader *r, struct msi_str line) {
-    char name[HOSTS_NAME_MAX];
+static mst_status read_line(struct reader *r, const char *text, size_t len) {
+    char line[HOSTS_LINE_MAX], name[HOSTS_NAME_MAX], *rest;
     int ranks = 0;
-    if (line.n > 0 && line.p[line.n - 1] == '\r') line.n--;
-    if (line.n >= HOSTS_LINE_MAX) return refuse(r, "the line is longer than %d bytes", HOSTS_LINE_MAX - 1);
-    if (memchr(line.p, 0, line.n)) return refuse(r, "the line has a zero byte; this is not a text file");
-    const char *comment = memchr(line.p, '#', line.n);
-    if (comment) line.n = (size_t)(comment - line.p);
-    r->word = next_word(&line);
-    if (r->word.n == 0) return MST_OK;
-    if (memchr(r->word.p, ',', r->word.n)) return refuse_word(r, "has a comma; a line names one host");
+    if (len > 0 && text[len - 1] == '\r') len--;
+    if (len >= HOSTS_LINE_MAX) return refuse(r, "the line is longer than %d bytes", HOSTS_LINE_MAX - 1);
+    if (memchr(text, 0, len)) return refuse(r, "the line has a zero byte; this is not a text file");
+    memcpy(line, text, len);
+    line[len] = 0;
+    line[strcspn(line, "#")] = 0;
+    const char *word = strtok_r(line, " \t", &rest);
+    if (!word) return MST_OK;
+    strcpy(r->word, word);
+    if (strchr(word, ',')) return refuse_word(r, "has a comma; a line names one host");
     mst_status st = split_word(r, name, &ranks);
-    if (st == MST_OK) st = read_settings(r, line, name, &ranks);
+    if (st == MST_OK) st = read_settings(r, &rest, name, &ranks);
     return st == MST_OK ? add(r, name, ranks) : st;
 }
 
@@ -255,7 +226,7 @@ mst_status hosts_read_lines(const char *file, const char *text, size_t len, stru
         const char *newline = memchr(text, '\n', len);
         size_t line = newline ? (size_t)(newline - text) : len, used = newline ? line + 1 : line;
         r.line++;
-        st = read_line(&r, msi_str(text, line));
+        st = read_line(&r, text, line);
         text += used;
         len -= used;
     }

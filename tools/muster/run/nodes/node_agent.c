@@ -5,7 +5,6 @@
 #include "commands.h"
 #include "run/nodes/coordinator.h"
 #include "run/nodes/node_link.h"
-#include "run/nodes/rendezvous.h"
 
 #include "os/host.h"
 
@@ -25,7 +24,7 @@ struct node_agent {
     struct coordinator *coordinator; /* NULL on a member */
     uv_timer_t timer;                /* calls the coordinator, or reports that a member waits */
     double waited;
-    struct job_info info;
+    char run_id[NODE_RUN_ID_MAX], endpoint[MSI_ADDRESS_TEXT_MAX];
     int ticket;
     int generation; /* of the ranks of this node; -1: none yet */
     bool joined, ended;
@@ -76,8 +75,7 @@ static void start(struct node_agent *a, const struct order *o) {
 
 static void refused(struct node_agent *a, const struct order *o) {
     char text[1024];
-    snprintf(text, sizeof text, "the coordinator at %s refuses this launcher: %s", a->options.endpoint,
-             o->text);
+    snprintf(text, sizeof text, "the coordinator at %s refuses this launcher: %s", a->endpoint, o->text);
     end(a, o->status, text);
 }
 
@@ -112,7 +110,7 @@ static void on_wait(uv_timer_t *timer) {
     snprintf(text, sizeof text,
              a->joined ? "waiting: the coordinator at %s has not started this node's ranks yet"
                        : "waiting: no coordinator answers at %s",
-             a->options.endpoint);
+             a->endpoint);
     a->options.events.on_say(a->options.events.arg, text);
     a->waited *= 2;
     uv_timer_start(timer, on_wait, (uint64_t)(a->waited * 1000), 0);
@@ -139,9 +137,10 @@ static void on_order(void *arg, const struct order *order) {
     if (order->kind == ORDER_START) {
         a->last_started = order->generation;
         a->reported = false;
-        post(a, NODE_HOSTS, node_hosts_write(a->info.id, order->generation, order->ranks, order->nodes));
+        post(a, NODE_HOSTS, node_hosts_write(a->run_id, order->generation, order->ranks, order->nodes));
     }
     post(a, NODE_ORDERS, order_write(order));
+    if (order->kind == ORDER_END) node_link_post(a->link, NODE_ENDED, "");
     if (order->kind == ORDER_END && a->reported) here.text = "";
     carry_out(a, &here);
 }
@@ -173,25 +172,25 @@ static void on_line(void *arg, char *line) {
     }
 }
 
-static void on_open(void *arg, int ticket, const struct job_info *info) {
+static void on_open(void *arg, int ticket, const char *run_id) {
     struct node_agent *a = arg;
     const struct node_agent_options *o = &a->options;
     char host[MSI_HOST_MAX], text[NODE_HOST_MAX * 2 + 64];
     a->ticket = ticket;
-    a->info = *info;
-    if (o->run_id && strcmp(o->run_id, info->id)) {
-        snprintf(text, sizeof text, "the coordinator at %s runs job '%s', not '%s' (--rdzv-id)", o->endpoint,
-                 info->id, o->run_id);
+    snprintf(a->run_id, sizeof a->run_id, "%s", run_id);
+    if (o->run_id && strcmp(o->run_id, run_id)) {
+        snprintf(text, sizeof text, "the coordinator at %s runs job '%s', not '%s' (--rdzv-id)", a->endpoint,
+                 run_id, o->run_id);
         end(a, EXIT_USAGE, text);
         return;
     }
     if (o->n == 0) return;
     a->joined = true;
     notify(a, (struct notice){.kind = NOTICE_JOIN,
-                              .node_rank = o->node_rank,
+                              .node_rank = o->rendezvous->node_rank,
                               .n = o->n,
-                              .min = o->min_nodes,
-                              .max = o->max_nodes,
+                              .min = o->rendezvous->min,
+                              .max = o->rendezvous->max,
                               .pid = (int)getpid(),
                               .text = msi_host_name(host)});
 }
@@ -209,11 +208,11 @@ static void on_lost(void *arg, const char *why, bool never_opened) {
 static int open_coordinator(struct node_agent *a) {
     const struct node_agent_options *o = &a->options;
     struct coordinator_options options = {
-        .min = o->min_nodes,
-        .max = o->max_nodes,
+        .min = o->rendezvous->min,
+        .max = o->rendezvous->max,
         .max_restarts = o->max_restarts,
-        .join_seconds = o->join_seconds,
-        .last_call_seconds = o->last_call_seconds,
+        .join_seconds = o->rendezvous->join_seconds,
+        .last_call_seconds = o->rendezvous->last_call_seconds,
         .stop_seconds = o->shutdown_seconds + STOP_SLACK_SECONDS,
         .progress_seconds = rendezvous_report_after(),
         .names = o->names,
@@ -233,12 +232,11 @@ static int open_link(struct node_agent *a) {
     struct node_link_options options = {
         .loop = o->loop,
         .store = o->store,
-        .endpoint = o->endpoint,
-        .info = {.min = o->min_nodes, .max = o->max_nodes},
-        .connect_seconds = o->join_seconds,
+        .endpoint = a->endpoint,
+        .run_id = o->run_id,
+        .connect_seconds = o->rendezvous->join_seconds,
         .events = {.on_open = on_open, .on_line = on_line, .on_lost = on_lost, .arg = a},
     };
-    if (o->run_id) snprintf(options.info.id, sizeof options.info.id, "%s", o->run_id);
     return node_link_open(&a->link, &options);
 }
 
@@ -246,6 +244,7 @@ int node_agent_open(struct node_agent **made, const struct node_agent_options *o
     struct node_agent *a = calloc(1, sizeof *a);
     if (!a) return -ENOMEM;
     a->options = *options;
+    msi_address_format(&options->rendezvous->address, a->endpoint);
     a->generation = -1;
     a->waited = rendezvous_report_after();
     uv_timer_init(options->loop, &a->timer);
@@ -266,7 +265,7 @@ int node_agent_open(struct node_agent **made, const struct node_agent_options *o
 }
 
 const char *node_agent_run_id(const struct node_agent *a) {
-    return a->info.id;
+    return a->run_id;
 }
 
 void node_agent_report_failure(struct node_agent *a, const char *text) {

@@ -6,6 +6,8 @@
 #ifndef MUSTER_TOOL_RUN_NODES_NODE_AGENT_H
 #define MUSTER_TOOL_RUN_NODES_NODE_AGENT_H
 
+#include "run/nodes/rendezvous.h"
+
 #include <muster/muster.h>
 
 #include <stdbool.h>
@@ -32,14 +34,12 @@ struct node_agent_events {
 
 struct node_agent_options {
     uv_loop_t *loop;
-    mst_store *store;     /* hosted by this launcher, which is the coordinator; NULL: connect to endpoint */
-    const char *endpoint; /* "host:port" */
-    const char *run_id;   /* of the job; NULL: the coordinator's */
-    int min_nodes, max_nodes;
-    int node_rank; /* -1: any */
-    int n;         /* ranks of this node; 0: it only coordinates */
+    const struct rendezvous *rendezvous;
+    mst_store *store;   /* hosted by this launcher, which is the coordinator; NULL: join another */
+    const char *run_id; /* of the job; NULL: the coordinator's */
+    int n;              /* ranks of this node; 0: it only coordinates */
     int max_restarts;
-    double join_seconds, last_call_seconds, shutdown_seconds;
+    double shutdown_seconds;
     const char *const *names; /* see coordinator.h */
     bool quiet; /* all launchers share one stderr: the coordinator alone says what concerns all */
     struct node_agent_events events;

@@ -23,12 +23,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANSWER_MS = 10000, WAIT_MS = 60 * 60 * 1000, SHORT_OF_FILES_MS = 100 };
+enum { ANSWER_MS = 10000, NEXT_JOB_MS = 100, WAIT_MS = 60 * 60 * 1000, SHORT_OF_FILES_MS = 100 };
 
 static const char info_key[] = "muster/launch/job", tickets_key[] = "muster/launch/tickets",
                   never_key[] = "muster/launch/never"; /* no launcher sets it */
 static const char *const log_keys[NODE_LOGS] = {"muster/launch/notices", MSI_LAUNCH_HOSTS_KEY,
-                                                "muster/launch/orders"};
+                                                "muster/launch/orders", NODE_ENDED_KEY};
 
 struct event {
     struct event *next;
@@ -47,7 +47,7 @@ struct node_link {
     mst_cancel *token;
     bool closing, cleanly;
     /* Written by the link's thread before EVENT_OPEN: */
-    struct job_info info;
+    char run_id[NODE_RUN_ID_MAX];
     int ticket;
     /* The link's thread alone: */
     mst_store *store;
@@ -78,7 +78,7 @@ static void on_async(uv_async_t *async) {
     pthread_mutex_unlock(&link->lock);
     while (event) {
         struct event *next = event->next;
-        if (event->kind == EVENT_OPEN) events->on_open(events->arg, link->ticket, &link->info);
+        if (event->kind == EVENT_OPEN) events->on_open(events->arg, link->ticket, link->run_id);
         if (event->kind == EVENT_LINE) events->on_line(events->arg, event->text);
         if (event->kind == EVENT_LOST) events->on_lost(events->arg, event->text, event->never_opened);
         free(event);
@@ -93,15 +93,6 @@ static void push_lost(struct node_link *link, bool never_opened) {
     push_event(link, EVENT_LOST, msi_cstr(why), never_opened);
 }
 
-/* One request; the caller frees the reply. */
-static mst_status request(struct node_link *link, const struct msi_store_req *req, struct msi_wait wait,
-                          struct msi_buf *reply) {
-    struct msi_store_rpc x = {.req = *req};
-    mst_status st = msi_store_exec(link->store, &wait, &x, 1);
-    *reply = x.reply;
-    return st;
-}
-
 static bool is_closing(struct node_link *link) {
     pthread_mutex_lock(&link->lock);
     bool closing = link->closing;
@@ -109,96 +100,102 @@ static bool is_closing(struct node_link *link) {
     return closing;
 }
 
-/*
- * A store that does not answer in time may belong to a coordinator that was suspended: only the end of the
- * connection means that it is gone. A request that is repeated for this reason does no harm.
- */
-static mst_status request_until_answered(struct node_link *link, const struct msi_store_req *req,
-                                         struct msi_buf *reply) {
-    for (;;) {
-        mst_status st = request(link, req, (struct msi_wait){msi_deadline(ANSWER_MS), NULL}, reply);
-        if (st != MST_ERR_TIMEOUT || is_closing(link)) return st;
-        msi_buf_free(reply);
-    }
-}
-
-/* A request whose reply is empty. */
-static mst_status send_request(struct node_link *link, const struct msi_store_req *req, mst_cancel *cancel) {
-    struct msi_buf reply;
-    mst_status st = request(link, req, (struct msi_wait){msi_deadline(ANSWER_MS), cancel}, &reply);
-    msi_buf_free(&reply);
-    return st;
-}
-
 static mst_status read_info(struct node_link *link) {
-    struct msi_str key = msi_cstr(info_key);
     double ms = link->options.connect_seconds * 1000;
-    struct msi_wait wait = {msi_deadline(ms < ANSWER_MS ? (int)ms : ANSWER_MS), link->token};
-    struct msi_buf reply;
+    mst_bytes value = {0};
     mst_status st =
-        request(link, &(struct msi_store_req){.op = MSI_OP_WAIT_GET, .n = 1, .keys = &key}, wait, &reply);
-    struct msi_reader r = msi_reader(reply.data, reply.len);
-    struct msi_str value = st == MST_OK ? msi_read_str(&r) : msi_str("", 0);
-    char text[NODE_TEXT_MAX] = "";
-    if (value.n > 0 && value.n < sizeof text) memcpy(text, value.p, value.n);
-    msi_buf_free(&reply);
-    if (st == MST_ERR_CANCELLED) return st;
-    if (st == MST_OK && job_info_read(text, &link->info)) return MST_OK;
+        mst_store_get(link->store, info_key, &value, .timeout_ms = ms < ANSWER_MS ? (int)ms + 1 : ANSWER_MS,
+                      .cancel = link->token);
+    bool valid = st == MST_OK && job_info_read(value.data, link->run_id);
+    mst_bytes_free(&value);
+    if (valid || st == MST_ERR_CANCELLED) return st;
     return msi_fail(MST_ERR_PROTOCOL, "check that this is the endpoint of the coordinator's node",
                     "what listens at %s is not a launcher that waits for nodes%s", link->options.endpoint,
                     st == MST_OK ? ", or one of another version" : "");
 }
 
 static mst_status take_ticket(struct node_link *link) {
-    struct msi_store_req add = {.op = MSI_OP_ADD, .key = msi_cstr(tickets_key), .number = 1};
-    struct msi_buf reply;
-    mst_status st = request(link, &add, (struct msi_wait){msi_deadline(ANSWER_MS), link->token}, &reply);
-    struct msi_reader r = msi_reader(reply.data, reply.len);
-    uint64_t ticket = st == MST_OK ? msi_read_u64(&r) : 0;
-    bool valid = !r.bad && ticket >= 1 && ticket <= NODE_TICKET_MOST; /* 0 is the coordinator's */
-    msi_buf_free(&reply);
-    if (st == MST_OK && !valid)
+    int64_t ticket = 0; /* 0 is the coordinator's */
+    mst_status st =
+        mst_store_add(link->store, tickets_key, 1, &ticket, .timeout_ms = ANSWER_MS, .cancel = link->token);
+    if (st == MST_OK && (ticket < 1 || ticket > NODE_TICKET_MOST))
         st = msi_fail(MST_ERR_PROTOCOL, "another program writes to that store; use another port",
                       "the store at %s counts launchers wrongly", link->options.endpoint);
     link->ticket = (int)ticket;
     return st;
 }
 
-/* Afterwards the store reports to the coordinator when this launcher disconnects. */
-static mst_status join_job(struct node_link *link) {
-    char url[NODE_HOST_MAX + 64], died[32];
+/* The store appends the line to the notices when this launcher disconnects; NULL: not any more. */
+static mst_status set_on_disconnect(struct node_link *link, const char *line, mst_cancel *cancel) {
+    struct msi_wait wait = {msi_deadline(ANSWER_MS), cancel};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_ON_DISCONNECT}};
+    if (line) x.req.key = msi_cstr(log_keys[NODE_NOTICES]);
+    if (line) x.req.value = msi_cstr(line);
+    mst_status st = msi_store_exec(link->store, &wait, &x, 1);
+    msi_store_rpc_free(&x, 1);
+    return st;
+}
+
+/*
+ * Connects to a coordinator. The store of a job that has ended may still answer: then it waits for the next
+ * job.
+ */
+static mst_status connect_to_job(struct node_link *link) {
+    static const char *const ended_key = NODE_ENDED_KEY;
+    struct msi_wait wait = {msi_deadline((int64_t)(link->options.connect_seconds * 1000)), link->token};
+    char url[NODE_HOST_MAX + 64];
     snprintf(url, sizeof url, "tcp://%s", link->options.endpoint);
-    mst_status st = mst_store_open(
-        url, &link->store, .timeout_ms = (int)(link->options.connect_seconds * 1000), .cancel = link->token);
+    for (;;) {
+        bool ended = false;
+        mst_status st = mst_store_open(url, &link->store, .timeout_ms = msi_ms_until(wait.deadline) + 1,
+                                       .cancel = link->token);
+        if (st != MST_OK) return st;
+        st = mst_store_check(link->store, &ended_key, 1, &ended, .timeout_ms = ANSWER_MS,
+                             .cancel = link->token);
+        if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED && !ended) return st;
+        mst_store_free(link->store);
+        link->store = NULL;
+        st = msi_wait_pause(&wait, NEXT_JOB_MS, "waiting for the next job");
+        if (st == MST_ERR_TIMEOUT)
+            return msi_fail(MST_ERR_UNREACHABLE, NULL,
+                            "the job at %s has ended, and no other has started in %g s",
+                            link->options.endpoint, link->options.connect_seconds);
+        if (st != MST_OK) return st;
+    }
+}
+
+static mst_status join_job(struct node_link *link) {
+    char died[32];
+    mst_status st = connect_to_job(link);
     if (st == MST_OK) st = read_info(link);
     if (st == MST_OK) st = take_ticket(link);
-    if (st != MST_OK) return st;
-    snprintf(died, sizeof died, "\n%c %d\n", NOTICE_DIED,
-             link->ticket); /* an empty line first, as in node_link_post */
-    struct msi_store_req on_disconnect = {
-        .op = MSI_OP_ON_DISCONNECT, .key = msi_cstr(log_keys[NODE_NOTICES]), .value = msi_cstr(died)};
-    return send_request(link, &on_disconnect, link->token);
+    snprintf(died, sizeof died, "\n%c %d\n", NOTICE_DIED, link->ticket); /* begins as in node_link_post */
+    return st == MST_OK ? set_on_disconnect(link, died, link->token) : st;
 }
 
 static mst_status publish_info(struct node_link *link) {
-    char *text = job_info_write(&link->options.info);
+    char *text = job_info_write(link->options.run_id);
     if (!text) return msi_fail_memory();
     link->store = link->options.store;
-    link->info = link->options.info;
-    struct msi_store_req set = {.op = MSI_OP_SET, .key = msi_cstr(info_key), .value = msi_cstr(text)};
-    mst_status st = send_request(link, &set, NULL);
+    snprintf(link->run_id, sizeof link->run_id, "%s", link->options.run_id);
+    mst_status st = mst_store_set(link->store, info_key, text, strlen(text), .timeout_ms = ANSWER_MS);
     free(text);
     return st;
 }
 
+/*
+ * This and receive_lines repeat a request that was not answered in time: the coordinator may have been
+ * suspended, and only the end of the connection means that it is gone. Readers accept lines that were
+ * appended twice.
+ */
 static mst_status send_lines(struct node_link *link, const struct msi_buf lines[NODE_LOGS]) {
     mst_status st = MST_OK;
     for (int i = 0; i < NODE_LOGS && st == MST_OK; i++) {
-        struct msi_store_req append = {
-            .op = MSI_OP_APPEND, .key = msi_cstr(log_keys[i]), .value = msi_buf_str(&lines[i])};
-        struct msi_buf reply = {0};
-        if (lines[i].len > 0) st = request_until_answered(link, &append, &reply);
-        msi_buf_free(&reply);
+        if (lines[i].len == 0) continue;
+        do
+            st = mst_store_append(link->store, log_keys[i], lines[i].data, lines[i].len,
+                                  .timeout_ms = ANSWER_MS);
+        while (st == MST_ERR_TIMEOUT && !is_closing(link));
     }
     return st;
 }
@@ -218,12 +215,15 @@ static void deliver_lines(struct node_link *link, struct msi_str log) {
 }
 
 static mst_status receive_lines(struct node_link *link, const char *key) {
-    struct msi_store_req read = msi_read_request(msi_cstr(key));
-    struct msi_buf reply;
-    mst_status st = request_until_answered(link, &read, &reply);
-    struct msi_reader r = msi_reader(reply.data, reply.len);
-    if (st == MST_OK) deliver_lines(link, msi_value_or_none(msi_read_str(&r)));
-    msi_buf_free(&reply);
+    mst_status st;
+    do {
+        struct msi_wait wait = {msi_deadline(ANSWER_MS), NULL};
+        struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(key))};
+        st = msi_store_exec(link->store, &wait, &x, 1);
+        struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
+        if (st == MST_OK) deliver_lines(link, msi_value_or_none(msi_read_str(&r)));
+        msi_store_rpc_free(&x, 1);
+    } while (st == MST_ERR_TIMEOUT && !is_closing(link));
     return st;
 }
 
@@ -287,8 +287,7 @@ static void *run(void *arg) {
     bool opened = st == MST_OK;
     if (opened) push_event(link, EVENT_OPEN, msi_str("", 0), false);
     if (opened) st = exchange_lines(link);
-    if (st == MST_OK && member && link->cleanly)
-        send_request(link, &(struct msi_store_req){.op = MSI_OP_ON_DISCONNECT}, NULL);
+    if (st == MST_OK && member && link->cleanly) set_on_disconnect(link, NULL, NULL);
     if (st != MST_OK && st != MST_ERR_CANCELLED) push_lost(link, !opened);
     if (member) mst_store_free(link->store);
     return NULL;

@@ -5,6 +5,7 @@
  *   muster/launch/tickets   the number of members so far; the coordinator has ticket 0
  *   muster/launch/notices   lines from the members, and from the store when a member disconnects
  *   muster/launch/orders    lines from the coordinator
+ *   muster/launch/ended     set at the end of the job: launchers that come now wait for the next job
  *   muster/launch/hosts     which ranks are on which host, for error messages of ranks
  *
  * A thread of the link waits for the store. Events are called on the loop's thread. No function here blocks
@@ -23,7 +24,7 @@
 struct node_link;
 
 struct node_link_events {
-    void (*on_open)(void *arg, int ticket, const struct job_info *info); /* before the first line */
+    void (*on_open)(void *arg, int ticket, const char *run_id);     /* before the first line */
     void (*on_line)(void *arg, char *line);                         /* without its newline; may be changed */
     void (*on_lost)(void *arg, const char *why, bool never_opened); /* the last event */
     void *arg;
@@ -33,7 +34,7 @@ struct node_link_options {
     uv_loop_t *loop;
     mst_store *store; /* the coordinator's own, borrowed; NULL: this is a member and connects to endpoint */
     const char *endpoint;   /* "host:port" */
-    struct job_info info;   /* on the coordinator */
+    const char *run_id;     /* on the coordinator */
     double connect_seconds; /* how long a member waits for the coordinator */
     struct node_link_events events;
 };
@@ -42,7 +43,7 @@ struct node_link_options {
 int node_link_open(struct node_link **link, const struct node_link_options *options);
 
 /* Appends lines to a log. The coordinator receives its own notices like those of others. */
-enum node_log { NODE_NOTICES, NODE_HOSTS, NODE_ORDERS, NODE_LOGS };
+enum node_log { NODE_NOTICES, NODE_HOSTS, NODE_ORDERS, NODE_ENDED, NODE_LOGS };
 void node_link_post(struct node_link *link, enum node_log log, const char *lines);
 
 /*

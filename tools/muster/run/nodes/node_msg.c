@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INFO_VERSION "muster-run-1"
+#define INFO_PREFIX "muster-run-2 "
 
 /* The numbers of a line in their order: int members of the message, with their limits. A text may follow. */
 struct field {
@@ -116,10 +116,10 @@ char *node_hosts_write(const char *run_id, int generation, const struct node_ran
     return finish(&out, "");
 }
 
-char *job_info_write(const struct job_info *info) {
+char *job_info_write(const char *run_id) {
     struct msi_buf out = {0};
-    msi_buf_add_format(&out, INFO_VERSION " %d %d %s", info->min, info->max, info->id);
-    return finish(&out, "");
+    msi_buf_add_text(&out, INFO_PREFIX);
+    return finish(&out, run_id);
 }
 
 static int hex_digit(char c) {
@@ -219,16 +219,10 @@ bool order_read(char *line, struct order *o) {
     return false;
 }
 
-bool job_info_read(char *text, struct job_info *info) {
-    size_t len = strlen(INFO_VERSION " ");
-    struct job_info read;
-    if (strncmp(text, INFO_VERSION " ", len)) return false;
-    text += len;
-    if (!take_number(&text, ' ', 1, NODE_MOST, &read.min) ||
-        !take_number(&text, ' ', read.min, NODE_MOST, &read.max) || !text || !is_word(text) ||
-        strlen(text) >= sizeof read.id)
+bool job_info_read(const char *text, char run_id[NODE_RUN_ID_MAX]) {
+    size_t len = strlen(INFO_PREFIX);
+    if (strncmp(text, INFO_PREFIX, len) || !is_word(text + len) || strlen(text + len) >= NODE_RUN_ID_MAX)
         return false;
-    strcpy(read.id, text);
-    *info = read;
+    strcpy(run_id, text + len);
     return true;
 }

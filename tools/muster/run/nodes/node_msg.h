@@ -16,10 +16,14 @@ enum {
     NODE_MOST = 65536,               /* nodes of a job, and ranks of one node */
     NODE_TEXT_MAX = 16384,           /* bytes of a text, with its NUL */
     NODE_HOST_MAX = 256,             /* bytes of a host name, with its NUL */
+    NODE_RUN_ID_MAX = 256,           /* likewise */
     NODE_LINE_MOST = NODE_MOST * 32, /* bytes of a line: ORDER_START, which names all nodes, is the longest */
     NODE_TICKET_MOST = 999999999,
     NODE_RANKS_MOST = 999999999, /* of a job */
 };
+
+/* The key that the coordinator sets when the job has ended: its store may answer for some more seconds. */
+#define NODE_ENDED_KEY "muster/launch/ended"
 
 enum notice_kind {
     NOTICE_JOIN = 'J',    /* a node wants to take part */
@@ -73,23 +77,17 @@ struct order {
     const char *text;
 };
 
-/* The description of the job that the coordinator publishes first. */
-struct job_info {
-    int min, max;
-    char id[NODE_HOST_MAX];
-};
-
 /* Each returns a line with its newline, which the caller frees; NULL without memory. */
 char *notice_write(const struct notice *notice);
 char *order_write(const struct order *order);
 /* Which host has which ranks of a generation, for error messages of ranks: see bootstrap/report.h. */
 char *node_hosts_write(const char *run_id, int generation, const struct node_ranks *ranks, int n);
-/* Without a newline. */
-char *job_info_write(const struct job_info *info);
+/* What the coordinator publishes first; without a newline. */
+char *job_info_write(const char *run_id);
 
 /* Reads a line without its newline and changes it; false if it is malformed. */
 bool notice_read(char *line, struct notice *notice);
 bool order_read(char *line, struct order *order);
-bool job_info_read(char *text, struct job_info *info);
+bool job_info_read(const char *text, char run_id[NODE_RUN_ID_MAX]);
 
 #endif

@@ -154,12 +154,19 @@ mst_status rendezvous_read(const struct run_options *o, struct rendezvous *made)
     return st;
 }
 
-/* Asks for a store. MST_ERR_UNREACHABLE: nothing listens there; else no store has answered in time. */
+/*
+ * Asks for the store of a job that has not ended. MST_ERR_UNREACHABLE: nothing listens there, or the store
+ * will close soon; others: no store has answered in time.
+ */
 static mst_status probe(const char *url, int ms) {
+    static const char *const ended_key = NODE_ENDED_KEY;
     mst_store *found;
+    bool ended = false;
     mst_status st = mst_store_open(url, &found, .timeout_ms = ms);
-    if (st == MST_OK) mst_store_free(found);
-    return st;
+    if (st != MST_OK) return st;
+    st = mst_store_check(found, &ended_key, 1, &ended, .timeout_ms = ms);
+    mst_store_free(found);
+    return st != MST_OK || ended ? MST_ERR_UNREACHABLE : MST_OK;
 }
 
 double rendezvous_report_after(void) {

@@ -78,14 +78,14 @@ struct rank_stage rank_states_stage(const struct rank_states *states, int local_
 
 static void read_call(struct msi_rank_state *state, struct rank_state_view *view) {
     uint64_t call = get(state->call);
-    uint64_t about = get(state->about), where = get(state->where);
+    uint64_t about = get(state->size_dtype), where = get(state->line_site);
     uint64_t dtype = about >> 32, site = where >> 32;
-    view->has_call = call > 1 && site < MSI_RANK_STATE_PLACES;
+    view->has_call = call > 1 && site < MSI_RANK_STATE_SITES;
     if (!view->has_call) return;
     view->under_way = call % 2 != 0;
-    copy(view->operation, state->places[site].operation, sizeof view->operation);
-    copy(view->file, state->places[site].file, sizeof view->file);
-    copy(view->function, state->places[site].function, sizeof view->function);
+    copy(view->operation, state->sites[site].operation, sizeof view->operation);
+    copy(view->file, state->sites[site].file, sizeof view->file);
+    copy(view->function, state->sites[site].function, sizeof view->function);
     view->sequence = get(state->sequence);
     view->count = get(state->count);
     view->ranks = to_int((uint32_t)about);

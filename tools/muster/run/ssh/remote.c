@@ -4,7 +4,6 @@
 #include "cli/text.h"
 #include "run/ranks/spawn.h"
 #include "run/ssh/agent_script.h"
-#include "run/ssh/remote_ssh.h"
 
 #include <errno.h>
 #include <fcntl.h>

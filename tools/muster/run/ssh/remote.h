@@ -78,7 +78,16 @@ struct remote {
     bool open, watching;
 };
 
-/* Is it localhost, a loopback address, or this machine's name or address? False for user@host. */
+/*
+ * remote_ssh.c: starts ssh for an agent with out and err as its standard output and error. Sets the host's
+ * pid and feeder, which the caller ends. 0, or a negative errno.
+ */
+int remote_ssh_start(struct remote_host *host, int error_fd, int out, int err);
+
+/*
+ * remote_local.c: is it localhost, a loopback address, or this machine's name or address? False for
+ * user@host.
+ */
 bool remote_is_here(const char *name);
 
 /*

@@ -1,5 +1,6 @@
 /*
- * remote_ssh.c - see remote_ssh.h. Runs on the main thread.
+ * remote_ssh.c - one ssh process: its arguments, its standard input, its start; see remote.h. Runs on the
+ * main thread.
  *
  *   most agents:                          script in a memfd -----------------------------------> ssh's stdin
  *   the agent that gets our stdin:        script, then our stdin --feeder process--pipe--------> ssh's stdin
@@ -7,7 +8,7 @@
  * The feeder is a process because reading our stdin, which may be a file, a pipe or a terminal, can block. It
  * stays in the launcher's process group, because a terminal lets only the foreground group read.
  */
-#include "run/ssh/remote_ssh.h"
+#include "run/ssh/remote.h"
 
 #include "run/ranks/spawn.h"
 #include "run/ssh/agent_script.h"

@@ -1,0 +1,42 @@
+/* kind.c - see kind.h. */
+#include "base/kind.h"
+
+#include <string.h>
+
+#define ROW(id, family, share, name) {name, MSI_KIND_##family, MSI_SHARE_##share},
+static const struct {
+    const char *name;
+    enum msi_kind family;
+    enum msi_share share;
+} rows[MSI_KIND_COUNT] = {MSI_KINDS(ROW)};
+
+const char *msi_kind_name(unsigned kind) {
+    return kind < MSI_KIND_COUNT ? rows[kind].name : "?";
+}
+
+enum msi_kind msi_kind_family(unsigned kind) {
+    return kind < MSI_KIND_COUNT ? rows[kind].family : MSI_KIND_NONE;
+}
+
+enum msi_share msi_kind_share(enum msi_kind kind) {
+    return rows[kind].share;
+}
+
+enum msi_kind msi_kind_find(const char *name) {
+    enum msi_kind found = MSI_KIND_NONE;
+    size_t longest = 0;
+    for (int i = MSI_KIND_NONE + 1; i < MSI_KIND_COUNT; i++) {
+        const char *own = rows[i].name + sizeof "mst_" - 1;
+        size_t n = strlen(own);
+        if (n <= longest || strncmp(name, own, n) != 0) continue;
+        longest = n;
+        found = (enum msi_kind)i;
+    }
+    return found;
+}
+
+double msi_bus_factor(enum msi_share share, int n) {
+    static const double factors[] = {
+        [MSI_SHARE_NONE] = 0, [MSI_SHARE_WHOLE] = 0, [MSI_SHARE_PART] = 1, [MSI_SHARE_TWICE] = 2};
+    return share == MSI_SHARE_WHOLE ? 1 : factors[share] * (n - 1) / n;
+}

@@ -1,0 +1,219 @@
+/*
+ * match.c - matches events of different ranks and computes who waited for whom.
+ *
+ * A collective is identified by its group and its sequence number there. If all ranks of the group have it,
+ * the rank that began last is late, and every other rank waited for it from its own begin until then, or
+ * until its own end if that is earlier. A message is identified by group, tag, sender, receiver and sequence
+ * number; the receiver waited from its begin until the begin of the send. A work blocks the program only in
+ * mst_wait, so no more than that time counts. The whole time of a failed call is waiting, for no rank in
+ * particular if it is unknown who came last.
+ */
+#include "report/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct collective_key {
+    int64_t seq;
+    uint32_t group, pad;
+};
+
+struct message_key {
+    int64_t seq;
+    uint32_t group;
+    int32_t tag, from, to;
+};
+
+/* A collective, or the send of a message. */
+struct match {
+    int64_t begin;   /* of the last rank */
+    int32_t late, n; /* that rank, and how many ranks have begun */
+    int32_t counted; /* the rank that was counted last */
+    bool doubled, message;
+};
+
+struct matching {
+    struct report_job *job;
+    struct msi_table keys;
+    struct match *matches;
+    size_t capacity;
+};
+
+/* Writes the key of an event and returns its length; 0: it cannot be matched. */
+static size_t key_of(const struct report_job *job, const struct report_rank *r, const struct report_event *e,
+                     void *key) {
+    const struct report_kind *kind = report_kind_of(job, e);
+    const struct report_shape *shape = report_shape_of(job, e);
+    if (!kind->message) {
+        *(struct collective_key *)key = (struct collective_key){e->seq, kind->group, 0};
+        return sizeof(struct collective_key);
+    }
+    if (shape->peer < 0 || e->seq == REPORT_UNKNOWN ||
+        (kind->class != MST_KIND_SEND && kind->class != MST_KIND_RECV))
+        return 0;
+    bool sends = kind->class == MST_KIND_SEND;
+    *(struct message_key *)key = (struct message_key){
+        e->seq, kind->group, shape->tag, sends ? r->rank : shape->peer, sends ? shape->peer : r->rank};
+    return sizeof(struct message_key);
+}
+
+static struct match *find_match(struct matching *p, const void *key, size_t len, int64_t *number) {
+    uint32_t before = p->keys.n, at = msi_table_add(&p->keys, key, len);
+    if (at == MSI_TABLE_NONE ||
+        !report_reserve(&p->job->failed, &p->matches, at, &p->capacity, sizeof *p->matches)) {
+        p->job->failed = true;
+        return NULL;
+    }
+    if (at == before)
+        p->matches[at] = (struct match){.begin = INT64_MIN, .late = REPORT_NONE, .counted = REPORT_NONE};
+    *number = at;
+    return &p->matches[at];
+}
+
+/* First pass: counts the event. Its arrived holds the number of the match until the second pass. */
+static void count_arrival(struct matching *p, const struct report_rank *r, struct report_event *e) {
+    const struct report_kind *kind = report_kind_of(p->job, e);
+    union {
+        struct collective_key collective;
+        struct message_key message;
+    } key;
+    size_t len = key_of(p->job, r, e, &key);
+    e->arrived = REPORT_UNKNOWN;
+    struct match *m = len > 0 ? find_match(p, &key, len, &e->arrived) : NULL;
+    if (!m) return;
+    m->message = kind->message;
+    if (kind->message && kind->class == MST_KIND_RECV) return;
+    m->doubled = m->doubled || m->counted == r->rank;
+    m->counted = r->rank;
+    m->n++;
+    if (e->begin <= m->begin) return;
+    m->begin = e->begin;
+    m->late = r->rank;
+}
+
+static bool is_complete(const struct matching *p, const struct match *m, const struct report_kind *kind) {
+    const struct report_group *group = &p->job->groups[kind->group];
+    return !m->doubled && m->n == (m->message ? 1 : group->ranks ? group->size : 0);
+}
+
+static void add_to_pair(struct report_job *job, int rank, int late, int64_t ns) {
+    int32_t key[2] = {rank, late};
+    uint32_t at = msi_table_add(&job->wait_keys, key, sizeof key);
+    if (at == MSI_TABLE_NONE) {
+        job->failed = true;
+        return;
+    }
+    if (at == job->n_waits) {
+        if (!report_reserve(&job->failed, &job->waits, at, &job->waits_capacity, sizeof *job->waits)) return;
+        job->waits[job->n_waits++] = (struct report_wait){.rank = rank, .late = late};
+    }
+    job->waits[at].ns += ns;
+    job->waits[at].times++;
+}
+
+static int64_t window_begin(const struct report_job *job, int window) {
+    return job->begin + (int64_t)((double)(job->end - job->begin) * window / REPORT_WINDOWS);
+}
+
+/* Divides the time from begin to end among the windows in which it lies. */
+static void add_to_windows(const struct report_job *job, int64_t *windows, int64_t begin, int64_t end) {
+    int i = (int)((double)(begin - job->begin) / (double)(job->end - job->begin) * REPORT_WINDOWS);
+    if (i < 0) i = 0;
+    if (i >= REPORT_WINDOWS) i = REPORT_WINDOWS - 1;
+    while (i > 0 && window_begin(job, i) > begin) i--;
+    for (; i < REPORT_WINDOWS && begin < end; i++) {
+        int64_t until = i + 1 < REPORT_WINDOWS ? window_begin(job, i + 1) : end;
+        if (until > end) until = end;
+        if (until <= begin) continue;
+        windows[i] += until - begin;
+        begin = until;
+    }
+}
+
+/* How long the event blocked the program. */
+static int64_t blocked_time(const struct report_job *job, const struct report_event *e) {
+    bool known = report_kind_of(job, e)->work && e->waited != REPORT_UNKNOWN && e->waited < e->took;
+    return !known ? e->took : e->waited > 0 ? e->waited : 0;
+}
+
+static void add_wait(struct report_job *job, struct report_rank *r, const struct report_event *e, int late) {
+    int64_t end = e->begin + e->took, until = e->arrived < end ? e->arrived : end, ns = until - e->begin;
+    if (ns > blocked_time(job, e)) ns = blocked_time(job, e);
+    if (ns <= 0 || late == r->rank) return;
+    int at = report_find_rank(job, late);
+    if (!report_failed(job, e)) r->waited += ns;
+    add_to_pair(job, r->rank, late, ns);
+    if (at == REPORT_NONE) return;
+    job->ranks[at]->waited_for += ns;
+    add_to_windows(job, job->ranks[at]->windows, until - ns, until);
+}
+
+/* Second pass: the last rank of each match is known. */
+static void finish_event(struct matching *p, struct report_rank *r, struct report_event *e) {
+    const struct report_kind *kind = report_kind_of(p->job, e);
+    if (e->arrived == REPORT_UNKNOWN) return;
+    const struct match *m = &p->matches[e->arrived];
+    bool complete = is_complete(p, m, kind), sends = kind->message && kind->class == MST_KIND_SEND;
+    e->arrived = complete && !sends ? m->begin : REPORT_UNKNOWN;
+    if (kind->message && kind->class == MST_KIND_RECV) {
+        p->job->messages++;
+        p->job->messages_complete += complete;
+    } else if (!kind->message && (complete ? m->late : m->counted) == r->rank) {
+        p->job->collectives++; /* once, at one of its ranks */
+        p->job->collectives_complete += complete;
+    }
+    if (e->arrived != REPORT_UNKNOWN) add_wait(p->job, r, e, m->late);
+}
+
+static void add_failed_wait(const struct report_job *job, struct report_rank *r,
+                            const struct report_event *e) {
+    if (report_failed(job, e)) r->waited += blocked_time(job, e);
+}
+
+/*
+ * Sums the time in blocking calls, which may overlap in several threads, and the time in mst_wait for works.
+ */
+static void sum_communication(const struct report_job *job, struct report_rank *r) {
+    int64_t covered = INT64_MIN, own = r->end - job->begin;
+    for (size_t i = 0; i < r->n; i++) {
+        const struct report_event *e = &r->events[i];
+        int64_t from = e->begin > covered ? e->begin : covered, until = e->begin + e->took;
+        if (report_kind_of(job, e)->work) {
+            r->in_comm += blocked_time(job, e);
+        } else if (until > from) {
+            r->in_comm += until - from;
+            covered = until;
+        }
+    }
+    if (r->in_comm > own) r->in_comm = own;
+}
+
+static int by_begin(const void *a, const void *b) {
+    const struct report_event *x = a, *y = b;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+static void sort_events(struct report_rank *r) {
+    for (size_t i = 1; i < r->n; i++)
+        if (r->events[i].begin < r->events[i - 1].begin) {
+            qsort(r->events, r->n, sizeof *r->events, by_begin);
+            return;
+        }
+}
+
+void report_match_events(struct report_job *job) {
+    struct matching p = {.job = job};
+    for (int i = 0; i < job->n_ranks && !job->failed; i++) {
+        sort_events(job->ranks[i]);
+        sum_communication(job, job->ranks[i]);
+        for (size_t k = 0; k < job->ranks[i]->n && !job->failed; k++)
+            count_arrival(&p, job->ranks[i], &job->ranks[i]->events[k]);
+    }
+    for (int i = 0; i < job->n_ranks && !job->failed; i++)
+        for (size_t k = 0; k < job->ranks[i]->n; k++) {
+            finish_event(&p, job->ranks[i], &job->ranks[i]->events[k]);
+            add_failed_wait(job, job->ranks[i], &job->ranks[i]->events[k]);
+        }
+    msi_table_free(&p.keys);
+    free(p.matches);
+}
